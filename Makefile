@@ -14,7 +14,7 @@ QUICK := tests/unit tests/property tests/parity
 PYTEST := $(BIN)/python -m pytest -n 3 --dist loadgroup
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test test-long quick check static format lint types imports bench bench-peers simulate chaos surroundings soak clean
+.PHONY: help install demo test test-long quick check static format lint types imports bench bench-peers minds simulate chaos surroundings soak clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 14
@@ -78,6 +78,9 @@ bench: $(BENCH_STAMP) ## measure, and write the tables of docs/performance.md; n
 bench-peers: $(BENCH_STAMP) ## compare clew with other supervisors and with libraries of durable steps
 	$(BIN)/python -m bench.peers.supervisors
 	$(BIN)/python -m bench.peers.durable
+
+minds: $(STAMP) ## small goals with a real model, clew beside a plain loop: make minds URL=… GOALS=… [LOOP=…] [RUNS=3] [MODEL=] [OPTIONS=]
+	$(BIN)/python -m bench.minds $(URL) $(GOALS) --runs $(or $(RUNS),3) $(if $(MODEL),--model $(MODEL)) $(if $(LOOP),--loop $(LOOP)) $(OPTIONS)
 
 simulate: $(STAMP) ## run simulated lives of the daemon: make simulate SEEDS=N [FIRST=n]
 	$(BIN)/python tests/simulation/simulate.py --seeds $(SEEDS) $(if $(FIRST),--first $(FIRST))

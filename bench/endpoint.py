@@ -26,9 +26,13 @@ def tool_call(name: str, usage: dict[str, int] | None = None, **args: Any) -> by
     call = {"id": "c1", "type": "function", "function": function}
     message = {"role": "assistant", "content": None, "tool_calls": [call]}
     answer: dict[str, Any] = {"choices": [{"message": message, "finish_reason": "tool_calls"}]}
-    body = json.dumps(answer | ({"usage": usage} if usage else {})).encode()
+    return http_answer(json.dumps(answer | ({"usage": usage} if usage else {})).encode())
+
+
+def http_answer(body: bytes, status: int = 200) -> bytes:
+    """Return an HTTP answer with a body of JSON."""
     head = f"content-type: application/json\r\ncontent-length: {len(body)}"
-    return f"HTTP/1.1 200 OK\r\n{head}\r\n\r\n".encode() + body
+    return f"HTTP/1.1 {status} Answer\r\n{head}\r\n\r\n".encode() + body
 
 
 class Endpoint:

@@ -10,6 +10,7 @@ from clew_shared.config.settings import LATER_TABLES
 if TYPE_CHECKING:
     from clew_daemon.host.keys import Keys
     from clew_daemon.host.snapshot_space import SnapshotSpace
+    from clew_daemon.learning.models import KnownModels
     from clew_daemon.learning.playbook import PlaybookStore
     from clew_daemon.processes.cgroups import Cgroups
     from clew_daemon.processes.children import Children
@@ -32,6 +33,7 @@ class DaemonParts:
     keys: Keys
     goals: GoalStore
     playbook: PlaybookStore
+    models: KnownModels
     children: Children
     cgroups: Cgroups
     nursery: Nursery

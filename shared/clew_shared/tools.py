@@ -30,6 +30,8 @@ class BuiltInTool(Tool):
     """It shows a text for its own sake, so that more of its output stays in a prompt."""
     small_goals: bool = True
     """Whether it is offered for small goals too: every tool costs tokens in every turn."""
+    in_shell: bool = False
+    """Whether a short shell command does the same, so that a small goal without a plan does not need it."""
 
 
 def _text(description: str) -> dict[str, Any]:
@@ -55,7 +57,7 @@ _SECONDS = {"type": "number", "minimum": 0}
 TOOLS = (
     BuiltInTool(
         "run_cmd",
-        "Run a shell command in the workspace. Returns its output and exit code.",
+        "Run any shell command: mkdir, mv, rm, sed, sort, tests. Returns output and exit code.",
         _schema(
             "timeout_s",
             cmd={
@@ -79,7 +81,7 @@ TOOLS = (
     ),
     BuiltInTool(
         "write_file",
-        "Write a whole file. Makes missing folders and replaces what was there.",
+        "Create or replace a file: its whole content.",
         _schema(path=_PATH, content=_text("The whole new text of the file.")),
         writes_only=True,
     ),
@@ -104,6 +106,7 @@ TOOLS = (
             path=_text("Folder to list, relative to the workspace. Default: the workspace."),
             depth=_whole("How many levels deep. Default: 3."),
         ),
+        in_shell=True,
     ),
     BuiltInTool(
         "search",
@@ -115,6 +118,7 @@ TOOLS = (
             path=_text("File or folder to search in. Default: the workspace."),
             max=_whole("How many matches to return at most. Default: 100."),
         ),
+        in_shell=True,
     ),
     BuiltInTool(
         "wait",

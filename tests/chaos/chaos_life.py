@@ -216,7 +216,9 @@ class Life:
         clew = self.clew
         clew.assert_alone()
         told = aftermath.record(clew)
+        assert clew.verified()
         for one in told.values():
+            assert one.state.snapshots.first
             aftermath.goal_is_whole(clew, one)
             assert one.state.goal.status == "completed", (one.id, one.state.reason)
         aftermath.each_drop_was_taken_once(clew, told, "runbook.md", "thinker.md")

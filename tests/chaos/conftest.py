@@ -9,5 +9,6 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "security"))
 sys.path.insert(0, str(Path(__file__).parents[1] / "simulation"))
 
 from harness import clew, make_clew
+from ordinary import nobodys_clew
 
-__all__ = ["clew", "make_clew"]
+__all__ = ["clew", "make_clew", "nobodys_clew"]

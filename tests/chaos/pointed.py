@@ -40,7 +40,7 @@ def daemon(order: str, argv: list[str]) -> None:
         return start([sys.executable, __file__, "nursery", order, *arguments], **named)
 
     zygote.subprocess = SimpleNamespace(**vars(zygote.subprocess) | {"Popen": popen})
-    points.arm(decoded(order), points.DAEMON | points.RETENTION)
+    points.arm(decoded(order), points.DAEMON | points.RETENTION | points.UNDO)
     sys.argv = ["clew", *argv]
     main()
 
@@ -50,7 +50,7 @@ def nursery(order: str, argv: list[str]) -> int:
     from clew_worker.cell import nursery as real
 
     found = decoded(order)
-    points.arm(found, points.WORKER)
+    points.arm(found, points.WORKER | points.UNDO_WORKER)
     if not found.namespaces:
         without = real.sandbox.probe().model_copy(update={"isolation": "guard", "userns": False})
         real.sandbox.probe = lambda: without

@@ -82,6 +82,10 @@ DAEMON = {
     "executor.read": "clew_daemon.processes.executor:ExecutorProcess._read",
     "executor.check": "clew_daemon.processes.executor:ExecutorProcess.check",
     "executor.end": "clew_daemon.processes.executor:ExecutorProcess.end",
+    # snapshots of the workspace
+    "stores.open": "clew_daemon.supervision.stores:SnapshotStores.open",
+    "snapshot.ask": "clew_daemon.session.snapshots:ask_snapshot",
+    "snapshot.record": "clew_daemon.session.snapshots:record",
     # what people see
     "publish.rebuild": "clew_shared.views.contextdir:ContextDir.rebuild",
     "publish.update": "clew_shared.views.contextdir:ContextDir.update",
@@ -105,9 +109,20 @@ RETENTION = {
     "retention.let_go": "clew_daemon.supervision.retention:Retention.expire",
     "retention.folders": "clew_daemon.supervision.scratch:remove_folders",
     "retention.remove_tree": "clew_daemon.supervision.scratch:remove_tree",
+    "stores.remove": "clew_daemon.supervision.stores:SnapshotStores._remove",
     "os.rmdir": "os:rmdir",
 }
 """The same, of what is done to goals that ended long ago."""
+
+UNDO = {
+    "undo.snapshot": "clew_daemon.undo.visit:WorkspaceVisit.snapshot",
+    "undo.begin": "clew_daemon.undo.undo:Undo._begin",
+    "undo.restore": "clew_daemon.processes.executor:ExecutorProcess.restore",
+    "undo.finish": "clew_daemon.undo.undo:Undo._finish",
+    "undo.view": "clew_daemon.control.undo_requests:undo_view",
+    "undo.complete": "clew_daemon.app.lifecycle:complete_undos",
+}
+"""The same, of an undo, and of its completion by the next daemon."""
 
 WORKER = {
     "nursery.serve_one": "clew_worker.cell.nursery:NurseryServer.serve_one",
@@ -123,8 +138,16 @@ WORKER = {
     "executor.command": "clew_worker.executor.launcher:CommandLauncher.start",
     "executor.digest": "clew_worker.executor.world.world:WorldWatch.digest",
     "executor.send": "clew_worker.executor.wire:Wire.send",
+    "snapshot.take": "clew_worker.executor.snapshots.taking:SnapshotTaker.take",
+    "snapshot.finish": "clew_worker.executor.snapshots.commit:NewSnapshot.finish",
 }
 """Label → the function of the nursery, a cell, the runbook agent or the executor that it names."""
+
+UNDO_WORKER = {
+    "restore": "clew_worker.executor.snapshots.restoring:Restorer.restore",
+    "restore.entry": "clew_worker.executor.snapshots.restoring:_Restoring.restore",
+}
+"""The same, of an undo."""
 
 
 def names(labels: dict[str, str]) -> list[str]:
@@ -132,7 +155,7 @@ def names(labels: dict[str, str]) -> list[str]:
     return [f"{label}.{side}" for label in labels for side in ("before", "after")]
 
 
-ALL = [*names(DAEMON), *names(RETENTION), *names(WORKER)]
+ALL = names(DAEMON | RETENTION | UNDO | WORKER | UNDO_WORKER)
 _SLOT = struct.Struct("Q")
 
 

@@ -1,23 +1,18 @@
 """Descriptors, processes and memory run out: goals wait and come back, and people are told why."""
 
 import contextlib
-import os
 import resource
 import shutil
 import subprocess
 import sys
-import tempfile
-from pathlib import Path
 
-import as_user
 import pytest
-from harness import Clew, become_subreaper, nursery
+from harness import nursery
 
 from surroundings import NoDescriptors, bystander, foreign, runbook, sound, unharmed
 
 STEPS = [f"echo {n} >> trace" for n in range(3)]
 SLOW = {"restart.backoff_initial_s": 0.2, "restart.backoff_max_s": 0.5}
-NOBODY = 65534
 
 
 def worker(clew):
@@ -161,25 +156,6 @@ def test_a_nursery_that_cannot_fork_keeps_goals_waiting(make_clew, error):
     sound(clew)
 
 
-@pytest.fixture
-def nobodys_clew():
-    """A home of an ordinary user, and what its daemon is started under."""
-    if reason := as_user.reason_to_skip():
-        pytest.skip(reason)
-    under = (sys.executable, as_user.__file__, str(NOBODY))
-    folder = Path(tempfile.mkdtemp(prefix="clew-test-"))
-    become_subreaper()
-    clew = Clew(folder, {**SLOW, "daemon.max_workers": 3})
-    for path in (folder, *folder.rglob("*")):
-        os.chown(path, NOBODY, NOBODY)
-    yield clew, under
-    clew.close()
-    become_subreaper(on=False)
-    assert not clew.seen("daemon.bug"), clew.seen("daemon.bug")
-    clew.assert_alone()
-    shutil.rmtree(folder)
-
-
 LIMIT = """
 import resource, sys
 for pid in sys.argv[2:]:
@@ -197,6 +173,7 @@ def limited(under, pids, processes):
 
 def test_without_processes_to_be_had_goals_wait_and_come_back(nobodys_clew):
     clew, under = nobodys_clew
+    clew.configure({**SLOW, "daemon.max_workers": 3})
     clew.start(under=under)
     pids = (clew.daemon.pid, nursery_pid(clew))
     limited(under, pids, 1)

@@ -1,8 +1,10 @@
 """`clew diff`: what a goal changed, in all forms, with and without a daemon; no secrets, no work of someone else."""
 
 import json
+import sys
 
 import pytest
+from terminal import on_terminal
 
 KEY = "sk-proj-" + "a1B2c3D4" * 4
 GOAL = f"""\
@@ -113,6 +115,42 @@ def test_the_sum_of_the_files_ends_the_list_of_counts(tea):
     assert any(line.startswith("added     pot") and line.endswith("Bin") for line in said)
 
 
+PAGERS = {
+    "marks each line": {"PAGER": "sed 's/^/> /'"},
+    "none": {"PAGER": "cat"},
+    "no less": {"PATH": "/nowhere"},
+    "is closed early": {"PAGER": "head -n 2"},
+    "dumb": {"PAGER": "sed 's/^/> /'", "TERM": "dumb"},
+}
+RUNNER = """
+import json, os, sys
+from clew_daemon import cli
+for pager in json.loads(sys.argv[1]):
+    before = dict(os.environ)
+    os.environ.pop("PAGER", None)
+    os.environ.update(pager)
+    assert cli.run(sys.argv[2:]) == 0
+    os.environ.clear()
+    os.environ.update(before)
+    print(end="\\x1e", flush=True)
+"""
+
+
+def test_on_a_terminal_the_diff_goes_through_the_pager_and_says_there_what_it_lacks(tea):
+    env = tea.environment() | {"TERM": "xterm"}
+    args = [json.dumps(list(PAGERS.values())), *tea.command("diff", "tea")[3:]]
+    *shown, rest = on_terminal([sys.executable, "-c", RUNNER, *args], env, 80).split("\x1e")
+    assert rest == ""
+    marked, plain, without, cut, dumb = (text.splitlines() for text in shown)
+    assert "\x1b[32m+hot" in "\n".join(plain)
+    assert plain[-1] == "Ignored files are in no snapshot, so they are not compared."
+    assert marked == [f"> {line}" for line in plain]
+    assert without == plain
+    assert cut == plain[:2]
+    assert dumb[-1] == plain[-1]
+    assert not [line for line in dumb if line.startswith("> ") or "\x1b" in line]
+
+
 def test_forms_exclude_each_other(tea):
     assert "use one of" in tea.clew("diff", "tea", "--stat", "--json", code=2)
 
@@ -139,7 +177,7 @@ def test_files_that_a_snapshot_left_out_are_named(make_clew, tmp_path):
         (folder / name).write_bytes(bytes((1 << 20) + 1))
     clew = make_clew({"snapshots.max_file_mb": 1})
     goal = clew.start().submit(
-        f"---\nworkspace: {folder}\n---\n# A\n## B\n- [ ] C\n  ```sh\n  echo x > cut; rm gone\n  ```\n"
+        f"---\nworkspace: {folder}\n---\n# A\n## B\n- [ ] C\n  ```sh\n  echo x > cut; rm gone; mkfifo pipe\n  ```\n"
     )
     clew.wait("goal.completed", goal=goal)
     clew.until(lambda: not clew.goal(goal)["pid"], "the end of the worker")
@@ -147,7 +185,9 @@ def test_files_that_a_snapshot_left_out_are_named(make_clew, tmp_path):
     assert {name: (one["status"], one["left_out"]) for name, one in found.items()} == {
         "cut": ("modified", True),
         "gone": ("deleted", True),
+        "pipe": ("added", True),
     }
+    assert "In no snapshot: pipe (fifo), same (large)." in clew.cli("diff", goal)
     said = clew.cli("diff", goal)
     assert "modified, left out of the snapshot: cut\n" in said
     assert "deleted, left out of the snapshot: gone\n" in said

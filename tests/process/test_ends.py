@@ -152,6 +152,16 @@ def test_a_failing_check_is_told_with_its_command_and_exit_code(clew):
     clew.wait("goal.failed", goal=goal)
 
 
+def test_a_check_that_fails_without_a_word_shows_the_command_that_failed(clew):
+    clew.agent("worker", 'hello()\nsay(done())\ncall("finish", success=False)')
+    goal = clew.start().submit(goal_text("checks:\n  gone: test -d . && test -f gone && false\n"))
+    (failing,) = clew.said(goal)[0]["failing_checks"]
+    assert (failing["cmd"], failing["exit_code"]) == ("test -d . && test -f gone && false", 1)
+    assert failing["output"].endswith("+ test -d .\n+ test -f gone\n")
+    clew.wait("goal.failed", goal=goal)
+    assert len(clew.seen("check.failed", goal=goal)) == 1
+
+
 def test_a_check_that_undoes_another_does_not_complete_a_goal(clew):
     clew.agent("worker", 'hello()\nrun("touch a")\nsay(done())\ncall("finish", success=False)')
     checks = "checks:\n  there: test -f a\n  tidy: rm -f a\n"

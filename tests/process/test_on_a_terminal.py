@@ -4,21 +4,18 @@ One home with recorded goals is made for the whole file, by a real daemon that k
 process that runs all commands in turn, which spares a start of Python for each.
 """
 
-import contextlib
-import fcntl
 import json
 import os
 import re
 import select
-import struct
 import subprocess
 import sys
-import termios
 import time
 from functools import cache
 
 import pytest
 from harness import DEADLINE_S, Clew, become_subreaper
+from terminal import on_terminal
 
 from clew_daemon.cli.app import clew as command_line
 
@@ -186,25 +183,6 @@ class Prints:
         said, codes = text.split(END)[0::2], text.split(END)[1::2]
         assert len(codes) == len(self.commands), said[-1]
         return list(zip(said, codes, strict=False))
-
-
-def on_terminal(argv: list[str], env: dict[str, str], width: int) -> str:
-    """Run a program with a terminal of that width for its output; what arrives there."""
-    master, slave = os.openpty()
-    fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 40, width, 0, 0))
-    parts, deadline = [], time.monotonic() + DEADLINE_S
-    with subprocess.Popen(
-        argv, stdin=subprocess.DEVNULL, stdout=slave, stderr=slave, env=env
-    ) as process:
-        os.close(slave)
-        with contextlib.suppress(OSError):  # EIO: the other end is closed
-            while select.select([master], [], [], max(0, deadline - time.monotonic()))[0]:
-                if not (part := os.read(master, 65536)):
-                    break
-                parts.append(part)
-        os.close(master)
-        assert process.wait(DEADLINE_S) == 0
-    return b"".join(parts).decode().replace("\r\n", "\n")
 
 
 @pytest.fixture(scope="module")

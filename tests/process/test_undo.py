@@ -4,6 +4,7 @@ import json
 import subprocess
 
 import pytest
+from terminal import EOF, on_terminal
 from tests.process.cells.snapshots import picture
 
 GOAL = """\
@@ -193,6 +194,34 @@ def test_a_goal_at_work_is_not_undone(clew, kitchen):
     clew.cli("cancel", goal)
 
 
+def test_a_paused_goal_that_was_undone_and_resumed_does_its_work_again_and_can_be_undone(
+    clew, kitchen
+):
+    clew.agent(
+        "worker",
+        """
+        hello()
+        run("echo hot > water")
+        say("hot")
+        if epoch == 1:
+            threading.Event().wait()
+        done()
+        """,
+    )
+    before = seen(kitchen)
+    text = f"---\nname: tea\nagent: worker\nworkspace: {kitchen}\n---\n# Make tea\n"
+    goal = clew.start().submit(text)
+    clew.said(goal)
+    clew.cli("pause", goal)
+    assert "`clew resume` continues" in clew.cli("undo", goal, "--yes")
+    assert seen(kitchen) == before
+    clew.cli("resume", goal)
+    clew.wait("goal.completed", goal=goal)
+    assert (kitchen / "water").read_text() == "hot\n"
+    clew.cli("undo", goal, "--yes")
+    assert seen(kitchen) == before
+
+
 def test_an_undo_needs_a_daemon_and_a_terminal_or_yes(clew, done):
     assert "--yes" in clew.clew("undo", "tea", code=2)
     assert "1.2  Steep" in clew.cli("undo", "tea", "1.7", "--yes", code=1)
@@ -200,32 +229,35 @@ def test_an_undo_needs_a_daemon_and_a_terminal_or_yes(clew, done):
     assert "no daemon is running" in clew.cli("undo", "tea", "--yes", code=3)
 
 
-def test_an_undo_that_was_killed_is_completed_at_the_next_start(clew, kitchen):
-    (kitchen / "many").mkdir()
-    for number in range(3000):
-        (kitchen / "many" / str(number)).write_text(f"{number}\n")
-    many = GOAL.replace("echo new > pot", "rm -r many")
+def asked(clew, *options, answers, code=0):
+    """What a person sees who answers the questions of an undo on a terminal of 80 columns."""
+    env = clew.environment() | {"TERM": "xterm", "NO_COLOR": "1"}
+    return on_terminal(clew.command("undo", "tea", *options), env, 80, answers=answers, code=code)
+
+
+def test_a_person_is_asked_and_nothing_is_undone_without_a_yes_to_each_question(
+    clew, kitchen, done
+):
+    (kitchen / "water").write_text("mine\n")
     before = seen(kitchen)
-    goal = clew.start().submit(many.format(workspace=kitchen))
-    clew.wait("goal.completed", goal=goal)
-    clew.until(lambda: not clew.goal(goal)["pid"], "the end of the worker")
-    assert not (kitchen / "many").exists()
-    command = subprocess.Popen(
-        clew.command("undo", goal, "--yes"), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
-    )
-    clew.until((kitchen / "many").exists, "the first file")
-    clew.kill()
-    command.wait(60)  # the harness has reaped it
-    assert seen(kitchen) != before
-    clew.start()
-    assert clew.seen("undo.finished", goal=goal)[-1]["resumed"]
-    assert seen(kitchen) == before
-    assert clew.verified()
+    no, yes, end = (("[y/N]: ", typed) for typed in ("n\n", "y\n", EOF))
+    for options, answers in (((), [no]), ((), [end]), (("--theirs",), [yes, no])):
+        said = asked(clew, *options, answers=answers, code=1)
+        assert "nothing was changed" in said
+        assert seen(kitchen) == before
+    assert "Overwrite the 1 file listed as changed by someone else or later, too?" in said
+    said = asked(clew, answers=[yes])
+    assert max(len(line) for line in said.splitlines() if str(kitchen) not in line) <= 80
+    assert "5 files restored" in said
+    assert (kitchen / "water").read_text() == "mine\n"
+    assert asked(clew, "--theirs", answers=[yes, yes]).count("[y/N]") == 2
+    assert seen(kitchen) == done
 
 
 def git(folder, *args):
+    """Run git, which does not refresh the index on the side."""
     done = subprocess.run(
-        ["git", "-c", "user.name=A", "-c", "user.email=a@b", *args],
+        ["git", "--no-optional-locks", "-c", "user.name=A", "-c", "user.email=a@b", *args],
         cwd=folder,
         capture_output=True,
         text=True,
@@ -252,26 +284,49 @@ def repository(kitchen):
     return kitchen
 
 
-def standing(repository):
-    return (
-        (repository / ".git" / "index").read_bytes(),
-        git(repository, "status", "--porcelain"),
-        git(repository, "stash", "list"),
-        seen(repository),
-    )
+def bytes_of(repository):
+    """Every file with its permissions, those of git too, but for what clew publishes."""
+    found = picture(repository).items()
+    return {name: one for name, one in found if not name.startswith(b".agent_context")}
 
 
-def test_in_a_real_repository_everything_is_as_before_to_the_byte(clew, repository):
-    git(repository, "status")  # which refreshes the index
+def git_says(repository):
+    commands = ("status --porcelain=v2 --branch --show-stash --ignored", "stash list")
+    commands += ("stash show -p", "diff", "diff --cached", "ls-files --stage")
+    said = [git(repository, *command.split()) for command in commands]
+    return "\n".join(said).replace("! .agent_context/\n", "")
+
+
+WORK = """\
+echo more >> notes && echo more >> recipe && chmod 755 cup && ln -sf cup spoon
+rm untracked && mv water drink && mkdir -p a/b && echo new > a/b/c && ln -sf nowhere .gitignore
+"""
+RUNBOOK = "# Work\n## Work\n" + "".join(
+    f"- [ ] Step {n}\n  ```sh\n  {line}\n  ```\n" for n, line in enumerate(WORK.splitlines())
+)
+WORKER = f"""
+hello()
+for line in {WORK!r}.splitlines():
+    assert run(line)["outcome"]["result"] == "success"
+done()
+"""
+
+
+@pytest.mark.parametrize("agent", ["runbook", "worker"])
+def test_in_a_real_repository_everything_is_as_before_to_the_byte(clew, repository, agent):
+    """With edits, deletions, new files, renames, permissions and links, on staged and unstaged work."""
     (repository / ".git" / "info" / "exclude").write_text(".agent_context\n")
-    before = standing(repository)
-    goal = clew.start().submit(GOAL.format(workspace=repository), "tea.md")
+    git(repository, "update-index", "-q", "--refresh")
+    before, said = bytes_of(repository), git_says(repository)
+    clew.agent("worker", WORKER)
+    head = f"---\nname: tea\nagent: {agent}\nworkspace: {repository}\n---\n"
+    goal = clew.start().submit(head + (RUNBOOK if agent == "runbook" else "Work\n"))
     clew.wait("goal.completed", goal=goal)
     clew.until(lambda: not clew.goal(goal)["pid"], "the end of the worker")
-    assert standing(repository)[1:] != before[1:]
+    assert git_says(repository) != said
     clew.cli("undo", goal, "--yes")
-    index = (repository / ".git" / "index").read_bytes()
-    assert (index, *standing(repository)[1:]) == before
+    assert bytes_of(repository) == before
+    assert git_says(repository) == said
 
 
 def test_where_head_has_moved_nothing_is_restored_and_git_commands_are_named(clew, repository):
@@ -289,6 +344,59 @@ def test_where_head_has_moved_nothing_is_restored_and_git_commands_are_named(cle
     assert f"git reset --hard {first[:12]}" in said
     assert f"git revert {first[:12]}.." in said
     assert seen(repository) == before
+
+
+def test_where_the_repository_is_gone_the_files_are_restored_and_it_is_named(clew, repository):
+    before = {name: what for name, what in seen(repository).items() if name != b".git"}
+    text = GOAL.replace("chmod 600 recipe", "rm -rf .git")
+    goal = clew.start().submit(text.format(workspace=repository), "tea.md")
+    clew.wait("goal.completed", goal=goal)
+    answer = undone(clew, "--yes")
+    assert answer["git_gone"]
+    assert answer["moved"] is None
+    assert seen(repository) == before
+    assert not undone(clew, "--yes")["git_gone"]  # of the reversal: it was gone before, too
+    assert "The git repository is gone" in clew.cli("undo", goal, "--yes")
+
+
+def test_a_folder_of_someone_else_stays_when_what_the_goal_put_into_it_is_removed(clew, kitchen):
+    clew.agent(
+        "worker",
+        """
+        hello()
+        run("mkdir ours")
+        say("ready")
+        notice("feedback")
+        run("touch ours/pot mine/pot")
+        done()
+        """,
+    )
+    before = seen(kitchen)
+    text = f"---\nname: tea\nagent: worker\nworkspace: {kitchen}\n---\n# Make tea\n"
+    goal = clew.start().submit(text)
+    clew.said(goal)
+    (kitchen / "mine").mkdir()
+    clew.ask("feedback", goal=goal, text="go on")
+    clew.wait("goal.completed", goal=goal)
+    clew.cli("undo", goal, "--yes")
+    assert seen(kitchen) == {**before, b"mine": ("folder", 0o40755)}
+
+
+def test_an_undo_waits_for_the_end_of_the_worker_of_a_goal_that_has_ended(clew, kitchen):
+    clew.agent(
+        "worker",
+        """
+        hello()
+        run("echo hot > water")
+        done()
+        threading.Event().wait()
+        """,
+    )
+    text = f"---\nname: tea\nagent: worker\nworkspace: {kitchen}\n---\n# Make tea\n"
+    goal = clew.start().submit(text)
+    clew.wait("goal.completed", goal=goal)
+    clew.cli("undo", goal, "--yes")
+    assert (kitchen / "water").read_text() == "the water\nbefore\n"
 
 
 def test_what_is_added_after_an_action_was_cut_off_stays(clew, kitchen):

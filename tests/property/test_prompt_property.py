@@ -10,9 +10,10 @@ from clew_shared.prompt.layout import folded_count, lay_out
 from clew_shared.prompt.view import PromptView
 from clew_shared.record.model import Goal, Subtask, Task
 from clew_shared.record.state import State
-from clew_shared.tools import TOOLS
+from clew_shared.tools import BY_NAME, TOOLS
 from clew_shared.wire.hello import Call, FinishedSubtask, Said
 from clew_worker.agent import json_mode
+from clew_worker.agent.arguments import fitted
 from clew_worker.agent.plans import read_plan
 
 json_values = st.recursive(
@@ -172,7 +173,14 @@ def test_the_common_slips_of_small_models_are_read_as_what_they_mean(
     given_args = json.dumps(args) if as_text else args
     call = json.dumps({name_key: "write_file", args_key: given_args})
     reading = json_mode.read(around.replace("{}", call), TOOLS)
-    assert [(c.name, c.args) for c in reading.calls] == [("write_file", args)]
+    meant = fitted(BY_NAME["write_file"], args)
+    assert [(c.name, c.args) for c in reading.calls] == [("write_file", meant)]
+
+
+@given(st.sampled_from(TOOLS), st.dictionaries(st.text(max_size=8), json_values, max_size=4))
+def test_whatever_arguments_a_model_gives_can_be_fitted_and_stay_so(tool, args):
+    once = fitted(tool, args)
+    assert fitted(tool, once) == once
 
 
 @given(st.dictionaries(st.sampled_from(["tasks", "plan", "subtasks", "steps"]), json_values))

@@ -211,7 +211,7 @@ class Goal:
     def undo(self):
         """Take a snapshot of the present, and restore what the plan says; return the plan."""
         self.snapshot()
-        found = plan(steps(self.store, self.rows), 1)
+        found = plan(steps(self.store, self.rows, 1), 1)
         entries = [
             RestoreEntry(name=one.name, present=one.present, wanted=one.wanted)
             for one in found.restore

@@ -35,6 +35,7 @@ from clew_daemon.control.requests import (
 from clew_daemon.control.server import ControlError
 from clew_daemon.host.keys import Keys
 from clew_daemon.host.snapshot_space import SnapshotSpace
+from clew_daemon.learning.models import KnownModels
 from clew_daemon.learning.playbook import PlaybookStore
 from clew_daemon.learning.reviewer import Reviewer
 from clew_daemon.parts import DaemonParts
@@ -181,6 +182,7 @@ class SimDaemon:
             keys=Keys({}),
             goals=goals,
             playbook=PlaybookStore(goals),
+            models=KnownModels(goals),
             children=Children(),  # type: ignore[arg-type]
             nursery=None,  # type: ignore[arg-type]
             slots=LlmSlots(lambda: None),
@@ -191,6 +193,7 @@ class SimDaemon:
         world.watch.begins(goals)
         goals.listeners.append(world.watch.listened)
         self.daemon.playbook.load()
+        self.daemon.models.load()
         self.supervisor = Supervisor(self.daemon, SimLauncher(world))  # type: ignore[arg-type]
         self.reviewer = Reviewer(
             self.daemon.goals, self.daemon.playbook, lambda: self.daemon.settings.playbook

@@ -241,6 +241,10 @@ class SimLedger:
     def forgotten(self) -> Iterator[EventRow]:
         return iter(())
 
+    def known_models(self, limit: int) -> list[bytes]:
+        found = [row.body for row in self.read("") if row.kind == "model_known"]
+        return found[::-1][:limit]
+
     def latest_snapshot(self, goal: str, version: int) -> tuple[int, bytes] | None:
         found = self._disk.snapshots.get(goal)
         return (found[0], found[2]) if found and found[1] == version else None

@@ -11,6 +11,7 @@ import invariants as hold
 
 from clew_shared.record import events as ev
 from clew_shared.record.codec import decode, decode_playbook
+from clew_shared.record.daemon_events import ModelKnown
 from clew_shared.record.fold import apply
 from clew_shared.record.snapshot import dump, outline
 from clew_shared.record.state import EVERYWHERE, State
@@ -239,7 +240,7 @@ class Watch:
     def durable(self, rows: list[EventRow]) -> None:
         """Events have reached the disk."""
         for row in rows:
-            event = decode(row.body) if row.goal else decode_playbook(row.body)
+            event = _event_of(row)
             self.recorded[row.seq] = (row.goal, event)
             words = self._words.setdefault(row.goal, set())
             if isinstance(event, ev.Intervened):
@@ -424,3 +425,9 @@ def _same_goals(loaded: list[str], recorded: list[str]) -> None:
 def _short(event: ev.Event) -> str:
     fields = event.model_dump(exclude_defaults=True, exclude={"kind", "at", "args", "message"})
     return f"{event.kind} " + " ".join(f"{k}={str(v)[:40]}" for k, v in fields.items())
+
+
+def _event_of(row: EventRow) -> ev.Event:
+    if row.kind == "model_known":
+        return ModelKnown.model_validate_json(row.body)
+    return decode(row.body) if row.goal else decode_playbook(row.body)

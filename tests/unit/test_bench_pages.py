@@ -54,7 +54,17 @@ def test_a_part_without_its_markers_is_refused(tmp_path):
 
 
 COMMANDS = (
-    *("context", "digest", "fleet", "footprint", "growth", "live", "real_model", "restart"),
+    *(
+        "context",
+        "digest",
+        "fleet",
+        "footprint",
+        "growth",
+        "live",
+        "minds",
+        "real_model",
+        "restart",
+    ),
     *("snapshots", "step", "peers.durable", "peers.supervisors"),
 )
 

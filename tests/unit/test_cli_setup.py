@@ -393,6 +393,16 @@ def test_config_says_where_each_value_comes_from(clew, tmp_path, monkeypatch):
     assert "config.toml:2" in clew("--home", tmp_path, "config")[1]
 
 
+def test_config_shows_what_profiles_set_for_the_models_of_the_agents(clew, tmp_path):
+    (tmp_path / "config.toml").write_text(
+        '[agents.a]\nmodel = "qwen3:8b"\n[context.models."qwen3*"]\nmax_tokens = 6000\n'
+    )
+    keys = json.loads(clew("--home", tmp_path, "config", "--json")[1])["keys"]
+    assert keys["agents.a.temperature"] == {"value": 0.6, "source": "profile built-in qwen3"}
+    line = f"{tmp_path}/config.toml:4"
+    assert keys['context.models."qwen3*".max_tokens'] == {"value": 6000, "source": line}
+
+
 def test_config_shows_the_paths_that_are_used_where_none_is_set(clew, tmp_path):
     (tmp_path / "config.toml").write_text(f'[paths]\noutbox = "{tmp_path}/reports"\n')
     keys = json.loads(clew("--home", tmp_path, "config", "--json")[1])["keys"]

@@ -169,7 +169,8 @@ def recorded(value):
 
 def answers(record):
     """Return all answers about a goal that hold its state, and the prompt of the first."""
-    llm = hello_answer(record.state, Settings(), LlmAgentSettings(model="m"), record, [BULLET])
+    prompt, agent = record.state.prompt, LlmAgentSettings(model="m")
+    llm = hello_answer(record.state, Settings(), agent, record, [BULLET], prompt=prompt)
     received = HelloAnswer.model_validate_json(json.dumps(llm.as_json()))
     prompts = [lay_out(view_on_record(hello)).messages for hello in (llm, received)]
     assert prompts[0] == prompts[1]
@@ -177,7 +178,7 @@ def answers(record):
     found = {
         "llm": llm.as_json(),
         "runbook": hello_answer(
-            record.state, Settings(), RunbookAgentSettings(), record, []
+            record.state, Settings(), RunbookAgentSettings(), record, [], prompt=prompt
         ).as_json(),
         "prompt": prompts[0],
         "planned": fitted_state({"state": view, "escalated_to": None}),

@@ -87,7 +87,7 @@ def test_in_json_mode_a_call_is_shown_as_the_model_is_to_write_it():
     view = replace(VIEW, transcript=(WRITE,), mode="json", steady_tools=TOOLS)
     system, _, call, result = build(view)
     assert "- write_file(path, content)" in system["content"]
-    assert call["content"].startswith('{"args": {"content": "hello", "path": "hello.txt"}, "tool"')
+    assert call["content"].startswith('{"tool": "write_file", "args": {"content": "hello"')
     assert result["role"] == "user"
 
 
@@ -157,6 +157,22 @@ def test_what_is_asked_follows_from_the_last_call():
     assert "did not work" in asked(replace(WRITE, result="error"))
     assert "refused" in asked(replace(WRITE, result="blocked"))
     assert "call plan with exactly one task" in asked(WRITE, replan="task")
+
+
+def test_a_model_that_has_only_looked_is_not_asked_whether_the_goal_is_done():
+    checked = replace(VIEW, checks={"there": "test -f hello.txt"})
+    look = Call(7, "read_file", {"path": "a"}, "success", "text", changed=False)
+    rejected = Call(-1, "finish", {}, "error", "Not finished")
+
+    def asked(*calls):
+        return state_block(replace(checked, transcript=calls))
+
+    assert "Nothing is changed yet" in asked(look)
+    assert "Look at what is wrong" in asked(WRITE, rejected)
+    assert "Nothing is changed yet" in asked(WRITE, rejected, look)
+    assert asked(WRITE, rejected, WRITE, look).endswith("Take the next step towards the goal.")
+    assert "call finish" in asked(WRITE, rejected, WRITE)
+    assert "call finish" in state_block(replace(VIEW, transcript=(look,)))
 
 
 def test_work_on_what_exists_begins_with_a_look():
@@ -326,9 +342,17 @@ def test_larger_goals_are_asked_to_reflect_beside_their_calls():
 
 def test_a_small_goal_is_offered_neither_plan_nor_complete_subtask():
     found = names(hello())
-    assert found[:2] == ["write_file", "read_file"]
+    assert found[:2] == ["run_cmd", "read_file"]
     assert "finish" in found
     assert not {"plan", "complete_subtask", "wait", "recall"} & set(found)
+
+
+def test_a_small_goal_is_offered_what_the_shell_cannot_do_as_well_with_few_arguments():
+    found = {tool.name: tool for tool in offered_tools(hello())}
+    assert not {"list_files", "search"} & set(found)
+    assert list(found["read_file"].parameters["properties"]) == ["path"]
+    assert "count" in found["edit_file"].parameters["properties"]
+    assert {"list_files", "search"} <= set(names(hello(tree("in_progress", "pending"))))
 
 
 def test_a_larger_goal_is_offered_a_plan_until_it_acts():

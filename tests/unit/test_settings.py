@@ -4,6 +4,7 @@ from pathlib import Path
 import pytest
 from pydantic import BaseModel
 
+from clew_shared.config.context_tables import ContextSettings, ModelProfile
 from clew_shared.config.faults import dotted, key_lines
 from clew_shared.config.places import PlacesError
 from clew_shared.config.settings import (
@@ -20,7 +21,6 @@ from clew_shared.config.settings import (
 from clew_shared.text.thoughts import THEMES
 
 EXAMPLE = Path(__file__).parents[2] / "config.example.toml"
-MAP_TABLES = {"agents.NAME", "loops.tools.NAME"}
 
 
 def settings_of(text, **env):
@@ -45,7 +45,7 @@ def model_keys(model, at=""):
         kind = field.annotation
         if isinstance(kind, type) and issubclass(kind, BaseModel) and at + name != "agents":
             yield from model_keys(kind, f"{at}{name}.")
-        elif at + name not in {"agents", "loops.tools"}:
+        elif at + name not in {"agents", "loops.tools", "context.models"}:
             yield at + name
 
 
@@ -93,6 +93,9 @@ def test_the_example_has_every_key_of_the_model():
         assert set(kind.model_fields) <= shown_of_agents
     assert "agents.default" in shown
     assert "loops.tools.read_file.repeat_limit" in shown
+    profile = {f'context.models."qwen2.5-coder*".{key}' for key in ModelProfile.model_fields}
+    of_context = {f'context.models."qwen2.5-coder*".{key}' for key in ContextSettings.model_fields}
+    assert profile - of_context <= shown
 
 
 def test_every_key_that_the_example_has_is_in_the_model():
@@ -405,4 +408,11 @@ def test_a_rung_may_name_another_model_or_a_command():
         None,
         "big",
         "prog",
+    ]
+
+
+def test_the_ladder_of_a_model_is_held_to_the_agents_too():
+    text = '[context.models."qwen*"]\nladder = [{}, {agent = "huge"}]\n'
+    assert faults_of(text) == [
+        "c.toml:2: `context.models.\"qwen*\".ladder.1.agent`: unknown agent 'huge'; available: default, runbook"
     ]

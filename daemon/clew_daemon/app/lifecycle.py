@@ -36,6 +36,7 @@ from clew_daemon.host.threads import THREADS, ThreadsError, pool
 from clew_daemon.inbox.acceptance import accept
 from clew_daemon.inbox.inbox import Inbox
 from clew_daemon.inbox.owner import HeldElsewhereError, InboxOwner, NotOwnerError
+from clew_daemon.learning.models import KnownModels
 from clew_daemon.learning.playbook import PlaybookStore
 from clew_daemon.learning.reviewer import Reviewer
 from clew_daemon.parts import DaemonParts
@@ -170,6 +171,7 @@ class App:
             return
         daemon = self._parts(goals)
         daemon.playbook.load()
+        daemon.models.load()
         self._daemon = daemon
         self._supervisor = Supervisor(daemon)
         self._undo = Undo(daemon, Launcher(daemon.nursery))
@@ -205,6 +207,7 @@ class App:
             keys=bootstrap.keys,
             goals=goals,
             playbook=PlaybookStore(goals),
+            models=KnownModels(goals),
             children=children,
             cgroups=bootstrap.cgroups,
             nursery=Nursery(children, bootstrap.nursery_env, bootstrap.preload, bootstrap.zygote),

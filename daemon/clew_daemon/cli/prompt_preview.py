@@ -1,7 +1,8 @@
 """The prompt of a goal as its agent would build it now, from the ledger alone, by the same pure function.
 
 Form, tightness and token count are those of the last call, so the preview equals the next call byte for byte. It
-calls no LLM and writes nothing.
+calls no LLM and writes nothing. The prompt of an earlier attempt is that after its last turn, rebuilt in the same way
+from the events up to its end, by the present config.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from clew_daemon.cli.errors import CliError
 
 if TYPE_CHECKING:
     from clew_daemon.cli.instance import Instance
+    from clew_daemon.record.past import PastEvents
     from clew_shared.config.agent_tables import Agent, LlmAgentSettings
     from clew_shared.config.settings import Settings
     from clew_shared.ledger import Reader
@@ -26,11 +28,11 @@ REREADS_MAX = 5
 LEFT_OUT = " characters left out …]"
 
 
-def preview(instance: Instance, goal: str) -> dict[str, Any]:
+def preview(instance: Instance, goal: str, attempt: int | None = None) -> dict[str, Any]:
     """Return the prompt as JSON: `messages` as the LLM gets them, `sizes` by block, `left_out`, `sha` of its head.
 
     Sizes are in characters and estimated tokens; `sha_of_last_call` is None before the first call; `note` says why
-    there is no next call.
+    there is no next call. With `attempt` it is the prompt at the end of that attempt; CliError where there is none.
     """
     from clew_daemon.cli.queries import open_ledger
     from clew_shared.prompt.layout import lay_out
@@ -38,11 +40,10 @@ def preview(instance: Instance, goal: str) -> dict[str, Any]:
 
     settings = instance.settings_for_display
     with open_ledger(instance) as reader:
-        state, hello, unshown = _hello(reader, goal, settings)
-        for _ in range(REREADS_MAX):
-            if next(reader.read(goal, state.seq, 1), None) is None:
-                break
-            state, hello, unshown = _hello(reader, goal, settings)
+        if attempt is None:
+            state, hello, unshown = _now(reader, goal, settings)
+        else:
+            state, hello, unshown = _then(reader, goal, settings, attempt)
     agent = _agent(settings, state)
     laid = lay_out(view_on_record(hello))
     view = laid.view
@@ -53,19 +54,69 @@ def preview(instance: Instance, goal: str) -> dict[str, Any]:
         "sha": laid.sha,
         "sha_of_last_call": state.calls[-1].sha if state.calls else None,
         "agent_kind": agent.kind,
+        "attempt": state.attempt.number,
         "note": _note(state, agent),
     }
 
 
-def _hello(reader: Reader, goal: str, settings: Settings) -> tuple[State, HelloAnswer, list[str]]:
-    """Return the state, the answer that `hello` would get, and a line on the strategies that it would leave out."""
-    from clew_daemon.record.hello import hello_answer
+def state_at_end(instance: Instance, goal: str, attempt: int) -> State:
+    """Return a goal's state at the end of an attempt at its current subtask; CliError where there is none."""
+    from clew_daemon.cli.queries import open_ledger
+    from clew_daemon.record.past import state_of
+
+    with open_ledger(instance) as reader:
+        return state_of(_past(reader, goal, attempt), goal)
+
+
+_Moment = tuple["State", "HelloAnswer", list[str]]
+"""A state, the answer that `hello` would get, and a line on the strategies that it would leave out."""
+
+
+def _now(reader: Reader, goal: str, settings: Settings) -> _Moment:
     from clew_daemon.record.store import load_state
 
-    state = load_state(reader, goal)
-    shown, unshown = _strategies(reader, state, settings)
-    agent = _llm_agent(settings, _agent(settings, state))
-    return state, hello_answer(state, settings, agent, reader, shown), unshown
+    for _ in range(REREADS_MAX):
+        state = load_state(reader, goal)
+        moment = _moment(reader, reader, state, settings)
+        if next(reader.read(goal, state.seq, 1), None) is None:
+            break
+    return moment
+
+
+def _then(reader: Reader, goal: str, settings: Settings, attempt: int) -> _Moment:
+    from clew_daemon.record.past import state_of
+
+    past = _past(reader, goal, attempt)
+    return _moment(reader, past, state_of(past, goal), settings)
+
+
+def _past(reader: Reader, goal: str, attempt: int) -> PastEvents:
+    """Return the events up to the end of an attempt at the goal's current subtask; CliError where there is none."""
+    from clew_daemon.record.past import PastEvents, ends_of_attempts
+
+    ends = ends_of_attempts(reader, goal)
+    if attempt not in ends:
+        known = ", ".join(map(str, sorted(ends)))
+        raise CliError(
+            f"{goal} has no attempt {attempt} at its current subtask; on record: {known}"
+        )
+    return PastEvents(reader, ends[attempt])
+
+
+def _moment(
+    reader: Reader, record: Reader | PastEvents, state: State, settings: Settings
+) -> _Moment:
+    from clew_daemon.learning.models import LOADED_MAX, continued, known_models
+    from clew_daemon.record.hello import hello_answer
+    from clew_shared.config.profiles import profiled_agent, profiled_settings
+
+    shown, unshown = _strategies(reader, record, state, settings)
+    agent = profiled_agent(settings, _llm_agent(settings, _agent(settings, state)))
+    settings = profiled_settings(settings, agent)
+    known = known_models(reader.known_models(LOADED_MAX))
+    prompt = continued(agent, state.prompt, known)
+    hello = hello_answer(state, settings, agent, record, shown, prompt=prompt)
+    return state, hello, unshown
 
 
 def _agent(settings: Settings, state: State) -> Agent:
@@ -91,7 +142,7 @@ def _llm_agent(settings: Settings, agent: Agent) -> LlmAgentSettings:
 
 
 def _strategies(
-    reader: Reader, state: State, settings: Settings
+    reader: Reader, record: Reader | PastEvents, state: State, settings: Settings
 ) -> tuple[list[dict[str, Any]], list[str]]:
     """Return the strategies as the agent was shown them, and a line on the others."""
     from clew_daemon.learning.playbook import playbook_events
@@ -99,7 +150,7 @@ def _strategies(
 
     if not settings.playbook.enabled:
         return [], []
-    at = max((r.seq for r in reader.read(state.goal_id) if r.kind == "strategies_shown"), default=0)
+    at = max((r.seq for r in record.read(state.goal_id) if r.kind == "strategies_shown"), default=0)
     events = list(playbook_events(reader))
     then = fold(event for seq, event in events if seq < at)
     shown = [b.to_dict() for i in state.strategies if (b := then.get_bullet(i))]
@@ -147,6 +198,9 @@ def _tools_left_out(hello: HelloAnswer, view: PromptView) -> list[str]:
 
 
 def _note(state: State, agent: Agent) -> str:
+    if state.attempt.over:
+        over = f"attempt {state.attempt.number} is over: {state.attempt.over}"
+        return f"{over}. This is its conversation; the next attempt begins with another one"
     if agent.kind != "llm":
         what = f"the agent of this goal is of kind {agent.kind}: clew calls no LLM for it"
         return f"{what}. This is what the built-in llm agent would be shown"

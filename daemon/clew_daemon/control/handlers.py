@@ -17,6 +17,7 @@ from clew_daemon.inbox.leftovers import InboxLeft, Left
 from clew_daemon.processes.cells import executor_env
 from clew_daemon.record.dependencies import KnownGoals
 from clew_daemon.record.doing import now_view
+from clew_daemon.record.goal_limits import attempt_limits
 from clew_daemon.record.store import listed
 from clew_daemon.supervision import schedule
 from clew_shared.views.publish import goal_detail, status_view
@@ -122,7 +123,9 @@ class ControlHandlers:
         running, now = self._supervisor.running, time.time()
         known = KnownGoals(self._daemon.goals.states(), self._daemon.goals.gone)
         waits = schedule.waits_for(state, known, running, now, hint=True)
-        view = {**goal_detail(state, now, waits), "now": self._current_work(state)}
+        limit = attempt_limits(state, self._daemon.settings).limit
+        detail = {**goal_detail(state, now, waits), "attempt_limit": limit}
+        view = {**detail, "now": self._current_work(state)}
         return {"daemon": await self._view(), "goal": view}
 
     def _current_work(self, state: State) -> dict[str, Any] | None:

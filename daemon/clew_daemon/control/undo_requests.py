@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING, Any
 
 from clew_daemon.control.checking import fault
 from clew_daemon.control.server import ControlError
-from clew_daemon.undo.undo import UndoRefused
+from clew_daemon.undo.planning import UndoRefused
 from clew_daemon.undo.view import undo_view
 from clew_daemon.undo.visit import VisitFailed
 from clew_shared.snapshots.store import StoreError
@@ -18,6 +19,10 @@ if TYPE_CHECKING:
     from clew_daemon.undo.undo import Undo, UndoResult
     from clew_shared.core.core import Core
     from clew_shared.record.state import State
+
+
+END_S = 60.0
+"""How long an undo waits for the end of a worker whose goal is no longer at work."""
 
 
 class UndoRequests:
@@ -32,13 +37,16 @@ class UndoRequests:
         """Return what the undo would do or has done, as `undo_view` has it."""
         core = await self._lookup.whole(request.goal)
         _check_subtask(core.state, request.subtask)
+        if not core.state.workable:  # its last worker may still be ending
+            await self._supervisor.finished(core.state.goal_id, END_S)
+            core = await self._lookup.whole(request.goal)
         self._refuse_busy(core.state.goal_id)
         with self._supervisor.hold(core.state.goal_id):  # nothing was awaited since it was not busy
             try:
                 result = await self._result(core, request)
             except (UndoRefused, VisitFailed, StoreError) as error:
                 raise ControlError(f"{core.state.goal_id}: {error}") from None
-        return undo_view(core.state, result)
+        return await asyncio.to_thread(undo_view, core.state, result)
 
     async def _result(self, core: Core, request: UndoRequest) -> UndoResult:
         if not request.perform:

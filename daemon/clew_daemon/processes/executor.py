@@ -165,11 +165,13 @@ class ExecutorProcess:
 
         return await self._ask(SnapshotDone, request, SNAPSHOT_TIMEOUT_S)
 
-    async def restore(self, entries: tuple[RestoreEntry, ...], *, tree: str) -> RestoreDone:
-        """Restore at most RESTORE_MAX entries of the snapshot `tree`; safe to repeat."""
+    async def restore(
+        self, entries: tuple[RestoreEntry, ...], *, tree: str, others: tuple[str, ...] = ()
+    ) -> RestoreDone:
+        """Restore at most RESTORE_MAX entries of the snapshot `tree`; `others` as in RestoreRequest. Safe to repeat."""
 
         def request(number: int) -> RestoreRequest:
-            return RestoreRequest(id=number, entries=entries, tree=tree)
+            return RestoreRequest(id=number, entries=entries, tree=tree, others=others)
 
         return await self._ask(RestoreDone, request, RESTORE_TIMEOUT_S)
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import yaml
 
+from clew_daemon.publish.costs import by_agent, llm_calls, spent
 from clew_daemon.publish.markdown import code, inline, quoted, visible
 from clew_daemon.publish.standing import MARKS, standing
 from clew_shared.core.claims import described, finished_anyway, places
@@ -20,12 +21,13 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from clew_shared.record.model import Action, LlmCost, Subtask
-    from clew_shared.record.state import CheckResult, State, SuggestedCheck
+    from clew_shared.record.model import Action, Subtask
+    from clew_shared.record.state import CheckResult, FreshStart, State, SuggestedCheck
     from clew_shared.snapshots.comparison import FileCount
 
 TRIED_MAX = 40
 BLOCKED_SHOWN = 20
+FRESH_STARTS_SHOWN = 20
 FILES_SHOWN = 20
 CHECK_CHARS = 400
 QUESTION_CHARS = 2_000
@@ -60,8 +62,9 @@ def render(
         _section("Blocked actions", [f"- {code(name)}" for name in _blocked(state)]),
         _section("Loops", [_loop(entry) for entry in loops[-TRIED_MAX:]]),
         _section("Restarts and attempts", _restarts(state)),
-        _section("Time and tokens", _spent(state)),
-        "\n".join(_llm_calls(state)),
+        _section("Time and tokens", spent(state)),
+        "\n".join(llm_calls(state)),
+        "\n".join(by_agent(state)),
         _section("Feedback", [f"- {inline(text)}" for text in state.feedback]),
         _section("Replaced by replans", [f"- {inline(text)}" for text in state.set_aside]),
         _section("Strategies shown", [f"- {inline(text)}" for text in strategies]),
@@ -247,40 +250,19 @@ def _restarts(state: State) -> list[str]:
         for place, subtask in places(state)
         if subtask.attempts
     ]
-    return [f"- restarts: {state.restarts}", *failed]
+    begun = state.fresh_starts[-FRESH_STARTS_SHOWN:]
+    total = [f"- fresh starts: {state.attempts_total}"] if begun else []
+    return [f"- restarts: {state.restarts}", *failed, *total, *map(_fresh_start, begun)]
 
 
-def _spent(state: State) -> list[str]:
-    cost = state.cost
-    if not cost.calls:
-        return [f"- working time: {cost.active_s:.1f} s"]
-    split = f"{cost.tokens_in} in ({cost.tokens_cached} cached), {cost.tokens_out} out"
-    return [
-        f"- working time: {cost.active_s:.1f} s, {cost.llm_s:.1f} s of it in LLM calls",
-        f"- tokens: {cost.tokens}: {split}",
-    ]
-
-
-def _llm_calls(state: State) -> list[str]:
-    """Return what the LLM calls have cost, subtask by subtask, as a table; none without calls."""
-    if not state.cost.calls:
-        return []
-    subtasks = [
-        (f"{t}.{s} {inline(subtask.description, 60)}", subtask.cost)
-        for t, task in enumerate(state.goal.tasks, start=1)
-        for s, subtask in enumerate(task.subtasks, start=1)
-        if subtask.cost.calls
-    ]
-    head = [
-        "| subtask | calls | tokens in | cached | tokens out | seconds |",
-        "| --- |" + " ---: |" * 5,
-    ]
-    return head + [_cost_row(name, cost) for name, cost in [*subtasks, ("all", state.cost)]]
-
-
-def _cost_row(name: str, cost: LlmCost) -> str:
-    numbers = (cost.calls, cost.tokens_in, cost.tokens_cached, cost.tokens_out, f"{cost.llm_s:.1f}")
-    return f"| {name.replace('|', '/')} | " + " | ".join(map(str, numbers)) + " |"
+def _fresh_start(one: FreshStart) -> str:
+    """Return where an attempt began, how it differed, and why the one before it ended."""
+    place = f"{one.task_idx + 1}.{one.subtask_idx + 1}"
+    restored = f"{_counted(one.restored, 'file')} restored" if one.restored else ""
+    kept = f"workspace not restored: {inline(one.kept)}" if one.kept else ""
+    facts = "; ".join(filter(None, (inline(one.rung), restored, kept)))
+    ended = f"attempt {one.number - 1} ended: {inline(one.reason)}"
+    return f"  - {place} attempt {one.number}{f' ({facts})' if facts else ''}, after {ended}"
 
 
 def _check(name: str, cmd: str, check: CheckResult) -> str:

@@ -23,7 +23,7 @@ def changed_files(ledger: Readable, goal: str, store: SnapshotStore) -> list[Fil
     """
     rows = with_store((row.seq, decode(row.body)) for row in ledger.read(goal))
     first = next((seq for seq, event in rows if isinstance(event, snap.SnapshotTaken)), 0)
-    own = own_changes(steps(store, rows), first)
+    own = own_changes(steps(store, rows, first), first)
     if not own:
         return []
     with comparison(store, own) as compared:

@@ -14,6 +14,7 @@ from clew_shared.record.daemon_events import (
     BulletRestored,
     BulletTagged,
     BulletUpdated,
+    ModelKnown,
 )
 
 if TYPE_CHECKING:
@@ -132,6 +133,7 @@ _LINES: dict[type[ev.Event], Callable[[Any], Line | None]] = {
         "undo.finished",
         {"undo": e.of, "restored": e.restored, "left": e.left_total, "resumed": e.resumed},
     ),
+    ModelKnown: _fields("model.known", "model", "mode", "rung", "chars_per_token", "goals"),
     BulletAdded: lambda e: ("strategy.learned", {"id": e.id, "content": e.content, **_from(e)}),
     BulletTagged: lambda e: (
         "strategy.tagged",

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from clew_shared.config.context_tables import Rung
+from clew_shared.config.profiles import profiled_agent, profiled_rung, profiled_settings
 from clew_shared.config.settings import LlmAgentSettings, RunbookAgentSettings
-from clew_shared.config.tables import Rung
 from clew_shared.core.journal import AttemptLimits
 
 if TYPE_CHECKING:
@@ -17,7 +18,9 @@ if TYPE_CHECKING:
 def max_iterations(state: State, settings: Settings) -> int | None:
     """Return the turns of an agent whose goal sets no number; None for a runbook, which always ends."""
     agent = _own_agent(state, settings)
-    return None if isinstance(agent, RunbookAgentSettings) else settings.context.max_iterations
+    if isinstance(agent, RunbookAgentSettings):
+        return None
+    return profiled_settings(settings, agent).context.max_iterations
 
 
 def attempt_limits(state: State, settings: Settings) -> AttemptLimits:
@@ -29,13 +32,13 @@ def attempt_limits(state: State, settings: Settings) -> AttemptLimits:
 
 
 def present_agent(state: State, settings: Settings) -> tuple[str, Agent]:
-    """Return the agent of the present attempt, by its name in the config, as the attempt's rung sets it up.
+    """Return the agent of the present attempt, by its name in the config, as its model and the rung set it up.
 
     Raises KeyError where the config has no such agent: see `agent_fault`.
     """
     rung = present_rung(state, settings)
     name = rung.agent or state.spec.agent
-    agent = settings.agents.get(name or None)
+    agent = profiled_agent(settings, settings.agents.get(name or None))
     if not isinstance(agent, LlmAgentSettings):
         return name, agent
     changed = {"temperature": rung.temperature, "mode": rung.mode}
@@ -45,8 +48,10 @@ def present_agent(state: State, settings: Settings) -> tuple[str, Agent]:
 
 def present_rung(state: State, settings: Settings) -> Rung:
     """Return how the present attempt differs; the ladder is for models, any other agent is just run again."""
-    is_model = isinstance(_own_agent(state, settings), LlmAgentSettings)
-    return settings.attempts.rung(state.attempt.number) if is_model else Rung()
+    agent = _own_agent(state, settings)
+    if not isinstance(agent, LlmAgentSettings):
+        return Rung()
+    return profiled_rung(settings, agent, state.attempt.number)
 
 
 def agent_fault(state: State, settings: Settings) -> str:

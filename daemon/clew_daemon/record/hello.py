@@ -22,9 +22,10 @@ from clew_shared.wire.hello import (
 )
 
 if TYPE_CHECKING:
-    from clew_daemon.record.store import Readable
+    from clew_daemon.record.store import ReadableEvents
     from clew_shared.config.agent_tables import Agent
     from clew_shared.config.settings import Settings
+    from clew_shared.record.prompt_facts import Prompt
     from clew_shared.record.state import State
 
 
@@ -35,12 +36,15 @@ def hello_answer(
     state: State,
     settings: Settings,
     agent: Agent,
-    ledger: Readable,
+    ledger: ReadableEvents,
     strategies: list[dict[str, Any]],
     transcript: SubtaskTranscript | None = None,
+    *,
+    prompt: Prompt | None = None,
 ) -> HelloAnswer:
     """Return the answer to `hello` for an agent of this kind, without its key; also for `clew context`.
 
+    `prompt` is what the agent's next prompt continues with: the goal's last report, or what is known of the model.
     An llm agent is sent the `transcript` of the current subtask, any other agent its last actions.
     """
     max_tokens = settings.context.max_tokens
@@ -54,7 +58,7 @@ def hello_answer(
             protocol=1,
             goal_id=state.goal_id,
             epoch=state.epoch,
-            state=_hello_state(state, fold, folded),
+            state=_hello_state(state, fold, folded, prompt),
             thresholds=thresholds(settings),
             playbook=tuple(strategies),
             heartbeat_s=settings.heartbeat.interval_s,
@@ -79,7 +83,7 @@ def thresholds(settings: Settings) -> dict[str, Any]:
     """Return the limits that concern an agent; also sent when they change."""
     return {
         **settings.loops.model_dump(mode="json"),
-        "context": settings.context.model_dump(mode="json"),
+        "context": settings.context.model_dump(mode="json", exclude={"models"}),
         "heartbeat_s": settings.heartbeat.interval_s,
     }
 
@@ -107,13 +111,15 @@ def task_view(state: State) -> dict[str, Any] | None:
     return {"description": task.description, "status": str(task.status)} if task else None
 
 
-def _hello_state(state: State, fold: TranscriptFold, folded: int) -> HelloState:
+def _hello_state(
+    state: State, fold: TranscriptFold, folded: int, prompt: Prompt | None
+) -> HelloState:
     own: dict[str, Any] = {
         "replan_required": state.replan_required or None,
         "finished": _finished(state),
         "given_up": state.set_aside[-GIVEN_UP_SENT:],
         "iterations_granted": state.iterations_granted,
-        "prompt": state.prompt.model_dump(mode="json") if state.prompt else None,
+        "prompt": prompt.model_dump(mode="json") if prompt else None,
         "transcript": sent_entries(fold.entries, folded),
         "folded": folded,
         "idea": fold.idea,
@@ -168,7 +174,7 @@ class SubtaskTranscript:
         self._key: tuple[int, int] = (-1, -1)
         self._fold = TranscriptFold(lambda _: "", 0)
 
-    def up_to_now(self, state: State, ledger: Readable, max_tokens: int) -> TranscriptFold:
+    def up_to_now(self, state: State, ledger: ReadableEvents, max_tokens: int) -> TranscriptFold:
         """Read what was recorded since; another subtask or another budget begins from the subtask's first event."""
         key = (began_at(state), max_tokens)
         if key != self._key:
@@ -181,17 +187,17 @@ def began_at(state: State) -> int:
     return max(state.subtask_seq, state.attempt.seq)
 
 
-def _last_actions(state: State, ledger: Readable, max_tokens: int) -> TranscriptFold:
+def _last_actions(state: State, ledger: ReadableEvents, max_tokens: int) -> TranscriptFold:
     actions = state.subtask.actions if state.subtask else []
     since = max(began_at(state), actions[0].seq - 1 if actions else 0)
     return _caught_up(_fold_after(since, ledger, max_tokens), state, ledger)
 
 
-def _fold_after(seq: int, ledger: Readable, max_tokens: int) -> TranscriptFold:
+def _fold_after(seq: int, ledger: ReadableEvents, max_tokens: int) -> TranscriptFold:
     return TranscriptFold(lambda of: output_text(ledger, of), max_tokens, seq)
 
 
-def _caught_up(fold: TranscriptFold, state: State, ledger: Readable) -> TranscriptFold:
+def _caught_up(fold: TranscriptFold, state: State, ledger: ReadableEvents) -> TranscriptFold:
     for _ in catch_up(fold, ledger, state.goal_id):
         pass
     return fold

@@ -33,7 +33,14 @@ FOLLOWING_MAX = 500
 DAMAGED = "[this output is damaged in the ledger and cannot be shown; see `clew verify`]"
 
 
-class Readable(Protocol):
+class ReadableEvents(Protocol):
+    """A ledger or a reader, or a part of one, of which a goal's events and their outputs can be read."""
+
+    def read(self, goal: str, after: int = 0, limit: int | None = None) -> Iterator[EventRow]: ...
+    def output(self, seq: int) -> bytes | None: ...
+
+
+class Readable(ReadableEvents, Protocol):
     """The part of a ledger or a reader that loading needs."""
 
     def goals(self) -> list[str]: ...
@@ -44,9 +51,7 @@ class Readable(Protocol):
     def ends(self, goal: str, before: int, limit: int) -> list[int]: ...
     def place(self, goal: str, before: int) -> int: ...
     def loops(self, goal: str | None, before: int, limit: int) -> list[tuple[int, str]]: ...
-    def read(self, goal: str, after: int = 0, limit: int | None = None) -> Iterator[EventRow]: ...
     def latest_snapshot(self, goal: str, version: int) -> tuple[int, bytes] | None: ...
-    def output(self, seq: int) -> bytes | None: ...
 
 
 def load_state(ledger: Readable, goal: str) -> State:
@@ -103,7 +108,7 @@ def in_order(states: Iterable[State]) -> dict[str, State]:
     return {s.goal_id: s for s in sorted(states, key=lambda s: s.accepted_seq)}
 
 
-def catch_up(fold: EventFold[Found], ledger: Readable, goal: str) -> Iterator[Found]:
+def catch_up(fold: EventFold[Found], ledger: ReadableEvents, goal: str) -> Iterator[Found]:
     """Let a fold take in a goal's events after its last one; yields what it finds, as it is found."""
     for row in ledger.read(goal, fold.seq):
         if row.kind in fold.kinds and (found := fold.take(row.seq, decode(row.body))):
@@ -132,7 +137,7 @@ def end_of(ledger: Readable, goal: str, action: int) -> EventRow | None:
     return None
 
 
-def output_text(ledger: Readable, seq: int) -> str:
+def output_text(ledger: ReadableEvents, seq: int) -> str:
     """Return the output that is stored with an event, DAMAGED in place of a damaged one."""
     try:
         return text(ledger.output(seq))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from clew_daemon.processes.executor import ExecutorDied, OutOfResources, WorkspaceMissingError
@@ -25,6 +25,8 @@ SUGGESTED_S = 60.0
 """How long all checks that an agent suggested may take together."""
 
 CHECK_OUTPUT_CHARS = 4_000
+TRACE_CHARS = 1_000
+TRACE_S = 30.0
 CHECK_TRIES = 2
 """A check changes nothing that counts: where the executor dies, it may be run again."""
 
@@ -41,6 +43,11 @@ class CheckRun:
     passed: bool
     output: str
     exit_code: int | None = None
+
+    @property
+    def silent(self) -> bool:
+        """Whether it ran to its end and failed without a word."""
+        return not (self.passed or self.output.strip()) and bool(self.exit_code)
 
 
 class Checks:
@@ -101,6 +108,8 @@ class Checks:
         for name, cmd in checks.items():
             with self._running(name):
                 run = await self._run_to_its_end(name, cmd)
+                if run.silent:
+                    run = await self._traced(name, cmd, run)
             before, world = world, await desk.executors.digest(full=False, own=desk.agent_acts)
             if is_measured(before) and is_measured(world) and before != world:
                 changing.append(name)
@@ -123,6 +132,22 @@ class Checks:
             except ExecutorDied as error:
                 broken = await self._broken(error)
         return broken
+
+    async def _traced(self, name: str, cmd: str, silent: CheckRun) -> CheckRun:
+        """Run a check that failed and printed nothing once more, and return its failure with the trace of the shell.
+
+        The first run decides; the trace only shows with which command it ended.
+        """
+        try:
+            run = await self._run(name, f"set -x\n{cmd}", TRACE_S)
+        except OutOfResources:
+            raise
+        except ExecutorDied as error:
+            await self._broken(error)
+            return silent
+        if run.passed or run.exit_code is None or not run.output.strip():
+            return silent
+        return replace(silent, output=_trace(run.output))
 
     async def _run(self, name: str, cmd: str, most_s: float) -> CheckRun:
         limits = self._desk.settings.limits
@@ -154,6 +179,14 @@ class Checks:
             yield
         finally:
             work.check = ""
+
+
+def _trace(output: str) -> str:
+    """Return the end of a trace, from a whole command on where there is room for one."""
+    shown = output.strip()[-TRACE_CHARS:]
+    if len(shown) == TRACE_CHARS and "\n+ " in shown:
+        shown = shown[shown.index("\n+ ") + 1 :]
+    return f"It printed nothing. It ran these commands, and stopped at the last one:\n{shown}\n"
 
 
 def _run_of(done: CheckDone, timeout_s: float) -> CheckRun:

@@ -17,6 +17,7 @@ from clew_daemon.session.blocking import block_missing
 from clew_daemon.session.cell_specs import CellSpecs
 from clew_daemon.session.executors import ExecutorPool
 from clew_daemon.session.snapshots import WorkspaceSnapshots
+from clew_shared.config.profiles import profiled_settings
 from clew_shared.config.settings import CommandAgentSettings, LlmAgentSettings, RunbookAgentSettings
 from clew_shared.core.answers import WrongState
 from clew_shared.core.escalation import person_question
@@ -69,7 +70,8 @@ class GoalDesk:
         self.core = core
         self.goal_id = core.state.goal_id
         self.epoch = core.state.epoch + 1
-        self.agent_name, agent = present_agent(core.state, self.settings)
+        settings = parts.settings_of(self.goal_id)
+        self.agent_name, agent = present_agent(core.state, settings)
         self.traits = AgentTraits(agent)
         self.credential = parts.keys.of(self.traits.agent)
         self.specs = CellSpecs(parts, core.state, self.epoch, guard)
@@ -87,8 +89,8 @@ class GoalDesk:
 
     @property
     def settings(self) -> Settings:
-        """The config as it is now, with the `[agents]` and `[limits]` that the goal started with."""
-        return self.parts.settings_of(self.goal_id)
+        """The config as it is now for the agent's model, with the `[agents]` and `[limits]` of the goal's start."""
+        return profiled_settings(self.parts.settings_of(self.goal_id), self.traits.agent)
 
     # -- the record --------------------------------------------------------------------------------
 

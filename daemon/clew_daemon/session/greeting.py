@@ -76,6 +76,7 @@ class Greeting:
             desk.parts.goals.ledger,
             strategies,
             self._transcript,
+            prompt=desk.parts.models.continued(desk.traits.agent, desk.core.state.prompt),
         )
         own = {"epoch": desk.epoch, "credential": desk.credential}
         return answer.model_copy(update=own)

@@ -10,6 +10,7 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
+from clew_daemon.learning.models import of_model
 from clew_daemon.record.hello import subtask_view, task_view
 from clew_daemon.record.shrink import fitted_state
 from clew_daemon.session.acting import Acting, noted
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     from clew_daemon.session.desk import GoalDesk
+    from clew_shared.record.prompt_facts import Prompt
     from clew_shared.wire import protocol
     from clew_shared.wire.answers import Judged, Noted
     from clew_shared.wire.hello import HelloAnswer
@@ -122,9 +124,13 @@ class Methods:
         return noted(feedback)
 
     async def _reflect(self, p: protocol.Reflect) -> Noted:
-        with self._desk.recording() as core:  # also while the worker stops: the turn has its cost
-            feedback = core.reflect(_reflected(p, core.state.feedback_untold))
-        await self._desk.commit()
+        desk, before = self._desk, self._desk.core.state.prompt
+        prompt = of_model(p.prompt, desk.traits.agent)
+        with desk.recording() as core:  # also while the worker stops: the turn has its cost
+            feedback = core.reflect(_reflected(p, prompt, core.state.feedback_untold))
+        await desk.commit()
+        if prompt and desk.traits.own_prompt:
+            await desk.parts.models.learn(prompt, before)
         return noted(feedback)
 
     async def _act(self, p: protocol.Act) -> Judged:
@@ -178,7 +184,7 @@ class Methods:
         return ViewAnswer({"playbook": learned})
 
 
-def _reflected(p: protocol.Reflect, new_feedback: list[str]) -> ev.Reflected:
+def _reflected(p: protocol.Reflect, prompt: Prompt | None, new_feedback: list[str]) -> ev.Reflected:
     """Return the event of an iteration record, with the feedback from people since the last one."""
     record = p.model_dump(mode="json", exclude={"usage", "hindsight", "turn", "prompt"})
     if new_feedback:
@@ -193,7 +199,7 @@ def _reflected(p: protocol.Reflect, new_feedback: list[str]) -> ev.Reflected:
         record=_bounded(record),
         hindsight=tuple(redacted(p.hindsight)),
         turn=tuple(redacted(p.turn)),
-        prompt=p.prompt,
+        prompt=prompt,
         tokens=p.usage.input + p.usage.output or tokens,
         tokens_in=p.usage.input,
         tokens_out=p.usage.output,

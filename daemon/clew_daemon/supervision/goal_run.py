@@ -125,6 +125,7 @@ class GoalRun:
             before = _progress(core)
             ended = await self._work(guard)
             if core.state.attempt.over:
+                await self._spend_budget(core)
                 continue
             if ended.kind != "stopped" and await self._block_if_missing(core, guard):
                 break
@@ -135,17 +136,20 @@ class GoalRun:
             if await self._block_if_missing(core, guard):
                 break
 
-    async def _start_over(self, core: Core) -> bool:
-        """Begin the next attempt; returns False where the goal is blocked: no budget is left, or no usable agent."""
+    async def _spend_budget(self, core: Core) -> None:
+        """Hand the goal to a person where the turn that ended an attempt has used up its budget."""
         now = time.time()
-        with self._d.goals.entering(core):
-            if spent := core.budget_spent(now):  # by the turn that ended the last one
+        if core.state.workable and (spent := core.budget_spent(now)):
+            with self._d.goals.entering(core):
                 core.out_of_budget(spent, now)
-            else:
-                core.begin_attempt(now)
+            await self._d.goals.commit(core)
+
+    async def _start_over(self, core: Core) -> bool:
+        """Begin the next attempt; returns False where its agent cannot start, and the goal is blocked."""
+        with self._d.goals.entering(core):
+            rung = self._d.settings.attempts.rung(core.state.attempt.number + 1)
+            core.begin_attempt(time.time(), rung=str(rung))
         await self._d.goals.commit(core)
-        if spent:
-            return False
         if fault := self._unfit(core):
             await block_goal(self._d.goals, core, *fault)
         return not fault

@@ -109,6 +109,11 @@ class Supervisor:
             run.stop(reason)
             await asyncio.wait([run.task])
 
+    async def finished(self, goal: str, within_s: float) -> None:
+        """Wait until all of a goal's worker has ended, at most so long; nothing happens where it has none."""
+        if run := self._runs.get(goal):
+            await asyncio.wait([run.task], timeout=within_s)
+
     # -- runs and records ----------------------------------------------------------------------------
 
     def _run(self, goal: str) -> None:

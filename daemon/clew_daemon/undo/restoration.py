@@ -17,24 +17,26 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Restoration:
-    """What is restored, from the snapshot `tree`."""
+    """What is restored, from the snapshot `tree`; folders of `others` stay even if they become empty."""
 
     tree: str
     entries: list[Restored]
+    others: tuple[str, ...] = ()
 
     def packed(self) -> bytes:
         """Return it as it is recorded."""
-        return json.dumps(
-            [self.tree, [[one.name, one.present, one.wanted] for one in self.entries]]
-        ).encode()
+        entries = [[one.name, one.present, one.wanted] for one in self.entries]
+        return json.dumps([self.tree, entries, self.others]).encode()
 
 
-def restoration(tree: str, entries: Iterable[Restored]) -> Restoration:
+def restoration(
+    tree: str, entries: Iterable[Restored], others: tuple[str, ...] = ()
+) -> Restoration:
     """Return the restoration of entries in the order in which each finds its place free.
 
     What is removed comes first, the deepest first; then folders, then files and symlinks.
     """
-    return Restoration(tree, sorted(entries, key=_turn))
+    return Restoration(tree, sorted(entries, key=_turn), others)
 
 
 def _turn(one: Restored) -> tuple[int, int, str]:
@@ -44,15 +46,19 @@ def _turn(one: Restored) -> tuple[int, int, str]:
 
 
 def unpacked(body: bytes | None) -> Restoration:
-    """Return the restoration that is on record; raises StoreError where that is missing or damaged."""
+    """Return the restoration that is on record; raises StoreError where that is missing or damaged.
+
+    Earlier versions recorded no folders of others.
+    """
     try:
-        tree, entries = json.loads(body or b"")
+        tree, entries, *rest = json.loads(body or b"")
         restored = [Restored(name, _entry(was), _entry(wanted)) for name, was, wanted in entries]
+        others = tuple(rest[0]) if rest else ()
     except (ValueError, TypeError) as error:
         raise StoreError(
             f"the record of what the undo restores is missing or damaged: {error}"
         ) from None
-    return Restoration(tree, restored)
+    return Restoration(tree, restored, others)
 
 
 def _entry(value: Any) -> Entry | None:

@@ -1,60 +1,125 @@
-"""Which snapshots an undo or a diff lies between: a goal, one of its subtasks, or the undo before it. Pure."""
+"""Which snapshots an undo or a diff lies between: a goal, one of its subtasks, or the undo before it. Pure.
+
+`rows` are all events of the goal, oldest first. Where its store was removed, only the snapshots taken since count.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
+from clew_daemon.undo.subtasks import NumberedSubtasks
 from clew_shared.record import events as ev
 from clew_shared.record import snapshot_events as snap
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from clew_daemon.undo.subtasks import Place
+
+
+class NoSpanError(Exception):
+    """It is not known what a subtask changed, or it changed nothing; the text says why."""
+
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """From snapshot number `first` to number `last`, or to the present where that is None."""
+    """From snapshot number `first` to number `last`, or to the present where that is None.
+
+    `task_idx` and `subtask_idx` are the place of the subtask, `subtask` is its identity (NumberedSubtasks).
+    """
 
     scope: Literal["goal", "subtask", "undo"]
     first: int
     last: int | None = None
     task_idx: int = 0
     subtask_idx: int = 0
+    subtask: int = 0
 
 
 def of_goal(rows: Iterable[tuple[int, ev.Event]]) -> Span | None:
     """Return the span of the whole goal; None where it has no snapshot."""
-    for seq, event in rows:
-        if isinstance(event, snap.SnapshotTaken):
-            return Span("goal", seq)
-    return None
-
-
-def of_subtask(
-    rows: Iterable[tuple[int, ev.Event]], task_idx: int, subtask_idx: int
-) -> Span | None:
-    """Return the span of a subtask, from before its first action to its end; None where it did nothing.
-
-    A subtask that was started again counts from its first start to its last end.
-    """
-    here, first, last, before = False, 0, None, 0
+    first = 0
     for seq, event in rows:
         match event:
-            case ev.SubtaskStarted():
-                here = (event.task_idx, event.subtask_idx) == (task_idx, subtask_idx)
-                last = None if here else last
             case snap.SnapshotTaken():
-                before = seq
-                if first and not here and last is None:
-                    last = seq
-            case ev.ActionFinished() | ev.ActionInterrupted() if here:
-                first = first or before
-            case ev.SubtaskEnded() | ev.GoalEnded():
-                here = False
+                first = first or seq
+            case snap.SnapshotsMissing(removed=True):
+                first = 0
             case _:
                 pass
-    return Span("subtask", first, last, task_idx, subtask_idx) if first else None
+    return Span("goal", first) if first else None
+
+
+def of_subtask(rows: Iterable[tuple[int, ev.Event]], task_idx: int, subtask_idx: int) -> Span:
+    """Return the span of the subtask that is now at a place, from before its first action to its last end.
+
+    It covers all tries of the subtask. Raises NoSpanError where it did nothing, or there is no snapshot from before.
+    """
+    spans = _SubtaskSpans()
+    for seq, event in rows:
+        spans.take(seq, event)
+    return spans.span((task_idx, subtask_idx))
+
+
+class _SubtaskSpans:
+    """The first and the last snapshot of each subtask that has acted, by its identity."""
+
+    def __init__(self) -> None:
+        self._subtasks = NumberedSubtasks()
+        self._found: dict[int, tuple[int, int | None]] = {}
+        self._acting: dict[int, int] = {}  # the subtasks of actions that were allowed
+        self._acted_at: set[Place] = set()
+        self._before = 0  # the last snapshot, 0 for none
+
+    def take(self, seq: int, event: ev.Event) -> None:
+        self._subtasks.take(seq, event)
+        match event:
+            case ev.ActionAllowed() | ev.ActionBlocked(done=True):
+                self._acting[seq] = self._subtasks.current
+            case ev.ActionFinished() | ev.ActionInterrupted():
+                self._acted(event.of)
+            case snap.SnapshotTaken():
+                for action in event.cut_off:  # it shows what they did
+                    self._acted(action)
+                self._before = seq
+                self._end_all_but(self._subtasks.current, seq)
+            case snap.SnapshotsMissing(removed=True):
+                self._before = 0
+                self._found = dict.fromkeys(self._found, (0, None))
+            case _:
+                pass
+
+    def span(self, place: Place) -> Span:
+        one = self._subtasks.at(place)
+        if one not in self._found:
+            why = "that subtask has carried out no action"
+            if place in self._acted_at:
+                why += (
+                    " since the plan was changed; the one that had this number before was replaced"
+                )
+            raise NoSpanError(why)
+        first, last = self._found[one]
+        if not first:
+            raise NoSpanError("there is no snapshot from before the first action of that subtask")
+        return Span("subtask", first, last, *place, one)
+
+    def _acted(self, action: int) -> None:
+        """Take in that an action has ended: it waits for a snapshot that is due, so the last one is from before it."""
+        if subtask := self._acting.pop(action, 0):
+            first, _ = self._found.get(subtask, (self._before, None))
+            self._found[subtask] = first, None
+            self._acted_at.add(self._subtasks.place)
+
+    def _end_all_but(self, current: int, seq: int) -> None:
+        for subtask, (first, last) in self._found.items():
+            if last is None and subtask != current:
+                self._found[subtask] = first, seq
+
+
+def of_undo(started: snap.UndoStarted) -> Span:
+    """Return the span that an undo on record reverts."""
+    return Span(started.scope, started.first, started.last, started.task_idx, started.subtask_idx)
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,40 +142,47 @@ def undo_in_force(rows: Iterable[tuple[int, ev.Event]], of: Span) -> UndoInForce
 
 
 def _is_same_scope(one: Span, other: Span) -> bool:
-    return _scope_of(one) == _scope_of(other)
-
-
-def _scope_of(span: Span) -> tuple[str, int, int]:
-    return span.scope, span.task_idx, span.subtask_idx
+    return (one.scope, one.subtask) == (other.scope, other.subtask)
 
 
 def _undos_in_force(rows: Iterable[tuple[int, ev.Event]]) -> list[UndoInForce]:
     """Return the undos that no later undo has reverted, oldest first."""
-    found: list[UndoInForce] = []
+    subtasks, found = NumberedSubtasks(), list[UndoInForce]()
     before = begun = 0
     started: snap.UndoStarted | None = None
     finished: snap.UndoFinished | None = None
+    subtask = 0
     for seq, event in rows:
+        subtasks.take(seq, event)
         match event:
             case snap.UndoStarted():
                 started, begun = event, before
+                subtask = subtasks.at((event.task_idx, event.subtask_idx))
             case snap.UndoFinished() if event.restored:
                 finished = event
             case snap.SnapshotTaken():
                 before = seq
                 if started and finished:
-                    found = _with(found, started, finished, Span("undo", begun, seq))
+                    of = _undone(started, subtask)
+                    one = UndoInForce(of, Span("undo", begun, seq), started.theirs, finished.left)
+                    found = _with(found, one)
                     finished = None
+            case snap.SnapshotsMissing(removed=True):
+                found, finished = [], None
             case _:
                 pass
     return found
 
 
-def _with(
-    found: list[UndoInForce], started: snap.UndoStarted, finished: snap.UndoFinished, span: Span
-) -> list[UndoInForce]:
+def _undone(started: snap.UndoStarted, subtask: int) -> Span:
+    """Return what an undo was of; `subtask` is the one that its numbers meant then."""
+    of = of_undo(started)
+    return replace(of, subtask=subtask) if of.scope == "subtask" else of
+
+
+def _with(found: list[UndoInForce], one: UndoInForce) -> list[UndoInForce]:
     """Return the undos in force after one more is complete, which may be the reversal of one of them."""
-    of = Span(started.scope, started.first, started.last, started.task_idx, started.subtask_idx)
+    of = one.of
     if of.scope == "undo":
-        return [one for one in found if (one.span.first, one.span.last) != (of.first, of.last)]
-    return [*found, UndoInForce(of, span, started.theirs, finished.left)]
+        return [old for old in found if (old.span.first, old.span.last) != (of.first, of.last)]
+    return [*found, one]

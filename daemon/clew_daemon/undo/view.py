@@ -29,8 +29,9 @@ def undo_view(state: State, result: UndoResult) -> dict[str, Any]:
         "workspace": state.spec.workspace,
         "scope": span.scope,
         "subtask": f"{span.task_idx + 1}.{span.subtask_idx + 1}" if is_subtask else None,
-        "plan": result.digest,
+        "plan": result.planned.digest,
         "done": result.done,
+        "resumed": result.resumed,
         "restored": result.restored,
         "entries": _cut({**path_view(one.name), "action": action(one)} for one in plan.restore),
         "entries_total": len(plan.restore),
@@ -42,6 +43,7 @@ def undo_view(state: State, result: UndoResult) -> dict[str, Any]:
         "changed": _cut(path_view(name) for name in result.changed),
         "failed": _cut({**path_view(name), "reason": why} for name, why in result.failed.items()),
         "moved": result.moved and _moved_view(result.moved),
+        "git_gone": result.git_gone,
         "left_out": result.left_out_total,
         "left_out_names": [
             {**path_view(one.path), "why": one.why} for one in result.left_out[:LEFT_OUT_SHOWN]

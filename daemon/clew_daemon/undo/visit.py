@@ -12,6 +12,7 @@ from clew_daemon.processes.nursery import SpawnError
 from clew_daemon.session.cell_specs import CellSpecs
 from clew_daemon.session.executors import ExecutorPool
 from clew_daemon.session.snapshots import ask_snapshot, record
+from clew_shared.snapshots.plan import above_removed
 from clew_shared.text.git_names import commit_name
 from clew_shared.text.plain import plain
 from clew_shared.wire.executor import RESTORE_MAX, RestoreEntry
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from clew_daemon.parts import DaemonParts
     from clew_daemon.processes.executor import ExecutorProcess
     from clew_daemon.session.launcher import Launcher
+    from clew_daemon.undo.restoration import Restoration
     from clew_shared.core.core import Core
     from clew_shared.record.snapshot_events import SnapshotMoment, SnapshotTaken
     from clew_shared.snapshots.plan import Restored
@@ -56,15 +58,17 @@ class WorkspaceVisit:
             raise VisitFailed(f"no snapshot can be taken: {done.fault}")
         return event
 
-    async def restore(self, entries: Sequence[Restored], tree: str) -> AsyncIterator[RestoreDone]:
+    async def restore(self, work: Restoration) -> AsyncIterator[RestoreDone]:
         """Restore entries of a snapshot, some at a time; those that are restored already stay as they are."""
-        for part in batches(entries):
+        others = frozenset(work.others)
+        for part in batches(work.entries):
             yield await self._executor.restore(
                 tuple(
                     RestoreEntry(name=one.name, present=one.present, wanted=one.wanted)
                     for one in part
                 ),
-                tree=tree,
+                tree=work.tree,
+                others=above_removed(part, others) if others else (),
             )
 
     async def commits(self, old: str, new: str) -> list[str]:

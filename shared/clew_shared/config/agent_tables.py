@@ -5,7 +5,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Discriminator, Field, Tag, ValidationInfo, field_validator
 
-from clew_shared.config.values import PathText, Seconds, Table
+from clew_shared.config.context_tables import ModeSetting
+from clew_shared.config.values import PathText, Seconds, Table, Temperature
 
 LOCAL_LLM = "http://127.0.0.1:11434/v1"
 """Where Ollama listens by default."""
@@ -22,8 +23,8 @@ class LlmAgentSettings(Table):
     model: str = ""
     api_key_env: str | None = Field(default=None, min_length=1)
     api_key_file: PathText | None = None
-    mode: Literal["auto", "tools", "json"] = "auto"
-    temperature: Annotated[float, Field(ge=0, le=2)] = 0.2
+    mode: ModeSetting = "auto"
+    temperature: Temperature = 0.2
     timeout_s: Seconds = 300.0
     reflection: Literal["inline", "separate", "off"] = "inline"
 

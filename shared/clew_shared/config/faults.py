@@ -7,12 +7,12 @@ import json
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
 
 from pydantic import BaseModel, ValidationError
 
 from clew_shared.config.agent_tables import AGENT_KINDS, agent_kind
-from clew_shared.config.tables import Rung, Settings
+from clew_shared.config.tables import Settings
 from clew_shared.text.spelling import closest
 from clew_shared.text.validation import requirement
 
@@ -104,16 +104,18 @@ def _known_beside(location: Location, raw: dict[str, Any]) -> list[str]:
     if location[0] == "agents":
         kind = agent_kind(raw["agents"][location[1]])
         return list(AGENT_KINDS[kind].model_fields)
-    if location[:2] == ("loops", "tools"):
-        return ["repeat_limit"]
-    if location[:2] == ("attempts", "ladder"):
-        return list(Rung.model_fields)
     model: type[BaseModel] = Settings
     for part in location[:-1]:
-        inner = model.model_fields[part].annotation
-        if isinstance(inner, type) and issubclass(inner, BaseModel):
-            model = inner
+        if part in model.model_fields:  # else a name or a number that the user gave
+            model = _table_in(model.model_fields[part].annotation) or model
     return list(model.model_fields)
+
+
+def _table_in(annotation: Any) -> type[BaseModel] | None:
+    """Return the class of the tables that a type is about: its own, or that of its items."""
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return annotation
+    return next(filter(None, map(_table_in, get_args(annotation))), None)
 
 
 def _no_agent(location: Location, raw: dict[str, Any]) -> str:

@@ -19,6 +19,7 @@ from clew_shared.config.agent_tables import (
     LlmAgentSettings,
     RunbookAgentSettings,
 )
+from clew_shared.config.context_tables import ContextSettings, ModelProfile
 from clew_shared.config.faults import (
     Location,
     SettingsError,
@@ -31,7 +32,6 @@ from clew_shared.config.faults import (
 from clew_shared.config.ladder import known_agents, ladder_faults
 from clew_shared.config.places import Places, places
 from clew_shared.config.tables import (
-    ContextSettings,
     DaemonSettings,
     HeartbeatSettings,
     LedgerSettings,
@@ -188,10 +188,25 @@ def _leaves(settings: Settings) -> dict[Location, Any]:
 
 def _walk(value: Any, at: Location) -> list[tuple[Location, Any]]:
     if isinstance(value, BaseModel):
-        value = {name: getattr(value, name) for name in type(value).model_fields}
+        value = _fields(value)
     if isinstance(value, dict):
         return [leaf for name, inner in value.items() for leaf in _walk(inner, (*at, name))]
-    return [(at, list(value) if isinstance(value, tuple) else value)]
+    return [(at, _plain(value))]
+
+
+def _fields(table: BaseModel) -> dict[str, Any]:
+    """Return the fields of a table; of a model's profile those that are set."""
+    fields = {name: getattr(table, name) for name in type(table).model_fields}
+    if isinstance(table, ModelProfile):
+        return {name: value for name, value in fields.items() if value is not None}
+    return fields
+
+
+def _plain(value: Any) -> Any:
+    """Return a value as TOML would have it: tuples are lists, tables in them have the keys that are set."""
+    if isinstance(value, tuple):
+        return [_plain(one) for one in value]
+    return value.model_dump(exclude_none=True) if isinstance(value, BaseModel) else value
 
 
 def _parsed(text: str, origin: str) -> tuple[dict[str, Any], list[SettingsFault]]:

@@ -11,6 +11,7 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, Field, field_validator
 
 from clew_shared.config.agent_tables import AgentSettings
+from clew_shared.config.context_tables import ContextSettings, Ladder, Rung
 from clew_shared.config.values import (
     AbsolutePaths,
     AtLeastOne,
@@ -169,34 +170,13 @@ class LoopSettings(Table):
         return merged(value)
 
 
-class ContextSettings(Table):
-    """How much an agent's LLM is shown, and from which iteration on it is shown less."""
-
-    max_chars: Annotated[int, Field(ge=200)] = 2000
-    max_tokens: Annotated[int, Field(ge=256)] = 8000
-    recent_actions: AtLeastOne = 3  # has no effect; accepted for configs that set it
-    full_until: AtLeastOne = 10
-    moderate_until: Annotated[AtLeastOne, above("full_until")] = 15
-    aggressive_until: Annotated[AtLeastOne, above("moderate_until")] = 20
-    progress_from: AtLeastOne = 5
-    max_iterations: AtLeastOne = 30
-
-
-class Rung(Table):
-    """How one attempt differs from the agent's own settings; `agent` names another agent of the config."""
-
-    temperature: Annotated[float, Field(ge=0, le=2)] | None = None
-    mode: Literal["auto", "tools", "json"] | None = None
-    agent: Annotated[str, Field(min_length=1)] | None = None
-
-
 class AttemptSettings(Table):
     """When an agent that is stuck starts afresh at its subtask, and how (docs/attempts.md)."""
 
     limit: AtLeastOne = 3
     iterations: AtLeastOne = 10
     restore: Literal["subtask", "keep"] = "subtask"
-    ladder: Annotated[tuple[Rung, ...], Field(strict=False)] = (
+    ladder: Ladder = (
         Rung(),
         Rung(temperature=0.7, mode="json"),
         Rung(temperature=0.9),

@@ -11,6 +11,7 @@ Seconds = Annotated[float, Field(gt=0)]
 SecondsOrZero = Annotated[float, Field(ge=0)]
 AtLeastOne = Annotated[int, Field(ge=1)]
 AtLeastTwo = Annotated[int, Field(ge=2)]
+Temperature = Annotated[float, Field(ge=0, le=2)]
 Texts = Annotated[tuple[str, ...], Field(strict=False)]
 
 

@@ -49,7 +49,9 @@ class AttemptCommands(GoalJournal):
         )
         return True
 
-    def begin_attempt(self, at: float, *, restored: int = 0, kept: str = "") -> None:
+    def begin_attempt(
+        self, at: float, *, rung: str = "", restored: int = 0, kept: str = ""
+    ) -> None:
         """Begin the attempt after one that is over; see AttemptStarted."""
         over = self.state.attempt
         self.emit(
@@ -58,6 +60,7 @@ class AttemptCommands(GoalJournal):
                 attempt=over.number + 1,
                 reason=over.over,
                 scope=self._attempt_scope(),
+                rung=rung,
                 restored=restored,
                 kept=kept,
             )

@@ -157,6 +157,9 @@ SNAPSHOT_SEQS = "SELECT goal, seq FROM snapshots WHERE version = ?"
 PURGED = "SELECT goal, seq, n, hash FROM purged"
 PURGED_RANGES = "SELECT first, last FROM purged_ranges ORDER BY first"
 FORGOTTEN = "SELECT body FROM events WHERE goal = '' AND kind = 'goal_forgotten' ORDER BY seq"
+KNOWN_MODELS = """
+SELECT body FROM events WHERE goal = '' AND kind = 'model_known' ORDER BY seq DESC LIMIT ?
+"""
 WAS_PURGED = "SELECT 1 FROM purged_ranges WHERE ? BETWEEN first AND last"
 PURGED_COUNTS = """
 SELECT p.goal, p.count, p.seq, ifnull(sum(r.last - r.first + 1), 0), ifnull(max(r.last), 0)

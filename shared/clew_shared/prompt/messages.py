@@ -101,7 +101,7 @@ def pair(
     text = result_text(call, limit)
     args = plain_args(call.args, arg_limit)
     if mode == "json":
-        asked = to_json({"tool": call.name, "args": args})
+        asked = f'{{"tool": {json.dumps(call.name, ensure_ascii=False)}, "args": {to_json(args)}}}'
         return [{"role": "assistant", "content": asked}, {"role": "user", "content": text}]
     call_id = _call_id(call.seq)
     function = {"name": call.name, "arguments": to_json(args)}

@@ -20,8 +20,12 @@ BLOCKED_SHOWN = 10
 WARNINGS_SHOWN = 2
 PROBES_SHOWN = 30
 
+_LOOKS = frozenset({"read_file", "list_files", "search", "recall"})
+"""After a mere look small models that are asked whether the goal is done say yes."""
+
 _REPAIRS = re.compile(
-    r"\b(fix|bugs?|fail(s|ed|ing)?|broken|repair|debug|change|update|rename|refactor|improve)\b",
+    r"\b(fix|bugs?|fail(s|ed|ing)?|broken|repair|debug|change|update|rename|refactor|improve|add|append|insert|set"
+    r"|replace|edit|modify|correct|extend|convert)\b",
     re.IGNORECASE,
 )
 """Words of work on existing files: small models overwrite them unread unless asked to look first."""
@@ -107,26 +111,40 @@ def _replan(view: PromptView) -> str:
 
 
 def _ask(view: PromptView) -> str:
-    """Return the request for the next call, which depends on the result of the last one."""
-    goal_only = view.implicit
-    what = "goal" if goal_only else "subtask"
-    done = "finish" if goal_only else "complete_subtask"
+    """Return the request for the next call."""
     last = next((e for e in reversed(view.transcript) if isinstance(e, Call)), None)
-    if last is None:
-        return _ask_first(view)
+    return _ask_first(view) if last is None else _ask_after(last, view)
+
+
+def _ask_after(last: Call, view: PromptView) -> str:
+    """Return the request for the next call, which depends on the result of the last one."""
+    what, done = ("goal", "finish") if view.implicit else ("subtask", "complete_subtask")
     if last.name == "finish":  # not accepted, or the agent would have ended
-        return "Do what is missing: write or change a file, or call another tool."
+        return "Look at what is wrong: read the file, or list the folder with run_cmd. Then correct it."
     if last.result == "blocked":
         return f"It was refused. If the {what} is done, call {done}. If not, call something else."
     if last.result != "success":
-        return "That did not work. Find out why, then call another tool."
+        return "That did not work. Correct the call, or try another way."
     if last.changed is False and last.name in WRITE_ONLY_TOOLS:
         return f"Nothing changed: it was already so. If the {what} is done, call {done} now."
+    if view.implicit and view.checks and (last.name in _LOOKS or not _changed(view)):
+        nothing = "" if _changed(view) else "Nothing is changed yet. "
+        return f"{nothing}Take the next step towards the goal."
     return f"Is the {what} done now? If yes, call {done}. If not, call the next tool."
+
+
+def _changed(view: PromptView) -> bool:
+    """Return whether a call may have changed something since the last `finish` that was not accepted."""
+    for entry in reversed(view.transcript):
+        if isinstance(entry, Call) and entry.name == "finish":
+            return False
+        if isinstance(entry, Call) and entry.result == "success" and entry.changed is not False:
+            return True
+    return False
 
 
 def _ask_first(view: PromptView) -> str:
     if _REPAIRS.search(view.subtask or view.goal):
         return "First look: call read_file on what this is about, before you change anything."
-    plan = "Call plan, or the first tool."
-    return plan if any(tool.name == "plan" for tool in view.tools) else "Call the first tool."
+    plan = "Call plan, or begin with another tool."
+    return plan if any(tool.name == "plan" for tool in view.tools) else "Begin: call a tool."

@@ -71,7 +71,7 @@ REFLECT = Tool(
         "required": ["insights"],
     },
 )
-_FIRST = ("write_file", "read_file", "edit_file", "run_cmd")
+_FIRST = ("run_cmd", "read_file", "write_file", "edit_file")
 
 
 def offered_tools(hello: HelloAnswer, *, acted: bool = False) -> tuple[Tool, ...]:
@@ -104,10 +104,17 @@ def is_own(tool: Tool) -> bool:
 
 def steady_tools(hello: HelloAnswer) -> tuple[Tool, ...]:
     """Return the daemon's tools as a prompt in json mode lists them: the same all through a goal."""
-    shown = hello.tools
-    if is_small(hello):
-        shown = tuple(t for t in shown if t.name not in BY_NAME or BY_NAME[t.name].small_goals)
-    return tuple(_short(t) for t in sorted(shown, key=_order))
+    shown = tuple(_short(t) for t in sorted(hello.tools, key=_order))
+    if not is_small(hello):
+        return shown
+    few = (tool for tool in shown if _for_small_goals(tool.name, planned=hello.state.planned))
+    return tuple(few) if hello.state.planned else tuple(map(_with_few_arguments, few))
+
+
+def _for_small_goals(name: str, *, planned: bool) -> bool:
+    """Return whether a small goal is offered a tool; without a plan only what the shell cannot do as well."""
+    tool = BY_NAME.get(name)
+    return tool is None or (tool.small_goals and (planned or not tool.in_shell))
 
 
 def listing(tools: tuple[Tool, ...]) -> str:
@@ -149,6 +156,17 @@ def _short(tool: Tool) -> Tool:
     required = list(tool.parameters.get("required", ()))
     short = {"type": "object", "properties": properties, "required": required}
     return Tool(tool.name, tool.description, short)
+
+
+def _with_few_arguments(tool: Tool) -> Tool:
+    """Return a tool with the arguments that it needs, and with `count`, which an ambiguous edit asks for.
+
+    Small models give every argument that a schema names, such as a `max_lines` of 1.
+    """
+    required = tool.parameters["required"]
+    given = tool.parameters["properties"].items()
+    properties = {name: schema for name, schema in given if name in (*required, "count")}
+    return Tool(tool.name, tool.description, {**tool.parameters, "properties": properties})
 
 
 def _plain_type(schema: Mapping[str, Any]) -> dict[str, Any]:

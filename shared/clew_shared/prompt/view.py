@@ -155,11 +155,13 @@ def view_on_record(hello: HelloAnswer) -> PromptView:
 
 
 def recorded_mode(hello: HelloAnswer) -> Mode:
-    """Return the mode to begin with: the config's, and where that is `auto` the last recorded one."""
+    """Return the mode to begin with: the config's, and where that is `auto` what fits the model's answers so far."""
     asked, last = hello.options.agent.mode, hello.state.prompt
-    if asked == "auto":
-        return last.mode if last else "tools"
-    return asked
+    if asked != "auto":
+        return asked
+    if last is None:
+        return "tools"
+    return last.forms.mode if last.forms.seen else last.mode
 
 
 def playbook_text(bullets: Iterable[Mapping[str, Any]]) -> str:

@@ -7,6 +7,7 @@ from typing import Literal
 from clew_shared.record.events import Event
 from clew_shared.record.identity import Identity
 from clew_shared.record.model import GoalStatus
+from clew_shared.record.prompt_facts import CallForms
 
 
 class PlaybookEvent(Event, frozen=True):
@@ -79,6 +80,26 @@ class HomeKnown(Event, frozen=True):
     path: str
     host: str = ""
     pid_namespace: int | None = None
+
+
+class ModelKnown(Event, frozen=True):
+    """What clew has learned of a model at an endpoint: the last of these events counts.
+
+    `served` is what the server says that it runs, `mode` and `forms` how the model calls tools best and the counts
+    that say so, `rung` the richest `response_format` of JSON mode that is accepted. `goals` and `calls` are how many
+    it was learned from, `goals_in_json` how many goals in a row were asked for JSON without a try of native calls.
+    """
+
+    kind: Literal["model_known"] = "model_known"
+    model: str
+    served: str = ""
+    mode: Literal["tools", "json"] = "tools"
+    forms: CallForms = CallForms()
+    rung: int = 0
+    chars_per_token: float = 4.0
+    goals: int = 0
+    calls: int = 0
+    goals_in_json: int = 0
 
 
 class GoalForgotten(Event, frozen=True):

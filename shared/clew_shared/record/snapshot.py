@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from pydantic import TypeAdapter
 
 from clew_shared.record.model import Subtask
-from clew_shared.record.state import Scope, State
+from clew_shared.record.state import AttemptState, Scope, State
 
 if TYPE_CHECKING:
     from clew_shared.record.spec import Spec
@@ -84,6 +84,10 @@ def outline(state: State) -> State:
         feedback=_EMPTY.feedback,
         feedback_untold=_EMPTY.feedback,
         set_aside=_EMPTY.set_aside,
+        attempt=AttemptState(number) if (number := state.attempt.number) > 1 else _EMPTY.attempt,
+        fresh_starts=_EMPTY.fresh_starts,
+        refused=_EMPTY.refused,
+        agent_costs=_EMPTY.agent_costs,
     )
 
 

@@ -26,6 +26,7 @@ THOUGHTS_KEPT = 8
 CHECK_CHARS = 1000
 CALLS_KEPT = 20
 INSIGHTS_KEPT = 3
+FRESH_STARTS_KEPT = 50
 EVERYWHERE = "*"
 """The world of a block that applies in every world."""
 
@@ -195,6 +196,25 @@ class AttemptState:
 
 
 @dataclass(slots=True)
+class FreshStart:
+    """The start of an attempt after the first at a subtask, and why the one before it ended; for people.
+
+    `epoch` is that of its first worker, `rung` what is different about the agent; `restored` and `kept` are as in
+    AttemptState.
+    """
+
+    task_idx: int
+    subtask_idx: int
+    number: int
+    at: float
+    epoch: int
+    reason: str
+    rung: str = ""
+    restored: int = 0
+    kept: str = ""
+
+
+@dataclass(slots=True)
 class RefusedFinishes:
     """How often in a row a `finish` was refused with nothing changed; `same_checks`: by the same checks in one world.
 
@@ -243,7 +263,7 @@ class State:
     person was asked. `waiting_since` is when the goal began to wait or was queued; `verified`: it was completed with
     checks that passed, None before its end. `restarts` counts deaths of the worker. `rested_seq` is the last event at
     which the goal was blocked or ended. `questioned` is the failed action that a `finish` was last questioned about,
-    0 for none. `attempts_total` counts the fresh starts at subtasks.
+    0 for none. `attempts_total` counts the fresh starts at subtasks, `fresh_starts` are the last of them.
     `agent` is that of the last worker; `agent_costs` has the share of each agent in the cost.
     """
 
@@ -314,6 +334,7 @@ class State:
     snapshots: SnapshotState = field(default_factory=SnapshotState)
     attempt: AttemptState = field(default_factory=AttemptState)
     attempts_total: int = 0
+    fresh_starts: list[FreshStart] = field(default_factory=list)
     refused: RefusedFinishes = field(default_factory=RefusedFinishes)
     agent: str = ""
     agent_costs: dict[str, LlmCost] = field(default_factory=dict)

@@ -129,7 +129,7 @@ def comparison(store: SnapshotStore, changes: Changes) -> Iterator[Comparison]:
     known = {name: change for name, change in changes.items() if LEFT_OUT not in change}
     with tempfile.TemporaryDirectory(prefix="clew-diff-") as folder:
         Path(folder, "objects").mkdir()
-        scratch = _ScratchStore(store.folder, store.git, Path(folder))
+        scratch = _ScratchStore(store.folder, store.git, Path(folder), until=store.until)
         old, new = (
             scratch.tree({name: change[side] for name, change in known.items()}) for side in (0, 1)
         )

@@ -13,7 +13,8 @@ from clew_shared.snapshots.entries import LEFT_OUT
 from clew_shared.snapshots.names import quoted, unquoted
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Set as AbstractSet
 
     from clew_shared.snapshots.entries import Changes, Entry
 
@@ -158,7 +159,7 @@ def plan(steps: Sequence[Step], first: int, last: int | None = None) -> UndoPlan
         if not file.own or file.present == file.base:
             continue
         file.foreign |= name in foreign
-        file.unknown |= bool(hidden) and not hidden.isdisjoint(_above(name))
+        file.unknown |= bool(hidden) and not hidden.isdisjoint(folders_above(name))
         if reason := file.reason:
             left.append(Left(name, reason, file.present, file.base))
         else:
@@ -166,15 +167,39 @@ def plan(steps: Sequence[Step], first: int, last: int | None = None) -> UndoPlan
     return UndoPlan(tuple(restore), tuple(left))
 
 
-def own_changes(steps: Sequence[Step], first: int, last: int | None = None) -> Changes:
-    """Return what the goal changed from snapshot `first` to `last`, or to the last one."""
-    found = plan([s for s in steps if last is None or s.seq <= last], first)
+def folders_of_others(steps: Sequence[Step], first: int) -> set[str]:
+    """Return names that include all folders which someone else made after snapshot `first`."""
+    found: set[str] = set()
+    span = _Span()
+    for step in _after(steps, first):
+        if isinstance(step, Acted):
+            span.take(step)
+            found |= step.foreign
+            found -= {name for name, now in step.own.items() if not now}
+            continue
+        if not (span.all_own or span.lost):
+            seen = {name for name, (_, now) in step.changes.items() if now and not now.id}
+            found |= seen - span.own.keys()
+        span = _Span()
+    return found
+
+
+def above_removed(entries: Iterable[Restored | Left], folders: AbstractSet[str]) -> tuple[str, ...]:
+    """Return of each entry that is removed the deepest folder above it among `folders`, all sorted."""
+    removed = (one.name for one in entries if one.wanted is None)
+    found = (next((f for f in folders_above(name) if f in folders), "") for name in removed)
+    return tuple(sorted(set(found) - {""}))
+
+
+def own_changes(steps: Sequence[Step], first: int) -> Changes:
+    """Return what the goal changed from snapshot `first` to the last one; `steps` as in `plan`."""
+    found = plan(steps, first)
     changed: list[Restored | Left] = [*found.restore, *found.left]
     return {one.name: (one.wanted, one.present) for one in changed}
 
 
-def _above(name: str) -> Iterable[str]:
-    """Yield the folders above a quoted name, quoted."""
+def folders_above(name: str) -> Iterator[str]:
+    """Yield the folders above a quoted name, quoted, the deepest first."""
     path = unquoted(name)
     while b"/" in path:
         path = path.rpartition(b"/")[0]

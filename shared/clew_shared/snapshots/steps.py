@@ -17,23 +17,35 @@ if TYPE_CHECKING:
     from clew_shared.snapshots.store import SnapshotStore
 
 
+PLAN_S = 120.0
+"""How long all comparisons of snapshots for one undo or diff may take."""
+
 UNWATCHED = ("goal", "worker", "undo")
 """The moments at which a new executor takes a snapshot, which has not seen what was before."""
 
 
-def steps(store: SnapshotStore, rows: Sequence[tuple[int, ev.Event]]) -> list[Step]:
-    """Return the steps that recorded events describe, oldest first; raises StoreError. Blocks."""
+def steps(
+    store: SnapshotStore, rows: Sequence[tuple[int, ev.Event]], first: int, last: int | None = None
+) -> list[Step]:
+    """Return the steps that recorded events describe after snapshot `first`, oldest first; raises StoreError. Blocks.
+
+    `last` is the number of the last event that counts, None for all.
+    """
     found: list[Step] = []
-    last = ""
+    tree = ""
     shown = {of for _, e in rows if isinstance(e, snap.SnapshotTaken) for of in e.cut_off}
     for seq, event in rows:
+        if seq == first and isinstance(event, snap.SnapshotTaken):
+            tree = event.tree
+        if seq <= first or (last is not None and seq > last):
+            continue
         if isinstance(event, ev.ActionInterrupted) and event.of in shown:
             continue  # the snapshot that was taken at once has shown what it did
         found += _acts(seq, event)
         if isinstance(event, snap.SnapshotTaken):
             watched = event.moment not in UNWATCHED
-            found.append(Seen(seq, changes(store, last, event.tree), watched=watched))
-            last = event.tree
+            found.append(Seen(seq, changes(store, tree, event.tree), watched=watched))
+            tree = event.tree
     return found
 
 

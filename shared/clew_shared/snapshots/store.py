@@ -6,13 +6,14 @@ attributes of the workspace, no automatic gc (docs/snapshots.md).
 
 from __future__ import annotations
 
+import math
 import os
 import re
 import subprocess
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -64,10 +65,15 @@ class StoreSlowError(StoreError):
 
 @dataclass(frozen=True)
 class SnapshotStore:
-    """A store at `folder`, used with the git program `git` (an absolute path)."""
+    """A store at `folder`, used with the git program `git` (an absolute path), until `until` on the monotonic clock."""
 
     folder: Path
     git: str
+    until: float = field(default=math.inf, kw_only=True)
+
+    def within(self, seconds: float) -> Self:
+        """Return the same store for work that may take so long altogether; then it raises StoreSlowError."""
+        return replace(self, until=time.monotonic() + seconds)
 
     @property
     def exists(self) -> bool:
@@ -104,6 +110,9 @@ class SnapshotStore:
 
     def run(self, *args: str, data: bytes = b"", deadline_s: float = _DEADLINE_S) -> bytes:
         """Run git and return what it prints; raises StoreError where it fails or takes too long. Blocks."""
+        left_s = min(deadline_s, self.until - time.monotonic())
+        if left_s <= 0:
+            raise StoreSlowError(f"there was no time left for git {args[0]}")
         try:
             done = subprocess.run(
                 self.command(*args),
@@ -111,11 +120,11 @@ class SnapshotStore:
                 capture_output=True,
                 cwd=self.folder,
                 env=self.environment(),
-                timeout=deadline_s,
+                timeout=left_s,
                 check=False,
             )
         except subprocess.TimeoutExpired:
-            raise StoreSlowError(f"git {args[0]} took more than {deadline_s:.0f} s") from None
+            raise StoreSlowError(f"git {args[0]} took more than {left_s:.0f} s") from None
         except OSError as error:
             raise StoreError(f"git {args[0]}: {error.strerror}") from error
         if done.returncode:

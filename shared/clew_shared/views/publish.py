@@ -20,7 +20,7 @@ from clew_shared.text.redact import redact
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from clew_shared.record.state import SnapshotState, State
+    from clew_shared.record.state import FreshStart, SnapshotState, State
 
 OUTPUT_CHARS = 1_000
 SHOWN = 1_000
@@ -206,6 +206,7 @@ def goal_detail(state: State, now: float = 0.0, waits: str = "") -> dict[str, An
     """Return one goal in full, for `clew status GOAL --json`: its entry, its tree and its cost.
 
     `calls` are the last LLM calls, oldest first; `subtask_details` are apart from the tree, whose shape is fixed.
+    `attempts` are the last attempts that began afresh at a subtask, `agents` the cost of each agent.
     """
     current = [
         {"seq": f.seq, "name": f.action.name, "signature": f.signature}
@@ -235,7 +236,9 @@ def goal_detail(state: State, now: float = 0.0, waits: str = "") -> dict[str, An
         "snapshots": snapshots_view(state.snapshots),
         "replan_required": state.replan_required or None,
         "set_aside": list(state.set_aside),
+        "attempts": [_fresh_start_view(one) for one in state.fresh_starts],
         "cost": {**cost_view(state.cost), "active_s": round(state.cost.active_s, 3)},
+        "agents": {name: cost_view(cost) for name, cost in costs_by_agent(state).items()},
         "calls": [asdict(call) for call in state.calls],
         "subtask_details": [
             {
@@ -249,6 +252,26 @@ def goal_detail(state: State, now: float = 0.0, waits: str = "") -> dict[str, An
             for s, subtask in enumerate(task.subtasks)
         ],
     }
+
+
+def _fresh_start_view(one: FreshStart) -> dict[str, Any]:
+    """Return the start of an attempt after the first; `reason` is why the one before it ended."""
+    return {
+        "attempt": one.number,
+        "task_idx": one.task_idx,
+        "subtask_idx": one.subtask_idx,
+        "epoch": one.epoch,
+        "started_at": iso(one.at),
+        "reason": one.reason,
+        "rung": one.rung or None,
+        "restored": one.restored,
+        "kept": one.kept or None,
+    }
+
+
+def costs_by_agent(state: State) -> dict[str, LlmCost]:
+    """Return the cost of each agent that made LLM calls for a goal, by its name in the config."""
+    return {name: cost for name, cost in state.agent_costs.items() if cost.calls}
 
 
 def cost_view(cost: LlmCost) -> dict[str, float]:

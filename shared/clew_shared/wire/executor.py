@@ -94,14 +94,14 @@ class RestoreEntry(WireMessage):
 class RestoreRequest(WireMessage):
     """Restore entries from the goal's store, in order; those that are as wanted already count as restored.
 
-    Folders that become empty are removed, unless the snapshot `tree` has them ("" has none). `folders` are the quoted
-    names of those that the goal created: others stay then; without any, none stays for that reason.
+    Folders that become empty are removed, unless the snapshot `tree` has them ("" has none), or someone else made
+    them: `others` are their quoted names.
     """
 
     type: Literal["restore"] = "restore"
     id: int
     tree: str = ""
-    folders: tuple[str, ...] = ()
+    others: tuple[str, ...] = ()
     entries: tuple[RestoreEntry, ...]
 
 

@@ -85,6 +85,65 @@ async def test_an_optional_parameter_that_the_server_refuses_is_left_out(daemon,
     assert all("max_tokens" not in request for request in llm.requests[1:])
 
 
+async def test_a_file_of_json_may_be_given_as_an_object_in_json_mode(daemon, run_llm, tmp_path):
+    daemon.agent["mode"] = "json"
+    write = writes("write_file", path="package.json", content={"name": "app", "private": True})
+    with ScriptedLlm(write, writes("finish", summary="done")) as llm:
+        assert await run_llm(daemon, llm) == 0
+    (schema,) = (
+        one["properties"]["args"]["properties"]
+        for one in llm.requests[0]["response_format"]["json_schema"]["schema"]["anyOf"]
+        if one["properties"]["tool"]["const"] == "write_file"
+    )
+    assert {"type": "object"} in schema["content"]["anyOf"]
+    assert json.loads((tmp_path / "package.json").read_text()) == {"name": "app", "private": True}
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        ("write_file", {"filename": "hello.txt", "text": "hello\n"}),
+        ("write_file", {"path": "hello.txt", "content": "```\nhello\n```"}),
+        ("write_file", {"path": "hello.txt", "content": ["hello"]}),
+        ("run_cmd", {"command": "echo hello > hello.txt"}),
+        ("run_cmd", {"cmd": ["echo hello > hello.txt"]}),
+        ("run_cmd", "echo hello > hello.txt"),
+    ],
+)
+async def test_a_call_with_a_slip_is_carried_out_as_it_is_meant(daemon, run_llm, tmp_path, call):
+    daemon.checks = {"there": "grep -qx hello hello.txt"}
+    with ScriptedLlm(calls(call), FINISH) as llm:
+        assert await run_llm(daemon, llm) == 0
+    assert (tmp_path / "hello.txt").read_text() == "hello\n"
+    assert daemon.finished[0] is True
+
+
+async def test_two_calls_in_one_answer_as_text_are_carried_out_in_order(daemon, run_llm, tmp_path):
+    both = [{"name": "write_file", "arguments": HELLO}, {"name": "finish", "arguments": {}}]
+    text = says("\n".join(f"```json\n{json.dumps(call)}\n```" for call in both))
+    daemon.checks = {"there": "test -f hello.txt"}
+    with ScriptedLlm(text) as llm:
+        assert await run_llm(daemon, llm) == 0
+    assert daemon.finished[0] is True
+
+
+async def test_a_model_that_finishes_at_once_sees_the_checks_and_goes_to_work(daemon, run_llm):
+    daemon.checks = {"there": "test -f hello.txt"}
+    with ScriptedLlm(FINISH, WRITE, FINISH) as llm:
+        assert await run_llm(daemon, llm) == 0
+    assert "Check failed with exit code 1: test -f hello.txt" in llm.prompt(1)
+    assert "Look at what is wrong" in llm.prompt(1)
+    assert daemon.finished[0] is True
+
+
+async def test_prose_in_the_place_of_a_call_is_answered_with_a_request_for_one(daemon, run_llm):
+    prose = says("You can move the file with:\n```bash\nmv a b\n```")
+    with ScriptedLlm(prose, WRITE, FINISH) as llm:
+        assert await run_llm(daemon, llm) == 0
+    assert "You called no tool, so nothing was done." in llm.prompt(1)
+    assert [call["tool"] for call in daemon.params("act")] == ["write_file"]
+
+
 # ---- refusals, checks, claims
 
 
@@ -131,6 +190,29 @@ async def test_the_output_of_a_failing_check_is_shown_and_can_be_mended(daemon, 
         assert await run_llm(daemon, llm) == 0
     assert "no bye there" in llm.prompt(2)
     assert daemon.finished[0] is True
+
+
+async def test_a_failed_check_is_shown_with_its_command_and_exit_code(daemon, run_llm):
+    daemon.checks = {"right": "grep bye hello.txt || exit 3"}
+    mend = calls(("write_file", {"path": "hello.txt", "content": "bye"}))
+    with ScriptedLlm(WRITE, FINISH, mend, FINISH) as llm:
+        assert await run_llm(daemon, llm) == 0
+    assert "Check failed with exit code 3: grep bye hello.txt || exit 3\n(no output)" in llm.prompt(
+        2
+    )
+
+
+async def test_a_check_that_fails_as_before_is_shown_by_its_command_and_its_last_line(
+    daemon, run_llm
+):
+    daemon.checks = {"right": "echo looking; grep bye hello.txt || { echo no bye; exit 1; }"}
+    other = calls(("write_file", {"path": "other.txt", "content": "bye"}))
+    mend = calls(("write_file", {"path": "hello.txt", "content": "bye"}))
+    with ScriptedLlm(WRITE, FINISH, other, FINISH, mend, FINISH) as llm:
+        assert await run_llm(daemon, llm) == 0
+    again = llm.requests[4]["messages"][-1]["content"]
+    assert "exit 1; }`: no bye" in again
+    assert "looking\n" not in again
 
 
 async def test_checks_are_not_run_again_before_anything_was_done(daemon, run_llm):

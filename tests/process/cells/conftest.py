@@ -3,7 +3,6 @@
 import contextlib
 import os
 import select
-import shutil
 import signal
 import socket
 import subprocess
@@ -15,6 +14,11 @@ from pathlib import Path
 
 import pytest
 
+sys.path.insert(0, str(Path(__file__).parent))  # importlib mode has no path of its own
+
+from snapshots import snapshots
+
+from clew_shared.files.removal import remove_tree
 from clew_shared.wire.executor import RunRequest, read_answer, to_line
 from clew_shared.wire.nursery import (
     PACKET_BYTES_MAX,
@@ -28,6 +32,8 @@ from clew_shared.wire.nursery import (
 )
 from clew_worker.sandbox import kernel
 from clew_worker.sandbox.processes import descendants
+
+__all__ = ["snapshots"]
 
 DEADLINE_S = 60.0
 ORDINARY_UID = 4242
@@ -296,7 +302,8 @@ def shared_nursery(variant):
 
 
 @pytest.fixture
-def nursery(shared_nursery):
+def nursery(shared_nursery, home):
+    """A nursery whose cells end before the folders of `home`, in which they may be writing, are removed."""
     yield shared_nursery
     shared_nursery.end_cells()
 
@@ -312,7 +319,7 @@ def home():
     (folder / "state" / "secret").write_text("secret")
     (folder / "state" / "secret").chmod(0o666)
     yield folder
-    shutil.rmtree(folder, ignore_errors=True)  # a command may still be writing there
+    remove_tree(folder)
 
 
 @pytest.fixture

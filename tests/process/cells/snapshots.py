@@ -5,6 +5,8 @@ import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
+import pytest
+
 from clew_shared.snapshots import store as stores
 from clew_shared.snapshots.entries import LEFT_OUT, changes
 from clew_shared.wire.executor import RestoreEntry, RestoreRequest, SnapshotRequest
@@ -61,13 +63,13 @@ class Snapshots:
         self.store.check([answer.tree])
         return answer.tree
 
-    def ask_to_restore(self, tree, entries, folders=()):
+    def ask_to_restore(self, tree, entries, others=()):
         self.asked += 1
-        request = RestoreRequest(id=self.asked, tree=tree, entries=entries, folders=folders)
+        request = RestoreRequest(id=self.asked, tree=tree, entries=entries, others=others)
         self.hands.send(request)
 
-    def restore(self, tree, entries, folders=()):
-        self.ask_to_restore(tree, entries, folders)
+    def restore(self, tree, entries, others=()):
+        self.ask_to_restore(tree, entries, others)
         answer = self.hands.receive()
         assert (answer.type, answer.id) == ("restored", self.asked)
         return answer
@@ -100,12 +102,19 @@ def order(entry):
     return 1 if entry.wanted[0] & 0o170000 == 0o040000 else 2, entry.name.count("/"), entry.name
 
 
-def make_store(home):
-    folder = home / "state" / "store"
-    if not folder.exists():
-        folder.mkdir()
-        folder.chmod(0o777)
-    return stores.SnapshotStore(folder, GIT)
+@pytest.fixture
+def snapshots(executor, home):
+    """Start executors, one after the other, whose goal has a store."""
+
+    def start(git=GIT, **box):
+        folder = home / "state" / "store"
+        if not folder.exists():
+            folder.mkdir()
+            folder.chmod(0o777)
+        hands = executor(store=str(folder), git=git, **box)
+        return Snapshots(hands, home / "workspace", stores.SnapshotStore(folder, GIT))
+
+    return start
 
 
 def picture(folder):

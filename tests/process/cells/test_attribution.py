@@ -1,13 +1,7 @@
 """What an executor reports as changed: by its actions and checks, and by someone else in between."""
 
-import sys
-from pathlib import Path
-
 import pytest
-
-sys.path.insert(0, str(Path(__file__).parent))
-
-from snapshots import GIT, Snapshots, make_store
+from snapshots import GIT
 
 from clew_shared.record.touched import NAMES_MAX, Touched
 from clew_shared.wire.executor import CheckRequest, DigestRequest
@@ -17,14 +11,11 @@ pytestmark = pytest.mark.skipif(not GIT, reason="git is not installed")
 
 
 @pytest.fixture
-def begun(executor, home):
+def begun(snapshots):
     """Start an executor as the daemon does: with a look at the workspace, and a snapshot."""
 
     def start(**box):
-        store = make_store(home)
-        one = Snapshots(
-            executor(store=str(store.folder), git=GIT, **box), home / "workspace", store
-        )
+        one = snapshots(**box)
         digest(one)
         return one, one.take()
 

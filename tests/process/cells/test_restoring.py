@@ -1,30 +1,14 @@
 """Restoring entries from a snapshot: everything back as it was, and nothing of anyone else's overwritten."""
 
 import stat
-import sys
-from pathlib import Path
+import zlib
 
 import pytest
-
-sys.path.insert(0, str(Path(__file__).parent))  # importlib mode has no path of its own
-
-from snapshots import GIT, Snapshots, make_store, picture
+from snapshots import GIT, picture
 
 from clew_shared.wire.executor import RestoreEntry
 
 pytestmark = pytest.mark.skipif(not GIT, reason="git is not installed")
-
-
-@pytest.fixture
-def snapshots(executor, home):
-    """Start an executor whose goal has a store."""
-
-    def start(git=GIT, **box):
-        store = make_store(home)
-        hands = executor(store=str(store.folder), git=git, **box)
-        return Snapshots(hands, home / "workspace", store)
-
-    return start
 
 
 BEFORE = (
@@ -228,6 +212,25 @@ def test_a_content_that_is_not_in_the_store_leaves_its_file_and_restores_the_oth
     assert [name for name, _ in answer.restored] == ["g"]
 
 
+def test_a_store_with_bad_objects_leaves_their_files_as_they_are(snapshots):
+    one = snapshots()
+    one.sh("echo 1 > gone; ln -s 1 link")
+    base = one.tree()
+    one.sh("rm gone; ln -sf 2 link")
+    entries, present = one.entries(one.tree(), base), states(one.workspace)
+    objects = one.store.folder / "objects"
+    for pack in (objects / "pack").iterdir():
+        pack.unlink()
+    for name in {entry.wanted[1] for entry in entries}:
+        (objects / name[:2]).mkdir(exist_ok=True)
+        (objects / name[:2]).chmod(0o755)
+        (objects / name[:2] / name[2:]).write_bytes(zlib.compress(b"blob 5\0evil\n"))
+    answer = one.restore(base, entries)
+    damaged = "its content in the store is damaged"
+    assert answer.faults == {"gone": damaged, "link": damaged}
+    assert states(one.workspace) == present
+
+
 def test_without_git_everything_is_left(snapshots):
     one = snapshots()
     one.sh("echo 1 > f")
@@ -269,13 +272,13 @@ def test_what_was_left_out_of_a_snapshot_is_never_restored(snapshots, side):
     assert (one.workspace / "file").read_text() == "x\n"
 
 
-def test_only_folders_of_the_goal_are_removed_when_they_become_empty(snapshots):
+def test_folders_of_someone_else_stay_when_they_become_empty(snapshots):
     one = snapshots()
     base = one.tree()
-    one.sh("mkdir -p ours/below theirs; touch ours/below/file theirs/file")
+    one.sh("mkdir -p ours/below theirs/ours; touch ours/below/file theirs/file theirs/ours/file")
     now = one.tree()
     removed = tuple(entry for entry in one.entries(now, base) if entry.name.endswith("file"))
-    assert one.restore(base, removed, folders=("ours", "ours/below")).left == ()
+    assert one.restore(base, removed, others=("theirs",)).left == ()
     assert sorted(picture(one.workspace)) == [b"theirs"]
 
 

@@ -1,13 +1,7 @@
 """The store of snapshots against the commands that an executor runs: out of reach, and nothing planted is obeyed."""
 
-import sys
-from pathlib import Path
-
 import pytest
-
-sys.path.insert(0, str(Path(__file__).parent))  # importlib mode has no path of its own
-
-from snapshots import GIT, Snapshots, make_store, picture
+from snapshots import GIT, picture
 
 from clew_worker import sandbox
 
@@ -18,10 +12,9 @@ pytestmark = [
 
 
 @pytest.fixture
-def snapshots(executor, home):
+def snapshots(snapshots):
     """An executor whose goal has a store with one snapshot."""
-    store = make_store(home)
-    one = Snapshots(executor(store=str(store.folder), git=GIT), home / "workspace", store)
+    one = snapshots()
     one.sh("echo 'the content' > file")
     one.tree()
     return one
@@ -139,6 +132,17 @@ def test_no_setting_of_the_workspace_is_obeyed(snapshots):
     assert snapshots.back(base).left == ()
     assert picture(snapshots.workspace) == before
     assert not (snapshots.workspace / "obeyed").exists()
+
+
+@pytest.mark.parametrize("place", ["{store}", ".", "/proc/self", "{store}/../secret"])
+def test_a_git_file_that_points_elsewhere_changes_nothing(snapshots, place):
+    before = picture(snapshots.store.folder)
+    snapshots.sh(f"echo gitdir: {place.format(store=snapshots.store.folder)} > .git")
+    assert snapshots.listed(snapshots.tree()) == ["file"]
+    assert picture(snapshots.store.folder) == before
+    snapshots.sh("echo x > HEAD; echo .. > commondir; mkdir info; echo file > info/exclude")
+    listed = ["HEAD", "commondir", "file", "info/exclude"]
+    assert snapshots.listed(snapshots.tree()) == listed
 
 
 def test_the_users_environment_does_not_reach_git(snapshots, home):

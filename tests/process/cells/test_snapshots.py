@@ -4,15 +4,11 @@ import os
 import shutil
 import signal
 import subprocess
-import sys
 import time
 from pathlib import Path
 
 import pytest
-
-sys.path.insert(0, str(Path(__file__).parent))  # importlib mode has no path of its own
-
-from snapshots import GIT, MB, Snapshots, make_store
+from snapshots import GIT, MB
 
 from clew_shared.files.removal import remove_tree
 from clew_shared.snapshots.entries import LEFT_OUT, changes
@@ -21,18 +17,6 @@ from clew_shared.wire.nursery import CellLimits
 
 DEADLINE_S = 60.0
 pytestmark = pytest.mark.skipif(not GIT, reason="git is not installed")
-
-
-@pytest.fixture
-def snapshots(executor, home):
-    """Start an executor whose goal has a store."""
-
-    def start(git=GIT, **box):
-        store = make_store(home)
-        hands = executor(store=str(store.folder), git=git, **box)
-        return Snapshots(hands, home / "workspace", store)
-
-    return start
 
 
 def left_out(answer):

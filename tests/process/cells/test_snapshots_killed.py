@@ -6,13 +6,8 @@ import os
 import shutil
 import signal
 import socket
-import sys
-from pathlib import Path
 
 import pytest
-
-sys.path.insert(0, str(Path(__file__).parent))  # importlib mode has no path of its own
-
 from snapshots import GIT, MB, order, picture
 
 from clew_shared.snapshots.entries import changes

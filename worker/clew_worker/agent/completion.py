@@ -4,6 +4,8 @@ import json
 from dataclasses import dataclass, field
 from typing import Any
 
+from clew_shared.record.prompt_facts import SERVED_CHARS_MAX
+
 TEXT_CHARS_MAX = 200_000
 CALLS_MAX = 20
 
@@ -36,12 +38,16 @@ class NativeCall:
 
 @dataclass(frozen=True)
 class Completion:
-    """One answer: its text, its calls in order, why it ended (`stop`, `length`, ...)."""
+    """One answer: its text, its calls in order, why it ended (`stop`, `length`, ...).
+
+    `served` is what the server says that it runs: the model, and a fingerprint of its own version.
+    """
 
     text: str = ""
     calls: tuple[NativeCall, ...] = ()
     finish_reason: str = ""
     usage: CallUsage = field(default_factory=CallUsage)
+    served: str = ""
 
 
 def read_completion(raw: bytes, seconds: float) -> Completion | None:
@@ -57,9 +63,15 @@ def read_completion(raw: bytes, seconds: float) -> Completion | None:
             calls=tuple(call for call in calls if call),
             finish_reason=str(choice.get("finish_reason") or ""),
             usage=_usage(answer.get("usage"), seconds),
+            served=_served(answer),
         )
     except (ValueError, KeyError, IndexError, TypeError, AttributeError, RecursionError):
         return None
+
+
+def _served(answer: dict[str, Any]) -> str:
+    named = (answer.get("model"), answer.get("system_fingerprint"))
+    return " ".join(one for one in named if isinstance(one, str) and one)[:SERVED_CHARS_MAX]
 
 
 def _native(raw: Any) -> NativeCall | None:

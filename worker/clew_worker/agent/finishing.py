@@ -10,12 +10,13 @@ from typing import Any
 from clew_shared.core.claims import FAILED
 from clew_shared.record.progress import normalise
 from clew_shared.text.shorten import without_middle
-from clew_shared.wire.answers import Advanced, Finished
+from clew_shared.wire.answers import Advanced, FailingCheck, Finished
 from clew_worker.agent.client import RpcError
 from clew_worker.agent.plans import plain_text
 from clew_worker.agent.turn import AgentContext, AgentFinished
 
 CHECK_OUTPUT_CHARS = 1_500
+LAST_LINE_CHARS = 300
 
 
 class GoalEnding:
@@ -155,15 +156,14 @@ class GoalEnding:
         return message or left
 
     def _failing_checks(self, answer: Finished) -> str:
-        """Show the failing checks; the same failure again is only named."""
+        """Show the failing checks with what they ran and printed; the same failure again with its end only."""
         checks = answer.failing_checks
-        outputs = (without_middle(check.output, CHECK_OUTPUT_CHARS) for check in checks)
-        shown = "\n".join(f"- {c.name}:\n{o}" for c, o in zip(checks, outputs, strict=True))
+        shown = "\n".join(map(_check_text, checks))
         before, self._failing = self._failing, normalise(shown)
         if self._failing == before:
-            names = ", ".join(check.name for check in checks)
-            return f"Not finished: these checks fail just as before: {names}. Try another change."
-        return f"Not finished: these checks fail. Fix the files.\n{shown}"
+            ends = "\n".join(f"`{c.cmd}`: {_last_line(c)}" for c in checks)
+            return f"Not finished: nothing is better than before. Do something else.\n{ends}"
+        return f"Not finished, the goal is not reached yet.\n{shown}"
 
     # ---- what is left
 
@@ -203,6 +203,18 @@ class GoalEnding:
             doubt = f"But the last call, {last.name}, ended in {last.result}. Fix that first."
         self._doubted = {(key[0], "finish"), (key[0], "complete_subtask")}
         return f"{doubt} If it really is done, call {claim} again."
+
+
+def _check_text(check: FailingCheck) -> str:
+    """Return a failing check with its command, its exit code and its output."""
+    end = "" if check.exit_code is None else f" with exit code {check.exit_code}"
+    output = without_middle(check.output.strip(), CHECK_OUTPUT_CHARS)
+    return f"Check failed{end}: {check.cmd or check.name}\n{output or '(no output)'}"
+
+
+def _last_line(check: FailingCheck) -> str:
+    lines = check.output.strip().splitlines() or ["(no output)"]
+    return without_middle(lines[-1], LAST_LINE_CHARS)
 
 
 def _listed(names: list[str] | tuple[str, ...]) -> str:

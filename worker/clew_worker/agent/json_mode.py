@@ -9,6 +9,7 @@ from typing import Any
 
 from clew_shared.prompt.tools import REFLECT
 from clew_shared.tools import Tool
+from clew_worker.agent.arguments import fitted
 from clew_worker.agent.reflecting import parts_of
 
 SCANNED_CHARS = 200_000
@@ -25,6 +26,9 @@ _REFLECTION_KEYS = (
     "relevance",
     "next_suggested_actions",
 )
+_TEXT_OR_OBJECT = {"anyOf": [{"type": "string"}, {"type": "object"}]}
+"""The content of a file: JSON in a JSON string, all quotes escaped, is beyond small models."""
+
 _DECODER = json.JSONDecoder(strict=False)  # raw line breaks in strings are a common slip
 
 
@@ -84,7 +88,10 @@ def _optional_object(parameters: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _call_schema(tool: Tool, optional: dict[str, Any]) -> dict[str, Any]:
-    args = {**tool.parameters, "additionalProperties": False}
+    properties = {**tool.parameters.get("properties", {})}
+    if "content" in properties:
+        properties["content"] = _TEXT_OR_OBJECT
+    args = {**tool.parameters, "properties": properties, "additionalProperties": False}
     return _object({"tool": {"const": tool.name}, "args": args}, optional)
 
 
@@ -173,16 +180,17 @@ def _by_key(value: Mapping[str, Any], known: Mapping[str, Tool]) -> list[ToolReq
 
 def request(name: str, raw: Any, known: Mapping[str, Tool]) -> ToolRequest:
     """Return a call with its arguments: an object, an object as a string, or one bare value."""
+    tool = known.get(name)
     if isinstance(raw, str):
         with contextlib.suppress(ValueError, RecursionError):  # a bare value, or broken
             raw = _DECODER.decode(raw.strip() or "{}")
     if raw is None:
         return ToolRequest(name)
     if isinstance(raw, dict):
-        return ToolRequest(name, {str(key): v for key, v in raw.items()})
+        args = {str(key): v for key, v in raw.items()}
+        return ToolRequest(name, fitted(tool, args) if tool else args)
     if isinstance(raw, str) and raw.lstrip().startswith(("{", "[")):  # cut off, or broken
         return ToolRequest(name, {}, f"the arguments of {name} are not valid JSON: {raw[-200:]!r}")
-    tool = known.get(name)
     required = list(tool.parameters.get("required", ())) if tool else []
     if len(required) == 1:
         return ToolRequest(name, {required[0]: raw})

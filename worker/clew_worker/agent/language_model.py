@@ -13,7 +13,6 @@ from clew_shared.prompt.messages import chars
 from clew_shared.prompt.tools import REFLECT, schema_of
 from clew_shared.prompt.view import PromptView
 from clew_shared.tools import Tool
-from clew_shared.wire.hello import Mode
 from clew_worker.agent import json_mode, reflecting
 from clew_worker.agent.client import Disconnected, RpcError
 from clew_worker.agent.completion import CALLS_MAX, CallUsage, Completion
@@ -39,7 +38,7 @@ class LanguageModel:
         self._finishing = finishing
         hello = self._memory.hello
         self._auto = hello.options.agent.mode == "auto"
-        self._rung = 0
+        self._form = self._memory.form
         self.withheld = ""
         """The tool that is not offered in the next question."""
         self.aside = CallUsage()
@@ -57,13 +56,13 @@ class LanguageModel:
             view, messages = layout.view, layout.messages
             tools = self._offered(view)
             answer_tokens = max(view.max_tokens // 2 ** (1 + view.tightness), ANSWER_TOKENS_MIN)
-            json_wanted = self._memory.mode == "json"
+            json_wanted = self._form.mode == "json"
             try:
                 completion = await self._llm.ask(
                     messages,
                     tools=() if json_wanted else [schema_of(tool) for tool in tools],
                     response_format=json_mode.response_format(
-                        tools, self._rung, reflects=view.reflects
+                        tools, self._form.rung, reflects=view.reflects
                     )
                     if json_wanted
                     else None,
@@ -94,14 +93,14 @@ class LanguageModel:
         return tuple(t for t in view.tools if t.name not in withheld) or view.tools
 
     def _read(self, completion: Completion, tools: tuple[Tool, ...]) -> ModelAnswer:
-        if not completion.calls:
+        if completion.calls:
+            known = {tool.name: tool for tool in tools}
+            calls = (json_mode.request(c.name, c.arguments, known) for c in completion.calls)
+            answer = ModelAnswer(tuple(calls), completion.text.strip())
+        else:
             answer = json_mode.read(completion.text, tools)
-            if answer.calls and self._memory.mode == "tools" and self._auto:
-                self._switch("json")  # it writes its calls as text
-            return _without_reflect(answer)
-        known = {tool.name: tool for tool in tools}
-        calls = (json_mode.request(c.name, c.arguments, known) for c in completion.calls)
-        return _without_reflect(ModelAnswer(tuple(calls), completion.text.strip()))
+        self._form.answered(completion, answer, auto=self._auto)
+        return _without_reflect(answer)
 
     def _fold_harder(self, fault: Overflow) -> None:
         self._memory.meter.tightness += 1
@@ -113,24 +112,22 @@ class LanguageModel:
 
     def _step_down(self, fault: Unsupported) -> None:
         """Ask for less: tools, then a schema per tool, one schema, any JSON, plain text."""
-        if self._memory.mode == "json" and self._rung < json_mode.RUNGS - 1:
-            self._rung += 1
-        elif self._memory.mode == "tools" and self._auto:
-            self._switch("json")
+        if self._form.mode == "json" and self._form.rung < json_mode.RUNGS - 1:
+            self._form.rung += 1
+        elif self._form.mode == "tools" and self._auto:
+            self._form.refused()
         else:
             hint = ' Try `mode = "json"`.' if self._memory.mode == "tools" else ""
             raise Misconfigured(f"the server refuses what is asked: {fault}.{hint}") from None
-
-    def _switch(self, mode: Mode) -> None:
-        self._memory.mode = mode
-        self._rung = 0
 
     async def ask_aside(self, question: str) -> dict[str, Any]:
         """Ask one question at the end of the same prompt, whose prefix is cached; {} without an answer."""
         layout = self._memory.laid_out()
         view = layout.view
         messages = merged([*layout.messages, {"role": "user", "content": question}])
-        wanted = {"type": "json_object"} if view.mode == "json" and self._rung < JSON_RUNG else None
+        wanted = (
+            {"type": "json_object"} if view.mode == "json" and self._form.rung < JSON_RUNG else None
+        )
         tools = [schema_of(tool) for tool in view.tools] if view.mode == "tools" else ()
         try:
             completion = await self._llm.ask(

@@ -136,7 +136,7 @@ class LlmAgent:
             "synthesis": " ".join(part["synthesis"] for part in hindsight if "synthesis" in part),
             "hindsight": [dict(part) for part in hindsight],
             "turn": self._memory.turn(),
-            "prompt": self._memory.meter.report(self._memory.folded, self._memory.mode),
+            "prompt": self._memory.prompt_report(),
         }
         if assessment := reflecting.assessment_of(hindsight):
             record["progress_assessment"] = assessment

@@ -17,6 +17,7 @@ from clew_shared.prompt.view import PromptView, recorded_mode, view_from
 from clew_shared.text.redact import redact
 from clew_shared.text.shorten import without_middle
 from clew_shared.wire.hello import Call, Entry, HelloAnswer, HelloState, Mode, Said
+from clew_worker.agent.call_form import CallForm
 from clew_worker.agent.prompt_meter import PromptMeter
 
 
@@ -26,7 +27,7 @@ class Memory:
     def __init__(self) -> None:
         self.hello = HelloAnswer()
         self.transcript: list[Entry] = []
-        self.mode: Mode = "tools"
+        self.form = CallForm()
         self.meter = PromptMeter()
         self.iteration = 0
         self.actions = 0
@@ -72,9 +73,10 @@ class Memory:
 
     def _resume(self) -> None:
         """Continue with the mode and the token count of the last epoch."""
-        self.mode = recorded_mode(self.hello)
+        self.form.mode = recorded_mode(self.hello)
         if self.state.prompt:
             self.meter.resume(self.state.prompt)
+            self.form.resume(self.state.prompt)
 
     # ---- the prompt
 
@@ -86,6 +88,10 @@ class Memory:
         self.folded = layout.view.folded
         self.meter.note(layout, self._subtask)
         return layout
+
+    def prompt_report(self) -> dict[str, Any]:
+        """Return the report on the last prompt, and what the next epoch continues with."""
+        return self.meter.report(self.folded) | self.form.report()
 
     def _view(self) -> PromptView:
         view = view_from(
@@ -106,6 +112,11 @@ class Memory:
         )
 
     # ---- what is known
+
+    @property
+    def mode(self) -> Mode:
+        """How the model is asked for calls."""
+        return self.form.mode
 
     @property
     def state(self) -> HelloState:

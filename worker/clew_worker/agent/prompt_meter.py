@@ -6,7 +6,6 @@ from typing import Any
 from clew_shared.prompt.layout import PromptLayout
 from clew_shared.prompt.view import CHARS_PER_TOKEN
 from clew_shared.record.prompt_facts import Prompt
-from clew_shared.wire.hello import Mode
 
 CHARS_PER_TOKEN_MIN, CHARS_PER_TOKEN_MAX = 1.5, 8.0
 CALIBRATION_WEIGHT = 0.3
@@ -25,11 +24,11 @@ class PromptMeter:
         self._last: dict[str, Any] = {}
 
     def resume(self, last: Prompt) -> None:
-        """Continue with the counts of the last epoch."""
+        """Continue with the counts of the last epoch, or with what is known of the model."""
         self.tightness = last.tightness
         self.chars_per_token = last.chars_per_token
         self._cuts = last.cuts
-        self._measured = True
+        self._measured = last.chars_per_token != CHARS_PER_TOKEN
 
     def note(self, layout: PromptLayout, subtask: object) -> None:
         """Note a prompt that is sent for this subtask."""
@@ -47,16 +46,14 @@ class PromptMeter:
             "kept": _common_start(self._sent, sent),
             "ending": sum(len(m["content"]) for m in layout.blocks[-1][1]),
             "window": view.window.name.lower(),
-            "mode": view.mode,
         }
         self._sent = sent
 
-    def report(self, folded: int, mode: Mode) -> dict[str, Any]:
+    def report(self, folded: int) -> dict[str, Any]:
         """Return the report on the last prompt (`clew_shared.record.events.Prompt`), and where the next continues."""
         return {
             **self._last,
             "folded": folded,
-            "mode": mode,
             "tightness": self.tightness,
             "chars_per_token": round(self.chars_per_token, 4),
         }

@@ -11,6 +11,8 @@ import signal
 import struct
 
 _libc = ctypes.CDLL(None, use_errno=True)
+_renameat2 = getattr(_libc, "renameat2", None)
+_RENAME_EXCHANGE = 2
 _with_gil = ctypes.PyDLL(None, use_errno=True)
 MACHINE = platform.machine()
 
@@ -130,6 +132,17 @@ def open_beneath(path: str, flags: int, mode: int, dir_fd: int, *, links: bool =
     name = ctypes.c_char_p(os.fsencode(path))
     size = ctypes.c_size_t(len(how))
     return syscall(_SYS_OPENAT2, path, ctypes.c_int(dir_fd), name, raw, size)
+
+
+def exchange(one: str, other: str, dir_fd: int) -> None:
+    """Exchange what two names in a folder stand for, in one step.
+
+    Raises OSError: ENOSYS or EINVAL where the C library, the kernel or the file system has no such step.
+    """
+    if _renameat2 is None:
+        raise OSError(errno.ENOSYS, os.strerror(errno.ENOSYS))
+    old, new, at = os.fsencode(one), os.fsencode(other), ctypes.c_int(dir_fd)
+    _checked(_renameat2(at, old, at, new, ctypes.c_uint(_RENAME_EXCHANGE)), other)
 
 
 def capabilities() -> int:

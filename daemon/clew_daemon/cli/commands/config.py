@@ -43,13 +43,13 @@ def config(instance: Instance, check: Path | None, as_json: bool) -> None:
         print_json({"faults": [{"place": f.place, "message": f.message} for f in error.faults]})
         raise click.exceptions.Exit(ExitCode.FAILED) from None
     if as_json:
-        values = _effective(instance, loaded).items()
-        keys = {key: {"value": value, "source": loaded.sources.get(key)} for key, value in values}
+        found = _effective(instance, loaded).items()
+        keys = {key: {"value": value, "source": source} for key, (value, source) in found}
         print_json({"file": str(check or instance.config), "faults": [], "keys": keys})
     elif check is not None:
         print(f"{check}: no errors")
     else:
-        print_lines(_config_lines(_effective(instance, loaded), loaded))
+        print_lines(_config_lines(_effective(instance, loaded)))
 
 
 @click.command()
@@ -66,8 +66,10 @@ def reload(instance: Instance) -> None:
         print(f"{clean(change['key'])}: {old} -> {new}{when}")
 
 
-def _effective(instance: Instance, loaded: Loaded) -> dict[str, Any]:
-    """Return the values by their keys, with the path in use where the config does not set one."""
+def _effective(instance: Instance, loaded: Loaded) -> dict[str, tuple[Any, str | None]]:
+    """Return values and sources by key, with the paths in use and what profiles set for the agents' models."""
+    from clew_shared.config.faults import dotted
+    from clew_shared.config.profiles import in_effect
     from clew_shared.config.settings import flatten, places
 
     values = flatten(loaded.settings)
@@ -78,13 +80,15 @@ def _effective(instance: Instance, loaded: Loaded) -> dict[str, Any]:
             values[key] = str(getattr(used, name))
     if values.get("log.file") is None:
         values["log.file"] = str(used.log_file)
-    return values
+    found = {key: (value, loaded.sources.get(key)) for key, value in values.items()}
+    profiles = {dotted(at): it for at, it in in_effect(loaded.settings).items()}
+    return found | {key: (value, f"profile {name}") for key, (value, name) in profiles.items()}
 
 
-def _config_lines(values: dict[str, Any], loaded: Loaded) -> list[Line]:
+def _config_lines(values: dict[str, tuple[Any, str | None]]) -> list[Line]:
     lines: list[Line] = []
-    for key, value in values.items():
-        source = loaded.sources.get(key, "default")
+    for key, (value, found) in values.items():
+        source = found or "default"
         shown = "unset" if value is None else json.dumps(value, ensure_ascii=False)
         style = "dim" if source == "default" else "bold"
         lines.append([(key, ""), (f" = {clean(shown)}", style), (f"  # {clean(source)}", "dim")])

@@ -23,25 +23,37 @@ if TYPE_CHECKING:
     type=click.IntRange(200),
     help="The greatest length of the compact text, in characters.",
 )
+@click.option(
+    "--attempt",
+    type=click.IntRange(1),
+    metavar="N",
+    help="Show the conversation of attempt N at the current subtask, as far as it went.",
+)
 @parameters.as_json
 @click.pass_obj
 def context(
-    instance: Instance, goal: str, compact: bool, max_chars: int | None, as_json: bool
+    instance: Instance,
+    goal: str,
+    compact: bool,
+    max_chars: int | None,
+    attempt: int | None,
+    as_json: bool,
 ) -> None:
     """Show exactly what the agent's LLM would be shown now, message by message, and its size."""
-    from clew_daemon.cli.prompt_preview import preview
+    from clew_daemon.cli.prompt_preview import preview, state_at_end
     from clew_shared.prompt.compact import compact_context
 
     if max_chars and not (compact or as_json):
         raise click.UsageError("--max-chars is the length of the compact text: add --compact")
     name = goal_id(instance, goal)
     limit = max_chars or instance.settings_for_display.context.max_chars
-    text = compact_context(goal_state(instance, name), limit)
+    state = goal_state(instance, name) if attempt is None else state_at_end(instance, name, attempt)
+    text = compact_context(state, limit)
     if compact and not as_json:
         size = f"-- {len(text)} characters, at most {limit}"
         print_lines([[(clean(text, lines=True), "")], [(size, "dim")]])
         return
-    prompt = preview(instance, name)
+    prompt = preview(instance, name, attempt)
     if as_json:
         print_json({"goal": name, "context": text, "chars": len(text)} | prompt)
     else:

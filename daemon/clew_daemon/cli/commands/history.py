@@ -126,14 +126,16 @@ def _iteration_rows(record: dict[str, Any]) -> list[Line]:
 
 
 def _action_lines(goal: str, actions: list[dict[str, Any]], *, heads: bool) -> list[Line]:
-    rows = columns([_action_row(action) for action in actions])
+    again = any(action["attempt"] > 1 for action in actions)
+    rows = columns([_action_row(action, attempt=again) for action in actions])
     if not heads:
         return rows
     shown = [_head(goal, action) for action in actions]
     return [line for row, head in zip(rows, shown, strict=True) for line in (row, *head)]
 
 
-def _action_row(action: dict[str, Any]) -> Line:
+def _action_row(action: dict[str, Any], *, attempt: bool) -> Line:
+    """Return an action's row, with the number of its attempt on request."""
     from clew_daemon.cli.display.goal import action_text
     from clew_shared.record.moment import local
 
@@ -142,6 +144,7 @@ def _action_row(action: dict[str, Any]) -> Line:
         (clean(local(action["timestamp"])), "dim"),
         (f"{action['task_idx'] + 1}.{action['subtask_idx'] + 1}", ""),
         (f"epoch {action['epoch']}", "dim"),
+        *([(f"attempt {action['attempt']}", "dim")] if attempt else []),
         (clean(action["result"]), RESULT_STYLE.get(action["result"], "")),
         (_duration(action), "dim"),
         (short(action_text(action), ARGS_CHARS), ""),

@@ -94,8 +94,10 @@ def _one_goal(instance: Instance, goal: str) -> dict[str, Any]:
     answer = ask_soon(instance.socket, StatusRequest(name))
     if answer is not None:
         return dict(answer)
+    from clew_daemon.record.goal_limits import attempt_limits
     from clew_shared.views.publish import goal_detail
 
     state, now = goal_state(instance, name), time.time()
     waiting = waits(instance, [state], now).get(name, "")
-    return {"daemon": None, "goal": goal_detail(state, now, waiting)}
+    limit = attempt_limits(state, instance.settings_for_display).limit
+    return {"daemon": None, "goal": {**goal_detail(state, now, waiting), "attempt_limit": limit}}

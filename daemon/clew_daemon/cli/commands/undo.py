@@ -93,7 +93,7 @@ class _Undoing:
         from clew_daemon.cli.display.undo import plan_lines
 
         answer = self.ask(perform=False)
-        while True:
+        while not answer["resumed"]:
             print_lines(plan_lines(answer, self.again, theirs=self._theirs))
             if not self._has_something(answer):
                 return answer
@@ -104,6 +104,8 @@ class _Undoing:
                 _print_done(answer, self.again, shown=True)
                 return answer
             print("\nMeanwhile something has changed, and nothing was restored. Now it would be:\n")
+        _print_done(answer, self.again, shown=False)
+        return answer
 
     def _has_something(self, answer: dict[str, Any]) -> bool:
         count = answer["entries_total"] + (answer["left_total"] if self._theirs else 0)

@@ -65,6 +65,7 @@ def goal_lines(detail: GoalView, *, report: str = "", at: float | None = None) -
     return [
         *_head_lines(detail, at),
         *_fact_lines(detail, report, at),
+        *_attempt_lines(detail),
         *_cost_lines(detail),
         *_snapshot_lines(detail.get("snapshots") or {}),
         *_tree_lines(detail),
@@ -80,7 +81,7 @@ def _head_lines(detail: GoalView, at: float) -> list[Line]:
     """Return what the goal is, its status and progress, and what it does now."""
     progress = detail["progress"]
     facts = [f"{key} {detail[key]}" for key in ("epoch", "pid") if detail.get(key)]
-    facts += [f"attempt {detail['attempt']}"] if detail.get("attempt", 1) > 1 else []
+    facts += [f"attempt {attempt_text(detail)}"] if detail.get("attempt", 1) > 1 else []
     counts = (("action", "actions_total"), ("restart", "restarts"))
     facts += [counted(detail[key], noun) for noun, key in counts if detail.get(key)]
     facts += [f"{detail['blocked_total']} refused"] if detail.get("blocked_total") else []
@@ -119,6 +120,27 @@ def _fact_lines(detail: GoalView, report: str, at: float) -> list[Line]:
         how = "all checks passed" if verified else HOW_TO_CHECK
         lines.append([(f"{label}: ", f"bold {style}"), (how, "")])
     return lines
+
+
+def attempt_text(detail: GoalView) -> str:
+    """Return the number of the present attempt, and of how many where that is known."""
+    limit = detail.get("attempt_limit") or 0
+    return (
+        f"{detail['attempt']} of {limit}" if limit >= detail["attempt"] else f"{detail['attempt']}"
+    )
+
+
+def _attempt_lines(detail: GoalView) -> list[Line]:
+    """Return why the attempt before the present one ended, how this one differs, and what was not restored."""
+    begun = detail.get("attempts") or ()
+    if detail.get("attempt", 1) == 1 or not begun:
+        return []
+    last = begun[-1]
+    lines = paragraph(f"attempt {last['attempt'] - 1} ended: ", last["reason"], "bold yellow")
+    restored = f"{counted(last['restored'], 'file')} restored" if last["restored"] else ""
+    facts = [clean(text) for text in (last["rung"] or "", restored) if text]
+    lines += [[(f"{INDENT}attempt {last['attempt']}: {', '.join(facts)}", "dim")]] if facts else []
+    return lines + (paragraph(f"{INDENT}not restored: ", last["kept"]) if last["kept"] else [])
 
 
 def _snapshot_lines(known: Mapping[str, Any]) -> list[Line]:
@@ -256,7 +278,22 @@ def _cost_lines(detail: GoalView) -> list[Line]:
     if not cost.get("calls"):
         return []
     last = [(f"; the last {_used(call)}", "dim") for call in (detail.get("calls") or [])[-1:]]
-    return [[("LLM: ", "bold"), (f"{counted(cost['calls'], 'call')}, {_used(cost)}", ""), *last]]
+    used = f"{counted(cost['calls'], 'call')}, {_used(cost)}"
+    return [[("LLM: ", "bold"), (used, ""), *last], *_agent_cost_lines(detail.get("agents") or {})]
+
+
+def _agent_cost_lines(costs: Mapping[str, Mapping[str, Any]]) -> list[Line]:
+    """Return the share of each agent in the cost, where there was more than one."""
+    if len(costs) < 2:
+        return []
+    total = sum(cost["tokens"] for cost in costs.values()) or 1
+    return [
+        [
+            (f"{INDENT}{clean(name or 'default')}: {counted(cost['calls'], 'call')}, ", "dim"),
+            (f"{thousands(cost['tokens'])} tokens ({percent(cost['tokens'] / total)})", "dim"),
+        ]
+        for name, cost in costs.items()
+    ]
 
 
 def _used(cost: Mapping[str, Any]) -> str:

@@ -26,6 +26,10 @@ REASONS = {
     "later": "it was changed again later",
 }
 RESUME = "The goal has not ended: `clew resume` continues after the steps that are undone; it does not repeat them."
+GIT_GONE = (
+    "The git repository is gone, and `.git` is in no snapshot: commits, stashes and what was staged are not restored."
+    " Get `.git` back from a clone or a backup."
+)
 IGNORED = "Ignored files are in no snapshot: they stay as they are."
 
 
@@ -48,6 +52,8 @@ def done_lines(answer: UndoView, again: str, *, shown: bool) -> list[Line]:
 
     `shown`: the plan was shown before, and is not listed once more.
     """
+    if answer["resumed"]:
+        return _resumed_lines(answer)
     if answer["moved"]:
         return moved_lines(answer)
     if not (answer["entries_total"] or answer["left_total"]):
@@ -67,11 +73,28 @@ def done_lines(answer: UndoView, again: str, *, shown: bool) -> list[Line]:
     return [
         *([] if shown else plan),
         *_trouble_lines(answer),
-        [
-            (f"{counted(answer['restored'], 'file')} restored", "bold green"),
-            (f" in {clean(answer['workspace'])}.", ""),
-        ],
-        [("To get them back: ", "bold"), (f"`{clean(again)}` again reverts this undo.", "")],
+        _restored_line(answer),
+        _again_line(answer, again),
+    ]
+
+
+def _resumed_lines(answer: UndoView) -> list[Line]:
+    """Return that an undo which had been cut off is complete; nothing else was done."""
+    head = f"The undo of {_what(answer)} was interrupted, and is complete now."
+    return [[(head, "bold")], *_trouble_lines(answer), _restored_line(answer)]
+
+
+def _again_line(answer: UndoView, again: str) -> Line:
+    """Return what the same command does next."""
+    if answer["failed"]:
+        return [("To restore the rest: ", "bold"), (f"`{clean(again)}` again tries it.", "")]
+    return [("To get them back: ", "bold"), (f"`{clean(again)}` again reverts this undo.", "")]
+
+
+def _restored_line(answer: UndoView) -> Line:
+    return [
+        (f"{counted(answer['restored'], 'file')} restored", "bold green"),
+        (f" in {clean(answer['workspace'])}.", ""),
     ]
 
 
@@ -196,7 +219,8 @@ def _trouble_lines(answer: UndoView) -> list[Line]:
 def _limit_lines(answer: UndoView) -> list[Line]:
     """Return what no undo restores."""
     left_out = answer["left_out"]
-    lines: list[Line] = [[(IGNORED, "dim")]]
+    lines: list[Line] = [[(GIT_GONE, "bold red")]] if answer["git_gone"] else []
+    lines.append([(IGNORED, "dim")])
     if left_out:
         names = [f"{_name(one)} ({clean(one['why'])})" for one in answer["left_out_names"]]
         names += [f"{left_out - len(names)} more"] if left_out > len(names) else []

@@ -4,7 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from clew_shared.record.state import EVERYWHERE, AttemptState, Attention, RefusedFinishes, Scope
+from clew_shared.record.state import (
+    EVERYWHERE,
+    FRESH_STARTS_KEPT,
+    AttemptState,
+    Attention,
+    FreshStart,
+    RefusedFinishes,
+    Scope,
+)
 from clew_shared.record.worlds import UNKNOWN
 
 if TYPE_CHECKING:
@@ -29,12 +37,27 @@ def started(state: State, e: ev.AttemptStarted, seq: int) -> None:
         tried=state.attempt.tried,
     )
     state.attempts_total += 1
+    state.fresh_starts.append(_fresh_start(state, e))
+    del state.fresh_starts[:-FRESH_STARTS_KEPT]
     if e.scope == "new":
         state.scope = afresh(state.scope, state.world)
     state.attention = Attention(steps=state.attention.steps)
     state.blocked_proposals = state.ignored_interventions = 0
     state.refused = RefusedFinishes()
     state.turn_at = state.place
+
+
+def _fresh_start(state: State, e: ev.AttemptStarted) -> FreshStart:
+    return FreshStart(
+        *state.place,
+        number=e.attempt,
+        at=e.at,
+        epoch=state.epoch + 1,
+        reason=e.reason,
+        rung=e.rung,
+        restored=e.restored,
+        kept=e.kept,
+    )
 
 
 def afresh(old: Scope, world: str) -> Scope:

@@ -9,14 +9,21 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
-import re
-import secrets
 import stat
 from typing import TYPE_CHECKING
 
 from clew_worker.executor.snapshots.budget import SnapshotError
 from clew_worker.executor.snapshots.folders import open_folder
 from clew_worker.executor.snapshots.reading import blob_hash, blob_id, file_id
+from clew_worker.executor.snapshots.swapping import (
+    ChangedError,
+    check,
+    draft_name,
+    looked,
+    place_new,
+    remove_file,
+    replace_by,
+)
 from clew_worker.executor.snapshots.walk import stamp_of
 
 if TYPE_CHECKING:
@@ -27,16 +34,10 @@ if TYPE_CHECKING:
 Wanted = tuple[int, str] | None
 """A `st_mode` and a git object, "" for a folder; None for nothing (`RestoreEntry`)."""
 
-_DRAFT = ".clew-undo-"
-_DRAFTS = re.compile(rf"{re.escape(_DRAFT)}[0-9a-f]{{16}}")
+_DAMAGED = "its content in the store is damaged"
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _NOT_OWNER = (errno.EPERM, errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP)
-_NO_LINKS = (errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK)
-
-
-class ChangedError(Exception):
-    """Something else is there than what may be replaced."""
 
 
 class NamedPlace:
@@ -46,7 +47,7 @@ class NamedPlace:
         self._at = at
         self._name = name
         self._objects = objects
-        self._info = _looked(at, name)
+        self._info = looked(at, name)
         self._ids: dict[int, str] = {}
 
     def holds(self, wanted: Wanted) -> bool:
@@ -106,21 +107,13 @@ class NamedPlace:
                 os.close(fd)
         return self._ids[size] == name
 
-    def _check(self) -> None:
-        """Raise ChangedError where something else is there than there was."""
-        now = _looked(self._at, self._name)
-        same = (now and stamp_of(now)) == (self._info and stamp_of(self._info))
-        if not same:
-            raise ChangedError
-
     def _clear(self) -> None:
         if self._info is None:
             return
         if stat.S_ISDIR(self._info.st_mode):
             self._remove_folder()
         else:
-            self._check()
-            os.unlink(self._name, dir_fd=self._at)
+            remove_file(self._at, self._name, self._info)
 
     def _remove_folder(self) -> None:
         try:
@@ -143,15 +136,14 @@ class NamedPlace:
     def _put_file(self, mode: int, name: str) -> None:
         if self._has_set_mode(mode, name):
             return
-        draft = f"{_DRAFT}{secrets.token_hex(8)}"
+        draft = draft_name()
         try:
             self._write_draft(draft, mode, name)
             if self._info is not None and not stat.S_ISDIR(self._info.st_mode):
-                self._check()
-                os.rename(draft, self._name, src_dir_fd=self._at, dst_dir_fd=self._at)
+                replace_by(self._at, draft, self._name, self._info)
                 return
             self._clear()
-            self._place_new(draft)
+            place_new(self._at, draft, self._name)
         finally:
             with contextlib.suppress(FileNotFoundError):
                 os.unlink(draft, dir_fd=self._at)
@@ -166,7 +158,7 @@ class NamedPlace:
             if self._has_content(name):
                 fd = os.open(self._name, _READ, dir_fd=self._at)
                 try:
-                    self._check()
+                    check(self._at, self._name, self._info)
                     if stamp_of(os.fstat(fd)) != stamp_of(self._info):
                         raise ChangedError
                     os.fchmod(fd, stat.S_IMODE(mode))
@@ -176,23 +168,12 @@ class NamedPlace:
                     os.close(fd)
         return False
 
-    def _place_new(self, draft: str) -> None:
-        """Link a draft to its name where nothing has that name; ChangedError where something has."""
-        at = self._at
-        try:
-            os.link(draft, self._name, src_dir_fd=at, dst_dir_fd=at, follow_symlinks=False)
-        except FileExistsError:
-            raise ChangedError from None
-        except OSError as error:
-            if error.errno not in _NO_LINKS:
-                raise
-            if _looked(at, self._name) is not None:
-                raise ChangedError from None
-            os.rename(draft, self._name, src_dir_fd=at, dst_dir_fd=at)
-
     def _write_draft(self, draft: str, mode: int, name: str) -> None:
         if stat.S_ISLNK(mode):
-            os.symlink(b"".join(self._objects.read(name)), draft, dir_fd=self._at)
+            target = b"".join(self._objects.read(name))
+            if blob_id(target) != name:
+                raise SnapshotError(_DAMAGED)
+            os.symlink(target, draft, dir_fd=self._at)
             self._keep_owner(draft)
             return
         size = self._objects.size(name)
@@ -204,7 +185,7 @@ class NamedPlace:
                 file.write(data)
             file.flush()
             if digest.hexdigest() != name:
-                raise SnapshotError("its content in the store is damaged")
+                raise SnapshotError(_DAMAGED)
             self._keep_owner(draft)
             os.fchmod(
                 fd, stat.S_IMODE(mode)
@@ -238,15 +219,6 @@ def make_folder(at: int, name: str, bits: int) -> None:
         os.umask(umask)
 
 
-def remove_drafts(at: int) -> None:
-    """Remove what an undo that was killed has left in a folder."""
-    with os.scandir(at) as entries:
-        names = [entry.name for entry in entries if _DRAFTS.fullmatch(entry.name)]
-    for name in names:
-        with contextlib.suppress(OSError):
-            os.unlink(name, dir_fd=at)
-
-
 @contextlib.contextmanager
 def writable(at: int) -> Iterator[None]:
     """Let the owner of a folder write in it for a while, where its mode forbids that."""
@@ -259,13 +231,6 @@ def writable(at: int) -> Iterator[None]:
     finally:
         if closed:
             os.fchmod(at, mode)
-
-
-def _looked(at: int, name: str) -> os.stat_result | None:
-    try:
-        return os.stat(name, dir_fd=at, follow_symlinks=False)
-    except FileNotFoundError:
-        return None
 
 
 @contextlib.contextmanager

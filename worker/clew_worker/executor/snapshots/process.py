@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import signal
 import subprocess
 from typing import IO, TYPE_CHECKING, Self, cast
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from clew_worker.executor.snapshots.budget import Budget
 
 _CHUNK = 65536
+_FATAL = "fatal: "
 _END_S = 5.0
 
 
@@ -120,15 +122,18 @@ class GitProcess:
         self._read += data
 
     def _failed(self) -> GitFailedError:
-        """Return why git has ended, by what it printed last; the store's path is not shown."""
+        """Return why git has ended: its first fatal error, else what it printed last.
+
+        Paths in the store are not shown: names of temporary files would make each failure look like another one.
+        """
         text = os.pread(self._errors, _CHUNK, 0).decode(errors="replace")
-        lines = [line for line in text.splitlines() if line.strip()]
+        lines = [line.strip() for line in text.splitlines() if line.strip()]
+        fatal = [line.removeprefix(_FATAL) for line in lines if line.startswith(_FATAL)]
         code = self._process.returncode
         ended = f"ended by signal {-code}" if code < 0 else f"exit code {code}"
-        said = lines[-1].strip().removeprefix("fatal: ") if lines else ended
-        return GitFailedError(
-            f"{self._what}: {said.replace(str(self._store.folder), 'the store')[:300]}"
-        )
+        said = [*fatal, *lines[-1:], ended][0]
+        shown = re.sub(rf"{re.escape(str(self._store.folder))}[^\s']*", "the store", said)
+        return GitFailedError(f"{self._what}: {shown[:300]}")
 
 
 def _dies_with(parent: int) -> Callable[[], None]:

@@ -20,13 +20,8 @@ from clew_shared.wire.executor import RestoreDone, RestoreEntry, RestoreRequest
 from clew_worker.executor.snapshots.budget import Budget, SnapshotError
 from clew_worker.executor.snapshots.folders import open_folder, split
 from clew_worker.executor.snapshots.objects import ObjectReader
-from clew_worker.executor.snapshots.place import (
-    ChangedError,
-    NamedPlace,
-    make_folder,
-    remove_drafts,
-    writable,
-)
+from clew_worker.executor.snapshots.place import NamedPlace, make_folder, writable
+from clew_worker.executor.snapshots.swapping import ChangedError, remove_drafts
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -84,7 +79,7 @@ class _Restoring:
         self._root = root
         self._objects = objects
         self._tree = request.tree
-        self._created = {unquoted(name) for name in request.folders}
+        self._others = {unquoted(name) for name in request.others}
         self._seen: set[str] = set()
         self._emptied: set[str] = set()
         self._wanted_folders: frozenset[bytes] | None = None
@@ -195,7 +190,7 @@ class _Restoring:
 
     def _is_removed(self, folder: str) -> bool:
         """Remove a folder if it is empty, not wanted and the goal's; return whether it was removed."""
-        if self._created and os.fsencode(folder) not in self._created:
+        if os.fsencode(folder) in self._others:
             return False
         with self._folder_of(folder, make=False) as at:
             place = NamedPlace(at, split(folder)[1], self._objects)

@@ -12,6 +12,7 @@ _LINES_COMPARED_MAX = 5000
 _NEAR_MIN = 60  # per cent of likeness for a line to be worth showing
 _NEAR_SHOWN = 3
 _DIFF_BYTES = 8192
+_SHOWN_WHOLE_CHARS = 600
 
 
 def edit_file(args: dict[str, Any], context: ToolContext) -> ToolOutcome:
@@ -69,6 +70,8 @@ def _not_there(path: str, text: str, old: str) -> str:
         message += "; the closest lines are:\n" + "\n".join(near)
     else:
         message += "; read the file and copy the text exactly"
+        if len(text) <= _SHOWN_WHOLE_CHARS:
+            message += f", or write the whole file. It is:\n{text}"
     return message
 
 

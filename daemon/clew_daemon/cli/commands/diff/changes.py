@@ -17,8 +17,8 @@ from clew_shared.record.codec import decode
 from clew_shared.snapshots.comparison import FileCount, comparison
 from clew_shared.snapshots.entries import LEFT_OUT, changes
 from clew_shared.snapshots.plan import own_changes
-from clew_shared.snapshots.steps import steps, with_store
-from clew_shared.snapshots.store import StoreError, at
+from clew_shared.snapshots.steps import PLAN_S, steps
+from clew_shared.snapshots.store import StoreError, StoreSlowError, at
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -77,31 +77,34 @@ def goal_diff(instance: Instance, goal: str, subtask: Position | None) -> Iterat
     """Yield what a goal or a subtask changed; raises CliError where there is no snapshot, or it cannot be read."""
     state = goal_state(instance, goal)
     with open_ledger(instance) as reader:
-        rows = with_store((row.seq, decode(row.body)) for row in reader.read(goal))
+        rows = [(row.seq, decode(row.body)) for row in reader.read(goal)]
     span = _span(state, rows, subtask)
     first, *_, last = _points(rows, span)
     try:
-        store = at(instance.places.snapshots / goal, program(instance.env))
+        store = at(instance.places.snapshots / goal, program(instance.env)).within(PLAN_S)
         if not store.exists:
             raise CliError(f"the snapshots of {goal} are gone: there is no {store.folder}")
-        own = own_changes(steps(store, rows), span.first, last.seq)
+        own = own_changes(steps(store, rows, span.first, last.seq), span.first)
         everything = changes(store, first.taken.tree, last.taken.tree)
         with comparison(store, own) as compared:
             files = _changed_files(own, compared.files())
             foreign = len(everything.keys() - own.keys())
             yield GoalDiff(state, first, last, files, foreign, compared)
+    except StoreSlowError:
+        raise CliError(f"comparing the snapshots of {goal} took more than {PLAN_S:.0f} s") from None
     except StoreError as error:
         raise CliError(f"the snapshots of {goal} cannot be read: {error}") from None
 
 
 def _span(state: State, rows: Rows, subtask: Position | None) -> Span:
-    span = scope.of_subtask(rows, *subtask) if subtask else scope.of_goal(rows)
-    if span is None and subtask and scope.of_goal(rows):
-        raise CliError(f"this subtask of {state.goal_id} has carried out no action")
+    span = scope.of_goal(rows)
     if span is None:
         why = state.snapshots.missing or "it has not started, or ran with an earlier version"
         raise CliError(f"{state.goal_id} has no snapshot: {why}")
-    return span
+    try:
+        return scope.of_subtask(rows, *subtask) if subtask else span
+    except scope.NoSpanError as error:
+        raise CliError(f"{state.goal_id}: {error}; `clew diff {state.goal_id}` shows all") from None
 
 
 def _points(rows: Rows, span: Span) -> list[SnapshotPoint]:

@@ -136,9 +136,12 @@ def _ended(e: ev.GoalEnded, s: State, _: _Before) -> Description:
     return _describe(f"goal.{e.status}", text, STATUS_STYLE.get(e.status, ""))
 
 
-def _worker_started(e: ev.WorkerStarted, _s: State, before: _Before) -> Description:
+def _worker_started(e: ev.WorkerStarted, s: State, before: _Before) -> Description:
     if not before.epoch:
         return _describe("worker.started", "worker started", "dim")
+    if s.fresh_starts and s.fresh_starts[-1].epoch == e.epoch:
+        attempt = f"attempt {s.attempt.number}"
+        return _describe("worker.started", f"worker started for {attempt}, epoch {e.epoch}", "dim")
     return _describe("worker.started", f"worker restarted, epoch {e.epoch}", "yellow")
 
 
@@ -174,6 +177,19 @@ def _subtask_ended(e: ev.SubtaskEnded, s: State, before: _Before) -> Description
 def _subtask_failed(e: ev.SubtaskFailed, _s: State, before: _Before) -> Description:
     text = f"{before.place} failed: {short(e.failure, TEXT_CHARS)}"
     return _describe("subtask.failed", text, "red")
+
+
+def _attempt_ended(e: ev.AttemptEnded, _s: State, before: _Before) -> Description:
+    text = f"{before.place} attempt {e.attempt} ended: {short(e.reason, TEXT_CHARS)}"
+    return _describe("attempt.ended", text, "yellow")
+
+
+def _attempt_started(e: ev.AttemptStarted, _s: State, before: _Before) -> Description:
+    restored = f"{counted(e.restored, 'file')} restored" if e.restored else ""
+    kept = f"not restored: {short(e.kept, TEXT_CHARS)}" if e.kept else ""
+    facts = "; ".join(filter(None, (short(e.rung), restored, kept)))
+    text = f"{before.place} attempt {e.attempt} starts over{f': {facts}' if facts else ''}"
+    return _describe("attempt.started", text, "bold")
 
 
 def _escalated(e: ev.Escalated, _s: State, before: _Before) -> Description:
@@ -262,6 +278,8 @@ _DESCRIBE: dict[type[ev.Event], Callable[[Any, State, _Before], Description | No
     ev.SubtaskStarted: _subtask_started,
     ev.SubtaskEnded: _subtask_ended,
     ev.SubtaskFailed: _subtask_failed,
+    ev.AttemptEnded: _attempt_ended,
+    ev.AttemptStarted: _attempt_started,
     ev.Escalated: _escalated,
     ev.ActionAllowed: _allowed,
     ev.ActionFinished: _action_finished,

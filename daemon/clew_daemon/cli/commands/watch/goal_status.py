@@ -44,7 +44,8 @@ def goal_lines(goal: GoalMoment, at: float) -> list[Line]:
     head: Line = [(clean(state.goal_id), "bold"), (f"  {short(state.goal.description)}", "")]
     lines: list[Line] = [head, _progress_line(goal, at)]
     if state.goal.status in ("in_progress", "waiting") and (subtask := state.subtask):
-        lines.append([(f"{place(state)} {short(subtask.description)}", "")])
+        attempt = f"  attempt {number}" if (number := state.attempt.number) > 1 else ""
+        lines.append([(f"{place(state)} {short(subtask.description)}", ""), (attempt, "yellow")])
     return [*lines, *_activity_lines(goal, at)]
 
 

@@ -1,0 +1,131 @@
+"""What is learned of models across goals: how they make calls, and how many characters their tokens have.
+
+An agent reports with each turn (`Prompt`), and its goal's next epoch continues with that. Here the last reports of a
+model are kept for its next goals: a record per model and endpoint, an event of the daemon when it tells anything new.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+from clew_shared.config.agent_tables import LlmAgentSettings
+from clew_shared.record.daemon_events import ModelKnown
+from clew_shared.record.prompt_facts import SERVED_CHARS_MAX, Prompt
+from clew_shared.text.redact import redact
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from clew_daemon.record.goals import GoalStore
+    from clew_shared.config.agent_tables import Agent
+
+RETRY_GOALS = 20
+"""After this many goals in JSON mode, one tries native calls and the richest schema again: servers are upgraded."""
+
+NEWS_SHARE = 0.05
+"""A change of the characters per token by this share is recorded."""
+
+LOADED_MAX = 1_000
+"""So many of the last events are read at a start."""
+
+
+def model_key(agent: LlmAgentSettings) -> str:
+    """Return what a model is known by: its name, and host and port of its endpoint."""
+    return f"{agent.model}@{urlsplit(agent.base_url).netloc.rpartition('@')[2]}"
+
+
+def of_model(prompt: Prompt | None, agent: Agent) -> Prompt | None:
+    """Return an llm agent's report with the model that it is about, and without keys; any other as it is."""
+    if prompt is None or not isinstance(agent, LlmAgentSettings):
+        return prompt
+    served = redact(prompt.served)[:SERVED_CHARS_MAX]
+    return prompt.model_copy(update={"model": model_key(agent), "served": served})
+
+
+def first_prompt(known: ModelKnown) -> Prompt:
+    """Return what the next goal of a model begins with."""
+    tries_again = known.goals_in_json >= RETRY_GOALS
+    return Prompt(
+        model=known.model,
+        mode="tools" if tries_again else known.mode,
+        rung=0 if tries_again else known.rung,
+        chars_per_token=known.chars_per_token,
+    )
+
+
+def learned(known: ModelKnown | None, prompt: Prompt, at: float, *, first: bool) -> ModelKnown:
+    """Return what is known of a model after a report; `first`: it is the first one of a goal.
+
+    If the first report of a goal is from another server or version, what was learned about calls is dropped.
+    """
+    now = known or ModelKnown(model=prompt.model)
+    tallies = {"calls": now.calls + 1, "goals": now.goals + first}
+    if first:
+        if prompt.served != now.served:
+            now = ModelKnown(model=now.model, served=prompt.served)
+        tried = prompt.forms.seen or now.goals_in_json >= RETRY_GOALS
+        in_json = 0 if tried or prompt.mode == "tools" else now.goals_in_json + 1
+        now = now.model_copy(update={"goals_in_json": in_json})
+    if prompt.forms.seen:
+        now = now.model_copy(update={"mode": prompt.forms.mode, "forms": prompt.forms})
+    if prompt.mode == "json":
+        now = now.model_copy(update={"rung": prompt.rung})
+    return now.model_copy(update={"at": at, "chars_per_token": prompt.chars_per_token, **tallies})
+
+
+def is_news(recorded: ModelKnown | None, now: ModelKnown) -> bool:
+    """Return whether a start without the new record would begin the next goal differently."""
+    if recorded is None:
+        return True
+    if any(getattr(recorded, key) != getattr(now, key) for key in ("mode", "rung", "goals")):
+        return True
+    change = abs(now.chars_per_token - recorded.chars_per_token)
+    return change > NEWS_SHARE * recorded.chars_per_token
+
+
+class KnownModels:
+    """What is known of each model, from the ledger and from reports since; call `load` first."""
+
+    def __init__(self, goals: GoalStore) -> None:
+        self._goals = goals
+        self._known: dict[str, ModelKnown] = {}
+        self._recorded: dict[str, ModelKnown] = {}
+
+    def load(self) -> None:
+        """Read what the ledger has."""
+        self._recorded = known_models(self._goals.ledger.known_models(LOADED_MAX))
+        self._known = dict(self._recorded)
+
+    def continued(self, agent: Agent, last: Prompt | None) -> Prompt | None:
+        """Return what an agent's next prompt continues with, given the last report of its goal."""
+        return continued(agent, last, self._known)
+
+    async def learn(self, prompt: Prompt, before: Prompt | None) -> None:
+        """Take a report over, and wait until it is durable if it is news; `before` is the goal's last report."""
+        key = prompt.model
+        first = before is None or before.model != key
+        now = learned(self._known.get(key), prompt, time.time(), first=first)
+        self._known[key] = now
+        if is_news(self._recorded.get(key), now):
+            self._recorded[key] = now
+            await self._goals.emit_own([now])
+
+
+def known_models(bodies: list[bytes]) -> dict[str, ModelKnown]:
+    """Return the last record of each model, from the bodies of events, newest first."""
+    events = [ModelKnown.model_validate_json(body) for body in bodies]
+    return {event.model: event for event in reversed(events)}
+
+
+def continued(agent: Agent, last: Prompt | None, known: Mapping[str, ModelKnown]) -> Prompt | None:
+    """Return what an agent's next prompt continues with: its goal's last report, unless that is of another model."""
+    if not isinstance(agent, LlmAgentSettings):
+        return last
+    key = model_key(agent)
+    if last is not None and last.model in ("", key):
+        return last
+    if found := known.get(key):
+        return first_prompt(found)
+    return None if last is None else Prompt(model=key)

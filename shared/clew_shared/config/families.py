@@ -1,0 +1,54 @@
+"""The built-in profiles of model families that people run locally, each with the source of its numbers. Pure data.
+
+A family is here only for what its makers state: a `window` that is a hard limit of its models, or the `temperature`
+that they recommend. For others (Llama 3.1 and later, Granite, larger Gemma 3, ...) they state neither, or nothing that
+differs from clew's defaults. Tables of the config win over these (docs/configuration.md).
+"""
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from clew_shared.config.context_tables import ModelProfile
+
+_QWEN_3 = ModelProfile(temperature=0.6, window=32_768)
+_QWEN_3_INSTRUCT = ModelProfile(temperature=0.7, window=262_144)
+_CONTEXT_8K = ModelProfile(window=8_192)
+_CONTEXT_16K = ModelProfile(window=16_384)
+_CONTEXT_32K = ModelProfile(window=32_768)
+
+FAMILIES: Mapping[str, ModelProfile] = MappingProxyType(
+    {
+        # huggingface.co/Qwen/Qwen2.5-Coder-1.5B-Instruct, "Context Length"; larger ones need YaRN for more
+        "qwen2.5-coder*": _CONTEXT_32K,
+        # huggingface.co/Qwen/Qwen3-8B, "Best Practices": 0.6 where it thinks, and never greedy decoding
+        "qwen3": _QWEN_3,
+        "qwen3-*": _QWEN_3,
+        # huggingface.co/Qwen/Qwen3-Coder-30B-A3B-Instruct and Qwen3-4B-Instruct-2507, "Best Practices"
+        "qwen3-coder*": _QWEN_3_INSTRUCT,
+        "qwen3-*instruct-2507*": _QWEN_3_INSTRUCT,
+        # huggingface.co/meta-llama/Meta-Llama-3-8B-Instruct, "Context length": 8k (since Llama 3.1: 128k)
+        "llama3": _CONTEXT_8K,
+        "*llama-3-*": _CONTEXT_8K,
+        # huggingface.co/mistralai/Mistral-Small-3.2-24B-Instruct-2506 and Devstral-Small-2507, "Usage"
+        "mistral-small*": ModelProfile(temperature=0.15),
+        "devstral*": ModelProfile(temperature=0.15),
+        # huggingface.co/mistralai/Mistral-Nemo-Instruct-2407: "requires smaller temperatures"
+        "mistral-nemo*": ModelProfile(temperature=0.3),
+        # huggingface.co/google/gemma-2-9b-it: context 8,192; gemma-3-1b-it: 32k (larger ones: 128k)
+        "gemma2": _CONTEXT_8K,
+        "gemma-2-*": _CONTEXT_8K,
+        "gemma3:1b*": _CONTEXT_32K,
+        "gemma-3-1b*": _CONTEXT_32K,
+        # huggingface.co/microsoft/Phi-3-mini-4k-instruct and phi-4: "Context length"
+        "phi-3-*4k*": ModelProfile(window=4_096),
+        "phi4": _CONTEXT_16K,
+        "phi-4": _CONTEXT_16K,
+        # github.com/deepseek-ai/DeepSeek-Coder: "a window size of 16K"
+        "deepseek-coder": _CONTEXT_16K,
+        "deepseek-coder-*b-*": _CONTEXT_16K,
+        # huggingface.co/deepseek-ai/DeepSeek-R1, "Usage Recommendations": 0.5 to 0.7, else endless repetition
+        "deepseek-r1*": ModelProfile(temperature=0.6),
+        # github.com/openai/gpt-oss, "Recommended Sampling Parameters"
+        "gpt-oss*": ModelProfile(temperature=1.0),
+    }
+)

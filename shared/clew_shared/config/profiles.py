@@ -1,0 +1,149 @@
+"""Which settings apply to a model: its profile, over `[context]` and the defaults of its agent. Pure.
+
+For each key, from the strongest: what the agent's own table sets, the profiles of the config, what `[context]` and
+`[attempts]` set, the built-in profile of the model's family, the defaults. Where several profiles match, the one with
+the most specific name wins, key by key.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+from typing import Any
+
+from clew_shared.config.agent_tables import Agent, LlmAgentSettings
+from clew_shared.config.context_tables import (
+    ContextSettings,
+    ModelProfile,
+    ModeSetting,
+    Rung,
+)
+from clew_shared.config.families import FAMILIES
+from clew_shared.config.faults import Location
+from clew_shared.config.tables import Settings
+
+PROMPT_SHARE = 2 / 3
+"""The part of a model's context that its prompt may take: an answer may be half as long as the prompt."""
+
+CONTEXT_KEYS = frozenset(ContextSettings.model_fields) - {"models"}
+AGENT_KEYS = ("mode", "temperature")
+
+
+@dataclass(frozen=True, slots=True)
+class EffectiveProfile:
+    """What applies to one model; None leaves it to the agent and `[attempts]`.
+
+    `sources` has for each key that a profile sets the name of that profile, built-in ones as `built-in NAME`.
+    """
+
+    context: ContextSettings
+    mode: ModeSetting | None = None
+    temperature: float | None = None
+    ladder: tuple[Rung, ...] | None = None
+    sources: Mapping[str, str] = field(default_factory=dict)
+
+
+def profile_of(settings: Settings, model: str) -> EffectiveProfile:
+    """Return what the config and the built-in profiles say about a model."""
+    own, known = _given(settings.context.models, model), _given(FAMILIES, model)
+    known = {key: found for key, found in known.items() if key not in _set_by_user(settings)}
+    found = known | own
+    values = {key: value for key, (value, _) in found.items()}
+    context = {key: value for key, value in values.items() if key in CONTEXT_KEYS}
+    sources = {key: f"built-in {name}" for key, (_, name) in known.items()}
+    sources |= {key: name for key, (_, name) in own.items()}
+    effective = settings.context.model_copy(update=context)
+    binding = "window" in own or not ({"max_tokens"} & {*own, *settings.context.model_fields_set})
+    if binding and (window := values.get("window")):
+        most = int(window * PROMPT_SHARE)
+        if most < effective.max_tokens:
+            effective = effective.model_copy(update={"max_tokens": most})
+            sources["max_tokens"] = sources["window"]
+    own_keys = {key: values.get(key) for key in (*AGENT_KEYS, "ladder")}
+    return EffectiveProfile(context=effective, sources=sources, **own_keys)
+
+
+def profiled_agent(settings: Settings, agent: Agent) -> Agent:
+    """Return an agent with the mode and the temperature of its model, where its own table sets none."""
+    if not isinstance(agent, LlmAgentSettings):
+        return agent
+    profile = profile_of(settings, agent.model)
+    found = {key: getattr(profile, key) for key in AGENT_KEYS if key not in agent.model_fields_set}
+    given = {key: value for key, value in found.items() if value is not None}
+    return agent.model_copy(update=given) if given else agent
+
+
+def profiled_rung(settings: Settings, agent: Agent | None, attempt: int) -> Rung:
+    """Return how an attempt, counted from 1, of a goal with this agent differs: by the ladder of its model, if any."""
+    attempts = settings.attempts
+    if isinstance(agent, LlmAgentSettings):
+        ladder = profile_of(settings, agent.model).ladder
+        if ladder is not None:
+            attempts = attempts.model_copy(update={"ladder": ladder})
+    return attempts.rung(attempt)
+
+
+def profiled_settings(settings: Settings, agent: Agent | None) -> Settings:
+    """Return the settings with the `[context]` that applies to an agent's model."""
+    if not isinstance(agent, LlmAgentSettings):
+        return settings
+    return settings.model_copy(update={"context": profile_of(settings, agent.model).context})
+
+
+def in_effect(settings: Settings) -> dict[Location, tuple[Any, str]]:
+    """Return what profiles set for the models of the config's agents: place, value, and the profile's name.
+
+    The place is where the config could set the value: `agents.NAME.temperature`, or a profile for exactly that model.
+    """
+    found: dict[Location, tuple[Any, str]] = {}
+    for name, agent in settings.agents.named.items():
+        if not isinstance(agent, LlmAgentSettings):
+            continue
+        profile = profile_of(settings, agent.model)
+        for key, source in profile.sources.items():
+            if key in CONTEXT_KEYS:
+                found["context", "models", agent.model, key] = getattr(profile.context, key), source
+            elif key in AGENT_KEYS and key not in agent.model_fields_set:
+                found["agents", name, key] = getattr(profile, key), source
+    return found
+
+
+def names_of(model: str) -> tuple[str, ...]:
+    """Return the names that a profile may match, in lower case: whole, without folders, without the `:tag` too.
+
+    `Qwen/Qwen3-8B` is also `qwen3-8b`, `registry.local/qwen3:8b` also `qwen3:8b` and `qwen3`.
+    """
+    whole = model.strip().lower()
+    last = whole.rpartition("/")[2]
+    return tuple(dict.fromkeys((whole, last, last.partition(":")[0])))
+
+
+def matches(pattern: str, model: str) -> bool:
+    """Return whether a profile's name, with `*`, `?` and `[...]`, matches a model's."""
+    return any(fnmatchcase(name, pattern.strip().lower()) for name in names_of(model))
+
+
+def _given(models: Mapping[str, ModelProfile], model: str) -> dict[str, tuple[Any, str]]:
+    """Return the keys that matching profiles set, each with its value and the name of the profile."""
+    found = [pattern for pattern in models if matches(pattern, model)]
+    return {
+        key: (value, pattern)
+        for pattern in sorted(found, key=_specificity)
+        for key, value in _set_keys(models[pattern])
+    }
+
+
+def _specificity(pattern: str) -> tuple[int, bool]:
+    """Return how much of a name a pattern spells out; the whole name is more than its beginning."""
+    return sum(char not in "*?" for char in pattern), "*" not in pattern
+
+
+def _set_keys(profile: ModelProfile) -> Iterator[tuple[str, Any]]:
+    for key in type(profile).model_fields:
+        if (value := getattr(profile, key)) is not None:
+            yield key, value
+
+
+def _set_by_user(settings: Settings) -> frozenset[str]:
+    """Return the keys of profiles that the config's general tables set."""
+    ladder = {"ladder"} & settings.attempts.model_fields_set
+    return frozenset(settings.context.model_fields_set & CONTEXT_KEYS | ladder)

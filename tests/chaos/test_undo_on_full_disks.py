@@ -1,0 +1,77 @@
+"""Full disks below the stores and below the workspace: the goal goes on, and no file is half restored."""
+
+import os
+import shutil
+
+import pytest
+from bad_disk import fill, small
+
+pytestmark = pytest.mark.skipif(not shutil.which("git"), reason="git is not installed")
+
+STEPS = """\
+---
+workspace: {workspace}
+---
+# Take steps
+## Steps
+- [ ] One
+  ```sh
+  rm -f large; touch script; chmod 600 script; echo new > made
+  ```
+- [ ] Two
+  ```sh
+  echo more > second
+  ```
+"""
+
+
+def completed(clew, workspace):
+    goal = clew.start().submit(STEPS.format(workspace=workspace))
+    clew.wait("goal.completed", goal=goal)
+    clew.until(lambda: not clew.goal(goal)["pid"], "the end of the worker")
+    return goal
+
+
+def furnish(workspace):
+    (workspace / "large").write_bytes(os.urandom(1 << 20))
+    (workspace / "script").write_text("true\n")
+    return {name: (workspace / name).read_bytes() for name in ("large", "script")}
+
+
+def test_where_the_disk_of_the_stores_is_full_the_goal_goes_on_and_that_is_said_once(
+    clew, tmp_path
+):
+    (clew.home / "state").mkdir(mode=0o700)
+    workspace = tmp_path / "workspace"
+    workspace.mkdir()
+    (workspace / "huge").write_bytes(os.urandom(1 << 20))
+    with small(clew.home / "state" / "snapshots", "512k"):
+        goal = completed(clew, workspace)
+        (missing,) = clew.seen("snapshot.missing", goal=goal)
+        assert missing["reason"].endswith("'the store' write error. Out of diskspace")
+        assert "not known: " in clew.report(goal)
+        assert "no snapshot" in clew.cli("undo", goal, "--yes", code=1)
+        assert len(clew.seen("snapshot.missing", goal=goal)) == 1
+        assert (workspace / "second").exists()
+        assert clew.stop() == 0
+        assert clew.verified()
+
+
+def test_what_finds_no_room_in_the_workspace_is_restored_by_the_same_command_later(clew, tmp_path):
+    with small(tmp_path / "workspace", "4m") as workspace:
+        before = furnish(workspace)
+        goal = completed(clew, workspace)
+        ballast = fill(workspace)
+        said = clew.cli("undo", goal, "--yes", code=1)
+        assert "Not restored:" in said
+        assert "large no space left on device" in " ".join(said.lower().split())
+        assert "To restore the rest: " in said
+        left = {path.name for path in workspace.iterdir()} - {".agent_context", ballast.name}
+        assert left == {"script"}
+        assert (workspace / "script").stat().st_mode & 0o777 == 0o644
+
+        ballast.unlink()
+        assert "1 file restored" in clew.cli("undo", goal, "--yes")
+        assert {name: (workspace / name).read_bytes() for name in before} == before
+        assert clew.stop() == 0
+        assert clew.verified()

@@ -1,0 +1,163 @@
+"""What one goal learns of a model is where the next goal begins, also under the next daemon; a scripted endpoint."""
+
+import json
+
+from llm_server import Reply, ScriptedLlm, calls, fails, says, writes
+
+from clew_daemon.learning.models import known_models
+from clew_shared.ledger import Reader
+
+HANGS = Reply(hang=True)
+GIVES_UP = {"success": False, "summary": "enough"}
+AS_TEXT = writes("finish", **GIVES_UP)
+NATIVE = calls(("finish", GIVES_UP))
+
+
+def serving(reply, model="scripted", fingerprint=None, tokens=None):
+    """Return the reply of a server that runs this model, at this version, and counts so many tokens."""
+    answer = json.loads(reply.body) | {"model": model, "system_fingerprint": fingerprint}
+    if tokens:
+        answer["usage"]["prompt_tokens"] = tokens
+    return Reply(json.dumps(answer).encode())
+
+
+def use(clew, llm, **keys):
+    agent = {"kind": "llm", "base_url": llm.base_url, "model": "scripted", **keys}
+    clew.configure({f"agents.scripted.{key}": value for key, value in agent.items()})
+
+
+def try_goal(clew):
+    goal = clew.submit("# Count in the log\n")
+    clew.wait("worker.exited", goal=goal)  # the last turn is reported after the goal has ended
+    return goal
+
+
+def is_json(request):
+    return "tools" not in request and request["response_format"]["type"] == "json_schema"
+
+
+def known(clew):
+    """Return what the ledger has of the one model."""
+    with Reader.open(clew.home / "state" / "ledger.db") as reader:
+        [model] = known_models(reader.known_models(100)).values()
+    return model
+
+
+def test_a_goal_begins_in_the_mode_that_the_last_one_found_to_fit_also_after_a_kill(clew):
+    with ScriptedLlm(AS_TEXT, AS_TEXT, AS_TEXT, AS_TEXT) as llm:
+        use(clew, llm)
+        clew.start()
+        try_goal(clew)
+        try_goal(clew)
+        clew.kill()
+        clew.start()
+        try_goal(clew)
+        assert "tools" in llm.requests[0]
+        assert [is_json(request) for request in llm.requests[1:]] == [True, True]
+        model = known(clew)
+    assert (model.model, model.mode) == (f"scripted@127.0.0.1:{llm.port}", "json")
+    assert (model.goals, model.calls, model.forms.as_text) == (3, 3, 1)
+    assert model.served == "scripted"
+    assert clew.verified()
+
+
+def test_a_server_without_tools_is_asked_for_them_once(clew):
+    with ScriptedLlm(fails(400, "this model does not support tools"), AS_TEXT, AS_TEXT) as llm:
+        use(clew, llm)
+        clew.start()
+        try_goal(clew)
+        try_goal(clew)
+        assert ["tools" in request for request in llm.requests] == [True, False, False]
+
+
+def test_the_richest_response_format_that_a_server_accepts_is_asked_for_at_once(clew):
+    no_schema = fails(400, "response_format json_schema is not supported")
+    with ScriptedLlm(no_schema, no_schema, AS_TEXT, AS_TEXT) as llm:
+        use(clew, llm, mode="json")
+        clew.start()
+        try_goal(clew)
+        try_goal(clew)
+        asked = [request["response_format"]["type"] for request in llm.requests]
+    assert asked == ["json_schema", "json_schema", "json_object", "json_object"]
+
+
+def test_native_calls_stay_and_are_tried_again_once_the_server_runs_something_else(clew):
+    newer = serving(AS_TEXT, fingerprint="b2")
+    script = [NATIVE, NATIVE, AS_TEXT, newer, NATIVE]
+    with ScriptedLlm(*script) as llm:
+        use(clew, llm)
+        clew.start()
+        for _ in script:
+            try_goal(clew)
+        asked = ["tools" in request for request in llm.requests]
+    assert asked == [True, True, True, False, True]
+
+
+def test_the_characters_of_a_token_are_known_to_the_next_goal_and_the_preview(clew):
+    with ScriptedLlm(serving(NATIVE, tokens=100_000), then=HANGS) as llm:
+        use(clew, llm)
+        clew.start()
+        try_goal(clew)
+        assert known(clew).chars_per_token == 1.5
+        goal = clew.submit("# Count again\n")
+        clew.until(lambda: len(llm.requests) > 1, "the second goal's question")
+        total = json.loads(clew.clew("context", goal, "--json"))["sizes"]["total"]
+    assert total["tokens"] == round(total["chars"] / 1.5)
+
+
+def test_a_goal_that_moves_to_another_model_begins_with_what_is_known_of_that_one(clew):
+    looks = writes("run_cmd", cmd="ls")
+    with ScriptedLlm(looks, then=HANGS) as llm:
+        use(clew, llm)
+        goal = clew.start().submit("# Count in the log\n")
+        clew.until(lambda: len(llm.requests) > 1, "a question in json mode")
+        clew.stop()
+        clew.configure({"agents.scripted.model": "bigger"})
+        clew.start()
+        clew.until(lambda: len(llm.requests) > 2, "the first question to the other model")
+        now = json.loads(clew.clew("context", goal, "--json"))
+    assert [request["model"] for request in llm.requests] == ["scripted", "scripted", "bigger"]
+    assert ["tools" in request for request in llm.requests] == [True, False, True]
+    assert now["messages"] == llm.requests[2]["messages"]
+
+
+def test_a_profile_sets_how_a_model_is_asked_and_a_reload_changes_its_budget(clew):
+    looks = says(json.dumps({"tool": "run_cmd", "args": {"cmd": "ls"}}))
+    with ScriptedLlm(looks, then=HANGS) as llm:
+        use(clew, llm)
+        profile = 'context.models."Scrip*"'
+        clew.configure(
+            {f"{profile}.mode": "json", f"{profile}.temperature": 0.5, f"{profile}.window": 4500}
+        )
+        goal = clew.start().submit("# Count in the log\n")
+        clew.until(lambda: len(llm.requests) > 1, "the second question")
+        first = llm.requests[0]
+        assert is_json(first)
+        assert (first["temperature"], first["max_tokens"]) == (0.5, 1500)
+        clew.configure({f"{profile}.window": 30_000})
+        assert "window" in clew.clew("reload")
+        clew.kill_agent(goal)
+        clew.until(lambda: len(llm.requests) > 2, "the question of a new epoch")
+        assert llm.requests[2]["max_tokens"] == 4000
+
+
+def test_an_attempt_with_another_agent_is_made_by_its_model_with_what_applies_to_that(clew):
+    script = [writes("run_cmd", cmd="echo 1"), writes("run_cmd", cmd="echo 2")]
+    ladder = (
+        '[agents.bigger]\nmodel = "bigger-70b"\nbase_url = "{}"\n'
+        '[context.models."scripted"]\nladder = [{{}}, {{agent = "bigger"}}]\n'
+        '[context.models."bigger*"]\nmax_tokens = 30000\ntemperature = 0.6\n'
+    )
+    with ScriptedLlm(*script, then=HANGS) as llm:
+        use(clew, llm)
+        clew.configure({"agents.default": "scripted", "attempts.iterations": 2})
+        with (clew.home / "config.toml").open("a") as config:
+            config.write(ladder.format(llm.base_url))
+        goal = clew.start().submit("# Count in the log\n")
+        clew.until(lambda: len(llm.requests) > 2, "the question of the second attempt")
+        asked = llm.requests[2]
+        now = json.loads(clew.clew("context", goal, "--json"))
+    assert [request["model"] for request in llm.requests] == ["scripted", "scripted", "bigger-70b"]
+    assert (asked["temperature"], asked["max_tokens"]) == (0.6, 15_000)
+    assert "tools" in asked
+    assert now["messages"] == asked["messages"]

@@ -1,0 +1,74 @@
+"""Arguments as small models write them, and what they become before they are proposed."""
+
+import pytest
+
+from clew_shared.tools import BY_NAME
+from clew_worker.agent.arguments import fitted
+
+
+def test_right_arguments_stay_as_they_are():
+    args = {"path": "a.py", "content": "print('```')\n"}
+    assert fitted(BY_NAME["write_file"], args) == args
+
+
+@pytest.mark.parametrize(
+    ("tool", "given", "meant"),
+    [
+        ("write_file", {"filename": "a", "text": "x"}, {"path": "a", "content": "x"}),
+        ("read_file", {"file_path": "a"}, {"path": "a"}),
+        ("run_cmd", {"command": "ls"}, {"cmd": "ls"}),
+        (
+            "edit_file",
+            {"path": "a", "old_string": "x", "new_string": "y"},
+            {"path": "a", "old": "x", "new": "y"},
+        ),
+    ],
+)
+def test_another_common_name_of_an_argument_is_understood(tool, given, meant):
+    assert fitted(BY_NAME[tool], given) == meant
+
+
+def test_an_unknown_argument_beside_the_right_one_stays_and_can_be_refused():
+    args = {"path": "a", "file": "b"}
+    assert fitted(BY_NAME["read_file"], args) == args
+
+
+def test_an_object_as_the_content_of_a_file_is_written_as_json():
+    given = {"path": "package.json", "content": {"name": "app", "private": True}}
+    content = fitted(BY_NAME["write_file"], given)["content"]
+    assert content == '{\n  "name": "app",\n  "private": true\n}\n'
+
+
+def test_a_list_of_lines_as_the_content_of_a_file_is_its_lines():
+    given = {"path": "a.txt", "content": ["one", "two"]}
+    assert fitted(BY_NAME["write_file"], given)["content"] == "one\ntwo\n"
+
+
+def test_a_number_as_the_content_of_a_file_is_its_text():
+    assert fitted(BY_NAME["write_file"], {"path": "n", "content": 60})["content"] == "60"
+
+
+@pytest.mark.parametrize(("cmd", "meant"), [(["ls -la"], "ls -la"), (["ls", "-la"], ["ls", "-la"])])
+def test_a_command_in_a_list_of_one_is_a_command_line(cmd, meant):
+    assert fitted(BY_NAME["run_cmd"], {"cmd": cmd}) == {"cmd": meant}
+
+
+@pytest.mark.parametrize(
+    "fenced", ["```python\nprint(1)\n```", "\n```\nprint(1)\n```\n", "```py\nprint(1)\n```  "]
+)
+def test_a_file_that_is_one_code_fence_is_written_without_it(fenced):
+    args = {"path": "a.py", "content": fenced}
+    assert fitted(BY_NAME["write_file"], args)["content"] == "print(1)\n"
+
+
+@pytest.mark.parametrize(
+    ("path", "content"),
+    [
+        ("README.md", "```sh\nls\n```\n"),
+        ("a.py", "x = '''\n```\n'''\n"),
+        ("a.py", "```\na\n```\nb\n```\nc\n```\n"),
+    ],
+)
+def test_a_fence_that_belongs_to_the_file_stays(path, content):
+    args = {"path": path, "content": content}
+    assert fitted(BY_NAME["write_file"], args)["content"] == content

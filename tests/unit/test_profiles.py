@@ -1,0 +1,232 @@
+"""Which profile applies to which model, and what wins over what."""
+
+import pytest
+
+from clew_daemon.record.goal_limits import present_agent
+from clew_shared.config.families import FAMILIES
+from clew_shared.config.profiles import (
+    in_effect,
+    matches,
+    profile_of,
+    profiled_agent,
+    profiled_rung,
+    profiled_settings,
+)
+from clew_shared.config.settings import LlmAgentSettings, Settings, SettingsError, changes, load
+from clew_shared.record.spec import Spec
+from clew_shared.record.state import State
+
+
+def settings_of(text):
+    return load(text, {}, "c.toml").settings
+
+
+def agent_of(text, name="a"):
+    settings = settings_of(text)
+    return profiled_agent(settings, settings.agents.get(name))
+
+
+@pytest.mark.parametrize(
+    ("pattern", "model"),
+    [
+        ("qwen2.5-coder*", "qwen2.5-coder:1.5b"),
+        ("qwen2.5-coder*", "Qwen/Qwen2.5-Coder-1.5B-Instruct-GGUF"),
+        ("qwen2.5-coder*", "registry.local:5000/library/qwen2.5-coder:7b"),
+        ("qwen2.5-coder*", "/models/qwen2.5-coder-1.5b-instruct-q4_k_m.gguf"),
+        ("QWEN2.5-Coder", "qwen2.5-coder:latest"),
+        ("qwen2.5-coder:?.5b", "qwen2.5-coder:1.5b"),
+        ("qwen/*", "Qwen/Qwen3-8B"),
+        ("*", "gpt-5"),
+    ],
+)
+def test_a_profile_matches_a_model_by_its_name_without_folders_tag_and_case(pattern, model):
+    assert matches(pattern, model)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "model"),
+    [("qwen3", "qwen3-coder:30b"), ("coder*", "qwen2.5-coder"), ("qwen*", "my-qwen3"), ("a", "")],
+)
+def test_a_profile_does_not_match_a_part_of_a_name(pattern, model):
+    assert not matches(pattern, model)
+
+
+@pytest.mark.parametrize(
+    ("model", "temperature", "window"),
+    [
+        ("qwen2.5-coder:1.5b", None, 32_768),
+        ("Qwen/Qwen3-8B-GGUF", 0.6, 32_768),
+        ("qwen3:4b", 0.6, 32_768),
+        ("unsloth/Qwen3-Coder-30B-A3B-Instruct-GGUF", 0.7, 262_144),
+        ("meta-llama/Meta-Llama-3-8B-Instruct", None, 8_192),
+        ("llama3:8b", None, 8_192),
+        ("llama3.2:3b", None, None),
+        ("meta-llama/Llama-3.1-8B-Instruct", None, None),
+        ("gemma2:9b", None, 8_192),
+        ("gemma3:1b", None, 32_768),
+        ("gemma3:12b", None, None),
+        ("microsoft/Phi-3-mini-4k-instruct-gguf", None, 4_096),
+        ("devstral:24b", 0.15, None),
+        ("deepseek-ai/DeepSeek-R1-Distill-Qwen-1.5B", 0.6, None),
+        ("deepseek-coder-v2:16b", None, None),
+        ("openai/gpt-oss-20b", 1.0, None),
+        ("granite3.3:8b", None, None),
+        ("gpt-5-mini", None, None),
+        ("claude-sonnet-4-5", None, None),
+    ],
+)
+def test_families_have_what_their_makers_state(model, temperature, window):
+    found = {pattern for pattern in FAMILIES if matches(pattern, model)}
+    windows = {FAMILIES[name].window for name in found if FAMILIES[name].window}
+    assert profile_of(Settings(), model).temperature == temperature
+    assert window in windows if window else not windows
+
+
+@pytest.mark.parametrize("model", ["gpt-5", "claude-sonnet-4-5", "granite4:3b", ""])
+def test_without_a_profile_everything_is_as_the_tables_say(model):
+    settings = settings_of("[context]\nmax_tokens = 9000\n")
+    profile = profile_of(settings, model)
+    assert profile.context == settings.context
+    assert (profile.mode, profile.temperature, profile.ladder) == (None, None, None)
+    agent = LlmAgentSettings(model=model)
+    assert profiled_agent(settings, agent) is agent
+
+
+def test_the_most_specific_profile_wins_key_by_key():
+    settings = settings_of(
+        '[context.models."qwen2.5-coder:0.5b"]\nmax_tokens = 4000\n'
+        '[context.models."*"]\nmax_tokens = 7000\nmax_iterations = 12\nmode = "tools"\n'
+        '[context.models."qwen2.5-coder*"]\nmode = "json"\nmax_tokens = 6000\n'
+    )
+    smallest = profile_of(settings, "qwen2.5-coder:0.5b")
+    assert (smallest.context.max_tokens, smallest.mode) == (4000, "json")
+    assert smallest.context.max_iterations == 12
+    assert profile_of(settings, "qwen2.5-coder:7b").context.max_tokens == 6000
+    assert profile_of(settings, "other").mode == "tools"
+
+
+@pytest.mark.parametrize(
+    ("context", "model", "max_tokens"),
+    [
+        ("", "llama3:8b", 5461),
+        ("", "qwen2.5-coder:7b", 8000),
+        ("[context]\nmax_tokens = 8000", "llama3:8b", 8000),
+        ('[context.models."llama3*"]\nmax_tokens = 7000', "llama3:8b", 7000),
+        ('[context.models."llama3*"]\nwindow = 131072', "llama3:8b", 8000),
+        ('[context.models."mine"]\nwindow = 3000', "mine", 2000),
+        ('[context]\nmax_tokens = 60000\n[context.models."mine"]\nwindow = 30000', "mine", 20000),
+        ('[context.models."mine"]\nwindow = 131072\nmax_tokens = 40000', "mine", 40000),
+    ],
+)
+def test_a_window_bounds_the_prompt_and_a_built_in_one_only_where_nothing_else_is_set(
+    context, model, max_tokens
+):
+    assert profile_of(settings_of(context), model).context.max_tokens == max_tokens
+
+
+@pytest.mark.parametrize(
+    ("agent", "profile", "expected"),
+    [
+        ("", "", ("auto", 0.6)),
+        ("temperature = 0.2", "", ("auto", 0.2)),
+        ("", "temperature = 0.4\nmode = 'json'", ("json", 0.4)),
+        ("mode = 'auto'", "temperature = 0.4\nmode = 'json'", ("auto", 0.4)),
+    ],
+)
+def test_an_agents_own_key_wins_over_a_profile_and_a_profile_over_the_default(
+    agent, profile, expected
+):
+    text = f'[agents.a]\nmodel = "qwen3:8b"\n{agent}\n[context.models."qwen3*"]\n{profile}\n'
+    found = agent_of(text)
+    assert (found.mode, found.temperature) == expected
+
+
+def test_a_general_table_wins_over_a_built_in_profile_and_loses_to_ones_own():
+    text = "[context]\nmax_iterations = 20\n[context.models.m]\nmax_iterations = 9\n"
+    assert profile_of(settings_of(text), "m").context.max_iterations == 9
+    assert profile_of(settings_of(text), "n").context.max_iterations == 20
+
+
+def test_all_errors_of_profiles_are_reported_at_once_with_their_places():
+    text = (
+        '[context.models."qwen*"]\n'
+        "tempereture = 0.7\n"
+        'mode = "jsn"\n'
+        "window = 3\n"
+        "ladder = [{}, {temp = 0.9}]\n"
+        "[context.models.late]\n"
+        "full_until = 16\n"
+    )
+    with pytest.raises(SettingsError) as caught:
+        load(text, {}, "c.toml")
+    faults = [str(fault) for fault in caught.value.faults]
+    assert [fault.split(": ")[0] for fault in faults] == [f"c.toml:{n}" for n in (2, 3, 4, 5, 6)]
+    assert 'unknown key `context.models."qwen*".tempereture`; did you mean' in faults[0]
+    assert "must have a larger `moderate_until` than `full_until` (16), not 15" in faults[4]
+
+
+def test_two_profiles_that_differ_only_in_case_are_an_error():
+    with pytest.raises(SettingsError, match="two profiles for 'qwen3'"):
+        load("[context.models.Qwen3]\n[context.models.qwen3]\n", {}, "c.toml")
+
+
+def test_a_reload_of_a_profile_names_the_key_and_applies_at_once():
+    old = settings_of('[context.models."qwen3*"]\nmax_tokens = 6000\n')
+    new = settings_of('[context.models."qwen3*"]\nmax_tokens = 5000\nwindow = 9000\n')
+    found = {change.key: (change.old, change.new, change.applies) for change in changes(old, new)}
+    assert found == {
+        'context.models."qwen3*".max_tokens': (6000, 5000, "now"),
+        'context.models."qwen3*".window': (None, 9000, "now"),
+    }
+
+
+def test_the_values_in_effect_name_the_profile_that_they_are_from():
+    settings = settings_of(
+        '[agents.a]\nmodel = "qwen3:8b"\n[agents.b]\nmodel = "llama3"\ntemperature = 0.1\n'
+        '[context.models."llama*"]\ntemperature = 0.9\nmode = "json"\n'
+    )
+    assert in_effect(settings) == {
+        ("agents", "a", "temperature"): (0.6, "built-in qwen3"),
+        ("agents", "b", "mode"): ("json", "llama*"),
+        ("context", "models", "llama3", "max_tokens"): (5461, "built-in llama3"),
+    }
+
+
+@pytest.mark.parametrize(
+    ("text", "temperatures"),
+    [
+        ("", [None, 0.7, 0.9]),
+        ("[attempts]\nladder = [{temperature = 0.4}]", [0.4, 0.4, 0.4]),
+        ('[context.models."m*"]\nladder = [{}, {temperature = 1.0}]', [None, 1.0, 1.0]),
+        (
+            (
+                "[attempts]\nladder = [{temperature = 0.4}]\n"
+                '[context.models."m*"]\nladder = [{temperature = 0.5}]'
+            ),
+            [0.5, 0.5, 0.5],
+        ),
+    ],
+)
+def test_the_ladder_of_a_model_wins_over_that_of_all_attempts(text, temperatures):
+    settings, agent = settings_of(text), LlmAgentSettings(model="m1")
+    assert [profiled_rung(settings, agent, n).temperature for n in (1, 2, 3)] == temperatures
+
+
+def test_a_rung_may_name_an_agent_whose_own_profile_then_counts():
+    settings = settings_of(
+        '[agents.small]\nmodel = "qwen2.5-coder:1.5b"\n[agents.bigger]\nmodel = "mine-70b"\n'
+        '[context.models."qwen2.5-coder*"]\nladder = [{}, {agent = "bigger", mode = "tools"}]\n'
+        '[context.models."mine*"]\nmax_tokens = 40000\ntemperature = 0.6\n'
+    )
+    state = State(spec=Spec(description="d", workspace="/w", agent="small"))
+    state.attempt.number = 2
+    name, agent = present_agent(state, settings)
+    assert (name, agent.model, agent.mode, agent.temperature) == (
+        "bigger",
+        "mine-70b",
+        "tools",
+        0.6,
+    )
+    assert profiled_settings(settings, agent).context.max_tokens == 40_000
+    state.attempt.number = 1
+    assert present_agent(state, settings)[0] == "small"

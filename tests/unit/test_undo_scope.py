@@ -1,0 +1,210 @@
+"""Which snapshots an undo of a subtask lies between, where plans change and subtasks are tried again."""
+
+import pytest
+
+from clew_daemon.undo.scope import NoSpanError, of_goal, of_subtask, undo_in_force
+from clew_shared.record import events as ev
+from clew_shared.record import snapshot_events as snap
+from clew_shared.record.spec import PlannedSubtask, PlannedTask, Spec
+
+
+def task(*subtasks):
+    return PlannedTask(
+        description="Kitchen", subtasks=tuple(PlannedSubtask(description=one) for one in subtasks)
+    )
+
+
+class Record:
+    """The record of a goal with one task, which `subtasks` make up."""
+
+    def __init__(self, *subtasks):
+        self.rows = []
+        accepted = ev.GoalAccepted(
+            goal_id="tea", spec=Spec(description="tea"), tasks=(task(*subtasks),)
+        )
+        self.add(accepted, ev.GoalStarted())
+
+    def add(self, *events):
+        self.rows += enumerate(events, len(self.rows) + 1)
+        return len(self.rows)
+
+    def snapshot(self):
+        return self.add(snap.SnapshotTaken(tree="t"))
+
+    def start(self, subtask):
+        return self.add(ev.SubtaskStarted(task_idx=0, subtask_idx=subtask))
+
+    def act(self):
+        """Have an action carried out; return the number of its end."""
+        seq = self.add(
+            ev.ActionAllowed(epoch=1, tool="run_cmd", args={}, signature=str(len(self.rows)))
+        )
+        return self.add(ev.ActionFinished(of=seq, result="success", outcome=""))
+
+    def end(self, status="completed"):
+        return self.add(ev.SubtaskEnded(status=status))
+
+    def replan(self, *subtasks):
+        self.add(
+            ev.Escalated(to="task", reason="stuck"),
+            ev.Planned(tasks=(task(*subtasks),), replan="task"),
+        )
+
+    def span(self, subtask):
+        found = of_subtask(self.rows, 0, subtask)
+        return found.first, found.last
+
+    def undo(self, subtask):
+        """An undo of a subtask that restores something."""
+        of = of_subtask(self.rows, 0, subtask)
+        self.snapshot()
+        begun = self.add(
+            snap.UndoStarted(scope="subtask", subtask_idx=subtask, first=of.first, last=of.last)
+        )
+        self.add(snap.UndoFinished(of=begun, restored=1))
+        return self.snapshot()
+
+
+def test_a_subtask_lies_between_the_snapshots_around_its_actions():
+    goal = Record("boil", "steep")
+    first = goal.snapshot()
+    goal.start(0)
+    goal.act()
+    goal.end()
+    goal.start(1)
+    between = goal.snapshot()
+    goal.act()
+    assert of_goal(goal.rows).first == first
+    assert goal.span(0) == (first, between)
+    assert goal.span(1) == (between, None)
+
+
+def test_after_a_replan_a_number_means_the_subtask_that_has_it_now():
+    goal = Record("boil", "steep")
+    goal.snapshot()
+    goal.start(0)
+    goal.act()
+    goal.end()
+    goal.start(1)
+    goal.snapshot()
+    goal.act()  # the first 1.2
+    before = goal.snapshot()
+    goal.replan("brew")
+    with pytest.raises(NoSpanError, match="the one that had this number before was replaced"):
+        goal.span(1)
+    goal.start(1)
+    goal.act()
+    assert goal.span(1) == (before, None)
+
+
+def test_after_a_replan_of_the_goal_a_subtask_that_was_done_has_another_number_and_the_same_span():
+    goal = Record("boil", "steep")
+    goal.start(1)
+    first = goal.snapshot()
+    goal.act()
+    goal.end()
+    goal.start(0)
+    last = goal.snapshot()
+    goal.act()
+    goal.add(
+        ev.Escalated(to="goal", reason="stuck"),
+        ev.Planned(tasks=(task("brew"),), replan="goal"),
+    )
+    assert goal.span(0) == (first, last)  # `steep`, which was 1.2
+
+
+def test_a_subtask_that_is_tried_again_after_the_goal_failed_covers_both_tries():
+    goal = Record("boil", "steep")
+    first = goal.snapshot()
+    goal.start(0)
+    goal.act()
+    goal.add(ev.GoalEnded(status="failed"))
+    middle = goal.snapshot()
+    assert goal.span(0) == (first, middle)
+    goal.add(ev.GoalRequeued(by="retry", reopen=True), ev.GoalStarted())
+    goal.snapshot()
+    goal.act()  # no SubtaskStarted: it is in progress
+    goal.end()
+    goal.start(1)
+    last = goal.snapshot()
+    goal.act()
+    assert goal.span(0) == (first, last)
+
+
+def test_a_subtask_whose_only_action_was_cut_off_by_the_end_has_a_span():
+    goal = Record("boil")
+    first = goal.snapshot()
+    goal.start(0)
+    seq = goal.add(ev.ActionAllowed(epoch=1, tool="run_cmd", args={}, signature="s"))
+    goal.add(ev.GoalEnded(status="cancelled"))
+    last = goal.add(snap.SnapshotTaken(tree="t", cut_off=(seq,)))
+    goal.add(ev.ActionInterrupted(of=seq, reason="cancelled"))
+    assert goal.span(0) == (first, last)
+
+
+def test_a_snapshot_that_an_allowed_action_waited_for_is_the_one_before_it():
+    goal = Record("boil")
+    goal.start(0)
+    seq = goal.add(ev.ActionAllowed(epoch=1, tool="run_cmd", args={}, signature="s"))
+    first = goal.snapshot()
+    goal.add(ev.ActionFinished(of=seq, result="success", outcome=""))
+    assert goal.span(0) == (first, None)
+
+
+def test_a_subtask_that_acted_before_any_snapshot_is_not_undone_in_part():
+    goal = Record("boil")
+    goal.start(0)
+    goal.act()
+    goal.snapshot()
+    goal.act()
+    with pytest.raises(NoSpanError, match="no snapshot from before the first action"):
+        goal.span(0)
+
+
+def test_snapshots_that_were_removed_with_the_store_count_for_no_subtask():
+    goal = Record("boil", "steep")
+    goal.snapshot()
+    goal.start(0)
+    goal.act()
+    goal.add(snap.SnapshotsMissing(reason="full", removed=True))
+    assert of_goal(goal.rows) is None
+    again = goal.snapshot()
+    goal.end()
+    goal.start(1)
+    goal.act()
+    assert of_goal(goal.rows).first == again
+    assert goal.span(1) == (again, None)
+    with pytest.raises(NoSpanError, match="no snapshot"):
+        goal.span(0)
+
+
+def test_a_tree_edited_in_place_keeps_the_subtasks_that_are_where_they_were():
+    goal = Record("boil", "steep")
+    first = goal.snapshot()
+    goal.start(0)
+    goal.act()
+    subtasks = [
+        {"description": "boil", "status": "in_progress"},
+        {"description": "brew", "status": "pending"},
+    ]
+    tree = {"description": "tea", "tasks": [{"description": "Kitchen", "subtasks": subtasks}]}
+    goal.add(ev.TreeEdited(goal=tree))
+    assert goal.span(0) == (first, None)
+    with pytest.raises(NoSpanError, match="carried out no action"):
+        goal.span(1)
+
+
+def test_an_undo_of_a_subtask_that_was_replaced_is_not_that_of_the_one_with_its_number_now():
+    goal = Record("boil")
+    goal.snapshot()
+    goal.start(0)
+    goal.act()
+    goal.undo(0)
+    assert undo_in_force(goal.rows, of_subtask(goal.rows, 0, 0)) is not None
+    goal.replan("brew")
+    goal.start(0)
+    goal.act()
+    of = of_subtask(goal.rows, 0, 0)
+    assert undo_in_force(goal.rows, of) is None
+    goal.undo(0)
+    assert undo_in_force(goal.rows, of).of.first == of.first

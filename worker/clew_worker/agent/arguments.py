@@ -1,0 +1,68 @@
+"""Arguments as models write them, brought into the form of a tool's schema. Pure; never raises.
+
+Only slips with a single plausible meaning are corrected: another common name of a parameter, a value that is not the
+text that it should be, a whole file inside a code fence. All else stays for the executor to refuse with a reason.
+"""
+
+import json
+import re
+from collections.abc import Mapping
+from pathlib import PurePath
+from typing import Any
+
+from clew_shared.tools import Tool
+
+_OTHER_NAMES = {
+    "path": ("file_path", "filepath", "file", "filename", "file_name", "name"),
+    "content": ("contents", "text", "data", "file_text", "body"),
+    "cmd": ("command", "commands", "script", "code"),
+    "old": ("old_str", "old_string", "old_text", "search", "find"),
+    "new": ("new_str", "new_string", "new_text", "replace", "replacement"),
+    "pattern": ("query", "regex"),
+}
+_FENCED = re.compile(r"\s*```[\w+-]*[ \t]*\n(.*?\n?)```\s*", re.DOTALL)
+_FENCES_BELONG = {".md", ".markdown", ".mdx"}
+
+
+def fitted(tool: Tool, args: Mapping[str, Any]) -> dict[str, Any]:
+    """Return arguments under the names of the schema, and texts as text."""
+    properties: Mapping[str, Any] = tool.parameters.get("properties", {})
+    found = _renamed(dict(args), properties)
+    for name, value in found.items():
+        schema = properties.get(name, {})
+        if schema.get("type") == "string" or "anyOf" in schema:
+            found[name] = _as_text(name, value)
+    if isinstance(found.get("content"), str) and isinstance(found.get("path"), str):
+        found["content"] = _unfenced(found["content"], found["path"])
+    return found
+
+
+def _renamed(args: dict[str, Any], properties: Mapping[str, Any]) -> dict[str, Any]:
+    """Put an unknown argument in the place of the missing one that it is another name of."""
+    for name in properties:
+        other = next((o for o in _OTHER_NAMES.get(name, ()) if o in args), None)
+        if name not in args and other is not None and other not in properties:
+            args[name] = args.pop(other)
+    return args
+
+
+def _as_text(name: str, value: Any) -> Any:
+    """Return a value as the text that is meant by it; a command may also be a list of program and arguments."""
+    if isinstance(value, bool) or value is None or isinstance(value, str):
+        return value
+    if isinstance(value, int | float):
+        return str(value)
+    lines = isinstance(value, list) and all(isinstance(one, str) for one in value)
+    if name == "cmd":
+        return value[0] if lines and len(value) == 1 else value
+    if name != "content":
+        return value
+    return "\n".join(value) + "\n" if lines else json.dumps(value, indent=2) + "\n"
+
+
+def _unfenced(content: str, path: str) -> str:
+    """Return the code of a file that was written as one block of Markdown, unless the file may be Markdown."""
+    found = _FENCED.fullmatch(content)
+    if found is None or PurePath(path).suffix.lower() in _FENCES_BELONG or "```" in found[1]:
+        return content
+    return found[1]
