@@ -36,7 +36,7 @@ def ladder_faults(raw: dict[str, Any]) -> Iterator[tuple[tuple[str, ...], str]]:
 
 
 def _ladders(raw: dict[str, Any]) -> Iterator[tuple[tuple[str, ...], list[Any]]]:
-    """Give each ladder of a config with its place: that of all models, and those of the models with one of their own."""
+    """Give each ladder of a config with its place: that of all models, and those of single models."""
     context = raw.get("context")
     models = context.get("models") if isinstance(context, dict) else None
     of_models = models.items() if isinstance(models, dict) else ()
