@@ -87,7 +87,7 @@ TOOLS = (
     ),
     BuiltInTool(
         "edit_file",
-        "Replace an exact piece of text in a file.",
+        "Replace exact text in a long file.",
         _schema(
             "count",
             path=_PATH,

@@ -159,6 +159,13 @@ async def test_a_refusal_is_shown_word_for_word_and_the_tool_not_offered_once(da
     assert [r["temperature"] for r in llm.requests] == [0.2, 0.2, 0.2, 0.7]
 
 
+async def test_a_call_that_fails_twice_is_asked_about_at_a_higher_temperature(daemon, run_llm):
+    edit = calls(("edit_file", {"path": "none.txt", "old": "a", "new": "b"}))
+    with ScriptedLlm(edit, edit, WRITE, FINISH) as llm:
+        assert await run_llm(daemon, llm) == 0
+    assert [r["temperature"] for r in llm.requests] == [0.2, 0.2, 0.7, 0.2]
+
+
 async def test_checks_end_a_goal_whose_model_only_repeats_itself(daemon, run_llm):
     daemon.checks = {"there": "test -f hello.txt"}
     with ScriptedLlm(then=WRITE) as llm:

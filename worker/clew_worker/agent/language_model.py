@@ -24,7 +24,7 @@ from clew_worker.agent.turn import AgentContext
 
 TIGHTNESS_MAX = 4
 ANSWER_TOKENS_MIN = 256
-AFTER_REFUSAL_TEMPERATURE = 0.7
+AFTER_REPETITION_TEMPERATURE = 0.7
 JSON_RUNG = 3
 """From this rung on the server knows no `response_format`."""
 
@@ -68,8 +68,8 @@ class LanguageModel:
                     else None,
                     max_tokens=answer_tokens,
                     # after a repetition the likeliest answer is not wanted
-                    temperature_min=AFTER_REFUSAL_TEMPERATURE
-                    if self._context.turn.refused
+                    temperature_min=AFTER_REPETITION_TEMPERATURE
+                    if self._context.turn.refused or self._memory.fails_again
                     else 0.0,
                 )
             except Overflow as fault:

@@ -133,6 +133,13 @@ class Memory:
         """The last recorded call that was not refused."""
         return next((c for c in reversed(self.calls) if c.result != "blocked"), None)
 
+    @property
+    def fails_again(self) -> bool:
+        """Whether the last call repeats the one before it, and neither was a success."""
+        last = self.calls[-2:]
+        same = len(last) == 2 and (last[0].name, last[0].args) == (last[1].name, last[1].args)
+        return same and all(call.result != "success" for call in last)
+
     # ---- what is added
 
     def begin_turn(self, hindsight: Sequence[dict[str, str]]) -> None:

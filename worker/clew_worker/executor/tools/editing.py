@@ -12,6 +12,7 @@ _LINES_COMPARED_MAX = 5000
 _NEAR_MIN = 60  # per cent of likeness for a line to be worth showing
 _NEAR_SHOWN = 3
 _DIFF_BYTES = 8192
+_SAME = "old and new are the same: nothing to change. Give in new what old is to become, or write the whole file"
 _SHOWN_WHOLE_CHARS = 600
 
 
@@ -31,7 +32,7 @@ def edit_file(args: dict[str, Any], context: ToolContext) -> ToolOutcome:
     if found != count:
         return ToolOutcome("error", _miscounted(path, text, old, found, count), changed=False)
     if old == new:
-        return ToolOutcome("error", "old and new are the same: nothing to change", changed=False)
+        return ToolOutcome("error", _SAME, changed=False)
     after = text.replace(old, new)
     context.workspace.replace(path, after.encode(errors="replace"))
     limit = min(_DIFF_BYTES, context.output_bytes)
