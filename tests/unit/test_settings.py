@@ -409,3 +409,10 @@ def test_a_rung_may_name_another_model_or_a_command():
         "big",
         "prog",
     ]
+
+
+def test_the_ladder_of_a_model_is_held_to_the_agents_too():
+    text = '[context.models."qwen*"]\nladder = [{}, {agent = "huge"}]\n'
+    assert faults_of(text) == [
+        "c.toml:2: `context.models.\"qwen*\".ladder.1.agent`: unknown agent 'huge'; available: default, runbook"
+    ]

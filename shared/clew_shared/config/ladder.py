@@ -1,12 +1,14 @@
-"""The ladder of `[attempts]` against the agents of the same config: which rungs name an agent that does not fit.
+"""The ladders of a config against its agents: which rungs name an agent that does not fit.
 
-It reads the config as it was written, which may have other errors too, so that all of them are named at once.
+A ladder is that of `[attempts]`, or of one model. They are read as they were written, with whatever other errors the
+config has, so that all of them are named at once.
 """
 
 from collections.abc import Iterator
 from typing import Any
 
 from clew_shared.config.agent_tables import DEFAULT_AGENT, RUNBOOK_AGENT, agent_kind
+from clew_shared.config.faults import dotted
 
 _OF_MODELS = ("temperature", "mode")
 
@@ -24,14 +26,26 @@ def ladder_faults(raw: dict[str, Any]) -> Iterator[tuple[tuple[str, ...], str]]:
 
     A runbook repeats the blocks of the goal file, which is no new attempt at a goal that a model works on.
     """
-    table = raw.get("attempts")
-    ladder = table.get("ladder") if isinstance(table, dict) else None
     agents = known_agents(raw)
-    for number, rung in enumerate(ladder if isinstance(ladder, list) else ()):
-        name = rung.get("agent") if isinstance(rung, dict) else None
-        if isinstance(name, str) and name and (why := _fault(name, rung, agents)):
-            place = ("attempts", "ladder", str(number), "agent")
-            yield place, f"`{'.'.join(place)}`: {why}"
+    for at, ladder in _ladders(raw):
+        for number, rung in enumerate(ladder):
+            name = rung.get("agent") if isinstance(rung, dict) else None
+            if isinstance(name, str) and name and (why := _fault(name, rung, agents)):
+                place = (*at, str(number), "agent")
+                yield place, f"`{dotted(place)}`: {why}"
+
+
+def _ladders(raw: dict[str, Any]) -> Iterator[tuple[tuple[str, ...], list[Any]]]:
+    """Give each ladder of a config with its place: that of all models, and those of single models."""
+    context = raw.get("context")
+    models = context.get("models") if isinstance(context, dict) else None
+    of_models = models.items() if isinstance(models, dict) else ()
+    tables: list[tuple[tuple[str, ...], Any]] = [(("attempts",), raw.get("attempts"))]
+    tables += [(("context", "models", name), profile) for name, profile in of_models]
+    for at, table in tables:
+        ladder = table.get("ladder") if isinstance(table, dict) else None
+        if isinstance(ladder, list):
+            yield (*at, "ladder"), ladder
 
 
 def _fault(name: str, rung: dict[str, Any], agents: dict[str, str]) -> str:
