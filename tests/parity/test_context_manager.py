@@ -307,7 +307,7 @@ def test_history_has_each_action_once_in_order_with_its_output(ctx, opened):
     assert (lines[3]["result"], lines[3]["output"]) == ("failure", "no")
     assert set(lines[0]) == {
         *("seq", "timestamp", "name", "args", "result", "duration_s", "changed", "task_idx"),
-        *("subtask_idx", "epoch", "paths", "output"),
+        *("subtask_idx", "epoch", "attempt", "paths", "output"),
     }
 
 
@@ -317,7 +317,15 @@ def test_the_state_file_has_the_shape_that_is_promised(ctx):
     state = published("state.json")
     assert set(state) == {
         *("version", "goal_id", "goal", "current_task_idx", "current_subtask_idx", "loop_counts"),
-        *("blocked_actions", "last_probe_state", "iteration", "epoch", "restarts", "seq"),
+        *(
+            "blocked_actions",
+            "last_probe_state",
+            "iteration",
+            "epoch",
+            "restarts",
+            "attempt",
+            "seq",
+        ),
     }
     assert state["loop_counts"] == {signature(*WRITE): 1}
     subtask = state["goal"]["tasks"][0]["subtasks"][0]

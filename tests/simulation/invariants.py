@@ -267,6 +267,57 @@ def a_suggested_check_runs_once(event: ev.CheckStarted, state: State) -> str:
 
 
 @invariant
+def attempts_follow_one_another(
+    event: ev.AttemptEnded | ev.AttemptStarted, over: int, number: int
+) -> str:
+    """Each attempt begins after exactly one end of the attempt before it at the same subtask, and ends once."""
+    if isinstance(event, ev.AttemptEnded):
+        fits = not over and event.attempt == number
+        return "" if fits else f"attempt {event.attempt} ends; {number} is under way, {over} over"
+    fits = bool(over) and event.attempt == over + 1
+    return "" if fits else f"attempt {event.attempt} begins; {over} is over"
+
+
+@invariant
+def attempts_are_no_more_than_allowed(event: ev.AttemptStarted, limit: int) -> str:
+    """A subtask gets no more attempts than its limit."""
+    return f"attempt {event.attempt} begins, {limit} are allowed" if event.attempt > limit else ""
+
+
+@invariant
+def an_attempt_begins_with_nothing_counted(event: ev.AttemptStarted, state: State) -> str:
+    """An attempt begins with no count, streak or block but those of actions that the worker died of."""
+    scope = state.scope
+    kinds = {kind for blocks in scope.blocks.values() for kind in blocks.values()}
+    counted = state.blocked_proposals or state.ignored_interventions or state.refused.count
+    if event.scope == "new":
+        counted = counted or scope.tallies or scope.steps or scope.loop_counts or kinds - {"crash"}
+    return f"attempt {event.attempt} of {state.goal_id} begins with {counted!r}" if counted else ""
+
+
+@invariant
+def no_worker_in_an_attempt_that_is_over(event: ev.WorkerStarted, over: int) -> str:
+    """No worker begins between the end of an attempt and the start of the next."""
+    return f"epoch {event.epoch} begins, and attempt {over} is over" if over else ""
+
+
+@invariant
+def the_end_of_an_attempt_is_no_crash(event: ev.WorkerExited) -> str:
+    """A worker that ends with its attempt counts as no restart."""
+    return (
+        f"epoch {event.epoch} crashed: {event.reason}"
+        if event.crash and event.reason == "attempt"
+        else ""
+    )
+
+
+@invariant
+def a_restore_leaves_what_others_changed(goal: str, name: str, last: str) -> str:
+    """Before an attempt, nothing is put back that someone else has changed last."""
+    return "" if last == goal else f"{name} is restored for {goal}; {last or 'someone'} changed it"
+
+
+@invariant
 def budgets_hold(state: State, max_actions: int) -> str:
     """No action is allowed beyond the budgets of actions, iterations and tokens."""
     spec = state.spec

@@ -26,6 +26,7 @@ CHARACTERS: dict[str, dict[str, float]] = {
     "quitting": {"give_up": 4, "work": 3, "act": 2, "finish": 2, "think": 1},
     "odd": {"act": 4, "plan": 2, "finish": 2, "learn": 2, "hello": 2, "slot": 2, "advance": 2, "work": 6},
     "stubborn": {"repeat": 5, "act": 8, "think": 2},
+    "stuck": {"work": 8, "act": 4, "give_up": 3, "finish": 3, "reflect": 3, "repeat": 1},
 }  # fmt: skip
 PATIENCE_S = 60.0
 """So long a foreign agent waits for an answer; nobody but itself watches whether it gets on."""
@@ -172,7 +173,7 @@ class SimAgent:
 
     def _hands(self, tool: str, args: dict[str, Any]) -> tuple[str, str, int | None]:
         self._world.watch.acts_in(self._goal, self._folder)
-        return self._folder.perform(tool, args, self._rng.random())
+        return self._folder.perform(tool, args, self._rng.random(), self._goal)
 
     def _note(self, seq: int) -> None:
         self._seqs = [*self._seqs[-20:], seq]

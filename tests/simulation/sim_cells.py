@@ -13,8 +13,11 @@ from collections import deque
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+import sim_snapshots
+
 from clew_daemon.processes.executor import ExecutorDied
 from clew_daemon.processes.nursery import Cell, SpawnError
+from clew_shared.record.touched import Touched
 from clew_shared.wire import protocol
 from clew_shared.wire.executor import ActionDone, CheckDone, DigestDone, SnapshotDone, WorldDigest
 
@@ -22,6 +25,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from sim_world import World
+
+    from clew_shared.wire.executor import RestoreDone, RestoreEntry
 
 KILLED = 137
 
@@ -33,12 +38,23 @@ class Files:
     number: int = 0
     contents: dict[str, str] = field(default_factory=dict)
     polls: int = 0
+    by: dict[str, str] = field(default_factory=dict)
+    """Which goal, or "" for someone else, has changed a file last."""
 
     def digest(self) -> str:
         return hashlib.sha256(repr(sorted(self.contents.items())).encode()).hexdigest()[:32]
 
-    def perform(self, tool: str, args: dict[str, Any], luck: float) -> tuple[str, str, int | None]:
+    def perform(
+        self, tool: str, args: dict[str, Any], luck: float, goal: str
+    ) -> tuple[str, str, int | None]:
         """Carry out an action; gives result, output and exit code. The same in the same world, but for luck."""
+        before = dict(self.contents)
+        done = self._perform(tool, args, luck)
+        changed = {n for n in self.contents if self.contents[n] != before.get(n)}
+        self.by |= dict.fromkeys(changed, goal)
+        return done
+
+    def _perform(self, tool: str, args: dict[str, Any], luck: float) -> tuple[str, str, int | None]:
         match tool:
             case "write_file":
                 known = args["path"] in self.contents
@@ -187,6 +203,7 @@ class SimExecutor:
     def __init__(self, world: World, goal: str, epoch: int, folder: Files) -> None:
         self._world, self._goal, self._epoch, self._folder = world, goal, epoch, folder
         self.cell = cell(world, goal, "executor")
+        self._changes = sim_snapshots.SimWatch(folder)
 
     @property
     def alive(self) -> bool:
@@ -196,6 +213,7 @@ class SimExecutor:
         world, rng = self._world, self._world.rng
         self._living()
         world.watch.acts(self._goal, self._epoch, seq, self._folder)
+        self._changes.look(own=False)
         began = asyncio.get_running_loop().time()
         took = min(rng.expovariate(2.0), limits["timeout_s"])
         await asyncio.sleep(took * rng.random())
@@ -205,13 +223,14 @@ class SimExecutor:
             self.cell.guard.end()
         self._living()
         files = self._folder
-        result, output, code = files.perform(tool, args, rng.random())
+        result, output, code = files.perform(tool, args, rng.random(), self._goal)
         if fate < world.chaos.executor_dies:
             self.cell.guard.end()
         await asyncio.sleep(took * rng.random())
         self._living()
         took = asyncio.get_running_loop().time() - began
         digest = self._seen()
+        self._changes.look(own=True)
         return ActionDone(
             id=0,
             seq=seq,
@@ -220,21 +239,38 @@ class SimExecutor:
             exit_code=code,
             duration_s=took,
             world=digest if rng.random() > world.chaos.digest_fails else None,
+            touched=self._changes.report(),
         )
 
-    async def digest(self, **_: Any) -> DigestDone:
+    async def digest(self, *, own: bool = False, report: bool = False, **_: Any) -> DigestDone:
         self._living()
         await asyncio.sleep(self._world.rng.uniform(0.0, 0.02))
         self._living()
-        return DigestDone(id=0, world=self._seen())
+        self._changes.look(own=own)
+        touched = self._changes.report() if report else Touched()
+        return DigestDone(id=0, world=self._seen(), touched=touched)
 
-    async def snapshot(self, **_: Any) -> SnapshotDone:
+    async def snapshot(self, *, own: bool = False, **_: Any) -> SnapshotDone:
         self._living()
         await asyncio.sleep(self._world.rng.expovariate(5.0))
         self._living()
         if self._world.rng.random() < self._world.chaos.digest_fails:
             return SnapshotDone(id=0, fault="the disk is full")
-        return SnapshotDone(id=0, tree=self._seen().digest, files=1, bytes=100)
+        self._changes.look(own=own)
+        tree = self._folder.digest()
+        self._world.trees[tree] = dict(self._folder.contents)
+        touched = self._changes.report()
+        return SnapshotDone(id=0, tree=tree, files=1, bytes=100, touched=touched)
+
+    async def restore(self, entries: tuple[RestoreEntry, ...], **_: Any) -> RestoreDone:
+        self._living()
+        await asyncio.sleep(self._world.rng.expovariate(5.0))
+        self._living()
+        done = sim_snapshots.restore(self._world, self._goal, self._folder, entries)
+        self._changes = sim_snapshots.SimWatch(self._folder)
+        await asyncio.sleep(self._world.rng.expovariate(5.0))
+        self._living()
+        return done
 
     async def check(self, name: str, cmd: str, **_: Any) -> CheckDone:
         self._living()
@@ -242,7 +278,7 @@ class SimExecutor:
         self._living()
         luck = self._world.rng.random()
         self._world.watch.acts_in(self._goal, self._folder)
-        result, output, code = self._folder.perform("run_cmd", {"cmd": cmd}, luck)
+        result, output, code = self._folder.perform("run_cmd", {"cmd": cmd}, luck, self._goal)
         return CheckDone(
             id=0, name=name, result=result, exit_code=code, output=output, duration_s=0.1
         )

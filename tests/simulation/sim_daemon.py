@@ -17,10 +17,12 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import sim_ground
+import sim_snapshots
 from sim_agent import SimAgent
 from sim_cells import Children, SimChannel, SimExecutor, cell, stood_on
 from sim_ledger import SimLedger
 
+from clew_daemon.app.recovery import complete_undos
 from clew_daemon.control.goal_changes import GoalChanges
 from clew_daemon.control.goal_lookup import GoalLookup
 from clew_daemon.control.goal_messages import GoalMessages
@@ -50,6 +52,7 @@ from clew_daemon.record.goals import GoalStore
 from clew_daemon.reload import reload
 from clew_daemon.supervision import reports, schedule
 from clew_daemon.supervision.supervisor import Supervisor
+from clew_daemon.undo.undo import Undo
 from clew_shared.config.settings import SettingsError
 from clew_shared.ledger import LedgerError, LedgerState, lock
 
@@ -198,12 +201,14 @@ class SimDaemon:
         self.reviewer = Reviewer(
             self.daemon.goals, self.daemon.playbook, lambda: self.daemon.settings.playbook
         )
+        undo = Undo(self.daemon, SimLauncher(world))  # type: ignore[arg-type]
         lookup = GoalLookup(goals)
         self.messages = GoalMessages(self.daemon, self.supervisor, lookup)
         self.changes = GoalChanges(self.daemon, self.supervisor, lookup)
         tasks: list[asyncio.Task[Any]] = []
         try:
             await self.reviewer.start()
+            await complete_undos(self.daemon, undo)
             await self.supervisor.start()
             actors = (
                 self._drop,
@@ -419,6 +424,8 @@ def in_place_of_the_machine(world: World) -> Iterator[None]:
     replace(reports, "_files_in", lambda *_: [])
     for name, played in sim_ground.in_place_of(world).items():
         replace(workspace_guard, name, played)
+    for module, name, played in sim_snapshots.in_place_of(world):
+        replace(module, name, played)
     replace(snapshots, "SNAPSHOT_EVERY", world.snapshot_every)
     try:
         yield

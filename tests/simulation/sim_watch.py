@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import invariants as hold
+from sim_attempts import Attempts
 
 from clew_shared.record import events as ev
 from clew_shared.record.codec import decode, decode_playbook
@@ -49,9 +50,14 @@ class Goal:
     ended: set[int] = field(default_factory=set)
     refused: int = 0
     may_remake: bool = True
+    attempts: Attempts = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.attempts = Attempts(self.limits)
 
     def take(self, seq: int, event: ev.Event, disk: str) -> None:
         """Hold an event against what was before it, then take it in; `disk` names the files of that moment."""
+        self.attempts.take(event, self.state)
         match event:
             case ev.ActionAllowed():
                 hold.only_a_goal_at_work_acts(event, self.state)
@@ -87,6 +93,7 @@ class Goal:
         hold.an_ended_goal_stays_ended(event, self.state, answers)
         hold.a_rest_is_ended_by_who_may(event, self.state)
         apply(self.state, event, seq)
+        self.attempts.taken(event, self.state)
 
     def _blocked(self, seq: int, event: ev.ActionBlocked, disk: str) -> None:
         self.refused += 1
@@ -119,6 +126,8 @@ class Goal:
                 self.inherited = (_copy(self.blocks), _copy(self.blocked_at), _copy(self.held))
             case ev.SubtaskStarted() if event.scope == "new":
                 self.blocks, self.blocked_at, self.held = {}, {}, {}
+            case ev.AttemptStarted() if event.scope == "new":
+                self.blocks, self.blocked_at, self.held = _deadly(self.blocks), {}, {}
             case ev.SubtaskStarted() if event.scope == "inherit":
                 self.blocks, self.blocked_at, self.held = map(_copy, self.inherited)
             case ev.FeedbackGiven():
@@ -224,6 +233,8 @@ class Watch:
             self.goals[row.goal] = known
             self._world.trace(row.goal, f"#{row.seq} {_short(event)}")
             self._disks[row.seq] = self._world.disk_digest(row.goal)
+            if isinstance(event, ev.ActionInterrupted):  # what was seen before it is lost
+                self._world.files(row.goal).by.clear()
             self._crashed(row.goal, event)
             self._starts(row.goal, event, known.state)
             asked = self._asked_since(known.state)
@@ -319,6 +330,18 @@ class Watch:
     def acts_in(self, goal: str, folder: Files) -> None:
         """Something acts in a folder for a goal."""
         self._hold(hold.no_act_in_a_foreign_folder, goal, folder.number, self.places.get(goal))
+
+    def counts_as_its_own(self, folder: Files) -> bool:
+        """Return whether what anyone changes in a folder now counts as the change of a goal that acts there."""
+        there = (self.goals.get(goal) for goal, n in self.places.items() if n == folder.number)
+        return any(one and (one.state.in_flight or one.attempts.unsure) for one in there)
+
+    def restores(self, goal: str, folder: Files, name: str) -> None:
+        """An executor puts a file back to where the subtask began."""
+        self.acts_in(goal, folder)
+        last = folder.by.get(name, goal)
+        self._hold(hold.a_restore_leaves_what_others_changed, goal, name, last)
+        self.counts["restored"] += 1
 
     def acts(self, goal: str, epoch: int, seq: int, folder: Files) -> None:
         """The executor of an epoch begins to carry out an action in a folder."""

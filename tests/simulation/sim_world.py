@@ -60,6 +60,7 @@ class Limits:
 
     workers: int = 0
     actions: int = 0
+    attempts: int = 1
     restarts: int = 0
     window_s: float = 1e9
     healthy_s: float = 1e9
@@ -88,6 +89,9 @@ class World:
         """The folders that the daemon has made."""
         self._versions: dict[str, dict[str, dict[str, str]]] = {}
         self._pids = 1_000
+        self.trees: dict[str, dict[str, str]] = {}
+        """The contents of each snapshot."""
+        self._attempts = random.Random(f"attempts of {seed}")
         rng = self.rng
         self.chaos = Chaos(*(rng.choice([0.0, 0.0, p]) for p in (
             0.05, 0.05, 0.01, 0.01, 0.05, 0.1, 0.1, 0.002, 0.02, 0.2,
@@ -130,6 +134,7 @@ class World:
         limits, now = self.limits, settings.restart
         limits.workers = max(limits.workers, settings.daemon.max_workers)
         limits.actions = max(limits.actions, settings.limits.max_actions)
+        limits.attempts = max(limits.attempts, settings.attempts.limit)
         limits.restarts = max(limits.restarts, now.max_restarts)
         limits.window_s = min(limits.window_s, now.window_s)
         limits.healthy_s = min(limits.healthy_s, now.healthy_after_s)
@@ -157,6 +162,11 @@ class World:
                 "blocked_limit": rng.choice([1, 3]),
                 "replan_limit": rng.choice([1, 2]),
             },
+            "attempts": {
+                "limit": self._attempts.choice([1, 2, 3]),
+                "iterations": self._attempts.choice([2, 5, 10]),
+                "restore": self._attempts.choice(["subtask", "subtask", "keep"]),
+            },
             "context": {"max_iterations": rng.choice([8, 30]), "max_tokens": rng.choice([256, 8000])},
         }  # fmt: skip
         lines = []
@@ -175,6 +185,7 @@ class World:
             checks=checks,
             priority=rng.choice([0, 0, 5]),
             max_iterations=rng.choice([None, None, 6]),
+            attempts=self._attempts.choice([None, None, 2, 3]),
             budget_tokens=rng.choice([None, None, 2_000]),
             budget_wall_s=rng.choice([None, None, 20.0]),
             not_before=self.clock.time() + rng.choice([30, 3_000]) if rng.random() < 0.15 else None,
@@ -276,11 +287,22 @@ class World:
         files, versions = self.files(goal), self._versions.get(self.workspace(goal))
         if versions and self.rng.random() < 0.6:
             digest = self.rng.choice(list(versions))
-            files.contents = dict(versions[digest])
+            brought = versions[digest]
+            self._by_someone(files, {n for n in brought if brought[n] != files.contents.get(n)})
+            files.contents = dict(brought)
             self.trace("somebody", f"brings back {digest[:8]}")
             return
-        files.contents[self.rng.choice(["f0", "f1", "t0"])] = self.rng.choice(["good", "on"])
+        name = self.rng.choice(["f0", "f1", "t0"])
+        files.contents[name] = self.rng.choice(["good", "on"])
+        self._by_someone(files, {name})
         self.trace("somebody", "edits a file")
+
+    def _by_someone(self, files: Files, names: set[str]) -> None:
+        """Note whose change this is, as clew counts it."""
+        for name in names:
+            files.by.pop(name, None)
+        if not self.watch.counts_as_its_own(files):
+            files.by |= dict.fromkeys(names, "")
 
     def disk_digest(self, goal: str) -> str:
         """Name the files as they are; "" for agents that act themselves, whose word is believed."""

@@ -31,7 +31,13 @@ def test_a_seed_lives_the_same_life_again():
 def test_lives_have_all_that_a_life_can_have():
     missing = {"completed", "failed", "blocked", "cancelled"}
     missing |= {"action_interrupted", "planned", "escalated", "unblocked", "feedback_given"}
-    missing |= {"check_proposed", "finish_questioned"}
+    missing |= {
+        "check_proposed",
+        "finish_questioned",
+        "attempt_started",
+        "undo_finished",
+        "restored",
+    }
     restarts = 0
     for seed in range(120):
         lived = live(seed)

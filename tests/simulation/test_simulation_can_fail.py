@@ -7,16 +7,19 @@ from sim_world import World
 
 from clew_daemon.control import goal_changes
 from clew_daemon.learning import reviewer
-from clew_daemon.processes import workspace_guard
+from clew_daemon.processes import endings, workspace_guard
+from clew_daemon.processes.endings import Ended
 from clew_daemon.record import goals
 from clew_daemon.session import acting, conversation, desk, epoch, lifetime, liveness, session
-from clew_daemon.supervision import history, restart, schedule
+from clew_daemon.supervision import goal_run, history, restart, schedule
 from clew_shared.core import actions as judging
-from clew_shared.core import core, journal, suggestions
+from clew_shared.core import attempts, core, journal, suggestions
 from clew_shared.ledger import lock
 from clew_shared.prompt import transcript
 from clew_shared.record.fold import actions as fold_actions
+from clew_shared.record.fold import attempts as fold_attempts
 from clew_shared.record.identity import Identity
+from clew_shared.snapshots import plan
 
 SEEDS = 400
 
@@ -237,7 +240,66 @@ def _runs_suggested_checks_twice(monkeypatch):
     monkeypatch.setattr(suggestions, "due", lambda state: due(state) * 2)
 
 
+def _starts_over_for_ever(monkeypatch):
+    monkeypatch.setattr(attempts, "may_start_over", lambda state, _: not state.replan_required)
+
+
+def _begins_an_attempt_twice(monkeypatch):
+    begin = attempts.AttemptCommands.begin_attempt
+
+    def twice(self, *args, **named):
+        begin(self, *args, **named)
+        begin(self, *args, **named)
+
+    monkeypatch.setattr(attempts.AttemptCommands, "begin_attempt", twice)
+
+
+def _counts_on_over_attempts(monkeypatch):
+    monkeypatch.setattr(fold_attempts, "afresh", lambda old, _: old)
+
+
+def _works_on_after_an_attempt(monkeypatch):
+    async def nothing(*_):
+        return True
+
+    monkeypatch.setattr(goal_run.GoalRun, "_start_over", nothing)
+
+
+def _takes_an_attempt_for_a_crash(monkeypatch):
+    monkeypatch.setattr(lifetime, "Ended", lambda _, reason: Ended("crash", reason))
+    by_exit = endings.by_exit
+
+    def crashed(*args, **named):
+        ended = by_exit(*args, **named)
+        return Ended("crash", ended.reason) if ended.reason == endings.ATTEMPT else ended
+
+    monkeypatch.setattr(endings, "by_exit", crashed)
+
+
+def _restores_what_others_changed(monkeypatch):
+    monkeypatch.setattr(plan._File, "reason", None)
+    monkeypatch.setattr(plan._Span, "judge", _all_its_own)
+    made = World.__init__
+
+    def make(self, seed, cast=()):
+        made(self, seed, cast)
+        self.edits, self.requests = 30, 0
+
+    monkeypatch.setattr(World, "__init__", make)
+
+
+def _all_its_own(_span, file, _name, _now, *, watched):
+    del watched
+    file.own = True
+
+
 CASTS = {
+    _starts_over_for_ever: ("stuck",),
+    _begins_an_attempt_twice: ("stuck",),
+    _counts_on_over_attempts: ("stuck", "looping"),
+    _works_on_after_an_attempt: ("stuck",),
+    _takes_an_attempt_for_a_crash: ("stuck",),
+    _restores_what_others_changed: ("stuck",),
     _goes_by_the_path_of_a_workspace: ("diligent", "fragile"),
     _looks_at_no_disk_before_it_refuses: ("looping", "stubborn", "pacing"),
     _believes_every_claim: ("feigning",),
@@ -273,6 +335,12 @@ BROKEN = {
     _begins_before_its_dependencies: "a_goal_begins_only_when_it_may",
     _leaves_actions_in_flight: "a_new_epoch_begins_with_clean_hands",
     _knows_no_budget: "budgets_hold",
+    _starts_over_for_ever: "attempts_are_no_more_than_allowed",
+    _begins_an_attempt_twice: "attempts_follow_one_another",
+    _counts_on_over_attempts: "an_attempt_begins_with_nothing_counted",
+    _works_on_after_an_attempt: "no_worker_in_an_attempt_that_is_over",
+    _takes_an_attempt_for_a_crash: "the_end_of_an_attempt_is_no_crash",
+    _restores_what_others_changed: "a_restore_leaves_what_others_changed",
     _runs_suggested_checks_twice: "a_suggested_check_runs_once",
     _takes_a_failed_ledger_for_a_bug: "no_part_of_the_daemon_fails",
     _goes_on_whatever_was_asked_meanwhile: "an_ended_goal_stays_ended",

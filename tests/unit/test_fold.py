@@ -25,7 +25,7 @@ REQUIRED = {
     "passed": True, "task_idx": 0, "subtask_idx": 0, "to": "task", "cmd": "true",
     "tasks": (PlannedTask(description="t", subtasks=(PlannedSubtask(description="s"),)),),
     "goal": {"description": "edited", "tasks": []}, "ids": ("tes-00001",),
-    "identity": Identity(dev=1, ino=2), "tree": "4b825d", "scope": "goal", "first": 3,
+    "attempt": 2, "identity": Identity(dev=1, ino=2), "tree": "4b825d", "scope": "goal", "first": 3,
 }  # fmt: skip
 
 

@@ -20,11 +20,12 @@ from clew_shared.views.publish import (
 
 STATE_KEYS = {
     "version", "goal_id", "goal", "current_task_idx", "current_subtask_idx", "loop_counts",
-    "blocked_actions", "last_probe_state", "iteration", "epoch", "restarts", "seq",
+    "blocked_actions", "last_probe_state", "iteration", "epoch", "restarts", "attempt",
+    "seq",
 }  # fmt: skip
 ACTION_KEYS = {
     "seq", "timestamp", "name", "args", "result", "duration_s", "changed", "paths", "task_idx",
-    "subtask_idx", "epoch",
+    "subtask_idx", "epoch", "attempt",
 }  # fmt: skip
 STATUS_KEYS = {
     "id", "description", "status", "progress", "task", "subtask", "epoch", "pid", "restarts",

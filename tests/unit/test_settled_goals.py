@@ -31,7 +31,7 @@ async def ended(book, goal="a", *, reviewed=True):
         core.emit(ev.GoalStarted(at=AT))
         core.emit(ev.WorkerStarted(at=AT, epoch=1, agent="x", pid=1))
         core.start(AT)
-        for n in range(30):
+        for n in range(40):
             core.record(
                 "write_file", {"path": f"{n}", "content": "x" * 500}, ActionReport("success"), AT
             )

@@ -2,7 +2,6 @@
 
 import pytest
 
-from clew_daemon.session.finishing import RefusedFinishes
 from clew_shared.core.answers import ActionReport
 from clew_shared.record.worlds import UNKNOWN, is_measured
 from clew_shared.wire.executor import WorldDigest
@@ -124,10 +123,14 @@ def test_a_retry_after_work_that_its_agent_need_not_report_is_no_loop(large):
     ("world", "own_tools", "most"),
     [("ab", False, 3), ("ab", True, 3), (f"{UNKNOWN}1", False, 3), (f"{UNKNOWN}1", True, 10)],
 )
-def test_a_finish_asked_for_again_and_again_is_counted_in_any_world(world, own_tools, most):
-    refused = RefusedFinishes()
-    counted = [refused.add(world, 7, own_tools=own_tools) for _ in range(most)]
-    assert counted == [False] * (most - 1) + [True]
+def test_a_finish_asked_for_again_and_again_is_counted_in_any_world(world, own_tools, most, played):
+    agent = played(["one"], failure_limit=9)
+    agent.state.world = world
+    for _ in range(most - 1):
+        agent.core.refuse_finish(("check",), 0.0, own_tools=own_tools)
+    assert agent.state.subtask.attempts == 0
+    agent.core.refuse_finish(("check",), 0.0, own_tools=own_tools)
+    assert agent.state.subtask.attempts == 1
 
 
 def test_nobody_knows_whether_it_changed(large):

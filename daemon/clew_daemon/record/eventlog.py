@@ -66,7 +66,7 @@ _LINES: dict[type[ev.Event], Callable[[Any], Line | None]] = {
     ev.WorkerExited: _fields("worker.exited", "epoch", "reason", "code", "crash"),
     ev.SubtaskStarted: _fields("subtask.started", "task_idx", "subtask_idx"),
     ev.AttemptEnded: _fields("attempt.ended", "attempt", "reason"),
-    ev.AttemptStarted: _fields("attempt.started", "attempt", "reason", "restored", "kept"),
+    ev.AttemptStarted: _fields("attempt.started", "attempt", "reason", "rung", "restored", "kept"),
     ev.SubtaskFailed: _fields("subtask.failed", "failure", "cause"),
     ev.SubtaskEnded: lambda e: (
         f"subtask.{e.status}",
@@ -110,6 +110,7 @@ _LINES: dict[type[ev.Event], Callable[[Any], Line | None]] = {
         | ({"suggested": True} if e.suggested else {})
         | ({} if e.passed else {"output": e.output[:400]}),
     ),
+    ev.FinishRefused: _fields("finish.refused", "failing"),
     ev.FinishQuestioned: lambda e: ("finish.questioned", {"action": e.of, "message": e.message}),
     snap.SnapshotTaken: lambda e: (
         "snapshot.taken",

@@ -47,11 +47,16 @@ def present_agent(state: State, settings: Settings) -> tuple[str, Agent]:
 
 
 def present_rung(state: State, settings: Settings) -> Rung:
-    """Return how the present attempt differs; the ladder is for models, any other agent is just run again."""
+    """Return how the present attempt differs from the agent's own settings."""
+    return rung_of(state, settings, state.attempt.number)
+
+
+def rung_of(state: State, settings: Settings, attempt: int) -> Rung:
+    """Return how an attempt differs, by its number; the ladder is for models, any other agent is just run again."""
     agent = _own_agent(state, settings)
     if not isinstance(agent, LlmAgentSettings):
         return Rung()
-    return profiled_rung(settings, agent, state.attempt.number)
+    return profiled_rung(settings, agent, attempt)
 
 
 def agent_fault(state: State, settings: Settings) -> str:

@@ -150,6 +150,7 @@ def _attempt_terms(state: State, settings: Settings) -> AttemptTerms:
         from_actions=present.from_actions,
         restored=present.restored,
         kept=present.kept,
+        left=present.left,
     )
 
 

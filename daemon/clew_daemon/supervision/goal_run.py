@@ -19,7 +19,7 @@ from clew_daemon.host.keys import KeyFileError
 from clew_daemon.processes import endings, workspace_guard
 from clew_daemon.processes.endings import Ended
 from clew_daemon.record.dependencies import KnownGoals
-from clew_daemon.record.goal_limits import agent_fault, present_agent
+from clew_daemon.record.goal_limits import agent_fault, present_agent, rung_of
 from clew_daemon.session.blocking import block_goal, block_missing
 from clew_daemon.session.session import Session
 from clew_daemon.supervision import restart, schedule
@@ -31,6 +31,7 @@ from clew_daemon.supervision.worker_end import (
     after_worker,
     unexpected,
 )
+from clew_daemon.undo.attempts import AttemptRestore, RestoreUnfinishedError
 from clew_shared.ledger import LedgerError, LedgerFailed
 from clew_shared.record import events as ev
 from clew_shared.record.model import GoalStatus
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
     from clew_daemon.session.launcher import Launcher
     from clew_daemon.supervision.history import RestartHistory
     from clew_daemon.supervision.waits import Waits
+    from clew_shared.core.attempts import AttemptGround
     from clew_shared.core.core import Core
 
 log = structlog.get_logger()
@@ -68,6 +70,7 @@ class GoalRun:
         self.stopping = False
         self._d = daemon
         self._launcher = launcher
+        self._restore = AttemptRestore(daemon, launcher)
         self._history = history
         self._waits = waits
         self._on_restart = on_restart
@@ -106,7 +109,8 @@ class GoalRun:
             await self._d.goals.emit(core, ev.GoalStarted(at=now))
         if not core.state.workable:
             return
-        if fault := unfinished_undo(core) or self._unfit(core):
+        unfinished = None if core.state.attempt.over else unfinished_undo(core)
+        if fault := unfinished or self._unfit(core):
             await block_goal(self._d.goals, core, *fault)
             return
         if guard := await self._enter(core):
@@ -120,7 +124,7 @@ class GoalRun:
         await self._warn_of_git_outside(core)
         self._d.publisher.open(self.goal)
         while core.state.workable and not self.stopping:
-            if core.state.attempt.over and not await self._start_over(core):
+            if core.state.attempt.over and not await self._start_over(core, guard):
                 break
             before = _progress(core)
             ended = await self._work(guard)
@@ -135,15 +139,30 @@ class GoalRun:
             if await self._block_if_missing(core, guard):
                 break
 
-    async def _start_over(self, core: Core) -> bool:
-        """Begin the next attempt; returns False where its agent cannot start, and the goal is blocked."""
-        with self._d.goals.entering(core):
-            rung = self._d.settings.attempts.rung(core.state.attempt.number + 1)
-            core.begin_attempt(time.time(), rung=str(rung))
-        await self._d.goals.commit(core)
+    async def _start_over(self, core: Core, guard: WorkspaceGuard) -> bool:
+        """Restore the workspace and begin the next attempt; returns False where that is not possible now."""
+        if await self._block_if_missing(core, guard):
+            return False
+        try:
+            ground = await self._restore.perform(core, guard)
+        except RestoreUnfinishedError:
+            if fault := unfinished_undo(core):
+                await block_goal(self._d.goals, core, *fault)
+            return False
+        if not (core.state.workable and core.state.attempt.over):
+            return False  # paused, cancelled or reopened meanwhile
+        await self._begin_attempt(core, ground)
         if fault := self._unfit(core):
             await block_goal(self._d.goals, core, *fault)
         return not fault
+
+    async def _begin_attempt(self, core: Core, ground: AttemptGround) -> None:
+        """Record the start of the next attempt."""
+        settings = self._d.settings_of(self.goal)
+        rung = rung_of(core.state, settings, core.state.attempt.number + 1)
+        with self._d.goals.entering(core):
+            core.begin_attempt(time.time(), ground, rung=str(rung))
+        await self._d.goals.commit(core)
 
     async def _work(self, guard: WorkspaceGuard) -> Ended:
         """Run one worker to its end."""

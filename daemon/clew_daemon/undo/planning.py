@@ -52,14 +52,30 @@ def planned_undo(
     The last event is the snapshot of the present. Raises UndoRefused, StoreError; each in bounded time.
     """
     span = _span(rows, subtask)
-    try:
-        known = steps(store.within(PLAN_S), rows, span.first)
-    except StoreSlowError:
-        text = f"nothing was restored: comparing the snapshots took more than {PLAN_S:.0f} s"
-        raise StoreError(text) from None
+    known = _steps(store, rows, span)
     found = plan(known, span.first, span.last)
     if not (found.restore or (theirs and found.left)):
         span, found = _reversal(rows, known, span, found) or (span, found)
+    return _planned(rows, known, span, found, theirs=theirs)
+
+
+def planned_restore(store: SnapshotStore, rows: Rows, span: Span) -> PlannedUndo:
+    """Plan how the workspace is put back to where a subtask began, for the next attempt; raises as planned_undo."""
+    known = _steps(store, rows, span)
+    return _planned(rows, known, span, plan(known, span.first, span.last), theirs=False)
+
+
+def _steps(store: SnapshotStore, rows: Rows, span: Span) -> list[Step]:
+    try:
+        return steps(store.within(PLAN_S), rows, span.first)
+    except StoreSlowError:
+        text = f"nothing was restored: comparing the snapshots took more than {PLAN_S:.0f} s"
+        raise StoreError(text) from None
+
+
+def _planned(
+    rows: Rows, known: list[Step], span: Span, found: UndoPlan, *, theirs: bool
+) -> PlannedUndo:
     first = next(event for seq, event in rows if seq == span.first)
     assert isinstance(first, snap.SnapshotTaken)  # noqa: S101 - spans begin with a snapshot
     undone: list[Restored | Left] = [*found.restore, *(found.left if theirs else ())]

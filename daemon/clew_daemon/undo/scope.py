@@ -1,4 +1,6 @@
-"""Which snapshots an undo or a diff lies between: a goal, one of its subtasks, or the undo before it. Pure.
+"""Which snapshots an undo, a diff or an attempt's restore lies between. Pure.
+
+An undo is of a goal, of one of its subtasks, or of the undo before it.
 
 `rows` are all events of the goal, oldest first. Where its store was removed, only the snapshots taken since count.
 """
@@ -13,13 +15,17 @@ from clew_shared.record import events as ev
 from clew_shared.record import snapshot_events as snap
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from clew_daemon.undo.subtasks import Place
 
 
 class NoSpanError(Exception):
     """It is not known what a subtask changed, or it changed nothing; the text says why."""
+
+
+class NothingDoneError(NoSpanError):
+    """A subtask has carried out no action."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +35,7 @@ class Span:
     `task_idx` and `subtask_idx` are the place of the subtask, `subtask` is its identity (NumberedSubtasks).
     """
 
-    scope: Literal["goal", "subtask", "undo"]
+    scope: Literal["goal", "subtask", "undo", "attempt"]
     first: int
     last: int | None = None
     task_idx: int = 0
@@ -60,6 +66,13 @@ def of_subtask(rows: Iterable[tuple[int, ev.Event]], task_idx: int, subtask_idx:
     for seq, event in rows:
         spans.take(seq, event)
     return spans.span((task_idx, subtask_idx))
+
+
+def of_attempts(rows: Sequence[tuple[int, ev.Event]], task_idx: int, subtask_idx: int) -> Span:
+    """Return the span of all attempts at the subtask that is at a place, up to the present; raises as of_subtask."""
+    if of_goal(rows) is None:
+        raise NoSpanError("there is no snapshot")
+    return replace(of_subtask(rows, task_idx, subtask_idx), scope="attempt", last=None)
 
 
 class _SubtaskSpans:
@@ -98,7 +111,7 @@ class _SubtaskSpans:
                 why += (
                     " since the plan was changed; the one that had this number before was replaced"
                 )
-            raise NoSpanError(why)
+            raise NothingDoneError(why)
         first, last = self._found[one]
         if not first:
             raise NoSpanError("there is no snapshot from before the first action of that subtask")
@@ -146,7 +159,7 @@ def _is_same_scope(one: Span, other: Span) -> bool:
 
 
 def _undos_in_force(rows: Iterable[tuple[int, ev.Event]]) -> list[UndoInForce]:
-    """Return the undos that no later undo has reverted, oldest first."""
+    """Return the undos that no later undo has reverted, oldest first; no person has asked for those of attempts."""
     subtasks, found = NumberedSubtasks(), list[UndoInForce]()
     before = begun = 0
     started: snap.UndoStarted | None = None
@@ -155,6 +168,8 @@ def _undos_in_force(rows: Iterable[tuple[int, ev.Event]]) -> list[UndoInForce]:
     for seq, event in rows:
         subtasks.take(seq, event)
         match event:
+            case snap.UndoStarted(scope="attempt"):
+                started = finished = None
             case snap.UndoStarted():
                 started, begun = event, before
                 subtask = subtasks.at((event.task_idx, event.subtask_idx))

@@ -22,12 +22,13 @@ if TYPE_CHECKING:
 
     from clew_daemon.parts import DaemonParts
     from clew_daemon.processes.executor import ExecutorProcess
+    from clew_daemon.processes.workspace_guard import WorkspaceGuard
     from clew_daemon.session.launcher import Launcher
     from clew_daemon.undo.restoration import Restoration
     from clew_shared.core.core import Core
-    from clew_shared.record.snapshot_events import SnapshotMoment, SnapshotTaken
+    from clew_shared.record.snapshot_events import GitPlace, SnapshotMoment, SnapshotTaken
     from clew_shared.snapshots.plan import Restored
-    from clew_shared.wire.executor import RestoreDone
+    from clew_shared.wire.executor import RestoreDone, SnapshotDone
 
 GIT_LOG = (
     "git --no-pager -c log.showSignature=false -c core.fsmonitor=false -c core.pager=cat"
@@ -52,11 +53,27 @@ class WorkspaceVisit:
 
     async def snapshot(self, moment: SnapshotMoment) -> SnapshotTaken:
         """Take and record a snapshot; raises VisitFailed where none can be taken."""
-        done = await ask_snapshot(self._parts, self._core, self._executor)
+        return await self._recorded(
+            await ask_snapshot(self._parts, self._core, self._executor), moment
+        )
+
+    async def _recorded(self, done: SnapshotDone, moment: SnapshotMoment) -> SnapshotTaken:
         event = await record(self._parts, self._core, done, moment)
         if event is None:
             raise VisitFailed(f"no snapshot can be taken: {done.fault}")
         return event
+
+    async def look(self, *, known: bool) -> GitPlace | None:
+        """Return where the user's repository stands, and take a snapshot, or go by the last one.
+
+        `known`: the last one has all that actions did, so that it is not recorded again where nothing has changed
+        since. Raises VisitFailed as snapshot.
+        """
+        done = await ask_snapshot(self._parts, self._core, self._executor)
+        is_new = done.tree != self._core.state.snapshots.last
+        if done.fault or is_new or not known:
+            return (await self._recorded(done, "undo")).git
+        return done.git
 
     async def restore(self, work: Restoration) -> AsyncIterator[RestoreDone]:
         """Restore entries of a snapshot, some at a time; those that are restored already stay as they are."""
@@ -114,11 +131,20 @@ async def visit(
     with contextlib.closing(guard):
         if other := guard.occupy():
             raise VisitFailed(f"{other} works in {state.spec.workspace}")
-        specs = CellSpecs(parts, state, state.epoch, guard)
-        executors = ExecutorPool(parts, specs, launcher)
-        try:
-            yield WorkspaceVisit(parts, core, await executors.executor())
-        except (ExecutorDied, SpawnError, OSError) as error:
-            raise VisitFailed(f"the executor failed: {plain(error)}") from error
-        finally:
-            await executors.end()
+        async with visit_within(parts, core, launcher, guard) as there:
+            yield there
+
+
+@contextlib.asynccontextmanager
+async def visit_within(
+    parts: DaemonParts, core: Core, launcher: Launcher, guard: WorkspaceGuard
+) -> AsyncIterator[WorkspaceVisit]:
+    """Visit a goal's workspace, which its run has entered already; raises VisitFailed where no executor works."""
+    specs = CellSpecs(parts, core.state, core.state.epoch, guard)
+    executors = ExecutorPool(parts, specs, launcher)
+    try:
+        yield WorkspaceVisit(parts, core, await executors.executor())
+    except (ExecutorDied, SpawnError, OSError) as error:
+        raise VisitFailed(f"the executor failed: {plain(error)}") from error
+    finally:
+        await executors.end()

@@ -27,6 +27,18 @@ ARGS_CHARS = 160
 HEAD_CHARS = 160
 
 
+@dataclass(frozen=True, slots=True)
+class AttemptGround:
+    """What an attempt begins on: how many files were restored, or why none were, and some that were left."""
+
+    restored: int = 0
+    kept: str = ""
+    left: tuple[str, ...] = ()
+
+
+UNCHANGED_GROUND = AttemptGround()
+
+
 @dataclass(slots=True)
 class AttemptCommands(GoalJournal):
     """The part of the core that ends an attempt and begins the next."""
@@ -50,7 +62,7 @@ class AttemptCommands(GoalJournal):
         return True
 
     def begin_attempt(
-        self, at: float, *, rung: str = "", restored: int = 0, kept: str = ""
+        self, at: float, ground: AttemptGround = UNCHANGED_GROUND, *, rung: str = ""
     ) -> None:
         """Begin the attempt after one that is over; see AttemptStarted."""
         over = self.state.attempt
@@ -61,8 +73,9 @@ class AttemptCommands(GoalJournal):
                 reason=over.over,
                 scope=self._attempt_scope(),
                 rung=rung,
-                restored=restored,
-                kept=kept,
+                restored=ground.restored,
+                kept=ground.kept,
+                left=ground.left,
             )
         )
 

@@ -160,11 +160,13 @@ class TreeCommands(AttemptCommands):
     ) -> Level | None:
         """Count a `finish` that was refused too early; returns the level escalated to.
 
-        The same checks that fail twice with the same files end the attempt.
+        The same checks that fail twice with the same files end the attempt. Where no subtask is in progress there is
+        no attempt to end.
         """
         self.emit(ev.FinishRefused(at=at, failing=failing, own_tools=own_tools))
         refused = self.state.refused
-        if self.attempts.limit > 1 and refused.same_checks >= SAME_CHECKS_MAX:
+        has_attempts = self.attempts.limit > 1 and self._is_in_progress()
+        if has_attempts and refused.same_checks >= SAME_CHECKS_MAX:
             names = ", ".join(failing)
             return self.fail(f"finish was refused twice by the same checks: {names}", at)
         if refused.count < (UNSEEN_FINISHES_MAX if refused.unseen else FINISHES_MAX):

@@ -281,7 +281,8 @@ def _tried(view: PromptView) -> str:
     if attempt.kept:
         begin += f" The files are as they left them ({without_middle(attempt.kept, 200)})."
     elif attempt.restored:
-        begin += " The files are as they were before them."
+        begin += " The files are as they were before them"
+        begin += f", except {', '.join(attempt.left)}." if attempt.left else "."
     room = _share(view, TRIED_SHARE) // max(len(attempt.tried), 1)
     lines = [f"- {without_middle(line, room)}" for line in attempt.tried]
     heading = ["What was tried, and what happened:"] if lines else []

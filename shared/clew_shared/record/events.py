@@ -224,8 +224,9 @@ class AttemptStarted(GoalEvent, frozen=True):
     """A fresh start at the current subtask: the worker after this event has a new conversation.
 
     `reason` is why the attempt before it ended. `restored` files were put back to where the subtask began; `kept` is
-    why the workspace stayed as it was, "" if it did not. `scope` states what the gate remembers, `rung` what is
-    different about the agent, as people read it.
+    why the workspace stayed as it was, "" if it did not, and `left` names some files that were not restored, because
+    someone else has changed them. `scope` states what the gate remembers, `rung` what is different about the agent, as
+    people read it.
     """
 
     kind: Literal["attempt_started"] = "attempt_started"
@@ -235,6 +236,7 @@ class AttemptStarted(GoalEvent, frozen=True):
     rung: str = ""
     restored: int = 0
     kept: str = ""
+    left: tuple[str, ...] = ()
 
 
 class ActionAllowed(GoalEvent, frozen=True):

@@ -88,12 +88,13 @@ class SnapshotsMissing(GoalEvent, frozen=True):
 class UndoStarted(GoalEvent, frozen=True):
     """An undo is about to restore entries; what it restores is stored with this event.
 
-    `scope` is what it reverts: `goal`, `subtask`, or `undo`, the undo before it. `first` and `last` are the numbers
-    of the snapshots whose difference is reverted. `workspace` is the folder in which it does so.
+    `scope` is what it reverts: `goal`, `subtask`, `undo`, the undo before it, or `attempt`: clew itself puts the
+    workspace back to where the subtask began. `first` and `last` are the numbers of the snapshots whose difference is
+    reverted. `workspace` is the folder in which it does so.
     """
 
     kind: Literal["undo_started"] = "undo_started"
-    scope: Literal["goal", "subtask", "undo"]
+    scope: Literal["goal", "subtask", "undo", "attempt"]
     task_idx: int = 0
     subtask_idx: int = 0
     first: int

@@ -180,8 +180,9 @@ class AttemptState:
     """The present attempt at the current subtask: its number, and the event and the iteration at which it began.
 
     `from_actions` are the subtask's actions before it.
-    `reason` is why the one before it ended. `restored` files were put back before it began, `kept` is why others were
-    not. `over` is why this one has ended, "" while it has not. `tried` are lines on what earlier attempts did.
+    `reason` is why the one before it ended. `restored` files were put back before it began, `kept` is why none were,
+    `left` names some that were not. `over` is why this one has ended, "" while it has not. `tried` are lines on what
+    earlier attempts did.
     """
 
     number: int = 1
@@ -191,6 +192,7 @@ class AttemptState:
     reason: str = ""
     restored: int = 0
     kept: str = ""
+    left: tuple[str, ...] = ()
     over: str = ""
     tried: tuple[str, ...] = ()
 
@@ -234,8 +236,8 @@ class SnapshotState:
     """What is known of a goal's snapshots: the trees of the `first` and the `last`, and what they cost.
 
     `missing` states why the next one could not be taken, "" if it could. `changed` compares the last with the first.
-    `undoing` is the undo that is not complete yet, 0 for none; `reverting`: it reverts another undo. `undone` counts
-    those that restored something and were not reverted.
+    `undoing` is the undo that is not complete yet, 0 for none. `undone` counts those that restored something and were
+    not reverted; `counts` is what the last one to begin adds to it.
     """
 
     first: str = ""
@@ -247,7 +249,7 @@ class SnapshotState:
     changed: ChangeCount = field(default_factory=ChangeCount)
     missing: str = ""
     undoing: int = 0
-    reverting: bool = False
+    counts: int = 0
     undone: int = 0
 
 

@@ -331,8 +331,9 @@ class AttemptTerms(AnswerModel):
     """The present attempt: its number of `limit`, why the one before it ended, and lines on what was tried.
 
     `rung` has the keys in which it differs from the agent's own settings. `kept` is why the workspace was not restored
-    to where the subtask began, "" if it was, or was to be kept. `iterations` is None where the subtask has one attempt;
-    the other numbers are the goal's iteration at its start, and the subtask's actions before it.
+    to where the subtask began, "" if it was; `left` names some files that were not. `iterations` is None where the
+    subtask has one attempt; the other numbers are the goal's iteration at its start, and the subtask's actions before
+    it.
     """
 
     n: int = 1
@@ -345,6 +346,7 @@ class AttemptTerms(AnswerModel):
     from_actions: int = 0
     restored: int = 0
     kept: str = ""
+    left: tuple[str, ...] = ()
 
 
 class HelloAnswer(AnswerModel):

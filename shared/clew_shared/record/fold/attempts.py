@@ -34,13 +34,14 @@ def started(state: State, e: ev.AttemptStarted, seq: int) -> None:
         reason=e.reason,
         restored=e.restored,
         kept=e.kept,
+        left=e.left,
         tried=state.attempt.tried,
     )
     state.attempts_total += 1
     state.fresh_starts.append(_fresh_start(state, e))
     del state.fresh_starts[:-FRESH_STARTS_KEPT]
     if e.scope == "new":
-        state.scope = afresh(state.scope, state.world)
+        state.scope = afresh(state.scope, "" if e.restored else state.world)
     state.attention = Attention(steps=state.attention.steps)
     state.blocked_proposals = state.ignored_interventions = 0
     state.refused = RefusedFinishes()

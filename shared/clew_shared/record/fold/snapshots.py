@@ -10,6 +10,9 @@ if TYPE_CHECKING:
     from clew_shared.record import snapshot_events as snap
     from clew_shared.record.state import State
 
+_COUNTS = {"undo": -1, "attempt": 0}
+"""By how much an undo changes the number of those in force: no person has asked for that of an attempt."""
+
 
 def taken(state: State, e: snap.SnapshotTaken, seq: int) -> None:
     """Take in a snapshot."""
@@ -30,7 +33,7 @@ def missing(state: State, e: snap.SnapshotsMissing, _seq: int) -> None:
 
 def undo_started(state: State, e: snap.UndoStarted, seq: int) -> None:
     """Take in that entries are being restored."""
-    state.snapshots.undoing, state.snapshots.reverting = seq, e.scope == "undo"
+    state.snapshots.undoing, state.snapshots.counts = seq, _COUNTS.get(e.scope, 1)
 
 
 def undo_finished(state: State, e: snap.UndoFinished, _seq: int) -> None:
@@ -38,4 +41,4 @@ def undo_finished(state: State, e: snap.UndoFinished, _seq: int) -> None:
     known = state.snapshots
     known.undoing = 0
     if e.restored:
-        known.undone = max(0, known.undone + (-1 if known.reverting else 1))
+        known.undone = max(0, known.undone + known.counts)

@@ -41,8 +41,20 @@ def agents(instance: Instance) -> Iterator[Finding]:
             yield _endpoint(f"agent {name}", agent, instance)
         elif isinstance(agent, CommandAgentSettings):
             commands[name] = agent
+    if settings:
+        yield from ladder(settings)
     if settings and commands:
         yield from _commands(instance, settings, commands)
+
+
+def ladder(settings: Settings) -> Iterator[Finding]:
+    """Check that the agents named by the ladder of `[attempts]`, or of a model's profile, can be used."""
+    ladders = [settings.attempts.ladder]
+    ladders += [profile.ladder or () for profile in settings.context.models.values()]
+    for name in sorted({rung.agent for rungs in ladders for rung in rungs if rung.agent}):
+        if fault := settings.agents.fault(name):
+            fix = f"add [agents.{name}], or remove it from the ladder; attempts with it are blocked"
+            yield Finding(f"ladder {name}", "fail", fault.partition(";")[0], fix)
 
 
 def _settings(instance: Instance) -> Settings | None:

@@ -1,0 +1,204 @@
+"""Puts the workspace back to where the current subtask began, before the next attempt at it (docs/snapshots.md).
+
+It is an undo of the subtask that no person has asked for, while no agent runs. Where it is not possible, the workspace
+stays as it is, and the next attempt's agent is told why.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+import structlog
+
+from clew_daemon.undo.on_record import RecordedUndo
+from clew_daemon.undo.planning import planned_restore
+from clew_daemon.undo.restoration import restoration
+from clew_daemon.undo.scope import NoSpanError, NothingDoneError, of_attempts
+from clew_daemon.undo.visit import VisitFailed, visit_within
+from clew_shared.core.attempts import AttemptGround
+from clew_shared.record import events as ev
+from clew_shared.record import snapshot_events as snap
+from clew_shared.snapshots.store import StoreError
+from clew_shared.text.redact import redact
+from clew_shared.text.shorten import in_one_line
+from clew_shared.views.publish import path_view
+
+if TYPE_CHECKING:
+    from collections.abc import Coroutine, Sequence
+
+    from clew_daemon.parts import DaemonParts
+    from clew_daemon.processes.workspace_guard import WorkspaceGuard
+    from clew_daemon.session.launcher import Launcher
+    from clew_daemon.undo.on_record import UndoOutcome
+    from clew_daemon.undo.planning import PlannedUndo
+    from clew_daemon.undo.scope import Span
+    from clew_shared.core.core import Core
+    from clew_shared.record.snapshot_events import GitPlace
+
+    Rows = Sequence[tuple[int, ev.Event]]
+
+log = structlog.get_logger()
+
+RESTORE_S = 60.0
+"""How long the workspace may take to be put back; what has begun by then may take as long again."""
+
+WHY_CHARS = 200
+LEFT_SHOWN = 10
+"""How many names of files that were left an agent is shown."""
+
+_ACTS = (
+    *(ev.ActionAllowed, ev.ActionFinished, ev.ActionInterrupted, ev.CheckFinished),
+    *(ev.SubtaskStarted, snap.UndoStarted, snap.UndoFinished),
+)
+
+
+class RestoreUnfinishedError(Exception):
+    """What is on record could not be restored now: it must be completed before anything else."""
+
+
+class AttemptRestore:
+    """Restores the workspaces of goals whose attempt is over; such a goal has no worker meanwhile."""
+
+    def __init__(self, parts: DaemonParts, launcher: Launcher) -> None:
+        self._parts = parts
+        self._launcher = launcher
+        self._record = RecordedUndo(parts)
+
+    async def perform(self, core: Core, guard: WorkspaceGuard) -> AttemptGround:
+        """Put the workspace back, in bounded time; raises RestoreUnfinishedError.
+
+        An undo that was cut off is completed first. Called again after a crash, it does what is left to do.
+        """
+        goal = core.state.goal_id
+        why = await self._completed(core, guard)
+        if core.state.snapshots.undoing:
+            raise RestoreUnfinishedError(why)
+        rows = await asyncio.to_thread(self._record.rows, goal)
+        ground = _since_the_end(rows)
+        if why := self._unwanted(core):
+            return ground if ground.restored else AttemptGround(kept=why)
+        try:
+            async with asyncio.timeout(RESTORE_S):
+                return await self._restored(core, guard, rows)
+        except NothingDoneError:
+            return AttemptGround()
+        except (NoSpanError, VisitFailed, StoreError) as error:
+            why = str(error)
+        except TimeoutError:
+            why = "it took too long to restore it"
+        log.warning("attempt.kept", goal=goal, reason=why)
+        if core.state.snapshots.undoing:
+            raise RestoreUnfinishedError(why)
+        ground = _since_the_end(await asyncio.to_thread(self._record.rows, goal))
+        return ground if ground.restored else _kept(why)
+
+    async def _completed(self, core: Core, guard: WorkspaceGuard) -> str:
+        """Complete an undo that is under way on record; return why that is not possible now, else ""."""
+        if not core.state.snapshots.undoing:
+            return ""
+        try:
+            async with (
+                asyncio.timeout(RESTORE_S),
+                visit_within(self._parts, core, self._launcher, guard) as there,
+            ):
+                await self._record.complete(core, there)
+        except (VisitFailed, StoreError) as error:
+            return str(error)
+        except TimeoutError:
+            return "it took too long"
+        return ""
+
+    def _unwanted(self, core: Core) -> str:
+        """Return why the workspace is to stay as it is, "" if it is to be restored."""
+        settings = self._parts.settings_of(core.state.goal_id)
+        if settings.attempts.restore == "keep":
+            return "the config says so"
+        if not settings.snapshots.enabled:
+            return "snapshots are turned off"
+        if not core.state.snapshots.first:
+            why = core.state.snapshots.missing
+            return in_one_line(
+                f"there is no snapshot: {why}" if why else "there is no snapshot", WHY_CHARS
+            )
+        return ""
+
+    async def _restored(self, core: Core, guard: WorkspaceGuard, rows: Rows) -> AttemptGround:
+        """Restore what the attempts at the current subtask changed, and no one else has changed since."""
+        span = of_attempts(rows, *core.state.place)
+        async with visit_within(self._parts, core, self._launcher, guard) as there:
+            git = await there.look(known=_all_shown(rows))
+            planned = await self._planned(core.state.goal_id, span)
+            if moved := _moved(planned.git, git):
+                return AttemptGround(kept=moved)
+            before = _since_the_end(rows)
+            left = (*before.left, *(one.name for one in planned.plan.left))
+            if not planned.plan.restore:
+                return _ground(before.restored, left)
+            work = restoration(planned.tree, planned.plan.restore, planned.others)
+            done = await _to_its_end(self._record.carry_out(core, span, work, there, theirs=False))
+            finished = done.finished
+            return _ground(before.restored + finished.restored, (*left, *finished.left))
+
+    async def _planned(self, goal: str, span: Span) -> PlannedUndo:
+        with self._parts.children.starting_own():  # git
+            return await asyncio.to_thread(self._plan, goal, span)
+
+    def _plan(self, goal: str, span: Span) -> PlannedUndo:
+        return planned_restore(self._record.store(goal), self._record.rows(goal), span)
+
+
+async def _to_its_end(work: Coroutine[None, None, UndoOutcome]) -> UndoOutcome:
+    """Carry out what goes on record, in bounded time, even where the goal's run is being stopped meanwhile."""
+    task = asyncio.ensure_future(work)
+    try:
+        return await asyncio.shield(task)
+    except asyncio.CancelledError:
+        await asyncio.wait([task], timeout=RESTORE_S)
+        raise
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+
+def _since_the_end(rows: Rows) -> AttemptGround:
+    """Return what was restored since the last attempt ended, by a daemon that did not begin the next one."""
+    restored, left = 0, list[str]()
+    for _, event in rows:
+        match event:
+            case ev.AttemptEnded():
+                restored, left = 0, []
+            case snap.UndoFinished():
+                restored += event.restored
+                left += event.left
+            case _:
+                pass
+    return _ground(restored, left)
+
+
+def _all_shown(rows: Rows) -> bool:
+    """Return whether nothing was done to the workspace since the last snapshot."""
+    last = next((e for _, e in reversed(rows) if isinstance(e, (*_ACTS, snap.SnapshotTaken))), None)
+    return isinstance(last, snap.SnapshotTaken)
+
+
+def _moved(before: GitPlace | None, now: GitPlace | None) -> str:
+    """Return how the user's repository has moved since the subtask began, "" if it has not."""
+    if before is None or before == now:
+        return ""
+    if now is None:
+        return "the git repository is gone"
+    if before.branch != now.branch:
+        return "another git branch is checked out"
+    if before.commit != now.commit:
+        return "there are new commits"
+    return "other changes are staged in git"
+
+
+def _kept(why: str) -> AttemptGround:
+    return AttemptGround(kept=in_one_line(redact(why), WHY_CHARS))
+
+
+def _ground(restored: int, left: Sequence[str]) -> AttemptGround:
+    names = sorted({path_view(name)["path"] for name in left})
+    return AttemptGround(restored, "", tuple(names[:LEFT_SHOWN]))

@@ -1,0 +1,213 @@
+"""Before the next attempt begins, the workspace is put back to where its subtask began; what others did stays."""
+
+import subprocess
+
+import pytest
+from tests.process.test_snapshots_taken import start_with_git
+from tests.process.test_undo import kitchen, seen  # noqa: F401 - a fixture
+
+GOAL = """\
+---
+name: tea
+workspace: {workspace}
+agent: {agent}
+attempts: 3
+---
+# Make tea
+- [ ] Boil
+- [ ] Steep
+"""
+
+MESSY = """
+attempt = hello()["attempt"]
+say({"attempt": {key: attempt[key] for key in ("n", "reason", "restored", "kept", "left")}})
+if attempt["n"] > 1:
+    say("started over")
+    notice("feedback")
+    done()
+else:
+    run("echo hot > water && rm cup && mkdir -p deep/er && mv spoon deep/er/spoon && chmod 600 recipe")
+    say("messy")
+    notice("feedback")
+    run("echo cold >> water; echo junk > junk")
+    call("complete_subtask", success=False, failure="the water is cold")
+    notice("stop")
+"""
+
+
+def begin(clew, folder, body=MESSY, git="", **keys):
+    """Start a daemon, by default with the system's git, and a goal in a folder."""
+    agent = clew.agent("messy", body, **keys)
+    start_with_git(clew, git) if git else clew.start()
+    return clew.submit(GOAL.format(workspace=folder, agent=agent), "tea.md")
+
+
+def hears(clew, goal, word):
+    clew.until(lambda: word in clew.said(goal), word)
+
+
+def go_on(clew, goal):
+    clew.cli("feedback", goal, "go on")
+
+
+def second(clew, goal):
+    """Return the second attempt as its agent was shown it."""
+    hears(clew, goal, "started over")
+    shown = [one["attempt"] for one in clew.said(goal) if isinstance(one, dict)]
+    assert [one["n"] for one in shown] == [1, 2]
+    return shown[1]
+
+
+def test_the_second_attempt_finds_the_workspace_as_the_subtask_began(clew, kitchen):  # noqa: F811
+    before = seen(kitchen)
+    goal = begin(clew, kitchen)
+    hears(clew, goal, "messy")
+    assert seen(kitchen) != before
+    go_on(clew, goal)
+    attempt = second(clew, goal)
+    assert seen(kitchen) == before
+    assert (attempt["restored"], attempt["kept"], attempt["left"]) == (6, "", [])
+    assert attempt["reason"] == "the water is cold"
+    assert clew.goal(goal)["restarts"] == 0
+    assert clew.verified()
+
+
+def test_what_someone_else_changed_between_two_actions_survives(clew, kitchen):  # noqa: F811
+    before = seen(kitchen)
+    goal = begin(clew, kitchen)
+    hears(clew, goal, "messy")
+    (kitchen / "notes").write_text("mine\n")
+    (kitchen / "water").write_text("cold, and mine\n")
+    mine = seen(kitchen)
+    go_on(clew, goal)
+    attempt = second(clew, goal)
+    after = seen(kitchen)
+    assert (attempt["kept"], attempt["left"]) == ("", ["water"])
+    assert after.pop(b"water") != before.pop(b"water")
+    assert (kitchen / "water").read_text() == "cold, and mine\ncold\n"
+    assert after == before | {b"notes": mine[b"notes"]}
+
+
+def test_the_config_can_have_the_workspace_kept(clew, kitchen):  # noqa: F811
+    clew.configure({"attempts.restore": "keep"})
+    goal = begin(clew, kitchen)
+    hears(clew, goal, "messy")
+    go_on(clew, goal)
+    attempt = second(clew, goal)
+    assert (attempt["restored"], attempt["kept"]) == (0, "the config says so")
+    assert (kitchen / "junk").exists()
+
+
+def test_without_snapshots_the_workspace_is_kept(clew, kitchen):  # noqa: F811
+    clew.configure({"snapshots.enabled": False})
+    goal = begin(clew, kitchen)
+    hears(clew, goal, "messy")
+    go_on(clew, goal)
+    assert second(clew, goal)["kept"] == "snapshots are turned off"
+    assert (kitchen / "junk").exists()
+
+
+def test_without_git_the_workspace_is_kept(clew, kitchen):  # noqa: F811
+    goal = begin(clew, kitchen, git="/nowhere/git")
+    hears(clew, goal, "messy")
+    go_on(clew, goal)
+    assert second(clew, goal)["kept"] == "there is no snapshot: git is not installed"
+    assert (kitchen / "junk").exists()
+
+
+@pytest.mark.parametrize(
+    ("cmd", "why"),
+    [
+        ("git commit -qam more --allow-empty", "there are new commits"),
+        ("git add notes", "other changes are staged in git"),
+        ("git checkout -qb another", "another git branch is checked out"),
+    ],
+)
+def test_where_the_repository_has_moved_the_workspace_is_kept(clew, kitchen, cmd, why):  # noqa: F811
+    def git(line):
+        subprocess.run(["sh", "-c", line], cwd=kitchen, check=True)
+
+    who = "git -c user.name=a -c user.email=a@b.example"
+    git(f"git init -q && git add -A && {who} commit -qm first && echo more > notes")
+    goal = begin(clew, kitchen)
+    hears(clew, goal, "messy")
+    git(cmd.replace("git commit", f"{who} commit"))
+    go_on(clew, goal)
+    assert second(clew, goal)["kept"] == why
+    assert (kitchen / "junk").exists()
+
+
+def test_what_an_agent_changed_by_tools_of_its_own_is_put_back(clew, kitchen):  # noqa: F811
+    own = """
+    attempt = hello()["attempt"]
+    say({"attempt": {key: attempt[key] for key in ("n", "reason", "restored", "kept", "left")}})
+    if attempt["n"] == 1:
+        seq = call("propose", tool="edit", args={"path": "water"})["seq"]
+        Path("water").write_text("hot")
+        Path("junk").write_text("junk")
+        call("outcome", seq=seq, result="success", output="written")
+        call("complete_subtask", success=False, failure="the water is cold")
+        notice("stop")
+    else:
+        say("started over")
+        notice("feedback")
+    """
+    before = seen(kitchen)
+    goal = begin(clew, kitchen, own, own_tools=True)
+    assert second(clew, goal)["restored"] == 2
+    assert seen(kitchen) == before
+
+
+def test_an_attempt_without_an_action_leaves_nothing_to_restore(clew, kitchen):  # noqa: F811
+    idle = """
+    attempt = hello()["attempt"]
+    say({"attempt": {key: attempt[key] for key in ("n", "reason", "restored", "kept", "left")}})
+    if attempt["n"] == 1:
+        call("complete_subtask", success=False, failure="I do not know how")
+        notice("stop")
+    else:
+        say("started over")
+        notice("feedback")
+    """
+    goal = begin(clew, kitchen, idle)
+    attempt = second(clew, goal)
+    assert (attempt["restored"], attempt["kept"]) == (0, "")
+    assert not clew.seen("undo.started", goal=goal)
+
+
+LAST = """
+attempt = hello()["attempt"]
+run(f"echo {attempt['n']} >> water; echo {attempt['n']} > junk{attempt['n']}")
+if attempt["n"] < 3:
+    call("complete_subtask", success=False, failure="cold")
+    notice("stop")
+done()
+"""
+
+
+def test_an_undo_after_several_attempts_brings_back_what_was_before_the_goal(clew, kitchen):  # noqa: F811
+    before = seen(kitchen)
+    goal = begin(clew, kitchen, LAST + 'call("advance")\ndone()\n')
+    clew.wait("goal.completed", goal=goal)
+    clew.until(lambda: not clew.goal(goal)["pid"], "the end of the worker")
+    assert [one["attempt"] for one in clew.seen("attempt.started", goal=goal)] == [2, 3]
+    after = seen(kitchen)
+    assert (kitchen / "water").read_text() == "the water\nbefore\n3\n"
+    assert not (kitchen / "junk1").exists()
+    assert "undo: done" not in clew.cli("status", goal)
+    for expected in (before, after, before):
+        clew.cli("undo", goal, "--yes")
+        assert seen(kitchen) == expected
+    assert clew.verified()
+
+
+def test_a_restore_takes_no_second_snapshot_of_the_same_workspace(clew, kitchen):  # noqa: F811
+    goal = begin(clew, kitchen)
+    hears(clew, goal, "messy")
+    go_on(clew, goal)
+    second(clew, goal)
+    ended = clew.seen("attempt.ended", goal=goal)[0]
+    since = clew.events.index(ended)
+    moments = [one["moment"] for one in clew.seen("snapshot.taken", since=since, goal=goal)]
+    assert moments.count("undo") == 0
+    assert moments[:2] == ["end", "undone"]

@@ -1,0 +1,94 @@
+"""Snapshots of simulated folders: what an executor sees change, and what it takes and restores.
+
+A file's content is its own git object. The rules of who changed what, and of what is restored, are the daemon's own.
+"""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
+
+from clew_daemon.undo import on_record
+from clew_shared.record.touched import Touched
+from clew_shared.snapshots import steps
+from clew_shared.snapshots.entries import Entry
+from clew_shared.wire.executor import RestoreDone
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from sim_cells import Files
+    from sim_world import World
+
+    from clew_shared.snapshots.entries import Changes
+    from clew_shared.wire.executor import RestoreEntry
+
+FILE = 0o100644
+
+
+class SimWatch:
+    """What one executor has seen change in its folder since it last reported."""
+
+    def __init__(self, folder: Files) -> None:
+        self._folder = folder
+        self._seen = dict(folder.contents)
+        self._own: dict[str, str] = {}
+        self._foreign: set[str] = set()
+
+    def look(self, *, own: bool) -> None:
+        """See what has changed since the last look: by the goal, or by someone else."""
+        now, before = self._folder.contents, self._seen
+        names = {name for name in now.keys() | before.keys() if now.get(name) != before.get(name)}
+        if own:
+            self._own |= {name: now.get(name, "") for name in names}
+        else:
+            self._foreign |= names
+        self._seen = dict(now)
+
+    def report(self) -> Touched:
+        """Return what was seen, once."""
+        own, foreign = tuple(sorted(self._own.items())), tuple(sorted(self._foreign))
+        self._own, self._foreign = {}, set()
+        return Touched(own=own, own_total=len(own), foreign=foreign, foreign_total=len(foreign))
+
+
+def restore(
+    world: World, goal: str, folder: Files, entries: tuple[RestoreEntry, ...]
+) -> RestoreDone:
+    """Restore those entries of which the folder still has what was expected."""
+    restored: list[tuple[str, str]] = []
+    left: list[str] = []
+    for one in entries:
+        now, wanted, present = (
+            folder.contents.get(one.name),
+            one.wanted and one.wanted[1],
+            one.present and one.present[1],
+        )
+        if now not in (wanted, present):
+            left.append(one.name)
+            continue
+        world.watch.restores(goal, folder, one.name)
+        if wanted is None:
+            folder.contents.pop(one.name, None)
+        else:
+            folder.contents[one.name] = wanted
+        restored.append((one.name, wanted or ""))
+    return RestoreDone(id=0, restored=tuple(restored), left=tuple(left))
+
+
+def in_place_of(world: World) -> Iterator[tuple[Any, str, Any]]:
+    """Give what takes the place of git: module, name, and the world's own."""
+
+    def changes(_store: Any, old: str, new: str) -> Changes:
+        before, after = world.trees[old], world.trees[new]
+        names = [name for name in sorted(before | after) if before.get(name) != after.get(name)]
+        return {name: (_entry(before.get(name)), _entry(after.get(name))) for name in names}
+
+    store = SimpleNamespace(within=lambda _: None)
+    yield steps, "changes", changes
+    yield on_record, "program", lambda _: "git"
+    yield on_record, "at", lambda *_: store
+
+
+def _entry(content: str | None) -> Entry | None:
+    return None if content is None else Entry(FILE, content)

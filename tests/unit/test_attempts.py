@@ -1,0 +1,304 @@
+"""Attempts at a subtask: when one is over, what the next begins with, and what ends with the last."""
+
+from itertools import pairwise
+
+import pytest
+
+from clew_daemon.record.goal_limits import attempt_limits, present_agent
+from clew_shared.config.settings import Settings, changes, load
+from clew_shared.core.attempts import TRIED_MAX
+from clew_shared.core.journal import AttemptLimits
+from clew_shared.record import events as ev
+from clew_shared.record.codec import decode
+from clew_shared.record.fold import fold
+from clew_shared.record.snapshot import dump, outline
+from clew_shared.record.spec import Spec
+from clew_shared.record.state import FRESH_STARTS_KEPT, State
+
+CONFIG = """
+[attempts]
+ladder = [{}, {temperature = 0.7, mode = "json"}, {agent = "bigger"}]
+[agents.small]
+model = "small"
+[agents.bigger]
+model = "bigger"
+[agents.own]
+command = ["my-agent"]
+[agents]
+default = "small"
+"""
+
+
+class Stubborn:
+    """A played agent with attempts, whose next worker starts when an attempt is over."""
+
+    def __init__(self, agent, limit=3, iterations=10):
+        self.agent, self.core = agent, agent.core
+        self.core.attempts = AttemptLimits(limit, iterations)
+
+    @property
+    def state(self):
+        return self.core.state
+
+    @property
+    def over(self):
+        return self.state.attempt.over
+
+    def finish(self, *failing):
+        return self.core.refuse_finish(failing, 0.0, own_tools=False)
+
+    def begin_next(self):
+        assert self.over
+        epoch = self.state.epoch
+        self.core.emit(ev.WorkerExited(epoch=epoch, reason="attempt"))
+        self.core.begin_attempt(1.0, rung="temperature 0.7")
+        self.core.emit(ev.WorkerStarted(epoch=epoch + 1, agent="small"))
+
+    def kinds(self):
+        return [event.kind for _, event in self.agent.take()]
+
+
+@pytest.fixture
+def stubborn(played):
+    return Stubborn(played(["one", "two"]))
+
+
+def ignore_interventions(one):
+    for _ in range(40):
+        one.agent.think("I plan the plan")
+
+
+def propose_blocked_actions(one):
+    for _ in range(12):
+        one.agent.fail("make")
+
+
+ENDS = {
+    "the same checks reject finish twice": lambda o: [o.finish("tests") for _ in range(2)],
+    "interventions are ignored": ignore_interventions,
+    "blocked actions are proposed again": propose_blocked_actions,
+    "the agent gives the subtask up": lambda o: o.agent.complete(success=False, failure="no way"),
+    "its iterations are used up": lambda o: [o.agent.reflect() for _ in range(10)],
+}
+GOES_ON = {
+    "one rejected finish": lambda o: o.finish("tests"),
+    "different checks reject finish": lambda o: [o.finish("tests"), o.finish("lint")],
+    "the files changed between two": lambda o: [
+        o.finish("tests"), o.agent.write("a.py", "x"), o.finish("tests"),
+    ],
+    "open subtasks reject finish": lambda o: [o.finish() for _ in range(2)],
+    "an action fails twice": lambda o: [o.agent.fail("make") for _ in range(2)],
+    "iterations are left": lambda o: [o.agent.reflect() for _ in range(9)],
+    "the subtask is completed": lambda o: o.agent.complete(),
+    "the worker dies": lambda o: o.agent.die("run_cmd", {"cmd": "a"}),
+    "the goal waits for a person": lambda o: o.core.block_goal("stuck", 0.0, question="what?"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", ENDS)
+def test_an_attempt_is_over_when(case, stubborn):
+    ENDS[case](stubborn)
+    assert stubborn.over
+    assert stubborn.state.attempt.number == 1
+    assert stubborn.state.subtask.attempts == 0
+    assert "subtask_failed" not in stubborn.kinds()
+
+
+@pytest.mark.parametrize("case", GOES_ON)
+def test_an_attempt_goes_on_where(case, stubborn):
+    GOES_ON[case](stubborn)
+    assert not stubborn.over
+
+
+@pytest.mark.parametrize("case", ENDS)
+def test_with_one_attempt_none_is_ever_over(case, played):
+    one = Stubborn(played(["one"]), limit=1)
+    ENDS[case](one)
+    assert not one.over
+    assert not {"attempt_ended", "attempt_started"} & set(one.kinds())
+
+
+def test_only_the_end_of_the_last_attempt_is_a_failure_of_the_subtask(stubborn):
+    for number in (2, 3):
+        stubborn.agent.complete(success=False, failure="no way")
+        stubborn.begin_next()
+        assert stubborn.state.attempt.number == number
+        assert stubborn.state.attempt.reason == "no way"
+    stubborn.agent.complete(success=False, failure="no way")
+    assert not stubborn.over
+    assert stubborn.state.subtask.attempts == 1
+
+
+def test_after_the_end_of_an_attempt_nothing_is_carried_out_in_it(stubborn):
+    stubborn.agent.complete(success=False, failure="no way")
+    answer = stubborn.agent.run("ls")
+    assert (answer.allowed, answer.reason) == (False, "stopped")
+    stubborn.begin_next()
+    assert stubborn.agent.run("ls").allowed
+
+
+def test_an_attempt_is_no_restart_and_belongs_to_its_actions(stubborn):
+    stubborn.agent.run("ls")
+    stubborn.agent.complete(success=False, failure="no way")
+    stubborn.begin_next()
+    stubborn.agent.run("ls")
+    assert stubborn.state.restarts == 0
+    assert [a.attempt for a in stubborn.state.subtask.actions] == [1, 2]
+
+
+def test_the_next_subtask_begins_with_its_first_attempt(stubborn):
+    stubborn.agent.complete(success=False, failure="no way")
+    stubborn.begin_next()
+    stubborn.agent.complete()
+    stubborn.agent.advance()
+    assert (stubborn.state.attempt.number, stubborn.state.attempt.tried) == (1, ())
+
+
+def test_counts_and_blocks_start_afresh_but_for_crashes(stubborn):
+    while stubborn.agent.fail("make").allowed:
+        pass
+    while stubborn.agent.die("run_cmd", {"cmd": "boom"}):
+        pass
+    assert len(stubborn.state.blocked_actions) == 2
+    stubborn.agent.complete(success=False, failure="no way")
+    stubborn.begin_next()
+    assert stubborn.state.blocked_actions == ['run_cmd::{"cmd":"boom"}']
+    assert stubborn.agent.fail("make").allowed
+    assert not stubborn.agent.run("boom").allowed
+
+
+@pytest.mark.parametrize("loops", [{"scope": "task"}, {"scope": "goal"}, {"progress_aware": False}])
+def test_a_wider_scope_outlives_attempts(loops, played):
+    one = Stubborn(played(["one"], **loops))
+    while one.agent.fail("make").allowed:
+        pass
+    one.agent.complete(success=False, failure="no way")
+    one.begin_next()
+    assert not one.agent.fail("make").allowed
+
+
+def test_the_goals_own_limit_ends_a_subtask_and_begins_no_attempt(played):
+    one = Stubborn(played(["one"], spec={"max_iterations": 2}), iterations=2)
+    for _ in range(2):
+        one.agent.reflect()
+    assert not one.over
+    one.agent.complete(success=False, failure="no way")
+    assert not one.over
+    assert one.state.subtask.attempts == 1
+
+
+def test_the_turns_of_an_attempt_count_from_its_start(stubborn):
+    for _ in range(10):
+        stubborn.agent.reflect()
+    stubborn.begin_next()
+    for _ in range(9):
+        stubborn.agent.reflect()
+        assert not stubborn.over
+    stubborn.agent.reflect()
+    assert "iterations are used up" in stubborn.over
+
+
+def test_what_was_tried_names_the_last_actions_and_why_each_attempt_ended(stubborn):
+    stubborn.agent.fail("make", "no rule to make target")
+    stubborn.agent.complete(success=False, failure="no way")
+    first = stubborn.state.attempt.tried
+    assert first == (
+        'Attempt 1: run_cmd {"cmd": "make"}: failure: "no rule to make target"',
+        "Attempt 1: ended: no way",
+    )
+    stubborn.begin_next()
+    stubborn.agent.complete(success=False, failure="still no way")
+    assert stubborn.state.attempt.tried == (*first, "Attempt 2: ended: still no way")
+
+
+def test_what_was_tried_is_bounded(played):
+    one = Stubborn(played(["one"]), limit=20)
+    for number in range(10):
+        for n in range(5):
+            one.agent.run(f"echo {number} {n}")
+        one.agent.complete(success=False, failure="x" * 5_000)
+        assert len(one.state.attempt.tried) <= TRIED_MAX
+        one.begin_next()
+    assert all(len(line) < 500 for line in one.state.attempt.tried)
+
+
+def test_fresh_starts_are_on_record_with_epoch_and_reason(stubborn):
+    stubborn.agent.complete(success=False, failure="no way")
+    stubborn.begin_next()
+    (start,) = stubborn.state.fresh_starts
+    assert (start.number, start.task_idx, start.subtask_idx) == (2, 0, 0)
+    assert (start.epoch, start.reason, start.rung) == (2, "no way", "temperature 0.7")
+
+
+def test_the_fresh_starts_in_the_state_are_bounded(played):
+    one = Stubborn(played(["one"]), limit=100)
+    for _ in range(FRESH_STARTS_KEPT + 5):
+        one.agent.complete(success=False, failure="no way")
+        one.begin_next()
+    assert len(one.state.fresh_starts) == FRESH_STARTS_KEPT
+    assert one.state.attempts_total == FRESH_STARTS_KEPT + 5
+    assert all(a.number + 1 == b.number for a, b in pairwise(one.state.fresh_starts))
+    assert outline(one.state).fresh_starts == []
+    assert outline(one.state).attempt.number == one.state.attempt.number
+
+
+def test_the_record_gives_the_same_state_again(stubborn):
+    ENDS["the same checks reject finish twice"](stubborn)
+    stubborn.begin_next()
+    stubborn.agent.fail("make")
+    assert dump(fold(stubborn.agent.take())) == dump(stubborn.state)
+
+
+def test_a_person_who_resumes_the_goal_gives_it_all_attempts_again(played):
+    one = Stubborn(played(["one"]), limit=2)
+    one.agent.complete(success=False, failure="no way")
+    one.begin_next()
+    one.core.block_goal("stuck", 0.0, question="what now?")
+    one.agent.resume()
+    assert one.state.attempt.number == 1
+
+
+def test_actions_recorded_before_there_were_attempts_belong_to_the_first():
+    body = b'{"kind":"action_allowed","at":1.0,"epoch":1,"tool":"t","args":{},"signature":"t::{}"}'
+    assert decode(body).attempt == 1
+
+
+@pytest.mark.parametrize(
+    ("agent", "attempts", "limit"),
+    [("small", None, 3), ("small", 5, 5), ("small", 1, 1), ("own", None, 1), ("own", 2, 2),
+     ("runbook", None, 1), ("unknown", None, 1)],
+)  # fmt: skip
+def test_how_many_attempts_a_goal_gets(agent, attempts, limit):
+    state = State(spec=Spec(description="d", agent=agent, attempts=attempts))
+    settings = load(CONFIG, {}, "config.toml").settings
+    assert attempt_limits(state, settings) == AttemptLimits(limit, 10)
+
+
+@pytest.mark.parametrize(
+    ("number", "name", "temperature", "mode"),
+    [(1, "small", 0.2, "auto"), (2, "small", 0.7, "json"), (3, "bigger", 0.2, "auto"), (9, "bigger", 0.2, "auto")],
+)  # fmt: skip
+def test_each_attempt_has_the_agent_of_its_rung(number, name, temperature, mode):
+    state = State(spec=Spec(description="d", agent="small"))
+    state.attempt.number = number
+    found, agent = present_agent(state, load(CONFIG, {}, "config.toml").settings)
+    assert (found, agent.temperature, agent.mode) == (name, temperature, mode)
+
+
+def test_a_reload_of_attempts_applies_to_running_goals_at_once():
+    new = load("[attempts]\nlimit = 1\nladder = [{temperature = 1.0}]", {}, "f").settings
+    found = {c.key: (c.new, c.live) for c in changes(Settings(), new)}
+    assert found == {
+        "attempts.limit": (1, True),
+        "attempts.ladder": ([{"temperature": 1.0}], True),
+    }
+
+
+def test_the_ladder_may_come_from_the_environment():
+    env = {"CLEW_ATTEMPTS__LADDER": '[{}, {agent = "bigger"}]'}
+    settings = load("[agents.bigger]\nmodel = 'b'", env, "f").settings
+    assert [str(settings.attempts.rung(n)) for n in (1, 2, 3)] == [
+        "",
+        "agent bigger",
+        "agent bigger",
+    ]

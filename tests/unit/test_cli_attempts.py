@@ -1,0 +1,272 @@
+"""What people are shown of attempts: status, history, the live feed, the report, and the prompt of an earlier one."""
+
+import asyncio
+import json
+from types import SimpleNamespace
+
+import pytest
+
+from clew_daemon.cli import run
+from clew_daemon.cli.commands.doctor.agents import ladder
+from clew_daemon.cli.commands.watch.feed import advance
+from clew_daemon.cli.commands.watch.goal_status import GoalMoment
+from clew_daemon.cli.commands.watch.goal_status import goal_lines as watched_lines
+from clew_daemon.cli.display.goal import goal_lines
+from clew_daemon.publish.report import render
+from clew_daemon.record.goals import GoalStore
+from clew_daemon.record.past import PastEvents, ends_of_attempts, state_of
+from clew_shared.config.settings import Settings, load
+from clew_shared.core.answers import ActionReport
+from clew_shared.core.journal import AttemptLimits
+from clew_shared.ledger import Ledger
+from clew_shared.record import events as ev
+from clew_shared.record.codec import encode
+from clew_shared.record.moment import iso
+from clew_shared.record.spec import Spec
+from clew_shared.record.state import State
+from clew_shared.views.publish import goal_detail
+
+AT = 1_790_000_000.0
+GOAL = "write-it-1a2b"
+REASON = "finish was refused twice by the same checks: tests"
+
+
+def start_over(core, rung="temperature 0.7", at=AT, **done):
+    """End the present attempt and begin the next with a worker of its own."""
+    core.attempts = AttemptLimits(3, 10)
+    for _ in range(2):
+        core.refuse_finish(("tests",), at, own_tools=False)
+    epoch = core.state.epoch
+    core.emit(ev.WorkerExited(at=at, epoch=epoch, reason="attempt"))
+    core.begin_attempt(at, rung=rung, **done)
+    core.emit(ev.WorkerStarted(at=at, epoch=epoch + 1, agent="bigger"))
+
+
+def turn(core, tokens):
+    core.reflect(ev.Reflected(at=AT, iteration=0, tokens=tokens, tokens_in=tokens, llm_s=1.0))
+
+
+@pytest.fixture
+def twice(played):
+    """A goal in its second attempt."""
+    agent = played(["one"])
+    agent.core.emit(ev.WorkerStarted(epoch=1, agent="small"))
+    agent.run("ls")
+    turn(agent.core, 900)
+    start_over(agent.core, restored=2)
+    turn(agent.core, 100)
+    return agent
+
+
+def drawn(agent, **known):
+    lines = goal_lines(goal_detail(agent.state, AT) | known, at=AT)
+    return ["".join(text for text, _ in line).rstrip() for line in lines]
+
+
+def test_status_says_which_attempt_it_is_and_why_the_one_before_ended(twice):
+    lines = drawn(twice, attempt_limit=3)
+    assert any("attempt 2 of 3" in line for line in lines)
+    at = lines.index(f"attempt 1 ended: {REASON}")
+    assert lines[at + 1] == "    attempt 2: temperature 0.7, 2 files restored"
+    assert all(len(line) <= 80 for line in lines[at : at + 2])
+
+
+def test_status_says_why_the_workspace_was_not_restored(played):
+    agent = played(["one"])
+    start_over(agent.core, kept="there is no snapshot of its start")
+    assert "    not restored: there is no snapshot of its start" in drawn(agent)
+
+
+def test_status_of_a_first_attempt_says_nothing_of_attempts(agent):
+    assert not any("attempt" in line for line in drawn(agent, attempt_limit=3))
+
+
+def test_status_says_what_each_agent_has_cost_where_there_were_two(twice, agent):
+    lines = drawn(twice)
+    assert "    small: 1 call, 900 tokens (90%)" in lines
+    assert "    bigger: 1 call, 100 tokens (10%)" in lines
+    turn(agent.core, 100)
+    assert not any(line.startswith("    small") or "default:" in line for line in drawn(agent))
+
+
+def test_a_goal_in_detail_lists_its_fresh_starts_as_json(twice):
+    detail = goal_detail(twice.state, AT)
+    assert json.loads(json.dumps(detail)) == detail
+    assert detail["attempt"] == 2
+    assert detail["attempts"] == [
+        {
+            "attempt": 2, "task_idx": 0, "subtask_idx": 0, "epoch": 2,
+            "started_at": iso(AT), "reason": REASON,
+            "rung": "temperature 0.7", "restored": 2, "kept": None,
+        }
+    ]  # fmt: skip
+    assert {name: cost["tokens"] for name, cost in detail["agents"].items()} == {
+        "small": 900,
+        "bigger": 100,
+    }
+
+
+def feed(agent):
+    state = State()
+    entries = (advance(state, event, seq) for seq, event in agent.take())
+    return [(entry.event, entry.text) for entry in entries if entry]
+
+
+def test_the_feed_shows_the_end_of_an_attempt_and_the_next_one_and_no_restart(twice):
+    entries = feed(twice)
+    assert entries[-3:] == [
+        ("attempt.ended", f"1.1 attempt 1 ended: {REASON}"),
+        ("attempt.started", "1.1 attempt 2 starts over: temperature 0.7; 2 files restored"),
+        ("worker.started", "worker started for attempt 2, epoch 2"),
+    ]
+
+
+def test_the_live_view_says_which_attempt_it_is(twice):
+    lines = watched_lines(GoalMoment(twice.state), AT)
+    assert any(line[-1][0] == "  attempt 2" for line in lines)
+
+
+def test_a_worker_that_dies_in_a_later_attempt_is_restarted(twice):
+    twice.core.emit(ev.WorkerExited(epoch=2, reason="killed", crash=True))
+    twice.core.emit(ev.WorkerStarted(epoch=3, agent="bigger"))
+    assert feed(twice)[-1] == ("worker.started", "worker restarted, epoch 3")
+
+
+def test_the_report_says_how_many_fresh_starts_there_were_and_why(twice):
+    text = render(twice.state, [], [])
+    assert "- fresh starts: 1\n" in text
+    assert (
+        f"  - 1.1 attempt 2 (temperature 0.7; 2 files restored), after attempt 1 ended: {REASON}"
+        in text
+    )
+    assert "| small | 1 | 900 | 90% |\n| bigger | 1 | 100 | 10% |" in text
+
+
+def test_the_report_on_a_single_attempt_and_agent_has_neither(agent):
+    turn(agent.core, 100)
+    text = render(agent.state, [], [])
+    assert "fresh starts" not in text
+    assert "| agent |" not in text
+
+
+class Recorded:
+    """Events as a ledger would hand them out."""
+
+    def __init__(self, rows):
+        self._rows = [SimpleNamespace(seq=s, kind=e.kind, body=encode(e)) for s, e in rows]
+
+    def read(self, _goal, after=0, limit=None):
+        rows = [row for row in self._rows if row.seq > after]
+        return iter(rows if limit is None else rows[:limit])
+
+    def output(self, _seq):
+        return b""
+
+
+def test_each_attempt_ends_before_the_next_one_begins(twice):
+    record = Recorded(twice.take())
+    ends = ends_of_attempts(record, "goal-1")
+    begun = next(seq for seq, event in twice.rows if event.kind == "attempt_started")
+    assert ends == {1: begun - 1, 2: twice.rows[-1][0]}
+    past = state_of(PastEvents(record, ends[1]), "goal-1")
+    assert (past.attempt.number, past.attempt.over, past.iteration) == (1, REASON, 1)
+    assert state_of(PastEvents(record, ends[2]), "goal-1") == twice.state
+
+
+def test_the_attempts_of_an_earlier_subtask_are_not_those_of_the_current_one(played):
+    agent = played(["one", "two"])
+    start_over(agent.core)
+    agent.complete()
+    agent.advance()
+    assert list(ends_of_attempts(Recorded(agent.take()), "goal-1")) == [1]
+
+
+async def record(home):
+    (home / "state").mkdir(parents=True)
+    ledger = Ledger.open(home / "state" / "ledger.db")
+    book = GoalStore(ledger, Settings())
+    book.listeners.clear()
+    spec = Spec(description="Write it", workspace="/nowhere")
+    await book.accept(ev.GoalAccepted(at=AT, goal_id=GOAL, spec=spec, identity=(GOAL,)), b"goal")
+    core = book.cores[GOAL]
+    with book.entering(core):
+        core.emit(ev.GoalStarted(at=AT))
+        core.emit(ev.WorkerStarted(at=AT, epoch=1, agent="small", pid=4242))
+        core.start(AT)
+        for n in (1, 2):
+            seq = core.propose("run_cmd", {"cmd": f"echo in attempt {n}"}, AT).seq
+            core.outcome(seq, ActionReport("success", f"output {n}", False, ""), AT)
+            turn(core, 100)
+            if n == 1:
+                start_over(core)
+    await book.commit(core)
+    await ledger.close(5)
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory):
+    home = tmp_path_factory.mktemp("clew")
+    asyncio.run(record(home))
+    return home
+
+
+@pytest.fixture
+def clew(home, capsys):
+    def call(*args):
+        code = run(["--home", str(home), *args])
+        return code, *capsys.readouterr()
+
+    return call
+
+
+def test_the_prompt_of_an_earlier_attempt_has_its_conversation_and_no_other(clew):
+    code, out, _ = clew("context", GOAL, "--attempt", "1", "--json")
+    prompt = json.loads(out)
+    text = json.dumps(prompt["messages"])
+    assert (code, prompt["attempt"]) == (0, 1)
+    assert "echo in attempt 1" in text
+    assert "output 1" in text
+    assert "echo in attempt 2" not in text
+    assert prompt["note"].startswith(f"attempt 1 is over: {REASON}")
+
+
+def test_the_prompt_of_the_present_attempt_is_the_same_with_its_number(clew):
+    assert clew("context", GOAL, "--attempt", "2", "--json") == clew("context", GOAL, "--json")
+
+
+def test_the_compact_text_of_an_earlier_attempt_is_of_its_time(clew):
+    code, out, _ = clew("context", GOAL, "--attempt", "1", "--compact")
+    assert code == 0
+    assert "echo in attempt 1" in out
+    assert "echo in attempt 2" not in out
+
+
+def test_an_attempt_that_does_not_exist_is_named_with_those_that_do(clew):
+    code, out, err = clew("context", GOAL, "--attempt", "3")
+    assert (code, out) == (1, "")
+    assert f"{GOAL} has no attempt 3 at its current subtask; on record: 1, 2" in err
+
+
+def test_an_attempt_is_counted_from_one(clew):
+    assert clew("context", GOAL, "--attempt", "0")[0] == 2
+
+
+def test_the_history_shows_the_attempt_of_each_action(clew):
+    rows = clew("history", GOAL)[1].splitlines()
+    assert "attempt 1" in rows[0]
+    assert "attempt 2" in rows[1]
+    actions = json.loads(clew("history", GOAL, "--json")[1])["actions"]
+    assert [action["attempt"] for action in actions] == [1, 2]
+
+
+def test_the_doctor_names_an_agent_of_the_ladder_that_does_not_exist():
+    known = load("[attempts]\nladder = [{agent = 'big'}]\n[agents.big]\nmodel = 'm'", {}, "f")
+    assert list(ladder(known.settings)) == []
+    unknown = load("[attempts]\nladder = [{}, {agent = 'bigg'}]", {}, "f")
+    (finding,) = ladder(unknown.settings)
+    assert (finding.level, finding.found) == ("fail", "unknown agent 'bigg'")
+
+
+def test_the_status_without_a_daemon_has_the_limit_of_the_config(clew):
+    goal = json.loads(clew("status", GOAL, "--json")[1])["goal"]
+    assert (goal["attempt"], goal["attempt_limit"]) == (2, 3)
