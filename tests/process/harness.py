@@ -15,10 +15,12 @@ import subprocess
 import sys
 import textwrap
 import time
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import pytest
+from forge import Forge, Process
 
 from clew_daemon import cli
 from clew_daemon.cli.client import NoDaemon, call
@@ -44,13 +46,16 @@ CONFIG = {
 class Clew:
     """One home; `start` and `kill` as often as one likes."""
 
-    def __init__(self, folder: Path, config: dict | None = None) -> None:
+    def __init__(
+        self, folder: Path, config: dict | None = None, forge: Forge | None = None
+    ) -> None:
         self.folder = folder
+        self.forge = forge
         self.home = folder / "home"
         self.home.mkdir(parents=True, exist_ok=True)
         self.log = folder / "log.jsonl"
         self.out = self.log  # what the daemon prints: its log
-        self.daemon: subprocess.Popen | None = None
+        self.daemon: subprocess.Popen | Process | None = None
         self.options = ["--home", str(self.home)]
         self.env: dict[str, str | None] = {}  # None: unset
         self.events: list[dict] = []
@@ -103,16 +108,19 @@ class Clew:
         """Start a daemon, by the program and arguments `under` where it is to be run by another one."""
         since = self.now()
         with self.out.open("ab") as out:
-            self.daemon = subprocess.Popen(
-                [*under, *self.command("run")],
-                stdin=subprocess.DEVNULL,
-                stdout=out,
-                stderr=out,
-                env=self.environment() | env,
+            self.daemon = self._launch(
+                [*under, *self.command("run")], self.environment() | env, out
             )
         if ready:
             self.wait("daemon.ready", since=since)
         return self
+
+    def _launch(self, command: list[str], env: dict, out: Any) -> subprocess.Popen | Process:
+        with Path(os.devnull).open("rb") as nothing:
+            if self.forge and self.forge.can(command, env):
+                streams = [nothing.fileno(), out.fileno(), out.fileno()]
+                return self.forge.start(command, env, streams)
+            return subprocess.Popen(command, stdin=nothing, stdout=out, stderr=out, env=env)
 
     def command(self, *args: str) -> list[str]:
         return [sys.executable, "-m", "clew_daemon", *self.options, *args]
@@ -239,15 +247,19 @@ class Clew:
 
     def clew(self, *args: str, code: int = 0, given: str = "", under: tuple = ()) -> str:
         """Run the command line; its standard output (and errors, where it fails)."""
-        done = subprocess.run(
-            [*under, *self.command(*args)],
-            input=given,
-            capture_output=True,
-            text=True,
-            timeout=DEADLINE_S,
-            env=self.environment(),
-            check=False,
-        )
+        command, env = [*under, *self.command(*args)], self.environment()
+        if self.forge and self.forge.can(command, env):
+            done = self.forge.run(command, env, given, DEADLINE_S)
+        else:
+            done = subprocess.run(
+                command,
+                input=given,
+                capture_output=True,
+                text=True,
+                timeout=DEADLINE_S,
+                env=env,
+                check=False,
+            )
         assert done.returncode == code, done.stdout + done.stderr
         return done.stdout if code == 0 else done.stdout + done.stderr
 
@@ -378,15 +390,27 @@ def describe(pid: int) -> str:
     return str(pid)
 
 
+forge = cache(Forge)
+"""The process that forks daemons for all tests of this process."""
+
+
+def is_warm(request: pytest.FixtureRequest) -> bool:
+    """Whether the test's daemons may be forked; attacks, faults and long runs have them started as usual."""
+    return request.path.parent == Path(__file__).parent and not request.node.get_closest_marker(
+        "cold"
+    )
+
+
 @pytest.fixture
-def make_clew(tmp_path):
+def make_clew(tmp_path, request):
     """A function that makes a home, with keys of its config as {"table.key": value}."""
     made = []
+    warm = forge() if is_warm(request) else None
 
     def make(config=None, name="clew"):
         folder = tmp_path / name
         folder.mkdir()
-        made.append(Clew(folder, config))
+        made.append(Clew(folder, config, warm))
         return made[-1]
 
     become_subreaper()

@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from harness import become_subreaper, forge
 
 from clew_daemon.cli.client import RequestRefused, call
 from clew_daemon.record.store import load_state
@@ -43,15 +44,8 @@ class Clew:
         return [sys.executable, "-m", "clew_daemon", "--home", str(self.home), *map(str, args)]
 
     def __call__(self, *args: object, code: int = 0, stdin: str = "") -> str:
-        done = subprocess.run(
-            self.argv(*args),
-            capture_output=True,
-            text=True,
-            timeout=100,
-            env=self.env,
-            input=stdin,
-            check=False,
-        )
+        become_subreaper()  # a forked process is then our child
+        done = forge().run(self.argv(*args), self.env, stdin, 100)
         assert done.returncode == code, done.stdout + done.stderr
         return done.stdout if code == 0 else done.stdout + done.stderr
 

@@ -5,7 +5,7 @@ import shutil
 from pathlib import Path
 
 import pytest
-from harness import Clew, alive, children, remove_at_once
+from harness import Clew, alive, children, forge, remove_at_once
 
 STEPS = 400
 WORK = "\n".join(
@@ -21,7 +21,7 @@ def second(tmp_path):
     """A second home, whose folder is filled by the test."""
     folder = tmp_path / "second"
     folder.mkdir()
-    clew = Clew(folder)
+    clew = Clew(folder, forge=forge())
     remove_at_once(clew.home)
     yield clew
     clew.close()

@@ -16,6 +16,8 @@ from clew_daemon.processes.nursery import Nursery, SpawnError
 from clew_daemon.processes.spawn_queue import SpawnQueue
 from clew_shared.wire.nursery import CellSpec, SandboxSpec
 
+pytestmark = pytest.mark.cold
+
 DEADLINE_S = 60.0
 
 

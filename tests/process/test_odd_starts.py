@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 from harness import DEADLINE_S
 
+pytestmark = pytest.mark.cold
+
 root_only = pytest.mark.skipif(os.geteuid() != 0, reason="needs root")
 
 

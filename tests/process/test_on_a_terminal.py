@@ -14,11 +14,12 @@ import time
 from functools import cache
 
 import pytest
-from harness import DEADLINE_S, Clew, become_subreaper
+from harness import DEADLINE_S, Clew, become_subreaper, forge
 from terminal import on_terminal
 
 from clew_daemon.cli.app import clew as command_line
 
+pytestmark = pytest.mark.xdist_group("on_a_terminal")  # what was printed is used by several tests
 WIDTHS = (60, 80, 120, 200)
 LOOKS = {
     "colour": {"TERM": "xterm-256color"},
@@ -92,7 +93,7 @@ PLAYBOOK = f"""\
 def home(tmp_path_factory):
     """A home with goals in every standing that a person meets, and its daemon."""
     become_subreaper()
-    clew = Clew(tmp_path_factory.mktemp("clew"))
+    clew = Clew(tmp_path_factory.mktemp("clew"), forge=forge())
     try:
         clew.agent("circling", CIRCLING)
         clew.start()
@@ -196,8 +197,17 @@ def letters(text: str, args: list[str]) -> str:
     return re.sub(r"\d" if args == ["doctor"] else r"\s", "", line).replace(" ", "")
 
 
-@pytest.mark.parametrize("look", LOOKS)
-@pytest.mark.parametrize("width", WIDTHS)
+TERMINALS = [
+    pytest.param(
+        width, look, marks=[pytest.mark.long] if width > WIDTHS[0] and look != "no colour" else []
+    )
+    for width in WIDTHS
+    for look in LOOKS
+]
+"""Each width without colour, and the narrowest in each look; `make test-long` has the others."""
+
+
+@pytest.mark.parametrize(("width", "look"), TERMINALS)
 def test_a_terminal_shows_all_that_a_pipe_gets(prints, width, look):
     wrong = []
     piped, shown = prints.printed(), prints.printed(width, look)

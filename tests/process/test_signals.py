@@ -5,7 +5,10 @@ import signal
 import time
 import uuid
 
+import pytest
 from harness import running
+
+pytestmark = pytest.mark.cold
 
 LONG = """\
 # Wait

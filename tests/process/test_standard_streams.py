@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 from harness import DEADLINE_S
 
+pytestmark = pytest.mark.cold
+
 
 def shell(clew, text):
     """Run a line of sh in which `clew` is the command line."""

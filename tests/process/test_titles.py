@@ -7,6 +7,8 @@ from pathlib import Path
 import pytest
 from harness import DEADLINE_S, children, title
 
+pytestmark = pytest.mark.cold
+
 GOAL = """\
 ---
 workspace: {workspace}

@@ -382,3 +382,30 @@ def test_paths_at_home_and_at_a_known_users_home_are_taken():
     settings = load(text, {}, "config.toml").settings
     assert settings.sandbox.read == ("~/x", "~root/x", "/x")
     assert places({}, Path("/h"), settings).inbox == Path("~root/inbox").expanduser()
+
+
+def test_every_rung_whose_agent_does_not_fit_is_named_with_the_other_errors():
+    faults = faults_of(
+        "[agents.prog]\n"
+        'command = ["a"]\n'
+        "[attempts]\n"
+        "limits = 2\n"
+        'ladder = [{}, {agent = "huge"}, {agent = "runbook"}, {agent = "prog", mode = "json"}, {tempo = 1}]\n'
+    )
+    assert faults == [
+        "c.toml:4: unknown key `attempts.limits`; did you mean `limit`?",
+        "c.toml:5: unknown key `attempts.ladder.4.tempo`; did you mean `temperature`?",
+        "c.toml:5: `attempts.ladder.1.agent`: unknown agent 'huge'; available: default, prog, runbook",
+        "c.toml:5: `attempts.ladder.2.agent`: 'runbook' is a runbook, which cannot take over a model's work",
+        "c.toml:5: `attempts.ladder.3.agent`: 'prog' is a command agent, which has no mode",
+    ]
+
+
+def test_a_rung_may_name_another_model_or_a_command():
+    text = '[agents.big]\nmodel = "m"\n[agents.prog]\ncommand = ["a"]\n[attempts]\n'
+    ladder = 'ladder = [{}, {agent = "big", temperature = 0.5}, {agent = "prog"}]\n'
+    assert [rung.agent for rung in settings_of(text + ladder).attempts.ladder] == [
+        None,
+        "big",
+        "prog",
+    ]

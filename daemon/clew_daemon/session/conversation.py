@@ -51,8 +51,8 @@ class Conversation:
         try:
             while (message := await channel.receive()) is not None:
                 self._liveness.heard()
-                if self._lifetime.over:
-                    return
+                if self._lifetime.over and message.get("method") != "reflect":
+                    continue  # what the last turn has cost is still recorded
                 if message.get("method") == "heartbeat" and "id" not in message:
                     continue
                 with self._liveness.answering():

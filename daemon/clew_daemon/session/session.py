@@ -150,10 +150,7 @@ class Session:
         code = await process.cell.guard.ended
         await asyncio.sleep(0)
         desk = self._desk
-        if desk.ready.is_set():  # what it sent before it exited is still answered
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(LAST_MESSAGES_S):
-                    await self._silence.wait()
+        await self._last_messages()
         ended = endings.by_exit(
             code,
             desk.core.state,
@@ -165,6 +162,13 @@ class Session:
             desk.hand_over("the agent ended instead of replanning")
         self._lifetime.end(ended)
 
+    async def _last_messages(self) -> None:
+        """Wait a little until what the agent sent before it ended is answered."""
+        if self._desk.ready.is_set():
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(LAST_MESSAGES_S):
+                    await self._silence.wait()
+
     async def _tear_down(self) -> None:
         """End every process of the worker and every task of the session."""
         process = self._lifetime.process
@@ -173,6 +177,7 @@ class Session:
             await process.cell.kill()
         await self._desk.snapshots.close()
         await self._desk.executors.end()
+        await self._last_messages()  # an action that ran until now kept them waiting
         await asyncio.sleep(0)  # the drain sees the end of its pipe
         await self._lifetime.cancel()
         self._methods.release()

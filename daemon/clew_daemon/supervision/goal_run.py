@@ -141,7 +141,7 @@ class GoalRun:
 
     async def _start_over(self, core: Core, guard: WorkspaceGuard) -> bool:
         """Restore the workspace and begin the next attempt; returns False where that is not possible now."""
-        if await self._block_if_missing(core, guard):
+        if await self._block_if_missing(core, guard) or await self._out_of_budget(core):
             return False
         try:
             ground = await self._restore.perform(core, guard)
@@ -155,6 +155,16 @@ class GoalRun:
         if fault := self._unfit(core):
             await block_goal(self._d.goals, core, *fault)
         return not fault
+
+    async def _out_of_budget(self, core: Core) -> bool:
+        """Hand the goal to a person if the turn that ended an attempt used up a budget; return whether it did."""
+        now = time.time()
+        spent = core.budget_spent(now)
+        if spent:
+            with self._d.goals.entering(core):
+                core.out_of_budget(spent, now)
+            await self._d.goals.commit(core)
+        return bool(spent)
 
     async def _begin_attempt(self, core: Core, ground: AttemptGround) -> None:
         """Record the start of the next attempt."""

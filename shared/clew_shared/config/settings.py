@@ -14,8 +14,6 @@ from typing import Any, Literal
 from pydantic import BaseModel, ValidationError
 
 from clew_shared.config.agent_tables import (
-    DEFAULT_AGENT,
-    RUNBOOK_AGENT,
     AgentSettings,
     CommandAgentSettings,
     LlmAgentSettings,
@@ -31,6 +29,7 @@ from clew_shared.config.faults import (
     key_lines,
     plain_location,
 )
+from clew_shared.config.ladder import known_agents, ladder_faults
 from clew_shared.config.places import Places, places
 from clew_shared.config.tables import (
     DaemonSettings,
@@ -274,6 +273,7 @@ def _validated(
         found = explain(error, raw)
     if wrong := _default_fault(raw):
         found.append((("agents", "default"), wrong))
+    found += ladder_faults(raw)
     faults = [SettingsFault(_place(at, overrides, origin, lines), message) for at, message in found]
     return None if faults else settings, faults
 
@@ -284,8 +284,7 @@ def _default_fault(raw: dict[str, Any]) -> str:
     default = agents.get("default") if isinstance(agents, dict) else None
     if not isinstance(agents, dict) or not isinstance(default, str):
         return ""
-    named = {name for name, agent in agents.items() if isinstance(agent, dict)}
-    names = sorted({*named, DEFAULT_AGENT, RUNBOOK_AGENT})
+    names = sorted(known_agents(raw))
     if default in names:
         return ""
     return f"`agents.default`: unknown agent {default!r}; available: {', '.join(names)}"

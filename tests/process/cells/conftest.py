@@ -277,6 +277,23 @@ VARIANTS = [
     for uid in (None, ORDINARY_UID)
 ]
 
+RARE = {("guard", ORDINARY_UID), ("pidns", None)}
+"""In the other two variants each kind of isolation and each kind of user occurs as well."""
+
+INSIDE = {"test_attribution", "test_restoring", "test_snapshot_store", "test_snapshots"}
+"""Modules about what an executor does with files, which depends on its user but hardly on the kind of cell."""
+
+
+@pytest.hookimpl(tryfirst=True)  # before `-m` selects and xdist reads the groups
+def pytest_collection_modifyitems(items):
+    """Leave rare variants to `make test-long`; run the tests that share a nursery in one process."""
+    for item in items:
+        variant = getattr(getattr(item, "callspec", None), "params", {}).get("variant")
+        if variant and item.path.parent == Path(__file__).parent:
+            item.add_marker(pytest.mark.xdist_group(f"{item.path.stem}-{variant}"))
+            if item.path.stem in INSIDE and variant in RARE:
+                item.add_marker(pytest.mark.long)
+
 
 @pytest.fixture(scope="module", params=VARIANTS)
 def variant(request):

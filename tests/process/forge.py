@@ -1,0 +1,233 @@
+"""A process that has imported the daemon, the nursery and the command line, and forks them for tests.
+
+A start of Python with all imports takes most of the CPU time of a short test. A fork of this process continues as
+`python -m clew_daemon` would, with its own arguments, environment, folder and standard streams. A daemon's first
+nursery is forked as well, before the daemon has read anything. The forked process becomes a child of the test process,
+which must be a subreaper.
+"""
+
+import json
+import os
+import select
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from types import SimpleNamespace
+
+REQUEST_BYTES_MAX = 1 << 20
+START_S = 60.0
+AT_START = ("PYTHON", "LC_", "LANG", "LD_", "TZ", "PYDANTIC")
+"""Variables that matter while Python starts: a process that needs other values of them cannot be forked."""
+
+
+class Process:
+    """A child process that was not started by `subprocess`, in the way of a `Popen`."""
+
+    def __init__(self, pid, args=()):
+        self.pid = pid
+        self.args = args
+        self.returncode = None
+
+    def poll(self):
+        if self.returncode is None:
+            try:
+                pid, status = os.waitpid(self.pid, os.WNOHANG)
+            except ChildProcessError:  # reaped by another home's search for leftovers
+                pid, status = self.pid, 0
+            if pid:
+                self.returncode = os.waitstatus_to_exitcode(status)
+        return self.returncode
+
+    def wait(self, timeout=None):
+        if self.poll() is None:
+            watched = os.pidfd_open(self.pid)
+            try:
+                if not select.select([watched], [], [], timeout)[0]:
+                    raise subprocess.TimeoutExpired(self.args, timeout)
+            finally:
+                os.close(watched)
+        return self.poll()
+
+    def send_signal(self, signum):
+        if self.poll() is None:
+            os.kill(self.pid, signum)
+
+    def kill(self):
+        self.send_signal(signal.SIGKILL)
+
+    def terminate(self):
+        self.send_signal(signal.SIGTERM)
+
+
+class Forge:
+    """The tests' side: starts the process, and asks it for others."""
+
+    def __init__(self):
+        self._line, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self._line.settimeout(START_S)
+        with theirs:
+            self._process = subprocess.Popen(
+                [sys.executable, __file__, str(theirs.fileno())],
+                pass_fds=[theirs.fileno()],
+                stdin=subprocess.DEVNULL,
+            )
+
+    def can(self, command, env):
+        """Whether a fork would be no different from a start of this command in this environment."""
+        plain = command[:3] == [sys.executable, "-m", "clew_daemon"]
+        return plain and at_start(env) == at_start(os.environ)
+
+    def start(self, command, env, streams):
+        """Fork a process for this command, with these descriptors as its standard streams."""
+        request = {"args": command[3:], "env": env, "cwd": str(Path.cwd())}
+        socket.send_fds(self._line, [json.dumps(request).encode()], streams)
+        return Process(int(self._line.recv(64)), command)
+
+    def run(self, command, env, given, timeout):
+        """Run a command to its end, as `subprocess.run` does."""
+        file = tempfile.TemporaryFile
+        with file() as stdin, file() as stdout, file() as stderr:
+            stdin.write(given.encode())
+            stdin.seek(0)
+            streams = [stdin.fileno(), stdout.fileno(), stderr.fileno()]
+            process = self.start(command, env, streams)
+            try:
+                process.wait(timeout)
+            finally:
+                process.kill()
+                process.wait()
+            texts = [read(file) for file in (stdout, stderr)]
+        return subprocess.CompletedProcess(command, process.returncode, *texts)
+
+
+def read(file):
+    file.seek(0)
+    return file.read().decode()
+
+
+def at_start(env):
+    return {name: value for name, value in env.items() if name.startswith(AT_START)}
+
+
+def serve(line):
+    """Fork for each request; only a forked process returns, with its request."""
+    while True:
+        data, fds, _, _ = socket.recv_fds(line, REQUEST_BYTES_MAX, 3)
+        if not data:
+            sys.exit()
+        told, tell = os.pipe()
+        adopted, adopt = os.pipe()
+        parent = os.fork()
+        if not parent:
+            if pid := os.fork():
+                os.write(tell, str(pid).encode())
+                os._exit(0)
+            os.close(adopt)
+            os.read(adopted, 1)  # until the parent has ended
+            for fd in (told, tell, adopted):
+                os.close(fd)
+            line.close()
+            return json.loads(data), fds
+        for fd in (*fds, tell, adopted):
+            os.close(fd)
+        os.waitpid(parent, 0)
+        os.close(adopt)
+        line.send(os.read(told, 64))
+        os.close(told)
+
+
+def become(env, cwd, fds):
+    """Take over the environment, the folder and the standard streams."""
+    os.environ.clear()
+    os.environ.update(env)
+    os.chdir(cwd)
+    for fd, number in zip(fds, range(3), strict=True):
+        os.dup2(fd, number)
+        os.close(fd)
+    sys.stdin = sys.__stdin__ = open(0, closefd=False)  # noqa: SIM115 - stays open
+    sys.stdout = sys.__stdout__ = open(1, "w", closefd=False)  # noqa: SIM115
+    sys.stderr = sys.__stderr__ = open(2, "w", closefd=False, errors="backslashreplace")  # noqa: SIM115
+
+
+def fork_nursery():
+    """Fork what becomes this process's first nursery, once that is started in the usual way."""
+    from clew_daemon.processes import zygote
+
+    line, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    pid = os.fork()
+    if not pid:
+        line.close()
+        os._exit(nursery(theirs))
+    theirs.close()
+
+    def start(command, *, pass_fds, env, **options):
+        zygote.subprocess = subprocess  # the next one is started by itself
+        request = {"argv": command[3:], "env": env}
+        with line:
+            socket.send_fds(line, [json.dumps(request).encode()], pass_fds)
+        return Process(pid, command)
+
+    zygote.subprocess = SimpleNamespace(
+        Popen=start, DEVNULL=subprocess.DEVNULL, TimeoutExpired=subprocess.TimeoutExpired
+    )
+
+
+def nursery(line):
+    """Wait to be started, and be the nursery; its exit code."""
+    from clew_worker.cell import nursery as cell_nursery
+
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    with line:
+        data, fds, _, _ = socket.recv_fds(line, REQUEST_BYTES_MAX, 1)
+    if not data:
+        return 0
+    request = json.loads(data)
+    null = os.open(os.devnull, os.O_RDWR)
+    become(request["env"], "/", [null, os.dup(1), os.dup(2)])
+    module, _number, *preload = request["argv"]
+    return cell_nursery.main([module, str(fds[0]), *preload])
+
+
+def preload():
+    """Import what a daemon and a nursery import."""
+    os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
+    import gc
+
+    import clew_daemon.app.lifecycle
+    import clew_daemon.cli.app
+    import clew_worker.cell.nursery
+
+    clew_worker.cell.nursery.preload([])
+    for command in clew_daemon.cli.app.COMMANDS:
+        command.imported()
+    gc.collect()
+    gc.freeze()
+
+
+def main():
+    sys.path.pop(0)  # the folder of this file
+    line = socket.socket(fileno=int(sys.argv[1]))
+    line.set_inheritable(False)
+    env = dict(os.environ)
+    preload()
+    os.environ.clear()
+    os.environ.update(env)
+    request, fds = serve(line)
+    become(request["env"], request["cwd"], fds)
+    time.tzset()
+    sys.path.insert(0, request["cwd"])
+    sys.argv = ["clew", *request["args"]]
+    sys.orig_argv[1:] = ["-m", "clew_daemon", *request["args"]]
+    if request["args"][-1] == "run":
+        fork_nursery()
+    from clew_daemon.cli import main as clew
+
+    clew()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,303 @@
+"""A stuck agent starts over: each way in which an attempt ends, the ladder of the next ones, and the last one's end."""
+
+import itertools
+import re
+
+import pytest
+from llm_server import Reply, ScriptedLlm, calls, writes
+
+WRONG = calls(("write_file", {"path": "answer.txt", "content": "wrong"}))
+RIGHT = calls(("write_file", {"path": "answer.txt", "content": "right"}))
+FINISH = calls(("finish", {"summary": "done"}))
+GIVES_UP = calls(("complete_subtask", {"success": False, "failure": "I cannot do it"}))
+LOOK = calls(("run_cmd", {"cmd": "cat answer.txt"}))
+STUCK = {"insights": "nothing", "assessment": "stuck"}
+REPLANS = calls(("plan", {"tasks": [{"description": "Another way", "subtasks": ["Another"]}]}))
+HANGS = Reply(hang=True)
+FAILS = calls(("run_cmd", {"cmd": "exit 3"}))
+
+TURN_TOKENS = 110
+"""What a scripted turn costs."""
+
+_ENDED = re.compile(r"Attempt (\d+): ended")
+
+
+class LlmOfAttempts(ScriptedLlm):
+    """Plays a script for each attempt, which it tells by what the prompt says was tried; then it finishes."""
+
+    def __init__(self, *scripts, then=FINISH, port=0):
+        super().__init__(then=then, port=port)
+        self.scripts = [list(script) for script in scripts]
+        self.attempts = []
+
+    def next_reply(self, body, headers):
+        text = "\n".join(m["content"] or "" for m in body["messages"])
+        attempt = 1 + max(map(int, _ENDED.findall(text)), default=0)
+        self.attempts.append(attempt)
+        self.script = self.scripts[attempt - 1] if attempt <= len(self.scripts) else []
+        return super().next_reply(body, headers)
+
+    def of(self, attempt):
+        """The requests of an attempt."""
+        return [r for r, n in zip(self.requests, self.attempts, strict=True) if n == attempt]
+
+
+def model(clew, llm, name="thinker", **keys):
+    table = {"kind": "llm", "base_url": llm.base_url, "model": name, "mode": "tools"}
+    clew.configure({f"agents.{name}.{key}": value for key, value in (table | keys).items()})
+
+
+def goal_text(*front, agent="thinker"):
+    lines = [f"agent: {agent}", "checks: {right: grep -q right answer.txt}", *front]
+    return "---\n" + "\n".join(lines) + "\n---\n# Write the answer\n"
+
+
+def begun(clew, llm, *front, **attempts):
+    """Start a goal of the scripted model; its id."""
+    model(clew, llm)
+    clew.configure({f"attempts.{key}": value for key, value in attempts.items()})
+    clew.start()
+    return clew.submit(goal_text(*front))
+
+
+def reasons(clew, goal):
+    """Why each attempt but the last one ended."""
+    return [line["reason"] for line in clew.seen("attempt.started", goal=goal)]
+
+
+WAYS = {
+    "finish was refused twice by the same checks: right": [WRONG, FINISH, FINISH],
+    "I cannot do it": [WRONG, GIVES_UP],
+    "blocked actions were proposed 3 times": [FAILS] * 6,
+    "its 3 iterations are used up": [WRONG, LOOK, LOOK],
+    "2 interventions were ignored": [
+        calls(("run_cmd", {"cmd": f"echo {n}", "reflect": STUCK})) for n in range(15)
+    ],
+}
+
+
+@pytest.mark.parametrize(("reason", "script"), WAYS.items())
+def test_whatever_ends_the_first_attempt_the_second_one_can_reach_the_goal(clew, reason, script):
+    iterations = 3 if "iterations" in reason else 15
+    with LlmOfAttempts(script, [RIGHT, FINISH]) as llm:
+        goal = begun(clew, llm, iterations=iterations)
+        clew.wait("goal.completed", goal=goal)
+    assert [line[: len(reason)] for line in reasons(clew, goal)] == [reason]
+    view = clew.goal(goal)
+    assert (view["restarts"], view["epoch"]) == (0, 2)
+    assert not clew.seen("worker.restarting", goal=goal)
+    answered = len(llm.of(1)) + 2
+    broken_off = (
+        answered - 1
+    )  # a question that the end of the attempt interrupted has no known cost
+    assert view["tokens"] in (answered * TURN_TOKENS, broken_off * TURN_TOKENS)
+
+
+def test_a_new_attempt_has_an_empty_conversation_and_says_what_was_tried(clew):
+    with LlmOfAttempts([WRONG, FINISH, FINISH], [RIGHT, FINISH]) as llm:
+        goal = begun(clew, llm)
+        clew.wait("goal.completed", goal=goal)
+    assert "ttempt" not in llm.prompt(0)
+    first = llm.of(2)[0]["messages"]
+    assert {m["role"] for m in first} == {"system", "user"}
+    text = llm.prompt(llm.attempts.index(2))
+    assert "Earlier attempts did not reach this goal" in text
+    assert 'Attempt 1: write_file {"content": "wrong", "path": "answer.txt"}: success' in text
+    assert "Attempt 1: ended: finish was refused twice by the same checks: right" in text
+    assert "PROGRESS" not in text
+    assert [line["attempt"] for line in clew.history(goal)] == [1, 2]
+
+
+def test_the_turns_of_the_new_attempt_share_a_prefix_that_has_what_was_tried(clew):
+    with LlmOfAttempts([GIVES_UP], [LOOK, RIGHT, FINISH]) as llm:
+        goal = begun(clew, llm)
+        clew.wait("goal.completed", goal=goal)
+    for before, after in itertools.pairwise(llm.of(2)):
+        heads = [
+            r["messages"][1]["content"].partition("Find another way.") for r in (before, after)
+        ]
+        assert "I cannot do it" in heads[0][0]
+        assert heads[0][:2] == heads[1][:2]
+
+
+def test_the_ladder_sets_temperature_and_mode_of_each_attempt_and_its_last_rung_repeats(clew):
+    gives_up = writes("complete_subtask", success=False, failure="no")
+    scripts = [GIVES_UP], [gives_up], [GIVES_UP], [RIGHT, FINISH]
+    with LlmOfAttempts(*scripts) as llm:
+        model(clew, llm, temperature=0.1)
+        goal = begun_with_ladder(clew, llm)
+        clew.wait("goal.completed", goal=goal)
+    shown = {
+        n: (r["temperature"], "tools" in r) for n, r in zip(llm.attempts, llm.requests, strict=True)
+    }
+    assert shown == {1: (0.1, True), 2: (0.7, False), 3: (0.9, True), 4: (0.9, True)}
+
+
+def begun_with_ladder(clew, llm):
+    model(clew, llm, temperature=0.1)
+    (clew.home / "config.toml").write_text(
+        (clew.home / "config.toml").read_text()
+        + "[attempts]\nlimit = 4\n"
+        + 'ladder = [{}, {temperature = 0.7, mode = "json"}, {temperature = 0.9}]\n'
+    )
+    return clew.start().submit(goal_text())
+
+
+def test_a_bigger_model_with_a_key_of_its_own_is_asked_only_when_the_small_one_is_stuck(clew):
+    key = clew.folder / "bigger.key"
+    key.touch(0o600)
+    key.write_text("sk-bigger-0123456789")
+    with LlmOfAttempts([GIVES_UP]) as small, LlmOfAttempts([], [RIGHT, FINISH]) as bigger:
+        model(clew, small)
+        model(clew, bigger, name="bigger", api_key_file=str(key))
+        with (clew.home / "config.toml").open("a") as config:
+            config.write('[attempts]\nladder = [{}, {agent = "bigger"}]\n')
+        goal = clew.start().submit(goal_text())
+        clew.wait("goal.completed", goal=goal)
+    assert set(small.attempts) == {1}
+    assert {r["model"] for r in bigger.requests} == {"bigger"}
+    assert {h["authorization"] for h in bigger.headers} == {"Bearer sk-bigger-0123456789"}
+    assert all("bigger" not in h.get("authorization", "") for h in small.headers)
+    assert "sk-bigger" not in clew.log.read_text()
+
+
+def test_the_end_of_the_last_attempt_is_a_failure_and_the_second_one_asks_for_a_replan(clew):
+    done = calls(("complete_subtask", {"success": True, "summary": "ok"}))
+    with LlmOfAttempts([GIVES_UP, RIGHT, done], [GIVES_UP, GIVES_UP, REPLANS]) as llm:
+        goal = begun(clew, llm, limit=2)
+        clew.wait("goal.completed", goal=goal)
+    assert reasons(clew, goal) == ["I cannot do it"]
+    assert [e["attempts"] for e in clew.seen("loop.detected", goal=goal, escalated_to="task")] == [
+        2
+    ]
+    failed_once = llm.prompt(2)
+    assert "It failed with: I cannot do it" in failed_once
+    assert "This is attempt" not in failed_once
+
+
+def test_with_one_attempt_a_failure_is_told_in_the_same_conversation(clew):
+    with ScriptedLlm(WRONG, GIVES_UP, RIGHT, FINISH) as llm:
+        goal = begun(clew, llm, limit=1)
+        clew.wait("goal.completed", goal=goal)
+    assert reasons(clew, goal) == []
+    assert clew.goal(goal)["epoch"] == 1
+    assert "This is attempt 2. It failed with: I cannot do it" in llm.prompt(2)
+
+
+def test_attempts_never_take_more_turns_or_tokens_than_the_goal_has(clew):
+    with LlmOfAttempts([LOOK] * 3, [GIVES_UP], then=LOOK) as llm:
+        goal = begun(clew, llm, "max_iterations: 4", limit=9, iterations=3)
+        clew.wait("goal.blocked", goal=goal)
+        asked = len(llm.requests)
+        assert "4 iterations" in clew.goal(goal)["reason"]
+        assert asked == 4
+        assert len(reasons(clew, goal)) == 1
+        tight = clew.submit(goal_text(f"budget: {{tokens: {TURN_TOKENS}}}"), "tight.md")
+        clew.wait("goal.blocked", goal=tight)
+        assert reasons(clew, tight) == []
+        assert len(llm.requests) - asked <= 2
+
+
+def test_a_killed_worker_continues_in_its_attempt_and_only_the_death_is_a_restart(clew):
+    with LlmOfAttempts([GIVES_UP], [WRONG, HANGS, RIGHT, FINISH]) as llm:
+        goal = begun(clew, llm)
+        clew.until(lambda: llm.attempts.count(2) == 2, "the question that hangs")
+        clew.kill_agent(goal)
+        clew.wait("goal.completed", goal=goal)
+    view = clew.goal(goal)
+    assert (view["restarts"], view["epoch"]) == (1, 3)
+    assert reasons(clew, goal) == ["I cannot do it"]
+    assert set(llm.attempts[1:]) == {2}
+    assert llm.of(2)[2]["messages"] == llm.of(2)[1]["messages"]
+
+
+def test_a_daemon_killed_in_the_second_attempt_and_a_pause_go_on_in_it(clew):
+    with LlmOfAttempts([GIVES_UP], [WRONG, HANGS, HANGS, RIGHT, FINISH]) as llm:
+        goal = begun(clew, llm)
+        clew.until(lambda: llm.attempts.count(2) == 2, "the question that hangs")
+        clew.kill()
+        clew.start()
+        clew.until(lambda: llm.attempts.count(2) == 3, "the question of the next daemon")
+        clew.cli("pause", goal)
+        clew.wait("worker.exited", goal=goal, epoch=3)
+        clew.cli("feedback", goal, "It is spelled: right")
+        clew.cli("resume", goal)
+        clew.wait("goal.completed", goal=goal)
+    assert len(reasons(clew, goal)) == 1
+    assert set(llm.attempts[1:]) == {2}
+    assert "A person says: It is spelled: right" in llm.prompt()
+
+
+def test_a_retried_goal_begins_at_the_first_attempt_again(clew):
+    gives_up_all = calls(("finish", {"success": False, "summary": "no way"}))
+    with LlmOfAttempts([GIVES_UP, RIGHT, FINISH], [gives_up_all]) as llm:
+        goal = begun(clew, llm)
+        clew.wait("goal.failed", goal=goal)
+        clew.cli("retry", goal)
+        clew.wait("goal.completed", goal=goal)
+    assert llm.attempts[2:] == [1, 1]
+
+
+def test_a_turn_whose_action_a_pause_interrupts_keeps_its_cost(clew):
+    waits = calls(("run_cmd", {"cmd": "touch begun; sleep 600"}))
+    with LlmOfAttempts([waits]) as llm:
+        goal = begun(clew, llm)
+        folder = clew.workspace(goal)
+        clew.until((folder / "begun").exists, "the command")
+        clew.cli("pause", goal)
+        clew.wait("worker.exited", goal=goal)
+        assert clew.goal(goal)["tokens"] == TURN_TOKENS
+
+
+SECOND_TIME = """
+found = hello()
+say([found["attempt"]["n"], found["attempt"]["limit"], found["attempt"]["reason"], found["attempt"]["tried"][:1]])
+run(f"echo {epoch} >> worked")
+if found["attempt"]["n"] == 1:
+    call("complete_subtask", success=False, failure="not yet")
+    say(notice("stop")["reason"])
+else:
+    say(done())
+"""
+
+
+def test_a_command_agent_gets_the_attempts_that_the_goal_file_asks_for_each_in_an_epoch(clew):
+    clew.agent("second", SECOND_TIME)
+    clew.start()
+    text = "---\nagent: second\nattempts: 2\n---\n# Work\n- [ ] Do it\n"
+    goal = clew.submit(text)
+    clew.wait("goal.completed", goal=goal)
+    first, stop, second, _ = clew.said(goal, count=4)
+    assert first == [1, 2, "", []]
+    assert stop == "attempt"
+    assert second[:3] == [2, 2, "not yet"]
+    assert second[3][0].startswith("Attempt 1: run_cmd")
+    assert (clew.goal(goal)["restarts"], clew.goal(goal)["epoch"]) == (0, 2)
+    assert not clew.seen("worker.restarting", goal=goal)
+
+
+@pytest.mark.parametrize(("front", "epochs"), [("attempts: 2\n", 2), ("", 1)])
+def test_a_runbook_runs_all_steps_again_in_an_attempt_that_the_goal_file_asks_for(
+    clew, front, epochs
+):
+    text = f"""---
+agent: runbook
+{front}---
+# Work
+- [ ] Do it
+  ```sh
+  echo first >> steps
+  ```
+  ```sh
+  test "$(grep -c first steps)" = 2
+  ```
+"""
+    goal = clew.start().submit(text)
+    if epochs == 2:
+        clew.wait("goal.completed", goal=goal)
+        assert clew.lines(goal, "steps") == ["first", "first"]
+    else:
+        clew.wait("goal.blocked", goal=goal)
+        assert clew.lines(goal, "steps") == ["first"]
+    view = clew.goal(goal)
+    assert (view["epoch"], view["restarts"]) == (epochs, 0)
