@@ -81,7 +81,7 @@ class Finishing:
         answer = await self.finish(
             protocol.Finish(success=True, summary=summary if isinstance(summary, str) else "")
         )
-        lines = [f"check {check.name} fails: {check.output}" for check in answer.failing_checks]
+        lines = [_failing(check) for check in answer.failing_checks]
         lines += [f"still open: {name}" for name in answer.open_subtasks]
         lines += [answer.message] if answer.message else []
         return Judged(
@@ -145,3 +145,9 @@ class Finishing:
             level = core.refuse_finish(failing, time.time(), own_tools=self._desk.traits.own_tools)
         await self._desk.commit()
         return level
+
+
+def _failing(check: FailingCheck) -> str:
+    """Return a failing check as an agent with its own prompts reads it."""
+    code = "" if check.exit_code is None else f" with exit code {check.exit_code}"
+    return f"check {check.name} fails{code}: {check.cmd}\n{check.output}"
