@@ -292,6 +292,7 @@ agent: runbook
   test "$(grep -c first steps)" = 2
   ```
 """
+    clew.configure({"attempts.restore": "keep"})
     goal = clew.start().submit(text)
     if epochs == 2:
         clew.wait("goal.completed", goal=goal)
