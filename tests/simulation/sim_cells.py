@@ -40,6 +40,8 @@ class Files:
     polls: int = 0
     by: dict[str, str] = field(default_factory=dict)
     """Which goal, or "" for someone else, has changed a file last."""
+    made: dict[str, str] = field(default_factory=dict)
+    """What a goal has last written to a file."""
 
     def digest(self) -> str:
         return hashlib.sha256(repr(sorted(self.contents.items())).encode()).hexdigest()[:32]
@@ -52,6 +54,7 @@ class Files:
         done = self._perform(tool, args, luck)
         changed = {n for n in self.contents if self.contents[n] != before.get(n)}
         self.by |= dict.fromkeys(changed, goal)
+        self.made |= {name: self.contents[name] for name in changed}
         return done
 
     def _perform(self, tool: str, args: dict[str, Any], luck: float) -> tuple[str, str, int | None]:

@@ -288,8 +288,9 @@ class World:
         if versions and self.rng.random() < 0.6:
             digest = self.rng.choice(list(versions))
             brought = versions[digest]
-            self._by_someone(files, {n for n in brought if brought[n] != files.contents.get(n)})
+            changed = {n for n in brought if brought[n] != files.contents.get(n)}
             files.contents = dict(brought)
+            self._by_someone(files, changed)
             self.trace("somebody", f"brings back {digest[:8]}")
             return
         name = self.rng.choice(["f0", "f1", "t0"])
@@ -301,8 +302,11 @@ class World:
         """Note whose change this is, as clew counts it."""
         for name in names:
             files.by.pop(name, None)
-        if not self.watch.counts_as_its_own(files):
-            files.by |= dict.fromkeys(names, "")
+        if not self.watch.counts_as_its_own(
+            files
+        ):  # what is as the goal made it looks as if no one else came
+            other = {name for name in names if files.contents[name] != files.made.get(name)}
+            files.by |= dict.fromkeys(other, "")
 
     def disk_digest(self, goal: str) -> str:
         """Name the files as they are; "" for agents that act themselves, whose word is believed."""
