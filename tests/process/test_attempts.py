@@ -161,6 +161,22 @@ def test_a_bigger_model_with_a_key_of_its_own_is_asked_only_when_the_small_one_i
     assert "sk-bigger" not in clew.log.read_text()
 
 
+def test_the_small_model_is_asked_again_at_the_next_subtask(clew):
+    done = calls(("complete_subtask", {"success": True, "summary": "ok"}))
+    two = calls(("plan", {"tasks": [{"description": "t", "subtasks": ["first", "second"]}]}))
+    with ScriptedLlm(two, GIVES_UP, RIGHT, done) as small, ScriptedLlm(RIGHT, done) as bigger:
+        model(clew, small)
+        model(clew, bigger, name="bigger")
+        with (clew.home / "config.toml").open("a") as config:
+            config.write('[attempts]\nladder = [{}, {agent = "bigger"}]\n')
+        goal = clew.start().submit(goal_text())
+        clew.wait("goal.completed", goal=goal)
+        assert len(bigger.requests) == 2
+    started = [e["agent"] for e in clew.seen("worker.started", goal=goal)]
+    assert [a == "bigger" for a in started] == [False, True, False]
+    assert clew.goal(goal)["restarts"] == 0
+
+
 def test_the_end_of_the_last_attempt_is_a_failure_and_the_second_one_asks_for_a_replan(clew):
     done = calls(("complete_subtask", {"success": True, "summary": "ok"}))
     with LlmOfAttempts([GIVES_UP, RIGHT, done], [GIVES_UP, GIVES_UP, REPLANS]) as llm:

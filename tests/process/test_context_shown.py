@@ -88,7 +88,8 @@ def asked_until_it_hangs(clew, llm, mode, script, **context):
     """Run a goal until the server hangs on the question after the script; the goal."""
     agent = {"kind": "llm", "base_url": llm.base_url, "model": "scripted", "mode": mode}
     keys = {f"agents.scripted.{key}": value for key, value in agent.items()}
-    clew.configure(keys | {f"context.{key}": value for key, value in context.items()})
+    context = {f"context.{key}": value for key, value in context.items()}
+    clew.configure(keys | context | {"attempts.iterations": 30})
     goal = clew.start().submit(GOAL)
     clew.until(lambda: len(llm.requests) > len(script), "the question that hangs")
     return goal

@@ -75,11 +75,13 @@ _Moment = tuple["State", "HelloAnswer", list[str]]
 def _now(reader: Reader, goal: str, settings: Settings) -> _Moment:
     from clew_daemon.record.store import load_state
 
+    state = load_state(reader, goal)
+    moment = _moment(reader, reader, state, settings)
     for _ in range(REREADS_MAX):
-        state = load_state(reader, goal)
-        moment = _moment(reader, reader, state, settings)
         if next(reader.read(goal, state.seq, 1), None) is None:
             break
+        state = load_state(reader, goal)
+        moment = _moment(reader, reader, state, settings)
     return moment
 
 

@@ -37,11 +37,19 @@ class Ended:
     retry_after_s: float | None = None
 
 
-def by_exit(code: int, state: State, *, stopping: bool, leave: Leave | None, output: str) -> Ended:
+def by_exit(
+    code: int,
+    state: State,
+    *,
+    stopping: bool,
+    leave: Leave | None,
+    output: str,
+    stop_reason: str = "",
+) -> Ended:
     """Return what the exit of an agent means; `output` is the end of what it printed."""
     if state.ended:
         return Ended("finished", "finished", code=code)
-    if state.attempt.over:
+    if state.attempt.over or (stop_reason == ATTEMPT and state.workable):
         return Ended("stopped", ATTEMPT, code=code)
     if stopping or not state.workable:
         return Ended("stopped", "stopped", code=code)

@@ -108,7 +108,7 @@ class Conversation:
             desk.hand_over(f"the agent sent {self._owed} messages instead of replanning")
         if state.goal.status == "blocked":
             self._lifetime.stop(f"the goal waits for a person: {state.reason}")
-        elif state.attempt.over:
+        elif state.attempt.over or (state.workable and desk.wants_another_agent):
             self._lifetime.stop(ATTEMPT)
         elif state.ended and not desk.stopping:
             self._lifetime.leave_to_exit()

@@ -73,6 +73,7 @@ class GoalDesk:
         settings = parts.settings_of(self.goal_id)
         self.agent_name, agent = present_agent(core.state, settings)
         self.traits = AgentTraits(agent)
+        self._attempt_seq = core.state.attempt.seq
         self.credential = parts.keys.of(self.traits.agent)
         self.specs = CellSpecs(parts, core.state, self.epoch, guard)
         self.executors = ExecutorPool(parts, self.specs, launcher)
@@ -91,6 +92,17 @@ class GoalDesk:
     def settings(self) -> Settings:
         """The config as it is now for the agent's model, with the `[agents]` and `[limits]` of the goal's start."""
         return profiled_settings(self.parts.settings_of(self.goal_id), self.traits.agent)
+
+    @property
+    def wants_another_agent(self) -> bool:
+        """Whether an attempt has begun for which the agent is set up differently than for that of the worker's start.
+
+        So it is where a subtask follows on one that was completed in a later attempt.
+        """
+        state = self.core.state
+        if state.attempt.seq == self._attempt_seq:
+            return False
+        return present_agent(state, self.settings) != (self.agent_name, self.traits.agent)
 
     # -- the record --------------------------------------------------------------------------------
 

@@ -34,6 +34,7 @@ class Lifetime:
         self._tasks: list[asyncio.Task[Any]] = []
         self.process: AgentProcess | None = None
         """The agent, from its start on."""
+        self.stop_reason = ""
         self.ended: asyncio.Future[Ended] = asyncio.get_running_loop().create_future()
 
     @property
@@ -53,7 +54,7 @@ class Lifetime:
     async def _stop(self, reason: str) -> None:
         if self._desk.stopping or self.over:
             return
-        self._desk.stopping = True
+        self._desk.stopping, self.stop_reason = True, reason
         grace_s = self._desk.settings.restart.stop_grace_s
         self.notify("stop", {"reason": reason, "grace_s": grace_s})
         if self.process:

@@ -155,6 +155,7 @@ class Session:
             code,
             desk.core.state,
             stopping=desk.stopping,
+            stop_reason=self._lifetime.stop_reason,
             leave=self._methods.leave,
             output=self._output.tail,
         )

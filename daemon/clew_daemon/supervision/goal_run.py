@@ -128,7 +128,7 @@ class GoalRun:
                 break
             before = _progress(core)
             ended = await self._work(guard)
-            if core.state.attempt.over:
+            if core.state.attempt.over or ended.reason == endings.ATTEMPT:
                 continue
             if ended.kind != "stopped" and await self._block_if_missing(core, guard):
                 break

@@ -22,7 +22,7 @@ def known_agents(raw: dict[str, Any]) -> dict[str, str]:
 
 
 def ladder_faults(raw: dict[str, Any]) -> Iterator[tuple[tuple[str, ...], str]]:
-    """Give the place and a sentence for each rung that names no agent, a runbook, or a model's key for another kind.
+    """Yield the place and a sentence for each rung that names no agent, a runbook, or a model's key for another kind.
 
     A runbook repeats the blocks of the goal file, which is no new attempt at a goal that a model works on.
     """
@@ -36,7 +36,7 @@ def ladder_faults(raw: dict[str, Any]) -> Iterator[tuple[tuple[str, ...], str]]:
 
 
 def _ladders(raw: dict[str, Any]) -> Iterator[tuple[tuple[str, ...], list[Any]]]:
-    """Give each ladder of a config with its place: that of all models, and those of single models."""
+    """Yield each ladder of a config with its place: that of all models, and those of single models."""
     context = raw.get("context")
     models = context.get("models") if isinstance(context, dict) else None
     of_models = models.items() if isinstance(models, dict) else ()
