@@ -288,8 +288,9 @@ class World:
         if versions and self.rng.random() < 0.6:
             digest = self.rng.choice(list(versions))
             brought = versions[digest]
-            changed = {n for n in brought if brought[n] != files.contents.get(n)}
-            files.contents = dict(brought)
+            before, files.contents = files.contents, dict(brought)
+            names = brought.keys() | before.keys()
+            changed = {name for name in names if brought.get(name) != before.get(name)}
             self._by_someone(files, changed)
             self.trace("somebody", f"brings back {digest[:8]}")
             return
@@ -305,7 +306,7 @@ class World:
         if not self.watch.counts_as_its_own(
             files
         ):  # what is as the goal made it looks as if no one else came
-            other = {name for name in names if files.contents[name] != files.made.get(name)}
+            other = {name for name in names if files.contents.get(name) != files.made.get(name)}
             files.by |= dict.fromkeys(other, "")
 
     def disk_digest(self, goal: str) -> str:

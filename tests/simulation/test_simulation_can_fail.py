@@ -352,11 +352,11 @@ BROKEN = {
 
 
 FOUND_AT = {
-    _looks_at_no_disk_before_it_refuses: 71,
-    _completes_what_was_paused_meanwhile: 429,
+    _looks_at_no_disk_before_it_refuses: 148,
+    _completes_what_was_paused_meanwhile: 189,
     _answers_before_the_commit: 6,
     _notices_no_silence: 111,
-    _waits_for_replans_for_ever: 24,
+    _waits_for_replans_for_ever: 39,
     _folds_more_than_there_is: 8,
     _times_by_the_wall_clock: 9,
     _forgets_who_works_where: 17,
