@@ -69,7 +69,7 @@ WAYS = {
     "finish was refused twice by the same checks: right": [WRONG, FINISH, FINISH],
     "I cannot do it": [WRONG, GIVES_UP],
     "blocked actions were proposed 3 times": [FAILS] * 6,
-    "its 3 iterations are used up": [WRONG, LOOK, LOOK],
+    "all 3 iterations of the attempt are used up": [WRONG, LOOK, LOOK],
     "2 interventions were ignored": [
         calls(("run_cmd", {"cmd": f"echo {n}", "reflect": STUCK})) for n in range(15)
     ],
@@ -101,7 +101,7 @@ def test_a_new_attempt_has_an_empty_conversation_and_says_what_was_tried(clew):
     first = llm.of(2)[0]["messages"]
     assert {m["role"] for m in first} == {"system", "user"}
     text = llm.prompt(llm.attempts.index(2))
-    assert "Earlier attempts did not reach this goal" in text
+    assert "Earlier attempts at this goal have failed" in text
     assert 'Attempt 1: write_file {"content": "wrong", "path": "answer.txt"}: success' in text
     assert "Attempt 1: ended: finish was refused twice by the same checks: right" in text
     assert "PROGRESS" not in text

@@ -78,7 +78,7 @@ ENDS = {
     "interventions are ignored": ignore_interventions,
     "blocked actions are proposed again": propose_blocked_actions,
     "the agent gives the subtask up": lambda o: o.agent.complete(success=False, failure="no way"),
-    "its iterations are used up": lambda o: [o.agent.reflect() for _ in range(10)],
+    "all iterations are used up": lambda o: [o.agent.reflect() for _ in range(10)],
 }
 GOES_ON = {
     "one rejected finish": lambda o: o.finish("tests"),
@@ -195,7 +195,7 @@ def test_the_turns_of_an_attempt_count_from_its_start(stubborn):
         stubborn.agent.reflect()
         assert not stubborn.over
     stubborn.agent.reflect()
-    assert "iterations are used up" in stubborn.over
+    assert "iterations of the attempt are used up" in stubborn.over
 
 
 def test_what_was_tried_names_the_last_actions_and_why_each_attempt_ended(stubborn):

@@ -75,9 +75,9 @@ def test_status_says_why_the_workspace_was_not_restored(played):
     agent = played(["one"])
     start_over(agent.core, kept="there is no snapshot of its start", left=("notes.md",))
     assert "    not restored: there is no snapshot of its start" in drawn(agent)
-    assert "    someone else has changed: notes.md" in drawn(agent)
-    assert "someone else has changed: notes.md" in render(agent.state, [], [])
-    assert "someone else has changed: notes.md" in feed(agent)[-2][1]
+    assert "    left as they are, changed by someone else: notes.md" in drawn(agent)
+    assert "left as they are, changed by someone else: notes.md" in render(agent.state, [], [])
+    assert "left as they are, changed by someone else: notes.md" in feed(agent)[-2][1]
 
 
 def test_status_of_a_first_attempt_says_nothing_of_attempts(agent):
@@ -119,7 +119,7 @@ def test_the_feed_shows_the_end_of_an_attempt_and_the_next_one_and_no_restart(tw
     entries = feed(twice)
     assert entries[-3:] == [
         ("attempt.ended", f"1.1 attempt 1 ended: {REASON}"),
-        ("attempt.started", "1.1 attempt 2 starts over: temperature 0.7; 2 files restored"),
+        ("attempt.started", "1.1 attempt 2 begins: temperature 0.7; 2 files restored"),
         ("worker.started", "worker started for attempt 2, epoch 2"),
     ]
 

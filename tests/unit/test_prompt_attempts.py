@@ -9,7 +9,10 @@ from clew_shared.prompt.windows import Window
 from clew_shared.tools import TOOLS
 from clew_shared.wire.hello import HelloAnswer
 
-TRIED = ("Attempt 1: run_cmd: failure", "Attempt 1: ended: its 10 iterations are used up")
+TRIED = (
+    "Attempt 1: run_cmd: failure",
+    "Attempt 1: ended: all 10 iterations of the attempt are used up",
+)
 
 
 def hello(iteration=0, *, own_limit=None, granted=0, actions=0, attempts=0, **attempt):
@@ -51,8 +54,8 @@ def test_the_first_of_several_attempts_has_the_same_prompt_as_the_only_one(mode)
 
 def test_a_later_attempt_says_what_was_tried_before_its_own_conversation():
     shown = prompt(hello(n=2, limit=3, iterations=10, tried=TRIED))
-    assert "Earlier attempts did not reach this goal. Start again from the beginning.\n" in shown
-    assert "- Attempt 1: run_cmd: failure\n- Attempt 1: ended: its 10 iterations" in shown
+    assert "Earlier attempts at this goal have failed. Start again from the beginning.\n" in shown
+    assert "- Attempt 1: run_cmd: failure\n- Attempt 1: ended: all 10 iterations" in shown
     assert "The files" not in shown
 
 

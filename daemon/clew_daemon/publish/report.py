@@ -260,7 +260,11 @@ def _fresh_start(one: FreshStart) -> str:
     place = f"{one.task_idx + 1}.{one.subtask_idx + 1}"
     restored = f"{_counted(one.restored, 'file')} restored" if one.restored else ""
     kept = f"workspace not restored: {inline(one.kept)}" if one.kept else ""
-    left = f"someone else has changed: {inline(', '.join(one.left))}" if one.left else ""
+    left = (
+        f"left as they are, changed by someone else: {inline(', '.join(one.left))}"
+        if one.left
+        else ""
+    )
     facts = "; ".join(filter(None, (inline(one.rung), restored, kept, left)))
     ended = f"attempt {one.number - 1} ended: {inline(one.reason)}"
     return f"  - {place} attempt {one.number}{f' ({facts})' if facts else ''}, after {ended}"

@@ -27,6 +27,9 @@ SUGGESTED_S = 60.0
 CHECK_OUTPUT_CHARS = 4_000
 TRACE_CHARS = 1_000
 TRACE_S = 30.0
+VALUE_CHARS_MIN = 4
+"""Shorter values of variables are no keys."""
+
 CHECK_TRIES = 2
 """A check changes nothing that counts: where the executor dies, it may be run again."""
 
@@ -147,7 +150,15 @@ class Checks:
             return silent
         if run.passed or run.exit_code is None or not run.output.strip():
             return silent
-        return replace(silent, output=_trace(run.output))
+        return replace(silent, output=_trace(self._without_values(run.output)))
+
+    def _without_values(self, trace: str) -> str:
+        """Return a trace without the values of the variables that the config passes on: they may be keys."""
+        env = self._desk.parts.keys.env
+        for name in self._desk.settings.sandbox.env:
+            if len(value := env.get(name, "")) >= VALUE_CHARS_MIN:
+                trace = trace.replace(value, f"${name}")
+        return trace
 
     async def _run(self, name: str, cmd: str, most_s: float) -> CheckRun:
         limits = self._desk.settings.limits
@@ -186,7 +197,7 @@ def _trace(output: str) -> str:
     shown = output.strip()[-TRACE_CHARS:]
     if len(shown) == TRACE_CHARS and "\n+ " in shown:
         shown = shown[shown.index("\n+ ") + 1 :]
-    return f"It printed nothing. It ran these commands, and stopped at the last one:\n{shown}\n"
+    return f"It printed nothing. These commands ran:\n{shown}\n"
 
 
 def _run_of(done: CheckDone, timeout_s: float) -> CheckRun:

@@ -49,12 +49,15 @@ class Lifetime:
 
     def stop(self, reason: str) -> None:
         """Ask the agent to stop; it gets `stop_grace_s`, then the worker is ended."""
+        if self._desk.stopping or self.over:
+            return
+        self._desk.stopping, self.stop_reason = (
+            True,
+            reason,
+        )  # at once: its next message may be here already
         self.spawn(self._stop(reason))
 
     async def _stop(self, reason: str) -> None:
-        if self._desk.stopping or self.over:
-            return
-        self._desk.stopping, self.stop_reason = True, reason
         grace_s = self._desk.settings.restart.stop_grace_s
         self.notify("stop", {"reason": reason, "grace_s": grace_s})
         if self.process:

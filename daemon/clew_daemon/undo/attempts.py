@@ -43,6 +43,9 @@ log = structlog.get_logger()
 RESTORE_S = 60.0
 """How long the workspace may take to be put back; what has begun by then may take as long again."""
 
+STOP_S = 10.0
+"""How long a restore may go on where its goal is being stopped."""
+
 COMPLETE_TRIES = 2
 """How often a restore that is on record is tried, each time with a new executor."""
 
@@ -87,7 +90,7 @@ class AttemptRestore:
         except (NoSpanError, VisitFailed, StoreError) as error:
             why = str(error)
         except TimeoutError:
-            why = "it took too long to restore it"
+            why = "restoring took too long"
         log.warning("attempt.kept", goal=goal, reason=why)
         await self._complete(core, guard)
         ground = _since_the_end(await asyncio.to_thread(self._record.rows, goal))
@@ -157,7 +160,7 @@ async def _to_its_end(work: Coroutine[None, None, UndoOutcome]) -> UndoOutcome:
     try:
         return await asyncio.shield(task)
     except asyncio.CancelledError:
-        await asyncio.wait([task], timeout=RESTORE_S)
+        await asyncio.wait([task], timeout=STOP_S)  # what is left is completed at the next start
         raise
     finally:
         task.cancel()
@@ -166,12 +169,14 @@ async def _to_its_end(work: Coroutine[None, None, UndoOutcome]) -> UndoOutcome:
 
 def _since_the_end(rows: Rows) -> AttemptGround:
     """Return what was restored since the last attempt ended, by a daemon that did not begin the next one."""
-    restored, left = 0, list[str]()
+    restored, left, own = 0, list[str](), False
     for _, event in rows:
         match event:
             case ev.AttemptEnded():
                 restored, left = 0, []
-            case snap.UndoFinished():
+            case snap.UndoStarted():
+                own = event.scope == "attempt"
+            case snap.UndoFinished() if own:
                 restored += event.restored
                 left += event.left
             case _:

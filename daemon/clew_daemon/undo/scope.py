@@ -69,10 +69,29 @@ def of_subtask(rows: Iterable[tuple[int, ev.Event]], task_idx: int, subtask_idx:
 
 
 def of_attempts(rows: Sequence[tuple[int, ev.Event]], task_idx: int, subtask_idx: int) -> Span:
-    """Return the span of all attempts at the subtask that is at a place, up to the present; raises as of_subtask."""
+    """Return the span of all attempts at the subtask that is at a place, up to the present; raises as of_subtask.
+
+    Where a person has reopened the goal, what they saw then is where it begins.
+    """
     if of_goal(rows) is None:
         raise NoSpanError("there is no snapshot")
-    return replace(of_subtask(rows, task_idx, subtask_idx), scope="attempt", last=None)
+    span = of_subtask(rows, task_idx, subtask_idx)
+    first = max(span.first, _reopened(rows))
+    return replace(span, scope="attempt", first=first, last=None)
+
+
+def _reopened(rows: Iterable[tuple[int, ev.Event]]) -> int:
+    """Return the first snapshot since a person last reopened the goal, 0 for none."""
+    first, waits = 0, False
+    for seq, event in rows:
+        match event:
+            case ev.GoalRequeued(reopen=True):
+                waits = True
+            case snap.SnapshotTaken() if waits:
+                first, waits = seq, False
+            case _:
+                pass
+    return first
 
 
 class _SubtaskSpans:

@@ -9,6 +9,7 @@ from clew_shared.core.attempts import iterations_used_up
 from clew_shared.core.tree import TreeCommands
 from clew_shared.gate import review
 from clew_shared.record import events as ev
+from clew_shared.record.model import GoalStatus
 from clew_shared.text.shorten import beginning
 from clew_shared.text.thoughts import echoes, theme
 
@@ -42,10 +43,15 @@ class ThinkingCommands(TreeCommands):
 
     def _bound_attempt(self, feedback: Feedback, at: float) -> Feedback:
         """End an attempt that has taken all its turns, unless a budget of the goal is used up with it."""
-        if not iterations_used_up(self.state, self.attempts) or self.budget_spent(at):
+        at_work = self.state.goal.status == GoalStatus.IN_PROGRESS and self._is_in_progress()
+        if (
+            not at_work
+            or not iterations_used_up(self.state, self.attempts)
+            or self.budget_spent(at)
+        ):
             return feedback
         used = self.state.iteration - self.state.attempt.from_iteration
-        level = self.fail(f"its {used} iterations are used up", at)
+        level = self.fail(f"all {used} iterations of the attempt are used up", at)
         return replace(feedback, escalated_to=level)
 
     def _review(self, at: float, *, tool: str = "", signature: str = "") -> Feedback:

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from clew_shared.record.spec import PlannedTask
 
 MESSAGE_CHARS = 2_000
+ATTEMPT_OVER = "this attempt is over; the next one follows in a new worker"
 
 FINISHES_MAX = 3
 """This many refused finishes in an unchanged world are a failure of the subtask."""
@@ -90,7 +91,9 @@ class TreeCommands(AttemptCommands):
         return None if self.state.replan_required else self._fail(failure, at, "agent")
 
     def need_no_replan(self) -> None:
-        """Raise WrongState while a replan, or a person's answer, is required."""
+        """Raise WrongState while a replan, or a person's answer, is required, or the attempt is over."""
+        if self.state.attempt.over:
+            raise WrongState(ATTEMPT_OVER)
         if required := self.state.replan_required:
             raise WrongState(
                 self._waits_for_person()
@@ -138,6 +141,8 @@ class TreeCommands(AttemptCommands):
         """Return why this plan is not possible now, "" if it is."""
         state = self.state
         required = state.replan_required
+        if state.attempt.over:
+            return ATTEMPT_OVER
         if required == "person":
             return self._waits_for_person()
         if replan != (required or None):

@@ -277,7 +277,7 @@ def _now(view: PromptView) -> str:
 def _tried(view: PromptView) -> str:
     """Return what earlier attempts at the current subtask did, and what has become of their files."""
     what, attempt = "goal" if view.implicit else "subtask", view.attempt
-    begin = f"Earlier attempts did not reach this {what}. Start again from the beginning."
+    begin = f"Earlier attempts at this {what} have failed. Start again from the beginning."
     if attempt.kept:
         begin += f" The files are as they left them ({without_middle(attempt.kept, 200)})."
     elif attempt.restored:

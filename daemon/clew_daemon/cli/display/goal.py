@@ -140,7 +140,10 @@ def _attempt_lines(detail: GoalView) -> list[Line]:
     restored = f"{counted(last['restored'], 'file')} restored" if last["restored"] else ""
     facts = [clean(text) for text in (last["rung"] or "", restored) if text]
     lines += [[(f"{INDENT}attempt {last['attempt']}: {', '.join(facts)}", "dim")]] if facts else []
-    kept = {"not restored": last["kept"], "someone else has changed": ", ".join(last["left"])}
+    kept = {
+        "not restored": last["kept"],
+        "left as they are, changed by someone else": ", ".join(last["left"]),
+    }
     return lines + [
         line for what, text in kept.items() if text for line in paragraph(f"{INDENT}{what}: ", text)
     ]

@@ -82,13 +82,22 @@ def remove_file(at: int, name: str, then: os.stat_result) -> None:
         os.rename(name, aside, src_dir_fd=at, dst_dir_fd=at)
     except FileNotFoundError:
         raise ChangedError from None
-    try:
-        if not _is_moved(at, aside, then):
-            place_new(at, aside, name)
-            raise ChangedError
-    finally:
-        with contextlib.suppress(FileNotFoundError, IsADirectoryError):
-            os.unlink(aside, dir_fd=at)
+    changed = not _is_moved(at, aside, then)
+    if changed:
+        _put_back(at, aside, name)
+    with contextlib.suppress(FileNotFoundError, IsADirectoryError):
+        os.unlink(aside, dir_fd=at)
+    if changed:
+        raise ChangedError
+
+
+def _put_back(at: int, aside: str, name: str) -> None:
+    """Put back what was saved at a name in the moment before it was moved aside; what came there since is newer.
+
+    If that fails, the file stays under the name that it was moved to.
+    """
+    with contextlib.suppress(ChangedError):
+        place_new(at, aside, name)
 
 
 def place_new(at: int, draft: str, name: str) -> None:

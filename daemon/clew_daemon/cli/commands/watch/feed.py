@@ -187,9 +187,11 @@ def _attempt_ended(e: ev.AttemptEnded, _s: State, before: _Before) -> Descriptio
 def _attempt_started(e: ev.AttemptStarted, _s: State, before: _Before) -> Description:
     restored = f"{counted(e.restored, 'file')} restored" if e.restored else ""
     kept = f"not restored: {short(e.kept, TEXT_CHARS)}" if e.kept else ""
-    left = f"someone else has changed: {short(', '.join(e.left))}" if e.left else ""
+    left = (
+        f"left as they are, changed by someone else: {short(', '.join(e.left))}" if e.left else ""
+    )
     facts = "; ".join(filter(None, (short(e.rung), restored, kept, left)))
-    text = f"{before.place} attempt {e.attempt} starts over{f': {facts}' if facts else ''}"
+    text = f"{before.place} attempt {e.attempt} begins{f': {facts}' if facts else ''}"
     return _describe("attempt.started", text, "bold")
 
 
@@ -257,8 +259,13 @@ def _snapshots_missing(e: snap.SnapshotsMissing, _s: State, _: _Before) -> Descr
 
 
 def _undo_started(e: snap.UndoStarted, _s: State, _: _Before) -> Description:
-    what = "next attempt" if e.scope == "attempt" else "undo"
-    return _describe("undo.started", f"{what}: {counted(e.entries, 'file')} to restore", "cyan")
+    files = counted(e.entries, "file")
+    text = (
+        f"restoring {files} for the next attempt"
+        if e.scope == "attempt"
+        else f"undo: {files} to restore"
+    )
+    return _describe("undo.started", text, "cyan")
 
 
 def _undo_finished(e: snap.UndoFinished, s: State, _: _Before) -> Description:
