@@ -302,3 +302,19 @@ def test_the_ladder_may_come_from_the_environment():
         "agent bigger",
         "agent bigger",
     ]
+
+
+def test_an_attempt_that_only_ran_out_of_turns_keeps_what_it_has_done(played):
+    advancing, looking, rejected = (Stubborn(played(["one"])) for _ in range(3))
+    for turn in range(10):
+        advancing.agent.write(f"{turn}.py", "x")
+        advancing.agent.reflect()
+        looking.agent.reflect()
+        rejected.agent.write(f"{turn}.py", "x")
+        if turn == 8:
+            rejected.finish("tests")
+        rejected.agent.reflect()
+    assert all(one.over for one in (advancing, looking, rejected))
+    assert advancing.state.attempt.advancing
+    assert not looking.state.attempt.advancing
+    assert not rejected.state.attempt.advancing

@@ -63,7 +63,10 @@ def test_a_later_attempt_says_what_was_tried_before_its_own_conversation():
     ("files", "text"),
     [
         ({"restored": 2}, "The files are as they were before them."),
-        ({"kept": "HEAD has moved"}, "The files are as they left them (HEAD has moved)."),
+        (
+            {"kept": "HEAD has moved"},
+            "Their files are still there (HEAD has moved): look at them first.",
+        ),
     ],
 )
 def test_a_later_attempt_says_what_has_become_of_the_files(files, text):

@@ -120,6 +120,8 @@ class AttemptRestore:
         settings = self._parts.settings_of(core.state.goal_id)
         if settings.attempts.restore == "keep":
             return "the config says so"
+        if core.state.attempt.advancing:
+            return "the last attempt was still making progress"
         if not settings.snapshots.enabled:
             return "snapshots are turned off"
         if not core.state.snapshots.first:

@@ -22,6 +22,9 @@ REASON_CHARS = 400
 TRIED_MAX = 10
 """How many lines the next attempt is shown of what was tried."""
 
+STALE_TURNS = 3
+"""After this many turns in a row without anything new, an attempt is not making progress."""
+
 ACTIONS_SHOWN = 3
 ARGS_CHARS = 160
 HEAD_CHARS = 160
@@ -43,8 +46,11 @@ UNCHANGED_GROUND = AttemptGround()
 class AttemptCommands(GoalJournal):
     """The part of the core that ends an attempt and begins the next."""
 
-    def start_over(self, reason: str, at: float) -> bool:
-        """End the present attempt if another one may follow; returns whether it is over."""
+    def start_over(self, reason: str, at: float, *, advancing: bool = False) -> bool:
+        """End the present attempt if another one may follow; returns whether it is over.
+
+        `advancing` as in AttemptEnded.
+        """
         state = self.state
         if state.attempt.over:
             return True
@@ -56,6 +62,7 @@ class AttemptCommands(GoalJournal):
                 at=at,
                 attempt=state.attempt.number,
                 reason=short,
+                advancing=advancing,
                 tried=tried(state, short),
             )
         )
@@ -104,6 +111,16 @@ def iterations_used_up(state: State, limits: AttemptLimits) -> bool:
     """Return whether an attempt has taken all its turns; a goal with one attempt has no such limit."""
     used = state.iteration - state.attempt.from_iteration
     return limits.limit > 1 and used >= limits.iterations
+
+
+def advances(state: State) -> bool:
+    """Return whether an attempt was still making progress at its last turns: its work is no failure yet.
+
+    It has changed the workspace, brought something new in the last turns, and claimed nothing that its checks rejected.
+    """
+    changed = len(state.scope.worlds) > 1
+    is_fresh = state.attention.iterations_without_facts < STALE_TURNS
+    return changed and is_fresh and not state.refused.count
 
 
 def tried(state: State, reason: str) -> tuple[str, ...]:

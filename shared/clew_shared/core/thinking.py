@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from clew_shared.core.answers import Advice, Feedback
-from clew_shared.core.attempts import iterations_used_up
+from clew_shared.core.attempts import advances, iterations_used_up
 from clew_shared.core.tree import TreeCommands
 from clew_shared.gate import review
 from clew_shared.record import events as ev
@@ -51,7 +51,10 @@ class ThinkingCommands(TreeCommands):
         ):
             return feedback
         used = self.state.iteration - self.state.attempt.from_iteration
-        level = self.fail(f"all {used} iterations of the attempt are used up", at)
+        reason = f"all {used} iterations of the attempt are used up"
+        if self.start_over(reason, at, advancing=advances(self.state)):
+            return feedback
+        level = self.fail(reason, at)
         return replace(feedback, escalated_to=level)
 
     def _review(self, at: float, *, tool: str = "", signature: str = "") -> Feedback:

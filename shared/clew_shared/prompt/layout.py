@@ -278,15 +278,18 @@ def _tried(view: PromptView) -> str:
     """Return what earlier attempts at the current subtask did, and what has become of their files."""
     what, attempt = "goal" if view.implicit else "subtask", view.attempt
     begin = f"Earlier attempts at this {what} have failed. Start again from the beginning."
+    last = "Find another way."
     if attempt.kept:
-        begin += f" The files are as they left them ({without_middle(attempt.kept, 200)})."
+        why = without_middle(attempt.kept, 200)
+        begin = f"Earlier attempts at this {what} have ended. Their files are still there ({why}): look at them first."
+        last = "Continue from there, or find another way."
     elif attempt.restored:
         begin += " The files are as they were before them"
         begin += f", except {', '.join(attempt.left)}." if attempt.left else "."
     room = _share(view, TRIED_SHARE) // max(len(attempt.tried), 1)
     lines = [f"- {without_middle(line, room)}" for line in attempt.tried]
     heading = ["What was tried, and what happened:"] if lines else []
-    return "\n".join([begin, *heading, *lines, "Find another way."])
+    return "\n".join([begin, *heading, *lines, last])
 
 
 # ---- messages

@@ -179,10 +179,9 @@ class LlmCall:
 class AttemptState:
     """The present attempt at the current subtask: its number, and the event and the iteration at which it began.
 
-    `from_actions` are the subtask's actions before it.
-    `reason` is why the one before it ended. `restored` files were put back before it began, `kept` is why none were,
-    `left` names some that were not. `over` is why this one has ended, "" while it has not. `tried` are lines on what
-    earlier attempts did.
+    `from_actions` are the subtask's actions before it. `reason` is why the one before it ended. `restored` files were
+    put back before it began, `kept` is why none were, `left` names some that were not. `over` is why this one is over,
+    "" while it has not; `advancing` as in AttemptEnded. `tried` are lines on what earlier attempts did.
     """
 
     number: int = 1
@@ -194,6 +193,7 @@ class AttemptState:
     kept: str = ""
     left: tuple[str, ...] = ()
     over: str = ""
+    advancing: bool = False
     tried: tuple[str, ...] = ()
 
 

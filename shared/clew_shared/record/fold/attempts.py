@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 def ended(state: State, e: ev.AttemptEnded, _seq: int) -> None:
     state.attempt.over = e.reason
+    state.attempt.advancing = e.advancing
     state.attempt.tried = e.tried
 
 
