@@ -18,6 +18,8 @@ import time
 from pathlib import Path
 from types import SimpleNamespace
 
+import setproctitle
+
 REQUEST_BYTES_MAX = 1 << 20
 START_S = 60.0
 AT_START = ("PYTHON", "LC_", "LANG", "LD_", "TZ", "PYDANTIC")
@@ -213,6 +215,7 @@ def main():
     line = socket.socket(fileno=int(sys.argv[1]))
     line.set_inheritable(False)
     env = dict(os.environ)
+    setproctitle.getproctitle()  # it finds its room beside the first environment, which is cleared below
     preload()
     os.environ.clear()
     os.environ.update(env)
