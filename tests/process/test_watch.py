@@ -151,9 +151,9 @@ def test_a_daemon_that_ends_is_told_at_once_and_the_watch_goes_on_when_it_is_bac
     ended(clew)
     said = seen.until("clew: the daemon has ended; waiting up to")
     assert "Ctrl-C" in said
-    go.touch()
     clew.start()
     seen.until("clew: the daemon is running again")
+    go.touch()
     assert seen.end() == 0
     assert any(": worker restarted, epoch 2" in line for line in seen.lines)
     assert f"{goal}: completed, unverified 100%" in seen.lines
