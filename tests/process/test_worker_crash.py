@@ -381,7 +381,9 @@ def test_on_interrupt_ask_takes_an_interrupted_step_to_a_person(clew):
 def test_the_nursery_dying_takes_no_worker_along_and_is_renewed(clew):
     goal = clew.start().submit(STEPS, "a.md")
     clew.until(lambda: clew.lines(goal, "begun"))
-    pid = clew.until(lambda: nursery(clew.daemon.pid), "the nursery is seen")  # 0 would be this whole group
+    pid = clew.until(
+        lambda: nursery(clew.daemon.pid), "the nursery is seen"
+    )  # 0 would be this whole group
     os.kill(pid, signal.SIGKILL)
     other = clew.submit(STEPS.replace("until test -e go; do sleep 0.02; done; ", ""), "b.md")
     clew.wait("goal.completed", goal=other)
