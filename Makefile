@@ -35,7 +35,7 @@ install: $(STAMP) ## create the environment for working on clew, in .venv
 demo: $(RUN_STAMP) ## show clew at work on a sample goal; no LLM, no service needed
 	$(BIN)/clew demo --chaos
 
-test: $(STAMP) ## run all tests but the long ones, in less than ten minutes on two cores
+test: $(STAMP) ## run all tests but the long ones
 	$(PYTEST)
 
 test-long: $(STAMP) ## run the long tests of all folders but those of chaos and soak
