@@ -28,7 +28,7 @@ NEWS_SHARE = 0.05
 """A change of the characters per token by this share is recorded."""
 
 LOADED_MAX = 1_000
-"""So many of the last events are read at a start."""
+"""How many of the latest records are read when the daemon starts."""
 
 
 def model_key(agent: LlmAgentSettings) -> str:

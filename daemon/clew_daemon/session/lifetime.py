@@ -51,10 +51,8 @@ class Lifetime:
         """Ask the agent to stop; it gets `stop_grace_s`, then the worker is ended."""
         if self._desk.stopping or self.over:
             return
-        self._desk.stopping, self.stop_reason = (
-            True,
-            reason,
-        )  # at once: its next message may be here already
+        self._desk.stopping = True  # at once: the agent's next message may be here already
+        self.stop_reason = reason
         self.spawn(self._stop(reason))
 
     async def _stop(self, reason: str) -> None:

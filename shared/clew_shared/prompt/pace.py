@@ -11,7 +11,7 @@ from clew_shared.wire.hello import ContextOptions, HelloAnswer
 
 @dataclass(frozen=True, slots=True)
 class Pace:
-    """The iteration, counted from 0, of so many, the tools used by then, and the windows that fit these numbers."""
+    """The present iteration, counted from 0, the most there may be, the tools used so far, and the context windows."""
 
     iteration: int
     max_iterations: int

@@ -20,7 +20,7 @@ class Finding:
     fix: str = ""
 
     def as_dict(self) -> dict[str, str]:
-        """Return the finding as JSON; the key of `fix` is `mend`, which programs already read."""
+        """Return the finding as JSON, with the fix under `mend`, the name of that key since the first version."""
         return {"name": self.name, "level": self.level, "found": self.found, "mend": self.fix}
 
 
