@@ -1,6 +1,7 @@
 """The ledger as its callers see it: order, durability, reading, purging, opening."""
 
 import asyncio
+import contextlib
 import os
 import stat
 import threading
@@ -339,6 +340,43 @@ def test_another_programs_database_is_refused(path):
 
     with pytest.raises(LedgerCorrupt, match="another program"):
         Ledger.open(path)
+
+
+@pytest.mark.parametrize("at", ["user_version", "page_count", "sqlite_schema"])
+def test_a_reader_that_comes_while_the_ledger_is_being_made_takes_it_for_empty(path, at):
+    con = apsw.Connection(str(path))
+    con.pragma("journal_mode", "wal")
+    con.close()
+    made = []
+
+    def make(_cursor, statement, _bindings):
+        if at in statement and not made:
+            made.append(opening.open_writing(path))
+        return True
+
+    with contextlib.closing(opening.open_reading(path)) as reading:
+        reading.exec_trace = make
+        assert opening.check_kind(reading, path) == 0
+        reading.exec_trace = None
+        assert opening.check_kind(reading, path) == len(schema.MIGRATIONS)
+    made[0].close()
+
+
+def test_a_log_that_appears_between_two_looks_is_not_taken_for_what_a_lost_ledger_left(
+    path, monkeypatch
+):
+    path.touch()
+    size = opening._size
+
+    def make(one):
+        seen = size(one)
+        if not size(path):
+            path.write_bytes(bytes(4096))
+            path.with_name("ledger.db-wal").write_bytes(bytes(4096))
+        return seen
+
+    monkeypatch.setattr(opening, "_size", make)
+    opening.refuse_remains(path)
 
 
 async def test_a_torn_file_is_refused_and_reported(path):

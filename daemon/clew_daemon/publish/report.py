@@ -16,6 +16,7 @@ from clew_shared.record.model import GoalStatus, StepStatus
 from clew_shared.record.moment import local
 from clew_shared.text.redact import redact
 from clew_shared.text.shorten import both_ends, one_line
+from clew_shared.views.attempts import ground_facts
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -258,14 +259,8 @@ def _restarts(state: State) -> list[str]:
 def _fresh_start(one: FreshStart) -> str:
     """Return where an attempt began, how it differed, and why the one before it ended."""
     place = f"{one.task_idx + 1}.{one.subtask_idx + 1}"
-    restored = f"{_counted(one.restored, 'file')} restored" if one.restored else ""
-    kept = f"workspace not restored: {inline(one.kept)}" if one.kept else ""
-    left = (
-        f"left as they are, changed by someone else: {inline(', '.join(one.left))}"
-        if one.left
-        else ""
-    )
-    facts = "; ".join(filter(None, (inline(one.rung), restored, kept, left)))
+    ground = ground_facts(one.restored, one.kept, one.left)
+    facts = "; ".join(inline(fact) for fact in (one.rung, *ground) if fact)
     ended = f"attempt {one.number - 1} ended: {inline(one.reason)}"
     return f"  - {place} attempt {one.number}{f' ({facts})' if facts else ''}, after {ended}"
 

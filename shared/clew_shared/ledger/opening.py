@@ -130,7 +130,7 @@ def refuse_remains(path: Path) -> None:
     One case is a log whose database is empty or gone: SQLite would remove the log with all its events.
     """
     log = path.with_name(path.name + "-wal")
-    size, waiting = _size(path), _size(log)
+    waiting, size = _size(log), _size(path)  # in this order: a new database has pages before a log
     if 0 < size < _HEADER_BYTES:
         raise corrupt(path, f"is cut off: {size} bytes are left")
     if waiting and not size:
@@ -156,19 +156,31 @@ def _make_private(path: Path) -> None:
 
 def check_kind(con: apsw.Connection, path: Path, known: int = len(schema.MIGRATIONS)) -> int:
     """Return the schema version (0 for an empty file); raises for a file that is not a ledger of ours."""
-    application = con.pragma("application_id")
-    version: int = con.pragma("user_version")
     if gone := lost_commits(path, page_size(con)):
         raise corrupt(path, f"damaged: {path.name}-wal: {gone}")
-    empty = con.pragma("page_count") == 0 or (
-        version == 0 and con.execute("SELECT count(*) FROM sqlite_schema").get == 0
-    )
+    with _one_state(con):
+        application = con.pragma("application_id")
+        version: int = con.pragma("user_version")
+        empty = con.pragma("page_count") == 0 or (
+            version == 0 and con.execute("SELECT count(*) FROM sqlite_schema").get == 0
+        )
     if application != schema.APPLICATION_ID and not empty:
         raise corrupt(path, "is a database of another program")
     if version > known:
         what = f"has version {version}, this clew knows versions up to {known}"
         raise LedgerTooNew(path, what, "run the newer clew that wrote it; nothing was changed")
     return version
+
+
+@contextmanager
+def _one_state(con: apsw.Connection) -> Iterator[None]:
+    """Read the same state of the database throughout, also while another process is making the ledger."""
+    con.execute("BEGIN")
+    try:
+        yield
+    finally:
+        with suppress(apsw.Error):  # an error may have ended it
+            con.execute("ROLLBACK")
 
 
 def _make_durable(con: apsw.Connection, path: Path) -> None:

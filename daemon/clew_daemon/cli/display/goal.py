@@ -16,6 +16,7 @@ from clew_daemon.cli.display.sanitize import clean, short
 from clew_daemon.cli.display.units import counted, duration, percent, thousands
 from clew_daemon.publish.standing import MARKS, PAUSED, standing
 from clew_shared.record.moment import local
+from clew_shared.views.attempts import ground_facts
 
 BAR_CHARS = 20
 SIGNATURE_CHARS = 120
@@ -137,16 +138,13 @@ def _attempt_lines(detail: GoalView) -> list[Line]:
         return []
     last = begun[-1]
     lines = paragraph(f"attempt {last['attempt'] - 1} ended: ", last["reason"], "bold yellow")
-    restored = f"{counted(last['restored'], 'file')} restored" if last["restored"] else ""
-    facts = [clean(text) for text in (last["rung"] or "", restored) if text]
-    lines += [[(f"{INDENT}attempt {last['attempt']}: {', '.join(facts)}", "dim")]] if facts else []
-    kept = {
-        "not restored": last["kept"],
-        "left as they are, changed by someone else": ", ".join(last["left"]),
-    }
-    return lines + [
-        line for what, text in kept.items() if text for line in paragraph(f"{INDENT}{what}: ", text)
+    facts = [
+        clean(text) for text in (last["rung"], *ground_facts(last["restored"], "", ())) if text
     ]
+    lines += [[(f"{INDENT}attempt {last['attempt']}: {', '.join(facts)}", "dim")]] if facts else []
+    for fact in ground_facts(0, last["kept"], last["left"]):
+        lines += paragraph(INDENT, fact)
+    return lines
 
 
 def _snapshot_lines(known: Mapping[str, Any]) -> list[Line]:

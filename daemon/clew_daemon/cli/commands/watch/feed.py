@@ -19,6 +19,7 @@ from clew_shared.record import snapshot_events as snap
 from clew_shared.record.fold import apply
 from clew_shared.record.moment import iso, local
 from clew_shared.record.state import State
+from clew_shared.views.attempts import ground_facts
 from clew_shared.views.publish import status_view
 
 if TYPE_CHECKING:
@@ -185,12 +186,8 @@ def _attempt_ended(e: ev.AttemptEnded, _s: State, before: _Before) -> Descriptio
 
 
 def _attempt_started(e: ev.AttemptStarted, _s: State, before: _Before) -> Description:
-    restored = f"{counted(e.restored, 'file')} restored" if e.restored else ""
-    kept = f"not restored: {short(e.kept, TEXT_CHARS)}" if e.kept else ""
-    left = (
-        f"left as they are, changed by someone else: {short(', '.join(e.left))}" if e.left else ""
-    )
-    facts = "; ".join(filter(None, (short(e.rung), restored, kept, left)))
+    ground = (short(fact, TEXT_CHARS) for fact in ground_facts(e.restored, e.kept, e.left))
+    facts = "; ".join(filter(None, (short(e.rung), *ground)))
     text = f"{before.place} attempt {e.attempt} begins{f': {facts}' if facts else ''}"
     return _describe("attempt.started", text, "bold")
 

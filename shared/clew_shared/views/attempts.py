@@ -1,0 +1,18 @@
+"""What became of the workspace before an attempt, in words for people."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+
+def ground_facts(restored: int, kept: str | None, left: Sequence[str]) -> list[str]:
+    """Return a phrase for the files restored, one for why others were not, one for those that someone else changed."""
+    facts = {
+        f"{restored} {'file' if restored == 1 else 'files'} restored": restored,
+        f"not restored: {kept}": kept,
+        f"left as they are, changed by someone else: {', '.join(left)}": left,
+    }
+    return [text for text, applies in facts.items() if applies]
