@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from clew_shared.core.actions import IN_FLIGHT_MAX
 from clew_shared.record import events as ev
 from clew_shared.record.fold.goal import FEEDBACK_KEPT
-from clew_shared.record.fold.tree import SET_ASIDE_KEPT
+from clew_shared.record.fold.plans import SET_ASIDE_KEPT
 from clew_shared.record.model import ACTIONS_KEPT, Result
 from clew_shared.record.state import (
     CALLS_KEPT,

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from clew_shared.record.fold.attempts import crash_blocks
-from clew_shared.record.fold.tree import new_task, settle_task
+from clew_shared.record.fold.plans import new_task
+from clew_shared.record.fold.tree import settle_task
 from clew_shared.record.model import Goal, GoalStatus, StepStatus, Subtask, Task
 from clew_shared.record.spec import PlannedSubtask, PlannedTask
 from clew_shared.record.state import (
