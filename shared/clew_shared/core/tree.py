@@ -145,9 +145,7 @@ class TreeCommands(AttemptCommands):
         inherits = state.goal.tasks[task_idx].subtasks[subtask_idx].inherits
         return "inherit" if inherits and state.inherited else "new"
 
-    def _plan_fault(
-        self, tasks: tuple[PlannedTask, ...], replan: Replan, covers: Covers
-    ) -> str:
+    def _plan_fault(self, tasks: tuple[PlannedTask, ...], replan: Replan, covers: Covers) -> str:
         """Return why this plan is not possible now, "" if it is."""
         state = self.state
         required = state.replan_required

@@ -416,6 +416,12 @@ class State:
                     return t, s
         return None
 
+    @property
+    def replaced(self) -> list[str]:
+        """Lines on the subtasks that replans gave up or replaced, those that were never tried at the end."""
+        untried = (f"{text} (not tried: another plan covers it)" for text in self.covered)
+        return [*self.set_aside, *untried]
+
     def replaceable(self, level: str) -> list[Subtask]:
         """Return the pending subtasks that a replan of this level may replace, in the order of their numbers from 1."""
         tasks = [self.task] if level == "task" and self.task else self.goal.tasks

@@ -55,7 +55,10 @@ def planned(state: State, e: ev.Planned, _seq: int) -> None:
 
 
 def edited(state: State, e: ev.TreeEdited, _seq: int) -> None:
+    reached, counted = state.goal.reached, state.goal.counted
     state.goal = _goals.validate_python(e.goal)
+    state.goal.reached, state.goal.counted = reached, counted
+    state.goal.note_progress()
     state.current_task_idx, state.current_subtask_idx = e.task_idx, e.subtask_idx
     state.last_probe_state, state.planned = dict(e.probes), True
     if e.replan:
@@ -97,6 +100,7 @@ def subtask_ended(state: State, e: ev.SubtaskEnded, _seq: int) -> None:
     if state.subtask and state.task:
         state.subtask.status, state.subtask.summary = StepStatus(e.status), e.summary
         settle_task(state.task)
+        state.goal.note_progress()
 
 
 def escalated(state: State, e: ev.Escalated, _seq: int) -> None:
