@@ -1,4 +1,4 @@
-"""A replan loses no pending work: the plan continues it, covers it by its number, or it is still to do after the plan."""
+"""A replan loses no pending work: the plan continues it, covers it by its number, or leaves it to be done after it."""
 
 import pytest
 
