@@ -176,6 +176,24 @@ def test_another_way_put_into_the_tree_is_a_replan_and_inherits_the_blocks(ctx):
     assert not ctx.record_action(*PYTEST)
 
 
+def test_what_a_replan_by_hand_removes_leaves_the_trace_that_a_replan_under_the_daemon_leaves(ctx):
+    task = blocked(ctx, ("a", "b"))[0]
+    reason = task.subtasks[0].last_failure
+    task.subtasks[:] = [Subtask("another way")]
+    assert ctx.record_action(*WRITE)
+    state = ctx.state._state
+    assert state.set_aside == [f"a (blocked: {reason})"]
+    assert state.covered == ["b"]
+    assert f"GIVEN UP: a (blocked: {reason})" in ctx.get_compact_context()
+
+
+def test_what_is_removed_by_hand_without_a_replan_leaves_no_trace(ctx):
+    task = planned(ctx, ("a", "b"))[0]
+    del task.subtasks[1]
+    assert ctx.record_action(*WRITE)
+    assert (ctx.state._state.set_aside, ctx.state._state.covered) == ([], [])
+
+
 def test_replans_that_fail_go_up_to_the_goal_and_to_a_person(ctx):
     task = blocked(ctx, ("a",))[0]
     levels = []

@@ -158,7 +158,8 @@ class Planned(GoalEvent, frozen=True):
 class TreeEdited(GoalEvent, frozen=True):
     """The library's user changed the tree in place; `goal` is all of it, as a JSON object.
 
-    `replan`: the edit is a new way in place of what was blocked.
+    `replan`: the edit is a new way in place of what was blocked. `given_up` has a line on each subtask that it removed
+    after it was tried, `covered` those that it removed before.
     """
 
     kind: Literal["tree_edited"] = "tree_edited"
@@ -169,6 +170,8 @@ class TreeEdited(GoalEvent, frozen=True):
     loop_counts: dict[str, int] | None = None
     blocked_actions: tuple[str, ...] | None = None
     replan: bool = False
+    given_up: tuple[str, ...] = ()
+    covered: tuple[str, ...] = ()
 
 
 class SubtaskStarted(GoalEvent, frozen=True):

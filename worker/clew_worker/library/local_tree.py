@@ -10,10 +10,13 @@ from typing import TYPE_CHECKING
 from pydantic import TypeAdapter
 
 from clew_shared.record import events as ev
+from clew_shared.record.fold.plans import given_up_line
 from clew_shared.record.model import Goal, GoalStatus, StepStatus
 from clew_shared.record.spec import PlannedSubtask, PlannedTask
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from clew_shared.core.core import Core
     from clew_shared.record.model import Subtask
     from clew_worker.library.work_state import Edit
@@ -59,7 +62,7 @@ def record_edit(core: Core, edit: Edit, at: float) -> None:
     replan = bool(state.replan_required) and _offers_another_way(core, edit)
     if replan:
         _mark_replan(core, edit)
-    record_tree(core, at, replan=replan)
+    record_tree(core, at, replan=replan, removed=edit.removed if replan else ())
     resting = state.goal.status == GoalStatus.BLOCKED or GoalStatus(state.goal.status).ended
     if resting and (replan or edit.new):
         _reopen(core, at)
@@ -82,8 +85,9 @@ def record_tree(
     replan: bool = False,
     counts: dict[str, int] | None = None,
     blocked: tuple[str, ...] | None = None,
+    removed: Sequence[Subtask] = (),
 ) -> None:
-    """Record the tree as it is in the state."""
+    """Record the tree as it is in the state; `removed` are subtasks that a replan replaces in it."""
     state, goal = core.state, core.state.goal
     event = ev.TreeEdited(
         at=at,
@@ -94,6 +98,8 @@ def record_tree(
         loop_counts=counts,
         blocked_actions=blocked,
         replan=replan,
+        given_up=tuple(given_up_line(s) for s in removed if s.status != StepStatus.PENDING),
+        covered=tuple(s.description for s in removed if s.status == StepStatus.PENDING),
     )
     core.emit(event)
     goal.reached, goal.counted = state.goal.reached, state.goal.counted

@@ -64,7 +64,8 @@ class Edit:
     """The manual changes since the last call.
 
     `counts` and `blocked` are None if unchanged, `lifted` are the signatures removed from either, `moved` says
-    whether another subtask became the current one, `new` are the open subtasks that were added.
+    whether another subtask became the current one, `new` are the open subtasks that were added, `removed` those that
+    were removed before they were done.
     """
 
     counts: dict[str, int] | None
@@ -72,6 +73,7 @@ class Edit:
     lifted: tuple[str, ...]
     moved: bool
     new: tuple[Subtask, ...]
+    removed: tuple[Subtask, ...] = ()
 
 
 class _Shown(Generic[_T]):
@@ -143,6 +145,7 @@ class WorkState:
             return None
         check_statuses(self.goal)
         known = {id(s) for s in self._known}
+        there = {id(s) for t in self.goal.tasks for s in t.subtasks}
         lifted = [s for s in self._blocked if s not in blocked]
         lifted += [s for s in self._counts if not counts.get(s) and s not in blocked]
         return Edit(
@@ -155,6 +158,9 @@ class WorkState:
                 for t in self.goal.tasks
                 for s in t.subtasks
                 if id(s) not in known and StepStatus(s.status).open
+            ),
+            removed=tuple(
+                s for s in self._known if id(s) not in there and not StepStatus(s.status).done
             ),
         )
 

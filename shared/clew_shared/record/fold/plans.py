@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from clew_shared.record.model import StepStatus, Subtask, Task
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Sequence
+    from collections.abc import Container, Iterable, Sequence
 
     from clew_shared.record import events as ev
     from clew_shared.record.spec import PlannedSubtask, PlannedTask
@@ -38,16 +38,10 @@ def replan(state: State, e: ev.Planned) -> None:
     pending = [] if e.covers is None else state.replaceable(level)
     new = [_brought(planned, pending) for planned in e.tasks]
     brought = {id(s) for task in new for s in task.subtasks}
-    left: list[Subtask] = []
-    for number, subtask in enumerate(pending, start=1):
-        if id(subtask) in brought:
-            continue
-        if number in (e.covers or ()):
-            state.covered.append(subtask.description)
-        else:
-            left.append(subtask)
-    del state.covered[:-SET_ASIDE_KEPT]
-    _give_up_the_rest(state, level, {id(s) for s in pending})
+    not_brought = [(n, s) for n, s in enumerate(pending, start=1) if id(s) not in brought]
+    left = [s for n, s in not_brought if n not in (e.covers or ())]
+    covered = [s.description for n, s in not_brought if n in (e.covers or ())]
+    set_aside(state, _given_up(state, level, {id(s) for s in pending}), covered)
     if level == "task":
         _replan_task(state, new[0], left)
     else:
@@ -64,14 +58,24 @@ def _brought(planned: PlannedTask, pending: Sequence[Subtask]) -> Task:
     return task
 
 
-def _give_up_the_rest(state: State, level: str, pending: Container[int]) -> None:
-    """Note each subtask that is neither done nor pending as one line."""
+def _given_up(state: State, level: str, pending: Container[int]) -> list[str]:
+    """Return a line for each subtask that is neither done nor pending."""
     tasks = [state.task] if level == "task" and state.task else state.goal.tasks
-    for subtask in chain.from_iterable(task.subtasks for task in tasks):
-        if id(subtask) not in pending and not _is_done(subtask):
-            failure = f": {subtask.last_failure}" if subtask.last_failure else ""
-            state.set_aside.append(f"{subtask.description} ({subtask.status}{failure})")
-    del state.set_aside[:-SET_ASIDE_KEPT]
+    subtasks = chain.from_iterable(task.subtasks for task in tasks)
+    return [given_up_line(s) for s in subtasks if id(s) not in pending and not _is_done(s)]
+
+
+def given_up_line(subtask: Subtask) -> str:
+    """Return a subtask that was given up as one line, with its failure."""
+    failure = f": {subtask.last_failure}" if subtask.last_failure else ""
+    return f"{subtask.description} ({subtask.status}{failure})"
+
+
+def set_aside(state: State, given_up: Iterable[str], covered: Iterable[str]) -> None:
+    """Note what was given up, and what was replaced before it was tried; the last ones are kept."""
+    state.set_aside += given_up
+    state.covered += covered
+    del state.set_aside[:-SET_ASIDE_KEPT], state.covered[:-SET_ASIDE_KEPT]
 
 
 def _replan_task(state: State, new: Task, left: list[Subtask]) -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from pydantic import TypeAdapter
 
-from clew_shared.record.fold.plans import new_task, replan
+from clew_shared.record.fold.plans import new_task, replan, set_aside
 from clew_shared.record.model import Goal, StepStatus, Task
 from clew_shared.record.state import (
     EVERYWHERE,
@@ -59,6 +59,7 @@ def edited(state: State, e: ev.TreeEdited, _seq: int) -> None:
     state.goal = _goals.validate_python(e.goal)
     state.goal.reached, state.goal.counted = reached, counted
     state.goal.note_progress()
+    set_aside(state, e.given_up, e.covered)
     state.current_task_idx, state.current_subtask_idx = e.task_idx, e.subtask_idx
     state.last_probe_state, state.planned = dict(e.probes), True
     if e.replan:
