@@ -95,7 +95,9 @@ class PlaybookStore:
         draft, at, goal = Draft.of(self.current), time.time(), core.state.goal_id
         reflector = ExecutionReflector(settings.min_tool_calls, settings.min_confidence)
         for outcome in outcomes if settings.enabled else ():
-            deltas.credit(draft, outcome.shown, outcome.tag, goal, outcome.reason, at)
+            for bullet in filter(None, map(draft.playbook.get_bullet, outcome.shown)):
+                tag, reason = review.tag_for(outcome, bullet)
+                deltas.credit(draft, [bullet.id], tag, goal, reason, at)
             lessons = review.lessons(outcome, reflector)
             deltas.add_lessons(draft, lessons, goal, at, outcome.shown)
         self.current = draft.playbook
