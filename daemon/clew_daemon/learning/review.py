@@ -11,6 +11,7 @@ from collections import deque
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
+from clew_daemon.learning.conduct import ConductFold
 from clew_daemon.learning.deltas import Lesson
 from clew_daemon.learning.loops import GoalLoops, LoopFold, loop_lessons, loop_tag
 from clew_shared.playbook.curator import without_evidence
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 
     from clew_shared.playbook.bullet import Bullet, Tag
     from clew_shared.playbook.reflector import ExecutionReflector
+    from clew_shared.record.daemon_events import ModelUsed
     from clew_shared.record.spec import Spec
 
 CALLS_MAX = 200
@@ -45,7 +47,7 @@ class SubtaskRun:
 
 @dataclass(slots=True)
 class GoalOutcome:
-    """How a goal ended or was blocked at the event `seq`, and the strategies and the loops on the way."""
+    """How a goal ended or was blocked at the event `seq`, and the strategies, the loops and the models on the way."""
 
     seq: int
     goal_words: str
@@ -55,6 +57,7 @@ class GoalOutcome:
     runs: tuple[SubtaskRun, ...]
     completed: bool
     loops: GoalLoops = field(default_factory=GoalLoops)
+    models: tuple[ModelUsed, ...] = ()
 
 
 class OutcomeFold(EventFold[GoalOutcome]):
@@ -135,17 +138,21 @@ class OutcomeFold(EventFold[GoalOutcome]):
 class ReviewFold(EventFold[GoalOutcome]):
     """Folds a goal's events into its outcomes with all that a review needs, in one pass."""
 
-    kinds = OutcomeFold.kinds | LoopFold.kinds
+    kinds = OutcomeFold.kinds | LoopFold.kinds | ConductFold.kinds
 
-    def __init__(self, spec: Spec, output: Callable[[int], str], after: int = 0) -> None:
+    def __init__(self, goal: str, spec: Spec, output: Callable[[int], str], after: int = 0) -> None:
         super().__init__(after)
         self._outcomes = OutcomeFold(spec, output, after)
         self._loops = LoopFold(after)
+        self._conduct = ConductFold(goal, after)
 
     def take(self, seq: int, event: ev.Event) -> GoalOutcome | None:
         self.seq = seq
-        outcome, loops = self._outcomes.take(seq, event), self._loops.take(seq, event)
-        return replace(outcome, loops=loops) if outcome and loops else None
+        outcome = self._outcomes.take(seq, event)
+        loops, models = self._loops.take(seq, event), self._conduct.take(seq, event)
+        if outcome is None or loops is None:
+            return None
+        return replace(outcome, loops=loops, models=models or ())
 
 
 def lessons(outcome: GoalOutcome, reflector: ExecutionReflector) -> list[Lesson]:

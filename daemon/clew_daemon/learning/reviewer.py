@@ -77,5 +77,6 @@ def _log_failure(goal: str, error: Exception) -> None:
 
 def unreviewed_outcomes(ledger: Readable, state: State) -> list[GoalOutcome]:
     """Return the outcomes of a goal that were not reviewed yet."""
-    fold = ReviewFold(state.spec, lambda seq: output_text(ledger, seq), state.reviewed_seq)
-    return list(catch_up(fold, ledger, state.goal_id))
+    goal = state.goal_id
+    fold = ReviewFold(goal, state.spec, lambda seq: output_text(ledger, seq), state.reviewed_seq)
+    return list(catch_up(fold, ledger, goal))

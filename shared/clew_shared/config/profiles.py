@@ -127,12 +127,12 @@ def _given(models: Mapping[str, ModelProfile], model: str) -> dict[str, tuple[An
     found = [pattern for pattern in models if matches(pattern, model)]
     return {
         key: (value, pattern)
-        for pattern in sorted(found, key=_specificity)
+        for pattern in sorted(found, key=specificity)
         for key, value in _set_keys(models[pattern])
     }
 
 
-def _specificity(pattern: str) -> tuple[int, bool]:
+def specificity(pattern: str) -> tuple[int, bool]:
     """Return how much of a name a pattern spells out; the whole name is more than its beginning."""
     return sum(char not in "*?" for char in pattern), "*" not in pattern
 

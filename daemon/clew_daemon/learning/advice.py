@@ -1,0 +1,116 @@
+"""Which settings fit a model, given how it has made its calls: lines for the config, each with its reason in figures.
+
+Pure, and advice alone: nothing here is applied. A rule speaks only where enough was seen, and where the share that it
+is about is surely too large: by the lower bound of what was seen (Wilson, 90 %).
+"""
+
+from __future__ import annotations
+
+import glob
+import json
+import math
+from typing import TYPE_CHECKING, Any
+
+from clew_daemon.learning.models import model_key
+from clew_shared.config.agent_tables import LlmAgentSettings
+from clew_shared.config.profiles import names_of, profile_of, profiled_agent, specificity
+from clew_shared.config.suggestion import Suggestion
+from clew_shared.playbook.wilson import lower_bound
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+    from clew_daemon.learning.conduct import ModelConduct
+    from clew_shared.config.settings import Settings
+
+GOALS_MIN = 3
+CALLS_MIN = 30
+"""With fewer goals or fewer calls of a model there is no advice."""
+
+COMPLETED_MIN = 5
+"""With fewer completed goals nothing is said about how many turns a goal needs."""
+
+MALFORMED_SHARE = 0.1
+"""More malformed native calls than this, and JSON answers that the server holds to a schema are the surer form."""
+
+WASTED_SHARE = 0.15
+"""More refused and repeated calls than this, and a model goes in circles."""
+
+LIVELY = 0.7
+"""The temperature advised against repetition: that of the second attempt by default."""
+
+TURNS_SPARE = 1.5
+"""How many times the turns of the longest completed goal a goal may have."""
+
+TURNS_MIN = 5
+
+
+def enough(one: ModelConduct) -> bool:
+    """Return whether a model was seen often enough for advice."""
+    return one.goals >= GOALS_MIN and one.counts.calls + one.counts.malformed >= CALLS_MIN
+
+
+def suggestions(
+    known: Mapping[str, ModelConduct], settings: Settings, only: Iterable[str] | None = None
+) -> list[Suggestion]:
+    """Return what fits the models of the config's agents better, each model once; `only` for some agents, by name."""
+    found: dict[str, list[Suggestion]] = {}
+    names = settings.agents.names if only is None else only
+    for name in sorted(map(settings.agents.resolve, names)):
+        agent = settings.agents.get(name) if name in settings.agents.names else None
+        if not isinstance(agent, LlmAgentSettings) or not agent.model:
+            continue
+        one = known.get(model_key(agent))
+        if one is not None and one.model not in found and enough(one):
+            found[one.model] = list(_of(one, settings, name, agent))
+    return [suggestion for of_model in found.values() for suggestion in of_model]
+
+
+def _of(
+    one: ModelConduct, settings: Settings, name: str, agent: LlmAgentSettings
+) -> Iterator[Suggestion]:
+    effective, counts = profiled_agent(settings, agent), one.counts
+    most = profile_of(settings, agent.model).context.max_iterations
+    assert isinstance(effective, LlmAgentSettings)  # noqa: S101 - it is as `agent`
+    answers = counts.native + counts.malformed
+    if effective.mode != "json" and lower_bound(counts.malformed, answers) > MALFORMED_SHARE:
+        reason = f"{_share(counts.malformed, answers)} native calls of its last {one.goals} goals could not be read"
+        yield _suggestion(settings, name, agent, "mode", "json", reason)
+    if lower_bound(counts.wasted, counts.calls) <= WASTED_SHARE:
+        return
+    wasted = (
+        f"{_share(counts.wasted, counts.calls)} calls of its last {one.goals} goals were refused as loops "
+        f"({counts.refused}) or repeated ({counts.repeated})"
+    )
+    if effective.temperature < LIVELY:
+        reason = f"{wasted}, at temperature {effective.temperature:g}"
+        yield _suggestion(settings, name, agent, "temperature", LIVELY, reason)
+    turns = max(TURNS_MIN, math.ceil(one.longest * TURNS_SPARE))
+    if one.completed >= COMPLETED_MIN and turns < most:
+        needed = f"its {one.completed} completed goals took at most {one.longest} turns of {most}"
+        yield _suggestion(settings, name, agent, "max_iterations", turns, f"{wasted}; {needed}")
+
+
+def _suggestion(
+    settings: Settings, name: str, agent: LlmAgentSettings, key: str, value: Any, reason: str
+) -> Suggestion:
+    table, present = _table(settings, name, agent, key)
+    return Suggestion(model_key(agent), table, present, key, value, reason)
+
+
+def _table(settings: Settings, name: str, agent: LlmAgentSettings, key: str) -> tuple[str, bool]:
+    """Return the table in which a key applies to an agent's model, and whether the config has it.
+
+    What the agent's own table sets wins over any profile, and a profile for exactly this model over others.
+    """
+    if key in type(agent).model_fields and key in agent.model_fields_set:
+        return f"[agents.{name}]", True
+    pattern = f"{glob.escape(agent.model)}*"
+    mine = (pattern.lower(), *names_of(agent.model))
+    own = [one for one in settings.context.models if one.strip().lower() in mine]
+    found = max(own, key=specificity, default="")
+    return f"[context.models.{json.dumps(found or pattern, ensure_ascii=False)}]", bool(found)
+
+
+def _share(count: int, total: int) -> str:
+    return f"{count} of {total}"
