@@ -144,15 +144,14 @@ def test_the_last_goals_of_each_model_count_each_with_all_its_rests():
     known = conducts(bodies)
     one = known[KEY]
     assert (one.goals, one.completed, one.counts.calls) == (RECENT_GOALS, 20, RECENT_GOALS + 4)
-    assert one.longest == 39
     assert known["other@h"].counts.calls == 7
 
 
 CONFIG = '[agents.small]\nmodel = "small"\nbase_url = "http://127.0.0.1:8080/v1"\n'
 
 
-def advised(text=CONFIG, goals=8, completed=0, longest=0, only=None, **counts):
-    known = {KEY: ModelConduct(KEY, goals, completed, longest, CallCounts(**counts))}
+def advised(text=CONFIG, goals=8, only=None, **counts):
+    known = {KEY: ModelConduct(KEY, goals, 0, CallCounts(**counts))}
     return suggestions(known, load(text, {}, "c.toml").settings, only)
 
 
@@ -166,10 +165,7 @@ BROKEN = {"calls": 80, "native": 80, "malformed": 20}
     [
         (GOOD, []),
         (BROKEN, [("mode", "json")]),
-        (CIRCLING, [("temperature", 0.7)]),
-        (CIRCLING | {"completed": 5, "longest": 6}, [("temperature", 0.7), ("max_iterations", 9)]),
-        (CIRCLING | {"completed": 5, "longest": 25}, [("temperature", 0.7)]),
-        (CIRCLING | {"completed": 4, "longest": 6}, [("temperature", 0.7)]),
+        (CIRCLING, [("temperature", 0.7), ("iterations", 6), ("attempts", 5)]),
         (CIRCLING | {"goals": 2}, []),
         ({"calls": 20, "refused": 20}, []),
         ({"calls": 30, "refused": 7}, []),
@@ -182,15 +178,28 @@ def test_advice_needs_enough_calls_and_a_share_that_is_surely_too_large(keys, ex
 
 
 def test_the_reason_of_an_advice_is_in_figures():
-    mode, warm = advised(**(CIRCLING | BROKEN | {"calls": 100}))
+    mode, warm, short, more = advised(**ALL)
     assert mode.reason == "20 of 100 native calls of its last 8 goals could not be read"
-    assert warm.reason == (
-        "30 of 100 calls of its last 8 goals were refused as loops (15) or repeated (15), "
-        "at temperature 0.2"
-    )
+    wasted = "30 of 100 calls of its last 8 goals were refused as loops (15) or repeated (15)"
+    assert warm.reason == f"{wasted}, at temperature 0.2"
+    assert short.reason == f"{wasted}, in attempts of up to 10 turns"
+    assert more.reason == "5 attempts of 6 are 30 turns, 3 of 10 are 30"
 
 
-ALL = CIRCLING | BROKEN | {"calls": 100, "completed": 5, "longest": 6}
+@pytest.mark.parametrize(
+    ("more", "expected"),
+    [
+        ("[attempts]\niterations = 6\n", ["temperature"]),
+        ("[attempts]\nlimit = 6\n", ["temperature", "iterations"]),
+        ('[context.models."sm*"]\ntemperature = 1.0\n', ["iterations", "attempts"]),
+        ('[context.models."sm*"]\ntemperature = 1.0\niterations = 4\n', []),
+    ],
+)
+def test_what_is_set_already_is_not_advised(more, expected):
+    assert [one.key for one in advised(CONFIG + more, **CIRCLING)] == expected
+
+
+ALL = CIRCLING | BROKEN | {"calls": 100}
 
 
 @pytest.mark.parametrize(
@@ -206,7 +215,7 @@ def test_advised_lines_are_valid_take_effect_and_are_not_advised_again(more, tab
     found = advised(CONFIG + more, **ALL)
     head, *keys = suggested_lines(found)
     assert head.startswith(table)
-    assert keys == ['mode = "json"', "temperature = 0.7", "max_iterations = 9"]
+    assert keys == ['mode = "json"', "temperature = 0.7", "iterations = 6", "attempts = 5"]
     text = CONFIG + more
     added = "\n".join(keys) + "\n"
     text = (
@@ -224,7 +233,8 @@ def test_what_the_agents_own_table_sets_is_advised_there():
         'mode = "json"',
         "temperature = 0.7",
         '[context.models."small*"]',
-        "max_iterations = 9",
+        "iterations = 6",
+        "attempts = 5",
     ]
 
 
@@ -233,7 +243,7 @@ def test_odd_names_of_models_give_profiles_that_match_them(model):
     base = {"agents": {"a": {"model": model, "base_url": "http://127.0.0.1:8080/v1"}}}
     settings = Settings.model_validate({"agents": {"named": base["agents"]}})
     key = f"{model}@127.0.0.1:8080"
-    known = {key: ModelConduct(key, 8, 0, 0, CallCounts(**BROKEN))}
+    known = {key: ModelConduct(key, 8, 0, CallCounts(**BROKEN))}
     lines = suggested_lines(suggestions(known, settings))
     read = load("\n".join(lines), {}, "c.toml").settings
     again = settings.model_copy(update={"context": read.context})

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import glob
 import json
-import math
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from clew_daemon.learning.models import model_key
 from clew_shared.config.agent_tables import LlmAgentSettings
-from clew_shared.config.profiles import names_of, profile_of, profiled_agent, specificity
+from clew_shared.config.families import SMALL
+from clew_shared.config.profiles import names_of, profiled_agent, profiled_attempts, specificity
 from clew_shared.config.suggestion import Suggestion
 from clew_shared.playbook.wilson import lower_bound
 
@@ -27,9 +28,6 @@ GOALS_MIN = 3
 CALLS_MIN = 30
 """With fewer goals or fewer calls of a model there is no advice."""
 
-COMPLETED_MIN = 5
-"""With fewer completed goals nothing is said about how many turns a goal needs."""
-
 MALFORMED_SHARE = 0.1
 """More malformed native calls than this, and JSON answers that the server holds to a schema are the surer form."""
 
@@ -38,11 +36,6 @@ WASTED_SHARE = 0.15
 
 LIVELY = 0.7
 """The temperature advised against repetition: that of the second attempt by default."""
-
-TURNS_SPARE = 1.5
-"""How many times the turns of the longest completed goal a goal may have."""
-
-TURNS_MIN = 5
 
 
 def enough(one: ModelConduct) -> bool:
@@ -70,25 +63,31 @@ def _of(
     one: ModelConduct, settings: Settings, name: str, agent: LlmAgentSettings
 ) -> Iterator[Suggestion]:
     effective, counts = profiled_agent(settings, agent), one.counts
-    most = profile_of(settings, agent.model).context.max_iterations
     assert isinstance(effective, LlmAgentSettings)  # noqa: S101 - it is as `agent`
+    suggest = partial(_suggestion, settings, name, agent)
     answers = counts.native + counts.malformed
     if effective.mode != "json" and lower_bound(counts.malformed, answers) > MALFORMED_SHARE:
-        reason = f"{_share(counts.malformed, answers)} native calls of its last {one.goals} goals could not be read"
-        yield _suggestion(settings, name, agent, "mode", "json", reason)
+        malformed = f"{counts.malformed} of {answers} native calls"
+        yield suggest(
+            "mode", "json", f"{malformed} of its last {one.goals} goals could not be read"
+        )
     if lower_bound(counts.wasted, counts.calls) <= WASTED_SHARE:
         return
     wasted = (
-        f"{_share(counts.wasted, counts.calls)} calls of its last {one.goals} goals were refused as loops "
+        f"{counts.wasted} of {counts.calls} calls of its last {one.goals} goals were refused as loops "
         f"({counts.refused}) or repeated ({counts.repeated})"
     )
     if effective.temperature < LIVELY:
-        reason = f"{wasted}, at temperature {effective.temperature:g}"
-        yield _suggestion(settings, name, agent, "temperature", LIVELY, reason)
-    turns = max(TURNS_MIN, math.ceil(one.longest * TURNS_SPARE))
-    if one.completed >= COMPLETED_MIN and turns < most:
-        needed = f"its {one.completed} completed goals took at most {one.longest} turns of {most}"
-        yield _suggestion(settings, name, agent, "max_iterations", turns, f"{wasted}; {needed}")
+        yield suggest("temperature", LIVELY, f"{wasted}, at temperature {effective.temperature:g}")
+    attempts, short = profiled_attempts(settings, agent), SMALL
+    if short.attempts and short.iterations and attempts.iterations > short.iterations:
+        reason = f"{wasted}, in attempts of up to {attempts.iterations} turns"
+        yield suggest("iterations", short.iterations, reason)
+        if attempts.limit < short.attempts:
+            turns = short.attempts * short.iterations
+            now = f"{attempts.limit} of {attempts.iterations} are {attempts.limit * attempts.iterations}"
+            reason = f"{short.attempts} attempts of {short.iterations} are {turns} turns, {now}"
+            yield suggest("attempts", short.attempts, reason)
 
 
 def _suggestion(
@@ -110,7 +109,3 @@ def _table(settings: Settings, name: str, agent: LlmAgentSettings, key: str) -> 
     own = [one for one in settings.context.models if one.strip().lower() in mine]
     found = max(own, key=specificity, default="")
     return f"[context.models.{json.dumps(found or pattern, ensure_ascii=False)}]", bool(found)
-
-
-def _share(count: int, total: int) -> str:
-    return f"{count} of {total}"

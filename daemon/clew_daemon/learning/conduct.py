@@ -123,12 +123,11 @@ class ConductFold(EventFold[tuple[ModelUsed, ...]]):
 
 @dataclass(frozen=True, slots=True)
 class ModelConduct:
-    """What is known of a model's calls in its last goals; `longest` is the most turns of a completed one."""
+    """What is known of a model's calls in its last goals, of which some were `completed`."""
 
     model: str
     goals: int = 0
     completed: int = 0
-    longest: int = 0
     counts: CallCounts = field(default_factory=CallCounts)
 
 
@@ -143,13 +142,12 @@ def conducts(bodies: Iterable[bytes]) -> dict[str, ModelConduct]:
 
 
 def _conduct(model: str, goals: dict[str, list[ModelUsed]]) -> ModelConduct:
-    done = [rests for rests in goals.values() if any(one.completed for one in rests)]
-    total = Counter[str]()
+    total, completed = Counter[str](), 0
     for rests in goals.values():
+        completed += any(one.completed for one in rests)
         for one in rests:
             total.update(dict(one.counts))
-    longest = max((sum(one.counts.turns for one in rests) for rests in done), default=0)
-    return ModelConduct(model, len(goals), len(done), longest, CallCounts(**total))
+    return ModelConduct(model, len(goals), completed, CallCounts(**total))
 
 
 def _pair(forms: CallForms) -> tuple[int, int]:

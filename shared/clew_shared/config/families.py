@@ -11,7 +11,7 @@ from types import MappingProxyType
 
 from clew_shared.config.context_tables import ModelProfile
 
-_SMALL = ModelProfile(attempts=5, iterations=6)
+SMALL = ModelProfile(attempts=5, iterations=6)
 """Of up to 3 billion parameters: more and shorter attempts in the same number of turns.
 
 What such a model does not reach in a few turns it rarely reaches later in the same conversation, which it continues
@@ -27,10 +27,10 @@ _CONTEXT_32K = ModelProfile(window=32_768)
 FAMILIES: Mapping[str, ModelProfile] = MappingProxyType(
     {
         # by the size in the name, as in qwen2.5-coder:1.5b, Llama-3.2-3B-Instruct, gemma-3-270m-it
-        "*[-:][1-9][0-9][0-9]m*": _SMALL,
-        "*[-:]0.[1-9]b*": _SMALL,
-        "*[-:][1-3]b*": _SMALL,
-        "*[-:][12].[0-9]b*": _SMALL,
+        "*[-:][1-9][0-9][0-9]m*": SMALL,
+        "*[-:]0.[1-9]b*": SMALL,
+        "*[-:][1-3]b*": SMALL,
+        "*[-:][12].[0-9]b*": SMALL,
         # huggingface.co/Qwen/Qwen2.5-Coder-1.5B-Instruct, "Context Length"; larger ones need YaRN for more. In
         # JSON mode a prompt takes less than half the tokens of one with native calls (docs/measurements.md)
         "qwen2.5-coder*": ModelProfile(mode="json", window=32_768),
