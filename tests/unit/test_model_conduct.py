@@ -226,6 +226,14 @@ def test_advised_lines_are_valid_take_effect_and_are_not_advised_again(more, tab
     assert advised(text, **ALL) == []
 
 
+def test_a_temperature_that_the_makers_of_a_model_recommend_is_left_alone():
+    text = CONFIG.replace('model = "small"', 'model = "mistral-small:24b"')
+    key = "mistral-small:24b@127.0.0.1:8080"
+    known = {key: ModelConduct(key, 8, 0, CallCounts(**CIRCLING))}
+    found = suggestions(known, load(text, {}, "c.toml").settings)
+    assert [one.key for one in found] == ["iterations", "attempts"]
+
+
 def test_what_the_agents_own_table_sets_is_advised_there():
     found = advised(CONFIG + 'mode = "tools"\ntemperature = 0.0\n', **ALL)
     assert suggested_lines(found) == [

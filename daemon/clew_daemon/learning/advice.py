@@ -14,7 +14,14 @@ from typing import TYPE_CHECKING, Any
 from clew_daemon.learning.models import model_key
 from clew_shared.config.agent_tables import LlmAgentSettings
 from clew_shared.config.families import SMALL
-from clew_shared.config.profiles import names_of, profiled_agent, profiled_attempts, specificity
+from clew_shared.config.profiles import (
+    BUILT_IN,
+    names_of,
+    profile_of,
+    profiled_agent,
+    profiled_attempts,
+    specificity,
+)
 from clew_shared.config.suggestion import Suggestion
 from clew_shared.playbook.wilson import lower_bound
 
@@ -36,6 +43,10 @@ WASTED_SHARE = 0.15
 
 LIVELY = 0.7
 """The temperature advised against repetition: that of the second attempt by default."""
+
+
+Advised = tuple[str, Any, str]
+"""A key, its value, and the reason."""
 
 
 def enough(one: ModelConduct) -> bool:
@@ -62,32 +73,62 @@ def suggestions(
 def _of(
     one: ModelConduct, settings: Settings, name: str, agent: LlmAgentSettings
 ) -> Iterator[Suggestion]:
-    effective, counts = profiled_agent(settings, agent), one.counts
-    assert isinstance(effective, LlmAgentSettings)  # noqa: S101 - it is as `agent`
     suggest = partial(_suggestion, settings, name, agent)
+    for key, value, reason in (
+        *_malformed(one, settings, agent),
+        *_livelier(one, settings, agent),
+        *_shorter(one, settings, agent),
+    ):
+        yield suggest(key, value, reason)
+
+
+def _malformed(one: ModelConduct, settings: Settings, agent: LlmAgentSettings) -> Iterator[Advised]:
+    """Advise JSON where many native calls cannot be read."""
+    counts = one.counts
     answers = counts.native + counts.malformed
-    if effective.mode != "json" and lower_bound(counts.malformed, answers) > MALFORMED_SHARE:
-        malformed = f"{counts.malformed} of {answers} native calls"
-        yield suggest(
-            "mode", "json", f"{malformed} of its last {one.goals} goals could not be read"
-        )
-    if lower_bound(counts.wasted, counts.calls) <= WASTED_SHARE:
+    is_asked = _effective(settings, agent).mode != "json"
+    if is_asked and lower_bound(counts.malformed, answers) > MALFORMED_SHARE:
+        what = f"{counts.malformed} of {answers} native calls of its last {one.goals} goals"
+        yield "mode", "json", f"{what} could not be read"
+
+
+def _livelier(one: ModelConduct, settings: Settings, agent: LlmAgentSettings) -> Iterator[Advised]:
+    """Advise a higher temperature where a model goes in circles, unless its makers recommend another."""
+    source = profile_of(settings, agent.model).sources.get("temperature", "")
+    is_cool = _effective(settings, agent).temperature < LIVELY
+    if is_cool and not source.startswith(BUILT_IN) and (wasted := _wasted(one)):
+        at = f"at temperature {_effective(settings, agent).temperature:g}"
+        yield "temperature", LIVELY, f"{wasted}, {at}"
+
+
+def _shorter(one: ModelConduct, settings: Settings, agent: LlmAgentSettings) -> Iterator[Advised]:
+    """Advise the attempts of small models where a model goes in circles in longer ones."""
+    now, short = profiled_attempts(settings, agent), SMALL
+    assert short.iterations is not None  # noqa: S101 - the profile sets both
+    assert short.attempts is not None  # noqa: S101
+    wasted = _wasted(one)
+    if not wasted or now.iterations <= short.iterations:
         return
-    wasted = (
-        f"{counts.wasted} of {counts.calls} calls of its last {one.goals} goals were refused as loops "
-        f"({counts.refused}) or repeated ({counts.repeated})"
-    )
-    if effective.temperature < LIVELY:
-        yield suggest("temperature", LIVELY, f"{wasted}, at temperature {effective.temperature:g}")
-    attempts, short = profiled_attempts(settings, agent), SMALL
-    if short.attempts and short.iterations and attempts.iterations > short.iterations:
-        reason = f"{wasted}, in attempts of up to {attempts.iterations} turns"
-        yield suggest("iterations", short.iterations, reason)
-        if attempts.limit < short.attempts:
-            turns = short.attempts * short.iterations
-            now = f"{attempts.limit} of {attempts.iterations} are {attempts.limit * attempts.iterations}"
-            reason = f"{short.attempts} attempts of {short.iterations} are {turns} turns, {now}"
-            yield suggest("attempts", short.attempts, reason)
+    yield "iterations", short.iterations, f"{wasted}, in attempts of up to {now.iterations} turns"
+    if now.limit < short.attempts:
+        turns = f"{now.limit} of {now.iterations} are {now.limit * now.iterations}"
+        more = f"{short.attempts} attempts of {short.iterations} are {short.attempts * short.iterations} turns"
+        yield "attempts", short.attempts, f"{more}, {turns}"
+
+
+def _wasted(one: ModelConduct) -> str:
+    """Return in figures how many calls brought nothing, "" where they are not surely many."""
+    counts = one.counts
+    if lower_bound(counts.wasted, counts.calls) <= WASTED_SHARE:
+        return ""
+    total = f"{counts.wasted} of {counts.calls} calls of its last {one.goals} goals"
+    return f"{total} were refused as loops ({counts.refused}) or repeated ({counts.repeated})"
+
+
+def _effective(settings: Settings, agent: LlmAgentSettings) -> LlmAgentSettings:
+    effective = profiled_agent(settings, agent)
+    assert isinstance(effective, LlmAgentSettings)  # noqa: S101 - it is of the same kind
+    return effective
 
 
 def _suggestion(

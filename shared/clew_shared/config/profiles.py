@@ -24,6 +24,9 @@ from clew_shared.config.tables import AttemptSettings, Settings
 PROMPT_SHARE = 2 / 3
 """The part of a model's context that its prompt may take: an answer may be half as long as the prompt."""
 
+BUILT_IN = "built-in "
+"""What the source of a built-in profile's value begins with."""
+
 CONTEXT_KEYS = frozenset(ContextSettings.model_fields) - {"models"}
 AGENT_KEYS = ("mode", "temperature")
 ATTEMPT_KEYS = {"attempts": "limit", "iterations": "iterations", "ladder": "ladder"}
@@ -53,7 +56,7 @@ def profile_of(settings: Settings, model: str) -> EffectiveProfile:
     found = known | own
     values = {key: value for key, (value, _) in found.items()}
     context = {key: value for key, value in values.items() if key in CONTEXT_KEYS}
-    sources = {key: f"built-in {name}" for key, (_, name) in known.items()}
+    sources = {key: f"{BUILT_IN}{name}" for key, (_, name) in known.items()}
     sources |= {key: name for key, (_, name) in own.items()}
     effective = settings.context.model_copy(update=context)
     binding = "window" in own or not ({"max_tokens"} & {*own, *settings.context.model_fields_set})
