@@ -7,18 +7,11 @@ import pytest
 from clew_daemon.learning import deltas
 from clew_daemon.learning.deltas import Draft
 from clew_daemon.learning.loops import LoopFold, LoopPattern, loop_lessons, loop_tag
-from clew_daemon.learning.playbook import PlaybookStore, playbook_events
-from clew_daemon.learning.reviewer import unreviewed_outcomes
-from clew_daemon.record.goals import GoalStore
-from clew_shared.config.settings import Settings
-from clew_shared.core.answers import ActionReport
-from clew_shared.ledger import Ledger
 from clew_shared.playbook.bullet import Bullet
 from clew_shared.playbook.curator import conflicts, same
 from clew_shared.playbook.playbook import LearnedPlaybook
 from clew_shared.playbook.shapes import shape
 from clew_shared.record import events as ev
-from clew_shared.record.spec import Spec
 
 AT = 1_790_000_000.0
 LESSON = "Do not call `run_cmd pytest` again while nothing has changed: it ends as it did before"
@@ -207,12 +200,12 @@ def test_the_same_loop_in_other_words_is_counted_and_not_added_twice():
     assert draft.events[1].reason == "learned again: repetition: 1 refused, 0 warned"
 
 
-def test_a_key_in_the_arguments_does_not_get_into_the_lesson():
+@pytest.mark.parametrize("before", [0, 150, 170, 190])
+def test_a_key_in_the_arguments_does_not_get_into_the_lesson(before):
     key = "sk-" + "a1b2c3d4" * 6
     draft = Draft.of(LearnedPlaybook())
-    learned(draft, refused(f"OPENAI_API_KEY={key} {key} --x"))
-    (event,) = draft.events
-    assert key not in event.model_dump_json()
+    learned(draft, refused(f"curl {'x' * before} {key}"), refused(f"{key} --x"))
+    assert all("a1b2" not in event.model_dump_json() for event in draft.events)
 
 
 SHOWN = ev.StrategiesShown(epoch=1, ids=("loo-00001",))
@@ -245,71 +238,3 @@ def test_a_goal_that_was_shown_a_lesson_speaks_for_it_if_it_did_not_run_into_the
 def test_other_strategies_are_credited_by_the_outcome(section, content):
     bullet = Bullet("loo-00001", section, content)
     assert loop_tag(bullet, folded(SHOWN, END), completed=True) is None
-
-
-# ---- on record
-
-
-@pytest.fixture
-async def opened(tmp_path):
-    """A function that opens the ledger again, as a new daemon does: its goals and its playbook."""
-    ledgers = []
-
-    async def open_():
-        if ledgers:
-            await ledgers[-1].close(5)
-        ledgers.append(Ledger.open(tmp_path / "ledger.db"))
-        goals = GoalStore(ledgers[-1], Settings())
-        goals.listeners.clear()
-        playbook = PlaybookStore(goals)
-        playbook.load()
-        return goals, playbook
-
-    yield open_
-    await ledgers[-1].close(5)
-
-
-async def ran_into_it(goals, playbook, goal):
-    """Record a goal that is shown the playbook, calls the same failing command four times, and completes."""
-    await goals.accept(
-        ev.GoalAccepted(at=AT, goal_id=goal, spec=Spec(description="Do it")), b"goal"
-    )
-    core = goals.cores[goal]
-    with goals.entering(core):
-        core.emit(ev.GoalStarted(at=AT))
-        shown = tuple(one.id for one in playbook.current.bullets())
-        core.emit(ev.StrategiesShown(epoch=1, ids=shown))
-        core.start(AT)
-        for _ in range(4):
-            verdict = core.propose("run_cmd", {"cmd": f"pytest {goal}"}, AT)
-            if verdict.allowed:
-                report = ActionReport("failure", "1 failed", changed=False)
-                core.outcome(verdict.seq, report, AT)
-        core.emit(ev.SubtaskEnded(status="completed"))
-        core.emit(END)
-    await goals.commit(core)
-
-
-async def test_a_loop_is_learned_once_by_whichever_daemon_reviews_it_and_then_counts(opened):
-    goals, playbook = await opened()
-    await ran_into_it(goals, playbook, "g-1")
-    for due in (1, 0, 0):
-        goals, playbook = await opened()
-        core = goals.cores["g-1"]
-        found = unreviewed_outcomes(goals.ledger, core.state)
-        assert len(found) == due
-        if found:
-            await playbook.review(core, found, Settings().playbook)
-    await ran_into_it(goals, playbook, "g-2")
-    core = goals.cores["g-2"]
-    await playbook.review(core, unreviewed_outcomes(goals.ledger, core.state), Settings().playbook)
-    assert [
-        (e.kind, e.id, getattr(e, "tag", ""), e.source_goal)
-        for _, e in playbook_events(goals.ledger)
-        if e.id.startswith("loo")
-    ] == [
-        ("bullet_added", "loo-00001", "", "g-1"),
-        ("bullet_tagged", "loo-00001", "harmful", "g-2"),
-    ]
-    (bullet,) = [one for one in playbook.current.bullets() if one.section == "loops"]
-    assert bullet.content == f"{LESSON} (seen: ended by the end of the subtask)"

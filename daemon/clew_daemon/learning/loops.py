@@ -178,7 +178,7 @@ class LoopFold(EventFold[GoalLoops]):
         return found
 
     def _call(self, event: ev.ActionAllowed | ev.ActionBlocked) -> str:
-        self._called = what = redact(shape(event.tool, event.args))
+        self._called = what = redact(shape(redact(event.tool), event.args))
         self._tools.add(_tool_of(what))
         self._warning, self._last = "", None
         return what
@@ -229,7 +229,7 @@ def _lesson(pattern: LoopPattern) -> Lesson:
     cost += ["its subtask was blocked"] if pattern.blocked else []
     cost += ["it ended an attempt"] if pattern.restarted else []
     facts = f"{pattern.kind}: {', '.join(cost)}"
-    signature = in_one_line(pattern.signature, SIGNATURE_CHARS)
+    signature = in_one_line(redact(pattern.signature), SIGNATURE_CHARS)
     return Lesson(
         section=SECTION,
         content=_advice(pattern.kind, pattern.shape) + ended,
