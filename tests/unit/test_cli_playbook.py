@@ -119,7 +119,7 @@ def test_models_lists_how_they_made_their_calls_and_what_may_fit_them_better(pla
         "to try it, in the config:\n"
         '    [context.models."small*"]\n'
         '    mode = "json"\n'
-        "    temperature = 0.7\n"
+        "    temperature = 0.4\n"
         "    iterations = 6\n"
         "    attempts = 5\n"
     )
@@ -130,7 +130,7 @@ def test_models_lists_how_they_made_their_calls_and_what_may_fit_them_better(pla
     assert (small["calls"], small["shares"]["malformed"]) == (100, 0.2)
     assert [(one["key"], one["value"]) for one in small["advice"]] == [
         ("mode", "json"),
-        ("temperature", 0.7),
+        ("temperature", 0.4),
         ("iterations", 6),
         ("attempts", 5),
     ]
@@ -146,7 +146,7 @@ def test_doctor_advises_a_profile_and_does_not_fail_for_it(home, capsys):
     assert found["mend"].splitlines()[1:] == [
         '[context.models."small*"]',
         'mode = "json"',
-        "temperature = 0.7",
+        "temperature = 0.4",
         "iterations = 6",
         "attempts = 5",
     ]

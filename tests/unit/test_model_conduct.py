@@ -165,7 +165,7 @@ BROKEN = {"calls": 80, "native": 80, "malformed": 20}
     [
         (GOOD, []),
         (BROKEN, [("mode", "json")]),
-        (CIRCLING, [("temperature", 0.7), ("iterations", 6), ("attempts", 5)]),
+        (CIRCLING, [("temperature", 0.4), ("iterations", 6), ("attempts", 5)]),
         (CIRCLING | {"goals": 2}, []),
         ({"calls": 20, "refused": 20}, []),
         ({"calls": 30, "refused": 7}, []),
@@ -215,7 +215,7 @@ def test_advised_lines_are_valid_take_effect_and_are_not_advised_again(more, tab
     found = advised(CONFIG + more, **ALL)
     head, *keys = suggested_lines(found)
     assert head.startswith(table)
-    assert keys == ['mode = "json"', "temperature = 0.7", "iterations = 6", "attempts = 5"]
+    assert keys == ['mode = "json"', "temperature = 0.4", "iterations = 6", "attempts = 5"]
     text = CONFIG + more
     added = "\n".join(keys) + "\n"
     text = (
@@ -226,12 +226,20 @@ def test_advised_lines_are_valid_take_effect_and_are_not_advised_again(more, tab
     assert advised(text, **ALL) == []
 
 
-def test_a_temperature_that_the_makers_of_a_model_recommend_is_left_alone():
-    text = CONFIG.replace('model = "small"', 'model = "mistral-small:24b"')
-    key = "mistral-small:24b@127.0.0.1:8080"
+@pytest.mark.parametrize(
+    ("model", "keys"),
+    [
+        ("other:70b", ["temperature", "iterations", "attempts"]),
+        ("mistral-small:24b", ["iterations", "attempts"]),
+        ("llama3.2:1b", []),
+    ],
+)
+def test_a_temperature_is_left_alone_where_a_built_in_profile_knows_better(model, keys):
+    text = CONFIG.replace('model = "small"', f'model = "{model}"')
+    key = f"{model}@127.0.0.1:8080"
     known = {key: ModelConduct(key, 8, 0, CallCounts(**CIRCLING))}
     found = suggestions(known, load(text, {}, "c.toml").settings)
-    assert [one.key for one in found] == ["iterations", "attempts"]
+    assert [one.key for one in found] == keys
 
 
 def test_what_the_agents_own_table_sets_is_advised_there():
@@ -239,7 +247,7 @@ def test_what_the_agents_own_table_sets_is_advised_there():
     assert suggested_lines(found) == [
         "[agents.small]  # your config has this table already",
         'mode = "json"',
-        "temperature = 0.7",
+        "temperature = 0.4",
         '[context.models."small*"]',
         "iterations = 6",
         "attempts = 5",

@@ -41,9 +41,8 @@ MALFORMED_SHARE = 0.1
 WASTED_SHARE = 0.15
 """More refused and repeated calls than this, and a model goes in circles."""
 
-LIVELY = 0.7
-"""The temperature advised against repetition: that of the second attempt by default."""
-
+LIVELY = 0.4
+"""The temperature advised against repetition: one step up. At 0.7 a small model's first calls get much worse."""
 
 Advised = tuple[str, Any, str]
 """A key, its value, and the reason."""
@@ -93,12 +92,12 @@ def _malformed(one: ModelConduct, settings: Settings, agent: LlmAgentSettings) -
 
 
 def _livelier(one: ModelConduct, settings: Settings, agent: LlmAgentSettings) -> Iterator[Advised]:
-    """Advise a higher temperature where a model goes in circles, unless its makers recommend another."""
-    source = profile_of(settings, agent.model).sources.get("temperature", "")
-    is_cool = _effective(settings, agent).temperature < LIVELY
-    if is_cool and not source.startswith(BUILT_IN) and (wasted := _wasted(one)):
-        at = f"at temperature {_effective(settings, agent).temperature:g}"
-        yield "temperature", LIVELY, f"{wasted}, {at}"
+    """Advise a higher temperature where a model goes in circles, unless a built-in profile knows better."""
+    sources = profile_of(settings, agent.model).sources
+    is_known = any(sources.get(key, "").startswith(BUILT_IN) for key in ("temperature", "ladder"))
+    now = _effective(settings, agent).temperature
+    if now < LIVELY and not is_known and (wasted := _wasted(one)):
+        yield "temperature", LIVELY, f"{wasted}, at temperature {now:g}"
 
 
 def _shorter(one: ModelConduct, settings: Settings, agent: LlmAgentSettings) -> Iterator[Advised]:
