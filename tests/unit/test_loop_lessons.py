@@ -6,7 +6,8 @@ import pytest
 
 from clew_daemon.learning import deltas
 from clew_daemon.learning.deltas import Draft
-from clew_daemon.learning.loops import LoopFold, LoopPattern, loop_lessons, loop_tag
+from clew_daemon.learning.loop_lessons import loop_lessons, loop_tag
+from clew_daemon.learning.loops import LoopFold, LoopPattern
 from clew_shared.playbook.bullet import Bullet
 from clew_shared.playbook.curator import conflicts, same
 from clew_shared.playbook.playbook import LearnedPlaybook
