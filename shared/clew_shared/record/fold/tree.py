@@ -52,6 +52,7 @@ def planned(state: State, e: ev.Planned, _seq: int) -> None:
     state.inherited = deepcopy(state.scope)
     state.turn_at = NOWHERE
     replan(state, e)
+    state.goal.note_progress()
 
 
 def edited(state: State, e: ev.TreeEdited, _seq: int) -> None:
