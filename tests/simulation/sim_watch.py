@@ -318,7 +318,7 @@ class Watch:
             return
         if "transcript" in said.get("state", {}):
             self._hold(hold.a_transcript_read_back_is_valid, said["state"])
-            now = tuple(said["state"][key] for key in ("iteration", "actions_total", "progress"))
+            now = tuple(said["state"][key] for key in ("iteration", "actions_total"))
             before = self._progress.get(goal, now)
             self._hold(hold.progress_never_goes_down, goal, before, now)
             self._progress[goal] = now
