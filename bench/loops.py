@@ -104,7 +104,7 @@ def play(run: Run, *, measured: bool) -> PlayedRun:
     """Play a run of tests/loop_runs, with a measured workspace or with claims of changes alone."""
     player, files = Player("run"), dict[str, str]()
     if measured:
-        player.core.see_world(repr(files), 0.0)
+        player.core.see_world(repr(sorted(files.items())), 0.0)
     for at, move in enumerate(run.moves):
         if move.name:
             player.act(

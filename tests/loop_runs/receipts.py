@@ -35,7 +35,7 @@ LOOPS = [
     Run("a ticket, a thought between", [
         m for n in range(8) for m in (*thinks(f"Ticket number {n} may not have arrived"),
                                       act("create_ticket", f"Created TCK-{48213 + n}", title="Disk full"))], 8),
-    Run("a deployment by curl", [sh("curl -X POST ci/deploy", f'{{"queued": true, "ref": "{hexes(n, 40)}"}}') for n in range(8)], 4),
+    Run("a deployment by curl", [sh("curl -X POST ci/deploy", f'{{"queued": true, "ref": "{hexes(n, 40)}"}}') for n in range(8)], 6),
     Run("a mail and a look at the same list", [
         m for n in range(8) for m in (act("send_mail", f"250 OK queued as {mixed(n).upper()}", to="a@b.c", body="hello"),
                                       act("read_file", "hello", path="mail.txt"))], 8),

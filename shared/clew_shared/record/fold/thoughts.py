@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 ALIKE = "alike"
 """The key of the intervention about thoughts that say the same, whatever their theme."""
 
+SWING = "swing:"
+"""Begins the key of the intervention about a check whose readings swing; its signature follows."""
+
 
 def loop_detected(state: State, _e: ev.LoopDetected, _seq: int) -> None:
     state.loops_total += 1
@@ -56,6 +59,11 @@ def streak_of(state: State, intervention: str, key: str) -> int:
     """Return the present length of the streak that an intervention was raised from."""
     attention = state.attention
     match intervention:
+        case "repetition":
+            return state.scope.restated[key].count if key in state.scope.restated else 0
+        case "no_progress" if key.startswith(SWING):
+            series = state.scope.series.get(key.removeprefix(SWING))
+            return series.count if series else 0
         case "no_progress":
             return max(attention.stale, attention.iterations_without_facts)
         case "repeated_planning":
@@ -88,6 +96,7 @@ def thought(state: State, e: ev.Thought, _seq: int) -> None:
     attention.thoughts_without_tools = (
         0 if e.has_tool_calls else attention.thoughts_without_tools + 1
     )
+    attention.new_thought = e.new
     drop_broken_streaks(state)
 
 

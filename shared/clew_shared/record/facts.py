@@ -1,0 +1,139 @@
+"""What a read returned, as a sketch to compare with others, and which actions ask for the same in another form.
+
+A read that returns nothing but what earlier reads in the same world returned has brought no new fact, whatever its
+limits or the order of its words were. Pure; texts in, short strings out.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import TYPE_CHECKING, Any, Final
+
+from clew_shared.record.progress import COMMAND_KEYS, normalise
+from clew_shared.record.signature import digest
+from clew_shared.record.state import Sketch
+from clew_shared.text.thoughts import tokens
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+SKETCH_SIZE: Final = 32
+"""Pieces of a text in its sketch, by the smallest hashes: a sample that is the same for the same text."""
+
+KNOWN_MAX: Final = 64
+HASH_CHARS: Final = 8
+SCANNED_CHARS: Final = 65_536
+QUERY_CHARS: Final = 200
+QUERY_WORDS_MIN: Final = 2
+ECHO_PIECES_MIN: Final = 10
+"""A text of so many pieces may name the limit that was asked for; of a short record, that number may be all it says."""
+
+_ENDS: Final = re.compile(r"[\n,;{}\[\]]+")
+_RANK: Final = re.compile(r"^\d+\s*[\t|:.)]\s*(?=[^\d\s])")
+_SCORE: Final = re.compile(r"^(\W*[a-z_ ]+\W*[:=]\s*)\d+\.\d+$", re.IGNORECASE)
+_NUMBER: Final = re.compile(r"\d+")
+_QUOTED: Final = re.compile(r"'[^']*'|\"[^\"]*\"")
+
+
+def sketch_of(output: str | None, args: dict[str, Any]) -> str:
+    """Return the number of different pieces of a text, and the hashes of some of them: `12:0a1b2c3d…`."""
+    pieces = _pieces(output or "")
+    if len(pieces) >= ECHO_PIECES_MIN and (
+        asked := set(_NUMBER.findall(json.dumps(args, default=str)))
+    ):
+        pieces = {_NUMBER.sub(lambda m: "#" if m[0] in asked else m[0], piece) for piece in pieces}
+    hashes = sorted(digest(piece)[:HASH_CHARS] for piece in pieces)
+    return f"{len(hashes)}:{''.join(hashes[:SKETCH_SIZE])}"
+
+
+def read_sketch(text: str) -> Sketch:
+    """Return the sketch that `sketch_of` wrote."""
+    size, _, joined = text.partition(":")
+    hashes = [joined[at : at + HASH_CHARS] for at in range(0, len(joined), HASH_CHARS)]
+    return _bounded(
+        Sketch(int(size), hashes, ""), len(hashes) if int(size) > len(hashes) else KNOWN_MAX
+    )
+
+
+def covers(known: Sketch, found: Sketch) -> bool:
+    """Return whether everything in `found` is in `known`, as far as the sketches can tell; a larger text is not."""
+    compared = [h for h in found.hashes if not known.below or h <= known.below]
+    seen = set(known.hashes)
+    return (
+        found.size <= known.size and bool(compared or not found.size) and seen.issuperset(compared)
+    )
+
+
+def united(known: Sketch, found: Sketch) -> Sketch:
+    """Return the sketch of what either of them holds."""
+    below = min((s.below for s in (known, found) if s.below), default="")
+    hashes = sorted({h for h in (*known.hashes, *found.hashes) if not below or h <= below})
+    return _bounded(Sketch(max(known.size, found.size), hashes, below), KNOWN_MAX)
+
+
+def _bounded(sketch: Sketch, most: int) -> Sketch:
+    if len(sketch.hashes) < most:
+        return sketch
+    return Sketch(sketch.size, sketch.hashes[:most], sketch.hashes[most - 1])
+
+
+def resized(tool: str, args: dict[str, Any]) -> str:
+    """Return the key of all actions that differ from this one in numbers alone: limits, offsets, ranges."""
+    return _key("size", tool, args, lambda _name, text: _NUMBER.sub("#", text))
+
+
+def reworded(tool: str, args: dict[str, Any]) -> str:
+    """Return the key of all actions that differ from this one in the order of a query's words alone, "" if none can.
+
+    The order of the words of a command means something, but for those within quotes.
+    """
+    key = _key("words", tool, args, _in_any_order)
+    return key if key != _key("words", tool, args, lambda _name, text: text) else ""
+
+
+def _key(kind: str, tool: str, args: dict[str, Any], change: Callable[[str, str], str]) -> str:
+    plain = _changed(args, "", change, numbers=kind == "words")
+    text = json.dumps(plain, sort_keys=True, ensure_ascii=False, default=str)
+    return f"{kind}:{digest(f'{tool} {text}')}"
+
+
+def _changed(value: Any, name: str, change: Callable[[str, str], str], *, numbers: bool) -> Any:
+    match value:
+        case str():
+            return change(name, value) if len(value) <= QUERY_CHARS and "\n" not in value else value
+        case dict():
+            kept = {str(k): v for k, v in value.items() if numbers or not _is_extent(v)}
+            return {k: _changed(v, k, change, numbers=numbers) for k, v in kept.items()}
+        case list() | tuple():
+            return [_changed(v, name, change, numbers=numbers) for v in value]
+        case _:
+            return value
+
+
+def _is_extent(value: Any) -> bool:
+    """Return whether a value is a number, or a list of numbers such as a range."""
+    if isinstance(value, list | tuple):
+        return bool(value) and all(map(_is_extent, value))
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _in_any_order(name: str, text: str) -> str:
+    if name in COMMAND_KEYS:
+        return _QUOTED.sub(lambda found: _sorted(found[0]), text)
+    return _sorted(text)
+
+
+def _sorted(text: str) -> str:
+    words = sorted(word for part in text.split("|") for word in tokens(part))
+    return " ".join(["", *words]) if len(words) >= QUERY_WORDS_MIN else text
+
+
+def _pieces(output: str) -> set[str]:
+    """Return the lines, and the parts of lists and records, without ranks, line numbers and scores."""
+    found = set[str]()
+    for part in _ENDS.split(normalise(output[:SCANNED_CHARS])):
+        piece = _SCORE.sub(r"\1<score>", _RANK.sub("", part.strip()))
+        if piece:
+            found.add(piece)
+    return found

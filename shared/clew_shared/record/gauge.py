@@ -1,0 +1,33 @@
+"""What a failing check measures: the numbers in the last line that has any ("3 failed, 17 passed"). Pure.
+
+No word says which number is better. A series has a trend as long as some number reaches a new extreme.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from clew_shared.record.progress import normalise
+from clew_shared.record.signature import digest
+
+READINGS_MAX: Final = 8
+LINE_CHARS: Final = 400
+SCANNED_CHARS: Final = 4_000
+
+_NUMBER: Final = re.compile(r"(?<![\w.])\d{1,9}(?:\.\d{1,9})?(?![\w]|\.\d)|(?<==)\d{1,9}")
+_WORD: Final = re.compile(r"[^\W\d_]{2,}")
+
+
+def gauge_of(output: str | None) -> tuple[str, tuple[float, ...]]:
+    """Return a digest of the last line with words and numbers, without its numbers, and the numbers."""
+    for line in reversed(normalise((output or "")[-SCANNED_CHARS:]).splitlines()):
+        numbers = _NUMBER.findall(line)
+        if (
+            numbers
+            and len(line) <= LINE_CHARS
+            and len(numbers) <= READINGS_MAX
+            and _WORD.search(line)
+        ):
+            return digest(_NUMBER.sub("#", line)), tuple(map(float, numbers))
+    return "", ()
