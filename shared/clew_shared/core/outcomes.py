@@ -63,12 +63,12 @@ def finished_event(
 def evidence_of(
     tool: str, args: dict[str, Any], report: ActionReport, *, changed: bool
 ) -> Evidence:
-    """Return what an output shows beside its outcome; nothing for a tool that only writes, or that reports no output."""
+    """Return what an output shows beside its outcome; nothing for a tool that only writes or reports no output."""
     if tool in WRITE_ONLY_TOOLS or report.output is None or is_wait(tool, args):
         return Evidence()
     failed = report.result in (Result.FAILURE, Result.ERROR)
     receipt, ids = receipt_of(report.output, args)
-    gauge, readings = gauge_of(report.output) if failed else ("", ())
+    gauge, readings = gauge_of(report.output, failed=failed)
     facts = "" if changed else sketch_of(report.output, args)
     return Evidence(facts=facts, receipt=receipt, ids=ids, gauge=gauge, readings=readings)
 

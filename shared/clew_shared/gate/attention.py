@@ -197,9 +197,9 @@ def same_error(
 
 def _counts(streak: ErrorStreak, thresholds: Thresholds) -> bool:
     limit = thresholds.same_error_limit
-    return streak.count - streak.tries >= limit or streak.count >= max(
-        limit, thresholds.stale_actions
-    )
+    if streak.count == streak.tries + 1:  # something was changed before each of them
+        limit = max(limit, thresholds.stale_actions)
+    return streak.count >= limit
 
 
 def _same_error(key: str, tool: str, count: int, what: str) -> Intervened:

@@ -34,8 +34,9 @@ def receipts(state: State, proposal: Proposal, thresholds: Thresholds) -> Refusa
     if attempt < max(limit + 1, thresholds.transient_limit):
         return None
     message = (
-        f"Refused, a loop: this would be attempt {attempt} of the very same action. Each time the answer was the same but "
-        f"for a fresh id, and none of these ids was used. It has already been done. {what_else(state, proposal.calls)}"
+        f"Refused, a loop: this would be attempt {attempt} of the very same action. Each time the answer was the same "
+        "but for a fresh id, and none of these ids was used. It has already been done. "
+        f"{what_else(state, proposal.calls)}"
     )
     return Refusal("repetition", message, attempt, evidence)
 
@@ -43,5 +44,6 @@ def receipts(state: State, proposal: Proposal, thresholds: Thresholds) -> Refusa
 def _warning(state: State, proposal: Proposal, attempt: int) -> str:
     return (
         f"You have now done this {attempt} times, and each time the answer was the same but for a fresh id. It has "
-        f"already been done: use what you got, if you need it, and do not do it again. {what_else(state, proposal.calls)}"
+        "already been done: use what you got, if you need it, and do not do it again. "
+        f"{what_else(state, proposal.calls)}"
     )

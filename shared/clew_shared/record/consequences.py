@@ -101,7 +101,7 @@ def information_key(
 
 
 def repeats_receipt(scope: Scope, signature: str, e: ev.ActionFinished, before: str) -> bool:
-    """Return whether an answer differs from the last one of the same action by fresh ids alone, none of which was used."""
+    """Return whether an answer differs from that of the same action before by fresh ids alone, of which none was used."""
     last = scope.receipts.get(signature)
     return bool(last and e.evidence.receipt == last.digest and before == last.world)
 

@@ -8,15 +8,12 @@ from __future__ import annotations
 
 import json
 import re
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from clew_shared.record.progress import COMMAND_KEYS, normalise
 from clew_shared.record.signature import digest
 from clew_shared.record.state import Sketch
 from clew_shared.text.thoughts import tokens
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 SKETCH_SIZE: Final = 32
 """Pieces of a text in its sketch, by the smallest hashes: a sample that is the same for the same text."""
@@ -80,7 +77,7 @@ def _bounded(sketch: Sketch, most: int) -> Sketch:
 
 def resized(tool: str, args: dict[str, Any]) -> str:
     """Return the key of all actions that differ from this one in numbers alone: limits, offsets, ranges."""
-    return _key("size", tool, args, lambda _name, text: _NUMBER.sub("#", text))
+    return _key("size", tool, _without_numbers(args))
 
 
 def reworded(tool: str, args: dict[str, Any]) -> str:
@@ -88,27 +85,44 @@ def reworded(tool: str, args: dict[str, Any]) -> str:
 
     The order of the words of a command means something, but for those within quotes.
     """
-    key = _key("words", tool, args, _in_any_order)
-    return key if key != _key("words", tool, args, lambda _name, text: text) else ""
+    changed = _in_any_order("", args)
+    return _key("words", tool, changed) if changed != args else ""
 
 
-def _key(kind: str, tool: str, args: dict[str, Any], change: Callable[[str, str], str]) -> str:
-    plain = _changed(args, "", change, numbers=kind == "words")
-    text = json.dumps(plain, sort_keys=True, ensure_ascii=False, default=str)
+def _key(kind: str, tool: str, args: Any) -> str:
+    text = json.dumps(args, sort_keys=True, ensure_ascii=False, default=str)
     return f"{kind}:{digest(f'{tool} {text}')}"
 
 
-def _changed(value: Any, name: str, change: Callable[[str, str], str], *, numbers: bool) -> Any:
+def _without_numbers(value: Any) -> Any:
     match value:
         case str():
-            return change(name, value) if len(value) <= QUERY_CHARS and "\n" not in value else value
+            return _NUMBER.sub("#", value) if _is_line(value) else value
         case dict():
-            kept = {str(k): v for k, v in value.items() if numbers or not _is_extent(v)}
-            return {k: _changed(v, k, change, numbers=numbers) for k, v in kept.items()}
+            return {str(k): _without_numbers(v) for k, v in value.items() if not _is_extent(v)}
         case list() | tuple():
-            return [_changed(v, name, change, numbers=numbers) for v in value]
+            return [_without_numbers(v) for v in value]
         case _:
             return value
+
+
+def _in_any_order(name: str, value: Any) -> Any:
+    match value:
+        case str() if name in COMMAND_KEYS:
+            return _QUOTED.sub(lambda found: _sorted(found[0]), value) if _is_line(value) else value
+        case str():
+            return _sorted(value) if _is_line(value) else value
+        case dict():
+            return {str(k): _in_any_order(str(k), v) for k, v in value.items()}
+        case list() | tuple():
+            words = len(value) >= QUERY_WORDS_MIN and all(isinstance(v, str) for v in value)
+            return ["", *sorted(value)] if words and name not in COMMAND_KEYS else value
+        case _:
+            return value
+
+
+def _is_line(text: str) -> bool:
+    return len(text) <= QUERY_CHARS and "\n" not in text
 
 
 def _is_extent(value: Any) -> bool:
@@ -116,12 +130,6 @@ def _is_extent(value: Any) -> bool:
     if isinstance(value, list | tuple):
         return bool(value) and all(map(_is_extent, value))
     return isinstance(value, int | float) and not isinstance(value, bool)
-
-
-def _in_any_order(name: str, text: str) -> str:
-    if name in COMMAND_KEYS:
-        return _QUOTED.sub(lambda found: _sorted(found[0]), text)
-    return _sorted(text)
 
 
 def _sorted(text: str) -> str:

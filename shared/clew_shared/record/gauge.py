@@ -16,18 +16,19 @@ LINE_CHARS: Final = 400
 SCANNED_CHARS: Final = 4_000
 
 _NUMBER: Final = re.compile(r"(?<![\w.])\d{1,9}(?:\.\d{1,9})?(?![\w]|\.\d)|(?<==)\d{1,9}")
+_FAILURE: Final = re.compile(r"fail|error|broken|wrong|problem|violation|warning", re.IGNORECASE)
 _WORD: Final = re.compile(r"[^\W\d_]{2,}")
 
 
-def gauge_of(output: str | None) -> tuple[str, tuple[float, ...]]:
-    """Return a digest of the last line with words and numbers, without its numbers, and the numbers."""
+def gauge_of(output: str | None, *, failed: bool) -> tuple[str, tuple[float, ...]]:
+    """Return a digest of the last line with words and numbers, without its numbers, and the numbers.
+
+    A check that ran well and reports failures measures too: then the line must name them.
+    """
     for line in reversed(normalise((output or "")[-SCANNED_CHARS:]).splitlines()):
         numbers = _NUMBER.findall(line)
-        if (
-            numbers
-            and len(line) <= LINE_CHARS
-            and len(numbers) <= READINGS_MAX
-            and _WORD.search(line)
-        ):
+        if 0 < len(numbers) <= READINGS_MAX and len(line) <= LINE_CHARS and _WORD.search(line):
+            if not failed and not _FAILURE.search(line):
+                return "", ()
             return digest(_NUMBER.sub("#", line)), tuple(map(float, numbers))
     return "", ()

@@ -17,23 +17,23 @@ _NOTHING: Final = re.compile(r"^\W*(no|none|not|nothing|never|zero|empty|false|0
 
 
 def place_of(args: dict[str, Any], head: str, workspace: str) -> str:
-    """Return the folders that a command names, "" if it names none or its answer is that there is nothing.
+    """Return the folders that a successful command works in, "" if it names none.
 
-    Looking for something in ever new places without finding it brings nothing new, a check that passes in another
-    package does.
+    A check that passes in another package brings something new. So does a path among its words, unless the answer is
+    that there is nothing: looking for something along ever new paths without finding it brings nothing new.
     """
     lines = commands(args)
-    if not lines or not head.strip() or _NOTHING.match(head):
+    if not lines:
         return ""
-    named = [found for line in lines for pattern in _PATTERNS for found in pattern.findall(line)]
+    patterns = [CHANGES_FOLDER, _FOLDER_OPTION]
+    if head.strip() and not _NOTHING.match(head):
+        patterns.append(_WORDS_WITH_SLASH)
+    named = [found for line in lines for pattern in patterns for found in pattern.findall(line)]
     named += [
         v for k, v in args.items() if isinstance(v, str) and k not in COMMAND_KEYS and _is_path(k)
     ]
     clean = {_clean(path, workspace) for path in named}
     return " ".join(sorted(clean - {"."}))[:PLACE_CHARS]
-
-
-_PATTERNS: Final = (CHANGES_FOLDER, _FOLDER_OPTION, _WORDS_WITH_SLASH)
 
 
 def _is_path(key: str) -> bool:

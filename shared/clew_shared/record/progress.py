@@ -7,6 +7,7 @@ stays, since a poll whose numbers move is work and not a loop.
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from typing import Any, Final
 
 from clew_shared.record.model import Result
@@ -149,6 +150,7 @@ SHORT_LINES: Final = 3
 ERROR_CLASS_CHARS: Final = 160
 
 
+@lru_cache(maxsize=4)
 def normalise(text: str) -> str:
     """Return a text without durations, dates, addresses, temporary paths, and ids and counters labelled as such."""
     low = text.lower()

@@ -17,19 +17,23 @@ RECEIPT_CHARS: Final = 400
 IDS_MAX: Final = 3
 """Ids in a receipt at most: more of them are a list of things, which is an answer."""
 
-ID_CHARS: Final = 64
+SCANNED_CHARS: Final = 65_536
 
 _OPAQUE: Final = re.compile(
     r"""(?<![\w.])(?:
-      [0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}                                        # uuid
-    | (?=[0-9a-f]*\d)(?=[0-9a-f]*[a-f])[0-9a-f]{7,64}                                    # hexadecimal
-    | \d{9,}(?:\.\d+)?(?!\s*(?:%|/|of\b|[kmgt]?i?b\b|bytes?\b|rows?\b|lines?\b))         # a long number, not a size
-    | [a-z]+[_-]?\d{3,}                                                                  # msg_1041, TCK-48213
-    | (?:[a-z]+[_-])?(?=(?:[a-z]*\d){2})(?=(?:\d*[a-z]){2})(?=[a-z\d]*(?:\d[a-z]+\d|[a-z]\d+[a-z]))[a-z\d]{6,64}
-    )(?![\w]|\.\d)""",
+      [0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}                                   # uuid
+    | (?=[a-f]*\d)(?=\d*[a-f])[0-9a-f]{7,64}                                        # hexadecimal
+    | \d{9,}(?:\.\d+)?(?!\s*(?:%|/|of\b|[kmgt]?i?b\b|bytes?\b|rows?\b|lines?\b))    # a long number, no size
+    | [a-z]+[_-]?\d{3,}                                                             # msg_1041, TCK-48213
+    | (?:[a-z]+[_-])?(?=[a-z]*\d+[a-z]+\d|\d*[a-z]+\d+[a-z])[a-z\d]{4,64}           # base62: letters and digits in turn
+    )(?!\w|\.\d)""",
     re.IGNORECASE | re.VERBOSE,
 )
+_LABELLED: Final = re.compile(
+    r"""\b(?:id|ID|Id|[A-Za-z]+_id|[a-z]+I[dD])["']?\s*[:=]\s*["']?\#?((?=[\w-]*\d)[\w-]{1,64})"""
+)
 _WORD: Final = re.compile(r"[^\W\d_]{2,}")
+_NAMES: Final = (re.compile(r"[\w-]+"), re.compile(r"[\w.-]+"))
 
 
 def receipt_of(output: str | None, args: dict[str, Any]) -> tuple[str, tuple[str, ...]]:
@@ -41,17 +45,20 @@ def receipt_of(output: str | None, args: dict[str, Any]) -> tuple[str, tuple[str
     text = output or ""
     if not text or len(text) > RECEIPT_CHARS:
         return "", ()
-    found = opaque(text)
-    asked = opaque(json.dumps(args, default=str)) if found else set[str]()
-    fresh = [one for one in dict.fromkeys(_OPAQUE.findall(text)) if one not in asked]
-    if not fresh or len(fresh) > IDS_MAX or any(text.count(one) > 1 for one in fresh):
+    ids = list(dict.fromkeys([*_OPAQUE.findall(text), *_LABELLED.findall(text)]))
+    if not ids or len(ids) > IDS_MAX:
         return "", ()
-    for one in fresh:
-        text = text.replace(one, "<id>")
+    asked = names_in(args)
+    fresh = [one for one in ids if one not in asked]
+    for one in sorted(fresh, key=len, reverse=True):
+        text = re.sub(rf"(?<![\w]){re.escape(one)}(?!\w)", "<id>", text)
     rest = normalise(text)
-    return (digest(rest), tuple(fresh)) if _WORD.search(rest.replace("<id>", "")) else ("", ())
+    if not fresh or not _WORD.search(rest.replace("<id>", "")):
+        return "", ()
+    return digest(rest), tuple(fresh)
 
 
-def opaque(text: str) -> set[str]:
-    """Return the tokens of a text that look like ids."""
-    return set(_OPAQUE.findall(text))
+def names_in(args: dict[str, Any]) -> set[str]:
+    """Return the words of all arguments, among them ids that they use."""
+    text = json.dumps(args, default=str, ensure_ascii=False)[:SCANNED_CHARS]
+    return {name for pattern in _NAMES for name in pattern.findall(text)}

@@ -122,6 +122,7 @@ class Series:
     are those since one reached a new extreme, `turns` the changes of direction among them.
     """
 
+    result: str
     world: str
     outcomes: list[str] = field(default_factory=list)
     gauge: str = ""

@@ -58,9 +58,9 @@ _FRAMES = _words(
 """Words that introduce a plan and do not belong to its content."""
 
 _MUSING = _words(
-    "about what which where when why how who maybe perhaps consider considering wonder thinking thought look looking see "
-    "something anything thing things more other another some different before after into from carefully deeply start "
-    "started starting begin really right well hm hmm problem question option options"
+    "about what which where when why how who maybe perhaps consider considering wonder thinking thought look looking "
+    "see something anything thing things more other another some different before after into from carefully deeply "
+    "start started starting begin really right well hm hmm problem question option options"
 )
 """Words about thinking itself, which name nothing."""
 

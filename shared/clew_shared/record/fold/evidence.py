@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING, Any
 
 from clew_shared.record.consequences import adds, forms, zooms
 from clew_shared.record.facts import read_sketch, united
 from clew_shared.record.model import Action, Result
-from clew_shared.record.receipts import opaque
+from clew_shared.record.receipts import names_in
 from clew_shared.record.state import EVERYWHERE, Receipt, Restatements, Scope, Series, State
 
 if TYPE_CHECKING:
@@ -23,7 +22,7 @@ RESTATED_MAX = 100
 def remember_facts(
     scope: Scope, action: Action, e: ev.ActionFinished, world: str, *, afresh: bool, first: bool
 ) -> None:
-    """Take in what a read returned; `afresh`: the agent has waited, `first`: it is the first such action in this world."""
+    """Take in what a read returned; `afresh`: the agent has waited, `first`: the action is new in this world."""
     if not e.evidence.facts:
         return
     found = read_sketch(e.evidence.facts)
@@ -58,7 +57,7 @@ def use_ids(scope: Scope, args: dict[str, Any]) -> None:
     """Forget the attempts at actions whose ids are used now: what they returned was needed, and more may be."""
     if not scope.ids:
         return
-    for one in opaque(json.dumps(args, default=str)) & scope.ids.keys():
+    for one in names_in(args) & scope.ids.keys():
         signature = scope.ids.pop(one)
         scope.receipts.pop(signature, None)
         scope.tallies.pop(signature, None)
@@ -71,16 +70,19 @@ def measure(
 ) -> None:
     """Take the answer of a failing check into its series; the first one in each new world counts.
 
-    A result of another kind, such as a success, ends the series.
+    Another result, such as a success after failures, ends the series.
     """
     series = state.scope.series.pop(signature, None)
-    if e.result not in FAILED or e.soft:
+    failed = e.result in FAILED
+    if e.soft or not (failed or e.evidence.gauge):
         return
-    if series is None or (first and series.world != before):
-        series = series or Series(state.world)
+    if series is None or series.result != e.result:
+        series = Series(e.result, "")
+    if first and series.world != before:
         series.world = state.world
-        series.outcomes.append(e.outcome)
-        del series.outcomes[:-READINGS_KEPT]
+        if failed:
+            series.outcomes.append(e.outcome)
+            del series.outcomes[:-READINGS_KEPT]
         _take_readings(series, e.evidence.gauge, list(e.evidence.readings))
     state.scope.series[signature] = series
 
