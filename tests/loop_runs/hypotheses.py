@@ -1,12 +1,13 @@
-"""Kind e: edits against one stubborn error; each tests another hypothesis, or all are the same attempt."""
+"""Kind e: edits against one stubborn error; each tries another hypothesis, or all are the same attempt."""
 
 from tests.loop_runs.moves import Run, act, edit, fails, sh, thinks
 
 
-def tested(edits, errors, cmd="pytest -q"):
-    return [
-        m for change, error in zip(edits, errors, strict=True) for m in (change, fails(cmd, error))
-    ]
+def tried(edits, errors):
+    moves = []
+    for change, error in zip(edits, errors, strict=True):
+        moves += [change, fails("pytest -q", error)]
+    return moves
 
 
 def edits(count, path="a.py"):
@@ -18,7 +19,7 @@ SAME = "E   ImportError: cannot import name 'client' from 'api'\n1 error in 0.2s
 LOOPS = [
     Run(
         "one file rewritten, the same collection error",
-        tested(edits(8, "conftest.py"), [SAME] * 8),
+        tried(edits(8, "conftest.py"), [SAME] * 8),
         12,
     ),
     Run(
@@ -71,7 +72,7 @@ LOOPS = [
     ),
     Run(
         "edits of other files, the same error",
-        tested([edit(f"f{n}.py", "x", "y") for n in range(8)], [SAME] * 8),
+        tried([edit(f"f{n}.py", "x", "y") for n in range(8)], [SAME] * 8),
         12,
     ),
     Run(
@@ -89,7 +90,7 @@ LOOPS = [
     ),
     Run(
         "blanks",
-        tested(
+        tried(
             [edit("a.py", " " * n, " " * (n + 1)) for n in range(8)],
             ["IndentationError: line 3"] * 8,
         ),
@@ -155,16 +156,7 @@ WORK = [
     Run(
         "a longer report",
         four(
-            "\n".join(
-                [
-                    "F.",
-                    "def test_a():",
-                    "    x = f()",
-                    ">   assert x == 'b'",
-                    "E   assert '{}' == 'b'",
-                    "1 failed, 1 passed",
-                ]
-            ),
+            "F.\ndef test_a():\n    x = f()\n>   assert x == 'b'\nE   assert '{}' == 'b'\n1 failed, 1 passed",
             "p",
             "q",
             "r",

@@ -89,7 +89,7 @@ LOOPS = [
             act("read_file", page(code(a, b)), path="a.py", start_line=a, max_lines=b - a)
             for a, b in ((1, 60), (40, 100), (20, 80), (10, 70), (30, 90), (15, 75), (25, 85))
         ],
-        6,
+        7,
     ),
     Run(
         "an old log with ever larger tails",
@@ -181,6 +181,10 @@ WORK = [
             )
             for n in range(1701, 1709)
         ],
+    ),
+    Run(
+        "seats by their numbers, all free",
+        [act("seat", "row: 4\nfree: yes\nwindow: no\nprice: 90", number=n) for n in range(2, 7)],
     ),
     Run(
         "more matches each time",

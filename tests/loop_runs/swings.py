@@ -135,6 +135,10 @@ WORK = [
         ],
     ),
     Run(
+        "a value closed in on",
+        tried([f"E   assert {n} == 10" for n in (20, 2, 14, 7, 12, 8.5, 11, 9.2, 10.4, 9.8)]),
+    ),
+    Run(
         "a slow climb of a score",
         tried([f"accuracy {0.5 + n / 50:.2f} below 0.90" for n in range(10)], "python train.py"),
     ),

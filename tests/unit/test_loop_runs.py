@@ -35,5 +35,5 @@ def test_honest_work_is_neither_refused_nor_warned_of(run, measured):
     assert not heard.warnings or run.name in WARNED
 
 
-def test_there_are_ten_of_each_kind():
-    assert {(len(of.LOOPS), len(of.WORK)) for of in KINDS.values()} == {(10, 10)}
+def test_there_are_at_least_ten_of_each_kind():
+    assert min(min(len(of.LOOPS), len(of.WORK)) for of in KINDS.values()) == 10

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from clew_shared.gate.verdict import AgentCalls, Thresholds
-    from clew_shared.record.state import ErrorStreak, State
+    from clew_shared.record.state import ErrorStreak, Series, State
 
 IGNORED_AFTER_STEPS = 3
 FAILURE_CHARS = 300
@@ -239,7 +239,8 @@ def swing(state: State, thresholds: Thresholds, signature: str) -> Intervened | 
     series = state.scope.series.get(signature)
     if series is None:
         return None
-    without_trend = series.turns >= TURNS_MIN and series.count >= thresholds.stale_actions
+    long = series.turns >= TURNS_MIN and series.count >= thresholds.stale_actions
+    without_trend = long and not _narrows(series)
     if not (_in_turn(series.outcomes) or _in_turn(series.last) or without_trend):
         return None
     shown = ", ".join(" ".join(f"{number:g}" for number in reading) for reading in series.last)
@@ -249,6 +250,15 @@ def swing(state: State, thresholds: Thresholds, signature: str) -> Intervened | 
         "another one did. Go back to the best state, understand one failure, and change only what it needs."
     )
     return Intervened(intervention="no_progress", key=SWING + signature, message=message)
+
+
+def _narrows(series: Series) -> bool:
+    """Return whether the last readings lie closer together than all, as those of a search that closes in do."""
+    recent = [max(column) - min(column) for column in zip(*series.last, strict=True)]
+    return all(
+        2 * now <= high - low
+        for now, low, high in zip(recent, series.lows, series.highs, strict=True)
+    )
 
 
 def _in_turn(row: Sequence[object]) -> bool:

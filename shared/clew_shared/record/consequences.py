@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from clew_shared.record.facts import covers, read_sketch, resized, reworded
+from clew_shared.record.facts import WORDS, covers, largest_number, read_sketch, resized, reworded
 from clew_shared.record.model import Result
 from clew_shared.record.places import place_of
 from clew_shared.record.signature import digest
@@ -19,8 +19,13 @@ if TYPE_CHECKING:
     from clew_shared.record.model import Action
     from clew_shared.record.state import Restatements, Scope, Sketch, State
 
-EXTENT_PIECES_MIN = 3
-"""Shorter answers ("yes", "free") are equal by chance where the arguments name different things by number."""
+SHORT_PIECES = 3
+LONG_PIECES = 8
+"""Answers of fewer pieces than the first ("yes", "free") are equal by chance; of as many as the second hardly ever."""
+
+LARGER = 1.2
+LIMIT_MIN = 10
+"""A limit grows by such a factor at least, to such a number; those of things that are looked up in turn do not."""
 
 ZOOM_SHARE = 0.5
 """A read that is smaller than this share of what was seen looks closer at a part of it, which has a purpose."""
@@ -101,7 +106,7 @@ def information_key(
 
 
 def repeats_receipt(scope: Scope, signature: str, e: ev.ActionFinished, before: str) -> bool:
-    """Return whether an answer differs from that of the same action before by fresh ids alone, of which none was used."""
+    """Return whether an answer is that of the same action before but for fresh ids, of which none was used."""
     last = scope.receipts.get(signature)
     return bool(last and e.evidence.receipt == last.digest and before == last.world)
 
@@ -116,29 +121,36 @@ def asks_again(scope: Scope, action: Action, e: ev.ActionFinished, world: str) -
     found = read_sketch(e.evidence.facts)
     for key in forms(action, e, found):
         earlier = scope.restated.get(key)
-        if (
-            earlier
-            and earlier.world == world
-            and not adds(earlier, found)
-            and not zooms(earlier, found)
-        ):
+        if earlier and earlier.world == world and is_vain(earlier, action, found, key):
             return key
     return ""
 
 
 def forms(action: Action, e: ev.ActionFinished, found: Sketch) -> list[str]:
     """Return the keys under which an action is compared with others that ask for the same."""
-    by_extent = e.result == Result.SUCCESS and found.size >= EXTENT_PIECES_MIN
+    by_size = e.result == Result.SUCCESS and found.size >= SHORT_PIECES
     keys = (
-        resized(action.name, action.args) if by_extent else "",
+        resized(action.name, action.args) if by_size else "",
         reworded(action.name, action.args),
     )
     return [key for key in keys if key]
 
 
-def adds(earlier: Restatements, found: Sketch) -> bool:
-    """Return whether an answer holds something that the earlier ones did not."""
-    return not covers(earlier.known, found)
+def is_vain(earlier: Restatements, action: Action, found: Sketch, key: str) -> bool:
+    """Return whether an answer holds nothing that the earlier ones did not, nor looks closer at a part of them.
+
+    Numbers may also name things (orders by their numbers), whose short answers are equal by chance.
+    """
+    if not covers(earlier.known, found) or zooms(earlier, found):
+        return False
+    by_words = key.startswith(WORDS)
+    return by_words or found.size >= LONG_PIECES or asks_for_more(earlier, action, found)
+
+
+def asks_for_more(earlier: Restatements, action: Action, found: Sketch) -> bool:
+    """Return whether an action asks for clearly more than the earlier ones, and for more than there is."""
+    asked = largest_number(action.args)
+    return asked >= max(earlier.asked * LARGER, found.size, LIMIT_MIN)
 
 
 def zooms(earlier: Restatements, found: Sketch) -> bool:

@@ -13,7 +13,9 @@ from typing import Any, Final
 from clew_shared.record.progress import COMMAND_KEYS, normalise
 from clew_shared.record.signature import digest
 from clew_shared.record.state import Sketch
-from clew_shared.text.thoughts import tokens
+
+WORDS: Final = "words"
+"""Begins the keys of actions that differ in the order of their words."""
 
 SKETCH_SIZE: Final = 32
 """Pieces of a text in its sketch, by the smallest hashes: a sample that is the same for the same text."""
@@ -21,6 +23,7 @@ SKETCH_SIZE: Final = 32
 KNOWN_MAX: Final = 64
 HASH_CHARS: Final = 8
 SCANNED_CHARS: Final = 65_536
+DIGITS_MAX: Final = 9
 QUERY_CHARS: Final = 200
 QUERY_WORDS_MIN: Final = 2
 ECHO_PIECES_MIN: Final = 10
@@ -30,6 +33,9 @@ _ENDS: Final = re.compile(r"[\n,;{}\[\]]+")
 _RANK: Final = re.compile(r"^\d+\s*[\t|:.)]\s*(?=[^\d\s])")
 _SCORE: Final = re.compile(r"^(\W*[a-z_ ]+\W*[:=]\s*)\d+\.\d+$", re.IGNORECASE)
 _NUMBER: Final = re.compile(r"\d+")
+_COUNT: Final = re.compile(r"(?<!\w)\d+(?!\w)")
+_QUERY_WORD: Final = re.compile(r"[-+!~]?\w(?:[\w.'-]*\w)?")
+_SEPARATED: Final = re.compile(r"[\s|,]")
 _QUOTED: Final = re.compile(r"'[^']*'|\"[^\"]*\"")
 
 
@@ -39,7 +45,7 @@ def sketch_of(output: str | None, args: dict[str, Any]) -> str:
     if len(pieces) >= ECHO_PIECES_MIN and (
         asked := set(_NUMBER.findall(json.dumps(args, default=str)))
     ):
-        pieces = {_NUMBER.sub(lambda m: "#" if m[0] in asked else m[0], piece) for piece in pieces}
+        pieces = {_COUNT.sub(lambda m: "#" if m[0] in asked else m[0], piece) for piece in pieces}
     hashes = sorted(digest(piece)[:HASH_CHARS] for piece in pieces)
     return f"{len(hashes)}:{''.join(hashes[:SKETCH_SIZE])}"
 
@@ -86,7 +92,13 @@ def reworded(tool: str, args: dict[str, Any]) -> str:
     The order of the words of a command means something, but for those within quotes.
     """
     changed = _in_any_order("", args)
-    return _key("words", tool, changed) if changed != args else ""
+    return _key(WORDS, tool, changed) if changed != args else ""
+
+
+def largest_number(args: dict[str, Any]) -> int:
+    """Return the largest number that the arguments name, 0 for none."""
+    found = _NUMBER.findall(json.dumps(args, default=str)[:SCANNED_CHARS])
+    return max((int(digits) for digits in found if len(digits) <= DIGITS_MAX), default=0)
 
 
 def _key(kind: str, tool: str, args: Any) -> str:
@@ -133,8 +145,9 @@ def _is_extent(value: Any) -> bool:
 
 
 def _sorted(text: str) -> str:
-    words = sorted(word for part in text.split("|") for word in tokens(part))
-    return " ".join(["", *words]) if len(words) >= QUERY_WORDS_MIN else text
+    words = sorted(_QUERY_WORD.findall(text.casefold()))
+    query = len(words) >= QUERY_WORDS_MIN and _SEPARATED.search(text.strip())
+    return " ".join(["", *words]) if query else text
 
 
 def _pieces(output: str) -> set[str]:

@@ -97,11 +97,12 @@ class Sketch:
 class Restatements:
     """What actions that ask for the same in another form have returned in one world.
 
-    `count` is 1 for what was new, and one more for each that was not.
+    `asked` is the largest number that was asked for. `count` is 1 for what was new, and one more for each that was not.
     """
 
     world: str
     known: Sketch
+    asked: int = 0
     count: int = 1
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from clew_shared.record.consequences import adds, forms, zooms
-from clew_shared.record.facts import read_sketch, united
+from clew_shared.record.consequences import asks_for_more, forms, is_vain, zooms
+from clew_shared.record.facts import WORDS, covers, largest_number, read_sketch, united
 from clew_shared.record.model import Action, Result
 from clew_shared.record.receipts import names_in
 from clew_shared.record.state import EVERYWHERE, Receipt, Restatements, Scope, Series, State
@@ -25,17 +25,19 @@ def remember_facts(
     """Take in what a read returned; `afresh`: the agent has waited, `first`: the action is new in this world."""
     if not e.evidence.facts:
         return
-    found = read_sketch(e.evidence.facts)
+    found, asked = read_sketch(e.evidence.facts), largest_number(action.args)
     for key in forms(action, e, found):
         earlier = scope.restated.pop(key, None)
         if earlier is None or afresh or earlier.world != world:
-            scope.restated[key] = Restatements(world, found)
+            scope.restated[key] = Restatements(world, found, asked)
             continue
         scope.restated[key] = earlier
-        if adds(earlier, found):
-            scope.restated[key] = Restatements(world, united(earlier.known, found))
-        elif first and not zooms(earlier, found):
-            earlier.count += 1
+        if first and is_vain(earlier, action, found, key):
+            earlier.count += key.startswith(WORDS) or asks_for_more(earlier, action, found)
+        elif not covers(earlier.known, found):
+            earlier.known, earlier.count = united(earlier.known, found), 1
+        if not zooms(earlier, found):
+            earlier.asked = max(earlier.asked, asked)
     for key in list(scope.restated)[: max(len(scope.restated) - RESTATED_MAX, 0)]:
         del scope.restated[key]
 
