@@ -69,6 +69,9 @@ def test_a_long_text_may_name_the_limit_that_was_asked_for_and_a_short_record_ma
         ({"path": "a", "limit": 5}, {"path": "a", "limit": 50}),
         ({"path": "a"}, {"path": "a", "range": [1, 50]}),
         ({"cmd": "head -n 5 a.py"}, {"cmd": "head -n 50 a.py"}),
+        ({"cmd": "head -5 a.py"}, {"cmd": "head -50 a.py"}),
+        ({"cmd": "sed -n '1,50p' a.py"}, {"cmd": "sed -n '1,90p' a.py"}),
+        ({"lines": "1-50"}, {"lines": "1-90"}),
     ],
 )
 def test_actions_that_differ_in_numbers_alone_have_one_form(one, other):
@@ -96,6 +99,15 @@ def test_one_word_has_no_other_order():
     assert reworded("search", {"pattern": "word", "path": "src/a.py"}) == ""
 
 
+def test_digits_in_a_name_are_part_of_it():
+    for one, other in (
+        ("head f1.py", "head f2.py"),
+        ("show W123", "show W124"),
+        ("v-1.2", "v-1.3"),
+    ):
+        assert resized("run", {"cmd": one}) != resized("run", {"cmd": other})
+
+
 def test_the_largest_number_is_that_of_a_limit():
     assert largest_number({"path": "a", "range": [1, 800]}) == 800
     assert largest_number({"path": "a"}) == 0
@@ -112,6 +124,7 @@ def test_the_largest_number_is_that_of_a_limit():
         ('{"messageId": "m1"}', '{"messageId": "m2"}'),
         ("Booked: 1000004711", "Booked: 1000004712"),
         ("Created TCK-48213", "Created TCK-48214"),
+        ("Comment #1041 posted", "Comment #1042 posted"),
         ("see https://p.example/aB3dE6", "see https://p.example/x9Y8z7"),
     ],
 )
@@ -160,6 +173,7 @@ def test_a_list_of_ids_is_an_answer():
         ("FAILED (failures=3)", (3,)),
         ("E   assert 2.5 == 3\n\nFAILED", (2.5, 3)),
         ("Tests: 3 failed, 9 total\nTime: 2.1 s", (3, 9)),
+        ("9 passing\n3 failing\n1) adds: expected 7 to equal 4", (3,)),
         ("no number", ()),
     ],
 )
@@ -183,6 +197,7 @@ def test_what_succeeds_measures_only_failures():
         ("cd /work/pkg; make", "pkg"),
         ("make -C web check", "web"),
         ("go test ./api/...", "api/..."),
+        ("python -m py_compile core.py", "core.py"),
         ("pytest", ""),
         ("cd . && pytest", ""),
     ],

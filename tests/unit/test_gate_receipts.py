@@ -42,6 +42,18 @@ def test_a_change_of_the_workspace_starts_the_count_again(agent):
         assert sent(agent, n).word == ""
 
 
+def test_asking_after_a_wait_is_no_repetition(agent):
+    for n in range(20):
+        assert sent(agent, n).word == ""
+        agent.act("wait", {"seconds": 5})
+
+
+def test_what_is_still_going_on_may_be_asked_for_twice_as_often(agent):
+    answers = [agent.act("get", {}, output=f"building ({n:x}f3a91c{n:x})") for n in range(12)]
+    assert [n for n, a in enumerate(answers, 1) if a.verdict.intervention] == [6]
+    assert [n for n, a in enumerate(answers, 1) if not a.allowed] == [12]
+
+
 def test_a_restart_changes_no_count(agent):
     for n in range(5):
         assert sent(agent, n).allowed

@@ -81,8 +81,9 @@ def known_outcome(
     world, before = world_after(state, signature, event), comparison_world(state, report.world)
     action, scope = Action(tool, args), state.scope
     information = information_key(state, action, signature, world, event)
-    again = not (event.soft or scope.waited) and bool(asks_again(scope, action, event, before))
-    receipt = repeats_receipt(scope, signature, event, before)
+    polls = event.soft or scope.waited
+    again = not polls and bool(asks_again(scope, action, event, before))
+    receipt = not scope.waited and repeats_receipt(scope, signature, event, before)
     progress = makes_progress(scope, before, world, information) and not (receipt or again)
     writes = tool in WRITE_ONLY_TOOLS or signature in scope.writers or world != before
     idle = writes and not (progress or receipt)

@@ -13,25 +13,24 @@ if TYPE_CHECKING:
 
 
 def receipts(state: State, proposal: Proposal, thresholds: Thresholds) -> Refusal | Nudge | None:
-    """Warn of an action that was answered the same but for fresh ids, each time; refuse it at `transient_limit`.
+    """Warn of an action that was answered the same but for fresh ids each time; refuse it at twice as many attempts.
 
     An id says nothing until it is used, so that the second message sent is the first one again. It is warned of first,
-    since several of a kind may be wanted. Stops: one message sent twenty times, one file uploaded again and again.
-    Must pass: ids that the agent uses (the count starts again), cursors, a poll whose numbers move, `uuidgen`, the
-    same notice after each change of the workspace.
+    since several of a kind may be wanted, and later if something is still going on. Stops: one message sent twenty
+    times, one file uploaded again and again. Must pass: ids that the agent uses (the count starts again), cursors, a
+    poll whose numbers move, `uuidgen`, the same notice after each change of the workspace, the same call after a wait.
     """
     if not thresholds.progress_aware:
         return None
     last, known = state.scope.receipts.get(proposal.signature), proposal.known
     if last is None or (not known.receipt if known else last.world != state.world):
         return None
-    tally = state.scope.tallies.get(proposal.signature, {}).get(last.world)
-    limit = attempts_allowed(proposal.tool, thresholds, soft=bool(tally and tally.soft))
+    limit = attempts_allowed(proposal.tool, thresholds, soft=last.soft)
     attempt = last.count + 1
     evidence = f"attempt {attempt} of the same action, answered the same but for fresh ids, none of which was used"
     if attempt == limit:
         return Nudge(_warning(state, proposal, attempt), attempt, evidence)
-    if attempt < max(limit + 1, thresholds.transient_limit):
+    if attempt < max(2 * limit, thresholds.transient_limit):
         return None
     message = (
         f"Refused, a loop: this would be attempt {attempt} of the very same action. Each time the answer was the same "

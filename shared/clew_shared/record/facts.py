@@ -23,7 +23,6 @@ SKETCH_SIZE: Final = 32
 KNOWN_MAX: Final = 64
 HASH_CHARS: Final = 8
 SCANNED_CHARS: Final = 65_536
-DIGITS_MAX: Final = 9
 QUERY_CHARS: Final = 200
 QUERY_WORDS_MIN: Final = 2
 ECHO_PIECES_MIN: Final = 10
@@ -32,8 +31,12 @@ ECHO_PIECES_MIN: Final = 10
 _ENDS: Final = re.compile(r"[\n,;{}\[\]]+")
 _RANK: Final = re.compile(r"^\d+\s*[\t|:.)]\s*(?=[^\d\s])")
 _SCORE: Final = re.compile(r"^(\W*[a-z_ ]+\W*[:=]\s*)\d+\.\d+$", re.IGNORECASE)
-_NUMBER: Final = re.compile(r"\d+")
 _COUNT: Final = re.compile(r"(?<!\w)\d+(?!\w)")
+_EXTENT: Final = re.compile(
+    r"(?:(?<=[\s'\"]-)|(?<=\s-[nc])|(?<=\d-)|(?<![\w./#-]))(?P<number>\d{1,9})(?=p?(?![\w./]))"
+)
+"""A number that may be a limit or a range (`-n 50`, `1,200p`), and is no part of a name (`f10.py`, `W123`)."""
+
 _QUERY_WORD: Final = re.compile(r"[-+!~]?\w(?:[\w.'-]*\w)?")
 _SEPARATED: Final = re.compile(r"[\s|,]")
 _QUOTED: Final = re.compile(r"'[^']*'|\"[^\"]*\"")
@@ -43,7 +46,7 @@ def sketch_of(output: str | None, args: dict[str, Any]) -> str:
     """Return the number of different pieces of a text, and the hashes of some of them: `12:0a1b2c3d…`."""
     pieces = _pieces(output or "")
     if len(pieces) >= ECHO_PIECES_MIN and (
-        asked := set(_NUMBER.findall(json.dumps(args, default=str)))
+        asked := set(_EXTENT.findall(json.dumps(args, default=str)))
     ):
         pieces = {_COUNT.sub(lambda m: "#" if m[0] in asked else m[0], piece) for piece in pieces}
     hashes = sorted(digest(piece)[:HASH_CHARS] for piece in pieces)
@@ -97,8 +100,8 @@ def reworded(tool: str, args: dict[str, Any]) -> str:
 
 def largest_number(args: dict[str, Any]) -> int:
     """Return the largest number that the arguments name, 0 for none."""
-    found = _NUMBER.findall(json.dumps(args, default=str)[:SCANNED_CHARS])
-    return max((int(digits) for digits in found if len(digits) <= DIGITS_MAX), default=0)
+    found = _EXTENT.findall(json.dumps(args, default=str)[:SCANNED_CHARS])
+    return max(map(int, found), default=0)
 
 
 def _key(kind: str, tool: str, args: Any) -> str:
@@ -109,7 +112,7 @@ def _key(kind: str, tool: str, args: Any) -> str:
 def _without_numbers(value: Any) -> Any:
     match value:
         case str():
-            return _NUMBER.sub("#", value) if _is_line(value) else value
+            return _EXTENT.sub("#", value) if _is_line(value) else value
         case dict():
             return {str(k): _without_numbers(v) for k, v in value.items() if not _is_extent(v)}
         case list() | tuple():

@@ -16,6 +16,11 @@ LINE_CHARS: Final = 400
 SCANNED_CHARS: Final = 4_000
 
 _NUMBER: Final = re.compile(r"(?<![\w.])\d{1,9}(?:\.\d{1,9})?(?![\w]|\.\d)|(?<==)\d{1,9}")
+_FAILURES: Final = re.compile(
+    r"\b\d+ (?:\w+ )?(?:failed|failing|failures?|errors?|problems?|warnings?|violations?)\b"
+    r"|\b(?:failed|failing|failures|errors|problems)\s*[=:]\s*\d+",
+    re.IGNORECASE,
+)
 _FAILURE: Final = re.compile(r"fail|error|broken|wrong|problem|violation|warning", re.IGNORECASE)
 _WORD: Final = re.compile(r"[^\W\d_]{2,}")
 
@@ -23,9 +28,11 @@ _WORD: Final = re.compile(r"[^\W\d_]{2,}")
 def gauge_of(output: str | None, *, failed: bool) -> tuple[str, tuple[float, ...]]:
     """Return a digest of the last line with words and numbers, without its numbers, and the numbers.
 
-    A check that ran well and reports failures measures too: then the line must name them.
+    A line that counts failures is preferred, since some reports go on after it. What succeeds, such as a tool that runs
+    tests, measures only if the line names failures.
     """
-    for line in reversed(normalise((output or "")[-SCANNED_CHARS:]).splitlines()):
+    lines = normalise((output or "")[-SCANNED_CHARS:]).splitlines()[::-1]
+    for line in [line for line in lines if _FAILURES.search(line)] or lines:
         numbers = _NUMBER.findall(line)
         if 0 < len(numbers) <= READINGS_MAX and len(line) <= LINE_CHARS and _WORD.search(line):
             if not failed and not _FAILURE.search(line):

@@ -12,7 +12,9 @@ from clew_shared.record.signature import PATH_ENDINGS, PATH_KEYS
 PLACE_CHARS: Final = 400
 
 _FOLDER_OPTION: Final = re.compile(r"\s(?:-C|--directory|--prefix|--cwd)[ =]([^\s;&|()]+)")
-_WORDS_WITH_SLASH: Final = re.compile(r"(?<![^\s=\"'(])[^\s;&|()\"'=<>*?$]*/[^\s;&|()\"'<>*?$]*")
+_PATH: Final = re.compile(
+    r"(?<![^\s=\"'(])(?:[^\s;&|()\"'=<>*?$]*/[^\s;&|()\"'<>*?$]*|[\w-]+\.[a-z]\w{0,4}(?=$|[\s;&|()\"']))"
+)
 _NOTHING: Final = re.compile(r"^\W*(no|none|not|nothing|never|zero|empty|false|0)\b", re.IGNORECASE)
 
 
@@ -27,7 +29,7 @@ def place_of(args: dict[str, Any], head: str, workspace: str) -> str:
         return ""
     patterns = [CHANGES_FOLDER, _FOLDER_OPTION]
     if head.strip() and not _NOTHING.match(head):
-        patterns.append(_WORDS_WITH_SLASH)
+        patterns.append(_PATH)
     named = [found for line in lines for pattern in patterns for found in pattern.findall(line)]
     named += [
         v for k, v in args.items() if isinstance(v, str) and k not in COMMAND_KEYS and _is_path(k)

@@ -125,10 +125,12 @@ _POLL_WORDS: Final = re.compile(
 )
 
 _UNFINISHED: Final = re.compile(
-    r"\b(pending|running|queued|waiting|in[ _-]?progress|not (yet )?ready|starting|creating|containercreating"
+    r"\b(pending|running|queued|waiting|in[ _-]?progress|not (?:yet )?ready|starting|creating|containercreating"
     r"|processing|building|provisioning|scheduled|unfinished|0/\d+)\b",
     re.IGNORECASE,
 )
+_RECEIVED: Final = frozenset({"queued", "scheduled"})
+"""What a receipt says, too: "queued as 8f3a91c2"."""
 
 _SLEEP: Final = re.compile(r"^\s*sleep\s+[\d.]+[smhd]?\s*;?\s*$")
 _SLEEP_FIRST: Final = re.compile(r"^\s*sleep\s+[\d.]+[smhd]?\s*(;|&&)")
@@ -211,6 +213,11 @@ def soft(
     if (waited or _sleeps(args)) and _UNFINISHED.search(_edges(text)):
         return True
     return not text.strip() and is_poll(tool, args)
+
+
+def is_at_work(text: str) -> bool:
+    """Return whether an answer says that something is still going on."""
+    return any(word.lower() not in _RECEIVED for word in _UNFINISHED.findall(_edges(text)))
 
 
 def is_poll(tool: str, args: dict[str, Any]) -> bool:

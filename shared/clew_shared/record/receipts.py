@@ -24,6 +24,7 @@ _OPAQUE: Final = re.compile(
       [0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}                                   # uuid
     | (?=[a-f]*\d)(?=\d*[a-f])[0-9a-f]{7,64}                                        # hexadecimal
     | \d{9,}(?:\.\d+)?(?!\s*(?:%|/|of\b|[kmgt]?i?b\b|bytes?\b|rows?\b|lines?\b))    # a long number, no size
+    | \#\d{3,}                                                                      # #1041
     | [a-z]+[_-]?\d{3,}                                                             # msg_1041, TCK-48213
     | (?:[a-z]+[_-])?(?=[a-z]*\d+[a-z]+\d|\d*[a-z]+\d+[a-z])[a-z\d]{4,64}           # base62: letters and digits in turn
     )(?!\w|\.\d)""",
@@ -49,13 +50,13 @@ def receipt_of(output: str | None, args: dict[str, Any]) -> tuple[str, tuple[str
     if not ids or len(ids) > IDS_MAX:
         return "", ()
     asked = names_in(args)
-    fresh = [one for one in ids if one not in asked]
+    fresh = [one for one in ids if one.lstrip("#") not in asked]
     for one in sorted(fresh, key=len, reverse=True):
-        text = re.sub(rf"(?<![\w]){re.escape(one)}(?!\w)", "<id>", text)
+        text = re.sub(rf"(?<!\w){re.escape(one)}(?!\w)", "<id>", text)
     rest = normalise(text)
     if not fresh or not _WORD.search(rest.replace("<id>", "")):
         return "", ()
-    return digest(rest), tuple(fresh)
+    return digest(rest), tuple(one.lstrip("#") for one in fresh)
 
 
 def names_in(args: dict[str, Any]) -> set[str]:

@@ -108,11 +108,15 @@ class Restatements:
 
 @dataclass(slots=True)
 class Receipt:
-    """How often in a row an action had the same answer but for fresh ids, none of which was used."""
+    """How often in a row an action had the same answer but for fresh ids, none of which was used.
+
+    `soft`: it says that something is still going on, so that it may well be asked for again.
+    """
 
     digest: str
     world: str
     count: int = 1
+    soft: bool = False
 
 
 @dataclass(slots=True)

@@ -103,7 +103,7 @@ def finished(state: State, e: ev.ActionFinished, _seq: int) -> None:
     elif may_have_changed(e):
         state.measured = ""
         _remember_change(state, flight.signature, e)
-    waited = state.scope.waited or e.soft
+    waited = state.scope.waited
     state.scope.waited = is_wait(action.name, action.args)
     if not state.scope.waited:
         _learn(state, flight, e, before, waited=waited)
@@ -169,8 +169,9 @@ def _learn(
     moved = after != before or claimed
     changed = claimed if e.world == UNKNOWN else moved
     information = information_key(state, action, signature, after, e)
-    receipt = repeats_receipt(scope, signature, e, before)
-    again = "" if changed or waited else asks_again(scope, action, e, before)
+    receipt = not waited and repeats_receipt(scope, signature, e, before)
+    polls = waited or e.soft
+    again = "" if changed or polls else asks_again(scope, action, e, before)
     progress = makes_progress(scope, before, after, information) and not (receipt or again)
     writer = action.name in WRITE_ONLY_TOOLS or signature in scope.writers
     if changed:
@@ -187,7 +188,7 @@ def _learn(
     measure(state, signature, e, before, first=first)
     remember_receipt(state, signature, e, repeated=receipt)
     if not changed:
-        remember_facts(scope, action, e, after, afresh=waited, first=first)
+        remember_facts(scope, action, e, after, afresh=polls, first=first)
     attention = state.attention
     attention.restated = again if first else ""
     attention.steps += 1

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from clew_shared.record.consequences import asks_for_more, forms, is_vain, zooms
 from clew_shared.record.facts import WORDS, covers, largest_number, read_sketch, united
 from clew_shared.record.model import Action, Result
+from clew_shared.record.progress import is_at_work
 from clew_shared.record.receipts import names_in
 from clew_shared.record.state import EVERYWHERE, Receipt, Restatements, Scope, Series, State
 
@@ -49,7 +50,9 @@ def remember_receipt(state: State, signature: str, e: ev.ActionFinished, *, repe
     if not e.evidence.receipt:
         return
     times = last.count + 1 if last and repeated else 1
-    scope.receipts[signature] = Receipt(e.evidence.receipt, state.world, times)
+    scope.receipts[signature] = Receipt(
+        e.evidence.receipt, state.world, times, soft=e.soft or is_at_work(e.head)
+    )
     for one in e.evidence.ids:
         scope.ids.pop(one, None)
         scope.ids[one] = signature
