@@ -10,11 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 from clew_shared.core.actions import IN_FLIGHT_MAX
 from clew_shared.record import events as ev
-from clew_shared.record.fold.evidence import RESTATED_MAX
+from clew_shared.record.fold.evidence import IDS_KEPT, RESTATED_MAX
 from clew_shared.record.fold.goal import FEEDBACK_KEPT
 from clew_shared.record.fold.tree import SET_ASIDE_KEPT
 from clew_shared.record.model import ACTIONS_KEPT, Result
-from clew_shared.record.receipts import IDS_MAX
 from clew_shared.record.state import (
     CALLS_KEPT,
     EVERYWHERE,
@@ -398,7 +397,7 @@ def nothing_grows_without_bound(state: State) -> str:
         ("misuses", len(scope.misuses), done),
         ("changes", sum(map(len, state.changes.values())), done),
         ("receipts", len(scope.receipts), done),
-        ("ids", len(scope.ids), IDS_MAX * done),
+        ("ids", len(scope.ids), IDS_KEPT),
         ("series", len(scope.series), done),
         ("raised", len(state.attention.raised), 6),
     )

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import re
 from typing import Any, Final
+from zlib import crc32
 
 from clew_shared.record.progress import COMMAND_KEYS, normalise
 from clew_shared.record.signature import digest
@@ -23,6 +24,8 @@ SKETCH_SIZE: Final = 32
 KNOWN_MAX: Final = 64
 HASH_CHARS: Final = 8
 SCANNED_CHARS: Final = 65_536
+PARTS_MAX: Final = 5_000
+ARGS_CHARS: Final = 2_000
 QUERY_CHARS: Final = 200
 QUERY_WORDS_MIN: Final = 2
 ECHO_PIECES_MIN: Final = 10
@@ -31,7 +34,6 @@ ECHO_PIECES_MIN: Final = 10
 _ENDS: Final = re.compile(r"[\n,;{}\[\]]+")
 _RANK: Final = re.compile(r"^\d+\s*[\t|:.)]\s*(?=[^\d\s])")
 _SCORE: Final = re.compile(r"^(\W*[a-z_ ]+\W*[:=]\s*)\d+\.\d+$", re.IGNORECASE)
-_COUNT: Final = re.compile(r"(?<!\w)\d+(?!\w)")
 _EXTENT: Final = re.compile(
     r"(?:(?<=[\s'\"]-)|(?<=\s-[nc])|(?<=\d-)|(?<![\w./#-]))(?P<number>\d{1,9})(?=p?(?![\w./]))"
 )
@@ -43,14 +45,19 @@ _QUOTED: Final = re.compile(r"'[^']*'|\"[^\"]*\"")
 
 
 def sketch_of(output: str | None, args: dict[str, Any]) -> str:
-    """Return the number of different pieces of a text, and the hashes of some of them: `12:0a1b2c3d…`."""
+    """Return the number of different pieces of a text, and the hashes of some of them: `12:0a1b2c3d…`.
+
+    "" if the arguments are too long to ask for the same in another form.
+    """
+    asked = json.dumps(args, default=str)
+    if len(asked) > ARGS_CHARS:
+        return ""
     pieces = _pieces(output or "")
-    if len(pieces) >= ECHO_PIECES_MIN and (
-        asked := set(_EXTENT.findall(json.dumps(args, default=str)))
-    ):
-        pieces = {_COUNT.sub(lambda m: "#" if m[0] in asked else m[0], piece) for piece in pieces}
-    hashes = sorted(digest(piece)[:HASH_CHARS] for piece in pieces)
-    return f"{len(hashes)}:{''.join(hashes[:SKETCH_SIZE])}"
+    if len(pieces) >= ECHO_PIECES_MIN and (limits := _EXTENT.findall(asked)):
+        named = re.compile(rf"(?<!\w)(?:{'|'.join(sorted(set(limits)))})(?!\w)")
+        pieces = {named.sub("#", piece) for piece in pieces}
+    hashes = sorted({crc32(piece.encode("utf-8", "surrogatepass")) for piece in pieces})
+    return f"{len(hashes)}:{''.join(f'{one:08x}' for one in hashes[:SKETCH_SIZE])}"
 
 
 def read_sketch(text: str) -> Sketch:
@@ -100,7 +107,7 @@ def reworded(tool: str, args: dict[str, Any]) -> str:
 
 def largest_number(args: dict[str, Any]) -> int:
     """Return the largest number that the arguments name, 0 for none."""
-    found = _EXTENT.findall(json.dumps(args, default=str)[:SCANNED_CHARS])
+    found = _EXTENT.findall(json.dumps(args, default=str))
     return max(map(int, found), default=0)
 
 
@@ -155,9 +162,6 @@ def _sorted(text: str) -> str:
 
 def _pieces(output: str) -> set[str]:
     """Return the lines, and the parts of lists and records, without ranks, line numbers and scores."""
-    found = set[str]()
-    for part in _ENDS.split(normalise(output[:SCANNED_CHARS])):
-        piece = _SCORE.sub(r"\1<score>", _RANK.sub("", part.strip()))
-        if piece:
-            found.add(piece)
-    return found
+    parts = {part.strip() for part in _ENDS.split(normalise(output[:SCANNED_CHARS]), PARTS_MAX)}
+    pieces = {_SCORE.sub(r"\1<score>", _RANK.sub("", part)) for part in parts}
+    return pieces - {""}

@@ -8,10 +8,13 @@ from __future__ import annotations
 
 import json
 import re
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from clew_shared.record.progress import normalise
 from clew_shared.record.signature import digest
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 RECEIPT_CHARS: Final = 400
 IDS_MAX: Final = 3
@@ -34,7 +37,6 @@ _LABELLED: Final = re.compile(
     r"""\b(?:id|ID|Id|[A-Za-z]+_id|[a-z]+I[dD])["']?\s*[:=]\s*["']?\#?((?=[\w-]*\d)[\w-]{1,64})"""
 )
 _WORD: Final = re.compile(r"[^\W\d_]{2,}")
-_NAMES: Final = (re.compile(r"[\w-]+"), re.compile(r"[\w.-]+"))
 
 
 def receipt_of(output: str | None, args: dict[str, Any]) -> tuple[str, tuple[str, ...]]:
@@ -49,17 +51,21 @@ def receipt_of(output: str | None, args: dict[str, Any]) -> tuple[str, tuple[str
     ids = list(dict.fromkeys([*_OPAQUE.findall(text), *_LABELLED.findall(text)]))
     if not ids or len(ids) > IDS_MAX:
         return "", ()
-    asked = names_in(args)
+    asked = used([one.lstrip("#") for one in ids], args)
     fresh = [one for one in ids if one.lstrip("#") not in asked]
     for one in sorted(fresh, key=len, reverse=True):
-        text = re.sub(rf"(?<!\w){re.escape(one)}(?!\w)", "<id>", text)
+        text = _whole(one).sub("<id>", text)
     rest = normalise(text)
     if not fresh or not _WORD.search(rest.replace("<id>", "")):
         return "", ()
     return digest(rest), tuple(one.lstrip("#") for one in fresh)
 
 
-def names_in(args: dict[str, Any]) -> set[str]:
-    """Return the words of all arguments, among them ids that they use."""
+def used(ids: Iterable[str], args: dict[str, Any]) -> list[str]:
+    """Return which ids the arguments name."""
     text = json.dumps(args, default=str, ensure_ascii=False)[:SCANNED_CHARS]
-    return {name for pattern in _NAMES for name in pattern.findall(text)}
+    return [one for one in ids if one in text and _whole(one).search(text)]
+
+
+def _whole(one: str) -> re.Pattern[str]:
+    return re.compile(rf"(?<!\w){re.escape(one)}(?!\w)")

@@ -51,7 +51,6 @@ def _evict_from_scope(scope: Scope) -> None:
         scope.action_errors,
         scope.misuses,
         scope.receipts,
-        scope.ids,
         scope.series,
     ):
         _truncate(table)

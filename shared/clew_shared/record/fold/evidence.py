@@ -8,7 +8,7 @@ from clew_shared.record.consequences import asks_for_more, forms, is_vain, zooms
 from clew_shared.record.facts import WORDS, covers, largest_number, read_sketch, united
 from clew_shared.record.model import Action, Result
 from clew_shared.record.progress import is_at_work
-from clew_shared.record.receipts import names_in
+from clew_shared.record.receipts import used
 from clew_shared.record.state import EVERYWHERE, Receipt, Restatements, Scope, Series, State
 
 if TYPE_CHECKING:
@@ -16,6 +16,9 @@ if TYPE_CHECKING:
 
 READINGS_KEPT = 4
 FAILED = frozenset({Result.FAILURE, Result.ERROR})
+IDS_KEPT = 200
+"""Fresh ids that are remembered until they are used; each argument is searched for them."""
+
 RESTATED_MAX = 100
 """Forms of which reads are remembered, with up to some 600 characters each: who asks again asks soon."""
 
@@ -56,13 +59,15 @@ def remember_receipt(state: State, signature: str, e: ev.ActionFinished, *, repe
     for one in e.evidence.ids:
         scope.ids.pop(one, None)
         scope.ids[one] = signature
+    for one in list(scope.ids)[: max(len(scope.ids) - IDS_KEPT, 0)]:
+        del scope.ids[one]
 
 
 def use_ids(scope: Scope, args: dict[str, Any]) -> None:
     """Forget the attempts at actions whose ids are used now: what they returned was needed, and more may be."""
     if not scope.ids:
         return
-    for one in names_in(args) & scope.ids.keys():
+    for one in used(scope.ids, args):
         signature = scope.ids.pop(one)
         scope.receipts.pop(signature, None)
         scope.tallies.pop(signature, None)
