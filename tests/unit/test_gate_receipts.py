@@ -28,6 +28,14 @@ def test_an_id_that_is_used_starts_the_count_again(agent):
         agent.act("show", {"message": f"{n:x}a3b9c2d{n:x}"}, output=f"text {n}")
 
 
+def test_an_id_that_comes_again_is_not_fresh(agent):
+    answers = []
+    for n in range(8):
+        answers.append(agent.act("list", {}, output="one open order: 3f2a91c47b"))
+        agent.act("show", {"order": "3f2a91c47b", "n": n}, output=f"text {n}")
+    assert not all(a.allowed for a in answers)
+
+
 def test_an_id_that_is_used_lifts_the_block(agent):
     for n in range(6):
         sent(agent, n)

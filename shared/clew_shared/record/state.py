@@ -155,8 +155,8 @@ class Raised:
 class Scope:
     """What the gate remembers within one scope, in the order of use; `fold.eviction` bounds it.
 
-    `ids` are fresh ids of receipts, each with the signature that returned it. `waited`: the last action only let time
-    pass.
+    `ids` are those of receipts, each with the signature that returned it, "" once it was used. `waited`: the last
+    action only let time pass.
     """
 
     worlds: dict[str, int] = field(default_factory=dict)

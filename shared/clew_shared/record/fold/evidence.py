@@ -57,18 +57,16 @@ def remember_receipt(state: State, signature: str, e: ev.ActionFinished, *, repe
         e.evidence.receipt, state.world, times, soft=e.soft or is_at_work(e.head)
     )
     for one in e.evidence.ids:
-        scope.ids.pop(one, None)
-        scope.ids[one] = signature
+        scope.ids.setdefault(one, signature)  # one that was used does not become fresh again
     for one in list(scope.ids)[: max(len(scope.ids) - IDS_KEPT, 0)]:
         del scope.ids[one]
 
 
 def use_ids(scope: Scope, args: dict[str, Any]) -> None:
     """Forget the attempts at actions whose ids are used now: what they returned was needed, and more may be."""
-    if not scope.ids:
-        return
-    for one in used(scope.ids, args):
-        signature = scope.ids.pop(one)
+    fresh = [one for one, signature in scope.ids.items() if signature]
+    for one in used(fresh, args) if fresh else ():
+        signature, scope.ids[one] = scope.ids[one], ""
         scope.receipts.pop(signature, None)
         scope.tallies.pop(signature, None)
         if EVERYWHERE not in scope.blocks.get(signature, {}):
