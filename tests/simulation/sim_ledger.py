@@ -245,6 +245,10 @@ class SimLedger:
         found = [row.body for row in self.read("") if row.kind == "model_known"]
         return found[::-1][:limit]
 
+    def used_models(self, limit: int) -> list[bytes]:
+        found = [row.body for row in self.read("") if row.kind == "model_used"]
+        return found[::-1][:limit]
+
     def latest_snapshot(self, goal: str, version: int) -> tuple[int, bytes] | None:
         found = self._disk.snapshots.get(goal)
         return (found[0], found[2]) if found and found[1] == version else None

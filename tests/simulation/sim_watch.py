@@ -12,7 +12,7 @@ from sim_attempts import Attempts
 
 from clew_shared.record import events as ev
 from clew_shared.record.codec import decode, decode_playbook
-from clew_shared.record.daemon_events import ModelKnown
+from clew_shared.record.daemon_events import ModelKnown, ModelUsed
 from clew_shared.record.fold import apply
 from clew_shared.record.snapshot import dump, outline
 from clew_shared.record.state import EVERYWHERE, State
@@ -33,6 +33,7 @@ REFUSALS_MAX = 2_500
 DEADLY = "deadly"
 """Beside the worlds of a block: the worker died of it, so no person's word lifts it."""
 
+OF_MODELS = {"model_known": ModelKnown, "model_used": ModelUsed}
 VERDICTS = (ev.ActionAllowed, ev.ActionBlocked)
 
 
@@ -451,6 +452,6 @@ def _short(event: ev.Event) -> str:
 
 
 def _event_of(row: EventRow) -> ev.Event:
-    if row.kind == "model_known":
-        return ModelKnown.model_validate_json(row.body)
+    if row.kind in OF_MODELS:
+        return OF_MODELS[row.kind].model_validate_json(row.body)
     return decode(row.body) if row.goal else decode_playbook(row.body)

@@ -136,8 +136,9 @@ def test_asking_a_daemon_needs_neither_models_nor_the_ledger(tmp_path, args):
         "clew_shared.text",
         "clew_shared.text.shorten",
     }
-    words = set() if "--json" in args else {"clew_shared.record", "clew_shared.record.moment"}
-    assert shared == {*expected, "clew_shared.ledger.lock", *words}
+    words = {"record", "record.moment", "views", "views.attempts"}  # for people
+    shown = set() if "--json" in args else {f"clew_shared.{name}" for name in words}
+    assert shared == {*expected, "clew_shared.ledger.lock", *shown}
 
 
 def answer(listening):

@@ -17,6 +17,7 @@ AT = 1_790_000_000.0
 CHECKED = Spec(description="Do it", checks={"ok": "true"})
 SHOWN = ev.StrategiesShown(epoch=1, ids=("tes-00001",))
 BLOCKED = ev.Escalated(to="person", reason="failed twice")
+AGAIN = "Do not call `run_cmd pytest` again while nothing has changed: it ends as it did before"
 REFLECTOR = ExecutionReflector(2, 0.7)
 
 
@@ -202,3 +203,47 @@ async def test_switched_off_a_rest_is_looked_back_on_without_a_trace(opened):
     assert await playbook.learn([{"op": "nonsense"}], core.state, off) == []
     assert [e.kind for _, e in playbook_events(book.ledger)] == ["bullet_added"]
     assert unreviewed_outcomes(book.ledger, core.state) == []
+
+
+async def ran_into_it(book, playbook, goal):
+    """Record a goal that is shown the playbook, calls the same failing command four times, and completes."""
+    await book.accept(ev.GoalAccepted(at=AT, goal_id=goal, spec=Spec(description="Do it")), b"goal")
+    core = book.cores[goal]
+    with book.entering(core):
+        core.emit(ev.GoalStarted(at=AT))
+        shown = tuple(one.id for one in playbook.current.bullets())
+        core.emit(ev.StrategiesShown(epoch=1, ids=shown))
+        core.start(AT)
+        for _ in range(4):
+            verdict = core.propose("run_cmd", {"cmd": f"pytest {goal}"}, AT)
+            if verdict.allowed:
+                report = ActionReport("failure", "1 failed", changed=False)
+                core.outcome(verdict.seq, report, AT)
+        core.emit(ev.SubtaskEnded(status="completed"))
+        core.emit(ended("completed"))
+    await book.commit(core)
+
+
+async def test_a_loop_is_learned_once_by_whichever_daemon_reviews_it_and_then_counts(opened):
+    book, playbook = await opened()
+    await ran_into_it(book, playbook, "g-1")
+    for due in (1, 0, 0):
+        book, playbook = await opened()
+        core = book.cores["g-1"]
+        found = unreviewed_outcomes(book.ledger, core.state)
+        assert len(found) == due
+        if found:
+            await playbook.review(core, found, Settings().playbook)
+    await ran_into_it(book, playbook, "g-2")
+    core = book.cores["g-2"]
+    await playbook.review(core, unreviewed_outcomes(book.ledger, core.state), Settings().playbook)
+    assert [
+        (e.kind, e.id, getattr(e, "tag", ""), e.source_goal)
+        for _, e in playbook_events(book.ledger)
+        if e.id.startswith("loo")
+    ] == [
+        ("bullet_added", "loo-00001", "", "g-1"),
+        ("bullet_tagged", "loo-00001", "harmful", "g-2"),
+    ]
+    (bullet,) = [one for one in playbook.current.bullets() if one.section == "loops"]
+    assert bullet.content == f"{AGAIN} (seen: ended by the end of the subtask)"

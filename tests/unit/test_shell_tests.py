@@ -7,8 +7,8 @@ import pytest
 from clew_shared.text.shell_tests import failed_command, why_failed
 
 
-def trace_of(command: str, folder) -> str:
-    argv = ["bash", "-c", f"set -x\n{command}"]
+def trace_of(command: str, folder, shell="bash") -> str:
+    argv = [shell, "-c", f"set -x\n{command}"]
     done = subprocess.run(argv, cwd=folder, capture_output=True, text=True, check=False)
     assert done.returncode, "it must fail"
     return done.stdout + done.stderr
@@ -35,13 +35,20 @@ def folder(tmp_path):
         ('test -z "$(ls docs; echo q)"', 'expected nothing, got "q"'),
         ('test -n "$(ls docs)"', "expected some text, got none"),
         ("test b != b", 'it must not be "b"'),
+        ('test "$(echo a b)" = "c  d"', 'got "a b", expected "c  d"'),
+        ('[ "$(echo a b)" = c ]', 'got "a b", expected "c"'),
+        ('test "$(true)" = 55', 'got "", expected "55"'),
+        ('[ -z "$(echo a b)" ]', 'expected nothing, got "a b"'),
         ("grep -q color old.txt", '"color" was not found in old.txt'),
         ("! grep -q colour old.txt", '"colour" is still in old.txt'),
         ("! grep -q x docs/.. -r old.txt", '"x" is still in docs/.. or old.txt'),
     ],
 )
-def test_a_failed_test_is_explained(folder, command, why):
-    assert why_failed(trace_of(command, folder), command) == why
+@pytest.mark.parametrize("shell", ["bash", "/bin/sh"])
+def test_a_failed_test_is_explained(folder, shell, command, why):
+    if shell == "/bin/sh" and "[[" in command:
+        pytest.skip("not in every sh")
+    assert why_failed(trace_of(command, folder, shell), command) == why
 
 
 @pytest.mark.parametrize(
@@ -54,6 +61,7 @@ def test_a_failed_test_is_explained(folder, command, why):
         "test a -a b = c -o d = e",
         "test ! a = a",
         "exit 3",
+        "x=q; grep -q $x old.txt",
     ],
 )
 def test_what_is_not_certain_is_not_explained(folder, command):

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from clew_daemon.cli.instance import Instance
+    from clew_daemon.learning.conduct import ModelConduct
     from clew_shared.ledger import Reader
     from clew_shared.record.state import State
 
@@ -54,6 +55,14 @@ def open_ledger(instance: Instance) -> Iterator[Reader]:
         if reader is None:
             raise CliError(NO_GOALS)
         yield reader
+
+
+def model_conducts(instance: Instance) -> dict[str, ModelConduct]:
+    """Return how each model made its calls in recent goals, by its name and endpoint."""
+    from clew_daemon.learning.conduct import LOADED_MAX, conducts
+
+    with ledger_if_any(instance) as reader:
+        return {} if reader is None else conducts(reader.used_models(LOADED_MAX))
 
 
 def refuse_lost_ledger(instance: Instance) -> None:

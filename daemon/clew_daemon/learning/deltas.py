@@ -36,13 +36,17 @@ class DeltaError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Lesson:
-    """What a run taught, with its evidence and the numbers of its actions; a `passing` one expires."""
+    """What a run taught, with its evidence and the numbers of its actions; a `passing` one expires.
+
+    `again` is what is recorded where it was known before.
+    """
 
     section: str
     content: str
     evidence: str = ""
     actions: tuple[int, ...] = ()
     passing: bool = False
+    again: str = "learned again"
 
 
 @dataclass(slots=True)
@@ -169,7 +173,7 @@ def _addition(playbook: LearnedPlaybook, lesson: Lesson, goal: str, at: float) -
             id=known.id,
             tag="neutral",
             source_goal=goal,
-            reason="learned again",
+            reason=redact(lesson.again),
             expires_at=expires_at,
         )
     if len(playbook.bullets()) >= BULLETS_MAX:

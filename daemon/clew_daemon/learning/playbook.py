@@ -91,15 +91,21 @@ class PlaybookStore:
     async def review(
         self, core: Core, outcomes: list[review.GoalOutcome], settings: PlaybookSettings
     ) -> None:
-        """Credit what was shown, learn what the runs teach, and record the review: all or nothing."""
+        """Credit what was shown, learn what the runs teach, and record the review: all or nothing.
+
+        How models made their calls is recorded with it, also where the playbook is switched off: it changes nothing.
+        """
         draft, at, goal = Draft.of(self.current), time.time(), core.state.goal_id
         reflector = ExecutionReflector(settings.min_tool_calls, settings.min_confidence)
         for outcome in outcomes if settings.enabled else ():
-            deltas.credit(draft, outcome.shown, outcome.tag, goal, outcome.reason, at)
+            for bullet in filter(None, map(draft.playbook.get_bullet, outcome.shown)):
+                tag, reason = review.tag_for(outcome, bullet)
+                deltas.credit(draft, [bullet.id], tag, goal, reason, at)
             lessons = review.lessons(outcome, reflector)
             deltas.add_lessons(draft, lessons, goal, at, outcome.shown)
         self.current = draft.playbook
-        await self._goals.emit(core, ev.Reviewed(at=at, of=outcomes[-1].seq), own=draft.events)
+        own = [*draft.events, *(used for outcome in outcomes for used in outcome.models)]
+        await self._goals.emit(core, ev.Reviewed(at=at, of=outcomes[-1].seq), own=own)
 
     async def prune(self, below: float, verdicts_min: int = 1) -> list[str]:
         """Archive the strategies that score below; return their ids."""

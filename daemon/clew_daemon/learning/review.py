@@ -8,10 +8,13 @@ neutral. Lessons of success come only from completed goals, because until then s
 from __future__ import annotations
 
 from collections import deque
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
+from clew_daemon.learning.conduct import ConductFold
 from clew_daemon.learning.deltas import Lesson
+from clew_daemon.learning.loop_lessons import loop_lessons, loop_tag
+from clew_daemon.learning.loops import GoalLoops, LoopFold
 from clew_shared.playbook.curator import without_evidence
 from clew_shared.playbook.steps import ToolCall
 from clew_shared.record import events as ev
@@ -21,8 +24,9 @@ from clew_shared.text.redact import redact
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from clew_shared.playbook.bullet import Tag
+    from clew_shared.playbook.bullet import Bullet, Tag
     from clew_shared.playbook.reflector import ExecutionReflector
+    from clew_shared.record.daemon_events import ModelUsed
     from clew_shared.record.spec import Spec
 
 CALLS_MAX = 200
@@ -44,7 +48,7 @@ class SubtaskRun:
 
 @dataclass(slots=True)
 class GoalOutcome:
-    """How a goal ended or was blocked at the event `seq`, and the strategies that were shown on the way."""
+    """How a goal ended or was blocked at the event `seq`, and the strategies, the loops and the models on the way."""
 
     seq: int
     goal_words: str
@@ -53,6 +57,8 @@ class GoalOutcome:
     shown: tuple[str, ...]
     runs: tuple[SubtaskRun, ...]
     completed: bool
+    loops: GoalLoops = field(default_factory=GoalLoops)
+    models: tuple[ModelUsed, ...] = ()
 
 
 class OutcomeFold(EventFold[GoalOutcome]):
@@ -130,14 +136,42 @@ class OutcomeFold(EventFold[GoalOutcome]):
         self._run = SubtaskRun()
 
 
+class ReviewFold(EventFold[GoalOutcome]):
+    """Folds a goal's events into its outcomes with all that a review needs, in one pass."""
+
+    kinds = OutcomeFold.kinds | LoopFold.kinds | ConductFold.kinds
+
+    def __init__(self, goal: str, spec: Spec, output: Callable[[int], str], after: int = 0) -> None:
+        super().__init__(after)
+        self._outcomes = OutcomeFold(spec, output, after)
+        self._loops = LoopFold(after)
+        self._conduct = ConductFold(goal, after)
+
+    def take(self, seq: int, event: ev.Event) -> GoalOutcome | None:
+        self.seq = seq
+        outcome = self._outcomes.take(seq, event)
+        loops, models = self._loops.take(seq, event), self._conduct.take(seq, event)
+        if outcome is None or loops is None:
+            return None
+        return replace(outcome, loops=loops, models=models or ())
+
+
 def lessons(outcome: GoalOutcome, reflector: ExecutionReflector) -> list[Lesson]:
-    """Return what a goal's runs teach, each lesson once."""
+    """Return what a goal's runs teach, each lesson once; those of its loops come last."""
     found: dict[tuple[str, str], Lesson] = {}
     for run in outcome.runs:
         lesson = _lesson(run, outcome, reflector)
         if lesson:
             found.setdefault((lesson.section, lesson.content), lesson)
-    return list(found.values())
+    return [*found.values(), *loop_lessons(outcome.loops.patterns)]
+
+
+def tag_for(outcome: GoalOutcome, bullet: Bullet) -> tuple[Tag, str]:
+    """Return what an outcome says of a strategy that was shown, and why."""
+    tag = loop_tag(bullet, outcome.loops, completed=outcome.completed)
+    if tag is None:
+        return outcome.tag, outcome.reason
+    return tag, "ran into the loop" if tag == "harmful" else f"{outcome.reason}; not in the loop"
 
 
 def _lesson(run: SubtaskRun, outcome: GoalOutcome, reflector: ExecutionReflector) -> Lesson | None:

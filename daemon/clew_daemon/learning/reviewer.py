@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import structlog
 
 from clew_daemon.host.goal_queue import RETRY_S, GoalQueue
-from clew_daemon.learning.review import GoalOutcome, OutcomeFold
+from clew_daemon.learning.review import GoalOutcome, ReviewFold
 from clew_daemon.record.store import catch_up, output_text
 from clew_shared.ledger import LedgerCorrupt
 from clew_shared.record import events as ev
@@ -77,5 +77,6 @@ def _log_failure(goal: str, error: Exception) -> None:
 
 def unreviewed_outcomes(ledger: Readable, state: State) -> list[GoalOutcome]:
     """Return the outcomes of a goal that were not reviewed yet."""
-    fold = OutcomeFold(state.spec, lambda seq: output_text(ledger, seq), state.reviewed_seq)
-    return list(catch_up(fold, ledger, state.goal_id))
+    goal = state.goal_id
+    fold = ReviewFold(goal, state.spec, lambda seq: output_text(ledger, seq), state.reviewed_seq)
+    return list(catch_up(fold, ledger, goal))

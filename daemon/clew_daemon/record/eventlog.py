@@ -15,6 +15,7 @@ from clew_shared.record.daemon_events import (
     BulletTagged,
     BulletUpdated,
     ModelKnown,
+    ModelUsed,
 )
 
 if TYPE_CHECKING:
@@ -135,6 +136,7 @@ _LINES: dict[type[ev.Event], Callable[[Any], Line | None]] = {
         {"undo": e.of, "restored": e.restored, "left": e.left_total, "resumed": e.resumed},
     ),
     ModelKnown: _fields("model.known", "model", "mode", "rung", "chars_per_token", "goals"),
+    ModelUsed: lambda e: ("model.used", {"goal": e.goal, "model": e.model, **dict(e.counts)}),
     BulletAdded: lambda e: ("strategy.learned", {"id": e.id, "content": e.content, **_from(e)}),
     BulletTagged: lambda e: (
         "strategy.tagged",

@@ -12,6 +12,8 @@ import structlog
 
 from clew_daemon.host.git import program
 from clew_daemon.host.goal_queue import RETRY_S, GoalQueue
+from clew_daemon.learning.advice import suggestions
+from clew_daemon.learning.conduct import LOADED_MAX, conducts
 from clew_daemon.publish import report
 from clew_daemon.record import pages
 from clew_daemon.record.changed_files import changed_files
@@ -27,6 +29,7 @@ if TYPE_CHECKING:
 
     from clew_daemon.parts import DaemonParts
     from clew_daemon.record.store import Readable
+    from clew_shared.config.suggestion import Suggestion
     from clew_shared.record.state import State
     from clew_shared.snapshots.comparison import FileCount
 
@@ -87,13 +90,19 @@ class ReportWriter:
         playbook, ids = self._d.playbook.current, core.state.strategies
         shown = [f"[{i}] {bullet.content}" for i in ids if (bullet := playbook.get_bullet(i))]
         files = await self._changed_files(core.state)
-        text = report.render(core.state, actions, loops, shown, files)
+        suggested = await self._suggested(core.state)
+        text = report.render(core.state, actions, loops, shown, files, suggested)
         await asyncio.to_thread(report.write, self._d.places.outbox, core.state, text)
         if core.state.rested_seq != rested:
             return  # it has come to rest again: that report is due, and `Reported` would cover it unwritten
         await self._d.goals.emit(core, ev.Reported(at=time.time()))
         if core.state.ended and not self._run_of(goal):
             await clear(self._d.places, goal)
+
+    async def _suggested(self, state: State) -> list[Suggestion]:
+        """Return the settings that may fit the goal's models better, as far as earlier reviews are recorded."""
+        known = await asyncio.to_thread(self._d.goals.ledger.used_models, LOADED_MAX)
+        return suggestions(conducts(known), self._d.settings, state.agent_costs)
 
     async def _compare(self, work: Callable[[], list[FileCount]]) -> list[FileCount]:
         """Run a comparison in a thread; its git is no leftover of a cell."""

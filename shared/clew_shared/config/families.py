@@ -11,7 +11,7 @@ from types import MappingProxyType
 
 from clew_shared.config.context_tables import ModelProfile, Rung
 
-_SMALL = ModelProfile(
+SMALL = ModelProfile(
     attempts=5,
     iterations=6,
     ladder=(Rung(), Rung(temperature=0.4), Rung(temperature=0.6), Rung(temperature=0.8)),
@@ -32,10 +32,10 @@ _CONTEXT_32K = ModelProfile(window=32_768)
 FAMILIES: Mapping[str, ModelProfile] = MappingProxyType(
     {
         # by the size in the name, as in qwen2.5-coder:1.5b, Llama-3.2-3B-Instruct, gemma-3-270m-it
-        "*[-:][1-9][0-9][0-9]m*": _SMALL,
-        "*[-:]0.[1-9]b*": _SMALL,
-        "*[-:][1-3]b*": _SMALL,
-        "*[-:][12].[0-9]b*": _SMALL,
+        "*[-:][1-9][0-9][0-9]m*": SMALL,
+        "*[-:]0.[1-9]b*": SMALL,
+        "*[-:][1-3]b*": SMALL,
+        "*[-:][12].[0-9]b*": SMALL,
         # huggingface.co/Qwen/Qwen2.5-Coder-1.5B-Instruct, "Context Length"; larger ones need YaRN for more. In
         # JSON mode a prompt takes less than half the tokens of one with native calls (docs/measurements.md)
         "qwen2.5-coder*": ModelProfile(mode="json", window=32_768),

@@ -24,6 +24,9 @@ from clew_shared.config.tables import AttemptSettings, Settings
 PROMPT_SHARE = 2 / 3
 """The part of a model's context that its prompt may take: an answer may be half as long as the prompt."""
 
+BUILT_IN = "built-in "
+"""What the source of a built-in profile's value begins with."""
+
 CONTEXT_KEYS = frozenset(ContextSettings.model_fields) - {"models"}
 AGENT_KEYS = ("mode", "temperature")
 ATTEMPT_KEYS = {"attempts": "limit", "iterations": "iterations", "ladder": "ladder"}
@@ -53,7 +56,7 @@ def profile_of(settings: Settings, model: str) -> EffectiveProfile:
     found = known | own
     values = {key: value for key, (value, _) in found.items()}
     context = {key: value for key, value in values.items() if key in CONTEXT_KEYS}
-    sources = {key: f"built-in {name}" for key, (_, name) in known.items()}
+    sources = {key: f"{BUILT_IN}{name}" for key, (_, name) in known.items()}
     sources |= {key: name for key, (_, name) in own.items()}
     effective = settings.context.model_copy(update=context)
     binding = "window" in own or not ({"max_tokens"} & {*own, *settings.context.model_fields_set})
@@ -133,12 +136,12 @@ def _given(models: Mapping[str, ModelProfile], model: str) -> dict[str, tuple[An
     found = [pattern for pattern in models if matches(pattern, model)]
     return {
         key: (value, pattern)
-        for pattern in sorted(found, key=_specificity)
+        for pattern in sorted(found, key=specificity)
         for key, value in _set_keys(models[pattern])
     }
 
 
-def _specificity(pattern: str) -> tuple[int, bool]:
+def specificity(pattern: str) -> tuple[int, bool]:
     """Return how much of a name a pattern spells out; the whole name is more than its beginning."""
     return sum(char not in "*?" for char in pattern), "*" not in pattern
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
@@ -26,12 +27,11 @@ STALE_TURNS = 3
 """After this many turns in a row without anything new, an attempt is not making progress."""
 
 ACTIONS_SHOWN = 3
-ABOUT = ("cmd", "pattern", "query", "path", "name")
-"""Arguments that say what a call is about, the most telling one first."""
-
 LINE_CHARS = 480
-ARGS_CHARS = 80
-HEAD_CHARS = 160
+ABOUT = ("path", "pattern", "query", "name")
+ABOUT_CHARS = 60
+_PROGRAM = re.compile(r"(?:^|&&|;)\s*(?:\w+=\S*\s+)*(?!cd\s)([^\s;&|<>()]+)")
+HEAD_CHARS = 120
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +130,8 @@ def advances(state: State) -> bool:
 def tried(state: State, reason: str) -> tuple[str, ...]:
     """Return a line for each attempt at the current subtask, with the present one, which ended for `reason`.
 
-    What was called is named and not repeated as it was written: a small model copies the calls that it is shown.
+    What was called is named and never repeated as it was written: a small model copies a call that it is shown, even
+    one that is said to have failed.
     """
     attempt = state.attempt
     calls = [_call(state, action) for action in _telling(state, attempt.number, attempt.seq)]
@@ -162,14 +163,20 @@ def _failing_check(state: State) -> str:
 
 
 def _call(state: State, action: Action) -> str:
-    """Return an action in a few words: its tool, what it was about, and how it failed."""
-    about = next((str(action.args[key]) for key in ABOUT if key in action.args), "")
-    called = f"{action.name} {in_one_line(about, ARGS_CHARS)}".strip()
+    """Return an action in a few words: its tool, the program or the file that it was about, and how it failed."""
+    called = f"{action.name} {in_one_line(_about(action), ABOUT_CHARS)}".strip()
     if action.result == "success":
         return called
     name = signature(action.name, action.args, state.spec.workspace)
     tallies = state.scope.tallies.get(name, {}).values()
     last = max(tallies, key=lambda tally: tally.seq, default=None)
     head = both_ends(one_line(last.head), HEAD_CHARS) if last else ""
-    code = f", exit code {action.exit_code}" if action.exit_code else ""
-    return f"{called} ({action.result}{code}{f': {head}' if head else ''})"
+    return f"{called} ({action.result}{f': {head}' if head else ''})"
+
+
+def _about(action: Action) -> str:
+    """Return the program that a command runs, the path of any other call, or else its pattern or query."""
+    if isinstance(cmd := action.args.get("cmd"), str):
+        found = _PROGRAM.search(cmd)
+        return found[1] if found else ""
+    return next((str(action.args[key]) for key in ABOUT if key in action.args), "")

@@ -33,6 +33,10 @@ class Lookups(EventReads):
         """Return the bodies of the last events that record what is known of a model, newest first."""
         return [body for (body,) in self._rows(schema.KNOWN_MODELS, limit)]
 
+    def used_models(self, limit: int) -> list[bytes]:
+        """Return the bodies of the last events that record how a model made its calls, newest first."""
+        return [body for (body,) in self._rows(schema.USED_MODELS, limit)]
+
     def last_home(self) -> bytes | None:
         """Return the body of the last event that records this ledger's home, None if there is none."""
         rows = self._rows(schema.LAST_HOME)

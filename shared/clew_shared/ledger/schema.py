@@ -160,6 +160,9 @@ FORGOTTEN = "SELECT body FROM events WHERE goal = '' AND kind = 'goal_forgotten'
 KNOWN_MODELS = """
 SELECT body FROM events WHERE goal = '' AND kind = 'model_known' ORDER BY seq DESC LIMIT ?
 """
+USED_MODELS = """
+SELECT body FROM events WHERE goal = '' AND kind = 'model_used' ORDER BY seq DESC LIMIT ?
+"""
 WAS_PURGED = "SELECT 1 FROM purged_ranges WHERE ? BETWEEN first AND last"
 PURGED_COUNTS = """
 SELECT p.goal, p.count, p.seq, ifnull(sum(r.last - r.first + 1), 0), ifnull(max(r.last), 0)

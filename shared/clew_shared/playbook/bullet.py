@@ -3,19 +3,18 @@
 After ACE (agentic context engineering, arXiv 2510.04618). It reads no clock: callers pass the time of a change.
 """
 
-import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from datetime import UTC, datetime
 from typing import Any, Literal, Self
 
+from clew_shared.playbook.wilson import lower_bound
 from clew_shared.text.shorten import one_line
 
 Tag = Literal["helpful", "harmful", "neutral"]
 
 TAGS: tuple[Tag, ...] = ("helpful", "harmful", "neutral")
 COUNT_MAX = 999_999_999
-_Z_90 = 1.645
 
 
 @dataclass(slots=True)
@@ -68,10 +67,7 @@ class Bullet:
 
         Five helpful of five outrank one of one, and an unused bullet outranks a harmful one.
         """
-        helped, total = self.helpful + 1, self.helpful + self.harmful + 2
-        share, z2 = helped / total, _Z_90**2
-        spread = _Z_90 * math.sqrt(share * (1 - share) / total + z2 / (4 * total**2))
-        return (share + z2 / (2 * total) - spread) / (1 + z2 / total)
+        return lower_bound(self.helpful + 1, self.helpful + self.harmful + 2)
 
     def expired(self, at: float) -> bool:
         """Return whether it has expired at `at`, in seconds since 1970."""

@@ -178,11 +178,14 @@ def _field(call: Any, *names: str) -> Any:
 
 
 def _steps_of(call: ToolCall, number: int) -> list[ToolStep]:
-    line = _command_line(call)
+    line = command_line(call)
     if line is None:
         kind, target = _tool_kind(call)
         return [_step(call, number, kind, target, f"{call.name} {target}")]
-    return [_step(call, number, *_command_kind(part), part, is_shell=True) for part in _parts(line)]
+    return [
+        _step(call, number, *_command_kind(part), part, is_shell=True)
+        for part in command_parts(line)
+    ]
 
 
 def _step(
@@ -202,7 +205,7 @@ def _step(
     )
 
 
-def _command_line(call: ToolCall) -> str | None:
+def command_line(call: ToolCall) -> str | None:
     """Return the command line of a shell tool, or of a tool that is itself a program."""
     name = call.name.casefold()
     line = _parameter(call, _COMMAND_NAMES)
@@ -226,6 +229,11 @@ def _tool_kind(call: ToolCall) -> tuple[Kind, str]:
     return kind, _path_in(_parameter(call, _COMMAND_NAMES))
 
 
+def path_of(call: ToolCall) -> str:
+    """Return the path that a call names, "" for none."""
+    return _parameter(call, _PATH_NAMES)
+
+
 def _path_in(text: str) -> str:
     """Return the path that a command starts with, or "" where it starts with something else."""
     first = next(iter(text.split()), "").strip("'\"")
@@ -239,7 +247,8 @@ def _parameter(call: ToolCall, names: Iterable[str]) -> str:
     return str(value)
 
 
-def _parts(command: str) -> list[str]:
+def command_parts(command: str) -> list[str]:
+    """Return the simple commands of a command line, without what only sets up the next one."""
     plain = command.partition("<<")[0]  # a here-document follows
     parts = (_PREFIX.sub("", part.strip()) for part in _SEPARATOR.split(plain))
     return [part for part in parts if part and not part.startswith(("cd ", "#"))]

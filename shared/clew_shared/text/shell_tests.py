@@ -1,7 +1,8 @@
 """Why a shell test failed, in plain words: `test ! -e old.txt` becomes "old.txt exists, and it must not".
 
 Pure: from the trace of the shell (`set -x`) and the command that was traced. It knows `test` (POSIX, test(1)), `[`,
-the same operators in `[[`, and `grep` with a file; anything else is left to the trace itself.
+the same operators in `[[`, and `grep` with a file; anything else is left to the trace itself. bash quotes the values in
+its trace, dash does not.
 """
 
 from __future__ import annotations
@@ -35,6 +36,8 @@ _NUMBERS = {
     "-gt": "must be more than",
     "-ge": "must be at least",
 }
+_ONE_OPERAND = frozenset({*_FILE_TESTS, "-z", "-n"})
+_TWO_OPERANDS = re.compile(r"(?:^|(?<=\s))(==|=|!=|-eq|-ne|-lt|-le|-gt|-ge)(?:\s|$)")
 _CLOSING = {"[": "]", "[[": "]]"}
 _PLAIN_GREP = re.compile(
     "-[EFGHPchilnoqrswx]+"
@@ -54,15 +57,30 @@ def failed_command(trace: str) -> str:
 
 def why_failed(trace: str, command: str) -> str:
     """Return why the last command of a trace failed, "" where that is not known; `command` is what was traced."""
-    words = _words(failed_command(trace))
-    if not words:
-        return ""
-    if words[0] == "grep":
+    failed = failed_command(trace)
+    words = _words(failed)
+    name = words[0] if words else ""
+    if name == "grep":
         return _why_grep(words, command)
-    closing = _CLOSING.get(words[0])
-    if closing and words[-1] == closing:
-        return _why_test(words[1:-1], command)
-    return _why_test(words[1:], command) if words[0] == "test" else ""
+    if name != "test" and words[-1:] != [_CLOSING.get(name)]:
+        return ""
+    given = words[1:] if name == "test" else words[1:-1]
+    return _why_test(given, command) or _why_test(_unquoted(failed), command)
+
+
+def _unquoted(failed: str) -> list[str]:
+    """Return the words of a test as dash shows it: without the quotes around values with spaces."""
+    if "'" in failed:
+        return []
+    name, _, rest = failed.partition(" ")
+    rest = rest.removesuffix(_CLOSING.get(name, "")).removesuffix(" ")
+    negated = ["!"] * rest.startswith("! ")
+    rest = rest.removeprefix("! ")
+    operator, _, value = rest.partition(" ")
+    if operator in _ONE_OPERAND:
+        return [*negated, operator, value]
+    parts = _TWO_OPERANDS.split(rest)
+    return [*negated, parts[0].removesuffix(" "), *parts[1:]] if len(parts) == 3 else []
 
 
 def explanation(trace: str, command: str, *, command_chars: int) -> str:
@@ -128,21 +146,22 @@ def _why_grep(words: list[str], command: str) -> str:
         return ""
     pattern, *files = operands
     where = " and ".join(files) if len(files) < 3 else "one of " + ", ".join(files)
-    if _is_negated(words, command):
+    before = _before(words, command)
+    if before == {"!"}:
         return f"{_shown(pattern)} is still in {where.replace(' and ', ' or ')}"
-    return f"{_shown(pattern)} was not found in {where}"
+    return f"{_shown(pattern)} was not found in {where}" if before and "!" not in before else ""
 
 
-def _is_negated(words: list[str], command: str) -> bool:
+def _before(words: list[str], command: str) -> set[str]:
+    """Return the words of a command, each before one of the places where these stand; "" is its beginning."""
     lexer = shlex.shlex(command, posix=True, punctuation_chars=True)
     lexer.whitespace_split = True
     try:
-        tokens = list(lexer)
+        tokens = ["", *lexer]
     except ValueError:
-        return False
+        return set()
     size = len(words)
-    starts = [at for at in range(len(tokens)) if tokens[at : at + size] == words]
-    return bool(starts) and all(at and tokens[at - 1] == "!" for at in starts)
+    return {tokens[at - 1] for at in range(1, len(tokens)) if tokens[at : at + size] == words}
 
 
 def _shown(value: str) -> str:

@@ -48,7 +48,7 @@ def doctor(instance: Instance, workspace: Path | None, as_json: bool) -> None:
 
 def examine(instance: Instance) -> list[Finding]:
     """Run all checks of the host and of this home; a check that raises CliError has failed."""
-    from clew_daemon.cli.commands.doctor import agents, home, host, systemd
+    from clew_daemon.cli.commands.doctor import agents, home, host, models, systemd
     from clew_daemon.cli.commands.doctor.findings import Finding
 
     checks = (
@@ -65,6 +65,7 @@ def examine(instance: Instance) -> list[Finding]:
         host.git,
         systemd.systemd,
         agents.agents,
+        models.models,
     )
     findings: list[Finding] = []
     for check in checks:

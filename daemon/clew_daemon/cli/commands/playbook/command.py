@@ -88,6 +88,20 @@ def show(instance: Instance, bullet_id: str, as_json: bool) -> None:
 
 
 @playbook.command()
+@parameters.as_json
+@click.pass_obj
+def models(instance: Instance, as_json: bool) -> None:
+    """Show how each model made its calls in recent goals, and which settings may fit it better."""
+    from clew_daemon.cli.commands.playbook.models import model_lines, models_view
+
+    view = models_view(instance)
+    if as_json:
+        print_json(view)
+    else:
+        print_lines(model_lines(view))
+
+
+@playbook.command()
 @_bullet_id
 @click.pass_obj
 def remove(instance: Instance, bullet_id: str) -> None:

@@ -1,0 +1,119 @@
+"""A model that makes the same mistake in every goal, unless its prompt warns it of that: what the lessons save.
+
+`python -m pytest -s -n0 tests/process/test_loop_lessons_shown.py` prints the refusals of each goal.
+"""
+
+import json
+import re
+from collections import Counter
+
+import pytest
+from llm_server import ScriptedLlm, calls
+
+from clew_shared.ledger import Reader
+
+GOALS = 10
+WARNING = "Do not call `run_cmd test` again while nothing has changed"
+GOAL = "---\nchecks: {{made: test -f part_{0}.txt}}\n---\n# Make part {0}\n"
+
+
+class Careless(ScriptedLlm):
+    """Looks for the file of its goal until it is refused twice; if it is warned, it makes the file after one look."""
+
+    def __init__(self):
+        super().__init__()
+        self.turns = Counter()
+        self.warned = []
+
+    def next_reply(self, body, headers):
+        self.then = self.answer("\n".join(m["content"] or "" for m in body["messages"]))
+        return super().next_reply(body, headers)
+
+    def answer(self, prompt):
+        part = re.search(r"Make part (\d+)", prompt)[1]
+        turn = self.turns[part] = self.turns[part] + 1
+        if turn == 1:
+            self.warned.append(WARNING in prompt)
+        looks = 1 if WARNING in prompt else 4
+        if turn <= looks:
+            return calls(("run_cmd", {"cmd": f"test -f part_{part}.txt"}))
+        if turn == looks + 1:
+            return calls(("write_file", {"path": f"part_{part}.txt", "content": "made\n"}))
+        return calls(("finish", {"summary": "made"}))
+
+
+def rests_reviewed(clew, goal):
+    """Return whether the ledger has a review of the goal."""
+    with Reader.open(clew.home / "state" / "ledger.db") as reader:
+        return any(row.kind == "reviewed" for row in reader.read(goal))
+
+
+def refusals(clew, llm):
+    """Let ten goals make the mistake, one after the other; return how often each was refused."""
+    agent = {"kind": "llm", "base_url": llm.base_url, "model": "careless", "mode": "tools"}
+    clew.configure({f"agents.careless.{key}": value for key, value in agent.items()})
+    clew.start()
+    counts = []
+    for number in range(GOALS):
+        goal = clew.submit(GOAL.format(number), f"part_{number}.md")
+        clew.wait("goal.completed", goal=goal)
+        clew.until(lambda goal=goal: rests_reviewed(clew, goal), "the review")
+        counts.append(len(clew.seen("action.blocked", goal=goal)))
+    return counts
+
+
+def test_a_mistake_that_was_refused_in_one_goal_is_not_made_in_the_next(clew):
+    with Careless() as llm:
+        counts = refusals(clew, llm)
+        print(f"refused, with the playbook: {counts}")  # noqa: T201
+        assert llm.warned == [False] + [True] * (GOALS - 1)
+    assert counts == [2] + [0] * (GOALS - 1)
+    [lesson] = [
+        one
+        for one in json.loads(clew.clew("playbook", "list", "--json"))["bullets"]
+        if one["section"] == "loops"
+    ]
+    assert lesson["content"].startswith(WARNING)
+    assert lesson["content"].endswith("(seen: ended by `write_file *.txt`)")
+    assert (lesson["helpful"], lesson["harmful"]) == (GOALS - 1, 0)
+    assert clew.verified()
+
+
+def test_without_the_playbook_it_is_made_in_every_goal(clew):
+    clew.configure({"playbook.enabled": False})
+    with Careless() as llm:
+        counts = refusals(clew, llm)
+        print(f"refused, without the playbook: {counts}")  # noqa: T201
+    assert counts == [2] * GOALS
+
+
+CIRCLES = """
+hello()
+for _ in range(4):
+    run("test -f never.txt")
+run("touch other.txt")
+call("finish", success=False)
+"""
+
+
+@pytest.mark.parametrize("deaths", [2])
+def test_a_loop_is_learned_once_whenever_the_daemon_dies(clew, deaths):
+    clew.agent("circling", CIRCLES)
+    clew.start()
+    goal = clew.submit("---\nagent: circling\n---\nGo in circles\n")
+    clew.wait("goal.failed", goal=goal)
+    clew.kill()  # before or after the loop is learned
+    for _ in range(deaths):
+        clew.start()
+        clew.until(lambda: rests_reviewed(clew, goal), "the review")
+        clew.kill()
+    clew.start()
+    [lesson] = json.loads(clew.clew("playbook", "list", "--json"))["bullets"]
+    assert (
+        lesson["content"] == f"{WARNING}: it ends as it did before (seen: ended by `run_cmd touch`)"
+    )
+    assert lesson["neutral"] == 0
+    shown = clew.clew("playbook", "show", lesson["id"])
+    assert "repetition: 2 refused, 0 warned" in shown
+    assert clew.stop() == 0
+    assert clew.verified()

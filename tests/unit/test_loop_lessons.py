@@ -1,0 +1,241 @@
+"""Loops that cost something become lessons: what they say, when they count, and whom they are credited by."""
+
+from itertools import combinations
+
+import pytest
+
+from clew_daemon.learning import deltas
+from clew_daemon.learning.deltas import Draft
+from clew_daemon.learning.loop_lessons import loop_lessons, loop_tag
+from clew_daemon.learning.loops import LoopFold, LoopPattern
+from clew_shared.playbook.bullet import Bullet
+from clew_shared.playbook.curator import conflicts, same
+from clew_shared.playbook.playbook import LearnedPlaybook
+from clew_shared.playbook.shapes import shape
+from clew_shared.record import events as ev
+
+AT = 1_790_000_000.0
+LESSON = "Do not call `run_cmd pytest` again while nothing has changed: it ends as it did before"
+KINDS = ("repetition", "alternation", "cycle", "crash", "same_error", "no_progress", "swing")
+THOUGHTS = ("theme", "repeated_planning", "stuck")
+
+
+@pytest.mark.parametrize(
+    ("tool", "args", "expected"),
+    [
+        ("run_cmd", {"cmd": "pytest -q tests/test_a.py"}, "run_cmd pytest"),
+        ("run_cmd", {"cmd": "cd src && API_KEY=abc /usr/bin/python3.11 fix.py"}, "run_cmd python"),
+        ("run_cmd", {"cmd": "python3 -m pytest -x"}, "run_cmd python -m pytest"),
+        ("run_cmd", {"cmd": "git commit -m 'a secret'"}, "run_cmd git commit"),
+        ("run_cmd", {"cmd": "curl -H 'Authorization: Bearer abc' http://x"}, "run_cmd curl"),
+        ("run_cmd", {"cmd": "base64 -d x"}, "run_cmd base64"),
+        ("run_cmd", {"cmd": "pip3 install x"}, "run_cmd pip install"),
+        ("run_cmd", {"cmd": "$(cat key)"}, "run_cmd"),
+        ("run_cmd", {"cmd": ""}, "run_cmd"),
+        ("run_cmd", {}, "run_cmd"),
+        ("pytest", {"cmd": "pytest -q"}, "pytest"),
+        ("read_file", {"path": "src/a/b.py", "limit": 5}, "read_file *.py"),
+        ("read_file", {"path": "Makefile"}, "read_file"),
+        ("write_file", {"path": "x.md", "content": "long"}, "write_file *.md"),
+        ("search", {"pattern": "password = hunter2"}, "search"),
+        ("we`ird\ntool", {"path": 3}, "weirdtool"),
+        ("x" * 500, {"cmd": "y" * 500}, "x" * 40),
+    ],
+)
+def test_a_shape_names_tool_and_program_and_nothing_else(tool, args, expected):
+    assert shape(tool, args) == expected
+
+
+def folded(*events):
+    """Return the loops at the last rest of these events, which get the numbers 1, 2, 3, …"""
+    fold, found = LoopFold(), None
+    for seq, event in enumerate(events, start=1):
+        found = fold.take(seq, event) or found
+    return found
+
+
+def allowed(cmd, tool="run_cmd"):
+    args = {"cmd": cmd}
+    return ev.ActionAllowed(epoch=1, tool=tool, args=args, signature=f"{tool}::{cmd}")
+
+
+def finished(of, *, changed=False, result="failure"):
+    return ev.ActionFinished(of=of, result=result, outcome=result, changed=changed)
+
+
+def refused(cmd, reason="repetition", tool="run_cmd"):
+    return ev.ActionBlocked(
+        epoch=1,
+        tool=tool,
+        args={"cmd": cmd},
+        signature=f"{tool}::{cmd}",
+        reason=reason,
+        message="no",
+        makes_block=reason if reason != "blocked_action" else "",
+        counts=reason == "blocked_action",
+    )
+
+
+def warned(kind, signature=""):
+    message = ev.Intervened(intervention=kind, message="stop")
+    return [message, ev.LoopDetected(loop=kind, signature=signature)]
+
+
+END = ev.GoalEnded(status="completed")
+ESCALATED = ev.Escalated(to="task", reason="blocked actions were proposed 3 times")
+
+
+def test_a_refused_repetition_is_a_pattern_with_its_cost_and_what_ended_it():
+    (one,) = folded(
+        *[allowed("pytest -q a"), finished(1), allowed("pytest -q a"), finished(3)],
+        *[refused("pytest -q a"), refused("pytest -q a", "blocked_action")],
+        *[allowed("sed -i s/1/2/ a.py"), finished(7, changed=True, result="success"), END],
+    ).patterns
+    assert (one.kind, one.shape, one.refused, one.warned) == ("repetition", "run_cmd pytest", 2, 0)
+    assert (one.actions, one.ended) == ([5, 6], "`run_cmd sed`")
+    (lesson,) = loop_lessons([one])
+    assert lesson.section == "loops"
+    assert lesson.content == f"{LESSON} (seen: ended by `run_cmd sed`)"
+    assert lesson.evidence == "repetition: 2 refused, 0 warned\nrun_cmd::pytest -q a"
+
+
+def test_a_goal_without_refusals_and_warnings_has_no_pattern():
+    budget = refused("pytest").model_copy(update={"reason": "budget", "makes_block": ""})
+    assert folded(allowed("pytest"), finished(1), budget, END).patterns == ()
+
+
+@pytest.mark.parametrize(
+    ("events", "expected"),
+    [
+        ([*warned("theme")], ("theme", "")),
+        ([*warned("repeated_planning")], ("repeated_planning", "")),
+        (
+            [allowed("cat x"), *warned("repetition", "run_cmd::cat x")],
+            ("repetition", "run_cmd cat"),
+        ),
+        ([allowed("ls y"), finished(1), *warned("same_error", "s")], ("same_error", "run_cmd ls")),
+        (
+            [e for n in (1, 3, 5) for e in (allowed("grep x"), finished(n))]
+            + warned("no_progress"),
+            ("no_progress", "run_cmd grep"),
+        ),
+        (
+            [allowed("grep x"), finished(1), allowed("ls"), finished(3), *warned("no_progress")],
+            ("no_progress", ""),
+        ),
+    ],
+)
+def test_a_warning_is_a_pattern_of_what_was_called_last_or_most(events, expected):
+    (one,) = folded(*events, END).patterns
+    assert (one.kind, one.shape) == expected
+    assert (one.refused, one.warned) == (0, 1)
+
+
+@pytest.mark.parametrize(
+    ("events", "ended", "restarted", "blocked"),
+    [
+        ([ev.AttemptEnded(attempt=1, reason="3 times")], "a new attempt", True, False),
+        (
+            [ev.FinishRefused(), ev.AttemptEnded(attempt=1, reason="x")],
+            "a new attempt",
+            False,
+            False,
+        ),
+        ([ESCALATED], "a new plan", False, True),
+        ([ev.FeedbackGiven(text="x")], "feedback from a person", False, False),
+        ([ev.SubtaskEnded(status="completed")], "the end of the subtask", False, False),
+        ([], "", False, False),
+    ],
+)
+def test_a_pattern_says_what_ended_it_and_whether_it_ended_an_attempt(
+    events, ended, restarted, blocked
+):
+    (one,) = folded(refused("pytest"), *events, END).patterns
+    assert (one.ended, one.restarted, one.blocked) == (ended, restarted, blocked)
+
+
+def test_an_escalation_that_follows_a_refusal_is_not_a_loop_of_its_own():
+    loops = [ev.LoopDetected(loop="failures"), ev.LoopDetected(loop="repetition", signature="x")]
+    (one,) = folded(refused("pytest"), ESCALATED, *loops, END).patterns
+    assert (one.refused, one.warned) == (1, 0)
+
+
+def test_only_the_loops_that_cost_most_become_lessons():
+    patterns = [LoopPattern("repetition", f"tool_{n}", refused=n) for n in range(30)]
+    patterns.append(LoopPattern("cycle", "worst", refused=1, blocked=True))
+    lessons = loop_lessons(patterns)
+    assert len(lessons) == 10
+    assert "worst" in lessons[0].content
+    assert "tool_29" in lessons[1].content
+
+
+def test_no_two_lessons_are_taken_for_the_same_or_for_opposites():
+    shapes = (
+        "run_cmd pytest",
+        "run_cmd git commit",
+        "run_cmd git push",
+        "read_file *.py",
+        "read_file *.md",
+        "",
+    )
+    patterns = [LoopPattern(kind, what) for kind in KINDS for what in shapes]
+    patterns += [LoopPattern(kind, "") for kind in THOUGHTS]
+    texts = [loop_lessons([one])[0].content for one in patterns]
+    assert [pair for pair in combinations(texts, 2) if same(*pair)] == []
+    assert conflicts(texts) == []
+
+
+def learned(draft, *events, goal="g"):
+    deltas.add_lessons(draft, loop_lessons(folded(*events, END).patterns), goal, AT)
+
+
+def test_the_same_loop_in_other_words_is_counted_and_not_added_twice():
+    draft = Draft.of(LearnedPlaybook())
+    learned(draft, refused("pytest -q a"))
+    learned(draft, refused("cd x && pytest b"), ev.FeedbackGiven(text="x"), goal="h")
+    learned(draft, refused("pytest -q a", "cycle"))
+    assert [(b.id, b.neutral) for b in draft.playbook.bullets()] == [
+        ("loo-00001", 1),
+        ("loo-00002", 0),
+    ]
+    assert draft.events[1].reason == "learned again: repetition: 1 refused, 0 warned"
+
+
+@pytest.mark.parametrize("before", [0, 150, 170, 190])
+def test_a_key_in_the_arguments_does_not_get_into_the_lesson(before):
+    key = "sk-" + "a1b2c3d4" * 6
+    draft = Draft.of(LearnedPlaybook())
+    learned(draft, refused(f"curl {'x' * before} {key}"), refused(f"{key} --x"))
+    assert all("a1b2" not in event.model_dump_json() for event in draft.events)
+
+
+SHOWN = ev.StrategiesShown(epoch=1, ids=("loo-00001",))
+
+
+@pytest.mark.parametrize(
+    ("events", "completed", "tag"),
+    [
+        ([SHOWN, allowed("ls")], True, "helpful"),
+        ([SHOWN, allowed("ls")], False, "neutral"),
+        ([SHOWN], True, "neutral"),
+        ([SHOWN, allowed("x", tool="search")], True, "neutral"),
+        ([SHOWN, refused("pytest b")], True, "harmful"),
+        ([SHOWN, refused("pytest b")], False, "harmful"),
+        ([refused("pytest b"), SHOWN], True, "helpful"),
+        ([SHOWN, refused("ls")], True, "helpful"),
+    ],
+)
+def test_a_goal_that_was_shown_a_lesson_speaks_for_it_if_it_did_not_run_into_the_loop(
+    events, completed, tag
+):
+    bullet = Bullet("loo-00001", "loops", f"{LESSON} (seen: ended by `run_cmd sed`)")
+    assert loop_tag(bullet, folded(*events, END), completed=completed) == tag
+
+
+@pytest.mark.parametrize(
+    ("section", "content"),
+    [("testing", LESSON), ("loops", "Beware of `run_cmd pytest`"), ("loops", "Be careful")],
+)
+def test_other_strategies_are_credited_by_the_outcome(section, content):
+    bullet = Bullet("loo-00001", section, content)
+    assert loop_tag(bullet, folded(SHOWN, END), completed=True) is None
