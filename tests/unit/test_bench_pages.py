@@ -61,6 +61,7 @@ COMMANDS = (
         "footprint",
         "growth",
         "live",
+        "loops",
         "minds",
         "real_model",
         "restart",

@@ -37,6 +37,27 @@ TESTED_EDITS = [
     for i in range(6)
     for step in ((*PYTEST[:3], f"{9 - i} failed", f"w{i}"), edit(str(i), str(i + 1), f"w{i + 1}"))
 ]
+EDITS = [edit(str(i), str(i + 1), f"w{i + 1}") for i in range(5)]
+
+
+def failing(*counts):
+    """Return edits, each followed by the same test with so many failures."""
+    return [
+        step
+        for i, failed in enumerate(counts)
+        for step in (EDITS[i], (*PYTEST[:3], f"{failed} failed", f"w{i + 1}"))
+    ]
+
+
+def read(limit):
+    text = "\n".join(f"line {n}" for n in range(40))
+    return ("read_file", {"path": "a.py", "max_lines": limit}, "success", text, "w0")
+
+
+def send(i):
+    return ("send_message", {"to": "x"}, "success", f"sent, id {i}f3a91c{i}", "w0")
+
+
 PLAYED = [
     [PYTEST] * 4,
     TESTED_EDITS,
@@ -46,6 +67,10 @@ PLAYED = [
     [run("tail log", "success", f"line {i}") for i in range(8)],
     [edit("1", "2", "w1"), edit("2", "1", "w0")] * 2,
     [search("a"), search("b"), search("c")] * 3,
+    [send(i) for i in range(6)],
+    [read(limit) for limit in (50, 100, 200, 400)],
+    failing(3, 5, 3, 5),
+    failing(1, 1, 1, 1),
     [run(f"cat /no/such; echo {i}", "failure", "cat: /no/such: absent") for i in range(5)],
     [*[PYTEST] * 3, ("write_file", {"path": "b", "content": "x"}, "success", "", "w1"), IN_W1],
 ]

@@ -153,7 +153,7 @@ def test_the_same_failing_test_after_ever_new_edits_gets_a_word_and_is_never_ref
         answer = agent.fail("pytest", "1 failed: test_a")
         assert answer.allowed
         words.append(answer.word)
-    assert words[2] == "same_error"
+    assert words[:5] == ["", "", "", "", "same_error"]
     assert agent.state.subtask.attempts == 0
 
 

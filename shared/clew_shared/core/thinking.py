@@ -11,7 +11,7 @@ from clew_shared.gate import review
 from clew_shared.record import events as ev
 from clew_shared.record.model import GoalStatus
 from clew_shared.text.shorten import beginning
-from clew_shared.text.thoughts import echoes, theme
+from clew_shared.text.thoughts import echoes, has_new_content, theme
 
 THOUGHT_CHARS = 2_000
 
@@ -31,6 +31,7 @@ class ThinkingCommands(TreeCommands):
                 theme=theme(text, self.loops.themes),
                 has_tool_calls=has_tool_calls,
                 echoes=echoes(short, last),
+                new=has_new_content(short, self.state.attention.said),
             )
         )
         return self._review(at)

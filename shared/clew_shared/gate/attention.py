@@ -9,21 +9,29 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from clew_shared.gate.messages import tried
+from clew_shared.gate.repetition import attempts_allowed
 from clew_shared.gate.verdict import PROTOCOL
 from clew_shared.record.events import Intervened
-from clew_shared.record.fold.thoughts import ALIKE, streak_of
+from clew_shared.record.fold.thoughts import ALIKE, SWING, streak_of
 from clew_shared.text.shorten import in_one_line
 from clew_shared.text.thoughts import GENERAL
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from clew_shared.gate.verdict import AgentCalls, Thresholds
-    from clew_shared.record.state import State
+    from clew_shared.record.state import ErrorStreak, Series, State
 
 IGNORED_AFTER_STEPS = 3
 FAILURE_CHARS = 300
+TURNS_MIN = 2
+IN_TURN = 4
+"""Two answers, each twice."""
+
 _FAMILY = {
     "theme": "thought",
     "repeated_planning": "thought",
+    "repetition": "action",
     "no_progress": "action",
     "same_error": "action",
     "stuck": "reflection",
@@ -43,6 +51,8 @@ def review(
         theme(state, thresholds, calls) or alike(state, thresholds, calls),
         repeated_planning(state, thresholds, calls),
         same_error(state, thresholds, tool, signature),
+        restated(state, thresholds, tool),
+        swing(state, thresholds, signature),
         no_progress(state, thresholds, calls),
         stuck(state, thresholds, calls),
     ):
@@ -113,9 +123,14 @@ def alike(state: State, thresholds: Thresholds, calls: AgentCalls) -> Intervened
 
 
 def repeated_planning(state: State, thresholds: Thresholds, calls: AgentCalls) -> Intervened | None:
-    """Notice thoughts in a row without a tool call."""
+    """Notice thoughts in a row without a tool call; with new content in the last one, twice as many.
+
+    Stops: "let me think about step 2", "… step 3". Must pass: an analysis of four sentences before the first action,
+    each about something else.
+    """
     count = state.attention.thoughts_without_tools
-    if count < thresholds.thoughts_without_tools:
+    limit = thresholds.thoughts_without_tools * (2 if state.attention.new_thought else 1)
+    if count < limit:
         return None
     message = (
         f"{count} thoughts in a row without a tool call. Act now: call one tool, or {calls.finish}."
@@ -154,23 +169,37 @@ def same_error(
     It is counted in a row for one tool, in a row for one action (with other actions in between), and, for errors of
     the tool itself (`error`: wrong arguments, not found, not unique), in the whole scope.
 
+    An error that comes back after a change is the answer to another attempt. It counts only if it is the same to the
+    letter, and `stale_actions` of them make a streak.
+
     Stops: forty commands that open the same missing path; a test that fails with the very same output after
-    each of three rewrites; an edit that is not unique, tried again after every detour. Must pass: a rate
-    limit or a timeout (those get back-off), tests whose failure changes after each edit.
+    each of five rewrites; an edit that is not unique, tried again after every detour. Must pass: a rate
+    limit or a timeout (those get back-off), tests whose failure changes after each edit, four hypotheses against a
+    stubborn bug, each with an edit.
     """
     scope, limit = state.scope, thresholds.same_error_limit
     last = scope.tool_errors.get(tool)
-    counts = (
-        (f"tool:{tool}", last.count if last else 0),
-        (f"action:{signature}", streak_of(state, "same_error", f"action:{signature}")),
-        (f"misuse:{tool}:{last.what}", scope.misuses.get(f"{tool}:{last.what}", 0))
-        if last
-        else ("", 0),
+    if last is None:
+        return None
+    for key, streak in (
+        (f"tool:{tool}", last),
+        (f"action:{signature}", scope.action_errors.get(signature)),
+    ):
+        if streak and _counts(streak, thresholds):
+            return _same_error(key, tool, streak.count, last.what)
+    misused = scope.misuses.get(f"{tool}:{last.what}", 0)
+    return (
+        _same_error(f"misuse:{tool}:{last.what}", tool, misused, last.what)
+        if misused >= limit
+        else None
     )
-    for key, count in counts:
-        if last and count >= limit:
-            return _same_error(key, tool, count, last.what)
-    return None
+
+
+def _counts(streak: ErrorStreak, thresholds: Thresholds) -> bool:
+    limit = thresholds.same_error_limit
+    if streak.count == streak.tries + 1:  # something was changed before each of them
+        limit = max(limit, thresholds.stale_actions)
+    return streak.count >= limit
 
 
 def _same_error(key: str, tool: str, count: int, what: str) -> Intervened:
@@ -180,6 +209,61 @@ def _same_error(key: str, tool: str, count: int, what: str) -> Intervened:
         "perhaps by another tool."
     )
     return Intervened(intervention="same_error", key=key, message=message)
+
+
+def restated(state: State, thresholds: Thresholds, tool: str) -> Intervened | None:
+    """Notice actions that ask for the same with other limits, or with its words in another order, and learn nothing.
+
+    What a read returns that earlier reads in the same world have returned is no new fact. Stops: a file read with ever
+    larger limits that was seen whole at the first; a search repeated with its words reordered. Must pass: larger
+    limits that show more, page after page, a closer look at a part, the same question after a change or a wait.
+    """
+    key = state.attention.restated
+    count = streak_of(state, "repetition", key)
+    if not key or count < attempts_allowed(tool, thresholds):
+        return None
+    message = (
+        f"You have now asked for this {count} times in other forms, and the answers held nothing that you had not seen "
+        "before. Nothing more is there: work with what you know, or ask for something else."
+    )
+    return Intervened(intervention="repetition", key=key, message=message)
+
+
+def swing(state: State, thresholds: Thresholds, signature: str) -> Intervened | None:
+    """Notice edits under which what a check measures goes to and fro.
+
+    A number that reaches a new extreme is a trend. Without one: two readings in turn, each for the second time, or
+    `stale_actions` readings that change direction twice. Stops: 3-5-3-5 failing tests. Must pass: two steps forward
+    and one back, red and green in turn, an error that stays the same for a while, a check run again without an edit.
+    """
+    series = state.scope.series.get(signature)
+    if series is None:
+        return None
+    long = series.turns >= TURNS_MIN and series.count >= thresholds.stale_actions
+    without_trend = long and not _narrows(series)
+    if not (_in_turn(series.outcomes) or _in_turn(series.last) or without_trend):
+        return None
+    shown = ", ".join(" ".join(f"{number:g}" for number in reading) for reading in series.last)
+    readings = f" (its last numbers: {shown})" if len(series.last) > 1 else ""
+    message = (
+        f"The answers of this check go to and fro under your edits, with no trend{readings}: each edit undoes what "
+        "another one did. Go back to the best state, understand one failure, and change only what it needs."
+    )
+    return Intervened(intervention="no_progress", key=SWING + signature, message=message)
+
+
+def _narrows(series: Series) -> bool:
+    """Return whether the last readings lie closer together than all, as those of a search that closes in do."""
+    recent = [max(column) - min(column) for column in zip(*series.last, strict=True)]
+    return all(
+        2 * now <= high - low
+        for now, low, high in zip(recent, series.lows, series.highs, strict=True)
+    )
+
+
+def _in_turn(row: Sequence[object]) -> bool:
+    """Return whether the last four are two different ones in turn."""
+    return len(row) >= IN_TURN and row[-4:-2] == row[-2:] and row[-1] != row[-2]
 
 
 def stuck(state: State, thresholds: Thresholds, calls: AgentCalls) -> Intervened | None:

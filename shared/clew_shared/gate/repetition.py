@@ -30,7 +30,7 @@ def repetition(state: State, proposal: Proposal, thresholds: Thresholds) -> Refu
     if tally is None:
         return None
     attempt = tally.counts.get(known.outcome if known else tally.outcome, 0) + 1
-    limit = _limit(proposal.tool, thresholds, soft=known.soft if known else tally.soft)
+    limit = attempts_allowed(proposal.tool, thresholds, soft=known.soft if known else tally.soft)
     if not known and not tally.steady:
         limit += 1  # its outcome is less certain
     if attempt < limit:
@@ -50,7 +50,8 @@ def _plain(state: State, proposal: Proposal, thresholds: Thresholds) -> Refusal 
     return Refusal("repetition", message, attempt, evidence, everywhere=True)
 
 
-def _limit(tool: str, thresholds: Thresholds, *, soft: bool) -> int:
+def attempts_allowed(tool: str, thresholds: Thresholds, *, soft: bool = False) -> int:
+    """Return which attempt of the same action is one too many."""
     limit = _tool_limit(tool, thresholds)
     return max(limit, thresholds.transient_limit) if soft else limit
 

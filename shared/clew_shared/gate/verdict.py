@@ -62,7 +62,8 @@ PROTOCOL = AgentCalls()
 class KnownOutcome:
     """The outcome of a proposal that is judged after the fact (`record`).
 
-    `idle` is a write that changed nothing or led back to an earlier world.
+    `idle` is a write that changed nothing or led back to an earlier world; `receipt`: the answer differs from the last
+    one by fresh ids alone.
     """
 
     outcome: str
@@ -70,6 +71,7 @@ class KnownOutcome:
     progress: bool
     soft: bool
     idle: bool = False
+    receipt: bool = False
 
 
 @dataclass(frozen=True, slots=True)

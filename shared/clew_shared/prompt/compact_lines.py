@@ -32,6 +32,7 @@ FEEDBACK_SHOWN = 2
 _WARNINGS = {
     "theme": "your thoughts stay on one theme: act",
     "repeated_planning": "you are planning without acting: call a tool",
+    "repetition": "these answers hold nothing new: ask for something else",
     "no_progress": "nothing new came of the last steps: do something else",
     "same_error": "the same error keeps coming back: find its cause",
     "stuck": "you are stuck: take a different approach",

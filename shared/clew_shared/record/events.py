@@ -10,6 +10,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, Field
 
+from clew_shared.record.evidence import Evidence
 from clew_shared.record.identity import Identity
 from clew_shared.record.model import Level
 from clew_shared.record.prompt_facts import Prompt
@@ -301,6 +302,7 @@ class ActionFinished(GoalEvent, frozen=True):
     plain: bool = False
     soft: bool = False
     touched: Touched = Touched()
+    evidence: Evidence = Evidence()
 
 
 class ActionInterrupted(GoalEvent, frozen=True):
@@ -345,13 +347,14 @@ class Intervened(GoalEvent, frozen=True):
 
 
 class Thought(GoalEvent, frozen=True):
-    """The agent reported a thought; `echoes`: it repeats one of the last thoughts."""
+    """The agent reported a thought; `echoes`: it repeats one of the last thoughts, `new`: it has new content."""
 
     kind: Literal["thought"] = "thought"
     text: str
     theme: str
     has_tool_calls: bool
     echoes: bool = False
+    new: bool = False
 
 
 class Reflected(GoalEvent, frozen=True):

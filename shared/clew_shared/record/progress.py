@@ -7,6 +7,7 @@ stays, since a poll whose numbers move is work and not a loop.
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from typing import Any, Final
 
 from clew_shared.record.model import Result
@@ -124,15 +125,22 @@ _POLL_WORDS: Final = re.compile(
 )
 
 _UNFINISHED: Final = re.compile(
-    r"\b(pending|running|queued|waiting|in[ _-]?progress|not (yet )?ready|starting|creating|containercreating"
+    r"\b(pending|running|queued|waiting|in[ _-]?progress|not (?:yet )?ready|starting|creating|containercreating"
     r"|processing|building|provisioning|scheduled|unfinished|0/\d+)\b",
     re.IGNORECASE,
 )
+_RECEIVED: Final = frozenset({"queued", "scheduled"})
+"""What a receipt says, too: "queued as 8f3a91c2"."""
 
 _SLEEP: Final = re.compile(r"^\s*sleep\s+[\d.]+[smhd]?\s*;?\s*$")
 _SLEEP_FIRST: Final = re.compile(r"^\s*sleep\s+[\d.]+[smhd]?\s*(;|&&)")
 _WAIT_NAMES: Final = frozenset({"wait", "sleep"})
-_COMMAND_KEYS: Final = ("cmd", "command", "script")
+COMMAND_KEYS: Final = ("cmd", "command", "script")
+
+CHANGES_FOLDER: Final = re.compile(
+    r"(?:^|[;&|(\n])\s*(?:cd|pushd)\s+(\"[^\"]+\"|'[^']+'|[^\s;&|()]+)"
+)
+"""The folder that a command changes to."""
 
 _QUOTED: Final = re.compile(r"`[^`\n]*`|'[^'\n]*'|\"[^\"\n]*\"")
 _POSITION: Final = re.compile(
@@ -144,6 +152,7 @@ SHORT_LINES: Final = 3
 ERROR_CLASS_CHARS: Final = 160
 
 
+@lru_cache(maxsize=4)
 def normalise(text: str) -> str:
     """Return a text without durations, dates, addresses, temporary paths, and ids and counters labelled as such."""
     low = text.lower()
@@ -158,10 +167,14 @@ def normalise(text: str) -> str:
 
 
 def outcome(tool: str, result: str, output: str | None) -> str:
-    """Return the outcome of an action: its result and a digest of its output without the volatile parts."""
+    """Return the outcome of an action: its result and a digest of its output without the volatile parts.
+
+    An output that is nothing but an id is the answer itself (`uuidgen`).
+    """
     if tool in WRITE_ONLY_TOOLS or not output:
         return f"{result}:"
-    return f"{result}:{digest(normalise(output))}"
+    text = normalise(output)
+    return f"{result}:{digest(text if text != '<id>' else output)}"
 
 
 def error_class(result: str, output: str | None, args: dict[str, Any]) -> str:
@@ -202,6 +215,11 @@ def soft(
     return not text.strip() and is_poll(tool, args)
 
 
+def is_at_work(text: str) -> bool:
+    """Return whether an answer says that something is still going on."""
+    return any(word.lower() not in _RECEIVED for word in _UNFINISHED.findall(_edges(text)))
+
+
 def is_poll(tool: str, args: dict[str, Any]) -> bool:
     """Return whether an action asks for the progress of something."""
     words = " ".join([tool, *_strings(args)])[:FAULT_SCAN_CHARS]
@@ -212,15 +230,16 @@ def is_wait(tool: str, args: dict[str, Any]) -> bool:
     """Return whether an action only lets time pass: the `wait` tool, or a bare `sleep`."""
     if tool in _WAIT_NAMES:
         return True
-    return any(_SLEEP.match(command) for command in _commands(args))
+    return any(_SLEEP.match(command) for command in commands(args))
 
 
 def _sleeps(args: dict[str, Any]) -> bool:
-    return any(_SLEEP_FIRST.match(command) for command in _commands(args))
+    return any(_SLEEP_FIRST.match(command) for command in commands(args))
 
 
-def _commands(args: dict[str, Any]) -> list[str]:
-    found = [args.get(key) for key in _COMMAND_KEYS]
+def commands(args: dict[str, Any]) -> list[str]:
+    """Return the shell commands among the arguments."""
+    found = [args.get(key) for key in COMMAND_KEYS]
     lines = [" ".join(map(str, c)) if isinstance(c, list) else c for c in found]
     return [line for line in lines if isinstance(line, str)]
 
@@ -240,8 +259,11 @@ def _given(args: dict[str, Any], *, short: bool) -> list[str]:
     values = _strings(args)
     if not short:
         return values
-    words = (word.strip("'\"`;,()") for line in _commands(args) for word in line.split())
-    return values + [w for w in words if len(w) >= ARG_CHARS_MIN and ("/" in w or "." in w)]
+    lines = commands(args)
+    words = (word.strip("'\"`;,()") for line in lines for word in line.split())
+    folders = [found for line in lines for found in CHANGES_FOLDER.findall(line)]
+    paths = [w for w in words if len(w) >= ARG_CHARS_MIN and ("/" in w or "." in w)]
+    return values + paths + [f for f in folders if len(f) > 1]
 
 
 def _strings(args: Any) -> list[str]:

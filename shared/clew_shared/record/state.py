@@ -71,6 +71,74 @@ class Streak:
 
 
 @dataclass(slots=True)
+class ErrorStreak:
+    """How often in a row the same error was seen; `tries` of them came after something else had changed the world.
+
+    `outcome` and `world` are those of the last one.
+    """
+
+    what: str = ""
+    count: int = 0
+    tries: int = 0
+    outcome: str = ""
+    world: str = ""
+
+
+@dataclass(slots=True)
+class Sketch:
+    """The size of a text in pieces, and the hashes of its pieces up to `below`; of all pieces if that is ""."""
+
+    size: int = 0
+    hashes: list[str] = field(default_factory=list)
+    below: str = ""
+
+
+@dataclass(slots=True)
+class Restatements:
+    """What actions that ask for the same in another form have returned in one world.
+
+    `asked` is the largest number that was asked for. `count` is 1 for what was new, and one more for each that was not.
+    """
+
+    world: str
+    known: Sketch
+    asked: int = 0
+    count: int = 1
+
+
+@dataclass(slots=True)
+class Receipt:
+    """How often in a row an action had the same answer but for fresh ids, none of which was used.
+
+    `soft`: it says that something is still going on, so that it may well be asked for again.
+    """
+
+    digest: str
+    world: str
+    count: int = 1
+    soft: bool = False
+
+
+@dataclass(slots=True)
+class Series:
+    """How a failing check answered edits: its last `outcomes`, and what it measured.
+
+    `gauge` is the line that has the readings. `lows` and `highs` are of all readings, `last` are the last ones; `count`
+    are those since one reached a new extreme, `turns` the changes of direction among them.
+    """
+
+    result: str
+    world: str
+    outcomes: list[str] = field(default_factory=list)
+    gauge: str = ""
+    lows: list[float] = field(default_factory=list)
+    highs: list[float] = field(default_factory=list)
+    last: list[list[float]] = field(default_factory=list)
+    count: int = 0
+    turns: int = 0
+
+
+@dataclass(slots=True)
 class Raised:
     """An intervention that may yet be ignored: the step at which it was raised, and the streak that raised it.
 
@@ -87,7 +155,8 @@ class Raised:
 class Scope:
     """What the gate remembers within one scope, in the order of use; `fold.eviction` bounds it.
 
-    `waited`: the last action only let time pass.
+    `ids` are those of receipts, each with the signature that returned it, "" once it was used. `waited`: the last
+    action only let time pass.
     """
 
     worlds: dict[str, int] = field(default_factory=dict)
@@ -98,9 +167,13 @@ class Scope:
     crashes: dict[str, int] = field(default_factory=dict)
     blocks: dict[str, dict[str, str]] = field(default_factory=dict)
     steps: list[CycleStep] = field(default_factory=list)
-    tool_errors: dict[str, Streak] = field(default_factory=dict)
-    action_errors: dict[str, Streak] = field(default_factory=dict)
+    tool_errors: dict[str, ErrorStreak] = field(default_factory=dict)
+    action_errors: dict[str, ErrorStreak] = field(default_factory=dict)
     misuses: dict[str, int] = field(default_factory=dict)
+    restated: dict[str, Restatements] = field(default_factory=dict)
+    receipts: dict[str, Receipt] = field(default_factory=dict)
+    ids: dict[str, str] = field(default_factory=dict)
+    series: dict[str, Series] = field(default_factory=dict)
     waited: bool = False
 
 
@@ -109,6 +182,7 @@ class Attention:
     """The streaks that interventions are raised from; a person's feedback resets them.
 
     `theme` counts thoughts in a row with one theme, `alike` thoughts that say the same, `said` are the last ones;
+    `new_thought`: the last one had new content; `restated` is the key of what the last action asked for again in vain;
     `claims` counts how often in a row the agent said that it advances while nothing new came.
     """
 
@@ -120,6 +194,8 @@ class Attention:
     said: list[str] = field(default_factory=list)
     alike: int = 0
     thoughts_without_tools: int = 0
+    new_thought: bool = False
+    restated: str = ""
     stuck: int = 0
     claims: int = 0
     raised: dict[str, Raised] = field(default_factory=dict)

@@ -57,6 +57,13 @@ _FRAMES = _words(
 )
 """Words that introduce a plan and do not belong to its content."""
 
+_MUSING = _words(
+    "about what which where when why how who maybe perhaps consider considering wonder thinking thought look looking "
+    "see something anything thing things more other another some different before after into from carefully deeply "
+    "start started starting begin really right well hm hmm problem question option options"
+)
+"""Words about thinking itself, which name nothing."""
+
 _DETERMINERS = _words("a an the this that my our your its their each every")
 
 _WORD = re.compile(r"[^\W\d_]+(?:['’][^\W\d_]+)?")  # noqa: RUF001 (people type both apostrophes)
@@ -65,6 +72,7 @@ _VOWEL = re.compile(r"[aeiouy]")
 _COMPARED_CHARS = 4000
 _NEAR_PERCENT = 88.0
 _NEAR_MIN_WORDS = 3
+_NEW_WORDS_MIN = 4
 _SHORTEST_STEM = 3
 
 
@@ -98,6 +106,26 @@ def echoes(text: str, earlier: Iterable[str]) -> bool:
     if len(_significant(_content(text))) < _NEAR_MIN_WORDS:
         return False
     return any(near(text, one) for one in earlier)
+
+
+def has_new_content(text: str, earlier: Iterable[str]) -> bool:
+    """Return whether at least half of what a thought names, and four words of it, are in none of the earlier ones.
+
+    A sentence about something else, such as the next step of an analysis, has as many; "let me think about step 4"
+    and an old plan in other words do not. A name with signs in it, such as `created_at`, counts as two words.
+    """
+    words = _named(text)
+    known = set[str]().union(*map(_named, earlier))
+    return _weight(words - known) >= max(_NEW_WORDS_MIN, _weight(words) / 2)
+
+
+def _named(text: str) -> set[str]:
+    words = [w for w in _content(text) if w not in _MUSING and not w.isdigit()]
+    return _significant(words)
+
+
+def _weight(words: set[str]) -> int:
+    return sum(1 if word.isalpha() else 2 for word in words)
 
 
 def near(a: str, b: str) -> bool:

@@ -5,15 +5,20 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from clew_shared.record.consequences import (
+    asks_again,
+    claim_key,
     comparison_world,
     counts_as_work,
     information_key,
     makes_progress,
     may_have_changed,
+    repeats_receipt,
     world_after,
     world_moved,
 )
+from clew_shared.record.fold.errors import count_errors
 from clew_shared.record.fold.eviction import count, evict
+from clew_shared.record.fold.evidence import measure, remember_facts, remember_receipt, use_ids
 from clew_shared.record.fold.thoughts import (
     drop_broken_streaks,
     reset_repeats,
@@ -30,7 +35,6 @@ from clew_shared.record.state import (
     ClaimedChange,
     CycleStep,
     InFlight,
-    Scope,
     State,
     Streak,
     Tally,
@@ -49,6 +53,7 @@ def allowed(state: State, e: ev.ActionAllowed, seq: int) -> None:
     state.attention.thoughts_without_tools = 0
     if e.signature not in state.scope.loop_counts:
         state.attention.theme = Streak()  # what leads to something not tried before is work
+    use_ids(state.scope, e.args)
     count(state.scope.loop_counts, e.signature)
     evict(state)
 
@@ -98,9 +103,10 @@ def finished(state: State, e: ev.ActionFinished, _seq: int) -> None:
     elif may_have_changed(e):
         state.measured = ""
         _remember_change(state, flight.signature, e)
+    waited = state.scope.waited
     state.scope.waited = is_wait(action.name, action.args)
     if not state.scope.waited:
-        _learn(state, flight, e, before)
+        _learn(state, flight, e, before, waited=waited)
     if e.soft or state.scope.waited:
         reset_repeats(state)  # an agent that waits for something may well think the same again
 
@@ -148,31 +154,43 @@ def _remember_change(state: State, signature: str, e: ev.ActionFinished) -> None
     if signature not in state.changes or counts_as_work(e):
         state.novelty += 1
     outcomes = state.changes[signature] = state.changes.pop(signature, {})
-    outcomes.pop(e.outcome, None)
-    outcomes[e.outcome] = ClaimedChange(state.world, state.novelty)
+    key = claim_key(e)
+    outcomes.pop(key, None)
+    outcomes[key] = ClaimedChange(state.world, state.novelty)
 
 
-def _learn(state: State, flight: InFlight, e: ev.ActionFinished, before: str) -> None:
+def _learn(
+    state: State, flight: InFlight, e: ev.ActionFinished, before: str, *, waited: bool
+) -> None:
     """Take an outcome into what the gate remembers: worlds, outcomes, tallies, errors and streaks."""
     scope, after = state.scope, state.world
     action, signature = flight.action, flight.signature
     claimed = bool(e.changed) and not is_measured(e.world)
     moved = after != before or claimed
     changed = claimed if e.world == UNKNOWN else moved
-    information = information_key(action.name, signature, after, e)
-    progress = makes_progress(scope, before, after, information)
+    information = information_key(state, action, signature, after, e)
+    receipt = not waited and repeats_receipt(scope, signature, e, before)
+    polls = waited or e.soft
+    again = "" if changed or polls else asks_again(scope, action, e, before)
+    progress = makes_progress(scope, before, after, information) and not (receipt or again)
     writer = action.name in WRITE_ONLY_TOOLS or signature in scope.writers
     if changed:
         count(scope.writers, signature)
     count(scope.worlds, after)
     if information:
         count(scope.outcomes, information)
-    idle = (writer or changed) and not progress
+    idle = (writer or changed) and not progress and not receipt
     scope.steps.append(CycleStep(signature, progress, idle, e.plain))
     del scope.steps[:-STEPS_KEPT]
+    first = signature not in scope.tallies or after not in scope.tallies[signature]
     _tally(state, flight, e, reading=not changed)
-    _count_errors(scope, action.name, signature, e)
+    count_errors(state, flight, e, before)
+    measure(state, signature, e, before, first=first)
+    remember_receipt(state, signature, e, repeated=receipt)
+    if not changed:
+        remember_facts(scope, action, e, after, afresh=polls, first=first)
     attention = state.attention
+    attention.restated = again if first else ""
     attention.steps += 1
     attention.stale = 0 if progress else attention.stale + 1
     if progress:
@@ -193,20 +211,3 @@ def _tally(state: State, flight: InFlight, e: ev.ActionFinished, *, reading: boo
     tally.seq, tally.soft = flight.action.seq, e.soft
     tally.reading = tally.reading and reading and e.result == Result.SUCCESS
     tally.plain = tally.plain and e.plain
-
-
-def _count_errors(scope: Scope, tool: str, signature: str, e: ev.ActionFinished) -> None:
-    error = "" if e.soft else e.error_class
-    _continue_streak(scope.tool_errors, tool, error)
-    _continue_streak(scope.action_errors, signature, error)
-    if error and e.result == Result.ERROR:
-        count(scope.misuses, f"{tool}:{error}")
-
-
-def _continue_streak(streaks: dict[str, Streak], key: str, error: str) -> None:
-    if not error:
-        streaks.pop(key, None)
-        return
-    streak = streaks[key] = streaks.pop(key, Streak())
-    streak.count = streak.count + 1 if streak.what == error else 1
-    streak.what = error

@@ -50,6 +50,8 @@ def _evict_from_scope(scope: Scope) -> None:
         scope.tool_errors,
         scope.action_errors,
         scope.misuses,
+        scope.receipts,
+        scope.series,
     ):
         _truncate(table)
     _evict_tallies(scope)

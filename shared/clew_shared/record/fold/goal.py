@@ -241,7 +241,13 @@ def _without_counts(old: Scope) -> Scope:
 def unblocked(state: State, e: ev.Unblocked, _seq: int) -> None:
     scopes = [state.scope, *([state.inherited] if state.inherited else [])]
     for scope in scopes:
-        for counts in (scope.blocks, scope.tallies, scope.crashes, scope.loop_counts):
+        for counts in (
+            scope.blocks,
+            scope.tallies,
+            scope.receipts,
+            scope.crashes,
+            scope.loop_counts,
+        ):
             counts.pop(e.signature, None)
         scope.steps = [s for s in scope.steps if s.signature != e.signature]
     if not state.scope.blocks:

@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 ALIKE = "alike"
 """The key of the intervention about thoughts that say the same, whatever their theme."""
 
+SWING = "swing:"
+"""Begins the key of the intervention about a check whose readings swing; its signature follows."""
+
 
 def loop_detected(state: State, _e: ev.LoopDetected, _seq: int) -> None:
     state.loops_total += 1
@@ -56,18 +59,30 @@ def streak_of(state: State, intervention: str, key: str) -> int:
     """Return the present length of the streak that an intervention was raised from."""
     attention = state.attention
     match intervention:
-        case "no_progress":
-            return max(attention.stale, attention.iterations_without_facts)
+        case "repetition" | "no_progress" | "same_error":
+            return _action_streak(state, intervention, key)
         case "repeated_planning":
             return attention.thoughts_without_tools
         case "theme":
             return attention.alike if key == ALIKE else attention.theme.count
         case "stuck":
             return attention.stuck
-        case "same_error":
-            return _error_streak(state.scope, *key.split(":", 1))
         case _:
             return 0
+
+
+def _action_streak(state: State, intervention: str, key: str) -> int:
+    attention, scope = state.attention, state.scope
+    match intervention:
+        case "same_error":
+            return _error_streak(scope, *key.split(":", 1))
+        case "repetition":
+            return scope.restated[key].count if key in scope.restated else 0
+        case _ if key.startswith(SWING):
+            signature = key.removeprefix(SWING)
+            return scope.series[signature].count if signature in scope.series else 0
+        case _:
+            return max(attention.stale, attention.iterations_without_facts)
 
 
 def _error_streak(scope: Scope, side: str, name: str) -> int:
@@ -88,6 +103,7 @@ def thought(state: State, e: ev.Thought, _seq: int) -> None:
     attention.thoughts_without_tools = (
         0 if e.has_tool_calls else attention.thoughts_without_tools + 1
     )
+    attention.new_thought = e.new
     drop_broken_streaks(state)
 
 

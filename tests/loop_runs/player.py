@@ -1,0 +1,114 @@
+"""Plays runs through the gate, and notes what their agents hear: no model, no daemon, no disk."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from itertools import count
+from typing import TYPE_CHECKING, Any
+
+from clew_shared.config.settings import LoopSettings
+from clew_shared.core.answers import ActionReport
+from clew_shared.core.core import Core
+from clew_shared.record import events as ev
+from clew_shared.record.spec import Spec
+from clew_shared.record.state import State
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tests.loop_runs.moves import Move, Run
+
+RESULTS = ("success", "failure", "error", "timeout")
+
+
+@dataclass
+class PlayedRun:
+    """What an agent heard in a run: the numbers of its steps, from 0, with the reasons."""
+
+    refusals: list[tuple[int, str]] = field(default_factory=list)
+    warnings: list[tuple[int, str]] = field(default_factory=list)
+
+    @property
+    def first(self) -> int | None:
+        """The step at which the agent heard something first."""
+        return min((at for at, _ in self.refusals + self.warnings), default=None)
+
+
+class Player:
+    """One goal's core, and what the agent hears of it."""
+
+    def __init__(self, goal: str) -> None:
+        numbers = count(1)
+        self.heard = PlayedRun()
+        self.core = Core(State(), LoopSettings(), lambda: next(numbers), max_actions=10_000)
+        self.core.emit(ev.GoalAccepted(goal_id=goal, spec=Spec(description="run")))
+        self.core.emit(ev.GoalStarted())
+        self.core.start(0.0)
+
+    def think(self, at: int, text: str, *, acts: bool) -> None:
+        self._note(at, self.core.think(text, 0.0, has_tool_calls=acts).intervention)
+
+    def act(
+        self, at: int, tool: str, args: dict[str, Any], result: Callable[[], ActionReport]
+    ) -> None:
+        """Propose an action, and report what came of it if it is allowed."""
+        if self.core.state.replan_required or self.core.state.goal.status != "in_progress":
+            return  # what a real agent would do now is not on record
+        verdict = self.core.propose(tool, args, 0.0)
+        self._note(at, verdict.intervention)
+        if not verdict.allowed:
+            self.heard.refusals.append((at, verdict.reason))
+            return
+        self._note(at, self.core.outcome(verdict.seq, result(), 0.0).intervention)
+
+    def _note(self, at: int, intervention: Any) -> None:
+        if intervention:
+            self.heard.warnings.append((at, intervention.kind))
+
+
+def play_recorded(row: dict[str, Any]) -> PlayedRun:
+    """Play a recorded run (a line of trajectories.jsonl)."""
+    player, steps = Player(row["id"]), row["steps"]
+    for at, step in enumerate(steps):
+        match step["kind"]:
+            case "action":
+                player.act(at, step["name"], step["args"], lambda step=step: _recorded(step))
+            case "thought":
+                following = steps[at + 1]["kind"] if at + 1 < len(steps) else ""
+                player.think(at, step["text"], acts=following == "action")
+            case "user":
+                player.core.emit(ev.FeedbackGiven(text=step["text"]))
+    return player.heard
+
+
+def _recorded(step: dict[str, Any]) -> ActionReport:
+    output = step.get("output") or ""
+    if step.get("output_sha1") and step.get("output_len", 0) > len(output):
+        output += f"\n<{step['output_sha1']}>"
+    result = step["result"] if step["result"] in RESULTS else "success"
+    return ActionReport(result, output, step.get("changed"))
+
+
+def play(run: Run, *, measured: bool) -> PlayedRun:
+    """Play a run of tests/loop_runs, with a measured workspace or with claims of changes alone."""
+    player, files = Player("run"), dict[str, str]()
+    if measured:
+        player.core.see_world(repr(sorted(files.items())), 0.0)
+    for at, move in enumerate(run.moves):
+        if move.name:
+            player.act(
+                at, move.name, move.args, lambda move=move: _report(move, files, measured=measured)
+            )
+        else:
+            acts = at + 1 < len(run.moves) and bool(run.moves[at + 1].name)
+            player.think(at, move.thought, acts=acts)
+    return player.heard
+
+
+def _report(move: Move, files: dict[str, str], *, measured: bool) -> ActionReport:
+    changed = bool(move.files) if move.changed is None else move.changed
+    if not measured:
+        return ActionReport(move.result, move.output, changed)
+    files.update(move.files)
+    world = repr(sorted(files.items()))
+    return ActionReport(move.result, move.output, move.changed, "" if move.changed else world)

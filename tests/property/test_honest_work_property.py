@@ -1,0 +1,77 @@
+"""Work that brings something new at each step is neither refused nor warned of, whatever it looks like."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.conftest import PlayedAgent
+
+from clew_shared.record.facts import covers, read_sketch, sketch_of
+from clew_shared.record.receipts import receipt_of
+
+WORDS = st.text("abcdefghijklmnopqrstuvwxyz", min_size=3, max_size=8)
+HEX = st.text("0123456789abcdef", min_size=8, max_size=40)
+
+
+def heard(answers):
+    return [a.reason or a.word for a in answers if not a.allowed or a.word]
+
+
+@given(st.lists(st.integers(1, 40), min_size=1, max_size=15), st.booleans())
+def test_reads_that_each_show_another_line_are_never_warned_of(sizes, grow):
+    agent, shown, answers = PlayedAgent(), 0, []
+    for size in sizes:
+        first = 0 if grow else shown
+        shown += size
+        text = "\n".join(f"entry {n * n} of {n}" for n in range(first, shown))
+        answers.append(agent.act("read", {"path": "a", "limit": shown}, output=text))
+    assert heard(answers) == []
+
+
+@given(st.lists(st.lists(WORDS, min_size=2, max_size=4, unique=True), min_size=1, max_size=12))
+def test_searches_that_each_find_another_page_are_never_warned_of(queries):
+    agent = PlayedAgent()
+    answers = [
+        agent.act("search", {"query": " ".join(query)}, output=f"page {n}\npage {n + 1}")
+        for n, query in enumerate(queries)
+    ]
+    assert heard(answers) == []
+
+
+@given(st.lists(st.tuples(WORDS, HEX), min_size=1, max_size=12, unique_by=lambda pair: pair[0]))
+def test_one_call_whose_answers_differ_in_a_word_is_never_refused(answers):
+    agent = PlayedAgent()
+    moves = [agent.act("next", {}, output=f"{word} is next ({one})") for word, one in answers]
+    assert heard(moves) == []
+
+
+@given(st.lists(HEX, min_size=1, max_size=12, unique=True))
+def test_one_call_whose_ids_are_used_is_never_refused(ids):
+    agent, answers = PlayedAgent(), []
+    for n, one in enumerate(ids):
+        answers.append(agent.act("open", {}, output=f"opened {one} for you"))
+        answers.append(agent.act("ask", {"of": one, "n": n}, output=f"answer {n}"))
+    assert heard(answers) == []
+
+
+@given(st.lists(st.integers(0, 60), min_size=1, max_size=20, unique=True))
+def test_a_check_with_a_trend_is_never_warned_of(counts):
+    agent, answers = PlayedAgent(), []
+    for n, failed in enumerate(sorted(counts, reverse=True)):
+        agent.write("a.py", f"idea {n}")
+        answers.append(agent.fail("pytest", f"{failed} failed"))
+    assert heard(answers) == []
+
+
+@given(st.lists(WORDS, max_size=300), st.lists(WORDS, max_size=300))
+def test_a_text_covers_itself_and_nothing_larger(known, more):
+    part = read_sketch(sketch_of("\n".join(known), {}))
+    whole = read_sketch(sketch_of("\n".join(known + more), {}))
+    assert covers(whole, whole)
+    assert covers(part, whole) is not bool(set(more) - set(known))
+
+
+@given(st.text(max_size=500), st.dictionaries(WORDS, st.text(max_size=50), max_size=3))
+def test_any_text_has_evidence_of_bounded_size(text, args):
+    digest, ids = receipt_of(text, args)
+    assert len(digest) <= 16
+    assert len(ids) <= 3
+    assert len(sketch_of(text, args)) <= 300
