@@ -101,3 +101,9 @@ def is_marker(text: str) -> bool:
     """Return whether a text consists of markers of this module only, so that old ones can be removed."""
     lines = text.splitlines()
     return bool(lines) and all(_MARKER.fullmatch(line.strip()) for line in lines)
+
+
+def without_marker(text: str) -> str:
+    """Return a text without the markers that were added at its end after an empty line."""
+    before, gap, last = text.rpartition("\n\n")
+    return before if gap and is_marker(last) else text

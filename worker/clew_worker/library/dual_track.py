@@ -17,6 +17,7 @@ from clew_worker.library.conversation import (
     GO_ON,
     ConversationFrame,
     ConversationParts,
+    closed,
     facts_message,
     take_apart,
 )
@@ -147,18 +148,21 @@ class DualTrackContext:
         """Return the list to send, built from the agent's own; the stricter of window and size decides.
 
         The system prompt comes first and unchanged, the question is always there, tool calls only with all their
-        results, markers in a separate last message, and nothing that a strict server refuses.
+        results, markers in a separate last message, and nothing that a strict server refuses. Where a list is cut
+        and no message is dropped, the markers are at the end of the last result, so that the list does not grow.
         `messages` is not changed.
         """
         frame = self._frame
         own = [as_message(message) for message in messages]
         conversation = take_apart(own, frame, self.tool_results)
-        ending = self._ending(conversation, iteration)
-        last = ending or [_go_on()]
-        fixed = [frame.system, conversation.question, *flatten(conversation.latest), *last]
+        markers = self._markers(conversation, iteration)
+        last = {"role": "user", "content": markers or GO_ON}
+        fixed = [frame.system, conversation.question, *flatten(conversation.latest), last]
         room = self.max_tokens - sum(map(self.windows.tokens, fixed))
-        fitter = ConversationFitter(self.windows, self.thinking_blocks)
-        kept = fitter.fitted(conversation, self.windows.at(iteration), room)
+        window = self.windows.at(iteration)
+        kept = ConversationFitter(self.windows, self.thinking_blocks).fitted(
+            conversation, window, room
+        )
         built = [
             frame.system,
             *flatten(kept.history),
@@ -166,19 +170,18 @@ class DualTrackContext:
             *facts_message(kept.facts),
             *flatten(kept.work),
             *flatten(conversation.latest),
-            *ending,
         ]
-        return [*built, _go_on()] if built[-1]["role"] == "assistant" else built
+        is_cut = window > Window.FULL or kept.droppable() != conversation.droppable()
+        return closed(built, markers, merged=is_cut and len(built) >= len(own))
 
-    def _ending(self, conversation: ConversationParts, iteration: int) -> list[Message]:
+    def _markers(self, conversation: ConversationParts, iteration: int) -> str:
         lines = [urgency_marker(self.windows.at(iteration), self._iterations_left(iteration))]
         if iteration >= self.windows.progress_from:
             listed = sum(len(piece.results) for piece in conversation.work)
             used = max(len(self.tool_results), listed)
             pages = _count(self.research_context.get("pages_read"))
             lines.insert(0, progress_marker(iteration, self.max_iterations, used, pages))
-        text = "\n".join(filter(None, lines))
-        return [{"role": "user", "content": text}] if text else []
+        return "\n".join(filter(None, lines))
 
     def _iterations_left(self, iteration: int) -> int:
         return max(0, self.max_iterations - iteration)
@@ -198,10 +201,6 @@ class DualTrackContext:
         else:
             seen = f"You are stuck ({stuck_type})."
         return f"{seen} Take action immediately: one tool call not tried yet, or your answer."
-
-
-def _go_on() -> Message:
-    return {"role": "user", "content": GO_ON}
 
 
 def _count(value: Any) -> int:
