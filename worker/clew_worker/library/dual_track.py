@@ -191,8 +191,11 @@ class DualTrackContext:
             about = (self.last_thinking_themes or [GENERAL])[-1].replace("_", " ")
             alike = "said the same in other words"
             what = alike if self._one_thought() and not self._one_theme() else f"were {about}"
-            seen = f"You're repeating yourself: the last {self.theme_window} thoughts {what}."
-        elif stuck_type == "repeated_planning":
+            return (
+                "ERROR: You're repeating yourself. Take action immediately. The last "
+                f"{self.theme_window} thoughts {what}: make one tool call not tried yet, or answer."
+            )
+        if stuck_type == "repeated_planning":
             count = self.consecutive_thoughts_without_tools
             seen = f"You have been thinking {count} times in a row without using a tool."
         elif stuck_type == "no_progress":
