@@ -7,10 +7,19 @@ and its judgement is advice; only the daemon refuses actions.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from hashlib import sha256
 from typing import Any, Literal
 
-from clew_shared.prompt.windows import Window, Windows, progress_marker, urgency_marker
+from clew_shared.prompt.calibration import recalibrated
+from clew_shared.prompt.windows import (
+    JSON_CHARS_PER_TOKEN,
+    Window,
+    Windows,
+    json_chars,
+    progress_marker,
+    urgency_marker,
+)
 from clew_shared.text.shorten import one_line
 from clew_shared.text.thoughts import GENERAL, echoes, merged, theme
 from clew_worker.library.conversation import (
@@ -71,7 +80,8 @@ class DualTrackContext:
         self._news = False
         self._quiet_since = 0
         fixed = [self._frame.system, self._frame.question, *self.conversation_history]
-        self._tokens = sum(map(self.windows.tokens, fixed))
+        self._chars = sum(map(json_chars, fixed))
+        self._measured = self.windows.chars_per_token != JSON_CHARS_PER_TOKEN
 
     @property
     def _frame(self) -> ConversationFrame:
@@ -85,7 +95,7 @@ class DualTrackContext:
             else {"role": "tool", **as_message(message)}
         )
         self.tool_results.append(result)
-        self._tokens += self.windows.tokens(result)
+        self._chars += json_chars(result)
         self.consecutive_thoughts_without_tools = 0
         fact = f"{result.get('name') or ''}\n{one_line(text_of(result))}"
         digest = sha256(fact.encode(errors="replace")).hexdigest()
@@ -98,7 +108,7 @@ class DualTrackContext:
         """Store a thought and its theme; one with tool calls ends a streak of thoughts without any."""
         text = content or ""
         self.thinking_blocks.append(text)
-        self._tokens += self.windows.tokens({"role": "assistant", "content": text})
+        self._chars += json_chars({"role": "assistant", "content": text})
         self.last_thinking_themes.append(theme(text, self._themes))
         del self.last_thinking_themes[: -self.theme_window]
         self._alike = self._alike + 1 if echoes(text, self._said) else 1
@@ -134,7 +144,22 @@ class DualTrackContext:
 
     def should_trim_context(self, iteration: int) -> bool:
         """Return whether the list must be cut: because of the iteration, or of the tokens so far."""
-        return self.windows.at(iteration) > Window.FULL or self._tokens > self.max_tokens
+        room = self.max_tokens * self.windows.chars_per_token
+        return self.windows.at(iteration) > Window.FULL or self._chars > room
+
+    def calibrate(
+        self, sent: Iterable[Mapping[str, Any]], prompt_tokens: int, tools: Sequence[Any] = ()
+    ) -> None:
+        """Count tokens as the server does: `sent` are the messages of a request, `prompt_tokens` its own count of them.
+
+        Call it after each answer; the average is `windows.chars_per_token`. Begin another model with new windows.
+        """
+        chars = sum(map(json_chars, sent)) + (json_chars(tools) if tools else 0)
+        found = recalibrated(
+            self.windows.chars_per_token, chars, prompt_tokens, measured=self._measured
+        )
+        self._measured = self._measured or (chars > 0 and prompt_tokens > 0)
+        self.windows = replace(self.windows, chars_per_token=found)
 
     def inject_urgency(self, iteration: int, stuck_type: str | None = None) -> str:
         """Return the text that urges the agent to act; "" where none is needed."""
