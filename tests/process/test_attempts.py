@@ -93,6 +93,16 @@ def test_whatever_ends_the_first_attempt_the_second_one_can_reach_the_goal(clew,
     assert view["tokens"] in (answered * TURN_TOKENS, broken_off * TURN_TOKENS)
 
 
+def test_a_check_that_printed_nothing_says_in_words_what_failed(clew):
+    with ScriptedLlm(WRONG, FINISH, RIGHT, then=FINISH) as llm:
+        goal = begun(clew, llm)
+        clew.wait("goal.completed", goal=goal)
+    said = llm.prompt(2)
+    assert "Check failed with exit code 1: grep -q right answer.txt" in said
+    assert "This command failed: grep -q right answer.txt" in said
+    assert '"right" was not found in answer.txt' in said
+
+
 def test_a_new_attempt_has_an_empty_conversation_and_says_what_was_tried(clew):
     with LlmOfAttempts([WRONG, FINISH, FINISH], [RIGHT, FINISH]) as llm:
         goal = begun(clew, llm)

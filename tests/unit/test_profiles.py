@@ -9,7 +9,7 @@ from clew_shared.config.profiles import (
     matches,
     profile_of,
     profiled_agent,
-    profiled_rung,
+    profiled_attempts,
     profiled_settings,
 )
 from clew_shared.config.settings import LlmAgentSettings, Settings, SettingsError, changes, load
@@ -209,7 +209,32 @@ def test_the_values_in_effect_name_the_profile_that_they_are_from():
 )
 def test_the_ladder_of_a_model_wins_over_that_of_all_attempts(text, temperatures):
     settings, agent = settings_of(text), LlmAgentSettings(model="m1")
-    assert [profiled_rung(settings, agent, n).temperature for n in (1, 2, 3)] == temperatures
+    assert [
+        profiled_attempts(settings, agent).rung(n).temperature for n in (1, 2, 3)
+    ] == temperatures
+
+
+@pytest.mark.parametrize(
+    ("model", "text", "found"),
+    [
+        ("m1", "", (3, 10)),
+        ("qwen2.5-coder:7b", "", (3, 10)),
+        ("Qwen/Qwen3-30B-A3B", "", (3, 10)),
+        ("phi-3-medium", "", (3, 10)),
+        ("qwen2.5-coder-1.5b", "", (5, 6)),
+        ("qwen2.5-coder:0.5b", "", (5, 6)),
+        ("Llama-3.2-3B-Instruct", "", (5, 6)),
+        ("gemma-3-270m-it", "", (5, 6)),
+        ("llama3.2:1b", "[attempts]\nlimit = 2", (2, 6)),
+        ("llama3.2:1b", '[context.models."llama*"]\niterations = 4', (5, 4)),
+        ("m1", '[context.models."m*"]\nattempts = 1', (1, 10)),
+    ],
+)
+def test_a_small_model_gets_more_and_shorter_attempts_unless_the_config_says_otherwise(
+    model, text, found
+):
+    attempts = profiled_attempts(settings_of(text), LlmAgentSettings(model=model))
+    assert (attempts.limit, attempts.iterations) == found
 
 
 def test_a_rung_may_name_an_agent_whose_own_profile_then_counts():

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from clew_shared.config.context_tables import Rung
-from clew_shared.config.profiles import profiled_agent, profiled_rung, profiled_settings
+from clew_shared.config.profiles import profiled_agent, profiled_attempts, profiled_settings
 from clew_shared.config.settings import LlmAgentSettings, RunbookAgentSettings
 from clew_shared.core.journal import AttemptLimits
 
@@ -25,9 +25,9 @@ def max_iterations(state: State, settings: Settings) -> int | None:
 
 def attempt_limits(state: State, settings: Settings) -> AttemptLimits:
     """Return how many attempts a subtask gets: one, unless its agent is a model, or the goal file sets a number."""
-    table = settings.attempts
-    is_model = isinstance(_own_agent(state, settings), LlmAgentSettings)
-    limit = state.spec.attempts or (table.limit if is_model else 1)
+    agent = _own_agent(state, settings)
+    table = profiled_attempts(settings, agent)
+    limit = state.spec.attempts or (table.limit if isinstance(agent, LlmAgentSettings) else 1)
     return AttemptLimits(limit, table.iterations)
 
 
@@ -56,7 +56,7 @@ def rung_of(state: State, settings: Settings, attempt: int) -> Rung:
     agent = _own_agent(state, settings)
     if not isinstance(agent, LlmAgentSettings):
         return Rung()
-    return profiled_rung(settings, agent, attempt)
+    return profiled_attempts(settings, agent).rung(attempt)
 
 
 def agent_fault(state: State, settings: Settings) -> str:

@@ -12,6 +12,7 @@ from clew_shared.core import suggestions
 from clew_shared.record import events as ev
 from clew_shared.record.worlds import is_measured
 from clew_shared.text.redact import redact
+from clew_shared.text.shell_tests import failed_command, why_failed
 from clew_shared.text.shorten import without_middle
 from clew_shared.wire.answers import FailingCheck
 
@@ -26,6 +27,7 @@ SUGGESTED_S = 60.0
 
 CHECK_OUTPUT_CHARS = 4_000
 TRACE_CHARS = 1_000
+COMMAND_CHARS = 200
 TRACE_S = 30.0
 VALUE_CHARS_MIN = 4
 """Shorter values of variables are no keys."""
@@ -150,7 +152,7 @@ class Checks:
             return silent
         if run.passed or run.exit_code is None or not run.output.strip():
             return silent
-        return replace(silent, output=_trace(self._without_values(run.output)))
+        return replace(silent, output=_trace(self._without_values(run.output), cmd))
 
     def _without_values(self, trace: str) -> str:
         """Return a trace without the values of the variables that the config passes on: they may be keys."""
@@ -192,9 +194,13 @@ class Checks:
             work.check = ""
 
 
-def _trace(output: str) -> str:
-    """Return the end of a trace, from a whole command on where there is room for one."""
-    shown = output.strip()[-TRACE_CHARS:]
+def _trace(output: str, cmd: str) -> str:
+    """Return with which command a check failed, and why, where that is known; else the end of the trace."""
+    trace = output.strip()
+    if why := why_failed(trace, cmd):
+        failed = without_middle(failed_command(trace), COMMAND_CHARS)
+        return f"It printed nothing. This command failed: {failed}\n{why}\n"
+    shown = trace[-TRACE_CHARS:]
     if len(shown) == TRACE_CHARS and "\n+ " in shown:
         shown = shown[shown.index("\n+ ") + 1 :]
     return f"It printed nothing. These commands ran:\n{shown}\n"

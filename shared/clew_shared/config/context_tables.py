@@ -39,7 +39,8 @@ Ladder = Annotated[tuple[Rung, ...], Field(strict=False)]
 class ModelProfile(Table):
     """What applies to the models whose name matches; unset keys are those of `[context]` and of the agent.
 
-    `window` is the model's context in tokens: prompt and answer fit into it.
+    `window` is the model's context in tokens: prompt and answer fit into it. `attempts` and `iterations` are
+    `[attempts] limit` and `iterations` for this model.
     """
 
     window: Annotated[int, Field(ge=512)] | None = None
@@ -53,6 +54,8 @@ class ModelProfile(Table):
     max_iterations: AtLeastOne | None = None
     mode: ModeSetting | None = None
     temperature: Temperature | None = None
+    attempts: AtLeastOne | None = None
+    iterations: AtLeastOne | None = None
     ladder: Ladder | None = None
 
 

@@ -1,7 +1,7 @@
 """The built-in profiles of model families that people run locally, each with the source of its numbers. Pure data.
 
 A family is here only for what its makers state: a `window` that is a hard limit of its models, or the `temperature`
-that they recommend; or for a `mode` that was tried with it (docs/measurements.md). For others (Llama 3.1 and
+that they recommend; or for what was tried with it, such as a `mode` (docs/measurements.md). For others (Llama 3.1 and
 later, Granite, larger Gemma 3, ...) they state neither, or nothing that differs from clew's defaults. Tables of the
 config win over these (docs/configuration.md).
 """
@@ -11,6 +11,13 @@ from types import MappingProxyType
 
 from clew_shared.config.context_tables import ModelProfile
 
+_SMALL = ModelProfile(attempts=5, iterations=6)
+"""Of up to 3 billion parameters: more and shorter attempts in the same number of turns.
+
+What such a model does not reach in a few turns it rarely reaches later in the same conversation, which it continues
+as it began. Tried with Qwen2.5-Coder 1.5B and 0.5B.
+"""
+
 _QWEN_3 = ModelProfile(temperature=0.6, window=32_768)
 _QWEN_3_INSTRUCT = ModelProfile(temperature=0.7, window=262_144)
 _CONTEXT_8K = ModelProfile(window=8_192)
@@ -19,6 +26,11 @@ _CONTEXT_32K = ModelProfile(window=32_768)
 
 FAMILIES: Mapping[str, ModelProfile] = MappingProxyType(
     {
+        # by the size in the name, as in qwen2.5-coder:1.5b, Llama-3.2-3B-Instruct, gemma-3-270m-it
+        "*[-:][1-9][0-9][0-9]m*": _SMALL,
+        "*[-:]0.[1-9]b*": _SMALL,
+        "*[-:][1-3]b*": _SMALL,
+        "*[-:][12].[0-9]b*": _SMALL,
         # huggingface.co/Qwen/Qwen2.5-Coder-1.5B-Instruct, "Context Length"; larger ones need YaRN for more. In
         # JSON mode a prompt takes less than half the tokens of one with native calls (docs/measurements.md)
         "qwen2.5-coder*": ModelProfile(mode="json", window=32_768),

@@ -19,13 +19,15 @@ from clew_shared.config.context_tables import (
 )
 from clew_shared.config.families import FAMILIES
 from clew_shared.config.faults import Location
-from clew_shared.config.tables import Settings
+from clew_shared.config.tables import AttemptSettings, Settings
 
 PROMPT_SHARE = 2 / 3
 """The part of a model's context that its prompt may take: an answer may be half as long as the prompt."""
 
 CONTEXT_KEYS = frozenset(ContextSettings.model_fields) - {"models"}
 AGENT_KEYS = ("mode", "temperature")
+ATTEMPT_KEYS = {"attempts": "limit", "iterations": "iterations", "ladder": "ladder"}
+"""Keys of a profile, and those of `[attempts]` that they stand for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +40,8 @@ class EffectiveProfile:
     context: ContextSettings
     mode: ModeSetting | None = None
     temperature: float | None = None
+    attempts: int | None = None
+    iterations: int | None = None
     ladder: tuple[Rung, ...] | None = None
     sources: Mapping[str, str] = field(default_factory=dict)
 
@@ -58,7 +62,7 @@ def profile_of(settings: Settings, model: str) -> EffectiveProfile:
         if most < effective.max_tokens:
             effective = effective.model_copy(update={"max_tokens": most})
             sources["max_tokens"] = sources["window"]
-    own_keys = {key: values.get(key) for key in (*AGENT_KEYS, "ladder")}
+    own_keys = {key: values.get(key) for key in (*AGENT_KEYS, *ATTEMPT_KEYS)}
     return EffectiveProfile(context=effective, sources=sources, **own_keys)
 
 
@@ -72,14 +76,14 @@ def profiled_agent(settings: Settings, agent: Agent) -> Agent:
     return agent.model_copy(update=given) if given else agent
 
 
-def profiled_rung(settings: Settings, agent: Agent | None, attempt: int) -> Rung:
-    """Return how an attempt, counted from 1, of a goal with this agent differs: by the ladder of its model, if any."""
-    attempts = settings.attempts
-    if isinstance(agent, LlmAgentSettings):
-        ladder = profile_of(settings, agent.model).ladder
-        if ladder is not None:
-            attempts = attempts.model_copy(update={"ladder": ladder})
-    return attempts.rung(attempt)
+def profiled_attempts(settings: Settings, agent: Agent | None) -> AttemptSettings:
+    """Return `[attempts]` as it applies to an agent's model."""
+    if not isinstance(agent, LlmAgentSettings):
+        return settings.attempts
+    profile = profile_of(settings, agent.model)
+    found = {key: getattr(profile, own) for own, key in ATTEMPT_KEYS.items()}
+    given = {key: value for key, value in found.items() if value is not None}
+    return settings.attempts.model_copy(update=given)
 
 
 def profiled_settings(settings: Settings, agent: Agent | None) -> Settings:
@@ -102,6 +106,8 @@ def in_effect(settings: Settings) -> dict[Location, tuple[Any, str]]:
         for key, source in profile.sources.items():
             if key in CONTEXT_KEYS:
                 found["context", "models", agent.model, key] = getattr(profile.context, key), source
+            elif key in ATTEMPT_KEYS:
+                found["context", "models", agent.model, key] = getattr(profile, key), source
             elif key in AGENT_KEYS and key not in agent.model_fields_set:
                 found["agents", name, key] = getattr(profile, key), source
     return found
@@ -145,5 +151,7 @@ def _set_keys(profile: ModelProfile) -> Iterator[tuple[str, Any]]:
 
 def _set_by_user(settings: Settings) -> frozenset[str]:
     """Return the keys of profiles that the config's general tables set."""
-    ladder = {"ladder"} & settings.attempts.model_fields_set
-    return frozenset(settings.context.model_fields_set & CONTEXT_KEYS | ladder)
+    attempts = {
+        own for own, key in ATTEMPT_KEYS.items() if key in settings.attempts.model_fields_set
+    }
+    return frozenset(settings.context.model_fields_set & CONTEXT_KEYS | attempts)

@@ -1,0 +1,135 @@
+"""Why a shell test failed, in plain words: `test ! -e old.txt` becomes "old.txt exists, and it must not".
+
+Pure: from the trace of the shell (`set -x`) and the command that was traced. It knows `test` (POSIX, test(1)), `[`,
+the same operators in `[[`, and `grep` with a file; anything else is left to the trace itself.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+
+VALUE_CHARS = 300
+
+_FILE_TESTS = {
+    "-e": ("{} does not exist", "{} exists"),
+    "-f": ("there is no file {}", "the file {} exists"),
+    "-d": ("there is no folder {}", "the folder {} exists"),
+    "-s": ("{} is empty or does not exist", "{} is not empty"),
+    "-x": ("{} is not executable, or does not exist", "{} is executable"),
+    "-r": ("{} cannot be read, or does not exist", "{} can be read"),
+    "-w": ("{} cannot be written, or does not exist", "{} can be written"),
+    "-L": ("{} is not a symbolic link", "{} is a symbolic link"),
+    "-h": ("{} is not a symbolic link", "{} is a symbolic link"),
+}
+"""What it means that such a test of a file failed: as it stands, and with `!` before it."""
+
+_NUMBERS = {
+    "-eq": "must be",
+    "-ne": "must not be",
+    "-lt": "must be less than",
+    "-le": "must be at most",
+    "-gt": "must be more than",
+    "-ge": "must be at least",
+}
+_CLOSING = {"[": "]", "[[": "]]"}
+_PLAIN_GREP = re.compile(
+    "-[EFGHPchilnoqrswx]+"
+)  # neither inverted nor with a pattern or number as a value
+_EQUAL = ("=", "==")
+_COMPUTED = re.compile(
+    r"""(?:\btest|\[\[?)\s+"?[$`]"""
+)  # such as `test "$(cat a)" = b`: a is what there is
+_LITERAL = re.compile(r"""(?:\btest|\[\[?)\s+["']?[\w./]""")
+
+
+def failed_command(trace: str) -> str:
+    """Return the last command of a trace as the shell shows it, "" for none; its values may have several lines."""
+    at = ("\n" + trace).rfind("\n+ ")
+    return trace[at + len("+ ") :].strip() if at >= 0 else ""
+
+
+def why_failed(trace: str, command: str) -> str:
+    """Return why the last command of a trace failed, "" where that is not known; `command` is what was traced."""
+    words = _words(failed_command(trace))
+    if not words:
+        return ""
+    if words[0] == "grep":
+        return _why_grep(words, command)
+    closing = _CLOSING.get(words[0])
+    if closing and words[-1] == closing:
+        return _why_test(words[1:-1], command)
+    return _why_test(words[1:], command) if words[0] == "test" else ""
+
+
+def _words(text: str) -> list[str]:
+    try:
+        return shlex.split(text)
+    except ValueError:  # cut off, or quoted in a way of its own, such as $'...'
+        return []
+
+
+def _why_test(words: list[str], command: str) -> str:
+    negated = words[:1] == ["!"]
+    words = words[negated:]
+    if len(words) == 2:  # an operator and its operand
+        return _why_one(words[0], words[1], negated=negated)
+    if len(words) == 3 and not negated:  # two operands with the operator between them
+        left, operator, right = words
+        if operator in _EQUAL:
+            return _why_unequal(left, right, command)
+        if operator == "!=":
+            return f"it must not be {_shown(right)}"
+        return f"{left} {_NUMBERS[operator]} {right}" if operator in _NUMBERS else ""
+    return ""
+
+
+def _why_one(operator: str, value: str, *, negated: bool) -> str:
+    if operator in _FILE_TESTS:
+        failed = _FILE_TESTS[operator][negated].format(value)
+        return f"{failed}, and it must not" if negated else failed
+    if operator not in ("-z", "-n"):
+        return ""
+    must_be_empty = (operator == "-z") != negated
+    return (
+        f"expected nothing, got {_shown(value)}"
+        if must_be_empty
+        else "expected some text, got none"
+    )
+
+
+def _why_unequal(left: str, right: str, command: str) -> str:
+    """Return that two values differ; the left one is the actual one where the command computes it."""
+    if _COMPUTED.search(command) and not _LITERAL.search(command):
+        return f"got {_shown(left)}, expected {_shown(right)}"
+    return f"{_shown(left)} is not {_shown(right)}"
+
+
+def _why_grep(words: list[str], command: str) -> str:
+    """Return what grep did not find, or found: the latter is a failure where the command has a `!` before it."""
+    operands = [word for word in words[1:] if not word.startswith("-")]
+    options = [word for word in words[1:] if word.startswith("-")]
+    if len(operands) < 2 or not all(map(_PLAIN_GREP.fullmatch, options)):
+        return ""
+    pattern, *files = operands
+    where = " and ".join(files) if len(files) < 3 else "one of " + ", ".join(files)
+    if _is_negated(words, command):
+        return f"{_shown(pattern)} is still in {where.replace(' and ', ' or ')}"
+    return f"{_shown(pattern)} was not found in {where}"
+
+
+def _is_negated(words: list[str], command: str) -> bool:
+    lexer = shlex.shlex(command, posix=True, punctuation_chars=True)
+    lexer.whitespace_split = True
+    try:
+        tokens = list(lexer)
+    except ValueError:
+        return False
+    size = len(words)
+    starts = [at for at in range(len(tokens)) if tokens[at : at + size] == words]
+    return bool(starts) and all(at and tokens[at - 1] == "!" for at in starts)
+
+
+def _shown(value: str) -> str:
+    text = value if len(value) <= VALUE_CHARS else value[:VALUE_CHARS] + "…"
+    return '"' + text.replace("\n", "\\n") + '"'

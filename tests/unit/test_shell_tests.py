@@ -1,0 +1,71 @@
+"""Why a check that printed nothing failed, in plain words, from real traces of the shell."""
+
+import subprocess
+
+import pytest
+
+from clew_shared.text.shell_tests import failed_command, why_failed
+
+
+def trace_of(command: str, folder) -> str:
+    argv = ["bash", "-c", f"set -x\n{command}"]
+    done = subprocess.run(argv, cwd=folder, capture_output=True, text=True, check=False)
+    assert done.returncode, "it must fail"
+    return done.stdout + done.stderr
+
+
+@pytest.fixture
+def folder(tmp_path):
+    (tmp_path / "old.txt").write_text("colour\nx\n")
+    (tmp_path / "docs").mkdir()
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("command", "why"),
+    [
+        ("test -d docs && test ! -e old.txt && true", "old.txt exists, and it must not"),
+        ("[ -f new.txt ]", "there is no file new.txt"),
+        ("[[ -d lib ]]", "there is no folder lib"),
+        ("test -x old.txt", "old.txt is not executable, or does not exist"),
+        ('test "$(cat old.txt)" = "$(printf "a\\nb")"', 'got "colour\\nx", expected "a\\nb"'),
+        ('test "$(grep -c z old.txt)" = 3', 'got "0", expected "3"'),
+        ('test a = "$(cat old.txt)"', '"a" is not "colour\\nx"'),
+        ('[ "$(wc -l < old.txt)" -ge 4 ]', "2 must be at least 4"),
+        ('test -z "$(ls docs; echo q)"', 'expected nothing, got "q"'),
+        ('test -n "$(ls docs)"', "expected some text, got none"),
+        ("test b != b", 'it must not be "b"'),
+        ("grep -q color old.txt", '"color" was not found in old.txt'),
+        ("! grep -q colour old.txt", '"colour" is still in old.txt'),
+        ("! grep -q x docs/.. -r old.txt", '"x" is still in docs/.. or old.txt'),
+    ],
+)
+def test_a_failed_test_is_explained(folder, command, why):
+    assert why_failed(trace_of(command, folder), command) == why
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "false",
+        "cmp -s old.txt docs",
+        "echo y | grep -q z",
+        "grep -qe color old.txt",
+        "test a -a b = c -o d = e",
+        "test ! a = a",
+        "exit 3",
+    ],
+)
+def test_what_is_not_certain_is_not_explained(folder, command):
+    assert why_failed(trace_of(command, folder), command) == ""
+
+
+@pytest.mark.parametrize(
+    "trace", ["", "+", "+ ", "+ test '", "+ [ a", "no trace\n", "+ ]", "+ !", "+ test"]
+)
+def test_a_trace_that_is_cut_off_or_none_explains_nothing(trace):
+    assert why_failed(trace, "test 'x") == ""
+
+
+def test_the_last_command_is_shown_whole_with_the_lines_of_its_values():
+    assert failed_command("++ cat a\n+ true\n+ test 'a\nb' = c\n") == "test 'a\nb' = c"
