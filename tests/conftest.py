@@ -187,8 +187,8 @@ class PlayedAgent:
             self.core.interrupt("killed", self.at, counts=True)
         return verdict.allowed
 
-    def replan(self, level, *tasks):
-        self.core.plan(plan(*tasks), level, self.at)
+    def replan(self, level, *tasks, covers=()):
+        self.core.plan(plan(*tasks), level, self.at, covers=covers)
 
     def feedback(self, text="try another way"):
         self.core.emit(ev.FeedbackGiven(text=text))

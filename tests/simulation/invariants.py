@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from clew_shared.core.actions import IN_FLIGHT_MAX
 from clew_shared.record import events as ev
 from clew_shared.record.fold.goal import FEEDBACK_KEPT
-from clew_shared.record.fold.tree import SET_ASIDE_KEPT
+from clew_shared.record.fold.plans import SET_ASIDE_KEPT
 from clew_shared.record.model import ACTIONS_KEPT, Result
 from clew_shared.record.state import (
     CALLS_KEPT,
@@ -23,8 +23,9 @@ from clew_shared.record.state import (
 from clew_shared.wire import protocol
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
+    from clew_shared.record.model import Subtask
     from clew_shared.record.state import State
 
 INVARIANTS: dict[str, str] = {}
@@ -381,6 +382,7 @@ def nothing_grows_without_bound(state: State) -> str:
         ("feedback", len(state.feedback), FEEDBACK_KEPT),
         ("feedback_untold", len(state.feedback_untold), FEEDBACK_KEPT),
         ("set_aside", len(state.set_aside), SET_ASIDE_KEPT),
+        ("covered", len(state.covered), SET_ASIDE_KEPT),
         ("actions", max((len(s.actions) for s in subtasks), default=0), ACTIONS_KEPT),
         ("insights", max((len(s.insights) for s in subtasks), default=0), INSIGHTS_KEPT),
     )
@@ -398,6 +400,30 @@ def nothing_grows_without_bound(state: State) -> str:
     )
     over = [f"{name}: {size} of {limit}" for name, size, limit in lists + tables if size > limit]
     return ", ".join(over)
+
+
+@invariant
+def a_replan_loses_no_pending_work(
+    event: ev.Planned, pending: Sequence[Subtask], after: State
+) -> str:
+    """What was pending before a replan is still to do after it, unless the plan covers it by its number."""
+    there = {id(s) for t in after.goal.tasks for s in t.subtasks if s.status == "pending"}
+    lost = [
+        f"{number}. {one.description}"
+        for number, one in enumerate(pending, start=1)
+        if id(one) not in there and number not in (event.covers or ())
+    ]
+    return f"{after.goal_id} lost {', '.join(lost)} by {event!r}" if lost else ""
+
+
+@invariant
+def progress_never_goes_down(goal: str, before: Sequence[float], now: Sequence[float]) -> str:
+    """Iterations, tools used and the share that is done only grow, unless work is added after all was done."""
+    added_to_all = len(before) > 2 and before[2] >= 1.0
+    fell = [(old, new) for old, new in zip(before, now, strict=True) if new < old]
+    if not fell or (added_to_all and fell == [(before[2], now[2])]):
+        return ""
+    return f"{goal} went from {tuple(before)} to {tuple(now)}"
 
 
 @invariant

@@ -257,12 +257,16 @@ class SimAgent:
     async def _plan(self) -> None:
         level = self._replan if self._rng.random() < 0.9 else self._rng.choice(["task", "goal"])
         count = 1 if level == "task" else self._rng.randint(1, 2)
+        names = [f"step {self._rng.randrange(6)}" for _ in range(2 * count)]
         tasks = [
-            {"description": f"part {n}", "subtasks": [{"description": f"step {n}"}] * 2}
+            {"description": f"part {n}", "subtasks": [{"description": d} for d in names[n::count]]}
             for n in range(count)
         ]
+        covers = self._rng.choice([[], [], [1], [2, 1], "all"]) if level else []
         checks = [{"name": f"f{n}", "cmd": f"test f{n}"} for n in range(self._rng.randrange(3))]
-        answer = await self._call("plan", tasks=tasks, replan=level, checks=checks)
+        answer = await self._call("plan", tasks=tasks, replan=level, checks=checks, covers=covers)
+        if covers and "state" not in answer:  # fewer are pending, or no replan is asked for
+            answer = await self._call("plan", tasks=tasks, replan=level, checks=checks)
         self._replan = None if "state" in answer else "goal"
 
     async def _give_up(self) -> None:

@@ -92,8 +92,14 @@ class Goal:
         answers = isinstance(event, ev.GoalRequeued) and event.after == self.state.rested_seq
         hold.an_ended_goal_stays_ended(event, self.state, answers)
         hold.a_rest_is_ended_by_who_may(event, self.state)
+        before = _progress(self.state)
+        replan = event.replan if isinstance(event, ev.Planned) else None
+        pending = self.state.replaceable(replan) if replan else []
         apply(self.state, event, seq)
         self.attempts.taken(event, self.state)
+        if isinstance(event, ev.Planned):
+            hold.a_replan_loses_no_pending_work(event, pending, self.state)
+        hold.progress_never_goes_down(self.state.goal_id, before, _progress(self.state))
 
     def _blocked(self, seq: int, event: ev.ActionBlocked, disk: str) -> None:
         self.refused += 1
@@ -145,6 +151,10 @@ class Goal:
         self.blocked_at, self.held = {}, {}
 
 
+def _progress(state: State) -> tuple[float, ...]:
+    return state.iteration, state.actions_total, state.goal.progress()
+
+
 def _copy(blocks: dict[str, set[str]]) -> dict[str, set[str]]:
     return {signature: set(worlds) for signature, worlds in blocks.items()}
 
@@ -166,6 +176,7 @@ class Watch:
         """The folder of each goal, by what is durable."""
         self._disks: dict[int, str] = {}
         self._words: dict[str, set[str]] = {}
+        self._progress: dict[str, tuple[float, ...]] = {}
         self._ends: dict[str, set[int]] = {}
         self._acted: set[int] = set()
         self._living: dict[str, list[tuple[str, Child]]] = {}
@@ -302,6 +313,10 @@ class Watch:
             return
         if "transcript" in said.get("state", {}):
             self._hold(hold.a_transcript_read_back_is_valid, said["state"])
+            now = tuple(said["state"][key] for key in ("iteration", "actions_total", "progress"))
+            before = self._progress.get(goal, now)
+            self._hold(hold.progress_never_goes_down, goal, before, now)
+            self._progress[goal] = now
         if verdict := said.get("verdict"):
             self._verdict(goal, said, verdict)
         for word in (said.get("escalated_to"), (said.get("intervention") or {}).get("message")):

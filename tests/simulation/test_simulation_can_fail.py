@@ -18,7 +18,9 @@ from clew_shared.ledger import lock
 from clew_shared.prompt import transcript
 from clew_shared.record.fold import actions as fold_actions
 from clew_shared.record.fold import attempts as fold_attempts
+from clew_shared.record.fold import plans
 from clew_shared.record.identity import Identity
+from clew_shared.record.model import Goal
 from clew_shared.snapshots import plan
 
 SEEDS = 400
@@ -312,6 +314,20 @@ CASTS = {
 }
 """Agents that bring it to light soon."""
 
+
+def _replaces_what_is_pending(monkeypatch):
+    replan = plans._replan_task
+    monkeypatch.setattr(plans, "_replan_task", lambda state, new, _left: replan(state, new, []))
+
+
+def _shows_the_share_of_the_present_plan(monkeypatch):
+    def note(self):
+        done = [s.status in ("completed", "skipped") for t in self.tasks for s in t.subtasks]
+        self.reached = sum(done) / max(len(done), 1)
+
+    monkeypatch.setattr(Goal, "note_progress", note)
+
+
 BROKEN = {
     _forgets_blocks_at_restart: "a_snapshot_and_its_tail_are_the_whole_fold",
     _allows_what_is_blocked: "a_blocked_action_is_not_allowed",
@@ -348,6 +364,8 @@ BROKEN = {
     _locks_nothing: "one_writer_per_ledger",
     _owns_what_another_owns: "one_owner_per_inbox",
     _never_looks_back: "every_rest_is_reported_and_learned_from",
+    _replaces_what_is_pending: "a_replan_loses_no_pending_work",
+    _shows_the_share_of_the_present_plan: "progress_never_goes_down",
 }
 
 
@@ -356,6 +374,8 @@ FOUND_AT = {
     _completes_what_was_paused_meanwhile: 189,
     _answers_before_the_commit: 6,
     _notices_no_silence: 111,
+    _replaces_what_is_pending: 47,
+    _shows_the_share_of_the_present_plan: 94,
     _waits_for_replans_for_ever: 39,
     _folds_more_than_there_is: 8,
     _times_by_the_wall_clock: 9,

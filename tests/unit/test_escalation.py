@@ -72,27 +72,28 @@ def test_a_goals_replan_fails_once_though_two_of_its_subtasks_are_blocked(played
 def test_a_replan_that_works_out_does_not_count(played):
     agent = played(["one", "two"])
     block(agent)
-    agent.replan("task", ["another"])
+    agent.replan("task", ["another"], covers=[1])
     agent.complete()
     assert agent.state.task.failed_replans == 0
     assert agent.advance() is False
 
 
-def test_a_replan_of_the_task_replaces_the_blocked_and_the_pending(played):
+def test_a_replan_of_the_task_replaces_the_blocked_and_the_pending_that_it_covers(played):
     agent = played(["done", "blocked", "pending"], ["other task"])
     agent.complete()
     agent.advance()
     block(agent)
-    agent.replan("task", ["x", "y"])
+    agent.replan("task", ["x", "y"], covers="all")
     tree = [[(s.description, s.status) for s in t.subtasks] for t in agent.state.goal.tasks]
     assert tree == [
         [("done", "completed"), ("x", "in_progress"), ("y", "pending")],
         [("other task", "pending")],
     ]
-    assert agent.state.set_aside == ["blocked (blocked: no way)", "pending (pending)"]
+    assert agent.state.set_aside == ["blocked (blocked: no way)"]
+    assert agent.state.covered == ["pending"]
 
 
-def test_a_replan_of_the_goal_replaces_all_open_tasks(played):
+def test_a_replan_of_the_goal_that_covers_all_replaces_all_open_tasks(played):
     agent = played(["done"], ["kept", "blocked"], ["pending"], replan_limit=1)
     agent.complete()
     agent.advance()
@@ -101,7 +102,7 @@ def test_a_replan_of_the_goal_replaces_all_open_tasks(played):
     block(agent)
     agent.replan("task", ["still no way"])
     assert block(agent) == "goal"
-    agent.replan("goal", ["x"], ["y"])
+    agent.replan("goal", ["x"], ["y"], covers="all")
     tree = [[(s.description, s.status) for s in t.subtasks] for t in agent.state.goal.tasks]
     assert tree == [
         [("done", "completed")],

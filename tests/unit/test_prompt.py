@@ -5,6 +5,7 @@ import pytest
 from clew_shared.prompt.compact import compact_context
 from clew_shared.prompt.layout import lay_out
 from clew_shared.prompt.messages import folded_lines, plain_args
+from clew_shared.prompt.pace import GoalProgress
 from clew_shared.prompt.state_block import state_block
 from clew_shared.prompt.tools import offered_tools
 from clew_shared.prompt.view import PromptView, view_from
@@ -112,7 +113,7 @@ def test_the_state_block_is_last_and_holds_what_changes():
         blocked=('run_cmd::{"cmd":"ls"}',),
         feedback=("use tabs",),
         iteration=7,
-        tools_used=3,
+        progress=GoalProgress(7, 30, 3),
     )
     text = build(view)[-1]["content"]
     for part in (
@@ -287,6 +288,44 @@ def test_what_a_replan_put_aside_is_named_so_that_it_is_not_tried_again():
     messages = build(view_from(hello(state)))
     assert "Tried and given up, not to be tried again:\n- use sed" in messages[1]["content"]
     assert "Given up before: use sed (blocked: no such file)." in messages[-1]["content"]
+
+
+def test_a_replan_names_the_pending_subtasks_with_the_numbers_by_which_it_may_replace_them():
+    state = {**tree("completed", "blocked", "pending", "pending"), "replan_required": "task"}
+    state["current_subtask_idx"] = 1
+    state["goal"]["tasks"][0]["subtasks"][3]["actions_total"] = 2
+    answer = hello(state)
+    text = build(view_from(answer))[-1]["content"]
+    assert "Find another way to do this task: call plan with exactly one task" in text
+    assert (
+        "Pending, to be done after your plan:\n"
+        "1. step 2 (not tried yet)\n"
+        "2. step 3 (begun before)\n"
+        "If your plan does one of them in another way, put its number in covers: it is replaced."
+    ) in text
+    assert "none of these" not in text
+    (plan, _) = offered_tools(answer)
+    assert plan.parameters["properties"]["covers"]["items"] == {"type": "integer"}
+
+
+def test_a_replan_of_the_goal_names_the_pending_subtasks_of_all_tasks():
+    state = {**tree("blocked", "pending"), "replan_required": "goal"}
+    later = {"description": "docs", "subtasks": [{"description": "write them"}]}
+    state["goal"]["tasks"].append(later)
+    text = build(view_from(hello(state)))[-1]["content"]
+    assert "1. step 1 (not tried yet)\n2. write them (not tried yet)\n" in text
+
+
+def test_a_replan_with_nothing_pending_asks_for_no_numbers():
+    answer = hello({**tree("blocked"), "replan_required": "task"})
+    assert "Pending" not in build(view_from(answer))[-1]["content"]
+    assert "covers" not in offered_tools(answer)[0].parameters["properties"]
+
+
+def test_of_many_pending_subtasks_a_replan_names_the_first():
+    state = {**tree("blocked", *["pending"] * 50), "replan_required": "task"}
+    text = build(view_from(hello(state)))[-1]["content"]
+    assert "20. step 20 (not tried yet)\nand 30 more\n" in text
 
 
 def test_the_plan_from_here_is_shown_on_the_way_back_to_a_task():

@@ -24,7 +24,7 @@ def hello(iteration=0, *, own_limit=None, granted=0, actions=0, attempts=0, **at
         subtask |= {"attempts": attempts, "last_failure": "no"}
     task = {"description": goal, "status": "in_progress", "subtasks": [subtask]}
     state = {"goal": {"description": goal, "tasks": [task]}}
-    state |= {"iteration": iteration, "iterations_granted": granted}
+    state |= {"iteration": iteration, "iterations_granted": granted, "actions_total": actions}
     tools = [
         {"name": t.name, "description": t.description, "parameters": t.parameters} for t in TOOLS
     ]
@@ -39,8 +39,7 @@ def prompt(answer, mode="tools"):
 
 
 def pace(answer):
-    state = answer.state
-    return pace_of(answer, iteration=state.iteration, actions=state.actions_total)
+    return pace_of(answer, iteration=answer.state.iteration)
 
 
 @pytest.mark.parametrize("mode", ["tools", "json"])
@@ -116,6 +115,11 @@ def test_the_windows_shrink_with_an_attempt_that_the_goal_cuts_short():
     assert view_from(hello(15 + 10, **cut)).window is Window.EMERGENCY
 
 
-def test_tools_used_count_from_the_start_of_the_attempt():
-    answer = hello(16, actions=9, n=2, limit=3, iterations=10, from_iteration=10, from_actions=7)
-    assert "[PROGRESS: Iteration 6/10 | 2 tools used]" in prompt(answer)
+def test_the_progress_marker_counts_over_all_attempts_and_grants():
+    second = {"n": 2, "limit": 3, "iterations": 10, "from_iteration": 10, "from_actions": 7}
+    answer = hello(16, actions=9, **second)
+    assert "[PROGRESS: Iteration 16/30 | 9 tools used]" in prompt(answer)
+    assert "[PROGRESS" not in prompt(hello(14, actions=9, **second))
+    assert "[PROGRESS: Iteration 36/45 | 0 tools used]" in prompt(
+        hello(36, own_limit=15, granted=30)
+    )

@@ -14,6 +14,7 @@ from clew_shared.core.claims import described, finished_anyway, places
 from clew_shared.files.durable import sync
 from clew_shared.record.model import GoalStatus, StepStatus
 from clew_shared.record.moment import local
+from clew_shared.text.percent import percent
 from clew_shared.text.redact import redact
 from clew_shared.text.shorten import both_ends, one_line
 from clew_shared.views.attempts import ground_facts
@@ -67,7 +68,7 @@ def render(
         "\n".join(llm_calls(state)),
         "\n".join(by_agent(state)),
         _section("Feedback", [f"- {inline(text)}" for text in state.feedback]),
-        _section("Replaced by replans", [f"- {inline(text)}" for text in state.set_aside]),
+        _section("Replaced by replans", [f"- {inline(text)}" for text in state.replaced]),
         _section("Strategies shown", [f"- {inline(text)}" for text in strategies]),
         _unknown(state),
     ]
@@ -94,7 +95,7 @@ def _facts(state: State) -> str:
         ("reason", inline(_reason(state))),
         ("summary", inline(state.summary)),
         *(("warning", _anyway(state, *found)) for found in finished_anyway(state)),
-        ("progress", f"{state.goal.progress():.0%}"),
+        ("progress", percent(state.goal.progress())),
         ("accepted", local(state.accepted_at)),
         ("last change", local(state.updated_at)),
         ("workspace", code(state.spec.workspace) if state.spec.workspace else ""),

@@ -118,6 +118,8 @@ def _hello_state(
         "replan_required": state.replan_required or None,
         "finished": _finished(state),
         "given_up": state.set_aside[-GIVEN_UP_SENT:],
+        "actions_total": state.actions_total,
+        "progress": state.goal.progress(),
         "iterations_granted": state.iterations_granted,
         "prompt": prompt.model_dump(mode="json") if prompt else None,
         "transcript": sent_entries(fold.entries, folded),

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Literal
 from clew_shared.core.answers import WrongState
 from clew_shared.core.attempts import AttemptCommands
 from clew_shared.core.escalation import escalation, person_question
+from clew_shared.core.replans import replan_event, unknown_number
 from clew_shared.core.suggestions import taken
 from clew_shared.record import events as ev
 from clew_shared.record.model import GoalStatus, StepStatus
@@ -15,6 +16,7 @@ from clew_shared.record.model import GoalStatus, StepStatus
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from clew_shared.core.replans import Covers
     from clew_shared.record.identity import Identity
     from clew_shared.record.model import Level
     from clew_shared.record.spec import PlannedTask
@@ -60,14 +62,20 @@ class TreeCommands(AttemptCommands):
         replan: Replan,
         at: float,
         checks: Sequence[tuple[str, str]] = (),
+        *,
+        covers: Covers = (),
     ) -> None:
         """Accept a plan: the first one, or the replan that was asked for. Raises WrongState.
 
-        `checks` are those (name, command) that the agent suggests with it.
+        `checks` are those (name, command) that the agent suggests with it. `covers` has the numbers of the pending
+        subtasks that a replan replaces; those that it neither covers nor continues are still to do after it.
         """
-        if fault := self._plan_fault(tasks, replan):
+        if fault := self._plan_fault(tasks, replan, covers):
             raise WrongState(fault)
-        self.emit(ev.Planned(at=at, tasks=tasks, replan=replan))
+        if replan is None:
+            self.emit(ev.Planned(at=at, tasks=tasks))
+        else:
+            self.emit(replan_event(self.state, tasks, replan, covers, at))
         for name, cmd in taken(self.state, checks):
             self.emit(ev.CheckProposed(at=at, name=name, cmd=cmd))
         self._start_next(at)
@@ -137,7 +145,7 @@ class TreeCommands(AttemptCommands):
         inherits = state.goal.tasks[task_idx].subtasks[subtask_idx].inherits
         return "inherit" if inherits and state.inherited else "new"
 
-    def _plan_fault(self, tasks: tuple[PlannedTask, ...], replan: Replan) -> str:
+    def _plan_fault(self, tasks: tuple[PlannedTask, ...], replan: Replan, covers: Covers) -> str:
         """Return why this plan is not possible now, "" if it is."""
         state = self.state
         required = state.replan_required
@@ -155,7 +163,7 @@ class TreeCommands(AttemptCommands):
             )
         if replan == "task" and len(tasks) != 1:
             return f"a replan of the task takes exactly one task, not {len(tasks)}"
-        return ""
+        return unknown_number(state, replan, covers)
 
     def _waits_for_person(self) -> str:
         return f"the goal waits for a person: {self.state.question or self.state.reason}"

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from clew_shared.record.model import StepStatus
 from clew_shared.record.state import EVERYWHERE
+from clew_shared.text.percent import percent
 from clew_shared.text.shorten import beginning, both_ends, one_line
 
 if TYPE_CHECKING:
@@ -83,7 +84,7 @@ def lines_of(state: State, recent_actions: int = RECENT_ACTIONS) -> list[Line]:
 def _goal(state: State) -> list[Line]:
     lines = [
         Line(f"GOAL: {one_line(state.goal.description)}", Keep.ALWAYS),
-        Line(f"Status: {state.goal.status} ({state.goal.progress():.0%})", Keep.USEFUL),
+        Line(f"Status: {state.goal.status} ({percent(state.goal.progress())})", Keep.USEFUL),
     ]
     notes = one_line(state.spec.notes)
     if notes and notes != one_line(state.goal.description):

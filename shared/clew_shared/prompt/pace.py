@@ -1,6 +1,7 @@
 """How far a conversation has come, and how far it may go: by the goal's iterations, or by those of its attempt.
 
-Pure numbers of an answer to `hello` (docs/attempts.md).
+Pure numbers of an answer to `hello` (docs/attempts.md). How far the goal has come is counted over all its attempts,
+plans and workers, so that it never goes down.
 """
 
 from dataclasses import dataclass
@@ -11,16 +12,30 @@ from clew_shared.wire.hello import ContextOptions, HelloAnswer
 
 @dataclass(frozen=True, slots=True)
 class Pace:
-    """The present iteration, counted from 0, the most there may be, the tools used so far, and the context windows."""
+    """The iteration of the present conversation, counted from 0, the most there may be, and the context windows."""
 
     iteration: int
     max_iterations: int
-    tools_used: int
     windows: Windows
 
 
-def pace_of(hello: HelloAnswer, *, iteration: int, actions: int) -> Pace:
-    """Return the pace, given the goal's iterations and actions so far.
+@dataclass(frozen=True, slots=True)
+class GoalProgress:
+    """The goal's iterations so far, the most there may be, and the tools used, as the progress marker shows them."""
+
+    iteration: int = 0
+    max_iterations: int = 30
+    tools_used: int = 0
+
+
+def progress_of(hello: HelloAnswer, *, iteration: int, actions: int) -> GoalProgress:
+    """Return the goal's progress, given its iterations and actions so far."""
+    limit = hello.spec.max_iterations or hello.options.context.max_iterations
+    return GoalProgress(iteration, hello.state.iterations_granted + limit, actions)
+
+
+def pace_of(hello: HelloAnswer, *, iteration: int) -> Pace:
+    """Return the pace of the present conversation, given the goal's iterations so far.
 
     Where a subtask gets several attempts, all is counted from the present one's start. It may take the turns of an
     attempt, or those that the goal had left by then.
@@ -31,14 +46,12 @@ def pace_of(hello: HelloAnswer, *, iteration: int, actions: int) -> Pace:
     if present.iterations is None:
         if own_limit:
             windows = windows.scaled(own_limit, context.max_iterations)
-        return Pace(iteration - state.iterations_granted, goal_limit, actions, windows)
+        return Pace(iteration - state.iterations_granted, goal_limit, windows)
     used = max(present.from_iteration - state.iterations_granted, 0)
     limit = max(min(present.iterations, goal_limit - used), 1)
-    actions_before = state.actions_total - state.subtask.actions_total + present.from_actions
     return Pace(
         iteration - present.from_iteration,
         limit,
-        actions - actions_before,
         windows.scaled(limit, present.iterations),
     )
 

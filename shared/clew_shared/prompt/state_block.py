@@ -21,6 +21,8 @@ WARNINGS_SHOWN = 2
 PROBES_SHOWN = 30
 PLAN_SHARE = 0.05
 DESCRIPTION_CHARS = 160
+UNTRIED_SHOWN = 20
+UNTRIED_CHARS = 160
 
 _LOOKS = frozenset({"read_file", "list_files", "search", "recall"})
 """After a mere look small models that are asked whether the goal is done say yes."""
@@ -97,10 +99,11 @@ def _feedback(view: PromptView) -> list[str]:
 
 
 def _limits(view: PromptView) -> list[str]:
-    """Return the progress, and the urgency in the last two windows."""
+    """Return the goal's progress, and in the last two windows how little is left of this conversation."""
     lines = []
     if view.iteration >= view.windows.progress_from:
-        lines.append(progress_marker(view.iteration, view.max_iterations, view.tools_used))
+        goal = view.progress
+        lines.append(progress_marker(goal.iteration, goal.max_iterations, goal.tools_used))
     if urgency := urgency_marker(view.window, max(view.max_iterations - view.iteration, 0)):
         lines += [urgency, "Do only what is needed; if the goal is reached, call finish now."]
     return lines
@@ -112,9 +115,30 @@ def _replan(view: PromptView) -> str:
     form = "exactly one task, with new subtasks" if view.replan == "task" else "new tasks"
     tried = [without_middle(text, 200) for text in view.given_up[-5:]]
     given_up = f" Given up before: {'; '.join(tried)}." if tried else ""
+    none = ", none of these" if tried else ""
     return (
         f'The subtask "{without_middle(view.subtask, 300)}" does not work this way and is closed.{why}'
-        f"{given_up} Find another way to do {what}, none of these: call plan with {form}."
+        f"{given_up} Find another way to do {what}{none}: call plan with {form}.{_untried(view)}"
+    )
+
+
+def _untried(view: PromptView) -> str:
+    """Return the pending subtasks by their numbers, and what becomes of them; "" for none."""
+    if not view.untried:
+        return ""
+    shown = [
+        f"{number}. {without_middle(one_line(text), UNTRIED_CHARS)}"
+        for number, text in enumerate(view.untried[:UNTRIED_SHOWN], start=1)
+    ]
+    if (more := len(view.untried) - UNTRIED_SHOWN) > 0:
+        shown.append(f"and {more} more")
+    return "\n".join(
+        [
+            "",
+            "Pending, to be done after your plan:",
+            *shown,
+            "If your plan does one of them in another way, put its number in covers: it is replaced.",
+        ]
     )
 
 

@@ -50,12 +50,7 @@ _CHECKS = {
         "required": ["name", "cmd"],
     },
 }
-PLAN_WITH_CHECKS = Tool(
-    PLAN.name,
-    f"{PLAN.description} checks: shell commands, one line each, that exit 0 when the goal is reached.",
-    {**PLAN.parameters, "properties": {**PLAN.parameters["properties"], "checks": _CHECKS}},
-)
-"""`plan` for a goal without checks: it asks for some."""
+_COVERS = {"type": "array", "items": {"type": "integer"}}
 
 REFLECT = Tool(
     "reflect",
@@ -83,14 +78,27 @@ def offered_tools(hello: HelloAnswer, *, acted: bool = False) -> tuple[Tool, ...
     are left out for small goals: every tool costs tokens in every turn, and small models call what they see.
     """
     steady = steady_tools(hello)
-    plan = PLAN if hello.checks else PLAN_WITH_CHECKS
+    plan = plan_tool(checks=not hello.checks)
     if hello.state.replan_required:
+        plan = plan_tool(checks=not hello.checks, covers=bool(hello.state.replaceable))
         return (plan, *(t for t in steady if t.name == "finish"))
     if hello.state.planned:
         return (*steady, COMPLETE_SUBTASK)
-    if is_small(hello) or acted or hello.state.actions_total:
+    if is_small(hello) or acted or hello.state.acted:
         return steady
     return (*steady, plan)
+
+
+def plan_tool(*, checks: bool = False, covers: bool = False) -> Tool:
+    """Return `plan`; it asks for `checks` of a goal that has none, and for what it `covers` of pending subtasks."""
+    text, properties = PLAN.description, dict(PLAN.parameters["properties"])
+    if checks:
+        text += " checks: shell commands, one line each, that exit 0 when the goal is reached."
+        properties["checks"] = _CHECKS
+    if covers:
+        text += " covers: the numbers of the subtasks not tried yet that this plan replaces."
+        properties["covers"] = _COVERS
+    return Tool(PLAN.name, text, {**PLAN.parameters, "properties": properties})
 
 
 def is_small(hello: HelloAnswer) -> bool:

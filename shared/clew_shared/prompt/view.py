@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 from clew_shared.playbook.bullet import Bullet
 from clew_shared.playbook.text import render
-from clew_shared.prompt.pace import pace_of
+from clew_shared.prompt.pace import GoalProgress, pace_of, progress_of
 from clew_shared.prompt.tools import REFLECT, is_small, offered_tools, steady_tools
 from clew_shared.prompt.windows import Window, Windows
 from clew_shared.tools import Tool
@@ -53,7 +53,9 @@ class PromptView:
     plan: tuple[str, ...] = ()
     """The open work around the current subtask, a line each."""
     given_up: tuple[str, ...] = ()
-    """Subtasks that a replan set aside."""
+    """Subtasks that were tried, and that a replan gave up."""
+    untried: tuple[str, ...] = ()
+    """The pending subtasks that the required replan may replace, in the order of their numbers."""
     transcript: tuple[Entry, ...] = ()
     folded: int = 0
     """How many of the oldest entries are shown as lines; it never decreases in a subtask."""
@@ -64,8 +66,8 @@ class PromptView:
     """What the model itself wanted to do next."""
     replan: Literal["task", "goal", "person"] | None = None
     iteration: int = 0
-    tools_used: int = 0
     max_iterations: int = 30
+    progress: GoalProgress = field(default_factory=GoalProgress)
     windows: Windows = field(default_factory=Windows)
     reflects: bool = False
     """Whether the model is asked for a `reflect` part beside its calls."""
@@ -101,7 +103,7 @@ def view_from(
     state, subtask, context = hello.state, hello.state.subtask, hello.options.context
     agent = hello.options.agent
     entries = state.transcript if transcript is None else tuple(transcript)
-    pace = pace_of(hello, iteration=state.iteration, actions=state.actions_total)
+    pace = pace_of(hello, iteration=state.iteration)
     mode = mode or ("json" if agent.mode == "json" else "tools")
     reflects = agent.reflection == "inline" and not is_small(hello)
     own_tools = (REFLECT,) if reflects and mode == "tools" else ()
@@ -125,6 +127,7 @@ def view_from(
         finished=state.finished,
         plan=_plan(state),
         given_up=state.given_up,
+        untried=_untried(state),
         transcript=entries,
         folded=min(state.folded, len(entries)),
         probes=state.last_probe_state,
@@ -133,8 +136,8 @@ def view_from(
         idea=state.idea,
         replan=state.replan_required,
         iteration=pace.iteration,
-        tools_used=pace.tools_used,
         max_iterations=pace.max_iterations,
+        progress=progress_of(hello, iteration=state.iteration, actions=state.actions_total),
         windows=pace.windows,
         reflects=reflects,
         max_tokens=context.max_tokens,
@@ -167,6 +170,16 @@ def recorded_mode(hello: HelloAnswer) -> Mode:
 def playbook_text(bullets: Iterable[Mapping[str, Any]]) -> str:
     """Return the playbook of `hello` as a model reads it, section by section; "" for none."""
     return render(Bullet.from_dict(bullet) for bullet in bullets)
+
+
+def _untried(state: HelloState) -> tuple[str, ...]:
+    """Return a line for each pending subtask that a required replan may replace; most were never tried."""
+    if state.replan_required not in ("task", "goal"):
+        return ()
+    return tuple(
+        one.description + (" (begun before)" if one.actions_total else " (not tried yet)")
+        for one in state.replaceable
+    )
 
 
 def _plan(state: HelloState) -> tuple[str, ...]:

@@ -143,11 +143,16 @@ class WorkerExited(GoalEvent, frozen=True):
 
 
 class Planned(GoalEvent, frozen=True):
-    """The agent made a plan; `replan` is the level that it replaces, None for the first plan."""
+    """The agent made a plan; `replan` is the level that it replaces, None for the first plan.
+
+    `covers` has the numbers of the pending subtasks that a replan replaces (`State.replaceable`); all others are still
+    to do. None, in a replan of clew 0.1.0, means that it replaces all of them.
+    """
 
     kind: Literal["planned"] = "planned"
     tasks: tuple[PlannedTask, ...]
     replan: Literal["task", "goal"] | None = None
+    covers: tuple[int, ...] | None = None
 
 
 class TreeEdited(GoalEvent, frozen=True):

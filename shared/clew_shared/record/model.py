@@ -139,18 +139,35 @@ class Task:
 
 @dataclass(slots=True)
 class Goal:
-    """What a person wants done."""
+    """What a person wants done; `reached` and `counted` are its progress, and the subtasks done that it includes."""
 
     description: str
     tasks: list[Task] = field(default_factory=list)
     status: str = GoalStatus.QUEUED
     failed_replans: int = 0
     replanned: bool = False
+    reached: float = 0.0
+    counted: int = 0
 
     def progress(self) -> float:
-        """Return the share of subtasks that are done, 0 to 1."""
-        if self.status == GoalStatus.COMPLETED:
+        """Return how much of the goal is done, 0 to 1; it falls only if work is added after all was done."""
+        if self.status == GoalStatus.COMPLETED or self.reached >= 1.0:
             return 1.0
-        subtasks = [s for t in self.tasks for s in t.subtasks]
-        done = sum(1 for s in subtasks if StepStatus(s.status).done)
-        return round(done / len(subtasks), 4) if subtasks else 0.0
+        return min(round(self.reached, 4), 0.9999)
+
+    def note_progress(self) -> None:
+        """Take what is done since into `reached`: each subtask earns an equal share of what was left.
+
+        Without a change of the plan that is the share of subtasks that are done. Where a plan adds work, what is left
+        has more parts, and what was reached stays.
+        """
+        statuses = [StepStatus(s.status) for t in self.tasks for s in t.subtasks]
+        done = sum(status.done for status in statuses)
+        to_do, more = len(statuses) - done, done - self.counted
+        if not to_do:
+            self.reached = 1.0 if done else self.reached
+        elif self.reached >= 1.0:
+            self.reached = done / len(statuses)
+        elif more > 0:
+            self.reached += (1 - self.reached) * more / (more + to_do)
+        self.counted = done

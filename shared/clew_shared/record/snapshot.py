@@ -15,7 +15,7 @@ from clew_shared.record.state import AttemptState, Scope, State
 if TYPE_CHECKING:
     from clew_shared.record.spec import Spec
 
-STATE_VERSION = 9
+STATE_VERSION = 10
 """The version of the snapshots' form: one of another version is not read, and the ledger is folded instead.
 
 Raise it once per release in which folding the same events gives another state: a new field that old events fill, a fold
@@ -84,6 +84,7 @@ def outline(state: State) -> State:
         feedback=_EMPTY.feedback,
         feedback_untold=_EMPTY.feedback,
         set_aside=_EMPTY.set_aside,
+        covered=_EMPTY.covered,
         attempt=AttemptState(number) if (number := state.attempt.number) > 1 else _EMPTY.attempt,
         fresh_starts=_EMPTY.fresh_starts,
         refused=_EMPTY.refused,

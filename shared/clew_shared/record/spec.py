@@ -16,12 +16,13 @@ class PlannedStep(BaseModel):
 
 
 class PlannedSubtask(BaseModel):
-    """A subtask of a plan."""
+    """A subtask of a plan; `continues` is the number of the pending subtask that a replan keeps here, 0 for none."""
 
     model_config = ConfigDict(frozen=True)
     description: str
     done: bool = False
     steps: tuple[PlannedStep, ...] = ()
+    continues: int = 0
 
 
 class PlannedTask(BaseModel):

@@ -267,7 +267,8 @@ class State:
     checks that passed, None before its end. `restarts` counts deaths of the worker. `rested_seq` is the last event at
     which the goal was blocked or ended. `questioned` is the failed action that a `finish` was last questioned about,
     0 for none. `attempts_total` counts the fresh starts at subtasks, `fresh_starts` are the last of them.
-    `agent` is that of the last worker; `agent_costs` has the share of each agent in the cost.
+    `agent` is that of the last worker; `agent_costs` has the share of each agent in the cost. `set_aside` are the
+    subtasks that replans gave up, `covered` those that a new plan replaced before they were tried.
     """
 
     goal_id: str = ""
@@ -330,6 +331,7 @@ class State:
     questioned: int = 0
     feedback: list[str] = field(default_factory=list)
     set_aside: list[str] = field(default_factory=list)
+    covered: list[str] = field(default_factory=list)
     cost: LlmCost = field(default_factory=LlmCost)
     reported_seq: int = 0
     reviewed_seq: int = 0
@@ -413,6 +415,17 @@ class State:
                 if subtask.status == StepStatus.PENDING:
                     return t, s
         return None
+
+    @property
+    def replaced(self) -> list[str]:
+        """Lines on the subtasks that replans gave up or replaced, those that were never tried at the end."""
+        untried = (f"{text} (not tried: another plan covers it)" for text in self.covered)
+        return [*self.set_aside, *untried]
+
+    def replaceable(self, level: str) -> list[Subtask]:
+        """Return the pending subtasks that a replan of this level may replace, in the order of their numbers from 1."""
+        tasks = [self.task] if level == "task" and self.task else self.goal.tasks
+        return [s for task in tasks for s in task.subtasks if s.status == StepStatus.PENDING]
 
     def open_subtasks(self) -> list[str]:
         """Return the descriptions of all subtasks that are not over."""

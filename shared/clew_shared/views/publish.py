@@ -235,7 +235,7 @@ def goal_detail(state: State, now: float = 0.0, waits: str = "") -> dict[str, An
         "wait_until": iso(state.wait_until) if state.wait_until else None,
         "snapshots": snapshots_view(state.snapshots),
         "replan_required": state.replan_required or None,
-        "set_aside": list(state.set_aside),
+        "set_aside": state.replaced,
         "attempts": [_fresh_start_view(one) for one in state.fresh_starts],
         "cost": {**cost_view(state.cost), "active_s": round(state.cost.active_s, 3)},
         "agents": {name: cost_view(cost) for name, cost in costs_by_agent(state).items()},

@@ -226,11 +226,6 @@ class SentState(AnswerModel):
         return next(pending, "")
 
     @property
-    def actions_total(self) -> int:
-        """How many actions were recorded in all subtasks."""
-        return sum(s.actions_total for s in self.subtasks)
-
-    @property
     def planned(self) -> bool:
         """Whether the tree is more than the implicit subtask, which bears the goal's description."""
         return [s.description for s in self.subtasks] != [self.goal.description]
@@ -259,17 +254,31 @@ class HelloState(SentState):
     """A goal's state with what only an agent needs.
 
     The first `folded` entries of the transcript are shown as lines; `idea` is what the agent wanted to do next.
-    `given_up` are subtasks that a replan set aside, `iterations_granted` the iterations before the last reopening.
+    `actions_total` counts the allowed actions of all plans, `progress` is the goal's, 0 to 1.
+    `given_up` are subtasks that a replan gave up, `iterations_granted` the iterations before the last reopening.
     """
 
     replan_required: Literal["task", "goal", "person"] | None = None
     finished: tuple[FinishedSubtask, ...] = ()
     given_up: tuple[str, ...] = ()
+    actions_total: int = 0
+    progress: float = 0.0
     iterations_granted: int = 0
     prompt: Prompt | None = None
     transcript: tuple[SentEntry, ...] = ()
     folded: int = 0
     idea: str = ""
+
+    @property
+    def acted(self) -> bool:
+        """Whether any action was proposed."""
+        return bool(self.actions_total) or any(s.actions_total for s in self.subtasks)
+
+    @property
+    def replaceable(self) -> list[SentSubtask]:
+        """The pending subtasks that the required replan may replace, in the order of their numbers from 1."""
+        subtasks = self.task.subtasks if self.replan_required == "task" else self.subtasks
+        return [s for s in subtasks if s.status == StepStatus.PENDING]
 
 
 # ---- the configuration

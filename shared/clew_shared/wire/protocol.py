@@ -24,6 +24,7 @@ TEXT_CHARS_MAX = 200_000
 DESCRIPTION_CHARS_MAX = 2_000
 TASKS_MAX = 100
 SUBTASKS_MAX = 100
+COVERS_MAX = TASKS_MAX * SUBTASKS_MAX
 
 PARSE_ERROR = -32700
 INVALID_REQUEST = -32600
@@ -81,10 +82,14 @@ class PlanCheck(_Params):
 
 
 class Plan(_Params):
-    """A plan, or a plan in the place of what was blocked; `checks` are suggestions."""
+    """A plan, or a plan in the place of what was blocked; `checks` are suggestions.
+
+    `covers` has the numbers, from 1, of the pending subtasks that a replan replaces.
+    """
 
     tasks: list[PlanTask] = Field(min_length=1, max_length=TASKS_MAX)
     replan: Literal["task", "goal"] | None = None
+    covers: Annotated[list[int], Field(max_length=COVERS_MAX)] | Literal["all"] | None = None
     checks: list[PlanCheck] | None = Field(default=None, max_length=SUGGESTED_MAX)
 
 

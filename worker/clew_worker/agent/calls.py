@@ -10,7 +10,7 @@ from clew_shared.wire.hello import Call
 from clew_worker.agent.client import RpcError
 from clew_worker.agent.finishing import GoalEnding
 from clew_worker.agent.json_mode import ToolRequest
-from clew_worker.agent.plans import plan_fault, read_checks, read_plan
+from clew_worker.agent.plans import plan_fault, read_checks, read_covers, read_plan
 from clew_worker.agent.turn import AgentContext, AgentFinished
 
 FINISH_AFTER_REFUSALS = 2
@@ -69,7 +69,7 @@ class CallHandler:
     def _remember(self, call: ToolRequest, judged: Judged, rationale: str) -> None:
         entry = entry_of(call, judged, self._memory.output_limit(call.name))
         self._memory.transcript.append(entry)
-        self._memory.actions += 1
+        self._memory.actions += entry.result != "blocked"
         waited = call.name == "wait"  # then the world outside may have changed
         changed = entry.result != "blocked" and (waited or entry.changed is not False)
         self._memory.changes += changed
@@ -99,8 +99,12 @@ class CallHandler:
         if fault := plan_fault(tasks):
             self._memory.answer("plan", {}, fault)
             return
+        names = [one.description for one in self._memory.state.replaceable] if replan else []
+        covers = {"covers": found} if (found := read_covers(args, names)) else {}
         try:
-            await self._daemon.call("plan", tasks=tasks, replan=replan, checks=read_checks(args))
+            await self._daemon.call(
+                "plan", tasks=tasks, replan=replan, checks=read_checks(args), **covers
+            )
         except (RpcError, ValueError) as error:
             self._memory.answer("plan", {}, f"{error}. Continue with the current subtask.")
             return

@@ -11,7 +11,7 @@ from typing import Any
 
 from clew_shared.prompt.layout import PromptLayout, lay_out
 from clew_shared.prompt.messages import folded_entry, output_chars, plain_args
-from clew_shared.prompt.pace import pace_of
+from clew_shared.prompt.pace import pace_of, progress_of
 from clew_shared.prompt.transcript import apply_hindsight, recorded, turn_of, warning
 from clew_shared.prompt.view import PromptView, recorded_mode, view_from
 from clew_shared.text.redact import redact
@@ -100,13 +100,14 @@ class Memory:
             transcript=self.transcript,
             chars_per_token=self.meter.chars_per_token,
             tightness=self.meter.tightness,
-            acted=self.actions > 0,
+            acted=bool(self.actions or self.calls),
         )
-        pace = pace_of(self.hello, iteration=self.iteration, actions=self.actions)
+        pace = pace_of(self.hello, iteration=self.iteration)
+        progress = progress_of(self.hello, iteration=self.iteration, actions=self.actions)
         return replace(
             view,
             iteration=pace.iteration,
-            tools_used=pace.tools_used,
+            progress=progress,
             idea=self.idea,
             folded=self.folded,
         )

@@ -1,5 +1,6 @@
 """Reads plans and suggested checks in any of the shapes that models write. Pure; never raises."""
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -12,6 +13,7 @@ PLAN_TASKS_MAX = PLAN_SUBTASKS_MAX = 20
 PLAN_DEPTH_MAX = 4
 PLAN_READ_MAX = 1_000
 _TEXT_CHARS = 2_000
+_NUMBER = re.compile(r"#?(\d{1,4})(?!\d)")
 
 
 def read_plan(args: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -87,6 +89,25 @@ def read_checks(args: Mapping[str, Any]) -> list[dict[str, str]]:
         if cmd and len(cmd) <= CMD_CHARS_MAX and (name + cmd).isprintable():
             found.setdefault(name, cmd)
     return [{"name": name, "cmd": cmd} for name, cmd in found.items()][:SUGGESTED_MAX]
+
+
+def read_covers(args: Mapping[str, Any], names: Sequence[str]) -> list[int]:
+    """Return the numbers of pending subtasks that a plan replaces, each in 1 to len(names).
+
+    Models also give a number as text, or the name of the subtask; what is neither is left out, since that loses no
+    work.
+    """
+    raw = args.get("covers")
+    if raw == "all":
+        return [*range(1, len(names) + 1)]
+    numbers = {name.strip().casefold(): n for n, name in enumerate(names, start=1)}
+    found: set[int] = set()
+    for item in raw[:PLAN_READ_MAX] if isinstance(raw, list) else [raw]:
+        text = str(item).strip().casefold() if isinstance(item, int | str) else ""
+        leading = _NUMBER.match(text)
+        number = numbers.get(text) or (int(leading[1]) if leading else 0)
+        found.add(number if number <= len(names) else 0)
+    return sorted(found - {0})
 
 
 def plain_text(value: Any) -> str:

@@ -87,7 +87,7 @@ def record_tree(
     state, goal = core.state, core.state.goal
     event = ev.TreeEdited(
         at=at,
-        goal=_goals.dump_python(goal, mode="json"),
+        goal=_goals.dump_python(goal, mode="json", exclude={"reached", "counted"}),
         task_idx=state.current_task_idx,
         subtask_idx=state.current_subtask_idx,
         probes=state.last_probe_state,
@@ -96,6 +96,7 @@ def record_tree(
         replan=replan,
     )
     core.emit(event)
+    goal.reached, goal.counted = state.goal.reached, state.goal.counted
     state.goal = goal  # equal to the folded one, and the agent's references stay valid
 
 

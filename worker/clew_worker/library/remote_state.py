@@ -22,6 +22,7 @@ def state_of(hello: HelloAnswer) -> State:
     """Return the state in an answer to `hello`, as far as an agent is shown one."""
     sent = hello.state
     goal = _goal(sent.goal)
+    goal.reached = sent.progress
     _add_summaries(goal, sent.finished)
     heads = {entry.seq: entry.output for entry in sent.transcript if isinstance(entry, Call)}
     scope = Scope(
@@ -92,7 +93,7 @@ def graft(old: Goal, new: Goal) -> Goal:
     """Update the agent's own objects in place, so that its references stay valid."""
     if old.description != new.description:
         old.description = new.description
-    old.status, tasks = new.status, new.tasks
+    old.status, old.reached, tasks = new.status, new.reached, new.tasks
     before = dict(enumerate(old.tasks))
     old.tasks[:] = [_graft_task(before.get(i), task) for i, task in enumerate(tasks)]
     return old

@@ -1,11 +1,6 @@
-"""Numbers as people read them: shares, counts, times, and numbers of tokens."""
+"""Numbers as people read them: counts, times, and numbers of tokens."""
 
 from __future__ import annotations
-
-
-def percent(progress: float) -> str:
-    """Return a share of 1 as a percentage."""
-    return f"{round(progress * 100)}%"
 
 
 def counted(count: int, one: str, several: str = "") -> str:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from clew_shared.record.fold.attempts import crash_blocks
-from clew_shared.record.fold.tree import new_task, settle_task
+from clew_shared.record.fold.plans import new_task
+from clew_shared.record.fold.tree import settle_task
 from clew_shared.record.model import Goal, GoalStatus, StepStatus, Subtask, Task
 from clew_shared.record.spec import PlannedSubtask, PlannedTask
 from clew_shared.record.state import (
@@ -42,6 +43,7 @@ def accepted(state: State, e: ev.GoalAccepted, seq: int) -> None:
     state.goal = Goal(e.spec.description, [new_task(t) for t in e.tasks or (implicit,)])
     for task in state.goal.tasks:
         settle_task(task)
+    state.goal.note_progress()
 
 
 def started(state: State, e: ev.GoalStarted, _seq: int) -> None:
@@ -108,6 +110,7 @@ def _add_subtask(state: State, description: str) -> None:
     tasks[-1].subtasks.append(Subtask(description))
     state.planned = True  # a first plan would replace it
     settle_task(tasks[-1])
+    state.goal.note_progress()
 
 
 def ended(state: State, e: ev.GoalEnded, seq: int) -> None:
@@ -125,6 +128,7 @@ def ended(state: State, e: ev.GoalEnded, seq: int) -> None:
                     done = subtask is current
                     subtask.status = StepStatus.COMPLETED if done else StepStatus.SKIPPED
             settle_task(task)
+        state.goal.note_progress()
     elif status is GoalStatus.FAILED and state.task and current:
         if StepStatus(current.status).open:
             current.status = StepStatus.FAILED

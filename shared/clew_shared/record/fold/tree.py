@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 from pydantic import TypeAdapter
 
-from clew_shared.record.model import Goal, StepStatus, Subtask, Task
+from clew_shared.record.fold.plans import new_task, replan
+from clew_shared.record.model import Goal, StepStatus, Task
 from clew_shared.record.state import (
     EVERYWHERE,
     AttemptState,
@@ -19,23 +20,10 @@ from clew_shared.record.state import (
 
 if TYPE_CHECKING:
     from clew_shared.record import events as ev
-    from clew_shared.record.spec import PlannedSubtask, PlannedTask
 
-SET_ASIDE_KEPT = 200
 NOWHERE = (-1, -1)
 
 _goals: TypeAdapter[Goal] = TypeAdapter(Goal)
-
-
-def new_task(planned: PlannedTask) -> Task:
-    """Return a planned task as a task of the tree."""
-    return Task(planned.description, [_new_subtask(s) for s in planned.subtasks])
-
-
-def _new_subtask(planned: PlannedSubtask) -> Subtask:
-    steps = [{"tool": s.tool, "args": s.args} for s in planned.steps]
-    status = StepStatus.COMPLETED if planned.done else StepStatus.PENDING
-    return Subtask(planned.description, status, steps=steps)
 
 
 def settle_task(task: Task) -> None:
@@ -63,54 +51,14 @@ def planned(state: State, e: ev.Planned, _seq: int) -> None:
         return
     state.inherited = deepcopy(state.scope)
     state.turn_at = NOWHERE
-    if e.replan == "task" and state.task:
-        _replan_task(state, e.tasks[0])
-    else:
-        _replan_goal(state, e.tasks)
-
-
-def _replan_task(state: State, planned: PlannedTask) -> None:
-    """Replace what is left of the current task."""
-    task = state.goal.tasks[state.current_task_idx]
-    done = _set_aside_the_rest(state, task)
-    new = _inheriting(new_task(planned)).subtasks
-    task.description, task.subtasks = planned.description or task.description, done + new
-    task.status, task.replanned = StepStatus.IN_PROGRESS, True
-    state.current_subtask_idx = len(done)
-
-
-def _replan_goal(state: State, planned: tuple[PlannedTask, ...]) -> None:
-    """Replace what is left of all tasks."""
-    remaining: list[Task] = []
-    for task in state.goal.tasks:
-        if done := _set_aside_the_rest(state, task):
-            task.subtasks, task.status = done, StepStatus.COMPLETED
-            remaining.append(task)
-    new = [_inheriting(new_task(t)) for t in planned]
-    state.goal.tasks, state.goal.replanned = remaining + new, True
-    state.current_task_idx, state.current_subtask_idx = len(remaining), 0
-
-
-def _inheriting(task: Task) -> Task:
-    """Let a task's subtasks inherit the scope of the subtask that was blocked."""
-    for subtask in task.subtasks:
-        subtask.inherits = True
-    return task
-
-
-def _set_aside_the_rest(state: State, task: Task) -> list[Subtask]:
-    """Return a task's subtasks that are done; the others are set aside, each as one line."""
-    done = [s for s in task.subtasks if StepStatus(s.status).done]
-    for subtask in task.subtasks:
-        if not StepStatus(subtask.status).done:
-            failure = f": {subtask.last_failure}" if subtask.last_failure else ""
-            state.set_aside.append(f"{subtask.description} ({subtask.status}{failure})")
-    del state.set_aside[:-SET_ASIDE_KEPT]
-    return done
+    replan(state, e)
 
 
 def edited(state: State, e: ev.TreeEdited, _seq: int) -> None:
+    reached, counted = state.goal.reached, state.goal.counted
     state.goal = _goals.validate_python(e.goal)
+    state.goal.reached, state.goal.counted = reached, counted
+    state.goal.note_progress()
     state.current_task_idx, state.current_subtask_idx = e.task_idx, e.subtask_idx
     state.last_probe_state, state.planned = dict(e.probes), True
     if e.replan:
@@ -152,6 +100,7 @@ def subtask_ended(state: State, e: ev.SubtaskEnded, _seq: int) -> None:
     if state.subtask and state.task:
         state.subtask.status, state.subtask.summary = StepStatus(e.status), e.summary
         settle_task(state.task)
+        state.goal.note_progress()
 
 
 def escalated(state: State, e: ev.Escalated, _seq: int) -> None:

@@ -12,13 +12,14 @@ from typing import TYPE_CHECKING, Any
 from clew_daemon.cli.display.goal import reason_text, waited_for
 from clew_daemon.cli.display.output import RESULT_STYLE, STATUS_STYLE
 from clew_daemon.cli.display.sanitize import short
-from clew_daemon.cli.display.units import counted, duration, percent
+from clew_daemon.cli.display.units import counted, duration
 from clew_daemon.publish.standing import MARKS, standing
 from clew_shared.record import events as ev
 from clew_shared.record import snapshot_events as snap
 from clew_shared.record.fold import apply
 from clew_shared.record.moment import iso, local
 from clew_shared.record.state import State
+from clew_shared.text.percent import percent
 from clew_shared.views.attempts import ground_facts
 from clew_shared.views.publish import status_view
 

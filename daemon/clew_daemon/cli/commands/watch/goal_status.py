@@ -10,9 +10,10 @@ from clew_daemon.cli.commands.watch.feed import QUESTION_CHARS, place, signature
 from clew_daemon.cli.display.goal import changed_text, is_in, progress_bar
 from clew_daemon.cli.display.output import STATUS_STYLE
 from clew_daemon.cli.display.sanitize import clean, short
-from clew_daemon.cli.display.units import counted, duration, percent, thousands
+from clew_daemon.cli.display.units import counted, duration, thousands
 from clew_daemon.publish.standing import standing
 from clew_shared.record.moment import local
+from clew_shared.text.percent import percent
 from clew_shared.views.publish import snapshots_view, status_view
 
 if TYPE_CHECKING:

@@ -1,0 +1,163 @@
+"""Progress never goes down: not in the prompt's marker and not in the share of the goal that is done.
+
+Whatever is replanned, edited, tried again, undone or reopened; only work that is added after all was done lowers the
+share.
+"""
+
+import re
+from types import SimpleNamespace
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from clew_daemon.record.hello import hello_answer
+from clew_shared.config.agent_tables import LlmAgentSettings
+from clew_shared.config.settings import Settings
+from clew_shared.prompt.state_block import state_block
+from clew_shared.prompt.view import view_on_record
+from clew_shared.record import events as ev
+from clew_shared.record import snapshot_events as snap
+from clew_shared.record.codec import decode, encode
+from clew_shared.record.fold import apply, fold
+from clew_shared.record.spec import PlannedSubtask, PlannedTask, Spec
+from clew_shared.record.state import State
+from clew_shared.views.publish import status_view
+
+NAMES = st.sampled_from(["one", "two", "three", "four"])
+STATUSES = st.sampled_from(["pending", "completed", "skipped", "failed", "blocked"])
+PLANS = st.lists(st.lists(NAMES, min_size=1, max_size=4), min_size=1, max_size=2)
+PLACES = st.tuples(st.integers(0, 1), st.integers(0, 3))
+MARKER = re.compile(r"\[PROGRESS: Iteration (\d+)/(\d+) \| (\d+) tools used\]")
+
+
+def planned(names, **fields):
+    tasks = (
+        PlannedTask(description="t", subtasks=tuple(PlannedSubtask(description=n) for n in task))
+        for task in names
+    )
+    return ev.Planned(tasks=tuple(tasks), **fields)
+
+
+def edited(tree):
+    tasks = [
+        {"description": "t", "subtasks": [{"description": n, "status": s} for n, s in task]}
+        for task in tree
+    ]
+    return ev.TreeEdited(goal={"description": "goal", "tasks": tasks}, replan=bool(len(tree) % 2))
+
+
+EVENTS = st.one_of(
+    st.builds(
+        planned,
+        PLANS,
+        replan=st.sampled_from(["task", "goal"]),
+        covers=st.one_of(st.none(), st.lists(st.integers(1, 4)).map(tuple)),
+    ),
+    st.builds(edited, st.lists(st.lists(st.tuples(NAMES, STATUSES), max_size=4), max_size=2)),
+    st.builds(lambda at: ev.SubtaskStarted(task_idx=at[0], subtask_idx=at[1]), PLACES),
+    st.builds(ev.SubtaskFailed, failure=NAMES),
+    st.builds(ev.SubtaskEnded, status=st.sampled_from(["completed", "skipped", "failed"])),
+    st.builds(
+        ev.Escalated, to=st.sampled_from(["task", "goal", "person"]), reason=st.just("no way")
+    ),
+    st.builds(ev.ActionAllowed, epoch=st.just(1), tool=st.just("run_cmd"), signature=NAMES, args=st.just({})),
+    st.builds(ev.ActionBlocked, tool=st.just("run_cmd"), signature=NAMES, args=st.just({}), reason=st.just("repetition")),
+    st.builds(ev.Reflected, iteration=st.integers(0, 9)),
+    st.builds(ev.AttemptEnded, attempt=st.just(1), reason=NAMES),
+    st.builds(ev.AttemptStarted, attempt=st.integers(2, 3), reason=NAMES),
+    st.just(ev.GoalBlocked(reason="no way")),
+    st.builds(ev.GoalEnded, status=st.sampled_from(["completed", "failed", "cancelled"])),
+    st.builds(ev.GoalRequeued, reopen=st.booleans(), subtask=st.sampled_from(["", "more"])),
+    st.just(ev.GoalStarted()),
+    st.builds(snap.UndoStarted, scope=st.just("goal"), first=st.just(1)),
+    st.builds(snap.UndoFinished, of=st.just(1), restored=st.just(1)),
+)  # fmt: skip
+
+
+class Record:
+    """The events of one goal, in the shape of a ledger, and the state that they make."""
+
+    def __init__(self, tree):
+        self.rows, self.state = [], State()
+        tasks = planned(tree).tasks
+        self.add(ev.GoalAccepted(goal_id="g", spec=Spec(description="goal"), tasks=tasks))
+        self.add(ev.GoalStarted())
+
+    def add(self, event):
+        seq = len(self.rows) + 1
+        self.rows.append(SimpleNamespace(seq=seq, kind=event.kind, body=encode(event)))
+        apply(self.state, event, seq)
+
+    def read(self, _goal, after=0, limit=None):
+        rows = [row for row in self.rows if row.seq > after]
+        return iter(rows[:limit] if limit else rows)
+
+    def output(self, _seq):
+        return b""
+
+    @property
+    def marker(self):
+        """The numbers of the prompt's marker, as the agent's next prompt would show them; None without a marker."""
+        hello = hello_answer(self.state, Settings(), LlmAgentSettings(), self, [])
+        found = MARKER.search(state_block(view_on_record(hello)))
+        return tuple(map(int, found.groups())) if found else None
+
+
+@settings(max_examples=150, deadline=None)
+@given(tree=PLANS, events=st.lists(EVENTS, max_size=30))
+def test_what_is_done_never_becomes_less(tree, events):
+    record = Record(tree)
+    for event in events:
+        before = status_view(record.state)["progress"]
+        record.add(event)
+        now, statuses = status_view(record.state)["progress"], _statuses(record.state)
+        assert now >= before or before == 1.0
+        assert 0.0 <= now <= 1.0
+        if record.state.goal.status != "completed" and statuses:
+            assert (now == 1.0) == all(s in ("completed", "skipped") for s in statuses)
+    rows = [(row.seq, decode(row.body)) for row in record.rows]
+    assert fold(rows) == record.state
+
+
+@settings(max_examples=60, deadline=None)
+@given(tree=PLANS, events=st.lists(EVENTS, max_size=30))
+def test_the_numbers_of_the_marker_never_become_smaller(tree, events):
+    record, last = Record(tree), (0, 0, 0)
+    for event in [*events, *[ev.Reflected(iteration=0)] * 8]:
+        record.add(event)
+        if found := record.marker:
+            assert all(new >= old for new, old in zip(found, last, strict=True))
+            assert found[2] == record.state.actions_total
+            last = found
+    assert last != (0, 0, 0)
+
+
+def test_a_plan_that_adds_work_leaves_the_share_where_it_was_and_divides_the_rest():
+    record = Record([["one", "two"]])
+    seen = []
+    for event in (
+        ev.SubtaskStarted(task_idx=0, subtask_idx=0),
+        ev.SubtaskEnded(status="completed"),
+        ev.SubtaskStarted(task_idx=0, subtask_idx=1),
+        ev.Escalated(to="task", reason="no way"),
+        planned([["three", "four", "five", "six", "seven"]], replan="task", covers=()),
+        ev.SubtaskStarted(task_idx=0, subtask_idx=1),
+        ev.SubtaskEnded(status="completed"),
+    ):
+        record.add(event)
+        seen.append(record.state.goal.progress())
+    assert seen == [0.0, 0.5, 0.5, 0.5, 0.5, 0.5, 0.6]
+
+
+def test_without_a_change_of_the_plan_progress_is_the_share_of_subtasks_that_are_done():
+    record = Record([["one", "two", "three"], ["four"] * 4])
+    seen = []
+    for task, subtask in [(0, 0), (0, 1), (0, 2), *((1, n) for n in range(4))]:
+        record.add(ev.SubtaskStarted(task_idx=task, subtask_idx=subtask))
+        record.add(ev.SubtaskEnded(status="completed"))
+        seen.append(record.state.goal.progress())
+    assert seen == [round(n / 7, 4) for n in range(1, 7)] + [1.0]
+
+
+def _statuses(state):
+    return [s.status for t in state.goal.tasks for s in t.subtasks]
