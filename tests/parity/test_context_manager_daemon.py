@@ -84,7 +84,7 @@ class Daemon(threading.Thread):
 
     def plan(self, p):
         tasks = tuple(PlannedTask.model_validate(t.model_dump()) for t in p.tasks)
-        self.core.plan(tasks, p.replan, 0.0)
+        self.core.plan(tasks, p.replan, 0.0, covers=p.covers or ())
         return {"state": self.view()}
 
     def complete_subtask(self, p):
@@ -214,6 +214,33 @@ def test_another_way_put_into_the_tree_is_sent_as_the_replan(opened):
     names = [s.description for s in daemon.core.state.goal.tasks[0].subtasks]
     assert names == ["b", "another way"]
     assert ctx.state.subtask.description == "b"
+
+
+def replaced(task):
+    task.subtasks[:] = [Subtask("another way")]
+
+
+def appended(task):
+    task.subtasks.append(Subtask("another way"))
+
+
+@pytest.mark.parametrize("change", [replaced, appended, None])
+def test_a_replan_leaves_the_same_trace_with_a_daemon_and_without(opened, change):
+    local = ContextManager()
+    local.load_or_init(GOAL)
+    local.state.goal.tasks.append(Task("Task 1", [Subtask("a"), Subtask("b")]))
+    daemon, managed = opened(planned("a", "b"))
+    for ctx in (local, managed):
+        fail_twice(ctx)
+        if change:
+            change(ctx.state.goal.tasks[0])
+            ctx.record_action(*PYTEST)
+        else:
+            ctx.advance_to_next_subtask()
+    recorded = local._goal.state
+    local.close()
+    assert recorded.set_aside == daemon.core.state.set_aside == ["a (blocked: no)"]
+    assert recorded.covered == daemon.core.state.covered == (["b"] if change is replaced else [])
 
 
 def test_advancing_past_a_blocked_subtask_plans_what_is_left(opened):

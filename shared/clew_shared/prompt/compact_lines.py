@@ -106,8 +106,10 @@ def _task(state: State) -> list[Line]:
 
 def _over(state: State) -> list[Line]:
     """Return a line for each subtask that is over, so that its work is not repeated."""
-    lines = [f"GIVEN UP: {one_line(text)}" for text in state.set_aside]
     subtasks = [s for t in state.goal.tasks for s in t.subtasks if s is not state.subtask]
+    here = tuple(f"{s.description} (" for s in subtasks if s.status == StepStatus.BLOCKED)
+    replaced = [text for text in state.set_aside if not text.startswith(here)]
+    lines = [f"GIVEN UP: {one_line(text)}" for text in replaced]
     for subtask in subtasks:
         if subtask.status in ("completed", "skipped"):
             mark = "DONE" if subtask.status == "completed" else "SKIPPED"

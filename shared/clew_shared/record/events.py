@@ -158,7 +158,8 @@ class Planned(GoalEvent, frozen=True):
 class TreeEdited(GoalEvent, frozen=True):
     """The library's user changed the tree in place; `goal` is all of it, as a JSON object.
 
-    `replan`: the edit is a new way in place of what was blocked.
+    `replan`: the edit is a new way in place of what was blocked, which is `given_up`, a line for each subtask; pending
+    ones that are no longer in the tree are `covered`, by their descriptions.
     """
 
     kind: Literal["tree_edited"] = "tree_edited"
@@ -169,6 +170,8 @@ class TreeEdited(GoalEvent, frozen=True):
     loop_counts: dict[str, int] | None = None
     blocked_actions: tuple[str, ...] | None = None
     replan: bool = False
+    given_up: tuple[str, ...] = ()
+    covered: tuple[str, ...] = ()
 
 
 class SubtaskStarted(GoalEvent, frozen=True):

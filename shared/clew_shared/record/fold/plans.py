@@ -69,9 +69,21 @@ def _give_up_the_rest(state: State, level: str, pending: Container[int]) -> None
     tasks = [state.task] if level == "task" and state.task else state.goal.tasks
     for subtask in chain.from_iterable(task.subtasks for task in tasks):
         if id(subtask) not in pending and not _is_done(subtask):
-            failure = f": {subtask.last_failure}" if subtask.last_failure else ""
-            state.set_aside.append(f"{subtask.description} ({subtask.status}{failure})")
+            state.set_aside.append(given_up_line(subtask))
     del state.set_aside[:-SET_ASIDE_KEPT]
+
+
+def note_edited(state: State, e: ev.TreeEdited) -> None:
+    """Note what a replan in place gave up and what it covers, as for any other replan."""
+    state.set_aside += e.given_up
+    state.covered += e.covered
+    del state.set_aside[:-SET_ASIDE_KEPT], state.covered[:-SET_ASIDE_KEPT]
+
+
+def given_up_line(subtask: Subtask) -> str:
+    """Return the line of a subtask that a replan gave up."""
+    failure = f": {subtask.last_failure}" if subtask.last_failure else ""
+    return f"{subtask.description} ({subtask.status}{failure})"
 
 
 def _replan_task(state: State, new: Task, left: list[Subtask]) -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from pydantic import TypeAdapter
 
-from clew_shared.record.fold.plans import new_task, replan
+from clew_shared.record.fold.plans import new_task, note_edited, replan
 from clew_shared.record.model import Goal, StepStatus, Task
 from clew_shared.record.state import (
     EVERYWHERE,
@@ -63,6 +63,7 @@ def edited(state: State, e: ev.TreeEdited, _seq: int) -> None:
     state.last_probe_state, state.planned = dict(e.probes), True
     if e.replan:
         state.replan_required, state.inherited = "", deepcopy(state.scope)
+        note_edited(state, e)
     if e.loop_counts is not None:
         state.scope.loop_counts = dict(e.loop_counts)
     if e.blocked_actions is not None:
