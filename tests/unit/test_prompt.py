@@ -16,6 +16,7 @@ from clew_shared.record.state import Raised
 from clew_shared.text.shorten import without_middle
 from clew_shared.tools import TOOLS
 from clew_shared.wire.hello import Call, FinishedSubtask, HelloAnswer, Said
+from clew_worker.agent.reflecting import ASK_REFLECTION
 
 
 def build(view):
@@ -372,6 +373,10 @@ def test_larger_goals_are_asked_to_reflect_beside_their_calls():
     text = build(view_from(large, mode="json"))[0]["content"]
     assert '"reflect": {"insights"' in text
     assert "reflect(" not in text
+    for name in view_from(large).tools[-1].parameters["properties"]:
+        assert f'"{name}": ' in text
+        assert f'"{name}": ' in ASK_REFLECTION
+    assert {"learning", "synthesis"} <= view_from(large).tools[-1].parameters["properties"].keys()
     off = view_from(hello(options={"agent": {"reflection": "off"}}, notes="line\n" * 10))
     assert "reflect" not in [tool.name for tool in off.tools]
 
