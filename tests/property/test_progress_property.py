@@ -61,7 +61,9 @@ EVENTS = st.one_of(
         ev.Escalated, to=st.sampled_from(["task", "goal", "person"]), reason=st.just("no way")
     ),
     st.builds(ev.ActionAllowed, epoch=st.just(1), tool=st.just("run_cmd"), signature=NAMES, args=st.just({})),
-    st.builds(ev.ActionBlocked, tool=st.just("run_cmd"), signature=NAMES, args=st.just({}), reason=st.just("repetition")),
+    st.builds(
+        ev.ActionBlocked, tool=st.just("run_cmd"), signature=NAMES, args=st.just({}), reason=NAMES
+    ),
     st.builds(ev.Reflected, iteration=st.integers(0, 9)),
     st.builds(ev.AttemptEnded, attempt=st.just(1), reason=NAMES),
     st.builds(ev.AttemptStarted, attempt=st.integers(2, 3), reason=NAMES),

@@ -92,11 +92,15 @@ class Goal:
         answers = isinstance(event, ev.GoalRequeued) and event.after == self.state.rested_seq
         hold.an_ended_goal_stays_ended(event, self.state, answers)
         hold.a_rest_is_ended_by_who_may(event, self.state)
+        self._apply(seq, event)
+        self.attempts.taken(event, self.state)
+
+    def _apply(self, seq: int, event: ev.Event) -> None:
+        """Take an event in: it loses no work and no progress."""
         before = _progress(self.state)
         replan = event.replan if isinstance(event, ev.Planned) else None
         pending = self.state.replaceable(replan) if replan else []
         apply(self.state, event, seq)
-        self.attempts.taken(event, self.state)
         if isinstance(event, ev.Planned):
             hold.a_replan_loses_no_pending_work(event, pending, self.state)
         hold.progress_never_goes_down(self.state.goal_id, before, _progress(self.state))

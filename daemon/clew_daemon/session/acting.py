@@ -52,12 +52,13 @@ class Acting:
         if not verdict.allowed:
             return _refused(verdict)
         report = await self._carry_out(verdict.seq, p)
+        at = time.time()
         with desk.entering() as core:
             if report is None:
-                core.interrupt("executor_died", time.time(), counts=True, only=verdict.seq)
+                core.interrupt("executor_died", at, counts=True, only=verdict.seq)
                 feedback = Feedback()
             else:
-                feedback = core.outcome(verdict.seq, report, time.time())
+                feedback = core.outcome(verdict.seq, report, at)
         if report is None:
             await desk.look()  # else the next action would be taken for what this one did
             desk.snapshots.executor_died(verdict.seq)
@@ -66,7 +67,8 @@ class Acting:
         await desk.commit()
         if report and report.result == "error":
             await desk.hand_over_if_missing()
-        return _allowed(verdict, feedback, _outcome(report, feedback))
+        judged = _allowed(verdict, feedback, _outcome(report, feedback))
+        return judged.model_copy(update={"at": at}) if report else judged
 
     async def propose(self, p: protocol.Propose) -> Judged:
         """Judge an action that the agent carries out itself."""

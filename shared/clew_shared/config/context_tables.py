@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field, ValidationInfo, field_validator
 
-from clew_shared.config.values import AtLeastOne, Table, Temperature, above
+from clew_shared.config.values import AtLeastOne, SecondsOrZero, Table, Temperature, above
 
 ModeSetting = Literal["auto", "tools", "json"]
 """How a model is asked for calls: by native tool calls, by JSON, or by whichever of them it answers with."""
@@ -47,6 +47,7 @@ class ModelProfile(Table):
     max_chars: CompactChars | None = None
     max_tokens: PromptTokens | None = None
     recent_actions: AtLeastOne | None = None
+    stale_after_s: SecondsOrZero | None = None
     full_until: AtLeastOne | None = None
     moderate_until: AtLeastOne | None = None
     aggressive_until: AtLeastOne | None = None
@@ -77,7 +78,8 @@ class ContextSettings(Table):
 
     max_chars: CompactChars = 2000
     max_tokens: PromptTokens = 8000
-    recent_actions: AtLeastOne = 3  # has no effect; accepted for configs that set it
+    recent_actions: AtLeastOne = 3
+    stale_after_s: SecondsOrZero = 0.0
     full_until: AtLeastOne = 10
     moderate_until: Annotated[AtLeastOne, above("full_until")] = 15
     aggressive_until: Annotated[AtLeastOne, above("moderate_until")] = 20

@@ -19,6 +19,7 @@ from clew_shared.prompt.messages import (
     entries_to_fold,
     folded_lines,
     share_chars,
+    stale_entries,
     unfolded_messages,
 )
 from clew_shared.prompt.state_block import DESCRIPTION_CHARS, plan_text, state_block
@@ -111,11 +112,17 @@ def lay_out(view: PromptView) -> PromptLayout:
 
 def _left_out(view: PromptView) -> list[str]:
     reasons = []
+    stale = sum(isinstance(e, Call) for e in view.transcript[: stale_entries(view)])
     folded = sum(isinstance(e, Call) for e in view.transcript[: view.folded])
-    if folded:
+    if stale:
+        reasons.append(
+            f"{stale} calls of this subtask are lines because they are older than {view.stale_after_s:g} s "
+            "(`stale_after_s`; `recall` has them)"
+        )
+    if folded > stale:
         why = "the token budget" if view.window < Window.EMERGENCY else "the emergency window"
         reasons.append(
-            f"{folded} earlier calls of this subtask are lines ({why}; `recall` has them)"
+            f"{folded - stale} earlier calls of this subtask are lines ({why}; `recall` has them)"
         )
     thoughts = sum(isinstance(e, Said) and e.role == "assistant" for e in view.transcript)
     if thoughts and view.window > Window.FULL:

@@ -182,11 +182,13 @@ def _folded_line(whole: Call) -> str:
 def entries_to_fold(view: PromptView, room: int) -> int:
     """Return how many of the oldest entries are to be folded: at least as many as are folded already.
 
-    Nothing is folded until the room (characters) is full, then half of it is freed at once; in the last window
-    all but the last results are folded. The newest entry is never folded.
+    What is stale is folded first. Otherwise nothing is folded until the room (characters) is full, then half of it is
+    freed at once; in the last window all but the last results are folded. The newest entry is never folded.
     """
     sizes = _sizes(view)
-    count, total = view.folded, sum(sizes)
+    stale = stale_entries(view)
+    count = max(view.folded, stale)
+    total = sum(sizes[count - view.folded :])
     if total > room:
         while count < len(view.transcript) - 1 and total > room * FOLD_TO:
             total -= sizes[count - view.folded]
@@ -194,6 +196,19 @@ def entries_to_fold(view: PromptView, room: int) -> int:
     if view.window is Window.EMERGENCY:
         count = max(count, _before_last(view.transcript, view.windows.emergency_results))
     return count
+
+
+def stale_entries(view: PromptView) -> int:
+    """Return how many of the oldest entries are up to the last one that is too old.
+
+    Age is the time on record between a result and the last result, so that the same record gives the same prompt.
+    """
+    times = [entry.at if isinstance(entry, Call) else None for entry in view.transcript]
+    known = [(n, at) for n, at in enumerate(times) if at is not None]
+    if not (view.stale_after_s and known):
+        return 0
+    last = known[-1][1]
+    return max((n + 1 for n, at in known if last - at > view.stale_after_s), default=0)
 
 
 def _sizes(view: PromptView) -> list[int]:

@@ -62,4 +62,5 @@ def _configured(context: ContextOptions) -> Windows:
         moderate_until=context.moderate_until,
         aggressive_until=context.aggressive_until,
         progress_from=context.progress_from,
+        emergency_results=context.recent_actions,
     )

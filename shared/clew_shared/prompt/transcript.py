@@ -89,7 +89,7 @@ class TranscriptFold(EventFold[None]):
             return
         limit = output_chars(self._max_tokens, tool=call.name)
         output = without_middle(self._output(seq), limit)
-        call = replace(call, result=event.result, output=output)
+        call = replace(call, result=event.result, output=output, at=event.at)
         self._pending.append(replace(call, changed=event.changed, exit_code=event.exit_code))
 
     @takes(ev.Reflected)

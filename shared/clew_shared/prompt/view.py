@@ -72,6 +72,8 @@ class PromptView:
     reflects: bool = False
     """Whether the model is asked for a `reflect` part beside its calls."""
     max_tokens: int = 8000
+    stale_after_s: float = 0.0
+    """Results that are older than this, compared with the last one, are shown as lines; 0 for no such limit."""
     chars_per_token: float = CHARS_PER_TOKEN
     tightness: int = 0
     """How often a server found the prompt too long: each time halves the room for the transcript."""
@@ -141,6 +143,7 @@ def view_from(
         windows=pace.windows,
         reflects=reflects,
         max_tokens=context.max_tokens,
+        stale_after_s=context.stale_after_s,
         chars_per_token=chars_per_token,
         tightness=tightness,
     )

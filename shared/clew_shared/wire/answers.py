@@ -75,9 +75,13 @@ class _Verdict(AnswerModel):
 
 
 class Judged(_Verdict):
-    """The answer to `act` and `propose`; `outcome` is there where clew has carried out the action."""
+    """The answer to `act` and `propose`; `outcome` is there where clew has carried out the action.
+
+    `at` is when the outcome was recorded, in seconds since 1970.
+    """
 
     outcome: ActionOutcome | None = None
+    at: float | None = None
 
 
 class Recorded(_Verdict):

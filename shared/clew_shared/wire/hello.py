@@ -60,7 +60,8 @@ class Call:
     """An action in the transcript; `message` is the text of a refusal.
 
     `seq` is its number in the ledger, below 0 where the agent answered the call itself. `insight` and `relevance`
-    are what the model found in the result one turn later.
+    are what the model found in the result one turn later. `at` is when its outcome was recorded, in seconds since
+    1970; None where there is no outcome.
     """
 
     seq: Annotated[int, BeforeValidator(_number)] = 0
@@ -74,6 +75,7 @@ class Call:
     insight: _Text = ""
     relevance: _Text = ""
     signature: _Text = ""
+    at: Annotated[float | None, WrapValidator(_or_none)] = None
 
     @property
     def recorded(self) -> bool:
@@ -294,6 +296,8 @@ class ContextOptions(_ConfigTable):
     """`[context]`, as far as the built-in agents read it."""
 
     max_tokens: int = 8000
+    recent_actions: int = 3
+    stale_after_s: float = 0.0
     max_iterations: int = 30
     full_until: int = 10
     moderate_until: int = 15

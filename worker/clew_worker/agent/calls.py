@@ -126,6 +126,7 @@ def entry_of(call: ToolRequest, judged: Judged, max_chars: int) -> Call:
         output=without_middle(outcome.output, max_chars),
         changed=outcome.changed,
         exit_code=outcome.exit_code,
+        at=judged.at,
     )
 
 

@@ -173,7 +173,8 @@ class ContextManager:
     def get_compact_context(self, max_chars: int = 2000) -> str:
         """Return the state of the work in at most `max_chars` characters, for an LLM's prompt."""
         self._goal.settle()
-        return compact_context(self._goal.state, max_chars)
+        goal = self._goal
+        return compact_context(goal.state, max_chars, recent_actions=goal.recent_actions)
 
     def get_loop_summary(self) -> str:
         """Return the loops that were found and the actions that are blocked, one a line."""

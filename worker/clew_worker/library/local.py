@@ -11,6 +11,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from clew_shared.core.answers import ActionReport, LookFirst, Verdict
+from clew_shared.prompt.compact_lines import RECENT_ACTIONS
 from clew_shared.record import events as ev
 from clew_shared.record.model import GoalStatus
 from clew_shared.record.spec import Spec
@@ -44,6 +45,9 @@ class LocalGoal:
 
     failing: Mapping[str, str] = MappingProxyType({})
     """Always empty: without a daemon no checks are run."""
+
+    recent_actions = RECENT_ACTIONS
+    """The last actions that the compact context shows."""
 
     def __init__(self, folder: Path, text: str, loops: LoopSettings) -> None:
         self._text = text

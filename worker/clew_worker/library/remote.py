@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from clew_shared.core.answers import ActionReport, WrongState
+from clew_shared.prompt.compact_lines import RECENT_ACTIONS
 from clew_shared.record.model import StepStatus, Subtask, Task
 from clew_shared.record.state import State
 from clew_shared.wire import protocol
@@ -32,6 +33,9 @@ class RemoteGoal:
     """
 
     loops_found: tuple[dict[str, Any], ...] = ()
+    recent_actions = RECENT_ACTIONS
+    """The last actions that the compact context shows."""
+
     """Always empty: the protocol does not send them. `.agent_context/loops.json` has them."""
 
     def __init__(self, client: SyncClient) -> None:
@@ -166,7 +170,9 @@ class RemoteGoal:
         if not self._stale:
             return
         old = self._state.goal
-        self._state = state_of(self._client.greet(AGENT))
+        hello = self._client.greet(AGENT)
+        self._state = state_of(hello)
+        self.recent_actions = hello.options.context.recent_actions
         self._state.goal = graft(old, self._state.goal)
         self._state.last_probe_state.update(self._probes)
         if is_untouched(self._state):

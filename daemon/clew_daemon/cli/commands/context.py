@@ -48,7 +48,8 @@ def context(
     name = goal_id(instance, goal)
     limit = max_chars or instance.settings_for_display.context.max_chars
     state = goal_state(instance, name) if attempt is None else state_at_end(instance, name, attempt)
-    text = compact_context(state, limit)
+    recent = instance.settings_for_display.context.recent_actions
+    text = compact_context(state, limit, recent_actions=recent)
     if compact and not as_json:
         size = f"-- {len(text)} characters, at most {limit}"
         print_lines([[(clean(text, lines=True), "")], [(size, "dim")]])
