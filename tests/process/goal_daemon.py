@@ -202,6 +202,7 @@ class GoalDaemon:
                 small["steps"] = list(subtask.steps)
         view |= self.remembered()
         view["given_up"] = list(self.state.set_aside)
+        view["actions_total"] = self.state.actions_total
         view["prompt"] = self.state.prompt.model_dump(mode="json") if self.state.prompt else None
         view["replan_required"] = self.state.replan_required or None
         view["finished"] = [
