@@ -11,7 +11,7 @@ def started_at() -> float:
     return psutil.Process().create_time()
 
 
-def runs_elsewhere(pid: int, since: float) -> bool:
+def runs_elsewhere(pid: int | None, since: float) -> bool:
     """Return whether a process is another one than this, and still running."""
     if not pid or pid == os.getpid():
         return False
