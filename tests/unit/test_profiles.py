@@ -82,7 +82,7 @@ def test_families_have_what_their_makers_state(model, temperature, window):
     assert window in windows if window else not windows
 
 
-@pytest.mark.parametrize("model", ["gpt-5", "claude-sonnet-4-5", "granite4:3b", ""])
+@pytest.mark.parametrize("model", ["gpt-5", "claude-sonnet-4-5", "granite4:32b", ""])
 def test_without_a_profile_everything_is_as_the_tables_say(model):
     settings = settings_of("[context]\nmax_tokens = 9000\n")
     profile = profile_of(settings, model)

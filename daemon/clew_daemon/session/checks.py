@@ -12,7 +12,7 @@ from clew_shared.core import suggestions
 from clew_shared.record import events as ev
 from clew_shared.record.worlds import is_measured
 from clew_shared.text.redact import redact
-from clew_shared.text.shell_tests import failed_command, why_failed
+from clew_shared.text.shell_tests import explanation
 from clew_shared.text.shorten import without_middle
 from clew_shared.wire.answers import FailingCheck
 
@@ -197,9 +197,8 @@ class Checks:
 def _trace(output: str, cmd: str) -> str:
     """Return with which command a check failed, and why, where that is known; else the end of the trace."""
     trace = output.strip()
-    if why := why_failed(trace, cmd):
-        failed = without_middle(failed_command(trace), COMMAND_CHARS)
-        return f"It printed nothing. This command failed: {failed}\n{why}\n"
+    if why := explanation(trace, cmd, command_chars=COMMAND_CHARS):
+        return why
     shown = trace[-TRACE_CHARS:]
     if len(shown) == TRACE_CHARS and "\n+ " in shown:
         shown = shown[shown.index("\n+ ") + 1 :]

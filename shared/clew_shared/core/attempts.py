@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
@@ -11,6 +10,7 @@ from clew_shared.core.journal import GoalJournal
 from clew_shared.record import events as ev
 from clew_shared.record.model import GoalStatus, StepStatus
 from clew_shared.record.signature import signature
+from clew_shared.text.shell_tests import said_why
 from clew_shared.text.shorten import both_ends, in_one_line, one_line
 
 if TYPE_CHECKING:
@@ -20,13 +20,17 @@ if TYPE_CHECKING:
 
 REASON_CHARS = 400
 TRIED_MAX = 10
-"""How many lines the next attempt is shown of what was tried."""
+"""How many lines the next attempt is shown of what was tried: of as many attempts."""
 
 STALE_TURNS = 3
 """After this many turns in a row without anything new, an attempt is not making progress."""
 
 ACTIONS_SHOWN = 3
-ARGS_CHARS = 160
+ABOUT = ("cmd", "pattern", "query", "path", "name")
+"""Arguments that say what a call is about, the most telling one first."""
+
+LINE_CHARS = 480
+ARGS_CHARS = 80
 HEAD_CHARS = 160
 
 
@@ -124,33 +128,48 @@ def advances(state: State) -> bool:
 
 
 def tried(state: State, reason: str) -> tuple[str, ...]:
-    """Return lines on what was tried at the current subtask, with the present attempt, which ended for `reason`."""
-    number = state.attempt.number
+    """Return a line for each attempt at the current subtask, with the present one, which ended for `reason`.
+
+    What was called is named and not repeated as it was written: a small model copies the calls that it is shown.
+    """
+    attempt = state.attempt
+    calls = [_call(state, action) for action in _telling(state, attempt.number, attempt.seq)]
+    end = _failing_check(state) or f"ended: {reason}"
+    line = "; then ".join([*([", ".join(calls)] if calls else []), end])
+    return (*attempt.tried, both_ends(f"Attempt {attempt.number}: {line}", LINE_CHARS))[-TRIED_MAX:]
+
+
+def _telling(state: State, number: int, since: int) -> list[Action]:
+    """Return the last actions of an attempt that changed something or failed, the last of all if there is none."""
     actions = state.subtask.actions if state.subtask else []
     latest = {
         signature(a.name, a.args, state.spec.workspace): a
         for a in actions
-        if a.attempt == number and a.seq > state.attempt.seq
+        if a.attempt == number and a.seq > since
     }
-    last = sorted(latest.items(), key=lambda found: found[1].seq)[-ACTIONS_SHOWN:]
-    lines = [_outcome(state, name, action) for name, action in last]
-    lines += [*_failing_check(state), f"ended: {reason}"]
-    return (*state.attempt.tried, *(f"Attempt {number}: {line}" for line in lines))[-TRIED_MAX:]
+    ordered = sorted(latest.values(), key=lambda action: action.seq)
+    telling = [a for a in ordered if a.changed is not False or a.result != "success"]
+    return (telling or ordered[-1:])[-ACTIONS_SHOWN:]
 
 
-def _failing_check(state: State) -> list[str]:
-    """Return a line on the first check that refused the last `finish`, [] for none."""
+def _failing_check(state: State) -> str:
+    """Return why the last `finish` was refused, by the first check that did, "" for none."""
     failing = [name for name in state.refused.failing if name in state.checks]
-    heads = (both_ends(one_line(state.checks[name].output), HEAD_CHARS) for name in failing[:1])
-    return [f'check {name} failed: "{head}"' for name, head in zip(failing, heads, strict=False)]
+    if not failing:
+        return ""
+    head = both_ends(one_line(said_why(state.checks[failing[0]].output)), HEAD_CHARS)
+    return f"check {failing[0]} failed: {head}"
 
 
-def _outcome(state: State, name: str, action: Action) -> str:
+def _call(state: State, action: Action) -> str:
+    """Return an action in a few words: its tool, what it was about, and how it failed."""
+    about = next((str(action.args[key]) for key in ABOUT if key in action.args), "")
+    called = f"{action.name} {in_one_line(about, ARGS_CHARS)}".strip()
+    if action.result == "success":
+        return called
+    name = signature(action.name, action.args, state.spec.workspace)
     tallies = state.scope.tallies.get(name, {}).values()
     last = max(tallies, key=lambda tally: tally.seq, default=None)
     head = both_ends(one_line(last.head), HEAD_CHARS) if last else ""
-    output = f': "{head}"' if head else ""
-    code = f" (exit code {action.exit_code})" if action.exit_code else ""
-    shortest_first = sorted(action.args.items(), key=lambda item: (len(str(item[1])), item[0]))
-    args = json.dumps(dict(shortest_first), ensure_ascii=False, default=str)  # its end is cut
-    return f"{action.name} {in_one_line(args, ARGS_CHARS)}: {action.result}{code}{output}"
+    code = f", exit code {action.exit_code}" if action.exit_code else ""
+    return f"{called} ({action.result}{code}{f': {head}' if head else ''})"

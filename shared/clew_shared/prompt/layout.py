@@ -38,7 +38,7 @@ RULES = (
     "When the goal is reached, call finish."
 )
 JSON_RULES = (
-    'Answer with one JSON object on one line and nothing else: {"tool": NAME, "args": {...}}\n'
+    'Answer with one JSON object and nothing else: {"tool": NAME, "args": {...}}\n'
     "The tools and their args (? = optional):"
 )
 JSON_REFLECTS = (

@@ -9,7 +9,10 @@ from __future__ import annotations
 import re
 import shlex
 
+from clew_shared.text.shorten import without_middle
+
 VALUE_CHARS = 300
+_SILENT = "It printed nothing. This command failed: "
 
 _FILE_TESTS = {
     "-e": ("{} does not exist", "{} exists"),
@@ -60,6 +63,18 @@ def why_failed(trace: str, command: str) -> str:
     if closing and words[-1] == closing:
         return _why_test(words[1:-1], command)
     return _why_test(words[1:], command) if words[0] == "test" else ""
+
+
+def explanation(trace: str, command: str, *, command_chars: int) -> str:
+    """Return what an agent is shown of a check that failed and printed nothing, "" where it is not known why."""
+    why = why_failed(trace, command)
+    failed = without_middle(failed_command(trace), command_chars)
+    return f"{_SILENT}{failed}\n{why}\n" if why else ""
+
+
+def said_why(output: str) -> str:
+    """Return the reason in the output of a failed check: all of it, or only the reason of an explanation."""
+    return output.strip().rpartition("\n")[2] if output.startswith(_SILENT) else output
 
 
 def _words(text: str) -> list[str]:
