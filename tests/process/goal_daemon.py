@@ -203,6 +203,7 @@ class GoalDaemon:
         view |= self.remembered()
         view["given_up"] = list(self.state.set_aside)
         view["actions_total"] = self.state.actions_total
+        view["progress"] = self.state.goal.progress()
         view["prompt"] = self.state.prompt.model_dump(mode="json") if self.state.prompt else None
         view["replan_required"] = self.state.replan_required or None
         view["finished"] = [
@@ -312,7 +313,7 @@ class GoalDaemon:
             task(t.description, *(subtask(s.description) for s in t.subtasks)) for t in params.tasks
         )
         checks = [(one.name, one.cmd) for one in params.checks or ()]
-        self.core.plan(tasks, params.replan, time.time(), checks)
+        self.core.plan(tasks, params.replan, time.time(), checks, covers=params.covers or ())
         return {"state": self.view()}
 
     async def _complete_subtask(self, params):

@@ -44,11 +44,13 @@ HELD_AS = {
 
 READ_BY_CONFIG = {
     ("AgentSettings", "default"): "resolve",
-    ("AttemptSettings", "ladder"): "profiled_rung",
+    ("AttemptSettings", "ladder"): "profiled_attempts",
     ("LedgerSettings", "url"): "located",
     ("ContextSettings", "models"): "profiled_settings",
     ("ModelProfile", "window"): "profiled_settings",
-    ("ModelProfile", "ladder"): "profiled_rung",
+    ("ModelProfile", "attempts"): "profiled_attempts",
+    ("ModelProfile", "iterations"): "profiled_attempts",
+    ("ModelProfile", "ladder"): "profiled_attempts",
 }
 """Keys that a function of the config reads, and the function, which is called outside of it."""
 

@@ -44,10 +44,10 @@ class Record:
     def end(self, status="completed"):
         return self.add(ev.SubtaskEnded(status=status))
 
-    def replan(self, *subtasks):
+    def replan(self, *subtasks, covers=None):
         self.add(
             ev.Escalated(to="task", reason="stuck"),
-            ev.Planned(tasks=(task(*subtasks),), replan="task"),
+            ev.Planned(tasks=(task(*subtasks),), replan="task", covers=covers),
         )
 
     def span(self, subtask):
@@ -95,6 +95,28 @@ def test_after_a_replan_a_number_means_the_subtask_that_has_it_now():
     goal.start(1)
     goal.act()
     assert goal.span(1) == (before, None)
+
+
+def test_a_pending_subtask_that_a_replan_leaves_has_its_undo_under_its_new_number():
+    goal = Record("boil", "steep", "pour")
+    goal.start(0)
+    goal.snapshot()
+    goal.act()
+    goal.replan("brew", "stir", covers=())
+    goal.start(0)
+    goal.act()
+    goal.end()
+    goal.start(3)  # `pour`, which was 1.3
+    first = goal.snapshot()
+    goal.act()
+    goal.end()
+    last = goal.snapshot()
+    goal.start(2)
+    goal.act()
+    assert goal.span(3) == (first, last)
+    goal.replan("whisk", covers=())
+    assert goal.span(0)[1] == first  # `brew`
+    assert goal.span(1) == (first, last)  # `pour` is done, so it comes before the new plan
 
 
 def test_after_a_replan_of_the_goal_a_subtask_that_was_done_has_another_number_and_the_same_span():

@@ -13,7 +13,7 @@ PLAN_TASKS_MAX = PLAN_SUBTASKS_MAX = 20
 PLAN_DEPTH_MAX = 4
 PLAN_READ_MAX = 1_000
 _TEXT_CHARS = 2_000
-_NUMBER = re.compile(r"#?(\d{1,4})(?!\d)")
+_NUMBER = re.compile(r"#?(\d{1,4})(?:[.):].*)?", re.DOTALL)
 
 
 def read_plan(args: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -104,7 +104,7 @@ def read_covers(args: Mapping[str, Any], names: Sequence[str]) -> list[int]:
     found: set[int] = set()
     for item in raw[:PLAN_READ_MAX] if isinstance(raw, list) else [raw]:
         text = str(item).strip().casefold() if isinstance(item, int | str) else ""
-        leading = _NUMBER.match(text)
+        leading = _NUMBER.fullmatch(text)
         number = numbers.get(text) or (int(leading[1]) if leading else 0)
         found.add(number if number <= len(names) else 0)
     return sorted(found - {0})
