@@ -90,7 +90,7 @@ DAEMON = {
     "publish.rebuild": "clew_shared.views.contextdir:ContextDir.rebuild",
     "publish.update": "clew_shared.views.contextdir:ContextDir.update",
     "publish.append": "clew_shared.views.contextdir:ContextDir._append",
-    "publish.replace": "clew_shared.views.contextdir:_replace",
+    "publish.replace": "clew_shared.views.contextdir:replace_file",
     "report.write": "clew_daemon.publish.report:write",
     "review": "clew_daemon.learning.reviewer:Reviewer._review",
     "playbook.learn": "clew_daemon.learning.playbook:PlaybookStore.learn",

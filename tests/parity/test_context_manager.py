@@ -274,8 +274,8 @@ def test_the_context_shows_the_current_branch_and_nothing_else(ctx):
     assert "pkg_exists: ✓" in text
     assert "pytest_ok: ✗" in text
     assert "boom 4" in text
-    assert text.count("RECENT: ") == text.count("→ error") == 3
-    assert 'RECENT: run_cmd({"cmd": "step 1"})' not in text
+    assert text.count("  - run_cmd(") == text.count("→ error") == 3
+    assert 'run_cmd({"cmd": "step 1"}) →' not in text
     assert "far away" not in text
     assert "of the done subtask" not in text
 

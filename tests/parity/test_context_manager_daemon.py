@@ -216,6 +216,33 @@ def test_another_way_put_into_the_tree_is_sent_as_the_replan(opened):
     assert ctx.state.subtask.description == "b"
 
 
+def replaced(task):
+    task.subtasks[:] = [Subtask("another way")]
+
+
+def appended(task):
+    task.subtasks.append(Subtask("another way"))
+
+
+@pytest.mark.parametrize("change", [replaced, appended, None])
+def test_a_replan_leaves_the_same_trace_with_a_daemon_and_without(opened, change):
+    local = ContextManager()
+    local.load_or_init(GOAL)
+    local.state.goal.tasks.append(Task("Task 1", [Subtask("a"), Subtask("b")]))
+    daemon, managed = opened(planned("a", "b"))
+    for ctx in (local, managed):
+        fail_twice(ctx)
+        if change:
+            change(ctx.state.goal.tasks[0])
+            ctx.record_action(*PYTEST)
+        else:
+            ctx.advance_to_next_subtask()
+    recorded = local._goal.state
+    local.close()
+    assert recorded.set_aside == daemon.core.state.set_aside == ["a (blocked: no)"]
+    assert recorded.covered == daemon.core.state.covered == (["b"] if change is replaced else [])
+
+
 def test_advancing_past_a_blocked_subtask_plans_what_is_left(opened):
     _, ctx = opened(planned("a", "b"))
     fail_twice(ctx)

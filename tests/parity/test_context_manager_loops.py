@@ -194,6 +194,48 @@ def test_what_is_removed_by_hand_without_a_replan_leaves_no_trace(ctx):
     assert (ctx.state._state.set_aside, ctx.state._state.covered) == ([], [])
 
 
+def given_up(ctx):
+    return [line for line in ctx.get_compact_context().splitlines() if "GIVEN UP" in line]
+
+
+def test_a_subtask_that_a_replan_removes_leaves_a_line_that_outlives_the_program(ctx, opened):
+    task = blocked(ctx, ("a", "b"))[0]
+    task.subtasks[:] = [Subtask("another way")]
+    assert ctx.record_action(*WRITE)
+    assert given_up(ctx) == ["GIVEN UP: a (blocked: two)"]
+    ctx.close()
+    assert given_up(opened()) == ["GIVEN UP: a (blocked: two)"]
+
+
+def test_a_blocked_subtask_that_stays_in_the_tree_is_named_once(ctx):
+    task = blocked(ctx, ("a", "b"))[0]
+    task.subtasks.append(Subtask("another way"))
+    ctx.record_action(*WRITE)
+    assert given_up(ctx) == ["GIVEN UP: a: two"]
+    del task.subtasks[0]
+    ctx.save()
+    assert given_up(ctx) == ["GIVEN UP: a (blocked: two)"]
+
+
+def test_after_two_failures_two_attempts_are_shown(ctx):
+    planned(ctx, ("a", "b"))
+    assert "ACTIVE SUBTASK: a\nStatus: in_progress\nAttempt: 1" in ctx.get_compact_context()
+    ctx.mark_subtask_complete(success=False, reason="one")
+    assert "Status: in_progress\nAttempt: 2\nLast failure: one" in ctx.get_compact_context()
+    ctx.mark_subtask_complete(success=False, reason="two")
+    assert "Status: blocked\nAttempt: 2\nLast failure: two" in ctx.get_compact_context()
+
+
+def test_beside_a_blocked_action_stands_what_to_do(ctx):
+    planned(ctx)
+    for _ in range(3):
+        ctx.record_action(*PYTEST)
+    advice = "⚠ Action blocked due to loops. Try different approach."
+    assert f"BLOCKED: {signature(*PYTEST)}\n{advice}" in ctx.get_compact_context()
+    ctx.record_action("write_file", {"path": "a"}, "success", changed=True)
+    assert advice not in ctx.get_compact_context()
+
+
 def test_replans_that_fail_go_up_to_the_goal_and_to_a_person(ctx):
     task = blocked(ctx, ("a",))[0]
     levels = []

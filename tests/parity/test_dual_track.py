@@ -420,3 +420,98 @@ def test_the_themes_can_be_replaced_and_extended():
         ctx.add_thinking(f"I am not sure of {n}", has_tool_calls=True)
     assert ctx.detect_stuck_loop(1) == "theme_loop"
     assert "were doubt" in ctx.inject_urgency(3, "theme_loop")
+
+
+def thinking_research(steps):
+    """Every call with a thought beside it, as models with `<think>` write them."""
+    return opening() + [
+        m for n in range(steps) for m in pair(n, thought=f"<think>idea {n}</think>")
+    ]
+
+
+def thoughts(messages):
+    return [m["content"] for m in messages if m["role"] == "assistant" and m["content"]]
+
+
+@pytest.mark.parametrize(
+    ("iteration", "kept"), [(9, range(20)), (10, (18, 19)), (14, (18, 19)), (15, ()), (20, ())]
+)
+def test_thoughts_beside_calls_are_dropped_by_window(iteration, kept):
+    ctx, messages = context(), thinking_research(20)
+    for text in thoughts(messages):
+        ctx.add_thinking(text, has_tool_calls=True)
+    built = ctx.build_optimized_messages(messages, iteration)
+    assert thoughts(built) == [f"<think>idea {n}</think>" for n in kept]
+    shown = results(built)
+    assert len(shown) == (3 if iteration >= 20 else 20)
+    assert shown[-1].startswith("result 19")
+    assert_whole(built)
+    assert len(built) <= len(messages) + (iteration < 10)
+
+
+def test_of_thoughts_alone_and_beside_calls_the_last_two_together_are_kept():
+    messages = [*thinking_research(3), thought(3), *pair(4), thought(5)]
+    built = context().build_optimized_messages(messages, 12)
+    assert thoughts(built) == ["thought 3", "thought 5"]
+
+
+def test_reasoning_that_a_server_gives_in_a_field_of_its_own_is_dropped_with_the_thoughts():
+    call, result = pair(0)
+    messages = [*opening(), {**call, "reasoning_content": "hm"}, result]
+    assert context().build_optimized_messages(messages, 3) == messages
+    built = context().build_optimized_messages(messages, 16)
+    assert "reasoning_content" not in built[2]
+    assert built[2]["tool_calls"] == call["tool_calls"]
+
+
+def test_a_list_over_its_tokens_loses_thoughts_before_results():
+    ctx = context(max_tokens=1400)
+    messages = opening() + [m for n in range(8) for m in pair(n, thought=f"{n}" * 800)]
+    built = ctx.build_optimized_messages(messages, 2)
+    assert results(built) == [f"result {n}" for n in range(8)]
+    assert len(thoughts(built)) == 2
+
+
+def test_tokens_are_counted_as_the_server_counts_them():
+    ctx = context(max_tokens=2000)
+    messages = opening() + [m for n in range(20) for m in pair(n, "x" * 300)]
+    whole = ctx.build_optimized_messages(messages, 2)
+    assert len(results(whole)) < 20
+    chars = sum(len(json.dumps(message)) for message in messages)
+    ctx.calibrate(messages, chars // 6)
+    assert ctx.windows.chars_per_token == pytest.approx(6, rel=0.01)
+    assert ctx.build_optimized_messages(messages, 2) == messages
+    assert not ctx.should_trim_context(2)
+    for _ in range(20):
+        ctx.calibrate(messages, chars // 2)
+    assert ctx.windows.chars_per_token == pytest.approx(2, rel=0.01)
+    assert len(results(ctx.build_optimized_messages(messages, 2))) < len(results(whole))
+
+
+@pytest.mark.parametrize("tokens", [0, -1])
+def test_a_count_of_no_tokens_tells_nothing(tokens):
+    ctx = context()
+    ctx.calibrate(opening(), tokens)
+    assert ctx.windows == Windows()
+    ctx.calibrate([], 10)
+    assert ctx.windows == Windows()
+
+
+def test_a_known_count_is_averaged_with_new_ones():
+    ctx = context(windows=Windows(chars_per_token=5.0))
+    chars = sum(len(json.dumps(message)) for message in opening())
+    ctx.calibrate(opening(), chars // 3)
+    assert ctx.windows.chars_per_token == pytest.approx(4.4, rel=0.02)
+    tools = [{"type": "function", "function": {"name": "read"}}]
+    before = ctx.windows.chars_per_token
+    ctx.calibrate(opening(), chars // 3, tools)
+    assert ctx.windows.chars_per_token > before - 0.3 * (before - 3)
+
+
+def test_markers_at_the_end_of_a_result_are_taken_off_again():
+    ctx = context()
+    built = ctx.build_optimized_messages(thinking_research(12), 16)
+    assert built[-1]["content"].startswith("result 11\n\n[PROGRESS: Iteration 16/30 | ")
+    again = ctx.build_optimized_messages([*built, *pair(12)], 17)
+    assert results(again)[11] == "result 11"
+    assert "Iteration 17/30" in again[-1]["content"]

@@ -1,3 +1,4 @@
+import math
 from datetime import UTC, datetime
 
 import pytest
@@ -169,11 +170,42 @@ def test_cost_totals_tokens_seconds_and_calls():
     assert log.cost() == {"tokens": 247, "time": 3.5, "calls": 3}
 
 
-def test_equal_lines_stand_once_at_their_first_place():
+def test_what_the_agent_did_not_say_of_its_progress_is_empty():
+    log = IterationLog()
+    log.add({"iteration": 1})
+    log.add({"iteration": 2, "progress_assessment": None})
+    log.add({"iteration": 3, "progress_assessment": ""})
+    assert [kept.progress_assessment for kept in log.records] == ["", "", ""]
+
+
+def test_a_turn_that_says_nothing_of_its_progress_ends_a_streak():
+    log = IterationLog()
+    for assessment in ("stuck", "stuck", "", "stuck"):
+        assert log.add(record(1, assessment)) is None
+
+
+def test_a_call_made_three_times_has_three_lines():
     log = IterationLog()
     same = call("read_file", params={"path": "a"}, raw_output="empty")
-    for iteration, calls in enumerate(([same], [call("ls", raw_output="a b"), same])):
-        log.add(record(iteration, calls=calls))
-    log.add(record(3, calls=[{**same, "relevance": "high"}]))
-    lines = log.reasoning_context()
-    assert lines == ["did read_file a → found empty", "did ls → found a b"]
+    for iteration in range(3):
+        log.add(record(iteration, calls=[same]))
+    assert log.reasoning_context() == ["did read_file a → found empty"] * 3
+
+
+def test_within_a_token_limit_the_least_relevant_lines_are_left_out_first_and_the_oldest_of_those():
+    log = IterationLog()
+    relevances = ("low", "high", "medium", "low", "medium")
+    log.add(record(calls=[call(f"tool{n}", name) for n, name in enumerate(relevances)]))
+    line = len("did tool0 → found no output") + 1
+
+    def shown(lines):
+        found = log.reasoning_context(max_tokens=math.ceil(lines * line / 3))
+        return [text.split()[1] for text in found]
+
+    log.chars_per_token = 3
+    assert shown(5) == ["tool1", "tool2", "tool4", "tool0", "tool3"]
+    assert shown(4) == ["tool1", "tool2", "tool4", "tool3"]
+    assert shown(2) == ["tool1", "tool4"]
+    assert shown(0) == []
+    log.chars_per_token = 6
+    assert len(shown(2)) == 4

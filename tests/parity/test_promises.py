@@ -182,7 +182,7 @@ def test_the_text_never_exceeds_its_limit_and_keeps_what_must_stay(state, max_ch
 @given(states())
 def test_what_is_dropped_is_dropped_in_the_agreed_order(state):
     text = compact_context(state, 2000)
-    rows = ("RECENT: ", "NOTES: ", "DONE: ")
+    rows = ("  - ", "NOTES: ", "DONE: ")
     whole = compact_context(state, 10**9)
     present = [any(line.startswith(row) for line in text.splitlines()) for row in rows]
     existed = [any(line.startswith(row) for line in whole.splitlines()) for row in rows]

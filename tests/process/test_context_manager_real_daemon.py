@@ -76,7 +76,7 @@ def test_after_a_crash_the_agent_sees_what_is_done_what_it_said_and_what_is_bloc
     clew.stop()
     text = shown.read_text()
     assert "DONE: First: a.txt has one line" in text
-    assert "ACTIVE SUBTASK: Second [in_progress]" in text
+    assert "ACTIVE SUBTASK: Second\nStatus: in_progress" in text
     assert "→ failure: no rule to make target" in text
     assert 'BLOCKED: run_cmd::{"cmd":"make"}' in text
     assert "NEXT: Third" in text

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from clew_shared.prompt.compact import compact_context
 from clew_shared.prompt.layout import folded_count, lay_out
+from clew_shared.prompt.messages import chars
 from clew_shared.prompt.view import PromptView
 from clew_shared.record.model import Goal, Subtask, Task
 from clew_shared.record.state import State
@@ -110,6 +111,22 @@ def test_a_fold_never_takes_back_and_never_takes_the_newest(sizes, room):
     for n, count in enumerate(counts):
         kept = sizes[count:n]
         assert sum(kept) <= room or len(kept) == 1
+
+
+@given(cut_views(), st.sampled_from([(10, 2), (15, 0), (20, 0)]))
+def test_a_later_window_shows_fewer_thoughts_and_no_longer_list(view, window):
+    iteration, thoughts = window
+    full = lay_out(replace(view, iteration=0))
+    cut = lay_out(replace(view, iteration=iteration))
+    assert len(cut.messages) <= len(full.messages)
+    if (
+        iteration < 20
+    ):  # then results become lines, and a line may be longer than what it stands for
+        assert chars(dict(cut.blocks)["transcript"]) <= chars(dict(full.blocks)["transcript"])
+    said_by_it = {e.text for e in view.transcript if isinstance(e, Said) and e.role == "assistant"}
+    transcript = [m for m in dict(cut.blocks)["transcript"] if m["role"] == "assistant"]
+    assert not said_by_it - {""} & {m["content"] for m in transcript}
+    assert cut.messages[-1]["content"].count("You thought: ") <= thoughts
 
 
 @given(cut_views(), call)

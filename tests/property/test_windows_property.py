@@ -4,7 +4,7 @@ import math
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clew_shared.prompt.windows import Window, Windows, is_marker
+from clew_shared.prompt.windows import Window, Windows, is_marker, without_marker
 from clew_worker.library.dual_track import DualTrackContext
 
 IDS = st.sampled_from([f"c{n}" for n in range(6)])
@@ -94,6 +94,41 @@ def test_building_is_deterministic_and_leaves_its_input_alone(messages, iteratio
     second = DualTrackContext("S", "Q").build_optimized_messages(messages, iteration)
     assert first == second
     assert json.dumps(messages) == before
+
+
+WORDS = st.sampled_from(["", "hm", "<think>plan</think> go", "found it " * 9, "x" * 400])
+STEPS = st.tuples(st.sampled_from(["call", "two calls", "thought", "user"]), WORDS, WORDS)
+
+
+def step(number, kind, words, output):
+    """Return the messages of one step: a call with a thought beside it, a thought alone, or a user's words."""
+    if kind in ("thought", "user"):
+        return [{"role": "assistant" if kind == "thought" else "user", "content": words or "?"}]
+    ids = [f"c{number}", f"d{number}"][: 2 if kind == "two calls" else 1]
+    call = {"role": "assistant", "content": words or None, "tool_calls": called(ids)}
+    return [call, *({"role": "tool", "tool_call_id": i, "content": output} for i in ids)]
+
+
+@given(st.lists(STEPS, max_size=12), st.integers(10, 40), st.integers(1, 3000))
+def test_a_cut_list_is_never_longer_than_the_list_that_it_was_cut_from(
+    steps, iteration, max_tokens
+):
+    context = DualTrackContext("SYSTEM", "Q", max_tokens=max_tokens)
+    opening = [{"role": "system", "content": "SYSTEM"}, {"role": "user", "content": "Q"}]
+    work = [step(n, *parts) for n, parts in enumerate([*steps, ("call", "then", "the end")])]
+    messages = [*opening, *(message for one in work for message in one)]
+    for message in messages:
+        if message["role"] == "tool":
+            context.add_tool_result(message)
+        elif message["role"] == "assistant":
+            context.add_thinking(message["content"], bool(message.get("tool_calls")))
+    built = context.build_optimized_messages(messages, iteration)
+    assert len(built) <= len(messages)
+    shown = [{**m, "content": without_marker(m["content"] or "")} for m in without_markers(built)]
+    assert sum(map(context.windows.tokens, shown)) <= sum(map(context.windows.tokens, messages))
+    assert len(json.dumps(shown)) <= len(json.dumps(messages))
+    thoughts = [m for m in shown if m["role"] == "assistant" and m["content"].strip()]
+    assert len(thoughts) <= (2 if iteration < 15 else 0)
 
 
 @given(MESSAGES, ITERATIONS)

@@ -16,6 +16,7 @@ from clew_shared.record.state import Raised
 from clew_shared.text.shorten import without_middle
 from clew_shared.tools import TOOLS
 from clew_shared.wire.hello import Call, FinishedSubtask, HelloAnswer, Said
+from clew_worker.agent.reflecting import ASK_REFLECTION
 
 
 def build(view):
@@ -372,6 +373,10 @@ def test_larger_goals_are_asked_to_reflect_beside_their_calls():
     text = build(view_from(large, mode="json"))[0]["content"]
     assert '"reflect": {"insights"' in text
     assert "reflect(" not in text
+    for name in view_from(large).tools[-1].parameters["properties"]:
+        assert f'"{name}": ' in text
+        assert f'"{name}": ' in ASK_REFLECTION
+    assert {"learning", "synthesis"} <= view_from(large).tools[-1].parameters["properties"].keys()
     off = view_from(hello(options={"agent": {"reflection": "off"}}, notes="line\n" * 10))
     assert "reflect" not in [tool.name for tool in off.tools]
 
@@ -475,12 +480,12 @@ def test_the_compact_context_says_where_the_work_stands(state):
         "GOAL: Build the mathx package",
         "Status: in_progress",
         "CURRENT TASK: Code",
-        "ACTIVE SUBTASK: Write code [in_progress] (attempt 2)",
-        "Last failure: oops",
-        'RECENT: run_cmd({"cmd": "echo 4"}) → success: <4>',
+        "ACTIVE SUBTASK: Write code\nStatus: in_progress\nAttempt: 2\nLast failure: oops",
+        '\n\nRecent actions:\n  - run_cmd({"cmd": "echo 2"})',
+        '  - run_cmd({"cmd": "echo 4"}) → success: <4>',
         "NEXT: Write tests",
-        "CURRENT STATE: exists: ✓ tested: ✗",
-        'BLOCKED: run_cmd::{"cmd":"rm -rf build"}',
+        "CURRENT STATE:\n  exists: ✓\n  tested: ✗",
+        'BLOCKED: run_cmd::{"cmd":"rm -rf build"}\n⚠ Action blocked due to loops. Try different approach.',
         "WARNING: nothing new",
     ):
         assert part in text
@@ -494,7 +499,7 @@ def test_recent_actions_go_first_and_then_the_notes(state):
     assert "echo 2" not in shorter
     assert "NOTES" in shorter
     tight = compact_context(state, 300)
-    assert "RECENT" not in tight
+    assert "echo" not in tight
     assert "NOTES" not in tight
     assert "NEXT" in tight
 

@@ -65,7 +65,7 @@ def _record(event: ev.Reflected, after: int) -> dict[str, Any]:
             _call(one) for one in given.get("tool_calls") or () if isinstance(one, dict)
         ],
         "synthesis": as_text(given.get("synthesis")),
-        "progress_assessment": event.assessment or "advancing",
+        "progress_assessment": event.assessment,
         "user_feedback": as_text(given.get("user_feedback")),
     }
 

@@ -7,6 +7,7 @@ finished work and failed attempts, then all other lines.
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from clew_shared.prompt.compact_lines import RECENT_ACTIONS, Keep, Line, lines_of
@@ -17,6 +18,9 @@ if TYPE_CHECKING:
 
 ALWAYS_SHARE = 0.5
 """The share of the room up to which the lines that must stay displace no other line."""
+
+SPACING_SHARE = 0.1
+"""Headings and empty lines are left out where they would take more of the room."""
 
 _SHARES = ((Keep.OVER, 0.25), (Keep.RECENT, 0.2), (Keep.NOTES, 0.2), (Keep.TRIED, 0.15))
 """The kinds that are shortened first, in this order, and the share of the room that each keeps.
@@ -30,7 +34,11 @@ def compact_context(
 ) -> str:
     """Return the state of the work in at most `max_chars` characters."""
     lines = lines_of(state, recent_actions)
+    spacing = len(_text(lines, spaced=True)) - len(_text(lines, spaced=False))
+    spaced = spacing <= SPACING_SHARE * max_chars
     limit = max_chars + 1  # each line is counted with its end, the last has none
+    if spaced:
+        limit -= spacing  # what is dropped below only makes it less
     always = _size(lines, Keep.ALWAYS)
     for keep, share in _SHARES:
         room = int(share * limit)
@@ -43,7 +51,21 @@ def compact_context(
         if keep is not Keep.ALWAYS:
             lines = _without_older(lines, keep, _size(lines) - yielding - limit, 0, spare=0)
     lines = _squeezed(lines, limit - (_size(lines) - always))
-    return "\n".join(line.text for line in lines)[: max(max_chars, 0)]
+    return _text(lines, spaced=spaced)[: max(max_chars, 0)]
+
+
+def _text(lines: list[Line], *, spaced: bool) -> str:
+    """Return the lines as one text, with headings and empty lines between sections if it is `spaced`."""
+    texts: list[str] = []
+    for before, line in pairwise([None, *lines]):
+        if line is None:
+            continue
+        if spaced and before and line.section != before.section:
+            texts.append("")
+        if spaced and line.heading and (before is None or line.heading != before.heading):
+            texts.append(line.heading)
+        texts.append(line.text)
+    return "\n".join(texts)
 
 
 def _without_older(

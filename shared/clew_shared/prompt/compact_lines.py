@@ -7,12 +7,13 @@ from enum import IntEnum
 from itertools import groupby
 from typing import TYPE_CHECKING, NamedTuple
 
+from clew_shared.record.model import StepStatus
 from clew_shared.record.state import EVERYWHERE
 from clew_shared.text.percent import percent
 from clew_shared.text.shorten import beginning, both_ends, one_line
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from clew_shared.record.model import Action, Subtask
     from clew_shared.record.state import State, Tally
@@ -28,6 +29,8 @@ REPEATS_SHOWN = 5
 REPEATED_FROM = 2
 CHANGES_SHOWN = 3
 FEEDBACK_SHOWN = 2
+
+BLOCK_ADVICE = "⚠ Action blocked due to loops. Try different approach."
 
 _WARNINGS = {
     "theme": "your thoughts stay on one theme: act",
@@ -52,24 +55,31 @@ class Keep(IntEnum):
 
 
 class Line(NamedTuple):
-    """One line of the text; lines of one kind are ordered by age, oldest first."""
+    """One line of the text; lines of one kind are ordered by age, oldest first.
+
+    An empty line stands between two sections; `heading` is shown once, above the first of its lines.
+    """
 
     text: str
     keep: Keep
+    section: int = 0
+    heading: str = ""
 
 
 def lines_of(state: State, recent_actions: int = RECENT_ACTIONS) -> list[Line]:
     """Return all that a worker needs to know now."""
     shown = state.subtask.actions[-recent_actions:] if state.subtask and recent_actions > 0 else []
-    return [
-        *_goal(state),
-        *_over(state),
-        *_subtask(state),
-        *_tried(state, {a.seq for a in shown}),
-        *_recent(state, shown),
-        *_ahead(state),
-        *_warnings(state),
-    ]
+    sections = (
+        _goal(state),
+        _task(state),
+        _over(state),
+        [*_subtask(state), *_tried(state, {a.seq for a in shown})],
+        _recent(state, shown),
+        _next(state),
+        _probes(state),
+        _warnings(state),
+    )
+    return [line._replace(section=n) for n, lines in enumerate(sections) for line in lines]
 
 
 def _goal(state: State) -> list[Line]:
@@ -82,15 +92,25 @@ def _goal(state: State) -> list[Line]:
         lines.append(Line(f"NOTES: {notes}", Keep.NOTES))
     feedback = state.feedback[-FEEDBACK_SHOWN:]
     lines += [Line(f"A PERSON SAYS: {one_line(text)}", Keep.USEFUL) for text in feedback]
-    if state.task:
-        lines.append(Line(f"CURRENT TASK: {one_line(state.task.description)}", Keep.USEFUL))
     return lines
+
+
+def _task(state: State) -> list[Line]:
+    if state.task is None:
+        return []
+    texts = (
+        f"CURRENT TASK: {one_line(state.task.description)}",
+        f"Status: {state.task.status}",
+    )
+    return [Line(text, Keep.USEFUL) for text in texts]
 
 
 def _over(state: State) -> list[Line]:
     """Return a line for each subtask that is over, so that its work is not repeated."""
-    lines = [f"GIVEN UP: {one_line(text)}" for text in state.set_aside]
     subtasks = [s for t in state.goal.tasks for s in t.subtasks if s is not state.subtask]
+    here = tuple(f"{s.description} (" for s in subtasks if s.status == StepStatus.BLOCKED)
+    replaced = [text for text in state.set_aside if not text.startswith(here)]
+    lines = [f"GIVEN UP: {one_line(text)}" for text in replaced]
     for subtask in subtasks:
         if subtask.status in ("completed", "skipped"):
             mark = "DONE" if subtask.status == "completed" else "SKIPPED"
@@ -119,9 +139,12 @@ def _subtask(state: State) -> list[Line]:
     subtask = state.subtask
     if subtask is None:
         return []
-    attempt = f" (attempt {subtask.attempts + 1})" if subtask.attempts else ""
-    text = f"ACTIVE SUBTASK: {one_line(subtask.description)} [{subtask.status}]{attempt}"
-    lines = [Line(text, Keep.ALWAYS)]
+    is_open = StepStatus(subtask.status).open
+    lines = [
+        Line(f"ACTIVE SUBTASK: {one_line(subtask.description)}", Keep.ALWAYS),
+        Line(f"Status: {subtask.status}", Keep.USEFUL),
+        Line(f"Attempt: {subtask.attempts + is_open}", Keep.USEFUL),
+    ]
     if subtask.last_failure:
         failure = f"Last failure: {one_line(subtask.last_failure)}"
         lines.append(Line(failure, Keep.ALWAYS))
@@ -148,7 +171,8 @@ def _recent(state: State, actions: list[Action]) -> list[Line]:
     worlds = state.scope.tallies.values() if actions else ()
     heads = {tally.seq: tally.head for world in worlds for tally in world.values()}
     rows = groupby(actions, key=lambda a: (a.signature(), a.result))
-    return [Line(_actions([*row], heads), Keep.RECENT) for _, row in rows]
+    texts = [_actions([*row], heads) for _, row in rows]
+    return [Line(f"  - {text}", Keep.RECENT, heading="Recent actions:") for text in texts]
 
 
 def _actions(same: list[Action], heads: dict[int, str]) -> str:
@@ -161,25 +185,27 @@ def _actions(same: list[Action], heads: dict[int, str]) -> str:
     if result == "interrupted":
         result = "interrupted; its effect is unknown"
     output = both_ends(_output(heads.get(action.seq, "")), OUTPUT_CHARS)
-    return f"RECENT: {action.name}({args}){times} → {result}{output}"
+    return f"{action.name}({args}){times} → {result}{output}"
 
 
 def _output(head: str) -> str:
     return f": {one_line(head)}" if head else ""
 
 
-def _ahead(state: State) -> list[Line]:
-    lines = []
+def _next(state: State) -> list[Line]:
     following = state.next_pending()
-    if following:
-        task, subtask = following
-        description = state.goal.tasks[task].subtasks[subtask].description
-        lines.append(Line(f"NEXT: {one_line(description)}", Keep.USEFUL))
-    if state.last_probe_state:
-        probes = sorted(state.last_probe_state.items())
-        marks = " ".join(f"{name}: {'✓' if ok else '✗'}" for name, ok in probes)
-        lines.append(Line(f"CURRENT STATE: {marks}", Keep.USEFUL))
-    return lines
+    if following is None:
+        return []
+    task, subtask = following
+    description = state.goal.tasks[task].subtasks[subtask].description
+    return [Line(f"NEXT: {one_line(description)}", Keep.USEFUL)]
+
+
+def _probes(state: State) -> list[Line]:
+    texts = [
+        f"  {name}: {'✓' if ok else '✗'}" for name, ok in sorted(state.last_probe_state.items())
+    ]
+    return [Line(text, Keep.USEFUL, heading="CURRENT STATE:") for text in texts]
 
 
 def _warnings(state: State) -> list[Line]:
@@ -188,20 +214,27 @@ def _warnings(state: State) -> list[Line]:
         raised.append("this way is blocked; a person must say what to do")
     elif state.replan_required:
         raised.append(f"this way is blocked; replan the {state.replan_required}")
-    texts = [*_blocks(state), *(f"WARNING: {text}" for text in (*_repeats(state), *raised))]
-    return [Line(text, Keep.ALWAYS) for text in texts]
+    blocks = [Line(text, Keep.ALWAYS) for text in _blocks(state)]
+    if any(_holds(state, worlds) for worlds in state.scope.blocks.values()):
+        blocks.append(Line(BLOCK_ADVICE, Keep.USEFUL))
+    warnings = [f"WARNING: {text}" for text in (*_repeats(state), *raised)]
+    return [*blocks, *(Line(text, Keep.ALWAYS) for text in warnings)]
 
 
 def _blocks(state: State) -> list[str]:
     """Return the blocked actions; a change of the world frees an action, which its line then says."""
     names = [
         f"BLOCKED: {one_line(signature)}"
-        if state.world in worlds or EVERYWHERE in worlds
+        if _holds(state, worlds)
         else f"BLOCKED before the last change, free now: {one_line(signature)}"
         for signature, worlds in state.scope.blocks.items()
     ]
     more = len(names) - BLOCKS_SHOWN
     return [f"BLOCKED: {more} more", *names[more:]] if more > 0 else names
+
+
+def _holds(state: State, worlds: Mapping[str, str]) -> bool:
+    return state.world in worlds or EVERYWHERE in worlds
 
 
 def _repeats(state: State) -> list[str]:

@@ -12,15 +12,17 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from clew_shared.prompt.messages import (
+    FIXED_CHARS_PER_TOKEN,
     FOLDED_SHARE,
     Message,
     chars,
     entries_to_fold,
     folded_lines,
+    share_chars,
     stale_entries,
     unfolded_messages,
 )
-from clew_shared.prompt.state_block import state_block
+from clew_shared.prompt.state_block import DESCRIPTION_CHARS, plan_text, state_block
 from clew_shared.prompt.tools import listing, schema_of
 from clew_shared.prompt.view import PromptView
 from clew_shared.prompt.windows import Window
@@ -41,13 +43,10 @@ JSON_RULES = (
 )
 JSON_REFLECTS = (
     'Where the last result taught you something, add "reflect": {"insights": what you found, '
-    '"relevance": "high", "medium" or "low", "next": ..., "assessment": "advancing", "stuck" or '
-    '"regressing"} to the object.'
+    '"learning": ..., "relevance": "high", "medium" or "low", "next": ..., "synthesis": ..., '
+    '"assessment": "advancing", "stuck" or "regressing"} to the object.'
 )
-FIXED_CHARS_PER_TOKEN = 3.0
-"""For shares of the budget: calibrated counts would move what must stay the same."""
-
-GOAL_SHARE, PLAYBOOK_SHARE, FINISHED_SHARE, PLAN_SHARE = 0.25, 0.2, 0.25, 0.05
+GOAL_SHARE, PLAYBOOK_SHARE, FINISHED_SHARE = 0.25, 0.2, 0.25
 SUBTASK_SHARE = 0.15
 TRIED_SHARE = 0.15
 NAMES_SHARE = 0.2
@@ -56,7 +55,6 @@ NAMES_SHARE = 0.2
 MARGIN_SHARE = 0.03
 ROOM_MIN_CHARS = 600
 SUMMARY_CHARS = 240
-DESCRIPTION_CHARS = 160
 FOLDED_NAME_CHARS = 60
 CHARS_PER_TOKEN_STEP = 0.5
 
@@ -171,7 +169,7 @@ def _fixed(view: PromptView) -> list[Block]:
 
 
 def _share(view: PromptView, share: float) -> int:
-    return max(int(view.max_tokens * FIXED_CHARS_PER_TOKEN * share), 200)
+    return share_chars(view.max_tokens, share)
 
 
 def _taken(view: PromptView, fixed: list[Block]) -> int:
@@ -274,10 +272,7 @@ def _now(view: PromptView) -> str:
     part_of = "" if view.task in ("", view.subtask, view.goal) else f' (part of "{task}")'
     now = f"Your subtask now: {without_middle(view.subtask, _share(view, SUBTASK_SHARE))}{part_of}"
     if len(view.plan) > 1:
-        plan = "\n".join(without_middle(one_line(line), DESCRIPTION_CHARS) for line in view.plan)
-        now = (
-            "The plan from here:\n" + without_middle(plan, _share(view, PLAN_SHARE)) + "\n\n" + now
-        )
+        now = f"The plan from here:\n{plan_text(view)}\n\n{now}"
     return now
 
 

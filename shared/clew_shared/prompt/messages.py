@@ -20,6 +20,9 @@ from clew_shared.wire.hello import Call, Entry, Said
 
 Message = dict[str, Any]
 
+FIXED_CHARS_PER_TOKEN = 3.0
+"""For shares of the budget: calibrated counts would move what must stay the same."""
+
 OUTPUT_CHARS = 2_400
 WHOLE_OUTPUT_CHARS = 8_000
 """The limit for tools that show a text for its own sake; a command's output tells the most at its two ends."""
@@ -38,7 +41,10 @@ FOLDED_FOUND_CHARS = 160
 HEAD_CHARS = 200
 """How much of the texts of a folded call remains."""
 
-_DROPPED_FIRST = {"low": 0, "medium": 1, "high": 2}
+
+def share_chars(max_tokens: int, share: float) -> int:
+    """Return the characters of a share of the budget, at least 200."""
+    return max(int(max_tokens * FIXED_CHARS_PER_TOKEN * share), 200)
 
 
 def output_chars(max_tokens: int, tightness: int = 0, tool: str = "") -> int:
@@ -163,21 +169,7 @@ def folded_lines(view: PromptView, room: int) -> list[str]:
     """
     calls = [entry for entry in view.transcript[: view.folded] if isinstance(entry, Call)]
     calls = calls[-FOLDED_CALLS_MAX:]
-    lines = [(call, _folded_line(call)) for call in calls]
-    size = sum(len(line) + 1 for _, line in lines)
-    order = sorted(range(len(lines)), key=lambda n: _DROPPED_FIRST[_relevance(calls[n])])
-    dropped: set[int] = set()
-    for n in order:
-        if size <= room:
-            break
-        size -= len(lines[n][1]) + 1
-        dropped.add(n)
-    left = [pair for n, pair in enumerate(lines) if n not in dropped]
-    return [line for _, line in reasoning.by_relevance(left, lambda pair: _relevance(pair[0]))]
-
-
-def _relevance(call: Call) -> str:
-    return call.relevance if call.relevance in _DROPPED_FIRST else "medium"
+    return reasoning.relevant_lines([(c.relevance, _folded_line(c)) for c in calls], room)
 
 
 def _folded_line(whole: Call) -> str:

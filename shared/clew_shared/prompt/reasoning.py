@@ -1,16 +1,14 @@
 """A tool call and its result in one line: "did X → found Y", for prompts and recovery texts. Pure text."""
 
 import json
-from collections.abc import Callable, Iterable, Mapping
-from typing import Any, TypeVar
+from collections.abc import Iterable, Mapping
+from typing import Any
 
 from clew_shared.text.shorten import beginning, both_ends, in_one_line, one_line
 
 RELEVANCES = ("high", "medium", "low")
 DID_CHARS = 120
 FOUND_CHARS = 300
-
-_T = TypeVar("_T")
 
 
 def reasoning_line(did: str, found: str) -> str:
@@ -39,12 +37,24 @@ def found(insights: str, learning: str, outcome: str, output: str) -> str:
     return f"{outcome}: {ends or 'no output'}"
 
 
-def by_relevance(items: Iterable[_T], relevance: Callable[[_T], str]) -> list[_T]:
-    """Return the items sorted by relevance, stable; an unknown relevance counts as medium."""
-    tiers: dict[str, list[_T]] = {name: [] for name in RELEVANCES}
-    for item in items:
-        tiers.get(relevance(item), tiers["medium"]).append(item)
-    return [item for tier in tiers.values() for item in tier]
+def relevant_lines(lines: Iterable[tuple[str, str]], room: int | None = None) -> list[str]:
+    """Return lines, given with their relevance in order of time: by relevance, in order of time within it.
+
+    If they take more than `room` characters, the least relevant are left out, and of those the oldest.
+    """
+    kept = sorted(lines, key=lambda one: _tier(one[0]))
+    excess = 0 if room is None else sum(len(line) + 1 for _, line in kept) - room
+    dropped: set[int] = set()
+    for at in sorted(range(len(kept)), key=lambda n: -_tier(kept[n][0])):
+        if excess <= 0:
+            break
+        excess -= len(kept[at][1]) + 1
+        dropped.add(at)
+    return [line for at, (_, line) in enumerate(kept) if at not in dropped]
+
+
+def _tier(relevance: str) -> int:
+    return RELEVANCES.index(relevance if relevance in RELEVANCES else "medium")
 
 
 def as_text(value: Any) -> str:

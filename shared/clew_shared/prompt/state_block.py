@@ -5,7 +5,7 @@ All that changes from turn to turn is here, so that what precedes it can be cach
 
 import re
 
-from clew_shared.prompt.messages import HEAD_CHARS, warnings
+from clew_shared.prompt.messages import HEAD_CHARS, share_chars, warnings
 from clew_shared.prompt.tools import is_own, listing
 from clew_shared.prompt.view import PromptView
 from clew_shared.prompt.windows import Window, progress_marker, urgency_marker
@@ -19,6 +19,8 @@ FEEDBACK_EARLIER_CHARS = 300
 BLOCKED_SHOWN = 10
 WARNINGS_SHOWN = 2
 PROBES_SHOWN = 30
+PLAN_SHARE = 0.05
+DESCRIPTION_CHARS = 160
 UNTRIED_SHOWN = 20
 UNTRIED_CHARS = 160
 
@@ -59,7 +61,7 @@ def _standing(view: PromptView) -> list[str]:
         # where there may be several attempts, their number is another one, and has its own block
         number = "" if view.attempt.limit > 1 else f"This is attempt {view.attempts + 1}."
         lines += filter(None, [f"{number}{why}".strip()])
-    if view.next_subtask:
+    if view.next_subtask and f"- {view.next_subtask}" not in plan_text(view).splitlines():
         lines.append(f"After this subtask: {without_middle(view.next_subtask, 200)}")
     if view.probes:
         known = sorted(view.probes.items())[:PROBES_SHOWN]
@@ -74,6 +76,12 @@ def _standing(view: PromptView) -> list[str]:
     if view.idea and view.window < Window.AGGRESSIVE:
         lines.append(f"You wanted to do next: {without_middle(view.idea, 200)}")
     return [*lines, *_feedback(view)]
+
+
+def plan_text(view: PromptView) -> str:
+    """Return the plan from here, as it is shown above the transcript."""
+    lines = [without_middle(one_line(line), DESCRIPTION_CHARS) for line in view.plan]
+    return without_middle("\n".join(lines), share_chars(view.max_tokens, PLAN_SHARE))
 
 
 def _thoughts(view: PromptView) -> list[str]:

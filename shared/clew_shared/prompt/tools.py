@@ -14,7 +14,7 @@ SMALL_GOAL_LINES = 4
 
 COMPLETE_SUBTASK = Tool(
     "complete_subtask",
-    "Say that the current subtask is done (success=true), or that this way failed (success=false).",
+    "The current subtask is done (success=true), or this way failed (success=false).",
     {
         "type": "object",
         "properties": {"success": {"type": "boolean"}, "summary": {"type": "string"}},
@@ -59,8 +59,10 @@ REFLECT = Tool(
         "type": "object",
         "properties": {
             "insights": {"type": "string"},
+            "learning": {"type": "string"},
             "relevance": {"type": "string", "enum": ["high", "medium", "low"]},
             "next": {"type": "string"},
+            "synthesis": {"type": "string"},
             "assessment": {"type": "string", "enum": ["advancing", "stuck", "regressing"]},
         },
         "required": ["insights"],
@@ -162,8 +164,8 @@ def _short(tool: Tool) -> Tool:
         if name != "timeout_s"
     }
     required = list(tool.parameters.get("required", ()))
-    short = {"type": "object", "properties": properties, "required": required}
-    return Tool(tool.name, tool.description, short)
+    short = {"type": "object", "properties": properties}
+    return Tool(tool.name, tool.description, short | ({"required": required} if required else {}))
 
 
 def _with_few_arguments(tool: Tool) -> Tool:
@@ -171,7 +173,7 @@ def _with_few_arguments(tool: Tool) -> Tool:
 
     Small models give every argument that a schema names, such as a `max_lines` of 1.
     """
-    required = tool.parameters["required"]
+    required = tool.parameters.get("required", ())
     given = tool.parameters["properties"].items()
     properties = {name: schema for name, schema in given if name in (*required, "count")}
     return Tool(tool.name, tool.description, {**tool.parameters, "properties": properties})

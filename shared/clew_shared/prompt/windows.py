@@ -11,6 +11,9 @@ from dataclasses import dataclass, replace
 from enum import IntEnum
 from typing import Any, Self
 
+JSON_CHARS_PER_TOKEN = 3.5
+"""Characters of JSON per token until a server's own count is known: on the safe side for English and code."""
+
 
 class Window(IntEnum):
     """How strictly a conversation is cut; a larger value keeps less."""
@@ -25,8 +28,7 @@ class Window(IntEnum):
 class Windows:
     """The thresholds of trimming; iterations count from 0 and each `until` is the first beyond.
 
-    `chars_per_token` turns characters of JSON into tokens, to be calibrated on a server's usage;
-    the default errs on the safe side for English and code.
+    `chars_per_token` turns characters of JSON into tokens.
     """
 
     full_until: int = 10
@@ -37,7 +39,7 @@ class Windows:
     moderate_exchanges: int = 2
     moderate_thoughts: int = 2
     emergency_results: int = 3
-    chars_per_token: float = 3.5
+    chars_per_token: float = JSON_CHARS_PER_TOKEN
 
     def __post_init__(self) -> None:
         if not 0 <= self.full_until <= self.moderate_until <= self.aggressive_until:
@@ -69,8 +71,12 @@ class Windows:
 
     def tokens(self, message: Mapping[str, Any]) -> int:
         """Return an estimate of the tokens of one message, calls and framing included."""
-        size = len(json.dumps(message, ensure_ascii=False, default=str))
-        return math.ceil(size / self.chars_per_token)
+        return math.ceil(json_chars(message) / self.chars_per_token)
+
+
+def json_chars(value: Any) -> int:
+    """Return the characters of a message or another value as JSON, by which tokens are estimated."""
+    return len(json.dumps(value, ensure_ascii=False, default=str))
 
 
 def progress_marker(
@@ -101,3 +107,9 @@ def is_marker(text: str) -> bool:
     """Return whether a text consists of markers of this module only, so that old ones can be removed."""
     lines = text.splitlines()
     return bool(lines) and all(_MARKER.fullmatch(line.strip()) for line in lines)
+
+
+def without_marker(text: str) -> str:
+    """Return a text without the markers that were added at its end after an empty line."""
+    before, gap, last = text.rpartition("\n\n")
+    return before if gap and is_marker(last) else text

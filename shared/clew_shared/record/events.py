@@ -159,8 +159,8 @@ class Planned(GoalEvent, frozen=True):
 class TreeEdited(GoalEvent, frozen=True):
     """The library's user changed the tree in place; `goal` is all of it, as a JSON object.
 
-    `replan`: the edit is a new way in place of what was blocked. `given_up` has a line on each subtask that it removed
-    after it was tried, `covered` those that it removed before.
+    `replan`: the edit is a new way in place of what was blocked, which is `given_up`, a line for each subtask; pending
+    ones that are no longer in the tree are `covered`, by their descriptions.
     """
 
     kind: Literal["tree_edited"] = "tree_edited"

@@ -47,24 +47,24 @@ class ContextDir:
 
         Without `state`, that file is left to `update`, which another thread may call for it meanwhile.
         """
-        with _folder(self._workspace, self._known) as folder:
-            _ignore(folder)
-            self._history_bytes = _replace(folder, HISTORY, map(_json, lines))
-            _replace(folder, LOOPS, [_json(loops)])
+        with context_folder(self._workspace, self._known) as folder:
+            exclude_from_git(folder)
+            self._history_bytes = replace_file(folder, HISTORY, map(_json, lines))
+            replace_file(folder, LOOPS, [_json(loops)])
             if state is not None:
-                _replace(folder, STATE, [_json(state)])
+                replace_file(folder, STATE, [_json(state)])
 
     def update(
         self, state: dict[str, Any] | None, lines: list[dict[str, Any]], loops: list[Any] | None
     ) -> bool:
         """Append to the history and replace the other files; False means that `rebuild` is needed."""
-        with _folder(self._workspace, self._known) as folder:
+        with context_folder(self._workspace, self._known) as folder:
             if lines and not self._append(folder, lines):
                 return False
             if loops is not None:
-                _replace(folder, LOOPS, [_json(loops)])
+                replace_file(folder, LOOPS, [_json(loops)])
             if state is not None:
-                _replace(folder, STATE, [_json(state)])
+                replace_file(folder, STATE, [_json(state)])
         return True
 
     def _append(self, folder: int, lines: list[dict[str, Any]]) -> bool:
@@ -87,7 +87,7 @@ class ContextDir:
 
 
 @contextlib.contextmanager
-def _folder(workspace: str, known: Identity | None) -> Iterator[int]:
+def context_folder(workspace: str, known: Identity | None = None) -> Iterator[int]:
     """Open the folder, and yield its descriptor; made if absent, links in its place removed."""
     root = os.open(workspace, _FOLDER_FLAGS)  # a link put in its place leads elsewhere
     try:
@@ -113,15 +113,15 @@ def _opened(root: int, workspace: str) -> int:
     raise NotADirectoryError(f"{workspace}/{FOLDER} keeps being replaced")
 
 
-def _ignore(folder: int) -> None:
+def exclude_from_git(folder: int) -> None:
     """Exclude the folder from the user's git repository; an existing file stays as it is."""
     with contextlib.suppress(FileNotFoundError):
         if stat.S_ISREG(os.stat(GITIGNORE, dir_fd=folder, follow_symlinks=False).st_mode):
             return
-    _replace(folder, GITIGNORE, [NOTHING])
+    replace_file(folder, GITIGNORE, [NOTHING])
 
 
-def _replace(folder: int, name: str, parts: Iterable[bytes]) -> int:
+def replace_file(folder: int, name: str, parts: Iterable[bytes]) -> int:
     """Replace what has the name by a file, atomically; returns its size in bytes."""
     temporary = f".{name}.{os.getpid()}.{threading.get_native_id()}.tmp"
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC

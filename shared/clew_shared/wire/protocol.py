@@ -160,7 +160,7 @@ class Reflect(_Params):
     turn: list[dict[str, Any]] = Field(default_factory=list, max_length=200)
     prompt: Prompt | None = None
     iteration: int | None = Field(default=None, ge=0, le=SEQ_MAX)
-    progress_assessment: Literal["advancing", "stuck", "regressing"] | None = None
+    progress_assessment: Literal["advancing", "stuck", "regressing", ""] | None = None
     tool_calls: list[dict[str, Any]] = Field(default_factory=list, max_length=200)
     usage: Usage = Usage()
 

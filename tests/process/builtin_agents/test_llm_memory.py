@@ -129,6 +129,17 @@ async def test_what_the_model_found_is_put_to_the_calls_that_it_had_seen(daemon,
     assert [call["name"] for _, call in daemon.history] == ["run_cmd", "run_cmd"]
 
 
+async def test_what_the_model_says_of_the_goal_is_the_synthesis_of_its_turn(daemon, run_llm):
+    second = shell(2, insights="forty lines", synthesis="half of it is done", assessment="great")
+    with ScriptedLlm(shell(1), second, then=DOWN) as llm:
+        assert await run_llm(daemon, llm) == 75
+    first, then = daemon.params("reflect")
+    assert (first["synthesis"], then["synthesis"]) == ("", "half of it is done")
+    assert "progress_assessment" not in then
+    asked = llm.requests[0]["tools"][-1]["function"]
+    assert {"learning", "synthesis"} <= asked["parameters"]["properties"].keys()
+
+
 async def test_what_was_found_last_stands_in_the_line_of_the_subtask_that_it_ends(
     tmp_path, run_llm
 ):

@@ -3,12 +3,10 @@
 import json
 from typing import Any
 
+from clew_shared.prompt.calibration import recalibrated
 from clew_shared.prompt.layout import PromptLayout
 from clew_shared.prompt.view import CHARS_PER_TOKEN
 from clew_shared.record.prompt_facts import Prompt
-
-CHARS_PER_TOKEN_MIN, CHARS_PER_TOKEN_MAX = 1.5, 8.0
-CALIBRATION_WEIGHT = 0.3
 
 
 class PromptMeter:
@@ -60,12 +58,9 @@ class PromptMeter:
 
     def calibrate(self, chars: int, tokens: int) -> None:
         """Adjust the characters per token to the server's own count."""
-        if tokens <= 0 or chars <= 0:
-            return
-        measured = min(max(chars / tokens, CHARS_PER_TOKEN_MIN), CHARS_PER_TOKEN_MAX)
-        weight = CALIBRATION_WEIGHT if self._measured else 1.0
-        self.chars_per_token += weight * (measured - self.chars_per_token)
-        self._measured = True
+        known, measured = self.chars_per_token, self._measured
+        self.chars_per_token = recalibrated(known, chars, tokens, measured=measured)
+        self._measured = measured or (chars > 0 and tokens > 0)
 
 
 def _common_start(before: str, now: str) -> int:

@@ -25,7 +25,7 @@ _NAMES = {
 ASK_REFLECTION = (
     "Before you go on: what did the last results tell you? Answer with one JSON object: "
     '{"insights": ..., "learning": ..., "relevance": "high", "medium" or "low", "next": ..., '
-    '"assessment": "advancing", "stuck" or "regressing"}'
+    '"synthesis": what it means for the goal, "assessment": "advancing", "stuck" or "regressing"}'
 )
 ASK_STRATEGIES = (
     "This subtask is over. Which strategy would help with similar work next time? Only what the results above "

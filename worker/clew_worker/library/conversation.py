@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from clew_shared.prompt.windows import is_marker
+from clew_shared.prompt.windows import is_marker, without_marker
 from clew_worker.library.exchanges import Message, Piece, PieceKind, bare, cut, flatten, text_of
 
 GO_ON = "[Continue: one tool call, or your answer.]"
@@ -51,7 +51,7 @@ def take_apart(
     messages: Sequence[Message], frame: ConversationFrame, results: Sequence[Message]
 ) -> ConversationParts:
     """Take the agent's own list apart; `results` are all tool results so far."""
-    rest = [message for at, message in enumerate(messages) if not _is_own(at, message, frame)]
+    rest = [_unmarked(m) for at, m in enumerate(messages) if not _is_own(at, m, frame)]
     known = len(frame.history)
     start = known if known and rest[:known] == frame.history else 0
     asked = next((at for at in range(start, len(rest)) if _is_question(rest[at], frame)), None)
@@ -94,6 +94,30 @@ def _facts_without_calls(pieces: Iterable[Piece], results: Sequence[Message]) ->
         else:
             facts.append(Piece(PieceKind.FACT, (_fact(result),)))
     return facts[::-1]
+
+
+def closed(built: Sequence[Message], markers: str, *, merged: bool) -> list[Message]:
+    """Return a list that does not end with the assistant, and with the markers in a last message.
+
+    With `merged` they go to the end of the last result, unless the assistant wrote something after it.
+    """
+    at = len(built) - 1
+    while at > 0 and built[at]["role"] == "user":
+        at -= 1
+    last = built[at]
+    if markers and merged and last["role"] == "tool" and isinstance(last["content"], str):
+        marked = {**last, "content": f"{last['content']}\n\n{markers}"}
+        return [*built[:at], marked, *built[at + 1 :]]
+    if not markers and built[-1]["role"] != "assistant":
+        return [*built]
+    return [*built, {"role": "user", "content": markers or GO_ON}]
+
+
+def _unmarked(message: Message) -> Message:
+    text = message.get("content")
+    if message.get("role") != "tool" or not isinstance(text, str):
+        return message
+    return {**message, "content": without_marker(text)}
 
 
 def facts_message(facts: Sequence[Piece]) -> list[Message]:

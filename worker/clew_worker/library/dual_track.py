@@ -7,16 +7,26 @@ and its judgement is advice; only the daemon refuses actions.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from hashlib import sha256
 from typing import Any, Literal
 
-from clew_shared.prompt.windows import Window, Windows, progress_marker, urgency_marker
+from clew_shared.prompt.calibration import recalibrated
+from clew_shared.prompt.windows import (
+    JSON_CHARS_PER_TOKEN,
+    Window,
+    Windows,
+    json_chars,
+    progress_marker,
+    urgency_marker,
+)
 from clew_shared.text.shorten import one_line
 from clew_shared.text.thoughts import GENERAL, echoes, merged, theme
 from clew_worker.library.conversation import (
     GO_ON,
     ConversationFrame,
     ConversationParts,
+    closed,
     facts_message,
     take_apart,
 )
@@ -70,7 +80,8 @@ class DualTrackContext:
         self._news = False
         self._quiet_since = 0
         fixed = [self._frame.system, self._frame.question, *self.conversation_history]
-        self._tokens = sum(map(self.windows.tokens, fixed))
+        self._chars = sum(map(json_chars, fixed))
+        self._measured = self.windows.chars_per_token != JSON_CHARS_PER_TOKEN
 
     @property
     def _frame(self) -> ConversationFrame:
@@ -84,7 +95,7 @@ class DualTrackContext:
             else {"role": "tool", **as_message(message)}
         )
         self.tool_results.append(result)
-        self._tokens += self.windows.tokens(result)
+        self._chars += json_chars(result)
         self.consecutive_thoughts_without_tools = 0
         fact = f"{result.get('name') or ''}\n{one_line(text_of(result))}"
         digest = sha256(fact.encode(errors="replace")).hexdigest()
@@ -97,7 +108,7 @@ class DualTrackContext:
         """Store a thought and its theme; one with tool calls ends a streak of thoughts without any."""
         text = content or ""
         self.thinking_blocks.append(text)
-        self._tokens += self.windows.tokens({"role": "assistant", "content": text})
+        self._chars += json_chars({"role": "assistant", "content": text})
         self.last_thinking_themes.append(theme(text, self._themes))
         del self.last_thinking_themes[: -self.theme_window]
         self._alike = self._alike + 1 if echoes(text, self._said) else 1
@@ -133,7 +144,22 @@ class DualTrackContext:
 
     def should_trim_context(self, iteration: int) -> bool:
         """Return whether the list must be cut: because of the iteration, or of the tokens so far."""
-        return self.windows.at(iteration) > Window.FULL or self._tokens > self.max_tokens
+        room = self.max_tokens * self.windows.chars_per_token
+        return self.windows.at(iteration) > Window.FULL or self._chars > room
+
+    def calibrate(
+        self, sent: Iterable[Mapping[str, Any]], prompt_tokens: int, tools: Sequence[Any] = ()
+    ) -> None:
+        """Count tokens as the server does: `sent` are the messages of a request, `prompt_tokens` its own count of them.
+
+        Call it after each answer; the average is `windows.chars_per_token`. Begin another model with new windows.
+        """
+        chars = sum(map(json_chars, sent)) + (json_chars(tools) if tools else 0)
+        found = recalibrated(
+            self.windows.chars_per_token, chars, prompt_tokens, measured=self._measured
+        )
+        self._measured = self._measured or (chars > 0 and prompt_tokens > 0)
+        self.windows = replace(self.windows, chars_per_token=found)
 
     def inject_urgency(self, iteration: int, stuck_type: str | None = None) -> str:
         """Return the text that urges the agent to act; "" where none is needed."""
@@ -147,18 +173,21 @@ class DualTrackContext:
         """Return the list to send, built from the agent's own; the stricter of window and size decides.
 
         The system prompt comes first and unchanged, the question is always there, tool calls only with all their
-        results, markers in a separate last message, and nothing that a strict server refuses.
+        results, markers in a separate last message, and nothing that a strict server refuses. Where a list is cut
+        and no message is dropped, the markers are at the end of the last result, so that the list does not grow.
         `messages` is not changed.
         """
         frame = self._frame
         own = [as_message(message) for message in messages]
         conversation = take_apart(own, frame, self.tool_results)
-        ending = self._ending(conversation, iteration)
-        last = ending or [_go_on()]
-        fixed = [frame.system, conversation.question, *flatten(conversation.latest), *last]
+        markers = self._markers(conversation, iteration)
+        last = {"role": "user", "content": markers or GO_ON}
+        fixed = [frame.system, conversation.question, *flatten(conversation.latest), last]
         room = self.max_tokens - sum(map(self.windows.tokens, fixed))
-        fitter = ConversationFitter(self.windows, self.thinking_blocks)
-        kept = fitter.fitted(conversation, self.windows.at(iteration), room)
+        window = self.windows.at(iteration)
+        kept = ConversationFitter(self.windows, self.thinking_blocks).fitted(
+            conversation, window, room
+        )
         built = [
             frame.system,
             *flatten(kept.history),
@@ -166,19 +195,18 @@ class DualTrackContext:
             *facts_message(kept.facts),
             *flatten(kept.work),
             *flatten(conversation.latest),
-            *ending,
         ]
-        return [*built, _go_on()] if built[-1]["role"] == "assistant" else built
+        is_cut = window > Window.FULL or kept.droppable() != conversation.droppable()
+        return closed(built, markers, merged=is_cut and len(built) >= len(own))
 
-    def _ending(self, conversation: ConversationParts, iteration: int) -> list[Message]:
+    def _markers(self, conversation: ConversationParts, iteration: int) -> str:
         lines = [urgency_marker(self.windows.at(iteration), self._iterations_left(iteration))]
         if iteration >= self.windows.progress_from:
             listed = sum(len(piece.results) for piece in conversation.work)
             used = max(len(self.tool_results), listed)
             pages = _count(self.research_context.get("pages_read"))
             lines.insert(0, progress_marker(iteration, self.max_iterations, used, pages))
-        text = "\n".join(filter(None, lines))
-        return [{"role": "user", "content": text}] if text else []
+        return "\n".join(filter(None, lines))
 
     def _iterations_left(self, iteration: int) -> int:
         return max(0, self.max_iterations - iteration)
@@ -188,8 +216,11 @@ class DualTrackContext:
             about = (self.last_thinking_themes or [GENERAL])[-1].replace("_", " ")
             alike = "said the same in other words"
             what = alike if self._one_thought() and not self._one_theme() else f"were {about}"
-            seen = f"You're repeating yourself: the last {self.theme_window} thoughts {what}."
-        elif stuck_type == "repeated_planning":
+            return (
+                "ERROR: You're repeating yourself. Take action immediately. The last "
+                f"{self.theme_window} thoughts {what}: make one tool call not tried yet, or answer."
+            )
+        if stuck_type == "repeated_planning":
             count = self.consecutive_thoughts_without_tools
             seen = f"You have been thinking {count} times in a row without using a tool."
         elif stuck_type == "no_progress":
@@ -198,10 +229,6 @@ class DualTrackContext:
         else:
             seen = f"You are stuck ({stuck_type})."
         return f"{seen} Take action immediately: one tool call not tried yet, or your answer."
-
-
-def _go_on() -> Message:
-    return {"role": "user", "content": GO_ON}
 
 
 def _count(value: Any) -> int:

@@ -7,7 +7,7 @@ OpenAI-style dicts; windows and budgets are applied elsewhere.
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Any
 
@@ -15,6 +15,8 @@ Message = dict[str, Any]
 
 _SPEAKERS = frozenset(("assistant", "tool", "user"))
 _OF_CALLS = frozenset(("tool_calls", "function_call", "tool_call_id"))
+_OF_REASONING = ("reasoning_content", "reasoning")
+"""Where servers that separate a model's reasoning from its answer put it."""
 
 
 class PieceKind(Enum):
@@ -36,6 +38,23 @@ class Piece:
     @property
     def results(self) -> tuple[Message, ...]:
         return self.messages[1:] if self.kind is PieceKind.PAIR else ()
+
+    @property
+    def thought(self) -> str:
+        """What the assistant wrote, alone or beside its calls; "" for nothing."""
+        if self.kind not in {PieceKind.PAIR, PieceKind.THOUGHT}:
+            return ""
+        said = self.messages[0]
+        texts = (text_of(said), *(said.get(name) for name in _OF_REASONING))
+        return next((t.strip() for t in texts if isinstance(t, str) and t.strip()), "")
+
+    def without_thought(self) -> "Piece":
+        """Return a pair with nothing but its calls and results; any other piece as it is."""
+        if self.kind is not PieceKind.PAIR or not self.thought:
+            return self
+        call, *results = self.messages
+        bare_call = {name: v for name, v in call.items() if name not in _OF_REASONING}
+        return replace(self, messages=({**bare_call, "content": ""}, *results))
 
 
 def as_message(message: Any) -> Message:

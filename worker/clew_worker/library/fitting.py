@@ -35,24 +35,27 @@ class ConversationFitter:
                 history=last_exchanges(whole.history, self._windows.moderate_exchanges),
                 work=self._last_thoughts(whole.work),
             )
+        calls = [piece.without_thought() for piece in whole.work]
         if window is Window.AGGRESSIVE:
-            work = [piece for piece in whole.work if piece.kind in {PieceKind.PAIR, PieceKind.USER}]
+            work = [piece for piece in calls if piece.kind in {PieceKind.PAIR, PieceKind.USER}]
             return replace(whole, history=(), work=work)
-        pairs = _last_pairs(whole.work, self._windows.emergency_results)
+        pairs = _last_pairs(calls, self._windows.emergency_results)
         left = self._windows.emergency_results - sum(len(pair.results) for pair in pairs)
         return replace(whole, history=(), work=pairs, facts=whole.facts[-left:] if left > 0 else ())
 
     def _last_thoughts(self, work: Sequence[Piece]) -> list[Piece]:
+        """Keep the last thoughts, alone or beside their calls; those that are in no message come last."""
         count = self._windows.moderate_thoughts
-        thoughts = [piece for piece in work if piece.kind is PieceKind.THOUGHT]
-        dropped = {id(piece) for piece in thoughts[: max(0, len(thoughts) - count)]}
-        listed = {text_of(piece.messages[0]) for piece in work}
+        listed = [piece for piece in work if piece.thought]
+        texts = {piece.thought for piece in listed}
         unlisted = [
             Piece(PieceKind.THOUGHT, ({"role": "assistant", "content": text},))
             for text in (self._thoughts[-count:] if count else ())
-            if text.strip() and text not in listed
+            if text.strip() and text.strip() not in texts
         ]
-        return [*(piece for piece in work if id(piece) not in dropped), *unlisted]
+        dropped = {id(piece) for piece in listed[: max(0, len(listed) + len(unlisted) - count)]}
+        kept = [p for p in work if p.kind is not PieceKind.THOUGHT or id(p) not in dropped]
+        return [*(p.without_thought() if id(p) in dropped else p for p in kept), *unlisted]
 
     def _without_oldest(self, kept: ConversationParts, room: int) -> ConversationParts:
         """Drop the oldest pieces until the rest fits; the newest result is shortened rather than dropped."""

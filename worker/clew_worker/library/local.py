@@ -5,9 +5,7 @@ It runs no action.
 
 from __future__ import annotations
 
-import hashlib
 import os
-import re
 from dataclasses import asdict
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
@@ -19,7 +17,9 @@ from clew_shared.record.model import GoalStatus
 from clew_shared.record.spec import Spec
 from clew_worker.executor.world.world import WorldWatch
 from clew_worker.library import local_tree
-from clew_worker.library.local_record import LocalRecord, lives_elsewhere, started_at
+from clew_worker.library.goal_name import goal_id
+from clew_worker.library.local_record import LocalRecord
+from clew_worker.library.processes import runs_elsewhere, started_at
 from clew_worker.library.work_state import Answer, WorkState
 
 if TYPE_CHECKING:
@@ -30,18 +30,10 @@ if TYPE_CHECKING:
     from clew_shared.core.core import Core
     from clew_shared.record.state import State
 
-ID_CHARS_MAX = 40
-
 ANOTHER_WAY = (
     "The subtask is blocked: this approach does not work. Add other subtasks to its task, "
     "or continue with the next one (advance_to_next_subtask)."
 )
-
-
-def goal_id(text: str) -> str:
-    """Return a name for a goal's text: its first words and 8 hex digits of its SHA-256."""
-    words = "-".join(re.findall(r"[a-z0-9]+", text.lower())[:6])[:ID_CHARS_MAX].rstrip("-")
-    return f"{words or 'goal'}-{hashlib.sha256(text.encode('utf-8', 'replace')).hexdigest()[:8]}"
 
 
 class LocalGoal:
@@ -161,7 +153,7 @@ class LocalGoal:
         """Close the goal: actions in flight are interrupted, which does not count as a crash."""
         with self._record.last_turn() as at:
             state = self.state
-            if not lives_elsewhere(state):
+            if not runs_elsewhere(state.pid, state.pid_created):
                 self._core.interrupt("closed", at, counts=False)
                 exited = ev.WorkerExited(at=at, epoch=state.epoch, reason="closed", code=0)
                 self._core.emit(exited)
@@ -181,7 +173,9 @@ class LocalGoal:
                 state.goal.tasks.clear()  # the agent brings the tree
                 local_tree.record_tree(core, at)
             pid, since = os.getpid(), started_at()
-            if lives_elsewhere(state):  # that process has the actions in flight
+            if runs_elsewhere(
+                state.pid, state.pid_created
+            ):  # that process has the actions in flight
                 pid, since = state.pid or pid, state.pid_created
             else:
                 core.interrupt("the process ended", at, counts=True)

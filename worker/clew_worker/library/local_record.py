@@ -5,14 +5,11 @@ In a turn the manual changes come first, then the call itself; the published fil
 
 from __future__ import annotations
 
-import os
 import sys
 import threading
 import time
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
-
-import psutil
 
 from clew_shared.core.answers import WrongState
 from clew_shared.core.core import Core
@@ -140,20 +137,6 @@ class LocalRecord:
 
     def _entry(self, done: RecordedEvent) -> NewEvent:
         return NewEvent(self._goal_id, done.event.kind, encode(done.event), done.output)
-
-
-def started_at() -> float:
-    """Return the time when this process started, in seconds since 1970."""
-    return psutil.Process().create_time()
-
-
-def lives_elsewhere(state: State) -> bool:
-    """Return whether the process that last opened the goal is another one, and still running."""
-    if not state.pid or state.pid == os.getpid():
-        return False
-    with suppress(psutil.Error):
-        return abs(psutil.Process(state.pid).create_time() - state.pid_created) < 1
-    return False
 
 
 def _open(folder: Path) -> TurnLedger:

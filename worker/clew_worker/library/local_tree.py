@@ -15,8 +15,6 @@ from clew_shared.record.model import Goal, GoalStatus, StepStatus
 from clew_shared.record.spec import PlannedSubtask, PlannedTask
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from clew_shared.core.core import Core
     from clew_shared.record.model import Subtask
     from clew_worker.library.work_state import Edit
@@ -62,7 +60,7 @@ def record_edit(core: Core, edit: Edit, at: float) -> None:
     replan = bool(state.replan_required) and _offers_another_way(core, edit)
     if replan:
         _mark_replan(core, edit)
-    record_tree(core, at, replan=replan, removed=edit.removed if replan else ())
+    record_tree(core, at, replan=replan, gone=edit.gone if replan else ())
     resting = state.goal.status == GoalStatus.BLOCKED or GoalStatus(state.goal.status).ended
     if resting and (replan or edit.new):
         _reopen(core, at)
@@ -83,11 +81,11 @@ def record_tree(
     at: float,
     *,
     replan: bool = False,
+    gone: tuple[Subtask, ...] = (),
     counts: dict[str, int] | None = None,
     blocked: tuple[str, ...] | None = None,
-    removed: Sequence[Subtask] = (),
 ) -> None:
-    """Record the tree as it is in the state; `removed` are subtasks that a replan replaces in it."""
+    """Record the tree as it is in the state; a replan may have removed subtasks, which are `gone`."""
     state, goal = core.state, core.state.goal
     event = ev.TreeEdited(
         at=at,
@@ -98,12 +96,19 @@ def record_tree(
         loop_counts=counts,
         blocked_actions=blocked,
         replan=replan,
-        given_up=tuple(given_up_line(s) for s in removed if s.status != StepStatus.PENDING),
-        covered=tuple(s.description for s in removed if s.status == StepStatus.PENDING),
+        given_up=_given_up(core, gone) if replan else (),
+        covered=tuple(s.description for s in gone if s.status == StepStatus.PENDING),
     )
     core.emit(event)
     goal.reached, goal.counted = state.goal.reached, state.goal.counted
     state.goal = goal  # equal to the folded one, and the agent's references stay valid
+
+
+def _given_up(core: Core, gone: tuple[Subtask, ...]) -> tuple[str, ...]:
+    """Return a line for each subtask that a replan gives up: removed, or blocked and still in the tree."""
+    blocked = [s for s in subtasks_of(core.state.goal) if s.status == StepStatus.BLOCKED]
+    lines = [given_up_line(s) for s in (*gone, *blocked) if s.status != StepStatus.PENDING]
+    return tuple(line for line in dict.fromkeys(lines) if line not in core.state.set_aside)
 
 
 def _offers_another_way(core: Core, edit: Edit) -> bool:

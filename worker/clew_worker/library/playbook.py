@@ -74,6 +74,7 @@ class Playbook(LearnedPlaybook):
     def as_context(self, max_strategies: int = 50) -> str:
         """Return the text for a prompt, with the `max_strategies` most helpful; "" if there are none.
 
+        It begins with a line break, so that it can be appended to a system prompt.
         Sections and bullets stay in the order in which they were added, so that a prompt changes as little as possible.
         """
         ranked = sorted(
@@ -82,7 +83,8 @@ class Playbook(LearnedPlaybook):
             reverse=True,
         )
         chosen = {bullet.id for bullet in ranked[: max(0, max_strategies)]}
-        return render(bullet for bullet in self._bullets.values() if bullet.id in chosen)
+        text = render(bullet for bullet in self._bullets.values() if bullet.id in chosen)
+        return f"\n{text}" if text else ""
 
     def prune(self, threshold: float = -0.3) -> list[shared.Bullet]:
         """Archive the used bullets whose score is below the threshold, and return them.

@@ -64,8 +64,8 @@ class Edit:
     """The manual changes since the last call.
 
     `counts` and `blocked` are None if unchanged, `lifted` are the signatures removed from either, `moved` says
-    whether another subtask became the current one, `new` are the open subtasks that were added, `removed` those that
-    were removed before they were done.
+    whether another subtask became the current one, `new` are the open subtasks that were added, `gone` those that
+    are no longer in the tree and were not done.
     """
 
     counts: dict[str, int] | None
@@ -73,7 +73,7 @@ class Edit:
     lifted: tuple[str, ...]
     moved: bool
     new: tuple[Subtask, ...]
-    removed: tuple[Subtask, ...] = ()
+    gone: tuple[Subtask, ...] = ()
 
 
 class _Shown(Generic[_T]):
@@ -145,7 +145,8 @@ class WorkState:
             return None
         check_statuses(self.goal)
         known = {id(s) for s in self._known}
-        there = {id(s) for t in self.goal.tasks for s in t.subtasks}
+        present = [s for t in self.goal.tasks for s in t.subtasks]
+        left = {id(s) for s in present}
         lifted = [s for s in self._blocked if s not in blocked]
         lifted += [s for s in self._counts if not counts.get(s) and s not in blocked]
         return Edit(
@@ -153,14 +154,9 @@ class WorkState:
             blocked=blocked if blocked != self._blocked else None,
             lifted=tuple(dict.fromkeys(lifted)),
             moved=place != self._place,
-            new=tuple(
-                s
-                for t in self.goal.tasks
-                for s in t.subtasks
-                if id(s) not in known and StepStatus(s.status).open
-            ),
-            removed=tuple(
-                s for s in self._known if id(s) not in there and not StepStatus(s.status).done
+            new=tuple(s for s in present if id(s) not in known and StepStatus(s.status).open),
+            gone=tuple(
+                s for s in self._known if id(s) not in left and not StepStatus(s.status).done
             ),
         )
 
