@@ -47,17 +47,17 @@ def model(clew, llm, name="thinker", **keys):
     clew.configure({f"agents.{name}.{key}": value for key, value in (table | keys).items()})
 
 
-def goal_text(*front, agent="thinker"):
-    lines = [f"agent: {agent}", "checks: {right: grep -q right answer.txt}", *front]
+def goal_text(*front, agent="thinker", check="grep -q right answer.txt"):
+    lines = [f"agent: {agent}", f"checks: {{right: {check!r}}}", *front]
     return "---\n" + "\n".join(lines) + "\n---\n# Write the answer\n"
 
 
-def begun(clew, llm, *front, **attempts):
+def begun(clew, llm, *front, check="grep -q right answer.txt", **attempts):
     """Start a goal of the scripted model; its id."""
     model(clew, llm)
     clew.configure({f"attempts.{key}": value for key, value in attempts.items()})
     clew.start()
-    return clew.submit(goal_text(*front))
+    return clew.submit(goal_text(*front, check=check))
 
 
 def reasons(clew, goal):
@@ -101,6 +101,13 @@ def test_a_check_that_printed_nothing_says_in_words_what_failed(clew):
     assert "Check failed with exit code 1: grep -q right answer.txt" in said
     assert "This command failed: grep -q right answer.txt" in said
     assert '"right" was not found in answer.txt' in said
+
+
+def test_a_check_says_which_lines_it_must_not_find(clew):
+    with ScriptedLlm(WRONG, FINISH, RIGHT, then=FINISH) as llm:
+        goal = begun(clew, llm, check="! grep -q wrong answer.txt")
+        clew.wait("goal.completed", goal=goal)
+    assert '"wrong" is still in answer.txt\n1:wrong' in llm.prompt(2)
 
 
 def test_a_new_attempt_has_an_empty_conversation_and_says_what_was_tried(clew):

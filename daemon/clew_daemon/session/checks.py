@@ -12,7 +12,7 @@ from clew_shared.core import suggestions
 from clew_shared.record import events as ev
 from clew_shared.record.worlds import is_measured
 from clew_shared.text.redact import redact
-from clew_shared.text.shell_tests import explanation
+from clew_shared.text.shell_tests import explanation, lines_found
 from clew_shared.text.shorten import without_middle
 from clew_shared.wire.answers import FailingCheck
 
@@ -141,18 +141,26 @@ class Checks:
     async def _traced(self, name: str, cmd: str, silent: CheckRun) -> CheckRun:
         """Run a check that failed and printed nothing once more, and return its failure with the trace of the shell.
 
-        The first run decides; the trace only shows with which command it ended.
+        The first run decides; the trace only shows with which command it ended, and the lines that it must not find.
         """
+        run = await self._shown(name, f"set -x\n{cmd}")
+        trace = run.output.strip()
+        if run.passed or run.exit_code is None or not trace:
+            return silent
+        look = lines_found(trace, cmd)
+        found = (await self._shown(name, look)).output if look else ""
+        return replace(silent, output=_trace(trace, cmd) + found)
+
+    async def _shown(self, name: str, cmd: str) -> CheckRun:
+        """Run a command that shows more of a check that failed; an empty failure where it did not run to its end."""
         try:
-            run = await self._run(name, f"set -x\n{cmd}", TRACE_S)
+            run = await self._run(name, cmd, TRACE_S)
         except OutOfResources:
             raise
         except ExecutorDied as error:
             await self._broken(error)
-            return silent
-        if run.passed or run.exit_code is None or not run.output.strip():
-            return silent
-        return replace(silent, output=_trace(self._without_values(run.output), cmd))
+            return CheckRun(False, "")
+        return replace(run, output=self._without_values(run.output))
 
     def _without_values(self, trace: str) -> str:
         """Return a trace without the values of the variables that the config passes on: they may be keys."""
@@ -194,9 +202,8 @@ class Checks:
             work.check = ""
 
 
-def _trace(output: str, cmd: str) -> str:
+def _trace(trace: str, cmd: str) -> str:
     """Return with which command a check failed, and why, where that is known; else the end of the trace."""
-    trace = output.strip()
     if why := explanation(trace, cmd, command_chars=COMMAND_CHARS):
         return why
     shown = trace[-TRACE_CHARS:]

@@ -137,6 +137,9 @@ def tried(state: State, reason: str) -> tuple[str, ...]:
     calls = [_call(state, action) for action in _telling(state, attempt.number, attempt.seq)]
     end = _failing_check(state) or f"ended: {reason}"
     line = "; then ".join([*([", ".join(calls)] if calls else []), end])
+    line = line.replace(
+        f"{state.spec.workspace.rstrip('/')}/", ""
+    )  # short, and as they are to be written
     return (*attempt.tried, both_ends(f"Attempt {attempt.number}: {line}", LINE_CHARS))[-TRIED_MAX:]
 
 

@@ -13,6 +13,8 @@ import shlex
 from clew_shared.text.shorten import without_middle
 
 VALUE_CHARS = 300
+LINES_SHOWN = 5
+_QUIET = str.maketrans("", "", "cLlqs")  # options of grep that hide the lines
 _SILENT = "It printed nothing. This command failed: "
 
 _FILE_TESTS = {
@@ -92,7 +94,7 @@ def explanation(trace: str, command: str, *, command_chars: int) -> str:
 
 def said_why(output: str) -> str:
     """Return the reason in the output of a failed check: all of it, or only the reason of an explanation."""
-    return output.strip().rpartition("\n")[2] if output.startswith(_SILENT) else output
+    return output.strip().partition("\n")[2] if output.startswith(_SILENT) else output
 
 
 def _words(text: str) -> list[str]:
@@ -140,16 +142,40 @@ def _why_unequal(left: str, right: str, command: str) -> str:
 
 def _why_grep(words: list[str], command: str) -> str:
     """Return what grep did not find, or found: the latter is a failure where the command has a `!` before it."""
+    found = _plain_grep(words)
+    if found is None:
+        return ""
+    pattern, files = found
+    before = _before(words, command)
+    if before == {"!"}:
+        return f"{_shown(pattern)} is still in {_listed(files, 'or')}"
+    unwanted = not before or "!" in before
+    return "" if unwanted else f"{_shown(pattern)} was not found in {_listed(files, 'and')}"
+
+
+def lines_found(trace: str, command: str) -> str:
+    """Return a command that shows the lines which a `! grep` must not find, "" if that is not what failed."""
+    words = _words(failed_command(trace))
+    found = _plain_grep(words) if words[:1] == ["grep"] else None
+    if found is None or _before(words, command) != {"!"}:
+        return ""
+    pattern, files = found
+    options = [word.translate(_QUIET) for word in words[1:] if word.startswith("-")]
+    kept = [option for option in options if option != "-"]
+    return f"{shlex.join(['grep', '-n', *kept, '--', pattern, *files])} | head -n {LINES_SHOWN}"
+
+
+def _plain_grep(words: list[str]) -> tuple[str, list[str]] | None:
+    """Return the pattern and the files of a grep whose options change neither."""
     operands = [word for word in words[1:] if not word.startswith("-")]
     options = [word for word in words[1:] if word.startswith("-")]
     if len(operands) < 2 or not all(map(_PLAIN_GREP.fullmatch, options)):
-        return ""
-    pattern, *files = operands
-    where = " and ".join(files) if len(files) < 3 else "one of " + ", ".join(files)
-    before = _before(words, command)
-    if before == {"!"}:
-        return f"{_shown(pattern)} is still in {where.replace(' and ', ' or ')}"
-    return f"{_shown(pattern)} was not found in {where}" if before and "!" not in before else ""
+        return None
+    return operands[0], operands[1:]
+
+
+def _listed(files: list[str], last: str) -> str:
+    return f" {last} ".join(files) if len(files) < 3 else "one of " + ", ".join(files)
 
 
 def _before(words: list[str], command: str) -> set[str]:

@@ -9,6 +9,7 @@ from typing import Any
 
 from clew_shared.core.claims import FAILED
 from clew_shared.record.progress import normalise
+from clew_shared.text.shell_tests import said_why
 from clew_shared.text.shorten import without_middle
 from clew_shared.wire.answers import Advanced, FailingCheck, Finished
 from clew_worker.agent.client import RpcError
@@ -161,7 +162,7 @@ class GoalEnding:
         shown = "\n".join(map(_check_text, checks))
         before, self._failing = self._failing, normalise(shown)
         if self._failing == before:
-            ends = "\n".join(f"`{c.cmd}`: {_last_line(c)}" for c in checks)
+            ends = "\n".join(f"`{c.cmd}`: {_end(c)}" for c in checks)
             return f"Not finished: nothing is better than before. Do something else.\n{ends}"
         return f"Not finished, the goal is not reached yet.\n{shown}"
 
@@ -212,9 +213,11 @@ def _check_text(check: FailingCheck) -> str:
     return f"Check failed{end}: {check.cmd or check.name}\n{output or '(no output)'}"
 
 
-def _last_line(check: FailingCheck) -> str:
+def _end(check: FailingCheck) -> str:
+    """Return the last line of what a check printed, or the reason of its failure where that is known."""
+    why = said_why(check.output)
     lines = check.output.strip().splitlines() or ["(no output)"]
-    return without_middle(lines[-1], LAST_LINE_CHARS)
+    return without_middle(lines[-1] if why == check.output else why, LAST_LINE_CHARS)
 
 
 def _listed(names: list[str] | tuple[str, ...]) -> str:
