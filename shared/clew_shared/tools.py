@@ -57,7 +57,8 @@ _SECONDS = {"type": "number", "minimum": 0}
 TOOLS = (
     BuiltInTool(
         "run_cmd",
-        "Run any shell command: mkdir, mv, rm, sed, sort, tests. Returns output and exit code.",
+        "Run any shell command: mkdir, mv, rm, sed, sort, tests, or several joined by &&. "
+        "Returns output and exit code.",
         _schema(
             "timeout_s",
             cmd={

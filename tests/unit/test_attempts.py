@@ -202,9 +202,7 @@ def test_what_was_tried_names_the_last_actions_and_why_each_attempt_ended(stubbo
     stubborn.agent.fail("make", "no rule to make target")
     stubborn.agent.complete(success=False, failure="no way")
     first = stubborn.state.attempt.tried
-    assert first == (
-        "Attempt 1: run_cmd make (failure: no rule to make target); then ended: no way",
-    )
+    assert first == ("Attempt 1: run_cmd failed: no rule to make target; then ended: no way",)
     stubborn.begin_next()
     stubborn.agent.complete(success=False, failure="still no way")
     assert stubborn.state.attempt.tried == (*first, "Attempt 2: ended: still no way")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
@@ -26,11 +25,9 @@ TRIED_MAX = 10
 STALE_TURNS = 3
 """After this many turns in a row without anything new, an attempt is not making progress."""
 
-ACTIONS_SHOWN = 3
+ERRORS_SHOWN = 3
+_NO_ERRORS = frozenset({"", "success", "blocked", "interrupted"})
 LINE_CHARS = 480
-ABOUT = ("path", "pattern", "query", "name")
-ABOUT_CHARS = 60
-_PROGRAM = re.compile(r"(?:^|&&|;)\s*(?:\w+=\S*\s+)*(?!cd\s)([^\s;&|<>()]+)")
 HEAD_CHARS = 120
 
 
@@ -130,30 +127,33 @@ def advances(state: State) -> bool:
 def tried(state: State, reason: str) -> tuple[str, ...]:
     """Return a line for each attempt at the current subtask, with the present one, which ended for `reason`.
 
-    What was called is named and never repeated as it was written: a small model copies a call that it is shown, even
-    one that is said to have failed.
+    It has what went wrong and not what was called: a small model repeats the calls that it is shown, also those that
+    failed, and finds another way where it only reads what must be different (docs/measurements.md).
     """
     attempt = state.attempt
-    calls = [_call(state, action) for action in _telling(state, attempt.number, attempt.seq)]
-    end = _failing_check(state) or f"ended: {reason}"
-    line = "; then ".join([*([", ".join(calls)] if calls else []), end])
-    line = line.replace(
-        f"{state.spec.workspace.rstrip('/')}/", ""
-    )  # short, and as they are to be written
+    errors = _errors(state, attempt.number, attempt.seq)
+    line = "; then ".join([*errors, _failing_check(state) or f"ended: {reason}"])
+    line = line.replace(f"{state.spec.workspace.rstrip('/')}/", "")
     return (*attempt.tried, both_ends(f"Attempt {attempt.number}: {line}", LINE_CHARS))[-TRIED_MAX:]
 
 
-def _telling(state: State, number: int, since: int) -> list[Action]:
-    """Return the last actions of an attempt that changed something or failed, the last of all if there is none."""
+def _errors(state: State, number: int, since: int) -> list[str]:
+    """Return how the last actions of an attempt failed, each answer once."""
     actions = state.subtask.actions if state.subtask else []
-    latest = {
-        signature(a.name, a.args, state.spec.workspace): a
-        for a in actions
-        if a.attempt == number and a.seq > since
-    }
-    ordered = sorted(latest.values(), key=lambda action: action.seq)
-    telling = [a for a in ordered if a.changed is not False or a.result != "success"]
-    return (telling or ordered[-1:])[-ACTIONS_SHOWN:]
+    failed = [
+        a for a in actions if a.attempt == number and a.seq > since and a.result not in _NO_ERRORS
+    ]
+    texts = dict.fromkeys(text for action in failed if (text := _error(state, action)))
+    return list(texts)[-ERRORS_SHOWN:]
+
+
+def _error(state: State, action: Action) -> str:
+    """Return the tool and the head of the answer of an action that failed, "" where it printed nothing."""
+    name = signature(action.name, action.args, state.spec.workspace)
+    tallies = state.scope.tallies.get(name, {}).values()
+    last = max(tallies, key=lambda tally: tally.seq, default=None)
+    head = both_ends(one_line(last.head), HEAD_CHARS) if last else ""
+    return f"{action.name} failed: {head}" if head else ""
 
 
 def _failing_check(state: State) -> str:
@@ -163,23 +163,3 @@ def _failing_check(state: State) -> str:
         return ""
     head = both_ends(one_line(said_why(state.checks[failing[0]].output)), HEAD_CHARS)
     return f"check {failing[0]} failed: {head}"
-
-
-def _call(state: State, action: Action) -> str:
-    """Return an action in a few words: its tool, the program or the file that it was about, and how it failed."""
-    called = f"{action.name} {in_one_line(_about(action), ABOUT_CHARS)}".strip()
-    if action.result == "success":
-        return called
-    name = signature(action.name, action.args, state.spec.workspace)
-    tallies = state.scope.tallies.get(name, {}).values()
-    last = max(tallies, key=lambda tally: tally.seq, default=None)
-    head = both_ends(one_line(last.head), HEAD_CHARS) if last else ""
-    return f"{called} ({action.result}{f': {head}' if head else ''})"
-
-
-def _about(action: Action) -> str:
-    """Return the program that a command runs, the path of any other call, or else its pattern or query."""
-    if isinstance(cmd := action.args.get("cmd"), str):
-        found = _PROGRAM.search(cmd)
-        return found[1] if found else ""
-    return next((str(action.args[key]) for key in ABOUT if key in action.args), "")

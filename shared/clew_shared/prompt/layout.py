@@ -31,7 +31,7 @@ from clew_shared.wire.hello import Call, FinishedSubtask, Said
 
 RULES = (
     "You do a goal in a working folder by calling tools. "
-    "Call one tool, read its result, then decide what is next. Use relative paths. "
+    "Do in one command what belongs together, and read its result before you go on. Use relative paths. "
     "Read a file before you change it. To create a file call write_file with its whole content; "
     "to move, copy, delete or test call run_cmd. "
     "Never repeat a call that succeeded: a call that brings nothing new is refused. "
