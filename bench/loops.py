@@ -16,6 +16,8 @@ from typing import TYPE_CHECKING
 from tests.loop_runs import KINDS
 from tests.loop_runs.player import PlayedRun, play, play_recorded
 
+from clew_shared.config.settings import LoopSettings
+
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
@@ -34,20 +36,22 @@ def verdict(truth: str, heard: PlayedRun, earliest: int, latest: int) -> list[st
     return ["loops", "caught", *(["by a refusal"] if refused else [])]
 
 
-def of_kind(kind: str, *, measured: bool) -> Iterable[tuple[str, list[str], PlayedRun]]:
+def of_kind(
+    kind: str, loops: LoopSettings, *, measured: bool
+) -> Iterable[tuple[str, list[str], PlayedRun]]:
     """Return for each run of a kind its name, the columns that it counts in, and what was heard."""
     for truth, runs in (("loop", KINDS[kind].LOOPS), ("ok", KINDS[kind].WORK)):
         for run in runs:
-            heard = play(run, measured=measured)
+            heard = play(run, measured=measured, loops=loops)
             yield run.name, verdict(truth, heard, 0, run.latest - 1), heard
 
 
-def of_file(path: Path) -> Iterable[tuple[str, list[str], PlayedRun]]:
+def of_file(path: Path, loops: LoopSettings) -> Iterable[tuple[str, list[str], PlayedRun]]:
     """Return the same for the recorded runs of a file, without the contested ones."""
     for line in path.read_text(encoding="utf-8").splitlines():
         row = json.loads(line)
         if not row.get("contested"):
-            heard = play_recorded(row)
+            heard = play_recorded(row, loops)
             last = (row.get("truth_index") or 0) + (row.get("tolerance") or 0)
             yield row["id"], verdict(row["truth"], heard, row.get("not_before") or 0, last), heard
 
@@ -57,11 +61,15 @@ def main() -> None:
     options = argparse.ArgumentParser(prog="python -m bench.loops", description=__doc__)
     options.add_argument("file", nargs="*", type=Path, help="recorded runs, one JSON object a line")
     options.add_argument("--runs", action="store_true", help="list unexpected runs, too")
+    options.add_argument(
+        "--plain", action="store_true", help="judge by plain counts, as with progress_aware = false"
+    )
     given = options.parse_args()
-    sets = {path.stem: of_file(path) for path in given.file}
+    loops = LoopSettings(progress_aware=not given.plain)
+    sets = {path.stem: of_file(path, loops) for path in given.file}
     for kind in KINDS:
-        sets[f"{kind}, changes claimed"] = of_kind(kind, measured=False)
-        sets[f"{kind}, measured"] = of_kind(kind, measured=True)
+        sets[f"{kind}, changes claimed"] = of_kind(kind, loops, measured=False)
+        sets[f"{kind}, measured"] = of_kind(kind, loops, measured=True)
     print(f"| set | {' | '.join(COLUMNS)} |\n| --- |{' --- |' * len(COLUMNS)}")
     for name, rows in sets.items():
         counts, odd = Counter[str](), list[str]()

@@ -37,10 +37,11 @@ class PlayedRun:
 class Player:
     """One goal's core, and what the agent hears of it."""
 
-    def __init__(self, goal: str) -> None:
+    def __init__(self, goal: str, loops: LoopSettings | None = None) -> None:
         numbers = count(1)
         self.heard = PlayedRun()
-        self.core = Core(State(), LoopSettings(), lambda: next(numbers), max_actions=10_000)
+        rules = loops or LoopSettings()
+        self.core = Core(State(), rules, lambda: next(numbers), max_actions=10_000)
         self.core.emit(ev.GoalAccepted(goal_id=goal, spec=Spec(description="run")))
         self.core.emit(ev.GoalStarted())
         self.core.start(0.0)
@@ -66,9 +67,9 @@ class Player:
             self.heard.warnings.append((at, intervention.kind))
 
 
-def play_recorded(row: dict[str, Any]) -> PlayedRun:
+def play_recorded(row: dict[str, Any], loops: LoopSettings | None = None) -> PlayedRun:
     """Play a recorded run (a line of trajectories.jsonl)."""
-    player, steps = Player(row["id"]), row["steps"]
+    player, steps = Player(row["id"], loops), row["steps"]
     for at, step in enumerate(steps):
         match step["kind"]:
             case "action":
@@ -89,9 +90,9 @@ def _recorded(step: dict[str, Any]) -> ActionReport:
     return ActionReport(result, output, step.get("changed"))
 
 
-def play(run: Run, *, measured: bool) -> PlayedRun:
+def play(run: Run, *, measured: bool, loops: LoopSettings | None = None) -> PlayedRun:
     """Play a run of tests/loop_runs, with a measured workspace or with claims of changes alone."""
-    player, files = Player("run"), dict[str, str]()
+    player, files = Player("run", loops), dict[str, str]()
     if measured:
         player.core.see_world(repr(sorted(files.items())), 0.0)
     for at, move in enumerate(run.moves):
