@@ -157,7 +157,7 @@ def test_a_check_that_fails_without_a_word_shows_the_command_that_failed(clew):
     goal = clew.start().submit(goal_text("checks:\n  gone: test -d . && test -f gone && false\n"))
     (failing,) = clew.said(goal)[0]["failing_checks"]
     assert (failing["cmd"], failing["exit_code"]) == ("test -d . && test -f gone && false", 1)
-    assert failing["output"].endswith("+ test -d .\n+ test -f gone\n")
+    assert failing["output"].endswith("\n+ test -f gone\nthere is no file gone\n")
     clew.wait("goal.failed", goal=goal)
     assert len(clew.seen("check.failed", goal=goal)) == 1
 

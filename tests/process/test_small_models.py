@@ -83,6 +83,7 @@ def test_a_file_that_was_written_instead_of_moved_is_named_until_it_is_removed(c
     check = "test -f new.txt && test ! -e old.txt"
     with ScriptedLlm(make, wrong, FINISH, remove, then=FINISH) as llm:
         reached(clew, llm, check=check)
-    assert "This command failed: test ! -e old.txt\nold.txt exists, and it must not" in llm.prompt(
-        3
+    assert (
+        "This command failed:\n+ test ! -e old.txt\nold.txt exists, and it must not"
+        in llm.prompt(3)
     )

@@ -150,7 +150,7 @@ class Methods:
             (redact(one.name), one.cmd) for one in p.checks or () if redact(one.cmd) == one.cmd
         ]
         with self._desk.entering() as core:
-            core.plan(tasks, p.replan, time.time(), checks, covers=p.covers or ())
+            core.plan(tasks, p.replan, time.time(), checks, covers=p.covered)
         await self._desk.commit()
         return ViewAnswer(fitted_state({"state": state_view(self._desk.core.state)}))
 

@@ -29,10 +29,6 @@ _RESULTS = {
 _FAILED = frozenset(_RESULTS) - {Result.SUCCESS}
 
 
-ADVICE = "Do something else:"
-"""Begins the part of a refusal that says what to do instead."""
-
-
 def last_tally(state: State, proposal: Proposal) -> Tally | None:
     """Return the tally of the action in this world, else that of the world in which it was last done."""
     worlds = state.scope.tallies.get(proposal.signature, {})
@@ -59,7 +55,7 @@ def what_else(state: State, calls: AgentCalls) -> str:
     subtask = state.subtask
     name = f' "{subtask.description}"' if subtask else ""
     return (
-        f"{ADVICE} if the subtask{name} is done, {calls.done}; if the whole goal is done, {calls.finish}; "
+        f"Do something else: if the subtask{name} is done, {calls.done}; if the whole goal is done, {calls.finish}; "
         "otherwise try a different action (read the output above, change a file, another command), "
         f"or {calls.failed} to say that this way does not work and a replan is needed."
     )

@@ -9,7 +9,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from clew_shared.gate.messages import ADVICE
 from clew_shared.prompt import reasoning
 from clew_shared.prompt.view import PromptView
 from clew_shared.prompt.windows import Window
@@ -128,10 +127,7 @@ def _call_id(seq: int) -> str:
 def result_text(call: Call, limit: int = OUTPUT_CHARS) -> str:
     """Return the result of a call as the model reads it."""
     if call.result == "blocked":
-        why = call.message.partition(ADVICE)[
-            0
-        ]  # what to do instead is said once, at the end of the prompt
-        return f"REFUSED, not carried out. {without_middle(why.strip(), limit)}".strip()
+        return f"REFUSED, not carried out. {without_middle(call.message, limit)}".strip()
     if call.result == "interrupted":
         return (
             f"#{call.seq} interrupted: a crash cut it off and its effect is unknown. "

@@ -154,10 +154,7 @@ def _ask_after(last: Call, view: PromptView) -> str:
     if last.name == "finish":  # not accepted, or the agent would have ended
         return "Look at what is wrong: read the file, or list the folder with run_cmd. Then correct it."
     if last.result == "blocked":
-        another = (
-            "" if view.implicit else f", or {done} with success=false if this way does not work"
-        )
-        return f"It was refused. If the {what} is done, call {done}. If not, call something else{another}."
+        return f"It was refused. If the {what} is done, call {done}. If not, call something else."
     if last.result != "success":
         return "That did not work. Correct the call, or try another way."
     if last.changed is False and last.name in WRITE_ONLY_TOOLS:

@@ -15,7 +15,7 @@ from clew_shared.text.shorten import without_middle
 VALUE_CHARS = 300
 LINES_SHOWN = 5
 _QUIET = str.maketrans("", "", "cLlqs")  # options of grep that hide the lines
-_SILENT = "It printed nothing. This command failed: "
+_SILENT = "It printed nothing. This command failed:\n+ "
 
 _FILE_TESTS = {
     "-e": ("{} does not exist", "{} exists"),
@@ -94,7 +94,9 @@ def explanation(trace: str, command: str, *, command_chars: int) -> str:
 
 def said_why(output: str) -> str:
     """Return the reason in the output of a failed check: all of it, or only the reason of an explanation."""
-    return output.strip().partition("\n")[2] if output.startswith(_SILENT) else output
+    if not output.startswith(_SILENT):
+        return output
+    return output.removeprefix(_SILENT).strip().partition("\n")[2]
 
 
 def _words(text: str) -> list[str]:

@@ -84,13 +84,21 @@ class PlanCheck(_Params):
 class Plan(_Params):
     """A plan, or a plan in the place of what was blocked; `checks` are suggestions.
 
-    `covers` has the numbers, from 1, of the pending subtasks that a replan replaces.
+    `covers` has the numbers, from 1, of the pending subtasks that a replan replaces. Without it, a replan replaces all
+    of them, as in version 0.1.
     """
 
     tasks: list[PlanTask] = Field(min_length=1, max_length=TASKS_MAX)
     replan: Literal["task", "goal"] | None = None
     covers: Annotated[list[int], Field(max_length=COVERS_MAX)] | Literal["all"] | None = None
     checks: list[PlanCheck] | None = Field(default=None, max_length=SUGGESTED_MAX)
+
+    @property
+    def covered(self) -> list[int] | Literal["all"]:
+        """What a replan replaces of the pending subtasks; nothing where the plan is the first."""
+        if self.replan is None:
+            return self.covers or []
+        return "all" if self.covers is None else self.covers
 
 
 class Act(_Params):

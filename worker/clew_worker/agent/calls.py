@@ -100,7 +100,7 @@ class CallHandler:
             self._memory.answer("plan", {}, fault)
             return
         names = [one.description for one in self._memory.state.replaceable] if replan else []
-        covers = {"covers": found} if (found := read_covers(args, names)) else {}
+        covers = {"covers": read_covers(args, names)} if replan else {}
         try:
             await self._daemon.call(
                 "plan", tasks=tasks, replan=replan, checks=read_checks(args), **covers
