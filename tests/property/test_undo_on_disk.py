@@ -281,7 +281,9 @@ def reverts_only_the_goals(events):
 def test_undo_reverts_on_disk_exactly_what_only_the_goal_has_changed(monkeypatch, watched_from):
     monkeypatch.setattr(tree, "WATCHED_FROM", watched_from)
 
-    @settings(max_examples=20, deadline=None, suppress_health_check=list(HealthCheck))
+    @settings(  # the same examples in each run; `make test-long` looks for new ones
+        max_examples=20, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True
+    )
     @given(EVENTS)
     def some(events):
         reverts_only_the_goals(events)
