@@ -87,7 +87,7 @@ WORK = [
     Run("go packages", [sh(f"go test ./{p}/...", "ok") for p in PACKAGES]),
     Run(
         "the folder as an argument",
-        [act("run", "5 passed", cmd="pytest -q", cwd=f"/work/{p}") for p in PACKAGES],
+        [act("run", "5 passed", cmd="pytest -q", cwd=f"/srv/{p}") for p in PACKAGES],
     ),
     Run(
         "a linter in each folder after one edit",

@@ -84,7 +84,7 @@ class Daemon(threading.Thread):
 
     def plan(self, p):
         tasks = tuple(PlannedTask.model_validate(t.model_dump()) for t in p.tasks)
-        self.core.plan(tasks, p.replan, 0.0, covers=p.covers or ())
+        self.core.plan(tasks, p.replan, 0.0, covers=p.covered)
         return {"state": self.view()}
 
     def complete_subtask(self, p):

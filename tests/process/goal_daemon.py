@@ -313,7 +313,7 @@ class GoalDaemon:
             task(t.description, *(subtask(s.description) for s in t.subtasks)) for t in params.tasks
         )
         checks = [(one.name, one.cmd) for one in params.checks or ()]
-        self.core.plan(tasks, params.replan, time.time(), checks, covers=params.covers or ())
+        self.core.plan(tasks, params.replan, time.time(), checks, covers=params.covered)
         return {"state": self.view()}
 
     async def _complete_subtask(self, params):

@@ -41,7 +41,7 @@ EDITS = [edit(str(i), str(i + 1), f"w{i + 1}") for i in range(5)]
 
 
 def failing(*counts):
-    """Return edits, each followed by the same test with so many failures."""
+    """Return edits, each followed by the same test, with these numbers of failures."""
     return [
         step
         for i, failed in enumerate(counts)

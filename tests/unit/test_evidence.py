@@ -194,7 +194,7 @@ def test_what_succeeds_measures_only_failures():
     [
         ("cd pkg && pytest", "pkg"),
         ("(cd ./pkg/ && pytest)", "pkg"),
-        ("cd /work/pkg; make", "pkg"),
+        ("cd /srv/pkg; make", "pkg"),
         ("make -C web check", "web"),
         ("go test ./api/...", "api/..."),
         ("python -m py_compile core.py", "core.py"),
@@ -203,7 +203,7 @@ def test_what_succeeds_measures_only_failures():
     ],
 )
 def test_the_folder_that_a_command_works_in(cmd, place):
-    assert place_of({"cmd": cmd}, "5 passed", "/work") == place
+    assert place_of({"cmd": cmd}, "5 passed", "/srv") == place
 
 
 def test_a_path_along_which_nothing_was_found_is_no_place():

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from clew_daemon.learning.models import model_key
 from clew_shared.config.agent_tables import LlmAgentSettings
-from clew_shared.config.families import SMALL
+from clew_shared.config.families import SMALL_ATTEMPTS, SMALL_ITERATIONS
 from clew_shared.config.profiles import (
     BUILT_IN,
     names_of,
@@ -102,17 +102,15 @@ def _livelier(one: ModelConduct, settings: Settings, agent: LlmAgentSettings) ->
 
 def _shorter(one: ModelConduct, settings: Settings, agent: LlmAgentSettings) -> Iterator[Advised]:
     """Advise the attempts of small models where a model goes in circles in longer ones."""
-    now, short = profiled_attempts(settings, agent), SMALL
-    assert short.iterations is not None  # noqa: S101 - the profile sets both
-    assert short.attempts is not None  # noqa: S101
-    wasted = _wasted(one)
-    if not wasted or now.iterations <= short.iterations:
+    now, wasted = profiled_attempts(settings, agent), _wasted(one)
+    if not wasted or now.iterations <= SMALL_ITERATIONS:
         return
-    yield "iterations", short.iterations, f"{wasted}, in attempts of up to {now.iterations} turns"
-    if now.limit < short.attempts:
+    yield "iterations", SMALL_ITERATIONS, f"{wasted}, in attempts of up to {now.iterations} turns"
+    if now.limit < SMALL_ATTEMPTS:
         turns = f"{now.limit} of {now.iterations} are {now.limit * now.iterations}"
-        more = f"{short.attempts} attempts of {short.iterations} are {short.attempts * short.iterations} turns"
-        yield "attempts", short.attempts, f"{more}, {turns}"
+        total = SMALL_ATTEMPTS * SMALL_ITERATIONS
+        more = f"{SMALL_ATTEMPTS} attempts of {SMALL_ITERATIONS} are {total} turns"
+        yield "attempts", SMALL_ATTEMPTS, f"{more}, {turns}"
 
 
 def _wasted(one: ModelConduct) -> str:

@@ -101,8 +101,9 @@ class ReportWriter:
 
     async def _suggested(self, state: State) -> list[Suggestion]:
         """Return the settings that may fit the goal's models better, as far as earlier reviews are recorded."""
-        known = await asyncio.to_thread(self._d.goals.ledger.used_models, LOADED_MAX)
-        return suggestions(conducts(known), self._d.settings, state.agent_costs)
+        ledger = self._d.goals.ledger
+        known = await asyncio.to_thread(lambda: conducts(ledger.used_models(LOADED_MAX)))
+        return suggestions(known, self._d.settings, state.agent_costs)
 
     async def _compare(self, work: Callable[[], list[FileCount]]) -> list[FileCount]:
         """Run a comparison in a thread; its git is no leftover of a cell."""

@@ -11,16 +11,17 @@ from types import MappingProxyType
 
 from clew_shared.config.context_tables import ModelProfile, Rung
 
-SMALL = ModelProfile(
-    attempts=5,
-    iterations=6,
+SMALL_ATTEMPTS, SMALL_ITERATIONS = 5, 6
+_SMALL = ModelProfile(
+    attempts=SMALL_ATTEMPTS,
+    iterations=SMALL_ITERATIONS,
     ladder=(Rung(), Rung(temperature=0.4), Rung(temperature=0.6), Rung(temperature=0.8)),
 )
 """Of up to 3 billion parameters: more and shorter attempts in the same number of turns, and a gentle ladder.
 
 What such a model does not reach in a few turns it rarely reaches later in the same conversation, which it continues
-as it began; at 0.7 half of its first calls were wrong that were right nine times in ten at 0.2. Tried with
-Qwen2.5-Coder 1.5B (docs/measurements.md).
+as it began; at a temperature of 0.7 its calls are wrong much more often than at 0.2. Tried with Qwen2.5-Coder 1.5B
+(docs/measurements.md).
 """
 
 _QWEN_3 = ModelProfile(temperature=0.6, window=32_768)
@@ -32,10 +33,10 @@ _CONTEXT_32K = ModelProfile(window=32_768)
 FAMILIES: Mapping[str, ModelProfile] = MappingProxyType(
     {
         # by the size in the name, as in qwen2.5-coder:1.5b, Llama-3.2-3B-Instruct, gemma-3-270m-it
-        "*[-:][1-9][0-9][0-9]m*": SMALL,
-        "*[-:]0.[1-9]b*": SMALL,
-        "*[-:][1-3]b*": SMALL,
-        "*[-:][12].[0-9]b*": SMALL,
+        "*[-:][1-9][0-9][0-9]m*": _SMALL,
+        "*[-:]0.[1-9]b*": _SMALL,
+        "*[-:][1-3]b*": _SMALL,
+        "*[-:][12].[0-9]b*": _SMALL,
         # huggingface.co/Qwen/Qwen2.5-Coder-1.5B-Instruct, "Context Length"; larger ones need YaRN for more. In
         # JSON mode a prompt takes less than half the tokens of one with native calls (docs/measurements.md)
         "qwen2.5-coder*": ModelProfile(mode="json", window=32_768),

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pathlib import PurePosixPath
 from typing import Any
 
-from clew_shared.playbook.steps import ToolCall, command_line, command_parts, path_of
+from clew_shared.playbook.steps import ToolCall, command_line, command_parts, names_in, path_of
 
 NAME_CHARS = 40
 _NOT_IN_NAMES = re.compile(r"[^\w.:/-]")
@@ -16,36 +16,9 @@ _PROGRAM = re.compile(rf"[A-Za-z0-9_][\w.+-]{{0,{NAME_CHARS - 1}}}")
 _VERSIONED = re.compile(r"(python|pip|node|gcc|ruby|php)[\d.]+")
 _SUBCOMMAND = re.compile(r"[a-z][a-z-]{0,19}")
 _ENDING = re.compile(r"\.[A-Za-z0-9]{1,8}")
-_WITH_SUBCOMMANDS = frozenset(
-    (
-        *(
-            "git",
-            "npm",
-            "npx",
-            "pnpm",
-            "yarn",
-            "pip",
-            "uv",
-            "poetry",
-            "cargo",
-            "go",
-            "make",
-            "just",
-            "mvn",
-        ),
-        *(
-            "gradle",
-            "docker",
-            "podman",
-            "kubectl",
-            "apt",
-            "apt-get",
-            "brew",
-            "systemctl",
-            "dotnet",
-            "bundle",
-        ),
-    )
+_WITH_SUBCOMMANDS = names_in(
+    "apt, apt-get, brew, bundle, cargo, docker, dotnet, git, go, gradle, just, kubectl, make, mvn, npm, npx, pip, pnpm,"
+    "podman, poetry, systemctl, uv, yarn"
 )
 
 

@@ -76,60 +76,61 @@ def is_test_path(path: str) -> bool:
 _TEST_NAME = re.compile(r"(^|[_.-])(tests?|spec)([_.-]|$)")
 
 
-def _names(text: str) -> frozenset[str]:
+def names_in(text: str) -> frozenset[str]:
+    """Return the names in a text, which commas separate."""
     return frozenset(name.strip() for name in text.split(","))
 
 
-_SHELL = _names(
+_SHELL = names_in(
     "run_cmd, run_command, bash, shell, sh, terminal, execute, execute_command, bash_execute,"
     "execute_bash, run_shell, run_shell_command, run_bash, exec, run, command"
 )
 _TOOLS = {
-    Kind.LIST: _names("list_files, list_directory, list_dir, ls, glob, tree, find_files"),
-    Kind.READ: _names("read_file, read, view_file, view, open_file, cat, read_files, open"),
-    Kind.WRITE: _names(
+    Kind.LIST: names_in("list_files, list_directory, list_dir, ls, glob, tree, find_files"),
+    Kind.READ: names_in("read_file, read, view_file, view, open_file, cat, read_files, open"),
+    Kind.WRITE: names_in(
         "write_file, edit_file, create_file, create, write, edit, apply_patch, patch, str_replace,"
         "replace_in_file, append_file, insert, delete_file, multi_edit"
     ),
-    Kind.SEARCH: _names(
+    Kind.SEARCH: names_in(
         "search, search_dir, search_file, find_file, search_code, code_search, grep, grep_search,"
         "rg, ripgrep, search_files, find, find_in_files, find_symbol, find_references"
     ),
-    Kind.TEST: _names("run_tests, test, pytest"),
-    Kind.INSTALL: _names("install_package, install_dependencies, install"),
-    Kind.BUILD: _names("build, compile"),
-    Kind.GIT_LOOK: _names("git_status, git_diff, git_log, git_show"),
-    Kind.GIT_CHANGE: _names("git_commit, git_add, git_push, git_merge, git_checkout"),
+    Kind.TEST: names_in("run_tests, test, pytest"),
+    Kind.INSTALL: names_in("install_package, install_dependencies, install"),
+    Kind.BUILD: names_in("build, compile"),
+    Kind.GIT_LOOK: names_in("git_status, git_diff, git_log, git_show"),
+    Kind.GIT_CHANGE: names_in("git_commit, git_add, git_push, git_merge, git_checkout"),
 }
 # The first words of commands, without flags, versions and `python -m`; the longest match wins.
 _COMMANDS = {
-    Kind.INSTALL: _names(
+    Kind.INSTALL: names_in(
         "pip install, uv sync, uv add, uv pip install, poetry install, poetry add, npm install,"
         "npm ci, pnpm install, pnpm add, yarn install, yarn add, apt install, apt-get install,"
         "apk add, dnf install, brew install, bundle install, gem install, cargo fetch, cargo add,"
         "go get, go mod download, make install"
     ),
-    Kind.TEST: _names(
+    Kind.TEST: names_in(
         "pytest, unittest, tox, nox, npm test, npm run test, pnpm test, yarn test, npx jest, jest,"
         "vitest, cargo test, go test, mvn test, gradle test, dotnet test, make test, make check,"
         "rake test, mix test, ctest, rspec"
     ),
-    Kind.BUILD: _names(
+    Kind.BUILD: names_in(
         "build, make, cmake, ninja, npm run build, pnpm build, yarn build, cargo build, go build,"
         "gradle build, dotnet build, docker build, mvn package, tsc, gcc, g++, clang, javac"
     ),
-    Kind.RUN: _names(
+    Kind.RUN: names_in(
         "python, node, deno, ruby, perl, java, php, bash, sh, npm start, npm run, yarn start,"
         "cargo run, go run, dotnet run, uv run, poetry run, flask, uvicorn, gunicorn"
     ),
-    Kind.GIT_LOOK: _names("git status, git diff, git log, git show"),
-    Kind.GIT_CHANGE: _names(
+    Kind.GIT_LOOK: names_in("git status, git diff, git log, git show"),
+    Kind.GIT_CHANGE: names_in(
         "git commit, git add, git push, git pull, git merge, git rebase, git reset, git checkout,"
         "git switch, git stash"
     ),
-    Kind.LIST: _names("ls, tree, find, fd"),
-    Kind.SEARCH: _names("grep, rg, ag, git grep"),
-    Kind.READ: _names("cat, head, tail, less"),
+    Kind.LIST: names_in("ls, tree, find, fd"),
+    Kind.SEARCH: names_in("grep, rg, ag, git grep"),
+    Kind.READ: names_in("cat, head, tail, less"),
 }
 _KIND_OF_TOOL = {name: kind for kind, names in _TOOLS.items() for name in names}
 _KIND_OF_COMMAND = {words: kind for kind, prefixes in _COMMANDS.items() for words in prefixes}
@@ -139,7 +140,7 @@ _PREFIX = re.compile(r"^(sudo |time |env |[A-Z_][A-Z0-9_]*=\S* )+")
 _VERSION = re.compile(r"[\d.]+$")
 _WRITTEN = re.compile(r"(?:(?:cat|echo|printf)\b.*?>>?|tee(?: -a)?|sed -i.*) *(?P<target>[^\s>]+)$")
 _PATH = re.compile(r"[\w.~/+-]*[./][\w.~/+-]*")
-_EDITORS = _names("str_replace_editor, str_replace_based_edit_tool, text_editor")
+_EDITORS = names_in("str_replace_editor, str_replace_based_edit_tool, text_editor")
 _SHOWN_CHARS = 60
 _PATH_NAMES = ("path", "file_path", "filename", "file", "directory", "dir", "folder")
 _COMMAND_NAMES = ("cmd", "command", "script", "code")

@@ -29,7 +29,7 @@ ARGS_CHARS: Final = 2_000
 QUERY_CHARS: Final = 200
 QUERY_WORDS_MIN: Final = 2
 ECHO_PIECES_MIN: Final = 10
-"""A text of so many pieces may name the limit that was asked for; of a short record, that number may be all it says."""
+"""With fewer pieces, a number that is also a limit in the arguments may be the answer itself, and is compared."""
 
 _ENDS: Final = re.compile(r"[\n,;{}\[\]]+")
 _RANK: Final = re.compile(r"^\d+\s*[\t|:.)]\s*(?=[^\d\s])")

@@ -41,13 +41,13 @@ _NUMBERS = {
 _ONE_OPERAND = frozenset({*_FILE_TESTS, "-z", "-n"})
 _TWO_OPERANDS = re.compile(r"(?:^|(?<=\s))(==|=|!=|-eq|-ne|-lt|-le|-gt|-ge)(?:\s|$)")
 _CLOSING = {"[": "]", "[[": "]]"}
-_PLAIN_GREP = re.compile(
-    "-[EFGHPchilnoqrswx]+"
-)  # neither inverted nor with a pattern or number as a value
+_PLAIN_GREP = re.compile("-[EFGHPchilnoqrswx]+")
+"""Options that neither invert what is found nor take a value."""
+
 _EQUAL = ("=", "==")
-_COMPUTED = re.compile(
-    r"""(?:\btest|\[\[?)\s+"?[$`]"""
-)  # such as `test "$(cat a)" = b`: a is what there is
+_COMPUTED = re.compile(r"""(?:\btest|\[\[?)\s+"?[$`]""")
+"""A test whose left side is computed, such as `test "$(cat a)" = b`: that side is the actual value."""
+
 _LITERAL = re.compile(r"""(?:\btest|\[\[?)\s+["']?[\w./]""")
 
 
@@ -127,12 +127,9 @@ def _why_one(operator: str, value: str, *, negated: bool) -> str:
         return f"{failed}, and it must not" if negated else failed
     if operator not in ("-z", "-n"):
         return ""
-    must_be_empty = (operator == "-z") != negated
-    return (
-        f"expected nothing, got {_shown(value)}"
-        if must_be_empty
-        else "expected some text, got none"
-    )
+    if (operator == "-z") != negated:
+        return f"expected nothing, got {_shown(value)}"
+    return "expected some text, got none"
 
 
 def _why_unequal(left: str, right: str, command: str) -> str:

@@ -95,9 +95,7 @@ class Plan(_Params):
 
     @property
     def covered(self) -> list[int] | Literal["all"]:
-        """What a replan replaces of the pending subtasks; nothing where the plan is the first."""
-        if self.replan is None:
-            return self.covers or []
+        """The pending subtasks that a replan replaces."""
         return "all" if self.covers is None else self.covers
 
 

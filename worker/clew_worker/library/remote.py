@@ -150,8 +150,9 @@ class RemoteGoal:
     def _plan(self, tasks: list[dict[str, Any]], replan: str | None) -> None:
         """Send a plan; a replan has all that is left to do, so what is not in it was removed by the agent."""
         self._stale = True  # refused or not, the daemon's state is shown next
-        covers = {"covers": "all"} if replan else {}
-        self._ask("plan", tasks=tasks, replan=replan, **covers)
+        self._ask(
+            "plan", tasks=tasks, replan=replan
+        )  # without `covers`, it replaces all that is pending
         self._look()
 
     def _replan(self, edit: Edit | None = None) -> None:
