@@ -256,8 +256,8 @@ class AttemptState:
     """The present attempt at the current subtask: its number, and the event and the iteration at which it began.
 
     `from_actions` are the subtask's actions before it. `reason` is why the one before it ended. `restored` files were
-    put back before it began, `kept` is why none were, `left` names some that were not. `over` is why this one is over,
-    "" while it has not; `advancing` as in AttemptEnded. `tried` are lines on what earlier attempts did.
+    put back before it began, `kept` is why none were, `left` names some that were not. `over` is why this one has
+    ended, "" while it has not; `advancing` as in AttemptEnded. `tried` are lines on what went wrong in earlier attempts.
     """
 
     number: int = 1

@@ -173,9 +173,8 @@ class LocalGoal:
                 state.goal.tasks.clear()  # the agent brings the tree
                 local_tree.record_tree(core, at)
             pid, since = os.getpid(), started_at()
-            if runs_elsewhere(
-                state.pid, state.pid_created
-            ):  # that process has the actions in flight
+            # another process that is still running has the actions in flight
+            if runs_elsewhere(state.pid, state.pid_created):
                 pid, since = state.pid or pid, state.pid_created
             else:
                 core.interrupt("the process ended", at, counts=True)

@@ -33,10 +33,10 @@ class RemoteGoal:
     """
 
     loops_found: tuple[dict[str, Any], ...] = ()
+    """Always empty: the protocol does not send them. `.agent_context/loops.json` has them."""
+
     recent_actions = RECENT_ACTIONS
     """The last actions that the compact context shows."""
-
-    """Always empty: the protocol does not send them. `.agent_context/loops.json` has them."""
 
     def __init__(self, client: SyncClient) -> None:
         self._client = client
