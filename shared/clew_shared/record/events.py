@@ -220,8 +220,8 @@ class Escalated(GoalEvent, frozen=True):
 class AttemptEnded(GoalEvent, frozen=True):
     """An attempt at the current subtask is over, for this reason; its worker is stopped, and the next one follows.
 
-    `tried` has a line for each attempt so far on what went wrong. `advancing`: only its turns were used up, it was still
-    making progress, and its work was not found wrong.
+    `tried` has a line for each attempt so far on what went wrong. `advancing`: only its turns were used up, it was
+    still making progress, and its work was not found wrong.
     """
 
     kind: Literal["attempt_ended"] = "attempt_ended"

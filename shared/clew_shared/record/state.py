@@ -257,7 +257,7 @@ class AttemptState:
 
     `from_actions` are the subtask's actions before it. `reason` is why the one before it ended. `restored` files were
     put back before it began, `kept` is why none were, `left` names some that were not. `over` is why this one has
-    ended, "" while it has not; `advancing` as in AttemptEnded. `tried` are lines on what went wrong in earlier attempts.
+    ended, "" while it has not; `advancing` as in AttemptEnded. `tried` are lines on what went wrong in attempts before.
     """
 
     number: int = 1
