@@ -14,7 +14,7 @@ QUICK := tests/unit tests/property tests/parity
 PYTEST := $(BIN)/python -m pytest -n 3 --dist loadgroup
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test test-long quick check static format lint types imports bench bench-peers minds simulate chaos surroundings soak clean
+.PHONY: help install demo test test-failed test-long quick check static format lint types imports bench bench-peers minds simulate chaos surroundings soak clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 14
@@ -37,6 +37,9 @@ demo: $(RUN_STAMP) ## show clew at work on a sample goal; no LLM, no service nee
 
 test: $(STAMP) ## run all tests but the long ones
 	$(PYTEST)
+
+test-failed: $(STAMP) ## run what failed the last time once more, one at a time
+	$(BIN)/python -m pytest --last-failed --last-failed-no-failures none
 
 test-long: $(STAMP) ## run the long tests of all folders but those of chaos and soak
 	$(PYTEST) -m long --ignore tests/chaos --ignore tests/soak

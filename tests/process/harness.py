@@ -15,6 +15,7 @@ import subprocess
 import sys
 import textwrap
 import time
+from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -322,6 +323,17 @@ class Clew:
 
 def toml(value: object) -> str:
     return json.dumps(value, ensure_ascii=False)  # the same for what stands in these configs
+
+
+@contextlib.contextmanager
+def paused(process: subprocess.Popen | Process) -> Iterator[None]:
+    """Stop a process for as long as several steps take that it must see as one."""
+    process.send_signal(signal.SIGSTOP)
+    os.waitid(os.P_PID, process.pid, os.WSTOPPED)
+    try:
+        yield
+    finally:
+        process.send_signal(signal.SIGCONT)
 
 
 def remove_at_once(folder: Path) -> None:

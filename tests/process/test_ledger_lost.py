@@ -10,7 +10,7 @@ from pathlib import Path
 
 import apsw
 import pytest
-from harness import DEADLINE_S, alive, remove_at_once
+from harness import DEADLINE_S, alive, paused, remove_at_once
 
 from clew_daemon.record.goals import GoalStore
 from clew_shared.config.settings import Settings
@@ -95,6 +95,14 @@ def refused(clew, *words: str) -> str:
     return message
 
 
+def put_in_the_way(clew) -> None:
+    """Files stand where the state and the run folder were: no copy of the ledger can be written."""
+    with paused(clew.daemon):
+        for folder in ("state", "run"):
+            remove_at_once(clew.home / folder)
+            (clew.home / folder).write_text("in the way")
+
+
 def rescued(clew) -> Path:
     (copy,) = (clew.home / "state").glob("ledger.db.rescued-*")
     assert copy.stat().st_mode & 0o777 == 0o600
@@ -114,7 +122,8 @@ def goes_on(clew, goal: str) -> None:
 
 def test_a_state_folder_deleted_under_the_daemon_is_noticed_and_saved(clew):
     goal = at_work(clew)
-    remove_at_once(clew.home / "state")
+    with paused(clew.daemon):
+        remove_at_once(clew.home / "state")
     message = ended(clew)
     copy = rescued(clew)
     assert str(copy) in message
@@ -232,7 +241,8 @@ def test_a_state_folder_that_is_moved_away_has_the_whole_record(clew):
 
 def test_nothing_is_accepted_or_judged_once_the_ledger_is_gone(clew):
     goal = at_work(clew)
-    remove_at_once(clew.home / "state")
+    with paused(clew.daemon):
+        remove_at_once(clew.home / "state")
     clew.drop(DONE, "late.md")
     message = ended(clew)
     kept = [p for p in (clew.home / "inbox").iterdir() if p.name.endswith("late.md")]
@@ -263,12 +273,9 @@ def test_foreign_files_at_the_paths_stay_as_they_are(clew):
 
 
 def test_a_person_is_told_why_while_there_is_no_room_for_the_copy_and_may_give_up(clew):
-    """Where the state folder was stands a file, and the run folder is not a folder either: no copy can be written."""
     at_work(clew)
     daemon = clew.daemon
-    for folder in ("state", "run"):
-        remove_at_once(clew.home / folder)
-        (clew.home / folder).write_text("in the way")
+    put_in_the_way(clew)
     clew.wait("ledger.lost", since=0, count=2)
     assert alive(daemon.pid)
     (clew.home / "run").unlink()
@@ -282,9 +289,7 @@ def test_a_person_is_told_why_while_there_is_no_room_for_the_copy_and_may_give_u
 
 def test_a_stop_ends_the_wait_for_room(clew):
     at_work(clew)
-    for folder in ("state", "run"):
-        remove_at_once(clew.home / folder)
-        (clew.home / folder).write_text("in the way")
+    put_in_the_way(clew)
     clew.wait("ledger.lost", count=2)
     clew.daemon.send_signal(signal.SIGTERM)
     assert "could not be saved" in ended(clew)
