@@ -117,11 +117,17 @@ def iterations_used_up(state: State, limits: AttemptLimits) -> bool:
 def advances(state: State) -> bool:
     """Return whether an attempt was still making progress at its last turns: its work is no failure yet.
 
-    It has changed the workspace, brought something new in the last turns, and claimed nothing that its checks rejected.
+    It has changed the workspace, brought something new in the last turns, and no check has found its work wrong.
     """
     changed = len(state.scope.worlds) > 1
     is_fresh = state.attention.iterations_without_facts < STALE_TURNS
-    return changed and is_fresh and not state.refused.count
+    return changed and is_fresh and not (state.refused.count or failing_checks(state))
+
+
+def failing_checks(state: State) -> list[str]:
+    """Return the names of the checks that ran in the present attempt and fail."""
+    since = state.attempt.seq
+    return [name for name, last in state.checks.items() if not last.passed and last.seq > since]
 
 
 def tried(state: State, reason: str) -> tuple[str, ...]:
@@ -157,8 +163,9 @@ def _error(state: State, action: Action) -> str:
 
 
 def _failing_check(state: State) -> str:
-    """Return why the last `finish` was refused, by the first check that did, "" for none."""
-    failing = [name for name in state.refused.failing if name in state.checks]
+    """Return why the last `finish` was refused, or what the last checks found, by the first that fails; "" for none."""
+    refused = [name for name in state.refused.failing if name in state.checks]
+    failing = refused or failing_checks(state)
     if not failing:
         return ""
     head = both_ends(one_line(said_why(state.checks[failing[0]].output)), HEAD_CHARS)

@@ -24,6 +24,9 @@ DESCRIPTION_CHARS = 160
 UNTRIED_SHOWN = 20
 UNTRIED_CHARS = 160
 
+NOT_YET = "The goal is not reached yet."
+"""Begins the note of an agent that had the checks run after a change."""
+
 _LOOKS = frozenset({"read_file", "list_files", "search", "recall"})
 """After a mere look small models that are asked whether the goal is done say yes."""
 
@@ -33,6 +36,18 @@ _REPAIRS = re.compile(
     re.IGNORECASE,
 )
 """Words of work on existing files: small models overwrite them unread unless asked to look first."""
+
+
+_FAULTS = re.compile(
+    r"\b(fix|bugs?|errors?|fail(s|ed|ing)?|broken|repair|debug|wrong|crash(es|ed)?)\b",
+    re.IGNORECASE,
+)
+"""Words of goals that are about something that does not work: what their checks say at the start shows what it is."""
+
+
+def is_about_a_fault(text: str) -> bool:
+    """Return whether a goal asks to mend something that does not work."""
+    return bool(_FAULTS.search(text))
 
 
 def state_block(view: PromptView) -> str:
@@ -157,17 +172,28 @@ def _ask_after(last: Call, view: PromptView) -> str:
         return f"It was refused. If the {what} is done, call {done}. If not, call something else."
     if last.result != "success":
         return "That did not work. Correct the call, or try another way."
+    unverified = not (view.implicit and view.checks) or _changed(view)
     if last.changed is False and last.name in WRITE_ONLY_TOOLS:
-        return f"Nothing changed: it was already so. If the {what} is done, call {done} now."
+        end = f"If the {what} is done, call {done} now." if unverified else "Change something else."
+        return f"Nothing changed: it was already so. {end}"
     if view.implicit and view.checks and (last.name in _LOOKS or not _changed(view)):
-        nothing = "" if _changed(view) else "Nothing is changed yet. "
+        known = _changed(view) or _checked_early(view)
+        nothing = "" if known else "Nothing is changed yet. "
         return f"{nothing}Take the next step towards the goal."
     return f"Is the {what} done now? If yes, call {done}. If not, call the next tool."
 
 
+def _checked_early(view: PromptView) -> bool:
+    """Return whether checks were run after the last call, and are still failing."""
+    last = view.transcript[-1]
+    return isinstance(last, Said) and last.text.startswith(NOT_YET)
+
+
 def _changed(view: PromptView) -> bool:
-    """Return whether a call may have changed something since the last `finish` that was not accepted."""
+    """Return whether a call may have changed something since checks last failed."""
     for entry in reversed(view.transcript):
+        if isinstance(entry, Said) and entry.text.startswith(NOT_YET):
+            return False
         if isinstance(entry, Call) and entry.name == "finish":
             return False
         if isinstance(entry, Call) and entry.result == "success" and entry.changed is not False:
