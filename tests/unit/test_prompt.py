@@ -158,6 +158,10 @@ def test_what_is_asked_follows_from_the_last_call():
     assert "it was already so" in asked(replace(WRITE, changed=False))
     assert "did not work" in asked(replace(WRITE, result="error"))
     assert "refused" in asked(replace(WRITE, result="blocked"))
+    split = Call(8, "run_cmd", {"cmd": "find -exec rm {} \n && ls"}, "failure")
+    assert "the shell ran this alone: find -exec rm {}" in asked(split)
+    assert "as in \\\\; or" in asked(split)
+    assert "line break" not in asked(replace(split, args={"cmd": "cat > a <<E\nb\nE"}))
     assert "call plan with exactly one task" in asked(WRITE, replan="task")
 
 
@@ -175,7 +179,7 @@ def test_a_model_that_has_only_looked_is_not_asked_whether_the_goal_is_done():
     assert asked(WRITE, rejected, WRITE, look).endswith("Take the next step towards the goal.")
     assert "call finish" in asked(WRITE, rejected, WRITE)
     failing = Said("user", f"{NOT_YET}\nCheck failed")
-    assert asked(WRITE, failing).endswith("\nTake the next step towards the goal.")
+    assert asked(WRITE, failing) == "Take the next step towards the goal."
     assert "Nothing is changed yet" in asked(WRITE, failing, look)
     assert "Change something else." in asked(WRITE, failing, replace(WRITE, changed=False))
     assert "call finish" in asked(WRITE, failing, WRITE)

@@ -21,6 +21,7 @@ WARNINGS_SHOWN = 2
 PROBES_SHOWN = 30
 PLAN_SHARE = 0.05
 DESCRIPTION_CHARS = 160
+SPLIT_CHARS = 200
 UNTRIED_SHOWN = 20
 UNTRIED_CHARS = 160
 
@@ -171,7 +172,7 @@ def _ask_after(last: Call, view: PromptView) -> str:
     if last.result == "blocked":
         return f"It was refused. If the {what} is done, call {done}. If not, call something else."
     if last.result != "success":
-        return "That did not work. Correct the call, or try another way."
+        return f"That did not work. {_split(last)}Correct the call, or try another way."
     unverified = not (view.implicit and view.checks) or _changed(view)
     if last.changed is False and last.name in WRITE_ONLY_TOOLS:
         end = f"If the {what} is done, call {done} now." if unverified else "Change something else."
@@ -181,6 +182,22 @@ def _ask_after(last: Call, view: PromptView) -> str:
         nothing = "" if known else "Nothing is changed yet. "
         return f"{nothing}Take the next step towards the goal."
     return f"Is the {what} done now? If yes, call {done}. If not, call the next tool."
+
+
+def _split(call: Call) -> str:
+    r"""Return how a failed command fell into lines, if it did.
+
+    JSON has no `\;`: a model whose answers must be JSON writes a line break in its place, and does not see why the
+    command fails.
+    """
+    command = str(call.args.get("cmd", "")).strip()
+    if "\n" not in command or "<<" in command:
+        return ""
+    first = without_middle(command.splitlines()[0], SPLIT_CHARS)
+    return (
+        f"Your cmd has a line break, so the shell ran this alone: {first}\n"
+        "In JSON a backslash is written twice, as in \\\\; or \\\\. or \\\\(. "
+    )
 
 
 def _checked_early(view: PromptView) -> bool:
