@@ -25,6 +25,9 @@ TRIED_MAX = 10
 STALE_TURNS = 3
 """After this many turns in a row without anything new, an attempt is not making progress."""
 
+TURNS_TO_FINISH = 2
+"""How many turns an attempt may take beyond its limit while all checks pass."""
+
 ERRORS_SHOWN = 3
 _NO_ERRORS = frozenset({"", "success", "blocked", "interrupted"})
 LINE_CHARS = 480
@@ -109,9 +112,19 @@ def may_start_over(state: State, limits: AttemptLimits) -> bool:
 
 
 def iterations_used_up(state: State, limits: AttemptLimits) -> bool:
-    """Return whether an attempt has taken all its turns; a goal with one attempt has no such limit."""
+    """Return whether an attempt has taken all its turns; a goal with one attempt has no such limit.
+
+    One whose last turn made the checks pass may still ask to finish.
+    """
     used = state.iteration - state.attempt.from_iteration
-    return limits.limit > 1 and used >= limits.iterations
+    allowed = limits.iterations + (TURNS_TO_FINISH if _passes(state) else 0)
+    return limits.limit > 1 and used >= allowed
+
+
+def _passes(state: State) -> bool:
+    """Return whether every check of the goal ran in the present attempt, and passed the last time."""
+    since, found = state.attempt.seq, [state.checks.get(name) for name in state.spec.checks]
+    return bool(found) and all(last and last.passed and last.seq > since for last in found)
 
 
 def advances(state: State) -> bool:
