@@ -183,13 +183,13 @@ def test_the_reason_of_an_advice_is_in_figures():
     wasted = "30 of 100 calls of its last 8 goals were refused as loops (15) or repeated (15)"
     assert warm.reason == f"{wasted}, at temperature 0.2"
     assert short.reason == f"{wasted}, in attempts of up to 10 turns"
-    assert more.reason == "5 attempts of 5 are 25 turns, 3 of 10 are 30"
+    assert more.reason == "5 attempts of 6 are 30 turns, 3 of 10 are 30"
 
 
 @pytest.mark.parametrize(
     ("more", "expected"),
     [
-        ("[attempts]\niterations = 5\n", ["temperature"]),
+        ("[attempts]\niterations = 6\n", ["temperature"]),
         ("[attempts]\nlimit = 6\n", ["temperature", "iterations"]),
         ('[context.models."sm*"]\ntemperature = 1.0\n', ["iterations", "attempts"]),
         ('[context.models."sm*"]\ntemperature = 1.0\niterations = 4\n', []),
@@ -215,7 +215,7 @@ def test_advised_lines_are_valid_take_effect_and_are_not_advised_again(more, tab
     found = advised(CONFIG + more, **ALL)
     head, *keys = suggested_lines(found)
     assert head.startswith(table)
-    assert keys == ['mode = "json"', "temperature = 0.4", "iterations = 5", "attempts = 5"]
+    assert keys == ['mode = "json"', "temperature = 0.4", "iterations = 6", "attempts = 5"]
     text = CONFIG + more
     added = "\n".join(keys) + "\n"
     text = (
@@ -249,7 +249,7 @@ def test_what_the_agents_own_table_sets_is_advised_there():
         'mode = "json"',
         "temperature = 0.4",
         '[context.models."small*"]',
-        "iterations = 5",
+        "iterations = 6",
         "attempts = 5",
     ]
 

@@ -11,7 +11,7 @@ from clew_shared.prompt.view import PromptView
 from clew_shared.prompt.windows import Window, progress_marker, urgency_marker
 from clew_shared.text.shorten import one_line, without_middle
 from clew_shared.tools import WRITE_ONLY_TOOLS
-from clew_shared.wire.hello import Call, Said
+from clew_shared.wire.hello import Call, Entry, Said
 
 FEEDBACK_SHOWN = 5
 FEEDBACK_CHARS = 1_000
@@ -178,10 +178,16 @@ def _ask_after(last: Call, view: PromptView) -> str:
         end = f"If the {what} is done, call {done} now." if unverified else "Change something else."
         return f"Nothing changed: it was already so. {end}"
     if view.implicit and view.checks and (last.name in _LOOKS or not _changed(view)):
-        known = _changed(view) or _checked_early(view)
-        nothing = "" if known else "Nothing is changed yet. "
-        return f"{nothing}Take the next step towards the goal."
+        return _next_step(last, view)
     return f"Is the {what} done now? If yes, call {done}. If not, call the next tool."
+
+
+def _next_step(last: Call, view: PromptView) -> str:
+    if not any(map(_may_have_changed, view.transcript)):
+        return "Nothing is changed yet. Take the next step towards the goal."
+    if last.name in _LOOKS and not _changed(view):
+        return "Now change what is wrong."  # else small models go on looking
+    return "Take the next step towards the goal."
 
 
 def _split(call: Call) -> str:
@@ -200,22 +206,25 @@ def _split(call: Call) -> str:
     )
 
 
-def _checked_early(view: PromptView) -> bool:
-    """Return whether checks were run after the last call, and are still failing."""
-    last = view.transcript[-1]
-    return isinstance(last, Said) and last.text.startswith(NOT_YET)
-
-
 def _changed(view: PromptView) -> bool:
     """Return whether a call may have changed something since checks last failed."""
     for entry in reversed(view.transcript):
-        if isinstance(entry, Said) and entry.text.startswith(NOT_YET):
+        if _shows_what_fails(entry):
             return False
-        if isinstance(entry, Call) and entry.name == "finish":
-            return False
-        if isinstance(entry, Call) and entry.result == "success" and entry.changed is not False:
+        if _may_have_changed(entry):
             return True
     return False
+
+
+def _shows_what_fails(entry: Entry) -> bool:
+    """Return whether an entry is the result of checks: of a `finish` that was not accepted, or after a change."""
+    if isinstance(entry, Said):
+        return entry.text.startswith(NOT_YET)
+    return entry.name == "finish"
+
+
+def _may_have_changed(entry: Entry) -> bool:
+    return isinstance(entry, Call) and entry.result == "success" and entry.changed is not False
 
 
 def _ask_first(view: PromptView) -> str:
