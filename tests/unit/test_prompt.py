@@ -15,7 +15,7 @@ from clew_shared.record.spec import PlannedSubtask, PlannedTask, Spec
 from clew_shared.record.state import Raised
 from clew_shared.text.shorten import without_middle
 from clew_shared.tools import TOOLS
-from clew_shared.wire.hello import Call, FinishedSubtask, HelloAnswer, Said
+from clew_shared.wire.hello import AttemptTerms, Call, FinishedSubtask, HelloAnswer, Said
 from clew_worker.agent.reflecting import ASK_REFLECTION
 
 
@@ -184,6 +184,15 @@ def test_a_model_that_has_only_looked_is_not_asked_whether_the_goal_is_done():
     assert "Change something else." in asked(WRITE, failing, replace(WRITE, changed=False))
     assert "call finish" in asked(WRITE, failing, WRITE)
     assert "call finish" in state_block(replace(VIEW, transcript=(look,)))
+
+
+def test_each_second_attempt_at_what_exists_begins_without_a_look():
+    found = [
+        "First look"
+        in state_block(replace(VIEW, goal="Fix it", subtask="Fix it", attempt=AttemptTerms(n=n)))
+        for n in (1, 2, 3, 4)
+    ]
+    assert found == [True, False, True, False]
 
 
 def test_work_on_what_exists_begins_with_a_look():

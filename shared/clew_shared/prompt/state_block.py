@@ -228,7 +228,8 @@ def _may_have_changed(entry: Entry) -> bool:
 
 
 def _ask_first(view: PromptView) -> str:
-    if _REPAIRS.search(view.subtask or view.goal):
+    """Return the request for the first call; each second attempt begins without a look, so that it goes another way."""
+    if _REPAIRS.search(view.subtask or view.goal) and view.attempt.n % 2:
         return "First look: call read_file on what this is about, before you change anything."
     plan = "Call plan, or begin with another tool."
     return plan if any(tool.name == "plan" for tool in view.tools) else "Begin: call a tool."
