@@ -64,7 +64,7 @@ def _commands(
     import asyncio
     import tempfile
 
-    from clew_daemon.cli.commands.doctor.workspace import executor_env
+    from clew_daemon.cli.surroundings import executor_env
 
     env = executor_env(instance)
     ready: dict[str, CommandAgentSettings] = {}

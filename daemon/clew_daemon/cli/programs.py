@@ -1,4 +1,4 @@
-"""Running a program for a check."""
+"""Running another program for a command."""
 
 from __future__ import annotations
 
