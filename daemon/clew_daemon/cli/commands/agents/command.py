@@ -53,7 +53,7 @@ def agents(instance: Instance, as_json: bool) -> None:
 
 
 def _names(settings: Settings) -> list[str]:
-    """Return the agents of the config in its order, then the built-in ones; `default` only where it is one of its own."""
+    """Return the agents of the config in its order, then the built-in ones; `default` only where it is one of them."""
     from clew_shared.config.agent_tables import RUNBOOK_AGENT
 
     agents = settings.agents
