@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from clew_daemon.processes.cells import resolved
-from clew_shared.config.agent_tables import CliAgentSettings
+from clew_shared.config.agent_tables import CliAgentSettings, CliName
 from clew_shared.config.places import PlacesError, expanded
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from clew_shared.config.agent_tables import Agent
 
-INSTALLED_BY = {
+INSTALLED_BY: dict[CliName, str] = {
     "codex": "npm install -g @openai/codex",
     "claude": "npm install -g @anthropic-ai/claude-code",
     "opencode": "npm install -g opencode-ai",

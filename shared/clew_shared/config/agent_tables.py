@@ -14,6 +14,8 @@ LOCAL_LLM = "http://127.0.0.1:11434/v1"
 DEFAULT_AGENT = "default"
 RUNBOOK_AGENT = "runbook"
 
+CliName = Literal["codex", "claude", "opencode"]
+
 CREDENTIALS_MAX = 16
 ARGUMENTS_MAX = 64
 
@@ -80,7 +82,7 @@ class CliAgentSettings(Table):
     """A coding agent with a command line of its own, which acts only through clew's tools (docs/agents/README.md)."""
 
     kind: Literal["cli"] = "cli"
-    cli: Literal["codex", "claude", "opencode"]
+    cli: CliName
     program: PathText | None = None
     model: str = ""
     base_url: BaseUrl | None = None

@@ -1,4 +1,4 @@
-"""Checks of the agents: endpoints answer, keys are present, commands start in the sandbox."""
+"""Checks of the agents: endpoints answer, keys are present, commands start in the sandbox, coding agents work there."""
 
 from __future__ import annotations
 
@@ -24,24 +24,39 @@ if TYPE_CHECKING:
 
     from clew_daemon.cli.commands.doctor.trial import SandboxTrial
     from clew_daemon.cli.instance import Instance
-    from clew_shared.config.settings import CommandAgentSettings, LlmAgentSettings, Settings
+    from clew_shared.config.settings import (
+        CliAgentSettings,
+        CommandAgentSettings,
+        LlmAgentSettings,
+        Settings,
+    )
 
 LLM_S = 3.0
 
 
 def agents(instance: Instance) -> Iterator[Finding]:
-    """Check each agent of the config: its endpoint and key, or its command."""
-    from clew_shared.config.settings import CommandAgentSettings, LlmAgentSettings
+    """Check each agent of the config: its endpoint and key, its command, or its program."""
+    from clew_daemon.cli.commands.doctor.clis import coding_agents
+    from clew_shared.config.settings import (
+        CliAgentSettings,
+        CommandAgentSettings,
+        LlmAgentSettings,
+    )
 
     settings = _settings(instance)
+    coders: dict[str, CliAgentSettings] = {}
     commands: dict[str, CommandAgentSettings] = {}
     for name, agent in sorted(settings.agents.named.items() if settings else ()):
         if isinstance(agent, LlmAgentSettings):
             yield _endpoint(f"agent {name}", agent, instance)
         elif isinstance(agent, CommandAgentSettings):
             commands[name] = agent
+        elif isinstance(agent, CliAgentSettings):
+            coders[name] = agent
     if settings and commands:
         yield from _commands(instance, settings, commands)
+    if settings:
+        yield from coding_agents(instance, settings, coders)
 
 
 def _settings(instance: Instance) -> Settings | None:
