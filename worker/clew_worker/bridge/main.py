@@ -1,0 +1,25 @@
+"""Starts a bridge in the process that its nursery has forked for it."""
+
+import socket
+
+import uvloop
+
+from clew_worker.agent.client import AgentClient
+from clew_worker.agent.life import live
+from clew_worker.bridge.cell import CliCell
+from clew_worker.bridge.life import Bridge
+
+
+def bridge(channel_fd: int, peer_fd: int) -> int:
+    """Run a bridge until its goal is over; return its exit code, as `clew_worker.agent.main.main`.
+
+    `channel_fd` leads to the daemon, `peer_fd` to the cell of the CLI.
+    """
+
+    def make(daemon: AgentClient) -> Bridge:
+        return Bridge(daemon, CliCell(socket.socket(fileno=peer_fd)))
+
+    async def run() -> int:
+        return await live(socket.socket(fileno=channel_fd), make)
+
+    return uvloop.run(run())
