@@ -15,7 +15,6 @@ from pydantic import BaseModel, ValidationError
 
 from clew_shared.config.agent_tables import (
     AgentSettings,
-    CliAgentSettings,
     CommandAgentSettings,
     LlmAgentSettings,
     RunbookAgentSettings,
@@ -52,7 +51,6 @@ __all__ = [
     "LATER_TABLES",
     "LIVE_TABLES",
     "AgentSettings",
-    "CliAgentSettings",
     "CommandAgentSettings",
     "ContextSettings",
     "DaemonSettings",
