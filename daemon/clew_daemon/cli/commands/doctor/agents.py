@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from http.client import HTTPException
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -84,6 +83,7 @@ def _commands(
 def _program(name: str, agent: CommandAgentSettings, env: Mapping[str, str]) -> Finding | None:
     """Return why a command cannot be started at all, None if it might be."""
     from clew_daemon.processes.cells import resolved
+    from clew_daemon.processes.cli_programs import unusable
 
     program = resolved(agent.command, env)[0]
     setting = f"[{name.replace(' ', 's.', 1)}] command"
@@ -93,21 +93,10 @@ def _program(name: str, agent: CommandAgentSettings, env: Mapping[str, str]) -> 
     if not program.startswith("/"):
         fix = f"give its absolute path in {setting}: a relative one starts at the workspace"
         return Finding(name, "warn", f"{program} is a relative path", fix)
-    if wrong := _unusable(Path(program)):
+    if wrong := unusable(Path(program)):
         fix = f"chmod +x {program}" if wrong.endswith("executable") else f"correct {setting}"
         return Finding(name, "fail", f"{program} {wrong}", fix)
     return None
-
-
-def _unusable(path: Path) -> str:
-    """Return why a path is not a program, "" if it may be one."""
-    if not os.path.lexists(path):
-        return "does not exist"
-    if not path.exists():
-        return "is a link to something that does not exist"
-    if path.is_dir():
-        return "is a directory"
-    return "" if os.access(path, os.X_OK) else "is not executable"
 
 
 async def _started(
