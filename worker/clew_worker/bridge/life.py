@@ -104,7 +104,7 @@ class Bridge:
     async def _prepare(self) -> None:
         """Empty the CLI's HOME but for its sessions, and put its login files there."""
         before = Conversation.read(await self._cell.read(CONVERSATION))
-        await self._cell.put(self._goal.hello.credentials, kept=self._cli.kept)
+        await self._cell.put(self._goal.hello.logins, kept=(*self._cli.kept, CONVERSATION))
         if before.continues(self._attempt):
             self._conversation = before
 
@@ -122,7 +122,8 @@ class Bridge:
             await self._turn(prompt)
             if self._goal.over.is_set():
                 return
-            await self._bound_idling()
+            if not await self._gets_on():
+                return
             await self._goal.refresh()
             news = [*self._warnings, *self._goal.take_news()]
             self._warnings = []
@@ -211,17 +212,17 @@ class Bridge:
                 )
                 self._show(noted)
 
-    async def _bound_idling(self) -> None:
-        """End the attempt, or this try at the subtask, after turns in a row without an action."""
+    async def _gets_on(self) -> bool:
+        """Count turns in a row without an action: so many end the attempt; return False where that is not possible."""
         self._idle = 0 if self._goal.effects else self._idle + 1
         if self._idle < IDLE_TURNS_MAX:
-            return
+            return True
         self._idle = 0
         if self._goal.state.replan_required or not self._goal.state.subtask.open:
-            self._goal.over.set()
-            return
+            return False
         failure = f"{self._cli.name} called none of clew's tools in {IDLE_TURNS_MAX} turns"
         await self._daemon.call("complete_subtask", success=False, failure=failure, summary=failure)
+        return True
 
 
 def _inherited() -> dict[str, str]:

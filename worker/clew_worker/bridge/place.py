@@ -5,11 +5,11 @@ Standard library and wire models only: the ordinary nursery loads it.
 
 import os
 import secrets
-import shutil
 import socket
 from collections.abc import Callable
 from pathlib import Path
 
+from clew_shared.files.removal import remove_tree
 from clew_shared.wire.nursery import CellSpec
 from clew_worker.sandbox import interpreter
 
@@ -81,6 +81,6 @@ def clear(folder: Path, kept: tuple[str, ...], within: str = "") -> None:
         if is_folder and any(one.startswith(f"{name}/") for one in kept):
             clear(Path(entry.path), kept, f"{name}/")
         elif is_folder:
-            shutil.rmtree(entry.path, ignore_errors=True)
+            remove_tree(entry.path)
         else:
             os.unlink(entry.path)  # noqa: PTH108 - a link, not what it leads to

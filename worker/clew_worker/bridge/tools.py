@@ -99,7 +99,9 @@ OFFERED: tuple[OfferedTool, ...] = (
     OfferedTool(
         ASK,
         "Ask the person who gave the goal. The work stops until there is an answer, so ask only if nothing else helps.",
-        _schema(["question"], question=_text("The question, with all that is needed to answer it.")),
+        _schema(
+            ["question"], question=_text("The question, with all that is needed to answer it.")
+        ),
     ),
 )
 
@@ -111,7 +113,9 @@ def judged_answer(judged: Judged) -> ToolAnswer:
     if judged.outcome is None:
         return ToolAnswer(joined(judged.message or judged.reason, *advice(judged)), refused=True)
     outcome = judged.outcome
-    ended = "" if outcome.result == "success" else f"[#{judged.seq} {outcome.result}{_code(judged)}]"
+    ended = (
+        "" if outcome.result == "success" else f"[#{judged.seq} {outcome.result}{_code(judged)}]"
+    )
     output = without_middle(outcome.output, OUTPUT_CHARS)
     if outcome.result == "interrupted":
         output = joined(output, f"Its effect is unknown: {outcome.reason or 'it was cut off'}.")

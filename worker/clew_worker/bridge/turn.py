@@ -132,4 +132,6 @@ class CliTurn:
         """Return what it gave as the reason of its end."""
         faults = [fault.message for fault in self.faults[-1:]]
         ended = [self.ended.message] if self.ended and self.ended.message else []
-        return both_ends(next(iter([*ended, *faults, errors]), "") or "no reason given", DETAIL_CHARS)
+        return both_ends(
+            next(iter([*ended, *faults, errors]), "") or "no reason given", DETAIL_CHARS
+        )

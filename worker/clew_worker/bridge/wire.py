@@ -1,14 +1,14 @@
 """The wire between a bridge and the starter in its CLI's cell: SOCK_SEQPACKET, one JSON message a packet.
 
-    bridge                              starter
-                            <- CliReady + [listener]      once
-    PutFiles                ->                            as often as needed, before a start
-    StartCli                ->
-                            <- CliStarted + [stdout, stderr]   or CliEnded with a `fault`
-    StopCli                 ->
-                            <- CliEnded                   with all that the CLI had started
-    ReadFile                ->
-                            <- FileRead
+bridge                              starter
+                        <- CliReady + [listener]      once
+PutFiles                ->                            as often as needed, before a start
+StartCli                ->
+                        <- CliStarted + [stdout, stderr]   or CliEnded with a `fault`
+StopCli                 ->
+                        <- CliEnded                   with all that the CLI had started
+ReadFile                ->
+                        <- FileRead
 """
 
 from typing import Annotated, Literal

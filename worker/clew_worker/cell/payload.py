@@ -73,9 +73,7 @@ def _payload(wiring: Wiring, guard: int) -> int:
     privileges.limit(spec.limits, processes=wiring.pidns and wiring.sandbox.userns, spare=spare)
     listener = None
     if spec.kind == "cli":
-        spec, listener = open_gateway(
-            spec, unix=sandbox.has_unix_sockets(spec, pidns=wiring.pidns)
-        )
+        spec, listener = open_gateway(spec, unix=sandbox.has_unix_sockets(spec, pidns=wiring.pidns))
     try:
         netns = _uses_netns(spec, wiring)
         rules = sandbox.commands_rules(spec, wiring.sandbox, pidns=wiring.pidns)
