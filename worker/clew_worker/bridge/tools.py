@@ -111,7 +111,8 @@ UNKNOWN_TOOL = "There is no tool {}. Available: " + ", ".join(tool.name for tool
 def judged_answer(judged: Judged) -> ToolAnswer:
     """Return the answer to an action."""
     if judged.outcome is None:
-        return ToolAnswer(joined(judged.message or judged.reason, *advice(judged)), refused=True)
+        said = joined(judged.message or judged.reason, *advice(judged))
+        return ToolAnswer(joined(said, other_names(said)), refused=True)
     outcome = judged.outcome
     ended = (
         "" if outcome.result == "success" else f"[#{judged.seq} {outcome.result}{_code(judged)}]"
@@ -119,7 +120,16 @@ def judged_answer(judged: Judged) -> ToolAnswer:
     output = without_middle(outcome.output, OUTPUT_CHARS)
     if outcome.result == "interrupted":
         output = joined(output, f"Its effect is unknown: {outcome.reason or 'it was cut off'}.")
-    return ToolAnswer(joined(output or "(no output)", ended, *advice(judged)))
+    added = joined(*advice(judged))
+    return ToolAnswer(joined(output or "(no output)", ended, added, other_names(added)))
+
+
+def other_names(text: str) -> str:
+    """Return which of clew's tools are meant where a text of the daemon has the names of built-in ones."""
+    found = {name: own for own, name in ACTIONS.items() if name in text}
+    found |= {name: DONE for name in ("complete_subtask", "finish") if name in text}
+    meant = ", ".join(f"{name} is {own}" for name, own in found.items())
+    return f"(Here {meant}.)" if meant else ""
 
 
 def _code(judged: Judged) -> str:
