@@ -6,12 +6,14 @@ It reads only the first bytes of files: `#!` lines and ELF program headers.
 import os
 import shutil
 import struct
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 
 _DEPTH_MAX = 5  # scripts whose interpreter is a script, as the kernel allows
 _PT_INTERP = 3
 _HEAD_BYTES = 4096
+_NPM_MACHINE = {"x86_64": "x64", "aarch64": "arm64"}.get(os.uname().machine, "x64")
 
 
 def program(name: str, cwd: str, path: str) -> str | None:
@@ -20,6 +22,43 @@ def program(name: str, cwd: str, path: str) -> str | None:
         full = os.path.join(cwd, name)  # noqa: PTH118 - an absolute name stays as it is
         return full if os.access(full, os.X_OK) else None
     return shutil.which(name, path=path)
+
+
+def own_python() -> str:
+    """Return the file of the running Python: no link, and not that of a virtual environment."""
+    base = getattr(sys, "_base_executable", "") or sys.executable
+    return os.path.realpath(base)
+
+
+def native(name: str) -> str:
+    """Return the program that an npm package's script starts, or `name` where it is no such script.
+
+    A package with programs for several machines has a package beside it for each: `NAME-linux-x64`. Started directly,
+    the program needs no Node, and no other program may be executed.
+    """
+    real = os.path.realpath(name)
+    if _is_elf(real):
+        return real
+    package = next((p for p in Path(real).parents if (p / "package.json").is_file()), None)
+    if package is None or "node_modules" not in package.parts:
+        return name
+    program = Path(name).name
+    found = [
+        path
+        for stem in (package.name, program)
+        for folder in sorted(package.parent.glob(f"{stem}-linux-{_NPM_MACHINE}*"))
+        for path in sorted(folder.rglob(program))
+        if _is_elf(str(path)) and os.access(path, os.X_OK)
+    ]
+    return str(found[0]) if found else name
+
+
+def _is_elf(path: str) -> bool:
+    try:
+        with Path(path).open("rb") as file:
+            return file.read(4) == b"\x7fELF"
+    except OSError:
+        return False
 
 
 def _elf_loader(head: bytes) -> str | None:
