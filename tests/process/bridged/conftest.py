@@ -65,6 +65,12 @@ def cli(request):
 
 
 @pytest.fixture
+def installed(cli):
+    """The path of the CLI's program."""
+    return program(cli)
+
+
+@pytest.fixture
 def coder(cli, make_clew):
     """Give a function that makes a started home from the script of the model."""
     opened = []

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
-from urllib.parse import urlsplit
 
+from clew_daemon.processes.cells import endpoint_port
 from clew_shared.config.agent_tables import (
     CliAgentSettings,
     CommandAgentSettings,
@@ -116,19 +116,11 @@ def _network(agent: Agent, hold: SandboxHold) -> Ability:
     if isinstance(agent, RunbookAgentSettings):
         return Ability(hold.no_network, "none")
     if isinstance(agent, CliAgentSettings):
-        return Ability(hold.ports, f"TCP only to port {endpoint_port(agent)}, on any host")
+        return Ability(hold.ports, f"TCP only to port {endpoint_port(agent.base_url)}, on any host")
     acts = isinstance(agent, CommandAgentSettings) and agent.own_tools
     if acts and not hold.table.network:
         return Ability(hold.no_network, "none")
     return Ability("open", "any host" if acts else "any host, as its LLM may be anywhere")
-
-
-def endpoint_port(agent: CliAgentSettings) -> int:
-    """Return the port of a coding agent's endpoint; its own one is reached by https."""
-    if agent.base_url is None:
-        return 443
-    address = urlsplit(agent.base_url)
-    return address.port or (443 if address.scheme == "https" else 80)
 
 
 def _keys(agent: Agent, table: SandboxSettings) -> str:

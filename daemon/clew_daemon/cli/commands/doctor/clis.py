@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tempfile
 from dataclasses import dataclass
+from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 from clew_daemon.cli.commands.doctor.findings import Finding, Level, in_one_line
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from clew_shared.config.settings import Settings
 
 VERSION_S = 30.0
+MCP, EXTRA = "mcp", "clew[cli]"
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +42,10 @@ def coding_agents(
     from clew_daemon.cli.surroundings import executor_env, probe_sandbox
 
     env = {**executor_env(instance), "HOME": instance.env.get("HOME", "/")}
-    if agents:
+    if agents and find_spec(MCP) is None:
+        found = f"the package {MCP} is missing, through which they reach clew's tools"
+        yield Finding("coding agents", "fail", found, f"pip install '{EXTRA}'")
+    elif agents:
         report = probe_sandbox()
         hold = SandboxHold(settings.sandbox, None if isinstance(report, str) else report)
         around = _Surroundings(instance, settings, env, hold)
@@ -115,7 +120,7 @@ def _login(title: str, agent: CliAgentSettings, instance: Instance) -> Finding:
 
 def _confined(title: str, agent: CliAgentSettings, hold: SandboxHold) -> Finding:
     """Check whether this kernel, and the config, confine a coding agent."""
-    from clew_daemon.cli.commands.agents.abilities import endpoint_port
+    from clew_daemon.processes.cells import endpoint_port
 
     fix = '[sandbox] mode = "enforce", on a kernel with Landlock, confines it'
     if hold.stops_workers:
@@ -125,7 +130,7 @@ def _confined(title: str, agent: CliAgentSettings, hold: SandboxHold) -> Finding
     if hold.ports != "enforced":
         found = "it writes and starts nothing of its own, but reaches any port"
         return Finding(title, "warn", found, "Linux 6.7 and later limit it to its endpoint's port")
-    port = endpoint_port(agent)
+    port = endpoint_port(agent.base_url)
     return Finding(title, "ok", f"it writes and starts nothing of its own; TCP to port {port} only")
 
 

@@ -40,7 +40,7 @@ def _packages() -> Finding:
 
     missing = []
     try:
-        wanted = requires("clew") or []
+        wanted = [one for one in requires("clew") or [] if "extra ==" not in one]
     except PackageNotFoundError:
         found = "clew is not installed as a package"
         return Finding("packages", "warn", found, "pipx install clew")

@@ -173,7 +173,7 @@ def judged(state: State, requests: Sequence[ModelRequest], *, escaped: bool) -> 
         asked = f" after {len(requests)} requests to its model" if requests else ""
         why = in_one_line(state.reason) or f"no end within {PROOF_S:g} s"
         return Proof(ok=False, found=f"a test goal ended as {state.goal.status}{asked}: {why}")
-    found = "completed a test goal by clew's tools alone; its own could write nothing"
+    found = "completed a test goal by clew's tools; its own were tried, and wrote nothing"
     if offered := own_tools(requests):
         found += f" (it still offers {', '.join(offered)})"
     return Proof(ok=True, found=found)
