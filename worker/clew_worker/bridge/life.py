@@ -69,6 +69,7 @@ class Bridge:
         self._goal = GoalView(daemon, NAME)
         self._calls = ToolCalls(self._goal)
         self._conversation = Conversation()
+        self._resuming = False
         self._warnings: list[str] = []
         self._idle = 0
 
@@ -106,7 +107,7 @@ class Bridge:
         before = Conversation.read(await self._cell.read(CONVERSATION))
         await self._cell.put(self._goal.hello.logins, kept=(*self._cli.kept, CONVERSATION))
         if before.continues(self._attempt):
-            self._conversation = before
+            self._conversation, self._resuming = before, True
 
     @property
     def _attempt(self) -> tuple[int, ...]:
@@ -119,7 +120,9 @@ class Bridge:
         prompt = self._opening()
         while True:
             self._goal.begin()
-            await self._turn(prompt)
+            if not await self._turn(prompt):
+                prompt = first_prompt(self._goal.hello)
+                continue
             if self._goal.over.is_set():
                 return
             if not await self._gets_on():
@@ -134,7 +137,8 @@ class Bridge:
         hello = self._goal.hello
         return resume_prompt(hello) if self._conversation.id else first_prompt(hello)
 
-    async def _turn(self, prompt: str) -> None:
+    async def _turn(self, prompt: str) -> bool:
+        """Have the CLI take a turn; return False where it cannot continue its conversation, and begins a new one."""
         turn = CliTurn(self._cli, time.time)
         began = time.monotonic()
         run = await self._start(prompt)
@@ -147,8 +151,14 @@ class Bridge:
             with suppress(Exception):
                 await self._cell.stop()
             await self._report(turn, time.monotonic() - began)
-        if not self._goal.over.is_set():
-            turn.close(end, run.errors, acted=self._goal.effects > 0)
+        if self._goal.over.is_set():
+            return True
+        if self._resuming and not (turn.session or self._goal.effects or turn.stops):
+            self._conversation, self._resuming = Conversation(), False
+            return False
+        self._resuming = False
+        turn.close(end, run.errors, acted=self._goal.effects > 0)
+        return True
 
     async def _start(self, prompt: str) -> CliRun:
         ready = self._cell.ready

@@ -22,6 +22,9 @@ from clew_worker.bridge.clis.cli import (
 )
 from clew_worker.bridge.wire import CliEnded
 
+THOUGHTS_MAX = 100
+"""As many thoughts of one turn are recorded."""
+
 EVENT_BYTES_MAX = 64 << 20
 """What a CLI may print in one turn; more is a fault of it."""
 
@@ -46,6 +49,7 @@ class CliTurn:
     cost_usd: float = 0.0
     events: int = 0
     lines: int = 0
+    thoughts: int = 0
     ended: TurnEnded | None = None
     limit: LimitReached | None = None
     faults: list[FaultReported] = field(default_factory=list)
@@ -59,7 +63,8 @@ class CliTurn:
             case ToolsOffered():
                 self._check(event)
             case ThoughtReported():
-                return event.text
+                self.thoughts += 1
+                return event.text if self.thoughts <= THOUGHTS_MAX else ""
             case UsageReported():
                 self.input += event.input
                 self.output += event.output
@@ -77,6 +82,11 @@ class CliTurn:
             case TurnEnded():
                 self.ended = event
         return ""
+
+    @property
+    def stops(self) -> bool:
+        """Whether it has given a reason why nothing more can be done now."""
+        return self.limit is not None or any(fault.lasting for fault in self.faults)
 
     def count(self, bytes_read: int) -> None:
         """Count a line of output; raises CannotContinue where there is too much."""
