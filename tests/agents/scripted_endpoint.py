@@ -123,7 +123,11 @@ def _handler(endpoint: ScriptedEndpoint):
             return self._send(request.reply(step), **{"content-type": kind})
 
         def _body(self) -> bytes:
-            raw = self._chunks() if not (n := self.headers.get("content-length")) else self.rfile.read(int(n))
+            raw = (
+                self._chunks()
+                if not (n := self.headers.get("content-length"))
+                else self.rfile.read(int(n))
+            )
             return gzip.decompress(raw) if self.headers.get("content-encoding") == "gzip" else raw
 
         def _chunks(self) -> bytes:

@@ -47,7 +47,12 @@ class Chat:
         else:
             name = f"{SERVER}_{step.tool}" if step.tool in TOOLS else step.tool
             function = {"name": name, "arguments": json.dumps(step.args)}
-            call = {"index": 0, "id": f"call_{self.moves}", "type": "function", "function": function}
+            call = {
+                "index": 0,
+                "id": f"call_{self.moves}",
+                "type": "function",
+                "function": function,
+            }
             message["tool_calls"] = [call]
         usage = {"prompt_tokens": 100, "completion_tokens": 10, "total_tokens": 110}
         usage["prompt_tokens_details"] = {"cached_tokens": 40}
