@@ -2,7 +2,7 @@
 
 import os
 
-from clew_worker.bridge.life import Conversation
+from clew_worker.bridge.conversation import Conversation
 from clew_worker.bridge.place import clear
 from clew_worker.sandbox import interpreter
 

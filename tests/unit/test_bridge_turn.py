@@ -42,7 +42,7 @@ def test_a_turn_that_ended_well_means_nothing_more():
 
 def test_usage_adds_up():
     turn = turn_of(UsageReported(10, 2, 5, 0.5), UsageReported(20, 3, 0, None))
-    assert (turn.input, turn.output, turn.cached, turn.cost_usd) == (30, 5, 5, 0.5)
+    assert turn.usage == UsageReported(30, 5, 5, 0.5)
 
 
 def test_a_usage_limit_is_waited_for_until_it_is_reset_also_after_a_turn_that_ended_well():
