@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
 LOGIN_BYTES_MAX = 64 * 1024
+LOGINS_BYTES_MAX = 256 * 1024
 _TOKEN = re.compile(r"[!-~]{16,}")
 """What may be a token: one word of at least as many signs."""
 
@@ -32,6 +33,8 @@ def login_copies(paths: Iterable[Path], env: Mapping[str, str]) -> dict[str, str
         text = _text(path)
         hide(list(secrets_of(text)))
         found[place_of(path, env)] = text
+    if sum(map(len, found.values())) > LOGINS_BYTES_MAX:
+        raise KeyFileError(f"the login files have over {LOGINS_BYTES_MAX} bytes together")
     return found
 
 

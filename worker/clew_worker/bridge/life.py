@@ -5,11 +5,9 @@ CLI its own conversation, which continues after a crash where it belongs to the 
 """
 
 import asyncio
-import json
 import os
 import time
 from contextlib import suppress
-from dataclasses import dataclass
 
 from clew_shared.text.redact import hide
 from clew_shared.wire.answers import Noted
@@ -19,6 +17,7 @@ from clew_worker.bridge.calls import ToolCalls
 from clew_worker.bridge.cell import CliCell, CliFaultError, CliRun
 from clew_worker.bridge.clis.cli import CliOptions
 from clew_worker.bridge.clis.known import CLIS
+from clew_worker.bridge.conversation import PLACE, Conversation
 from clew_worker.bridge.gateway import Gateway
 from clew_worker.bridge.goal import GoalView
 from clew_worker.bridge.prompts import first_prompt, next_prompt, resume_prompt
@@ -27,37 +26,13 @@ from clew_worker.bridge.turn import CliTurn
 
 NAME = "cli/1"
 IDLE_TURNS_MAX = 3
+ANEW_MAX = 2
+"""How often in a row a conversation that cannot be continued is begun anew."""
+
 THOUGHT_CHARS = 20_000
 LAST_REPORT_S = 1.0
 GOODBYE_S = 2.0
 """How long a CLI may take to end its turn after the goal is over; its usage comes with that end."""
-
-CONVERSATION = ".clew/conversation.json"
-
-
-@dataclass(frozen=True, slots=True)
-class Conversation:
-    """The CLI's own session, and the attempt that it belongs to: task, subtask, number of the attempt."""
-
-    id: str = ""
-    attempt: tuple[int, ...] = ()
-
-    @classmethod
-    def read(cls, text: str | None) -> "Conversation":
-        """Read what was written into the CLI's HOME; it is not trusted: anything else is no conversation."""
-        with suppress(ValueError, TypeError, KeyError):
-            found = json.loads(text or "")
-            return cls(str(found["id"])[:200], tuple(int(n) for n in found["attempt"]))
-        return cls()
-
-    def text(self) -> str:
-        """Return it as it is written."""
-        return json.dumps({"id": self.id, "attempt": self.attempt})
-
-    def continues(self, attempt: tuple[int, ...]) -> bool:
-        """Return whether it goes on in this attempt: another attempt at the same subtask begins with a new one."""
-        same_subtask = self.attempt[:2] == attempt[:2]
-        return bool(self.id) and (attempt == self.attempt or not same_subtask)
 
 
 class Bridge:
@@ -69,6 +44,8 @@ class Bridge:
         self._goal = GoalView(daemon, NAME)
         self._calls = ToolCalls(self._goal)
         self._conversation = Conversation()
+        self._resuming = False
+        self._anew = 0
         self._warnings: list[str] = []
         self._idle = 0
 
@@ -103,10 +80,10 @@ class Bridge:
 
     async def _prepare(self) -> None:
         """Empty the CLI's HOME but for its sessions, and put its login files there."""
-        before = Conversation.read(await self._cell.read(CONVERSATION))
-        await self._cell.put(self._goal.hello.logins, kept=(*self._cli.kept, CONVERSATION))
+        before = Conversation.read(await self._cell.read(PLACE))
+        await self._cell.put(self._goal.hello.logins, kept=(*self._cli.kept, PLACE))
         if before.continues(self._attempt):
-            self._conversation = before
+            self._conversation, self._resuming = before, True
 
     @property
     def _attempt(self) -> tuple[int, ...]:
@@ -119,7 +96,9 @@ class Bridge:
         prompt = self._opening()
         while True:
             self._goal.begin()
-            await self._turn(prompt)
+            if not await self._turn(prompt):
+                prompt = first_prompt(self._goal.hello)
+                continue
             if self._goal.over.is_set():
                 return
             if not await self._gets_on():
@@ -134,7 +113,8 @@ class Bridge:
         hello = self._goal.hello
         return resume_prompt(hello) if self._conversation.id else first_prompt(hello)
 
-    async def _turn(self, prompt: str) -> None:
+    async def _turn(self, prompt: str) -> bool:
+        """Have the CLI take a turn; return False where it cannot continue its conversation, and begins a new one."""
         turn = CliTurn(self._cli, time.time)
         began = time.monotonic()
         run = await self._start(prompt)
@@ -147,8 +127,25 @@ class Bridge:
             with suppress(Exception):
                 await self._cell.stop()
             await self._report(turn, time.monotonic() - began)
-        if not self._goal.over.is_set():
-            turn.close(end, run.errors, acted=self._goal.effects > 0)
+        if self._goal.over.is_set():
+            return True
+        lost = self._resuming and not (turn.session or self._goal.effects or turn.stops)
+        self._resuming = False
+        if lost or turn.session_over:
+            return self._begin_anew(turn)
+        turn.close(end, run.errors, acted=self._goal.effects > 0)
+        conversation = self._conversation.at(self._conversation.id, self._attempt)
+        await self._remember(conversation.with_usage(turn.usage))
+        self._anew = 0
+        return True
+
+    def _begin_anew(self, turn: CliTurn) -> bool:
+        """Forget the CLI's own session; the record has what matters. Returns False: the turn was none."""
+        self._conversation = Conversation()
+        self._anew += 1
+        if self._anew > ANEW_MAX:
+            raise turn.lasting(f"cannot continue: {turn.session_over}")
+        return False
 
     async def _start(self, prompt: str) -> CliRun:
         ready = self._cell.ready
@@ -164,18 +161,22 @@ class Bridge:
 
     async def _follow(self, run: CliRun, turn: CliTurn) -> None:
         """Take the events of a run until its output ends."""
-        reader = self._cli.reader()
+        reader = self._cli.reader(self._conversation.used)
         async for line in run.lines():
             turn.count(run.bytes_read)
             for event in reader.feed(line):
                 if thought := turn.take(event):
                     await self._think(thought)
             if turn.session and turn.session != self._conversation.id:
-                await self._remember(turn.session)
+                await self._remember(self._conversation.at(turn.session, self._attempt))
+        if turn.ended is None:
+            for line in run.errors.encode().splitlines():  # some faults are reported only there
+                for event in reader.feed(line):
+                    turn.take(event)
 
-    async def _remember(self, session: str) -> None:
-        self._conversation = Conversation(session, self._attempt)
-        await self._cell.put({CONVERSATION: self._conversation.text()})
+    async def _remember(self, conversation: Conversation) -> None:
+        self._conversation = conversation
+        await self._cell.put({PLACE: conversation.text()})
 
     async def _end_when_over(self, run: CliRun) -> None:
         """End a CLI that goes on after the goal is over."""
@@ -198,12 +199,13 @@ class Bridge:
         """Report a turn with its cost, also one that was cut off; the daemon may be gone."""
         if not turn.events and not self._goal.effects:
             return
-        usage = {"input": turn.input, "output": turn.output, "cached": turn.cached}
+        used = turn.usage
+        usage = {"input": used.input, "output": used.output, "cached": used.cached}
         record = {
             "mode": "fast",
             "tool_calls": self._goal.take_records(),
             "synthesis": turn.ended.message[:THOUGHT_CHARS] if turn.ended else "",
-            "cost_usd": round(turn.cost_usd, 6),
+            "cost_usd": round(used.cost_usd or 0.0, 6),
         }
         with suppress(Disconnected, RpcError, TimeoutError, ValueError):
             async with asyncio.timeout(LAST_REPORT_S):

@@ -10,8 +10,9 @@ from clew_worker.agent.client import AgentClient
 from clew_worker.agent.life import BuiltInAgent, live
 
 try:
-    from clew_worker.bridge.cell import CliCell
+    from clew_worker.bridge.cell import CellGoneError, CliCell
     from clew_worker.bridge.life import Bridge
+    from clew_worker.bridge.turn import CliCrashError
 except ModuleNotFoundError as error:
     MISSING = error.name or "mcp"
 else:
@@ -36,4 +37,8 @@ def bridge(channel_fd: int, peer_fd: int) -> int:
     async def run() -> int:
         return await live(socket.socket(fileno=channel_fd), make)
 
-    return uvloop.run(run())
+    try:
+        return uvloop.run(run())
+    except (CellGoneError, CliCrashError) as error:
+        sys.stderr.write(f"{error}\n")
+        return ExitCode.FAILED

@@ -7,7 +7,11 @@ from clew_shared.text.shorten import both_ends, without_middle
 from clew_shared.wire.hello import Call, HelloAnswer, HelloState, SentSubtask
 from clew_worker.bridge.tools import joined, replan_text
 
-NOTES_CHARS = 20_000
+PROMPT_CHARS = 30_000
+"""As an argument of a command line it has at most 128 KiB (MAX_ARG_STRLEN), whatever its letters are."""
+
+NOTES_CHARS = 12_000
+PLAN_CHARS = 10_000
 LATEST = 6
 LATEST_CHARS = 400
 SUMMARY_CHARS = 300
@@ -77,7 +81,7 @@ def feedback_text(feedback: Sequence[str]) -> str:
 
 
 def _paragraphs(*parts: str) -> str:
-    return "\n\n".join(part for part in parts if part)
+    return without_middle("\n\n".join(part for part in parts if part), PROMPT_CHARS)
 
 
 def _now(state: HelloState) -> str:
@@ -112,7 +116,7 @@ def _plan(state: HelloState) -> str:
         if one.summary
     ]
     done = joined("Done so far:", *summaries) if summaries else ""
-    return _paragraphs("\n".join(lines), done)
+    return without_middle(_paragraphs("\n".join(lines), done), PLAN_CHARS)
 
 
 def _subtask_line(subtask: SentSubtask) -> str:

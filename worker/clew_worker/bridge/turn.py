@@ -7,6 +7,7 @@ from clew_shared.exit_codes import ExitCode
 from clew_shared.text.shorten import both_ends
 from clew_worker.agent.life import CannotContinue
 from clew_worker.bridge.clis.cli import (
+    NOTHING_USED,
     SERVER,
     Cli,
     CliEvent,
@@ -20,7 +21,11 @@ from clew_worker.bridge.clis.cli import (
     UsageReported,
     unexpected_tools,
 )
+from clew_worker.bridge.conversation import total
 from clew_worker.bridge.wire import CliEnded
+
+THOUGHTS_MAX = 100
+"""As many thoughts of one turn are recorded."""
 
 EVENT_BYTES_MAX = 64 << 20
 """What a CLI may print in one turn; more is a fault of it."""
@@ -40,12 +45,10 @@ class CliTurn:
     cli: Cli
     now: Callable[[], float]
     session: str = ""
-    input: int = 0
-    output: int = 0
-    cached: int = 0
-    cost_usd: float = 0.0
+    usage: UsageReported = NOTHING_USED
     events: int = 0
     lines: int = 0
+    thoughts: int = 0
     ended: TurnEnded | None = None
     limit: LimitReached | None = None
     faults: list[FaultReported] = field(default_factory=list)
@@ -59,16 +62,14 @@ class CliTurn:
             case ToolsOffered():
                 self._check(event)
             case ThoughtReported():
-                return event.text
+                self.thoughts += 1
+                return event.text if self.thoughts <= THOUGHTS_MAX else ""
             case UsageReported():
-                self.input += event.input
-                self.output += event.output
-                self.cached += event.cached
-                self.cost_usd += event.cost_usd or 0.0
+                self.usage = total(self.usage, event)
             case LimitReached():
                 self.limit = event
             case LoginNeeded():
-                raise self._lasting(
+                raise self.lasting(
                     f"wants a login: {event.message}. Name its login file in `credentials` of the agent, or a key in "
                     "`api_key_env` or `api_key_file`"
                 )
@@ -78,18 +79,28 @@ class CliTurn:
                 self.ended = event
         return ""
 
+    @property
+    def session_over(self) -> str:
+        """Why the CLI's own session cannot be continued; "" if it can."""
+        return next((fault.message for fault in self.faults if fault.session_over), "")
+
+    @property
+    def stops(self) -> bool:
+        """Whether it has given a reason why nothing more can be done now."""
+        return self.limit is not None or any(fault.lasting for fault in self.faults)
+
     def count(self, bytes_read: int) -> None:
         """Count a line of output; raises CannotContinue where there is too much."""
         self.lines += 1
         if bytes_read > EVENT_BYTES_MAX:
-            raise self._lasting(f"printed over {EVENT_BYTES_MAX >> 20} MB in one turn")
+            raise self.lasting(f"printed over {EVENT_BYTES_MAX >> 20} MB in one turn")
 
     def _check(self, offered: ToolsOffered) -> None:
         if surplus := unexpected_tools(self.cli, offered):
-            raise self._lasting(f"offers {', '.join(surplus)} although told not to")
+            raise self.lasting(f"offers {', '.join(surplus)} although told not to")
         state = offered.servers.get(SERVER)
         if state is not None and state not in ("connected", "pending"):
-            raise self._lasting(f"cannot use clew's tools: its MCP server is {state}")
+            raise self.lasting(f"cannot use clew's tools: its MCP server is {state}")
 
     def close(self, end: CliEnded, errors: str, *, acted: bool) -> None:
         """Say what the end of the run means: nothing if the turn ended well.
@@ -100,7 +111,7 @@ class CliTurn:
         if self.limit is not None:
             raise self._waiting(self.limit)
         if lasting := next((fault for fault in self.faults if fault.lasting), None):
-            raise self._lasting(f"cannot go on: {lasting.message}")
+            raise self.lasting(f"cannot go on: {lasting.message}")
         if self.ended is not None and self.ended.ok:
             return
         said = self._said(errors)
@@ -115,17 +126,18 @@ class CliTurn:
 
     def _unusable(self, code: int, said: str) -> CannotContinue:
         if self.lines:
-            return self._lasting(
+            return self.lasting(
                 f"printed {self.lines} lines, none of them an event that clew knows: its version may be too new or "
                 f"too old (clew agents). {said}"
             )
-        return self._lasting(f"exited with {code} at once: {said}")
+        return self.lasting(f"exited with {code} at once: {said}")
 
     def _waiting(self, limit: LimitReached) -> CannotContinue:
         after_s = None if limit.resets_at is None else max(0.0, limit.resets_at - self.now())
         return CannotContinue("temporary", f"{self.cli.name}: {limit.message}", after_s)
 
-    def _lasting(self, what: str) -> CannotContinue:
+    def lasting(self, what: str) -> CannotContinue:
+        """Return that a person is needed."""
         return CannotContinue("configuration", f"{self.cli.name} {what}")
 
     def _said(self, errors: str) -> str:

@@ -45,7 +45,8 @@ class Launch:
     """How to start a CLI for one turn.
 
     `env` is the complete environment but for PATH, LANG and TMPDIR, which the bridge adds; `files` are written into the
-    private HOME (path relative to it -> text, mode 0600); `stdin` is written to its standard input, which is then closed.
+    private HOME (path relative to it -> text, mode 0600); `stdin` is written to its standard input, which is then closed:
+    the prompt goes there, since a command line is shown by `ps` and limited in length.
     """
 
     argv: tuple[str, ...]
@@ -92,6 +93,9 @@ class UsageReported:
     cost_usd: float | None = None
 
 
+NOTHING_USED = UsageReported(0, 0)
+
+
 @dataclass(frozen=True, slots=True)
 class LimitReached:
     """The account's usage limit: no more answers until `resets_at` (seconds since the epoch), if it names a time."""
@@ -109,10 +113,15 @@ class LoginNeeded:
 
 @dataclass(frozen=True, slots=True)
 class FaultReported:
-    """A fault of the endpoint or of the CLI; `lasting` if a person must fix it (an unknown model, a wrong config)."""
+    """A fault of the endpoint or of the CLI; a temporary one if nothing else is set.
+
+    `lasting`: a person must fix it (an unknown model, a wrong config). `session_over`: the CLI's own session cannot be
+    continued (it is too long, or unknown); a new one may work.
+    """
 
     message: str
     lasting: bool = False
+    session_over: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,7 +148,10 @@ class EventReader(Protocol):
     """Reads the output of one process; it remembers what it needs for the next line."""
 
     def feed(self, line: bytes) -> tuple[CliEvent, ...]:
-        """Return the events of one line of standard output, none for a line of unknown form."""
+        """Return the events of one line of output, none for a line of unknown form.
+
+        Lines of standard error may be fed too: some faults are reported only there.
+        """
         ...
 
 
@@ -170,8 +182,11 @@ class Cli(Protocol):
         """
         ...
 
-    def reader(self) -> EventReader:
-        """Return a reader for the output of one process."""
+    def reader(self, used: UsageReported = NOTHING_USED) -> EventReader:
+        """Return a reader for the output of one process.
+
+        `used` is the sum of what was reported for the session that it resumes: Codex counts from a session's beginning.
+        """
         ...
 
 

@@ -1,94 +1,148 @@
-"""Codex."""
+"""OpenAI's Codex: `codex exec --json`, tried with 0.169."""
 
 import json
-from collections.abc import Mapping
-from typing import Any
+import time
+from collections.abc import Callable
 
 from clew_worker.bridge.clis.cli import (
+    NOTHING_USED,
+    SERVER,
     CliEvent,
     CliOptions,
-    EventReader,
-    FaultReported,
     Launch,
     SessionStarted,
     ThoughtReported,
     TurnEnded,
     UsageReported,
 )
+from clew_worker.bridge.clis.faults import fault
+from clew_worker.bridge.clis.fields import Fields
 
-OFF = "shell_tool unified_exec multi_agent goals apps view_image plugins shell_snapshot".split()
+START_TIMEOUT_S = 120
+TOOL_TIMEOUT_S = 3_600
+_KEY = "CLEW_CLI_KEY"
+_OFF = (
+    "shell_tool",
+    "unified_exec",
+    "multi_agent",
+    "goals",
+    "apps",
+    "view_image",
+    "plugins",
+    "shell_snapshot",
+)
+"""Features that bring tools of its own. An unknown one is only warned of in the config file, but is an error as a flag."""
 
 
 class Codex:
+    """Its tools are switched off as features; `request_user_input` and the resource tools of MCP cannot be."""
+
     name = "codex"
     kept = (".codex/sessions",)
-    harmless: frozenset[str] = frozenset()
+    harmless = frozenset(
+        {
+            "list_mcp_resources",
+            "list_mcp_resource_templates",
+            "read_mcp_resource",
+            "request_user_input",
+        }
+    )
 
     def launch(
         self, options: CliOptions, relay: tuple[str, ...], home: str, prompt: str, session: str = ""
     ) -> Launch:
-        config = f"""
-model = {json.dumps(options.model or "m")}
-web_search = "disabled"
-"""
-        if options.base_url:
-            config += f"""model_provider = "clew"
-[model_providers.clew]
-name = "clew"
-base_url = {json.dumps(options.base_url)}
-wire_api = "responses"
-env_key = "CLEW_KEY"
-request_max_retries = 1
-stream_max_retries = 1
-"""
-        config += f"""
-[mcp_servers.clew]
-command = {json.dumps(relay[0])}
-args = {json.dumps(list(relay[1:]))}
-required = true
-default_tools_approval_mode = "approve"
-tool_timeout_sec = 3600
-"""
+        """Return how to start it; a session is resumed by a command of its own, with fewer options."""
         argv = [options.program, "exec"]
-        if session:
-            argv += ["resume", session]
-        argv += ["--json", "--strict-config", "--skip-git-repo-check"]
-        argv += [] if session else ["-s", "read-only"]
-        for one in OFF:
-            argv += ["--disable", one]
-        argv += [*options.args, "-"]
-        env = {"HOME": home, "CODEX_HOME": f"{home}/.codex", "CLEW_KEY": options.key or "none"}
-        return Launch(tuple(argv), env, {".codex/config.toml": config}, prompt)
+        argv += ["resume"] if session else []
+        argv += ["--json", "--skip-git-repo-check", *options.args]
+        argv += [session, "-"] if session else ["-"]
+        key = _KEY if options.base_url else "CODEX_API_KEY"
+        env = {"HOME": home, "CODEX_HOME": f"{home}/.codex", "TZ": "UTC"}
+        env |= {key: options.key} if options.key else {}
+        files = {".codex/config.toml": _config(options, relay)}
+        return Launch(tuple(argv), env, files, prompt)
 
-    def reader(self) -> EventReader:
-        return CodexReader()
+    def reader(self, used: UsageReported = NOTHING_USED) -> "CodexReader":
+        return CodexReader(used)
+
+
+def _config(options: CliOptions, relay: tuple[str, ...]) -> str:
+    """Return its config.toml: read-only and without questions, its only server the relay, its own tools off."""
+    lines = [f"model = {_quoted(options.model)}"] if options.model else []
+    lines += ['approval_policy = "never"', 'sandbox_mode = "read-only"', 'web_search = "disabled"']
+    if options.base_url:
+        lines += ['model_provider = "clew"', "[model_providers.clew]", 'name = "clew"']
+        lines += [f"base_url = {_quoted(options.base_url)}", 'wire_api = "responses"']
+        lines += [f"env_key = {_quoted(_KEY)}"] if options.key else []
+    lines += ["[features]", *(f"{name} = false" for name in _OFF)]
+    lines += [f"[mcp_servers.{SERVER}]", f"command = {_quoted(relay[0])}"]
+    lines += [f"args = [{', '.join(map(_quoted, relay[1:]))}]"]
+    lines += ["required = true", 'default_tools_approval_mode = "approve"']
+    lines += [f"startup_timeout_sec = {START_TIMEOUT_S}", f"tool_timeout_sec = {TOOL_TIMEOUT_S}"]
+    return "\n".join(lines) + "\n"
+
+
+def _quoted(text: str) -> str:
+    """Return a TOML string: JSON's escapes are among TOML's, but DEL must be escaped too."""
+    return json.dumps(text).replace("\x7f", "\\u007f")
 
 
 class CodexReader:
+    """Reads `thread.*`, `turn.*` and `item.*` events; those of the kind "error" are warnings or repeat themselves."""
+
+    def __init__(
+        self, used: UsageReported = NOTHING_USED, clock: Callable[[], float] = time.time
+    ) -> None:
+        self._used = used
+        self._clock = clock
+        self._said = ""
+
     def feed(self, line: bytes) -> tuple[CliEvent, ...]:
-        try:
-            event: Any = json.loads(line)
-        except ValueError:
-            return ()
-        if not isinstance(event, Mapping):
-            return ()
-        match event.get("type"):
+        event = Fields.of_line(line)
+        match event.text("type"):
             case "thread.started":
-                return (SessionStarted(str(event.get("thread_id"))),)
-            case "item.completed" if event["item"].get("type") == "agent_message":
-                return (ThoughtReported(str(event["item"].get("text"))),)
+                session = event.text("thread_id")
+                return (SessionStarted(session),) if session else ()
+            case "item.completed":
+                return self._item(event.object("item"))
             case "turn.completed":
-                u = event.get("usage") or {}
-                return (
-                    UsageReported(
-                        u.get("input_tokens", 0),
-                        u.get("output_tokens", 0),
-                        u.get("cached_input_tokens", 0),
-                    ),
-                    TurnEnded(True),
-                )
+                return (*self._usage(event.object("usage")), TurnEnded(ok=True, message=self._said))
             case "turn.failed":
-                return (TurnEnded(False, str((event.get("error") or {}).get("message"))),)
-            case "error":
-                return (FaultReported(str(event.get("message"))),)
+                return self._failed(event.object("error").text("message"))
+            case "":
+                return self._complaint(line)
         return ()
+
+    def _item(self, item: Fields) -> tuple[CliEvent, ...]:
+        text = item.text("text")
+        if not text or item.text("type") not in ("agent_message", "reasoning"):
+            return ()
+        if item.text("type") == "agent_message":
+            self._said = text
+        return (ThoughtReported(text),)
+
+    def _usage(self, usage: Fields) -> tuple[CliEvent, ...]:
+        """Return what this turn has used: Codex counts from the session's beginning, in earlier processes too."""
+        total = UsageReported(
+            usage.count("input_tokens"),
+            usage.count("output_tokens"),
+            usage.count("cached_input_tokens"),
+        )
+        before, self._used = self._used, total
+        new = UsageReported(
+            max(0, total.input - before.input),
+            max(0, total.output - before.output),
+            max(0, total.cached - before.cached),
+        )
+        return (new,) if new != NOTHING_USED else ()
+
+    def _failed(self, message: str) -> tuple[CliEvent, ...]:
+        found = fault(message, self._clock())
+        return (found, TurnEnded(ok=False, message=found.message))
+
+    def _complaint(self, line: bytes) -> tuple[CliEvent, ...]:
+        """Return the reason for which it did not start, from a line of standard error: "Error: …"."""
+        text = line.decode(errors="replace").strip()
+        if not text.startswith("Error: "):
+            return ()
+        return self._failed(text.removeprefix("Error: "))
