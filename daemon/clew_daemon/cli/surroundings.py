@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from clew_daemon.cli.client import ask
@@ -12,24 +13,40 @@ from clew_daemon.control.requests import ExecutorEnvRequest
 from clew_daemon.host import git
 
 if TYPE_CHECKING:
+    from subprocess import CompletedProcess
+
     from clew_daemon.cli.instance import Instance
     from clew_shared.wire.nursery import SandboxReport
 
 SANDBOX_S = 30.0
 PROBE = "from clew_worker.sandbox import probe; print(probe().model_dump_json())"
+NATIVE = (
+    "import sys; from clew_worker.sandbox.interpreter import native; print(native(sys.argv[1]))"
+)
 
 
 def probe_sandbox() -> SandboxReport | str:
     """Probe the sandbox in a process that imports the worker; return its report, or the error as a text."""
     from clew_shared.wire.nursery import SandboxReport
 
-    command = [sys.executable, "-P", "-c", PROBE]  # -P: not from the current folder
-    done = run_program(command, SANDBOX_S)
+    done = _asked_of_the_worker(PROBE)
     if isinstance(done, str):
         return done
     if done.returncode:
         return f"the probe failed: {(done.stderr.strip().splitlines() or ['no output'])[-1]}"
     return SandboxReport.model_validate_json(done.stdout)
+
+
+def native_program(program: Path) -> Path:
+    """Return the program that a worker would start for a coding agent: without the script of an npm package around it."""
+    done = _asked_of_the_worker(NATIVE, str(program))
+    found = "" if isinstance(done, str) or done.returncode else done.stdout.strip()
+    return Path(found) if found else program
+
+
+def _asked_of_the_worker(script: str, *args: str) -> CompletedProcess[str] | str:
+    command = [sys.executable, "-P", "-c", script, *args]  # -P: not from the current folder
+    return run_program(command, SANDBOX_S)
 
 
 def executor_env(instance: Instance) -> dict[str, str]:

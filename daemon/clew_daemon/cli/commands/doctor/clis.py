@@ -88,9 +88,11 @@ def _agent(
 
 def _version(title: str, program: Path, env: Mapping[str, str]) -> Finding:
     """Ask a program for its version, in an empty home and without this environment."""
+    from clew_daemon.cli.surroundings import native_program
+
     with tempfile.TemporaryDirectory(prefix="clew-doctor-") as home:
         surroundings = {"PATH": env.get("PATH", ""), "HOME": home}
-        done = run_program([str(program), "--version"], VERSION_S, surroundings)
+        done = run_program([str(native_program(program)), "--version"], VERSION_S, surroundings)
     fix = f"start {program} in a shell to see what is wrong with it"
     if isinstance(done, str):
         return Finding(title, "fail", in_one_line(done), fix)
