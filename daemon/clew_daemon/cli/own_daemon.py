@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import subprocess
 import sys
 import time
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING
 from clew_daemon.cli.client import ask
 from clew_daemon.cli.errors import CliError
 from clew_daemon.control.requests import PingRequest
+from clew_shared.exit_codes import ExitCode
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -22,6 +24,16 @@ START_S = 30.0
 STOP_S = 20.0
 POLL_S = 0.05
 LOG_LINES_SHOWN = 5
+
+
+@contextmanager
+def unwinding_on_sigterm() -> Iterator[None]:
+    """Let SIGTERM leave the block like an exception: a daemon in it must be stopped, and its home removed."""
+    before = signal.signal(signal.SIGTERM, lambda *_: sys.exit(ExitCode.TERMINATED))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 @contextmanager

@@ -38,7 +38,7 @@ def probe_sandbox() -> SandboxReport | str:
 
 
 def native_program(program: Path) -> Path:
-    """Return the program that a worker would start for a coding agent: without the script of an npm package around it."""
+    """Return the program that a worker would start: that of a coding agent without the script of its npm package."""
     done = _asked_of_the_worker(NATIVE, str(program))
     found = "" if isinstance(done, str) or done.returncode else done.stdout.strip()
     return Path(found) if found else program

@@ -52,16 +52,17 @@ def _program() -> str:
 @click.option("--keep", is_flag=True, help="Keep the temporary home.")
 def demo(chaos: bool, keep: bool) -> None:
     """Show clew at work on a sample goal; needs no LLM, and leaves nothing behind."""
-    # Unwind on SIGTERM, too: the daemon of the demo must be stopped.
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(ExitCode.TERMINATED))
-    home = Path(tempfile.mkdtemp(prefix="clew-demo-"))
-    try:
-        raise click.exceptions.Exit(0 if _played(home, chaos=chaos) else ExitCode.FAILED)
-    finally:
-        if keep:
-            print(f"kept: {home} (look at it with `clew --home {home} status`)")
-        else:
-            shutil.rmtree(home, ignore_errors=True)
+    from clew_daemon.cli.own_daemon import unwinding_on_sigterm
+
+    with unwinding_on_sigterm():
+        home = Path(tempfile.mkdtemp(prefix="clew-demo-"))
+        try:
+            raise click.exceptions.Exit(0 if _played(home, chaos=chaos) else ExitCode.FAILED)
+        finally:
+            if keep:
+                print(f"kept: {home} (look at it with `clew --home {home} status`)")
+            else:
+                shutil.rmtree(home, ignore_errors=True)
 
 
 def _played(home: Path, *, chaos: bool) -> bool:

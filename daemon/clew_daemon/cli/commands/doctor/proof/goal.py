@@ -82,18 +82,30 @@ def prove(
 
     Raises CliError where the daemon does not start or accept the goal.
     """
-    home = Path(tempfile.mkdtemp(prefix="clew-proof-"))
-    try:
-        workspace = home / "workspace"
-        workspace.mkdir()
-        with ModelEndpoint(moves(agent.cli, workspace / ESCAPED)) as endpoint:
-            furnish(home, agent, program, sandbox, endpoint.url)
-            state = _ended(
-                Instance(home, {"HOME": str(home)}), {**env, "HOME": str(home)}, workspace
-            )
-        return judged(state, endpoint.requests, escaped=(workspace / ESCAPED).exists())
-    finally:
-        shutil.rmtree(home, ignore_errors=True)
+    from clew_daemon.cli.own_daemon import unwinding_on_sigterm
+
+    with unwinding_on_sigterm():
+        home = Path(tempfile.mkdtemp(prefix="clew-proof-"))
+        try:
+            return _proved(home, agent, program, sandbox, env)
+        finally:
+            shutil.rmtree(home, ignore_errors=True)
+
+
+def _proved(
+    home: Path,
+    agent: CliAgentSettings,
+    program: Path,
+    sandbox: SandboxSettings,
+    env: Mapping[str, str],
+) -> Proof:
+    workspace = home / "workspace"
+    workspace.mkdir()
+    with ModelEndpoint(moves(agent.cli, workspace / ESCAPED)) as endpoint:
+        furnish(home, agent, program, sandbox, endpoint.url)
+        instance = Instance(home, {"HOME": str(home)})
+        state = _ended(instance, {**env, "HOME": str(home)}, workspace)
+    return judged(state, endpoint.requests, escaped=(workspace / ESCAPED).exists())
 
 
 def moves(cli: str, marker: Path) -> tuple[ModelMove, ...]:
