@@ -191,7 +191,7 @@ class GoalRun:
     # -- before the first worker ---------------------------------------------------------------------
 
     def _unfit(self, core: Core) -> tuple[str, str] | None:
-        """Return reason and question where the goal, or its next attempt, cannot start: no agent, no key, no program."""
+        """Return reason and question where the goal, or its next attempt, cannot start: no agent, key or program."""
         state, settings = core.state, self._d.settings_of(self.goal)
         fault = agent_fault(state, settings)
         if not fault:

@@ -77,7 +77,7 @@ def visible(spec: CellSpec) -> list[str]:
 
 
 def writable(spec: CellSpec) -> tuple[str, ...]:
-    """Return which of its own folders the cell may write: all, only its private ones for a coding agent's CLI, or none."""
+    """Return which of its own folders the cell may write: all, of a coding agent's CLI the private ones, or none."""
     if spec.kind == "cli":
         return spec.sandbox.private
     return own_folders(spec) if may_write(spec) else ()
