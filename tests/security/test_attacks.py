@@ -20,7 +20,7 @@ LIVES = {
     "root-guard-offline": (0, "guard", False),
     "user-guard-offline": (ORDINARY_UID, "guard", False),
 }
-PRETENDED = ("change_modes", "change_times")
+PRETENDED = ("change_modes_outside", "change_times_outside")
 """Changes of modes and times are reported as done to the CLI of a coding agent, and are not."""
 
 IN_EVERY_RUN = ("root-pidns-offline" if os.geteuid() == 0 else "user-pidns",)

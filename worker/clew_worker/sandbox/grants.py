@@ -71,7 +71,9 @@ def python_folders() -> list[str]:
 def visible(spec: CellSpec) -> list[str]:
     """Return all paths that the cell may read, without regard to hidden ones; links are not resolved."""
     box = spec.sandbox
-    command = interpreter.folders(spec.argv, spec.cwd, spec.env.get("PATH", os.defpath))
+    path = spec.env.get("PATH", os.defpath)
+    needs = interpreter.package if spec.kind == "cli" else interpreter.folders
+    command = needs(spec.argv, spec.cwd, path)
     git = (spec.git,) if spec.git else ()
     return [*SYSTEM, *_LINKED_FILES, *python_folders(), *command, *git, *box.read]
 
