@@ -18,9 +18,8 @@ def test_only_the_sessions_survive_and_no_link_is_followed(tmp_path):
     (home / "link").symlink_to(outside)
     clear(home, (".codex/sessions",))
     left = sorted(str(path.relative_to(home)) for path in home.rglob("*"))
-    assert left == [".codex", ".codex/sessions", ".codex/sessions/2026"] + [
-        ".codex/sessions/2026/one.jsonl"
-    ]
+    sessions = ".codex/sessions"
+    assert left == [".codex", sessions, f"{sessions}/2026", f"{sessions}/2026/one.jsonl"]
     assert (outside / "precious").exists()
 
 

@@ -1,11 +1,10 @@
-"""The login files of coding agents: read for their private HOME, with their secrets hidden wherever text is redacted."""
+"""The login files of coding agents: read for their private HOME, with their secrets hidden from then on."""
 
 from __future__ import annotations
 
 import json
 import os
 import re
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from clew_daemon.host.keys import KeyFileError, login_file_fault
@@ -13,6 +12,7 @@ from clew_shared.text.redact import hide
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
+    from pathlib import Path
 
 LOGIN_BYTES_MAX = 64 * 1024
 LOGINS_BYTES_MAX = 256 * 1024

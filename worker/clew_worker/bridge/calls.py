@@ -96,28 +96,30 @@ class ToolCalls:
     # -- the calls
 
     async def _carry_out(self, name: str, args: Mapping[str, Any]) -> ToolAnswer:
+        try:
+            return await self._sent(name, args)
+        except RpcError as error:
+            if not error.stopping:
+                return ToolAnswer(error.message, refused=True)
+        except Disconnected:
+            pass
+        except ValueError as error:  # too long to be sent
+            return ToolAnswer(str(error), refused=True)
+        self._goal.over.set()
+        return OVER
+
+    async def _sent(self, name: str, args: Mapping[str, Any]) -> ToolAnswer:
         own: dict[str, Callable[[Mapping[str, Any]], Awaitable[ToolAnswer]]] = {
             DONE: self._done,
             PLAN: self._plan,
             ASK: self._ask,
         }
         tool = "wait" if name == WAIT else ACTIONS.get(name)
-        try:
-            if tool is not None:
-                return await self._act(tool, args)
-            if name in own:
-                return await own[name](args)
-            return ToolAnswer(UNKNOWN_TOOL.format(name[:80]), refused=True)
-        except RpcError as error:
-            if error.stopping:
-                self._goal.over.set()
-                return OVER
-            return ToolAnswer(error.message, refused=True)
-        except Disconnected:
-            self._goal.over.set()
-            return OVER
-        except ValueError as error:  # too long to be sent
-            return ToolAnswer(str(error), refused=True)
+        if tool is not None:
+            return await self._act(tool, args)
+        if name in own:
+            return await own[name](args)
+        return ToolAnswer(UNKNOWN_TOOL.format(name[:80]), refused=True)
 
     async def _act(self, tool: str, args: Mapping[str, Any]) -> ToolAnswer:
         judged = Judged.model_validate(await self._daemon.call("act", tool=tool, args=dict(args)))

@@ -24,7 +24,6 @@ def bridge(channel_fd: int, peer_fd: int) -> int:
 
     `channel_fd` leads to the daemon, `peer_fd` to the cell of the CLI.
     """
-
     if MISSING:
         sys.stderr.write(
             f"coding agents need the package {MISSING.partition('.')[0]}: pip install 'clew[cli]'\n"

@@ -1,4 +1,4 @@
-"""The tools of clew's MCP server: their schemas, the built-in tools behind them, and the texts of their answers. Pure."""
+"""The tools of clew's MCP server: their schemas, the built-in tools behind them, the texts of their answers. Pure."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -70,7 +70,7 @@ OFFERED: tuple[OfferedTool, ...] = (
     ),
     OfferedTool(
         WAIT,
-        "Wait for a call that was answered with `still running`, by its number; or, with `seconds`, for something else.",
+        "Wait for a call that was answered with `still running`, by its number; or, with `seconds`, for other things.",
         _schema(
             [],
             seq={"type": "integer", "minimum": 1, "description": "The number of the running call."},
@@ -81,7 +81,7 @@ OFFERED: tuple[OfferedTool, ...] = (
     OfferedTool(
         DONE,
         "Say that the current subtask is done (success true), or that it cannot be done this way (success false). The "
-        "answer has the next subtask; after the last one the goal's checks are run, and the answer has those that fail.",
+        "answer has the next subtask; after the last one the goal's checks run, and the answer has those that fail.",
         _schema(
             ["success"],
             success={"type": "boolean", "description": "Whether the subtask is done."},
@@ -159,7 +159,7 @@ def replan_text(level: str | None) -> str:
             scope = (
                 "one task whose subtasks replace it" if level == "task" else "tasks that replace it"
             )
-            return f"This subtask is blocked. Call clew_plan with another way: {scope}. Nothing else is accepted before."
+            return f"This subtask is blocked. Call clew_plan with another way: {scope}. Nothing else is accepted now."
         case _:
             return ""
 

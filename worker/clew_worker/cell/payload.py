@@ -57,15 +57,7 @@ def _payload(wiring: Wiring, guard: int) -> int:
     enter_group(spec.cgroup)
     if wiring.pidns:
         _furnish(spec, wiring)
-    if spec.kind == "command":
-        signal.signal(
-            signal.SIGPIPE, signal.SIG_DFL
-        )  # as programs expect; Python itself ignores it
-    os.umask(spec.umask)
-    os.environ.clear()
-    os.environ.update(spec.env)
-    if spec.kind in ("agent", "command"):
-        os.environ["CLEW_FD"] = str(CHANNEL_FD)
+    _set_up(spec)
     _enter_folder(spec)
     program = _program(spec)
     privileges.no_new_privs()
@@ -86,6 +78,17 @@ def _payload(wiring: Wiring, guard: int) -> int:
     os.close(_GO_FD)
     send_report(_REPORT_FD, b"W", warnings=warnings)
     return _run(spec, program, _Inherited(rules, peer, listener))
+
+
+def _set_up(spec: CellSpec) -> None:
+    """Take the umask, the environment and the signals of the cell."""
+    if spec.kind == "command":  # as programs expect; Python itself ignores it
+        signal.signal(signal.SIGPIPE, signal.SIG_DFL)
+    os.umask(spec.umask)
+    os.environ.clear()
+    os.environ.update(spec.env)
+    if spec.kind in ("agent", "command"):
+        os.environ["CLEW_FD"] = str(CHANNEL_FD)
 
 
 def _ordered() -> tuple[CellSpec, int] | None:

@@ -8,7 +8,6 @@ import os
 from clew_shared.wire.nursery import CellSpec, SandboxReport
 from clew_worker.sandbox import advice, grants, landlock, namespaces, privileges, seccomp
 
-
 _ANY_PORT = "the coding agent may connect to any port: that takes Linux 6.7 (Landlock ABI 4)"
 _OFFLINE = ("runbook", "cli")
 """Built-in agents that speak only to the daemon; a coding agent's CLI has a cell and a network of its own."""

@@ -71,13 +71,15 @@ def python_folders() -> list[str]:
 def visible(spec: CellSpec) -> list[str]:
     """Return all paths that the cell may read, without regard to hidden ones; links are not resolved."""
     box = spec.sandbox
-    command = interpreter.folders(spec.argv, spec.cwd, spec.env.get("PATH", os.defpath))
+    path = spec.env.get("PATH", os.defpath)
+    needs = interpreter.package if spec.kind == "cli" else interpreter.folders
+    command = needs(spec.argv, spec.cwd, path)
     git = (spec.git,) if spec.git else ()
     return [*SYSTEM, *_LINKED_FILES, *python_folders(), *command, *git, *box.read]
 
 
 def writable(spec: CellSpec) -> tuple[str, ...]:
-    """Return which of its own folders the cell may write: all, only its private ones for a coding agent's CLI, or none."""
+    """Return which of its own folders the cell may write: all, of a coding agent's CLI the private ones, or none."""
     if spec.kind == "cli":
         return spec.sandbox.private
     return own_folders(spec) if may_write(spec) else ()

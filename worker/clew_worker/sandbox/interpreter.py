@@ -39,14 +39,14 @@ def native(name: str) -> str:
     real = os.path.realpath(name)
     if _is_elf(real):
         return real
-    package = next((p for p in Path(real).parents if (p / "package.json").is_file()), None)
-    if package is None or "node_modules" not in package.parts:
+    found_in = _npm_package(Path(real))
+    if found_in is None:
         return name
     program = Path(name).name
     found = [
         path
-        for stem in (package.name, program)
-        for folder in sorted(package.parent.glob(f"{stem}-linux-{_NPM_MACHINE}*"))
+        for stem in (found_in.name, program)
+        for folder in sorted(found_in.parent.glob(f"{stem}-linux-{_NPM_MACHINE}*"))
         for path in sorted(folder.rglob(program))
         if _is_elf(str(path)) and os.access(path, os.X_OK)
     ]
@@ -126,6 +126,25 @@ def _python_prefixes(executable: str) -> list[str]:
     elif any(prefix.glob("lib/python3*")):
         result.append(str(prefix))
     return [folder for folder in result if folder != "/"]
+
+
+def package(argv: Sequence[str], cwd: str, path: str) -> list[str]:
+    """Return the files that a program consists of, with the npm package that it is in, and no more of their folders."""
+    result = []
+    for one in chain(argv[0], cwd, path):
+        real = Path(os.path.realpath(one))
+        result += [one, str(real)]
+        if found := _npm_package(real):
+            result.append(str(found))
+        if real.name.startswith("python"):
+            result += _python_prefixes(str(real))
+    return result
+
+
+def _npm_package(path: Path) -> Path | None:
+    """Return the folder of the npm package that a file is in, None where it is in none."""
+    found = next((p for p in path.parents if (p / "package.json").is_file()), None)
+    return found if found is not None and "node_modules" in found.parts else None
 
 
 def folders(argv: Sequence[str], cwd: str, path: str) -> list[str]:
