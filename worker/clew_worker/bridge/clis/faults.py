@@ -20,10 +20,10 @@ _LOGIN = re.compile(
     re.IGNORECASE,
 )
 _LASTING = re.compile(
-    r"quota|billing|credit|model.{0,80}(?:not found|not exist|not supported|invalid|unknown)"
+    r"quota|billing|credit|model.{0,80}(?:not ?found|not exist|not supported|invalid|unknown)"
     r"|(?:issue with the selected|unknown|invalid|unsupported|no such) model|\b40[34]\b|forbidden"
     r"|unknown feature flag|error loading config|unknown (?:option|argument|configuration)|unexpected argument"
-    r"|mcp servers? failed|configuration is invalid",
+    r"|configuration is invalid",
     re.IGNORECASE | re.DOTALL,
 )
 _OVER = re.compile(
