@@ -23,9 +23,9 @@ START_TIMEOUT_S = 120
 TOOL_TIMEOUT_S = 3_600
 _KEY = "CLEW_CLI_KEY"
 _INSTRUCTIONS = (
-    f"You act only through the tools of the MCP server {SERVER}: {', '.join(TOOLS)}. Where they are not listed, find them"
-    f" with tool_search, or call them within exec, as tools.mcp__{SERVER}__clew_run(...). No other tool can change a file"
-    " or start a program here."
+    f"You act only through the tools of the MCP server {SERVER}: {', '.join(TOOLS)}. Where they are"
+    f" not listed, find them with tool_search, or call them within exec, as"
+    f" tools.mcp__{SERVER}__clew_run(...). No other tool can change a file or start a program here."
 )
 """Newer models are not shown the tools of MCP servers: they search for them, or call them from a script."""
 

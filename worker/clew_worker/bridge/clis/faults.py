@@ -11,7 +11,7 @@ MESSAGE_CHARS = 500
 
 _LIMIT = re.compile(
     r"hit your (?:\w+ )?limit|(?:usage|session|weekly|5-hour|hour) limit|usage_limit_reached"
-    r"|limit reached|limit will reset",
+    r"|(?<!rate )limit reached|limit will reset",
     re.IGNORECASE,
 )
 _LOGIN = re.compile(
