@@ -71,6 +71,7 @@ class Methods:
             "heartbeat": self._heartbeat,
             "leave": self._leave,
             "llm_slot": self._llm_slot,
+            "ask": self._ask,
             "think": self._think,
             "reflect": self._reflect,
             "act": self._act,
@@ -116,6 +117,11 @@ class Methods:
             work.llm_since, work.llm_queued = time.time(), False
             self._slot = semaphore
         return ViewAnswer({"open": p.open})
+
+    async def _ask(self, p: protocol.Ask) -> ViewAnswer:
+        self._desk.ask_person(redact(p.question))
+        await self._desk.commit()
+        return ViewAnswer({})
 
     async def _think(self, p: protocol.Think) -> Noted:
         with self._desk.entering() as core:

@@ -133,6 +133,12 @@ class Record(_Params):
     duration_s: float | None = Field(default=None, ge=0)
 
 
+class Ask(_Params):
+    """A question that only a person can answer."""
+
+    question: str = Field(min_length=1, max_length=DESCRIPTION_CHARS_MAX)
+
+
 class Think(_Params):
     """A thought of the agent."""
 
@@ -222,6 +228,7 @@ METHODS: dict[str, type[_Params]] = {
     "propose": Propose,
     "outcome": Outcome,
     "record": Record,
+    "ask": Ask,
     "think": Think,
     "reflect": Reflect,
     "complete_subtask": CompleteSubtask,
