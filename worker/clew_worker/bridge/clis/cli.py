@@ -45,8 +45,8 @@ class Launch:
     """How to start a CLI for one turn.
 
     `env` is the complete environment but for PATH, LANG and TMPDIR, which the bridge adds; `files` are written into the
-    private HOME (path relative to it -> text, mode 0600); `stdin` is written to its standard input, which is then closed:
-    the prompt goes there, since a command line is shown by `ps` and limited in length.
+    private HOME (path relative to it -> text, mode 0600); `stdin` is written to its standard input, which is then
+    closed: the prompt goes there, since a command line is shown by `ps` and limited in length.
     """
 
     argv: tuple[str, ...]
@@ -166,6 +166,11 @@ class Cli(Protocol):
     @property
     def kept(self) -> tuple[str, ...]:
         """The folders of its HOME that survive an epoch: its session store."""
+        ...
+
+    @property
+    def helpers(self) -> tuple[str, ...]:
+        """Programs in the folder of its own that it starts and cannot do without."""
         ...
 
     @property
