@@ -82,6 +82,7 @@ class Methods:
             "complete_subtask": self._complete_subtask,
             "advance": self._advance,
             "learn": self._learn,
+            "check": self._finishing.check,
             "finish": self._finishing.finish,
             "login": self._login,
         }

@@ -202,6 +202,12 @@ class Finish(_Params):
     summary: str = Field(default="", max_length=TEXT_CHARS_MAX)
 
 
+class Check(_Params):
+    """A request to run the goal's checks now, in at most `within_s` seconds; nothing follows from how they end."""
+
+    within_s: float = Field(default=60.0, gt=0, le=3_600)
+
+
 class LlmSlot(_Params):
     """The agent is about to call the LLM (`open`), or has done so; for `llm_calls` and `stall_timeout_s`.
 
@@ -241,6 +247,7 @@ METHODS: dict[str, type[_Params]] = {
     "complete_subtask": CompleteSubtask,
     "advance": Advance,
     "learn": Learn,
+    "check": Check,
     "finish": Finish,
     "llm_slot": LlmSlot,
     "leave": Leave,
