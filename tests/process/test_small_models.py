@@ -47,12 +47,12 @@ JSON = {
 }
 
 
-def reached(clew, llm, mode="tools", check="grep -q right answer.txt"):
+def reached(clew, llm, mode="tools", check="grep -q right answer.txt", about="Do it"):
     """Start a goal with this check and the model of this server, and wait until it is completed."""
     model = {"kind": "llm", "base_url": llm.base_url, "model": "small-1b", "mode": mode}
     clew.configure({f"agents.small.{key}": value for key, value in model.items()})
     clew.start()
-    goal = clew.submit(f"---\nagent: small\nchecks: {{right: '{check}'}}\n---\n# Do it\n")
+    goal = clew.submit(f"---\nagent: small\nchecks: {{right: '{check}'}}\n---\n# {about}\n")
     clew.wait("goal.completed", goal=goal)
     return goal
 
@@ -87,3 +87,43 @@ def test_a_file_that_was_written_instead_of_moved_is_named_until_it_is_removed(c
         "This command failed:\n+ test ! -e old.txt\nold.txt exists, and it must not"
         in llm.prompt(3)
     )
+
+
+def test_a_change_is_checked_at_once_and_what_still_fails_is_shown(clew):
+    """Without a word of the model on whether it is done."""
+    first = calls(("write_file", {"path": "one.txt", "content": "1"}))
+    look = calls(("run_cmd", {"cmd": "ls"}))
+    second = calls(("write_file", {"path": "two.txt", "content": "2"}))
+    check = "test -f one.txt && test -f two.txt"
+    with ScriptedLlm(look, first, second, then=FINISH) as llm:
+        goal = reached(clew, llm, check=check)
+    assert "not reached yet" not in llm.prompt(1)  # a look changes nothing
+    assert "The goal is not reached yet." in llm.prompt(2)
+    assert "there is no file two.txt" in llm.prompt(2)
+    assert llm.prompt(2).endswith("Take the next step towards the goal.")
+    assert "The checks pass now." in llm.prompt(3)
+    assert len(clew.seen("check.failed", goal=goal)) == 1
+    assert len(clew.seen("check.passed", goal=goal)) == 2
+
+
+def test_what_fails_is_shown_at_the_start_of_a_goal_about_a_fault(clew):
+    with ScriptedLlm(RIGHT, then=FINISH) as llm:
+        reached(clew, llm, about="Fix the answer")
+    assert "answer.txt: No such file" in llm.prompt(0)
+
+
+def test_checks_that_take_too_long_run_at_the_end_only(clew):
+    clew.configure({"context.check_within_s": 0.2})
+    slow = calls(("write_file", {"path": "slow", "content": ""}))
+    remove = calls(("run_cmd", {"cmd": "rm slow"}))
+    check = "test ! -e slow || exec sleep 600; grep -q right answer.txt"
+    with ScriptedLlm(slow, remove, RIGHT, then=FINISH) as llm:
+        goal = reached(clew, llm, check=check)
+    assert [len(clew.seen(f"check.{end}", goal=goal)) for end in ("passed", "failed")] == [1, 0]
+
+
+def test_checks_run_at_the_end_only_where_the_config_says_so(clew):
+    clew.configure({"context.check_within_s": 0})
+    with ScriptedLlm(RIGHT, then=FINISH) as llm:
+        goal = reached(clew, llm, about="Fix the answer")
+    assert len(clew.seen("check.passed", goal=goal)) == 1

@@ -328,3 +328,36 @@ def test_an_attempt_that_only_ran_out_of_turns_keeps_what_it_has_done(played):
     assert advancing.state.attempt.advancing
     assert not looking.state.attempt.advancing
     assert not rejected.state.attempt.advancing
+
+
+def test_an_attempt_whose_checks_pass_may_still_finish(played):
+    """Two turns more than its limit; and no more turns once they fail again."""
+    passing, failing, earlier = (
+        Stubborn(played(["one"], spec={"checks": {"a": "x", "b": "y"}})) for _ in range(3)
+    )
+    for name in "ab":
+        earlier.agent.core.emit(ev.CheckFinished(name=name, passed=True))
+    earlier.agent.core.emit(ev.CheckFinished(name="b", passed=False))
+    for turn in range(12):
+        for one in (passing, failing, earlier):
+            assert bool(one.over) == (turn >= 10 and one is not passing), turn
+            if turn == 9 and one is not earlier:
+                for name in "ab":
+                    one.agent.core.emit(ev.CheckFinished(name=name, passed=True))
+            if turn == 9 and one is failing:
+                one.agent.core.emit(ev.CheckFinished(name="a", passed=False))
+            if not one.over:
+                one.agent.reflect()
+    assert passing.over
+
+
+def test_an_attempt_whose_checks_fail_after_its_changes_does_not_keep_them(played):
+    one = Stubborn(played(["one"], spec={"checks": {"a": "x"}}))
+    for turn in range(10):
+        one.agent.write(f"{turn}.py", "x")
+        one.agent.core.emit(ev.CheckFinished(name="a", passed=False, output="no b"))
+        one.agent.reflect()
+    assert one.over
+    assert not one.state.attempt.advancing
+    one.begin_next()
+    assert one.state.attempt.tried == ("Attempt 1: check a failed: no b",)

@@ -6,7 +6,7 @@ from clew_shared.prompt.compact import compact_context
 from clew_shared.prompt.layout import lay_out
 from clew_shared.prompt.messages import folded_lines, plain_args
 from clew_shared.prompt.pace import GoalProgress
-from clew_shared.prompt.state_block import state_block
+from clew_shared.prompt.state_block import NOT_YET, state_block
 from clew_shared.prompt.tools import offered_tools
 from clew_shared.prompt.view import PromptView, view_from
 from clew_shared.record import events as ev
@@ -158,6 +158,10 @@ def test_what_is_asked_follows_from_the_last_call():
     assert "it was already so" in asked(replace(WRITE, changed=False))
     assert "did not work" in asked(replace(WRITE, result="error"))
     assert "refused" in asked(replace(WRITE, result="blocked"))
+    split = Call(8, "run_cmd", {"cmd": "find -exec rm {} \n && ls"}, "failure")
+    assert "the shell ran this alone: find -exec rm {}" in asked(split)
+    assert "as in \\\\; or" in asked(split)
+    assert "line break" not in asked(replace(split, args={"cmd": "cat > a <<E\nb\nE"}))
     assert "call plan with exactly one task" in asked(WRITE, replan="task")
 
 
@@ -171,9 +175,14 @@ def test_a_model_that_has_only_looked_is_not_asked_whether_the_goal_is_done():
 
     assert "Nothing is changed yet" in asked(look)
     assert "Look at what is wrong" in asked(WRITE, rejected)
-    assert "Nothing is changed yet" in asked(WRITE, rejected, look)
+    assert asked(WRITE, rejected, look) == "Now change what is wrong."
     assert asked(WRITE, rejected, WRITE, look).endswith("Take the next step towards the goal.")
     assert "call finish" in asked(WRITE, rejected, WRITE)
+    failing = Said("user", f"{NOT_YET}\nCheck failed")
+    assert asked(WRITE, failing) == "Take the next step towards the goal."
+    assert asked(WRITE, failing, look) == "Now change what is wrong."
+    assert "Change something else." in asked(WRITE, failing, replace(WRITE, changed=False))
+    assert "call finish" in asked(WRITE, failing, WRITE)
     assert "call finish" in state_block(replace(VIEW, transcript=(look,)))
 
 
@@ -395,7 +404,7 @@ def test_a_small_goal_is_offered_what_the_shell_cannot_do_as_well_with_few_argum
     found = {tool.name: tool for tool in offered_tools(hello())}
     assert not {"list_files", "search"} & set(found)
     assert list(found["read_file"].parameters["properties"]) == ["path"]
-    assert "count" in found["edit_file"].parameters["properties"]
+    assert list(found["edit_file"].parameters["properties"]) == ["path", "old", "new"]
     assert {"list_files", "search"} <= set(names(hello(tree("in_progress", "pending"))))
 
 

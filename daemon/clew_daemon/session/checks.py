@@ -43,11 +43,12 @@ UNSTEADY = (
 
 @dataclass(frozen=True, slots=True)
 class CheckRun:
-    """How one run of a check ended; `exit_code` is None where it did not run to its end."""
+    """How one run of a check ended; `exit_code` is None where it did not run to its end, `late` if it took too long."""
 
     passed: bool
     output: str
     exit_code: int | None = None
+    late: bool = False
 
     @property
     def silent(self) -> bool:
@@ -74,6 +75,28 @@ class Checks:
             failing = [await self._fail(name, CheckRun(False, UNSTEADY)) for name in changing]
         return failing
 
+    async def run_early(self, within_s: float) -> list[FailingCheck] | None:
+        """Run each check once, all in at most `within_s` seconds; returns those that fail, None where one took longer.
+
+        One that took longer is stopped, and not recorded: it has neither passed nor failed.
+        """
+        failing: list[FailingCheck] = []
+        until = time.monotonic() + within_s
+        for name, cmd in self._desk.core.state.spec.checks.items():
+            if (left_s := until - time.monotonic()) <= 0:
+                return None
+            with self._running(name):
+                run = await self._run_once(name, cmd, left_s)
+                if run.late or run.exit_code is None:
+                    return None
+                if run.silent:
+                    run = await self._traced(name, cmd, run)
+            if run.passed:
+                self._pass(name, run)
+            else:
+                failing.append(await self._fail(name, run))
+        return failing
+
     async def run_suggested(self) -> None:
         """Run the checks that the agent suggested, each at most once, in a bounded time; none decides anything.
 
@@ -94,7 +117,7 @@ class Checks:
             await desk.commit()
 
     async def _run_once(self, name: str, cmd: str, left_s: float) -> CheckRun:
-        """Run a suggested check in at most `left_s` seconds; raises WrongState, WorkspaceMissingError."""
+        """Run a check in at most `left_s` seconds; raises WrongState, WorkspaceMissingError."""
         try:
             return await self._run(name, cmd, left_s)
         except WorkspaceMissingError:
@@ -120,9 +143,8 @@ class Checks:
                 changing.append(name)
             if not run.passed:
                 failing.append(await self._fail(name, run))
-                continue
-            with desk.entering() as core:
-                core.emit(_finished(name, run))
+            else:
+                self._pass(name, run)
         await desk.commit()
         return failing, changing
 
@@ -183,6 +205,10 @@ class Checks:
         await self._desk.executors.died(str(error))
         return CheckRun(False, redact(f"the check did not run to its end: {error}"))
 
+    def _pass(self, name: str, run: CheckRun) -> None:
+        with self._desk.entering() as core:
+            core.emit(_finished(name, run))
+
     async def _fail(self, name: str, run: CheckRun) -> FailingCheck:
         event = _finished(name, run)
         with self._desk.entering() as core:
@@ -214,8 +240,9 @@ def _trace(trace: str, cmd: str) -> str:
 
 def _run_of(done: CheckDone, timeout_s: float) -> CheckRun:
     """Return how a check ended, with its redacted output, and a note where it took too long."""
-    late = f"\n(not finished within {timeout_s:.0f} s)" if done.result == "timeout" else ""
-    return CheckRun(done.result == "success", redact(done.output) + late, done.exit_code)
+    late = done.result == "timeout"
+    note = f"\n(not finished within {timeout_s:.0f} s)" if late else ""
+    return CheckRun(done.result == "success", redact(done.output) + note, done.exit_code, late)
 
 
 def _finished(name: str, run: CheckRun, *, suggested: bool = False) -> ev.CheckFinished:

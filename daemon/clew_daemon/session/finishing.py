@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from clew_shared.record import events as ev
 from clew_shared.text.redact import redact
 from clew_shared.wire import protocol
-from clew_shared.wire.answers import ActionOutcome, FailingCheck, Finished, Judged
+from clew_shared.wire.answers import ActionOutcome, Checked, FailingCheck, Finished, Judged
 
 if TYPE_CHECKING:
     from clew_daemon.session.checks import Checks
@@ -73,6 +73,18 @@ class Finishing:
             )
         await self._desk.commit()
         return Finished(accepted=True, failing_checks=(), open_subtasks=())
+
+    async def check(self, p: protocol.Check) -> Checked:
+        """Run the goal's checks before anyone asks to finish; they are recorded, and nothing follows from them."""
+        self._desk.core.need_no_replan()
+        await self._desk.require_workspace()
+        failing = await self._checks.run_early(p.within_s)
+        await self._desk.require_workspace()
+        await self._desk.look()  # else the next action would be taken for what a check did
+        await self._desk.commit()
+        if failing is None:
+            return Checked(passed=None)
+        return Checked(passed=not failing, failing_checks=tuple(failing))
 
     async def act(self, p: protocol.Act) -> Judged:
         """Finish by a tool call: the answer has the shape of an action's, and nothing is run."""

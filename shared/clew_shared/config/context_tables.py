@@ -80,6 +80,7 @@ class ContextSettings(Table):
     max_tokens: PromptTokens = 8000
     recent_actions: AtLeastOne = 3
     stale_after_s: SecondsOrZero = 0.0
+    check_within_s: SecondsOrZero = 10.0
     full_until: AtLeastOne = 10
     moderate_until: Annotated[AtLeastOne, above("full_until")] = 15
     aggressive_until: Annotated[AtLeastOne, above("moderate_until")] = 20

@@ -25,6 +25,9 @@ TRIED_MAX = 10
 STALE_TURNS = 3
 """After this many turns in a row without anything new, an attempt is not making progress."""
 
+TURNS_TO_FINISH = 2
+"""How many turns an attempt may take beyond its limit while all checks pass."""
+
 ERRORS_SHOWN = 3
 _NO_ERRORS = frozenset({"", "success", "blocked", "interrupted"})
 LINE_CHARS = 480
@@ -109,19 +112,35 @@ def may_start_over(state: State, limits: AttemptLimits) -> bool:
 
 
 def iterations_used_up(state: State, limits: AttemptLimits) -> bool:
-    """Return whether an attempt has taken all its turns; a goal with one attempt has no such limit."""
+    """Return whether an attempt has taken all its turns; a goal with one attempt has no such limit.
+
+    One whose last turn made the checks pass may still ask to finish.
+    """
     used = state.iteration - state.attempt.from_iteration
-    return limits.limit > 1 and used >= limits.iterations
+    allowed = limits.iterations + (TURNS_TO_FINISH if _passes(state) else 0)
+    return limits.limit > 1 and used >= allowed
+
+
+def _passes(state: State) -> bool:
+    """Return whether every check of the goal ran in the present attempt, and passed the last time."""
+    since, found = state.attempt.seq, [state.checks.get(name) for name in state.spec.checks]
+    return bool(found) and all(last and last.passed and last.seq > since for last in found)
 
 
 def advances(state: State) -> bool:
     """Return whether an attempt was still making progress at its last turns: its work is no failure yet.
 
-    It has changed the workspace, brought something new in the last turns, and claimed nothing that its checks rejected.
+    It has changed the workspace, brought something new in the last turns, and no check has found its work wrong.
     """
     changed = len(state.scope.worlds) > 1
     is_fresh = state.attention.iterations_without_facts < STALE_TURNS
-    return changed and is_fresh and not state.refused.count
+    return changed and is_fresh and not (state.refused.count or failing_checks(state))
+
+
+def failing_checks(state: State) -> list[str]:
+    """Return the names of the checks that ran in the present attempt and fail."""
+    since = state.attempt.seq
+    return [name for name, last in state.checks.items() if not last.passed and last.seq > since]
 
 
 def tried(state: State, reason: str) -> tuple[str, ...]:
@@ -157,8 +176,9 @@ def _error(state: State, action: Action) -> str:
 
 
 def _failing_check(state: State) -> str:
-    """Return why the last `finish` was refused, by the first check that did, "" for none."""
-    failing = [name for name in state.refused.failing if name in state.checks]
+    """Return why the last `finish` was refused, or what the last checks found, by the first that fails; "" for none."""
+    refused = [name for name in state.refused.failing if name in state.checks]
+    failing = refused or failing_checks(state)
     if not failing:
         return ""
     head = both_ends(one_line(said_why(state.checks[failing[0]].output)), HEAD_CHARS)

@@ -11,7 +11,7 @@ from clew_shared.prompt.view import PromptView
 from clew_shared.prompt.windows import Window, progress_marker, urgency_marker
 from clew_shared.text.shorten import one_line, without_middle
 from clew_shared.tools import WRITE_ONLY_TOOLS
-from clew_shared.wire.hello import Call, Said
+from clew_shared.wire.hello import Call, Entry, Said
 
 FEEDBACK_SHOWN = 5
 FEEDBACK_CHARS = 1_000
@@ -21,8 +21,12 @@ WARNINGS_SHOWN = 2
 PROBES_SHOWN = 30
 PLAN_SHARE = 0.05
 DESCRIPTION_CHARS = 160
+SPLIT_CHARS = 200
 UNTRIED_SHOWN = 20
 UNTRIED_CHARS = 160
+
+NOT_YET = "The goal is not reached yet."
+"""Begins the note of an agent that had the checks run after a change."""
 
 _LOOKS = frozenset({"read_file", "list_files", "search", "recall"})
 """After a mere look small models that are asked whether the goal is done say yes."""
@@ -33,6 +37,18 @@ _REPAIRS = re.compile(
     re.IGNORECASE,
 )
 """Words of work on existing files: small models overwrite them unread unless asked to look first."""
+
+
+_FAULTS = re.compile(
+    r"\b(fix|bugs?|errors?|fail(s|ed|ing)?|broken|repair|debug|wrong|crash(es|ed)?)\b",
+    re.IGNORECASE,
+)
+"""Words of goals that are about something that does not work: what their checks say at the start shows what it is."""
+
+
+def is_about_a_fault(text: str) -> bool:
+    """Return whether a goal asks to mend something that does not work."""
+    return bool(_FAULTS.search(text))
 
 
 def state_block(view: PromptView) -> str:
@@ -156,23 +172,59 @@ def _ask_after(last: Call, view: PromptView) -> str:
     if last.result == "blocked":
         return f"It was refused. If the {what} is done, call {done}. If not, call something else."
     if last.result != "success":
-        return "That did not work. Correct the call, or try another way."
+        return f"That did not work. {_split(last)}Correct the call, or try another way."
+    unverified = not (view.implicit and view.checks) or _changed(view)
     if last.changed is False and last.name in WRITE_ONLY_TOOLS:
-        return f"Nothing changed: it was already so. If the {what} is done, call {done} now."
+        end = f"If the {what} is done, call {done} now." if unverified else "Change something else."
+        return f"Nothing changed: it was already so. {end}"
     if view.implicit and view.checks and (last.name in _LOOKS or not _changed(view)):
-        nothing = "" if _changed(view) else "Nothing is changed yet. "
-        return f"{nothing}Take the next step towards the goal."
+        return _next_step(last, view)
     return f"Is the {what} done now? If yes, call {done}. If not, call the next tool."
 
 
+def _next_step(last: Call, view: PromptView) -> str:
+    if not any(map(_may_have_changed, view.transcript)):
+        return "Nothing is changed yet. Take the next step towards the goal."
+    if last.name in _LOOKS and not _changed(view):
+        return "Now change what is wrong."  # else small models go on looking
+    return "Take the next step towards the goal."
+
+
+def _split(call: Call) -> str:
+    r"""Return how a failed command fell into lines, if it did.
+
+    JSON has no `\;`: a model whose answers must be JSON writes a line break in its place, and does not see why the
+    command fails.
+    """
+    command = str(call.args.get("cmd", "")).strip()
+    if "\n" not in command or "<<" in command:
+        return ""
+    first = without_middle(command.splitlines()[0], SPLIT_CHARS)
+    return (
+        f"Your cmd has a line break, so the shell ran this alone: {first}\n"
+        "In JSON a backslash is written twice, as in \\\\; or \\\\. or \\\\(. "
+    )
+
+
 def _changed(view: PromptView) -> bool:
-    """Return whether a call may have changed something since the last `finish` that was not accepted."""
+    """Return whether a call may have changed something since checks last failed."""
     for entry in reversed(view.transcript):
-        if isinstance(entry, Call) and entry.name == "finish":
+        if _shows_what_fails(entry):
             return False
-        if isinstance(entry, Call) and entry.result == "success" and entry.changed is not False:
+        if _may_have_changed(entry):
             return True
     return False
+
+
+def _shows_what_fails(entry: Entry) -> bool:
+    """Return whether an entry is the result of checks: of a `finish` that was not accepted, or after a change."""
+    if isinstance(entry, Said):
+        return entry.text.startswith(NOT_YET)
+    return entry.name == "finish"
+
+
+def _may_have_changed(entry: Entry) -> bool:
+    return isinstance(entry, Call) and entry.result == "success" and entry.changed is not False
 
 
 def _ask_first(view: PromptView) -> str:

@@ -220,10 +220,11 @@ class ClaimedChange:
 
 @dataclass(slots=True)
 class CheckResult:
-    """The last result of a check."""
+    """The last result of a check, recorded as event `seq`."""
 
     passed: bool
     output: str = ""
+    seq: int = 0
 
 
 @dataclass(slots=True)

@@ -106,6 +106,13 @@ class FailingCheck(AnswerModel):
     output: str = ""
 
 
+class Checked(AnswerModel):
+    """The answer to `check`; `passed` is None where the checks did not run to their end in time."""
+
+    passed: bool | None = None
+    failing_checks: tuple[FailingCheck, ...] = ()
+
+
 class Finished(AnswerModel):
     """The answer to `finish`."""
 

@@ -298,6 +298,7 @@ class ContextOptions(_ConfigTable):
     max_tokens: int = 8000
     recent_actions: int = 3
     stale_after_s: float = 0.0
+    check_within_s: float = 10.0
     max_iterations: int = 30
     full_until: int = 10
     moderate_until: int = 15

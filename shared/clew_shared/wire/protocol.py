@@ -202,6 +202,12 @@ class Finish(_Params):
     summary: str = Field(default="", max_length=TEXT_CHARS_MAX)
 
 
+class Check(_Params):
+    """A request to run the goal's checks now, in at most `within_s` seconds; nothing follows from how they end."""
+
+    within_s: float = Field(default=60.0, gt=0, le=3_600)
+
+
 class LlmSlot(_Params):
     """The agent is about to call the LLM (`open`), or has done so; for `llm_calls` and `stall_timeout_s`.
 
@@ -220,6 +226,13 @@ class Leave(_Params):
     retry_after_s: float | None = Field(default=None, ge=0, le=30 * 86_400)
 
 
+class Login(_Params):
+    """A login file of a coding agent with refreshed tokens, by its place in the private HOME."""
+
+    place: str = Field(max_length=1_000)
+    text: str = Field(max_length=TEXT_CHARS_MAX, repr=False)
+
+
 METHODS: dict[str, type[_Params]] = {
     "hello": Hello,
     "heartbeat": Heartbeat,
@@ -234,9 +247,11 @@ METHODS: dict[str, type[_Params]] = {
     "complete_subtask": CompleteSubtask,
     "advance": Advance,
     "learn": Learn,
+    "check": Check,
     "finish": Finish,
     "llm_slot": LlmSlot,
     "leave": Leave,
+    "login": Login,
 }
 """Every method that an agent may call, with the shape of its params."""
 

@@ -4,17 +4,21 @@ A subtask is completed when the model says so, a goal when its checks agree. Whe
 the last result, the model is asked once more.
 """
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
 from clew_shared.core.claims import FAILED
+from clew_shared.prompt.state_block import NOT_YET, is_about_a_fault
+from clew_shared.prompt.tools import is_small
 from clew_shared.record.progress import normalise
 from clew_shared.text.shell_tests import said_why
 from clew_shared.text.shorten import without_middle
-from clew_shared.wire.answers import Advanced, FailingCheck, Finished
+from clew_shared.wire.answers import Advanced, Checked, FailingCheck, Finished
 from clew_worker.agent.client import RpcError
 from clew_worker.agent.plans import plain_text
 from clew_worker.agent.turn import AgentContext, AgentFinished
+
+CHECKED = "The checks pass now."
 
 CHECK_OUTPUT_CHARS = 1_500
 LAST_LINE_CHARS = 300
@@ -30,6 +34,7 @@ class GoalEnding:
         self._doubted: set[tuple[int, str]] = set()
         self._checked_at = -1
         self._failing = ""
+        self._slow = False
         self.in_vain = 0
         """How often finishing was asked for with nothing changed since the checks failed."""
         self.on_completed: Callable[[], Awaitable[None]] | None = None
@@ -121,6 +126,42 @@ class GoalEnding:
             self._checked_at, self.in_vain = self._memory.changes, self.in_vain if again else 0
         self._memory.answer("finish", {"summary": summary}, self._not_accepted(answer))
 
+    async def check_at_start(self) -> None:
+        """Have the checks of a small goal that is about a fault run before the first turn: they show what fails."""
+        goal = self._memory.state.goal.description
+        if is_about_a_fault(goal) and not self._memory.transcript:
+            await self._check_early(at_start=True)
+
+    async def check_after_change(self) -> None:
+        """Have the checks of a small goal run after a change, and show the model what still fails.
+
+        Else it learns only from a `finish` that is not accepted that a part is missing.
+        """
+        await self._check_early(at_start=False)
+
+    async def _check_early(self, *, at_start: bool) -> None:
+        """Show what the checks say, unless they take longer than `[context] check_within_s`.
+
+        That they pass before anything was done says nothing about the goal.
+        """
+        hello = self._memory.hello
+        within_s = hello.options.context.check_within_s
+        if self._slow or not (within_s and hello.checks and is_small(hello) and self.possible):
+            return
+        try:
+            answer = Checked.model_validate(await self._daemon.call("check", within_s=within_s))
+        except RpcError as error:
+            if error.stopping:
+                raise
+            return
+        self._slow = answer.passed is None
+        if answer.passed and not at_start:
+            self._memory.note(CHECKED)
+        elif answer.passed is False:
+            self._checked_at, self.in_vain = self._memory.changes, 0
+            self._memory.note(f"{NOT_YET}\n{self._still_failing(answer.failing_checks)}")
+        await self._context.refresh()
+
     async def _questioned(self, summary: str) -> bool:
         """Let the daemon question a claim of success after a failed action, while the last subtask is still open.
 
@@ -158,13 +199,20 @@ class GoalEnding:
 
     def _failing_checks(self, answer: Finished) -> str:
         """Show the failing checks with what they ran and printed; the same failure again with its end only."""
-        checks = answer.failing_checks
+        before = self._failing
+        shown = self._still_failing(answer.failing_checks)
+        if self._failing == before:
+            return f"Not finished: nothing is better than before. Do something else.\n{shown}"
+        return f"Not finished, the goal is not reached yet.\n{shown}"
+
+    def _still_failing(self, checks: Sequence[FailingCheck]) -> str:
+        """Show what checks ran and printed, with paths as the model is to give them: relative to the workspace."""
         shown = "\n".join(map(_check_text, checks))
         before, self._failing = self._failing, normalise(shown)
         if self._failing == before:
-            ends = "\n".join(f"`{c.cmd}`: {_end(c)}" for c in checks)
-            return f"Not finished: nothing is better than before. Do something else.\n{ends}"
-        return f"Not finished, the goal is not reached yet.\n{shown}"
+            shown = "\n".join(f"`{c.cmd}`: {_end(c)}" for c in checks)
+        workspace = self._memory.hello.spec.workspace.rstrip("/")
+        return shown.replace(f"{workspace}/", "") if workspace else shown
 
     # ---- what is left
 

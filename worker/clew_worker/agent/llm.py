@@ -58,6 +58,7 @@ class LlmAgent:
         if hello.options.playbook.llm_reflection:
             self._finishing.on_completed = partial(self._learn_strategies, model)
         try:
+            await self._finishing.check_at_start()
             while True:
                 await self._turn(model)
         except AgentFinished:
@@ -102,9 +103,13 @@ class LlmAgent:
 
     async def _do(self, answer: ModelAnswer) -> None:
         await self._think(answer)
+        changes = self._memory.changes
         for call in answer.calls:
             if not await self._calls.carry_out(call, answer.text):
                 break
+        last = self._memory.last_call
+        if self._memory.changes > changes and last and last.result == "success":
+            await self._finishing.check_after_change()
 
     async def _think(self, answer: ModelAnswer) -> None:
         if not answer.text:

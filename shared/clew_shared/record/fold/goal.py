@@ -183,7 +183,7 @@ def check_started(state: State, e: ev.CheckStarted, _seq: int) -> None:
         found.started = True
 
 
-def check_finished(state: State, e: ev.CheckFinished, _seq: int) -> None:
+def check_finished(state: State, e: ev.CheckFinished, seq: int) -> None:
     if e.suggested:
         if found := state.suggested.get(e.name):
             found.result = CheckResult(e.passed, both_ends(e.output, CHECK_CHARS))
@@ -191,7 +191,7 @@ def check_finished(state: State, e: ev.CheckFinished, _seq: int) -> None:
     before = state.checks.get(e.name)
     if before is None or before.passed != e.passed:
         state.attention.fresh = True
-    state.checks[e.name] = CheckResult(e.passed, both_ends(e.output, CHECK_CHARS))
+    state.checks[e.name] = CheckResult(e.passed, both_ends(e.output, CHECK_CHARS), seq)
     state.last_probe_state[e.name] = e.passed
 
 

@@ -3,6 +3,7 @@
 import os
 from typing import IO, Any
 
+from clew_shared.text.shorten import in_one_line
 from clew_worker.executor.output import clean
 from clew_worker.executor.tools.alarm import TimeUpError, time_limit
 from clew_worker.executor.tools.outcome import ToolContext, ToolOutcome
@@ -10,6 +11,7 @@ from clew_worker.executor.workspace import MissingError, TooLargeError, Workspac
 
 _SNIFF_BYTES = 8192
 _READ_S = 10.0
+_LOST_SHOWN, _LOST_CHARS = 3, 60
 WHOLE_BYTES_MAX = 16 * 1024 * 1024
 
 
@@ -92,4 +94,21 @@ def write_file(args: dict[str, Any], context: ToolContext) -> ToolOutcome:
     if verb == "changed" and old == data:
         return ToolOutcome("success", f"unchanged {shown} ({len(data)} bytes)", changed=False)
     context.workspace.replace(path, data)
-    return ToolOutcome("success", f"{verb} {shown} ({len(data)} bytes)", changed=True)
+    lost = (
+        ""
+        if is_binary(old[:_SNIFF_BYTES])
+        else _lost(old.decode(errors="replace"), args["content"])
+    )
+    return ToolOutcome("success", f"{verb} {shown} ({len(data)} bytes){lost}", changed=True)
+
+
+def _lost(old: str, new: str) -> str:
+    """Return which lines a file had that its new content lacks, the first few of them; "" for none.
+
+    A model that writes a file anew easily drops the rest of it.
+    """
+    there = {line.strip() for line in new.splitlines()}
+    lost = [line for line in map(str.strip, old.splitlines()) if line and line not in there]
+    shown = ", ".join(f"`{in_one_line(line, _LOST_CHARS)}`" for line in lost[:_LOST_SHOWN])
+    more = f" and {len(lost) - _LOST_SHOWN} more" if len(lost) > _LOST_SHOWN else ""
+    return f"; no longer in it: {shown}{more}" if lost else ""
