@@ -1,4 +1,4 @@
-"""An MCP server on stdio in clew's place: the tools by their names, plain answers, a refusal from the third equal call on.
+"""An MCP server on stdio in clew's place: its tools by name, plain answers, a refusal of each third equal call.
 
 Run as a program: mcp_double.py LOG, a file that each call is appended to as a line of JSON.
 """
@@ -7,7 +7,7 @@ import json
 import sys
 from pathlib import Path
 
-TOOLS = "run read write edit list search recall wait done plan ask".split()
+TOOLS = ("run", "read", "write", "edit", "list", "search", "recall", "wait", "done", "plan", "ask")
 REFUSAL = "refused: this call has failed twice already with the same result; try something else"
 
 

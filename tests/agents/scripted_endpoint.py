@@ -1,7 +1,7 @@
 """A model's endpoint on loopback that plays a script, in the wire formats of Codex, Claude Code and opencode.
 
-Codex speaks "responses", Claude Code "messages", opencode "chat completions". The step of a request is the number of moves
-that the model has made in its conversation: a repeated request gets the same step, a resumed session the next one.
+Codex speaks "responses", Claude Code "messages", opencode "chat completions". The step of a request is the number of
+moves that the model has made in its conversation: a repeated request gets the same step, a resumed session the next.
 """
 
 import gzip
@@ -50,7 +50,9 @@ class ScriptedEndpoint:
         self._failed: dict[int, int] = {}
         self._lock = threading.Lock()
         self.seen: list[Seen] = []
-        self._server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), _handler(self))
+        self._server = http.server.ThreadingHTTPServer(
+            ("127.0.0.1", 0), type("Handler", (_Handler,), {"endpoint": self})
+        )
         self._server.daemon_threads = True
         self.port = self._server.server_address[1]
         self.url = f"http://127.0.0.1:{self.port}"
@@ -95,58 +97,56 @@ class ScriptedEndpoint:
         return Say("All done.")
 
 
-def _handler(endpoint: ScriptedEndpoint):
-    class Handler(http.server.BaseHTTPRequestHandler):
-        protocol_version = "HTTP/1.1"
+class _Handler(http.server.BaseHTTPRequestHandler):
+    """Answers one connection; `endpoint` is set by a class of its own for each endpoint."""
 
-        def do_HEAD(self):
-            self._send(b"")
+    endpoint: ScriptedEndpoint
+    protocol_version = "HTTP/1.1"
 
-        def do_GET(self):
-            self._send(json.dumps({"object": "list", "data": [{"id": "m"}], "models": []}).encode())
+    def do_HEAD(self):
+        self._send(b"")
 
-        def do_POST(self):
-            path = self.path.split("?")[0]
-            body = json.loads(self._body() or b"{}")
-            if path.endswith("/count_tokens"):
-                return self._send(b'{"input_tokens": 100}')
-            wire = next((w for ending, w in WIRES.items() if path.endswith(ending)), None)
-            if wire is None:
-                return self._send(b"{}", 404)
-            headers = {k.lower(): v for k, v in self.headers.items()}
-            request = wire(body)
-            seen = Seen(path, request.moves, request.tools, request.results, body, headers)
-            step = endpoint.answer(seen)
-            if isinstance(step, Fail):
-                return self._send(json.dumps(step.body).encode(), step.status, **step.headers)
-            kind = "text/event-stream" if body.get("stream") else "application/json"
-            return self._send(request.reply(step), **{"content-type": kind})
+    def do_GET(self):
+        self._send(json.dumps({"object": "list", "data": [{"id": "m"}], "models": []}).encode())
 
-        def _body(self) -> bytes:
-            raw = (
-                self._chunks()
-                if not (n := self.headers.get("content-length"))
-                else self.rfile.read(int(n))
-            )
-            return gzip.decompress(raw) if self.headers.get("content-encoding") == "gzip" else raw
+    def do_POST(self):
+        path = self.path.split("?")[0]
+        body = json.loads(self._body() or b"{}")
+        if path.endswith("/count_tokens"):
+            return self._send(b'{"input_tokens": 100}')
+        wire = next((w for ending, w in WIRES.items() if path.endswith(ending)), None)
+        return self._send(b"{}", 404) if wire is None else self._play(path, wire(body), body)
 
-        def _chunks(self) -> bytes:
-            raw = b""
-            while size := int(self.rfile.readline().strip() or b"0", 16):
-                raw += self.rfile.read(size)
-                self.rfile.readline()
+    def _play(self, path, request, body):
+        headers = {k.lower(): v for k, v in self.headers.items()}
+        seen = Seen(path, request.moves, request.tools, request.results, body, headers)
+        step = self.endpoint.answer(seen)
+        if isinstance(step, Fail):
+            return self._send(json.dumps(step.body).encode(), step.status, **step.headers)
+        kind = "text/event-stream" if body.get("stream") else "application/json"
+        return self._send(request.reply(step), **{"content-type": kind})
+
+    def _body(self) -> bytes:
+        length = self.headers.get("content-length")
+        raw = self.rfile.read(int(length)) if length else self._chunks()
+        zipped = self.headers.get("content-encoding") == "gzip"
+        return gzip.decompress(raw) if zipped else raw
+
+    def _chunks(self) -> bytes:
+        raw = b""
+        while size := int(self.rfile.readline().strip() or b"0", 16):
+            raw += self.rfile.read(size)
             self.rfile.readline()
-            return raw
+        self.rfile.readline()
+        return raw
 
-        def _send(self, body: bytes, status: int = 200, **headers: str):
-            self.send_response(status)
-            for name, value in ({"content-type": "application/json"} | headers).items():
-                self.send_header(name, value)
-            self.send_header("content-length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
+    def _send(self, body: bytes, status: int = 200, **headers: str):
+        self.send_response(status)
+        for name, value in ({"content-type": "application/json"} | headers).items():
+            self.send_header(name, value)
+        self.send_header("content-length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
 
-        def log_message(self, *_):
-            pass
-
-    return Handler
+    def log_message(self, *_):
+        pass

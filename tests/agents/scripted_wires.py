@@ -17,10 +17,13 @@ class Say:
 
 @dataclass(frozen=True)
 class Call:
-    """The model calls a tool: one of clew's by clew's name, any other by its own."""
+    """The model calls a tool: one of clew's by clew's name, any other by its own.
+
+    `args` as a text is the input of a custom tool, which only Codex has.
+    """
 
     tool: str
-    args: dict = field(default_factory=dict)
+    args: dict | str = field(default_factory=dict)
 
 
 def _text(content) -> str:
@@ -74,7 +77,8 @@ class Responses:
     def __init__(self, body: dict):
         given = body.get("input") or []
         items = [] if isinstance(given, str) else given
-        self.tools = tuple(n for tool in body.get("tools") or () for n in _flat(tool))
+        more = [tool for i in items if i.get("type") == "additional_tools" for tool in i["tools"]]
+        self.tools = tuple(n for tool in [*(body.get("tools") or ()), *more] for n in _flat(tool))
         outputs = [i for i in items if i.get("type", "").endswith("_call_output")]
         self.results = tuple(_text(item["output"]) for item in outputs)
         calls = sum(item.get("type", "").endswith("_call") for item in items)
@@ -84,6 +88,9 @@ class Responses:
         if isinstance(step, Say):
             part = {"type": "output_text", "text": step.text, "annotations": []}
             item = {"type": "message", "id": "msg", "role": "assistant", "content": [part]}
+        elif isinstance(step.args, str):
+            item = {"type": "custom_tool_call", "id": f"ct_{self.moves}", "name": step.tool}
+            item |= {"call_id": f"c_{self.moves}", "input": step.args}
         else:
             item = {"type": "function_call", "id": f"fc_{self.moves}", "call_id": f"c_{self.moves}"}
             item |= {"name": step.tool, "arguments": json.dumps(step.args)}

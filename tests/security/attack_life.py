@@ -280,6 +280,8 @@ class Life:
         (folder / "hostile" / "targets.json").write_text(json.dumps(self.targets("cli")))
         goal = self.clew.submit(f"---\nagent: cli\nworkspace: {folder}\n---\n# Attack\n", "cli.md")
         found = self.clew.home / "state" / "goals" / goal / "cli" / "home" / "found.json"
+        self.clew.wait("worker.ready", goal=goal)
+        self.clew.until(found.exists, "what the attacks found")
         self.clew.wait("goal.blocked", goal=goal)
         self.clew.wait("worker.exited", goal=goal)
         return json.loads(found.read_text())

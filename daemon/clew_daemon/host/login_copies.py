@@ -84,4 +84,4 @@ def _text(path: Path) -> str:
     try:
         return data.decode()
     except ValueError:
-        raise KeyFileError(f"the login file {path} is no text") from None
+        raise KeyFileError(f"the login file {path} is not UTF-8") from None

@@ -11,7 +11,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from clew_daemon.host.login_copies import login_copies
+from clew_daemon.host.login_copies import login_copies, place_of, secrets_of
+from clew_daemon.host.login_refresh import write_back
 from clew_daemon.record.doing import Work
 from clew_daemon.record.goal_limits import present_agent
 from clew_daemon.session.blocking import block_missing
@@ -27,6 +28,7 @@ from clew_shared.config.settings import (
 )
 from clew_shared.core.answers import WrongState
 from clew_shared.core.escalation import person_question
+from clew_shared.text.redact import hide
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -157,6 +159,21 @@ class GoalDesk:
         ways = f'Answer with `clew feedback {self.goal_id} "..."`.'
         with self.entering() as core:
             core.block_goal("the agent asks", time.time(), question=f"{question} {ways}")
+
+    async def refresh_login(self, place: str, text: str) -> str:
+        """Write refreshed tokens of a coding agent back to the user's file; return why not, "" if it was done."""
+        agent, keys = self.traits.agent, self.parts.keys
+        if not (isinstance(agent, CliAgentSettings) and agent.refresh_credentials):
+            return "`refresh_credentials` is not set"
+        paths = {place_of(path, keys.env): path for path in keys.login_files(agent)}
+        old = self.logins.get(place)
+        if old is None or place not in paths:
+            return "no login file has this place"
+        hide(list(secrets_of(text)))
+        reason = await asyncio.to_thread(write_back, paths[place], old, text)
+        if not reason:
+            self.logins = {**self.logins, place: text}
+        return reason
 
     async def spend_time(self) -> str:
         """Hand the goal to a person where its budget of time has run out; returns which, "" where it has not."""

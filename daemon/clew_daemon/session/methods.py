@@ -84,6 +84,7 @@ class Methods:
             "learn": self._learn,
             "check": self._finishing.check,
             "finish": self._finishing.finish,
+            "login": self._login,
         }
 
     async def call(self, name: str, params: Any) -> dict[str, Any]:
@@ -107,6 +108,10 @@ class Methods:
     async def _leave(self, p: protocol.Leave) -> ViewAnswer:
         self.leave = p.model_copy(update={"reason": redact(p.reason)})
         return ViewAnswer({})
+
+    async def _login(self, p: protocol.Login) -> ViewAnswer:
+        reason = await self._desk.refresh_login(p.place, p.text)
+        return ViewAnswer({"written": not reason, "reason": reason})
 
     async def _llm_slot(self, p: protocol.LlmSlot) -> ViewAnswer:
         self.release()

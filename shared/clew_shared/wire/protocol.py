@@ -226,6 +226,13 @@ class Leave(_Params):
     retry_after_s: float | None = Field(default=None, ge=0, le=30 * 86_400)
 
 
+class Login(_Params):
+    """A login file of a coding agent with refreshed tokens, by its place in the private HOME."""
+
+    place: str = Field(max_length=1_000)
+    text: str = Field(max_length=TEXT_CHARS_MAX, repr=False)
+
+
 METHODS: dict[str, type[_Params]] = {
     "hello": Hello,
     "heartbeat": Heartbeat,
@@ -244,6 +251,7 @@ METHODS: dict[str, type[_Params]] = {
     "finish": Finish,
     "llm_slot": LlmSlot,
     "leave": Leave,
+    "login": Login,
 }
 """Every method that an agent may call, with the shape of its params."""
 

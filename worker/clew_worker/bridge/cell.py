@@ -138,12 +138,11 @@ class CliCell:
         """Start the CLI; raises CliFaultError where it cannot be started."""
         async with self._asking:
             await self._send(StartCli(argv=argv, env=dict(env), stdin=stdin))
-            message, fds = await self._answer()
+            message, _ = await self._answer()
             if isinstance(message, CliEnded):
                 raise CliFaultError(message.fault)
-            if not isinstance(message, CliStarted) or len(fds) != 2:
+            if not isinstance(message, CliStarted) or self._run is None:
                 raise CellGoneError("the CLI's cell gave a wrong answer")
-            self._run = CliRun(message.pid, *fds)
             return self._run
 
     async def stop(self) -> None:
@@ -189,6 +188,10 @@ class CliCell:
         except ValueError:  # what runs there is not trusted
             self._hung_up()
             return
+        if (
+            isinstance(message, CliStarted) and len(fds) == 2
+        ):  # at once: its end may be the next packet
+            self._run = CliRun(message.pid, *fds)
         run = self._run
         if isinstance(message, CliEnded) and not message.fault and run and not run.ended.done():
             run.ended.set_result(message)

@@ -14,7 +14,7 @@ from clew_shared.wire.answers import Noted
 from clew_worker.agent.client import AgentClient, Disconnected, RpcError
 from clew_worker.agent.life import CannotContinue
 from clew_worker.bridge.calls import ToolCalls
-from clew_worker.bridge.cell import CliCell, CliFaultError, CliRun
+from clew_worker.bridge.cell import CellGoneError, CliCell, CliFaultError, CliRun
 from clew_worker.bridge.clis.cli import CliOptions
 from clew_worker.bridge.clis.known import CLIS
 from clew_worker.bridge.conversation import PLACE, Conversation
@@ -81,7 +81,8 @@ class Bridge:
     async def _prepare(self) -> None:
         """Empty the CLI's HOME but for its sessions, and put its login files there."""
         before = Conversation.read(await self._cell.read(PLACE))
-        await self._cell.put(self._goal.hello.logins, kept=(*self._cli.kept, PLACE))
+        self._logins = dict(self._goal.hello.logins)
+        await self._cell.put(self._logins, kept=(*self._cli.kept, PLACE))
         if before.continues(self._attempt):
             self._conversation, self._resuming = before, True
 
@@ -127,6 +128,7 @@ class Bridge:
             with suppress(Exception):
                 await self._cell.stop()
             await self._report(turn, time.monotonic() - began)
+            await self._hand_back_logins()
         if self._goal.over.is_set():
             return True
         lost = self._resuming and not (turn.session or self._goal.effects or turn.stops)
@@ -213,6 +215,18 @@ class Bridge:
                     "reflect", usage={**usage, "seconds": round(seconds, 3)}, **record
                 )
                 self._show(noted)
+
+    async def _hand_back_logins(self) -> None:
+        """Send the daemon the login files in which the CLI has refreshed a token, if the config wants that."""
+        if not (self._goal.hello.options.agent.model_extra or {}).get("refresh_credentials"):
+            return
+        with suppress(Disconnected, RpcError, CellGoneError, TimeoutError, ValueError):
+            async with asyncio.timeout(LAST_REPORT_S):
+                for place, text in self._logins.items():
+                    found = await self._cell.read(place)
+                    if found and found != text:
+                        self._logins = {**self._logins, place: found}
+                        await self._daemon.call("login", place=place, text=found)
 
     async def _gets_on(self) -> bool:
         """Count turns in a row without an action: so many end the attempt; return False where that is not possible."""

@@ -103,7 +103,7 @@ class CliTurn:
             raise self.lasting(f"cannot use clew's tools: its MCP server is {state}")
 
     def close(self, end: CliEnded, errors: str, *, acted: bool) -> None:
-        """Say what the end of the run means: nothing if the turn ended well.
+        """Draw the conclusion from the end of the run: none if the turn ended well.
 
         `errors` is the end of its standard error, `acted` whether it has called clew's tools. Raises CannotContinue,
         and CliCrashError where another start may help.

@@ -153,16 +153,16 @@ class ClaudeReader:
             return FaultReported(found.message, session_over=True)
         if self._error == "rate_limit" or status == 429:  # the account's limit only with a time
             known = isinstance(found, LimitReached) or self._resets_at is not None
-            limit = LimitReached(found.message, self._resets_at or reset_of(found))
+            limit = LimitReached(found.message, self._resets_at or _reset_of(found))
             return limit if known else FaultReported(found.message)
         if self._error == "authentication_failed" or status == 401:
             return LoginNeeded(found.message)
-        if status is None or isinstance(found, FaultReported) and found.session_over:
+        if status is None or (isinstance(found, FaultReported) and found.session_over):
             return found
         return FaultReported(found.message, lasting=self._error in _LASTING or status == 403)
 
 
-def reset_of(found: Fault) -> float | None:
+def _reset_of(found: Fault) -> float | None:
     """Return the time at which a limit ends, None for another fault."""
     return found.resets_at if isinstance(found, LimitReached) else None
 

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from clew_worker.bridge.clis.cli import (
     NOTHING_USED,
     SERVER,
+    TOOLS,
     CliEvent,
     CliOptions,
     Launch,
@@ -21,6 +22,13 @@ from clew_worker.bridge.clis.fields import Fields
 START_TIMEOUT_S = 120
 TOOL_TIMEOUT_S = 3_600
 _KEY = "CLEW_CLI_KEY"
+_INSTRUCTIONS = (
+    f"You act only through the tools of the MCP server {SERVER}: {', '.join(TOOLS)}. Where they are"
+    f" not listed, find them with tool_search, or call them within exec, as"
+    f" tools.mcp__{SERVER}__clew_run(...). No other tool can change a file or start a program here."
+)
+"""Newer models are not shown the tools of MCP servers: they search for them, or call them from a script."""
+
 _OFF = (
     "shell_tool",
     "unified_exec",
@@ -30,12 +38,19 @@ _OFF = (
     "view_image",
     "plugins",
     "shell_snapshot",
+    "unbounded_connection_retries",
 )
-"""Features that bring tools of its own. An unknown one is only warned of in the config file, but is an error as a flag."""
+"""Features that bring tools of its own, and the one by which it waits for an endpoint without an end.
+
+In the config file a version ignores those that it does not know; as flags they would be errors.
+"""
 
 
 class Codex:
-    """Its tools are switched off as features; `request_user_input` and the resource tools of MCP cannot be."""
+    """Its tools are switched off as features, but for those below; newer models also have `apply_patch`.
+
+    The sandbox of its own (read-only) and the kernel refuse what `apply_patch` would write.
+    """
 
     name = "codex"
     kept = (".codex/sessions",)
@@ -45,6 +60,11 @@ class Codex:
             "list_mcp_resource_templates",
             "read_mcp_resource",
             "request_user_input",
+            "request_user_input_async",
+            "tool_search",
+            "exec",
+            "wait",
+            "sleep",
         }
     )
 
@@ -69,12 +89,13 @@ class Codex:
 def _config(options: CliOptions, relay: tuple[str, ...]) -> str:
     """Return its config.toml: read-only and without questions, its only server the relay, its own tools off."""
     lines = [f"model = {_quoted(options.model)}"] if options.model else []
+    lines += [f"developer_instructions = {_quoted(_INSTRUCTIONS)}"]
     lines += ['approval_policy = "never"', 'sandbox_mode = "read-only"', 'web_search = "disabled"']
     if options.base_url:
         lines += ['model_provider = "clew"', "[model_providers.clew]", 'name = "clew"']
         lines += [f"base_url = {_quoted(options.base_url)}", 'wire_api = "responses"']
         lines += [f"env_key = {_quoted(_KEY)}"] if options.key else []
-    lines += ["[features]", *(f"{name} = false" for name in _OFF)]
+    lines += ["[agents]", "enabled = false", "[features]", *(f"{name} = false" for name in _OFF)]
     lines += [f"[mcp_servers.{SERVER}]", f"command = {_quoted(relay[0])}"]
     lines += [f"args = [{', '.join(map(_quoted, relay[1:]))}]"]
     lines += ["required = true", 'default_tools_approval_mode = "approve"']

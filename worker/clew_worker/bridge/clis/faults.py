@@ -11,7 +11,7 @@ MESSAGE_CHARS = 500
 
 _LIMIT = re.compile(
     r"hit your (?:\w+ )?limit|(?:usage|session|weekly|5-hour|hour) limit|usage_limit_reached"
-    r"|limit reached|limit will reset",
+    r"|(?<!rate )limit reached|limit will reset",
     re.IGNORECASE,
 )
 _LOGIN = re.compile(
@@ -20,10 +20,10 @@ _LOGIN = re.compile(
     re.IGNORECASE,
 )
 _LASTING = re.compile(
-    r"quota|billing|credit|model.{0,80}(?:not found|not exist|not supported|invalid|unknown)"
+    r"quota|billing|credit|model.{0,80}(?:not ?found|not exist|not supported|invalid|unknown)"
     r"|(?:issue with the selected|unknown|invalid|unsupported|no such) model|\b40[34]\b|forbidden"
     r"|unknown feature flag|error loading config|unknown (?:option|argument|configuration)|unexpected argument"
-    r"|mcp servers? failed|configuration is invalid",
+    r"|configuration is invalid",
     re.IGNORECASE | re.DOTALL,
 )
 _OVER = re.compile(

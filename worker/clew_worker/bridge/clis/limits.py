@@ -1,8 +1,8 @@
 """When a usage limit ends, by the sentence in which a CLI says so.
 
-Codex: "try again at 12:51 PM.", "try again at Nov 28th, 2026 10:51 AM.", earlier "try again in 2 days 17 hours". Claude Code:
-"resets 4pm (Europe/Berlin)", "resets Nov 28, 4:30pm (UTC)". opencode: "It will reset in 5 days 10 hours". Times of day are
-in the zone in parentheses, else in UTC: the CLIs are started with TZ=UTC.
+Codex: "try again at 12:51 PM.", "try again at Nov 28th, 2026 10:51 AM.", earlier "try again in 2 days 17 hours".
+Claude Code: "resets 4pm (Europe/Berlin)", "resets Nov 28, 4:30pm (UTC)". opencode: "will reset in 5 days 10 hours".
+A time of day is in the zone in parentheses, else in UTC: the CLIs are started with TZ=UTC.
 """
 
 import re
@@ -14,7 +14,7 @@ AHEAD_MAX_S = 32 * 86_400.0
 
 _UNIT_S = {"day": 86_400, "hour": 3_600, "minute": 60, "min": 60, "second": 1, "sec": 1}
 _PART = re.compile(r"(\d{1,6})\s*(day|hour|minute|min|second|sec)s?\b", re.IGNORECASE)
-_IN = re.compile(r"\b(?:again|resets?)\s+in\s+(.{1,80})", re.IGNORECASE)
+_IN = re.compile(r"\b(?:again|resets?)\s+in\s+([^.;]{1,80})", re.IGNORECASE)
 _AT = re.compile(
     r"\b(?:again at|resets?(?: at)?)\s+"
     r"(?:(?P<month>[A-Z][a-z]{2})[a-z]*\.? (?P<day>\d{1,2})(?:st|nd|rd|th)?,?\s*(?:(?P<year>\d{4}),?\s*)?(?:at )?)?"

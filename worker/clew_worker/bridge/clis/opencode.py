@@ -1,6 +1,7 @@
 """opencode: `opencode run --format json`, tried with 1.18.33."""
 
 import json
+import re
 import time
 from collections.abc import Callable
 
@@ -9,6 +10,7 @@ from clew_worker.bridge.clis.cli import (
     SERVER,
     CliEvent,
     CliOptions,
+    FaultReported,
     Launch,
     LoginNeeded,
     SessionStarted,
@@ -25,6 +27,11 @@ TIMEOUT_MS = 120_000
 _PROVIDER = "clew"
 _KEY = "CLEW_CLI_KEY"
 _MORE_FOLLOWS = "tool-calls"
+_COLOUR = re.compile(r"\x1b\[[0-9;]*m")
+_LOGGED = re.compile(
+    r'level=ERROR .*message="stream error" .*small=false .*error\.error="(.{1,2000}?)"$'
+)
+"""A failed request in the log: it is tried again and again, for hours, and the event stream is silent about it."""
 
 
 class Opencode:
@@ -39,6 +46,7 @@ class Opencode:
     ) -> Launch:
         """Return how to start it; config files of the user or of the workspace do not apply."""
         argv = [options.program, "run", "--format", "json", "--thinking", "--pure"]
+        argv += ["--print-logs", "--log-level", "ERROR"]
         argv += ["--session", session] if session else []
         env = {
             "HOME": home,
@@ -136,19 +144,25 @@ class OpencodeReader:
     def _failed(self, error: Fields) -> tuple[CliEvent, ...]:
         data = error.object("data")
         message = data.text("message") or error.text("message") or error.text("name")
-        found = self._fault(message, data.number("statusCode"))
-        return (found, TurnEnded(ok=False, message=found.message))
+        if error.text("name") == "ContextOverflowError":
+            message = f"the prompt exceeds the context window: {message}"
+        status = 401.0 if error.text("name") == "ProviderAuthError" else data.number("statusCode")
+        return self._failed_with(message, status)
 
     def _fault(self, message: str, status: float | None) -> Fault:
         found = fault(message, self._clock())
         return LoginNeeded(found.message) if status == 401 else found
 
     def _complaint(self, line: bytes) -> tuple[CliEvent, ...]:
-        """Return the reason for which it did not start, from a line of standard error."""
-        text = line.decode(errors="replace").strip()
-        if not text.startswith("Error: "):
-            return ()
-        found = fault(text.removeprefix("Error: "), self._clock())
+        """Return the fault in a line of standard error: of a request, or the reason for which it did not start."""
+        text = _COLOUR.sub("", line.decode(errors="replace")).strip()
+        if logged := _LOGGED.search(text):
+            found = self._fault(logged[1].removeprefix("AI_APICallError: "), None)
+            return () if isinstance(found, FaultReported) and found.session_over else (found,)
+        return self._failed_with(text.removeprefix("Error: ")) if text.startswith("Error: ") else ()
+
+    def _failed_with(self, message: str, status: float | None = None) -> tuple[CliEvent, ...]:
+        found = self._fault(message, status)
         return (found, TurnEnded(ok=False, message=found.message))
 
 
