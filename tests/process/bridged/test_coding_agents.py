@@ -1,10 +1,12 @@
 """Real coding agents work on goals behind clew's gate."""
 
+import json
 import os
 import signal
 from pathlib import Path
 
 import psutil
+import pytest
 from scripted_endpoint import Call, Say
 
 TWO_FILES = [
@@ -159,3 +161,19 @@ def test_its_own_tools_change_nothing(coder, cli):
     goal = made.submit()
     made.clew.wait("goal.completed", goal=goal)
     assert not marker.exists()
+
+
+def test_a_newer_model_of_codex_calls_the_tools_from_a_script(coder, cli):
+    if cli != "codex":
+        pytest.skip("only models of Codex write scripts")
+    script = (
+        "text(JSON.stringify(await tools.mcp__clew__clew_write({path: 'a.txt', content: 'one'})))"
+    )
+    patch = "*** Begin Patch\n*** Add File: patched\n+x\n*** End Patch"
+    tries = "try { await tools.apply_patch(PATCH) } catch (error) { text(String(error)) }"
+    steps = [Call("exec", tries.replace("PATCH", json.dumps(patch))), Call("exec", script)]
+    made = coder([*steps, *TWO_FILES[1:]], **{"agents.coder.model": "gpt-6.1-sol"})
+    goal = made.submit()
+    made.clew.wait("goal.completed", goal=goal)
+    assert results(made.clew, goal) == [("write_file", "success")] * 2
+    assert not (made.clew.workspace(goal) / "patched").exists()

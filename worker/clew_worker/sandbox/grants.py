@@ -134,7 +134,8 @@ def _programs(spec: CellSpec) -> list[str]:
         case "command":
             return interpreter.chain(spec.argv[0], spec.cwd, path)
         case "cli":
-            started = (spec.argv[0], interpreter.own_python())
+            own = spec.argv[0]
+            started = (own, *interpreter.helpers(own), interpreter.own_python())
             return [one for name in started for one in interpreter.chain(name, spec.cwd, path)]
         case _:
             return []

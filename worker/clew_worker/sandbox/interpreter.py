@@ -53,6 +53,17 @@ def native(name: str) -> str:
     return str(found[0]) if found else name
 
 
+def helpers(name: str) -> list[str]:
+    """Return the programs that a program has beside it for its own use, named after it: NAME-ANYTHING.
+
+    Codex runs the scripts in which newer models call their tools with `codex-code-mode-host`.
+    """
+    real = Path(os.path.realpath(name))
+    if _npm_package(real) is None:
+        return []
+    return [str(path) for path in sorted(real.parent.glob(f"{real.name}-*")) if _is_elf(str(path))]
+
+
 def _is_elf(path: str) -> bool:
     try:
         with Path(path).open("rb") as file:

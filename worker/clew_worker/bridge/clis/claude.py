@@ -35,7 +35,6 @@ class Claude:
 
     name = "claude"
     kept = (".claude/projects",)
-    helpers: tuple[str, ...] = ()
     harmless: frozenset[str] = frozenset()
 
     def launch(

@@ -169,11 +169,6 @@ class Cli(Protocol):
         ...
 
     @property
-    def helpers(self) -> tuple[str, ...]:
-        """Programs in the folder of its own that it starts and cannot do without."""
-        ...
-
-    @property
     def harmless(self) -> frozenset[str]:
         """Tools of its own that cannot be switched off and change nothing."""
         ...

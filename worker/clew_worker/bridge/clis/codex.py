@@ -54,7 +54,6 @@ class Codex:
 
     name = "codex"
     kept = (".codex/sessions",)
-    helpers = ("codex-code-mode-host",)
     harmless = frozenset(
         {
             "list_mcp_resources",

@@ -39,7 +39,6 @@ class Opencode:
 
     name = "opencode"
     kept = (".local/share/opencode",)
-    helpers: tuple[str, ...] = ()
     harmless = frozenset({"invalid"})
 
     def launch(
