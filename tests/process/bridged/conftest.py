@@ -9,6 +9,7 @@ import pytest
 ROOT = Path(__file__).parents[3]
 sys.path[:0] = [str(Path(__file__).parents[1]), str(ROOT / "tests" / "agents")]
 
+import harness  # noqa: E402
 from harness import make_clew  # noqa: E402
 from scripted_endpoint import ScriptedEndpoint  # noqa: E402
 
@@ -54,6 +55,18 @@ class Coder:
     def texts(self):
         """All results of tools that the CLI has sent to its model."""
         return [text for one in self.endpoint.talks for text in one.results]
+
+
+@pytest.fixture(autouse=True)
+def patience(monkeypatch):
+    """Coding agents are large programs: a busy machine takes a minute to start one."""
+    monkeypatch.setattr(harness, "DEADLINE_S", 240.0)
+
+
+def pytest_collection_modifyitems(items):
+    for item in items:
+        if Path(__file__).parent in item.path.parents:
+            item.add_marker(pytest.mark.timeout(600))
 
 
 @pytest.fixture(params=sorted(BASE))
