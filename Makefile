@@ -14,7 +14,7 @@ QUICK := tests/unit tests/property tests/parity
 PYTEST := $(BIN)/python -m pytest -n 3 --dist loadgroup
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test test-failed test-long quick check static format lint types imports bench bench-peers minds simulate chaos surroundings soak clean
+.PHONY: help install demo test test-failed test-long quick check static format lint types imports bench bench-peers minds simulate chaos surroundings soak agents agents-test clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 14
@@ -96,6 +96,21 @@ surroundings: $(STAMP) ## run the main scenario in a matrix of environments; hom
 
 soak: $(STAMP) ## an hour of work in minutes: make soak [SEED=n] [ACTIONS=20000] [GOALS=200]
 	$(BIN)/python -m pytest -m '' -s tests/soak
+
+# Pinned, with the checksums of their lock files; their install scripts, which copy the program, are not run.
+.agents/%/.installed: tests/agents/packages/%/package-lock.json
+	mkdir -p .agents/$*
+	cp tests/agents/packages/$*/package*.json .agents/$*
+	npm ci --prefix .agents/$* --ignore-scripts --engine-strict=false --no-audit --no-fund --loglevel=error
+	@touch $@
+
+agent-%: .agents/%/.installed
+	@echo "$* is installed in .agents/$*"
+
+agents: agent-codex agent-claude agent-opencode ## install the coding agents for the tests, in .agents (1.1 GB)
+
+agents-test: $(STAMP) agents ## run the tests with real coding agents; a missing one fails
+	CLEW_AGENTS_REQUIRED=codex,claude,opencode $(BIN)/python -m pytest -m '' tests/agents $(wildcard tests/process/bridged)
 
 clean: ## remove the environments and caches
 	rm -rf $(VENV) bench/peers/.env .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

@@ -28,7 +28,7 @@ from clew_daemon.logs import setup as logging
 from clew_daemon.processes import zygote
 from clew_daemon.processes.cgroups import Cgroups
 from clew_daemon.processes.children import become_subreaper
-from clew_shared.config.settings import LlmAgentSettings
+from clew_shared.config.settings import CliAgentSettings, LlmAgentSettings
 from clew_shared.exit_codes import ExitCode
 from clew_shared.ledger.lock import (
     DAEMON,
@@ -55,6 +55,7 @@ SWITCH_S = 0.0005
 """How long a thread that packs or publishes runs while the event loop waits: a tenth of Python's default."""
 
 LLM_MODULES = ("clew_worker.agent.llm", "openai")
+BRIDGE_MODULES = ("clew_worker.bridge.main", "mcp.server.stdio")
 NURSERY_ENV = ("PATH", "LANG", "PYTHONPATH", "LD_LIBRARY_PATH", "COVERAGE_PROCESS_CONFIG")
 
 
@@ -207,6 +208,11 @@ def _limit() -> None:
 def _nursery_env(keys: Keys, settings: Settings) -> dict[str, str]:
     env = without_notify(scrubbed(keys.env, settings))
     return {name: env[name] for name in NURSERY_ENV if name in env}
+
+
+def uses_bridges(settings: Settings) -> bool:
+    """Return whether any agent of the config is a coding agent with a bridge."""
+    return any(isinstance(a, CliAgentSettings) for a in settings.agents.named.values())
 
 
 def preload(settings: Settings) -> tuple[str, ...]:

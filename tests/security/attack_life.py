@@ -20,6 +20,8 @@ import attack
 import psutil
 from harness import DEADLINE_S, Clew, become_subreaper, nursery, running
 
+from clew_worker.sandbox import interpreter
+
 HERE = Path(__file__).parent
 ORDINARY_UID = 4242
 ROLES = ("builtin", "agent", "executor", "own_tools")
@@ -37,6 +39,22 @@ REFUSALS = {
     *("ENOENT", "ESRCH", "ECONNREFUSED"),  # out of sight in namespaces
 }
 
+CLI = """\
+#!{python} -I
+# A hostile program in the place of Codex: it attacks once, leaves what became of it in its HOME, and says nothing.
+import json, os, sys
+sys.path.insert(0, "{hostile}")
+import attack
+found = os.path.join(os.environ["HOME"], "found.json")
+if not os.path.exists(found):
+    attack.load()
+    with open("{hostile}/targets.json") as file:
+        targets = json.load(file)
+    said = attack.perform_all("cli", targets)
+    with open(found + ".part", "w") as out:
+        json.dump(said, out)
+    os.rename(found + ".part", found)
+"""
 PLAYED = """
     import sys
     sys.path.insert(0, "hostile")
@@ -153,7 +171,13 @@ class Life:
         self.clew.agent("own_tools", PLAYED.format(role="own_tools"), own_tools=True)
         for name, body in self.agents.items():
             self.clew.agent(name, body)
-        for role in ROLES:
+        program = self.base / "codex"
+        python, hostile = interpreter.own_python(), self.workspace("cli") / "hostile"
+        program.write_text(CLI.format(python=python, hostile=hostile))
+        program.chmod(0o755)
+        agent = {"kind": "cli", "cli": "codex", "program": str(program)}
+        self.clew.configure({f"agents.cli.{key}": value for key, value in agent.items()})
+        for role in (*ROLES, "cli"):
             folder = self.workspace(role)
             (folder / "hostile").mkdir(parents=True)
             for name in PROGRAM:
@@ -166,7 +190,7 @@ class Life:
         for path in [self.base, *self.base.rglob("*")]:
             os.chown(path, self.how.uid, self.how.uid, follow_symlinks=False)
         self.base.chmod(0o755)
-        for role in ROLES:
+        for role in (*ROLES, "cli"):
             if os.geteuid() == 0:  # a program of root's that gives its rights to whoever starts it
                 program = self.workspace(role) / "setuid-id"
                 shutil.copy(shutil.which("id"), program)
@@ -249,6 +273,18 @@ class Life:
         self.clew.wait("goal.blocked" if role == "builtin" else "goal.completed", goal=goal)
         self.clew.wait("worker.exited", goal=goal)
         return dict(self.clew.said(goal))
+
+    def attacked_by_cli(self):
+        """Let a program in the place of a coding agent attack; what became of each attack."""
+        folder = self.workspace("cli")
+        (folder / "hostile" / "targets.json").write_text(json.dumps(self.targets("cli")))
+        goal = self.clew.submit(f"---\nagent: cli\nworkspace: {folder}\n---\n# Attack\n", "cli.md")
+        found = self.clew.home / "state" / "goals" / goal / "cli" / "home" / "found.json"
+        self.clew.wait("worker.ready", goal=goal)
+        self.clew.until(found.exists, "what the attacks found")
+        self.clew.wait("goal.blocked", goal=goal)
+        self.clew.wait("worker.exited", goal=goal)
+        return json.loads(found.read_text())
 
     def perform(self, command, folder):
         """Have an executor run a command that leaves what it found in found.json; that."""

@@ -20,6 +20,9 @@ LIVES = {
     "root-guard-offline": (0, "guard", False),
     "user-guard-offline": (ORDINARY_UID, "guard", False),
 }
+PRETENDED = ("change_modes_outside", "change_times_outside")
+"""Changes of modes and times are reported as done to the CLI of a coding agent, and are not."""
+
 IN_EVERY_RUN = ("root-pidns-offline" if os.geteuid() == 0 else "user-pidns",)
 
 
@@ -46,6 +49,25 @@ def test_every_attack_is_refused_and_nothing_outside_is_changed(name):
             found = life.attacked_by(role)
             assert set(found) == life.expected(role), role
             assert {k: v for k, v in found.items() if v not in REFUSALS} == {}, role
+        assert life.damage() == []
+        life.clew.stop()
+        assert life.clew.verified()
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        name if name in IN_EVERY_RUN else pytest.param(name, marks=pytest.mark.long)
+        for name in LIVES
+    ],
+)
+def test_every_attack_from_the_cell_of_a_coding_agent_is_refused_or_has_no_effect(name):
+    pytest.importorskip("mcp", reason="the extra clew[cli] is not installed")
+    with Life(circumstances(*LIVES[name])) as life:
+        found = life.attacked_by_cli()
+        assert set(found) == life.expected("cli")
+        got = {k: v for k, v in found.items() if v not in REFUSALS}
+        assert {k: v for k, v in got.items() if k not in PRETENDED} == {}
         assert life.damage() == []
         life.clew.stop()
         assert life.clew.verified()

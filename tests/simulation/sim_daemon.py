@@ -132,6 +132,15 @@ class SimProcess:
     channel: SimChannel
     created: float = 0.0
 
+    @property
+    def cells(self) -> list[Any]:
+        """The cells of the agent."""
+        return [self.cell]
+
+    async def kill(self) -> None:
+        """End it."""
+        await self.cell.kill()
+
     async def drain(self, _: Any) -> None:
         """Print nothing."""
 
@@ -188,6 +197,7 @@ class SimDaemon:
             models=KnownModels(goals),
             children=Children(),  # type: ignore[arg-type]
             nursery=None,  # type: ignore[arg-type]
+            bridges=None,  # type: ignore[arg-type]
             slots=LlmSlots(lambda: None),
             publisher=SimPublisher(),  # type: ignore[arg-type]
             space=SnapshotSpace(Path("/nowhere")),

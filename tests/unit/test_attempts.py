@@ -4,7 +4,7 @@ from itertools import pairwise
 
 import pytest
 
-from clew_daemon.record.goal_limits import attempt_limits, present_agent
+from clew_daemon.record.goal_limits import attempt_limits, present_agent, present_rung
 from clew_shared.config.settings import Settings, changes, load
 from clew_shared.core.attempts import TRIED_MAX
 from clew_shared.core.journal import AttemptLimits
@@ -24,6 +24,8 @@ model = "small"
 model = "bigger"
 [agents.own]
 command = ["my-agent"]
+[agents.coder]
+cli = "codex"
 [agents]
 default = "small"
 """
@@ -263,7 +265,7 @@ def test_actions_recorded_before_there_were_attempts_belong_to_the_first():
 @pytest.mark.parametrize(
     ("agent", "attempts", "limit"),
     [("small", None, 3), ("small", 5, 5), ("small", 1, 1), ("own", None, 1), ("own", 2, 2),
-     ("runbook", None, 1), ("unknown", None, 1)],
+     ("runbook", None, 1), ("unknown", None, 1), ("coder", None, 3)],
 )  # fmt: skip
 def test_how_many_attempts_a_goal_gets(agent, attempts, limit):
     state = State(spec=Spec(description="d", agent=agent, attempts=attempts))
@@ -280,6 +282,17 @@ def test_each_attempt_has_the_agent_of_its_rung(number, name, temperature, mode)
     state.attempt.number = number
     found, agent = present_agent(state, load(CONFIG, {}, "config.toml").settings)
     assert (found, agent.temperature, agent.mode) == (name, temperature, mode)
+
+
+@pytest.mark.parametrize(
+    ("number", "rung", "name"), [(1, "", "coder"), (2, "", "coder"), (3, "agent bigger", "bigger")]
+)
+def test_of_the_ladder_a_coding_agent_has_only_the_rungs_that_name_another(number, rung, name):
+    state = State(spec=Spec(description="d", agent="coder"))
+    state.attempt.number = number
+    settings = load(CONFIG, {}, "config.toml").settings
+    assert str(present_rung(state, settings)) == rung
+    assert present_agent(state, settings)[0] == name
 
 
 def test_a_reload_of_attempts_applies_to_running_goals_at_once():

@@ -13,6 +13,7 @@ import pytest
 from clew_shared.config import tables as _tables  # noqa: F401 - defines the tables
 from clew_shared.config.agent_tables import (
     AgentSettings,
+    CliAgentSettings,
     CommandAgentSettings,
     LlmAgentSettings,
     RunbookAgentSettings,
@@ -29,6 +30,7 @@ HELD_AS = {
     LlmAgentSettings: AGENT,
     RunbookAgentSettings: AGENT,
     CommandAgentSettings: AGENT,
+    CliAgentSettings: AGENT,
     AgentSettings: {"agents"},
     Rung: {"rung"},
     "paths": {"places", "_places"},
@@ -45,6 +47,7 @@ HELD_AS = {
 READ_BY_CONFIG = {
     ("AgentSettings", "default"): "resolve",
     ("AttemptSettings", "ladder"): "profiled_attempts",
+    ("CliAgentSettings", "program"): "looked_for",
     ("LedgerSettings", "url"): "located",
     ("ContextSettings", "models"): "profiled_settings",
     ("ModelProfile", "window"): "profiled_settings",

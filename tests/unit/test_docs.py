@@ -13,7 +13,11 @@ from clew_daemon.cli.app import COMMANDS as LISTED
 from clew_daemon.cli.app import clew
 from clew_daemon.inbox.goalfile import parse as goalfile
 from clew_shared import tools
-from clew_shared.config.agent_tables import CommandAgentSettings, LlmAgentSettings
+from clew_shared.config.agent_tables import (
+    CliAgentSettings,
+    CommandAgentSettings,
+    LlmAgentSettings,
+)
 from clew_shared.config.settings import Settings, flatten, load
 from clew_shared.config.tables import ToolLoopSettings
 from clew_shared.wire import protocol
@@ -102,7 +106,8 @@ def config_tables() -> dict[str, set[str]]:
     for key in flatten(Settings()):
         table, _, rest = key.rpartition(".")
         tables.setdefault(table, set()).add(rest)
-    agents = {*LlmAgentSettings.model_fields, *CommandAgentSettings.model_fields}
+    kinds = (LlmAgentSettings, CommandAgentSettings, CliAgentSettings)
+    agents = {key for kind in kinds for key in kind.model_fields}
     return tables | {"agents.NAME": agents, "loops.tools.NAME": set(ToolLoopSettings.model_fields)}
 
 

@@ -7,7 +7,12 @@ import pytest
 
 from clew_daemon.host import keys as keys_module
 from clew_daemon.host.keys import KEY_BYTES_MAX, KeyFileError, Keys, read_key, scrubbed
-from clew_shared.config.settings import LlmAgentSettings, RunbookAgentSettings, Settings
+from clew_shared.config.settings import (
+    CliAgentSettings,
+    LlmAgentSettings,
+    RunbookAgentSettings,
+    Settings,
+)
 from clew_shared.text.redact import redact
 
 
@@ -172,3 +177,46 @@ def test_what_looks_like_a_secret_leaves_the_environment_and_the_rest_stays():
 def test_all_keys_are_hidden_before_they_are_used():
     Keys({"MY_LLM": "A-key-nobody-used"}).hide(settings(LLM))
     assert redact("it is A-key-nobody-used") == "it is [redacted]"
+
+
+def test_a_coding_agent_has_a_key_like_an_llm_agent(tmp_path):
+    path = file_with(tmp_path / "key")
+    for named in ({"api_key_env": "MY_LLM"}, {"api_key_file": str(path)}):
+        agent = CliAgentSettings(cli="codex", **named)
+        assert Keys({"MY_LLM": "secret"}).of(agent) == "secret"
+    assert "MY_LLM" in Keys({}).fault(CliAgentSettings(cli="codex", api_key_env="MY_LLM"))
+    environment = {"MY_LLM": "k", "HOME": "/h"}
+    given = settings({"cli": "codex", "api_key_env": "MY_LLM"})
+    assert scrubbed(environment, given) == {"HOME": "/h"}
+
+
+def test_the_login_files_of_a_coding_agent_are_hidden_from_workers(tmp_path):
+    (tmp_path / ".codex").mkdir()
+    path = file_with(tmp_path / ".codex" / "auth.json")
+    keys = Keys({"HOME": str(tmp_path)})
+    agent = {"cli": "codex", "credentials": ["~/.codex/auth.json"]}
+    assert keys.paths(settings(agent)) == [path]
+    assert keys.fault(CliAgentSettings(**agent)) == ""
+
+
+@pytest.mark.parametrize(
+    ("make", "words"),
+    [
+        (lambda path: None, "cannot be read: No such file"),
+        (lambda path: path.mkdir(), "is not a file"),
+        (lambda path: os.mkfifo(path, 0o600), "is not a file"),
+        (lambda path: file_with(path, mode=0o644), "can be read or written by others: chmod 600"),
+    ],
+    ids=["absent", "folder", "FIFO", "readable by all"],
+)
+def test_a_login_file_that_must_not_be_used_is_a_fault_that_names_it(tmp_path, make, words):
+    path = tmp_path / "auth.json"
+    make(path)
+    fault = Keys({}).fault(CliAgentSettings(cli="codex", credentials=[str(path)]))
+    assert fault.startswith(f"the login file {path} ")
+    assert words in fault
+
+
+def test_a_login_file_below_an_unknown_home_is_a_fault():
+    agent = CliAgentSettings(cli="codex", credentials=["~/.codex/auth.json"])
+    assert "HOME is not set" in Keys({}).fault(agent)

@@ -8,6 +8,7 @@ from clew_shared.config.context_tables import ContextSettings, ModelProfile
 from clew_shared.config.faults import dotted, key_lines
 from clew_shared.config.places import PlacesError
 from clew_shared.config.settings import (
+    CliAgentSettings,
     CommandAgentSettings,
     LlmAgentSettings,
     RunbookAgentSettings,
@@ -89,7 +90,7 @@ def test_the_example_has_every_key_of_the_model():
     shown = {dotted(location) for location in key_lines(uncommented(EXAMPLE.read_text()))}
     assert set(model_keys(Settings)) <= shown
     shown_of_agents = {key.rsplit(".", 1)[-1] for key in shown if key.startswith("agents.")}
-    for kind in (LlmAgentSettings, RunbookAgentSettings, CommandAgentSettings):
+    for kind in (LlmAgentSettings, RunbookAgentSettings, CommandAgentSettings, CliAgentSettings):
         assert set(kind.model_fields) <= shown_of_agents
     assert "agents.default" in shown
     assert "loops.tools.read_file.repeat_limit" in shown
@@ -102,6 +103,7 @@ def test_every_key_that_the_example_has_is_in_the_model():
     settings = settings_of(uncommented(EXAMPLE.read_text()))
     assert settings.agents.default_name == "ollama"
     assert isinstance(settings.agents.get("mine"), CommandAgentSettings)
+    assert isinstance(settings.agents.get("codex"), CliAgentSettings)
 
 
 def test_every_key_of_the_example_has_a_line_of_comment():
@@ -181,6 +183,17 @@ def test_broken_toml_is_one_fault_with_its_line(text, place):
         "[agents.x]\nkind = 'command'\ncommand = []",
         "[agents.x]\nbase_url = 'localhost'",
         "[agents.x]\napi_key_env = 'A'\napi_key_file = 'b'",
+        "[agents.x]\ncli = 'codex'\napi_key_env = 'A'\napi_key_file = 'b'",
+        "[agents.x]\ncli = 'gemini'",
+        "[agents.x]\nkind = 'cli'",
+        "[agents.x]\ncli = 'codex'\nprogram = 'bin/codex'",
+        "[agents.x]\ncli = 'codex'\nprogram = ''",
+        "[agents.x]\ncli = 'codex'\nbase_url = 'localhost'",
+        "[agents.x]\ncli = 'codex'\ncredentials = ['auth.json']",
+        "[agents.x]\ncli = 'codex'\nrefresh_credentials = true",
+        "[agents.x]\ncli = 'codex'\nargs = [\"\\u0000\"]",
+        f"[agents.x]\ncli = 'codex'\nargs = {['a'] * 65}",
+        f"[agents.x]\ncli = 'codex'\ncredentials = {['/a'] * 17}",
         "[ledger]\nurl = 'postgres://x'",
         "[sandbox]\nenv = ['A B']",
         "[sandbox]\nread = [1]",
@@ -292,6 +305,37 @@ def test_the_only_agent_of_the_config_is_the_default():
 def test_a_table_named_default_is_an_agent_and_the_default():
     agents = settings_of("[agents.default]\nmodel = 'm'\n[agents.b]\nmodel = 'n'\n").agents
     assert agents.get().model == "m"
+
+
+def test_a_coding_agent_is_known_by_its_cli_and_needs_nothing_else():
+    agents = settings_of("[agents.coder]\ncli = 'claude'\n").agents
+    assert agents.default_name == "coder"
+    assert agents.get() == CliAgentSettings(cli="claude")
+    assert agents.get().looked_for == "claude"
+    assert agents.fault() is None
+
+
+def test_the_program_of_a_coding_agent_may_have_another_name():
+    text = "[agents.coder]\ncli = 'claude'\nprogram = '~/bin/claude-next'\n"
+    assert settings_of(text).agents.get().looked_for == "~/bin/claude-next"
+
+
+def test_a_coding_agent_at_an_endpoint_of_the_user_needs_its_model_there():
+    text = "[agents.coder]\ncli = 'opencode'\nbase_url = 'http://127.0.0.1:8080/v1/'\n"
+    assert "http://127.0.0.1:8080/v1" in settings_of(text).agents.fault()
+    assert settings_of(text + "model = 'm'\n").agents.fault() is None
+
+
+def test_the_mistakes_of_a_coding_agent_are_all_named_at_once_with_what_was_meant():
+    faults = faults_of(
+        "[agents.a]\nkind = 'comand'\n"
+        "[agents.b]\ncli = 'codx'\nprogramm = 'codex'\ncredentials = ['auth.json']\n"
+    )
+    assert [fault.split(": ")[0] for fault in faults] == [f"c.toml:{line}" for line in (2, 4, 5, 6)]
+    assert 'did you mean "command"?' in faults[0]
+    assert 'did you mean "codex"?' in faults[1]
+    assert "did you mean `program`?" in faults[2]
+    assert "absolute path or begin with ~/" in faults[3]
 
 
 def test_a_default_that_is_no_agent_is_a_fault():

@@ -2,6 +2,7 @@
 
 import ast
 import itertools
+import sys
 from pathlib import Path
 
 import pytest
@@ -71,6 +72,29 @@ def cycles(edges):
         if node not in index:
             visit(node)
     return found
+
+
+def test_only_the_gateway_imports_mcp_and_only_a_bridge_the_gateway():
+    found = {}
+    for name, path in modules().items():
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Import | ast.ImportFrom):
+                for wanted in imported(node, name, path):
+                    found.setdefault(wanted.partition(".")[0], set()).add(name)
+    assert found["mcp"] | found["mcp_types"] == {"clew_worker.bridge.gateway"}
+    edges = graph({n: (p, p.read_text()) for n, p in modules().items()})
+    users = {name for name, others in edges.items() if "clew_worker.bridge.gateway" in others}
+    assert users == {"clew_worker.bridge.life"}
+    starters = {name for name, others in edges.items() if "clew_worker.bridge.main" in others}
+    assert starters == {"clew_worker.cell.payload"}
+
+
+def test_the_relay_needs_nothing_but_the_standard_library():
+    path = modules()["clew_worker.bridge.relay"]
+    tree = ast.parse(path.read_text())
+    nodes = [n for n in ast.walk(tree) if isinstance(n, ast.Import | ast.ImportFrom)]
+    tops = {one.partition(".")[0] for n in nodes for one in imported(n, "relay", path)}
+    assert tops <= sys.stdlib_module_names
 
 
 def test_no_modules_import_each_other_in_a_cycle():

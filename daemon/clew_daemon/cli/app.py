@@ -41,6 +41,9 @@ COMMANDS = [
     LazyCommand("restore", "restore", "Replace the ledger with a backup, while no daemon runs."),
     LazyCommand("verify", "verify", "Replay the ledger and check it."),
     LazyCommand("config", "config", "Show the config, and where each value comes from."),
+    LazyCommand(
+        "agents", "agents.command:agents", "Show the agents, and what each may do on this machine."
+    ),
     LazyCommand("doctor", "doctor.command:doctor", "Check the setup and suggest fixes."),
     LazyCommand(
         "demo", "demo.command:demo", "Show the main job on a sample goal; it needs no LLM."

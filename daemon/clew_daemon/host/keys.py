@@ -17,14 +17,15 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from clew_shared.config.places import expanded
-from clew_shared.config.settings import LlmAgentSettings, Settings
+from clew_shared.config.agent_tables import CliAgentSettings, ModelAgentSettings
+from clew_shared.config.places import PlacesError, expanded
 from clew_shared.text.redact import hide, redact
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from clew_shared.config.agent_tables import Agent
+    from clew_shared.config.settings import Settings
 
 MEMFD = "CLEW_ENV_FD"
 KEY_BYTES_MAX = 65536
@@ -33,6 +34,8 @@ _CREDENTIAL = re.compile(r"\$(?:CREDENTIALS_DIRECTORY|\{CREDENTIALS_DIRECTORY\})
 _SECRET = re.compile(r"KEY|TOKEN|SECRET|PASSW|CREDENTIAL|AUTH", re.IGNORECASE)
 _HARMLESS = frozenset({"SSH_AUTH_SOCK", "XAUTHORITY", CREDENTIALS, "GPG_AGENT_INFO"})
 _MEMORY_FILE = "/memfd:clew-env"
+_TO_LOOK = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY
+"""Opens a FIFO without waiting for its writer."""
 
 
 class KeyFileError(Exception):
@@ -51,8 +54,8 @@ class Keys:
         self._folder = folder
 
     def of(self, agent: Agent) -> str | None:
-        """Return an LLM agent's key, None if it has none; read again each time. Raises KeyFileError."""
-        if not isinstance(agent, LlmAgentSettings):
+        """Return an agent's key, None if it has none; read again each time. Raises KeyFileError."""
+        if not isinstance(agent, ModelAgentSettings):
             return None
         key = self._from_env(agent.api_key_env) if agent.api_key_env else self._from_file(agent)
         if key:
@@ -61,7 +64,7 @@ class Keys:
 
     def path(self, agent: Agent) -> Path | None:
         """Return where an agent's key file is, None if it has none; raises KeyFileError."""
-        if not isinstance(agent, LlmAgentSettings) or not agent.api_key_file:
+        if not isinstance(agent, ModelAgentSettings) or not agent.api_key_file:
             return None
         named = agent.api_key_file
         credential = _CREDENTIAL.match(named)
@@ -76,24 +79,36 @@ class Keys:
             )
         return Path(folder) / named[credential.end() :]
 
+    def login_files(self, agent: Agent) -> list[Path]:
+        """Return the login files of a coding agent, which it gets copies of; raises KeyFileError."""
+        if not isinstance(agent, CliAgentSettings):
+            return []
+        try:
+            return [expanded(named, self.env) for named in agent.credentials]
+        except PlacesError as error:
+            raise KeyFileError(str(error)) from None
+
     def fault(self, agent: Agent) -> str:
-        """Return why an agent's key is not available, "" where it is."""
+        """Return why an agent's key, or one of its login files, is not available; "" where all are."""
         try:
             key = self.of(agent)
+            faults = [
+                fault for path in self.login_files(agent) if (fault := login_file_fault(path))
+            ]
         except KeyFileError as error:
             return str(error)
-        if isinstance(agent, LlmAgentSettings) and agent.api_key_env and not key:
+        if isinstance(agent, ModelAgentSettings) and agent.api_key_env and not key:
             return f"the environment variable {agent.api_key_env} (api_key_env) is not set for the daemon"
-        return ""
+        return faults[0] if faults else ""
 
     def paths(self, settings: Settings) -> list[Path]:
-        """List the key files of all agents and the folder of credentials, which no worker may see."""
+        """List the key and login files of all agents and the folder of credentials, which no worker may see."""
         found: list[Path | None] = (
             [Path(self.env[CREDENTIALS])] if self.env.get(CREDENTIALS) else []
         )
         for agent in settings.agents.named.values():
             with contextlib.suppress(KeyFileError):
-                found.append(self.path(agent))
+                found += [self.path(agent), *self.login_files(agent)]
         return [path for path in found if path]
 
     def hide(self, settings: Settings) -> None:
@@ -106,12 +121,25 @@ class Keys:
         key = self.env.get(name, "").strip()
         return _checked(key, f"the environment variable {name}") if key else None
 
-    def _from_file(self, agent: LlmAgentSettings) -> str | None:
+    def _from_file(self, agent: ModelAgentSettings) -> str | None:
         path = self.path(agent)
         if path is None:
             return None
         folder = self.env.get(CREDENTIALS)
         return read_key(path, credential=bool(folder) and path.is_relative_to(folder or ""))
+
+
+def login_file_fault(path: Path) -> str:
+    """Return why a login file cannot or must not be used, "" where it can; the rules are those of a key file."""
+    try:
+        fd = os.open(path, _TO_LOOK)
+        try:
+            fault = _file_fault(os.fstat(fd), credential=False)
+        finally:
+            os.close(fd)
+    except OSError as error:
+        return f"the login file {path} cannot be read: {error.strerror}"
+    return f"the login file {path} {fault.format(path=path)}" if fault else ""
 
 
 def read_key(path: Path, *, credential: bool = False) -> str:
@@ -121,7 +149,7 @@ def read_key(path: Path, *, credential: bool = False) -> str:
     user reads it. Source: systemd.exec(5), LoadCredential=.
     """
     try:
-        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY)
+        fd = os.open(path, _TO_LOOK)
         try:
             fault = _file_fault(os.fstat(fd), credential=credential)
             raw = b"" if fault else os.read(fd, KEY_BYTES_MAX + 1)
@@ -165,7 +193,7 @@ def scrubbed(env: Mapping[str, str], settings: Settings) -> dict[str, str]:
     named = {
         agent.api_key_env
         for agent in settings.agents.named.values()
-        if isinstance(agent, LlmAgentSettings) and agent.api_key_env
+        if isinstance(agent, ModelAgentSettings) and agent.api_key_env
     }
     return {
         name: value

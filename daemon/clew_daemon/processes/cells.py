@@ -9,6 +9,7 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
 from clew_daemon.host.folders import overlap
 from clew_daemon.host.git import program
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
 
     from clew_daemon.host.snapshot_space import SnapshotSpace
-    from clew_shared.config.agent_tables import Agent
+    from clew_shared.config.agent_tables import Agent, CliAgentSettings
     from clew_shared.config.places import Places
     from clew_shared.config.settings import Settings
     from clew_shared.record.state import State
@@ -29,6 +30,8 @@ AGENT_ENV = ("PATH", "LANG")
 UMASK = 0o022
 """Files that an agent writes belong to the user's work: they are as readable as those that the user writes."""
 
+UMASK_OF_CLI = 0o077
+HTTP, HTTPS = 80, 443
 DEFAULT_PATH = "/usr/local/bin:/usr/bin:/bin"
 
 
@@ -36,6 +39,19 @@ def private(places: Places, goal: str) -> tuple[Path, Path]:
     """Return a goal's own TMPDIR and HOME, which exist until the goal ends."""
     folder = places.state / "goals" / goal
     return folder / "tmp", folder / "home"
+
+
+def private_of_cli(places: Places, goal: str) -> tuple[Path, Path]:
+    """Return the HOME and the TMPDIR of the CLI of a goal's coding agent: not those of its executor."""
+    folder = places.state / "goals" / goal / "cli"
+    return folder / "home", folder / "tmp"
+
+
+def make_private_of_cli(places: Places, goal: str) -> None:
+    """Create the HOME and the TMPDIR of a goal's CLI where they are missing; raises OSError."""
+    for folder in private_of_cli(places, goal):
+        for one in (folder.parent, folder):
+            one.mkdir(mode=0o700, exist_ok=True)
 
 
 def make_private(
@@ -106,6 +122,19 @@ class CellRules:
         options = {"goal_id": self.state.goal_id, **agent_options(self.settings, agent)}
         return self._spec(env, acts=own_tools, own_tools=own_tools, options=options, **program)
 
+    def cli(self, agent: CliAgentSettings, program: str) -> CellSpec:
+        """Return the spec of the cell that a coding agent's CLI runs in."""
+        spec = self._spec(_env(self.env, AGENT_ENV), acts=False, kind="cli", argv=(program,))
+        folders = private_of_cli(self.places, self.state.goal_id)
+        sandbox = spec.sandbox.model_copy(
+            update={
+                "private": tuple(map(str, folders)),
+                "write": (),
+                "ports": (endpoint_port(agent.base_url),),
+            }
+        )
+        return spec.model_copy(update={"sandbox": sandbox, "umask": UMASK_OF_CLI})
+
     def _acting_env(self) -> dict[str, str]:
         tmp, home = private(self.places, self.state.goal_id)
         env = executor_env(self.settings, self.env, self.git)
@@ -136,6 +165,14 @@ class CellRules:
             umask=UMASK,
             **program,
         )
+
+
+def endpoint_port(base_url: str | None) -> int:
+    """Return the port of an agent's endpoint; a CLI's own endpoint speaks HTTPS."""
+    if not base_url:
+        return HTTPS
+    parts = urlsplit(base_url)
+    return parts.port or (HTTPS if parts.scheme == "https" else HTTP)
 
 
 def executor_env(

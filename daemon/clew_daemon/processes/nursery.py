@@ -118,16 +118,24 @@ class Nursery:
         await asyncio.gather(*self._ending, return_exceptions=True)
 
     async def spawn(
-        self, spec: CellSpec, channel: int, log_fd: int | None, group: CellGroup | None = None
+        self,
+        spec: CellSpec,
+        channel: int,
+        log_fd: int | None,
+        group: CellGroup | None = None,
+        *,
+        peer: int | None = None,
     ) -> Cell:
         """Start a cell with these descriptors, which the caller still has to close; raises SpawnError.
+
+        `peer` leads from a bridge to the cell of its CLI.
 
         Its processes enter `group` before anything of the goal runs; if it cannot start, the caller still has to
         end the group.
         """
         if group:
             spec = spec.model_copy(update={"cgroup": str(group.path)})
-        fds = [channel] if log_fd is None else [channel, log_fd]
+        fds = [fd for fd in (channel, log_fd, peer) if fd is not None]
         # agents first: a restart is over when the agent runs, and its executor is needed only at the first action
         async with self._queue.place(can_wait=spec.kind == "executor"):
             with self._children.starting_own():

@@ -4,9 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from clew_shared.config.agent_tables import ModelAgentSettings
 from clew_shared.config.context_tables import Rung
 from clew_shared.config.profiles import profiled_agent, profiled_attempts, profiled_settings
-from clew_shared.config.settings import LlmAgentSettings, RunbookAgentSettings
+from clew_shared.config.settings import (
+    CliAgentSettings,
+    LlmAgentSettings,
+    RunbookAgentSettings,
+)
 from clew_shared.core.journal import AttemptLimits
 
 if TYPE_CHECKING:
@@ -27,7 +32,7 @@ def attempt_limits(state: State, settings: Settings) -> AttemptLimits:
     """Return how many attempts a subtask gets: one, unless its agent is a model, or the goal file sets a number."""
     agent = _own_agent(state, settings)
     table = profiled_attempts(settings, agent)
-    limit = state.spec.attempts or (table.limit if isinstance(agent, LlmAgentSettings) else 1)
+    limit = state.spec.attempts or (table.limit if isinstance(agent, ModelAgentSettings) else 1)
     return AttemptLimits(limit, table.iterations)
 
 
@@ -52,11 +57,17 @@ def present_rung(state: State, settings: Settings) -> Rung:
 
 
 def rung_of(state: State, settings: Settings, attempt: int) -> Rung:
-    """Return how an attempt differs, by its number; the ladder is for models, any other agent is just run again."""
+    """Return how an attempt differs, by its number; an agent without a model is just run again.
+
+    A coding agent chooses its own temperature and mode, so only a rung that names another agent changes anything.
+    """
     agent = _own_agent(state, settings)
-    if not isinstance(agent, LlmAgentSettings):
+    if not isinstance(agent, ModelAgentSettings):
         return Rung()
-    return profiled_attempts(settings, agent).rung(attempt)
+    rung = profiled_attempts(settings, agent).rung(attempt)
+    if isinstance(agent, CliAgentSettings) and rung.agent is None:
+        return Rung()
+    return rung
 
 
 def agent_fault(state: State, settings: Settings) -> str:

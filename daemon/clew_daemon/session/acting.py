@@ -51,6 +51,10 @@ class Acting:
         verdict = await self._judge(p)
         if not verdict.allowed:
             return _refused(verdict)
+        if (
+            desk.traits.is_cli
+        ):  # it may have to tell its model the number before the action has ended
+            desk.notify("allowed", {"seq": verdict.seq})
         report = await self._carry_out(verdict.seq, p)
         at = time.time()
         with desk.entering() as core:

@@ -5,11 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from clew_daemon.processes import cells
+from clew_daemon.processes.cli_programs import CliProgramError, cli_program
+from clew_daemon.processes.nursery import SpawnError
 
 if TYPE_CHECKING:
     from clew_daemon.parts import DaemonParts
     from clew_daemon.processes.workspace_guard import WorkspaceGuard
-    from clew_shared.config.agent_tables import Agent
+    from clew_shared.config.agent_tables import Agent, CliAgentSettings
     from clew_shared.config.settings import Settings
     from clew_shared.record.state import State
     from clew_shared.wire.nursery import CellSpec
@@ -37,6 +39,15 @@ class CellSpecs:
     def agent(self, agent: Agent) -> CellSpec:
         """Return the spec of an agent."""
         return self._placed(self._rules().agent(agent, self.epoch), "agent")
+
+    def cli(self, agent: CliAgentSettings) -> CellSpec:
+        """Return the spec of the cell of a coding agent's CLI, whose folders are made; raises SpawnError, OSError."""
+        try:
+            program = cli_program(agent, self._parts.keys.env)
+        except CliProgramError as error:
+            raise SpawnError("exec", str(error)) from None
+        cells.make_private_of_cli(self._parts.places, self.goal_id)
+        return self._placed(self._rules().cli(agent, str(program)), "cli")
 
     def _rules(self) -> cells.CellRules:
         parts = self._parts

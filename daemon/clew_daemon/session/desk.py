@@ -9,8 +9,10 @@ import asyncio
 import time
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from clew_daemon.host.login_copies import login_copies, place_of, secrets_of
+from clew_daemon.host.login_refresh import write_back
 from clew_daemon.record.doing import Work
 from clew_daemon.record.goal_limits import present_agent
 from clew_daemon.session.blocking import block_missing
@@ -18,12 +20,18 @@ from clew_daemon.session.cell_specs import CellSpecs
 from clew_daemon.session.executors import ExecutorPool
 from clew_daemon.session.snapshots import WorkspaceSnapshots
 from clew_shared.config.profiles import profiled_settings
-from clew_shared.config.settings import CommandAgentSettings, LlmAgentSettings, RunbookAgentSettings
+from clew_shared.config.settings import (
+    CliAgentSettings,
+    CommandAgentSettings,
+    LlmAgentSettings,
+    RunbookAgentSettings,
+)
 from clew_shared.core.answers import WrongState
 from clew_shared.core.escalation import person_question
+from clew_shared.text.redact import hide
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from clew_daemon.parts import DaemonParts
     from clew_daemon.processes.workspace_guard import Missing, WorkspaceGuard
@@ -48,6 +56,11 @@ class AgentTraits:
     def own_prompt(self) -> bool:
         """Clew builds its prompts from the answer to `hello`; its `finish` is questioned after a failed action."""
         return isinstance(self.agent, LlmAgentSettings)
+
+    @property
+    def is_cli(self) -> bool:
+        """It is a bridge, for a coding agent that has a cell of its own."""
+        return isinstance(self.agent, CliAgentSettings)
 
     @property
     def is_command(self) -> bool:
@@ -75,6 +88,7 @@ class GoalDesk:
         self.traits = AgentTraits(agent)
         self._attempt_seq = core.state.attempt.seq
         self.credential = parts.keys.of(self.traits.agent)
+        self.logins = login_copies(parts.keys.login_files(self.traits.agent), parts.keys.env)
         self.specs = CellSpecs(parts, core.state, self.epoch, guard)
         self.executors = ExecutorPool(parts, self.specs, launcher)
         self.snapshots = WorkspaceSnapshots(
@@ -87,6 +101,8 @@ class GoalDesk:
         self.looked = asyncio.Event()
         """The workspace was looked at; nothing that depends on it is answered before."""
         self.stopping = False
+        self.notify: Callable[[str, dict[str, Any]], None] = lambda _method, _params: None
+        """Sends the agent a notification."""
 
     @property
     def settings(self) -> Settings:
@@ -137,6 +153,27 @@ class GoalDesk:
         question = person_question(state, reason, hears=not self.traits.is_runbook)
         with self.recording() as core:
             core.block_goal(reason, time.time(), question=question)
+
+    def ask_person(self, question: str) -> None:
+        """Hand the goal to a person with the agent's own question."""
+        ways = f'Answer with `clew feedback {self.goal_id} "..."`.'
+        with self.entering() as core:
+            core.block_goal("the agent asks", time.time(), question=f"{question} {ways}")
+
+    async def refresh_login(self, place: str, text: str) -> str:
+        """Write refreshed tokens of a coding agent back to the user's file; return why not, "" if it was done."""
+        agent, keys = self.traits.agent, self.parts.keys
+        if not (isinstance(agent, CliAgentSettings) and agent.refresh_credentials):
+            return "`refresh_credentials` is not set"
+        paths = {place_of(path, keys.env): path for path in keys.login_files(agent)}
+        old = self.logins.get(place)
+        if old is None or place not in paths:
+            return "no login file has this place"
+        hide(list(secrets_of(text)))
+        reason = await asyncio.to_thread(write_back, paths[place], old, text)
+        if not reason:
+            self.logins = {**self.logins, place: text}
+        return reason
 
     async def spend_time(self) -> str:
         """Hand the goal to a person where its budget of time has run out; returns which, "" where it has not."""

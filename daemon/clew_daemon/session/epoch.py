@@ -46,7 +46,7 @@ class EpochRecord:
             probe=state.waits_for_time,
         )
         await desk.parts.goals.emit(desk.core, event)
-        for warning in process.cell.warnings:
+        for warning in dict.fromkeys(w for cell in process.cells for w in cell.warnings):
             log.warning("sandbox.weaker", goal=desk.goal_id, epoch=desk.epoch, what=warning)
 
     async def close(self, ended: Ended) -> Ended:

@@ -78,5 +78,7 @@ class Greeting:
             self._transcript,
             prompt=desk.parts.models.continued(desk.traits.agent, desk.core.state.prompt),
         )
-        own = {"epoch": desk.epoch, "credential": desk.credential}
+        own: dict[str, Any] = {"epoch": desk.epoch, "credential": desk.credential}
+        if desk.logins:
+            own["logins"] = desk.logins
         return answer.model_copy(update=own)

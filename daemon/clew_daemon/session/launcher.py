@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import socket
 from dataclasses import dataclass
@@ -11,6 +12,7 @@ from clew_daemon.processes import vitals
 from clew_daemon.processes.executor import ExecutorProcess
 from clew_daemon.session.channel import Channel
 from clew_daemon.session.worker_output import drain
+from clew_shared.config.settings import CliAgentSettings
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -27,11 +29,20 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class AgentProcess:
-    """An agent at the other end of a channel; `output` is the read end of the pipe of what it prints."""
+    """An agent at the other end of a channel; `output` is the read end of the pipe of what it prints.
+
+    `cli` is the cell of the CLI of a coding agent, whose bridge is the agent.
+    """
 
     cell: Cell
     channel: Channel
     output: int
+    cli: Cell | None = None
+
+    @property
+    def cells(self) -> list[Cell]:
+        """The cells of the agent."""
+        return [self.cell, self.cli] if self.cli else [self.cell]
 
     @property
     def created(self) -> float:
@@ -42,12 +53,23 @@ class AgentProcess:
         """Read what it prints, to the end."""
         await drain(self.output, into)
 
+    async def kill(self) -> None:
+        """End every process of the agent, and wait for that."""
+        for cell in self.cells:
+            cell.kill_nowait()
+        for cell in self.cells:
+            await cell.kill()
+
 
 class Launcher:
-    """Starts what a session asks for; a simulation plays it."""
+    """Starts what a session asks for; a simulation plays it.
 
-    def __init__(self, nursery: Nursery) -> None:
+    Bridges of coding agents are forked from the nursery `bridges`, by default the other one.
+    """
+
+    def __init__(self, nursery: Nursery, bridges: Nursery | None = None) -> None:
         self._nursery = nursery
+        self._bridges = bridges or nursery
 
     async def agent(self, specs: CellSpecs, agent: Agent, group: Group) -> AgentProcess:
         """Start an agent; raises SpawnError, OSError. `group` makes the control group of its cell."""
@@ -57,12 +79,13 @@ class Launcher:
         os.set_blocking(output_w, True)
         try:
             with theirs:
-                spec = specs.agent(agent)
-                cell = await self._nursery.spawn(spec, theirs.fileno(), output_w, group(spec))
+                cell, cli = await self._cells(specs, agent, group, (theirs.fileno(), output_w))
             try:
-                return AgentProcess(cell, await Channel.over(ours), output)
+                return AgentProcess(cell, await Channel.over(ours), output, cli)
             except BaseException:
                 await cell.kill()
+                if cli:
+                    await cli.kill()
                 raise
         except BaseException:
             ours.close()
@@ -70,6 +93,25 @@ class Launcher:
             raise
         finally:
             os.close(output_w)
+
+    async def _cells(
+        self, specs: CellSpecs, agent: Agent, group: Group, fds: tuple[int, int]
+    ) -> tuple[Cell, Cell | None]:
+        """Start the agent's cell with its channel and output; for a coding agent the cell of its CLI before."""
+        spec = specs.agent(agent)
+        if not isinstance(agent, CliAgentSettings):
+            return await self._nursery.spawn(spec, *fds, group(spec)), None
+        with contextlib.ExitStack() as opened:
+            pair = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+            bridge_end, cli_end = map(opened.enter_context, pair)
+            cli_spec = specs.cli(agent)
+            cli = await self._nursery.spawn(cli_spec, cli_end.fileno(), fds[1], group(cli_spec))
+            try:
+                peer = bridge_end.fileno()
+                return await self._bridges.spawn(spec, *fds, group(spec), peer=peer), cli
+            except BaseException:
+                await cli.kill()
+                raise
 
     async def executor(self, specs: CellSpecs, group: Group) -> ExecutorProcess:
         """Start an executor; raises SpawnError, ExecutorDied, OSError."""

@@ -17,10 +17,9 @@ from clew_daemon.processes.endings import Ended
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from clew_daemon.processes.nursery import Cell
     from clew_daemon.processes.workspace_guard import Missing
     from clew_daemon.session.desk import GoalDesk
-    from clew_daemon.session.launcher import Launcher
+    from clew_daemon.session.launcher import AgentProcess, Launcher
     from clew_daemon.session.lifetime import Lifetime
 
 MEMORY_EVERY_S = 0.5
@@ -69,7 +68,7 @@ class Liveness:
 
     # -- what it finds out ---------------------------------------------------------------------------
 
-    async def watch(self, agent: Cell) -> None:
+    async def watch(self, agent: AgentProcess) -> None:
         """Look until something is wrong, and end the worker for it.
 
         At full turns of the clock, so that all workers are looked at when the daemon has woken for one.
@@ -141,13 +140,13 @@ class Liveness:
         await self._desk.hand_over_missing(missing)
         return Ended("stopped", missing.reason)
 
-    async def _check_memory(self, agent: Cell) -> Ended | None:
+    async def _check_memory(self, agent: AgentProcess) -> Ended | None:
         """Measure the worker's memory where the kernel does not hold it to its limit."""
         executors, turn = self._desk.executors, time.monotonic() // MEMORY_EVERY_S
         if turn == self._measured_in or executors.limited():
             return None
         self._measured_in = turn
-        cells = [cell for cell in (agent, executors.cell) if cell]
+        cells = [cell for cell in (*agent.cells, executors.cell) if cell]
         loop = asyncio.get_running_loop()
         used_mb = await loop.run_in_executor(_memory_pool, self._launcher.memory_mb, cells)
         limit_mb = self._desk.settings.limits.memory_mb

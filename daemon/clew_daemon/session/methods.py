@@ -71,6 +71,7 @@ class Methods:
             "heartbeat": self._heartbeat,
             "leave": self._leave,
             "llm_slot": self._llm_slot,
+            "ask": self._ask,
             "think": self._think,
             "reflect": self._reflect,
             "act": self._act,
@@ -83,6 +84,7 @@ class Methods:
             "learn": self._learn,
             "check": self._finishing.check,
             "finish": self._finishing.finish,
+            "login": self._login,
         }
 
     async def call(self, name: str, params: Any) -> dict[str, Any]:
@@ -107,6 +109,10 @@ class Methods:
         self.leave = p.model_copy(update={"reason": redact(p.reason)})
         return ViewAnswer({})
 
+    async def _login(self, p: protocol.Login) -> ViewAnswer:
+        reason = await self._desk.refresh_login(p.place, p.text)
+        return ViewAnswer({"written": not reason, "reason": reason})
+
     async def _llm_slot(self, p: protocol.LlmSlot) -> ViewAnswer:
         self.release()
         if p.open:
@@ -117,6 +123,11 @@ class Methods:
             work.llm_since, work.llm_queued = time.time(), False
             self._slot = semaphore
         return ViewAnswer({"open": p.open})
+
+    async def _ask(self, p: protocol.Ask) -> ViewAnswer:
+        self._desk.ask_person(redact(p.question))
+        await self._desk.commit()
+        return ViewAnswer({})
 
     async def _think(self, p: protocol.Think) -> Noted:
         with self._desk.entering() as core:

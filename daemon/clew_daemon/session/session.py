@@ -48,6 +48,7 @@ class Session:
         self._launcher = launcher
         self._desk = GoalDesk(parts, parts.goals.cores[goal_id], guard, launcher)
         self._lifetime = Lifetime(self._desk)
+        self._desk.notify = self._lifetime.notify
         self._liveness = Liveness(self._desk, launcher, self._lifetime)
         self._methods = Methods(self._desk)
         self._silence = asyncio.Event()
@@ -113,7 +114,7 @@ class Session:
         await desk.commit()
         desk.ready.set()
         spawn(self._serve(process))
-        spawn(self._liveness.watch(process.cell))
+        spawn(self._liveness.watch(process))
         spawn(self._look_first())
 
     async def _connect(self) -> AgentProcess:
@@ -175,7 +176,7 @@ class Session:
         process = self._lifetime.process
         self._desk.stopping = True
         if process:
-            await process.cell.kill()
+            await process.kill()
         await self._desk.snapshots.close()
         await self._desk.executors.end()
         await self._last_messages()  # an action that ran until now kept them waiting

@@ -17,6 +17,7 @@ import structlog
 from clew_daemon.host import git
 from clew_daemon.host.keys import KeyFileError
 from clew_daemon.processes import endings, workspace_guard
+from clew_daemon.processes.cli_programs import cli_program_fault
 from clew_daemon.processes.endings import Ended
 from clew_daemon.record.dependencies import KnownGoals
 from clew_daemon.record.goal_limits import agent_fault, present_agent, rung_of
@@ -190,11 +191,12 @@ class GoalRun:
     # -- before the first worker ---------------------------------------------------------------------
 
     def _unfit(self, core: Core) -> tuple[str, str] | None:
-        """Return reason and question where the goal, or its next attempt, cannot even start: no agent, no key."""
+        """Return reason and question where the goal, or its next attempt, cannot start: no agent, key or program."""
         state, settings = core.state, self._d.settings_of(self.goal)
-        fault = agent_fault(state, settings) or self._d.keys.fault(
-            present_agent(state, settings)[1]
-        )
+        fault = agent_fault(state, settings)
+        if not fault:
+            agent, keys = present_agent(state, settings)[1], self._d.keys
+            fault = keys.fault(agent) or cli_program_fault(agent, keys.env)
         if not fault:
             return None
         return fault, f"Fix the config, run `clew reload`, then `clew resume {self.goal}`."

@@ -21,8 +21,11 @@ GONE = ".gone"
 
 
 async def clear(places: Places, goal: str) -> None:
-    """Remove a goal's own TMPDIR and HOME when it has ended; one that is retried gets new ones."""
-    folders = cells.private(places, goal)
+    """Remove a goal's own folders when it has ended; one that is retried gets new ones.
+
+    Those of a CLI hold copies of login files.
+    """
+    folders = (*cells.private(places, goal), cells.private_of_cli(places, goal)[0].parent)
     for folder in folders:  # at once: folders that are created under these names from now on stay
         with suppress(OSError):
             folder.rename(folder.with_name(f".{folder.name}.{secrets.token_hex(4)}{GONE}"))

@@ -3,10 +3,10 @@
 import re
 from typing import Annotated, Any, Literal
 
-from pydantic import Discriminator, Field, Tag, ValidationInfo, field_validator
+from pydantic import AfterValidator, Discriminator, Field, Tag, ValidationInfo, field_validator
 
 from clew_shared.config.context_tables import ModeSetting
-from clew_shared.config.values import PathText, Seconds, Table, Temperature
+from clew_shared.config.values import AbsolutePaths, PathText, Seconds, Table, Temperature, Texts
 
 LOCAL_LLM = "http://127.0.0.1:11434/v1"
 """Where Ollama listens by default."""
@@ -14,33 +14,42 @@ LOCAL_LLM = "http://127.0.0.1:11434/v1"
 DEFAULT_AGENT = "default"
 RUNBOOK_AGENT = "runbook"
 
+CliName = Literal["codex", "claude", "opencode"]
+
+CREDENTIALS_MAX = 16
+ARGUMENTS_MAX = 64
+
+
+def _http_address(value: str) -> str:
+    if not re.match(r"https?://[^/\s]", value):
+        raise ValueError(f"must begin with http:// or https:// (like {LOCAL_LLM}): {value!r}")
+    return value.rstrip("/")
+
+
+def _only_key(value: str | None, info: ValidationInfo) -> str | None:
+    if value is not None and info.data.get("api_key_env") is not None:
+        raise ValueError("give `api_key_env` or `api_key_file`, not both")
+    return value
+
+
+BaseUrl = Annotated[str, AfterValidator(_http_address)]
+KeyEnv = Annotated[str, Field(min_length=1)]
+KeyFile = Annotated[PathText | None, AfterValidator(_only_key)]
+"""A table that has this key has `api_key_env` before it."""
+
 
 class LlmAgentSettings(Table):
     """An agent that asks an OpenAI-compatible endpoint what to do next."""
 
     kind: Literal["llm"] = "llm"
-    base_url: str = LOCAL_LLM
+    base_url: BaseUrl = LOCAL_LLM
     model: str = ""
-    api_key_env: str | None = Field(default=None, min_length=1)
-    api_key_file: PathText | None = None
+    api_key_env: KeyEnv | None = None
+    api_key_file: KeyFile = None
     mode: ModeSetting = "auto"
     temperature: Temperature = 0.2
     timeout_s: Seconds = 300.0
     reflection: Literal["inline", "separate", "off"] = "inline"
-
-    @field_validator("base_url")
-    @classmethod
-    def _is_http(cls, value: str) -> str:
-        if not re.match(r"https?://[^/\s]", value):
-            raise ValueError(f"must begin with http:// or https:// (like {LOCAL_LLM}): {value!r}")
-        return value.rstrip("/")
-
-    @field_validator("api_key_file")
-    @classmethod
-    def _one_key(cls, value: str | None, info: ValidationInfo) -> str | None:
-        if value is not None and info.data.get("api_key_env") is not None:
-            raise ValueError("give `api_key_env` or `api_key_file`, not both")
-        return value
 
 
 class RunbookAgentSettings(Table):
@@ -69,24 +78,81 @@ class CommandAgentSettings(Table):
         return value
 
 
+class CliAgentSettings(Table):
+    """A coding agent with a command line of its own, which acts only through clew's tools (docs/agents/README.md)."""
+
+    kind: Literal["cli"] = "cli"
+    cli: CliName
+    program: PathText | None = None
+    model: str = ""
+    base_url: BaseUrl | None = None
+    api_key_env: KeyEnv | None = None
+    api_key_file: KeyFile = None
+    credentials: AbsolutePaths = ()
+    refresh_credentials: bool = False
+    args: Texts = ()
+
+    @field_validator("program")
+    @classmethod
+    def _findable(cls, value: str | None) -> str | None:
+        if value is not None and "/" in value and not value.startswith(("/", "~")):
+            raise ValueError(
+                f"must be a program's name, absolute path or begin with ~/, not {value!r}"
+            )
+        return value
+
+    @field_validator("credentials")
+    @classmethod
+    def _a_few(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        if len(value) > CREDENTIALS_MAX:
+            raise ValueError(f"must name at most {CREDENTIALS_MAX} files, not {len(value)}")
+        return value
+
+    @field_validator("refresh_credentials")
+    @classmethod
+    def _has_credentials(cls, value: bool, info: ValidationInfo) -> bool:
+        if value and info.data.get("credentials") == ():
+            raise ValueError("has nothing to write back: name the files in `credentials`")
+        return value
+
+    @field_validator("args")
+    @classmethod
+    def _passable(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        if len(value) > ARGUMENTS_MAX:
+            raise ValueError(f"must be at most {ARGUMENTS_MAX} arguments, not {len(value)}")
+        if "\0" in "".join(value):
+            raise ValueError("must contain no NUL characters")
+        return value
+
+    @property
+    def looked_for(self) -> str:
+        """The program to start: a path, or a name to be looked up on PATH."""
+        return self.program or self.cli
+
+
 def agent_kind(value: Any) -> Any:
-    """Return the kind of an agent's table; without `kind`, one with `command` is a command."""
+    """Return the kind of an agent's table; without `kind`, one with `command` is a command, one with `cli` a CLI."""
     if isinstance(value, dict):
-        return value.get("kind", "command" if "command" in value else "llm")
+        implied = next((kind for kind in ("command", "cli") if kind in value), "llm")
+        return value.get("kind", implied)
     return getattr(value, "kind", None)
 
 
 Agent = Annotated[
     Annotated[LlmAgentSettings, Tag("llm")]
     | Annotated[RunbookAgentSettings, Tag("runbook")]
-    | Annotated[CommandAgentSettings, Tag("command")],
+    | Annotated[CommandAgentSettings, Tag("command")]
+    | Annotated[CliAgentSettings, Tag("cli")],
     Discriminator(agent_kind),
 ]
 AGENT_KINDS: dict[str, type[Table]] = {
     "llm": LlmAgentSettings,
     "runbook": RunbookAgentSettings,
     "command": CommandAgentSettings,
+    "cli": CliAgentSettings,
 }
+ModelAgentSettings = LlmAgentSettings | CliAgentSettings
+"""The agents that a model thinks for; they may have a key of their own."""
 
 
 class AgentSettings(Table):
@@ -146,5 +212,10 @@ class AgentSettings(Table):
             return (
                 f"{which} {name!r} has no model; set `model` in [agents.{name}] of the config "
                 f"(its `base_url` is {agent.base_url})"
+            )
+        if isinstance(agent, CliAgentSettings) and agent.base_url and not agent.model:
+            return (
+                f"agent {name!r} has a `base_url` and no model; set `model` in [agents.{name}] of the config "
+                f"to the model's name at {agent.base_url}"
             )
         return None

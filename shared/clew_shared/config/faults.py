@@ -81,9 +81,17 @@ def _sentence(details: "ErrorDetails", location: Location, raw: dict[str, Any]) 
     if details["type"].startswith("union_tag"):
         return _no_agent(location, raw)
     shown = _shown(details["input"])
-    return (
-        f"`{dotted(location)}` {requirement(details, shown, _quoted(shown), text='text in quotes')}"
-    )
+    wanted = requirement(details, shown, _quoted(shown), text="text in quotes")
+    return f"`{dotted(location)}` {wanted}{_suggested(details)}"
+
+
+def _suggested(details: "ErrorDetails") -> str:
+    """Return which of a few allowed words was probably meant, "" where none is close."""
+    given = details["input"]
+    if details["type"] != "literal_error" or not isinstance(given, str):
+        return ""
+    meant = closest(given, re.findall(r"'([^']*)'", details["ctx"]["expected"]))
+    return f"; did you mean {json.dumps(meant)}?" if meant else ""
 
 
 def _quoted(shown: str) -> str:
@@ -121,8 +129,11 @@ def _table_in(annotation: Any) -> type[BaseModel] | None:
 def _no_agent(location: Location, raw: dict[str, Any]) -> str:
     agent, name = raw["agents"][location[1]], location[1]
     if isinstance(agent, dict):
+        given = agent.get("kind")
+        meant = closest(given, list(AGENT_KINDS)) if isinstance(given, str) else None
+        hint = f"; did you mean {json.dumps(meant)}?" if meant else ""
         kinds = ", ".join(AGENT_KINDS)
-        return f"`agents.{name}.kind` must be one of {kinds}, not {_shown(agent.get('kind'))}"
+        return f"`agents.{name}.kind` must be one of {kinds}, not {_shown(given)}{hint}"
     if closest(name, ["default"]):
         return f"unknown key `{dotted(location)}`; did you mean `default`?"
     return f"`{dotted(location)}` must be a table [agents.{name}], not {_shown(agent)}"

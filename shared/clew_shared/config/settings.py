@@ -15,6 +15,7 @@ from pydantic import BaseModel, ValidationError
 
 from clew_shared.config.agent_tables import (
     AgentSettings,
+    CliAgentSettings,
     CommandAgentSettings,
     LlmAgentSettings,
     RunbookAgentSettings,
@@ -51,6 +52,7 @@ __all__ = [
     "LATER_TABLES",
     "LIVE_TABLES",
     "AgentSettings",
+    "CliAgentSettings",
     "CommandAgentSettings",
     "ContextSettings",
     "DaemonSettings",

@@ -364,7 +364,10 @@ class AttemptTerms(AnswerModel):
 
 
 class HelloAnswer(AnswerModel):
-    """The answer to `hello`; `credential` is the key for the agent's LLM."""
+    """The answer to `hello`; `credential` is the key for the agent's LLM, `logins` the login files of a coding agent.
+
+    Those are texts by their places in its private HOME.
+    """
 
     protocol: int = 1
     goal_id: str = ""
@@ -381,3 +384,4 @@ class HelloAnswer(AnswerModel):
     attempt: AttemptTerms = AttemptTerms()
     options: HelloOptions = HelloOptions()
     credential: str | None = None
+    logins: dict[str, str] = Field(default_factory=dict)

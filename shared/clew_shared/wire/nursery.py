@@ -8,11 +8,12 @@ The nursery
         daemon                                   nursery
                               <- NurseryHello         once, when it is warm
                               <- InStore              a cell was forked in advance; at any time
-        Spawn + [channel, log?] ->                    SCM_RIGHTS; the daemon closes its copies
+        Spawn + [channel, log?, peer?] ->             SCM_RIGHTS; the daemon closes its copies
                               <- Spawned | SpawnFailed   by `id`: several start at once, in any order
 
     `channel` is a stream socket (the agent protocol or `wire.executor`); it is fd 3 of the cell. `log` is the write
-    end of a pipe that takes stdout and stderr (absent: /dev/null). The nursery ends when the daemon's end closes or
+    end of a pipe that takes stdout and stderr (absent: /dev/null). `peer` is for the bridge of a coding agent: the
+    socket to the cell of its CLI, whose `channel` is the other end. The nursery ends when the daemon's end closes or
     the daemon dies; cells do not die with it.
 
 A cell
@@ -53,6 +54,7 @@ class SandboxSpec(WireMessage):
     write: tuple[str, ...] = ()  # executors and own-tools commands only
     hide: tuple[str, ...] = ()  # config, inbox, outbox, state, run, workspaces, other workspaces
     network: bool = True
+    ports: tuple[int, ...] = ()  # of a CLI's cell: the only TCP ports that it may connect to
     own_tools: bool = False  # a command that may write and start programs, as an executor
 
 
@@ -65,14 +67,14 @@ class CellLimits(WireMessage):
 
 
 class CellSpec(WireMessage):
-    """One process to start: an executor, a built-in agent, or a foreign command.
+    """One process to start: an executor, a built-in agent, a foreign command, or the starter of a coding agent's CLI.
 
     `env` is the whole environment (CLEW_FD is added for agents and commands). `agent` names the built-in agent, whose
     entry is `clew_worker.agent.main.main(name, sock_fd, spec) -> exit code`; `options` is for it alone.
     `isolation="guard"` does without a PID namespace. `title` is for `ps`; a command has its own.
     """
 
-    kind: Literal["executor", "agent", "command"]
+    kind: Literal["executor", "agent", "command", "cli"]
     title: str = ""
     sandbox: SandboxSpec
     cwd: str
@@ -113,7 +115,7 @@ class NurseryHello(WireMessage):
 
 
 class Spawn(WireMessage):
-    """Start a cell. Comes with one or two descriptors: channel, log."""
+    """Start a cell. Comes with one to three descriptors: channel, log, peer."""
 
     type: Literal["spawn"] = "spawn"
     id: int

@@ -133,6 +133,12 @@ class Record(_Params):
     duration_s: float | None = Field(default=None, ge=0)
 
 
+class Ask(_Params):
+    """A question that only a person can answer."""
+
+    question: str = Field(min_length=1, max_length=DESCRIPTION_CHARS_MAX)
+
+
 class Think(_Params):
     """A thought of the agent."""
 
@@ -220,6 +226,13 @@ class Leave(_Params):
     retry_after_s: float | None = Field(default=None, ge=0, le=30 * 86_400)
 
 
+class Login(_Params):
+    """A login file of a coding agent with refreshed tokens, by its place in the private HOME."""
+
+    place: str = Field(max_length=1_000)
+    text: str = Field(max_length=TEXT_CHARS_MAX, repr=False)
+
+
 METHODS: dict[str, type[_Params]] = {
     "hello": Hello,
     "heartbeat": Heartbeat,
@@ -228,6 +241,7 @@ METHODS: dict[str, type[_Params]] = {
     "propose": Propose,
     "outcome": Outcome,
     "record": Record,
+    "ask": Ask,
     "think": Think,
     "reflect": Reflect,
     "complete_subtask": CompleteSubtask,
@@ -237,6 +251,7 @@ METHODS: dict[str, type[_Params]] = {
     "finish": Finish,
     "llm_slot": LlmSlot,
     "leave": Leave,
+    "login": Login,
 }
 """Every method that an agent may call, with the shape of its params."""
 

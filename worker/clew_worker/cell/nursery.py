@@ -51,7 +51,7 @@ _WARM = (
 _VERSION = version("clew")
 _SPAWN_TIMEOUT_S = 10.0
 _PREPARE_RETRY_S = 1.0
-_DESCRIPTORS_MAX = 2
+_DESCRIPTORS_MAX = 3
 _UCRED = struct.Struct("iII")
 _NOTE_BYTES_MAX = 16 * 1024
 

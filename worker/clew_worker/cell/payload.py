@@ -7,12 +7,14 @@ import signal
 import socket
 import sys
 import traceback
+from dataclasses import dataclass
 from typing import NoReturn
 
 from setproctitle import setproctitle
 
 from clew_shared.wire.nursery import CHANNEL_FD, PACKET_BYTES_MAX, CellSpec, read_spawn
 from clew_worker import sandbox
+from clew_worker.bridge.place import open_gateway, with_program
 from clew_worker.cell.wiring import (
     CellStartError,
     Wiring,
@@ -44,28 +46,26 @@ def _payload(wiring: Wiring, guard: int) -> int:
         kernel.prctl(kernel.PR_SET_PDEATHSIG, signal.SIGKILL)
         if os.getppid() != guard:
             return 1
-    spec = _ordered()
-    if spec is None:
+    ordered = _ordered()
+    if ordered is None:
         return 1
+    spec, peer = ordered
+    if spec.kind == "cli":
+        spec = with_program(spec)
     if spec.title:
         setproctitle(spec.title)
     enter_group(spec.cgroup)
     if wiring.pidns:
         _furnish(spec, wiring)
-    if spec.kind == "command":
-        signal.signal(
-            signal.SIGPIPE, signal.SIG_DFL
-        )  # as programs expect; Python itself ignores it
-    os.umask(spec.umask)
-    os.environ.clear()
-    os.environ.update(spec.env)
-    if spec.kind != "executor":
-        os.environ["CLEW_FD"] = str(CHANNEL_FD)
+    _set_up(spec)
     _enter_folder(spec)
     program = _program(spec)
     privileges.no_new_privs()
     spare = privileges.EXECUTOR_SPARE if spec.kind == "executor" else 0
     privileges.limit(spec.limits, processes=wiring.pidns and wiring.sandbox.userns, spare=spare)
+    listener = None
+    if spec.kind == "cli":
+        spec, listener = open_gateway(spec, unix=sandbox.has_unix_sockets(spec, pidns=wiring.pidns))
     try:
         netns = _uses_netns(spec, wiring)
         rules = sandbox.commands_rules(spec, wiring.sandbox, pidns=wiring.pidns)
@@ -77,22 +77,38 @@ def _payload(wiring: Wiring, guard: int) -> int:
         return 1
     os.close(_GO_FD)
     send_report(_REPORT_FD, b"W", warnings=warnings)
-    return _run(spec, program, rules)
+    return _run(spec, program, _Inherited(rules, peer, listener))
 
 
-def _ordered() -> CellSpec | None:
-    """Wait for the order and take its descriptors; None where the nursery has ended."""
+def _set_up(spec: CellSpec) -> None:
+    """Take the umask, the environment and the signals of the cell."""
+    if spec.kind == "command":  # as programs expect; Python itself ignores it
+        signal.signal(signal.SIGPIPE, signal.SIG_DFL)
+    os.umask(spec.umask)
+    os.environ.clear()
+    os.environ.update(spec.env)
+    if spec.kind in ("agent", "command"):
+        os.environ["CLEW_FD"] = str(CHANNEL_FD)
+
+
+def _ordered() -> tuple[CellSpec, int] | None:
+    """Wait for the order and take its descriptors; None where the nursery has ended.
+
+    Returns the spec, and the descriptor of the socket to a coding agent's CLI, -1 for none.
+    """
     with socket.socket(fileno=os.dup(_REPORT_FD)) as report:
-        data, fds, _, _ = socket.recv_fds(report, PACKET_BYTES_MAX, 2)
+        data, fds, _, _ = socket.recv_fds(report, PACKET_BYTES_MAX, 3)
     if not fds:
         return None
-    channel, *log = fds
+    channel, *log = fds[:2]
     os.dup2(channel, CHANNEL_FD)
     for target in (1, 2) if log else ():
         os.dup2(log[0], target)
-    for fd in fds:
+    for fd in fds[:2]:
         os.close(fd)
-    return read_spawn(data).spec
+    for fd in fds[2:]:
+        os.set_inheritable(fd, False)
+    return read_spawn(data).spec, fds[2] if len(fds) > 2 else -1
 
 
 def _furnish(spec: CellSpec, wiring: Wiring) -> None:
@@ -161,8 +177,20 @@ def _program(spec: CellSpec) -> str:
     return found
 
 
-def _run(spec: CellSpec, program: str, rules: int) -> int:
-    """Run the payload proper; return its exit code. `rules`: as `sandbox.commands_rules`."""
+@dataclass(frozen=True)
+class _Inherited:
+    """What a payload has from before its sandbox: `rules` as `sandbox.commands_rules`.
+
+    `peer` is the descriptor of a bridge's socket to its CLI's cell, `listener` where a CLI's relay connects to.
+    """
+
+    rules: int
+    peer: int
+    listener: socket.socket | None
+
+
+def _run(spec: CellSpec, program: str, inherited: _Inherited) -> int:
+    """Run the payload proper; return its exit code."""
     if spec.kind == "command":
         try:
             os.execve(program, spec.argv, os.environ)  # noqa: S606 - starting it is the job
@@ -171,7 +199,7 @@ def _run(spec: CellSpec, program: str, rules: int) -> int:
     kernel.prctl(kernel.PR_SET_DUMPABLE, 0)  # no process of the same user reads its memory
     os.close(_REPORT_FD)
     try:
-        return _builtin(spec, rules)
+        return _builtin(spec, inherited)
     except SystemExit as ended:
         return ended.code if isinstance(ended.code, int) else int(ended.code is not None)
     except BaseException:  # noqa: BLE001 - a crash: to the log, and exit code 1
@@ -183,12 +211,21 @@ def _run(spec: CellSpec, program: str, rules: int) -> int:
             sys.stderr.flush()
 
 
-def _builtin(spec: CellSpec, rules: int) -> int:
-    """Call the entry of the executor or of a built-in agent."""
+def _builtin(spec: CellSpec, inherited: _Inherited) -> int:
+    """Call the entry of the executor, of a CLI's starter, or of a built-in agent."""
     if spec.kind == "executor":
         from clew_worker.executor import server
 
-        return server.main(spec, socket.socket(fileno=CHANNEL_FD), rules)
+        return server.main(spec, socket.socket(fileno=CHANNEL_FD), inherited.rules)
+    if spec.kind == "cli":
+        from clew_worker.bridge import starter
+
+        assert inherited.listener is not None  # noqa: S101 - opened above
+        return starter.main(spec, socket.socket(fileno=CHANNEL_FD), inherited.listener)
+    if spec.agent == "cli":
+        from clew_worker.bridge.main import bridge
+
+        return bridge(CHANNEL_FD, inherited.peer)
     from clew_worker.agent.main import main
 
     return main(spec.agent, CHANNEL_FD)

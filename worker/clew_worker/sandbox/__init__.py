@@ -8,6 +8,10 @@ import os
 from clew_shared.wire.nursery import CellSpec, SandboxReport
 from clew_worker.sandbox import advice, grants, landlock, namespaces, privileges, seccomp
 
+_ANY_PORT = "the coding agent may connect to any port: that takes Linux 6.7 (Landlock ABI 4)"
+_OFFLINE = ("runbook", "cli")
+"""Built-in agents that speak only to the daemon; a coding agent's CLI has a cell and a network of its own."""
+
 
 class SandboxError(Exception):
     """The spec requires what this kernel or this user cannot provide."""
@@ -43,7 +47,7 @@ def view(spec: CellSpec) -> namespaces.MountView:
         own=own,
         keep=(*box.write, *grants.visible(spec)),
         hide=box.hide,
-        writable=(*grants.own_folders(spec), *box.write) if acts else (),
+        writable=(*grants.writable(spec), *box.write) if acts else grants.writable(spec),
     )
 
 
@@ -64,6 +68,7 @@ def confine(spec: CellSpec, report: SandboxReport, *, pidns: bool, netns: bool) 
     """
     box = spec.sandbox
     lacking = missing(spec, report)
+    weaker = [] if spec.kind != "cli" or landlock.has_ports(report.landlock_abi) else [_ANY_PORT]
     if lacking and box.mode == "enforce":
         raise SandboxError(f"{'; '.join(lacking)}. To allow it, {advice.HINT}.")
     acts = grants.may_write(spec)
@@ -75,7 +80,7 @@ def confine(spec: CellSpec, report: SandboxReport, *, pidns: bool, netns: bool) 
         privileges.keep_capabilities(())
     if box.mode != "off":
         seccomp.confine(_walls(spec, pidns=pidns, network=_has_network(spec, netns=netns)))
-    return lacking
+    return [*lacking, *weaker]
 
 
 def commands_rules(spec: CellSpec, report: SandboxReport, *, pidns: bool) -> int:
@@ -96,15 +101,18 @@ def commands_rules(spec: CellSpec, report: SandboxReport, *, pidns: bool) -> int
 
 def _has_network(spec: CellSpec, *, netns: bool) -> bool:
     """Return whether internet sockets are allowed; in a network namespace they reach nothing."""
-    return netns or (spec.sandbox.network and spec.agent != "runbook")
+    return netns or (spec.sandbox.network and spec.agent not in _OFFLINE)
 
 
 def _landlock(spec: CellSpec, *, pidns: bool, network: bool) -> None:
     refused = 0 if network else landlock.BIND_TCP | landlock.CONNECT_TCP
     if not grants.may_write(spec):
         refused |= landlock.BIND_TCP
+    if spec.kind == "cli":
+        refused |= landlock.CONNECT_TCP
     try:
-        rules = landlock.ruleset(grants.grants(spec, private_shm=pidns), refused)
+        granted = grants.grants(spec, private_shm=pidns)
+        rules = landlock.ruleset(granted, refused, spec.sandbox.ports)
     except grants.TooManyPathsError as error:
         raise SandboxError(str(error)) from error
     try:
@@ -120,10 +128,16 @@ def _walls(spec: CellSpec, *, pidns: bool, network: bool) -> seccomp.Walls:
     them a process can leave the sandbox: `enforce` then allows no cell a unix socket.
     """
     thinks = not grants.may_write(spec)
-    unix = pidns or spec.sandbox.mode != "enforce"
+    unix = has_unix_sockets(spec, pidns=pidns) and (not thinks or spec.kind == "cli")
     return seccomp.Walls(
-        families=seccomp.families(thinks=thinks, network=network, unix=unix),
+        families=seccomp.families(network=network, unix=unix),
         thinks=thinks,
         execs=spec.kind != "agent",
         sees_others=not pidns,
+        pretends=spec.kind == "cli",
     )
+
+
+def has_unix_sockets(spec: CellSpec, *, pidns: bool) -> bool:
+    """Return whether unix sockets in reach of the cell are only its own, or the mode does not mind."""
+    return pidns or spec.sandbox.mode != "enforce"

@@ -71,9 +71,18 @@ def python_folders() -> list[str]:
 def visible(spec: CellSpec) -> list[str]:
     """Return all paths that the cell may read, without regard to hidden ones; links are not resolved."""
     box = spec.sandbox
-    command = interpreter.folders(spec.argv, spec.cwd, spec.env.get("PATH", os.defpath))
+    path = spec.env.get("PATH", os.defpath)
+    needs = interpreter.package if spec.kind == "cli" else interpreter.folders
+    command = needs(spec.argv, spec.cwd, path)
     git = (spec.git,) if spec.git else ()
     return [*SYSTEM, *_LINKED_FILES, *python_folders(), *command, *git, *box.read]
+
+
+def writable(spec: CellSpec) -> tuple[str, ...]:
+    """Return which of its own folders the cell may write: all, of a coding agent's CLI the private ones, or none."""
+    if spec.kind == "cli":
+        return spec.sandbox.private
+    return own_folders(spec) if may_write(spec) else ()
 
 
 def may_write(spec: CellSpec) -> bool:
@@ -118,6 +127,20 @@ def of_commands(spec: CellSpec) -> CellSpec:
     )
 
 
+def _programs(spec: CellSpec) -> list[str]:
+    """Return the files that a cell which does not act may execute."""
+    path = spec.env.get("PATH", os.defpath)
+    match spec.kind:
+        case "command":
+            return interpreter.chain(spec.argv[0], spec.cwd, path)
+        case "cli":
+            own = spec.argv[0]
+            started = (own, *interpreter.helpers(own), interpreter.own_python())
+            return [one for name in started for one in interpreter.chain(name, spec.cwd, path)]
+        case _:
+            return []
+
+
 def grants(spec: CellSpec, *, private_shm: bool) -> list[Grant]:
     """Return what the cell may do, as docs/security.md ("Mechanisms") promises."""
     box = spec.sandbox
@@ -129,19 +152,20 @@ def grants(spec: CellSpec, *, private_shm: bool) -> list[Grant]:
             result.append(Grant(SETTINGS, Right.READ_DIR))  # as any user may list it
         hidden += private_to_root(SETTINGS)
     read = READ | Right.EXECUTE if acts else READ
-    write = WRITE | Right.EXECUTE if acts else READ
+    written = {os.path.realpath(path) for path in writable(spec)}
     for path in visible(spec):
         result += [Grant(one, read) for one in beside(os.path.realpath(path), hidden)]
     for path in own_folders(spec):
         own = os.path.realpath(path)
         others = [secret for secret in hidden if not is_within(own, secret)]
+        write = WRITE | (Right.EXECUTE if acts else Right(0)) if own in written else READ
         result += [Grant(one, write) for one in beside(own, others)]
     if acts:
+        write = WRITE | Right.EXECUTE
         extra = (os.path.realpath(path) for path in box.write)
         result += [Grant(one, write) for path in extra for one in beside(path, hidden)]
         if private_shm:
             result.append(Grant(PRIVATE_SHM, WRITE))
-    elif spec.kind == "command":
-        chain = interpreter.chain(spec.argv[0], spec.cwd, spec.env.get("PATH", os.defpath))
-        result += [Grant(path, Right.EXECUTE | Right.READ_FILE) for path in chain]
+    else:
+        result += [Grant(path, Right.EXECUTE | Right.READ_FILE) for path in _programs(spec)]
     return result

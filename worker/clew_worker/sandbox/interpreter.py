@@ -6,12 +6,14 @@ It reads only the first bytes of files: `#!` lines and ELF program headers.
 import os
 import shutil
 import struct
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 
 _DEPTH_MAX = 5  # scripts whose interpreter is a script, as the kernel allows
 _PT_INTERP = 3
 _HEAD_BYTES = 4096
+_NPM_MACHINE = {"x86_64": "x64", "aarch64": "arm64"}.get(os.uname().machine, "x64")
 
 
 def program(name: str, cwd: str, path: str) -> str | None:
@@ -20,6 +22,54 @@ def program(name: str, cwd: str, path: str) -> str | None:
         full = os.path.join(cwd, name)  # noqa: PTH118 - an absolute name stays as it is
         return full if os.access(full, os.X_OK) else None
     return shutil.which(name, path=path)
+
+
+def own_python() -> str:
+    """Return the file of the running Python: no link, and not that of a virtual environment."""
+    base = getattr(sys, "_base_executable", "") or sys.executable
+    return os.path.realpath(base)
+
+
+def native(name: str) -> str:
+    """Return the program that an npm package's script starts, or `name` where it is no such script.
+
+    A package with programs for several machines has a package beside it for each: `NAME-linux-x64`. Started directly,
+    the program needs no Node, and no other program may be executed.
+    """
+    real = os.path.realpath(name)
+    if _is_elf(real):
+        return real
+    found_in = _npm_package(Path(real))
+    if found_in is None:
+        return name
+    program = Path(name).name
+    found = [
+        path
+        for stem in (found_in.name, program)
+        for folder in sorted(found_in.parent.glob(f"{stem}-linux-{_NPM_MACHINE}*"))
+        for path in sorted(folder.rglob(program))
+        if _is_elf(str(path)) and os.access(path, os.X_OK)
+    ]
+    return str(found[0]) if found else name
+
+
+def helpers(name: str) -> list[str]:
+    """Return the programs that a program has beside it for its own use, named after it: NAME-ANYTHING.
+
+    Codex runs the scripts in which newer models call their tools with `codex-code-mode-host`.
+    """
+    real = Path(os.path.realpath(name))
+    if _npm_package(real) is None:
+        return []
+    return [str(path) for path in sorted(real.parent.glob(f"{real.name}-*")) if _is_elf(str(path))]
+
+
+def _is_elf(path: str) -> bool:
+    try:
+        with Path(path).open("rb") as file:
+            return file.read(4) == b"\x7fELF"
+    except OSError:
+        return False
 
 
 def _elf_loader(head: bytes) -> str | None:
@@ -87,6 +137,25 @@ def _python_prefixes(executable: str) -> list[str]:
     elif any(prefix.glob("lib/python3*")):
         result.append(str(prefix))
     return [folder for folder in result if folder != "/"]
+
+
+def package(argv: Sequence[str], cwd: str, path: str) -> list[str]:
+    """Return the files that a program consists of, with the npm package that it is in, and no more of their folders."""
+    result = []
+    for one in chain(argv[0], cwd, path):
+        real = Path(os.path.realpath(one))
+        result += [one, str(real)]
+        if found := _npm_package(real):
+            result.append(str(found))
+        if real.name.startswith("python"):
+            result += _python_prefixes(str(real))
+    return result
+
+
+def _npm_package(path: Path) -> Path | None:
+    """Return the folder of the npm package that a file is in, None where it is in none."""
+    found = next((p for p in path.parents if (p / "package.json").is_file()), None)
+    return found if found is not None and "node_modules" in found.parts else None
 
 
 def folders(argv: Sequence[str], cwd: str, path: str) -> list[str]:

@@ -10,6 +10,7 @@ import ctypes
 import os
 import stat
 import struct
+from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import IntFlag
 
@@ -17,7 +18,7 @@ from clew_worker.sandbox import kernel
 
 _CREATE_RULESET, _ADD_RULE, _RESTRICT_SELF = 444, 445, 446
 _CREATE_RULESET_VERSION = 1
-_RULE_PATH_BENEATH = 1
+_RULE_PATH_BENEATH, _RULE_NET_PORT = 1, 2
 _SCOPES = 0b11  # abstract unix sockets, signals
 _SCOPES_ABI = 6
 _NETWORK_ABI = 4
@@ -139,16 +140,30 @@ def _add(ruleset_fd: int, grant: Grant, handled: Right) -> None:
         os.close(fd)
 
 
-def ruleset(grants: list[Grant], network: int = 0) -> int:
+def _add_port(ruleset_fd: int, port: int) -> None:
+    rule = struct.pack("=QQ", CONNECT_TCP, port)
+    kernel.syscall(
+        _ADD_RULE,
+        f"landlock_add_rule port {port}",
+        ctypes.c_int(ruleset_fd),
+        ctypes.c_int(_RULE_NET_PORT),
+        ctypes.create_string_buffer(rule, len(rule)),
+        ctypes.c_uint(0),
+    )
+
+
+def ruleset(grants: list[Grant], network: int = 0, ports: Iterable[int] = ()) -> int:
     """Make a ruleset that allows only `grants` and confines signals; return its descriptor.
 
-    `network` is what is refused of TCP: BIND_TCP, CONNECT_TCP or both (from ABI 4 on).
+    `network` is what is refused of TCP: BIND_TCP, CONNECT_TCP or both, the latter but for `ports` (from ABI 4 on).
     """
     version = abi()
     handled = handled_rights(version)
     fd = _create(version, handled, _SCOPES, network)
     for grant in grants:
         _add(fd, grant, handled)
+    for port in ports if has_ports(version) else ():
+        _add_port(fd, port)
     return fd
 
 
@@ -170,6 +185,11 @@ def restrict(ruleset_fd: int) -> None:
         ctypes.c_int(ruleset_fd),
         ctypes.c_uint(0),
     )
+
+
+def has_ports(version: int) -> bool:
+    """Return whether this ABI confines TCP connections."""
+    return version >= _NETWORK_ABI
 
 
 def has_scopes(version: int) -> bool:

@@ -34,19 +34,21 @@ class Walls:
     """The restrictions of one cell, besides those of all cells.
 
     families: socket families that it may use. thinks: it may not change modes or times of files, trace, or make
-    programs in memory. execs: it may start programs. sees_others: it has no PID and IPC namespace.
+    programs in memory. execs: it may start programs. sees_others: it has no PID and IPC namespace. pretends: a change
+    of modes or times has no effect and reports success: foreign programs rely on it for files of their own.
     """
 
     families: frozenset[int]
     thinks: bool
     execs: bool
     sees_others: bool
+    pretends: bool = False
 
 
-def families(*, thinks: bool, network: bool, unix: bool) -> frozenset[int]:
+def families(*, network: bool, unix: bool) -> frozenset[int]:
     """Return the socket families that a cell may use; a socket pair is always allowed."""
     found = {socket.AF_INET, socket.AF_INET6} if network else set()
-    if unix and not thinks:
+    if unix:
         found.add(socket.AF_UNIX)
     return frozenset({*map(int, found), int(socket.AF_NETLINK)})
 
@@ -110,7 +112,8 @@ def _rules(machine: calls.Calls, walls: Walls) -> dict[int, bytes]:
     if socket.AF_UNIX not in walls.families:
         rules[machine.socketpair] = _socketpair()
     if walls.thinks:
-        rules |= dict.fromkeys((*machine.marking, *machine.tracing), eperm)
+        rules |= dict.fromkeys(machine.tracing, eperm)
+        rules |= dict.fromkeys(machine.marking, _refuse(0) if walls.pretends else eperm)
         rules |= dict.fromkeys(machine.memory_files, enosys)
     if not walls.execs:
         rules |= dict.fromkeys(machine.execution, enosys)

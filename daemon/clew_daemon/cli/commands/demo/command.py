@@ -8,11 +8,9 @@ from __future__ import annotations
 import os
 import shutil
 import signal
-import subprocess
 import sys
 import tempfile
 import time
-from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,17 +22,14 @@ from clew_daemon.cli.instance import Instance
 from clew_shared.exit_codes import ExitCode
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
 
-
-START_S = 30.0
-STOP_S = 20.0
+REPORT_S = 30.0
 DEMO_S = 180.0
 ACCEPT_S = 20.0
 KILLS_MIN = 3
 POLL_S = 0.05
 WATCH_S = 0.03
-LOG_LINES_SHOWN = 5
 NEXT = """
 What to try next:
   {clew} doctor                 check the setup of this machine
@@ -57,23 +52,29 @@ def _program() -> str:
 @click.option("--keep", is_flag=True, help="Keep the temporary home.")
 def demo(chaos: bool, keep: bool) -> None:
     """Show clew at work on a sample goal; needs no LLM, and leaves nothing behind."""
-    # Unwind on SIGTERM, too: the daemon of the demo must be stopped.
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(ExitCode.TERMINATED))
-    home = Path(tempfile.mkdtemp(prefix="clew-demo-"))
-    try:
-        raise click.exceptions.Exit(0 if _played(home, chaos=chaos) else ExitCode.FAILED)
-    finally:
-        if keep:
-            print(f"kept: {home} (look at it with `clew --home {home} status`)")
-        else:
-            shutil.rmtree(home, ignore_errors=True)
+    from clew_daemon.cli.own_daemon import unwinding_on_sigterm
+
+    with unwinding_on_sigterm():
+        home = Path(tempfile.mkdtemp(prefix="clew-demo-"))
+        try:
+            raise click.exceptions.Exit(0 if _played(home, chaos=chaos) else ExitCode.FAILED)
+        finally:
+            if keep:
+                print(f"kept: {home} (look at it with `clew --home {home} status`)")
+            else:
+                shutil.rmtree(home, ignore_errors=True)
 
 
 def _played(home: Path, *, chaos: bool) -> bool:
     """Play the demo in `home`; return whether all goals were completed and the ledger verifies."""
+    from clew_daemon.cli.commands.demo.sample import furnish
+    from clew_daemon.cli.own_daemon import own_daemon
+
     instance = Instance(home, {"HOME": os.environ.get("HOME", str(home))})
     killer = WorkerKiller()
-    with _daemon(instance):
+    furnish(home, sys.executable)
+    with own_daemon(instance, _environment()) as pid:
+        print(f"daemon: pid {pid}, in a temporary home: {home}", flush=True)
         goals = _submitted(instance)
         completed = _watched(instance, goals, killer if chaos else None)
         for goal in goals:
@@ -85,6 +86,13 @@ def _played(home: Path, *, chaos: bool) -> bool:
     if passed:
         print(NEXT.format(clew=_program()))
     return passed
+
+
+def _environment() -> dict[str, str]:
+    """Return this environment for the daemon: without the config in it, and without the service manager."""
+    env = {name: value for name, value in os.environ.items() if not name.startswith("CLEW_")}
+    env.pop("NOTIFY_SOCKET", None)
+    return env
 
 
 class WorkerKiller:
@@ -150,7 +158,7 @@ def _submitted(instance: Instance) -> list[str]:
 
 def _show_report(instance: Instance, goal: str) -> None:
     report = instance.places.outbox / f"{goal}.md"
-    deadline = time.monotonic() + START_S
+    deadline = time.monotonic() + REPORT_S
     while not report.exists() and time.monotonic() < deadline:
         time.sleep(POLL_S)
     if not report.exists():
@@ -180,57 +188,3 @@ def _verified(instance: Instance) -> bool:
     else:
         print(f"ledger: error: {report['fault']}")
     return bool(report["ok"])
-
-
-@contextmanager
-def _daemon(instance: Instance) -> Iterator[None]:
-    """Run a daemon on the home of `instance` while the block lasts."""
-    from clew_daemon.cli.commands.demo.sample import furnish
-
-    home = instance.places.config.parent
-    furnish(home, sys.executable)
-    log = home / "daemon.out"
-    env = {name: os.environ[name] for name in os.environ if not name.startswith("CLEW_")}
-    env.pop("NOTIFY_SOCKET", None)
-    with log.open("wb") as out:
-        process = subprocess.Popen(
-            [sys.executable, "-P", "-m", "clew_daemon", "--home", str(home), "run"],
-            stdin=subprocess.DEVNULL,
-            stdout=out,
-            stderr=out,
-            env=env,
-            start_new_session=True,  # Ctrl-C must not reach the daemon: it is stopped below
-        )
-    try:
-        _wait_ready(instance, process, log)
-        print(f"daemon: pid {process.pid}, in a temporary home: {home}", flush=True)
-        yield
-    finally:
-        _stop(process)
-
-
-def _wait_ready(instance: Instance, process: subprocess.Popen[bytes], log: Path) -> None:
-    from clew_daemon.cli.client import ask
-    from clew_daemon.control.requests import PingRequest
-
-    deadline = time.monotonic() + START_S
-    while time.monotonic() < deadline:
-        answer = ask(instance.socket, PingRequest())
-        if answer is not None and answer["ready"]:
-            return
-        if process.poll() is not None:
-            break
-        time.sleep(POLL_S)
-    output = log.read_text(errors="replace").splitlines()[-LOG_LINES_SHOWN:]
-    raise CliError("\n".join(["the daemon did not start; its last output:", *output]))
-
-
-def _stop(process: subprocess.Popen[bytes]) -> None:
-    """Stop the daemon by SIGTERM, otherwise by SIGKILL, with which its workers end as well."""
-    with suppress(ProcessLookupError):
-        process.terminate()
-    try:
-        process.wait(STOP_S)
-    except subprocess.TimeoutExpired:
-        process.kill()
-        process.wait()

@@ -1,9 +1,8 @@
-"""Checks of the agents: endpoints answer, keys are present, commands start in the sandbox."""
+"""Checks of the agents: endpoints answer, keys are present, commands start in the sandbox, coding agents work there."""
 
 from __future__ import annotations
 
 import json
-import os
 from http.client import HTTPException
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -25,24 +24,39 @@ if TYPE_CHECKING:
 
     from clew_daemon.cli.commands.doctor.trial import SandboxTrial
     from clew_daemon.cli.instance import Instance
-    from clew_shared.config.settings import CommandAgentSettings, LlmAgentSettings, Settings
+    from clew_shared.config.settings import (
+        CliAgentSettings,
+        CommandAgentSettings,
+        LlmAgentSettings,
+        Settings,
+    )
 
 LLM_S = 3.0
 
 
 def agents(instance: Instance) -> Iterator[Finding]:
-    """Check each agent of the config: its endpoint and key, or its command."""
-    from clew_shared.config.settings import CommandAgentSettings, LlmAgentSettings
+    """Check each agent of the config: its endpoint and key, its command, or its program."""
+    from clew_daemon.cli.commands.doctor.clis import coding_agents
+    from clew_shared.config.settings import (
+        CliAgentSettings,
+        CommandAgentSettings,
+        LlmAgentSettings,
+    )
 
     settings = _settings(instance)
+    coders: dict[str, CliAgentSettings] = {}
     commands: dict[str, CommandAgentSettings] = {}
     for name, agent in sorted(settings.agents.named.items() if settings else ()):
         if isinstance(agent, LlmAgentSettings):
             yield _endpoint(f"agent {name}", agent, instance)
         elif isinstance(agent, CommandAgentSettings):
             commands[name] = agent
+        elif isinstance(agent, CliAgentSettings):
+            coders[name] = agent
     if settings and commands:
         yield from _commands(instance, settings, commands)
+    if settings:
+        yield from coding_agents(instance, settings, coders)
 
 
 def _settings(instance: Instance) -> Settings | None:
@@ -65,7 +79,7 @@ def _commands(
     import asyncio
     import tempfile
 
-    from clew_daemon.cli.commands.doctor.workspace import executor_env
+    from clew_daemon.cli.surroundings import executor_env
 
     env = executor_env(instance)
     ready: dict[str, CommandAgentSettings] = {}
@@ -84,6 +98,7 @@ def _commands(
 def _program(name: str, agent: CommandAgentSettings, env: Mapping[str, str]) -> Finding | None:
     """Return why a command cannot be started at all, None if it might be."""
     from clew_daemon.processes.cells import resolved
+    from clew_daemon.processes.cli_programs import unusable
 
     program = resolved(agent.command, env)[0]
     setting = f"[{name.replace(' ', 's.', 1)}] command"
@@ -93,21 +108,10 @@ def _program(name: str, agent: CommandAgentSettings, env: Mapping[str, str]) -> 
     if not program.startswith("/"):
         fix = f"give its absolute path in {setting}: a relative one starts at the workspace"
         return Finding(name, "warn", f"{program} is a relative path", fix)
-    if wrong := _unusable(Path(program)):
+    if wrong := unusable(Path(program)):
         fix = f"chmod +x {program}" if wrong.endswith("executable") else f"correct {setting}"
         return Finding(name, "fail", f"{program} {wrong}", fix)
     return None
-
-
-def _unusable(path: Path) -> str:
-    """Return why a path is not a program, "" if it may be one."""
-    if not os.path.lexists(path):
-        return "does not exist"
-    if not path.exists():
-        return "is a link to something that does not exist"
-    if path.is_dir():
-        return "is a directory"
-    return "" if os.access(path, os.X_OK) else "is not executable"
 
 
 async def _started(

@@ -14,6 +14,8 @@ from clew_daemon.cli.errors import CliError
 from clew_shared.exit_codes import ExitCode
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
     from clew_daemon.cli.commands.doctor.findings import Finding
     from clew_daemon.cli.instance import Instance
 
@@ -31,23 +33,26 @@ STYLES = {"ok": "green", "warn": "yellow", "fail": "bold red"}
 @click.pass_obj
 def doctor(instance: Instance, workspace: Path | None, as_json: bool) -> None:
     """Check the setup: what works, what does not, and how to fix it; exit 1 if anything fails."""
-    if workspace is None:
-        findings = examine(instance)
-    else:
-        from clew_daemon.cli.commands.doctor.workspace import examine_workspace
-
-        findings = examine_workspace(instance, workspace)
+    findings = []
+    for finding in examine(instance) if workspace is None else _of_workspace(instance, workspace):
+        findings.append(finding)
+        if not as_json:
+            print_lines(_finding_lines(finding))
     failed = any(finding.level == "fail" for finding in findings)
     if as_json:
         print_json({"ok": not failed, "checks": [finding.as_dict() for finding in findings]})
-    else:
-        print_lines(line for finding in findings for line in _finding_lines(finding))
     if failed:
         raise click.exceptions.Exit(ExitCode.FAILED)
 
 
-def examine(instance: Instance) -> list[Finding]:
-    """Run all checks of the host and of this home; a check that raises CliError has failed."""
+def _of_workspace(instance: Instance, workspace: Path) -> Iterable[Finding]:
+    from clew_daemon.cli.commands.doctor.workspace import examine_workspace
+
+    return examine_workspace(instance, workspace)
+
+
+def examine(instance: Instance) -> Iterator[Finding]:
+    """Run all checks of the host and of this home, one after the other; a check that raises CliError has failed."""
     from clew_daemon.cli.commands.doctor import agents, home, host, models, systemd
     from clew_daemon.cli.commands.doctor.findings import Finding
 
@@ -67,13 +72,11 @@ def examine(instance: Instance) -> list[Finding]:
         agents.agents,
         models.models,
     )
-    findings: list[Finding] = []
     for check in checks:
         try:
-            findings += check(instance)
+            yield from check(instance)
         except CliError as error:
-            findings.append(Finding(check.__name__, "fail", error.message))
-    return findings
+            yield Finding(check.__name__, "fail", error.message)
 
 
 def _finding_lines(finding: Finding) -> list[Line]:

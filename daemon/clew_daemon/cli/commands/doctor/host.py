@@ -2,26 +2,23 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from clew_daemon.cli.commands.doctor.findings import IDENTITY_FIX, Finding, Level
-from clew_daemon.cli.commands.doctor.programs import run_program
+from clew_daemon.cli.surroundings import probe_sandbox
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from clew_daemon.cli.instance import Instance
 
-SANDBOX_S = 30.0
 OPEN_STORE = "commands of agents could read and change it: nothing keeps them from it here"
 OPEN_STORE_FIX = '[sandbox] mode = "enforce", on a kernel with Landlock, keeps them away'
 PYTHON_MIN = (3, 11)
 QUEUES_MIN = 128
 WATCHES_MIN = 16_384
-PROBE = "from clew_worker.sandbox import probe; print(probe().model_dump_json())"
 CGROUP_FIX = (
     "without them workers are stopped one process at a time, and memory is measured but not limited by the kernel: "
     "run clew as a service (clew service install), or systemd-run --user --scope -p Delegate=yes clew run"
@@ -43,7 +40,7 @@ def _packages() -> Finding:
 
     missing = []
     try:
-        wanted = requires("clew") or []
+        wanted = [one for one in requires("clew") or [] if "extra ==" not in one]
     except PackageNotFoundError:
         found = "clew is not installed as a package"
         return Finding("packages", "warn", found, "pipx install clew")
@@ -93,16 +90,16 @@ def _git_version(path: str) -> Finding:
 
 
 def sandbox(instance: Instance) -> Iterator[Finding]:
-    report = _probed()
+    report = probe_sandbox()
     if isinstance(report, str):
         yield Finding("sandbox", "fail", report)
         return
-    abi = report["landlock_abi"]
+    abi = report.landlock_abi
     mode = _sandbox_mode(instance)
     if mode == "off" or (abi == 0 and mode != "enforce"):
         yield Finding("snapshots' store", "warn", OPEN_STORE, OPEN_STORE_FIX)
-    found = f"Landlock ABI {abi}, {report['isolation']}, mode {mode}"
-    messages = "\n".join(report["messages"])
+    found = f"Landlock ABI {abi}, {report.isolation}, mode {mode}"
+    messages = "\n".join(report.messages)
     if abi == 0 and mode == "enforce":
         yield Finding("sandbox", "fail", f"{found}: no worker can start", messages)
     else:
@@ -117,18 +114,6 @@ def _sandbox_mode(instance: Instance) -> str:
         return instance.loaded.settings.sandbox.mode
     except SettingsError:
         return "enforce"
-
-
-def _probed() -> dict[str, Any] | str:
-    """Probe the sandbox in a process that imports the worker; return its report, or the error as a text."""
-    done = run_program(
-        [sys.executable, "-P", "-c", PROBE], SANDBOX_S
-    )  # -P: not from the current folder
-    if isinstance(done, str):
-        return done
-    if done.returncode:
-        return f"the probe failed: {(done.stderr.strip().splitlines() or ['no output'])[-1]}"
-    return dict(json.loads(done.stdout))
 
 
 def cgroup(instance: Instance) -> Iterator[Finding]:

@@ -18,6 +18,7 @@ from clew_daemon.cli.commands.doctor import allowing
 from clew_daemon.cli.commands.doctor.findings import IDENTITY_FIX, Finding, Level, in_one_line
 from clew_daemon.cli.commands.doctor.trial import AS_IT_IS, SandboxTrial, SandboxVariant, TrialError
 from clew_daemon.cli.errors import CliError
+from clew_daemon.cli.surroundings import executor_env
 from clew_daemon.host import git
 from clew_daemon.host.keys import Keys
 from clew_daemon.inbox import locating
@@ -96,18 +97,6 @@ def examine_workspace(instance: Instance, folder: Path) -> list[Finding]:
         return asyncio.run(_examined(instance, settings, trial, env, workspace))
     except TrialError as error:
         return [Finding("sandbox", "fail", str(error), "clew doctor")]
-
-
-def executor_env(instance: Instance) -> dict[str, str]:
-    """Return the environment of executors: that of the running daemon, without one that of this process."""
-    from clew_daemon.cli.client import ask
-    from clew_daemon.control.requests import ExecutorEnvRequest
-
-    try:
-        found = ask(instance.socket, ExecutorEnvRequest())
-    except CliError:  # an older daemon
-        found = None
-    return {**git.read_identity(instance.env), **instance.env} if found is None else dict(found)
 
 
 async def _examined(

@@ -1,0 +1,172 @@
+"""Checks of coding agents: installed, logged in, confined here, and a proof that they work through clew alone."""
+
+from __future__ import annotations
+
+import tempfile
+from dataclasses import dataclass
+from importlib.util import find_spec
+from typing import TYPE_CHECKING
+
+from clew_daemon.cli.commands.doctor.findings import Finding, Level, in_one_line
+from clew_daemon.cli.errors import CliError
+from clew_daemon.cli.programs import run_program
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from pathlib import Path
+
+    from clew_daemon.cli.commands.agents.abilities import SandboxHold
+    from clew_daemon.cli.instance import Instance
+    from clew_shared.config.agent_tables import CliAgentSettings
+    from clew_shared.config.settings import Settings
+
+VERSION_S = 30.0
+MCP, EXTRA = "mcp", "clew[cli]"
+
+
+@dataclass(frozen=True, slots=True)
+class _Surroundings:
+    """What the checks of all coding agents share; `env` is the daemon's, with HOME."""
+
+    instance: Instance
+    settings: Settings
+    env: Mapping[str, str]
+    hold: SandboxHold
+
+
+def coding_agents(
+    instance: Instance, settings: Settings, agents: Mapping[str, CliAgentSettings]
+) -> Iterator[Finding]:
+    """Check each coding agent of the config; one that is only installed is mentioned."""
+    from clew_daemon.cli.commands.agents.abilities import SandboxHold
+    from clew_daemon.cli.surroundings import executor_env, probe_sandbox
+
+    env = {**executor_env(instance), "HOME": instance.env.get("HOME", "/")}
+    if agents and find_spec(MCP) is None:
+        found = f"the package {MCP} is missing, through which they reach clew's tools"
+        yield Finding("coding agents", "fail", found, f"pip install '{EXTRA}'")
+    elif agents:
+        report = probe_sandbox()
+        hold = SandboxHold(settings.sandbox, None if isinstance(report, str) else report)
+        around = _Surroundings(instance, settings, env, hold)
+        proved: dict[tuple[Path, tuple[str, ...]], Finding] = {}
+        for name, agent in agents.items():
+            yield from _agent(around, name, agent, proved)
+    yield from _unused(env, {agent.cli for agent in agents.values()})
+
+
+def _agent(
+    around: _Surroundings,
+    name: str,
+    agent: CliAgentSettings,
+    proved: dict[tuple[Path, tuple[str, ...]], Finding],
+) -> Iterator[Finding]:
+    """Check one agent; a program that was proved with the same arguments is not proved again."""
+    from clew_daemon.processes.cli_programs import CliProgramError, cli_program
+
+    title = f"agent {name}"
+    if fault := around.settings.agents.fault(name):
+        yield Finding(title, "fail", fault)
+        return
+    try:
+        program = cli_program(agent, around.env)
+    except CliProgramError as error:
+        found, _, fix = str(error).partition("; ")
+        yield Finding(title, "fail", found, fix)
+        return
+    yield _version(title, program, around.env)
+    yield _login(f"{title}: login", agent, around.instance)
+    confined = _confined(f"{title}: sandbox", agent, around.hold)
+    yield confined
+    if confined.level == "fail":
+        return
+    key = (program, agent.args)
+    if key not in proved:
+        proved[key] = _proof(f"{title}: proof", agent, program, around)
+        yield proved[key]
+
+
+def _version(title: str, program: Path, env: Mapping[str, str]) -> Finding:
+    """Ask a program for its version, in an empty home and without this environment."""
+    from clew_daemon.cli.surroundings import native_program
+
+    with tempfile.TemporaryDirectory(prefix="clew-doctor-") as home:
+        surroundings = {"PATH": env.get("PATH", ""), "HOME": home}
+        done = run_program([str(native_program(program)), "--version"], VERSION_S, surroundings)
+    fix = f"start {program} in a shell to see what is wrong with it"
+    if isinstance(done, str):
+        return Finding(title, "fail", in_one_line(done), fix)
+    if done.returncode:
+        why = in_one_line(done.stderr or done.stdout, last=True) or f"exit code {done.returncode}"
+        return Finding(title, "fail", f"{program} --version: {why}", fix)
+    return Finding(title, "ok", f"{in_one_line(done.stdout) or 'no version'} ({program})")
+
+
+def _login(title: str, agent: CliAgentSettings, instance: Instance) -> Finding:
+    """Check the key and the login files: that they are there, and that no one else can read them."""
+    from clew_daemon.host.keys import Keys
+
+    if fault := Keys(instance.env, instance.config.parent).fault(agent):
+        fix = f"log in with {agent.cli} itself, outside of clew, or correct `credentials`"
+        return Finding(title, "fail", fault, fix if "cannot be read" in fault else "")
+    found = [f"${agent.api_key_env}"] if agent.api_key_env else []
+    found += [agent.api_key_file] if agent.api_key_file else []
+    found += agent.credentials
+    if found:
+        return Finding(title, "ok", ", ".join(found))
+    if agent.base_url:
+        return Finding(title, "ok", f"none configured for {agent.base_url}")
+    fix = "name its login files in `credentials`, or its key: docs/agents/README.md"
+    return Finding(title, "warn", "it has neither a key nor a login file", fix)
+
+
+def _confined(title: str, agent: CliAgentSettings, hold: SandboxHold) -> Finding:
+    """Check whether this kernel, and the config, confine a coding agent."""
+    from clew_daemon.processes.cells import endpoint_port
+
+    fix = '[sandbox] mode = "enforce", on a kernel with Landlock, confines it'
+    if hold.stops_workers:
+        return Finding(title, "fail", hold.stops_workers, fix)
+    if hold.paths != "enforced":
+        return Finding(title, "warn", "its own tools can write files and start programs here", fix)
+    if hold.ports != "enforced":
+        found = "it writes and starts nothing of its own, but reaches any port"
+        return Finding(title, "warn", found, "Linux 6.7 and later limit it to its endpoint's port")
+    port = endpoint_port(agent.base_url)
+    return Finding(title, "ok", f"it writes and starts nothing of its own; TCP to port {port} only")
+
+
+def _proof(title: str, agent: CliAgentSettings, program: Path, around: _Surroundings) -> Finding:
+    from clew_daemon.bootstrap import NURSERY_ENV
+    from clew_daemon.cli.commands.doctor.proof.goal import prove
+
+    env = {**around.instance.env, "PATH": around.env.get("PATH", "")}
+    clean = {name: env[name] for name in NURSERY_ENV if name in env}
+    try:
+        proof = prove(agent, program, around.settings.sandbox, clean)
+    except (CliError, OSError) as error:
+        why = error.message if isinstance(error, CliError) else str(error)
+        return Finding(title, "fail", f"no test goal could be run: {in_one_line(why, last=True)}")
+    level: Level = "ok" if proof.ok else "fail"
+    fix = (
+        ""
+        if proof.ok
+        else f"docs/agents/{agent.cli}.md: what it needs, and the version that was tested"
+    )
+    return Finding(title, level, proof.found, fix)
+
+
+def _unused(env: Mapping[str, str], used: set[str]) -> Iterator[Finding]:
+    """Mention coding agents that are installed and that the config does not use."""
+    from clew_daemon.processes.cli_programs import INSTALLED_BY, CliProgramError, cli_program
+    from clew_shared.config.agent_tables import CliAgentSettings
+
+    for cli in INSTALLED_BY:
+        if cli in used:
+            continue
+        try:
+            program = cli_program(CliAgentSettings(cli=cli), env)
+        except CliProgramError:
+            continue
+        fix = f'to use it: [agents.{cli}] with cli = "{cli}" in the config (docs/agents/{cli}.md)'
+        yield Finding(cli, "ok", f"installed ({program}), not configured", fix)

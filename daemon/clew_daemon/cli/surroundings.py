@@ -1,0 +1,58 @@
+"""What a command asks of the machine: what its kernel can enforce, and the environment that executors get."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from clew_daemon.cli.client import ask
+from clew_daemon.cli.errors import CliError
+from clew_daemon.cli.programs import run_program
+from clew_daemon.control.requests import ExecutorEnvRequest
+from clew_daemon.host import git
+
+if TYPE_CHECKING:
+    from subprocess import CompletedProcess
+
+    from clew_daemon.cli.instance import Instance
+    from clew_shared.wire.nursery import SandboxReport
+
+SANDBOX_S = 30.0
+PROBE = "from clew_worker.sandbox import probe; print(probe().model_dump_json())"
+NATIVE = (
+    "import sys; from clew_worker.sandbox.interpreter import native; print(native(sys.argv[1]))"
+)
+
+
+def probe_sandbox() -> SandboxReport | str:
+    """Probe the sandbox in a process that imports the worker; return its report, or the error as a text."""
+    from clew_shared.wire.nursery import SandboxReport
+
+    done = _asked_of_the_worker(PROBE)
+    if isinstance(done, str):
+        return done
+    if done.returncode:
+        return f"the probe failed: {(done.stderr.strip().splitlines() or ['no output'])[-1]}"
+    return SandboxReport.model_validate_json(done.stdout)
+
+
+def native_program(program: Path) -> Path:
+    """Return the program that a worker would start: that of a coding agent without the script of its npm package."""
+    done = _asked_of_the_worker(NATIVE, str(program))
+    found = "" if isinstance(done, str) or done.returncode else done.stdout.strip()
+    return Path(found) if found else program
+
+
+def _asked_of_the_worker(script: str, *args: str) -> CompletedProcess[str] | str:
+    command = [sys.executable, "-P", "-c", script, *args]  # -P: not from the current folder
+    return run_program(command, SANDBOX_S)
+
+
+def executor_env(instance: Instance) -> dict[str, str]:
+    """Return the environment of executors: that of the running daemon, without one that of this process."""
+    try:
+        found = ask(instance.socket, ExecutorEnvRequest())
+    except CliError:  # an older daemon
+        found = None
+    return {**git.read_identity(instance.env), **instance.env} if found is None else dict(found)

@@ -1,0 +1,113 @@
+"""The real CLIs do what the pure part of clew believes: an empty HOME, a model on loopback, no account."""
+
+import shutil
+
+import pytest
+from installed import NAMES
+from scripted_endpoint import Fail
+from scripted_wires import Call, Say
+
+from clew_worker.bridge.clis.cli import (
+    SERVER,
+    TOOLS,
+    LimitReached,
+    LoginNeeded,
+    SessionStarted,
+    ToolsOffered,
+    TurnEnded,
+    UsageReported,
+)
+
+pytestmark = pytest.mark.timeout(900)
+clis = pytest.mark.parametrize("name", NAMES)
+FALSE = Call("clew_run", {"cmd": "false"})
+OWN = {
+    "codex": [
+        Call("exec_command", {"cmd": "touch marker"}),
+        Call("shell", {"command": ["touch", "marker"]}),
+        Call("apply_patch", "*** Begin Patch\n*** Add File: marker\n+x\n*** End Patch"),
+    ],
+    "claude": [
+        Call("Bash", {"command": "touch marker", "description": "x"}),
+        Call("Write", {"file_path": "marker", "content": "x"}),
+        Call("Task", {"description": "x", "prompt": "touch marker", "subagent_type": "general"}),
+    ],
+    "opencode": [
+        Call("bash", {"command": "touch marker", "description": "x"}),
+        Call("write", {"filePath": "marker", "content": "x"}),
+        Call("task", {"description": "x", "prompt": "touch marker", "subagent_type": "general"}),
+    ],
+}
+
+
+def own_names(cli, offered):
+    """The tools of a request that are not clew's, and those of clew's that are missing."""
+    server = f"{SERVER}_"
+    short = {name.rpartition("__")[2] for name in offered}
+    short = {name.removeprefix(server) if name.startswith(server * 2) else name for name in short}
+    return short - set(TOOLS) - cli.harmless, set(TOOLS) - short
+
+
+@clis
+def test_the_model_is_offered_the_tools_of_clew_and_no_others_that_matter(name, make_cli):
+    cli = make_cli(name)
+    turn = cli.turn([Say("Hello.")])
+    assert own_names(cli.cli, turn.seen[0].tools) == (set(), set())
+    assert [e for e in turn.of(ToolsOffered) if set(e.names) != set(TOOLS)] == []
+    assert turn.events[-1] == TurnEnded(ok=True, message="Hello.")
+    assert turn.code == 0
+
+
+@clis
+def test_calls_are_carried_out_and_the_words_of_a_refusal_reach_the_model(name, make_cli):
+    turn = make_cli(name).turn(
+        [Call("clew_run", {"cmd": "true"}), FALSE, FALSE, FALSE, Say("End.")]
+    )
+    assert [text.splitlines()[-1][:7] for text in turn.results] == ["exit co"] * 3 + ["refused"]
+    assert turn.of(TurnEnded) == [TurnEnded(ok=True, message="End.")]
+    assert sum(report.input for report in turn.of(UsageReported)) == 500
+
+
+@clis
+def test_its_own_tools_change_nothing(name, make_cli):
+    turn = make_cli(name).turn([*OWN[name], Say("End.")])
+    assert turn.events[-1] == TurnEnded(ok=True, message="End.")
+    assert list(turn.workspace.iterdir()) == []
+
+
+@clis
+def test_it_resumes_its_session_with_nothing_but_the_folders_that_are_kept(name, make_cli):
+    cli = make_cli(name)
+    [begun] = cli.turn([FALSE, Say("First.")]).of(SessionStarted)
+    old = cli.home.rename(cli.home.with_name("old"))
+    for folder in cli.cli.kept:
+        shutil.copytree(old / folder, cli.home / folder)
+    turn = cli.turn([FALSE, Say("First."), FALSE, Say("Second.")], session=begun.id, prompt="More.")
+    assert turn.of(SessionStarted) == [begun]
+    assert turn.of(TurnEnded) == [TurnEnded(ok=True, message="Second.")]
+    assert turn.seen[0].moves == 2
+
+
+@clis
+def test_a_wrong_key_needs_a_login(name, make_cli):
+    error = {"type": "authentication_error", "message": "invalid x-api-key"}
+    turn = make_cli(name).turn([Fail(401, {"type": "error", "error": error})])
+    assert turn.of(LoginNeeded)
+    assert turn.code != 0
+
+
+def test_codex_names_the_time_at_which_its_limit_ends(make_cli):
+    error = {"type": "usage_limit_reached", "message": "The usage limit has been reached"}
+    error |= {"plan_type": "plus", "resets_in_seconds": 7200}
+    turn = make_cli("codex").turn([Fail(429, {"error": error | {"resets_at": 4_102_444_800}})])
+    assert turn.of(LimitReached)
+
+
+@pytest.mark.parametrize("model", ["gpt-5.5", "gpt-6.1-sol"])
+def test_newer_models_of_codex_reach_the_tools_of_clew(model, make_cli):
+    script = "text(JSON.stringify(await tools.mcp__clew__clew_run({cmd: 'true'})))"
+    calls = [Call("clew_run", {"cmd": "true"})]
+    calls += [Call("exec", script)] if model == "gpt-6.1-sol" else []
+    turn = make_cli("codex").turn([*calls, Say("End.")], model=model)
+    assert len(turn.results) == len(calls)
+    assert all("exit code 0" in text for text in turn.results)

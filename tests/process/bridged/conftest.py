@@ -1,0 +1,102 @@
+"""Goals with real coding agents, each against a scripted endpoint on loopback, with an empty HOME and no account."""
+
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[3]
+sys.path[:0] = [str(Path(__file__).parents[1]), str(ROOT / "tests" / "agents")]
+
+import harness  # noqa: E402
+from harness import make_clew  # noqa: E402
+from scripted_endpoint import ScriptedEndpoint  # noqa: E402
+
+__all__ = ["make_clew"]
+
+AGENTS = Path(os.environ.get("CLEW_TEST_AGENTS", ROOT / ".agents"))
+BASE = {"codex": "/v1", "claude": "", "opencode": "/v1"}
+GOAL = """\
+---
+agent: coder
+checks:
+  both: test -f a.txt && test -f b.txt
+---
+# Write two files
+## Files
+- [ ] Write a.txt
+- [ ] Write b.txt
+"""
+
+
+def program(cli):
+    return AGENTS / cli / "node_modules" / ".bin" / cli
+
+
+class Coder:
+    """A clew home with one coding agent, and the endpoint that plays its model."""
+
+    def __init__(self, clew, endpoint, cli):
+        self.clew, self.endpoint = clew, endpoint
+        agent = {
+            "kind": "cli",
+            "cli": cli,
+            "program": str(program(cli)),
+            "model": "m",
+            "base_url": endpoint.url + BASE[cli],
+        }
+        clew.configure({f"agents.coder.{key}": value for key, value in agent.items()})
+        clew.configure({"sandbox.mode": "enforce"})
+
+    def submit(self, text=GOAL):
+        return self.clew.submit(text)
+
+    def texts(self):
+        """All results of tools that the CLI has sent to its model."""
+        return [text for one in self.endpoint.talks for text in one.results]
+
+
+@pytest.fixture(autouse=True)
+def patience(monkeypatch):
+    """Coding agents are large programs: a busy machine takes a minute to start one."""
+    monkeypatch.setattr(harness, "DEADLINE_S", 240.0)
+
+
+def pytest_collection_modifyitems(items):
+    for item in items:
+        if Path(__file__).parent in item.path.parents:
+            item.add_marker(pytest.mark.timeout(600))
+
+
+@pytest.fixture(params=sorted(BASE))
+def cli(request):
+    name = request.param
+    if not program(name).exists():
+        pytest.skip(f"{name} is not installed in {AGENTS}: make agents")
+    return name
+
+
+@pytest.fixture
+def installed(cli):
+    """The path of the CLI's program."""
+    return program(cli)
+
+
+@pytest.fixture
+def coder(cli, make_clew):
+    """Give a function that makes a started home from the script of the model."""
+    opened = []
+
+    def make(script, **keys):
+        endpoint = ScriptedEndpoint(script)
+        opened.append(endpoint)
+        endpoint.__enter__()
+        made = Coder(make_clew(), endpoint, cli)
+        made.clew.configure(keys)
+        made.clew.start()
+        return made
+
+    yield make
+    for endpoint in opened:
+        endpoint.__exit__()

@@ -1,0 +1,179 @@
+"""Real coding agents work on goals behind clew's gate."""
+
+import json
+import os
+import signal
+from pathlib import Path
+
+import psutil
+import pytest
+from scripted_endpoint import Call, Say
+
+TWO_FILES = [
+    Call("clew_write", {"path": "a.txt", "content": "one"}),
+    Call("clew_done", {"success": True, "summary": "wrote a"}),
+    Call("clew_write", {"path": "b.txt", "content": "two"}),
+    Call("clew_done", {"success": True, "summary": "wrote b"}),
+    Say("Both files are written."),
+]
+
+
+def worker(*first):
+    """A model that makes the first calls, then goes by the results that it sees, however its session was resumed."""
+
+    def step(seen):
+        text = "\n".join(seen.results)
+        if len(seen.results) < len(first):
+            return first[len(seen.results)]
+        if "a.txt (" not in text:
+            return TWO_FILES[0]
+        if "Next subtask: Write b" not in text and "not completed yet" not in text:
+            return TWO_FILES[1]
+        if "b.txt (" not in text:
+            return TWO_FILES[2]
+        return Say("Done.") if "The goal is completed" in text else TWO_FILES[3]
+
+    return step
+
+
+FAILING = Call("clew_run", {"cmd": "cat nothere"})
+SLOW = "echo began >> began; sleep 3; echo ended >> ended"
+
+
+def processes(clew, name):
+    """The processes beneath the daemon whose command line has this text."""
+    found = []
+    for one in psutil.Process(clew.daemon.pid).children(recursive=True):
+        try:
+            if any(name in part for part in one.cmdline()):
+                found.append(one.pid)
+        except psutil.Error:
+            continue
+    return found
+
+
+def kill_one(clew, name):
+    pids = clew.until(lambda: processes(clew, name), f"a process of {name}")
+    os.kill(pids[0], signal.SIGKILL)
+
+
+def results(clew, goal):
+    return [(one["name"], one["result"]) for one in clew.history(goal)]
+
+
+def test_a_goal_of_two_subtasks_is_completed_and_the_third_equal_failure_refused(coder):
+    made = coder([FAILING, FAILING, FAILING, *TWO_FILES])
+    goal = made.submit()
+    made.clew.wait("goal.completed", goal=goal)
+    made.clew.wait("worker.exited", goal=goal)
+    assert results(made.clew, goal) == [
+        ("run_cmd", "failure"),
+        ("run_cmd", "failure"),
+        ("run_cmd", "blocked"),
+        ("write_file", "success"),
+        ("write_file", "success"),
+    ]
+    assert any("Refused, a loop" in text for text in made.texts())
+    assert made.clew.goal(goal)["tokens"] > 0
+    assert made.clew.goal(goal)["restarts"] == 0
+    assert made.clew.verified()
+
+
+def test_the_end_of_a_turn_is_not_the_end_of_the_goal(coder):
+    made = coder([TWO_FILES[0], Say("I am done."), *TWO_FILES[1:]])
+    goal = made.submit()
+    made.clew.wait("goal.completed", goal=goal)
+    assert results(made.clew, goal) == [("write_file", "success")] * 2
+
+
+def test_a_failing_check_is_named_and_the_work_goes_on(coder):
+    made = coder([TWO_FILES[0], TWO_FILES[1], TWO_FILES[3], *TWO_FILES[2:]])
+    goal = made.submit()
+    made.clew.wait("goal.completed", goal=goal)
+    assert any("Check both fails" in text for text in made.texts())
+
+
+def test_a_question_waits_for_a_person_and_the_answer_reaches_the_model(coder):
+    made = coder(worker(Call("clew_ask", {"question": "Which colour?"})))
+    goal = made.submit()
+    made.clew.wait("goal.blocked", goal=goal)
+    assert "Which colour?" in made.clew.report(goal)
+    made.clew.cli("feedback", goal, "Green.")
+    made.clew.wait("goal.completed", goal=goal)
+    assert any("Green." in str(one.body) for one in made.endpoint.talks)
+
+
+def test_a_killed_cli_is_started_again_and_its_running_action_is_never_repeated(coder, cli):
+    made = coder(worker(Call("clew_run", {"cmd": SLOW})))
+    goal = made.submit()
+    clew = made.clew
+    clew.until((clew.workspace(goal) / "began").exists, "the slow command")
+    kill_one(clew, f"/{cli}")
+    clew.wait("goal.completed", goal=goal)
+    assert clew.lines(goal, "began") == ["began"]
+    assert clew.goal(goal)["restarts"] == 1
+    assert clew.verified()
+
+
+def test_a_killed_relay_costs_no_action(coder):
+    made = coder(worker(Call("clew_run", {"cmd": SLOW})))
+    goal = made.submit()
+    clew = made.clew
+    clew.until((clew.workspace(goal) / "began").exists, "the slow command")
+    kill_one(clew, "relay.py")
+    clew.wait("goal.completed", goal=goal)
+    assert clew.lines(goal, "began") == ["began"]
+    assert clew.verified()
+
+
+def test_a_killed_bridge_is_started_again_and_nothing_of_the_cli_is_left(coder):
+    made = coder(worker(Call("clew_run", {"cmd": SLOW})))
+    goal = made.submit()
+    clew = made.clew
+    clew.until((clew.workspace(goal) / "began").exists, "the slow command")
+    clew.kill_agent(goal)
+    clew.wait("goal.completed", goal=goal)
+    assert clew.lines(goal, "began") == ["began"]
+    assert clew.goal(goal)["restarts"] == 1
+    clew.stop()
+
+
+def test_a_killed_daemon_goes_on_where_it_was(coder):
+    made = coder(worker(Call("clew_run", {"cmd": SLOW})))
+    goal = made.submit()
+    clew = made.clew
+    clew.until((clew.workspace(goal) / "began").exists, "the slow command")
+    clew.kill()
+    clew.start()
+    clew.wait("goal.completed", goal=goal)
+    assert clew.lines(goal, "began") == ["began"]
+    assert clew.verified()
+
+
+def test_its_own_tools_change_nothing(coder, cli):
+    marker = Path("/var/tmp") / f"clew-marker-{os.getpid()}"
+    shells = {
+        "codex": Call("exec_command", {"cmd": f"touch {marker}"}),
+        "claude": Call("Bash", {"command": f"touch {marker}", "description": "x"}),
+        "opencode": Call("bash", {"command": f"touch {marker}", "description": "x"}),
+    }
+    made = coder([shells[cli], *TWO_FILES])
+    goal = made.submit()
+    made.clew.wait("goal.completed", goal=goal)
+    assert not marker.exists()
+
+
+def test_a_newer_model_of_codex_calls_the_tools_from_a_script(coder, cli):
+    if cli != "codex":
+        pytest.skip("only models of Codex write scripts")
+    script = (
+        "text(JSON.stringify(await tools.mcp__clew__clew_write({path: 'a.txt', content: 'one'})))"
+    )
+    patch = "*** Begin Patch\n*** Add File: patched\n+x\n*** End Patch"
+    tries = "try { await tools.apply_patch(PATCH) } catch (error) { text(String(error)) }"
+    steps = [Call("exec", tries.replace("PATCH", json.dumps(patch))), Call("exec", script)]
+    made = coder([*steps, *TWO_FILES[1:]], **{"agents.coder.model": "gpt-6.1-sol"})
+    goal = made.submit()
+    made.clew.wait("goal.completed", goal=goal)
+    assert results(made.clew, goal) == [("write_file", "success")] * 2
+    assert not (made.clew.workspace(goal) / "patched").exists()

@@ -1,0 +1,122 @@
+"""The gateway and its relay, as a CLI starts it: real processes, lines of MCP."""
+
+import asyncio
+import json
+import socket
+import sys
+from contextlib import asynccontextmanager
+
+import pytest
+
+pytest.importorskip("mcp", reason="the extra clew[cli] is not installed")
+
+from clew_shared.wire.nursery import CellSpec, SandboxSpec
+from clew_worker.bridge import relay
+from clew_worker.bridge.gateway import Gateway
+from clew_worker.bridge.place import open_gateway, token
+from clew_worker.bridge.tools import OFFERED, ToolAnswer
+
+
+async def echo(name, args):
+    return ToolAnswer(f"{name} {json.dumps(args)}", refused=name == "clew_read")
+
+
+def spec_of(tmp_path):
+    home, tmp = tmp_path / "home", tmp_path / "tmp"
+    home.mkdir()
+    tmp.mkdir()
+    sandbox = SandboxSpec(workspace=str(tmp_path), private=(str(home), str(tmp)), ports=(443,))
+    return CellSpec(kind="cli", sandbox=sandbox, cwd=str(tmp_path), argv=("coder",)), tmp
+
+
+class Client:
+    """A program that speaks to the relay as a CLI does."""
+
+    def __init__(self, process):
+        self.process = process
+        self.asked = 0
+
+    async def ask(self, method, **params):
+        self.asked += 1
+        self._send({"id": self.asked, "method": method, "params": params})
+        while line := await self.process.stdout.readline():
+            answer = json.loads(line)
+            if answer.get("id") == self.asked:
+                return answer
+        return None
+
+    def _send(self, message):
+        self.process.stdin.write(json.dumps({"jsonrpc": "2.0", **message}).encode() + b"\n")
+
+    async def hello(self):
+        info = {"name": "test", "version": "1"}
+        answer = await self.ask(
+            "initialize", protocolVersion="2025-06-18", capabilities={}, clientInfo=info
+        )
+        self._send({"method": "notifications/initialized"})
+        return answer
+
+
+@asynccontextmanager
+async def relayed(folder):
+    command = [sys.executable, "-I", "-S", relay.__file__, str(folder)]
+    process = await asyncio.create_subprocess_exec(
+        *command, stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE
+    )
+    try:
+        yield Client(process)
+    finally:
+        process.stdin.close()
+        async with asyncio.timeout(30):
+            await process.wait()
+
+
+@pytest.mark.parametrize("unix", [True, False])
+async def test_the_tools_are_offered_and_calls_passed_on(tmp_path, unix):
+    spec, tmp = spec_of(tmp_path)
+    spec, listener = open_gateway(spec, unix=unix)
+    async with Gateway(listener, echo, token(tmp)) as gateway, relayed(tmp) as client:
+        await client.hello()
+        offered = (await client.ask("tools/list"))["result"]["tools"]
+        assert [tool["name"] for tool in offered] == [tool.name for tool in OFFERED]
+        done = await client.ask("tools/call", name="clew_run", arguments={"cmd": "ls"})
+        assert done["result"]["content"][0]["text"] == 'clew_run {"cmd": "ls"}'
+        assert not done["result"]["isError"]
+        refused = await client.ask("tools/call", name="clew_read", arguments={})
+        assert refused["result"]["isError"]
+        assert gateway.connected.is_set()
+    assert spec.sandbox.ports == ((443,) if unix else (443, *spec.sandbox.ports[1:]))
+
+
+async def test_a_port_admits_only_what_knows_the_token(tmp_path):
+    spec, tmp = spec_of(tmp_path)
+    spec, listener = open_gateway(spec, unix=False)
+    async with Gateway(listener, echo, token(tmp)) as gateway:
+        with socket.create_connection(("127.0.0.1", spec.sandbox.ports[-1])) as stranger:
+            stranger.sendall(b"guess\n")
+            stranger.setblocking(False)
+            loop = asyncio.get_running_loop()
+            async with asyncio.timeout(30):
+                assert await loop.sock_recv(stranger, 1) == b""
+        assert not gateway.connected.is_set()
+
+
+async def test_the_relay_ends_when_the_gateway_does(tmp_path):
+    spec, tmp = spec_of(tmp_path)
+    _, listener = open_gateway(spec, unix=True)
+    async with relayed(tmp) as client:
+        async with Gateway(listener, echo):
+            await client.hello()
+        async with asyncio.timeout(30):
+            assert await client.process.wait() == 0
+
+
+async def test_a_relay_that_breaks_off_in_a_line_leaves_the_gateway_working(tmp_path):
+    spec, tmp = spec_of(tmp_path)
+    _, listener = open_gateway(spec, unix=True)
+    async with Gateway(listener, echo):
+        async with relayed(tmp) as client:
+            client.process.stdin.write(b'{"jsonrpc": "2.0", "id": 1, "met')
+            client.process.kill()
+        async with relayed(tmp) as client:
+            assert (await client.hello())["result"]["serverInfo"]["name"] == "clew"

@@ -1,0 +1,198 @@
+"""Calls of clew's tools by a coding agent, with a played daemon."""
+
+import asyncio
+
+import pytest
+
+from clew_shared.wire import protocol
+from clew_shared.wire.hello import HelloAnswer, HelloState, SentGoal, SentSubtask, SentTask
+from clew_worker.agent.client import RpcError
+from clew_worker.bridge.calls import ToolCalls
+from clew_worker.bridge.goal import GoalView
+
+DONE = {"verdict": "allowed", "seq": 7, "outcome": {"result": "success", "output": "built"}}
+
+
+class PlayedDaemon:
+    """Answers by method, with a value, an error to raise or a function that waits."""
+
+    def __init__(self, **answers):
+        self.answers = {"act": DONE, **answers}
+        self.asked = []
+        self.notices = {}
+
+    def on(self, method, callback):
+        self.notices.setdefault(method, []).append(callback)
+
+    def notify(self, method, **params):
+        for callback in self.notices[method]:
+            callback(params)
+
+    async def greet(self, _name):
+        subtask = SentSubtask(description="Write b.txt", status="in_progress")
+        task = SentTask(description="Files", subtasks=(subtask,))
+        goal = SentGoal(description="Files", tasks=(task,))
+        state = HelloState(goal=goal, replan_required=self.answers.get("replan"))
+        return HelloAnswer(state=state)
+
+    async def call(self, method, **params):
+        self.asked.append((method, params))
+        answer = self.answers.get(method, {})
+        if isinstance(answer, Exception):
+            raise answer
+        return await answer() if callable(answer) else answer
+
+
+def calls_of(daemon, patience_s=30.0):
+    goal = GoalView(daemon, "cli/1")
+    return ToolCalls(goal, patience_s), goal
+
+
+async def test_a_call_is_one_act_under_the_built_in_name():
+    daemon = PlayedDaemon()
+    calls, goal = calls_of(daemon)
+    answer = await calls.call("clew_run", {"cmd": "make"})
+    assert daemon.asked == [("act", {"tool": "run_cmd", "args": {"cmd": "make"}})]
+    assert answer.text == "built"
+    assert goal.effects == 1
+    assert goal.take_records()[0]["tool"] == "run_cmd"
+
+
+async def test_a_long_call_is_answered_meanwhile_and_stays_one_action():
+    go = asyncio.Event()
+
+    async def act():
+        daemon.notify("allowed", seq=7)
+        await go.wait()
+        return DONE
+
+    daemon = PlayedDaemon(act=act)
+    calls, _ = calls_of(daemon, 0.01)
+    assert (await calls.call("clew_run", {"cmd": "make"})).text.startswith("still running, #7.")
+    assert (await calls.call("clew_wait", {"seq": 7})).text.startswith("still running, #7.")
+    other = await calls.call("clew_read", {"path": "a"})
+    assert other.refused
+    assert "was not carried out" in other.text
+    go.set()
+    assert (await calls.call("clew_wait", {"seq": 7})).text == "built"
+    assert len(daemon.asked) == 1
+
+
+async def test_the_result_of_an_abandoned_call_comes_with_the_next_one():
+    go = asyncio.Event()
+
+    async def act():
+        await go.wait()
+        return DONE
+
+    daemon = PlayedDaemon(act=act)
+    calls, _ = calls_of(daemon)
+    abandoned = asyncio.ensure_future(calls.call("clew_run", {"cmd": "make"}))
+    await asyncio.sleep(0)
+    abandoned.cancel()
+    await asyncio.gather(abandoned, return_exceptions=True)
+    go.set()
+    answer = await calls.call("clew_read", {"path": "a"})
+    assert answer.text.startswith("The result of your earlier call:\nbuilt")
+
+
+async def test_nothing_is_waited_for_where_nothing_runs():
+    calls, _ = calls_of(PlayedDaemon())
+    assert (await calls.call("clew_wait", {"seq": 1})).refused
+
+
+async def test_a_wait_of_seconds_is_the_built_in_tool():
+    daemon = PlayedDaemon()
+    calls, _ = calls_of(daemon)
+    await calls.call("clew_wait", {"seconds": 1})
+    assert daemon.asked == [("act", {"tool": "wait", "args": {"seconds": 1}})]
+
+
+async def test_a_subtask_that_is_done_is_answered_with_the_next_one():
+    daemon = PlayedDaemon(advance={"subtask": {"description": "Write b.txt"}, "task": None})
+    calls, _ = calls_of(daemon)
+    answer = await calls.call("clew_done", {"success": True, "summary": "wrote a"})
+    assert [method for method, _ in daemon.asked] == ["complete_subtask", "advance"]
+    assert answer.text == "Next subtask: Write b.txt"
+
+
+async def test_the_last_subtask_is_answered_with_the_checks_that_fail():
+    failing = {"name": "there", "cmd": "test -f b", "exit_code": 1, "output": ""}
+    daemon = PlayedDaemon(finish={"accepted": False, "failing_checks": [failing]})
+    calls, goal = calls_of(daemon)
+    assert "Check there fails" in (await calls.call("clew_done", {"success": True})).text
+    assert not goal.over.is_set()
+    daemon.answers["finish"] = {"accepted": True}
+    assert "completed" in (await calls.call("clew_done", {"success": "yes"})).text
+    assert goal.over.is_set()
+    assert (await calls.call("clew_run", {"cmd": "ls"})).refused
+
+
+async def test_an_attempt_that_failed_is_recorded_with_its_reason():
+    daemon = PlayedDaemon(complete_subtask={"escalated_to": "task"}, replan="task")
+    calls, _ = calls_of(daemon)
+    answer = await calls.call("clew_done", {"success": False, "summary": "no compiler"})
+    assert daemon.asked[0][1]["failure"] == "no compiler"
+    assert "clew_plan" in answer.text
+
+
+async def test_feedback_is_considered_before_a_subtask_is_done():
+    daemon = PlayedDaemon(advance={"subtask": None})
+    calls, _ = calls_of(daemon)
+    daemon.notify("feedback", text="Use tabs.")
+    answer = await calls.call("clew_done", {"success": True})
+    assert "Use tabs." in answer.text
+    assert daemon.asked == []
+    await calls.call("clew_done", {"success": True})
+    assert daemon.asked
+
+
+async def test_feedback_comes_with_the_next_result():
+    daemon = PlayedDaemon()
+    calls, _ = calls_of(daemon)
+    daemon.notify("feedback", text="Use tabs.")
+    assert (
+        await calls.call("clew_run", {"cmd": "ls"})
+    ).text == "built\nA person says:\n- Use tabs."
+
+
+async def test_a_plan_that_is_owed_is_sent_as_the_replan_that_was_asked_for():
+    daemon = PlayedDaemon(replan="task")
+    calls, _ = calls_of(daemon)
+    tasks = [{"description": "A", "subtasks": ["x"]}, {"description": "B", "subtasks": ["y"]}]
+    await calls.call("clew_plan", {"tasks": tasks})
+    (method, params) = daemon.asked[0]
+    assert (method, params["replan"]) == ("plan", "task")
+    assert [len(task["subtasks"]) for task in params["tasks"]] == [2]
+
+
+async def test_a_question_ends_the_work_until_it_is_answered():
+    daemon = PlayedDaemon()
+    calls, goal = calls_of(daemon)
+    await calls.call("clew_ask", {"question": "Which colour?"})
+    assert daemon.asked == [("ask", {"question": "Which colour?"})]
+    assert goal.over.is_set()
+
+
+@pytest.mark.parametrize("reason", ["stopped", "budget"])
+async def test_nothing_more_is_sent_when_the_work_is_over(reason):
+    daemon = PlayedDaemon(act={"verdict": "blocked", "reason": reason, "message": "over"})
+    calls, goal = calls_of(daemon)
+    await calls.call("clew_run", {"cmd": "ls"})
+    assert goal.over.is_set()
+
+
+async def test_an_error_of_the_daemon_reaches_the_model_in_words():
+    daemon = PlayedDaemon(plan=RpcError("plan", protocol.WRONG_STATE, "there is a plan already"))
+    calls, goal = calls_of(daemon)
+    answer = await calls.call("clew_plan", {"tasks": [{"description": "A", "subtasks": ["x"]}]})
+    assert answer.refused
+    assert answer.text == "there is a plan already"
+    assert not goal.over.is_set()
+
+
+async def test_an_unknown_tool_names_those_that_exist():
+    calls, _ = calls_of(PlayedDaemon())
+    answer = await calls.call("bash", {})
+    assert answer.refused
+    assert "clew_run" in answer.text

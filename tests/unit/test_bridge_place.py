@@ -1,0 +1,83 @@
+"""The private HOME of a coding agent's CLI, and which program it really is."""
+
+import os
+
+from clew_worker.bridge.conversation import Conversation
+from clew_worker.bridge.place import clear
+from clew_worker.sandbox import interpreter
+
+
+def test_only_the_sessions_survive_and_no_link_is_followed(tmp_path):
+    home, outside = tmp_path / "home", tmp_path / "outside"
+    (home / ".codex" / "sessions" / "2026").mkdir(parents=True)
+    (home / ".codex" / "sessions" / "2026" / "one.jsonl").write_text("{}")
+    (home / ".codex" / "config.toml").write_text("old")
+    (home / ".cache").mkdir()
+    outside.mkdir()
+    (outside / "precious").write_text("x")
+    (home / "link").symlink_to(outside)
+    clear(home, (".codex/sessions",))
+    left = sorted(str(path.relative_to(home)) for path in home.rglob("*"))
+    sessions = ".codex/sessions"
+    assert left == [".codex", sessions, f"{sessions}/2026", f"{sessions}/2026/one.jsonl"]
+    assert (outside / "precious").exists()
+
+
+def test_a_link_in_the_place_of_the_sessions_is_removed(tmp_path):
+    home, outside = tmp_path / "home", tmp_path / "outside"
+    home.mkdir()
+    outside.mkdir()
+    (home / "sessions").symlink_to(outside)
+    clear(home, ("sessions",))
+    assert not os.path.lexists(home / "sessions")
+
+
+def test_the_program_in_an_npm_package_is_started_without_its_script(tmp_path):
+    modules = tmp_path / "node_modules"
+    script = modules / "@maker" / "coder" / "bin" / "coder.js"
+    machine = "x64" if os.uname().machine == "x86_64" else "arm64"
+    real = modules / "@maker" / f"coder-linux-{machine}" / "bin" / "coder"
+    for path in (script, real):
+        path.parent.mkdir(parents=True)
+    (modules / "@maker" / "coder" / "package.json").write_text("{}")
+    script.write_text("#!/usr/bin/env node\n")
+    real.write_bytes(b"\x7fELF")
+    real.chmod(0o755)
+    link = modules / ".bin" / "coder"
+    link.parent.mkdir()
+    link.symlink_to(script)
+    assert interpreter.native(str(link)) == str(real)
+
+
+def test_programs_beside_one_in_an_npm_package_and_named_after_it_are_its_helpers(tmp_path):
+    folder = tmp_path / "node_modules" / "coder" / "bin"
+    folder.mkdir(parents=True)
+    (folder.parent / "package.json").write_text("{}")
+    for name in ("coder", "coder-script-host", "other", "codersh"):
+        (folder / name).write_bytes(b"\x7fELF")
+    (folder / "coder-notes").write_text("text")
+    assert interpreter.helpers(str(folder / "coder")) == [str(folder / "coder-script-host")]
+
+
+def test_a_program_outside_of_npm_packages_has_no_helpers(tmp_path):
+    for name in ("coder", "coder-script-host"):
+        (tmp_path / name).write_bytes(b"\x7fELF")
+    assert interpreter.helpers(str(tmp_path / "coder")) == []
+
+
+def test_any_other_script_is_started_as_it_is(tmp_path):
+    script = tmp_path / "coder"
+    script.write_text("#!/bin/sh\n")
+    assert interpreter.native(str(script)) == str(script)
+
+
+def test_a_conversation_continues_in_its_attempt_and_in_the_next_subtask_only():
+    held = Conversation.read(Conversation("s1", (0, 1, 1)).text())
+    assert held.continues((0, 1, 1))
+    assert held.continues((0, 2, 1))
+    assert not held.continues((0, 1, 2))
+
+
+def test_what_a_cli_wrote_in_its_place_is_no_conversation():
+    for text in (None, "", "[]", "{", '{"id": 1}', '{"id": "x", "attempt": "abc"}'):
+        assert not Conversation.read(text).continues((0, 0, 1))

@@ -1,0 +1,110 @@
+"""What the end of a coding agent's run means."""
+
+import pytest
+
+from clew_worker.agent.life import CannotContinue
+from clew_worker.bridge.clis.cli import (
+    FaultReported,
+    LimitReached,
+    LoginNeeded,
+    SessionStarted,
+    ThoughtReported,
+    ToolsOffered,
+    TurnEnded,
+    UsageReported,
+)
+from clew_worker.bridge.turn import EVENT_BYTES_MAX, THOUGHTS_MAX, CliCrashError, CliTurn
+from clew_worker.bridge.wire import CliEnded
+
+
+class Named:
+    name = "coder"
+    harmless = frozenset({"todo"})
+
+
+def turn_of(*events):
+    turn = CliTurn(Named(), lambda: 1000.0)
+    for event in events:
+        turn.lines += 1
+        turn.take(event)
+    return turn
+
+
+def outcome(turn, code=0, errors="", *, acted=False):
+    with pytest.raises((CannotContinue, CliCrashError)) as caught:
+        turn.close(CliEnded(code=code), errors, acted=acted)
+    return caught.value
+
+
+def test_a_turn_that_ended_well_means_nothing_more():
+    turn_of(SessionStarted("s"), TurnEnded(True)).close(CliEnded(code=0), "", acted=False)
+
+
+def test_usage_adds_up():
+    turn = turn_of(UsageReported(10, 2, 5, 0.5), UsageReported(20, 3, 0, None))
+    assert turn.usage == UsageReported(30, 5, 5, 0.5)
+
+
+def test_a_usage_limit_is_waited_for_until_it_is_reset_also_after_a_turn_that_ended_well():
+    found = outcome(turn_of(LimitReached("limit reached", 1600.0), TurnEnded(True)))
+    assert (found.kind, found.retry_after_s) == ("temporary", 600.0)
+
+
+def test_a_limit_without_a_time_is_tried_again_with_back_off():
+    found = outcome(turn_of(LimitReached("limit reached")))
+    assert (found.kind, found.retry_after_s) == ("temporary", None)
+
+
+def test_a_fault_of_the_endpoint_is_temporary_and_a_lasting_one_needs_a_person():
+    ended = TurnEnded(False, "connection refused")
+    assert outcome(turn_of(SessionStarted("s"), ended), 1).kind == "temporary"
+    lasting = FaultReported("unknown model", lasting=True)
+    found = outcome(turn_of(SessionStarted("s"), lasting, ended), 1)
+    assert (found.kind, found.reason) == ("configuration", "coder cannot go on: unknown model")
+
+
+def test_a_login_that_is_asked_for_needs_a_person():
+    with pytest.raises(CannotContinue, match="wants a login: expired") as caught:
+        turn_of(LoginNeeded("expired"))
+    assert caught.value.kind == "configuration"
+
+
+def test_a_tool_of_its_own_needs_a_person():
+    turn_of(ToolsOffered(("clew_run", "todo"), {"clew": "connected"}))
+    with pytest.raises(CannotContinue, match="offers Bash although told not to"):
+        turn_of(ToolsOffered(("clew_run", "Bash"), {"clew": "connected"}))
+
+
+def test_a_server_that_failed_needs_a_person():
+    with pytest.raises(CannotContinue, match="its MCP server is failed"):
+        turn_of(ToolsOffered((), {"clew": "failed"}))
+
+
+def test_an_exit_at_once_says_what_it_printed():
+    found = outcome(turn_of(), 2, "error: unexpected argument")
+    assert found.kind == "configuration"
+    assert "exited with 2 at once: error: unexpected argument" in found.reason
+
+
+def test_events_of_another_form_need_a_person():
+    turn = turn_of()
+    turn.lines = 40
+    found = outcome(turn)
+    assert found.kind == "configuration"
+    assert "none of them an event that clew knows" in found.reason
+
+
+def test_a_killed_cli_is_a_crash_also_where_it_has_said_nothing():
+    assert isinstance(outcome(turn_of(SessionStarted("s")), 128 + 9), CliCrashError)
+    assert isinstance(outcome(turn_of(), 128 + 9), CliCrashError)
+
+
+def test_too_much_output_needs_a_person():
+    with pytest.raises(CannotContinue, match="printed over 64 MB"):
+        turn_of().count(EVENT_BYTES_MAX + 1)
+
+
+def test_of_endless_thoughts_only_the_first_are_recorded():
+    turn = turn_of()
+    said = [turn.take(ThoughtReported("hm")) for _ in range(THOUGHTS_MAX + 5)]
+    assert said.count("hm") == THOUGHTS_MAX

@@ -1,0 +1,217 @@
+"""What is read from the event streams of coding agents.
+
+`recorded/agents` has what the real CLIs printed, cut to what matters.
+"""
+
+from pathlib import Path
+
+import pytest
+
+from clew_worker.bridge.clis.claude import ClaudeReader
+from clew_worker.bridge.clis.cli import (
+    NOTHING_USED,
+    TOOLS,
+    FaultReported,
+    LimitReached,
+    LoginNeeded,
+    SessionStarted,
+    ThoughtReported,
+    ToolsOffered,
+    TurnEnded,
+    UsageReported,
+    unexpected_tools,
+)
+from clew_worker.bridge.clis.codex import CodexReader
+from clew_worker.bridge.clis.fields import LINE_BYTES_MAX
+from clew_worker.bridge.clis.known import CLIS
+from clew_worker.bridge.clis.opencode import OpencodeReader
+
+RECORDED = Path(__file__).parent / "recorded" / "agents"
+READERS = {"codex": CodexReader, "claude": ClaudeReader, "opencode": OpencodeReader}
+NOW = 1_795_431_100.0
+"""2026-11-23 10:51:40 UTC, when the limits were recorded."""
+
+USED = UsageReported(200, 20, 80, 0.000896)
+"""What the first turn of each recorded session had used before it was resumed."""
+
+
+def read(cli, name, used=NOTHING_USED):
+    reader = CLIS[cli].reader(used)
+    reader._clock = lambda: NOW
+    lines = next(RECORDED.glob(f"{cli}/{name}.*")).read_bytes().splitlines()
+    return [event for line in lines for event in reader.feed(line)]
+
+
+def of(events, kind):
+    return [event for event in events if isinstance(event, kind)]
+
+
+def spent(events):
+    reports = of(events, UsageReported)
+    cost = sum(report.cost_usd or 0 for report in reports)
+    sums = [sum(getattr(r, part) for r in reports) for part in ("input", "output", "cached")]
+    return UsageReported(*sums, round(cost, 6))
+
+
+@pytest.mark.parametrize("cli", READERS)
+def test_a_turn_has_a_session_thoughts_usage_and_an_end(cli):
+    events = read(cli, "turn")
+    assert isinstance(events[0], SessionStarted)
+    assert of(events, ThoughtReported) == [ThoughtReported("It is done.")]
+    assert events[-1] == TurnEnded(ok=True, message="It is done.")
+    cost = 0.001792 if cli == "claude" else 0
+    assert spent(events) == UsageReported(400, 40, 160, cost)
+
+
+@pytest.mark.parametrize("cli", READERS)
+def test_a_resumed_session_reports_its_name_and_what_the_new_turn_used(cli):
+    events = read(cli, "resumed", USED)
+    assert events[0].id
+    assert events[-1] == TurnEnded(ok=True, message="Second.")
+    cost = 0.000896 if cli == "claude" else 0
+    assert spent(events) == UsageReported(200, 20, 80, cost)
+
+
+FAULTS = {
+    ("codex", "wrong-key"): LoginNeeded,
+    ("codex", "no-key"): LoginNeeded,
+    ("codex", "too-many-requests"): FaultReported("exceeded retry limit", lasting=False),
+    ("codex", "server-error"): FaultReported("currently experiencing", lasting=False),
+    ("codex", "unknown-model"): FaultReported("model: m not found", lasting=True),
+    ("codex", "no-quota"): FaultReported("Quota exceeded", lasting=True),
+    ("codex", "too-long"): FaultReported("ran out of room", session_over=True),
+    ("codex", "unknown-session"): FaultReported("no rollout found", session_over=True),
+    ("codex", "unknown-flag"): FaultReported("Unknown feature flag", lasting=True),
+    ("codex", "no-server"): FaultReported("failed to initialize", lasting=False),
+    ("claude", "wrong-key"): LoginNeeded,
+    ("claude", "no-login"): LoginNeeded,
+    ("claude", "too-many-requests"): FaultReported("Request rejected (429)", lasting=False),
+    ("claude", "server-error"): FaultReported("API Error: 500", lasting=False),
+    ("claude", "unknown-model"): FaultReported("issue with the selected model", lasting=True),
+    ("claude", "no-credit"): FaultReported("Credit balance is too low", lasting=True),
+    ("claude", "too-long"): FaultReported("Prompt is too long", session_over=True),
+    ("claude", "unknown-session"): FaultReported("No conversation found", session_over=True),
+    ("opencode", "wrong-key"): LoginNeeded,
+    ("opencode", "unknown-model"): FaultReported("model: m not found", lasting=True),
+    ("opencode", "unknown-session"): FaultReported("Session not found", session_over=True),
+}
+
+
+@pytest.mark.parametrize(("cli", "name"), FAULTS)
+def test_a_fault_is_known_for_what_it_is(cli, name):
+    expected = FAULTS[cli, name]
+    *_, found, end = read(cli, name)
+    assert end == TurnEnded(ok=False, message=found.message)
+    if expected is LoginNeeded:
+        assert isinstance(found, LoginNeeded)
+        return
+    assert (found.lasting, found.session_over) == (expected.lasting, expected.session_over)
+    assert expected.message in found.message
+
+
+@pytest.mark.parametrize(
+    ("cli", "name", "resets_at"),
+    [
+        ("codex", "limit-today", 1_795_438_260.0),
+        ("codex", "limit-next-week", 1_795_863_060.0),
+        ("codex", "limit-without-time", None),
+        ("claude", "limit", 1_795_438_737.0),
+        ("opencode", "limit", None),
+    ],
+)
+def test_a_usage_limit_is_reported_with_the_time_at_which_it_ends(cli, name, resets_at):
+    limits = of(read(cli, name), LimitReached)
+    assert limits
+    assert {limit.resets_at for limit in limits} == {resets_at}
+
+
+def test_a_request_that_claude_repeats_is_no_fault():
+    assert read("claude", "server-error-retried")[-1] == TurnEnded(ok=True, message="x")
+
+
+def test_claude_offers_the_tools_of_clew_alone():
+    [offered] = of(read("claude", "turn"), ToolsOffered)
+    assert set(offered.names) == set(TOOLS)
+    assert offered.servers == {"clew": "connected"}
+    assert unexpected_tools(CLIS["claude"], offered) == ()
+
+
+def test_a_tool_that_is_not_clews_is_unexpected_but_for_the_harmless_ones():
+    offered = ToolsOffered((*TOOLS, "Bash", "exec"), {})
+    assert unexpected_tools(CLIS["claude"], offered) == ("Bash", "exec")
+    assert unexpected_tools(CLIS["codex"], offered) == ("Bash",)
+
+
+def test_claude_without_the_server_of_clew_says_so():
+    [offered] = of(read("claude", "no-server"), ToolsOffered)
+    assert (offered.names, offered.servers) == ((), {"clew": "failed"})
+
+
+def test_the_answers_of_a_subagent_count_once():
+    line = b'{"type":"assistant","parent_tool_use_id":"t","message":{"id":"m","usage":{"input_tokens":9}}}'
+    assert ClaudeReader().feed(line) == ()
+
+
+def test_a_limit_that_claude_names_far_ahead_or_in_the_past_is_not_believed():
+    for resets_at in (NOW - 60, NOW + 1e9, "soon", None, True):
+        reader = ClaudeReader(clock=lambda: NOW)
+        info = f'{{"status":"rejected","resetsAt":{str(resets_at).lower()}}}'
+        reader.feed(f'{{"type":"rate_limit_event","rate_limit_info":{info}}}'.encode())
+        [found, _] = reader.feed(
+            b'{"type":"result","is_error":true,"result":"5-hour limit reached"}'
+        )
+        assert found == LimitReached("5-hour limit reached", None)
+
+
+ODD = [
+    b"",
+    b"not JSON",
+    b"{",
+    b"[1, 2]",
+    b"null",
+    b'{"type": 7}',
+    b'{"type": "no.such.event", "item": {}}',
+    b'{"type": null, "error": null}',
+    b'{"type": "item.completed", "item": "text"}',
+    b'{"type": "item.completed", "item": {"type": "agent_message", "text": 5}}',
+    b'{"type": "assistant", "message": {"content": [1, null, {"text": {}}], "usage": []}}',
+    b'{"type": "system", "subtype": "other", "tools": 5}',
+    b'{"type": "text", "part": []}',
+    b'{"type": "thread.started", "thread_id": {}}',
+    b"\xff\xfe\x00",
+    b"[" * 100_000,
+    b'{"type": ' * 50_000,
+    b'{"type":"text","part":{"text":"' + b"x" * (LINE_BYTES_MAX + 1) + b'"}}',
+]
+
+
+@pytest.mark.parametrize("cli", READERS)
+@pytest.mark.parametrize("line", ODD, ids=range(len(ODD)))
+def test_a_line_of_unknown_form_says_nothing(cli, line):
+    assert READERS[cli]().feed(line) == ()
+
+
+@pytest.mark.parametrize("cli", READERS)
+def test_half_a_line_says_nothing(cli):
+    for path in RECORDED.glob(f"{cli}/*.jsonl"):
+        for line in path.read_bytes().splitlines():
+            assert READERS[cli]().feed(line[: len(line) // 2]) == ()
+
+
+def test_a_line_of_a_megabyte_is_read():
+    text = "x" * (1 << 20)
+    line = f'{{"type":"item.completed","item":{{"type":"agent_message","text":"{text}"}}}}'
+    assert CodexReader().feed(line.encode()) == (ThoughtReported(text),)
+
+
+def test_the_message_of_a_fault_is_short_and_on_one_line():
+    line = b'{"type":"turn.failed","error":{"message":"' + b"a\\nb" * 9_000 + b'"}}'
+    [found, _] = CodexReader().feed(line)
+    assert len(found.message) <= 500
+    assert "\n" not in found.message
+
+
+@pytest.mark.parametrize("usage", ["null", "[]", '{"input_tokens": -5}', '{"input_tokens": 1e400}'])
+def test_odd_counts_of_tokens_are_no_usage(usage):
+    line = f'{{"type":"turn.completed","usage":{usage}}}'
+    assert CodexReader().feed(line.encode()) == (TurnEnded(ok=True, message=""),)

@@ -1,0 +1,152 @@
+"""How coding agents are started: command line, environment and files of the private HOME."""
+
+import json
+import tomllib
+
+import pytest
+
+from clew_worker.bridge.clis.cli import CliOptions
+from clew_worker.bridge.clis.known import CLIS
+
+RELAY = ("/usr/bin/python3", "-I", "-S", "/lib/clew/relay.py", 'a "quoted"\\ path\n\x7f')
+HOME = "/var/lib/clew/home"
+KEY = "sk-secret"
+PLAIN = CliOptions("/opt/agent")
+LOCAL = CliOptions("/opt/agent", "small:1b", "http://127.0.0.1:8080/v1", KEY, ("--more", "x"))
+
+
+def started(cli, options=LOCAL, session=""):
+    return CLIS[cli].launch(options, RELAY, HOME, "Do the work.", session)
+
+
+def toml(options=LOCAL):
+    return tomllib.loads(started("codex", options).files[".codex/config.toml"])
+
+
+def settings(options=LOCAL):
+    return json.loads(started("opencode", options).env["OPENCODE_CONFIG_CONTENT"])
+
+
+@pytest.mark.parametrize("cli", CLIS)
+def test_the_program_of_the_config_is_started_with_its_own_arguments(cli):
+    launch = started(cli)
+    assert launch.argv[0] == "/opt/agent"
+    assert "--more x" in " ".join(launch.argv)
+
+
+@pytest.mark.parametrize("cli", CLIS)
+def test_prompt_and_key_are_on_no_command_line_and_the_key_is_in_no_file(cli):
+    launch = started(cli)
+    assert launch.stdin == "Do the work."
+    assert not [arg for arg in launch.argv if "Do the work" in arg or KEY in arg]
+    assert not [text for text in launch.files.values() if KEY in text]
+    assert [
+        name
+        for name, value in launch.env.items()
+        if KEY in value and name != "OPENCODE_CONFIG_CONTENT"
+    ]
+    assert KEY not in launch.env.get("OPENCODE_CONFIG_CONTENT", "")
+
+
+@pytest.mark.parametrize("cli", CLIS)
+def test_what_is_shown_of_a_launch_has_no_key(cli):
+    assert KEY not in repr(started(cli)) + repr(LOCAL)
+
+
+@pytest.mark.parametrize("cli", CLIS)
+def test_the_home_is_the_private_one_and_the_time_zone_is_known(cli):
+    env = started(cli, PLAIN).env
+    assert (env["HOME"], env["TZ"]) == (HOME, "UTC")
+    assert not [name for name in env if "KEY" in name or "BASE_URL" in name]
+
+
+@pytest.mark.parametrize("cli", CLIS)
+def test_a_session_is_resumed_by_its_name(cli):
+    assert "s-1" in started(cli, session="s-1").argv
+    assert "s-1" not in started(cli).argv
+
+
+def test_codex_resumes_with_a_command_of_its_own():
+    assert started("codex", PLAIN, "s-1").argv[1:3] == ("exec", "resume")
+    assert started("codex", PLAIN, "s-1").argv[-2:] == ("s-1", "-")
+
+
+def test_codex_has_the_relay_as_its_only_server_and_does_not_start_without_it():
+    servers = toml()["mcp_servers"]
+    assert list(servers) == ["clew"]
+    assert (servers["clew"]["command"], *servers["clew"]["args"]) == RELAY
+    assert servers["clew"]["required"] is True
+    assert servers["clew"]["default_tools_approval_mode"] == "approve"
+
+
+def test_codex_asks_nothing_writes_nothing_and_has_its_tools_off():
+    config = toml()
+    assert (config["approval_policy"], config["sandbox_mode"]) == ("never", "read-only")
+    assert set(config["features"].values()) == {False}
+    assert {"shell_tool", "unified_exec"} <= set(config["features"])
+    assert config["agents"]["enabled"] is False
+    assert "clew_run" in config["developer_instructions"]
+
+
+def test_codex_asks_the_endpoint_of_the_config_with_its_key():
+    config = toml()
+    provider = config["model_providers"][config["model_provider"]]
+    assert (config["model"], provider["base_url"]) == ("small:1b", "http://127.0.0.1:8080/v1")
+    assert started("codex").env[provider["env_key"]] == KEY
+
+
+def test_codex_without_an_endpoint_is_left_its_own():
+    assert not {"model", "model_provider", "model_providers"} & set(toml(PLAIN))
+    assert started("codex", CliOptions("/opt/agent", key=KEY)).env["CODEX_API_KEY"] == KEY
+
+
+def test_codex_with_a_local_endpoint_needs_no_key():
+    config = toml(CliOptions("/opt/agent", "m", "http://127.0.0.1:1/v1"))
+    assert "env_key" not in config["model_providers"]["clew"]
+
+
+def test_claude_has_no_tools_and_no_settings_but_the_server_of_clew():
+    launch = started("claude")
+    argv = list(launch.argv)
+    assert argv[argv.index("--tools") + 1] == argv[argv.index("--setting-sources") + 1] == ""
+    assert "--strict-mcp-config" in argv
+    path = argv[argv.index("--mcp-config") + 1].removeprefix(f"{HOME}/")
+    servers = json.loads(launch.files[path])["mcpServers"]
+    assert list(servers) == ["clew"]
+    assert (servers["clew"]["command"], *servers["clew"]["args"]) == RELAY
+
+
+def test_claude_asks_the_endpoint_of_the_config_and_nothing_else():
+    env = started("claude").env
+    assert env["ANTHROPIC_BASE_URL"] == "http://127.0.0.1:8080/v1"
+    assert env["ANTHROPIC_API_KEY"] == KEY
+    assert env["CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC"] == env["DISABLE_AUTOUPDATER"] == "1"
+
+
+def test_opencode_allows_the_tools_of_clew_alone():
+    config = settings()
+    assert config["tools"] == {"*": False, "clew_*": True}
+    assert config["permission"] == {"*": "deny", "clew_*": "allow"}
+    assert list(config["mcp"]) == ["clew"]
+    assert config["mcp"]["clew"]["command"] == list(RELAY)
+
+
+def test_opencode_asks_the_endpoint_of_the_config_with_a_key_from_its_environment():
+    config, env = settings(), started("opencode").env
+    assert config["model"] == config["small_model"] == "clew/small:1b"
+    provider = config["provider"]["clew"]
+    assert provider["options"]["baseURL"] == "http://127.0.0.1:8080/v1"
+    name = provider["options"]["apiKey"].removeprefix("{env:").removesuffix("}")
+    assert env[name] == KEY
+
+
+def test_opencode_without_an_endpoint_takes_the_model_as_it_is_named():
+    assert settings(CliOptions("/opt/agent", "anthropic/one"))["model"] == "anthropic/one"
+    assert not {"model", "provider", "enabled_providers"} & set(settings(PLAIN))
+
+
+@pytest.mark.parametrize("cli", CLIS)
+def test_what_survives_is_in_the_home(cli):
+    for folder in CLIS[cli].kept:
+        assert folder.startswith(".")
+        assert ".." not in folder

@@ -1,0 +1,71 @@
+"""Where the program of a coding agent is found, and what its absence says."""
+
+import pytest
+
+from clew_daemon.processes.cli_programs import (
+    INSTALLED_BY,
+    CliProgramError,
+    cli_program,
+    cli_program_fault,
+)
+from clew_shared.config.settings import CliAgentSettings, LlmAgentSettings
+
+CODEX = CliAgentSettings(cli="codex")
+
+
+def program_at(path, mode=0o755):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("#!/bin/sh\n")
+    path.chmod(mode)
+    return path
+
+
+def test_it_is_looked_up_by_its_usual_name_on_the_path(tmp_path):
+    program = program_at(tmp_path / "bin" / "codex")
+    assert cli_program(CODEX, {"PATH": f"/nowhere:{tmp_path}/bin"}) == program
+
+
+def test_a_shim_of_a_version_manager_is_passed_over(tmp_path):
+    program_at(tmp_path / "shims" / "codex")
+    program = program_at(tmp_path / "bin" / "codex")
+    assert cli_program(CODEX, {"PATH": f"{tmp_path}/shims:{tmp_path}/bin"}) == program
+
+
+@pytest.mark.parametrize("named", ["~/bin/next", "{home}/bin/next", "next"])
+def test_it_may_have_another_name_and_place(tmp_path, named):
+    program = program_at(tmp_path / "bin" / "next")
+    agent = CliAgentSettings(cli="codex", program=named.format(home=tmp_path))
+    assert cli_program(agent, {"HOME": str(tmp_path), "PATH": str(tmp_path / "bin")}) == program
+
+
+@pytest.mark.parametrize("cli", INSTALLED_BY)
+def test_where_it_is_not_installed_the_fault_says_how_to_install_it(cli, tmp_path):
+    fault = cli_program_fault(CliAgentSettings(cli=cli), {"PATH": str(tmp_path)})
+    assert fault.startswith(f"{cli} is not found on the PATH of the daemon")
+    assert INSTALLED_BY[cli] in fault
+
+
+@pytest.mark.parametrize(
+    ("make", "words"),
+    [
+        (lambda path: None, "does not exist"),
+        (lambda path: path.mkdir(), "is a directory"),
+        (lambda path: path.symlink_to("nowhere"), "is a link to something that does not exist"),
+        (lambda path: program_at(path, 0o644), "is not executable"),
+    ],
+    ids=["absent", "folder", "dangling link", "not executable"],
+)
+def test_a_path_that_is_no_program_is_a_fault_that_says_why(tmp_path, make, words):
+    path = tmp_path / "codex"
+    make(path)
+    with pytest.raises(CliProgramError, match=words):
+        cli_program(CliAgentSettings(cli="codex", program=str(path)), {})
+
+
+def test_a_home_that_is_not_set_is_a_fault():
+    agent = CliAgentSettings(cli="codex", program="~/codex")
+    assert "HOME is not set" in cli_program_fault(agent, {})
+
+
+def test_agents_of_other_kinds_need_no_program():
+    assert cli_program_fault(LlmAgentSettings(model="m"), {}) == ""

@@ -1,0 +1,224 @@
+"""The bridge's side of its CLI's cell: files in, a running CLI with the lines that it prints out."""
+
+import asyncio
+import os
+import socket
+from collections.abc import AsyncIterator, Mapping
+from contextlib import suppress
+from typing import Self
+
+from clew_worker.bridge.wire import (
+    PACKET_BYTES_MAX,
+    CliEnded,
+    CliReady,
+    CliStarted,
+    FileRead,
+    FromStarter,
+    PutFiles,
+    ReadFile,
+    StartCli,
+    StopCli,
+    ToStarter,
+    packet,
+    read_report,
+)
+
+LINE_BYTES_MAX = 1 << 20
+"""What is longer is cut: such a line is no event that matters."""
+
+ANSWER_TIMEOUT_S = 30.0
+TAIL_BYTES = 4_000
+COMPLAINTS_MAX = 100
+_CHUNK = 1 << 16
+
+
+class CellGoneError(Exception):
+    """The CLI's cell has ended, or does not answer."""
+
+
+class CliRun:
+    """One run of the CLI."""
+
+    def __init__(self, pid: int, stdout: int, stderr: int) -> None:
+        self.pid = pid
+        self.bytes_read = 0
+        self.ended: asyncio.Future[CliEnded] = asyncio.get_running_loop().create_future()
+        self._stdout, self._stderr = stdout, stderr
+        self._tail = b""
+        self._complaints: asyncio.Queue[bytes | None] = asyncio.Queue(COMPLAINTS_MAX)
+
+    @property
+    def errors(self) -> str:
+        """The end of what it printed to standard error."""
+        return self._tail.decode(errors="replace").strip()
+
+    async def lines(self) -> AsyncIterator[bytes]:
+        """Yield the lines of its standard output, without their ends, until it is closed."""
+        listening = asyncio.create_task(self._listen())
+        try:
+            async with _Pipe(self._stdout) as pipe:
+                rest = b""
+                while data := await pipe.read(_CHUNK):
+                    self.bytes_read += len(data)
+                    *whole, rest = (rest + data).split(b"\n")
+                    for line in whole:
+                        yield line[:LINE_BYTES_MAX]
+                    rest = rest[: LINE_BYTES_MAX + 1]
+                if rest:
+                    yield rest[:LINE_BYTES_MAX]
+            await listening
+        finally:
+            listening.cancel()
+            await asyncio.gather(listening, return_exceptions=True)
+
+    async def complaints(self) -> AsyncIterator[bytes]:
+        """Yield lines of its standard error as they come, while `lines` is read; of many at once not all."""
+        while line := await self._complaints.get():
+            yield line
+
+    async def _listen(self) -> None:
+        rest = b""
+        async with _Pipe(self._stderr) as pipe:
+            while data := await pipe.read(_CHUNK):
+                self._tail = (self._tail + data)[-TAIL_BYTES:]
+                *whole, rest = (rest + data).split(b"\n")
+                rest = rest[:TAIL_BYTES]
+                for line in filter(None, whole):
+                    with suppress(asyncio.QueueFull):
+                        self._complaints.put_nowait(line[:TAIL_BYTES])
+
+
+class _Pipe:
+    """The read end of a pipe as a stream; it closes the descriptor."""
+
+    def __init__(self, fd: int) -> None:
+        self._file = os.fdopen(fd, "rb", buffering=0)
+
+    async def __aenter__(self) -> asyncio.StreamReader:
+        reader = asyncio.StreamReader()
+        loop = asyncio.get_running_loop()
+        self._transport, _ = await loop.connect_read_pipe(
+            lambda: asyncio.StreamReaderProtocol(reader), self._file
+        )
+        return reader
+
+    async def __aexit__(self, *_: object) -> None:
+        self._transport.close()
+
+
+class CliCell:
+    """The cell of a bridge's CLI; use it as `async with`. One request at a time; raises CellGoneError."""
+
+    def __init__(self, sock: socket.socket) -> None:
+        self._sock = sock
+        self._sock.setblocking(False)
+        self._asking = asyncio.Lock()
+        self._answers: asyncio.Queue[tuple[FromStarter, list[int]] | None] = asyncio.Queue()
+        self._run: CliRun | None = None
+        self.gone = asyncio.Event()
+
+    async def __aenter__(self) -> Self:
+        asyncio.get_running_loop().add_reader(self._sock, self._readable)
+        message, fds = await self._answer()
+        if not isinstance(message, CliReady) or len(fds) != 1:
+            raise CellGoneError("the CLI's cell did not start")
+        self.ready = message
+        self.listener = socket.socket(fileno=fds[0])
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        asyncio.get_running_loop().remove_reader(self._sock)
+        self._sock.close()
+
+    async def put(self, files: Mapping[str, str], kept: tuple[str, ...] | None = None) -> None:
+        """Write files into HOME; with `kept` it is emptied but for these paths before."""
+        first = kept
+        for name, text in files.items():
+            await self._send(PutFiles(files={name: text}, kept=first))
+            first = None
+        if first is not None:
+            await self._send(PutFiles(files={}, kept=first))
+
+    async def read(self, path: str) -> str | None:
+        """Return the text of a small file in HOME, None where there is none."""
+        async with self._asking:
+            await self._send(ReadFile(path=path))
+            message, _ = await self._answer()
+        if not isinstance(message, FileRead):
+            raise CellGoneError("the CLI's cell gave a wrong answer")
+        return message.text
+
+    async def start(self, argv: tuple[str, ...], env: Mapping[str, str], stdin: str = "") -> CliRun:
+        """Start the CLI; raises CliFaultError where it cannot be started."""
+        async with self._asking:
+            await self._send(StartCli(argv=argv, env=dict(env), stdin=stdin))
+            message, _ = await self._answer()
+            if isinstance(message, CliEnded):
+                raise CliFaultError(message.fault)
+            if not isinstance(message, CliStarted) or self._run is None:
+                raise CellGoneError("the CLI's cell gave a wrong answer")
+            return self._run
+
+    async def stop(self) -> None:
+        """End the running CLI, and wait for its end."""
+        run = self._run
+        if run is None or run.ended.done():
+            return
+        await self._send(StopCli())
+        async with asyncio.timeout(ANSWER_TIMEOUT_S):
+            await asyncio.wait([run.ended])
+
+    async def _send(self, message: ToStarter) -> None:
+        try:
+            await asyncio.get_running_loop().sock_sendall(self._sock, packet(message))
+        except OSError as error:
+            raise CellGoneError("the CLI's cell has ended") from error
+
+    async def _answer(self) -> tuple[FromStarter, list[int]]:
+        try:
+            async with asyncio.timeout(ANSWER_TIMEOUT_S):
+                answer = await self._answers.get()
+        except TimeoutError:
+            raise CellGoneError("the CLI's cell does not answer") from None
+        if answer is None:
+            raise CellGoneError("the CLI's cell has ended")
+        return answer
+
+    def _readable(self) -> None:
+        """Take one packet: the end of a run, or an answer."""
+        try:
+            data, fds, _, _ = socket.recv_fds(self._sock, PACKET_BYTES_MAX, 2)
+        except BlockingIOError:
+            return
+        except OSError:
+            data, fds = b"", []
+        if not data:
+            self._hung_up()
+            return
+        for fd in fds:
+            os.set_inheritable(fd, False)
+        try:
+            message = read_report(data)
+        except ValueError:  # what runs there is not trusted
+            self._hung_up()
+            return
+        if (
+            isinstance(message, CliStarted) and len(fds) == 2
+        ):  # at once: its end may be the next packet
+            self._run = CliRun(message.pid, *fds)
+        run = self._run
+        if isinstance(message, CliEnded) and not message.fault and run and not run.ended.done():
+            run.ended.set_result(message)
+        else:
+            self._answers.put_nowait((message, fds))
+
+    def _hung_up(self) -> None:
+        asyncio.get_running_loop().remove_reader(self._sock)
+        self.gone.set()
+        self._answers.put_nowait(None)
+        if self._run and not self._run.ended.done():
+            self._run.ended.set_exception(CellGoneError("the CLI's cell has ended"))
+
+
+class CliFaultError(Exception):
+    """The CLI cannot be started; the text says why."""

@@ -1,0 +1,169 @@
+"""OpenAI's Codex: `codex exec --json`, tried with 0.169."""
+
+import json
+import time
+from collections.abc import Callable
+
+from clew_worker.bridge.clis.cli import (
+    NOTHING_USED,
+    SERVER,
+    TOOLS,
+    CliEvent,
+    CliOptions,
+    Launch,
+    SessionStarted,
+    ThoughtReported,
+    TurnEnded,
+    UsageReported,
+)
+from clew_worker.bridge.clis.faults import fault
+from clew_worker.bridge.clis.fields import Fields
+
+START_TIMEOUT_S = 120
+TOOL_TIMEOUT_S = 3_600
+_KEY = "CLEW_CLI_KEY"
+_INSTRUCTIONS = (
+    f"You act only through the tools of the MCP server {SERVER}: {', '.join(TOOLS)}. Where they are"
+    f" not listed, find them with tool_search, or call them within exec, as"
+    f" tools.mcp__{SERVER}__clew_run(...). No other tool can change a file or start a program here."
+)
+"""Newer models are not shown the tools of MCP servers: they search for them, or call them from a script."""
+
+_OFF = (
+    "shell_tool",
+    "unified_exec",
+    "multi_agent",
+    "goals",
+    "apps",
+    "view_image",
+    "plugins",
+    "shell_snapshot",
+    "unbounded_connection_retries",
+)
+"""Features that bring tools of its own, and the one by which it waits for an endpoint without an end.
+
+In the config file a version ignores those that it does not know; as flags they would be errors.
+"""
+
+
+class Codex:
+    """Its tools are switched off as features, but for those below; newer models also have `apply_patch`.
+
+    The sandbox of its own (read-only) and the kernel refuse what `apply_patch` would write.
+    """
+
+    name = "codex"
+    kept = (".codex/sessions",)
+    harmless = frozenset(
+        {
+            "list_mcp_resources",
+            "list_mcp_resource_templates",
+            "read_mcp_resource",
+            "request_user_input",
+            "request_user_input_async",
+            "tool_search",
+            "exec",
+            "wait",
+            "sleep",
+        }
+    )
+
+    def launch(
+        self, options: CliOptions, relay: tuple[str, ...], home: str, prompt: str, session: str = ""
+    ) -> Launch:
+        """Return how to start it; a session is resumed by a command of its own, with fewer options."""
+        argv = [options.program, "exec"]
+        argv += ["resume"] if session else []
+        argv += ["--json", "--skip-git-repo-check", *options.args]
+        argv += [session, "-"] if session else ["-"]
+        key = _KEY if options.base_url else "CODEX_API_KEY"
+        env = {"HOME": home, "CODEX_HOME": f"{home}/.codex", "TZ": "UTC"}
+        env |= {key: options.key} if options.key else {}
+        files = {".codex/config.toml": _config(options, relay)}
+        return Launch(tuple(argv), env, files, prompt)
+
+    def reader(self, used: UsageReported = NOTHING_USED) -> "CodexReader":
+        return CodexReader(used)
+
+
+def _config(options: CliOptions, relay: tuple[str, ...]) -> str:
+    """Return its config.toml: read-only and without questions, its only server the relay, its own tools off."""
+    lines = [f"model = {_quoted(options.model)}"] if options.model else []
+    lines += [f"developer_instructions = {_quoted(_INSTRUCTIONS)}"]
+    lines += ['approval_policy = "never"', 'sandbox_mode = "read-only"', 'web_search = "disabled"']
+    if options.base_url:
+        lines += ['model_provider = "clew"', "[model_providers.clew]", 'name = "clew"']
+        lines += [f"base_url = {_quoted(options.base_url)}", 'wire_api = "responses"']
+        lines += [f"env_key = {_quoted(_KEY)}"] if options.key else []
+    lines += ["[agents]", "enabled = false", "[features]", *(f"{name} = false" for name in _OFF)]
+    lines += [f"[mcp_servers.{SERVER}]", f"command = {_quoted(relay[0])}"]
+    lines += [f"args = [{', '.join(map(_quoted, relay[1:]))}]"]
+    lines += ["required = true", 'default_tools_approval_mode = "approve"']
+    lines += [f"startup_timeout_sec = {START_TIMEOUT_S}", f"tool_timeout_sec = {TOOL_TIMEOUT_S}"]
+    return "\n".join(lines) + "\n"
+
+
+def _quoted(text: str) -> str:
+    """Return a TOML string: JSON's escapes are among TOML's, but DEL must be escaped too."""
+    return json.dumps(text).replace("\x7f", "\\u007f")
+
+
+class CodexReader:
+    """Reads `thread.*`, `turn.*` and `item.*` events; those of the kind "error" are warnings or repeat themselves."""
+
+    def __init__(
+        self, used: UsageReported = NOTHING_USED, clock: Callable[[], float] = time.time
+    ) -> None:
+        self._used = used
+        self._clock = clock
+        self._said = ""
+
+    def feed(self, line: bytes) -> tuple[CliEvent, ...]:
+        event = Fields.of_line(line)
+        match event.text("type"):
+            case "thread.started":
+                session = event.text("thread_id")
+                return (SessionStarted(session),) if session else ()
+            case "item.completed":
+                return self._item(event.object("item"))
+            case "turn.completed":
+                return (*self._usage(event.object("usage")), TurnEnded(ok=True, message=self._said))
+            case "turn.failed":
+                return self._failed(event.object("error").text("message"))
+            case "":
+                return self._complaint(line)
+        return ()
+
+    def _item(self, item: Fields) -> tuple[CliEvent, ...]:
+        text = item.text("text")
+        if not text or item.text("type") not in ("agent_message", "reasoning"):
+            return ()
+        if item.text("type") == "agent_message":
+            self._said = text
+        return (ThoughtReported(text),)
+
+    def _usage(self, usage: Fields) -> tuple[CliEvent, ...]:
+        """Return what this turn has used: Codex counts from the session's beginning, in earlier processes too."""
+        total = UsageReported(
+            usage.count("input_tokens"),
+            usage.count("output_tokens"),
+            usage.count("cached_input_tokens"),
+        )
+        before, self._used = self._used, total
+        new = UsageReported(
+            max(0, total.input - before.input),
+            max(0, total.output - before.output),
+            max(0, total.cached - before.cached),
+        )
+        return (new,) if new != NOTHING_USED else ()
+
+    def _failed(self, message: str) -> tuple[CliEvent, ...]:
+        found = fault(message, self._clock())
+        return (found, TurnEnded(ok=False, message=found.message))
+
+    def _complaint(self, line: bytes) -> tuple[CliEvent, ...]:
+        """Return the reason for which it did not start, from a line of standard error: "Error: …"."""
+        text = line.decode(errors="replace").strip()
+        if not text.startswith("Error: "):
+            return ()
+        return self._failed(text.removeprefix("Error: "))

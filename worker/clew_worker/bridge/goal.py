@@ -1,0 +1,79 @@
+"""The bridge's view of its goal: the last answer to `hello`, and what has happened in the CLI's turn since."""
+
+import asyncio
+from collections.abc import Mapping
+from typing import Any
+
+from clew_shared.prompt.messages import plain_args
+from clew_shared.wire.answers import Judged
+from clew_shared.wire.hello import HelloAnswer, HelloState
+from clew_worker.agent.client import AgentClient
+
+RECORD_CHARS = 1_000
+RECORDS_MAX = 200
+"""As many as one `reflect` carries."""
+
+_OUTCOMES = ("success", "failure", "timeout")
+
+
+class GoalView:
+    """One goal as its CLI works on it; `over` is set when nothing more is accepted from it."""
+
+    def __init__(self, daemon: AgentClient, name: str) -> None:
+        self.daemon = daemon
+        self.hello = HelloAnswer()
+        self.over = asyncio.Event()
+        self.effects = 0
+        """Calls of the present turn that reached the daemon."""
+        self._name = name
+        self._news: list[str] = []
+        self._records: list[dict[str, Any]] = []
+        daemon.on("feedback", lambda params: self._news.append(str(params.get("text") or "")))
+
+    @property
+    def state(self) -> HelloState:
+        """The goal's state as the daemon last sent it."""
+        return self.hello.state
+
+    async def refresh(self) -> None:
+        """Ask the daemon for the state as it is now."""
+        self.hello = await self.daemon.greet(self._name)
+
+    def begin(self) -> None:
+        """Begin a turn of the CLI."""
+        self.effects = 0
+
+    def acted(self, tool: str, args: Mapping[str, Any], judged: Judged) -> None:
+        """Note an action with its verdict."""
+        self.effects += 1
+        if len(self._records) < RECORDS_MAX:
+            self._records.append(_record(tool, args, judged))
+
+    def moved(self) -> None:
+        """Note a call that is no action: a subtask's end, a plan."""
+        self.effects += 1
+
+    def take_records(self) -> list[dict[str, Any]]:
+        """Return the entries of an iteration record since the last time."""
+        taken, self._records = self._records, []
+        return taken
+
+    def take_news(self) -> list[str]:
+        """Return the feedback that has come since the last time."""
+        taken, self._news = self._news, []
+        return taken
+
+
+def _record(tool: str, args: Mapping[str, Any], judged: Judged) -> dict[str, Any]:
+    """Return an entry of an iteration record (docs/protocol.md)."""
+    outcome = judged.outcome
+    duration_s = outcome.duration_s if outcome else 0.0
+    return {
+        "tool": tool,
+        "params": plain_args(args, RECORD_CHARS),
+        "raw_output": (outcome.output if outcome else judged.message)[:RECORD_CHARS],
+        "outcome": outcome.result if outcome and outcome.result in _OUTCOMES else "error",
+        "execution_time": duration_s,
+        "cost": {"tokens": 0, "time": duration_s},
+        "tool_selection_rationale": "",
+    }

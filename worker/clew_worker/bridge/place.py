@@ -1,0 +1,86 @@
+"""Where a coding agent's CLI is started and where its relay finds the gateway: settled before its cell is confined.
+
+Standard library and wire models only: the ordinary nursery loads it.
+"""
+
+import os
+import secrets
+import socket
+from collections.abc import Callable
+from pathlib import Path
+
+from clew_shared.files.removal import remove_tree
+from clew_shared.wire.nursery import CellSpec
+from clew_worker.sandbox import interpreter
+
+SOCKET = "clew.sock"
+PORT = "clew.port"
+CONNECTIONS_MAX = 8
+
+
+def with_program(spec: CellSpec) -> CellSpec:
+    """Return the spec with the program that its CLI really is: without the script of an npm package around it."""
+    return spec.model_copy(update={"argv": (interpreter.native(spec.argv[0]), *spec.argv[1:])})
+
+
+def open_gateway(spec: CellSpec, *, unix: bool) -> tuple[CellSpec, socket.socket]:
+    """Empty the cell's TMPDIR and listen there for the relay; raises OSError.
+
+    Where the cell gets no unix sockets, it is a port of the loopback with a token, both in a file, and the spec allows
+    connections to that port.
+    """
+    _, tmp = spec.sandbox.private
+    clear(Path(tmp), ())
+    if unix:
+        return spec, _in_folder(tmp, _listening)
+    listener = socket.create_server(("127.0.0.1", 0), backlog=CONNECTIONS_MAX)
+    port = listener.getsockname()[1]
+    fd = os.open(Path(tmp, PORT), os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    with os.fdopen(fd, "w") as file:
+        file.write(f"{port} {secrets.token_hex(32)}")
+    ports = (*spec.sandbox.ports, port)
+    sandbox = spec.sandbox.model_copy(update={"ports": ports})
+    return spec.model_copy(update={"sandbox": sandbox}), listener
+
+
+def _listening() -> socket.socket:
+    listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    listener.bind(SOCKET)
+    listener.listen(CONNECTIONS_MAX)
+    return listener
+
+
+def _in_folder(folder: str, make: Callable[[], socket.socket]) -> socket.socket:
+    """Call `make` in a folder: a socket's own path is limited to 108 bytes."""
+    here = os.open(".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.chdir(folder)
+        return make()
+    finally:
+        os.fchdir(here)
+        os.close(here)
+
+
+def token(tmp: Path) -> str:
+    """Return the token that the relay has to send first, "" for a unix socket."""
+    try:
+        return (tmp / PORT).read_text().partition(" ")[2]
+    except FileNotFoundError:
+        return ""
+
+
+def clear(folder: Path, kept: tuple[str, ...], within: str = "") -> None:
+    """Remove everything in a folder but the `kept` paths, which are relative to it; no link is followed."""
+    with os.scandir(folder) as entries:
+        found = list(entries)
+    for entry in found:
+        name = f"{within}{entry.name}"
+        is_folder = entry.is_dir(follow_symlinks=False)
+        if name in kept and not entry.is_symlink():
+            continue
+        if is_folder and any(one.startswith(f"{name}/") for one in kept):
+            clear(Path(entry.path), kept, f"{name}/")
+        elif is_folder:
+            remove_tree(entry.path)
+        else:
+            os.unlink(entry.path)  # noqa: PTH108 - a link, not what it leads to

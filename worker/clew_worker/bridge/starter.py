@@ -1,0 +1,208 @@
+"""The process in the cell of a coding agent's CLI: writes its files, starts it, and ends what it leaves behind.
+
+It is in the same sandbox as the CLI and is trusted no more: it has no connection to the daemon, and the bridge checks
+what it says.
+"""
+
+import contextlib
+import os
+import select
+import signal
+import socket
+import stat
+import subprocess
+import time
+from pathlib import Path
+
+from clew_shared.exit_codes import ExitCode
+from clew_shared.text.plain import plain
+from clew_shared.wire.nursery import CellSpec
+from clew_worker.bridge import relay
+from clew_worker.bridge.place import clear, token
+from clew_worker.bridge.wire import (
+    FILE_BYTES_MAX,
+    PACKET_BYTES_MAX,
+    CliEnded,
+    CliReady,
+    CliStarted,
+    FileRead,
+    FromStarter,
+    PutFiles,
+    ReadFile,
+    StartCli,
+    StopCli,
+    packet,
+    read_order,
+)
+from clew_worker.sandbox import interpreter, kernel
+from clew_worker.sandbox.processes import descendants
+
+SIGNAL_BASE = 128
+GRACE_S = 2.0
+SWEEP_S = 5.0
+_TICK_S = 0.01
+
+
+class CliStarter:
+    """At most one CLI at a time."""
+
+    def __init__(self, spec: CellSpec, sock: socket.socket) -> None:
+        self._home = Path(spec.sandbox.private[0])
+        self._sock = sock
+        self._cli: subprocess.Popen[bytes] | None = None
+        self._watch = -1
+
+    def serve(self) -> int:
+        """Do what the bridge asks for until it hangs up."""
+        while True:
+            ready = self._ready()
+            if self._watch in ready:
+                self._end()
+            if self._sock.fileno() in ready and not self._serve_one():
+                return ExitCode.OK
+
+    def _ready(self) -> set[int]:
+        poll = select.poll()
+        for fd in (self._sock.fileno(), self._watch):
+            if fd >= 0:
+                poll.register(fd, select.POLLIN)
+        return {fd for fd, _ in poll.poll()}
+
+    def _serve_one(self) -> bool:
+        data = self._sock.recv(PACKET_BYTES_MAX)
+        if not data:
+            return False
+        match read_order(data):
+            case PutFiles() as order:
+                self._put(order)
+            case StartCli() as order:
+                self._start(order)
+            case ReadFile() as order:
+                self._send(FileRead(text=_text(self._home / order.path)))
+            case StopCli():
+                self._stop()
+        return True
+
+    def _send(self, message: FromStarter, *fds: int) -> None:
+        socket.send_fds(self._sock, [packet(message)], list(fds))
+
+    # -- files
+
+    def _put(self, order: PutFiles) -> None:
+        if order.kept is not None:
+            clear(self._home, order.kept)
+        for name, text in order.files.items():
+            path = self._home / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.unlink(missing_ok=True)  # never written through a link
+            flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+            with os.fdopen(os.open(path, flags, 0o600), "w", encoding="utf-8") as file:
+                file.write(text)
+
+    # -- the CLI
+
+    def _start(self, order: StartCli) -> None:
+        out, out_w = os.pipe2(os.O_CLOEXEC)
+        err, err_w = os.pipe2(os.O_CLOEXEC)
+        try:
+            self._cli = subprocess.Popen(
+                order.argv,
+                env=order.env,
+                stdin=subprocess.PIPE if order.stdin else subprocess.DEVNULL,
+                stdout=out_w,
+                stderr=err_w,
+                start_new_session=True,
+            )
+        except (OSError, ValueError) as error:
+            self._send(CliEnded(code=ExitCode.CONFIGURATION, fault=plain(error)))
+        else:
+            self._watch = os.pidfd_open(self._cli.pid)
+            self._send(CliStarted(pid=self._cli.pid), out, err)
+            self._feed(order.stdin)
+        finally:
+            for fd in (out, out_w, err, err_w):
+                os.close(fd)
+
+    def _feed(self, text: str) -> None:
+        """Write to its standard input, and close it; a CLI that does not read more than a pipe holds gets no more."""
+        if self._cli is None or self._cli.stdin is None:
+            return
+        with contextlib.suppress(OSError), self._cli.stdin as pipe:
+            data = text.encode()
+            while data and select.select([], [pipe], [self._watch], SWEEP_S)[1]:
+                data = data[os.write(pipe.fileno(), data[: select.PIPE_BUF]) :]
+
+    def _stop(self) -> None:
+        if self._cli is None:
+            return
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self._cli.pid, signal.SIGTERM)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._cli.wait(GRACE_S)
+        self._end()
+
+    def _end(self) -> None:
+        """Collect the CLI, end what it has left behind, and report it."""
+        if self._cli is None:
+            return
+        sweep()
+        code = self._cli.wait()
+        with contextlib.suppress(ChildProcessError):
+            while os.waitpid(-1, os.WNOHANG)[0]:
+                pass
+        os.close(self._watch)
+        self._cli, self._watch = None, -1
+        self._send(CliEnded(code=code if code >= 0 else SIGNAL_BASE - code))
+
+
+def sweep() -> None:
+    """End every descendant of this process, within a deadline."""
+    deadline = time.monotonic() + SWEEP_S
+    while (left := _living()) and time.monotonic() < deadline:
+        for pid in left:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.kill(pid, signal.SIGKILL)
+        time.sleep(_TICK_S)
+
+
+def _living() -> list[int]:
+    """List the descendants that have not ended; one that waits to be collected has."""
+    found = []
+    for pid in descendants(os.getpid()):
+        with contextlib.suppress(OSError, IndexError):
+            state = Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(")")[2].split()
+            if state[0] not in ("Z", "X"):
+                found.append(pid)
+    return found
+
+
+def _text(path: Path) -> str | None:
+    try:
+        flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+        with os.fdopen(os.open(path, flags), "rb") as file:
+            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+                return None
+            data = file.read(FILE_BYTES_MAX + 1)
+    except OSError:
+        return None
+    return data.decode(errors="replace") if len(data) <= FILE_BYTES_MAX else None
+
+
+def main(spec: CellSpec, sock: socket.socket, listener: socket.socket) -> int:
+    """Serve the bridge at the other end of `sock`; `listener` is handed over to it."""
+    home, tmp = spec.sandbox.private
+    sock.set_inheritable(False)
+    kernel.prctl(kernel.PR_SET_CHILD_SUBREAPER, 1)
+    ready = CliReady(
+        program=spec.argv[0],
+        home=home,
+        tmp=tmp,
+        relay=(interpreter.own_python(), "-I", "-S", relay.__file__, tmp),
+        token=token(Path(tmp)),
+    )
+    with listener:
+        socket.send_fds(sock, [packet(ready)], [listener.fileno()])
+    try:
+        return CliStarter(spec, sock).serve()
+    except (BrokenPipeError, ConnectionResetError):  # the bridge has ended
+        return ExitCode.OK

@@ -1,0 +1,149 @@
+"""One turn of a CLI: what its event stream has said so far, and what follows from that in the end. Pure."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from clew_shared.exit_codes import ExitCode
+from clew_shared.text.shorten import both_ends
+from clew_worker.agent.life import CannotContinue
+from clew_worker.bridge.clis.cli import (
+    NOTHING_USED,
+    SERVER,
+    Cli,
+    CliEvent,
+    FaultReported,
+    LimitReached,
+    LoginNeeded,
+    SessionStarted,
+    ThoughtReported,
+    ToolsOffered,
+    TurnEnded,
+    UsageReported,
+    unexpected_tools,
+)
+from clew_worker.bridge.conversation import total
+from clew_worker.bridge.wire import CliEnded
+
+THOUGHTS_MAX = 100
+"""As many thoughts of one turn are recorded."""
+
+EVENT_BYTES_MAX = 64 << 20
+"""What a CLI may print in one turn; more is a fault of it."""
+
+DETAIL_CHARS = 1_000
+_SIGNALS = 128
+
+
+class CliCrashError(Exception):
+    """The CLI was killed or has crashed in the middle of a turn: the worker starts again."""
+
+
+@dataclass(slots=True)
+class CliTurn:
+    """What is known of one run of a CLI."""
+
+    cli: Cli
+    now: Callable[[], float]
+    session: str = ""
+    usage: UsageReported = NOTHING_USED
+    events: int = 0
+    lines: int = 0
+    thoughts: int = 0
+    ended: TurnEnded | None = None
+    limit: LimitReached | None = None
+    faults: list[FaultReported] = field(default_factory=list)
+
+    def take(self, event: CliEvent) -> str:
+        """Take an event; return the thought that it is, "" for another. Raises CannotContinue for a lasting fault."""
+        self.events += 1
+        match event:
+            case SessionStarted():
+                self.session = event.id
+            case ToolsOffered():
+                self._check(event)
+            case ThoughtReported():
+                self.thoughts += 1
+                return event.text if self.thoughts <= THOUGHTS_MAX else ""
+            case UsageReported():
+                self.usage = total(self.usage, event)
+            case LimitReached():
+                self.limit = event
+            case LoginNeeded():
+                raise self.lasting(
+                    f"wants a login: {event.message}. Name its login file in `credentials` of the agent, or a key in "
+                    "`api_key_env` or `api_key_file`"
+                )
+            case FaultReported():
+                self.faults = [*self.faults[-4:], event]
+            case TurnEnded():
+                self.ended = event
+        return ""
+
+    @property
+    def session_over(self) -> str:
+        """Why the CLI's own session cannot be continued; "" if it can."""
+        return next((fault.message for fault in self.faults if fault.session_over), "")
+
+    @property
+    def stops(self) -> bool:
+        """Whether it has given a reason why nothing more can be done now."""
+        return self.limit is not None or any(fault.lasting for fault in self.faults)
+
+    def count(self, bytes_read: int) -> None:
+        """Count a line of output; raises CannotContinue where there is too much."""
+        self.lines += 1
+        if bytes_read > EVENT_BYTES_MAX:
+            raise self.lasting(f"printed over {EVENT_BYTES_MAX >> 20} MB in one turn")
+
+    def _check(self, offered: ToolsOffered) -> None:
+        if surplus := unexpected_tools(self.cli, offered):
+            raise self.lasting(f"offers {', '.join(surplus)} although told not to")
+        state = offered.servers.get(SERVER)
+        if state is not None and state not in ("connected", "pending"):
+            raise self.lasting(f"cannot use clew's tools: its MCP server is {state}")
+
+    def close(self, end: CliEnded, errors: str, *, acted: bool) -> None:
+        """Draw the conclusion from the end of the run: none if the turn ended well.
+
+        `errors` is the end of its standard error, `acted` whether it has called clew's tools. Raises CannotContinue,
+        and CliCrashError where another start may help.
+        """
+        if self.limit is not None:
+            raise self._waiting(self.limit)
+        if lasting := next((fault for fault in self.faults if fault.lasting), None):
+            raise self.lasting(f"cannot go on: {lasting.message}")
+        if self.ended is not None and self.ended.ok:
+            return
+        said = self._said(errors)
+        if self.ended is not None or (self.faults and end.code < _SIGNALS):
+            raise CannotContinue("temporary", f"{self.cli.name}: {said}")
+        if end.code > _SIGNALS:
+            raise CliCrashError(f"{self.cli.name} ended by signal {end.code - _SIGNALS}")
+        if not self.events and not acted:
+            raise self._unusable(end.code, said)
+        if end.code != ExitCode.OK:
+            raise CliCrashError(f"{self.cli.name} exited with {end.code}: {said}")
+
+    def _unusable(self, code: int, said: str) -> CannotContinue:
+        if self.lines:
+            return self.lasting(
+                f"printed {self.lines} lines, none of them an event that clew knows: its version may be too new or "
+                f"too old (clew agents). {said}"
+            )
+        return self.lasting(f"exited with {code} at once: {said}")
+
+    def _waiting(self, limit: LimitReached) -> CannotContinue:
+        after_s = None if limit.resets_at is None else max(0.0, limit.resets_at - self.now())
+        return CannotContinue("temporary", f"{self.cli.name}: {limit.message}", after_s)
+
+    def lasting(self, what: str) -> CannotContinue:
+        """Return that a person is needed."""
+        return CannotContinue("configuration", f"{self.cli.name} {what}")
+
+    def _said(self, errors: str) -> str:
+        """Return what it gave as the reason of its end."""
+        faults = [fault.message for fault in self.faults[-1:]]
+        ended = [self.ended.message] if self.ended and self.ended.message else []
+        return both_ends(
+            next(iter([*ended, *faults, errors]), "") or "no reason given", DETAIL_CHARS
+        )
