@@ -24,7 +24,7 @@ Held = Literal["enforced", "advisory", "open", "unknown"]
 PORTS_ABI = 4
 """The version of Landlock's ABI from which on a process can be limited to TCP ports (Linux 6.7)."""
 
-TRICK = "(1) except for one trick, which leaves the program in the same sandbox:\n    docs/security.md, Mechanisms"
+TRICK = "(1) except for tricks that leave the program in the same sandbox:\n    docs/security.md, Mechanisms"
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +104,7 @@ def _files(agent: Agent, table: SandboxSettings) -> str:
 
 def _programs(agent: Agent, hold: SandboxHold) -> Ability:
     if isinstance(agent, CliAgentSettings):
-        return Ability(hold.paths, "only itself, its interpreter and clew's relay (1)")
+        return Ability(hold.paths, "only itself, its helpers and clew's relay (1)")
     if not isinstance(agent, CommandAgentSettings):
         return Ability(hold.paths, "none")
     if agent.own_tools:
