@@ -101,9 +101,10 @@ soak: $(STAMP) ## an hour of work in minutes: make soak [SEED=n] [ACTIONS=20000]
 .agents/%/.installed: tests/agents/packages/%/package-lock.json
 	mkdir -p .agents/$*
 	cp tests/agents/packages/$*/package*.json .agents/$*
-	npm ci --prefix .agents/$* --ignore-scripts --engine-strict=false --no-audit --no-fund --loglevel=error
+	npm install --prefix .agents/$* --ignore-scripts --engine-strict=false --no-audit --no-fund --loglevel=error
 	@touch $@
 
+.PRECIOUS: .agents/%/.installed
 agent-%: .agents/%/.installed
 	@echo "$* is installed in .agents/$*"
 

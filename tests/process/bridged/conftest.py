@@ -1,6 +1,5 @@
 """Goals with real coding agents, each against a scripted endpoint on loopback, with an empty HOME and no account."""
 
-import os
 import sys
 from pathlib import Path
 
@@ -10,12 +9,12 @@ ROOT = Path(__file__).parents[3]
 sys.path[:0] = [str(Path(__file__).parents[1]), str(ROOT / "tests" / "agents")]
 
 import harness  # noqa: E402
+import installed as agents  # noqa: E402
 from harness import make_clew  # noqa: E402
 from scripted_endpoint import ScriptedEndpoint  # noqa: E402
 
 __all__ = ["make_clew"]
 
-AGENTS = Path(os.environ.get("CLEW_TEST_AGENTS", ROOT / ".agents"))
 BASE = {"codex": "/v1", "claude": "", "opencode": "/v1"}
 GOAL = """\
 ---
@@ -30,10 +29,6 @@ checks:
 """
 
 
-def program(cli):
-    return AGENTS / cli / "node_modules" / ".bin" / cli
-
-
 class Coder:
     """A clew home with one coding agent, and the endpoint that plays its model."""
 
@@ -42,7 +37,7 @@ class Coder:
         agent = {
             "kind": "cli",
             "cli": cli,
-            "program": str(program(cli)),
+            "program": str(agents.installed(cli)),
             "model": "m",
             "base_url": endpoint.url + BASE[cli],
         }
@@ -69,18 +64,16 @@ def pytest_collection_modifyitems(items):
             item.add_marker(pytest.mark.timeout(600))
 
 
-@pytest.fixture(params=sorted(BASE))
+@pytest.fixture(params=agents.NAMES)
 def cli(request):
-    name = request.param
-    if not program(name).exists():
-        pytest.skip(f"{name} is not installed in {AGENTS}: make agents")
-    return name
+    agents.installed(request.param)
+    return request.param
 
 
 @pytest.fixture
 def installed(cli):
     """The path of the CLI's program."""
-    return program(cli)
+    return agents.installed(cli)
 
 
 @pytest.fixture
