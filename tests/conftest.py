@@ -21,7 +21,14 @@ from clew_shared.record.snapshot import dump, load
 from clew_shared.record.spec import PlannedSubtask, PlannedTask, Spec
 from clew_shared.record.state import State
 
-hypothesis.settings.register_profile("long", max_examples=2_000, deadline=None)
+# How fast a machine is, and what else it does, is not what these tests are about.
+hypothesis.settings.register_profile(
+    "any machine", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow]
+)
+hypothesis.settings.load_profile("any machine")
+hypothesis.settings.register_profile(
+    "long", hypothesis.settings.get_profile("any machine"), max_examples=2_000
+)
 """`pytest --hypothesis-profile=long`: twenty times as deep, for tests that set no number of their own."""
 
 SEEDS = 1 << 24

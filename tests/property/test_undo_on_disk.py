@@ -277,6 +277,7 @@ def reverts_only_the_goals(events):
         assert {one.name for one in found.left} <= both
 
 
+@pytest.mark.timeout(600)
 @pytest.mark.parametrize("watched_from", [0, 1000])
 def test_undo_reverts_on_disk_exactly_what_only_the_goal_has_changed(monkeypatch, watched_from):
     monkeypatch.setattr(tree, "WATCHED_FROM", watched_from)

@@ -404,7 +404,7 @@ def test_a_small_goal_is_offered_what_the_shell_cannot_do_as_well_with_few_argum
     found = {tool.name: tool for tool in offered_tools(hello())}
     assert not {"list_files", "search"} & set(found)
     assert list(found["read_file"].parameters["properties"]) == ["path"]
-    assert list(found["edit_file"].parameters["properties"]) == ["path", "old", "new"]
+    assert list(found["edit_file"].parameters["properties"]) == ["path", "old", "new", "count"]
     assert {"list_files", "search"} <= set(names(hello(tree("in_progress", "pending"))))
 
 

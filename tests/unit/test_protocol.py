@@ -86,6 +86,7 @@ GOOD = {
     "complete_subtask": {"success": False, "failure": "x"},
     "advance": {},
     "learn": {"deltas": [{"op": "remove", "id": "fil-00001"}]},
+    "check": {"within_s": 5},
     "finish": {"success": True, "summary": "x"},
     "llm_slot": {"open": True},
     "leave": {"kind": "temporary", "reason": "x"},

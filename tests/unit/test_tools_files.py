@@ -55,11 +55,22 @@ def test_a_file_is_created_changed_and_left_unchanged(tool, ws):
     said = [tool("write_file", path="a/b.txt", content=text) for text in ("x", "xy", "xy")]
     assert [one.output for one in said] == [
         "created a/b.txt (1 bytes)",
-        "changed a/b.txt (2 bytes)",
+        "changed a/b.txt (2 bytes); no longer in it: `x`",
         "unchanged a/b.txt (2 bytes)",
     ]
     assert [one.changed for one in said] == [True, True, False]
     assert (ws / "a" / "b.txt").read_text() == "xy"
+
+
+def test_what_a_file_has_lost_is_named_where_it_is_written_anew(tool, ws):
+    (ws / "a.py").write_text("def main():\n    pass\n\nmain()\n" + "x = 1\n" * 40 + "y" * 90)
+    lost = tool("write_file", path="a.py", content="def main():\n  pass\n").output
+    assert lost.endswith("; no longer in it: `main()`, `x = 1`, `x = 1` and 39 more")
+    assert tool("write_file", path="a.py", content="y\ndef main():\npass").output.endswith(
+        " bytes)"
+    )
+    (ws / "b").write_bytes(b"a\0b\n")
+    assert tool("write_file", path="b", content="c").output == "changed b (1 bytes)"
 
 
 def test_an_empty_file_is_created_too(tool, ws):

@@ -12,7 +12,7 @@ from clew_shared.core import suggestions
 from clew_shared.record import events as ev
 from clew_shared.record.worlds import is_measured
 from clew_shared.text.redact import redact
-from clew_shared.text.shell_tests import explanation, lines_found
+from clew_shared.text.shell_tests import closer_look, explanation
 from clew_shared.text.shorten import without_middle
 from clew_shared.wire.answers import FailingCheck
 
@@ -163,13 +163,13 @@ class Checks:
     async def _traced(self, name: str, cmd: str, silent: CheckRun) -> CheckRun:
         """Run a check that failed and printed nothing once more, and return its failure with the trace of the shell.
 
-        The first run decides; the trace only shows with which command it ended, and the lines that it must not find.
+        The first run decides; the trace only shows with which command it ended, and a closer look what it found.
         """
         run = await self._shown(name, f"set -x\n{cmd}")
         trace = run.output.strip()
         if run.passed or run.exit_code is None or not trace:
             return silent
-        look = lines_found(trace, cmd)
+        look = closer_look(trace, cmd)
         found = (await self._shown(name, look)).output if look else ""
         return replace(silent, output=_trace(trace, cmd) + found)
 

@@ -169,13 +169,13 @@ def _short(tool: Tool) -> Tool:
 
 
 def _with_few_arguments(tool: Tool) -> Tool:
-    """Return a tool with the arguments that it needs.
+    """Return a tool with the arguments that it needs, and with `count`, which an ambiguous edit asks for.
 
-    Small models give every argument that a schema names, such as a `max_lines` of 1 or a `count` of 0.
+    Small models give every argument that a schema names, such as a `max_lines` of 1.
     """
     required = tool.parameters.get("required", ())
     given = tool.parameters["properties"].items()
-    properties = {name: schema for name, schema in given if name in required}
+    properties = {name: schema for name, schema in given if name in (*required, "count")}
     return Tool(tool.name, tool.description, {**tool.parameters, "properties": properties})
 
 

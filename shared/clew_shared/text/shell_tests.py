@@ -48,6 +48,8 @@ _EQUAL = ("=", "==")
 _COMPUTED = re.compile(r"""(?:\btest|\[\[?)\s+"?[$`]""")
 """A test whose left side is computed, such as `test "$(cat a)" = b`: that side is the actual value."""
 
+EXISTS = "it exists: make it executable with chmod +x"
+
 _LITERAL = re.compile(r"""(?:\btest|\[\[?)\s+["']?[\w./]""")
 
 
@@ -152,9 +154,16 @@ def _why_grep(words: list[str], command: str) -> str:
     return "" if unwanted else f"{_shown(pattern)} was not found in {_listed(files, 'and')}"
 
 
-def lines_found(trace: str, command: str) -> str:
-    """Return a command that shows the lines which a `! grep` must not find, "" if that is not what failed."""
+def closer_look(trace: str, command: str) -> str:
+    """Return a command that shows more of what failed than its trace, "" where nothing does.
+
+    The lines which a `! grep` must not find; and of a file that is not executable, whether it exists.
+    """
     words = _words(failed_command(trace))
+    given = words[1:-1] if words[:1] == ["["] else words[1:]
+    if words[:1] in (["test"], ["["]) and len(given) == 2 and given[0] == "-x":
+        name = shlex.quote(given[1])
+        return f"if test -e {name}; then echo {EXISTS} {name}; else echo it does not exist; fi"
     found = _plain_grep(words) if words[:1] == ["grep"] else None
     if found is None or _before(words, command) != {"!"}:
         return ""
