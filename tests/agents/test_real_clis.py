@@ -41,10 +41,11 @@ OWN = {
 
 
 def own_names(cli, offered):
-    """The tools of a request that are not clew's."""
-    short = {name.rpartition("__")[2].removeprefix(f"{SERVER}_") for name in offered}
-    clews = {name.removeprefix(f"{SERVER}_") for name in TOOLS}
-    return short - clews - cli.harmless, clews - short
+    """The tools of a request that are not clew's, and those of clew's that are missing."""
+    server = f"{SERVER}_"
+    short = {name.rpartition("__")[2] for name in offered}
+    short = {name.removeprefix(server) if name.startswith(server * 2) else name for name in short}
+    return short - set(TOOLS) - cli.harmless, set(TOOLS) - short
 
 
 @clis

@@ -75,8 +75,8 @@ def test_a_tool_of_its_own_needs_a_person():
         turn_of(ToolsOffered(("clew_run", "Bash"), {"clew": "connected"}))
 
 
-def test_a_server_that_failed_needs_a_person():
-    with pytest.raises(CannotContinue, match="its MCP server is failed"):
+def test_a_server_that_failed_is_a_crash_and_another_start_may_help():
+    with pytest.raises(CliCrashError, match="its MCP server is failed"):
         turn_of(ToolsOffered((), {"clew": "failed"}))
 
 

@@ -1,6 +1,5 @@
 """Goals with real coding agents, each against a scripted endpoint on loopback, with an empty HOME and no account."""
 
-import os
 import sys
 from pathlib import Path
 
@@ -9,12 +8,12 @@ import pytest
 ROOT = Path(__file__).parents[3]
 sys.path[:0] = [str(Path(__file__).parents[1]), str(ROOT / "tests" / "agents")]
 
+import installed as agents  # noqa: E402
 from harness import make_clew  # noqa: E402
 from scripted_endpoint import ScriptedEndpoint  # noqa: E402
 
 __all__ = ["make_clew"]
 
-AGENTS = Path(os.environ.get("CLEW_TEST_AGENTS", ROOT / ".agents"))
 BASE = {"codex": "/v1", "claude": "", "opencode": "/v1"}
 GOAL = """\
 ---
@@ -29,10 +28,6 @@ checks:
 """
 
 
-def program(cli):
-    return AGENTS / cli / "node_modules" / ".bin" / cli
-
-
 class Coder:
     """A clew home with one coding agent, and the endpoint that plays its model."""
 
@@ -41,7 +36,7 @@ class Coder:
         agent = {
             "kind": "cli",
             "cli": cli,
-            "program": str(program(cli)),
+            "program": str(agents.installed(cli)),
             "model": "m",
             "base_url": endpoint.url + BASE[cli],
         }
@@ -56,18 +51,16 @@ class Coder:
         return [text for one in self.endpoint.talks for text in one.results]
 
 
-@pytest.fixture(params=sorted(BASE))
+@pytest.fixture(params=agents.NAMES)
 def cli(request):
-    name = request.param
-    if not program(name).exists():
-        pytest.skip(f"{name} is not installed in {AGENTS}: make agents")
-    return name
+    agents.installed(request.param)
+    return request.param
 
 
 @pytest.fixture
 def installed(cli):
     """The path of the CLI's program."""
-    return program(cli)
+    return agents.installed(cli)
 
 
 @pytest.fixture

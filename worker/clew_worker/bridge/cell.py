@@ -4,6 +4,7 @@ import asyncio
 import os
 import socket
 from collections.abc import AsyncIterator, Mapping
+from contextlib import suppress
 from typing import Self
 
 from clew_worker.bridge.wire import (
@@ -27,6 +28,7 @@ LINE_BYTES_MAX = 1 << 20
 
 ANSWER_TIMEOUT_S = 30.0
 TAIL_BYTES = 4_000
+COMPLAINTS_MAX = 100
 _CHUNK = 1 << 16
 
 
@@ -43,6 +45,7 @@ class CliRun:
         self.ended: asyncio.Future[CliEnded] = asyncio.get_running_loop().create_future()
         self._stdout, self._stderr = stdout, stderr
         self._tail = b""
+        self._complaints: asyncio.Queue[bytes | None] = asyncio.Queue(COMPLAINTS_MAX)
 
     @property
     def errors(self) -> str:
@@ -68,10 +71,21 @@ class CliRun:
             listening.cancel()
             await asyncio.gather(listening, return_exceptions=True)
 
+    async def complaints(self) -> AsyncIterator[bytes]:
+        """Yield lines of its standard error as they come, while `lines` is read; of many at once not all."""
+        while line := await self._complaints.get():
+            yield line
+
     async def _listen(self) -> None:
+        rest = b""
         async with _Pipe(self._stderr) as pipe:
             while data := await pipe.read(_CHUNK):
                 self._tail = (self._tail + data)[-TAIL_BYTES:]
+                *whole, rest = (rest + data).split(b"\n")
+                rest = rest[:TAIL_BYTES]
+                for line in filter(None, whole):
+                    with suppress(asyncio.QueueFull):
+                        self._complaints.put_nowait(line[:TAIL_BYTES])
 
 
 class _Pipe:

@@ -15,7 +15,7 @@ from clew_worker.agent.client import AgentClient, Disconnected, RpcError
 from clew_worker.agent.life import CannotContinue
 from clew_worker.bridge.calls import ToolCalls
 from clew_worker.bridge.cell import CellGoneError, CliCell, CliFaultError, CliRun
-from clew_worker.bridge.clis.cli import CliOptions
+from clew_worker.bridge.clis.cli import CliOptions, LimitReached
 from clew_worker.bridge.clis.known import CLIS
 from clew_worker.bridge.conversation import PLACE, Conversation
 from clew_worker.bridge.gateway import Gateway
@@ -164,17 +164,30 @@ class Bridge:
     async def _follow(self, run: CliRun, turn: CliTurn) -> None:
         """Take the events of a run until its output ends."""
         reader = self._cli.reader(self._conversation.used)
-        async for line in run.lines():
-            turn.count(run.bytes_read)
-            for event in reader.feed(line):
-                if thought := turn.take(event):
-                    await self._think(thought)
-            if turn.session and turn.session != self._conversation.id:
-                await self._remember(self._conversation.at(turn.session, self._attempt))
+        heeding = asyncio.create_task(self._end_at_limit(run, turn))
+        try:
+            async for line in run.lines():
+                turn.count(run.bytes_read)
+                for event in reader.feed(line):
+                    if thought := turn.take(event):
+                        await self._think(thought)
+                if turn.session and turn.session != self._conversation.id:
+                    await self._remember(self._conversation.at(turn.session, self._attempt))
+        finally:
+            heeding.cancel()
         if turn.ended is None:
             for line in run.errors.encode().splitlines():  # some faults are reported only there
                 for event in reader.feed(line):
                     turn.take(event)
+
+    async def _end_at_limit(self, run: CliRun, turn: CliTurn) -> None:
+        """End a CLI that names a usage limit on standard error alone and tries again for hours: opencode does."""
+        reader = self._cli.reader()
+        async for line in run.complaints():
+            if limits := [one for one in reader.feed(line) if isinstance(one, LimitReached)]:
+                turn.take(limits[0])
+                await self._cell.stop()
+                return
 
     async def _remember(self, conversation: Conversation) -> None:
         self._conversation = conversation

@@ -54,7 +54,10 @@ class CliTurn:
     faults: list[FaultReported] = field(default_factory=list)
 
     def take(self, event: CliEvent) -> str:
-        """Take an event; return the thought that it is, "" for another. Raises CannotContinue for a lasting fault."""
+        """Take an event; return the thought that it is, "" for another.
+
+        Raises CannotContinue for a lasting fault, CliCrashError where the relay has died.
+        """
         self.events += 1
         match event:
             case SessionStarted():
@@ -100,7 +103,9 @@ class CliTurn:
             raise self.lasting(f"offers {', '.join(surplus)} although told not to")
         state = offered.servers.get(SERVER)
         if state is not None and state not in ("connected", "pending"):
-            raise self.lasting(f"cannot use clew's tools: its MCP server is {state}")
+            raise CliCrashError(
+                f"{self.cli.name} cannot use clew's tools: its MCP server is {state}"
+            )
 
     def close(self, end: CliEnded, errors: str, *, acted: bool) -> None:
         """Draw the conclusion from the end of the run: none if the turn ended well.

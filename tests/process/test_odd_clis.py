@@ -1,0 +1,162 @@
+"""Programs in the place of coding agents that misbehave: a clear reason or a bounded cost, never a hang."""
+
+import json
+import textwrap
+import time
+
+import pytest
+from harness import DEADLINE_S
+
+pytest.importorskip("mcp", reason="the extra clew[cli] is not installed")
+
+from clew_worker.sandbox import interpreter, landlock
+
+pytestmark = pytest.mark.skipif(landlock.abi() < 1, reason="needs Landlock")
+
+HEAD = """\
+#!{python} -I
+import json, os, signal, sys
+def event(**fields):
+    print(json.dumps(fields), flush=True)
+def started():
+    event(type="thread.started", thread_id="t1")
+def ended():
+    event(type="turn.completed", usage={{"input_tokens": 10, "output_tokens": 1}})
+def failed(message):
+    event(type="turn.failed", error={{"message": message}})
+"""
+GOAL = "---\nagent: coder\n---\n# Write a file\n"
+
+
+@pytest.fixture
+def coder(make_clew, tmp_path):
+    """Give a function that starts a home whose coding agent is a few lines of Python."""
+
+    def make(body, name="codex", **keys):
+        folder = tmp_path / "bin"
+        folder.mkdir()
+        program = folder / name
+        head = HEAD.format(python=interpreter.own_python())
+        program.write_text(head + textwrap.dedent(body))
+        program.chmod(0o755)
+        clew = make_clew()
+        agent = {"kind": "cli", "cli": name, "program": str(program), **keys}
+        clew.configure({f"agents.coder.{key}": value for key, value in agent.items()})
+        clew.configure({"sandbox.mode": "enforce", "attempts.limit": 1})
+        return clew
+
+    return make
+
+
+def reason(clew, goal):
+    return clew.goal(goal)["reason"]
+
+
+@pytest.mark.parametrize(
+    ("body", "why"),
+    [
+        ("sys.exit('unexpected argument')", "exited with 1 at once: unexpected argument"),
+        ("for n in range(9): print('hello', n)", "none of them an event that clew knows"),
+        ("started(); failed('401 Unauthorized')", "wants a login"),
+        ("started(); failed('unknown model m')", "cannot go on: unknown model m"),
+        ("os.write(1, b'x' * 70); [os.write(1, b'y' * 65536) for _ in range(1600)]", "over 64 MB"),
+    ],
+)
+def test_what_a_person_must_fix_blocks_the_goal_with_the_reason(coder, body, why):
+    clew = coder(body).start()
+    goal = clew.submit(GOAL)
+    clew.wait("goal.blocked", goal=goal)
+    assert why in reason(clew, goal)
+    assert clew.goal(goal)["restarts"] == 0
+
+
+def test_a_tool_that_it_should_not_offer_ends_it_before_it_is_used(coder):
+    init = {"type": "system", "subtype": "init", "session_id": "s", "tools": ["Bash"]}
+    body = f"event(**{init!r}); signal.pause()"
+    clew = coder(body, "claude").start()
+    goal = clew.submit(GOAL)
+    clew.wait("goal.blocked", goal=goal)
+    assert "offers Bash although told not to" in reason(clew, goal)
+
+
+def test_a_usage_limit_is_waited_for(coder):
+    clew = coder('started(); failed("You\'ve hit your usage limit. Try again in 2 hours.")').start()
+    goal = clew.submit(GOAL)
+    clew.wait("goal.waiting", goal=goal)
+    waiting = clew.goal(goal)["waiting"]
+    assert "usage limit" in waiting["for"]
+    assert clew.goal(goal)["restarts"] == 0
+
+
+def test_turns_without_an_action_are_a_failure_of_the_subtask(coder):
+    clew = coder("started(); ended()").start()
+    goal = clew.submit(GOAL)
+    clew.wait("goal.blocked", goal=goal)
+    assert "called none of clew's tools in 3 turns" in clew.report(goal)
+
+
+def test_one_that_is_killed_each_time_is_given_up(coder):
+    clew = coder("started(); os.kill(os.getpid(), signal.SIGKILL)")
+    clew.configure({"restart.max_restarts": 2})
+    clew.start()
+    goal = clew.submit(GOAL)
+    clew.wait("worker.gave_up", goal=goal)
+    assert "signal 9" in clew.report(goal)
+
+
+def test_its_login_file_is_its_own_copy_and_appears_nowhere_else(coder, tmp_path):
+    token = "rt-zQ81kXw02LmPt7yVbN44aa"
+    login = tmp_path / "auth.json"
+    login.write_text(json.dumps({"tokens": {"refresh_token": token}}))
+    login.chmod(0o600)
+    body = """
+        path = os.path.join(os.environ["HOME"], "auth.json")
+        mode = os.stat(path).st_mode & 0o777
+        started()
+        text = f"{mode:o} {open(path).read()}"
+        event(type="item.completed", item={"type": "agent_message", "text": text})
+        failed("unknown model m " + text)
+    """
+    clew = coder(body, credentials=[str(login)]).start()
+    goal = clew.submit(GOAL)
+    clew.wait("goal.blocked", goal=goal)
+    assert "600" in reason(clew, goal)
+    clew.stop()
+    kept = clew.home / "state" / "goals" / goal / "cli"
+    for path in clew.home.rglob("*"):
+        if path.is_file() and not path.is_relative_to(kept):
+            assert token.encode() not in path.read_bytes(), path
+    assert token not in clew.log.read_text()
+
+
+def test_a_refreshed_token_is_written_back_if_so_configured(coder, tmp_path):
+    login = tmp_path / "auth.json"
+    login.write_text(json.dumps({"tokens": {"refresh_token": "rt-old-zQ81kXw02LmPt7yVbN"}}))
+    login.chmod(0o600)
+    body = """
+        path = os.path.join(os.environ["HOME"], "auth.json")
+        started()
+        text = open(path).read().replace("rt-old-", "rt-new-")
+        open(path, "w").write(text)
+        failed("unknown model m")
+    """
+    clew = coder(body, credentials=[str(login)], refresh_credentials=True).start()
+    goal = clew.submit(GOAL)
+    clew.wait("goal.blocked", goal=goal)
+    deadline = time.monotonic() + DEADLINE_S
+    while "rt-new-" not in login.read_text() and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert "rt-new-" in login.read_text()
+
+
+def test_a_usage_limit_that_only_its_log_names_is_waited_for(coder):
+    body = """
+        sys.stderr.write('level=ERROR message="stream error" small=false '
+            'error.error="AI_APICallError: The usage limit has been reached"\\n')
+        sys.stderr.flush()
+        signal.pause()
+    """
+    clew = coder(body, "opencode").start()
+    goal = clew.submit(GOAL)
+    clew.wait("goal.waiting", goal=goal)
+    assert "usage limit" in clew.goal(goal)["waiting"]["for"]
