@@ -90,7 +90,7 @@ def _suggested(details: "ErrorDetails") -> str:
     given = details["input"]
     if details["type"] != "literal_error" or not isinstance(given, str):
         return ""
-    meant = closest(given, re.findall(r"'([^']*)'", details["ctx"]["expected"]))
+    meant = closest(given, re.findall(r"'([^']*)'", details.get("ctx", {})["expected"]))
     return f"; did you mean {json.dumps(meant)}?" if meant else ""
 
 

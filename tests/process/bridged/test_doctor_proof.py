@@ -11,9 +11,18 @@ from harness import alive
 from clew_daemon.cli.client import NoDaemon, call
 from clew_worker.sandbox import landlock
 
+PROOF_S = 300
 
-def agent_checks(clew, *args, code=0):
-    said = clew.clew("doctor", "--json", *args, code=code)
+
+def agent_checks(clew):
+    done = subprocess.run(
+        clew.command("doctor", "--json"),
+        stdout=subprocess.PIPE,
+        timeout=PROOF_S,
+        env=clew.environment(),
+        check=True,
+    )
+    said = done.stdout
     return {
         one["name"]: one for one in json.loads(said)["checks"] if one["name"].startswith("agent")
     }
@@ -62,7 +71,7 @@ def test_a_doctor_that_is_stopped_in_a_proof_leaves_no_daemon_and_no_home(make_c
     ) as doctor:
         daemon = clew.until(lambda: daemon_in(temporary), "the daemon of the proof")
         doctor.send_signal(signal.SIGTERM)
-        doctor.communicate(timeout=120)
+        doctor.communicate(timeout=PROOF_S)
     assert doctor.returncode == 143
     assert list(temporary.iterdir()) == []
     assert not alive(daemon)
