@@ -196,9 +196,14 @@ def test_each_second_attempt_at_what_exists_begins_without_a_look():
 
 
 def test_work_on_what_exists_begins_with_a_look():
-    mend = replace(VIEW, goal="Fix the bug in calc.py", subtask="Fix the bug in calc.py")
-    assert "read_file" in state_block(mend)
-    assert "read_file" not in state_block(VIEW)
+    def begins_with_a_look(goal):
+        return "read_file" in state_block(replace(VIEW, goal=goal, subtask=goal))
+
+    assert begins_with_a_look("Fix the bug in calc.py")
+    assert begins_with_a_look("Add a key to the file")
+    assert begins_with_a_look("Fix the function that should remove a user")
+    assert not begins_with_a_look(VIEW.goal)
+    assert not begins_with_a_look("Rename f to g and change its callers")  # one command does it
 
 
 def test_sizes_are_given_for_each_block():

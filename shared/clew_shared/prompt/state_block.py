@@ -32,8 +32,8 @@ _LOOKS = frozenset({"read_file", "list_files", "search", "recall"})
 """After a mere look small models that are asked whether the goal is done say yes."""
 
 _REPAIRS = re.compile(
-    r"\b(fix|bugs?|fail(s|ed|ing)?|broken|repair|debug|change|update|rename|refactor|improve|add|append|insert|set"
-    r"|replace|edit|modify|correct|extend|convert)\b",
+    r"\b(fix|bugs?|fail(s|ed|ing)?|broken|repair|debug|change|update|refactor|improve|add|append|insert|set|edit"
+    r"|modify|correct|extend|convert)\b",
     re.IGNORECASE,
 )
 """Words of work on existing files: small models overwrite them unread unless asked to look first."""
@@ -44,6 +44,10 @@ _FAULTS = re.compile(
     re.IGNORECASE,
 )
 """Words of goals that are about something that does not work: what their checks say at the start shows what it is."""
+
+
+_BY_COMMAND = re.compile(r"\b(rename|replace|move|delete|remove)\b", re.IGNORECASE)
+"""Words of work that one command does without a look."""
 
 
 def is_about_a_fault(text: str) -> bool:
@@ -227,9 +231,14 @@ def _may_have_changed(entry: Entry) -> bool:
     return isinstance(entry, Call) and entry.result == "success" and entry.changed is not False
 
 
+def _needs_a_look(text: str) -> bool:
+    by_command = _BY_COMMAND.search(text) and not is_about_a_fault(text)
+    return bool(_REPAIRS.search(text)) and not by_command
+
+
 def _ask_first(view: PromptView) -> str:
     """Return the request for the first call; each second attempt begins without a look, so that it goes another way."""
-    if _REPAIRS.search(view.subtask or view.goal) and view.attempt.n % 2:
+    if _needs_a_look(view.subtask or view.goal) and view.attempt.n % 2:
         return "First look: call read_file on what this is about, before you change anything."
     plan = "Call plan, or begin with another tool."
     return plan if any(tool.name == "plan" for tool in view.tools) else "Begin: call a tool."

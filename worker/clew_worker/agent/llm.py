@@ -108,7 +108,8 @@ class LlmAgent:
             if not await self._calls.carry_out(call, answer.text):
                 break
         last = self._memory.last_call
-        if self._memory.changes > changes and last and last.result == "success":
+        changed = self._memory.changes > changes
+        if changed and last and (last.result == "success" or last.changed):
             await self._finishing.check_after_change()
 
     async def _think(self, answer: ModelAnswer) -> None:

@@ -1,43 +1,23 @@
-"""Starts a bridge in the process that its nursery has forked for it."""
+"""Starts a bridge, or says which package it lacks: those of the extra `clew[cli]` may not be installed."""
 
-import socket
 import sys
-
-import uvloop
+from collections.abc import Callable
 
 from clew_shared.exit_codes import ExitCode
-from clew_worker.agent.client import AgentClient
-from clew_worker.agent.life import BuiltInAgent, live
 
+_run: Callable[[int, int], int] | None = None
+_missing = ""
 try:
-    from clew_worker.bridge.cell import CellGoneError, CliCell
-    from clew_worker.bridge.life import Bridge
-    from clew_worker.bridge.turn import CliCrashError
+    from clew_worker.bridge.running import run_bridge
+
+    _run = run_bridge
 except ModuleNotFoundError as error:
-    MISSING = error.name or "mcp"
-else:
-    MISSING = ""
+    _missing = (error.name or "mcp").partition(".")[0]
 
 
 def bridge(channel_fd: int, peer_fd: int) -> int:
-    """Run a bridge until its goal is over; return its exit code, as `clew_worker.agent.main.main`.
-
-    `channel_fd` leads to the daemon, `peer_fd` to the cell of the CLI.
-    """
-    if MISSING:
-        sys.stderr.write(
-            f"coding agents need the package {MISSING.partition('.')[0]}: pip install 'clew[cli]'\n"
-        )
+    """Run a bridge until its goal is over; return its exit code. See `running.run_bridge`."""
+    if _run is None:
+        sys.stderr.write(f"coding agents need the package {_missing}: pip install 'clew[cli]'\n")
         return ExitCode.CONFIGURATION
-
-    def make(daemon: AgentClient) -> BuiltInAgent:
-        return Bridge(daemon, CliCell(socket.socket(fileno=peer_fd)))
-
-    async def run() -> int:
-        return await live(socket.socket(fileno=channel_fd), make)
-
-    try:
-        return uvloop.run(run())
-    except (CellGoneError, CliCrashError) as error:
-        sys.stderr.write(f"{error}\n")
-        return ExitCode.FAILED
+    return _run(channel_fd, peer_fd)

@@ -133,7 +133,7 @@ class CliTurn:
         if self.lines:
             return self.lasting(
                 f"printed {self.lines} lines, none of them an event that clew knows: its version may be too new or "
-                f"too old (clew agents). {said}"
+                f"too old (clew doctor). {said}"
             )
         return self.lasting(f"exited with {code} at once: {said}")
 
