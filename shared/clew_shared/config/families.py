@@ -11,13 +11,13 @@ from types import MappingProxyType
 
 from clew_shared.config.context_tables import ModelProfile, Rung
 
-SMALL_ATTEMPTS, SMALL_ITERATIONS = 5, 6
+SMALL_ATTEMPTS, SMALL_ITERATIONS = 4, 6
 _SMALL = ModelProfile(
     attempts=SMALL_ATTEMPTS,
     iterations=SMALL_ITERATIONS,
     ladder=(Rung(), Rung(temperature=0.4), Rung(temperature=0.6), Rung(temperature=0.8)),
 )
-"""Of up to 3 billion parameters: more and shorter attempts in the same number of turns, and a gentle ladder.
+"""Of up to 3 billion parameters: more and shorter attempts in fewer turns, and a gentle ladder.
 
 What such a model does not reach in a few turns it rarely reaches later in the same conversation, which it continues
 as it began; at a temperature of 0.7 its calls are wrong much more often than at 0.2. Tried with Qwen2.5-Coder 1.5B
