@@ -36,7 +36,7 @@ class GoalEnding:
         self._failing = ""
         self._slow = False
         self.in_vain = 0
-        """How often finishing was asked for with nothing changed since the checks failed."""
+        """How often finishing was asked for with nothing changed since the checks failed; -1: not even once refused."""
         self.on_completed: Callable[[], Awaitable[None]] | None = None
         """Called when a subtask is completed, while its transcript is still there."""
 
@@ -110,7 +110,7 @@ class GoalEnding:
         self._context.turn.reached_daemon = True
         before, again = self.in_vain, not self.possible
         self.in_vain += again
-        if again and not (asked and before == 0 and self._memory.hello.attempt.limit > 1):
+        if again and not (asked and before <= 0 and self._memory.hello.attempt.limit > 1):
             text = "Nothing was done since the checks failed. Change something first."
             self._memory.answer("finish", {"summary": summary}, text)
             return
@@ -158,7 +158,8 @@ class GoalEnding:
         if answer.passed and not at_start:
             self._memory.note(CHECKED)
         elif answer.passed is False:
-            self._checked_at, self.in_vain = self._memory.changes, 0
+            # the model has not asked to finish yet: its first two requests still reach the daemon
+            self._checked_at, self.in_vain = self._memory.changes, -1
             self._memory.note(f"{NOT_YET}\n{self._still_failing(answer.failing_checks)}")
         await self._context.refresh()
 
