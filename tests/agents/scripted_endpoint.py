@@ -82,7 +82,7 @@ class ScriptedEndpoint:
             return self._step(seen.moves)
 
     def _step(self, moves: int) -> Step:
-        """The step of the script after so many moves; a failure is no move."""
+        """The step of the script after this number of moves; a call that failed does not count as one."""
         at = 0
         for position, step in enumerate(self._script):
             if isinstance(step, Fail):

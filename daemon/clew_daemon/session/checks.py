@@ -78,7 +78,8 @@ class Checks:
     async def run_early(self, within_s: float) -> list[FailingCheck] | None:
         """Run each check once, all in at most `within_s` seconds; returns those that fail, None where one took longer.
 
-        One that took longer is stopped, and not recorded: it has neither passed nor failed.
+        One that took longer is stopped, and not recorded: it has neither passed nor failed. The trace of one that fails
+        silently has its own limit.
         """
         failing: list[FailingCheck] = []
         until = time.monotonic() + within_s

@@ -51,7 +51,7 @@ _BY_COMMAND = re.compile(r"\b(rename|replace|move|delete|remove)\b", re.IGNORECA
 
 
 def is_about_a_fault(text: str) -> bool:
-    """Return whether a goal asks to mend something that does not work."""
+    """Return whether a goal is about something that does not work."""
     return bool(_FAULTS.search(text))
 
 

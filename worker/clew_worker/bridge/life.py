@@ -27,7 +27,7 @@ from clew_worker.bridge.turn import CliTurn
 NAME = "cli/1"
 IDLE_TURNS_MAX = 3
 ANEW_MAX = 2
-"""How often in a row a conversation that cannot be continued is begun anew."""
+"""How often in a row a new conversation may replace one that cannot be continued."""
 
 THOUGHT_CHARS = 20_000
 LAST_REPORT_S = 1.0
