@@ -83,6 +83,12 @@ class Database:
         with self._lock, self._con:
             yield
 
+    def copy_from(self, source: apsw.Connection) -> None:
+        """Replace everything by what another database holds."""
+        with self._lock, self._con.backup("main", source, "main") as copying:
+            while not copying.done:
+                copying.step(1_000)
+
     def close(self) -> None:
         """Close the file."""
         with self._lock:
@@ -119,6 +125,20 @@ class Book:
             hint = "move it away: the herald then counts from the ledger again"
             raise BookError(f"{path} cannot be used: {error}; {hint}") from error
 
+    @classmethod
+    def copied(cls, path: Path) -> Book:
+        """Return a copy, in memory, of the book at `path`, which a herald may use meanwhile; raises BookError."""
+        copy = cls.open(None)
+        try:
+            con = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READONLY)
+            con.set_busy_timeout(BUSY_MS)
+            copy.database.copy_from(con)
+            con.close()
+            return cls(copy.database)
+        except (apsw.Error, ValueError) as error:
+            copy.close()
+            raise BookError(f"{path} cannot be read: {error}") from error
+
     def close(self) -> None:
         """Close the file."""
         self.database.close()
@@ -129,10 +149,7 @@ class Book:
     def cursor(self) -> Cursor | None:
         """Where reading goes on, None if nothing was read yet."""
         text = self.fact(CURSOR)
-        if text is None:
-            return None
-        seq, digest = json.loads(text)
-        return Cursor(seq, bytes.fromhex(digest))
+        return None if text is None else Cursor.parse(text)
 
     def fact(self, name: str) -> str | None:
         """Return what was stored under a name."""
@@ -181,8 +198,7 @@ class Book:
                 self.add_message(notice, channels)
             for span in page.spans if spans else ():
                 self.database.rows(schema.ADD_SPAN, span.id, span.model_dump_json())
-            after = json.dumps([page.after.seq, page.after.hash.hex()])
-            self.set_fact(CURSOR, after)
+            self.set_fact(CURSOR, str(page.after))
         self._remember(page)
 
     def add_message(self, notice: Notice, channels: Iterable[str]) -> None:

@@ -19,7 +19,8 @@ class GoalNote(BaseModel):
     """A goal's status since event `seq`, at `at` (seconds since 1970), and what a message about it says.
 
     `first_seq` and `since` are those of the event that began an unbroken wait. `crashed`: its last worker died, and no
-    other has started. `told` is the last wait that a message was written about, by its `first_seq`.
+    other has started. `told` is the `first_seq` of the
+    last state that a message was written about.
     """
 
     name: str = ""
@@ -43,6 +44,15 @@ class GoalNote(BaseModel):
         """Whether the goal does not continue before a person acts."""
         waits = self.status is GoalStatus.WAITING and self.until is None and not self.paused
         return self.status is GoalStatus.BLOCKED or waits
+
+    def is_as(self, before: GoalNote) -> bool:
+        """Return whether the goal is still in the state that it was in before, for the same reason."""
+        return (self.status, self.paused, self.question, self.reason) == (
+            before.status,
+            before.paused,
+            before.question,
+            before.reason,
+        )
 
     def advance(self, event: Event, seq: int) -> None:
         """Take the goal's next event into the note."""

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal, get_args
+from typing import TYPE_CHECKING
 
 from pydantic import BaseModel
 
+from clew_shared.config.tables import NoticeKind  # noqa: TC001 - pydantic reads it
 from clew_shared.record.model import GoalStatus
 from clew_shared.text.redact import redact
 
@@ -13,11 +14,6 @@ if TYPE_CHECKING:
     from collections.abc import Collection
 
     from clew_daemon.herald.notes import GoalNote
-
-NoticeKind = Literal[
-    "blocked", "completed", "failed", "waiting_long", "gave_up", "ledger_full", "daemon_down"
-]
-KINDS: tuple[NoticeKind, ...] = get_args(NoticeKind)
 
 LONG_WAIT_S = 3600.0
 TITLE_CHARS = 120

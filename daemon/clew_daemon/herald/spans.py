@@ -40,6 +40,11 @@ class Span(BaseModel):
     attributes: Attributes = Field(default_factory=dict)
     error: str = ""
 
+    @property
+    def is_call(self) -> bool:
+        """Whether it is a call of a model, at a server."""
+        return self.attributes.get(genai.OPERATION) == genai.CHAT
+
 
 class Trace(BaseModel):
     """The open spans of a goal: its own, and those of its epochs and its actions, by their numbers."""

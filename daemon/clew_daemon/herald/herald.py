@@ -1,0 +1,132 @@
+"""The life of `clew herald`: its parts are put together, and events become pages of its book until it is stopped."""
+
+from __future__ import annotations
+
+import threading
+import time
+from contextlib import ExitStack
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Self
+
+import structlog
+
+from clew_daemon.herald import genai
+from clew_daemon.herald.alerts import Alerts
+from clew_daemon.herald.book import Book
+from clew_daemon.herald.folding import Folding
+from clew_daemon.herald.messenger import Messenger
+from clew_daemon.herald.reading import Stream, all_events, catch_up, is_of
+from clew_daemon.herald.spools import OTLP, Channels, MessageSpool, SpanSpool
+from clew_shared.ledger import Cursor, LedgerError
+from clew_shared.record.model import GoalStatus
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from clew_daemon.cli.instance import Instance
+    from clew_daemon.herald.book import Page
+    from clew_daemon.herald.channels import Senders
+    from clew_daemon.herald.notices import Notice
+    from clew_daemon.herald.otlp import OtlpTarget
+    from clew_daemon.herald.tracer import Tracer
+    from clew_shared.config.settings import NotifySettings
+
+log = structlog.get_logger()
+
+POLL_S = 0.5
+ALONE_S = 1.0
+"""The pause between two looks into the ledger while no daemon runs."""
+OVERDUE_S = 15.0
+SINCE = "since"
+"""The fact in the book: when the first herald began, before which nothing brings a message."""
+
+
+class Herald:
+    """Follows the ledger, and keeps the book; `tracer` is None where no spans are wanted."""
+
+    def __init__(
+        self, instance: Instance, book: Book, notify: NotifySettings, senders: Senders
+    ) -> None:
+        self._instance = instance
+        self._book = book
+        self._channels = senders.channels
+        self._counters = book.counters()
+        since = book.fact(SINCE)
+        if since is None:
+            since = repr(time.time())
+            book.set_fact(SINCE, since)
+        contents = instance.env.get(genai.CAPTURE, "").lower() == "true"
+        self._folding = Folding(
+            book, self._counters, notify.on, since=float(since), contents=contents
+        )
+        self._messenger = senders.messenger(notify.quiet, self._is_outdated)
+        self._tracer = senders.tracer()
+        self._overdue_at = 0.0
+        self.alerts = Alerts(lambda: instance.socket, book, notify.on, self._tell)
+
+    def run(self, stop: threading.Event) -> None:
+        """Work until `stop` is set."""
+        self._messenger.begin()
+        self.alerts.begin()
+        if self._tracer:
+            self._tracer.begin()
+        trouble = ""
+        while not stop.is_set():
+            try:
+                self._catch_up()
+                self._follow(stop)
+                trouble = ""
+            except LedgerError as error:
+                if str(error) != trouble:
+                    log.error("ledger.unreadable", reason=str(error))
+                    trouble = str(error)
+                stop.wait(ALONE_S)
+
+    def _catch_up(self) -> None:
+        """Take the events that were recorded while no herald ran; those of another ledger only as the state of goals."""
+        ledger, cursor = self._instance.ledger, self._book.cursor
+        if cursor is not None and not is_of(ledger, cursor):
+            log.warning("ledger.replaced")
+            self._store(self._folding.rebuilt(*all_events(ledger)))
+            return
+        for events, after in catch_up(ledger, cursor):
+            self._store(self._folding.page(events, after))
+
+    def _follow(self, stop: threading.Event) -> None:
+        """Take events as they are recorded, until the ledger must be looked at as a whole."""
+        stream = Stream(lambda: self._instance.socket, self._instance.ledger, self._cursor)
+        try:
+            while not stop.is_set() and (batches := stream.poll(POLL_S)) is not None:
+                for events, after in batches:
+                    self._store(self._folding.page(events, after))
+                if time.monotonic() > self._overdue_at:
+                    self._overdue_at = time.monotonic() + OVERDUE_S
+                    self._store(self._folding.overdue(self._cursor, time.time()))
+                if not stream.is_streaming and not batches:
+                    stop.wait(ALONE_S)
+        finally:
+            stream.close()
+
+    @property
+    def _cursor(self) -> Cursor:
+        return self._book.cursor or Cursor()
+
+    def _store(self, page: Page) -> None:
+        self._book.store(page, self._channels, spans=self._tracer is not None)
+        if page.notices:
+            self._messenger.wake()
+        if page.spans and self._tracer:
+            self._tracer.wake()
+
+    def _tell(self, notice: Notice) -> None:
+        self._book.add_message(notice, self._channels)
+        self._messenger.wake()
+
+    def _is_outdated(self, notice: Notice) -> bool:
+        """Return whether what a message says no longer holds."""
+        if notice.kind == "daemon_down":
+            return self.alerts.health is not None
+        if not notice.goal or notice.kind in ("completed", "failed"):
+            return False
+        return self._book.goal(notice.goal).note.first_seq != notice.seq
