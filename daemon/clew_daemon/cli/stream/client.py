@@ -114,7 +114,7 @@ class StreamClient:
         self._rest = bytearray(rest)
         found: list[StreamNews] = []
         for line in lines:
-            news = read_line(line)
+            news = read_line(bytes(line))
             if isinstance(news, StreamGone):
                 return found + self._gone(news)
             self._take(news)
