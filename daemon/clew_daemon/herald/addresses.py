@@ -7,7 +7,10 @@ import os
 import re
 import stat
 from dataclasses import dataclass
-from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 SIZE_MAX = 1 << 16
 _SCHEME = re.compile(r"([a-z][a-z0-9+.-]{0,19})://", re.IGNORECASE)
@@ -55,9 +58,7 @@ def read_addresses(path: Path) -> list[NotifyAddress]:
                 raise AddressError(f"[notify] urls_file: {what}: chmod 600 {path}")
             text = file.read(SIZE_MAX).decode()
     except OSError as error:
-        raise AddressError(
-            f"[notify] urls_file: {path} cannot be read: {error.strerror}"
-        ) from None
+        raise AddressError(f"[notify] urls_file: {path} cannot be read: {error.strerror}") from None
     except UnicodeDecodeError:
         raise AddressError(f"[notify] urls_file: {path} is not UTF-8") from None
     lines = ((number, line.strip()) for number, line in enumerate(text.splitlines(), 1))

@@ -72,7 +72,7 @@ class Alerts:
             try:
                 self.look()
             except apsw.Error as error:
-                log.error("alerts.failed", reason=str(error))
+                log.error("alerts.failed", reason=str(error))  # noqa: TRY400 - a reason
             time.sleep(ASK_S)
 
     def _is_up(self, found: DaemonHealth, now: float) -> None:

@@ -46,9 +46,9 @@ def main() -> int:
         os.write(answer, json.dumps(valid).encode())
         return SENT
     causes = _Causes()
-    apprise.logger.logger.handlers = [causes]
-    apprise.logger.logger.setLevel(logging.DEBUG)
-    apprise.logger.logger.propagate = False
+    logger = logging.getLogger("apprise")
+    logger.handlers, logger.propagate = [causes], False
+    logger.setLevel(logging.DEBUG)
     target = apprise.Apprise()
     if not target.add(asked["url"]):
         return REFUSED

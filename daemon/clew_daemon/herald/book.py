@@ -113,7 +113,9 @@ class Book:
             if path:
                 path.chmod(0o600)
                 con.pragma("journal_mode", "wal")
-                con.pragma("synchronous", "normal")  # a power cut may take the end: it is read again
+                con.pragma(
+                    "synchronous", "normal"
+                )  # a power cut may take the end: it is read again
             version = con.pragma("user_version")
             if version == 0:
                 with con:

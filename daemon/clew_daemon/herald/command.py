@@ -20,7 +20,8 @@ if TYPE_CHECKING:
     from clew_shared.config.settings import Settings
 
 EXTRA = "clew herald needs more packages: pip install 'clew[herald]'"
-BOOK, LOCK, STATUS = "herald.db", "herald.lock", "herald.json"
+USAGE = 2
+BOOK, LOCK = "herald.db", "herald.lock"
 
 
 @click.command()
@@ -63,7 +64,7 @@ def metrics(instance: Instance) -> None:
         found = readings_once(instance, instance.places.state / BOOK)
     except (BookError, LedgerError) as error:
         raise CliError(str(error)) from None
-    print(render(found)[0].decode(), end="")
+    click.echo(render(found)[0].decode(), nl=False)
 
 
 def _settings(instance: Instance, listen: str | None) -> Settings:
@@ -79,7 +80,7 @@ def _settings(instance: Instance, listen: str | None) -> Settings:
         return settings.model_copy(update={"herald": HeraldSettings(listen=listen)})
     except ValueError:
         raise CliError(
-            f"--listen must be 127.0.0.1:PORT or [::1]:PORT, not {listen!r}", ExitCode.USAGE
+            f"--listen must be 127.0.0.1:PORT or [::1]:PORT, not {listen!r}", USAGE
         ) from None
 
 
@@ -124,7 +125,8 @@ def _run(
         raise CliError(str(error), ExitCode.CONFIGURATION) from None
     found = Herald(instance, book, settings.notify, channels)
     try:
-        held.callback(serve(instance, settings.herald.listen, book, found.alerts).close)
+        server = serve(settings.herald.listen, instance.ledger, book, found.alerts)
+        held.callback(server.close)
     except PortTakenError as error:
         raise CliError(str(error)) from None
     found.run(stop)

@@ -18,7 +18,7 @@ SLOW_S = 1.0
 
 @dataclass(frozen=True, slots=True)
 class DaemonHealth:
-    """`state` is that of the ledger; `counts` are the commits up to each of `bounds`, in seconds, and above the last."""
+    """The ledger's `state`; `counts` are the commits up to each of `bounds`, in seconds, and above the last one."""
 
     state: str
     bounds: tuple[float, ...]

@@ -15,9 +15,9 @@ from clew_shared.record.codec import decode
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
 
+    from clew_daemon.cli.stream.messages import StreamEvent
     from clew_daemon.herald.book import Book, GoalEntry
     from clew_daemon.herald.notices import Notice
-    from clew_daemon.cli.stream.messages import StreamEvent
     from clew_shared.ledger import Cursor
 
 FORGOTTEN = "goal_forgotten"
@@ -26,7 +26,8 @@ FORGOTTEN = "goal_forgotten"
 class Folding:
     """Takes events, and makes the pages of a book.
 
-    `on` are the kinds of messages that are wanted; an event before `since` brings none. `contents` lets arguments and outputs into spans.
+    `on` are the kinds of messages that are wanted; an event before `since` brings none. `contents` lets arguments and
+    outputs into spans.
     """
 
     def __init__(
@@ -46,6 +47,10 @@ class Folding:
         self.unreadable = 0
         """Events of a later clew, which were passed over."""
 
+    def begin_again(self, counters: Counters) -> None:
+        """Count from these values: the last page could not be stored, and its events come again."""
+        self._counters = counters
+
     def page(self, events: Iterable[StreamEvent], after: Cursor) -> Page:
         """Return what events lead to."""
         page = Page(after)
@@ -59,7 +64,7 @@ class Folding:
         page = Page(after, from_scratch=True)
         fresh = Folding(self._book, Counters({}), (), contents=self._contents)
         for seen in events:
-            fresh._take(page, seen)  # noqa: SLF001 - its own kind
+            fresh._take(page, seen)
             page.spans.clear()
         for goal, entry in page.goals.items():
             old = self._book.goal(goal).note

@@ -2,34 +2,26 @@
 
 from __future__ import annotations
 
-import threading
 import time
-from contextlib import ExitStack
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING
 
+import apsw
 import structlog
 
 from clew_daemon.herald import genai
 from clew_daemon.herald.alerts import Alerts
-from clew_daemon.herald.book import Book
 from clew_daemon.herald.folding import Folding
-from clew_daemon.herald.messenger import Messenger
+from clew_daemon.herald.health_file import HealthFile
 from clew_daemon.herald.reading import Stream, all_events, catch_up, is_of
-from clew_daemon.herald.spools import OTLP, Channels, MessageSpool, SpanSpool
 from clew_shared.ledger import Cursor, LedgerError
-from clew_shared.record.model import GoalStatus
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from pathlib import Path
+    import threading
 
     from clew_daemon.cli.instance import Instance
-    from clew_daemon.herald.book import Page
+    from clew_daemon.herald.book import Book, Page
     from clew_daemon.herald.channels import Senders
     from clew_daemon.herald.notices import Notice
-    from clew_daemon.herald.otlp import OtlpTarget
-    from clew_daemon.herald.tracer import Tracer
     from clew_shared.config.settings import NotifySettings
 
 log = structlog.get_logger()
@@ -37,7 +29,9 @@ log = structlog.get_logger()
 POLL_S = 0.5
 ALONE_S = 1.0
 """The pause between two looks into the ledger while no daemon runs."""
-OVERDUE_S = 15.0
+OVERDUE_S = 5.0
+TROUBLE_S = 5.0
+HEALTH = "herald.json"
 SINCE = "since"
 """The fact in the book: when the first herald began, before which nothing brings a message."""
 
@@ -50,15 +44,16 @@ class Herald:
     ) -> None:
         self._instance = instance
         self._book = book
+        self._senders = senders
         self._channels = senders.channels
-        self._counters = book.counters()
+        self._health_file = HealthFile(instance.places.state / HEALTH)
         since = book.fact(SINCE)
         if since is None:
             since = repr(time.time())
             book.set_fact(SINCE, since)
         contents = instance.env.get(genai.CAPTURE, "").lower() == "true"
         self._folding = Folding(
-            book, self._counters, notify.on, since=float(since), contents=contents
+            book, book.counters(), notify.on, since=float(since), contents=contents
         )
         self._messenger = senders.messenger(notify.quiet, self._is_outdated)
         self._tracer = senders.tracer()
@@ -77,14 +72,15 @@ class Herald:
                 self._catch_up()
                 self._follow(stop)
                 trouble = ""
-            except LedgerError as error:
+            except (LedgerError, apsw.Error) as error:
                 if str(error) != trouble:
-                    log.error("ledger.unreadable", reason=str(error))
+                    log.error("herald.held", reason=str(error))  # noqa: TRY400 - a reason
                     trouble = str(error)
-                stop.wait(ALONE_S)
+                self._folding.begin_again(self._book.counters())
+                stop.wait(TROUBLE_S)
 
     def _catch_up(self) -> None:
-        """Take the events that were recorded while no herald ran; those of another ledger only as the state of goals."""
+        """Take the events that were recorded while no herald ran; of another ledger only the state of its goals."""
         ledger, cursor = self._instance.ledger, self._book.cursor
         if cursor is not None and not is_of(ledger, cursor):
             log.warning("ledger.replaced")
@@ -102,11 +98,21 @@ class Herald:
                     self._store(self._folding.page(events, after))
                 if time.monotonic() > self._overdue_at:
                     self._overdue_at = time.monotonic() + OVERDUE_S
-                    self._store(self._folding.overdue(self._cursor, time.time()))
+                    self._look_around()
                 if not stream.is_streaming and not batches:
                     stop.wait(ALONE_S)
         finally:
             stream.close()
+
+    def _look_around(self) -> None:
+        """Do what no event brings: messages about long waits, and what the doctor reads."""
+        overdue = self._folding.overdue(self._cursor, time.time())
+        if overdue.notices:
+            self._store(overdue)
+        try:
+            self._health_file.write(self._senders.health.health())
+        except OSError as error:
+            log.debug("herald.health_file", reason=str(error))
 
     @property
     def _cursor(self) -> Cursor:

@@ -57,7 +57,7 @@ class Messenger:
             try:
                 wait_s = self._send_due()
             except apsw.Error as error:  # the disk is full: what is sent must be on record before
-                log.error("message.held", reason=str(error))
+                log.error("message.held", reason=str(error))  # noqa: TRY400 - a reason
                 wait_s = RETRY_S
             self._wake.wait(wait_s)
             self._wake.clear()

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from pydantic import BaseModel
 
-from clew_shared.config.tables import NoticeKind  # noqa: TC001 - pydantic reads it
+from clew_shared.config.tables import NoticeKind
 from clew_shared.record.model import GoalStatus
 from clew_shared.text.redact import redact
 

@@ -103,7 +103,7 @@ def encoded(resource: Mapping[str, str], spans: Sequence[Span]) -> bytes:
     request = ExportTraceServiceRequest(
         resource_spans=[ResourceSpans(resource=source, scope_spans=[scope])]
     )
-    return request.SerializeToString()
+    return bytes(request.SerializeToString())
 
 
 def _proto(span: Span) -> ProtoSpan:

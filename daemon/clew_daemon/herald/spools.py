@@ -47,7 +47,7 @@ class ChannelHealth:
 
 def backoff_s(tries: int) -> float:
     """Return how long to wait after so many failed tries."""
-    return min(BACKOFF_S * 2 ** min(max(tries - 1, 0), 20), BACKOFF_MAX_S)
+    return min(BACKOFF_S * 2.0 ** min(max(tries - 1, 0), 20), BACKOFF_MAX_S)
 
 
 class Channels:
@@ -86,7 +86,10 @@ class Channels:
         waiting = dict(self._database.rows(schema.WAITING))
         waiting[OTLP] = self._database.rows(schema.SPAN_COUNT)[0][0]
         found = self._database.rows(schema.CHANNELS)
-        return [ChannelHealth(*columns, waiting.get(columns[0], 0)) for columns in found]
+        return [
+            ChannelHealth(channel, label, since, error, dropped, waiting.get(channel, 0))
+            for channel, label, since, error, dropped in found
+        ]
 
 
 class MessageSpool:

@@ -51,7 +51,7 @@ class Tracer:
                     pass
             except apsw.Error as error:
                 self._failures += 1
-                log.error("spans.held", reason=str(error))
+                log.error("spans.held", reason=str(error))  # noqa: TRY400 - a reason
             if self._failures:
                 time.sleep(backoff_s(self._failures))
                 self._wake.set()
