@@ -19,7 +19,7 @@ class GoalNote(BaseModel):
     """A goal's status since event `seq`, at `at` (seconds since 1970), and what a message about it says.
 
     `first_seq` and `since` are those of the event that began an unbroken wait. `crashed`: its last worker died, and no
-    other has started. `told` is the `first_seq` of the
+    other has started. `only_resume`: its folder is in question, so that words answer nothing. `told` is the `first_seq` of the
     last state that a message was written about.
     """
 
@@ -37,6 +37,7 @@ class GoalNote(BaseModel):
     agent: str = ""
     verified: bool = False
     crashed: bool = False
+    only_resume: bool = False
     told: int = 0
 
     @property
@@ -67,6 +68,7 @@ class GoalNote(BaseModel):
             case ev.GoalBlocked():
                 self._enter(GoalStatus.BLOCKED, event, seq, event.reason)
                 self.question = event.question[:TEXT_CHARS]
+                self.only_resume = event.gone or event.stranger is not None
             case ev.GoalRequeued():
                 self._enter(GoalStatus.QUEUED, event, seq)
             case ev.GoalEnded():

@@ -94,7 +94,8 @@ def _answer(goal: str, kind: NoticeKind, note: GoalNote) -> list[str]:
     """Return the lines on what a person can do about it."""
     match kind:
         case "blocked":
-            return [f'Answer it: clew feedback {goal} "..."', f"More: clew status {goal}"]
+            answer = f"clew resume {goal}" if note.only_resume else f'clew feedback {goal} "..."'
+            return [f"Answer it: {answer}", f"More: clew status {goal}"]
         case "gave_up":
             return [f"Once it is fixed: clew resume {goal}", f"More: clew history {goal}"]
         case "failed":
