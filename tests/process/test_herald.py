@@ -17,10 +17,9 @@ import urllib.request
 import pytest
 from harness import DEADLINE_S, POLL_S
 
-for extra in ("apprise", "prometheus_client", "opentelemetry.proto"):
+for extra in ("apprise", "prometheus_client"):
     pytest.importorskip(extra, reason="the extra clew[herald] is not installed")
-
-from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+trace_service = pytest.importorskip("opentelemetry.proto.collector.trace.v1.trace_service_pb2")
 
 SECRET = "hunter2hunter2"
 RUNBOOK = """
@@ -74,7 +73,7 @@ class Endpoint:
         found = []
         for path, body in list(self.received):
             if path == "/v1/traces":
-                request = ExportTraceServiceRequest.FromString(body)
+                request = trace_service.ExportTraceServiceRequest.FromString(body)
                 scopes = [scope for each in request.resource_spans for scope in each.scope_spans]
                 found += [span for scope in scopes for span in scope.spans]
         return found
@@ -322,7 +321,8 @@ def test_it_counts_on_while_no_daemon_runs_and_when_the_next_one_does(clew, hera
     clew.wait("goal.completed", goal=clew.submit(RUNBOOK))
     success = 'clew_actions_total{result="success",verdict="allowed"}'
     clew.until(lambda: herald.value(success) == 12, "the actions are counted")
-    clew.kill()
+    clew.daemon.kill()  # `clew.kill` would wait for the herald, too
+    clew.daemon.wait(DEADLINE_S)
     clew.until(lambda: herald.value("clew_daemon_up") == 0, "the daemon is missed")
     assert herald.value(success) == 12
     assert (herald.get("/healthz"), herald.get("/readyz")) == ("ok\n", "ok\n")
