@@ -46,7 +46,7 @@ class Alerts:
         self._tell = tell
         self._gone_at: float | None = None
         self._trouble = "ok"
-        self._slow = 0
+        self._slow: int | None = None
         self._slow_told_at = float("-inf")
         self._thread = threading.Thread(target=self._run, name="alerts", daemon=True)
         self.health: DaemonHealth | None = None
@@ -83,7 +83,8 @@ class Alerts:
         if found.state in ("full", "failed") and found.state != before:
             self._alert(notices.ledger_trouble(now, found.state))
         slow, self._slow = self._slow, found.slow_commits
-        if slow and self._slow > slow and now - self._slow_told_at > SLOW_EVERY_S:
+        is_slow = slow is not None and found.slow_commits > slow
+        if is_slow and now - self._slow_told_at > SLOW_EVERY_S:
             self._slow_told_at = now
             self._alert(notices.ledger_trouble(now, "slow"))
 

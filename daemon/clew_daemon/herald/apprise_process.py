@@ -9,9 +9,11 @@ from __future__ import annotations
 import json
 import logging
 import os
+import signal
 import sys
 from typing import Any
 
+DEADLINE_S = 30
 SENT, REFUSED, UNREACHED, MISSING = 0, 1, 2, 3
 """Exit codes. REFUSED: it may have arrived all the same; UNREACHED: there was no connection; MISSING: no apprise."""
 
@@ -32,6 +34,7 @@ class _Causes(logging.Handler):
 
 def main() -> int:
     """Do what stdin asks for, and return the exit code."""
+    signal.alarm(DEADLINE_S)  # its parent may be gone
     asked: dict[str, Any] = json.load(sys.stdin)
     answer = os.dup(1)
     nothing = os.open(os.devnull, os.O_WRONLY)

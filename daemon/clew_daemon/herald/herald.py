@@ -126,7 +126,10 @@ class Herald:
             self._tracer.wake()
 
     def _tell(self, notice: Notice) -> None:
-        self._book.add_message(notice, self._channels)
+        try:
+            self._book.add_message(notice, self._channels)
+        except apsw.Error:  # the full disk that this may be about
+            self._messenger.send_unrecorded(notice)
         self._messenger.wake()
 
     def _is_outdated(self, notice: Notice) -> bool:

@@ -52,6 +52,12 @@ class Messenger:
         """Look into the spool: there may be something new."""
         self._wake.set()
 
+    def send_unrecorded(self, notice: Notice) -> None:
+        """Send a message that cannot be put into the spool, once to each channel, whatever comes of it."""
+        for channel, send in self._senders.items():
+            done = send(notice, False)
+            log.info("message.unrecorded", channel=self._labels[channel], reason=done.error)
+
     def _run(self) -> None:
         while True:
             try:

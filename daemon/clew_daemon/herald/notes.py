@@ -19,8 +19,8 @@ class GoalNote(BaseModel):
     """A goal's status since event `seq`, at `at` (seconds since 1970), and what a message about it says.
 
     `first_seq` and `since` are those of the event that began an unbroken wait. `crashed`: its last worker died, and no
-    other has started. `only_resume`: its folder is in question, so that words answer nothing. `told` is the `first_seq` of the
-    last state that a message was written about.
+    other has started. `only_resume`: its folder is in question, so that words answer nothing. `told` is the
+    `first_seq` of the last state that a message was written about.
     """
 
     name: str = ""

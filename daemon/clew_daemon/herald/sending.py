@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from clew_daemon.herald.addresses import NotifyAddress
     from clew_daemon.herald.notices import Notice
 
-APPRISE_S = 30.0
+APPRISE_S = apprise_process.DEADLINE_S + 2.0
 DESKTOP_S = 5.0
 DESKTOP = "desktop"
 MISSING = "sending messages needs apprise: pip install 'clew[herald]'"

@@ -86,7 +86,7 @@ class _Server(ThreadingHTTPServer):
             self._free.release()
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Say nothing: a client went away."""
+        """Log no error: a client went away."""
 
 
 class _Handler(BaseHTTPRequestHandler):
