@@ -349,6 +349,15 @@ def test_a_port_in_use_is_refused_with_the_name_of_who_has_it(clew, herald):
     assert f"process {os.getpid()}" in said
 
 
+@pytest.mark.parametrize(("command", "code"), [("herald", 78), ("metrics", 1)])
+def test_a_missing_package_is_named_with_what_installs_it(clew, command, code):
+    script = "import sys; sys.modules['prometheus_client'] = None; from clew_daemon.cli import run"
+    args = [sys.executable, "-c", f"{script}; sys.exit(run(sys.argv[1:]))", *clew.options, command]
+    done = subprocess.run(args, capture_output=True, text=True, check=False, timeout=DEADLINE_S)
+    assert done.returncode == code
+    assert "pip install 'clew[herald]'" in done.stderr
+
+
 def test_a_second_herald_of_a_home_is_refused(clew, herald):
     herald.start()
     said = clew.clew("herald", code=1)

@@ -107,6 +107,13 @@ def test_a_pause_is_no_long_wait():
     assert not note.needs_person
 
 
+def test_a_message_holds_no_terminal_escape():
+    asked = QUESTION.model_copy(update={"question": "Is \x1b[31mred\u202e right?"})
+    found = notices.of_state(GOAL, note_of(ACCEPTED, asked), ON)
+    assert "\x1b" not in found.body
+    assert "\u202e" not in found.body
+
+
 def test_no_message_holds_a_key():
     asked = QUESTION.model_copy(update={"question": f"Is {KEY} right?"})
     assert KEY not in notices.of_state(GOAL, note_of(ACCEPTED, asked), ON).body

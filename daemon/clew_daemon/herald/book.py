@@ -90,9 +90,9 @@ class Database:
                 copying.step(1_000)
 
     def close(self) -> None:
-        """Close the file."""
-        with self._lock:
-            self._con.close()
+        """Close the file; a thread that wants to use it afterwards waits until the process ends."""
+        self._lock.acquire()  # noqa: SIM115, RUF100 - it stays locked
+        self._con.close()
 
 
 class Book:

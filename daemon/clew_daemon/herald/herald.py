@@ -72,6 +72,7 @@ class Herald:
                 self._catch_up()
                 self._follow(stop)
                 trouble = ""
+                stop.wait(POLL_S)
             except (LedgerError, apsw.Error) as error:
                 if str(error) != trouble:
                     log.error("herald.held", reason=str(error))  # noqa: TRY400 - a reason

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from pydantic import BaseModel
 
+from clew_daemon.cli.display.sanitize import clean
 from clew_shared.config.tables import NoticeKind
 from clew_shared.record.model import GoalStatus
 from clew_shared.text.redact import redact
@@ -117,5 +118,5 @@ _TITLES: dict[NoticeKind, str] = {
 def _notice(kind: NoticeKind, goal: str, note: GoalNote, seq: int, body: list[str]) -> Notice:
     about = note.name or note.description.partition("\n")[0]
     title = f"clew: {about[:TITLE_CHARS] or goal} {_TITLES[kind]}"
-    text = redact("\n".join(part for part in body if part))
-    return Notice(kind=kind, title=redact(title), body=text, goal=goal, seq=seq, at=note.at)
+    text = clean(redact("\n".join(part for part in body if part)), lines=True)
+    return Notice(kind=kind, title=clean(redact(title)), body=text, goal=goal, seq=seq, at=note.at)

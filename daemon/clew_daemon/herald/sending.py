@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import json
 import os
 import shutil
@@ -83,7 +84,7 @@ def desktop_there(env: Mapping[str, str]) -> bool:
 def send_to_desktop(notice: Notice, *, repeated: bool) -> Delivery:
     """Show a message on the desktop."""
     urgency = "normal" if notice.kind == "completed" else "critical"
-    body = notice.text(repeated=repeated)
+    body = html.escape(notice.text(repeated=repeated), quote=False)  # desktops show markup
     command = ["notify-send", "--app-name=clew", f"--urgency={urgency}", "--", notice.title, body]
     try:
         subprocess.run(
