@@ -1,4 +1,8 @@
-"""`clew logs`: the last lines of the daemon's log file, and new lines as they are written, across rotation."""
+"""`clew logs`: the last lines of the daemon's log file, and new lines as they are written, across rotation.
+
+It does not use the stream of events: much of what a log is read for (warnings, what an agent prints, the config) is no
+event, and an event's line would come from elsewhere than the lines around it.
+"""
 
 from __future__ import annotations
 
