@@ -2,17 +2,20 @@
 
 import http.client
 import json
+from datetime import datetime, timedelta
 
 import pytest
 
 from clew_daemon.cli.stream.messages import StreamEvent
-from clew_daemon.herald import alerts, spools
+from clew_daemon.herald import alerts, messenger, notices, spools
 from clew_daemon.herald.addresses import AddressError, read_addresses
 from clew_daemon.herald.alerts import Alerts
 from clew_daemon.herald.book import Book, BookError
 from clew_daemon.herald.counters import Series
 from clew_daemon.herald.daemon_health import DaemonHealth
 from clew_daemon.herald.folding import Folding
+from clew_daemon.herald.messenger import Messenger
+from clew_daemon.herald.sending import Delivery
 from clew_daemon.herald.server import Answers, MetricsServer
 from clew_daemon.herald.spools import Channels, MessageSpool, SpanSpool
 from clew_shared.config.tables import NotifySettings
@@ -86,6 +89,46 @@ def test_purging_a_goal_lowers_its_gauge_and_no_counter(book):
     take(book, [StreamEvent(7, "", gone.kind, encode(gone))], 7)
     assert book.statuses() == {}
     assert book.counters().values == {ALLOWED: 1}
+
+
+def test_in_quiet_hours_messages_wait_and_afterwards_outdated_ones_are_dropped(book, monkeypatch):
+    now = datetime.now().astimezone()
+    take(book, seen(LIFE), 5, ["a"])
+    spool = MessageSpool(book.database, Channels(book.database))
+    sent, still_blocked = [], [True]
+
+    def send(notice, _repeated):
+        sent.append(notice.seq)
+        return Delivery()
+
+    def look(until):
+        monkeypatch.setattr(messenger, "quiet_until", lambda *_: until)
+        one = Messenger(spool, {"a": send}, {"a": "x"}, "on", lambda _: not still_blocked[0])
+        return one.send_due()
+
+    assert look(now + timedelta(seconds=100)) > 0
+    assert (sent, spool.due(now.timestamp() + 99)) == ([], [])
+    [waiting] = spool.due(now.timestamp() + 100)
+    spool.hold(waiting, 0.0)
+    look(None)
+    assert sent == [5]
+    take(book, seen([ev.GoalStarted(at=6.0), LIFE[4]], 6), 7, ["a"])
+    still_blocked[0] = False
+    look(None)
+    assert (sent, spool.next_due()) == ([5], None)
+
+
+def test_a_message_about_a_full_disk_needs_no_disk(book):
+    sent = []
+
+    def send(notice, _repeated):
+        sent.append(notice.title)
+        return Delivery()
+
+    spool = MessageSpool(book.database, Channels(book.database))
+    sender = Messenger(spool, {"a": send, "b": send}, {"a": "x", "b": "y"}, "", lambda _: False)
+    sender.send_unrecorded(notices.ledger_trouble(1.0, "full"))
+    assert sent == ["clew: the disk is full"] * 2
 
 
 def test_each_channel_gets_a_message_once_and_keeps_it_until_it_is_acknowledged(book):

@@ -61,15 +61,15 @@ class Messenger:
     def _run(self) -> None:
         while True:
             try:
-                wait_s = self._send_due()
+                wait_s = self.send_due()
             except apsw.Error as error:  # the disk is full: what is sent must be on record before
                 log.error("message.held", reason=str(error))  # noqa: TRY400 - a reason
                 wait_s = RETRY_S
             self._wake.wait(wait_s)
             self._wake.clear()
 
-    def _send_due(self) -> float:
-        """Send what is due, and return how long there is nothing to do."""
+    def send_due(self) -> float:
+        """Send what is due, and return for how many seconds there is nothing to do."""
         now = time.time()
         for message in self._spool.due(now):
             self._deliver(message, now)
