@@ -13,7 +13,7 @@ from clew_daemon.herald.alerts import Alerts
 from clew_daemon.herald.book import Book, BookError
 from clew_daemon.herald.counters import Series
 from clew_daemon.herald.daemon_health import DaemonHealth
-from clew_daemon.herald.folding import Folding
+from clew_daemon.herald.folding import Folding, UnknownEventError
 from clew_daemon.herald.messenger import Messenger
 from clew_daemon.herald.sending import Delivery
 from clew_daemon.herald.server import Answers, MetricsServer
@@ -80,6 +80,19 @@ def test_a_page_that_cannot_be_stored_leaves_nothing_behind(book):
     assert book.counters().values == {}
     assert book.unsettled() == {}
     assert MessageSpool(book.database, Channels(book.database)).due(0.0) == []
+
+
+def test_an_event_of_a_later_clew_is_not_passed_over(book):
+    later = StreamEvent(6, GOAL, "new_kind", b'{"kind":"new_kind"}')
+    with pytest.raises(UnknownEventError, match="event 6"):
+        take(book, [*seen(LIFE), later], 6)
+    assert book.cursor is None
+
+
+def test_a_goal_that_waits_for_a_person_is_told_after_an_hour(book):
+    folding = take(book, seen([LIFE[0], ev.GoalWaiting(at=5.0, reason="who?")]), 2)
+    found = folding.overdue(Cursor(2), 4000.0).notices
+    assert [notice.kind for notice in found] == ["waiting_long"]
 
 
 def test_purging_a_goal_lowers_its_gauge_and_no_counter(book):

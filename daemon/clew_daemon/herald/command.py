@@ -62,11 +62,12 @@ def metrics(instance: Instance) -> None:
     except ImportError:
         raise CliError(EXTRA) from None
     from clew_daemon.herald.book import BookError
+    from clew_daemon.herald.folding import UnknownEventError
     from clew_shared.ledger import LedgerError
 
     try:
         found = readings_once(instance, instance.places.state / BOOK)
-    except (BookError, LedgerError) as error:
+    except (BookError, LedgerError, UnknownEventError) as error:
         raise CliError(str(error)) from None
     click.echo(render(found)[0].decode(), nl=False)
 
@@ -117,6 +118,7 @@ def _run(
         from clew_daemon.herald.endpoint import serve
     except ImportError:
         raise CliError(EXTRA, ExitCode.CONFIGURATION) from None
+    from clew_daemon.herald.folding import UnknownEventError
     from clew_daemon.herald.herald import Herald
     from clew_daemon.herald.server import PortTakenError
     from clew_daemon.logs import setup
@@ -133,4 +135,7 @@ def _run(
         held.callback(server.close)
     except PortTakenError as error:
         raise CliError(str(error)) from None
-    found.run(stop)
+    try:
+        found.run(stop)
+    except UnknownEventError as error:  # a service manager starts the version that is installed now
+        raise CliError(str(error)) from None

@@ -23,6 +23,10 @@ if TYPE_CHECKING:
 FORGOTTEN = "goal_forgotten"
 
 
+class UnknownEventError(ValueError):
+    """An event of a later clew; it is not passed over, and waits for the herald of that version."""
+
+
 class Folding:
     """Takes events, and makes the pages of a book.
 
@@ -44,15 +48,13 @@ class Folding:
         self._counters = counters
         self._on = on
         self._contents = contents
-        self.unreadable = 0
-        """Events of a later clew, which were passed over."""
 
     def begin_again(self, counters: Counters) -> None:
         """Count from these values: the last page could not be stored, and its events come again."""
         self._counters = counters
 
     def page(self, events: Iterable[StreamEvent], after: Cursor) -> Page:
-        """Return what events lead to."""
+        """Return what events lead to; raises UnknownEventError."""
         page = Page(after)
         for seen in events:
             self._take(page, seen)
@@ -77,7 +79,7 @@ class Folding:
         page = Page(after)
         for goal, note in self._book.unsettled().items():
             found = notices.of_wait(goal, note, now, self._on)
-            if note.needs_person and note.told != note.first_seq:
+            if found is None and note.needs_person and note.told != note.first_seq:
                 found = notices.of_state(goal, note, self._on)
             if found is not None:
                 self._tell(page, found, self._entry(page, goal))
@@ -90,8 +92,9 @@ class Folding:
         try:
             event = decode(seen.body)
         except ValidationError:
-            self.unreadable += 1
-            return
+            raise UnknownEventError(
+                f"event {seen.seq} was recorded by another version of clew: start clew herald again"
+            ) from None
         entry = self._entry(page, seen.goal)
         before = entry.note.model_copy()
         entry.note.advance(event, seen.seq)
