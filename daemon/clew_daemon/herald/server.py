@@ -7,7 +7,7 @@ import threading
 from dataclasses import dataclass
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -90,23 +90,23 @@ class _Server(ThreadingHTTPServer):
 
 
 class _Handler(BaseHTTPRequestHandler):
-    server: _Server
     timeout = REQUEST_S
     server_version, sys_version = "clew", ""
 
     def do_GET(self) -> None:
         """Answer a request."""
-        if self.headers.get("Host", "").lower() not in self.server.hosts:
+        server = cast("_Server", self.server)
+        if self.headers.get("Host", "").lower() not in server.hosts:
             self._answer(HTTPStatus.MISDIRECTED_REQUEST, b"this host name is not served\n")
             return
         match self.path.partition("?")[0]:
             case "/metrics":
-                body, kind = self.server.answers.metrics(self.headers.get("Accept", ""))
+                body, kind = server.answers.metrics(self.headers.get("Accept", ""))
                 self._answer(HTTPStatus.OK, body, kind)
             case "/healthz":
                 self._answer(HTTPStatus.OK, b"ok\n")
             case "/readyz":
-                if why := self.server.answers.unready():
+                if why := server.answers.unready():
                     self._answer(HTTPStatus.SERVICE_UNAVAILABLE, f"{why}\n".encode())
                 else:
                     self._answer(HTTPStatus.OK, b"ok\n")
@@ -122,7 +122,7 @@ class _Handler(BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(body)
 
-    def log_message(self, *_: object) -> None:
+    def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the name of the base
         """Log no requests."""
 
 
