@@ -11,7 +11,7 @@ from clew_daemon.herald import alerts, messenger, notices, spools
 from clew_daemon.herald.addresses import AddressError, read_addresses
 from clew_daemon.herald.alerts import Alerts
 from clew_daemon.herald.book import Book, BookError
-from clew_daemon.herald.counters import Series
+from clew_daemon.herald.counters import MetricSeries
 from clew_daemon.herald.daemon_health import DaemonHealth
 from clew_daemon.herald.folding import Folding, UnknownEventError
 from clew_daemon.herald.messenger import Messenger
@@ -34,7 +34,7 @@ LIFE = [
     ev.ActionFinished(at=4.0, of=3, result="success", outcome="o"),
     ev.GoalBlocked(at=5.0, reason="asked", question="Which name?"),
 ]
-ALLOWED = Series("clew_actions_total", ("allowed", "success"))
+ALLOWED = MetricSeries("clew_actions_total", ("allowed", "success"))
 
 
 def seen(events, first=1):

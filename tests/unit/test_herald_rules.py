@@ -7,7 +7,7 @@ from datetime import datetime
 import pytest
 
 from clew_daemon.herald import genai, notices
-from clew_daemon.herald.counters import VALUES_MAX, Counters, Series, counted
+from clew_daemon.herald.counters import VALUES_MAX, Counters, MetricSeries, counted
 from clew_daemon.herald.notes import GoalNote
 from clew_daemon.herald.quiet import quiet_until
 from clew_daemon.herald.spans import Trace
@@ -162,7 +162,7 @@ def test_counters_are_those_of_the_events():
 def test_a_counter_has_a_bounded_number_of_series():
     counters = Counters({})
     for number in range(2 * VALUES_MAX):
-        counters.add(Series("clew_refusals_total", (f"reason {number}",)), 1)
+        counters.add(MetricSeries("clew_refusals_total", (f"reason {number}",)), 1)
     assert len(counters.values) == VALUES_MAX + 1
     assert sum(counters.values.values()) == 2 * VALUES_MAX
 

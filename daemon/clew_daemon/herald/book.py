@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import apsw
 
 from clew_daemon.herald import schema
-from clew_daemon.herald.counters import Counters, Series
+from clew_daemon.herald.counters import Counters, MetricSeries
 from clew_daemon.herald.notes import GoalNote
 from clew_daemon.herald.spans import Trace
 from clew_shared.ledger import Cursor
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from clew_daemon.herald.notices import Notice
-    from clew_daemon.herald.spans import Span
+    from clew_daemon.herald.spans import TraceSpan
 
 BUSY_MS = 5_000
 CURSOR = "cursor"
@@ -50,8 +50,8 @@ class Page:
     after: Cursor
     goals: dict[str, GoalEntry] = field(default_factory=dict)
     forgotten: set[str] = field(default_factory=set)
-    counters: dict[Series, int] = field(default_factory=dict)
-    spans: list[Span] = field(default_factory=list)
+    counters: dict[MetricSeries, int] = field(default_factory=dict)
+    spans: list[TraceSpan] = field(default_factory=list)
     notices: list[Notice] = field(default_factory=list)
     from_scratch: bool = False
 
@@ -182,7 +182,7 @@ class Book:
     def counters(self) -> Counters:
         """Return the counters as they are stored."""
         found = self.database.rows(schema.COUNTERS)
-        return Counters({Series(name, tuple(json.loads(lab))): n for name, lab, n in found})
+        return Counters({MetricSeries(name, tuple(json.loads(lab))): n for name, lab, n in found})
 
     def store(self, page: Page, channels: Iterable[str], *, spans: bool) -> None:
         """Store what events lead to: a copy of each message for each channel, and the spans if they are wanted."""

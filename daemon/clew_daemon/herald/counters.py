@@ -37,58 +37,58 @@ VALUES_MAX = 200
 OTHER = "other"
 
 
-class Series(NamedTuple):
+class MetricSeries(NamedTuple):
     """One counter with the values of its labels."""
 
     name: str
     labels: tuple[str, ...]
 
 
-def counted(event: Event, note: GoalNote) -> Iterator[tuple[Series, int]]:
+def counted(event: Event, note: GoalNote) -> Iterator[tuple[MetricSeries, int]]:
     """Yield what an event adds to which counters; `note` is of its goal."""
     match event:
         case ev.ActionFinished():
-            yield Series(ACTIONS, ("allowed", event.result)), 1
+            yield MetricSeries(ACTIONS, ("allowed", event.result)), 1
         case ev.ActionInterrupted():
-            yield Series(ACTIONS, ("allowed", "interrupted")), 1
+            yield MetricSeries(ACTIONS, ("allowed", "interrupted")), 1
         case ev.ActionBlocked():
-            yield Series(ACTIONS, ("blocked", "blocked")), 1
-            yield Series(REFUSALS, (event.reason,)), 1
+            yield MetricSeries(ACTIONS, ("blocked", "blocked")), 1
+            yield MetricSeries(REFUSALS, (event.reason,)), 1
         case ev.WorkerExited(crash=True):
-            yield Series(RESTARTS, (event.reason,)), 1
+            yield MetricSeries(RESTARTS, (event.reason,)), 1
         case ev.CheckFinished():
-            yield Series(CHECKS, ("passed" if event.passed else "failed",)), 1
+            yield MetricSeries(CHECKS, ("passed" if event.passed else "failed",)), 1
         case ev.Reflected():
             yield from _tokens(event, note.agent)
         case _:
             pass
 
 
-def _tokens(event: ev.Reflected, agent: str) -> Iterator[tuple[Series, int]]:
+def _tokens(event: ev.Reflected, agent: str) -> Iterator[tuple[MetricSeries, int]]:
     if not (event.tokens_in or event.tokens_out):
         parts = {"unknown": event.tokens}  # an agent that reports a sum only
     else:
         parts = {"input": event.tokens_in, "output": event.tokens_out}
     for direction, count in parts.items():
         if count:
-            yield Series(TOKENS, (direction, agent)), count
+            yield MetricSeries(TOKENS, (direction, agent)), count
 
 
 class Counters:
     """The counters and their values; `changed` are those that were added to since `take_changed`."""
 
-    def __init__(self, values: dict[Series, int]) -> None:
+    def __init__(self, values: dict[MetricSeries, int]) -> None:
         self.values = values
-        self._changed: set[Series] = set()
+        self._changed: set[MetricSeries] = set()
 
-    def add(self, series: Series, count: int) -> None:
+    def add(self, series: MetricSeries, count: int) -> None:
         """Add to a counter; one with too many series counts new ones as `other`."""
         if series not in self.values and self._size(series.name) >= VALUES_MAX:
-            series = Series(series.name, (OTHER,) * len(series.labels))
+            series = MetricSeries(series.name, (OTHER,) * len(series.labels))
         self.values[series] = self.values.get(series, 0) + count
         self._changed.add(series)
 
-    def take_changed(self) -> dict[Series, int]:
+    def take_changed(self) -> dict[MetricSeries, int]:
         """Return the counters that have changed since the last call."""
         changed, self._changed = self._changed, set()
         return {series: self.values[series] for series in changed}

@@ -16,7 +16,7 @@ from prometheus_client.exposition import choose_encoder
 from prometheus_client.registry import Collector
 
 from clew_daemon import VERSION
-from clew_daemon.herald.counters import HELP, LABELS, Series
+from clew_daemon.herald.counters import HELP, LABELS, MetricSeries
 from clew_shared.record.model import GoalStatus
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ class Readings:
 
     statuses: Mapping[str, int]
     needs_person: int
-    counters: Mapping[Series, int]
+    counters: Mapping[MetricSeries, int]
     health: DaemonHealth | None
     channels: Sequence[ChannelHealth]
 
@@ -75,7 +75,7 @@ def _goals(readings: Readings) -> Metric:
     return goals
 
 
-def _counters(values: Mapping[Series, int]) -> Iterator[Metric]:
+def _counters(values: Mapping[MetricSeries, int]) -> Iterator[Metric]:
     for name, labels in LABELS.items():
         family = CounterMetricFamily(name.removesuffix("_total"), HELP[name], labels=labels)
         for series in sorted(values):

@@ -12,7 +12,7 @@ from clew_daemon.herald import genai
 from clew_daemon.herald.alerts import Alerts
 from clew_daemon.herald.folding import Folding
 from clew_daemon.herald.health_file import HealthFile
-from clew_daemon.herald.reading import Stream, all_events, catch_up, is_of
+from clew_daemon.herald.reading import EventStream, all_events, catch_up, is_of
 from clew_shared.ledger import Cursor, LedgerError
 
 if TYPE_CHECKING:
@@ -92,7 +92,7 @@ class Herald:
 
     def _follow(self, stop: threading.Event) -> None:
         """Take events as they are recorded, until the ledger must be looked at as a whole."""
-        stream = Stream(lambda: self._instance.socket, self._instance.ledger, self._cursor)
+        stream = EventStream(lambda: self._instance.socket, self._instance.ledger, self._cursor)
         try:
             while not stop.is_set() and (batches := stream.poll(POLL_S)) is not None:
                 for events, after in batches:

@@ -22,7 +22,7 @@ from clew_daemon import VERSION
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from clew_daemon.herald.spans import Span, Value
+    from clew_daemon.herald.spans import TraceSpan, Value
 
 POST_S = 10.0
 ANSWER_BYTES_MAX = 1 << 16
@@ -76,7 +76,7 @@ def target_of(env: Mapping[str, str]) -> OtlpTarget | None:
     return OtlpTarget(url, headers, resource)
 
 
-def post(target: OtlpTarget, spans: Sequence[Span]) -> OtlpAnswer:
+def post(target: OtlpTarget, spans: Sequence[TraceSpan]) -> OtlpAnswer:
     """Send spans, and return whether the collector took them."""
     headers = {"Content-Type": "application/x-protobuf", **target.headers}
     body = encoded(target.resource, spans)
@@ -93,7 +93,7 @@ def post(target: OtlpTarget, spans: Sequence[Span]) -> OtlpAnswer:
     return OtlpAnswer()
 
 
-def encoded(resource: Mapping[str, str], spans: Sequence[Span]) -> bytes:
+def encoded(resource: Mapping[str, str], spans: Sequence[TraceSpan]) -> bytes:
     """Return a request to export spans, in protobuf."""
     scope = ScopeSpans(
         scope=InstrumentationScope(name="clew", version=VERSION),
@@ -106,7 +106,7 @@ def encoded(resource: Mapping[str, str], spans: Sequence[Span]) -> bytes:
     return bytes(request.SerializeToString())
 
 
-def _proto(span: Span) -> ProtoSpan:
+def _proto(span: TraceSpan) -> ProtoSpan:
     failed = Status(code=Status.STATUS_CODE_ERROR, message=span.error)
     return ProtoSpan(
         trace_id=bytes.fromhex(span.trace),

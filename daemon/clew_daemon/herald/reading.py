@@ -61,7 +61,7 @@ def is_of(path: Path, cursor: Cursor) -> bool:
         )
 
 
-class Stream:
+class EventStream:
     """The events from a cursor on, wherever they come from; None from `poll` says to catch up from the ledger."""
 
     def __init__(self, find: Callable[[], Address], ledger: Path, after: Cursor) -> None:

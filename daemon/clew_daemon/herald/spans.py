@@ -25,7 +25,7 @@ Value = str | int | float | bool
 Attributes = dict[str, Value]
 
 
-class Span(BaseModel):
+class TraceSpan(BaseModel):
     """A span of OpenTelemetry: ids in hex, `parent` "" for none, times in seconds since 1970.
 
     `error` is "" for a span that ended well.
@@ -52,14 +52,14 @@ class Trace(BaseModel):
     goal: str
     label: str = ""
     agent: str = ""
-    root: Span | None = None
-    epochs: dict[int, Span] = Field(default_factory=dict)
-    actions: dict[int, Span] = Field(default_factory=dict)
+    root: TraceSpan | None = None
+    epochs: dict[int, TraceSpan] = Field(default_factory=dict)
+    actions: dict[int, TraceSpan] = Field(default_factory=dict)
     last_epoch: int = 0
 
-    def advance(self, event: Event, seq: int, *, contents: bool) -> list[Span]:
+    def advance(self, event: Event, seq: int, *, contents: bool) -> list[TraceSpan]:
         """Take the next event, and return the spans that it completes; `contents`: they have arguments and outputs."""
-        found: list[Span] = []
+        found: list[TraceSpan] = []
         match event:
             case ev.GoalAccepted():
                 self.label = event.spec.name or self.goal
@@ -90,7 +90,7 @@ class Trace(BaseModel):
         name = f"{genai.INVOKE_WORKFLOW} {self.label}"
         self.root = self._span(seq, event.at, name, "", {genai.OPERATION: genai.INVOKE_WORKFLOW})
 
-    def _end_goal(self, event: ev.GoalEnded) -> list[Span]:
+    def _end_goal(self, event: ev.GoalEnded) -> list[TraceSpan]:
         root, self.root = self.root, None
         if root is None:
             return []
@@ -99,7 +99,7 @@ class Trace(BaseModel):
 
     # -- an epoch
 
-    def _begin_epoch(self, event: ev.WorkerStarted, seq: int) -> list[Span]:
+    def _begin_epoch(self, event: ev.WorkerStarted, seq: int) -> list[TraceSpan]:
         lost = [_ended(span, event.at, "lost") for span in self.epochs.values()]
         self.agent = event.agent or self.agent
         attributes: Attributes = {
@@ -112,7 +112,7 @@ class Trace(BaseModel):
         self.epochs, self.last_epoch = {event.epoch: span}, event.epoch
         return lost
 
-    def _end_epoch(self, event: ev.WorkerExited) -> list[Span]:
+    def _end_epoch(self, event: ev.WorkerExited) -> list[TraceSpan]:
         span = self.epochs.pop(event.epoch, None)
         if span is None:
             return []
@@ -125,7 +125,7 @@ class Trace(BaseModel):
 
     # -- in an epoch
 
-    def _llm_call(self, event: ev.Reflected, seq: int) -> list[Span]:
+    def _llm_call(self, event: ev.Reflected, seq: int) -> list[TraceSpan]:
         if not (event.llm_s or event.tokens):
             return []
         known, served = (event.prompt.model, event.prompt.served) if event.prompt else ("", "")
@@ -149,7 +149,7 @@ class Trace(BaseModel):
 
     def _judged(
         self, event: ev.ActionAllowed | ev.ActionBlocked, seq: int, *, contents: bool
-    ) -> list[Span]:
+    ) -> list[TraceSpan]:
         name = f"{genai.EXECUTE_TOOL} {event.tool}"
         attributes: Attributes = {
             genai.OPERATION: genai.EXECUTE_TOOL,
@@ -169,7 +169,7 @@ class Trace(BaseModel):
 
     def _action_ended(
         self, event: ev.ActionFinished | ev.ActionInterrupted, *, contents: bool
-    ) -> list[Span]:
+    ) -> list[TraceSpan]:
         span = self.actions.pop(event.of, None)
         if span is None:
             return []
@@ -182,8 +182,10 @@ class Trace(BaseModel):
         failed = "" if event.result == "success" else event.error_class or event.result
         return [_ended(span, event.at, failed)]
 
-    def _span(self, seq: int, start: float, name: str, parent: str, attributes: Attributes) -> Span:
-        return Span(
+    def _span(
+        self, seq: int, start: float, name: str, parent: str, attributes: Attributes
+    ) -> TraceSpan:
+        return TraceSpan(
             trace=_digest(self.goal, 16),
             # with the time, since a restored ledger gives the same number to another event
             id=_digest(f"{self.goal}\0{seq}\0{start!r}", 8),
@@ -194,7 +196,7 @@ class Trace(BaseModel):
         )
 
 
-def _ended(span: Span, at: float, error: str = "") -> Span:
+def _ended(span: TraceSpan, at: float, error: str = "") -> TraceSpan:
     span.end, span.error = max(at, span.start), error
     if error:
         span.attributes[genai.ERROR] = error

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from clew_daemon.herald import schema
 from clew_daemon.herald.notices import Notice
-from clew_daemon.herald.spans import Span
+from clew_daemon.herald.spans import TraceSpan
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -154,11 +154,11 @@ class SpanSpool:
         self._database = database
         self._channels = channels
 
-    def first(self) -> tuple[int, list[Span]]:
+    def first(self) -> tuple[int, list[TraceSpan]]:
         """Return the next spans to send, with the number of the last one."""
         found = self._database.rows(schema.SPANS, SPANS_AT_ONCE)
         last = found[-1][0] if found else 0
-        return last, [Span.model_validate_json(body) for _, body in found]
+        return last, [TraceSpan.model_validate_json(body) for _, body in found]
 
     def sent(self, last: int) -> None:
         """Remove the spans up to this number, which were acknowledged."""
@@ -166,7 +166,7 @@ class SpanSpool:
             self._database.rows(schema.SPANS_SENT, last)
             self._channels.works(OTLP)
 
-    def refused(self, last: int, spans: Sequence[Span], now: float, error: str) -> None:
+    def refused(self, last: int, spans: Sequence[TraceSpan], now: float, error: str) -> None:
         """Remove the spans up to this number, which the collector will never take."""
         with self._database.transaction():
             self._database.rows(schema.SPANS_SENT, last)
