@@ -224,6 +224,7 @@ def test_the_tree_of_spans_is_complete_after_five_kills(clew, herald, endpoint):
     assert len(tools) == 12
     kinds = ("invoke_workflow", "invoke_agent", "execute_tool")
     clew.until(lambda: len(by_id(endpoint.spans)) >= len(tools) + 2, "all spans have come")
+    assert herald.value('clew_actions_total{result="success",verdict="allowed"}') == len(tools)
     found = by_id(endpoint.spans)
     calls = [
         a.value.string_value for s in found.values() for a in s.attributes if "call.id" in a.key
