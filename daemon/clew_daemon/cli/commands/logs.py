@@ -146,10 +146,11 @@ def _opened(path: Path) -> Any:
 
 
 def _wanted(lines: Iterable[bytes], goal: str | None) -> list[dict[str, Any]]:
-    return [entry for entry in _parsed(lines) if goal is None or entry.get("goal") == goal]
+    return [entry for entry in parsed(lines) if goal is None or entry.get("goal") == goal]
 
 
-def _parsed(lines: Iterable[bytes]) -> Iterator[dict[str, Any]]:
+def parsed(lines: Iterable[bytes]) -> Iterator[dict[str, Any]]:
+    """Yield the entries of lines; a line that cannot be read is an entry of its own."""
     for line in lines:
         try:
             entry = json.loads(line)
