@@ -1,0 +1,67 @@
+"""`clew web`: the pages in the browser. Its packages are imported here alone, and only when it is called."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import TYPE_CHECKING
+
+import click
+
+from clew_daemon.cli.display.sanitize import clean
+from clew_daemon.cli.errors import CliError
+from clew_shared.exit_codes import ExitCode
+
+if TYPE_CHECKING:
+    from clew_daemon.cli.instance import Instance
+
+EXTRA = "`clew web` needs some more packages; to install them: pip install 'clew[web]'"
+
+
+@click.command()
+@click.option(
+    "--listen", metavar="HOST:PORT", help="Where to listen, instead of `[web] listen`; or unix:PATH."
+)
+@click.option("--read-only", is_flag=True, help="Only show goals, and change nothing.")
+@click.option("--link", is_flag=True, help="Print another link to the `clew web` that runs.")
+@click.pass_obj
+def web(instance: Instance, listen: str | None, read_only: bool, link: bool) -> None:
+    """Show goals in the browser, live, and act on them there; the printed link opens a session once."""
+    if link:
+        if listen or read_only:
+            raise click.UsageError("--link asks the server that runs: it takes no other options")
+        from clew_daemon.web.links import asked_link
+
+        print(clean(asked_link(instance)))
+        return
+    try:
+        from clew_daemon.web.server import serve
+    except ModuleNotFoundError as error:
+        raise CliError(f"{EXTRA} (missing: {error.name})", ExitCode.CONFIG) from None
+    settings = instance.settings.web
+    if listen is not None:
+        settings = _with_listen(settings.model_dump(), listen)
+    is_service = bool(os.environ.get("NOTIFY_SOCKET") or os.environ.get("INVOCATION_ID"))
+    code = serve(
+        instance,
+        settings.model_copy(update={"read_only": settings.read_only or read_only}),
+        announce=None if is_service else _announce,
+    )
+    sys.exit(code)
+
+
+def _announce(link: str) -> None:
+    print(f"open {link}", flush=True)
+    print("(the link works once; for another one: clew web --link)", file=sys.stderr, flush=True)
+
+
+def _with_listen(values: dict[str, object], listen: str):  # noqa: ANN202 - typed where it is used
+    from pydantic import ValidationError
+
+    from clew_shared.config.tables import WebSettings
+
+    try:
+        return WebSettings.model_validate({**values, "listen": listen})
+    except ValidationError as error:
+        why = error.errors()[0]["msg"].removeprefix("Value error, ")
+        raise click.UsageError(f"--listen {why}") from None
