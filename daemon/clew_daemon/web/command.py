@@ -11,6 +11,7 @@ import click
 from clew_daemon.cli.display.sanitize import clean
 from clew_daemon.cli.errors import CliError
 from clew_shared.exit_codes import ExitCode
+from clew_shared.exit_codes import ExitCode
 
 if TYPE_CHECKING:
     from clew_daemon.cli.instance import Instance
@@ -37,7 +38,7 @@ def web(instance: Instance, listen: str | None, read_only: bool, link: bool) -> 
     try:
         from clew_daemon.web.server import serve
     except ModuleNotFoundError as error:
-        raise CliError(f"{EXTRA} (missing: {error.name})", ExitCode.CONFIG) from None
+        raise CliError(f"{EXTRA} (missing: {error.name})", ExitCode.CONFIGURATION) from None
     settings = instance.settings.web
     if listen is not None:
         settings = _with_listen(settings.model_dump(), listen)
