@@ -21,14 +21,11 @@ from pathlib import Path
 from typing import Any
 
 import psutil
-import structlog
 
 from clew_daemon.control.stream import FOLLOWERS_MAX, STALLED_S, Stream, send_stream
 from clew_daemon.host.folders import FolderError
 from clew_shared.ledger import LedgerError
 from clew_shared.wire import protocol
-
-log = structlog.get_logger()
 
 CLIENTS_MAX = 32
 IDLE_TIMEOUT_S = 60.0
@@ -221,7 +218,7 @@ class Control:
         self._refused += 1
         now = time.monotonic()
         if now >= self._logged_at + 1:
-            log.warning("control.refused", reason=refusal, times=self._refused)
+            _warn("control.refused", reason=refusal, times=self._refused)
             self._refused, self._logged_at = 0, now
 
     def _handler(self, method: str, params: Any) -> Handler:
@@ -261,9 +258,15 @@ async def _follow(
     try:
         await send_stream(answer, stream, reader, writer)
     except TimeoutError:
-        log.warning("control.cut_off", reason=f"a follower read nothing for {STALLED_S:g} s")
+        _warn("control.cut_off", reason=f"a follower read nothing for {STALLED_S:g} s")
     except LedgerError as error:
-        log.warning("control.cut_off", reason=str(error))
+        _warn("control.cut_off", reason=str(error))
+
+
+def _warn(event: str, **values: Any) -> None:
+    import structlog  # `clew web` serves links in this way, and has no log
+
+    structlog.get_logger().warning(event, **values)
 
 
 def _bind(sock: socket.socket, path: Path) -> None:

@@ -16,11 +16,12 @@ BACKLOG = 64
 
 @dataclass(frozen=True)
 class Listening:
-    """A bound socket, and the address in links to it; `port` is 0 for a Unix socket."""
+    """A bound socket, and the address in links to it; `port` is 0 for a Unix socket, which has a `path`."""
 
     socket: socket.socket
     address: str
     port: int
+    path: Path | None = None
 
     @property
     def base(self) -> str:
@@ -29,17 +30,16 @@ class Listening:
 
     def close(self) -> None:
         """Close the socket, and remove that of a path."""
-        name = self.socket.getsockname()
         self.socket.close()
-        if isinstance(name, str) and name:
-            with suppress(FileNotFoundError):
-                os.unlink(name)  # noqa: PTH108 - as the socket names it
+        if self.path is not None:
+            self.path.unlink(missing_ok=True)
 
 
 def listening(listen: str) -> Listening:
     """Bind `HOST:PORT` or `unix:PATH`; CliError where that cannot be done."""
     if listen.startswith("unix:"):
-        return Listening(_unix(Path(listen.removeprefix("unix:")).expanduser()), "localhost", 0)
+        path = Path(listen.removeprefix("unix:")).expanduser()
+        return Listening(_unix(path), "localhost", 0, path)
     host, _, port = listen.rpartition(":")
     family = socket.AF_INET6 if host.startswith("[") else socket.AF_INET
     sock = socket.socket(family, socket.SOCK_STREAM | socket.SOCK_CLOEXEC)

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import os
+import signal
 import time
 from typing import TYPE_CHECKING
 
+import anyio.to_thread
 import uvicorn
 
+from clew_daemon.cli.errors import CliError
 from clew_daemon.host.folders import FolderError
 from clew_daemon.host.sd_notify import Notifier
-from clew_daemon.web.app import web_app
 from clew_daemon.web.connections import HEAD_BYTES_MAX, BoundedConnection
 from clew_daemon.web.following import follow
 from clew_daemon.web.guard import LINK_PATH, Guard
@@ -25,9 +27,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from clew_daemon.cli.instance import Instance
+    from clew_daemon.web.guard import AsgiApp, Receive, Scope, Send
     from clew_shared.config.tables import WebSettings
 
 IDLE_S = 15
+THREADS = 4
+"""Pages that are made at once; each thread costs memory."""
 STOP_S = 1
 
 
@@ -49,9 +54,10 @@ async def _serve(
     place: Listening,
     announce: Callable[[str], None] | None,
 ) -> int:
+    anyio.to_thread.current_default_thread_limiter().total_tokens = THREADS
     sessions, live = Sessions(), LiveChanges()
     hosts = served_hosts(place.address, place.port or 80, settings.hosts)
-    app = web_app(instance, live, read_only=settings.read_only)
+    app = LateApp(lambda: _pages(instance, live, read_only=settings.read_only))
     guard = Guard(app, Policy(hosts, settings.read_only), sessions, place.port)
     server = uvicorn.Server(_config(guard))
 
@@ -63,11 +69,11 @@ async def _serve(
     try:
         await links.start()
     except (FolderError, OSError) as error:
-        from clew_daemon.cli.errors import CliError
-
         raise CliError(f"cannot listen for `clew web --link`: {error}") from None
     following = asyncio.create_task(follow(instance, live))
     notifier = Notifier.from_env(os.environ)
+    for each in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(each, lambda *_: None)  # the server raises it once more when it has ended
     try:
         if announce:
             announce(new_link())
@@ -79,6 +85,23 @@ async def _serve(
         await asyncio.gather(following, return_exceptions=True)
         await links.stop()
     return 0
+
+
+class LateApp:
+    """An application that is made beside the start of the server: its imports take longer than all the rest."""
+
+    def __init__(self, make: Callable[[], AsgiApp]) -> None:
+        self._made = asyncio.create_task(asyncio.to_thread(make))
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        app = await asyncio.shield(self._made)
+        await app(scope, receive, send)
+
+
+def _pages(instance: Instance, live: LiveChanges, *, read_only: bool) -> AsgiApp:
+    from clew_daemon.web.app import web_app
+
+    return web_app(instance, live, read_only=read_only)
 
 
 def _config(guard: Guard) -> uvicorn.Config:
