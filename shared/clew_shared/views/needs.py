@@ -33,17 +33,15 @@ def needs_person(states: Iterable[State]) -> list[Need]:
 
 def need(state: State) -> Need | None:
     """Return what a goal waits for if that is a person, otherwise None."""
-    if state.goal.status == GoalStatus.BLOCKED:
-        command = _answer(state)
-    elif state.goal.status == GoalStatus.FAILED:
-        command = f"clew retry {shlex.quote(state.goal_id)}"
-    elif state.paused and not state.ended:
-        command = f"clew resume {shlex.quote(state.goal_id)}"
-    else:
+    if state.goal.status != GoalStatus.BLOCKED:
         return None
-    why = state.reason or ("paused" if state.paused else str(state.goal.status))
     return Need(
-        state.goal_id, state.goal.description, why, state.question, command, state.updated_at
+        state.goal_id,
+        state.goal.description,
+        state.reason or str(state.goal.status),
+        state.question,
+        _answer(state),
+        state.updated_at,
     )
 
 
