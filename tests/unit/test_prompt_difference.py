@@ -7,7 +7,9 @@ SYSTEM = PromptMessage("system", "You are an agent.\nGoal: x\nTurn 1")
 
 def shown(before, after):
     found = prompt_difference(before, after)
-    return [(one.role, one.change, [(line.change, line.text) for line in one.lines]) for one in found]
+    return [
+        (one.role, one.change, [(line.change, line.text) for line in one.lines]) for one in found
+    ]
 
 
 def test_the_same_prompt_has_no_difference():
@@ -16,7 +18,11 @@ def test_the_same_prompt_has_no_difference():
 
 def test_a_message_that_was_added_is_whole():
     added = PromptMessage("tool", "a\nb")
-    assert shown([SYSTEM], [SYSTEM, added])[1] == ("tool", "added", [("added", "a"), ("added", "b")])
+    assert shown([SYSTEM], [SYSTEM, added])[1] == (
+        "tool",
+        "added",
+        [("added", "a"), ("added", "b")],
+    )
 
 
 def test_a_message_that_changed_shows_which_lines_did():

@@ -32,7 +32,9 @@ def post(**changed):
     return refused("POST", "/change/pause", **headers)
 
 
-@pytest.mark.parametrize("host", [HOST, "localhost:8420", "[::1]:8420", "phone.lan", "phone.lan:8420"])
+@pytest.mark.parametrize(
+    "host", [HOST, "localhost:8420", "[::1]:8420", "phone.lan", "phone.lan:8420"]
+)
 def test_a_known_host_is_served(host):
     assert refused(host=host) == 0
 

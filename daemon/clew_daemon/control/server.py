@@ -142,7 +142,9 @@ class Control:
         assert task is not None  # noqa: S101 - called as one
         client = _Client(task)
         try:
-            refusal = _refusal(writer.get_extra_info("socket"), self._daemon()) or await self._full()
+            refusal = (
+                _refusal(writer.get_extra_info("socket"), self._daemon()) or await self._full()
+            )
             if refusal:
                 self._log_refusal(refusal)
                 writer.write(protocol.error(None, protocol.INVALID_REQUEST, refusal))

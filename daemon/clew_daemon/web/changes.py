@@ -75,7 +75,11 @@ def perform(instance: Instance, what: str, raw: bytes) -> dict[str, Any]:
         where = ".".join(map(str, first["loc"])) or "the request"
         raise CliError(f"{where}: {first['msg']}") from None
     answer = send(instance.socket, request)
-    return {"goal": answer["id"], "said": answer.get("said") or answer["status"], "command": command}
+    return {
+        "goal": answer["id"],
+        "said": answer.get("said") or answer["status"],
+        "command": command,
+    }
 
 
 def _request(what: str, raw: bytes) -> tuple[ControlRequest, str]:

@@ -11,17 +11,19 @@ import click
 from clew_daemon.cli.display.sanitize import clean
 from clew_daemon.cli.errors import CliError
 from clew_shared.exit_codes import ExitCode
-from clew_shared.exit_codes import ExitCode
 
 if TYPE_CHECKING:
     from clew_daemon.cli.instance import Instance
+    from clew_shared.config.tables import WebSettings
 
 EXTRA = "`clew web` needs some more packages; to install them: pip install 'clew[web]'"
 
 
 @click.command()
 @click.option(
-    "--listen", metavar="HOST:PORT", help="Where to listen, instead of `[web] listen`; or unix:PATH."
+    "--listen",
+    metavar="HOST:PORT",
+    help="Where to listen, instead of `[web] listen`; or unix:PATH.",
 )
 @click.option("--read-only", is_flag=True, help="Only show goals, and change nothing.")
 @click.option("--link", is_flag=True, help="Print another link to the `clew web` that runs.")
@@ -33,7 +35,7 @@ def web(instance: Instance, listen: str | None, read_only: bool, link: bool) -> 
             raise click.UsageError("--link asks the server that runs: it takes no other options")
         from clew_daemon.web.links import asked_link
 
-        print(clean(asked_link(instance)))
+        click.echo(clean(asked_link(instance)))
         return
     try:
         from clew_daemon.web.server import serve
@@ -41,7 +43,7 @@ def web(instance: Instance, listen: str | None, read_only: bool, link: bool) -> 
         raise CliError(f"{EXTRA} (missing: {error.name})", ExitCode.CONFIGURATION) from None
     settings = instance.settings.web
     if listen is not None:
-        settings = _with_listen(settings.model_dump(), listen)
+        settings = _with_listen(settings, listen)
     is_service = bool(os.environ.get("NOTIFY_SOCKET") or os.environ.get("INVOCATION_ID"))
     code = serve(
         instance,
@@ -52,17 +54,15 @@ def web(instance: Instance, listen: str | None, read_only: bool, link: bool) -> 
 
 
 def _announce(link: str) -> None:
-    print(f"open {link}", flush=True)
-    print("(the link works once; for another one: clew web --link)", file=sys.stderr, flush=True)
+    click.echo(f"open {link}")
+    click.echo("(the link works once; for another one: clew web --link)", err=True)
 
 
-def _with_listen(values: dict[str, object], listen: str):  # noqa: ANN202 - typed where it is used
+def _with_listen(settings: WebSettings, listen: str) -> WebSettings:
     from pydantic import ValidationError
 
-    from clew_shared.config.tables import WebSettings
-
     try:
-        return WebSettings.model_validate({**values, "listen": listen})
+        return type(settings).model_validate({**settings.model_dump(), "listen": listen})
     except ValidationError as error:
         why = error.errors()[0]["msg"].removeprefix("Value error, ")
         raise click.UsageError(f"--listen {why}") from None

@@ -97,6 +97,7 @@ def _holder(port: int) -> str:
 
     with suppress(psutil.Error, OSError):
         for one in psutil.net_connections("tcp"):
-            if one.status == psutil.CONN_LISTEN and one.laddr[1] == port and one.pid:
+            here = one.status == psutil.CONN_LISTEN and one.laddr and one.laddr.port == port
+            if here and one.pid:
                 return f"process {one.pid} ({psutil.Process(one.pid).name()})"
     return ""

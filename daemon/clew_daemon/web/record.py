@@ -62,7 +62,9 @@ class Record:
         ended = load_outlined(reader, until, ENDED_SHOWN + 1)
         rest = [self.state(reader, goal) for goal in reader.without_outline(STATE_VERSION) if goal]
         known = in_order([*ended[:ENDED_SHOWN], *rest])
-        shown = [s for s in known.values() if before is None or (s.ended and s.accepted_seq < until)]
+        shown = [
+            s for s in known.values() if before is None or (s.ended and s.accepted_seq < until)
+        ]
         return shown[::-1], len(ended) > ENDED_SHOWN
 
     def state(self, reader: Reader | None, goal: str) -> State:

@@ -1,5 +1,7 @@
-"""Templates into pages. Every value that a template prints is cleaned and escaped here, so that none can forget it:
-what an agent wrote is never markup, and neither terminal escapes nor right-to-left marks change how a line looks.
+"""Makes pages from templates.
+
+Every value that a template prints is cleaned and escaped here, so that no template can forget it: what an agent wrote
+is never markup, and neither terminal escapes nor right-to-left marks change how a line looks.
 """
 
 from __future__ import annotations
@@ -74,4 +76,5 @@ def _shown(value: Any) -> Any:
 
 
 def _redacted(value: Any) -> Any:
-    return redact(_shown(value)) if isinstance(value, str) else value
+    shown = _shown(value)
+    return redact(shown) if isinstance(shown, str) and not isinstance(shown, Markup) else shown

@@ -42,7 +42,7 @@ def report(instance: Instance, goal: str, as_html: bool, output: Path | None) ->
         click.echo(text, nl=False)
     else:
         output.write_text(text, encoding="utf-8", errors="replace")
-        print(f"written: {clean(str(output))}")
+        click.echo(f"written: {clean(str(output))}")
 
 
 def _markdown(instance: Instance, goal: str) -> str:

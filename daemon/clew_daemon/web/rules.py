@@ -94,7 +94,7 @@ class Policy:
 
 def cookie(head: Head, name: str) -> str:
     """Return the value of a cookie, "" if there is none or the header cannot be read."""
-    jar = SimpleCookie[str]()
+    jar = SimpleCookie()
     try:
         jar.load("; ".join(head.all("cookie")))
     except CookieError:

@@ -36,9 +36,7 @@ THREADS = 4
 STOP_S = 1
 
 
-def serve(
-    instance: Instance, settings: WebSettings, announce: Callable[[str], None] | None
-) -> int:
+def serve(instance: Instance, settings: WebSettings, announce: Callable[[str], None] | None) -> int:
     """Serve the pages until a signal ends this process; `announce` is given the first link, if there is to be one."""
     refuse_second(instance)
     place = listening(settings.listen)
@@ -106,7 +104,7 @@ def _pages(instance: Instance, live: LiveChanges, *, read_only: bool) -> AsgiApp
 
 def _config(guard: Guard) -> uvicorn.Config:
     return uvicorn.Config(
-        guard,  # type: ignore[arg-type] - an ASGI application
+        guard,
         http=BoundedConnection,
         ws="none",
         lifespan="off",

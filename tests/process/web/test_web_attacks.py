@@ -15,7 +15,6 @@ GOAL = "# Wait\n- [ ] Wait\n  ```sh\n  sleep 600\n  ```\n"
 NOBODY = 65534
 
 
-
 @pytest.fixture
 def opened(web):
     return web.open()
@@ -161,13 +160,9 @@ def test_clients_that_never_finish_their_head_are_closed_and_take_no_place(calm)
 
 
 def test_more_connections_than_there_are_places_do_not_end_the_server(calm):
-    many = []
-    try:
+    with contextlib.ExitStack() as many:
         for _ in range(150):
-            many.append(socket.create_connection(("127.0.0.1", calm.port), 5))
-    finally:
-        for one in many:
-            one.close()
+            many.enter_context(socket.create_connection(("127.0.0.1", calm.port), 5))
 
     def answers():
         with contextlib.suppress(OSError):
@@ -236,8 +231,9 @@ def test_a_worker_gets_neither_a_page_nor_a_link(clew, served, mode):
 def test_another_user_gets_neither_a_page_nor_a_link(calm):
     web, path = calm, calm.clew.home / "run" / "web.sock"
     assert path.stat().st_mode & 0o777 == 0o600
-    become = f"import os; os.setgroups([]); os.setgid({NOBODY}); os.setuid({NOBODY})"
-    program = [sys.executable, "-I", "-c", f"{become}\n{WORKER}", str(web.port), str(path)]
+    become = f"import os; os.setgroups([]); os.setgid({NOBODY}); os.setuid({NOBODY})\n"
+    as_nobody = WORKER.replace("port, path", f"{become}port, path", 1)
+    program = [sys.executable, "-I", "-c", as_nobody, str(web.port), str(path)]
     done = subprocess.run(program, capture_output=True, text=True, check=True)
     said = dict(line.split(" ", 1) for line in done.stdout.splitlines())
     assert said["http"] == "401"

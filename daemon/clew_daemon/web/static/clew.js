@@ -21,12 +21,20 @@
     if (old.nodeName !== "TEXTAREA") morphChildren(old, now);
   }
 
+  const kindOf = (node) => `${node.nodeName} ${node.getAttribute ? node.getAttribute("class") : ""}`;
+
+  // The next node without a key of the same kind: one with a key may have come or gone before it.
+  function alike(at, wanted) {
+    while (at && (keyOf(at) || kindOf(at) !== kindOf(wanted))) at = at.nextSibling;
+    return at;
+  }
+
   function morphChildren(old, now) {
     const keyed = new Map([...old.children].filter(keyOf).map((child) => [keyOf(child), child]));
     let at = old.firstChild;
     for (const wanted of [...now.childNodes]) {
       const key = keyOf(wanted);
-      let found = key ? keyed.get(key) : at && !keyOf(at) ? at : null;
+      const found = key ? keyed.get(key) : alike(at, wanted);
       if (found && found === at) at = at.nextSibling;
       if (!found) { old.insertBefore(wanted, at); continue; }
       if (found.nextSibling !== at) old.insertBefore(found, at);
