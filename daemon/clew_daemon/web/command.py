@@ -38,6 +38,7 @@ def web(instance: Instance, listen: str | None, read_only: bool, link: bool) -> 
         click.echo(clean(asked_link(instance)))
         return
     try:
+        _find_pages()
         from clew_daemon.web.server import serve
     except ModuleNotFoundError as error:
         raise CliError(f"{EXTRA} (missing: {error.name})", ExitCode.CONFIGURATION) from None
@@ -51,6 +52,15 @@ def web(instance: Instance, listen: str | None, read_only: bool, link: bool) -> 
         announce=None if is_service else _announce,
     )
     sys.exit(code)
+
+
+def _find_pages() -> None:
+    """Raise ModuleNotFoundError if a package is missing that is imported only after the start."""
+    from importlib.util import find_spec
+
+    for name in ("jinja2", "starlette"):
+        if sys.modules.get(name, True) is None or find_spec(name) is None:
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
 
 
 def _announce(link: str) -> None:

@@ -8,6 +8,7 @@ sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parents[1])]
 
 from browsers import Visitor, chromium
 from harness import Clew, become_subreaper
+from llm_server import Reply, ScriptedLlm, calls
 from web_server import WebServer
 
 SCREENS = {
@@ -53,18 +54,30 @@ notice("never")
 ASKING = """
 hello()
 run("ls -l /etc/hosts")
-call("finish", success=False, question="Which of the two ports should the server use: 8080 or 9090?")
+call("ask", question="Which of the two ports should the server use: 8080 or 9090?")
+notice("never")
 """
 
 
-def prepare(clew):
-    """Make goals: one completed, one that was refused and killed, one that asks. Return the second's id."""
+THINKING = [
+    calls(("run_cmd", {"cmd": "ls -l"}), text="I look at what is there first."),
+    calls(("write_file", {"path": "count.py", "content": "print(sum(range(10)))\n"})),
+    calls(("run_cmd", {"cmd": "python3 count.py"})),
+]
+
+
+def prepare(clew, llm):
+    """Make goals: one completed, one refused and killed, one that asks, one that thinks; the ids that are shown."""
+    agent = {"kind": "llm", "base_url": llm.base_url, "model": "scripted", "mode": "tools"}
+    clew.configure({f"agents.thinking.{key}": value for key, value in agent.items()})
     clew.agent("looping", LOOPING)
     clew.agent("asking", ASKING)
     clew.start()
     done = clew.submit(RUNBOOK)
     clew.wait("goal.completed", goal=done)
-    asks = clew.submit("---\nagent: asking\n---\n# Serve the documentation on a port\n- [ ] Choose a port\n")
+    asks = clew.submit(
+        "---\nagent: asking\n---\n# Serve the documentation on a port\n- [ ] Choose a port\n"
+    )
     looping = clew.submit(
         "---\nagent: looping\n---\n# Find the answer and write it down\n"
         "## Find it\n- [ ] Look for the answer\n- [ ] Write it into answer.txt\n## Check it\n- [ ] Read it again\n"
@@ -73,24 +86,30 @@ def prepare(clew):
     clew.kill_agent(looping)
     clew.said(looping, count=2)
     clew.cli("feedback", looping, "The answer is 42")
-    clew.until(lambda: clew.goal(asks)["status"] != "in_progress", "the question")
-    return looping, done
+    clew.until(lambda: clew.goal(asks)["status"] == "blocked", "the question")
+    thinks = clew.submit("---\nagent: thinking\n---\n# Add up the numbers below ten\n")
+    clew.until(lambda: len(llm.requests) > len(THINKING), "the last question")
+    return looping, done, thinks
 
 
 def main(folder):
     """Write each page as it looks on each screen."""
     folder.mkdir(parents=True, exist_ok=True)
     become_subreaper()
-    with tempfile.TemporaryDirectory() as place, chromium() as browser:
+    with (
+        tempfile.TemporaryDirectory() as place,
+        chromium() as browser,
+        ScriptedLlm(*THINKING, then=Reply(hang=True)) as llm,
+    ):
         clew = Clew(Path(place))
         try:
-            looping, done = prepare(clew)
+            looping, done, thinks = prepare(clew, llm)
             server = WebServer(clew).start()
             pages = {
                 "goals": "/",
                 "goal": f"/goals/{looping}",
                 "changes": f"/goals/{done}/changes",
-                "prompt": f"/goals/{looping}/prompt",
+                "prompt": f"/goals/{thinks}/prompt?turn=3",
                 "log": "/log?q=action",
             }
             for screen, options in SCREENS.items():
