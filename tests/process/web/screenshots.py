@@ -6,10 +6,10 @@ from pathlib import Path
 
 sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parents[1])]
 
-from browsers import Visitor, chromium
-from harness import Clew, become_subreaper
-from llm_server import Reply, ScriptedLlm, calls
-from web_server import WebServer
+from browsers import Visitor, chromium  # noqa: E402
+from harness import Clew, become_subreaper  # noqa: E402
+from llm_server import Reply, ScriptedLlm, calls  # noqa: E402
+from web_server import WebServer  # noqa: E402
 
 SCREENS = {
     "light": {"color_scheme": "light", "viewport": {"width": 1180, "height": 820}},

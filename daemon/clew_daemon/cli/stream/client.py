@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from clew_daemon.cli.client import connected
 from clew_daemon.cli.errors import CliError
 from clew_daemon.cli.stream.messages import (
+    ANSWER_S,
     LINE_BYTES_MAX,
     SILENT_S,
     StreamBatch,
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
     from clew_daemon.cli.client import Address
     from clew_daemon.cli.stream.messages import StreamNews
 
-_READ_BYTES = 1 << 16
+_READ_BYTES = 1 << 18
 ENDED = "the daemon has ended"
 
 
@@ -97,8 +98,9 @@ class StreamClient:
         try:
             part = channel.recv(_READ_BYTES)
         except TimeoutError:
-            if time.monotonic() - self._heard_at > SILENT_S:
-                raise StreamError(f"the daemon has sent nothing for {SILENT_S:g} s") from None
+            silent_s = SILENT_S if self.is_following else ANSWER_S
+            if time.monotonic() - self._heard_at > silent_s:
+                raise StreamError(f"the daemon has sent nothing for {silent_s:g} s") from None
             return []
         if not part:
             raise EOFError

@@ -9,6 +9,9 @@ from typing import Any
 SILENT_S = 30.0
 """After this time without a line the daemon counts as gone: it sends one at least every 10 s."""
 
+ANSWER_S = 5.0
+"""How long the answer to `follow` may take; the ledger has the events in the meantime."""
+
 LINE_BYTES_MAX = 64 << 20
 
 RETRY_S, RETRY_MAX_S = 0.1, 5.0
@@ -72,7 +75,14 @@ def read_line(line: bytes) -> StreamNews:
     """Return what a line says; raises StreamError."""
     try:
         return _news(json.loads(line))
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+    except (
+        ValueError,
+        KeyError,
+        TypeError,
+        AttributeError,
+        OverflowError,
+        RecursionError,
+    ) as error:
         raise StreamError(f"the daemon's answer cannot be read: {error}") from None
 
 
