@@ -1,4 +1,4 @@
-"""Tells open pages which goals have changed, as it becomes durable (Server-Sent Events).
+"""Messages to open pages about which goals have changed, as it becomes durable (Server-Sent Events).
 
 A page gets no content this way: it fetches itself again and replaces what differs. So nothing can be shown twice or
 be missing, whatever happens to the daemon or to the connection, and a slow page skips what it missed.

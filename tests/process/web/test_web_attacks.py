@@ -232,7 +232,7 @@ def test_another_user_gets_neither_a_page_nor_a_link(calm):
     web, path = calm, calm.clew.home / "run" / "web.sock"
     assert path.stat().st_mode & 0o777 == 0o600
     become = f"import os; os.setgroups([]); os.setgid({NOBODY}); os.setuid({NOBODY})\n"
-    as_nobody = WORKER.replace("port, path", f"{become}port, path", 1)
+    as_nobody = WORKER.replace("port, path", f"import encodings.idna\n{become}port, path", 1)
     program = [sys.executable, "-I", "-c", as_nobody, str(web.port), str(path)]
     done = subprocess.run(program, capture_output=True, text=True, check=True)
     said = dict(line.split(" ", 1) for line in done.stdout.splitlines())
