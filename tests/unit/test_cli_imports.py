@@ -37,6 +37,9 @@ NEVER = {
     "anyio",
 }
 """No command of a few moments needs these: they are the daemon's and the workers'."""
+HERALD = {"apprise", "prometheus_client", "opentelemetry", "google"}
+"""These are for `clew herald` alone."""
+NEVER |= HERALD
 TERMINAL = {"rich", "pygments"}
 READING = {"asyncio", "markdown_it", "yaml", "rapidfuzz"}
 LIGHT = {"pydantic", "pydantic_core", "apsw", "email"}
@@ -169,8 +172,8 @@ def test_the_daemon_is_without_what_only_workers_and_terminals_need():
     script = "import sys, clew_daemon.app.lifecycle; print(*sys.modules, file=sys.stderr)"
     seen = loaded(script)
     assert "clew_daemon.supervision.supervisor" in seen
-    assert not seen & {"openai", "httpx", "typer", "click", "rapidfuzz", "clew_worker"}
-    assert not {name for name in seen if name.startswith("clew_daemon.cli")}
+    assert not seen & {"openai", "httpx", "typer", "click", "rapidfuzz", "clew_worker", *HERALD}
+    assert not {name for name in seen if name.startswith(("clew_daemon.cli", "clew_daemon.herald"))}
 
 
 def test_the_nursery_is_without_what_only_the_daemon_needs():

@@ -11,7 +11,7 @@ import pytest
 
 from clew_daemon.host import systemctl
 from clew_daemon.host.systemctl import is_delegated, manager_version
-from clew_daemon.host.unit_file import unit_path, unit_text
+from clew_daemon.host.unit_file import HERALD_UNIT, herald_text, unit_path, unit_text
 from clew_daemon.host.units import Installed, ServiceError, control, install, look, uninstall
 
 CHECKED_IN = Path(__file__).parents[2] / "systemd" / "clew.service"
@@ -52,6 +52,28 @@ def values(text: str) -> dict[str, str]:
     parser.optionxform = str
     parser.read_string(text)
     return {key: value for section in parser.sections() for key, value in parser.items(section)}
+
+
+def test_the_unit_of_the_herald_is_installed_and_removed_beside_that_of_the_daemon(env):
+    assert CHECKED_IN.with_name("clew-herald.service").read_text() == herald_text()
+    install("/usr/bin/clew", env=env)
+    done = install("/usr/bin/clew", env=env, unit=HERALD_UNIT, now=True)
+    assert done.ok
+    path = unit_path(env, HERALD_UNIT)
+    assert values(path.read_text())["ExecStart"] == "/usr/bin/clew herald"
+    assert look(herald_text("/usr/bin/clew"), env=env, unit=HERALD_UNIT).up_to_date
+    assert "--user --no-pager restart clew-herald.service" in calls(env)
+    assert uninstall(env=env, unit=HERALD_UNIT).ok
+    assert not path.exists()
+    assert unit_path(env).exists()
+
+
+def test_the_unit_of_another_homes_herald_is_left_alone(env, tmp_path):
+    install("/usr/bin/clew", home=tmp_path, env=env, unit=HERALD_UNIT)
+    with pytest.raises(ServiceError, match="another home"):
+        install("/usr/bin/clew", env=env, unit=HERALD_UNIT)
+    text = unit_path(env, HERALD_UNIT).read_text()
+    assert values(text)["EnvironmentFile"] == f"-{tmp_path}/herald.env"
 
 
 def test_the_unit_in_the_repository_is_the_one_that_is_installed_by_default():

@@ -44,6 +44,12 @@ COMMANDS = [
     LazyCommand("retry", "steering", "Continue goals that failed, were cancelled or are blocked."),
     LazyCommand("reload", "config", "Read the config again, and show what changed."),
     LazyCommand("logs", "logs", "Show the last lines of the log, or follow it."),
+    LazyCommand(
+        "herald",
+        "clew_daemon.herald.command",
+        "Serve metrics, and send traces and messages about goals.",
+    ),
+    LazyCommand("metrics", "clew_daemon.herald.command", "Print the metrics once."),
     LazyCommand("backup", "backup", "Copy the ledger to a file, and verify the copy."),
     LazyCommand("restore", "restore", "Replace the ledger with a backup, while no daemon runs."),
     LazyCommand("verify", "verify", "Replay the ledger and check it."),

@@ -21,6 +21,7 @@ from clew_daemon.record.doing import now_view
 from clew_daemon.record.goal_limits import attempt_limits
 from clew_daemon.record.store import listed
 from clew_daemon.supervision import schedule
+from clew_shared.ledger.commit_times import BOUNDS_S
 from clew_shared.views.publish import goal_detail, status_view
 
 if TYPE_CHECKING:
@@ -62,6 +63,7 @@ class ControlHandlers:
         following = Following(self._daemon.goals, self._lookup, self._status)
         return {
             **handler(requests.PingRequest, self._ping),
+            **handler(requests.HealthRequest, self._health),
             **handler(requests.StatusRequest, self._status),
             **handler(requests.FollowRequest, following.follow),
             **handler(requests.ReloadRequest, self._reload),
@@ -82,6 +84,12 @@ class ControlHandlers:
 
     async def _ping(self, _: requests.PingRequest) -> dict[str, Any]:
         return await self._view()
+
+    async def _health(self, _: requests.HealthRequest) -> dict[str, Any]:
+        ledger = self._daemon.goals.ledger
+        times = ledger.commit_times
+        commits = {"bounds_s": BOUNDS_S, "counts": list(times.counts), "sum_s": times.sum_s}
+        return {"ledger": ledger.state.value, "commits": commits}
 
     async def _settings(self, _: requests.SettingsRequest) -> dict[str, Any]:
         return self._daemon.settings.model_dump(mode="json")

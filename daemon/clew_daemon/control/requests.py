@@ -39,6 +39,11 @@ class PingRequest(ControlRequest, method="ping"):
 
 
 @dataclass(frozen=True)
+class HealthRequest(ControlRequest, method="health"):
+    """Ask for the state of the ledger, and for a histogram of how long commits to it took."""
+
+
+@dataclass(frozen=True)
 class StatusRequest(ControlRequest, method="status"):
     """Ask for one goal's tree, or for the list of goals.
 

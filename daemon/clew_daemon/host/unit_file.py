@@ -1,4 +1,4 @@
-"""The text of the systemd user unit, where it is, and which home a unit is for.
+"""The texts of the systemd user units, where they are, and which home a unit is for.
 
 What the unit contains has a reason, which is given beside it in the text itself.
 """
@@ -6,20 +6,38 @@ What the unit contains has a reason, which is given beside it in the text itself
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-UNIT = "clew.service"
+
+@dataclass(frozen=True, slots=True)
+class ServiceUnit:
+    """One of clew's units: its file, and the command that it runs."""
+
+    name: str
+    command: str
+    to_start: str
+    to_restart: str
+
+
+DAEMON_UNIT = ServiceUnit("clew.service", "run", "clew start", "clew restart")
+HERALD_UNIT = ServiceUnit(
+    "clew-herald.service",
+    "herald",
+    "systemctl --user start clew-herald",
+    "systemctl --user restart clew-herald",
+)
 DEFAULT_HOME = "the default one"
 """What messages call the home where no `--home` is given."""
 DEFAULT_EXEC = "%h/.local/bin/clew"
 STOP_GRACE_S = 10.0
 STOP_MARGIN_S = 20.0
 """Agents get `stop_grace_s`, then their trees are killed and the ledger is closed."""
-_HOME_OPTION = re.compile(r""" --home ("(?:[^"\\]|\\.)*"|\S+) run$""")
+_HOME_OPTION = re.compile(r""" --home ("(?:[^"\\]|\\.)*"|\S+) (?:run|herald)$""")
 
 _TEXT = """\
 # clew as a systemd user service. Written by `clew service install`.
@@ -67,6 +85,39 @@ LimitCORE=0
 WantedBy=default.target
 """
 
+_HERALD_TEXT = """\
+# clew herald as a systemd user service. Written by `clew service install herald`.
+[Unit]
+Description=clew herald, metrics, traces and messages of clew
+# It is no part of the daemon: it goes on, and says so, while the daemon is down.
+After=clew.service
+StartLimitIntervalSec=0
+
+[Service]
+Type=exec
+# Where traces go: OTEL_EXPORTER_OTLP_ENDPOINT=...; a file of mode 0600, if it holds a secret.
+EnvironmentFile=-{env_file}
+ExecStart={exec_start}
+Restart=always
+RestartSec=5
+# 78 is a config that cannot be used, or a missing package: starting again would not change that.
+RestartPreventExitStatus=78
+
+NoNewPrivileges=yes
+LockPersonality=yes
+RestrictRealtime=yes
+RestrictSUIDSGID=yes
+RestrictNamespaces=yes
+RestrictAddressFamilies=AF_UNIX AF_INET AF_INET6 AF_NETLINK
+SystemCallArchitectures=native
+SystemCallErrorNumber=EPERM
+KeyringMode=private
+# A core would hold the addresses of messages.
+LimitCORE=0
+
+[Install]
+WantedBy=default.target
+"""
 
 _NOTIFY_RELOAD = """\
 # Managers before 253 do not know notify-reload, warn, and keep the line before it.
@@ -91,13 +142,26 @@ def unit_text(
     Source: systemd.service(5), systemd.exec(5).
     """
     old = version is not None and version < NOTIFY_RELOAD_SINCE
-    exec_word = exec_path if exec_path == DEFAULT_EXEC else _quoted(exec_path)
+    clew = _clew(exec_path, home)
     return _TEXT.format(
         kind=_NOTIFY if old else _NOTIFY_RELOAD,
-        exec_start=f"{exec_word}{_home_option(home)} run",
-        exec_reload=f"{exec_word}{_home_option(home)} reload",
+        exec_start=f"{clew} run",
+        exec_reload=f"{clew} reload",
         timeout_stop_s=round(stop_grace_s + STOP_MARGIN_S),
     )
+
+
+def herald_text(exec_path: str = DEFAULT_EXEC, home: Path | None = None) -> str:
+    """Return the unit that runs the herald of a home, as `unit_text` does for its daemon."""
+    folder = "%E/clew" if home is None else str(home).replace("%", "%%")
+    exec_start = f"{_clew(exec_path, home)} herald"
+    return _HERALD_TEXT.format(exec_start=exec_start, env_file=f"{folder}/herald.env")
+
+
+def _clew(exec_path: str, home: Path | None) -> str:
+    """Return how a unit calls clew on a home, up to the command."""
+    exec_word = exec_path if exec_path == DEFAULT_EXEC else _quoted(exec_path)
+    return f"{exec_word}{_home_option(home)}"
 
 
 def _home_option(home: Path | None) -> str:
@@ -105,18 +169,19 @@ def _home_option(home: Path | None) -> str:
     return f" --home {_quoted(str(home)).replace('$', '$$')}" if home is not None else ""
 
 
-def unit_path(env: Mapping[str, str]) -> Path:
+def unit_path(env: Mapping[str, str], unit: ServiceUnit = DAEMON_UNIT) -> Path:
     """Return where the user's own unit is."""
     config = env.get("XDG_CONFIG_HOME", "")
     home = Path(env.get("HOME", "~")).expanduser()
     base = Path(config) if config.startswith("/") else home / ".config"
-    return base / "systemd" / "user" / UNIT
+    return base / "systemd" / "user" / unit.name
 
 
 def is_of(unit: str, home: Path | None) -> bool:
     """Return whether a unit runs clew on this home."""
     started, option = _started(unit), _home_option(home)
-    return started.endswith(f"{option} run") and bool(option or " --home " not in started)
+    commands = tuple(f"{option} {one.command}" for one in (DAEMON_UNIT, HERALD_UNIT))
+    return started.endswith(commands) and bool(option or " --home " not in started)
 
 
 def home_of(unit: str) -> str:

@@ -16,9 +16,12 @@ from clew_daemon.host.systemctl import (
     systemctl,
 )
 from clew_daemon.host.unit_file import (
+    DAEMON_UNIT,
     DEFAULT_HOME,
+    HERALD_UNIT,
     STOP_GRACE_S,
-    UNIT,
+    ServiceUnit,
+    herald_text,
     home_of,
     is_of,
     unit_path,
@@ -33,7 +36,7 @@ JOB_DEADLINE_S = 900.0
 """A start ends when the daemon is ready, a stop when its agents are: the manager has deadlines of its own."""
 
 _SHOWN = ("UnitFileState", "ActiveState", "MainPID", "ActiveEnterTimestamp", "StatusText")
-_WHY = "`systemctl --user status clew`, `clew logs` and `clew doctor` say more"
+_WHY = "`systemctl --user status {unit}`, `clew logs` and `clew doctor` say more"
 _ELSEWHERE = "run this in a login session of this user; without systemd, use `clew run`"
 
 
@@ -82,32 +85,32 @@ def install(
     env: Mapping[str, str] | None = None,
     stop_grace_s: float = STOP_GRACE_S,
     now: bool = False,
+    unit: ServiceUnit = DAEMON_UNIT,
 ) -> Installed:
-    """Write the unit, enable it where a manager can be reached, and start it if `now`.
+    """Write a unit, enable it where a manager can be reached, and start it if `now`.
 
     `env` is the caller's environment, by default this process's. Raises ServiceError where the unit
     is there for another home, OSError when it cannot be written.
     """
     env = os.environ if env is None else env
-    path = unit_path(env)
+    path = unit_path(env, unit)
     before = _own(path, home, env)
-    version = manager_version(env)
-    text = unit_text(exec_path, home, stop_grace_s=stop_grace_s, version=version)
-    active = look(text, env=env).active == "active"
+    text = text_of(unit, exec_path, home, stop_grace_s, env)
+    active = look(text, env=env, unit=unit).active == "active"
     _write(path, text)
     messages, faults = [f"wrote {path}"], list[str]()
-    if fault := systemctl(env, ("daemon-reload",), ("enable", UNIT)):
+    if fault := systemctl(env, ("daemon-reload",), ("enable", unit.name)):
         faults.append(f"not enabled: {fault}")
-        faults.append(f"from a login session, run: systemctl --user enable --now {UNIT}")
+        faults.append(f"from a login session, run: systemctl --user enable --now {unit.name}")
     elif active and (before == text or not now):
-        applies = "" if before == text else "; the new unit applies after `clew restart`"
+        applies = "" if before == text else f"; the new unit applies after `{unit.to_restart}`"
         messages.append(f"enabled; it is running{applies}")
     elif not now:
-        messages.append("enabled; start it with: clew start")
+        messages.append(f"enabled; start it with: {unit.to_start}")
     else:
         verb = "restart" if active else "start"
-        if fault := systemctl(env, (verb, UNIT), deadline_s=JOB_DEADLINE_S):
-            faults.append(f"enabled, but not {verb}ed: {fault}; {_WHY}")
+        if fault := systemctl(env, (verb, unit.name), deadline_s=JOB_DEADLINE_S):
+            faults.append(f"enabled, but not {verb}ed: {fault}; {_why(unit)}")
         else:
             messages.append(f"enabled and {verb}ed")
     if not is_lingering(env):
@@ -115,15 +118,20 @@ def install(
     return Installed(tuple(messages), tuple(faults))
 
 
-def uninstall(home: Path | None = None, *, env: Mapping[str, str] | None = None) -> Installed:
-    """Stop and disable the unit of this home where a manager can be reached, and remove it; raises ServiceError."""
+def uninstall(
+    home: Path | None = None,
+    *,
+    env: Mapping[str, str] | None = None,
+    unit: ServiceUnit = DAEMON_UNIT,
+) -> Installed:
+    """Stop and disable a unit of this home where a manager can be reached, and remove it; raises ServiceError."""
     env = os.environ if env is None else env
-    path = unit_path(env)
+    path = unit_path(env, unit)
     if _own(path, home, env) is None:
         return Installed((f"{path} does not exist: nothing to uninstall",))
-    fault = systemctl(env, ("disable", "--now", UNIT), deadline_s=JOB_DEADLINE_S)
+    fault = systemctl(env, ("disable", "--now", unit.name), deadline_s=JOB_DEADLINE_S)
     path.unlink()
-    wanted = path.parent / "default.target.wants" / UNIT
+    wanted = path.parent / "default.target.wants" / unit.name
     wanted.unlink(missing_ok=True)  # where there was no manager to disable it
     if not fault:
         systemctl(env, ("daemon-reload",))
@@ -138,21 +146,25 @@ def control(verb: str, home: Path | None, *, env: Mapping[str, str] | None = Non
         raise ServiceError(
             f"the service is not installed ({path} does not exist): {_install(home)}"
         )
-    if fault := systemctl(env, (verb, UNIT), deadline_s=JOB_DEADLINE_S):
+    if fault := systemctl(env, (verb, DAEMON_UNIT.name), deadline_s=JOB_DEADLINE_S):
         if error := look("", home=home, env=env).error:
             raise ServiceError(f"systemd cannot be asked ({error}): {_ELSEWHERE}")
-        raise ServiceError(f"{fault}; {_WHY}")
+        raise ServiceError(f"{fault}; {_why(DAEMON_UNIT)}")
 
 
 def look(
-    expected: str, *, home: Path | None = None, env: Mapping[str, str] | None = None
+    expected: str,
+    *,
+    home: Path | None = None,
+    env: Mapping[str, str] | None = None,
+    unit: ServiceUnit = DAEMON_UNIT,
 ) -> Service:
     """Look at the service; `expected` is the unit that `install` would write for `home`."""
     env = os.environ if env is None else env
-    path = unit_path(env)
+    path = unit_path(env, unit)
     text, found, error = _read(path), dict[str, str](), None
     try:
-        done = run_systemctl(env, "--user", "show", "-p", ",".join(_SHOWN), "--", UNIT)
+        done = run_systemctl(env, "--user", "show", "-p", ",".join(_SHOWN), "--", unit.name)
         parts = (line.partition("=") for line in done.stdout.splitlines())
         found = {name: value for name, _, value in parts}
         error = None if found else error_of(done)
@@ -174,6 +186,24 @@ def look(
     )
 
 
+def text_of(
+    unit: ServiceUnit,
+    exec_path: str,
+    home: Path | None,
+    stop_grace_s: float,
+    env: Mapping[str, str],
+) -> str:
+    """Return what `install` would write."""
+    if unit == HERALD_UNIT:
+        return herald_text(exec_path, home)
+    version = manager_version(env)
+    return unit_text(exec_path, home, stop_grace_s=stop_grace_s, version=version)
+
+
+def _why(unit: ServiceUnit) -> str:
+    return _WHY.format(unit=unit.name.removesuffix(".service"))
+
+
 def _own(path: Path, home: Path | None, env: Mapping[str, str]) -> str | None:
     """Return the text of this home's unit, None where there is none; ServiceError where it is for another home."""
     text = _read(path)
@@ -183,9 +213,10 @@ def _own(path: Path, home: Path | None, env: Mapping[str, str]) -> str | None:
         raise ServiceError(
             f"{path} is not one that `clew service install` wrote (see its ExecStart=): remove it first"
         )
+    which = " herald" if path.name == HERALD_UNIT.name else ""
     raise ServiceError(
         f"the installed service is for another home: {home_of(text)} (see ExecStart= in {path}); "
-        f"to remove it: {removal(home_of(text), env)}"
+        f"to remove it: {removal(home_of(text), env)}{which}"
     )
 
 

@@ -6,7 +6,7 @@ checked at the later one, so that the error has a place.
 """
 
 import re
-from typing import Annotated, Literal
+from typing import Annotated, Literal, get_args
 
 from pydantic import AfterValidator, Field, field_validator
 
@@ -230,6 +230,45 @@ class LedgerSettings(Table):
         return self.url.replace("<state>", state)
 
 
+NoticeKind = Literal[
+    "blocked", "completed", "failed", "waiting_long", "gave_up", "ledger_full", "daemon_down"
+]
+"""What `clew herald` can send a message about (docs/herald.md)."""
+
+_CLOCK = r"([01][0-9]|2[0-3]):[0-5][0-9]"
+
+
+class NotifySettings(Table):
+    """Which messages `clew herald` sends, and where and when."""
+
+    urls_file: PathText | None = None
+    desktop: bool = True
+    on: Annotated[tuple[NoticeKind, ...], Field(strict=False)] = get_args(NoticeKind)
+    quiet: str = ""
+
+    @field_validator("quiet")
+    @classmethod
+    def _hours(cls, value: str) -> str:
+        begin, _, end = value.partition("-")
+        if value and (not re.fullmatch(f"{_CLOCK}-{_CLOCK}", value) or begin == end):
+            raise ValueError(f'must be hours like "22:00-07:00", or "" for none, not {value!r}')
+        return value
+
+
+class HeraldSettings(Table):
+    """Where `clew herald` serves its metrics."""
+
+    listen: str = "127.0.0.1:8421"
+
+    @field_validator("listen")
+    @classmethod
+    def _loopback(cls, value: str) -> str:
+        host, _, port = value.rpartition(":")
+        if host not in ("127.0.0.1", "[::1]") or not port.isdecimal() or int(port) > PORT_MAX:
+            raise ValueError(f"must be 127.0.0.1:PORT or [::1]:PORT, not {value!r}")
+        return value
+
+
 class WebSettings(Table):
     """Where `clew web` listens, under which other names, and whether its pages may change anything."""
 
@@ -285,5 +324,7 @@ class Settings(Table):
     snapshots: SnapshotSettings = SnapshotSettings()
     agents: AgentSettings = AgentSettings()
     ledger: LedgerSettings = LedgerSettings()
+    notify: NotifySettings = NotifySettings()
+    herald: HeraldSettings = HeraldSettings()
     web: WebSettings = WebSettings()
     log: LogSettings = LogSettings()

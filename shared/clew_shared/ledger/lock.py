@@ -21,12 +21,12 @@ from typing import TYPE_CHECKING, Self
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-DAEMON, RESTORE, WRITER = "daemon", "restore", "writer"
+DAEMON, RESTORE, WRITER, HERALD = "daemon", "restore", "writer", "herald"
 PID_FILE = "clew.pid"
 CONTENT_BYTES_MAX = 16_384
 ATTEMPTS_MAX = 100
 
-_NAMES = {DAEMON: "a clew daemon", RESTORE: "`clew restore`"}
+_NAMES = {DAEMON: "a clew daemon", RESTORE: "`clew restore`", HERALD: "`clew herald`"}
 _FLOCK = struct.Struct(
     "hhqqi0q"
 )  # struct flock with 64-bit offsets: type, whence, start, length, pid

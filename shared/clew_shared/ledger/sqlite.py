@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     import apsw
 
+    from clew_shared.ledger.commit_times import CommitTimes
     from clew_shared.ledger.errors import LedgerFailed
     from clew_shared.ledger.records import LedgerState, NewEvent
     from clew_shared.ledger.rescue import Rescued
@@ -133,6 +134,11 @@ class Ledger(Upkeep):
     def state(self) -> LedgerState:
         """The state of writing, as last passed to `on_state`."""
         return self._writer.state
+
+    @property
+    def commit_times(self) -> CommitTimes:
+        """How long commits took since the start."""
+        return self._writer.times
 
     def look(self) -> None:
         """Compare the ledger's files with those that are open.

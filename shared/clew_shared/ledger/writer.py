@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     import apsw
 
+    from clew_shared.ledger.commit_times import CommitTimes
     from clew_shared.ledger.place import Place
     from clew_shared.ledger.writer_thread import Statement
 
@@ -59,6 +60,11 @@ class Writer:
     def stopped(self) -> bool:
         """Return whether nothing can be written any more."""
         return not self._thread.is_alive() or (self._ended is not None and self._ended.done())
+
+    @property
+    def times(self) -> CommitTimes:
+        """How long commits took."""
+        return self._thread.times
 
     def admit(self, count: int = 1, size: int = 0) -> None:
         """Check that `count` more records of `size` bytes may wait; raises LedgerFailed."""

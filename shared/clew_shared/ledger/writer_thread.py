@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import apsw
 
 from clew_shared.ledger.checkpoint import Checkpoints, is_full
+from clew_shared.ledger.commit_times import CommitTimes
 from clew_shared.ledger.errors import LedgerFailed
 from clew_shared.ledger.records import LedgerState
 from clew_shared.ledger.rescue import Rescue, Rescued
@@ -85,6 +86,7 @@ class WriterThread:
         self.lost = threading.Event()
         self.abandoned = threading.Event()
         self.keeps_log = False
+        self.times = CommitTimes()
         self._path = path
         self._con = con
         self._cursor = con.cursor()
@@ -185,8 +187,9 @@ class WriterThread:
                 if self.give_up.wait(RETRY_S):
                     raise self._final(error) from error
             else:
-                slow = time.monotonic() - started > SLOW_S
-                self._report(LedgerState.SLOW if slow else LedgerState.OK)
+                took_s = time.monotonic() - started
+                self.times.add(took_s)
+                self._report(LedgerState.SLOW if took_s > SLOW_S else LedgerState.OK)
                 return
 
     def _transact(self, batch: list[Job]) -> None:

@@ -16,6 +16,7 @@ from clew_shared.exit_codes import ExitCode
 
 if TYPE_CHECKING:
     from clew_daemon.cli.instance import Instance
+    from clew_daemon.host.unit_file import ServiceUnit
     from clew_daemon.host.units import Installed, Service
 
 
@@ -95,19 +96,34 @@ def service() -> None:
     """Install, inspect or remove the systemd user service."""
 
 
+WHICH = click.argument("which", type=click.Choice(["daemon", "herald"]), default="daemon")
+
+
+def _unit(which: str) -> ServiceUnit:
+    from clew_daemon.host.unit_file import DAEMON_UNIT, HERALD_UNIT
+
+    return HERALD_UNIT if which == "herald" else DAEMON_UNIT
+
+
 @service.command()
+@WHICH
 @click.option("--now", is_flag=True, help="Start it, too.")
 @click.pass_obj
-def install(instance: Instance, now: bool) -> None:
-    """Write and enable the systemd user unit for this clew."""
+def install(instance: Instance, which: str, now: bool) -> None:
+    """Write and enable a systemd user unit for this clew: that of the daemon, or of `clew herald`."""
     from clew_daemon.host import units
 
-    if now:
+    if now and which == "daemon":
         _refuse_unmanaged(instance)
     grace_s = instance.settings.restart.stop_grace_s
     try:
         done = units.install(
-            _program(), home=instance.home, stop_grace_s=grace_s, env=instance.env, now=now
+            _program(),
+            home=instance.home,
+            stop_grace_s=grace_s,
+            env=instance.env,
+            now=now,
+            unit=_unit(which),
         )
     except units.ServiceError as error:
         raise CliError(str(error)) from None
@@ -115,34 +131,36 @@ def install(instance: Instance, now: bool) -> None:
 
 
 @service.command()
+@WHICH
 @click.pass_obj
-def uninstall(instance: Instance) -> None:
-    """Stop, disable and remove the systemd user unit."""
+def uninstall(instance: Instance, which: str) -> None:
+    """Stop, disable and remove a systemd user unit."""
     from clew_daemon.host import units
 
     try:
-        done = units.uninstall(instance.home, env=instance.env)
+        done = units.uninstall(instance.home, env=instance.env, unit=_unit(which))
     except units.ServiceError as error:
         raise CliError(str(error)) from None
     _report(done)
 
 
 @service.command()
+@WHICH
 @parameters.as_json
 @click.pass_obj
-def status(instance: Instance, as_json: bool) -> None:
-    """Show whether the service is installed, enabled and running."""
+def status(instance: Instance, which: str, as_json: bool) -> None:
+    """Show whether a service is installed, enabled and running."""
     from dataclasses import asdict
 
-    from clew_daemon.host import systemctl, unit_file, units
+    from clew_daemon.host import unit_file, units
 
     try:
         grace_s = instance.settings.restart.stop_grace_s
     except CliError:  # the state of the service can be shown all the same
         grace_s = unit_file.STOP_GRACE_S
-    version = systemctl.manager_version(instance.env)
-    expected = unit_file.unit_text(_program(), instance.home, stop_grace_s=grace_s, version=version)
-    found = units.look(expected, home=instance.home, env=instance.env)
+    unit = _unit(which)
+    expected = units.text_of(unit, _program(), instance.home, grace_s, instance.env)
+    found = units.look(expected, home=instance.home, env=instance.env, unit=unit)
     if as_json:
         print_json(asdict(found))
     else:

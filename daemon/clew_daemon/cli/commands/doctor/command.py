@@ -53,7 +53,7 @@ def _of_workspace(instance: Instance, workspace: Path) -> Iterable[Finding]:
 
 def examine(instance: Instance) -> Iterator[Finding]:
     """Run all checks of the host and of this home, one after the other; a check that raises CliError has failed."""
-    from clew_daemon.cli.commands.doctor import agents, home, host, models, systemd
+    from clew_daemon.cli.commands.doctor import agents, herald, home, host, models, systemd
     from clew_daemon.cli.commands.doctor.findings import Finding
 
     checks = (
@@ -64,6 +64,7 @@ def examine(instance: Instance) -> Iterator[Finding]:
         home.snapshots,
         home.daemon,
         home.inbox,
+        herald.herald,
         host.sandbox,
         host.cgroup,
         host.inotify,

@@ -1,0 +1,101 @@
+"""What only the running daemon can say, or its absence: asked now and then, in a thread."""
+
+from __future__ import annotations
+
+import threading
+import time
+from typing import TYPE_CHECKING
+
+import apsw
+import structlog
+
+from clew_daemon.herald import notices
+from clew_daemon.herald.daemon_health import DaemonHealth, ask_health
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection
+
+    from clew_daemon.cli.client import Address
+    from clew_daemon.herald.book import Book
+    from clew_daemon.herald.notices import Notice
+
+log = structlog.get_logger()
+
+ASK_S = 5.0
+DOWN_S = 10.0
+"""How long a daemon may be gone, as for a restart, before a message says so."""
+SLOW_EVERY_S = 3600.0
+
+DAEMON = "daemon"
+"""The fact in the book: "up" or "down", as a person was last told; a message about "down" needs an "up" before."""
+
+
+class Alerts:
+    """Asks the daemon how it does, and tells what a person must know of that: once for each time that it happens."""
+
+    def __init__(
+        self,
+        find: Callable[[], Address],
+        book: Book,
+        on: Collection[str],
+        tell: Callable[[Notice], None],
+    ) -> None:
+        self._find = find
+        self._book = book
+        self._on = on
+        self._tell = tell
+        self._gone_at: float | None = None
+        self._trouble = "ok"
+        self._slow: int | None = None
+        self._slow_told_at = float("-inf")
+        self._thread = threading.Thread(target=self._run, name="alerts", daemon=True)
+        self.health: DaemonHealth | None = None
+        """The last answer of the daemon; None while it does not answer."""
+
+    def begin(self) -> None:
+        """Start asking."""
+        self._thread.start()
+
+    def look(self) -> None:
+        """Ask once."""
+        found = ask_health(self._find())
+        now = time.time()
+        if isinstance(found, DaemonHealth):
+            self.health = found
+            self._is_up(found, now)
+        else:
+            self.health = None
+            self._is_down(found, now)
+
+    def _run(self) -> None:
+        while True:
+            try:
+                self.look()
+            except apsw.Error as error:
+                log.error("alerts.failed", reason=str(error))  # noqa: TRY400 - a reason
+            time.sleep(ASK_S)
+
+    def _is_up(self, found: DaemonHealth, now: float) -> None:
+        if self._gone_at is not None or self._book.fact(DAEMON) != "up":
+            self._gone_at = None
+            self._book.set_fact(DAEMON, "up")
+        before, self._trouble = self._trouble, found.state
+        if found.state in ("full", "failed") and found.state != before:
+            self._alert(notices.ledger_trouble(now, found.state))
+        slow, self._slow = self._slow, found.slow_commits
+        is_slow = slow is not None and found.slow_commits > slow
+        if is_slow and now - self._slow_told_at > SLOW_EVERY_S:
+            self._slow_told_at = now
+            self._alert(notices.ledger_trouble(now, "slow"))
+
+    def _is_down(self, why: str, now: float) -> None:
+        if self._gone_at is None:
+            self._gone_at = now
+        if now - self._gone_at >= DOWN_S and self._book.fact(DAEMON) == "up":
+            with self._book.database.transaction():
+                self._alert(notices.daemon_down(self._gone_at, why))
+                self._book.set_fact(DAEMON, "down")
+
+    def _alert(self, notice: Notice) -> None:
+        if notice.kind in self._on:
+            self._tell(notice)

@@ -1,0 +1,230 @@
+"""The herald's own record: where it has read to, what it has counted, and what it has yet to send.
+
+One SQLite file in the state folder. What follows from events is stored in one transaction with the cursor after them,
+so that each event counts once, wherever the process is killed. What is to be sent stays until it was acknowledged.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import apsw
+
+from clew_daemon.herald import schema
+from clew_daemon.herald.counters import Counters, MetricSeries
+from clew_daemon.herald.notes import GoalNote
+from clew_daemon.herald.spans import Trace
+from clew_shared.ledger import Cursor
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+    from pathlib import Path
+
+    from clew_daemon.herald.notices import Notice
+    from clew_daemon.herald.spans import TraceSpan
+
+BUSY_MS = 5_000
+CURSOR = "cursor"
+
+
+class BookError(Exception):
+    """The book cannot be used; the message says why, and what to do."""
+
+
+@dataclass(slots=True)
+class GoalEntry:
+    """What is remembered of one goal."""
+
+    note: GoalNote
+    trace: Trace
+
+
+@dataclass(slots=True)
+class Page:
+    """What some events lead to, to be stored at once; `after` is the cursor behind them."""
+
+    after: Cursor
+    goals: dict[str, GoalEntry] = field(default_factory=dict)
+    forgotten: set[str] = field(default_factory=set)
+    counters: dict[MetricSeries, int] = field(default_factory=dict)
+    spans: list[TraceSpan] = field(default_factory=list)
+    notices: list[Notice] = field(default_factory=list)
+    from_scratch: bool = False
+
+
+class Database:
+    """The file, used by several threads, one at a time."""
+
+    def __init__(self, con: apsw.Connection) -> None:
+        self._con = con
+        self._lock = threading.RLock()
+
+    def rows(self, sql: str, *bindings: Any) -> list[tuple[Any, ...]]:
+        """Execute a statement and return its rows."""
+        with self._lock:
+            return self._con.execute(sql, bindings).fetchall()
+
+    def synced(self, sql: str, *bindings: Any) -> None:
+        """Execute a statement, and wait until the disk has it and all before it."""
+        with self._lock:
+            self._con.pragma("synchronous", "full")
+            try:
+                self._con.execute(sql, bindings)
+            finally:
+                self._con.pragma("synchronous", "normal")
+
+    @contextmanager
+    def transaction(self) -> Iterator[None]:
+        """Make the statements inside durable together."""
+        with self._lock, self._con:
+            yield
+
+    def copy_from(self, source: apsw.Connection) -> None:
+        """Replace everything by what another database holds."""
+        with self._lock, self._con.backup("main", source, "main") as copying:
+            while not copying.done:
+                copying.step(1_000)
+
+    def close(self) -> None:
+        """Close the file; a thread that wants to use it afterwards waits until the process ends."""
+        self._lock.acquire()  # noqa: SIM115, RUF100 - it stays locked
+        self._con.close()
+
+
+class Book:
+    """The record, of which the spools of `messages` and `spans` are views in files of their own."""
+
+    def __init__(self, database: Database) -> None:
+        self.database = database
+        self._unsettled = {
+            goal: _entry(note, trace) for goal, note, trace in database.rows(schema.UNSETTLED)
+        }
+
+    @classmethod
+    def open(cls, path: Path | None) -> Book:
+        """Open or make the book, in memory if there is no `path`; raises BookError."""
+        try:
+            con = apsw.Connection(str(path) if path else ":memory:")
+            con.set_busy_timeout(BUSY_MS)
+            if path:
+                path.chmod(0o600)
+                con.pragma("journal_mode", "wal")
+                con.pragma(
+                    "synchronous", "normal"
+                )  # a power cut may take the end: it is read again
+            version = con.pragma("user_version")
+            if version == 0:
+                with con:
+                    con.execute(schema.CREATE)
+            elif version != schema.VERSION:
+                raise BookError(f"{path} is of version {version}: run the newer clew that wrote it")
+            return cls(Database(con))
+        except (apsw.Error, OSError, ValueError) as error:
+            hint = "move it away: the herald then counts from the ledger again"
+            raise BookError(f"{path} cannot be used: {error}; {hint}") from error
+
+    @classmethod
+    def copied(cls, path: Path) -> Book:
+        """Return a copy, in memory, of the book at `path`, which a herald may use meanwhile; raises BookError."""
+        copy = cls.open(None)
+        try:
+            con = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READONLY)
+            con.set_busy_timeout(BUSY_MS)
+            copy.database.copy_from(con)
+            con.close()
+            return cls(copy.database)
+        except (apsw.Error, ValueError) as error:
+            copy.close()
+            raise BookError(f"{path} cannot be read: {error}") from error
+
+    def close(self) -> None:
+        """Close the file."""
+        self.database.close()
+
+    # -- what was read
+
+    @property
+    def cursor(self) -> Cursor | None:
+        """Where reading goes on, None if nothing was read yet."""
+        text = self.fact(CURSOR)
+        return None if text is None else Cursor.parse(text)
+
+    def fact(self, name: str) -> str | None:
+        """Return what was stored under a name."""
+        found = self.database.rows(schema.FACT, name)
+        return found[0][0] if found else None
+
+    def set_fact(self, name: str, value: str) -> None:
+        """Store something under a name."""
+        self.database.rows(schema.SET_FACT, name, value)
+
+    def goal(self, goal: str, *, fresh: bool = False) -> GoalEntry:
+        """Return a copy of what is remembered of a goal, empty for a new one, or if it is to be `fresh`."""
+        if fresh:
+            return GoalEntry(GoalNote(), Trace(goal=goal))
+        if (known := self._unsettled.get(goal)) is not None:
+            return GoalEntry(known.note.model_copy(), known.trace.model_copy(deep=True))
+        found = self.database.rows(schema.GOAL, goal)
+        return _entry(*found[0]) if found else GoalEntry(GoalNote(), Trace(goal=goal))
+
+    def unsettled(self) -> dict[str, GoalNote]:
+        """Return the notes of the goals that have not ended."""
+        return {goal: entry.note for goal, entry in list(self._unsettled.items())}
+
+    def statuses(self) -> dict[str, int]:
+        """Return how many goals have which status."""
+        return dict(self.database.rows(schema.STATUSES))
+
+    def counters(self) -> Counters:
+        """Return the counters as they are stored."""
+        found = self.database.rows(schema.COUNTERS)
+        return Counters({MetricSeries(name, tuple(json.loads(lab))): n for name, lab, n in found})
+
+    def store(self, page: Page, channels: Iterable[str], *, spans: bool) -> None:
+        """Store what events lead to: a copy of each message for each channel, and the spans if they are wanted."""
+        with self.database.transaction():
+            if page.from_scratch:
+                self.database.rows(schema.FORGET_GOALS)
+            for goal, entry in page.goals.items():
+                self._set_goal(goal, entry)
+            for goal in page.forgotten:
+                self.database.rows(schema.FORGET_GOAL, goal)
+            for series, value in page.counters.items():
+                labels = json.dumps(series.labels)
+                self.database.rows(schema.SET_COUNTER, series.name, labels, value)
+            for notice in page.notices:
+                self.add_message(notice, channels)
+            for span in page.spans if spans else ():
+                self.database.rows(schema.ADD_SPAN, span.id, span.model_dump_json())
+            self.set_fact(CURSOR, str(page.after))
+        self._remember(page)
+
+    def add_message(self, notice: Notice, channels: Iterable[str]) -> None:
+        """Queue a message, once for each channel."""
+        body = notice.model_dump_json()
+        for channel in channels:
+            self.database.rows(schema.ADD_MESSAGE, notice.key, channel, body)
+
+    def _set_goal(self, goal: str, entry: GoalEntry) -> None:
+        trace = entry.trace.model_dump_json(exclude_defaults=True)
+        note = entry.note.model_dump_json(exclude_defaults=True)
+        self.database.rows(schema.SET_GOAL, goal, str(entry.note.status), note, trace)
+
+    def _remember(self, page: Page) -> None:
+        if page.from_scratch:
+            self._unsettled.clear()
+        for goal, entry in page.goals.items():
+            if entry.note.status.ended:
+                self._unsettled.pop(goal, None)
+            else:
+                self._unsettled[goal] = entry
+        for goal in page.forgotten:
+            self._unsettled.pop(goal, None)
+
+
+def _entry(note: str, trace: str) -> GoalEntry:
+    return GoalEntry(GoalNote.model_validate_json(note), Trace.model_validate_json(trace))

@@ -1,0 +1,141 @@
+"""`clew herald` and `clew metrics`."""
+
+from __future__ import annotations
+
+import gc
+import signal
+import threading
+from contextlib import ExitStack
+from typing import TYPE_CHECKING
+
+import click
+
+from clew_daemon.cli.errors import CliError
+from clew_shared.exit_codes import ExitCode
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from clew_daemon.cli.instance import Instance
+    from clew_daemon.herald.book import Book
+    from clew_shared.config.settings import Settings
+
+EXTRA = "clew herald needs more packages: pip install 'clew[herald]'"
+USAGE = 2
+BOOK, LOCK = "herald.db", "herald.lock"
+
+
+@click.command()
+@click.option(
+    "--listen",
+    metavar="HOST:PORT",
+    help="Serve metrics there: 127.0.0.1 or [::1]; port 0 takes a free one.",
+)
+@click.pass_obj
+def herald(instance: Instance, listen: str | None) -> None:
+    """Serve metrics, and send traces and messages, until it is stopped.
+
+    It follows the daemon's events, or reads the ledger while no daemon runs. Exit code 78: the config cannot be used.
+    """
+    from clew_daemon.cli.commands.run import GC_DEFAULT
+
+    gc.set_threshold(*GC_DEFAULT)
+    settings = _settings(instance, listen)
+    stop = threading.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: stop.set())
+    state = instance.places.state
+    state.mkdir(mode=0o700, parents=True, exist_ok=True)
+    with ExitStack() as held:
+        _hold_lock(held, state / LOCK)
+        book = _open_book(held, state / BOOK)
+        _run(instance, settings, book, stop, held)
+
+
+@click.command()
+@click.pass_obj
+def metrics(instance: Instance) -> None:
+    """Print the metrics once, as `clew herald` serves them."""
+    try:
+        from clew_daemon.herald.exposition import render
+        from clew_daemon.herald.readings import readings_once
+    except ImportError:
+        raise CliError(EXTRA) from None
+    from clew_daemon.herald.book import BookError
+    from clew_daemon.herald.folding import UnknownEventError
+    from clew_shared.ledger import LedgerError
+
+    try:
+        found = readings_once(instance, instance.places.state / BOOK)
+    except (BookError, LedgerError, UnknownEventError) as error:
+        raise CliError(str(error)) from None
+    click.echo(render(found)[0].decode(), nl=False)
+
+
+def _settings(instance: Instance, listen: str | None) -> Settings:
+    from clew_shared.config.settings import HeraldSettings, SettingsError
+
+    try:
+        settings = instance.loaded.settings
+    except (SettingsError, CliError) as error:
+        raise CliError(f"the config cannot be used:\n{error}", ExitCode.CONFIGURATION) from None
+    if listen is None:
+        return settings
+    try:
+        return settings.model_copy(update={"herald": HeraldSettings(listen=listen)})
+    except ValueError:
+        raise CliError(
+            f"--listen must be 127.0.0.1:PORT or [::1]:PORT, not {listen!r}", USAGE
+        ) from None
+
+
+def _hold_lock(held: ExitStack, path: Path) -> None:
+    from clew_shared.ledger.lock import HERALD, LockError, acquire
+
+    try:
+        held.enter_context(acquire(path, role=HERALD))
+    except LockError as error:
+        raise CliError(str(error)) from None
+
+
+def _open_book(held: ExitStack, path: Path) -> Book:
+    from clew_daemon.herald.book import Book, BookError
+
+    try:
+        book = Book.open(path)
+    except BookError as error:
+        raise CliError(str(error)) from None
+    held.callback(book.close)
+    return book
+
+
+def _run(
+    instance: Instance, settings: Settings, book: Book, stop: threading.Event, held: ExitStack
+) -> None:
+    from clew_daemon.herald.channels import ChannelError, senders
+
+    try:
+        from clew_daemon.herald.endpoint import serve
+    except ImportError:
+        raise CliError(EXTRA, ExitCode.CONFIGURATION) from None
+    from clew_daemon.herald.folding import UnknownEventError
+    from clew_daemon.herald.herald import Herald
+    from clew_daemon.herald.server import PortTakenError
+    from clew_daemon.logs import setup
+
+    setup.configure(settings.log.model_copy(update={"file": None}))
+    folder = instance.places.config.parent
+    try:
+        channels = senders(book, settings.notify, instance.env, folder)
+    except ChannelError as error:
+        raise CliError(str(error), ExitCode.CONFIGURATION) from None
+    found = Herald(instance, book, settings.notify, channels)
+    try:
+        server = serve(settings.herald.listen, instance.ledger, book, found.alerts)
+        held.callback(server.close)
+    except PortTakenError as error:
+        raise CliError(str(error)) from None
+    try:
+        found.run(stop)
+    except UnknownEventError as error:  # a service manager starts the version that is installed now
+        raise CliError(str(error)) from None

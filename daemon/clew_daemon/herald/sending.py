@@ -1,0 +1,112 @@
+"""Sends one message to one channel, with a deadline: through apprise in a process of its own, or to the desktop."""
+
+from __future__ import annotations
+
+import html
+import json
+import os
+import shutil
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from clew_daemon.herald import apprise_process
+from clew_daemon.herald.addresses import AddressError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from clew_daemon.herald.addresses import NotifyAddress
+    from clew_daemon.herald.notices import Notice
+
+APPRISE_S = apprise_process.DEADLINE_S + 2.0
+DESKTOP_S = 5.0
+DESKTOP = "desktop"
+MISSING = "sending messages needs apprise: pip install 'clew[herald]'"
+
+
+@dataclass(frozen=True, slots=True)
+class Delivery:
+    """The outcome of a try: `error` is "" if it was acknowledged; `maybe_sent`: it may have arrived all the same."""
+
+    error: str = ""
+    maybe_sent: bool = False
+
+
+def check_addresses(path: Path, addresses: Sequence[NotifyAddress]) -> None:
+    """Raise AddressError for the URLs that apprise does not know, by their lines; or if it is missing."""
+    try:
+        done = _run({"check": [address.url for address in addresses]})
+    except subprocess.TimeoutExpired:
+        raise AddressError(f"apprise did not check {path} within {APPRISE_S:g} s") from None
+    if done.returncode == apprise_process.MISSING:
+        raise AddressError(f"[notify] urls_file: {MISSING}")
+    if done.returncode != apprise_process.SENT:
+        raise AddressError(f"apprise could not check {path}: exit {done.returncode}")
+    valid = json.loads(done.stdout)
+    wrong = [one.label for one, fits in zip(addresses, valid, strict=True) if not fits]
+    if wrong:
+        raise AddressError(
+            f"[notify] urls_file: {path}: {', '.join(wrong)}: not a URL that apprise can use; "
+            "its documentation lists them: https://github.com/caronc/apprise/wiki"
+        )
+
+
+def send_by_apprise(address: NotifyAddress, notice: Notice, *, repeated: bool) -> Delivery:
+    """Send a message to a URL."""
+    body = notice.text(repeated=repeated)
+    try:
+        done = _run({"url": address.url, "title": notice.title, "body": body})
+    except subprocess.TimeoutExpired:
+        return Delivery(f"no answer within {APPRISE_S:g} s", maybe_sent=True)
+    except OSError as error:
+        return Delivery(f"no process could be started: {error.strerror}")
+    match done.returncode:
+        case apprise_process.SENT:
+            return Delivery()
+        case apprise_process.UNREACHED:
+            return Delivery("no connection")
+        case apprise_process.MISSING:
+            return Delivery(MISSING)
+        case _:
+            return Delivery("the service did not accept it", maybe_sent=True)
+
+
+def desktop_there(env: Mapping[str, str]) -> bool:
+    """Return whether there is a desktop that shows messages."""
+    bus = Path(env.get("XDG_RUNTIME_DIR") or "/nonexistent") / "bus"
+    has_bus = bool(env.get("DBUS_SESSION_BUS_ADDRESS")) or bus.exists()
+    return has_bus and shutil.which("notify-send", path=env.get("PATH")) is not None
+
+
+def send_to_desktop(notice: Notice, *, repeated: bool) -> Delivery:
+    """Show a message on the desktop."""
+    urgency = "normal" if notice.kind == "completed" else "critical"
+    body = html.escape(notice.text(repeated=repeated), quote=False)  # desktops show markup
+    command = ["notify-send", "--app-name=clew", f"--urgency={urgency}", "--", notice.title, body]
+    try:
+        subprocess.run(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            timeout=DESKTOP_S,
+            check=True,
+        )
+    except (OSError, subprocess.SubprocessError) as error:
+        return Delivery(f"notify-send: {type(error).__name__}")
+    return Delivery()
+
+
+def _run(asked: dict[str, Any]) -> subprocess.CompletedProcess[bytes]:
+    return subprocess.run(
+        [sys.executable, "-m", apprise_process.__name__],
+        input=json.dumps(asked).encode(),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        env=dict(os.environ),
+        timeout=APPRISE_S,
+        check=False,
+    )
