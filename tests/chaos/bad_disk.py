@@ -62,7 +62,11 @@ def _await_attached(tracer: subprocess.Popen, pid: int, threads: list[int]) -> N
 
 
 def _traced(pid: int, thread: int) -> bool:
-    status = Path(f"/proc/{pid}/task/{thread}/status").read_text()
+    """Whether a thread is traced, or has ended meanwhile."""
+    try:
+        status = Path(f"/proc/{pid}/task/{thread}/status").read_text()
+    except (FileNotFoundError, ProcessLookupError):
+        return True
     return "\nTracerPid:\t0\n" not in status
 
 

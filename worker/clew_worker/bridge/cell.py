@@ -3,9 +3,10 @@
 import asyncio
 import os
 import socket
+import time
 from collections.abc import AsyncIterator, Mapping
 from contextlib import suppress
-from typing import Self
+from typing import Any, Self
 
 from clew_worker.bridge.wire import (
     PACKET_BYTES_MAX,
@@ -29,6 +30,12 @@ LINE_BYTES_MAX = 1 << 20
 ANSWER_TIMEOUT_S = 30.0
 TAIL_BYTES = 4_000
 COMPLAINTS_MAX = 100
+DRAIN_S = 0.5
+LEFT_S = 10.0
+"""How long a pipe is read after the end of the CLI where nothing more comes, and altogether: a process that the CLI
+has left behind may hold it open.
+"""
+
 _CHUNK = 1 << 16
 
 
@@ -45,6 +52,7 @@ class CliRun:
         self.ended: asyncio.Future[CliEnded] = asyncio.get_running_loop().create_future()
         self._stdout, self._stderr = stdout, stderr
         self._tail = b""
+        self._until = 0.0
         self._complaints: asyncio.Queue[bytes | None] = asyncio.Queue(COMPLAINTS_MAX)
 
     @property
@@ -58,7 +66,7 @@ class CliRun:
         try:
             async with _Pipe(self._stdout) as pipe:
                 rest = b""
-                while data := await pipe.read(_CHUNK):
+                while data := await self._next(pipe):
                     self.bytes_read += len(data)
                     *whole, rest = (rest + data).split(b"\n")
                     for line in whole:
@@ -76,10 +84,24 @@ class CliRun:
         while line := await self._complaints.get():
             yield line
 
+    async def _next(self, pipe: asyncio.StreamReader) -> bytes:
+        """Return what the CLI prints next, b"" at the end."""
+        reading = asyncio.ensure_future(pipe.read(_CHUNK))
+        first: tuple[asyncio.Future[Any], ...] = (reading, self.ended)
+        try:
+            await asyncio.wait(first, return_when=asyncio.FIRST_COMPLETED)
+            if self.ended.done():
+                self._until = self._until or time.monotonic() + LEFT_S
+                left_s = max(0.0, min(DRAIN_S, self._until - time.monotonic()))
+                await asyncio.wait([reading], timeout=left_s)
+            return reading.result() if reading.done() else b""
+        finally:
+            reading.cancel()
+
     async def _listen(self) -> None:
         rest = b""
         async with _Pipe(self._stderr) as pipe:
-            while data := await pipe.read(_CHUNK):
+            while data := await self._next(pipe):
                 self._tail = (self._tail + data)[-TAIL_BYTES:]
                 *whole, rest = (rest + data).split(b"\n")
                 rest = rest[:TAIL_BYTES]

@@ -11,7 +11,6 @@ import signal
 import socket
 import stat
 import subprocess
-import time
 from pathlib import Path
 
 from clew_shared.exit_codes import ExitCode
@@ -35,20 +34,20 @@ from clew_worker.bridge.wire import (
     read_order,
 )
 from clew_worker.sandbox import interpreter, kernel
-from clew_worker.sandbox.processes import descendants
+from clew_worker.sandbox.processes import end_descendants
 
 SIGNAL_BASE = 128
 GRACE_S = 2.0
 SWEEP_S = 5.0
-_TICK_S = 0.01
 
 
 class CliStarter:
     """At most one CLI at a time."""
 
-    def __init__(self, spec: CellSpec, sock: socket.socket) -> None:
+    def __init__(self, spec: CellSpec, sock: socket.socket, *, alone: bool) -> None:
         self._home = Path(spec.sandbox.private[0])
         self._sock = sock
+        self._alone = alone
         self._cli: subprocess.Popen[bytes] | None = None
         self._watch = -1
 
@@ -145,35 +144,12 @@ class CliStarter:
         """Collect the CLI, end what it has left behind, and report it."""
         if self._cli is None:
             return
-        sweep()
+        self._cli.kill()  # does nothing where it has ended
         code = self._cli.wait()
-        with contextlib.suppress(ChildProcessError):
-            while os.waitpid(-1, os.WNOHANG)[0]:
-                pass
+        end_descendants(SWEEP_S, alone=self._alone)
         os.close(self._watch)
         self._cli, self._watch = None, -1
         self._send(CliEnded(code=code if code >= 0 else SIGNAL_BASE - code))
-
-
-def sweep() -> None:
-    """End every descendant of this process, within a deadline."""
-    deadline = time.monotonic() + SWEEP_S
-    while (left := _living()) and time.monotonic() < deadline:
-        for pid in left:
-            with contextlib.suppress(ProcessLookupError, PermissionError):
-                os.kill(pid, signal.SIGKILL)
-        time.sleep(_TICK_S)
-
-
-def _living() -> list[int]:
-    """List the descendants that have not ended; one that waits to be collected has."""
-    found = []
-    for pid in descendants(os.getpid()):
-        with contextlib.suppress(OSError, IndexError):
-            state = Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(")")[2].split()
-            if state[0] not in ("Z", "X"):
-                found.append(pid)
-    return found
 
 
 def _text(path: Path) -> str | None:
@@ -188,8 +164,11 @@ def _text(path: Path) -> str | None:
     return data.decode(errors="replace") if len(data) <= FILE_BYTES_MAX else None
 
 
-def main(spec: CellSpec, sock: socket.socket, listener: socket.socket) -> int:
-    """Serve the bridge at the other end of `sock`; `listener` is handed over to it."""
+def main(spec: CellSpec, sock: socket.socket, listener: socket.socket, *, alone: bool) -> int:
+    """Serve the bridge at the other end of `sock`; `listener` is handed over to it.
+
+    `alone` says that nothing else but the guard is in this cell's PID namespace.
+    """
     home, tmp = spec.sandbox.private
     sock.set_inheritable(False)
     kernel.prctl(kernel.PR_SET_CHILD_SUBREAPER, 1)
@@ -203,6 +182,6 @@ def main(spec: CellSpec, sock: socket.socket, listener: socket.socket) -> int:
     with listener:
         socket.send_fds(sock, [packet(ready)], [listener.fileno()])
     try:
-        return CliStarter(spec, sock).serve()
+        return CliStarter(spec, sock, alone=alone).serve()
     except (BrokenPipeError, ConnectionResetError):  # the bridge has ended
         return ExitCode.OK

@@ -5,18 +5,16 @@ one it is a subreaper that ends what is left. Both are forked by the nursery and
 their order: the spec, and the control group to enter.
 """
 
-import contextlib
 import os
 import select
 import signal
-import time
 
 from setproctitle import setproctitle
 
 from clew_worker.cell import payload
 from clew_worker.cell.wiring import Wiring, close_all_but, enter_group, hung_up, run_to_end
 from clew_worker.sandbox import kernel, namespaces
-from clew_worker.sandbox.processes import descendants
+from clew_worker.sandbox.processes import end_descendants
 
 _PATH_BYTES_MAX = 4096
 _SWEEP_S = 5.0
@@ -69,7 +67,7 @@ def _guard(wiring: Wiring, uid: int, gid: int) -> int:
         code = 128 + int(ended.args[0])
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     if not wiring.pidns:
-        _sweep()
+        end_descendants(_SWEEP_S)
     return code
 
 
@@ -95,19 +93,3 @@ def _await(child: int) -> int:
         if pid == child:
             code = os.waitstatus_to_exitcode(status)
             return code if code >= 0 else 128 - code
-
-
-def _sweep() -> None:
-    """End every descendant; stopped first, so that none forks while the others are being ended."""
-    deadline = time.monotonic() + _SWEEP_S
-    while time.monotonic() < deadline:
-        for signum in (signal.SIGSTOP, signal.SIGKILL):
-            for pid in descendants(os.getpid()):
-                with contextlib.suppress(ProcessLookupError, PermissionError):
-                    os.kill(pid, signum)
-        try:
-            while os.waitpid(-1, os.WNOHANG)[0]:
-                pass
-        except ChildProcessError:
-            return
-        time.sleep(0.001)

@@ -77,7 +77,7 @@ def _payload(wiring: Wiring, guard: int) -> int:
         return 1
     os.close(_GO_FD)
     send_report(_REPORT_FD, b"W", warnings=warnings)
-    return _run(spec, program, _Inherited(rules, peer, listener))
+    return _run(spec, program, _Inherited(rules, peer, listener, alone=wiring.pidns))
 
 
 def _set_up(spec: CellSpec) -> None:
@@ -182,11 +182,13 @@ class _Inherited:
     """What a payload has from before its sandbox: `rules` as `sandbox.commands_rules`.
 
     `peer` is the descriptor of a bridge's socket to its CLI's cell, `listener` where a CLI's relay connects to.
+    `alone`: its PID namespace has no other processes but the guard.
     """
 
     rules: int
     peer: int
     listener: socket.socket | None
+    alone: bool
 
 
 def _run(spec: CellSpec, program: str, inherited: _Inherited) -> int:
@@ -221,7 +223,8 @@ def _builtin(spec: CellSpec, inherited: _Inherited) -> int:
         from clew_worker.bridge import starter
 
         assert inherited.listener is not None  # noqa: S101 - opened above
-        return starter.main(spec, socket.socket(fileno=CHANNEL_FD), inherited.listener)
+        channel = socket.socket(fileno=CHANNEL_FD)
+        return starter.main(spec, channel, inherited.listener, alone=inherited.alone)
     if spec.agent == "cli":
         from clew_worker.bridge.main import bridge
 
