@@ -79,6 +79,51 @@ def test_a_goal_of_two_subtasks_is_completed_and_the_third_equal_failure_refused
     assert made.clew.verified()
 
 
+SIX = """\
+---
+agent: coder
+checks:
+  all: cat 1.txt 2.txt 3.txt 4.txt 5.txt 6.txt && test $(cat ?.txt | wc -l) = 6
+---
+# Write six files
+## Files
+{}"""
+
+
+def test_a_goal_of_six_subtasks_is_completed_in_order_and_its_check_decides(coder):
+    numbers = range(1, 7)
+    done = [Call("clew_done", {"success": True, "summary": f"wrote {n}"}) for n in numbers]
+    writes = [Call("clew_write", {"path": f"{n}.txt", "content": f"{n}\n"}) for n in numbers]
+    steps = [step for pair in zip(writes, done, strict=True) for step in pair]
+    steps[-2:-2] = [done[-1]]  # the last file is forgotten at first, and the check says so
+    made = coder([*steps, Say("All six files are written.")])
+    goal = made.submit(SIX.format("".join(f"- [ ] Write {n}.txt\n" for n in numbers)))
+    made.clew.wait("goal.completed", goal=goal)
+    assert results(made.clew, goal) == [("write_file", "success")] * 6
+    assert any("Check all fails" in text for text in made.texts())
+    assert made.clew.goal(goal)["restarts"] == 0
+    assert made.clew.verified()
+
+
+@pytest.mark.long
+def test_a_call_of_minutes_is_one_action_and_no_client_gives_it_up(coder):
+    slow = "echo began >> began; sleep 100; echo ended >> ended"
+
+    def step(seen):
+        text = seen.results[-1] if seen.results else ""
+        if "still running, #" in text:
+            return Call("clew_wait", {"seq": int(text.partition("#")[2].partition(".")[0])})
+        return worker(Call("clew_run", {"cmd": slow, "timeout_s": 200}))(seen)
+
+    made = coder(step)
+    goal = made.submit()
+    made.clew.wait("goal.completed", goal=goal)
+    assert results(made.clew, goal)[0] == ("run_cmd", "success")
+    assert made.clew.lines(goal, "ended") == ["ended"]
+    assert [text for text in made.texts() if "still running, #1" in text] != []
+    assert made.clew.goal(goal)["restarts"] == 0
+
+
 def test_the_end_of_a_turn_is_not_the_end_of_the_goal(coder):
     made = coder([TWO_FILES[0], Say("I am done."), *TWO_FILES[1:]])
     goal = made.submit()
