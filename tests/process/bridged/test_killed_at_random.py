@@ -96,8 +96,8 @@ class Victims:
             self._found.setdefault("cli", []).append(one.pid)
 
     def draw(self, chance):
-        """One of them, every role as likely as the others; before the CLI runs seldom one."""
-        if "cli" not in self._found and chance.random() < 0.9:
+        """One of them, every role as likely as the others; before the CLI is at work seldom one."""
+        if "relay" not in self._found and chance.random() < 0.95:
             return "", 0
         role = chance.choice(sorted(self._found))
         return role, chance.choice(self._found[role])
