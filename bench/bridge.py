@@ -1,25 +1,37 @@
 """What a coding agent's bridge costs: python -m bench.bridge [--help].
 
 Real daemons, and a small program in the place of Codex, in a real cell. In turns: `write_file` by a `command` agent on
-the worker's socket, and by MCP through relay, gateway and bridge; the time from the death of the agent's program to
-the first line of the next one, and the bare start of that program; daemons at rest without and with a coding agent.
+the worker's socket, and by MCP through relay, gateway and bridge; the processor time of a call in relay and gateway,
+with a client's; the time from the death of the agent's program to the first line of the next one, and the bare start
+of that program; daemons at rest without and with a coding agent.
 """
 
+import asyncio
 import json
+import socket
 import subprocess
+import sys
+import tempfile
 import time
+from collections.abc import Mapping
 from pathlib import Path
 
 import psutil
 from bench import home, page, runner
 from bench.figures import Recorder, Result
-from bench.processes import pss_mb
+from bench.cli_double import Tools
+from bench.processes import pss_mb, spent
 
 from clew_daemon.cli.client import call
+from clew_worker.bridge import relay
+from clew_worker.bridge.gateway import Gateway
+from clew_worker.bridge.place import SOCKET as GATEWAY
+from clew_worker.bridge.tools import ToolAnswer
 from clew_worker.sandbox import interpreter
 
 DOUBLE = Path(__file__).with_name("cli_double.py")
 SOCKET, MCP = "act by the worker's socket", "act by MCP"
+CPU = "processor time of a call in relay, gateway and client"
 RESTART, START = "death of the program to the next one's first line", "bare start of the program"
 WITHOUT, WITH = "at rest without a coding agent", "at rest with a coding agent"
 SETTLE_S = 5.0
@@ -62,6 +74,33 @@ def by_socket(place: home.Home, number: int) -> list[float]:
     return [float(line[1]) for line in lines if line[0] == "write_file"]
 
 
+async def relayed(calls: int) -> float:
+    """Return the processor time in ms of a call of a client through a real relay and the gateway."""
+
+    async def answer(_name: str, _args: Mapping[str, object]) -> ToolAnswer:
+        return ToolAnswer("done")
+
+    with tempfile.TemporaryDirectory() as folder, socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(f"{folder}/{GATEWAY}")
+        listener.listen()
+        async with Gateway(listener, answer):
+            return await asyncio.to_thread(_spent_on, folder, calls)
+
+
+def _spent_on(folder: str, calls: int) -> float:
+    argv = [sys.executable, "-I", "-S", relay.__file__, folder]
+    with subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        processes = [psutil.Process(), psutil.Process(process.pid)]
+        tools = Tools(process)
+        before = spent(processes).cpu_s
+        for n in range(calls):
+            tools.call("clew_write", path="w", content=f"{n}\n")
+        used_s = spent(processes).cpu_s - before
+        assert process.stdin is not None
+        process.stdin.close()
+    return used_s * 1e3 / calls
+
+
 def compared(options: runner.Options, found: Recorder) -> None:
     with home.disk_folder() as folder, home.temporary(config(folder, options.calls)) as place:
         place.start()
@@ -69,6 +108,7 @@ def compared(options: runner.Options, found: Recorder) -> None:
             into = found if number else Recorder()
             into.add(SOCKET, "ms", *by_socket(place, number))
             into.add(MCP, "ms", *taken(place, "act", number))
+            into.add(CPU, "ms", asyncio.run(relayed(10 * options.calls)))
             into.add(RESTART, "ms", *taken(place, "restart", number))
             bare = [interpreter.own_python(), "-I", "-c", "import json, subprocess, tomllib"]
             into.time(START, lambda bare=bare: subprocess.run(bare, check=True))

@@ -17,13 +17,10 @@ SESSIONS = Path(os.environ["HOME"], ".codex", "sessions")
 
 
 class Tools:
-    """The MCP server that the config names, which is clew's relay."""
+    """An MCP server that was started as a process: clew's relay."""
 
-    def __init__(self):
-        server = tomllib.loads(Path(os.environ["CODEX_HOME"], "config.toml").read_text())
-        clew = server["mcp_servers"]["clew"]
-        command = [clew["command"], *clew["args"]]
-        self._relay = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    def __init__(self, relay):
+        self._relay = relay
         self._asked = 0
         info = {"name": "bench", "version": "1"}
         self.ask("initialize", protocolVersion="2025-06-18", capabilities={}, clientInfo=info)
@@ -50,12 +47,20 @@ class Tools:
         return took_ms
 
 
+def configured():
+    """Start the MCP server that the config names."""
+    config = tomllib.loads(Path(os.environ["CODEX_HOME"], "config.toml").read_text())
+    clew = config["mcp_servers"]["clew"]
+    command = [clew["command"], *clew["args"]]
+    return Tools(subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE))
+
+
 def event(**fields):
     print(json.dumps(fields), flush=True)
 
 
 def act(calls):
-    tools = Tools()
+    tools = configured()
     took = [tools.call("clew_write", path="w", content=f"{n}\n") for n in range(int(calls))]
     (SESSIONS / "took").write_text(json.dumps(took))
 
