@@ -18,8 +18,8 @@ from pathlib import Path
 
 import psutil
 from bench import home, page, runner
-from bench.figures import Recorder, Result
 from bench.cli_double import Tools
+from bench.figures import Recorder, Result
 from bench.processes import pss_mb, spent
 
 from clew_daemon.cli.client import call
