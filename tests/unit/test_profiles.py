@@ -237,6 +237,20 @@ def test_a_small_model_gets_more_and_shorter_attempts_unless_the_config_says_oth
     assert (attempts.limit, attempts.iterations) == found
 
 
+@pytest.mark.parametrize(
+    ("model", "text", "found"),
+    [
+        ("m1", "", None),
+        ("qwen2.5-coder:7b", "", None),
+        ("qwen2.5-coder-1.5b", "", 1000),
+        ("qwen2.5-coder-1.5b", "[context]\nanswer_tokens = 3000", 3000),
+        ("m1", '[context.models."m*"]\nanswer_tokens = 500', 500),
+    ],
+)
+def test_answers_of_a_small_model_are_short_unless_the_config_says_otherwise(model, text, found):
+    assert profile_of(settings_of(text), model).context.answer_tokens == found
+
+
 def test_a_rung_may_name_an_agent_whose_own_profile_then_counts():
     settings = settings_of(
         '[agents.small]\nmodel = "qwen2.5-coder:1.5b"\n[agents.bigger]\nmodel = "mine-70b"\n'

@@ -46,6 +46,7 @@ class ModelProfile(Table):
     window: Annotated[int, Field(ge=512)] | None = None
     max_chars: CompactChars | None = None
     max_tokens: PromptTokens | None = None
+    answer_tokens: PromptTokens | None = None
     recent_actions: AtLeastOne | None = None
     stale_after_s: SecondsOrZero | None = None
     full_until: AtLeastOne | None = None
@@ -78,6 +79,7 @@ class ContextSettings(Table):
 
     max_chars: CompactChars = 2000
     max_tokens: PromptTokens = 8000
+    answer_tokens: PromptTokens | None = None
     recent_actions: AtLeastOne = 3
     stale_after_s: SecondsOrZero = 0.0
     check_within_s: SecondsOrZero = 10.0

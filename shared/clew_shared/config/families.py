@@ -15,12 +15,14 @@ SMALL_ATTEMPTS, SMALL_ITERATIONS = 4, 6
 _SMALL = ModelProfile(
     attempts=SMALL_ATTEMPTS,
     iterations=SMALL_ITERATIONS,
+    answer_tokens=1000,
     ladder=(Rung(), Rung(temperature=0.4), Rung(temperature=0.6), Rung(temperature=0.8)),
 )
 """Of up to 3 billion parameters: more and shorter attempts in fewer turns, and a gentle ladder.
 
 What such a model does not reach in a few turns it rarely reaches later in the same conversation, which it continues
-as it began; at a temperature of 0.7 its calls are wrong much more often than at 0.2. Tried with Qwen2.5-Coder 1.5B
+as it began; at a temperature of 0.7 its calls are wrong much more often than at 0.2. Now and then its answer does not
+end; 1,000 tokens are some 80 lines of code, more than it writes well in one call. Tried with Qwen2.5-Coder 1.5B
 (docs/measurements.md).
 """
 

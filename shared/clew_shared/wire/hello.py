@@ -296,6 +296,7 @@ class ContextOptions(_ConfigTable):
     """`[context]`, as far as the built-in agents read it."""
 
     max_tokens: int = 8000
+    answer_tokens: int | None = None
     recent_actions: int = 3
     stale_after_s: float = 0.0
     check_within_s: float = 10.0

@@ -490,6 +490,24 @@ async def test_a_prompt_that_is_too_long_is_folded_harder(daemon, run_llm):
     assert len(llm.prompt(3)) < len(llm.prompt(2))
 
 
+@pytest.mark.parametrize(
+    ("context", "most"),
+    [
+        ({}, 4000),
+        ({"answer_tokens": 1000}, 1000),
+        ({"answer_tokens": 9000}, 4000),
+        ({"max_tokens": 1000, "answer_tokens": 1000}, 500),
+    ],
+)
+async def test_an_answer_is_asked_for_with_its_limit_but_half_the_prompts_at_most(
+    daemon, run_llm, context, most
+):
+    daemon.context |= context
+    with ScriptedLlm(WRITE, FINISH) as llm:
+        assert await run_llm(daemon, llm) == 0
+    assert {request["max_tokens"] for request in llm.requests} == {most}
+
+
 async def test_a_prompt_that_stays_too_long_ends_as_configuration(daemon, run_llm):
     with ScriptedLlm(then=fails(400, "maximum context length is 512 tokens")) as llm:
         assert await run_llm(daemon, llm) == 78

@@ -55,7 +55,6 @@ class LanguageModel:
             layout = self._memory.laid_out()
             view, messages = layout.view, layout.messages
             tools = self._offered(view)
-            answer_tokens = max(view.max_tokens // 2 ** (1 + view.tightness), ANSWER_TOKENS_MIN)
             json_wanted = self._form.mode == "json"
             try:
                 completion = await self._llm.ask(
@@ -66,7 +65,7 @@ class LanguageModel:
                     )
                     if json_wanted
                     else None,
-                    max_tokens=answer_tokens,
+                    max_tokens=self._answer_tokens(view),
                     # after a repetition the likeliest answer is not wanted
                     temperature_min=AFTER_REPETITION_TEMPERATURE
                     if self._context.turn.refused or self._memory.fails_again
@@ -80,6 +79,12 @@ class LanguageModel:
                 size = chars(messages) + tools_chars(view)
                 self._memory.meter.calibrate(size, completion.usage.input)
                 return completion, self._read(completion, view.tools)
+
+    def _answer_tokens(self, view: PromptView) -> int:
+        """Return how long an answer may be: half as long as the prompt, `[context] answer_tokens` if that is less."""
+        most = view.max_tokens >> (1 + view.tightness)
+        wanted = self._memory.hello.options.context.answer_tokens or most
+        return max(min(wanted, most), ANSWER_TOKENS_MIN)
 
     def _offered(self, view: PromptView) -> tuple[Tool, ...]:
         """Return the tools without those that would be refused: the one just refused, `finish` while checks fail.
