@@ -110,7 +110,7 @@ agent-%: .agents/%/.installed
 
 agents: agent-codex agent-claude agent-opencode ## install the coding agents for the tests, in .agents (1.1 GB)
 
-agents-test: $(STAMP) agents ## run the tests with real coding agents; a missing one fails
+agents-test: $(STAMP) agents ## run the tests with real coding agents, half an hour: make agents-test [SEED=n] [ROUNDS=kills]
 	CLEW_AGENTS_REQUIRED=codex,claude,opencode $(BIN)/python -m pytest -m '' tests/agents $(wildcard tests/process/bridged)
 
 clean: ## remove the environments and caches

@@ -17,11 +17,6 @@ from scripted_endpoint import ScriptedEndpoint
 from test_attacks import circumstances
 from two_files import worker
 
-MODELS = {
-    "codex": ("m", "gpt-5.5", "gpt-6.1-sol"),
-    "claude": ("m",),
-    "opencode": ("m",),
-}
 OWN = {
     ("codex", "m"): {"exec_command", "write_stdin", "view_image", "multi_agent_v1__spawn_agent"},
     ("codex", "gpt-5.5"): {"exec_command", "apply_patch"},
@@ -29,7 +24,7 @@ OWN = {
     ("claude", "m"): {"Bash", "Write", "Edit", "NotebookEdit", "Agent", "Workflow", "Monitor"},
     ("opencode", "m"): {"bash", "write", "edit", "task", "webfetch"},
 }
-"""Tools that must have been called, or the test shows nothing."""
+"""CLIs and models, with tools that must have been called, or the test shows nothing."""
 
 GOAL = """\
 ---
@@ -92,10 +87,8 @@ def how(request):
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("model", ["m", "gpt-5.5", "gpt-6.1-sol"])
+@pytest.mark.parametrize(("cli", "model"), list(OWN), indirect=["cli"])
 def test_every_tool_of_its_own_is_called_and_nothing_outside_is_changed(cli, model, how):
-    if model not in MODELS[cli]:
-        pytest.skip("a model of Codex")
     script = EveryTool(worker())
     with ScriptedEndpoint(script) as endpoint, UnguardedLife(how, cli, model, endpoint) as life:
         script.aim(life.markers, str(life.victim), endpoint.url)
