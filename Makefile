@@ -76,6 +76,7 @@ bench: $(BENCH_STAMP) ## measure, and write the tables of docs/performance.md; n
 	$(BIN)/python -m bench.restart
 	$(BIN)/python -m bench.digest
 	$(BIN)/python -m bench.footprint
+	$(BIN)/python -m bench.bridge
 	$(BIN)/python -m bench.live
 
 bench-peers: $(BENCH_STAMP) ## compare clew with other supervisors and with libraries of durable steps
