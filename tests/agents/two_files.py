@@ -1,6 +1,11 @@
 """A model that works on the goal of writing a.txt and b.txt."""
 
+import json
+
 from scripted_wires import Call, Say
+
+BEGUN_AGAIN = ("You were interrupted", "The last actions on record", "A person says")
+"""In clew's prompts after a first call, whose result the CLI may not have kept: opencode does not when it is killed."""
 
 TWO_FILES = [
     Call("clew_write", {"path": "a.txt", "content": "one"}),
@@ -16,7 +21,8 @@ def worker(*first):
 
     def step(seen):
         text = "\n".join(seen.results)
-        if len(seen.results) < len(first):
+        begun_again = any(words in json.dumps(seen.body) for words in BEGUN_AGAIN)
+        if len(seen.results) < len(first) and not begun_again:
             return first[len(seen.results)]
         if "a.txt (" not in text:
             return TWO_FILES[0]
