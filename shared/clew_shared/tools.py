@@ -148,4 +148,7 @@ TOOLS = (
 )
 BY_NAME = {tool.name: tool for tool in TOOLS}
 WRITE_ONLY_TOOLS = frozenset(tool.name for tool in TOOLS if tool.writes_only)
+NO_LONGER = "; no longer in it: "
+"""In the result of `write_file`: between what was written and the lines that the file has lost."""
+
 IDLE_TOOLS = frozenset(tool.name for tool in TOOLS if tool.idle)

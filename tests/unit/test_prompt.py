@@ -14,7 +14,7 @@ from clew_shared.record.fold import fold
 from clew_shared.record.spec import PlannedSubtask, PlannedTask, Spec
 from clew_shared.record.state import Raised
 from clew_shared.text.shorten import without_middle
-from clew_shared.tools import TOOLS
+from clew_shared.tools import NO_LONGER, TOOLS
 from clew_shared.wire.hello import AttemptTerms, Call, FinishedSubtask, HelloAnswer, Said
 from clew_worker.agent.reflecting import ASK_REFLECTION
 
@@ -181,6 +181,11 @@ def test_a_model_that_has_only_looked_is_not_asked_whether_the_goal_is_done():
     failing = Said("user", f"{NOT_YET}\nCheck failed")
     assert asked(WRITE, failing) == "Take the next step towards the goal."
     assert asked(WRITE, failing, look) == "Now change what is wrong."
+    less = Call(
+        8, "write_file", {"path": "a"}, "success", "changed a (1 bytes)" + NO_LONGER + "`b`"
+    )
+    assert asked(less, failing).endswith("Put them back, unless they had to go: `b`")
+    assert "Put them back" not in asked(less, failing, look)
     assert "Change something else." in asked(WRITE, failing, replace(WRITE, changed=False))
     assert "call finish" in asked(WRITE, failing, WRITE)
     assert "call finish" in state_block(replace(VIEW, transcript=(look,)))

@@ -10,7 +10,7 @@ from clew_shared.prompt.tools import is_own, listing
 from clew_shared.prompt.view import PromptView
 from clew_shared.prompt.windows import Window, progress_marker, urgency_marker
 from clew_shared.text.shorten import one_line, without_middle
-from clew_shared.tools import WRITE_ONLY_TOOLS
+from clew_shared.tools import NO_LONGER, WRITE_ONLY_TOOLS
 from clew_shared.wire.hello import Call, Entry, Said
 
 FEEDBACK_SHOWN = 5
@@ -191,6 +191,11 @@ def _next_step(last: Call, view: PromptView) -> str:
         return "Nothing is changed yet. Take the next step towards the goal."
     if last.name in _LOOKS and not _changed(view):
         return "Now change what is wrong."  # else small models go on looking
+    if lost := last.output.partition(NO_LONGER)[2]:  # they write a part of the file, and run it
+        name = without_middle(str(last.args.get("path", "The file")), DESCRIPTION_CHARS)
+        return (
+            f"{name} lacks lines that it had before. Put them back, unless they had to go: {lost}"
+        )
     return "Take the next step towards the goal."
 
 

@@ -21,7 +21,11 @@ class PathError(Exception):
 
 
 class MissingError(PathError):
-    """No file has this name."""
+    """No file has this name, `path` as the agent gave it."""
+
+    def __init__(self, path: str) -> None:
+        super().__init__(f"{path} does not exist")
+        self.path = path
 
 
 class TooLargeError(PathError):
@@ -146,7 +150,7 @@ class Workspace:
 
     def _why(self, path: str, error: OSError) -> PathError:
         if isinstance(error, FileNotFoundError):
-            return MissingError(f"{path} does not exist")
+            return MissingError(path)
         return PathError(f"{path}: {_reason(error)}")
 
     def _make_folder(self, path: str) -> int:

@@ -4,6 +4,7 @@ import os
 from typing import IO, Any
 
 from clew_shared.text.shorten import in_one_line
+from clew_shared.tools import NO_LONGER
 from clew_worker.executor.output import clean
 from clew_worker.executor.tools.alarm import TimeUpError, time_limit
 from clew_worker.executor.tools.outcome import ToolContext, ToolOutcome
@@ -111,4 +112,4 @@ def _lost(old: str, new: str) -> str:
     lost = [line for line in map(str.strip, old.splitlines()) if line and line not in there]
     shown = ", ".join(f"`{in_one_line(line, _LOST_CHARS)}`" for line in lost[:_LOST_SHOWN])
     more = f" and {len(lost) - _LOST_SHOWN} more" if len(lost) > _LOST_SHOWN else ""
-    return f"; no longer in it: {shown}{more}" if lost else ""
+    return f"{NO_LONGER}{shown}{more}" if lost else ""

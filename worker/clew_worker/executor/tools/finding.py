@@ -4,8 +4,11 @@ import os
 import re
 import stat
 from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import PurePosixPath
 from typing import Any
 
+from clew_shared.text.shorten import in_one_line
 from clew_worker.executor.output import clean, cut
 from clew_worker.executor.tools.alarm import TimeUpError, time_limit
 from clew_worker.executor.tools.files import is_binary
@@ -25,6 +28,7 @@ _MATCHES_MAX = 1000
 _LINE_CHARS = 300
 _FILE_BYTES_MAX = 8 * 1024 * 1024
 _SEARCH_S = 10.0
+_NEARBY_SHOWN, _NEARBY_CHARS = 20, 60
 
 
 def _entries(workspace: Workspace, folder: str) -> list[tuple[str, os.stat_result]]:
@@ -72,6 +76,46 @@ def list_files(args: dict[str, Any], context: ToolContext) -> ToolOutcome:
         lines.append(f"{path}{mark}{' (not listed)' if skipped else ''}")
     text = clean(os.fsencode("\n".join(lines)).decode(errors="replace"))
     return ToolOutcome("success", cut(text, context.output_bytes) or "(empty)", changed=False)
+
+
+def nearby(workspace: Workspace, path: str) -> str:
+    """Return what the nearest folder above a missing path contains, to be added to the error; hidden files left out.
+
+    A model that has guessed a name does not look on its own.
+    """
+    for folder in map(str, PurePosixPath(workspace.relative(path)).parents):
+        with suppress(PathError):
+            names = _names(workspace, folder)
+            where = "the working folder" if folder == "." else folder
+            return f"; {where} contains {', '.join(names)}" if names else f"; {where} is empty"
+    return ""
+
+
+def _names(workspace: Workspace, folder: str) -> list[str]:
+    """Return the first names in a folder, folders with a slash at the end, and how many more there are."""
+    fd = workspace.open_folder(folder)
+    try:
+        found = sorted(
+            name
+            for name in os.listdir(fd)  # noqa: PTH208 - by descriptor
+            if not name.startswith(".") and name not in _SKIPPED
+        )
+        shown = [_shown(name, fd) for name in found[:_NEARBY_SHOWN]]
+    except OSError as error:
+        raise PathError(str(error)) from error
+    finally:
+        os.close(fd)
+    more = len(found) - len(shown)
+    return [*shown, f"and {more} more"] if more else shown
+
+
+def _shown(name: str, folder: int) -> str:
+    text = in_one_line(clean(os.fsencode(name).decode(errors="replace")), _NEARBY_CHARS)
+    try:
+        is_folder = stat.S_ISDIR(os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode)
+    except OSError:
+        is_folder = False
+    return f"{text}/" if is_folder else text
 
 
 def _pattern(text: str) -> tuple[re.Pattern[str], str]:

@@ -6,7 +6,7 @@ from typing import Any
 from clew_worker.executor.tools import editing, files, finding, shell
 from clew_worker.executor.tools.arguments import BadArgumentsError, check_arguments
 from clew_worker.executor.tools.outcome import ToolContext, ToolOutcome
-from clew_worker.executor.workspace import PathError
+from clew_worker.executor.workspace import MissingError, PathError
 
 CARRIED_OUT: dict[str, Callable[[dict[str, Any], ToolContext], ToolOutcome]] = {
     "run_cmd": shell.run_cmd,
@@ -26,6 +26,8 @@ def carry_out(name: str, args: dict[str, Any], context: ToolContext) -> ToolOutc
         if name not in CARRIED_OUT:
             return ToolOutcome("error", f"{name} is not a tool that acts in the workspace")
         return CARRIED_OUT[name](checked, context)
+    except MissingError as error:
+        return ToolOutcome("error", f"{error}{finding.nearby(context.workspace, error.path)}")
     except (BadArgumentsError, PathError) as error:
         return ToolOutcome("error", str(error))
     except OSError as error:
