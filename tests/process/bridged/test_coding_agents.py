@@ -126,7 +126,7 @@ def test_a_killed_cli_is_started_again_and_its_running_action_is_never_repeated(
     made = coder(worker(Call("clew_run", {"cmd": SLOW})))
     goal = made.submit()
     clew = made.clew
-    clew.until((clew.workspace(goal) / "began").exists, "the slow command")
+    clew.until(lambda: clew.lines(goal, "began"), "the slow command")
     kill_one(clew, f"/{cli}")
     clew.wait("goal.completed", goal=goal)
     assert clew.lines(goal, "began") == ["began"]
@@ -138,7 +138,7 @@ def test_a_killed_relay_costs_no_action(coder):
     made = coder(worker(Call("clew_run", {"cmd": SLOW})))
     goal = made.submit()
     clew = made.clew
-    clew.until((clew.workspace(goal) / "began").exists, "the slow command")
+    clew.until(lambda: clew.lines(goal, "began"), "the slow command")
     kill_one(clew, "relay.py")
     clew.wait("goal.completed", goal=goal)
     assert clew.lines(goal, "began") == ["began"]
@@ -149,7 +149,7 @@ def test_a_killed_bridge_is_started_again_and_nothing_of_the_cli_is_left(coder):
     made = coder(worker(Call("clew_run", {"cmd": SLOW})))
     goal = made.submit()
     clew = made.clew
-    clew.until((clew.workspace(goal) / "began").exists, "the slow command")
+    clew.until(lambda: clew.lines(goal, "began"), "the slow command")
     clew.kill_agent(goal)
     clew.wait("goal.completed", goal=goal)
     assert clew.lines(goal, "began") == ["began"]
@@ -161,7 +161,7 @@ def test_a_killed_daemon_goes_on_where_it_was(coder):
     made = coder(worker(Call("clew_run", {"cmd": SLOW})))
     goal = made.submit()
     clew = made.clew
-    clew.until((clew.workspace(goal) / "began").exists, "the slow command")
+    clew.until(lambda: clew.lines(goal, "began"), "the slow command")
     clew.kill()
     clew.start()
     clew.wait("goal.completed", goal=goal)

@@ -56,8 +56,10 @@ class Counting:
 
     def __call__(self, seen):
         last = seen.results[-1] if seen.results else ""
-        if "The goal is completed" in last or "is over for you" in last:
+        if "The goal is completed" in last:
             return Say("Everything is counted.")
+        if "is over for you" in last:  # its worker is ending, or has: what follows is another one
+            time.sleep(0.5)
         drawn = self._chance.random()
         if not self._failing and self._bursts and drawn < 0.15:
             self._failing, self._bursts = BURST, self._bursts - 1
