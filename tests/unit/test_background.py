@@ -262,5 +262,5 @@ async def test_a_person_is_told_in_words_of_a_ledger_that_cannot_be_read():
         raise LedgerCorrupt(LEDGER, "event 3 was changed", "restore a backup")
 
     asked = b'{"jsonrpc": "2.0", "id": 1, "method": "status", "params": {}}\n'
-    answer = await Control(Path("/nowhere"), {"status": status})._answer(asked)
+    answer, _ = await Control(Path("/nowhere"), {"status": status})._answer(asked)
     assert b"event 3 was changed; restore a backup" in answer

@@ -21,7 +21,17 @@ from clew_shared.record.spec import Spec
 
 GOAL = "say-hello-1a2b"
 FILE = "# Say hello\n- [ ] Say it\n  ```sh\n  echo hello\n  ```\n"
-NEVER = {"openai", "httpx", "watchdog", "uvloop", "structlog", "psutil", "typer", "clew_worker"}
+NEVER = {
+    "openai",
+    "httpx",
+    "watchdog",
+    "uvloop",
+    "structlog",
+    "psutil",
+    "typer",
+    "clew_worker",
+    "textual",
+}
 """No command of a few moments needs these: they are the daemon's and the workers'."""
 TERMINAL = {"rich", "pygments"}
 READING = {"asyncio", "markdown_it", "yaml", "rapidfuzz"}

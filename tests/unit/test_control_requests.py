@@ -43,6 +43,7 @@ def test_the_methods_are_those_that_other_programs_call():
     assert {kind.__name__.removesuffix("Request"): kind.method for kind in KINDS} == {
         "Ping": "ping",
         "Status": "status",
+        "Follow": "follow",
         "Reload": "reload",
         "Settings": "settings",
         "ExecutorEnv": "executor_env",

@@ -77,17 +77,17 @@ def test_where_nothing_has_a_name_what_the_folder_contains_is_named(tool, ws):
     (ws / "docs" / "deep").mkdir(parents=True)
     for name in ("b.txt", ".hidden", "a\nb.txt"):
         (ws / "docs" / name).touch()
-    there = "docs/x.txt does not exist; docs contains a b.txt, b.txt, deep/"
+    there = "docs/x.txt does not exist. These do: docs/a b.txt, docs/b.txt, docs/deep/"
     assert tool("read_file", path="docs/x.txt").output == there
     assert tool("edit_file", path="docs/x.txt", old="a", new="b").output == there
     assert tool("list_files", path="docs/deep/er/x").output == (
-        "docs/deep/er/x does not exist; docs/deep is empty"
+        "docs/deep/er/x does not exist, and docs/deep is empty"
     )
     above = tool("read_file", path=str(ws / "x.txt"))
-    assert above.output.endswith("x.txt does not exist; the working folder contains docs/")
+    assert above.output.endswith("x.txt does not exist. These do: docs/")
     for number in range(30):
         (ws / "docs" / f"c{number:02}").touch()
-    assert tool("read_file", path="docs/x.txt").output.endswith("c16, c17, and 13 more")
+    assert tool("read_file", path="docs/x.txt").output.endswith("docs/c17, and 13 more")
 
 
 def test_an_empty_file_is_created_too(tool, ws):

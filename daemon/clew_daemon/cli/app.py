@@ -21,6 +21,7 @@ COMMANDS = [
     ),
     LazyCommand("status", "status", "Show all goals, or one goal's tree and progress."),
     LazyCommand("watch", "watch.command:command", "Show what goals do, as it happens."),
+    LazyCommand("top", "clew_daemon.top.command:top", "Show goals live, and steer them by keys."),
     LazyCommand("history", "history", "Show a goal's actions, oldest first."),
     LazyCommand("show", "show", "Show one action in full: arguments, verdict, output."),
     LazyCommand(

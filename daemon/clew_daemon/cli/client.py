@@ -77,7 +77,7 @@ def call(at: Address | Path, method: str, *, within_s: float = ANSWER_S, **param
     request = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
     deadline = time.monotonic() + within_s
     address = at if isinstance(at, Address) else Address(at)
-    with _connected(address) as channel:
+    with connected(address) as channel:
         try:
             channel.settimeout(within_s)
             with suppress(BrokenPipeError):  # a refusal may come before the request is read
@@ -117,7 +117,8 @@ def ask_soon(at: Address | Path, request: ControlRequest) -> Any:
         return None
 
 
-def _connected(address: Address) -> socket.socket:
+def connected(address: Address) -> socket.socket:
+    """Return a connection to the daemon; raises NoDaemon, NoAnswer or CliError."""
     path = address.socket
     channel = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC)
     channel.settimeout(CONNECT_S)

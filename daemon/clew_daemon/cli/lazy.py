@@ -16,7 +16,8 @@ SUMMARY_CHARS = 1_000
 class LazyCommand(click.Command):
     """A stand-in for a command that is not imported yet: its name, and its line in the help.
 
-    `target` is its module below `cli.commands`, with `:attribute` where that is not the command's name.
+    `target` is its module below `cli.commands`, or the whole name of a module elsewhere, with `:attribute` where that
+    is not the command's name.
     """
 
     def __init__(self, name: str, target: str, summary: str) -> None:
@@ -26,9 +27,9 @@ class LazyCommand(click.Command):
     def imported(self) -> click.Command:
         """Import and return the command itself."""
         module, _, attribute = self.target.partition(":")
-        found = getattr(
-            import_module(f"clew_daemon.cli.commands.{module}"), attribute or str(self.name)
-        )
+        if not module.startswith("clew_daemon."):
+            module = f"clew_daemon.cli.commands.{module}"
+        found = getattr(import_module(module), attribute or str(self.name))
         return cast("click.Command", found)
 
 

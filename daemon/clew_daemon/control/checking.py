@@ -13,7 +13,7 @@ from clew_daemon.control.server import ControlError
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
-    from clew_daemon.control.server import Handler
+    from clew_daemon.control.server import Answer, Handler
 
 R = TypeVar("R", bound=ControlRequest)
 
@@ -21,6 +21,7 @@ WHICH_GOAL = "which goal? Give its name, its id, or a unique beginning of either
 FAULTS = {
     "goal": WHICH_GOAL,
     "before": WHICH_GOAL,
+    "after": "`after` is {value!r}; it must be the cursor of an earlier answer",
     "limit": "`limit` is {value!r}; it must be a number of goals, or null for all",
     "text": "the feedback is empty",
     "signature": "which action? Give the signature of a blocked one, as `clew status GOAL` lists them",
@@ -42,11 +43,11 @@ def fault(name: str, value: Any = None) -> ControlError:
     return ControlError(FAULTS[name].format(value=value))
 
 
-def handler(kind: type[R], answer: Callable[[R], Awaitable[dict[str, Any]]]) -> dict[str, Handler]:
+def handler(kind: type[R], answer: Callable[[R], Awaitable[Answer]]) -> dict[str, Handler]:
     """Return the handler of one method, by its name: it reads the request and answers it."""
     adapter = TypeAdapter(kind)
 
-    async def handle(params: dict[str, Any]) -> dict[str, Any]:
+    async def handle(params: dict[str, Any]) -> Answer:
         try:  # as JSON, in which a list is a tuple although nothing is coerced
             request = adapter.validate_json(to_json(params), strict=True)
         except ValidationError as error:

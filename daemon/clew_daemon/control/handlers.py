@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from clew_daemon.control import requests
 from clew_daemon.control.checking import fault, handler
+from clew_daemon.control.follow import Following
 from clew_daemon.control.goal_changes import GoalChanges
 from clew_daemon.control.goal_lookup import GoalLookup
 from clew_daemon.control.goal_messages import GoalMessages
@@ -58,9 +59,11 @@ class ControlHandlers:
         change = GoalChanges(self._daemon, self._supervisor, self._lookup).change
         undo = UndoRequests(self._undo, self._supervisor, self._lookup)
         playbook = PlaybookRequests(self._daemon)
+        following = Following(self._daemon.goals, self._lookup, self._status)
         return {
             **handler(requests.PingRequest, self._ping),
             **handler(requests.StatusRequest, self._status),
+            **handler(requests.FollowRequest, following.follow),
             **handler(requests.ReloadRequest, self._reload),
             **handler(requests.SettingsRequest, self._settings),
             **handler(requests.ExecutorEnvRequest, self._executor_env),

@@ -52,6 +52,17 @@ class StatusRequest(ControlRequest, method="status"):
 
 
 @dataclass(frozen=True)
+class FollowRequest(ControlRequest, method="follow"):
+    """Ask for the durable events of one goal, or of all, as they are recorded (docs/stream.md).
+
+    `after` is the cursor of an earlier answer or notification; without it, the events from now on.
+    """
+
+    goal: str | None = None
+    after: str | None = None
+
+
+@dataclass(frozen=True)
 class ReloadRequest(ControlRequest, method="reload"):
     """Read the config again."""
 

@@ -23,6 +23,7 @@ from typing import Any
 import psutil
 import structlog
 
+from clew_daemon.control.stream import FOLLOWERS_MAX, STALLED_S, Stream, send_stream
 from clew_daemon.host.folders import FolderError
 from clew_shared.ledger import LedgerError
 from clew_shared.wire import protocol
@@ -35,11 +36,13 @@ IDLE_AFTER_S = 0.2
 """How long a connection counts as busy after it was made or answered: its next request may be on its way."""
 QUEUED_S = 5.0
 """How long a new connection waits for a place."""
+TOO_MANY_FOLLOWERS = f"{FOLLOWERS_MAX} clients follow already: end one of them, or try again"
 BUSY = "too many clients have a request in progress: try again"
 SO_PEERPIDFD = 77  # asm-generic/socket.h
 _UCRED = struct.Struct("3i")
 
-Handler = Callable[[dict[str, Any]], Awaitable[dict[str, Any]]]
+Answer = dict[str, Any] | Stream
+Handler = Callable[[dict[str, Any]], Awaitable[Answer]]
 
 
 class ControlError(Exception):
@@ -63,6 +66,7 @@ class Control:
         self._handlers = handlers
         self._server: asyncio.Server | None = None
         self._clients: set[_Client] = set()
+        self._followers: set[_Client] = set()
         self._identity = (0, 0)
         self._queued = 0
         self._refused = 0
@@ -119,7 +123,7 @@ class Control:
             return
         self._server.close()
         self._server = None
-        tasks = [client.task for client in self._clients]
+        tasks = [client.task for client in self._clients | self._followers]
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
@@ -143,6 +147,7 @@ class Control:
             pass  # the client went away or had to; asyncio would log a cancelled task
         finally:
             self._clients.discard(client)
+            self._followers.discard(client)
             writer.close()
 
     async def _full(self) -> str:
@@ -192,7 +197,13 @@ class Control:
                 writer.write(protocol.error(None, protocol.PARSE_ERROR, message))
                 return
             client.busy = True
-            writer.write(await self._answer(line))
+            answer, stream = await self._answer(line)
+            if stream is not None:
+                self._clients.discard(client)
+                self._followers.add(client)
+                await _follow(answer, stream, reader, writer)
+                return
+            writer.write(answer)
             async with asyncio.timeout(IDLE_TIMEOUT_S):
                 await writer.drain()
 
@@ -213,15 +224,37 @@ class Control:
             raise protocol.ProtocolError(f"{method}: the params must be an object")
         return handler
 
-    async def _answer(self, line: bytes) -> bytes:
+    def _check_followers(self) -> None:
+        """Raise ControlError if there is no place for another follower."""
+        if len(self._followers) >= FOLLOWERS_MAX:
+            raise ControlError(TOO_MANY_FOLLOWERS)
+
+    async def _answer(self, line: bytes) -> tuple[bytes, Stream | None]:
+        """Return the answer to a request, and what follows it."""
         request_id = None
         try:
             request_id, method, params = protocol.request(protocol.parse(line))
-            return protocol.result(request_id, await self._handler(method, params)(params))
+            answer = await self._handler(method, params)(params)
+            if not isinstance(answer, Stream):
+                return protocol.result(request_id, answer), None
+            self._check_followers()
+            return protocol.result(request_id, answer.answer), answer
         except protocol.ProtocolError as error:
-            return protocol.error(request_id or error.request_id, error.code, str(error))
+            return protocol.error(request_id or error.request_id, error.code, str(error)), None
         except (ControlError, LedgerError) as error:
-            return protocol.error(request_id, protocol.WRONG_STATE, str(error))
+            return protocol.error(request_id, protocol.WRONG_STATE, str(error)), None
+
+
+async def _follow(
+    answer: bytes, stream: Stream, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+) -> None:
+    """Send an answer and the stream after it, and log why it was cut off."""
+    try:
+        await send_stream(answer, stream, reader, writer)
+    except TimeoutError:
+        log.warning("control.cut_off", reason=f"a follower read nothing for {STALLED_S:g} s")
+    except LedgerError as error:
+        log.warning("control.cut_off", reason=str(error))
 
 
 def _bind(sock: socket.socket, path: Path) -> None:

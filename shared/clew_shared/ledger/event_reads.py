@@ -6,6 +6,7 @@ reusing its log. An append-only record looks the same page by page.
 
 from __future__ import annotations
 
+from contextlib import closing
 from typing import TYPE_CHECKING
 
 from clew_shared.ledger import schema
@@ -70,6 +71,20 @@ class EventReads(ReadPool):
             yield from (EventRow(*row) for row in page)
             after = page[-1][0]
 
+    def page(self, after: int, rows: int, size: int) -> list[EventRow]:
+        """Return the first events of all goals whose seq is greater than `after`, oldest first, unchecked.
+
+        These are at most `rows` events, with bodies of `size` bytes in all or a little more.
+        """
+        found: list[EventRow] = []
+        with self.connection() as con, closing(con.cursor()) as cursor:
+            for columns in cursor.execute(schema.EVENTS, (after, rows)):
+                found.append(EventRow(*columns))
+                size -= len(found[-1].body)
+                if size <= 0:
+                    break
+        return found
+
     def output(self, seq: int) -> bytes | None:
         """Return the output stored with the event `seq`; raises LedgerCorrupt if it was changed."""
         rows = self._rows(schema.OUTPUT, seq)
@@ -98,6 +113,11 @@ class EventReads(ReadPool):
         rows = self._rows(schema.LAST_EVENT)
         return (rows[0][0], rows[0][1]) if rows else None
 
+    def tip(self) -> tuple[int, bytes] | None:
+        """Return seq and hash of the last durable event, also if it was purged; None if there is none."""
+        rows = self._rows(schema.TIP)
+        return (rows[0][0], rows[0][1]) if rows else None
+
     def last_seq(self) -> int:
         """Return the highest durable seq, 0 for an empty ledger."""
         last: int = self._rows(schema.LAST_SEQ)[0][0]
@@ -106,3 +126,12 @@ class EventReads(ReadPool):
     def was_purged(self, seq: int) -> bool:
         """Return whether the event of that number belonged to a purged goal."""
         return bool(self._rows(schema.WAS_PURGED, seq))
+
+    def last_purged(self) -> int:
+        """Return the highest seq of all purged events, 0 if there are none."""
+        rows = self._rows(schema.LAST_PURGED)
+        return rows[0][0] if rows else 0
+
+    def has_recorded(self, seq: int, tip: bytes) -> bool:
+        """Return whether the event of that number has this hash, or had it as the last event of a purged goal."""
+        return self.hash_at(seq) == tip or bool(self._rows(schema.PURGED_TIP, seq, tip))

@@ -6,20 +6,25 @@ two looks.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from itertools import islice
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 from clew_shared.ledger.errors import LedgerEmpty
 from clew_shared.ledger.reader import Reader
+from clew_shared.ledger.records import SEQ_MAX
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from clew_shared.ledger.event_reads import EventReads
     from clew_shared.ledger.records import EventRow
 
 LOOK_ROWS = 500
 """Events in one look, at most; the next look goes on there."""
+
+_TEXT = re.compile(r"(0|[1-9][0-9]{0,18})-((?:[0-9a-f]{64})?)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +33,29 @@ class Cursor:
 
     seq: int = 0
     hash: bytes = b""
+
+    def __str__(self) -> str:
+        return f"{self.seq}-{self.hash.hex()}"
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """Return the cursor that `str` turned into this text; raises ValueError."""
+        found = _TEXT.fullmatch(text)
+        if found is None or int(found[1]) > SEQ_MAX:
+            raise ValueError(f"{text[:100]!r} is not a cursor")
+        return cls(int(found[1]), bytes.fromhex(found[2]))
+
+    @classmethod
+    def at_end(cls, ledger: EventReads) -> Self:
+        """Return the cursor after the last event of a ledger."""
+        found = ledger.tip()
+        return cls(*found) if found else cls()
+
+    def is_of(self, ledger: EventReads) -> bool:
+        """Return whether it is a place in this ledger after which no event was purged."""
+        if self.seq and not ledger.has_recorded(self.seq, self.hash):
+            return False
+        return ledger.last_purged() <= self.seq
 
 
 class Follower:
@@ -39,7 +67,7 @@ class Follower:
         self._file = (0, 0)
         self._after = after
         self.was_reset = False
-        """The last look found another ledger than the cursor's, and continues from the end of that one."""
+        """The last look found another ledger, or events after the cursor purged, and continues from the end."""
 
     @property
     def reader(self) -> Reader | None:
@@ -85,11 +113,10 @@ class Follower:
         except LedgerEmpty:  # a first start is making it
             return
         self._reader = reader
-        if self._after is not None and not _is_of(reader, self._after):
+        if self._after is not None and not self._after.is_of(reader):
             self.was_reset, self._after = True, None
         if self._after is None:
-            last = reader.last_event()
-            self._after = Cursor(*last) if last else Cursor()
+            self._after = Cursor.at_end(reader)
 
     def _found(self) -> tuple[int, int]:
         try:
@@ -97,11 +124,3 @@ class Follower:
         except OSError:
             return 0, 0
         return found.st_dev, found.st_ino
-
-
-def _is_of(reader: Reader, cursor: Cursor) -> bool:
-    """Return whether the cursor is a place in this ledger, even if its event was purged since."""
-    found = reader.hash_at(cursor.seq)
-    return (
-        cursor.seq == 0 or found == cursor.hash or (found is None and reader.was_purged(cursor.seq))
-    )

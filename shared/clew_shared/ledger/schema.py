@@ -90,6 +90,13 @@ SELECT max(ifnull((SELECT max(seq) FROM heads), 0), ifnull((SELECT max(seq) FROM
 """
 EVENT_HASH = "SELECT hash FROM events WHERE seq = ?"
 LAST_EVENT = "SELECT seq, hash FROM events WHERE seq = (SELECT max(seq) FROM events)"
+# The last event of the goal that recorded last, also if it was purged since.
+TIP = """
+SELECT seq, hash FROM (SELECT seq, hash FROM heads UNION ALL SELECT seq, hash FROM purged)
+ ORDER BY seq DESC LIMIT 1
+"""
+PURGED_TIP = "SELECT 1 FROM purged WHERE seq = ? AND hash = ?"
+LAST_PURGED = "SELECT last FROM purged_ranges WHERE first = (SELECT max(first) FROM purged_ranges)"
 LAST_HOME = """
 SELECT seq FROM events WHERE goal = '' AND kind = 'home_known' ORDER BY seq DESC LIMIT 1
 """

@@ -1,4 +1,8 @@
-"""`clew logs`: the last lines of the daemon's log file, and new lines as they are written, across rotation."""
+"""`clew logs`: the last lines of the daemon's log file, and new lines as they are written, across rotation.
+
+It does not use the stream of events: much of what a log is read for (warnings, what an agent prints, the config) is no
+event, and an event's line would come from elsewhere than the lines around it.
+"""
 
 from __future__ import annotations
 
@@ -142,10 +146,11 @@ def _opened(path: Path) -> Any:
 
 
 def _wanted(lines: Iterable[bytes], goal: str | None) -> list[dict[str, Any]]:
-    return [entry for entry in _parsed(lines) if goal is None or entry.get("goal") == goal]
+    return [entry for entry in parsed(lines) if goal is None or entry.get("goal") == goal]
 
 
-def _parsed(lines: Iterable[bytes]) -> Iterator[dict[str, Any]]:
+def parsed(lines: Iterable[bytes]) -> Iterator[dict[str, Any]]:
+    """Yield the entries of lines; a line that cannot be read is an entry of its own."""
     for line in lines:
         try:
             entry = json.loads(line)

@@ -33,9 +33,9 @@ def status(
 ) -> None:
     """Show the goals that have not ended and the last that have, or one goal's tree and progress."""
     if goal is not None:
-        view = _one_goal(instance, goal)
+        view = one_goal(instance, goal)
     else:
-        view = _all_goals(instance, parameters.limited(limit, as_json=as_json), before)
+        view = all_goals(instance, parameters.limited(limit, as_json=as_json), before)
     daemon = view["daemon"]
     if as_json:
         view["daemon"] = daemon and {**daemon, **{key: daemon.get(key) for key in DAEMON_KEYS}}
@@ -70,7 +70,8 @@ def _list_lines(instance: Instance, view: dict[str, Any]) -> list[Line]:
     ]
 
 
-def _all_goals(instance: Instance, limit: int | None, before: str | None) -> dict[str, Any]:
+def all_goals(instance: Instance, limit: int | None, before: str | None) -> dict[str, Any]:
+    """Return the answer to `status` on all goals: the daemon's, or without one that of the ledger."""
     from clew_daemon.cli.queries import goal_id, listed_states, waits
 
     last = None if before is None else goal_id(instance, before)
@@ -87,7 +88,8 @@ def _all_goals(instance: Instance, limit: int | None, before: str | None) -> dic
     return {"daemon": None, "goals": goals, "more": more, **left(instance.places.inbox).view()}
 
 
-def _one_goal(instance: Instance, goal: str) -> dict[str, Any]:
+def one_goal(instance: Instance, goal: str) -> dict[str, Any]:
+    """Return the answer to `status` on one goal: the daemon's, or without one that of the ledger."""
     from clew_daemon.cli.queries import goal_id, goal_state, waits
 
     name = goal_id(instance, goal)

@@ -30,10 +30,11 @@ def overview(goals: list[dict[str, Any]], at: float | None = None) -> list[Line]
     if not goals:
         return []
     head = ("GOAL", "STATUS", "DONE", "AGE", "AGENT", "NOW")
-    return columns([[(title, "bold") for title in head], *(_cells(goal, at) for goal in goals)])
+    return columns([[(title, "bold") for title in head], *(goal_cells(goal, at) for goal in goals)])
 
 
-def _cells(goal: GoalView, at: float) -> Line:
+def goal_cells(goal: GoalView, at: float) -> Line:
+    """Return the cells of a goal's row, as `overview` has them."""
     return [
         (clean(goal["id"]), ""),
         (clean(standing(goal)), status_style(goal)),

@@ -81,18 +81,18 @@ def list_files(args: dict[str, Any], context: ToolContext) -> ToolOutcome:
 def nearby(workspace: Workspace, path: str) -> str:
     """Return what the nearest folder above a missing path contains, to be added to the error; hidden files left out.
 
-    A model that has guessed a name does not look on its own.
+    A model that has guessed a name does not look on its own; it takes up whole paths, and not names alone.
     """
     for folder in map(str, PurePosixPath(workspace.relative(path)).parents):
         with suppress(PathError):
-            names = _names(workspace, folder)
+            paths = _paths(workspace, folder)
             where = "the working folder" if folder == "." else folder
-            return f"; {where} contains {', '.join(names)}" if names else f"; {where} is empty"
+            return f". These do: {', '.join(paths)}" if paths else f", and {where} is empty"
     return ""
 
 
-def _names(workspace: Workspace, folder: str) -> list[str]:
-    """Return the first names in a folder, folders with a slash at the end, and how many more there are."""
+def _paths(workspace: Workspace, folder: str) -> list[str]:
+    """Return the first paths in a folder, those of folders with a slash at the end, and how many more there are."""
     fd = workspace.open_folder(folder)
     try:
         found = sorted(
@@ -100,7 +100,8 @@ def _names(workspace: Workspace, folder: str) -> list[str]:
             for name in os.listdir(fd)  # noqa: PTH208 - by descriptor
             if not name.startswith(".") and name not in _SKIPPED
         )
-        shown = [_shown(name, fd) for name in found[:_NEARBY_SHOWN]]
+        above = "" if folder == "." else f"{folder}/"
+        shown = [above + _shown(name, fd) for name in found[:_NEARBY_SHOWN]]
     except OSError as error:
         raise PathError(str(error)) from error
     finally:

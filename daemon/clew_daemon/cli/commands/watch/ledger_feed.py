@@ -1,33 +1,42 @@
-"""The watched goals as the ledger has them: their states, and feed entries for events as they become durable."""
+"""The watched goals as the ledger has them: their states, and feed entries for events as they become durable.
+
+The past is read from the ledger; what comes after it arrives on the daemon's stream, or from the ledger while no daemon
+runs.
+"""
 
 from __future__ import annotations
 
 import time
+from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING
 
 from clew_daemon.cli.commands.watch.feed import FeedEntry, advance, note, past_entry, status_entry
 from clew_daemon.cli.errors import CliError
 from clew_daemon.cli.queries import WAITS_FOR_DAEMON, waits_in
+from clew_daemon.cli.stream.messages import StreamBatch, StreamBegin
+from clew_daemon.cli.stream.source import EventSource
 from clew_daemon.record.pages import event_at
 from clew_daemon.record.store import load_listed, load_state
-from clew_shared.ledger import Follower, LedgerError
+from clew_shared.ledger import Cursor, LedgerEmpty, LedgerError, Reader
 from clew_shared.record import events as ev
 from clew_shared.record.codec import decode
 from clew_shared.record.state import State
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from clew_daemon.cli.instance import Instance
-    from clew_shared.ledger import EventRow, Reader
+    from clew_daemon.cli.stream.messages import StreamEvent, StreamNews
 
 UNREADABLE_S = 5.0
+POLLS_MAX = 20
+"""How much of what has arrived is shown before the view is drawn again."""
 RECENT_ACTIONS = 5
 REPLACED = "the ledger was replaced; this is what it says now"
 
 
 class LedgerFeed:
-    """Follows the ledger; `goals` are the ids to watch, none for all.
+    """The feed of some goals; `goals` are the ids to watch, none for all.
 
     `announced_waits` has what a queued goal waits for, as the last entry on it says.
     """
@@ -36,22 +45,20 @@ class LedgerFeed:
         self._instance = instance
         self._goals = goals
         self._attach = attach
-        self._follower = Follower(instance.ledger)
+        self._source: EventSource | None = None
         self._read_at = time.monotonic()
-        self._has_begun = self._was_replaced = False
         self.states: dict[str, State] = {}
         self.announced_waits: dict[str, str] = {}
 
     def close(self) -> None:
-        """Close the ledger."""
-        self._follower.close()
+        """Close the stream and the ledger."""
+        if self._source is not None:
+            self._source.close()
 
     def read(self) -> list[FeedEntry]:
         """Return entries for new events; CliError if the ledger cannot be read for `UNREADABLE_S`."""
         try:
-            rows = self._follower.look()
-            reader = self._follower.reader
-            entries = [] if reader is None else self._entries(reader, rows)
+            entries = self._past() if self._source is None else self._arrived(self._source)
         except LedgerError as error:
             if time.monotonic() - self._read_at > UNREADABLE_S:
                 raise CliError(str(error)) from None
@@ -59,17 +66,51 @@ class LedgerFeed:
         self._read_at = time.monotonic()
         return entries
 
-    def _entries(self, reader: Reader, rows: list[EventRow]) -> list[FeedEntry]:
-        if self._follower.was_reset:
-            self._has_begun, self._was_replaced = False, True
-        entries = [] if self._has_begun else self._begin(reader)
-        if self._was_replaced:
-            entries.insert(0, note("ledger.reset", REPLACED))
-        self._has_begun, self._was_replaced = True, False
-        for row in rows:
-            if row.goal and (not self._goals or row.goal in self._goals):
-                entries += self._advance(reader, row)
+    def _past(self) -> list[FeedEntry]:
+        """Return entries on the goals so far, and follow from there on; nothing while there is no ledger."""
+        with self._ledger() as reader:
+            if reader is None:
+                return []
+            after = str(Cursor.at_end(reader))
+            entries = self._begin(reader)
+        instance = self._instance
+        self._source = EventSource(lambda: instance.socket, instance.ledger, after)
         return entries
+
+    def _arrived(self, source: EventSource) -> list[FeedEntry]:
+        """Return entries for what has arrived, as much as is shown at once."""
+        entries: list[FeedEntry] = []
+        for _ in range(POLLS_MAX):
+            news = source.poll(0.0)
+            entries += [entry for one in news for entry in self._entries(one)]
+            if not news:
+                break
+        return entries
+
+    def _entries(self, news: StreamNews) -> list[FeedEntry]:
+        if isinstance(news, StreamBegin):
+            return self._begin_again() if news.reset else []
+        if not isinstance(news, StreamBatch):
+            return []
+        watched = (
+            one for one in news.events if one.goal and one.goal in (self._goals or [one.goal])
+        )
+        return [entry for one in watched for entry in self._advance(one)]
+
+    def _begin_again(self) -> list[FeedEntry]:
+        with self._ledger() as reader:
+            past = [] if reader is None else self._begin(reader)
+        return [note("ledger.reset", REPLACED), *past]
+
+    @contextmanager
+    def _ledger(self) -> Iterator[Reader | None]:
+        """Open the ledger, None where there is none yet; raises LedgerError."""
+        try:
+            reader = Reader.open(self._instance.ledger) if self._instance.ledger.exists() else None
+        except LedgerEmpty:  # a first start is making it
+            reader = None
+        with reader or nullcontext():
+            yield reader
 
     def _begin(self, reader: Reader) -> list[FeedEntry]:
         """Load the goals to watch, and return entries on their past and on their status."""
@@ -94,24 +135,31 @@ class LedgerFeed:
         self.announced_waits.update(waits)
         return [status_entry(self.states[goal], waits.get(goal, "")) for goal in goals]
 
-    def _advance(self, reader: Reader, row: EventRow) -> list[FeedEntry]:
+    def _advance(self, found: StreamEvent) -> list[FeedEntry]:
         """Fold an event into its goal's state, and return its entry."""
-        state = self.states.get(row.goal)
+        state = self.states.get(found.goal)
         if state is None:
-            if row.kind != "goal_accepted":  # a goal that had ended goes on
-                state = self.states[row.goal] = load_state(reader, row.goal)
-                return [status_entry(state)]
-            state = self.states[row.goal] = State(goal_id=row.goal)
-        if row.seq <= state.seq:
+            if found.kind != "goal_accepted":  # a goal that had ended goes on
+                return self._continued(found.goal)
+            state = self.states[found.goal] = State(goal_id=found.goal)
+        if found.seq <= state.seq:
             return []
         try:
-            event = decode(row.body)
+            event = decode(found.body)
         except ValueError:
             raise CliError(
-                f"event {row.seq} was recorded by another version of clew: start `clew watch` again"
+                f"event {found.seq} was recorded by another version of clew: start `clew watch` again"
             ) from None
-        entry = advance(state, event, row.seq)
+        entry = advance(state, event, found.seq)
         return [entry] if entry else []
+
+    def _continued(self, goal: str) -> list[FeedEntry]:
+        """Return an entry on the status of a goal that was not watched so far."""
+        with self._ledger() as reader:
+            if reader is None:
+                return []
+            state = self.states[goal] = load_state(reader, goal)
+        return [status_entry(state)]
 
 
 def _from_start(reader: Reader, goal: str) -> tuple[State, list[FeedEntry]]:

@@ -1,8 +1,8 @@
-"""The watched goals: events and states from the ledger, the rest from the daemon.
+"""The watched goals: events and states from the record, the rest from the daemon.
 
-The ledger is read as events become durable, so nothing is missed and the daemon does no work for it. The daemon is
-asked only now and then for what is not on record: that an LLM call or a check is running, what a queued goal waits
-for, and the files in the inbox. A daemon that has ended is waited for, with a note.
+Events arrive as they become durable, so nothing is missed. The daemon is asked only now and then for what is not on
+record: that an LLM call or a check is running, what a queued goal waits for, and the files in the inbox. A daemon that
+has ended is waited for, with a note.
 """
 
 from __future__ import annotations

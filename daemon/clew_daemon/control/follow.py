@@ -1,0 +1,159 @@
+"""The request `follow`: durable events in order, for as long as a client reads them (docs/stream.md).
+
+There is no queue of events: each follower reads the next ones from the ledger when it has sent the last ones. While no
+client follows, nothing here is called.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from clew_daemon.control.checking import fault
+from clew_daemon.control.requests import StatusRequest
+from clew_daemon.control.stream import Stream
+from clew_shared.ledger import Cursor
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator
+
+    from clew_daemon.control.goal_lookup import GoalLookup
+    from clew_daemon.control.requests import FollowRequest
+    from clew_daemon.record.goal_events import GoalEvents
+    from clew_shared.core.journal import RecordedEvent
+    from clew_shared.ledger import EventRow
+
+BATCH_ROWS = 500
+BATCH_BYTES = 256 << 10
+"""The size of the events that are sent as one line, and in memory for one client: the last one may exceed it."""
+
+COLLECT_S = 0.05
+"""How long events are collected, so that steps in quick succession cost one read."""
+
+SILENCE_S = 10.0
+"""An empty batch is sent after this time without events: it shows that the daemon runs."""
+
+ENDED_SHOWN = 50
+"""How many goals that ended are in the state that a client begins with; `status` has the others."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Batch:
+    """The events to send next, up to and including `after`; `is_last` says that there were no more."""
+
+    after: Cursor
+    rows: list[EventRow]
+    is_last: bool
+
+    def line(self) -> bytes:
+        """Return the notification; the events are in it as the ledger has them."""
+        events = b",".join(
+            b'{"seq":%d,"goal":%b,"event":%b}' % (row.seq, json.dumps(row.goal).encode(), row.body)
+            for row in self.rows
+        )
+        head = b'{"jsonrpc":"2.0","method":"events","params":{"after":"%b","events":['
+        return b"%b%b]}}\n" % (head % str(self.after).encode(), events)
+
+
+class Following:
+    """Answers `follow`; `status` answers a `StatusRequest`."""
+
+    def __init__(
+        self,
+        goals: GoalEvents,
+        lookup: GoalLookup,
+        status: Callable[[StatusRequest], Awaitable[dict[str, Any]]],
+    ) -> None:
+        self._goals = goals
+        self._lookup = lookup
+        self._status = status
+        self._wakes: set[asyncio.Event] = set()
+
+    async def follow(self, request: FollowRequest) -> Stream:
+        """Return where the stream begins, with the present state where it does not continue from `after`."""
+        goal = self._lookup.find(request.goal).state.goal_id if request.goal else ""
+        asked = _cursor(request.after)
+        after = await asyncio.to_thread(self._beginning, asked)
+        is_continued = after == asked
+        answer = {
+            "after": str(after),
+            "reset": asked is not None and not is_continued,
+            "goals": [] if is_continued else await self._present(goal),
+        }
+        return Stream(answer, self._lines(after, goal))
+
+    def _beginning(self, asked: Cursor | None) -> Cursor:
+        ledger = self._goals.ledger
+        return asked if asked and asked.is_of(ledger) else Cursor.at_end(ledger)
+
+    async def _present(self, goal: str) -> list[dict[str, Any]]:
+        """Return the goals' views; they are read after the cursor, so they lack no event before it."""
+        found = await self._status(StatusRequest(limit=None if goal else ENDED_SHOWN))
+        return [view for view in found["goals"] if goal in ("", view["id"])]
+
+    async def _lines(self, after: Cursor, goal: str) -> AsyncGenerator[bytes]:
+        """Yield batches of one goal's events, or of all, until events that were not sent are purged."""
+        silent_at = time.monotonic() + SILENCE_S
+        with self._woken() as wake:
+            while True:
+                wake.clear()
+                batch = await asyncio.to_thread(self._next, after, goal)
+                if batch is None:
+                    return  # the client asks again, and is answered with a reset
+                after = batch.after
+                if batch.rows or time.monotonic() >= silent_at:
+                    silent_at = time.monotonic() + SILENCE_S
+                    yield batch.line()
+                if batch.is_last:
+                    await _wait(wake, silent_at)
+
+    def _next(self, after: Cursor, goal: str) -> _Batch | None:
+        """Read the next events; None if some after the cursor were purged."""
+        ledger = self._goals.ledger
+        rows = ledger.page(after.seq, BATCH_ROWS, BATCH_BYTES)
+        if ledger.last_purged() > after.seq:
+            return None
+        end = Cursor(rows[-1].seq, rows[-1].hash) if rows else after
+        wanted = [row for row in rows if goal in ("", row.goal)]
+        return _Batch(end, wanted, is_last=not rows)
+
+    @contextmanager
+    def _woken(self) -> Iterator[asyncio.Event]:
+        """Yield what is set whenever events have become durable."""
+        wake, listeners = asyncio.Event(), self._goals.listeners
+        if not self._wakes:
+            listeners.append(self._heard)
+        self._wakes.add(wake)
+        try:
+            yield wake
+        finally:
+            self._wakes.discard(wake)
+            if not self._wakes:
+                listeners.remove(self._heard)
+
+    def _heard(self, _goal: str, _events: list[RecordedEvent]) -> None:
+        for wake in self._wakes:
+            wake.set()
+
+
+async def _wait(wake: asyncio.Event, until: float) -> None:
+    """Wait until events were recorded and collected, or until a time of the monotonic clock."""
+    try:
+        async with asyncio.timeout(max(0.0, until - time.monotonic())):
+            await wake.wait()
+            await asyncio.sleep(COLLECT_S)
+    except TimeoutError:
+        pass
+
+
+def _cursor(text: str | None) -> Cursor | None:
+    if text is None:
+        return None
+    try:
+        return Cursor.parse(text)
+    except ValueError:
+        raise fault("after", text[:100]) from None

@@ -1,0 +1,157 @@
+"""The app of `clew top`: its screens, the keys that they share, and when they are drawn again."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import TYPE_CHECKING, ClassVar
+
+from textual.app import App
+
+from clew_daemon.cli.display.sanitize import clean
+from clew_daemon.cli.errors import CliError
+from clew_daemon.top import steering
+from clew_daemon.top.dialogs import ChoiceDialog, ConfirmDialog, MessageDialog
+from clew_daemon.top.goal_screen import GoalScreen
+from clew_daemon.top.goals_screen import GoalsScreen
+from clew_daemon.top.home import GoalRow, HomeReader
+from clew_daemon.top.live import LiveNews
+from clew_daemon.top.log_screen import LogScreen
+from clew_daemon.top.screens import LiveScreen
+
+if TYPE_CHECKING:
+    from textual.binding import BindingType
+
+    from clew_daemon.cli.instance import Instance
+    from clew_daemon.top.steering import GoalCommand
+
+DRAW_S = 0.25
+"""How often a screen is drawn again, at most, while events arrive."""
+
+TICK_S = 10.0
+"""How often it is drawn again without events: for what is not on record, and for durations."""
+
+
+class TopApp(App[None]):
+    """Shows the goals of an instance, or first one of them."""
+
+    TITLE = "clew top"
+    ENABLE_COMMAND_PALETTE = False
+    CSS = """
+    .command { height: 1; background: $boost; color: $text-muted; }
+    .note { height: auto; background: $warning; color: $text; display: none; }
+    RowTable { height: 1fr; }
+    .whole { height: 1fr; }
+    .asking { height: auto; max-height: 8; }
+    .question { border-top: solid $accent; }
+    GoalsScreen .question { height: auto; max-height: 10; display: none; }
+    ModalScreen { align: center middle; }
+    .dialog { width: 90%; max-width: 100; height: auto; max-height: 80%; border: solid $primary; padding: 1;
+              background: $surface; }
+    .dialog Horizontal { height: auto; }
+    """
+    BINDINGS: ClassVar[list[BindingType]] = [
+        ("q", "quit", "Quit"),
+        ("l", "log", "Log"),
+        ("p", "change('pause')", "Pause"),
+        ("r", "change('resume')", "Resume"),
+        ("c", "change('cancel')", "Cancel"),
+        ("t", "change('retry')", "Retry"),
+        ("u", "unblock", "Unblock"),
+        ("f", "feedback", "Feedback"),
+        ("d", "dark", "Dark/light"),
+    ]
+
+    def __init__(self, instance: Instance, goal: str | None = None) -> None:
+        super().__init__()
+        self._home = HomeReader(instance)
+        self._first = goal
+        self._news = LiveNews(instance, self._heard)
+        self._note = ""
+        self._is_due = False
+        self._drawn_at = 0.0
+
+    def on_mount(self) -> None:
+        self.push_screen(GoalsScreen(self._home))
+        if self._first is not None:
+            self.push_screen(GoalScreen(self._home, self._first))
+        self._news.begin()
+        self.set_interval(DRAW_S, self._draw)
+
+    def on_unmount(self) -> None:
+        self._news.end()
+
+    def _heard(self, note: str | None) -> None:
+        """Take in, from the thread that follows, that something has changed."""
+        if note is not None:
+            self._note = note
+        self._is_due = True
+
+    def _draw(self) -> None:
+        now, screen = time.monotonic(), self.screen
+        if not isinstance(screen, LiveScreen) or not (
+            self._is_due or now - self._drawn_at > TICK_S
+        ):
+            return
+        self._is_due, self._drawn_at = False, now
+        screen.note(self._note)
+        screen.renew()
+
+    @property
+    def _goal(self) -> GoalRow | None:
+        """The goal that a key is about; None on a screen without one."""
+        goal = getattr(self.screen, "goal", None)
+        return goal if isinstance(goal, GoalRow) else None
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:  # noqa: ARG002 - textual's
+        """Return whether a key applies: those that change a goal do on screens with one."""
+        is_for_goal = action in ("change", "feedback", "unblock")
+        return not is_for_goal or (bool(self.screen_stack) and hasattr(self.screen, "goal"))
+
+    def action_log(self) -> None:
+        if not isinstance(self.screen, LogScreen):
+            self.push_screen(LogScreen(self._home))
+
+    def action_dark(self) -> None:
+        self.theme = "textual-light" if self.current_theme.dark else "textual-dark"
+
+    def action_change(self, verb: str) -> None:
+        if goal := self._goal:
+            self._confirm(steering.change(verb, goal.id))
+
+    def action_feedback(self) -> None:
+        if goal := self._goal:
+
+            def send(text: str | None) -> None:
+                if text:
+                    self._confirm(steering.feedback(goal.id, text))
+
+            self.push_screen(MessageDialog(goal.id), send)
+
+    def action_unblock(self) -> None:
+        goal = self._goal
+        if goal is None or not goal.refused:
+            self.notify("this goal has no refused action", markup=False)
+            return
+
+        def send(signature: str | None) -> None:
+            if signature:
+                self._confirm(steering.unblock(goal.id, signature))
+
+        self.push_screen(ChoiceDialog(goal.id, goal.refused), send)
+
+    def _confirm(self, what: GoalCommand) -> None:
+        def perform(confirmed: bool | None) -> None:
+            if confirmed:
+                self.run_worker(self._send(what))
+
+        self.push_screen(ConfirmDialog(what.command), perform)
+
+    async def _send(self, what: GoalCommand) -> None:
+        try:
+            effect = await asyncio.to_thread(self._home.send, what.request)
+        except CliError as error:
+            self.notify(clean(error.message), title=what.command, severity="error", markup=False)
+        else:
+            self.notify(effect, title=clean(what.command), markup=False)
+        self._is_due = True

@@ -1,0 +1,39 @@
+"""`clew top`: checks that there is a terminal and textual, then starts the app."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING
+
+import click
+
+from clew_daemon.cli import parameters
+from clew_daemon.cli.display.output import on_terminal
+from clew_daemon.cli.errors import CliError
+from clew_daemon.cli.queries import goal_id
+from clew_shared.exit_codes import ExitCode
+
+if TYPE_CHECKING:
+    from clew_daemon.cli.instance import Instance
+
+NO_TERMINAL = (
+    "`clew top` needs a terminal; `clew status` and `clew watch` show the same without one"
+)
+NO_TEXTUAL = "`clew top` needs the package textual: pip install 'clew[top]'"
+
+
+@click.command()
+@parameters.optional_goal
+@click.pass_obj
+def top(instance: Instance, goal: str | None) -> None:
+    """Show all goals live, or one: what needs you comes first, and keys do what the commands do."""
+    if not (sys.stdin.isatty() and on_terminal()):
+        raise CliError(NO_TERMINAL)
+    name = None if goal is None else goal_id(instance, goal)
+    try:
+        from clew_daemon.top.app import TopApp
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] != "textual":
+            raise
+        raise CliError(NO_TEXTUAL, ExitCode.CONFIGURATION) from None
+    TopApp(instance, name).run()

@@ -1,0 +1,88 @@
+"""What is asked before a change: to confirm it, to write a message, to choose a refused action."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, ClassVar
+
+from rich.text import Text
+from textual.containers import Horizontal, Vertical
+from textual.screen import ModalScreen
+from textual.widgets import Button, Input, OptionList, Static
+
+from clew_daemon.cli.display.sanitize import clean
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from textual.app import ComposeResult
+    from textual.binding import BindingType
+
+
+class ConfirmDialog(ModalScreen[bool]):
+    """Asks whether to run a command; returns whether it was confirmed."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        ("y", "answer(True)", "Yes"),
+        ("n,escape", "answer(False)", "No"),
+    ]
+
+    def __init__(self, command: str) -> None:
+        super().__init__()
+        self._command = command
+
+    def compose(self) -> ComposeResult:
+        with Vertical(classes="dialog"):
+            yield Static(Text(f"$ {clean(self._command)}"))
+            yield Static("Run this? (y/n)")
+            with Horizontal():
+                yield Button("Yes", id="yes", variant="primary")
+                yield Button("No", id="no")
+
+    def action_answer(self, answer: bool) -> None:
+        self.dismiss(answer)
+
+    def on_button_pressed(self, event: Button.Pressed) -> None:
+        self.dismiss(event.button.id == "yes")
+
+
+class MessageDialog(ModalScreen[str]):
+    """Asks for a message to the agent; returns it, "" for none."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [("escape", "leave", "Cancel")]
+
+    def __init__(self, goal: str) -> None:
+        super().__init__()
+        self._goal = goal
+
+    def compose(self) -> ComposeResult:
+        with Vertical(classes="dialog"):
+            yield Static(Text(f"$ clew feedback {clean(self._goal)} …"))
+            yield Input(placeholder="Your message to the agent; Enter sends it, Esc does not")
+
+    def action_leave(self) -> None:
+        self.dismiss("")
+
+    def on_input_submitted(self, event: Input.Submitted) -> None:
+        self.dismiss(event.value.strip())
+
+
+class ChoiceDialog(ModalScreen[str]):
+    """Asks which refused action to allow again; returns its signature, "" for none."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [("escape", "leave", "Cancel")]
+
+    def __init__(self, goal: str, signatures: Sequence[str]) -> None:
+        super().__init__()
+        self._goal = goal
+        self._signatures = signatures
+
+    def compose(self) -> ComposeResult:
+        with Vertical(classes="dialog"):
+            yield Static(Text(f"$ clew unblock {clean(self._goal)} …"))
+            yield OptionList(*(Text(clean(one)) for one in self._signatures))
+
+    def action_leave(self) -> None:
+        self.dismiss("")
+
+    def on_option_list_option_selected(self, event: OptionList.OptionSelected) -> None:
+        self.dismiss(self._signatures[event.option_index])

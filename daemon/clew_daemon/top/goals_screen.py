@@ -1,0 +1,63 @@
+"""The list of goals: what needs a person comes first."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from textual.widgets import Static
+
+from clew_daemon.top.goal_screen import GoalScreen
+from clew_daemon.top.home import GoalList, GoalRow, HomeReader
+from clew_daemon.top.screens import LiveScreen
+from clew_daemon.top.tables import RowTable
+from clew_daemon.top.text import lines_text
+
+if TYPE_CHECKING:
+    from textual.widget import Widget
+    from textual.widgets import DataTable
+
+    from clew_daemon.cli.display.output import Line
+
+
+class GoalsScreen(LiveScreen[GoalList]):
+    """All goals; Enter opens one."""
+
+    command = "clew status"
+
+    def __init__(self, home: HomeReader) -> None:
+        super().__init__(home)
+        self.rows: dict[str, GoalRow] = {}
+        self.questions: dict[str, list[Line]] = {}
+
+    def body(self) -> list[Widget]:
+        table = RowTable(" ", "GOAL", "STATUS", "DONE", "AGE", "AGENT", "NOW")
+        return [table, Static(classes="question")]
+
+    def read(self) -> GoalList:
+        return self.home.goals()
+
+    def display_read(self, found: GoalList) -> None:
+        self.rows = {row.id: row for row in found.rows}
+        self.questions = found.questions
+        mark = {True: ("!", "bold magenta"), False: (" ", "")}
+        cells = [(row.id, [mark[row.needs_you], *row.cells]) for row in found.rows]
+        self.query_one(RowTable).put(cells)
+        self._ask()
+
+    def _ask(self) -> None:
+        """Show what the goal at the cursor asks a person."""
+        question = self.questions.get(self.query_one(RowTable).current, [])
+        shown = self.query_one(".question", Static)
+        shown.update(lines_text(question))
+        shown.display = bool(question)
+
+    def on_data_table_row_highlighted(self) -> None:
+        self._ask()
+
+    @property
+    def goal(self) -> GoalRow | None:
+        """The goal that keys are about."""
+        return self.rows.get(self.query_one(RowTable).current)
+
+    def on_data_table_row_selected(self, event: DataTable.RowSelected) -> None:
+        self.app.push_screen(GoalScreen(self.home, str(event.row_key.value)))

@@ -1,0 +1,94 @@
+"""The log, as `clew logs -f` shows it, with a filter."""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import TYPE_CHECKING, ClassVar
+
+from textual.widgets import Input, Log
+
+from clew_daemon.cli.commands.logs import LogTail, parsed
+from clew_daemon.logs.look import plain
+from clew_daemon.top.screens import LiveScreen
+
+if TYPE_CHECKING:
+    from textual.binding import BindingType
+    from textual.widget import Widget
+
+    from clew_daemon.top.home import HomeReader
+
+LINES_MAX = 5_000
+LINE_CHARS = 2_000
+READ_S = 0.5
+
+
+class LogScreen(LiveScreen[list[str]]):
+    """The last lines of the log and new ones; `/` shows only lines that contain a text."""
+
+    command = "clew logs -f"
+    BINDINGS: ClassVar[list[BindingType]] = [
+        ("escape", "leave", "Back"),
+        ("slash", "search", "Filter"),
+    ]
+
+    def __init__(self, home: HomeReader) -> None:
+        super().__init__(home)
+        self._tail: LogTail | None = None
+        self._lines: deque[str] = deque(maxlen=LINES_MAX)
+        self._wanted = ""
+
+    def body(self) -> list[Widget]:
+        return [
+            Log(max_lines=LINES_MAX, highlight=False),
+            Input(placeholder="Only lines that contain …"),
+        ]
+
+    def on_mount(self) -> None:
+        super().on_mount()
+        self.query_one(Input).display = False
+        self.query_one(Log).focus()
+        self.set_interval(READ_S, self.renew)
+
+    def on_unmount(self) -> None:
+        if self._tail is not None:
+            self._tail.close()
+
+    def read(self) -> list[str]:
+        """Return the lines that are new."""
+        if self._tail is None:
+            self._tail = LogTail(self.home.instance.log_file)
+            found = self._tail.last()[-LINES_MAX:]
+        else:
+            found = self._tail.added()
+        return [plain(entry)[:LINE_CHARS].replace("\n", " ") for entry in parsed(found)]
+
+    def display_read(self, found: list[str]) -> None:
+        self._lines.extend(found)
+        if found:
+            self.query_one(Log).write_lines(filter(self._is_wanted, found))
+
+    def _is_wanted(self, line: str) -> bool:
+        return self._wanted in line.lower()
+
+    def action_search(self) -> None:
+        search = self.query_one(Input)
+        search.display = True
+        search.focus()
+
+    def action_leave(self) -> None:
+        """Leave the filter, or the log if there is none."""
+        search = self.query_one(Input)
+        if not search.display:
+            self.app.pop_screen()
+            return
+        search.value, search.display = "", False
+        self.query_one(Log).focus()
+
+    def on_input_changed(self, event: Input.Changed) -> None:
+        self._wanted = event.value.lower()
+        log = self.query_one(Log)
+        log.clear()
+        log.write_lines(filter(self._is_wanted, self._lines))
+
+    def on_input_submitted(self) -> None:
+        self.query_one(Log).focus()

@@ -1,0 +1,41 @@
+"""The changes that keys ask for: the request of each, and the command that does the same."""
+
+from __future__ import annotations
+
+import shlex
+from dataclasses import dataclass
+
+from clew_daemon.control import requests as rq
+
+
+@dataclass(frozen=True, slots=True)
+class GoalCommand:
+    """A change of one goal: what is sent, and the command line that sends the same."""
+
+    request: rq.ControlRequest
+    command: str
+
+
+_CHANGES = {
+    "pause": rq.PauseRequest,
+    "resume": rq.ResumeRequest,
+    "cancel": rq.CancelRequest,
+    "retry": rq.RetryRequest,
+}
+
+
+def change(verb: str, goal: str) -> GoalCommand:
+    """Return `pause`, `resume`, `cancel` or `retry` of a goal."""
+    return GoalCommand(_CHANGES[verb](goal), f"clew {verb} {shlex.quote(goal)}")
+
+
+def feedback(goal: str, text: str) -> GoalCommand:
+    """Return a message to a goal's agent."""
+    request = rq.FeedbackRequest(goal, text)
+    return GoalCommand(request, f"clew feedback {shlex.quote(goal)} {shlex.quote(text)}")
+
+
+def unblock(goal: str, signature: str) -> GoalCommand:
+    """Return that a refused action is allowed again."""
+    request = rq.UnblockRequest(goal, signature)
+    return GoalCommand(request, f"clew unblock {shlex.quote(goal)} {shlex.quote(signature)}")

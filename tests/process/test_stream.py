@@ -1,0 +1,207 @@
+"""The stream of events with real daemons that end, are restored and reloaded: nothing is missed or seen twice."""
+
+import contextlib
+import json
+import signal
+import socket
+import threading
+
+import psutil
+from harness import DEADLINE_S
+
+from clew_daemon.cli.client import connected
+from clew_daemon.cli.commands.watch.ledger_feed import LedgerFeed
+from clew_daemon.cli.instance import Instance
+from clew_daemon.cli.stream.messages import StreamBatch, StreamBegin, StreamGone, follow_line
+from clew_daemon.cli.stream.source import EventSource
+from clew_shared.ledger import Reader
+
+MANY = 40
+STEPS = "# Count\n## Do\n" + "".join(
+    f"- [ ] Step {n}\n  ```sh\n  echo number {n}\n  ```\n" for n in range(MANY)
+)
+SHORT = "# Short\n## Do\n- [ ] One\n  ```sh\n  echo one\n  ```\n"
+
+
+class Follower:
+    """Reads the events of a home in a thread, as a live view would, across the ends of its daemons."""
+
+    def __init__(self, clew, after=None):
+        instance = Instance(clew.home, clew.environment())
+        self.source = EventSource(lambda: instance.socket, instance.ledger, after)
+        self.events, self.news = [], []
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._run)
+        self._thread.start()
+
+    def _run(self):
+        while not self._ended.is_set():
+            for news in self.source.poll(0.05):
+                self.news.append(news)
+                if isinstance(news, StreamBatch):
+                    self.events += news.events
+
+    def seqs(self):
+        return [event.seq for event in self.events]
+
+    def catch_up(self, clew):
+        """Stop the daemon, and wait for its last event."""
+        clew.stop()
+        last = ledger(clew)[-1].seq
+        clew.until(lambda: self.events and self.events[-1].seq == last, "the last event")
+
+    def close(self):
+        self._ended.set()
+        self._thread.join(DEADLINE_S)
+        self.source.close()
+
+
+@contextlib.contextmanager
+def following(clew, after=None):
+    one = Follower(clew, after)
+    try:
+        yield one
+    finally:
+        one.close()
+
+
+def ledger(clew):
+    """The rows of the ledger, as far as they are durable."""
+    with Reader.open(clew.home / "state" / "ledger.db") as reader:
+        return list(reader.read_all())
+
+
+def test_every_event_arrives_once_and_in_order_across_five_ends_of_the_daemon(clew):
+    clew.start()
+    with following(clew) as one:
+        clew.until(lambda: one.news, "the beginning")
+        began = int(one.news[0].after.split("-")[0])
+        goal = clew.submit(STEPS)
+        for n in range(5):
+            clew.until(lambda n=n: len(one.events) > 8 * (n + 1), "more events")
+            clew.until(lambda: one.source.is_streaming, "the stream")
+            clew.kill()
+            clew.start()
+        clew.wait("goal.completed", goal=goal)
+        one.catch_up(clew)
+        rows = [row for row in ledger(clew) if row.seq > began]
+        assert one.seqs() == [row.seq for row in rows]
+        assert [json.loads(event.body) for event in one.events] == [
+            json.loads(row.body) for row in rows
+        ]
+        gone = [news for news in one.news if isinstance(news, StreamGone)]
+        assert len(gone) in (5, 6)  # the last one when the daemon stopped
+        assert not any(news.reset for news in one.news if isinstance(news, StreamBegin))
+
+
+def test_a_program_that_was_away_continues_after_its_cursor(clew):
+    clew.start()
+    with following(clew) as one:
+        clew.until(lambda: one.news, "the beginning")
+        clew.wait("goal.completed", goal=clew.submit(SHORT))
+        clew.until(lambda: "goal_ended" in [event.kind for event in one.events], "the end")
+    seen, after = one.seqs(), one.source.after
+    clew.wait("goal.completed", goal=clew.submit(SHORT, "two.md"))
+    clew.kill()
+    clew.start()
+    with following(clew, after) as two:
+        two.catch_up(clew)
+        seen += two.seqs()
+    assert seen == [row.seq for row in ledger(clew) if row.seq >= seen[0]]
+
+
+def test_without_a_daemon_the_events_are_read_from_the_ledger_with_the_same_cursor(clew):
+    clew.start()
+    clew.wait("goal.completed", goal=clew.submit(SHORT))
+    clew.stop()
+    with following(clew, "0-") as one:
+        rows = ledger(clew)
+        clew.until(lambda: len(one.events) == len(rows), "the past")
+        assert not one.source.is_streaming
+        clew.start()
+        clew.wait("goal.completed", goal=clew.submit(SHORT, "two.md"))
+        clew.until(lambda: one.source.is_streaming, "the stream")
+        one.catch_up(clew)
+        assert one.seqs() == [row.seq for row in ledger(clew)]
+
+
+def test_after_a_restore_the_stream_says_reset_and_begins_with_the_restored_state(clew):
+    clew.start()
+    first = clew.submit(SHORT)
+    clew.wait("goal.completed", goal=first)
+    clew.cli("backup", str(clew.folder / "copy.db"))
+    with following(clew) as one:
+        clew.until(lambda: one.news, "the beginning")
+        clew.wait("goal.completed", goal=clew.submit(SHORT, "two.md"))
+        clew.until(lambda: "goal_ended" in [event.kind for event in one.events], "the end")
+    clew.stop()
+    clew.cli("restore", str(clew.folder / "copy.db"))
+    clew.start()
+    with following(clew, one.source.after) as two:
+        clew.until(lambda: two.news, "the beginning")
+        assert two.news[0].reset
+        assert [goal["id"] for goal in two.news[0].goals] == [first]
+        clew.wait("goal.completed", goal=clew.submit(SHORT, "three.md"))
+        clew.until(lambda: "goal_ended" in [event.kind for event in two.events], "the end")
+
+
+def test_after_a_purge_a_cursor_before_it_is_reset(clew):
+    clew.start()
+    goal = clew.submit(SHORT)
+    clew.wait("goal.completed", goal=goal)
+    clew.stop()
+    clew.configure({"ledger.keep_days": 1e-9})
+    clew.start()
+    clew.until(lambda: goal not in clew.goals(), "the purge")
+    with following(clew, "0-") as one:
+        clew.until(lambda: one.news, "the beginning")
+        assert one.news[0].reset
+
+
+def test_a_reload_interrupts_no_follower(clew):
+    clew.start()
+    with following(clew) as one:
+        clew.until(lambda: one.source.is_streaming, "the stream")
+        clew.configure({"loops.repeat_limit": 7})
+        clew.daemon.send_signal(signal.SIGHUP)
+        clew.wait("config.reloaded")
+        clew.wait("goal.completed", goal=clew.submit(SHORT))
+        clew.until(lambda: "goal_ended" in [event.kind for event in one.events], "the end")
+        assert not any(isinstance(news, StreamGone) for news in one.news)
+
+
+def test_followers_that_read_nothing_take_no_memory_and_delay_nobody(clew):
+    clew.start()
+    instance = Instance(clew.home, clew.environment())
+    before = psutil.Process(clew.daemon.pid).memory_info().rss
+    with contextlib.ExitStack() as closing:
+        for _ in range(8):
+            channel = closing.enter_context(connected(instance.socket))
+            channel.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+            channel.sendall(follow_line(None, "0-"))
+        clew.wait("goal.completed", goal=clew.submit(STEPS))
+        assert clew.answers()
+        grown = psutil.Process(clew.daemon.pid).memory_info().rss - before
+        assert grown < 64 << 20
+
+
+def test_what_is_watched_comes_from_the_stream_and_from_the_ledger_while_no_daemon_runs(clew):
+    clew.start()
+    goal = clew.submit(STEPS)
+    feed = LedgerFeed(Instance(clew.home, clew.environment()), [goal], attach=False)
+    entries = []
+
+    def seen():
+        entries.extend(feed.read())
+        return entries
+
+    with contextlib.closing(feed):
+        clew.until(lambda: seen() and feed._source.is_streaming, "the stream")
+        clew.kill()
+        clew.until(lambda: seen() and not feed._source.is_streaming, "the ledger")
+        clew.start()
+        clew.until(lambda: seen()[-1].event == "goal.completed", "the end")
+    seqs = [entry.seq for entry in entries]
+    assert seqs == sorted(set(seqs))
+    finished = [entry.output for entry in entries if entry.event == "action.finished"]
+    assert [text.strip() for text in finished] == [f"number {n}" for n in range(MANY)]

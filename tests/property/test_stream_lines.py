@@ -1,0 +1,84 @@
+"""Lines of the stream: whatever arrives is read, or refused as unreadable."""
+
+import json
+from contextlib import suppress
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from clew_daemon.cli.stream.messages import (
+    StreamBatch,
+    StreamBegin,
+    StreamError,
+    StreamGone,
+    read_line,
+    retry_s,
+)
+from clew_shared.ledger import Cursor
+from clew_shared.ledger.records import SEQ_MAX
+
+values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=4), inner),
+    max_leaves=20,
+)
+keys = st.sampled_from(["error", "result", "params", "after", "reset", "goals", "events", "seq"])
+messages = st.dictionaries(keys, st.dictionaries(keys, values) | values)
+
+
+@given(st.binary() | values.map(lambda v: json.dumps(v).encode()))
+def test_any_bytes_are_read_or_refused(line):
+    with suppress(StreamError):
+        assert isinstance(read_line(line), StreamBegin | StreamBatch | StreamGone)
+
+
+@given(messages)
+def test_a_message_of_any_shape_is_read_or_refused(message):
+    test_any_bytes_are_read_or_refused.hypothesis.inner_test(json.dumps(message).encode())
+
+
+@pytest.mark.parametrize(
+    "line", [b"[" * 100_000, b'{"params":{"after":"","events":[{"seq":Infinity}]}}']
+)
+def test_what_breaks_parsers_is_refused(line):
+    with pytest.raises(StreamError):
+        read_line(line)
+
+
+events = st.fixed_dictionaries(
+    {
+        "seq": st.integers(1, SEQ_MAX),
+        "goal": st.text(),
+        "event": st.dictionaries(st.text(), st.text() | st.integers()).map(
+            lambda event: event | {"kind": "noted"}
+        ),
+    }
+)
+
+
+@given(st.lists(events, max_size=5))
+def test_events_arrive_as_they_were_sent(sent):
+    line = json.dumps({"params": {"after": "7-", "events": sent}}).encode("utf-8", "replace")
+    batch = read_line(line)
+    assert batch.after == "7-"
+    assert [(e.seq, e.goal, e.kind) for e in batch.events] == [
+        (one["seq"], one["goal"], one["event"]["kind"]) for one in sent
+    ]
+    assert [json.loads(e.body) for e in batch.events] == [one["event"] for one in sent]
+
+
+@given(st.integers(1, SEQ_MAX), st.binary(min_size=32, max_size=32))
+def test_a_cursor_is_read_back_from_its_text(seq, digest):
+    assert Cursor.parse(str(Cursor(seq, digest))) == Cursor(seq, digest)
+
+
+@given(st.text())
+def test_any_text_is_a_cursor_or_refused(text):
+    with suppress(ValueError):
+        assert str(Cursor.parse(text)) == text
+
+
+@given(st.integers(0, 10_000))
+def test_the_pause_before_another_connection_grows_and_is_bounded(failures):
+    assert 0 < retry_s(failures) <= retry_s(failures + 1) <= 5

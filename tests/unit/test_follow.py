@@ -1,0 +1,345 @@
+"""The stream of events: what is recorded, once and in order, at a real socket above a real ledger."""
+
+import asyncio
+import json
+from contextlib import aclosing, asynccontextmanager
+
+import pytest
+from structlog.testing import capture_logs
+
+from clew_daemon.cli.client import Address
+from clew_daemon.cli.stream.asynchronous import stream_news
+from clew_daemon.cli.stream.messages import StreamBatch, StreamBegin, StreamGone
+from clew_daemon.control import follow as follow_module
+from clew_daemon.control import stream as stream_module
+from clew_daemon.control.checking import handler
+from clew_daemon.control.follow import BATCH_BYTES, BATCH_ROWS, Following
+from clew_daemon.control.requests import FollowRequest, PingRequest
+from clew_daemon.control.server import Control, ControlError
+from clew_daemon.control.stream import FOLLOWERS_MAX
+from clew_daemon.record.goal_events import GoalEvents
+from clew_shared.ledger import Cursor, Ledger, NewEvent
+from clew_shared.record import events as ev
+
+OTHER_HASH = "ab" * 32
+
+
+class Daemon:
+    """What answers `follow` and `ping`, without goals, workers and processes."""
+
+    def __init__(self, folder):
+        self.ledger = Ledger.open(folder / "ledger.db")
+        self.goals = GoalEvents(self.ledger, set(), {})
+        self.following = Following(self.goals, self, self._status)
+        self.socket = folder / "control.sock"
+        answers = {
+            **handler(FollowRequest, self.following.follow),
+            **handler(PingRequest, self._ping),
+        }
+        self.control = Control(self.socket, answers)
+
+    def find(self, name):
+        raise ControlError(f"no goal {name!r}")
+
+    async def _ping(self, _):
+        return {"ready": True}
+
+    async def _status(self, _):
+        return {"goals": [{"id": "a"}, {"id": "b"}]}
+
+    async def record(self, *names):
+        await self.goals.emit_own([ev.GoalStarted(at=1.0, epoch=n) for n in names])
+
+    async def append(self, *bodies, goal="a"):
+        await self.ledger.append([NewEvent(goal, "noted", body) for body in bodies])[1]
+
+
+class Client:
+    """One connection that follows."""
+
+    def __init__(self, reader, writer):
+        self.reader, self.writer = reader, writer
+
+    async def ask(self, method="follow", **params):
+        request = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
+        self.writer.write(json.dumps(request).encode() + b"\n")
+        return await self.line()
+
+    async def line(self):
+        async with asyncio.timeout(60):
+            return json.loads(await self.reader.readuntil(b"\n"))
+
+    async def events(self, count):
+        """The next events, as many as asked for."""
+        found = []
+        while len(found) < count:
+            batch = (await self.line())["params"]
+            found += batch["events"]
+            self.after = batch["after"]
+        return found
+
+    async def is_ended(self):
+        async with asyncio.timeout(60):
+            try:
+                while await self.reader.read(1 << 16):
+                    pass
+            except ConnectionError:
+                pass
+            return True
+
+
+@pytest.fixture
+async def daemon(tmp_path):
+    one = Daemon(tmp_path)
+    await one.control.start()
+    yield one
+    await one.control.stop()
+    await one.ledger.close(10)
+
+
+@asynccontextmanager
+async def client(daemon):
+    reader, writer = await asyncio.open_unix_connection(daemon.socket, limit=64 << 20)
+    try:
+        yield Client(reader, writer)
+    finally:
+        writer.close()
+
+
+async def recorded(daemon):
+    return [(row.seq, row.goal, json.loads(row.body)) for row in daemon.ledger.read_all()]
+
+
+def shape(events):
+    return [(one["seq"], one["goal"], one["event"]) for one in events]
+
+
+async def test_a_client_begins_with_the_present_state_and_gets_what_is_recorded_from_then_on(
+    daemon,
+):
+    await daemon.record(1, 2)
+    async with client(daemon) as one:
+        begun = (await one.ask())["result"]
+        assert [goal["id"] for goal in begun["goals"]] == ["a", "b"]
+        assert begun["reset"] is False
+        await daemon.record(3)
+        await daemon.record(4, 5)
+        assert shape(await one.events(3)) == (await recorded(daemon))[2:]
+
+
+async def test_a_client_continues_after_its_cursor_without_the_state(daemon):
+    async with client(daemon) as one:
+        await one.ask()
+        await daemon.record(1, 2)
+        await one.events(2)
+    await daemon.record(3, 4)
+    async with client(daemon) as two:
+        begun = (await two.ask(after=one.after))["result"]
+        assert begun == {"after": one.after, "reset": False, "goals": []}
+        assert shape(await two.events(2)) == (await recorded(daemon))[2:]
+
+
+async def test_a_long_past_arrives_in_bounded_batches_while_others_are_answered(daemon):
+    await daemon.append(*[b'{"kind":"noted","text":"%b"}' % (b"x" * 3_000)] * 1_000)
+    await daemon.append(*[b'{"kind":"noted"}'] * 1_000)
+    async with client(daemon) as one, client(daemon) as other:
+        await one.ask(after="0-")
+        seqs = []
+        while len(seqs) < 2_000:
+            batch = (await one.line())["params"]["events"]
+            assert len(batch) <= BATCH_ROWS
+            assert len(json.dumps(batch)) < 2 * BATCH_BYTES
+            seqs += [event["seq"] for event in batch]
+            assert (await other.ask("ping"))["result"]["ready"]
+        assert seqs == [*range(1, 2_001)]
+
+
+@pytest.mark.parametrize(
+    "after",
+    [
+        f"1-{OTHER_HASH}",
+        f"99-{OTHER_HASH}",
+        f"{2**63 - 1}-{OTHER_HASH}",
+    ],
+)
+async def test_a_cursor_of_another_ledger_is_answered_with_a_reset_and_the_state(daemon, after):
+    await daemon.record(1, 2)
+    async with client(daemon) as one:
+        begun = (await one.ask(after=after))["result"]
+        assert begun["reset"] is True
+        assert len(begun["goals"]) == 2
+        assert begun["after"] == str(Cursor.at_end(daemon.ledger))
+
+
+async def test_a_cursor_before_purged_events_is_answered_with_a_reset(daemon):
+    await daemon.append(b'{"kind":"noted"}', goal="kept")
+    before = str(Cursor.at_end(daemon.ledger))
+    await daemon.append(b'{"kind":"noted"}', b'{"kind":"noted"}', goal="gone")
+    at_end = str(Cursor.at_end(daemon.ledger))
+    await daemon.ledger.purge("gone")
+    async with client(daemon) as one, client(daemon) as two:
+        assert (await one.ask(after=before))["result"]["reset"] is True
+        assert (await two.ask(after=at_end))["result"]["reset"] is False  # it misses nothing
+
+
+async def test_a_follower_that_purged_events_have_passed_is_ended_and_then_reset(daemon):
+    async with client(daemon) as one:
+        begun = (await one.ask())["result"]
+        await daemon.append(b'{"kind":"noted"}', goal="gone")  # not announced, so not yet read
+        await daemon.ledger.purge("gone")
+        await daemon.record(1)
+        assert await one.is_ended()
+    async with client(daemon) as two:
+        assert (await two.ask(after=begun["after"]))["result"]["reset"] is True
+
+
+@pytest.mark.parametrize(
+    "after",
+    [
+        *["", "x", "1", "1-", "-1-" + OTHER_HASH, "01-" + OTHER_HASH, f"{2**63}-{OTHER_HASH}"],
+        *["1-" + "zz" * 32, "9" * 100_000, "1-" + OTHER_HASH + "\n", 7, None, [], {"seq": 1}],
+    ],
+)
+async def test_what_is_no_cursor_is_refused_or_means_from_now_on(daemon, after):
+    await daemon.record(1)
+    async with client(daemon) as one:
+        answer = await one.ask(after=after)
+        if after is None:
+            assert answer["result"]["reset"] is False
+        elif after == "1-":  # a number without the hash that belongs to it
+            assert answer["result"]["reset"] is True
+        else:
+            assert "`after` is" in answer["error"]["message"]
+            assert len(answer["error"]["message"]) < 300
+
+
+async def test_of_an_unknown_goal_nothing_can_be_followed(daemon):
+    async with client(daemon) as one:
+        assert "no goal 'x'" in (await one.ask(goal="x"))["error"]["message"]
+
+
+async def test_one_goal_is_followed_alone(daemon, monkeypatch):
+    monkeypatch.setattr(daemon.following, "_lookup", Found())
+    async with client(daemon) as one:
+        begun = (await one.ask(goal="b"))["result"]
+        assert [goal["id"] for goal in begun["goals"]] == ["b"]
+        await daemon.append(b'{"kind":"noted"}', goal="a")
+        await daemon.append(b'{"kind":"noted"}', goal="b")
+        await daemon.record(1)
+        assert [event["goal"] for event in await one.events(1)] == ["b"]
+
+
+class Found:
+    def find(self, name):
+        return self
+
+    @property
+    def state(self):
+        return self
+
+    goal_id = "b"
+
+
+async def test_a_client_that_reads_nothing_is_cut_off_and_comes_back_without_loss(
+    daemon, monkeypatch
+):
+    monkeypatch.setattr(stream_module, "STALLED_S", 0.2)
+    big = b'{"kind":"noted","text":"%b"}' % (b"x" * 100_000)
+    with capture_logs() as logs:
+        async with client(daemon) as one, client(daemon) as other:
+            await one.ask()
+            after = None
+            one.reader._transport.pause_reading()
+            await daemon.append(*[big] * 200)
+            await daemon.record(1)
+            while not any(entry["event"] == "control.cut_off" for entry in logs):
+                assert (await other.ask("ping"))["result"]["ready"]
+                await asyncio.sleep(0.01)
+            one.reader._transport.resume_reading()
+            seen = []
+            try:
+                while True:
+                    batch = (await one.line())["params"]
+                    after, seen = batch["after"], seen + shape(batch["events"])
+            except (asyncio.IncompleteReadError, ConnectionError):
+                pass
+        assert len(seen) < 201
+        async with client(daemon) as two:
+            begun = (await two.ask(after=after or "0-"))["result"]
+            assert begun["reset"] is False
+            seen += shape(await two.events(201 - len(seen)))
+    assert seen == await recorded(daemon)
+
+
+async def test_more_followers_than_allowed_are_refused_until_one_ends(daemon):
+    connections = [await asyncio.open_unix_connection(daemon.socket) for _ in range(FOLLOWERS_MAX)]
+    followers = [Client(*each) for each in connections]
+    for each in followers:
+        assert "result" in await each.ask()
+    async with client(daemon) as more:
+        assert "follow already" in (await more.ask())["error"]["message"]
+        assert (await more.ask("ping"))["result"]["ready"]  # and is served otherwise
+        followers[0].writer.close()
+        while "error" in await more.ask():  # noqa: ASYNC110 - asked again and again
+            await asyncio.sleep(0.01)
+    for each in followers:
+        each.writer.close()
+
+
+async def test_a_silent_daemon_sends_empty_batches(daemon, monkeypatch):
+    monkeypatch.setattr(follow_module, "SILENCE_S", 0.05)
+    await daemon.record(1)
+    async with client(daemon) as one:
+        after = (await one.ask())["result"]["after"]
+        for _ in range(3):
+            assert (await one.line())["params"] == {"after": after, "events": []}
+
+
+async def test_nothing_of_it_is_called_while_no_client_follows(daemon):
+    before = len(daemon.goals.listeners)
+    async with client(daemon) as one, client(daemon) as two:
+        await one.ask()
+        await two.ask()
+        await daemon.record(1)
+        await one.events(1)
+        assert len(daemon.goals.listeners) == before + 1
+    while len(daemon.goals.listeners) > before:  # noqa: ASYNC110 - when it has noticed
+        await asyncio.sleep(0.01)
+
+
+async def test_a_follower_that_sends_something_else_is_ended(daemon):
+    async with client(daemon) as one:
+        await one.ask()
+        one.writer.write(b"x" * 100)
+        assert await one.is_ended()
+
+
+async def test_the_end_of_the_daemon_ends_its_followers(daemon):
+    async with client(daemon) as one:
+        await one.ask()
+        await daemon.control.stop()
+        assert await one.is_ended()
+
+
+async def test_a_client_in_an_event_loop_continues_when_the_daemon_is_back(daemon):
+    seen = []
+
+    async def until(kind):
+        async for one in news:
+            if isinstance(one, StreamBatch):
+                seen.extend(event.seq for event in one.events)
+            if isinstance(one, kind) and not (kind is StreamBatch and not one.events):
+                return one
+        raise AssertionError
+
+    async with asyncio.timeout(60), aclosing(stream_news(lambda: Address(daemon.socket))) as news:
+        assert [goal["id"] for goal in (await until(StreamBegin)).goals] == ["a", "b"]
+        await daemon.record(1)
+        await until(StreamBatch)
+        await daemon.control.stop()
+        assert not (await until(StreamGone)).refused
+        await daemon.record(2, 3)
+        await daemon.control.start()
+        assert (await until(StreamBegin)).goals == ()
+        await until(StreamBatch)
+    assert seen == [1, 2, 3]

@@ -1,0 +1,354 @@
+"""`clew top` by its keys, without a terminal: what is shown of a ledger, and what is sent to the daemon."""
+
+import json
+import sys
+
+import pytest
+from textual.widgets import Input, Log, OptionList, Static
+
+from clew_daemon import cli
+from clew_daemon.cli.instance import Instance
+from clew_daemon.control.checking import handler
+from clew_daemon.control.requests import (
+    FeedbackRequest,
+    PauseRequest,
+    StatusRequest,
+    UnblockRequest,
+)
+from clew_daemon.control.server import Control, ControlError
+from clew_daemon.record.goals import GoalStore
+from clew_daemon.top.app import TopApp
+from clew_daemon.top.dialogs import ChoiceDialog, ConfirmDialog, MessageDialog
+from clew_daemon.top.goal_screen import ActionScreen, GoalScreen
+from clew_daemon.top.goals_screen import GoalsScreen
+from clew_daemon.top.log_screen import LogScreen
+from clew_daemon.top.tables import RowTable
+from clew_shared.config.settings import Settings
+from clew_shared.ledger import Ledger
+from clew_shared.record import events as ev
+from clew_shared.record.spec import Spec
+from clew_shared.views.publish import goal_detail, status_view
+
+HOSTILE = "[bold]x[/] \x1b[2J\u202e <script> [link=x]"
+SIGNATURE = "run_command::[red]echo"
+STEPS = 400
+"""Turns of the event loop that a test waits for what it expects."""
+
+
+class Home:
+    """A home with a ledger, and nothing that runs."""
+
+    def __init__(self, folder):
+        self.folder = folder
+        (folder / "state").mkdir()
+        self.ledger = Ledger.open(folder / "state" / "ledger.db")
+        self.store = GoalStore(self.ledger, Settings())
+        self.instance = Instance(folder, {})
+
+    async def goal(self, goal, *events, description="Say hello"):
+        spec = Spec(description=description)
+        await self.store.accept(ev.GoalAccepted(at=1e9, goal_id=goal, spec=spec), b"goal")
+        for event in events:
+            await self.emit(goal, event)
+
+    async def emit(self, goal, event, output=None):
+        await self.store.emit(self.store.cores[goal], event, output)
+
+    async def action(self, goal, output, *, tool="run_command"):
+        allowed = ev.ActionAllowed(
+            at=1e9, epoch=1, tool=tool, args={"cmd": HOSTILE}, signature=SIGNATURE
+        )
+        await self.emit(goal, allowed)
+        of = self.store.cores[goal].state.seq
+        await self.emit(
+            goal, ev.ActionFinished(at=1e9, of=of, result="success", outcome="o"), output
+        )
+        return of
+
+
+@pytest.fixture
+async def home(tmp_path):
+    one = Home(tmp_path)
+    await one.goal("first", ev.GoalStarted(at=1e9), description=HOSTILE)
+    await one.goal(
+        "stuck", ev.GoalStarted(at=1e9), ev.GoalBlocked(at=1e9, reason="why", question="?")
+    )
+    await one.goal("later")
+    yield one
+    await one.ledger.close(10)
+
+
+class Top:
+    """The running app and its keys."""
+
+    def __init__(self, app, pilot):
+        self.app, self.pilot = app, pilot
+
+    async def until(self, condition):
+        for _ in range(STEPS):
+            await self.pilot.pause(0.01)
+            if found := condition():
+                return found
+        raise AssertionError(f"not reached; the screen is {self.app.screen}")
+
+    async def on(self, kind):
+        """Wait for a screen of that kind."""
+        return await self.until(lambda: isinstance(self.app.screen, kind) and self.app.screen)
+
+    async def press(self, *keys):
+        await self.pilot.press(*keys)
+
+    def keys(self):
+        return [key for key, _ in self.app.screen.query_one(RowTable)._shown]
+
+    def text(self, selector=".page"):
+        return self.app.screen.query_one(selector, Static).render().plain
+
+    async def open(self):
+        """Open the goal that needs a person."""
+        await self.until(lambda: self.app.screen.query(RowTable) and self.keys())
+        await self.press("enter")
+        await self.on(GoalScreen)
+        await self.until(lambda: "why" in self.text())
+
+
+class Running:
+    """`async with` a running app."""
+
+    def __init__(self, instance, goal=None, size=(80, 24)):
+        self.app = TopApp(instance, goal)
+        self.context = self.app.run_test(size=size)
+
+    async def __aenter__(self):
+        return Top(self.app, await self.context.__aenter__())
+
+    async def __aexit__(self, *error):
+        await self.context.__aexit__(*error)
+
+
+async def test_what_needs_a_person_comes_first(home):
+    async with Running(home.instance) as top:
+        await top.until(lambda: isinstance(top.app.screen, GoalsScreen) and top.keys())
+        assert top.keys() == ["stuck", "first", "later"]
+
+
+async def test_a_goal_an_action_and_back_by_keys(home):
+    seq = await home.action("stuck", b"the whole output")
+    async with Running(home.instance) as top:
+        await top.open()
+        await top.until(lambda: top.keys() == [str(seq)])
+        await top.press("enter")
+        await top.on(ActionScreen)
+        await top.until(lambda: "the whole output" in top.text())
+        await top.press("escape", "escape")
+        await top.on(GoalsScreen)
+
+
+async def test_a_goal_that_is_named_is_shown_first(home):
+    async with Running(home.instance, "first") as top:
+        await top.on(GoalScreen)
+        await top.until(lambda: "first" in top.text())
+
+
+async def test_new_events_are_shown_without_a_key(home):
+    async with Running(home.instance) as top:
+        await top.until(lambda: isinstance(top.app.screen, GoalsScreen) and top.keys())
+        await home.goal("new", ev.GoalStarted(at=1e9), ev.GoalBlocked(at=1e9, reason="r"))
+        await top.until(lambda: top.keys()[0] == "new")
+
+
+async def test_what_an_agent_wrote_is_text(home):
+    seq = await home.action("first", HOSTILE.encode() * 3)
+    shown = HOSTILE.replace("\x1b", "\\x1b").replace("\u202e", "\\u202e")
+    async with Running(home.instance, "first") as top:
+        await top.on(GoalScreen)
+        await top.until(lambda: top.keys() == [str(seq)])
+        assert shown in top.text()
+        await top.press("enter")
+        await top.on(ActionScreen)
+        await top.until(lambda: shown * 3 in top.text())
+        assert "\x1b" not in top.text()
+
+
+async def test_of_a_very_long_line_the_beginning_is_shown_and_where_the_rest_is(home):
+    seq = await home.action("stuck", b"y" * 5_000_000)
+    async with Running(home.instance, "stuck") as top:
+        await top.on(GoalScreen)
+        await top.until(lambda: top.keys() == [str(seq)])
+        await top.press("enter")
+        await top.on(ActionScreen)
+        await top.until(lambda: f"clew show stuck {seq}" in top.text())
+        assert len(top.text()) < 300_000
+
+
+async def test_text_is_selected_with_the_mouse_and_copied(home):
+    async with Running(home.instance, "stuck") as top:
+        await top.on(GoalScreen)
+        await top.until(lambda: "why" in top.text())
+        await top.pilot.mouse_down(".page", offset=(0, 0))
+        await top.pilot.hover(".page", offset=(5, 0))
+        await top.pilot.mouse_up(".page", offset=(5, 0))
+        await top.until(lambda: (top.app.screen.get_selected_text() or "").startswith("stuck"))
+        await top.press("ctrl+c")
+        await top.until(lambda: top.app.clipboard.startswith("stuck"))
+
+
+async def test_each_screen_names_the_command_that_shows_the_same(home):
+    seq = await home.action("stuck", b"")
+    async with Running(home.instance) as top:
+        await top.open()
+        assert top.text(".command") == "$ clew status stuck"
+        await top.until(top.keys)
+        await top.press("enter")
+        await top.on(ActionScreen)
+        assert top.text(".command") == f"$ clew show stuck {seq}"
+
+
+@pytest.fixture
+async def daemon(home):
+    """A control socket that answers some requests, and what was asked of it."""
+    asked = []
+
+    async def done(request):
+        asked.append(request)
+        return {"id": request.goal, "status": "waiting", "said": "as you say"}
+
+    async def refused(request):
+        asked.append(request)
+        raise ControlError("it is [too] late")
+
+    async def status(request):
+        states = home.store.states()
+        if request.goal:
+            return {"daemon": None, "goal": goal_detail(states[request.goal])}
+        return {"daemon": None, "goals": [status_view(one) for one in states.values()]}
+
+    answers = {
+        **handler(StatusRequest, status),
+        **handler(PauseRequest, done),
+        **handler(FeedbackRequest, done),
+        **handler(UnblockRequest, refused),
+    }
+    folder = home.instance.places.socket.parent
+    folder.mkdir(parents=True, exist_ok=True)
+    control = Control(home.instance.places.socket, answers)
+    await control.start()
+    yield asked
+    await control.stop()
+
+
+async def test_a_change_is_sent_once_it_is_confirmed_and_names_its_command(home, daemon):
+    async with Running(home.instance) as top:
+        await top.open()
+        await top.press("p")
+        dialog = await top.on(ConfirmDialog)
+        assert dialog.query(Static).first().render().plain == "$ clew pause stuck"
+        await top.press("n")
+        await top.on(GoalScreen)
+        assert daemon == []
+        await top.press("p")
+        await top.on(ConfirmDialog)
+        await top.press("y")
+        await top.until(lambda: daemon == [PauseRequest("stuck")])
+
+
+async def test_feedback_is_written_confirmed_and_sent(home, daemon):
+    async with Running(home.instance) as top:
+        await top.open()
+        await top.press("f")
+        dialog = await top.on(MessageDialog)
+        dialog.query_one(Input).value = "use the [other] one"
+        await top.press("enter")
+        await top.on(ConfirmDialog)
+        await top.press("y")
+        await top.until(lambda: daemon == [FeedbackRequest("stuck", "use the [other] one")])
+
+
+async def test_a_refusal_of_the_daemon_is_shown(home, daemon):
+    blocked = ev.ActionBlocked(
+        at=1e9, epoch=1, tool="t", args={}, signature=SIGNATURE, reason="r", message="m",
+        makes_block="r",
+    )  # fmt: skip
+    await home.emit("stuck", blocked)
+    async with Running(home.instance) as top:
+        await top.open()
+        await top.press("u")
+        dialog = await top.on(ChoiceDialog)
+        assert dialog.query_one(OptionList).option_count == 1
+        await top.press("enter")
+        await top.on(ConfirmDialog)
+        await top.press("y")
+        await top.until(lambda: daemon == [UnblockRequest("stuck", SIGNATURE)])
+        await top.until(lambda: [n.message for n in top.app._notifications] == ["it is [too] late"])
+
+
+def count(log):
+    return len([line for line in log.lines if line])
+
+
+async def test_the_log_is_filtered_and_followed(home):
+    log = home.folder / "state" / "clew.log"
+    entry = {"timestamp": "2026-01-01T00:00:00+00:00", "level": "info", "goal": "g"}
+    log.write_text("".join(json.dumps({**entry, "event": f"e{n}."}) + "\n" for n in range(100)))
+    async with Running(home.instance) as top:
+        await top.press("l")
+        screen = await top.on(LogScreen)
+        shown = screen.query_one(Log)
+        await top.until(lambda: count(shown) == 100)
+        await top.press("slash", "e", "9", ".")
+        await top.until(lambda: count(shown) == 1)
+        with log.open("a") as file:
+            file.write(json.dumps({**entry, "event": "e9. again"}) + "\n")
+        await top.until(lambda: count(shown) == 2)
+        await top.press("escape")
+        await top.until(lambda: count(shown) == 101)
+        await top.press("escape")
+        await top.on(GoalsScreen)
+
+
+async def test_two_thousand_goals_keep_the_cursor_where_it_was(home, daemon):
+    for n in range(2_000):
+        home.store.enter(
+            ev.GoalAccepted(
+                at=1e9, goal_id=f"g{n}", spec=Spec(description="x"), identity=(str(n),)
+            ),
+            b"",
+        )
+    await home.store.commit(home.store.cores["g1999"])
+    async with Running(home.instance) as top:
+        await top.until(lambda: isinstance(top.app.screen, GoalsScreen) and len(top.keys()) > 2_000)
+        await top.press("end", "up")
+        current = top.app.screen.query_one(RowTable).current
+        await home.goal("new", ev.GoalStarted(at=1e9), ev.GoalBlocked(at=1e9, reason="r"))
+        await top.until(lambda: top.keys()[0] == "new")
+        assert top.app.screen.query_one(RowTable).current == current
+
+
+async def test_it_works_without_colours_and_in_light(home, monkeypatch):
+    monkeypatch.setenv("NO_COLOR", "1")
+    async with Running(home.instance) as top:
+        await top.until(lambda: isinstance(top.app.screen, GoalsScreen) and top.keys())
+        await top.press("d")
+        assert not top.app.current_theme.dark
+        assert "stuck" in top.app.export_screenshot()
+
+
+async def test_without_a_daemon_it_says_so_and_shows_what_is_on_record(home):
+    async with Running(home.instance) as top:
+        await top.until(lambda: "does not answer" in top.text(".note"))
+        await top.until(top.keys)
+
+
+def test_without_a_terminal_it_says_what_to_use_instead(tmp_path, capsys):
+    assert cli.run(["--home", str(tmp_path), "top"]) == 1
+    assert "needs a terminal; `clew status`" in capsys.readouterr().err
+
+
+def test_without_its_package_it_says_how_to_install_it(tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr("clew_daemon.top.command.on_terminal", lambda: True)
+    monkeypatch.setattr(sys.stdin, "isatty", lambda: True)
+    for name in [one for one in sys.modules if one.startswith(("textual", "clew_daemon.top.app"))]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "textual", None)
+    assert cli.run(["--home", str(tmp_path), "top"]) == 78
+    assert "pip install 'clew[top]'" in capsys.readouterr().err
