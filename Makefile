@@ -14,7 +14,7 @@ QUICK := tests/unit tests/property tests/parity
 PYTEST := $(BIN)/python -m pytest -n 3 --dist loadgroup
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test test-failed test-long quick check static format lint types imports bench bench-peers minds simulate chaos surroundings soak agents agents-test clean
+.PHONY: help install demo test test-failed test-long quick check static format lint types imports bench bench-peers minds simulate chaos surroundings soak agents agents-test browser screenshots clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 14
@@ -113,6 +113,15 @@ agents: agent-codex agent-claude agent-opencode ## install the coding agents for
 
 agents-test: $(STAMP) agents ## run the tests with real coding agents, half an hour: make agents-test [SEED=n] [ROUNDS=kills]
 	CLEW_AGENTS_REQUIRED=codex,claude,opencode $(BIN)/python -m pytest -m '' tests/agents $(wildcard tests/process/bridged)
+
+browser: $(STAMP) ## install Chromium (Debian's) and axe-core for the tests of `clew web`
+	command -v chromium >/dev/null || apt-get install -y -q --no-install-recommends chromium
+	mkdir -p .browser
+	cp tests/process/web/axe/package*.json .browser
+	npm install --prefix .browser --ignore-scripts --no-audit --no-fund --loglevel=error
+
+screenshots: browser ## write the screenshots of docs/web.md
+	$(BIN)/python tests/process/web/screenshots.py docs/web
 
 clean: ## remove the environments and caches
 	rm -rf $(VENV) bench/peers/.env .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

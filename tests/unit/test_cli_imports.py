@@ -31,6 +31,10 @@ NEVER = {
     "typer",
     "clew_worker",
     "textual",
+    "starlette",
+    "uvicorn",
+    "jinja2",
+    "anyio",
 }
 """No command of a few moments needs these: they are the daemon's and the workers'."""
 TERMINAL = {"rich", "pygments"}
@@ -178,3 +182,16 @@ def test_the_nursery_is_without_what_only_the_daemon_needs():
     assert "clew_worker.executor.server" in seen
     kept_out = {"openai", "httpx", "apsw", "psutil", "structlog", "watchdog", "markdown_it", "yaml"}
     assert not seen & (kept_out | {"rapidfuzz", "rich", "click", "clew_daemon"})
+
+
+@pytest.mark.parametrize(
+    ("args", "package"),
+    [(["web"], "uvicorn"), (["web"], "jinja2"), (["report", GOAL, "--html"], "jinja2")],
+)
+def test_without_the_extra_the_pages_say_how_to_install_it(home, args, package):
+    hidden = f"import sys; sys.modules[{package!r}] = None\n{SCRIPT}"
+    listen = ["--listen", "127.0.0.1:0"] if args == ["web"] else []
+    command = [sys.executable, "-c", hidden, "--home", str(home), *args, *listen]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 78
+    assert "pip install 'clew[web]'" in done.stderr

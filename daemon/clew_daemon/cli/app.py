@@ -28,6 +28,12 @@ COMMANDS = [
         "diff", "diff.command:diff", "Show what a goal, or a subtask, changed in its workspace."
     ),
     LazyCommand("undo", "undo", "Restore what a goal, or a subtask, changed in its workspace."),
+    LazyCommand(
+        "web", "clew_daemon.web.command:web", "Show goals in the browser, and act on them there."
+    ),
+    LazyCommand(
+        "report", "clew_daemon.web.report:report", "Write a goal's page as one file, to share."
+    ),
     LazyCommand("loops", "loops", "Show the loops that were detected, with the evidence."),
     LazyCommand("context", "context", "Show exactly what the agent's LLM would be shown now."),
     LazyCommand("feedback", "steering", "Send the agent a message; this resumes a blocked goal."),

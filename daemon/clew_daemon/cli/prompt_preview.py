@@ -28,11 +28,14 @@ REREADS_MAX = 5
 LEFT_OUT = " characters left out …]"
 
 
-def preview(instance: Instance, goal: str, attempt: int | None = None) -> dict[str, Any]:
+def preview(
+    instance: Instance, goal: str, attempt: int | None = None, *, until: int | None = None
+) -> dict[str, Any]:
     """Return the prompt as JSON: `messages` as the LLM gets them, `sizes` by block, `left_out`, `sha` of its head.
 
     Sizes are in characters and estimated tokens; `sha_of_last_call` is None before the first call; `note` says why
     there is no next call. With `attempt` it is the prompt at the end of that attempt; CliError where there is none.
+    With `until`, the number of an event, it is the prompt after that event.
     """
     from clew_daemon.cli.queries import open_ledger
     from clew_shared.prompt.layout import lay_out
@@ -40,7 +43,9 @@ def preview(instance: Instance, goal: str, attempt: int | None = None) -> dict[s
 
     settings = instance.settings_for_display
     with open_ledger(instance) as reader:
-        if attempt is None:
+        if until is not None:
+            state, hello, unshown = _after(reader, goal, settings, until)
+        elif attempt is None:
             state, hello, unshown = _now(reader, goal, settings)
         else:
             state, hello, unshown = _then(reader, goal, settings, attempt)
@@ -89,6 +94,13 @@ def _then(reader: Reader, goal: str, settings: Settings, attempt: int) -> _Momen
     from clew_daemon.record.past import state_of
 
     past = _past(reader, goal, attempt)
+    return _moment(reader, past, state_of(past, goal), settings)
+
+
+def _after(reader: Reader, goal: str, settings: Settings, event: int) -> _Moment:
+    from clew_daemon.record.past import PastEvents, state_of
+
+    past = PastEvents(reader, event)
     return _moment(reader, past, state_of(past, goal), settings)
 
 

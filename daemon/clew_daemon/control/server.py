@@ -21,14 +21,11 @@ from pathlib import Path
 from typing import Any
 
 import psutil
-import structlog
 
 from clew_daemon.control.stream import FOLLOWERS_MAX, STALLED_S, Stream, send_stream
 from clew_daemon.host.folders import FolderError
 from clew_shared.ledger import LedgerError
 from clew_shared.wire import protocol
-
-log = structlog.get_logger()
 
 CLIENTS_MAX = 32
 IDLE_TIMEOUT_S = 60.0
@@ -59,11 +56,20 @@ class _Client:
 
 
 class Control:
-    """Serves `handlers` by name; `start` and `stop` may be called at any time, also twice."""
+    """Serves `handlers` by name; `start` and `stop` may be called at any time, also twice.
 
-    def __init__(self, path: Path, handlers: dict[str, Handler]) -> None:
+    `daemon` returns the pid of the daemon, whose workers are refused, None where there is none.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        handlers: dict[str, Handler],
+        daemon: Callable[[], int | None] = os.getpid,
+    ) -> None:
         self._path = path
         self._handlers = handlers
+        self._daemon = daemon
         self._server: asyncio.Server | None = None
         self._clients: set[_Client] = set()
         self._followers: set[_Client] = set()
@@ -136,7 +142,9 @@ class Control:
         assert task is not None  # noqa: S101 - called as one
         client = _Client(task)
         try:
-            refusal = _refusal(writer.get_extra_info("socket")) or await self._full()
+            refusal = (
+                _refusal(writer.get_extra_info("socket"), self._daemon()) or await self._full()
+            )
             if refusal:
                 self._log_refusal(refusal)
                 writer.write(protocol.error(None, protocol.INVALID_REQUEST, refusal))
@@ -212,7 +220,7 @@ class Control:
         self._refused += 1
         now = time.monotonic()
         if now >= self._logged_at + 1:
-            log.warning("control.refused", reason=refusal, times=self._refused)
+            _warn("control.refused", reason=refusal, times=self._refused)
             self._refused, self._logged_at = 0, now
 
     def _handler(self, method: str, params: Any) -> Handler:
@@ -252,9 +260,15 @@ async def _follow(
     try:
         await send_stream(answer, stream, reader, writer)
     except TimeoutError:
-        log.warning("control.cut_off", reason=f"a follower read nothing for {STALLED_S:g} s")
+        _warn("control.cut_off", reason=f"a follower read nothing for {STALLED_S:g} s")
     except LedgerError as error:
-        log.warning("control.cut_off", reason=str(error))
+        _warn("control.cut_off", reason=str(error))
+
+
+def _warn(event: str, **values: Any) -> None:
+    import structlog  # `clew web` serves links in this way, and has no log
+
+    structlog.get_logger().warning(event, **values)
 
 
 def _bind(sock: socket.socket, path: Path) -> None:
@@ -272,7 +286,7 @@ def _bind(sock: socket.socket, path: Path) -> None:
     sock.listen(CLIENTS_MAX)
 
 
-def _refusal(sock: Any) -> str:
+def _refusal(sock: Any, daemon: int | None) -> str:
     """Return why a caller is refused, "" if it is served.
 
     A worker is in this process's PID namespace or one below, so a caller without a PID here (0) is none. Root is none
@@ -282,9 +296,9 @@ def _refusal(sock: Any) -> str:
     pid, uid, _ = _UCRED.unpack(credentials)
     if uid not in (os.getuid(), 0):
         return f"user {uid} is not the daemon's user"
-    if pid == 0 or uid != os.getuid():
+    if pid == 0 or uid != os.getuid() or daemon is None:
         return ""
-    if _may_be_worker(pid) or _gone(sock):
+    if _may_be_worker(pid, daemon) or _gone(sock):
         return "workers may not use the control socket"
     return ""
 
@@ -306,14 +320,14 @@ def _gone(sock: Any) -> bool:
         os.close(pidfd)
 
 
-def _may_be_worker(pid: int) -> bool:
-    """Return whether a process may come from a cell; True also if it cannot be examined.
+def _may_be_worker(pid: int, daemon: int) -> bool:
+    """Return whether a process may come from a cell of the daemon; True also if it cannot be examined.
 
     Not every descendant of the daemon does: PID 1 of a container inherits all orphans. But every process of a cell, in
     every sandbox mode, has no_new_privs, which cannot be revoked.
     """
     try:
-        descends = any(parent.pid == os.getpid() for parent in psutil.Process(pid).parents())
+        descends = any(parent.pid == daemon for parent in psutil.Process(pid).parents())
         return descends and "\nNoNewPrivs:\t0\n" not in Path(f"/proc/{pid}/status").read_text()
     except (psutil.Error, OSError):
         return True

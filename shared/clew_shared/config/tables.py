@@ -43,6 +43,8 @@ IGNORED = (
 )
 """By-products of tools, which are not part of the world (docs/loops.md)."""
 
+PORT_MAX = 65_535
+
 
 class PathSettings(Table):
     """Folders; unset means the place that XDG (or `--home`) gives, see `places.py`."""
@@ -228,6 +230,35 @@ class LedgerSettings(Table):
         return self.url.replace("<state>", state)
 
 
+class WebSettings(Table):
+    """Where `clew web` listens, under which other names, and whether its pages may change anything."""
+
+    listen: str = "127.0.0.1:8420"
+    hosts: Texts = ()
+    read_only: bool = False
+
+    @field_validator("listen")
+    @classmethod
+    def _address(cls, value: str) -> str:
+        if value.startswith("unix:") and len(value) > len("unix:") and "\0" not in value:
+            return value
+        host, _, port = value.rpartition(":")
+        named = re.fullmatch(r"[A-Za-z0-9.-]+|\[[0-9A-Fa-f:.]+\]", host)
+        if named is None or not re.fullmatch(r"[0-9]{1,5}", port) or int(port) > PORT_MAX:
+            raise ValueError(f"must be HOST:PORT (127.0.0.1:8420) or unix:PATH, not {value!r}")
+        return value
+
+    @field_validator("hosts")
+    @classmethod
+    def _names(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        for name in value:
+            if not re.fullmatch(r"([A-Za-z0-9.-]+|\[[0-9A-Fa-f:.]+\])(:[0-9]{1,5})?", name):
+                raise ValueError(
+                    f"must hold names of hosts, with a port where it differs (phone.lan:80), not {name!r}"
+                )
+        return value
+
+
 class LogSettings(Table):
     """How much is logged, how it looks, and where it goes besides stdout."""
 
@@ -254,4 +285,5 @@ class Settings(Table):
     snapshots: SnapshotSettings = SnapshotSettings()
     agents: AgentSettings = AgentSettings()
     ledger: LedgerSettings = LedgerSettings()
+    web: WebSettings = WebSettings()
     log: LogSettings = LogSettings()

@@ -35,7 +35,7 @@ def diff(
         raise click.UsageError("use one of --stat, --name-only and --json")
     name = goal_id(instance, goal)
     at = subtasks.position(name, goal_state(instance, name).goal, subtask)
-    _hide_keys(instance)
+    hide_keys(instance)
     with goal_diff(instance, name, at) as found:
         if as_json:
             print_json(json_view(found, at))
@@ -43,7 +43,7 @@ def diff(
             _print(found, stat=stat, name_only=name_only)
 
 
-def _hide_keys(instance: Instance) -> None:
+def hide_keys(instance: Instance) -> None:
     """Let no key of an agent be shown, as far as the keys can be read here."""
     from clew_daemon.cli.errors import CliError
     from clew_daemon.host.keys import Keys

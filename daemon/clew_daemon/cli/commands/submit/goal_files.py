@@ -76,6 +76,14 @@ def check_goals(
     return checked
 
 
+def checked_goal(instance: Instance, source: GoalSource, options: SubmitOptions) -> CheckedGoal:
+    """Check one goal with its options; return it, or raise CliError with all errors."""
+    agents = instance.settings_in_force.agents
+    if faults := _option_faults(instance, options, agents):
+        raise CliError("\n".join(faults))
+    return _parsed(instance, source, options, agents)
+
+
 def _sources(given: Sequence[str]) -> tuple[list[GoalSource], list[str]]:
     """Read all arguments; return the goals and the errors."""
     sources: list[GoalSource] = []

@@ -1,0 +1,78 @@
+"""`clew web`: the pages in the browser. Its packages are imported here alone, and only when it is called."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import TYPE_CHECKING
+
+import click
+
+from clew_daemon.cli.display.sanitize import clean
+from clew_daemon.cli.errors import CliError
+from clew_shared.exit_codes import ExitCode
+
+if TYPE_CHECKING:
+    from clew_daemon.cli.instance import Instance
+    from clew_shared.config.tables import WebSettings
+
+EXTRA = "`clew web` needs some more packages; to install them: pip install 'clew[web]'"
+
+
+@click.command()
+@click.option(
+    "--listen",
+    metavar="HOST:PORT",
+    help="Where to listen, instead of `[web] listen`; or unix:PATH.",
+)
+@click.option("--read-only", is_flag=True, help="Only show goals, and change nothing.")
+@click.option("--link", is_flag=True, help="Print another link to the `clew web` that runs.")
+@click.pass_obj
+def web(instance: Instance, listen: str | None, read_only: bool, link: bool) -> None:
+    """Show goals in the browser, live, and act on them there; the printed link opens a session once."""
+    if link:
+        if listen or read_only:
+            raise click.UsageError("--link asks the server that runs: it takes no other options")
+        from clew_daemon.web.links import asked_link
+
+        click.echo(clean(asked_link(instance)))
+        return
+    try:
+        _find_pages()
+        from clew_daemon.web.server import serve
+    except ModuleNotFoundError as error:
+        raise CliError(f"{EXTRA} (missing: {error.name})", ExitCode.CONFIGURATION) from None
+    settings = instance.settings.web
+    if listen is not None:
+        settings = _with_listen(settings, listen)
+    is_service = bool(os.environ.get("NOTIFY_SOCKET") or os.environ.get("INVOCATION_ID"))
+    code = serve(
+        instance,
+        settings.model_copy(update={"read_only": settings.read_only or read_only}),
+        announce=None if is_service else _announce,
+    )
+    sys.exit(code)
+
+
+def _find_pages() -> None:
+    """Raise ModuleNotFoundError if a package is missing that is imported only after the start."""
+    from importlib.util import find_spec
+
+    for name in ("jinja2", "starlette"):
+        if sys.modules.get(name, True) is None or find_spec(name) is None:
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+
+
+def _announce(link: str) -> None:
+    click.echo(f"open {link}")
+    click.echo("(the link works once; for another one: clew web --link)", err=True)
+
+
+def _with_listen(settings: WebSettings, listen: str) -> WebSettings:
+    from pydantic import ValidationError
+
+    try:
+        return type(settings).model_validate({**settings.model_dump(), "listen": listen})
+    except ValidationError as error:
+        why = error.errors()[0]["msg"].removeprefix("Value error, ")
+        raise click.UsageError(f"--listen {why}") from None

@@ -1,0 +1,65 @@
+"""The server's side of a connection: uvicorn's, with bounds on how many there are and how long a head may take."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+if TYPE_CHECKING:
+    import asyncio
+
+    from uvicorn.config import Config
+    from uvicorn.server import ServerState
+
+CONNECTIONS_MAX = 64
+HEAD_S = 5.0
+"""How long a client may take for the head of a request."""
+HEAD_BYTES_MAX = 16 << 10
+
+
+class BoundedConnection(H11Protocol):
+    """Closes a connection whose next head is not whole in time, and any that are too many."""
+
+    def __init__(
+        self,
+        config: Config,
+        server_state: ServerState,
+        app_state: dict[str, object],
+        _loop: asyncio.AbstractEventLoop | None = None,
+    ) -> None:
+        super().__init__(config, server_state, app_state, _loop)
+        self._late: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        if len(self.connections) >= CONNECTIONS_MAX:
+            transport.abort()
+            return
+        super().connection_made(transport)
+        self._expect_head()
+
+    def data_received(self, data: bytes) -> None:
+        super().data_received(data)
+        if self.cycle is not None and not self.cycle.response_complete:
+            self._stop_waiting()
+        elif not self.transport.is_closing():
+            self._expect_head()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._stop_waiting()
+        if self in self.connections:
+            super().connection_lost(exc)
+
+    def _expect_head(self) -> None:
+        if self._late is None:
+            self._late = self.loop.call_later(HEAD_S, self._give_up)
+
+    def _stop_waiting(self) -> None:
+        if self._late is not None:
+            self._late.cancel()
+            self._late = None
+
+    def _give_up(self) -> None:
+        self._late = None
+        if self.cycle is None or self.cycle.response_complete:
+            self.transport.close()

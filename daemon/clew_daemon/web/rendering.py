@@ -1,0 +1,80 @@
+"""Makes pages from templates.
+
+Every value that a template prints is cleaned and escaped here, so that no template can forget it: what an agent wrote
+is never markup, and neither terminal escapes nor right-to-left marks change how a line looks.
+"""
+
+from __future__ import annotations
+
+import time
+from datetime import datetime
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup
+
+from clew_daemon.cli.display.sanitize import clean
+from clew_daemon.cli.display.units import roughly, thousands
+from clew_shared.record.moment import iso, local
+from clew_shared.text.redact import redact
+
+HERE = Path(__file__).parent
+STATIC = HERE / "static"
+
+
+@cache
+def environment(*, redacted: bool = False) -> Environment:
+    """Return the templates; `redacted` ones also hide what looks like a key."""
+    made = Environment(
+        loader=FileSystemLoader(HERE / "templates"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        finalize=_redacted if redacted else _shown,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    made.filters |= {"ago": ago, "clock": clock, "moment": moment, "thousands": thousands}
+    made.globals |= {"percent": _percent}
+    return made
+
+
+def page(template: str, *, redacted: bool = False, **values: Any) -> str:
+    """Return a rendered template."""
+    return environment(redacted=redacted).get_template(template).render(**values)
+
+
+def ago(at: float) -> str:
+    """Return how long ago a moment was, in its largest unit; "" for none."""
+    return roughly(max(0.0, time.time() - at)) if at else ""
+
+
+def clock(at: float | str) -> str:
+    """Return the local time of day of a moment."""
+    return local(at).rpartition(" ")[2]
+
+
+def moment(at: float | str) -> str:
+    """Return a moment for the `datetime` attribute."""
+    return iso(at) if isinstance(at, float | int) else str(at)
+
+
+def seconds_of(at: str) -> float:
+    """Return a moment that was written as text in seconds since 1970."""
+    return datetime.fromisoformat(at).timestamp()
+
+
+def _percent(fraction: float) -> str:
+    return f"{fraction * 100:.3f}"
+
+
+def _shown(value: Any) -> Any:
+    if isinstance(value, Markup) or not isinstance(value, str):
+        return value
+    return clean(value.replace("\r\n", "\n").expandtabs(4), lines=True)
+
+
+def _redacted(value: Any) -> Any:
+    shown = _shown(value)
+    return redact(shown) if isinstance(shown, str) and not isinstance(shown, Markup) else shown

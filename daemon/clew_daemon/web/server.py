@@ -1,0 +1,119 @@
+"""One life of `clew web`: its socket, the guard before its pages, the links, and the end by a signal."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import time
+from typing import TYPE_CHECKING
+
+import anyio.to_thread
+import uvicorn
+
+from clew_daemon.cli.errors import CliError
+from clew_daemon.host.folders import FolderError
+from clew_daemon.host.sd_notify import Notifier
+from clew_daemon.web.connections import HEAD_BYTES_MAX, BoundedConnection
+from clew_daemon.web.following import follow
+from clew_daemon.web.guard import LINK_PATH, Guard
+from clew_daemon.web.links import link_server, refuse_second
+from clew_daemon.web.listening import Listening, listening
+from clew_daemon.web.live import LiveChanges
+from clew_daemon.web.rules import Policy, served_hosts
+from clew_daemon.web.sessions import Sessions
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from clew_daemon.cli.instance import Instance
+    from clew_daemon.web.guard import AsgiApp, Receive, Scope, Send
+    from clew_shared.config.tables import WebSettings
+
+IDLE_S = 15
+THREADS = 4
+"""Pages that are made at once; each thread costs memory."""
+STOP_S = 1
+
+
+def serve(instance: Instance, settings: WebSettings, announce: Callable[[str], None] | None) -> int:
+    """Serve the pages until a signal ends this process; `announce` is given the first link, if there is to be one."""
+    refuse_second(instance)
+    place = listening(settings.listen)
+    try:
+        return asyncio.run(_serve(instance, settings, place, announce))
+    finally:
+        place.close()
+
+
+async def _serve(
+    instance: Instance,
+    settings: WebSettings,
+    place: Listening,
+    announce: Callable[[str], None] | None,
+) -> int:
+    anyio.to_thread.current_default_thread_limiter().total_tokens = THREADS
+    sessions, live = Sessions(), LiveChanges()
+    hosts = served_hosts(place.address, place.port or 80, settings.hosts)
+    app = LateApp(lambda: _pages(instance, live, read_only=settings.read_only))
+    guard = Guard(app, Policy(hosts, settings.read_only), sessions, place.port)
+    server = uvicorn.Server(_config(guard))
+
+    def new_link() -> str:
+        return f"{place.base}{LINK_PATH}{sessions.new_link(time.monotonic())}"
+
+    links = link_server(instance, place.base, new_link)
+    instance.places.run.mkdir(mode=0o700, parents=True, exist_ok=True)
+    try:
+        await links.start()
+    except (FolderError, OSError) as error:
+        raise CliError(f"cannot listen for `clew web --link`: {error}") from None
+    following = asyncio.create_task(follow(instance, live))
+    notifier = Notifier.from_env(os.environ)
+    for each in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(each, lambda *_: None)  # the server raises it once more when it has ended
+    try:
+        if announce:
+            announce(new_link())
+        notifier.ready(f"serving {place.base}")
+        await server.serve(sockets=[place.socket])
+    finally:
+        notifier.stopping()
+        following.cancel()
+        await asyncio.gather(following, return_exceptions=True)
+        await links.stop()
+    return 0
+
+
+class LateApp:
+    """An application that is made beside the start of the server: its imports take longer than all the rest."""
+
+    def __init__(self, make: Callable[[], AsgiApp]) -> None:
+        self._made = asyncio.create_task(asyncio.to_thread(make))
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        app = await asyncio.shield(self._made)
+        await app(scope, receive, send)
+
+
+def _pages(instance: Instance, live: LiveChanges, *, read_only: bool) -> AsgiApp:
+    from clew_daemon.web.app import web_app
+
+    return web_app(instance, live, read_only=read_only)
+
+
+def _config(guard: Guard) -> uvicorn.Config:
+    return uvicorn.Config(
+        guard,
+        http=BoundedConnection,
+        ws="none",
+        lifespan="off",
+        loop="asyncio",
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        proxy_headers=False,
+        timeout_keep_alive=IDLE_S,
+        timeout_graceful_shutdown=STOP_S,
+        h11_max_incomplete_event_size=HEAD_BYTES_MAX,
+    )

@@ -1,0 +1,346 @@
+"""The attacks on `clew web` that docs/web.md lists, against a real server and a real daemon."""
+
+import contextlib
+import json
+import os
+import socket
+import subprocess
+import sys
+from urllib.parse import urlsplit
+
+import pytest
+from web_server import WebServer
+
+GOAL = "# Wait\n- [ ] Wait\n  ```sh\n  sleep 600\n  ```\n"
+NOBODY = 65534
+
+
+@pytest.fixture
+def opened(web):
+    return web.open()
+
+
+@pytest.fixture
+def goal(clew, opened):
+    found = clew.submit(GOAL)
+    clew.wait("action.allowed", goal=found)
+    return found
+
+
+def test_rebinding_a_page_of_a_name_that_resolves_to_loopback_reads_nothing(calm):
+    answer = calm.get("/", host="rebound.example")
+    assert answer.status == 421
+    assert "set-cookie" not in answer.headers
+
+
+def test_csrf_by_form_changes_nothing(clew, opened, goal):
+    body = f"goal={goal}"
+    form = {"content_type": "application/x-www-form-urlencoded", "sec_fetch_site": "cross-site"}
+    answer = opened.request(
+        "POST", f"{opened.prefix}/change/pause", body, origin="http://evil.example", **form
+    )
+    assert answer.status == 403
+    plain = {"content_type": "text/plain", "origin": f"http://{opened.host}"}
+    body = json.dumps({"goal": goal})
+    assert opened.request("POST", f"{opened.prefix}/change/pause", body, **plain).status == 403
+    assert clew.goal(goal)["status"] == "in_progress"
+
+
+def test_csrf_by_fetch_changes_nothing_and_its_preflight_fails(clew, opened, goal):
+    assert opened.change("pause", goal=goal, ORIGIN="http://evil.example").status == 403
+    assert opened.change("pause", goal=goal, SEC_FETCH_SITE="cross-site").status == 403
+    preflight = opened.request(
+        "OPTIONS",
+        f"{opened.prefix}/change/pause",
+        origin="http://evil.example",
+        access_control_request_method="POST",
+    )
+    assert preflight.status == 403
+    assert not [name for name in preflight.headers if name.startswith("access-control")]
+    assert clew.goal(goal)["status"] == "in_progress"
+
+
+def test_a_web_socket_is_not_calm(calm):
+    upgrade = {
+        "connection": "Upgrade",
+        "upgrade": "websocket",
+        "sec_websocket_key": "dGhlIHNhbXBsZSBub25jZQ==",
+        "sec_websocket_version": "13",
+    }
+    assert calm.page("/events", **upgrade).status == 403
+
+
+def test_an_image_of_another_page_gets_nothing(calm):
+    other = {"sec_fetch_site": "cross-site", "sec_fetch_dest": "image", "sec_fetch_mode": "no-cors"}
+    answer = calm.page("/", **other)
+    assert answer.status == 403
+    assert answer.headers["cross-origin-resource-policy"] == "same-origin"
+
+
+def test_a_link_opens_one_session_and_says_so_when_it_is_used_again(calm):
+    path = urlsplit(calm.link).path
+    again = calm.get(path, cookie=None)
+    assert again.status == 401
+    assert "used already" in again.body
+    assert "clew web --link" in again.body
+    assert "set-cookie" not in again.headers
+    wrong = calm.get("/link/wrong", cookie=None)
+    assert (wrong.status, "not valid" in wrong.body) == (401, True)
+
+
+def test_looking_ahead_at_a_link_does_not_use_it_up(calm):
+    path = urlsplit(calm.clew.cli("web", "--link").strip()).path
+    assert calm.request("HEAD", path).status == 405
+    assert calm.get(path, sec_fetch_site="cross-site").status == 403
+    assert calm.get(path).status == 303
+
+
+def test_without_a_session_there_is_nothing_to_read(calm):
+    for path in ("/", f"{calm.prefix}/", f"{calm.prefix}/static/clew.css", "/goals/x"):
+        assert calm.get(path, cookie=None).status == 401
+
+
+def test_the_cookie_of_a_server_on_another_port_opens_nothing(calm):
+    name, _, value = calm.cookie.partition("=")
+    assert name == f"clew-{calm.port}"
+    assert calm.get("/", cookie=f"clew-{calm.port + 1}={value}").status == 401
+
+
+def test_the_browser_keeps_the_cookie_from_scripts_and_other_servers_of_this_machine(calm):
+    answer = calm.get(urlsplit(calm.clew.cli("web", "--link").strip()).path)
+    kept = answer.headers["set-cookie"].split("; ")[1:]
+    assert sorted(kept) == ["HttpOnly", f"Path={answer.headers['location']}", "SameSite=Strict"]
+    assert len(answer.headers["location"]) > 16
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/static/../../../../etc/passwd",
+        "/static/%2e%2e/%2e%2e/rendering.py",
+        "/static/..%2f..%2frules.py",
+        "/static//etc/passwd",
+        "/goals/..%2f..%2fconfig.toml",
+        "/goals/x/actions/999999999999999999999999",
+    ],
+)
+def test_a_path_leads_to_no_file_but_the_static_ones(calm, path):
+    answer = calm.page(path)
+    assert answer.status == 404
+    assert "root:" not in answer.body
+
+
+def test_a_huge_head_is_refused_and_the_server_goes_on(calm):
+    with contextlib.suppress(OSError):
+        assert calm.get("/", x_large="x" * 200_000).status in (400, 431)
+    assert calm.page().status == 200
+
+
+def test_a_body_that_is_too_long_is_refused_before_it_is_read(calm):
+    too_long = {"content_length": str(50 << 20), "content_type": "application/json"}
+    answer = calm.request(
+        "POST", f"{calm.prefix}/change/pause", origin=f"http://{calm.host}", **too_long
+    )
+    assert answer.status == 413
+
+
+def test_clients_that_never_finish_their_head_are_closed_and_take_no_place(calm):
+    slow = [socket.create_connection(("127.0.0.1", calm.port)) for _ in range(30)]
+    try:
+        for one in slow:
+            one.sendall(b"GET / HTTP/1.1\r\nHost: ")
+        assert calm.page().status == 200
+        for one in slow:
+            one.settimeout(60)
+            with contextlib.suppress(ConnectionResetError):
+                assert one.recv(1 << 16)[:12] in (b"", b"HTTP/1.1 408", b"HTTP/1.1 400")
+    finally:
+        for one in slow:
+            one.close()
+
+
+def test_more_connections_than_there_are_places_do_not_end_the_server(calm):
+    with contextlib.ExitStack() as many:
+        for _ in range(150):
+            many.enter_context(socket.create_connection(("127.0.0.1", calm.port), 5))
+
+    def answers():
+        with contextlib.suppress(OSError):
+            return calm.page().status == 200
+
+    calm.clew.until(answers, "an answer")
+
+
+def test_no_page_can_be_put_into_a_frame_or_run_a_script_of_its_content(calm):
+    for answer in (calm.page(), calm.get("/", cookie=None), calm.page("/nowhere")):
+        policy = answer.headers["content-security-policy"]
+        assert "frame-ancestors 'none'" in policy
+        assert "default-src 'none'" in policy
+        assert "unsafe" not in policy
+        assert answer.headers["x-content-type-options"] == "nosniff"
+        assert answer.headers["x-frame-options"] == "DENY"
+        assert answer.headers["cache-control"] == "no-store"
+        assert answer.headers["referrer-policy"] == "no-referrer"
+        assert "server" not in answer.headers
+        assert not [name for name in answer.headers if name.startswith("access-control")]
+
+
+WORKER = """
+import json, socket, sys
+port, path = int(sys.argv[1]), sys.argv[2]
+def http():
+    with socket.create_connection(("127.0.0.1", port), 5) as sock:
+        sock.sendall(f"GET / HTTP/1.1\\r\\nHost: 127.0.0.1:{port}\\r\\nConnection: close\\r\\n\\r\\n".encode())
+        return sock.recv(4096).decode().split()[1]
+def link():
+    with socket.socket(socket.AF_UNIX) as sock:
+        sock.settimeout(5)
+        sock.connect(path)
+        sock.sendall(b'{"jsonrpc": "2.0", "id": 1, "method": "link", "params": {}}\\n')
+        return sock.recv(4096).decode().strip()
+for attempt in (http, link):
+    try:
+        print(attempt.__name__, attempt())
+    except OSError as error:
+        print(attempt.__name__, type(error).__name__)
+"""
+
+
+@pytest.mark.parametrize("mode", ["best_effort", "off"])
+def test_a_worker_gets_neither_a_page_nor_a_link(clew, served, mode):
+    clew.configure({"sandbox.mode": mode})
+    clew.start()
+    web = served()
+    script = clew.home / "workspaces" / "attack"
+    script.mkdir(parents=True)
+    (script / "worker.py").write_text(WORKER)
+    asked = f"{sys.executable} -I worker.py {web.port} {clew.home}/run/web.sock"
+    goal = clew.submit(
+        f"---\nworkspace: {script}\n---\n# Attack\n- [ ] Attack\n  ```sh\n  {asked}\n  ```\n"
+    )
+    clew.wait("goal.completed", goal=goal)
+    [action] = json.loads(clew.cli("history", goal, "--json"))["actions"]
+    said = dict(line.split(" ", 1) for line in action["output"].splitlines())
+    assert said["http"] in ("401", "ConnectionRefusedError")
+    assert "/link/" not in said["link"]
+    if mode == "off":  # nothing but the check of the peer is in its way
+        assert "workers may not use" in said["link"]
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root can act as another user")
+def test_another_user_gets_neither_a_page_nor_a_link(calm):
+    web, path = calm, calm.clew.home / "run" / "web.sock"
+    assert path.stat().st_mode & 0o777 == 0o600
+    become = f"import os; os.setgroups([]); os.setgid({NOBODY}); os.setuid({NOBODY})\n"
+    as_nobody = WORKER.replace("port, path", f"import encodings.idna\n{become}port, path", 1)
+    program = [sys.executable, "-I", "-c", as_nobody, str(web.port), str(path)]
+    done = subprocess.run(program, capture_output=True, text=True, check=True)
+    said = dict(line.split(" ", 1) for line in done.stdout.splitlines())
+    assert said["http"] == "401"
+    assert said["link"] == "PermissionError"
+
+
+def test_a_new_link_is_given_to_the_user_who_asks_the_running_server(calm):
+    web, link = calm, calm.clew.clew("web", "--link").strip()
+    assert link.startswith(f"http://{web.host}/link/")
+    assert web.get(urlsplit(link).path).status == 303
+
+
+def test_without_a_server_there_is_no_link(clew):
+    assert "clew web" in clew.cli("web", "--link", code=3)
+
+
+def test_a_second_server_says_where_the_first_one_is(calm):
+    web = calm
+    said = calm.clew.clew("web", "--listen", "127.0.0.1:0", code=1)
+    assert f"process {web.process.pid} at http://{web.host}" in said
+
+
+def test_a_port_in_use_is_reported_with_the_process_that_has_it(clew):
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        said = clew.clew("web", "--listen", f"127.0.0.1:{taken.getsockname()[1]}", code=1)
+    assert f"process {os.getpid()}" in said
+
+
+def test_a_service_prints_no_link_and_gives_one_when_asked(clew):
+    server = WebServer(clew)
+    clew.configure({"web.listen": "127.0.0.1:0"})
+    process = subprocess.Popen(
+        clew.command("web"),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        env=clew.environment() | {"INVOCATION_ID": "0" * 32},
+    )
+    clew._before.add(process.pid)
+    try:
+        clew.until((clew.home / "run" / "web.sock").exists, "the socket for links")
+        link = clew.cli("web", "--link").strip()
+        server.port = urlsplit(link).port
+        assert server.get(urlsplit(link).path).status == 303
+    finally:
+        process.terminate()
+        said, _ = process.communicate(timeout=60)
+    assert said == ""
+    assert process.returncode == 0
+
+
+def test_a_unix_socket_for_a_reverse_proxy_is_its_users_alone(clew, tmp_path):
+    path = tmp_path / "web.sock"
+    clew.configure({"web.hosts": ["clew.example"]})
+    process = subprocess.Popen(
+        clew.command("web", "--listen", f"unix:{path}"),
+        stdout=subprocess.PIPE,
+        text=True,
+        env=clew.environment(),
+    )
+    clew._before.add(process.pid)
+    try:
+        link = process.stdout.readline()
+        assert path.stat().st_mode & 0o777 == 0o600
+        with socket.socket(socket.AF_UNIX) as sock:
+            sock.connect(str(path))
+            token = link.strip().rpartition("/")[2]
+            sock.sendall(f"GET /link/{token} HTTP/1.1\r\nHost: clew.example\r\n\r\n".encode())
+            assert sock.recv(4096).startswith(b"HTTP/1.1 303")
+    finally:
+        process.terminate()
+        process.wait(60)
+        process.stdout.close()
+    assert not path.exists()
+
+
+def test_hostile_output_is_text(clew, opened):
+    hostile = r"\033[2J\033[31mred\007 <script>alert(1)</script><img src=x onerror=alert(2)> \342\200\256evil"
+    goal = clew.submit(
+        "# Hostile <script>alert(0)</script>\n- [ ] Say <b>it</b>\n"
+        f"  ```sh\n  printf '{hostile}\\n'\n  ```\n"
+    )
+    clew.wait("goal.completed", goal=goal)
+    [action] = json.loads(clew.cli("history", goal, "--json"))["actions"]
+    path = f"/goals/{goal}/actions/{action['seq']}"
+    for page in ("/", f"/goals/{goal}", path, f"/log?goal={goal}", "/log?q=%3Cscript%3E"):
+        body = opened.page(page).body
+        assert "<script>alert" not in body
+        assert "<img" not in body
+        assert not set(body) & {"\x1b", "\x07", "\u202e"}
+    whole = opened.page(f"{path}/output")
+    assert whole.headers["content-type"] == "text/plain; charset=utf-8"
+    assert "<script>alert(1)" in whole.body
+    assert not set(whole.body) & {"\x1b", "\x07", "\u202e"}
+
+
+def test_a_line_of_50_mb_makes_no_large_page(clew, opened):
+    clew.configure({"limits.output_bytes": 16 << 20})
+    clew.clew("reload")
+    goal = clew.submit(
+        "# Long\n- [ ] Print a long line\n  ```sh\n  head -c 52428800 /dev/zero | tr '\\0' x\n  ```\n"
+    )
+    clew.wait("goal.completed", goal=goal)
+    [action] = json.loads(clew.cli("history", goal, "--json"))["actions"]
+    path = f"/goals/{goal}/actions/{action['seq']}"
+    assert len(opened.page(f"/goals/{goal}").body) < 100_000
+    page = opened.page(path).body
+    assert len(page) < 300_000
+    assert "the whole output" in page
+    assert len(opened.page(f"{path}/output").body) > 100_000

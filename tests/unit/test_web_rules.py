@@ -1,0 +1,148 @@
+"""Which requests `clew web` refuses, one rule at a time; each refused one has a twin that is served."""
+
+import pytest
+
+from clew_daemon.web.rules import Head, Policy, cookie, served_hosts
+
+HOST = "127.0.0.1:8420"
+POLICY = Policy(served_hosts("127.0.0.1", 8420, ["phone.lan"]))
+JSON = {
+    "content-type": "application/json",
+    "content-length": "2",
+    "origin": f"http://{HOST}",
+    "sec-fetch-site": "same-origin",
+}
+
+
+def refused(method="GET", path="/", policy=POLICY, **headers):
+    """The status of the refusal; 0 for a request that is served. A list gives a header several times."""
+    given = {"host": HOST, **{k.replace("_", "-"): v for k, v in headers.items()}}
+    pairs = [
+        (name.encode(), value.encode())
+        for name, values in given.items()
+        if values is not None
+        for value in (values if isinstance(values, list) else [values])
+    ]
+    refusal = policy.refusal(Head.of(method, path, pairs))
+    return refusal.status if refusal else 0
+
+
+def post(**changed):
+    headers = {k.replace("-", "_"): v for k, v in JSON.items()} | changed
+    return refused("POST", "/change/pause", **headers)
+
+
+@pytest.mark.parametrize(
+    "host", [HOST, "localhost:8420", "[::1]:8420", "phone.lan", "phone.lan:8420"]
+)
+def test_a_known_host_is_served(host):
+    assert refused(host=host) == 0
+
+
+@pytest.mark.parametrize(
+    "host",
+    [
+        "evil.example",
+        "evil.example:8420",
+        "127.0.0.1",
+        "127.0.0.1:80",
+        "localhost",
+        "127.0.0.1:8420.evil.example",
+        "phone.lan.evil.example",
+        "",
+        None,
+        [HOST, "evil.example"],
+        [HOST, HOST],
+    ],
+)
+def test_any_other_host_is_421_whatever_it_resolves_to(host):
+    assert refused(host=host) == 421
+
+
+def test_a_server_on_all_addresses_answers_for_loopback_and_named_hosts_alone():
+    policy = Policy(served_hosts("0.0.0.0", 8420, []))
+    assert refused(policy=policy) == 0
+    assert refused(policy=policy, host="192.168.1.5:8420") == 421
+
+
+def test_port_80_needs_no_port_in_the_host():
+    assert refused(policy=Policy(served_hosts("127.0.0.1", 80, [])), host="127.0.0.1") == 0
+
+
+@pytest.mark.parametrize("site", ["cross-site", "same-site", "odd"])
+def test_a_request_from_another_sites_page_is_refused_also_for_reading(site):
+    assert refused(sec_fetch_site=site) == 403
+
+
+@pytest.mark.parametrize("site", ["none", "same-origin", None])
+def test_a_request_from_the_address_bar_or_an_own_page_is_served(site):
+    assert refused(sec_fetch_site=site) == 0
+
+
+@pytest.mark.parametrize("origin", ["http://evil.example", "null", "http://127.0.0.1:9999"])
+def test_a_foreign_origin_is_refused_also_for_reading(origin):
+    assert refused(origin=origin) == 403
+    assert post(origin=origin) == 403
+
+
+def test_a_web_socket_is_refused():
+    assert refused(upgrade="websocket", connection="Upgrade") == 403
+
+
+def test_a_change_as_json_from_an_own_page_is_served():
+    assert post() == 0
+    assert post(content_type="application/json; charset=utf-8") == 0
+
+
+def test_a_change_through_a_reverse_proxy_comes_from_https():
+    assert post(host="phone.lan", origin="https://phone.lan") == 0
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"origin": None},
+        {"origin": [f"http://{HOST}", f"http://{HOST}"]},
+        {"content_type": None},
+        {"content_type": "application/x-www-form-urlencoded"},
+        {"content_type": "multipart/form-data; boundary=x"},
+        {"content_type": "text/plain"},
+        {"content_type": "text/plain; application/json"},
+    ],
+    ids=str,
+)
+def test_a_change_in_any_other_form_is_refused(changed):
+    assert post(**changed) == 403
+
+
+@pytest.mark.parametrize("method", ["PUT", "DELETE", "OPTIONS", "PATCH", "CONNECT", "TRACE"])
+def test_other_methods_are_not_used_so_that_no_preflight_succeeds(method):
+    assert refused(method) == 405
+
+
+@pytest.mark.parametrize(
+    ("changed", "status"),
+    [
+        ({"content_length": None}, 411),
+        ({"content_length": "-1"}, 411),
+        ({"transfer_encoding": "chunked"}, 411),
+        ({"content_length": str((1 << 20) + 1)}, 413),
+        ({"content_length": "9" * 100}, 413),
+    ],
+)
+def test_the_length_of_a_change_is_known_and_bounded(changed, status):
+    assert post(**changed) == status
+
+
+def test_a_read_only_server_refuses_every_change():
+    policy = Policy(POLICY.hosts, read_only=True)
+    headers = {k.replace("-", "_"): v for k, v in JSON.items()}
+    assert refused("POST", "/change/pause", policy=policy, **headers) == 403
+    assert refused(policy=policy) == 0
+
+
+def test_a_cookie_is_found_among_others_and_by_its_whole_name():
+    head = Head.of("GET", "/", [(b"cookie", b"a=1; clew-8420=secret; clew-84201=other")])
+    assert cookie(head, "clew-8420") == "secret"
+    assert cookie(head, "clew-842") == ""
+    assert cookie(Head.of("GET", "/", [(b"cookie", b"\xff=;;==")]), "clew-8420") == ""
