@@ -76,6 +76,7 @@ bench: $(BENCH_STAMP) ## measure, and write the tables of docs/performance.md; n
 	$(BIN)/python -m bench.restart
 	$(BIN)/python -m bench.digest
 	$(BIN)/python -m bench.footprint
+	$(BIN)/python -m bench.bridge
 	$(BIN)/python -m bench.live
 
 bench-peers: $(BENCH_STAMP) ## compare clew with other supervisors and with libraries of durable steps
@@ -110,7 +111,7 @@ agent-%: .agents/%/.installed
 
 agents: agent-codex agent-claude agent-opencode ## install the coding agents for the tests, in .agents (1.1 GB)
 
-agents-test: $(STAMP) agents ## run the tests with real coding agents; a missing one fails
+agents-test: $(STAMP) agents ## run the tests with real coding agents, half an hour: make agents-test [SEED=n] [ROUNDS=kills]
 	CLEW_AGENTS_REQUIRED=codex,claude,opencode $(BIN)/python -m pytest -m '' tests/agents $(wildcard tests/process/bridged)
 
 browser: $(STAMP) ## install Chromium (Debian's) and axe-core for the tests of `clew web`

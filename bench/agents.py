@@ -3,7 +3,7 @@
 `step MANY [ROUNDS]` proposes and reports as cheaply as a process can (MANY is a number, or seconds as `3s`). A round
 begins when its file `go.N` is there (with no ROUNDS at once); the seconds of its steps go to `times.N`, the moment of
 its start to `began.N`. `grow STEPS FILE` appends its steps to a file and waits to be killed. `act ROUNDS` uses clew's
-tools. `durable PORT` does durable steps as `bench.peers` asks for them.
+tools, `write CALLS` one of them. `durable PORT` does durable steps as `bench.peers` asks for them.
 """
 
 import json
@@ -97,20 +97,28 @@ def grow(client, steps, file):
         client.call("heartbeat")
 
 
-def act(client, rounds):
-    def one(tool, **args):
-        began = time.perf_counter()
-        answer = client.call("act", tool=tool, args=args)
-        took_ms = (time.perf_counter() - began) * 1e3
-        if answer["verdict"] != "allowed" or answer["outcome"]["result"] != "success":
-            sys.exit(f"{tool} {args}: {answer}")
-        print(f"{tool} {took_ms:.3f} {answer['outcome']['duration_s'] * 1e3:.1f}", flush=True)
+def one_act(client, tool, **args):
+    began = time.perf_counter()
+    answer = client.call("act", tool=tool, args=args)
+    took_ms = (time.perf_counter() - began) * 1e3
+    if answer["verdict"] != "allowed" or answer["outcome"]["result"] != "success":
+        sys.exit(f"{tool} {args}: {answer}")
+    print(f"{tool} {took_ms:.3f} {answer['outcome']['duration_s'] * 1e3:.1f}", flush=True)
 
+
+def write(client, calls):
+    client.call("hello", protocol=1, agent="write/1")
+    for n in range(int(calls)):
+        one_act(client, "write_file", path="w", content=f"{n}\n")
+    client.call("finish", success=False, summary="measured")
+
+
+def act(client, rounds):
     client.call("hello", protocol=1, agent="act/1")
     for n in range(int(rounds)):
-        one("write_file", path="written.txt", content=f"{n}\n")
-        one("run_cmd", cmd=["true", str(n)])
-        one("read_file", path="written.txt", start_line=1, max_lines=n + 1)
+        one_act(client, "write_file", path="written.txt", content=f"{n}\n")
+        one_act(client, "run_cmd", cmd=["true", str(n)])
+        one_act(client, "read_file", path="written.txt", start_line=1, max_lines=n + 1)
     print("the bench is over", flush=True)
     client.call("finish", success=False, summary="measured")
 
@@ -150,5 +158,5 @@ def durable(client, port):
 
 if __name__ == "__main__":
     mode, *arguments = sys.argv[1:]
-    modes = {"step": step, "grow": grow, "act": act, "durable": durable}
+    modes = {"step": step, "grow": grow, "act": act, "write": write, "durable": durable}
     modes[mode](Client(), *arguments)

@@ -9,14 +9,13 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))  # importlib mode has no path of its own
 
-from installed import native
+from installed import BASE, native
 from scripted_endpoint import ScriptedEndpoint
 
 from clew_worker.bridge.clis.cli import CliOptions
 from clew_worker.bridge.clis.known import CLIS
 
 DOUBLE = Path(__file__).parent / "mcp_double.py"
-BASE = {"codex": "/v1", "claude": "", "opencode": "/v1"}
 TURN_MAX_S = 300
 """For a machine that does much else; a turn takes seconds."""
 

@@ -16,6 +16,9 @@ NAMES = (
 )
 """For `parametrize`: Codex takes seconds, the others are not part of `make test`."""
 
+BASE = {"codex": "/v1", "claude": "", "opencode": "/v1"}
+"""What follows the address of an endpoint in `base_url`."""
+
 
 def installed(cli: str) -> Path:
     """The program of a CLI as npm installs it, mostly a script; skips the test where it is not installed."""

@@ -89,13 +89,16 @@ class Responses:
             part = {"type": "output_text", "text": step.text, "annotations": []}
             item = {"type": "message", "id": "msg", "role": "assistant", "content": [part]}
         elif isinstance(step.args, str):
-            item = {"type": "custom_tool_call", "id": f"ct_{self.moves}", "name": step.tool}
+            name = step.tool.rpartition("__")[2]
+            item = {"type": "custom_tool_call", "id": f"ct_{self.moves}", "name": name}
             item |= {"call_id": f"c_{self.moves}", "input": step.args}
         else:
             item = {"type": "function_call", "id": f"fc_{self.moves}", "call_id": f"c_{self.moves}"}
             item |= {"name": step.tool, "arguments": json.dumps(step.args)}
             if step.tool in TOOLS:
                 item["namespace"] = f"mcp__{SERVER}"
+            elif "__" in step.tool:
+                item["namespace"], item["name"] = step.tool.split("__", 1)
         item["status"] = "completed"
         usage = {"input_tokens": 100, "input_tokens_details": {"cached_tokens": 40}}
         usage |= {"output_tokens": 10, "output_tokens_details": {"reasoning_tokens": 0}}

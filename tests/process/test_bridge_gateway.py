@@ -38,14 +38,14 @@ class Client:
 
     async def ask(self, method, **params):
         self.asked += 1
-        self._send({"id": self.asked, "method": method, "params": params})
+        self.send({"id": self.asked, "method": method, "params": params})
         while line := await self.process.stdout.readline():
             answer = json.loads(line)
             if answer.get("id") == self.asked:
                 return answer
         return None
 
-    def _send(self, message):
+    def send(self, message):
         self.process.stdin.write(json.dumps({"jsonrpc": "2.0", **message}).encode() + b"\n")
 
     async def hello(self):
@@ -53,7 +53,7 @@ class Client:
         answer = await self.ask(
             "initialize", protocolVersion="2025-06-18", capabilities={}, clientInfo=info
         )
-        self._send({"method": "notifications/initialized"})
+        self.send({"method": "notifications/initialized"})
         return answer
 
 
@@ -120,3 +120,43 @@ async def test_a_relay_that_breaks_off_in_a_line_leaves_the_gateway_working(tmp_
             client.process.kill()
         async with relayed(tmp) as client:
             assert (await client.hello())["result"]["serverInfo"]["name"] == "clew"
+
+
+async def test_a_relay_that_is_killed_in_a_call_is_lost_and_one_that_closes_after_it_is_not(
+    tmp_path,
+):
+    spec, tmp = spec_of(tmp_path)
+    _, listener = open_gateway(spec, unix=True)
+    called = asyncio.Event()
+
+    async def endless(_name, _args):
+        called.set()
+        await asyncio.Event().wait()
+
+    async with Gateway(listener, endless) as gateway:
+        relays = gateway.begin()
+        async with relayed(tmp) as client:
+            await client.hello()
+        assert not relays.lost.is_set()
+        async with relayed(tmp) as client:
+            await client.hello()
+            client.send({"id": 9, "method": "tools/call", "params": {"name": "clew_run"}})
+            await called.wait()
+            client.process.kill()
+            async with asyncio.timeout(30):
+                await relays.lost.wait()
+
+
+async def test_the_relays_of_an_earlier_run_say_nothing_of_the_present_one(tmp_path):
+    spec, tmp = spec_of(tmp_path)
+    _, listener = open_gateway(spec, unix=True)
+    async with Gateway(listener, echo) as gateway:
+        before = gateway.begin()
+        async with relayed(tmp) as client:
+            await client.hello()
+            present = gateway.begin()
+            client.process.kill()
+        async with relayed(tmp) as client:
+            await client.hello()
+            assert not present.lost.is_set()
+            assert before is not present

@@ -104,6 +104,25 @@ def test_one_that_is_killed_each_time_is_given_up(coder):
     assert "signal 9" in clew.report(goal)
 
 
+def test_one_that_thinks_longer_than_an_agent_of_clew_may_is_not_stalled(coder):
+    clew = coder("import time; started(); time.sleep(6); failed('unknown model m')")
+    clew.configure({"heartbeat.stall_timeout_s": 3.0})
+    clew.start()
+    goal = clew.submit(GOAL)
+    clew.wait("goal.blocked", goal=goal)
+    assert "unknown model m" in reason(clew, goal)
+    assert clew.goal(goal)["restarts"] == 0
+
+
+def test_one_that_hangs_is_stalled_in_the_end_and_started_again(coder):
+    clew = coder("started(); signal.pause()")
+    clew.configure({"heartbeat.stall_timeout_s": 0.2, "restart.max_restarts": 1})
+    clew.start()
+    goal = clew.submit(GOAL)
+    clew.wait("worker.gave_up", goal=goal)
+    assert clew.wait("worker.exited", goal=goal)["reason"] == "stalled"
+
+
 def test_its_login_file_is_its_own_copy_and_appears_nowhere_else(coder, tmp_path):
     token = "rt-zQ81kXw02LmPt7yVbN44aa"
     login = tmp_path / "auth.json"

@@ -75,6 +75,14 @@ def test_a_tool_of_its_own_needs_a_person():
         turn_of(ToolsOffered(("clew_run", "Bash"), {"clew": "connected"}))
 
 
+def test_a_cli_that_was_ended_because_it_had_lost_its_tools_is_a_crash():
+    turn = turn_of(SessionStarted("s"), FaultReported("interrupted"))
+    turn.cut_off = True
+    found = outcome(turn, 143, acted=True)
+    assert isinstance(found, CliCrashError)
+    assert str(found) == "coder has lost its connection to clew's tools"
+
+
 def test_a_server_that_failed_is_a_crash_and_another_start_may_help():
     with pytest.raises(CliCrashError, match="its MCP server is failed"):
         turn_of(ToolsOffered((), {"clew": "failed"}))

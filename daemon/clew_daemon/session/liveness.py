@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 
 MEMORY_EVERY_S = 0.5
 WORKSPACE_EVERY_S = 1.0
+CLI_PATIENCE = 6
+"""How many times `stall_timeout_s` a coding agent may go without a step: its calls of its model are not seen."""
+
 _memory_pool = ThreadPoolExecutor(1, "clew-memory")
 """Measures all workers, one after the other: several threads would wait for each other at every small file."""
 
@@ -113,11 +116,14 @@ class Liveness:
         return Ended("crash", "hung", f"no sign of life for {quiet_s:.1f} s")
 
     def stalled(self) -> Ended | None:
-        """Return that a built-in agent is stalled: it beats but proposes nothing, and no LLM call is open."""
-        if self._desk.traits.is_command or self._busy or self._desk.work.llm_since is not None:
+        """Return that an agent is stalled: it beats but proposes nothing, and no LLM call is open."""
+        traits = self._desk.traits
+        if traits.is_command or self._busy or self._desk.work.llm_since is not None:
             return None
+        patience_s = self._desk.settings.heartbeat.stall_timeout_s
+        patience_s *= CLI_PATIENCE if traits.is_cli else 1
         still_s = time.monotonic() - self._acted_at
-        if still_s <= self._desk.settings.heartbeat.stall_timeout_s:
+        if still_s <= patience_s:
             return None
         return Ended("crash", "stalled", f"no proposal for {still_s:.0f} s")
 

@@ -15,7 +15,6 @@ from scripted_endpoint import ScriptedEndpoint  # noqa: E402
 
 __all__ = ["make_clew"]
 
-BASE = {"codex": "/v1", "claude": "", "opencode": "/v1"}
 GOAL = """\
 ---
 agent: coder
@@ -39,7 +38,7 @@ class Coder:
             "cli": cli,
             "program": str(agents.installed(cli)),
             "model": "m",
-            "base_url": endpoint.url + BASE[cli],
+            "base_url": endpoint.url + agents.BASE[cli],
         }
         clew.configure({f"agents.coder.{key}": value for key, value in agent.items()})
         clew.configure({"sandbox.mode": "enforce"})
@@ -60,7 +59,7 @@ def patience(monkeypatch):
 
 def pytest_collection_modifyitems(items):
     for item in items:
-        if Path(__file__).parent in item.path.parents:
+        if Path(__file__).parent in item.path.parents and not item.get_closest_marker("timeout"):
             item.add_marker(pytest.mark.timeout(600))
 
 

@@ -8,33 +8,7 @@ from pathlib import Path
 import psutil
 import pytest
 from scripted_endpoint import Call, Say
-
-TWO_FILES = [
-    Call("clew_write", {"path": "a.txt", "content": "one"}),
-    Call("clew_done", {"success": True, "summary": "wrote a"}),
-    Call("clew_write", {"path": "b.txt", "content": "two"}),
-    Call("clew_done", {"success": True, "summary": "wrote b"}),
-    Say("Both files are written."),
-]
-
-
-def worker(*first):
-    """A model that makes the first calls, then goes by the results that it sees, however its session was resumed."""
-
-    def step(seen):
-        text = "\n".join(seen.results)
-        if len(seen.results) < len(first):
-            return first[len(seen.results)]
-        if "a.txt (" not in text:
-            return TWO_FILES[0]
-        if "Next subtask: Write b" not in text and "not completed yet" not in text:
-            return TWO_FILES[1]
-        if "b.txt (" not in text:
-            return TWO_FILES[2]
-        return Say("Done.") if "The goal is completed" in text else TWO_FILES[3]
-
-    return step
-
+from two_files import TWO_FILES, worker
 
 FAILING = Call("clew_run", {"cmd": "cat nothere"})
 SLOW = "echo began >> began; sleep 3; echo ended >> ended"
@@ -79,6 +53,51 @@ def test_a_goal_of_two_subtasks_is_completed_and_the_third_equal_failure_refused
     assert made.clew.verified()
 
 
+SIX = """\
+---
+agent: coder
+checks:
+  all: cat 1.txt 2.txt 3.txt 4.txt 5.txt 6.txt && test $(cat ?.txt | wc -l) = 6
+---
+# Write six files
+## Files
+{}"""
+
+
+def test_a_goal_of_six_subtasks_is_completed_in_order_and_its_check_decides(coder):
+    numbers = range(1, 7)
+    done = [Call("clew_done", {"success": True, "summary": f"wrote {n}"}) for n in numbers]
+    writes = [Call("clew_write", {"path": f"{n}.txt", "content": f"{n}\n"}) for n in numbers]
+    steps = [step for pair in zip(writes, done, strict=True) for step in pair]
+    steps[-2:-2] = [done[-1]]  # the last file is forgotten at first, and the check says so
+    made = coder([*steps, Say("All six files are written.")])
+    goal = made.submit(SIX.format("".join(f"- [ ] Write {n}.txt\n" for n in numbers)))
+    made.clew.wait("goal.completed", goal=goal)
+    assert results(made.clew, goal) == [("write_file", "success")] * 6
+    assert any("Check all fails" in text for text in made.texts())
+    assert made.clew.goal(goal)["restarts"] == 0
+    assert made.clew.verified()
+
+
+@pytest.mark.long
+def test_a_call_of_minutes_is_one_action_and_no_client_gives_it_up(coder):
+    slow = "echo began >> began; sleep 100; echo ended >> ended"
+
+    def step(seen):
+        text = seen.results[-1] if seen.results else ""
+        if "still running, #" in text:
+            return Call("clew_wait", {"seq": int(text.partition("#")[2].partition(".")[0])})
+        return worker(Call("clew_run", {"cmd": slow, "timeout_s": 200}))(seen)
+
+    made = coder(step)
+    goal = made.submit()
+    made.clew.wait("goal.completed", goal=goal)
+    assert results(made.clew, goal)[0] == ("run_cmd", "success")
+    assert made.clew.lines(goal, "ended") == ["ended"]
+    assert [text for text in made.texts() if "still running, #1" in text] != []
+    assert made.clew.goal(goal)["restarts"] == 0
+
+
 def test_the_end_of_a_turn_is_not_the_end_of_the_goal(coder):
     made = coder([TWO_FILES[0], Say("I am done."), *TWO_FILES[1:]])
     goal = made.submit()
@@ -107,7 +126,7 @@ def test_a_killed_cli_is_started_again_and_its_running_action_is_never_repeated(
     made = coder(worker(Call("clew_run", {"cmd": SLOW})))
     goal = made.submit()
     clew = made.clew
-    clew.until((clew.workspace(goal) / "began").exists, "the slow command")
+    clew.until(lambda: clew.lines(goal, "began"), "the slow command")
     kill_one(clew, f"/{cli}")
     clew.wait("goal.completed", goal=goal)
     assert clew.lines(goal, "began") == ["began"]
@@ -119,7 +138,7 @@ def test_a_killed_relay_costs_no_action(coder):
     made = coder(worker(Call("clew_run", {"cmd": SLOW})))
     goal = made.submit()
     clew = made.clew
-    clew.until((clew.workspace(goal) / "began").exists, "the slow command")
+    clew.until(lambda: clew.lines(goal, "began"), "the slow command")
     kill_one(clew, "relay.py")
     clew.wait("goal.completed", goal=goal)
     assert clew.lines(goal, "began") == ["began"]
@@ -130,7 +149,7 @@ def test_a_killed_bridge_is_started_again_and_nothing_of_the_cli_is_left(coder):
     made = coder(worker(Call("clew_run", {"cmd": SLOW})))
     goal = made.submit()
     clew = made.clew
-    clew.until((clew.workspace(goal) / "began").exists, "the slow command")
+    clew.until(lambda: clew.lines(goal, "began"), "the slow command")
     clew.kill_agent(goal)
     clew.wait("goal.completed", goal=goal)
     assert clew.lines(goal, "began") == ["began"]
@@ -142,7 +161,7 @@ def test_a_killed_daemon_goes_on_where_it_was(coder):
     made = coder(worker(Call("clew_run", {"cmd": SLOW})))
     goal = made.submit()
     clew = made.clew
-    clew.until((clew.workspace(goal) / "began").exists, "the slow command")
+    clew.until(lambda: clew.lines(goal, "began"), "the slow command")
     clew.kill()
     clew.start()
     clew.wait("goal.completed", goal=goal)

@@ -1,4 +1,4 @@
-"""What tests change in the nursery from outside: the built-in agent, and whether there are PID namespaces.
+"""What tests change in the nursery from outside: the built-in agent, PID namespaces, the switches of CLIs.
 
 On PYTHONPATH of a daemon that is under attack; only in its nursery does it do anything.
 """
@@ -33,3 +33,7 @@ if "clew_worker.cell.nursery" in sys.orig_argv:
     clew_worker.agent.main.main = attacking
     if Path(__file__).with_name("guard").exists():
         namespaces.possible = lambda **_: False
+    if Path(__file__).with_name("own_tools").exists():
+        from unguarded_clis import unguard
+
+        unguard()

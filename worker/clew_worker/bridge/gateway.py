@@ -8,7 +8,8 @@ import contextlib
 import hmac
 import logging
 import socket
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from functools import partial
 from typing import Any, Self
 
 import anyio
@@ -18,6 +19,7 @@ from mcp.server.stdio import stdio_server
 
 from clew_worker.bridge.clis.cli import SERVER
 from clew_worker.bridge.place import CONNECTIONS_MAX
+from clew_worker.bridge.relays import Relays
 from clew_worker.bridge.tools import OFFERED, ToolAnswer
 
 LINE_BYTES_MAX = 4 << 20
@@ -36,6 +38,7 @@ class Gateway:
         self._call = call
         self._token = token.encode()
         self._serving: set[asyncio.Task[None]] = set()
+        self._relays = Relays()
         self.connected = asyncio.Event()
         logging.getLogger("mcp").setLevel(logging.CRITICAL)  # its tracebacks hold a CLI's texts
 
@@ -50,6 +53,11 @@ class Gateway:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
         self._listener.close()
+
+    def begin(self) -> Relays:
+        """Begin a run of the CLI; return what becomes of the relays that connect from now on."""
+        self._relays = Relays()
+        return self._relays
 
     async def _accept(self) -> None:
         while True:
@@ -67,7 +75,7 @@ class Gateway:
             if self._token and not await self._admitted(reader):
                 return
             self.connected.set()
-            await self._converse(_Lines(reader, writer))
+            await self._converse(_Lines(reader, writer), self._relays)
         except (OSError, ExceptionGroup):  # the relay has ended in the middle of a message
             pass
         finally:
@@ -83,13 +91,19 @@ class Gateway:
             return False
         return hmac.compare_digest(line.rstrip(b"\n"), self._token)
 
-    async def _converse(self, lines: "_Lines") -> None:
+    async def _converse(self, lines: "_Lines", relays: Relays) -> None:
         server: Server[dict[str, Any]] = Server(
-            SERVER, on_list_tools=self._list_tools, on_call_tool=self._call_tool
+            SERVER,
+            on_list_tools=self._list_tools,
+            on_call_tool=partial(self._call_tool, lines),
         )
         pipe: Any = lines  # only the three methods of _Lines are called
-        async with stdio_server(stdin=pipe, stdout=pipe) as (read, write):
-            await server.run(read, write, server.create_initialization_options())
+        relays.came()
+        try:
+            async with stdio_server(stdin=pipe, stdout=pipe) as (read, write):
+                await server.run(read, write, server.create_initialization_options())
+        finally:
+            relays.went(open_calls=lines.unanswered)
 
     async def _list_tools(self, _context: object, _params: object) -> types.ListToolsResult:
         return types.ListToolsResult(
@@ -100,9 +114,10 @@ class Gateway:
         )
 
     async def _call_tool(
-        self, _context: object, params: types.CallToolRequestParams
+        self, lines: "_Lines", _context: object, params: types.CallToolRequestParams
     ) -> types.CallToolResult:
-        answer = await self._call(params.name, params.arguments or {})
+        with lines.answering():
+            answer = await self._call(params.name, params.arguments or {})
         text = types.TextContent(type="text", text=answer.text)
         return types.CallToolResult(content=[text], is_error=answer.refused)
 
@@ -113,6 +128,18 @@ class _Lines:
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._reader = reader
         self._writer = writer
+        self._open_calls = 0
+        self.unanswered = 0
+        """Calls whose answers did not reach the relay before the connection ended."""
+
+    @contextlib.contextmanager
+    def answering(self) -> Iterator[None]:
+        """Bracket the work on a call."""
+        self._open_calls += 1
+        try:
+            yield
+        finally:
+            self._open_calls -= 1
 
     def __aiter__(self) -> Self:
         return self
@@ -123,6 +150,7 @@ class _Lines:
         except (OSError, ValueError):
             line = b""
         if not line:
+            self.unanswered += self._open_calls
             raise StopAsyncIteration
         return line.decode(errors="replace")
 
@@ -135,4 +163,5 @@ class _Lines:
         try:
             await self._writer.drain()
         except OSError as error:
+            self.unanswered += 1
             raise anyio.ClosedResourceError from error

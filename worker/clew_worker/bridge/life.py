@@ -21,6 +21,7 @@ from clew_worker.bridge.conversation import PLACE, Conversation
 from clew_worker.bridge.gateway import Gateway
 from clew_worker.bridge.goal import GoalView
 from clew_worker.bridge.prompts import first_prompt, next_prompt, resume_prompt
+from clew_worker.bridge.relays import Relays
 from clew_worker.bridge.tools import warning
 from clew_worker.bridge.turn import CliTurn
 
@@ -53,10 +54,10 @@ class Bridge:
         """Take turns until the goal is over; `CannotContinue` where the CLI cannot be used."""
         async with self._cell as cell:
             await self._goal.refresh()
-            gateway = Gateway(cell.listener, self._calls.call, cell.ready.token)
+            self._gateway = Gateway(cell.listener, self._calls.call, cell.ready.token)
             self._cli = CLIS[self._option("cli")]
             self._options = self._cli_options()
-            async with gateway:
+            async with self._gateway:
                 await self._prepare()
                 await self._work()
 
@@ -118,13 +119,16 @@ class Bridge:
         """Have the CLI take a turn; return False where it cannot continue its conversation, and begins a new one."""
         turn = CliTurn(self._cli, time.time)
         began = time.monotonic()
+        relays = self._gateway.begin()
         run = await self._start(prompt)
-        watching = asyncio.create_task(self._end_when_over(run))
+        ends = (self._end_when_over(run), self._end_when_cut_off(run, turn, relays))
+        watching = [asyncio.create_task(end) for end in ends]
         try:
             await self._follow(run, turn)
             end = await run.ended
         finally:
-            watching.cancel()
+            for task in watching:
+                task.cancel()
             with suppress(Exception):
                 await self._cell.stop()
             await self._report(turn, time.monotonic() - began)
@@ -198,6 +202,14 @@ class Bridge:
         await self._goal.over.wait()
         await asyncio.wait([run.ended], timeout=GOODBYE_S)
         await self._cell.stop()
+
+    async def _end_when_cut_off(self, run: CliRun, turn: CliTurn, relays: Relays) -> None:
+        """End a CLI that has lost clew's tools, and would wait for them, unless its turn is over."""
+        await relays.lost.wait()
+        await asyncio.wait([run.ended], timeout=GOODBYE_S)
+        if not run.ended.done() and turn.ended is None:
+            turn.cut_off = True
+            await self._cell.stop()
 
     # -- the record
 

@@ -51,6 +51,8 @@ class CliTurn:
     thoughts: int = 0
     ended: TurnEnded | None = None
     limit: LimitReached | None = None
+    cut_off: bool = False
+    """Whether it was ended because its connection to clew's tools had."""
     faults: list[FaultReported] = field(default_factory=list)
 
     def take(self, event: CliEvent) -> str:
@@ -119,6 +121,8 @@ class CliTurn:
             raise self.lasting(f"cannot go on: {lasting.message}")
         if self.ended is not None and self.ended.ok:
             return
+        if self.cut_off:
+            raise CliCrashError(f"{self.cli.name} has lost its connection to clew's tools")
         said = self._said(errors)
         if self.ended is not None or (self.faults and end.code < _SIGNALS):
             raise CannotContinue("temporary", f"{self.cli.name}: {said}")
