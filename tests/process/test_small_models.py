@@ -106,6 +106,16 @@ def test_a_change_is_checked_at_once_and_what_still_fails_is_shown(clew):
     assert len(clew.seen("check.passed", goal=goal)) == 2
 
 
+def test_a_change_after_which_the_same_fails_is_shown_with_what_it_is(clew):
+    useless = calls(("write_file", {"path": "other.txt", "content": "1"}))
+    with ScriptedLlm(useless, RIGHT, then=FINISH) as llm:
+        reached(clew, llm, about="Fix the answer", check="cat answer.txt")
+    assert llm.prompt(1).endswith(
+        "It fails as before your change. Now change what is wrong: "
+        "`cat answer.txt`: cat: answer.txt: No such file or directory"
+    )
+
+
 def test_what_fails_is_shown_at_the_start_of_a_goal_about_a_fault(clew):
     with ScriptedLlm(RIGHT, then=FINISH) as llm:
         reached(clew, llm, about="Fix the answer")

@@ -6,7 +6,7 @@ from clew_shared.prompt.compact import compact_context
 from clew_shared.prompt.layout import lay_out
 from clew_shared.prompt.messages import folded_lines, plain_args
 from clew_shared.prompt.pace import GoalProgress
-from clew_shared.prompt.state_block import NOT_YET, state_block
+from clew_shared.prompt.state_block import AS_BEFORE, NOT_YET, state_block
 from clew_shared.prompt.tools import offered_tools
 from clew_shared.prompt.view import PromptView, view_from
 from clew_shared.record import events as ev
@@ -186,6 +186,9 @@ def test_a_model_that_has_only_looked_is_not_asked_whether_the_goal_is_done():
     )
     assert asked(less, failing).endswith("Put them back, unless they had to go: `b`")
     assert "Put them back" not in asked(less, failing, look)
+    same = Said("user", f"{NOT_YET} {AS_BEFORE}\nCheck failed\nNameError: name 'totl'\n")
+    assert asked(WRITE, same).endswith("Now change what is wrong: NameError: name 'totl'")
+    assert "totl" not in asked(WRITE, same, look)
     assert "Change something else." in asked(WRITE, failing, replace(WRITE, changed=False))
     assert "call finish" in asked(WRITE, failing, WRITE)
     assert "call finish" in state_block(replace(VIEW, transcript=(look,)))

@@ -28,6 +28,9 @@ UNTRIED_CHARS = 160
 NOT_YET = "The goal is not reached yet."
 """Begins the note of an agent that had the checks run after a change."""
 
+AS_BEFORE = "It fails as before your change."
+"""Follows it where the checks fail with the same last line as before: small models do the same again unless told."""
+
 _LOOKS = frozenset({"read_file", "list_files", "search", "recall"})
 """After a mere look small models that are asked whether the goal is done say yes."""
 
@@ -191,6 +194,8 @@ def _next_step(last: Call, view: PromptView) -> str:
         return "Nothing is changed yet. Take the next step towards the goal."
     if last.name in _LOOKS and not _changed(view):
         return "Now change what is wrong."  # else small models go on looking
+    if failure := _same_failure(view.transcript[-1]):
+        return f"{AS_BEFORE} Now change what is wrong: {failure}"
     if lost := last.output.partition(NO_LONGER)[2]:  # they write a part of the file, and run it
         name = without_middle(str(last.args.get("path", "The file")), DESCRIPTION_CHARS)
         return (
@@ -223,6 +228,13 @@ def _changed(view: PromptView) -> bool:
         if _may_have_changed(entry):
             return True
     return False
+
+
+def _same_failure(note: Entry) -> str:
+    """Return the last line of the failure that a note says is as before, "" for another note."""
+    if isinstance(note, Said) and note.text.startswith(f"{NOT_YET} {AS_BEFORE}"):
+        return without_middle(note.text.rstrip().rpartition("\n")[2], 2 * DESCRIPTION_CHARS)
+    return ""
 
 
 def _shows_what_fails(entry: Entry) -> bool:

@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
 from clew_shared.core.claims import FAILED
-from clew_shared.prompt.state_block import NOT_YET, is_about_a_fault
+from clew_shared.prompt.state_block import AS_BEFORE, NOT_YET, is_about_a_fault
 from clew_shared.prompt.tools import is_small
 from clew_shared.record.progress import normalise
 from clew_shared.text.shell_tests import said_why
@@ -34,6 +34,7 @@ class GoalEnding:
         self._doubted: set[tuple[int, str]] = set()
         self._checked_at = -1
         self._failing = ""
+        self._ends: tuple[str, ...] = ()
         self._slow = False
         self.in_vain = 0
         """How often finishing was asked for with nothing changed since the checks failed; -1: not even once refused."""
@@ -160,7 +161,10 @@ class GoalEnding:
         elif answer.passed is False:
             # the model has not asked to finish yet: its first two requests still reach the daemon
             self._checked_at, self.in_vain = self._memory.changes, -1
-            self._memory.note(f"{NOT_YET}\n{self._still_failing(answer.failing_checks)}")
+            before, failing = self._ends, answer.failing_checks
+            shown = self._still_failing(failing)
+            as_before = f" {AS_BEFORE}" if self._ends == before else ""
+            self._memory.note(f"{NOT_YET}{as_before}\n{shown}")
         await self._context.refresh()
 
     async def _questioned(self, summary: str) -> bool:
@@ -209,6 +213,7 @@ class GoalEnding:
     def _still_failing(self, checks: Sequence[FailingCheck]) -> str:
         """Show what checks ran and printed, with paths as the model is to give them: relative to the workspace."""
         shown = "\n".join(map(_check_text, checks))
+        self._ends = tuple(map(_end, checks))
         before, self._failing = self._failing, normalise(shown)
         if self._failing == before:
             shown = "\n".join(f"`{c.cmd}`: {_end(c)}" for c in checks)
