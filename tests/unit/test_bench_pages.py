@@ -57,6 +57,7 @@ COMMANDS = (
     *(
         "context",
         "digest",
+        "bridge",
         "fleet",
         "footprint",
         "growth",
@@ -81,7 +82,8 @@ def test_every_bench_with_a_command_line_is_among_them():
     bench = ROOT / "bench"
     programs = [path for path in bench.rglob("*.py") if "__main__" in path.read_text()]
     names = {".".join(path.relative_to(bench).with_suffix("").parts) for path in programs}
-    run_by_others = {"agents", "runner", "slow_disk", "peers.steps_dbos", "peers.steps_langgraph"}
+    run_by_others = {"agents", "cli_double", "runner", "slow_disk"}
+    run_by_others |= {"peers.steps_dbos", "peers.steps_langgraph"}
     assert names - run_by_others == {*COMMANDS}
 
 

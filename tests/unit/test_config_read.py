@@ -41,6 +41,7 @@ HELD_AS = {
     "playbook": {"playbook", "settings"},
     "log": {"log", "settings"},
     "sandbox": {"sandbox", "box"},
+    "web": {"web", "settings"},
 }
 """What a table is called where it is read, by its class or its key in Settings; otherwise only by that key."""
 

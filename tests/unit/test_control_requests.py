@@ -44,6 +44,7 @@ def test_the_methods_are_those_that_other_programs_call():
         "Ping": "ping",
         "Status": "status",
         "Follow": "follow",
+        "Health": "health",
         "Reload": "reload",
         "Settings": "settings",
         "ExecutorEnv": "executor_env",

@@ -56,6 +56,8 @@ async def _send(answer: bytes, lines: AsyncGenerator[bytes], writer: asyncio.Str
 
 
 async def _write(line: bytes, writer: asyncio.StreamWriter) -> None:
+    if writer.transport.is_closing():  # the client went away; uvloop raises RuntimeError
+        raise ConnectionResetError
     writer.write(line)
     async with asyncio.timeout(STALLED_S):
         await writer.drain()
