@@ -1,6 +1,6 @@
 """A model that calls every tool that a CLI offers beside clew's, with a marker file.
 
-The arguments are made from the schemas, so that a tool that nobody has seen before is called, too.
+The arguments are made from the schemas, so that tools of later versions are called, too.
 """
 
 import json

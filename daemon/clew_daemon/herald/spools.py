@@ -46,7 +46,7 @@ class ChannelHealth:
 
 
 def backoff_s(tries: int) -> float:
-    """Return how long to wait after so many failed tries."""
+    """Return how long to wait after this number of failed tries."""
     return min(BACKOFF_S * 2.0 ** min(max(tries - 1, 0), 20), BACKOFF_MAX_S)
 
 

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, ClassVar
 
 from textual.app import App
 
+from clew_daemon.cli import goal_commands
 from clew_daemon.cli.display.sanitize import clean
 from clew_daemon.cli.errors import CliError
-from clew_daemon.top import steering
 from clew_daemon.top.dialogs import ChoiceDialog, ConfirmDialog, MessageDialog
 from clew_daemon.top.goal_screen import GoalScreen
 from clew_daemon.top.goals_screen import GoalsScreen
@@ -22,8 +22,8 @@ from clew_daemon.top.screens import LiveScreen
 if TYPE_CHECKING:
     from textual.binding import BindingType
 
+    from clew_daemon.cli.goal_commands import GoalCommand
     from clew_daemon.cli.instance import Instance
-    from clew_daemon.top.steering import GoalCommand
 
 DRAW_S = 0.25
 """How often a screen is drawn again, at most, while events arrive."""
@@ -117,14 +117,14 @@ class TopApp(App[None]):
 
     def action_change(self, verb: str) -> None:
         if goal := self._goal:
-            self._confirm(steering.change(verb, goal.id))
+            self._confirm(goal_commands.change(verb, goal.id))
 
     def action_feedback(self) -> None:
         if goal := self._goal:
 
             def send(text: str | None) -> None:
                 if text:
-                    self._confirm(steering.feedback(goal.id, text))
+                    self._confirm(goal_commands.feedback(goal.id, text))
 
             self.push_screen(MessageDialog(goal.id), send)
 
@@ -136,7 +136,7 @@ class TopApp(App[None]):
 
         def send(signature: str | None) -> None:
             if signature:
-                self._confirm(steering.unblock(goal.id, signature))
+                self._confirm(goal_commands.unblock(goal.id, signature))
 
         self.push_screen(ChoiceDialog(goal.id, goal.refused), send)
 

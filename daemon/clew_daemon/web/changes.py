@@ -2,26 +2,21 @@
 
 from __future__ import annotations
 
-import shlex
 from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from clew_daemon.cli import goal_commands
 from clew_daemon.cli.client import send
 from clew_daemon.cli.errors import CliError
-from clew_daemon.control import requests
 
 if TYPE_CHECKING:
+    from clew_daemon.cli.goal_commands import GoalCommand
     from clew_daemon.cli.instance import Instance
-    from clew_daemon.control.requests import ControlRequest
 
 ACCEPTED_WITHIN_S = 5.0
 TEXT_CHARS_MAX = 100_000
-SIMPLE: dict[str, type[requests.GoalChangeRequest]] = {
-    "pause": requests.PauseRequest,
-    "resume": requests.ResumeRequest,
-    "retry": requests.RetryRequest,
-}
+SIMPLE = ("pause", "resume", "retry")
 
 
 class _Body(BaseModel):
@@ -69,40 +64,37 @@ def perform(instance: Instance, what: str, raw: bytes) -> dict[str, Any]:
     try:
         if what == "submit":
             return _submit(instance, NewGoalBody.model_validate_json(raw))
-        request, command = _request(what, raw)
+        wanted = _wanted(what, raw)
     except ValidationError as error:
         first = error.errors()[0]
         where = ".".join(map(str, first["loc"])) or "the request"
         raise CliError(f"{where}: {first['msg']}") from None
-    answer = send(instance.socket, request)
+    answer = send(instance.socket, wanted.request)
     return {
         "goal": answer["id"],
         "said": answer.get("said") or answer["status"],
-        "command": command,
+        "command": wanted.command,
     }
 
 
-def _request(what: str, raw: bytes) -> tuple[ControlRequest, str]:
-    if kind := SIMPLE.get(what):
-        goal = GoalBody.model_validate_json(raw).goal
-        return kind(goal=goal), _command(what, goal)
+def _wanted(what: str, raw: bytes) -> GoalCommand:
+    if what in SIMPLE:
+        return goal_commands.change(what, GoalBody.model_validate_json(raw).goal)
     if what == "cancel":
         return _cancel(ConfirmedBody.model_validate_json(raw))
     if what == "feedback":
         message = MessageBody.model_validate_json(raw)
-        command = _command("feedback", message.goal, message.text)
-        return requests.FeedbackRequest(message.goal, message.text), command
+        return goal_commands.feedback(message.goal, message.text)
     if what == "unblock":
         blocked = SignatureBody.model_validate_json(raw)
-        command = _command("unblock", blocked.goal, blocked.signature)
-        return requests.UnblockRequest(blocked.goal, blocked.signature), command
+        return goal_commands.unblock(blocked.goal, blocked.signature)
     raise CliError(f"there is no change {what!r}")
 
 
-def _cancel(body: ConfirmedBody) -> tuple[ControlRequest, str]:
+def _cancel(body: ConfirmedBody) -> GoalCommand:
     if body.confirm.strip() != body.goal:
         raise CliError(f"to cancel this goal, type its id: {body.goal}")
-    return requests.CancelRequest(goal=body.goal), _command("cancel", body.goal)
+    return goal_commands.change("cancel", body.goal)
 
 
 def _submit(instance: Instance, body: NewGoalBody) -> dict[str, Any]:
@@ -127,7 +119,3 @@ def _submit(instance: Instance, body: NewGoalBody) -> dict[str, Any]:
         raise CliError(submission.error)
     said = "accepted" if submission.goal else "put into the inbox; not accepted yet"
     return {"goal": submission.goal, "said": said, "command": "clew submit FILE"}
-
-
-def _command(*words: str) -> str:
-    return "clew " + " ".join(map(shlex.quote, words))

@@ -63,7 +63,7 @@ class Policy:
     read_only: bool = False
 
     def refusal(self, head: Head) -> Refusal | None:
-        """Return why a request is refused whoever sent it, None if it may go on."""
+        """Return why a request is refused, with a session or without; None if it may go on."""
         return self._foreign(head) or self._unfit(head)
 
     def _foreign(self, head: Head) -> Refusal | None:

@@ -21,7 +21,7 @@ class Relays:
         self._stop_waiting()
 
     def went(self, *, open_calls: int) -> None:
-        """Note that one has ended while so many calls were not answered."""
+        """Note that one has ended with this number of unanswered calls."""
         self._connected -= 1
         if open_calls:
             self.lost.set()

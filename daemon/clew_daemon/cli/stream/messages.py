@@ -103,5 +103,5 @@ def _event(found: dict[str, Any]) -> StreamEvent:
 
 
 def retry_s(failures: int) -> float:
-    """Return how long to wait before another connection, after so many that failed in a row."""
+    """Return how long to wait before connecting again, after this number of failures in a row."""
     return min(RETRY_MAX_S, RETRY_S * 2.0 ** min(failures, 10))

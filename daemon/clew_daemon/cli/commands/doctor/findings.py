@@ -20,7 +20,7 @@ class Finding:
     fix: str = ""
 
     def as_dict(self) -> dict[str, str]:
-        """Return the finding for `--json`. What fixes it has the key `mend`, the name it had in version 0.1."""
+        """Return the finding for `--json`; `fix` has the key `mend`, as in version 0.1."""
         return {"name": self.name, "level": self.level, "found": self.found, "mend": self.fix}
 
 

@@ -1,4 +1,4 @@
-"""The changes that keys ask for: the request of each, and the command that does the same."""
+"""Changes of one goal that the views offer: the request of each, and the command line that does the same."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from clew_daemon.control import requests as rq
 
 @dataclass(frozen=True, slots=True)
 class GoalCommand:
-    """A change of one goal: what is sent, and the command line that sends the same."""
+    """A change of one goal: the request, and the command line that sends the same."""
 
     request: rq.ControlRequest
     command: str
