@@ -125,10 +125,14 @@ class GoalDesk:
     @contextmanager
     def entering(self) -> Iterator[Core]:
         """Bracket commands to the core; see `entering` of the goals. Raises WrongState while the worker stops."""
-        if self.stopping:
-            raise WrongState("the worker is being stopped")
+        self.refuse_while_stopping()
         with self.recording():
             yield self.core
+
+    def refuse_while_stopping(self) -> None:
+        """Raise WrongState if the worker is being stopped."""
+        if self.stopping:
+            raise WrongState("the worker is being stopped")
 
     @contextmanager
     def recording(self) -> Iterator[Core]:

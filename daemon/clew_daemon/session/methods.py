@@ -116,6 +116,7 @@ class Methods:
     async def _llm_slot(self, p: protocol.LlmSlot) -> ViewAnswer:
         self.release()
         if p.open:
+            self._desk.refuse_while_stopping()  # the answer of the model would be paid for and dropped
             self.feedback.prompted()
             work, semaphore = self._desk.work, self._desk.parts.slots.of(p.base_url)
             work.llm_since, work.llm_queued = time.time(), semaphore.locked()
