@@ -28,6 +28,14 @@ def test_another_common_name_of_an_argument_is_understood(tool, given, meant):
     assert fitted(BY_NAME[tool], given) == meant
 
 
+def test_an_option_of_zero_is_left_out_where_only_more_is_possible():
+    edit = {"path": "a", "old": "x", "new": "y"}
+    assert fitted(BY_NAME["edit_file"], edit | {"count": 0}) == edit
+    assert fitted(BY_NAME["edit_file"], edit | {"count": 2})["count"] == 2
+    assert fitted(BY_NAME["edit_file"], edit | {"count": False})["count"] is False
+    assert fitted(BY_NAME["run_cmd"], {"cmd": "ls", "timeout_s": 0})["timeout_s"] == 0
+
+
 def test_an_unknown_argument_beside_the_right_one_stays_and_can_be_refused():
     args = {"path": "a", "file": "b"}
     assert fitted(BY_NAME["read_file"], args) == args

@@ -5,8 +5,9 @@ import pytest
 from clew_shared.prompt.compact import compact_context
 from clew_shared.prompt.layout import lay_out
 from clew_shared.prompt.messages import folded_lines, plain_args
+from clew_shared.prompt.next_call import AS_BEFORE, NOT_YET
 from clew_shared.prompt.pace import GoalProgress
-from clew_shared.prompt.state_block import AS_BEFORE, NOT_YET, state_block
+from clew_shared.prompt.state_block import state_block
 from clew_shared.prompt.tools import offered_tools
 from clew_shared.prompt.view import PromptView, view_from
 from clew_shared.record import events as ev
@@ -163,6 +164,23 @@ def test_what_is_asked_follows_from_the_last_call():
     assert "as in \\\\; or" in asked(split)
     assert "line break" not in asked(replace(split, args={"cmd": "cat > a <<E\nb\nE"}))
     assert "call plan with exactly one task" in asked(WRITE, replan="task")
+    shell = "/bin/sh: 1: read_file: not found"
+    as_command = Call(8, "run_cmd", {"cmd": "cd a && read_file b"}, "failure", shell)
+    assert "call read_file itself instead of run_cmd" in asked(as_command, tools=TOOLS)
+    assert "itself" not in asked(replace(as_command, args={"cmd": "sh x"}), tools=TOOLS)
+
+
+def test_a_check_that_the_model_runs_itself_is_no_wrong_call():
+    def asked(cmd, result="failure"):
+        call = Call(8, "run_cmd", {"cmd": cmd}, result, "got 1")
+        checks = {"reached": 'test "$(python3 sum.py)" = 6'}
+        return state_block(replace(VIEW, transcript=(call,), checks=checks))
+
+    for same in ("python3 sum.py", 'test "$(python3 sum.py)" = 6', "test $(python3 sum.py)"):
+        assert asked(same) == "This shows what is still wrong. Now change it."
+    for other in ("python3 sum", "python3 sum.py -v", "mv sum.py a"):
+        assert asked(other).startswith("That did not work.")
+    assert asked("python3 sum.py", "error").startswith("That did not work.")
 
 
 def test_a_model_that_has_only_looked_is_not_asked_whether_the_goal_is_done():
@@ -186,6 +204,8 @@ def test_a_model_that_has_only_looked_is_not_asked_whether_the_goal_is_done():
     )
     assert asked(less, failing).endswith("Put them back, unless they had to go: `b`")
     assert "Put them back" not in asked(less, failing, look)
+    assert "Put them back" in asked(replace(less, args={"path": "b"}), less, failing)
+    assert "Put them back" not in asked(less, replace(less, seq=9), failing)  # the first one was the agent's own
     same = Said("user", f"{NOT_YET} {AS_BEFORE}\nCheck failed\nNameError: name 'totl'\n")
     assert asked(WRITE, same).endswith("Now change what is wrong: NameError: name 'totl'")
     assert "totl" not in asked(WRITE, same, look)

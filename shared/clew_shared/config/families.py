@@ -11,12 +11,12 @@ from types import MappingProxyType
 
 from clew_shared.config.context_tables import ModelProfile, Rung
 
-SMALL_ATTEMPTS, SMALL_ITERATIONS = 4, 6
+SMALL_ATTEMPTS, SMALL_ITERATIONS = 3, 7
 _SMALL = ModelProfile(
     attempts=SMALL_ATTEMPTS,
     iterations=SMALL_ITERATIONS,
     answer_tokens=1000,
-    ladder=(Rung(), Rung(temperature=0.4), Rung(temperature=0.6), Rung(temperature=0.8)),
+    ladder=(Rung(), Rung(temperature=0.4), Rung(temperature=0.6)),
 )
 """Of up to 3 billion parameters: more and shorter attempts in fewer turns, and a gentle ladder.
 

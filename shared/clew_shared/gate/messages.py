@@ -51,13 +51,17 @@ def last_time(state: State, proposal: Proposal, *, in_cycle: bool = False) -> st
 
 
 def what_else(state: State, calls: AgentCalls) -> str:
-    """Return what to do instead."""
+    """Return what to do instead; without a plan the one subtask is the goal, and has no end of its own."""
     subtask = state.subtask
+    other = (
+        "otherwise try a different action (read the output above, change a file, another command)"
+    )
+    if subtask and subtask.description == state.goal.description:
+        return f"Do something else: if the goal is done, {calls.finish}; {other}."
     name = f' "{subtask.description}"' if subtask else ""
     return (
         f"Do something else: if the subtask{name} is done, {calls.done}; if the whole goal is done, {calls.finish}; "
-        "otherwise try a different action (read the output above, change a file, another command), "
-        f"or {calls.failed} to say that this way does not work and a replan is needed."
+        f"{other}, or {calls.failed} to say that this way does not work and a replan is needed."
     )
 
 

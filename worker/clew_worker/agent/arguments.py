@@ -1,7 +1,8 @@
 """Arguments as models write them, brought into the form of a tool's schema. Pure; never raises.
 
 Only slips with a single plausible meaning are corrected: another common name of a parameter, a value that is not the
-text that it should be, a whole file inside a code fence. All else stays for the executor to refuse with a reason.
+text that it should be, an option of 0 where only more is possible, a whole file inside a code fence. All else stays for
+the executor to refuse with a reason.
 """
 
 import json
@@ -27,7 +28,7 @@ _FENCES_BELONG = {".md", ".markdown", ".mdx"}
 def fitted(tool: Tool, args: Mapping[str, Any]) -> dict[str, Any]:
     """Return arguments under the names of the schema, and texts as text."""
     properties: Mapping[str, Any] = tool.parameters.get("properties", {})
-    found = _renamed(dict(args), properties)
+    found = _without_unset(tool, _renamed(dict(args), properties))
     for name, value in found.items():
         schema = properties.get(name, {})
         if schema.get("type") == "string" or "anyOf" in schema:
@@ -35,6 +36,22 @@ def fitted(tool: Tool, args: Mapping[str, Any]) -> dict[str, Any]:
     if isinstance(found.get("content"), str) and isinstance(found.get("path"), str):
         found["content"] = _unfenced(found["content"], found["path"])
     return found
+
+
+def _without_unset(tool: Tool, args: dict[str, Any]) -> dict[str, Any]:
+    """Leave out options of 0 or less where the schema asks for more: some models fill in each option."""
+    required = tool.parameters.get("required", ())
+    lowest = {
+        name: schema.get("minimum")
+        for name, schema in tool.parameters.get("properties", {}).items()
+        if name not in required and schema.get("type") == "integer"
+    }
+    return {name: value for name, value in args.items() if not _unset(value, lowest.get(name))}
+
+
+def _unset(value: Any, lowest: int | None) -> bool:
+    number = isinstance(value, int) and not isinstance(value, bool)
+    return number and lowest is not None and value <= 0 < lowest
 
 
 def _renamed(args: dict[str, Any], properties: Mapping[str, Any]) -> dict[str, Any]:

@@ -8,11 +8,12 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
 from clew_shared.core.claims import FAILED
-from clew_shared.prompt.state_block import AS_BEFORE, NOT_YET, is_about_a_fault
+from clew_shared.prompt.next_call import AS_BEFORE, NOT_YET, is_about_a_fault
 from clew_shared.prompt.tools import is_small
 from clew_shared.record.progress import normalise
 from clew_shared.text.shell_tests import said_why
 from clew_shared.text.shorten import without_middle
+from clew_shared.text.tracebacks import without_library_frames
 from clew_shared.wire.answers import Advanced, Checked, FailingCheck, Finished
 from clew_worker.agent.client import RpcError
 from clew_worker.agent.plans import plain_text
@@ -263,7 +264,7 @@ class GoalEnding:
 def _check_text(check: FailingCheck) -> str:
     """Return a failing check with its command, its exit code and its output."""
     end = "" if check.exit_code is None else f" with exit code {check.exit_code}"
-    output = without_middle(check.output.strip(), CHECK_OUTPUT_CHARS)
+    output = without_middle(without_library_frames(check.output).strip(), CHECK_OUTPUT_CHARS)
     return f"Check failed{end}: {check.cmd or check.name}\n{output or '(no output)'}"
 
 

@@ -1,0 +1,183 @@
+"""The request for the next call, at the end of a prompt. Pure text of a view.
+
+What it says was decided by what small models then do (docs/measurements.md).
+"""
+
+import re
+
+from clew_shared.prompt.view import PromptView
+from clew_shared.text.shorten import without_middle
+from clew_shared.tools import NO_LONGER, WRITE_ONLY_TOOLS
+from clew_shared.wire.hello import Call, Entry, Said
+
+SPLIT_CHARS = 200
+NAME_CHARS = 160
+
+NOT_YET = "The goal is not reached yet."
+"""Begins the note of an agent that had the checks run after a change."""
+
+AS_BEFORE = "It fails as before your change."
+"""Follows it where the checks fail with the same last line as before: small models do the same again unless told."""
+
+_LOOKS = frozenset({"read_file", "list_files", "search", "recall"})
+"""After a mere look small models that are asked whether the goal is done say yes."""
+
+_REPAIRS = re.compile(
+    r"\b(fix|bugs?|fail(s|ed|ing)?|broken|repair|debug|change|update|refactor|improve|add|append|insert|set|edit"
+    r"|modify|correct|extend|convert)\b",
+    re.IGNORECASE,
+)
+"""Words of work on existing files: small models overwrite them unread unless asked to look first."""
+
+
+_FAULTS = re.compile(
+    r"\b(fix|bugs?|errors?|fail(s|ed|ing)?|broken|repair|debug|wrong|crash(es|ed)?)\b",
+    re.IGNORECASE,
+)
+"""Words of goals that are about something that does not work: what their checks say at the start shows what it is."""
+
+
+_BY_COMMAND = re.compile(r"\b(rename|replace|move|delete|remove)\b", re.IGNORECASE)
+"""Words of work that one command does without a look."""
+
+
+_NO_WORDS = re.compile(r"[\"'$()`;&|]+")
+
+
+def is_about_a_fault(text: str) -> bool:
+    """Return whether a goal is about something that does not work."""
+    return bool(_FAULTS.search(text))
+
+
+def next_call(view: PromptView) -> str:
+    """Return the request for the next call."""
+    last = next((e for e in reversed(view.transcript) if isinstance(e, Call)), None)
+    return _ask_first(view) if last is None else _ask_after(last, view)
+
+
+def _ask_after(last: Call, view: PromptView) -> str:
+    """Return the request for the next call, which depends on the result of the last one."""
+    what, done = ("goal", "finish") if view.implicit else ("subtask", "complete_subtask")
+    if last.name == "finish":  # not accepted, or the agent would have ended
+        return "Look at what is wrong: read the file, or list the folder with run_cmd. Then correct it."
+    if last.result == "blocked":
+        return f"It was refused. If the {what} is done, call {done}. If not, call something else."
+    if last.result != "success":
+        return _ask_after_failure(last, view)
+    unverified = not (view.implicit and view.checks) or _changed(view)
+    if last.changed is False and last.name in WRITE_ONLY_TOOLS:
+        end = f"If the {what} is done, call {done} now." if unverified else "Change something else."
+        return f"Nothing changed: it was already so. {end}"
+    if view.implicit and view.checks and (last.name in _LOOKS or not _changed(view)):
+        return _next_step(last, view)
+    return f"Is the {what} done now? If yes, call {done}. If not, call the next tool."
+
+
+def _ask_after_failure(last: Call, view: PromptView) -> str:
+    if tool := _tool_run_as_command(last, view):
+        return f"{tool} is a tool and not a shell command: call {tool} itself instead of run_cmd."
+    if view.implicit and _is_a_check(last, view):
+        return "This shows what is still wrong. Now change it."  # else small models run it again
+    return f"That did not work. {_split(last)}Correct the call, or try another way."
+
+
+def _next_step(last: Call, view: PromptView) -> str:
+    if not any(map(_may_have_changed, view.transcript)):
+        return "Nothing is changed yet. Take the next step towards the goal."
+    if last.name in _LOOKS and not _changed(view):
+        return "Now change what is wrong."  # else small models go on looking
+    if failure := _same_failure(view.transcript[-1]):
+        return f"{AS_BEFORE} Now change what is wrong: {failure}"
+    if lost := _lost(last, view):  # they write a part of the file, and run it
+        name = without_middle(str(last.args.get("path", "The file")), NAME_CHARS)
+        return (
+            f"{name} lacks lines that it had before. Put them back, unless they had to go: {lost}"
+        )
+    return "Take the next step towards the goal."
+
+
+def _lost(last: Call, view: PromptView) -> str:
+    """Return which lines of others a file has lost by the last call; what the agent wrote itself may go."""
+    path = last.args.get("path")
+    written = [
+        e
+        for e in view.transcript
+        if _may_have_changed(e) and isinstance(e, Call) and e.args.get("path") == path
+    ]
+    return last.output.partition(NO_LONGER)[2] if written[:1] == [last] else ""
+
+
+def _tool_run_as_command(call: Call, view: PromptView) -> str:
+    """Return the name of a tool that a shell was asked for and did not find, "" for none."""
+    names = [tool.name for tool in view.tools if tool.name in str(call.args.get("cmd", ""))]
+    found = (n for n in names if re.search(rf"\b{n}: (command )?not found", call.output))
+    return next(found, "")
+
+
+def _is_a_check(call: Call, view: PromptView) -> bool:
+    """Return whether a failed command is, but for quotes, a part of a check that the agent is shown."""
+    words = _words(str(call.args.get("cmd", "")))
+    return call.result == "failure" and any(
+        f" {words} " in f" {_words(check)} " for check in view.checks.values()
+    )
+
+
+def _words(command: str) -> str:
+    return " ".join(_NO_WORDS.sub(" ", command).split())
+
+
+def _split(call: Call) -> str:
+    r"""Return how a failed command fell into lines, if it did.
+
+    JSON has no `\;`: a model whose answers must be JSON writes a line break in its place, and does not see why the
+    command fails.
+    """
+    command = str(call.args.get("cmd", "")).strip()
+    if "\n" not in command or "<<" in command:
+        return ""
+    first = without_middle(command.splitlines()[0], SPLIT_CHARS)
+    return (
+        f"Your cmd has a line break, so the shell ran this alone: {first}\n"
+        "In JSON a backslash is written twice, as in \\\\; or \\\\. or \\\\(. "
+    )
+
+
+def _changed(view: PromptView) -> bool:
+    """Return whether a call may have changed something since checks last failed."""
+    for entry in reversed(view.transcript):
+        if _shows_what_fails(entry):
+            return False
+        if _may_have_changed(entry):
+            return True
+    return False
+
+
+def _same_failure(note: Entry) -> str:
+    """Return the last line of the failure that a note says is as before, "" for another note."""
+    if isinstance(note, Said) and note.text.startswith(f"{NOT_YET} {AS_BEFORE}"):
+        return without_middle(note.text.rstrip().rpartition("\n")[2], 2 * NAME_CHARS)
+    return ""
+
+
+def _shows_what_fails(entry: Entry) -> bool:
+    """Return whether an entry is the result of checks: of a `finish` that was not accepted, or after a change."""
+    if isinstance(entry, Said):
+        return entry.text.startswith(NOT_YET)
+    return entry.name == "finish"
+
+
+def _may_have_changed(entry: Entry) -> bool:
+    return isinstance(entry, Call) and entry.result == "success" and entry.changed is not False
+
+
+def _needs_a_look(text: str) -> bool:
+    by_command = _BY_COMMAND.search(text) and not is_about_a_fault(text)
+    return bool(_REPAIRS.search(text)) and not by_command
+
+
+def _ask_first(view: PromptView) -> str:
+    """Return the request for the first call; each second attempt begins without a look, so that it goes another way."""
+    if _needs_a_look(view.subtask or view.goal) and view.attempt.n % 2:
+        return "First look: call read_file on what this is about, before you change anything."
+    plan = "Call plan, or begin with another tool."
+    return plan if any(tool.name == "plan" for tool in view.tools) else "Begin: call a tool."
