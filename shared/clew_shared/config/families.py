@@ -11,14 +11,14 @@ from types import MappingProxyType
 
 from clew_shared.config.context_tables import ModelProfile, Rung
 
-SMALL_ATTEMPTS, SMALL_ITERATIONS = 3, 7
+SMALL_ATTEMPTS, SMALL_ITERATIONS = 4, 7
 _SMALL = ModelProfile(
     attempts=SMALL_ATTEMPTS,
     iterations=SMALL_ITERATIONS,
     answer_tokens=1000,
-    ladder=(Rung(), Rung(temperature=0.4), Rung(temperature=0.6)),
+    ladder=(Rung(), Rung(temperature=0.4), Rung(temperature=0.6), Rung(temperature=0.8)),
 )
-"""Of up to 3 billion parameters: more and shorter attempts in fewer turns, and a gentle ladder.
+"""Of up to 3 billion parameters: more and shorter attempts, as many as 30 turns have room for, and a gentle ladder.
 
 What such a model does not reach in a few turns it rarely reaches later in the same conversation, which it continues
 as it began; at a temperature of 0.7 its calls are wrong much more often than at 0.2. Now and then its answer does not
