@@ -2,13 +2,14 @@ from dataclasses import replace
 
 import pytest
 
+from clew_shared.gate.messages import WHAT_ELSE
 from clew_shared.prompt.compact import compact_context
 from clew_shared.prompt.layout import lay_out
 from clew_shared.prompt.messages import folded_lines, plain_args
 from clew_shared.prompt.next_call import AS_BEFORE, NOT_YET
 from clew_shared.prompt.pace import GoalProgress
 from clew_shared.prompt.state_block import state_block
-from clew_shared.prompt.tools import offered_tools
+from clew_shared.prompt.tools import COMPLETE_SUBTASK, offered_tools
 from clew_shared.prompt.view import PromptView, view_from
 from clew_shared.record import events as ev
 from clew_shared.record.fold import fold
@@ -170,6 +171,15 @@ def test_what_is_asked_follows_from_the_last_call():
     assert "itself" not in asked(replace(as_command, args={"cmd": "sh x"}), tools=TOOLS)
 
 
+def test_the_advice_of_a_refusal_is_shown_only_with_the_tools_that_it_names():
+    message = f"Refused, a loop. {WHAT_ELSE} if the subtask is done, call complete_subtask"
+    refused = Call(8, "run_cmd", {"cmd": "ls"}, "blocked", message=message)
+    for tools, shown in ((TOOLS, False), ((*TOOLS, COMPLETE_SUBTASK), True)):
+        text = build(replace(VIEW, transcript=(refused,), tools=tools))[-1]["content"]
+        assert "Refused, a loop." in text
+        assert (WHAT_ELSE in text) == shown
+
+
 def test_a_check_that_the_model_runs_itself_is_no_wrong_call():
     def asked(cmd, result="failure"):
         call = Call(8, "run_cmd", {"cmd": cmd}, result, "got 1")
@@ -205,7 +215,9 @@ def test_a_model_that_has_only_looked_is_not_asked_whether_the_goal_is_done():
     assert asked(less, failing).endswith("Put them back, unless they had to go: `b`")
     assert "Put them back" not in asked(less, failing, look)
     assert "Put them back" in asked(replace(less, args={"path": "b"}), less, failing)
-    assert "Put them back" not in asked(less, replace(less, seq=9), failing)  # the first one was the agent's own
+    assert "Put them back" not in asked(
+        less, replace(less, seq=9), failing
+    )  # the first one was the agent's own
     same = Said("user", f"{NOT_YET} {AS_BEFORE}\nCheck failed\nNameError: name 'totl'\n")
     assert asked(WRITE, same).endswith("Now change what is wrong: NameError: name 'totl'")
     assert "totl" not in asked(WRITE, same, look)

@@ -15,6 +15,9 @@ if TYPE_CHECKING:
     from clew_shared.record.state import State, Tally
 
 
+WHAT_ELSE = "Do something else:"
+"""Begins the advice in a refusal."""
+
 TRIED_MAX = 3
 ARGS_CHARS = 120
 HEAD_CHARS = 200
@@ -51,17 +54,13 @@ def last_time(state: State, proposal: Proposal, *, in_cycle: bool = False) -> st
 
 
 def what_else(state: State, calls: AgentCalls) -> str:
-    """Return what to do instead; without a plan the one subtask is the goal, and has no end of its own."""
+    """Return what to do instead."""
     subtask = state.subtask
-    other = (
-        "otherwise try a different action (read the output above, change a file, another command)"
-    )
-    if subtask and subtask.description == state.goal.description:
-        return f"Do something else: if the goal is done, {calls.finish}; {other}."
     name = f' "{subtask.description}"' if subtask else ""
     return (
-        f"Do something else: if the subtask{name} is done, {calls.done}; if the whole goal is done, {calls.finish}; "
-        f"{other}, or {calls.failed} to say that this way does not work and a replan is needed."
+        f"{WHAT_ELSE} if the subtask{name} is done, {calls.done}; if the whole goal is done, {calls.finish}; "
+        "otherwise try a different action (read the output above, change a file, another command), "
+        f"or {calls.failed} to say that this way does not work and a replan is needed."
     )
 
 

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from clew_shared.gate.messages import WHAT_ELSE
 from clew_shared.prompt import reasoning
 from clew_shared.prompt.view import PromptView
 from clew_shared.prompt.windows import Window
@@ -94,10 +95,18 @@ def unfolded_messages(view: PromptView) -> list[Message]:
 def _written(entry: Entry, view: PromptView) -> list[Message]:
     limit = output_chars(view.max_tokens, view.tightness, getattr(entry, "name", ""))
     if isinstance(entry, Call):
-        return pair(entry, view.mode, limit, arg_chars(view.max_tokens, view.tightness))
+        shown = _with_fitting_advice(entry, view)
+        return pair(shown, view.mode, limit, arg_chars(view.max_tokens, view.tightness))
     if entry.role == "assistant" and view.window > Window.FULL:
         return []
     return [{"role": entry.role, "content": without_middle(entry.text, limit)}]
+
+
+def _with_fitting_advice(call: Call, view: PromptView) -> Call:
+    """Leave out the advice of a refusal where it names a tool that is not offered: the state block has better."""
+    if call.result != "blocked" or any(tool.name == "complete_subtask" for tool in view.tools):
+        return call
+    return replace(call, message=call.message.partition(f" {WHAT_ELSE}")[0])
 
 
 def pair(
