@@ -36,6 +36,10 @@ NATIVE = {
         calls(("edit_file", {"path": "answer.txt", "old": "right", "new": "right"})),
         RIGHT,
     ],
+    "an option of zero": [
+        calls(("write_file", {**WRITE, "content": "wrong"})),
+        calls(("edit_file", {"path": "answer.txt", "old": "wrong", "new": "right", "count": 0})),
+    ],
     "an empty answer": [says(""), RIGHT],
 }
 JSON = {
@@ -114,6 +118,30 @@ def test_a_change_after_which_the_same_fails_is_shown_with_what_it_is(clew):
         "It fails as before your change. Now change what is wrong: "
         "`cat answer.txt`: cat: answer.txt: No such file or directory"
     )
+
+
+def test_what_the_model_wrote_itself_is_not_asked_back(clew):
+    first, second = (
+        calls(("write_file", {"path": "answer.txt", "content": text})) for text in ("one", "two")
+    )
+    with ScriptedLlm(first, second, RIGHT, then=FINISH) as llm:
+        reached(clew, llm)
+    assert "no longer in it: `one`" in llm.prompt(2)
+    assert "Put them back" not in llm.prompt(2)
+
+
+def test_a_tool_that_is_called_in_a_shell_is_named_as_a_tool(clew):
+    mistaken = calls(("run_cmd", {"cmd": "read_file answer.txt"}))
+    with ScriptedLlm(mistaken, RIGHT, then=FINISH) as llm:
+        reached(clew, llm)
+    assert llm.prompt(1).endswith("call read_file itself instead of run_cmd.")
+
+
+def test_a_check_that_the_model_runs_itself_shows_what_is_wrong(clew):
+    look = calls(("run_cmd", {"cmd": "grep right answer.txt"}))
+    with ScriptedLlm(look, RIGHT, then=FINISH) as llm:
+        reached(clew, llm, check="grep right answer.txt")
+    assert llm.prompt(1).endswith("This shows what is still wrong. Now change it.")
 
 
 def test_what_fails_is_shown_at_the_start_of_a_goal_about_a_fault(clew):

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from pathlib import PurePath
 from typing import Any
 
-from clew_shared.tools import Tool
+from clew_shared.tools import BY_NAME, Tool
 
 _OTHER_NAMES = {
     "path": ("file_path", "filepath", "file", "filename", "file_name", "name"),
@@ -40,10 +40,11 @@ def fitted(tool: Tool, args: Mapping[str, Any]) -> dict[str, Any]:
 
 def _without_unset(tool: Tool, args: dict[str, Any]) -> dict[str, Any]:
     """Leave out options of 0 or less where the schema asks for more: some models fill in each option."""
-    required = tool.parameters.get("required", ())
+    whole = BY_NAME.get(tool.name, tool).parameters  # as it is offered, it may lack such limits
+    required = whole.get("required", ())
     lowest = {
         name: schema.get("minimum")
-        for name, schema in tool.parameters.get("properties", {}).items()
+        for name, schema in whole.get("properties", {}).items()
         if name not in required and schema.get("type") == "integer"
     }
     return {name: value for name, value in args.items() if not _unset(value, lowest.get(name))}
