@@ -1,0 +1,98 @@
+"""What a prompt asks for at its end: the next call."""
+
+from dataclasses import replace
+
+from clew_shared.prompt.next_call import AS_BEFORE, NOT_YET
+from clew_shared.prompt.state_block import state_block
+from clew_shared.prompt.view import PromptView
+from clew_shared.tools import NO_LONGER, TOOLS
+from clew_shared.wire.hello import AttemptTerms, Call, Said
+
+VIEW = PromptView(goal="Make hello.txt", subtask="Make hello.txt")
+WRITE = Call(3, "write_file", {"path": "hello.txt", "content": "hello"}, "success", "created")
+
+
+def test_what_is_asked_follows_from_the_last_call():
+    def asked(call, **fields):
+        return state_block(replace(VIEW, transcript=(call,), **fields))
+
+    assert "call finish" in asked(WRITE)
+    assert "call complete_subtask" in asked(WRITE, goal="more")
+    assert "it was already so" in asked(replace(WRITE, changed=False))
+    assert "did not work" in asked(replace(WRITE, result="error"))
+    assert "refused" in asked(replace(WRITE, result="blocked"))
+    split = Call(8, "run_cmd", {"cmd": "find -exec rm {} \n && ls"}, "failure")
+    assert "the shell ran this alone: find -exec rm {}" in asked(split)
+    assert "as in \\\\; or" in asked(split)
+    assert "line break" not in asked(replace(split, args={"cmd": "cat > a <<E\nb\nE"}))
+    assert "call plan with exactly one task" in asked(WRITE, replan="task")
+    shell = "/bin/sh: 1: read_file: not found"
+    as_command = Call(8, "run_cmd", {"cmd": "cd a && read_file b"}, "failure", shell)
+    assert "call read_file itself instead of run_cmd" in asked(as_command, tools=TOOLS)
+    assert "itself" not in asked(replace(as_command, args={"cmd": "sh x"}), tools=TOOLS)
+
+
+def test_a_check_that_the_model_runs_itself_is_no_wrong_call():
+    def asked(cmd, result="failure"):
+        call = Call(8, "run_cmd", {"cmd": cmd}, result, "got 1")
+        checks = {"reached": 'test "$(python3 sum.py)" = 6'}
+        return state_block(replace(VIEW, transcript=(call,), checks=checks))
+
+    for same in ("python3 sum.py", 'test "$(python3 sum.py)" = 6', "test $(python3 sum.py)"):
+        assert asked(same) == "This shows what is still wrong. Now change it."
+    for other in ("python3 sum", "python3 sum.py -v", "mv sum.py a"):
+        assert asked(other).startswith("That did not work.")
+    assert asked("python3 sum.py", "error").startswith("That did not work.")
+
+
+def test_a_model_that_has_only_looked_is_not_asked_whether_the_goal_is_done():
+    checked = replace(VIEW, checks={"there": "test -f hello.txt"})
+    look = Call(7, "read_file", {"path": "a"}, "success", "text", changed=False)
+    rejected = Call(-1, "finish", {}, "error", "Not finished")
+
+    def asked(*calls):
+        return state_block(replace(checked, transcript=calls))
+
+    assert "Nothing is changed yet" in asked(look)
+    assert "Look at what is wrong" in asked(WRITE, rejected)
+    assert asked(WRITE, rejected, look) == "Now change what is wrong."
+    assert asked(WRITE, rejected, WRITE, look).endswith("Take the next step towards the goal.")
+    assert "call finish" in asked(WRITE, rejected, WRITE)
+    failing = Said("user", f"{NOT_YET}\nCheck failed")
+    assert asked(WRITE, failing) == "Take the next step towards the goal."
+    assert asked(WRITE, failing, look) == "Now change what is wrong."
+    less = Call(
+        8, "write_file", {"path": "a"}, "success", "changed a (1 bytes)" + NO_LONGER + "`b`"
+    )
+    assert asked(less, failing).endswith("Put them back, unless they had to go: `b`")
+    assert "Put them back" not in asked(less, failing, look)
+    assert "Put them back" in asked(replace(less, args={"path": "b"}), less, failing)
+    assert "Put them back" not in asked(
+        less, replace(less, seq=9), failing
+    )  # the first one was the agent's own
+    same = Said("user", f"{NOT_YET} {AS_BEFORE}\nCheck failed\nNameError: name 'totl'\n")
+    assert asked(WRITE, same).endswith("Now change what is wrong: NameError: name 'totl'")
+    assert "totl" not in asked(WRITE, same, look)
+    assert "Change something else." in asked(WRITE, failing, replace(WRITE, changed=False))
+    assert "call finish" in asked(WRITE, failing, WRITE)
+    assert "call finish" in state_block(replace(VIEW, transcript=(look,)))
+
+
+def test_each_second_attempt_at_what_exists_begins_without_a_look():
+    found = [
+        "First look"
+        in state_block(replace(VIEW, goal="Fix it", subtask="Fix it", attempt=AttemptTerms(n=n)))
+        for n in (1, 2, 3, 4)
+    ]
+    assert found == [True, False, True, False]
+
+
+def test_work_on_what_exists_begins_with_a_look():
+    def begins_with_a_look(goal):
+        return "read_file" in state_block(replace(VIEW, goal=goal, subtask=goal))
+
+    assert begins_with_a_look("Fix the bug in calc.py")
+    assert begins_with_a_look("Add a key to the file")
+    assert begins_with_a_look("Fix the function that should remove a user")
+    assert not begins_with_a_look(VIEW.goal)
+    assert not begins_with_a_look("Rename f to g and change its callers")  # one command does it
