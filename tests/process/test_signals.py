@@ -84,6 +84,7 @@ def test_a_second_sigint_kills_at_once_and_nothing_is_lost(make_clew):
     assert clew.stop(signal.SIGINT) == 1
     assert not running(marker)
     assert clew.verified()
+    clew.configure({"restart.stop_grace_s": 0.5})  # the agent is deaf to the end of the test, too
     clew.start()
     assert clew.goal(goal)["status"] == "in_progress"
 
