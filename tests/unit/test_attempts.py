@@ -210,6 +210,16 @@ def test_what_was_tried_names_the_last_actions_and_why_each_attempt_ended(stubbo
     assert stubborn.state.attempt.tried == (*first, "Attempt 2: ended: still no way")
 
 
+def test_of_a_traceback_what_was_tried_has_the_last_line(stubborn):
+    frames = "".join(
+        f'  File "/w/{n}.py", line 1, in <module>\n    import foo\n' for n in range(20)
+    )
+    end = "ImportError: cannot import name 'foo' from 'lib'"
+    stubborn.agent.fail("make", f"Traceback (most recent call last):\n{frames}{end}\n")
+    stubborn.agent.complete(success=False, failure="no way")
+    assert stubborn.state.attempt.tried[0].startswith(f"Attempt 1: run_cmd failed: {end}; then")
+
+
 def test_what_was_tried_is_bounded(played):
     one = Stubborn(played(["one"]), limit=20)
     for number in range(10):

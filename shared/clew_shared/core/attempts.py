@@ -32,6 +32,7 @@ ERRORS_SHOWN = 3
 _NO_ERRORS = frozenset({"", "success", "blocked", "interrupted"})
 LINE_CHARS = 480
 HEAD_CHARS = 120
+_TRACEBACK = "Traceback (most recent call last)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,8 +172,14 @@ def _error(state: State, action: Action) -> str:
     name = signature(action.name, action.args, state.spec.workspace)
     tallies = state.scope.tallies.get(name, {}).values()
     last = max(tallies, key=lambda tally: tally.seq, default=None)
-    head = both_ends(one_line(last.head), HEAD_CHARS) if last else ""
+    head = both_ends(one_line(_end_of_traceback(last.head)), HEAD_CHARS) if last else ""
     return f"{action.name} failed: {head}" if head else ""
+
+
+def _end_of_traceback(output: str) -> str:
+    """Return the last line of an output that is a traceback of Python, any other as it is: half a frame misleads."""
+    lines = output.rstrip().splitlines()
+    return lines[-1] if lines and _TRACEBACK in output else output
 
 
 def _failing_check(state: State) -> str:
@@ -181,5 +188,6 @@ def _failing_check(state: State) -> str:
     failing = refused or failing_checks(state)
     if not failing:
         return ""
-    head = both_ends(one_line(said_why(state.checks[failing[0]].output)), HEAD_CHARS)
+    why = _end_of_traceback(said_why(state.checks[failing[0]].output))
+    head = both_ends(one_line(why), HEAD_CHARS)
     return f"check {failing[0]} failed: {head}"
