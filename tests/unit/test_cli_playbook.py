@@ -115,13 +115,13 @@ def test_models_lists_how_they_made_their_calls_and_what_may_fit_them_better(pla
         "at temperature 0.2\n"
         "small@127.0.0.1:8080: 32 of 100 calls of its last 4 goals were refused as loops (20) or repeated (12), "
         "in attempts of up to 10 turns\n"
-        "small@127.0.0.1:8080: 4 attempts of 7 are 28 turns, 3 of 10 are 30\n"
+        "small@127.0.0.1:8080: 5 attempts of 6 are 30 turns, 3 of 10 are 30\n"
         "to try it, in the config:\n"
         '    [context.models."small*"]\n'
         '    mode = "json"\n'
         "    temperature = 0.4\n"
-        "    iterations = 7\n"
-        "    attempts = 4\n"
+        "    iterations = 6\n"
+        "    attempts = 5\n"
     )
     view = json.loads(playbook("models", "--json")[1])
     assert view["minimum"] == {"goals": 3, "calls": 30}
@@ -131,8 +131,8 @@ def test_models_lists_how_they_made_their_calls_and_what_may_fit_them_better(pla
     assert [(one["key"], one["value"]) for one in small["advice"]] == [
         ("mode", "json"),
         ("temperature", 0.4),
-        ("iterations", 7),
-        ("attempts", 4),
+        ("iterations", 6),
+        ("attempts", 5),
     ]
 
 
@@ -147,8 +147,8 @@ def test_doctor_advises_a_profile_and_does_not_fail_for_it(home, capsys):
         '[context.models."small*"]',
         'mode = "json"',
         "temperature = 0.4",
-        "iterations = 7",
-        "attempts = 4",
+        "iterations = 6",
+        "attempts = 5",
     ]
 
 

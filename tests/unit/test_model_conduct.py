@@ -165,7 +165,7 @@ BROKEN = {"calls": 80, "native": 80, "malformed": 20}
     [
         (GOOD, []),
         (BROKEN, [("mode", "json")]),
-        (CIRCLING, [("temperature", 0.4), ("iterations", 7), ("attempts", 4)]),
+        (CIRCLING, [("temperature", 0.4), ("iterations", 6), ("attempts", 5)]),
         (CIRCLING | {"goals": 2}, []),
         ({"calls": 20, "refused": 20}, []),
         ({"calls": 30, "refused": 7}, []),
@@ -183,7 +183,7 @@ def test_the_reason_of_an_advice_is_in_figures():
     wasted = "30 of 100 calls of its last 8 goals were refused as loops (15) or repeated (15)"
     assert warm.reason == f"{wasted}, at temperature 0.2"
     assert short.reason == f"{wasted}, in attempts of up to 10 turns"
-    assert more.reason == "4 attempts of 7 are 28 turns, 3 of 10 are 30"
+    assert more.reason == "5 attempts of 6 are 30 turns, 3 of 10 are 30"
 
 
 @pytest.mark.parametrize(
@@ -215,7 +215,7 @@ def test_advised_lines_are_valid_take_effect_and_are_not_advised_again(more, tab
     found = advised(CONFIG + more, **ALL)
     head, *keys = suggested_lines(found)
     assert head.startswith(table)
-    assert keys == ['mode = "json"', "temperature = 0.4", "iterations = 7", "attempts = 4"]
+    assert keys == ['mode = "json"', "temperature = 0.4", "iterations = 6", "attempts = 5"]
     text = CONFIG + more
     added = "\n".join(keys) + "\n"
     text = (
@@ -249,8 +249,8 @@ def test_what_the_agents_own_table_sets_is_advised_there():
         'mode = "json"',
         "temperature = 0.4",
         '[context.models."small*"]',
-        "iterations = 7",
-        "attempts = 4",
+        "iterations = 6",
+        "attempts = 5",
     ]
 
 

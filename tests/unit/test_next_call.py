@@ -2,6 +2,8 @@
 
 from dataclasses import replace
 
+import pytest
+
 from clew_shared.prompt.next_call import AS_BEFORE, NOT_YET
 from clew_shared.prompt.state_block import state_block
 from clew_shared.prompt.view import PromptView
@@ -96,3 +98,24 @@ def test_work_on_what_exists_begins_with_a_look():
     assert begins_with_a_look("Fix the function that should remove a user")
     assert not begins_with_a_look(VIEW.goal)
     assert not begins_with_a_look("Rename f to g and change its callers")  # one command does it
+
+
+@pytest.mark.parametrize(
+    ("goal", "searches"),
+    [
+        ("One of the files in docs contains the word X. Write its name into found.txt", True),
+        ("Find all lines with TODO and write them into todo.txt", True),
+        ("Search for uses of foo and list them", True),
+        ("Write out which files mention the licence", True),
+        ("Create hello.txt, a file that contains hello", False),
+        ("Make sure that the file a.txt has three lines", False),
+        ("Find out why it fails and fix it", False),
+        ("One of the files has a bug. Fix it", False),
+    ],
+)
+def test_a_goal_that_begins_with_finding_a_text_begins_with_a_search(goal, searches):
+    asked = [
+        "grep -rn" in state_block(replace(VIEW, goal=goal, subtask=goal, attempt=AttemptTerms(n=n)))
+        for n in (1, 2)
+    ]
+    assert asked == [searches] * 2

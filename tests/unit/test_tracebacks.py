@@ -1,6 +1,6 @@
 """Tracebacks without the frames of libraries."""
 
-from clew_shared.text.tracebacks import without_library_frames
+from clew_shared.text.tracebacks import located_error, without_library_frames
 
 TRACEBACK = """before
 Traceback (most recent call last):
@@ -41,3 +41,22 @@ def test_any_other_text_stays_as_it_is():
         'File "/usr/lib/python3.11/a.py"',
     ):
         assert without_library_frames(text) == text
+
+
+def test_an_error_is_named_with_the_line_of_code_that_led_to_it():
+    assert located_error(TRACEBACK.format(frames=LIBRARY).removesuffix("after\n")) == (
+        "/w/read.py line 1, `json.load(file)`: json.decoder.JSONDecodeError: Expecting value"
+    )
+    syntax = '  File "a.py", line 7\n    def main()\n              ^\nSyntaxError: expected\n'
+    assert located_error(syntax) == "a.py line 7, `def main()`: SyntaxError: expected"
+
+
+def test_what_is_no_error_of_python_has_no_line_of_code():
+    assert located_error("") == ""
+    assert located_error("cat: a: No such file or directory") == ""
+    assert located_error("ValueError: no frames") == ""
+    assert located_error(TRACEBACK.format(frames="")) == ""  # something else was printed after it
+    shell = (
+        'Traceback (most recent call last):\n  File "<string>", line 1, in <module>\nAssertionError'
+    )
+    assert located_error(shell) == ""  # there is no code to show

@@ -11,7 +11,7 @@ from types import MappingProxyType
 
 from clew_shared.config.context_tables import ModelProfile, Rung
 
-SMALL_ATTEMPTS, SMALL_ITERATIONS = 4, 7
+SMALL_ATTEMPTS, SMALL_ITERATIONS = 5, 6
 _SMALL = ModelProfile(
     attempts=SMALL_ATTEMPTS,
     iterations=SMALL_ITERATIONS,

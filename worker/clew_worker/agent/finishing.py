@@ -13,7 +13,7 @@ from clew_shared.prompt.tools import is_small
 from clew_shared.record.progress import normalise
 from clew_shared.text.shell_tests import said_why
 from clew_shared.text.shorten import without_middle
-from clew_shared.text.tracebacks import without_library_frames
+from clew_shared.text.tracebacks import located_error, without_library_frames
 from clew_shared.wire.answers import Advanced, Checked, FailingCheck, Finished
 from clew_worker.agent.client import RpcError
 from clew_worker.agent.plans import plain_text
@@ -214,10 +214,10 @@ class GoalEnding:
     def _still_failing(self, checks: Sequence[FailingCheck]) -> str:
         """Show what checks ran and printed, with paths as the model is to give them: relative to the workspace."""
         shown = "\n".join(map(_check_text, checks))
-        self._ends = tuple(map(_end, checks))
+        self._ends = tuple(map(_in_short, checks))
         before, self._failing = self._failing, normalise(shown)
         if self._failing == before:
-            shown = "\n".join(f"`{c.cmd}`: {_end(c)}" for c in checks)
+            shown = "\n".join(map(_in_short, checks))
         workspace = self._memory.hello.spec.workspace.rstrip("/")
         return shown.replace(f"{workspace}/", "") if workspace else shown
 
@@ -273,6 +273,11 @@ def _end(check: FailingCheck) -> str:
     why = said_why(check.output)
     lines = check.output.strip().splitlines() or ["(no output)"]
     return without_middle(lines[-1] if why == check.output else why, LAST_LINE_CHARS)
+
+
+def _in_short(check: FailingCheck) -> str:
+    """Return in a line why a check failed: where in the code, or with its command."""
+    return located_error(check.output) or f"`{check.cmd}`: {_end(check)}"
 
 
 def _listed(names: list[str] | tuple[str, ...]) -> str:
