@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import os
 import socket
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from clew_daemon.processes import vitals
 from clew_daemon.processes.executor import ExecutorProcess
@@ -15,7 +16,7 @@ from clew_daemon.session.worker_output import drain
 from clew_shared.config.settings import CliAgentSettings
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Coroutine
 
     from clew_daemon.processes.cgroups import CellGroup
     from clew_daemon.processes.nursery import Cell, Nursery
@@ -97,21 +98,20 @@ class Launcher:
     async def _cells(
         self, specs: CellSpecs, agent: Agent, group: Group, fds: tuple[int, int]
     ) -> tuple[Cell, Cell | None]:
-        """Start the agent's cell with its channel and output; for a coding agent the cell of its CLI before."""
+        """Start the agent's cell with its channel and output; for a coding agent also that of its CLI, beside it."""
         spec = specs.agent(agent)
         if not isinstance(agent, CliAgentSettings):
             return await self._nursery.spawn(spec, *fds, group(spec)), None
         with contextlib.ExitStack() as opened:
             pair = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-            bridge_end, cli_end = map(opened.enter_context, pair)
+            bridge_end, cli_end = (opened.enter_context(one).fileno() for one in pair)
             cli_spec = specs.cli(agent)
-            cli = await self._nursery.spawn(cli_spec, cli_end.fileno(), fds[1], group(cli_spec))
-            try:
-                peer = bridge_end.fileno()
-                return await self._bridges.spawn(spec, *fds, group(spec), peer=peer), cli
-            except BaseException:
-                await cli.kill()
-                raise
+            groups = group(spec), group(cli_spec)
+            bridge, cli = await _all_or_none(
+                self._bridges.spawn(spec, *fds, groups[0], peer=bridge_end),
+                self._nursery.spawn(cli_spec, cli_end, fds[1], groups[1]),
+            )
+            return bridge, cli
 
     async def executor(self, specs: CellSpecs, group: Group) -> ExecutorProcess:
         """Start an executor; raises SpawnError, ExecutorDied, OSError."""
@@ -121,3 +121,16 @@ class Launcher:
     def memory_mb(self, cells: list[Cell]) -> float:
         """Measure what these cells use; it blocks."""
         return vitals.memory_mb([cell.guard.pid for cell in cells])
+
+
+async def _all_or_none(*spawns: Coroutine[Any, Any, Cell]) -> list[Cell]:
+    """Start cells at the same time; where one cannot start, end the others. Raises what the first of them raises."""
+    starting = [asyncio.ensure_future(one) for one in spawns]
+    try:
+        return await asyncio.gather(*starting)
+    except BaseException:
+        await asyncio.wait(starting)
+        for one in starting:
+            if not one.cancelled() and one.exception() is None:
+                await one.result().kill()
+        raise

@@ -1,0 +1,85 @@
+"""The two cells of a coding agent, its bridge's and its CLI's, start beside each other: both, or none."""
+
+import asyncio
+import os
+from types import SimpleNamespace
+
+import pytest
+
+from clew_daemon.processes.nursery import SpawnError
+from clew_daemon.session.launcher import Launcher
+from clew_shared.config.settings import CliAgentSettings
+
+AGENT = CliAgentSettings(kind="cli", cli="codex")
+SPECS = SimpleNamespace(agent=lambda _: "bridge", cli=lambda _: "cli")
+
+
+class StartedCell:
+    """A cell that runs until it is killed."""
+
+    def __init__(self):
+        self.killed = False
+        self.warnings = ()
+
+    def kill_nowait(self):
+        self.killed = True
+
+    async def kill(self):
+        self.killed = True
+        return 137
+
+
+class AskedNursery:
+    """A nursery whose answers the test gives."""
+
+    def __init__(self):
+        self.answer = asyncio.get_running_loop().create_future()
+        self.asked = asyncio.Event()
+
+    async def spawn(self, *_, **__):
+        self.asked.set()
+        return await self.answer
+
+
+@pytest.fixture
+async def starting():
+    """Give both nurseries, and the start of the agent."""
+    cells, bridges = AskedNursery(), AskedNursery()
+    task = asyncio.create_task(Launcher(cells, bridges).agent(SPECS, AGENT, lambda _: None))
+    async with asyncio.timeout(10):
+        await cells.asked.wait()
+        await bridges.asked.wait()
+    return cells, bridges, task
+
+
+async def test_both_are_asked_for_before_either_has_started(starting):
+    cells, bridges, task = starting
+    cli, bridge = StartedCell(), StartedCell()
+    cells.answer.set_result(cli)
+    bridges.answer.set_result(bridge)
+    process = await task
+    process.channel.close()
+    os.close(process.output)
+    assert (process.cell, process.cli) == (bridge, cli)
+
+
+@pytest.mark.parametrize("broken", [0, 1])
+async def test_where_one_cannot_start_the_other_is_ended(starting, broken):
+    *nurseries, task = starting
+    cell = StartedCell()
+    nurseries[broken].answer.set_exception(SpawnError("sandbox", "no Landlock"))
+    nurseries[1 - broken].answer.set_result(cell)
+    with pytest.raises(SpawnError, match="no Landlock"):
+        await task
+    assert cell.killed
+
+
+async def test_a_start_that_is_given_up_ends_the_cell_that_has_started(starting):
+    cells, _, task = starting
+    cell = StartedCell()
+    cells.answer.set_result(cell)
+    await asyncio.sleep(0)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert cell.killed
