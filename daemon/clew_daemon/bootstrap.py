@@ -56,6 +56,7 @@ SWITCH_S = 0.0005
 
 LLM_MODULES = ("clew_worker.agent.llm", "openai")
 BRIDGE_MODULES = ("clew_worker.bridge.main", "mcp.server.stdio")
+STARTER_MODULES = ("clew_worker.bridge.starter",)
 NURSERY_ENV = ("PATH", "LANG", "PYTHONPATH", "LD_LIBRARY_PATH", "COVERAGE_PROCESS_CONFIG")
 
 
@@ -218,4 +219,5 @@ def uses_bridges(settings: Settings) -> bool:
 def preload(settings: Settings) -> tuple[str, ...]:
     """Return the modules that the nursery imports for these agents."""
     agents = settings.agents.named.values()
-    return LLM_MODULES if any(isinstance(a, LlmAgentSettings) and a.model for a in agents) else ()
+    llm = any(isinstance(a, LlmAgentSettings) and a.model for a in agents)
+    return (LLM_MODULES if llm else ()) + (STARTER_MODULES if uses_bridges(settings) else ())

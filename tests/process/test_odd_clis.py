@@ -15,9 +15,27 @@ pytestmark = pytest.mark.skipif(landlock.abi() < 1, reason="needs Landlock")
 
 HEAD = """\
 #!{python} -I
-import json, os, signal, sys
+import json, os, signal, subprocess, sys, tomllib
 def event(**fields):
     print(json.dumps(fields), flush=True)
+class Tools:  # clew's, by the server that the config names
+    def __init__(self):
+        with open(os.path.join(os.environ["CODEX_HOME"], "config.toml"), "rb") as file:
+            clew = tomllib.load(file)["mcp_servers"]["clew"]
+        command, pipe = [clew["command"], *clew["args"]], subprocess.PIPE
+        self.relay, self.asked = subprocess.Popen(command, stdin=pipe, stdout=pipe), 0
+        info = {{"name": "odd", "version": "1"}}
+        self.ask("initialize", protocolVersion="2025-06-18", capabilities={{}}, clientInfo=info)
+        self.ask("tools/list")
+    def ask(self, method, **params):
+        self.asked += 1
+        message = {{"jsonrpc": "2.0", "id": self.asked, "method": method, "params": params}}
+        self.relay.stdin.write(json.dumps(message).encode() + b"\\n")
+        self.relay.stdin.flush()
+        while json.loads(self.relay.stdout.readline()).get("id") != self.asked:
+            pass
+    def call(self, name, **args):
+        self.ask("tools/call", name=name, arguments=args)
 def started():
     event(type="thread.started", thread_id="t1")
 def ended():
@@ -89,7 +107,7 @@ def test_a_usage_limit_is_waited_for(coder):
 
 
 def test_turns_without_an_action_are_a_failure_of_the_subtask(coder):
-    clew = coder("started(); ended()").start()
+    clew = coder("started(); Tools(); ended()").start()
     goal = clew.submit(GOAL)
     clew.wait("goal.blocked", goal=goal)
     assert "called none of clew's tools in 3 turns" in clew.report(goal)
@@ -102,6 +120,41 @@ def test_one_that_is_killed_each_time_is_given_up(coder):
     goal = clew.submit(GOAL)
     clew.wait("worker.gave_up", goal=goal)
     assert "signal 9" in clew.report(goal)
+
+
+CALLS_AND_DIES = """
+    started()
+    runs = os.path.join(os.environ["CODEX_HOME"], "sessions")
+    os.makedirs(runs, exist_ok=True)
+    number = len(os.listdir(runs))
+    open(os.path.join(runs, str(number)), "w").close()
+    tools = Tools()
+    tools.call("clew_run", cmd=f"echo {number} >> effects")
+    if number < 4:
+        os.kill(os.getpid(), signal.SIGKILL)
+    tools.call("clew_done", success=True)
+    ended()
+"""
+
+
+def test_turns_that_a_crash_cuts_off_use_up_no_attempt(coder):
+    clew = coder(CALLS_AND_DIES)
+    clew.configure({"attempts.limit": 3, "attempts.iterations": 2})
+    clew.start()
+    goal = clew.submit(GOAL)
+    clew.wait("goal.completed", goal=goal)
+    assert clew.goal(goal)["restarts"] == 4
+    assert clew.lines(goal, "effects") == ["0", "1", "2", "3", "4"]
+    assert "attempt.started" not in clew.log.read_text()
+
+
+def test_one_that_goes_on_without_clews_tools_is_given_up_with_the_reason(coder):
+    clew = coder("started(); ended()")
+    clew.configure({"restart.max_restarts": 2})
+    clew.start()
+    goal = clew.submit(GOAL)
+    clew.wait("worker.gave_up", goal=goal)
+    assert "codex had no connection to clew's tools" in clew.report(goal)
 
 
 def test_one_that_thinks_longer_than_an_agent_of_clew_may_is_not_stalled(coder):

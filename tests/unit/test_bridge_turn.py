@@ -31,13 +31,29 @@ def turn_of(*events):
 
 
 def outcome(turn, code=0, errors="", *, acted=False):
+    turn.acted = acted
     with pytest.raises((CannotContinue, CliCrashError)) as caught:
-        turn.close(CliEnded(code=code), errors, acted=acted)
+        turn.close(CliEnded(code=code), errors)
     return caught.value
 
 
 def test_a_turn_that_ended_well_means_nothing_more():
-    turn_of(SessionStarted("s"), TurnEnded(True)).close(CliEnded(code=0), "", acted=False)
+    turn_of(SessionStarted("s"), TurnEnded(True)).close(CliEnded(code=0), "")
+
+
+def test_a_turn_without_clews_tools_is_a_crash_however_it_ended_and_did_not_count():
+    turn = turn_of(SessionStarted("s"), TurnEnded(True, "I have no tools."))
+    assert not turn.unfinished(0)
+    turn.listed = False
+    assert turn.unfinished(0)
+    assert isinstance(outcome(turn), CliCrashError)
+    turn.acted = True
+    turn.close(CliEnded(code=0), "")
+
+
+@pytest.mark.parametrize(("code", "unfinished"), [(137, True), (None, True), (0, False)])
+def test_a_turn_without_an_end_was_cut_off_unless_its_program_ended_well(code, unfinished):
+    assert turn_of(SessionStarted("s")).unfinished(code) is unfinished
 
 
 def test_usage_adds_up():

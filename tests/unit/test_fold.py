@@ -201,6 +201,13 @@ def test_a_turn_that_tells_of_no_llm_call_is_not_counted_as_one():
     assert (state.iteration, state.cost.calls, state.cost.tokens) == (2, 1, 7)
 
 
+def test_a_turn_that_a_crash_cut_off_costs_but_is_no_iteration():
+    spent = {"tokens": 7, "assessment": "stuck", "unfinished": True}
+    state = fold([(1, ev.Reflected(iteration=1)), (2, ev.Reflected(iteration=0, **spent))])
+    assert (state.iteration, state.cost.calls, state.cost.tokens) == (1, 1, 7)
+    assert (state.attention.iterations_without_facts, state.attention.stuck) == (1, 0)
+
+
 def test_an_empty_workspace_may_be_made_at_the_first_start_and_at_a_persons_word_only():
     state = State(goal_id="g")
     known = ev.WorkspaceKnown(identity=Identity(dev=1, ino=2))

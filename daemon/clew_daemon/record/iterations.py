@@ -48,7 +48,8 @@ class IterationFold(EventFold[dict[str, Any]]):
         if not self._lost:
             _add_hindsight(self._calls, event.hindsight)
         record = _record(event, after=self._iteration)
-        self._iteration = record["iteration"]
+        if not event.unfinished:
+            self._iteration = record["iteration"]
         self._calls = record["tool_calls"] or self._calls
         self._acted = self._lost = False
         return record

@@ -199,7 +199,9 @@ class Methods:
 
 def _reflected(p: protocol.Reflect, prompt: Prompt | None, new_feedback: list[str]) -> ev.Reflected:
     """Return the event of an iteration record, with the feedback from people since the last one."""
-    record = p.model_dump(mode="json", exclude={"usage", "hindsight", "turn", "prompt"})
+    record = p.model_dump(
+        mode="json", exclude={"usage", "hindsight", "turn", "prompt", "unfinished"}
+    )
     if new_feedback:
         lines = [str(record.get("user_feedback") or ""), *new_feedback]
         record["user_feedback"] = "\n".join(filter(None, lines))
@@ -218,6 +220,7 @@ def _reflected(p: protocol.Reflect, prompt: Prompt | None, new_feedback: list[st
         tokens_out=p.usage.output,
         tokens_cached=p.usage.cached,
         llm_s=p.usage.seconds,
+        unfinished=p.unfinished,
     )
 
 

@@ -361,7 +361,7 @@ class Reflected(GoalEvent, frozen=True):
     """An iteration record (docs/protocol.md), as the agent gave it, and its cost.
 
     `hindsight` is what the agent found in the results of the turn before; `turn` is what this turn added to the
-    transcript of its prompt, with actions by their numbers.
+    transcript of its prompt, with actions by their numbers. One that is `unfinished` was cut off by a crash.
     """
 
     kind: Literal["reflected"] = "reflected"
@@ -376,6 +376,7 @@ class Reflected(GoalEvent, frozen=True):
     tokens_out: int = 0
     tokens_cached: int = 0
     llm_s: float = 0.0
+    unfinished: bool = False
 
 
 class ProbesSeen(GoalEvent, frozen=True):

@@ -164,7 +164,8 @@ class Reflect(_Params):
 
     The built-in agents add `hindsight`, what they found in the results of the turn before (one part for
     its last call, or one for each), `turn`, what this one added to the transcript (actions by their numbers), and
-    `prompt`, the facts to record about the prompt.
+    `prompt`, the facts to record about the prompt. A bridge reports a turn that a crash of its CLI cut off as
+    `unfinished`: it costs what it cost, and is no iteration.
     """
 
     model_config = ConfigDict(frozen=True, extra="allow")
@@ -175,6 +176,7 @@ class Reflect(_Params):
     progress_assessment: Literal["advancing", "stuck", "regressing", ""] | None = None
     tool_calls: list[dict[str, Any]] = Field(default_factory=list, max_length=200)
     usage: Usage = Usage()
+    unfinished: bool = False
 
 
 class CompleteSubtask(_Params):

@@ -56,6 +56,13 @@ class CliRun:
         self._complaints: asyncio.Queue[bytes | None] = asyncio.Queue(COMPLAINTS_MAX)
 
     @property
+    def code(self) -> int | None:
+        """How it ended, as a shell gives it; None while it runs, or where its cell has ended with it."""
+        ended = self.ended
+        known = ended.done() and not ended.cancelled() and not ended.exception()
+        return ended.result().code if known else None
+
+    @property
     def errors(self) -> str:
         """The end of what it printed to standard error."""
         return self._tail.decode(errors="replace").strip()

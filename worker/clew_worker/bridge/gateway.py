@@ -94,7 +94,7 @@ class Gateway:
     async def _converse(self, lines: "_Lines", relays: Relays) -> None:
         server: Server[dict[str, Any]] = Server(
             SERVER,
-            on_list_tools=self._list_tools,
+            on_list_tools=partial(self._list_tools, relays),
             on_call_tool=partial(self._call_tool, lines),
         )
         pipe: Any = lines  # only the three methods of _Lines are called
@@ -105,7 +105,10 @@ class Gateway:
         finally:
             relays.went(open_calls=lines.unanswered)
 
-    async def _list_tools(self, _context: object, _params: object) -> types.ListToolsResult:
+    async def _list_tools(
+        self, relays: Relays, _context: object, _params: object
+    ) -> types.ListToolsResult:
+        relays.listed = True
         return types.ListToolsResult(
             tools=[
                 types.Tool(name=one.name, description=one.description, input_schema=one.schema)

@@ -52,8 +52,8 @@ class Bridge:
 
     async def run(self) -> None:
         """Take turns until the goal is over; `CannotContinue` where the CLI cannot be used."""
+        await self._goal.refresh()  # while the cell becomes ready
         async with self._cell as cell:
-            await self._goal.refresh()
             self._gateway = Gateway(cell.listener, self._calls.call, cell.ready.token)
             self._cli = CLIS[self._option("cli")]
             self._options = self._cli_options()
@@ -131,7 +131,9 @@ class Bridge:
                 task.cancel()
             with suppress(Exception):
                 await self._cell.stop()
-            await self._report(turn, time.monotonic() - began)
+            turn.acted, turn.listed = self._goal.effects > 0, relays.listed
+            unfinished = turn.unfinished(run.code) and not self._goal.over.is_set()
+            await self._report(turn, time.monotonic() - began, unfinished=unfinished)
             await self._hand_back_logins()
         if self._goal.over.is_set():
             return True
@@ -139,7 +141,7 @@ class Bridge:
         self._resuming = False
         if lost or turn.session_over:
             return self._begin_anew(turn)
-        turn.close(end, run.errors, acted=self._goal.effects > 0)
+        turn.close(end, run.errors)
         conversation = self._conversation.at(self._conversation.id, self._attempt)
         await self._remember(conversation.with_usage(turn.usage))
         self._anew = 0
@@ -222,9 +224,9 @@ class Bridge:
         if intervention := Noted.model_validate(noted or {}).intervention:
             self._warnings = [*self._warnings[-4:], warning(intervention)]
 
-    async def _report(self, turn: CliTurn, seconds: float) -> None:
+    async def _report(self, turn: CliTurn, seconds: float, *, unfinished: bool) -> None:
         """Report a turn with its cost, also one that was cut off; the daemon may be gone."""
-        if not turn.events and not self._goal.effects:
+        if not turn.events and not turn.acted:
             return
         used = turn.usage
         usage = {"input": used.input, "output": used.output, "cached": used.cached}
@@ -233,6 +235,7 @@ class Bridge:
             "tool_calls": self._goal.take_records(),
             "synthesis": turn.ended.message[:THOUGHT_CHARS] if turn.ended else "",
             "cost_usd": round(used.cost_usd or 0.0, 6),
+            "unfinished": unfinished,
         }
         with suppress(Disconnected, RpcError, TimeoutError, ValueError):
             async with asyncio.timeout(LAST_REPORT_S):

@@ -2,8 +2,8 @@
 
 import asyncio
 
-WITHOUT_RELAY_S = 10.0
-"""How long a CLI may be without a relay before it is given up: some start another one."""
+WITHOUT_RELAY_S = 2.0
+"""How long a CLI may be without a relay before it is given up: one may start another."""
 
 
 class Relays:
@@ -11,6 +11,8 @@ class Relays:
 
     def __init__(self, patience_s: float = WITHOUT_RELAY_S) -> None:
         self.lost = asyncio.Event()
+        self.listed = False
+        """Whether the CLI has asked which tools there are: without that its model is offered none."""
         self._patience_s = patience_s
         self._connected = 0
         self._waiting: asyncio.TimerHandle | None = None

@@ -53,6 +53,10 @@ class CliTurn:
     limit: LimitReached | None = None
     cut_off: bool = False
     """Whether it was ended because its connection to clew's tools had."""
+    acted: bool = False
+    """Whether it has called clew's tools."""
+    listed: bool = True
+    """Whether it has asked which tools clew has."""
     faults: list[FaultReported] = field(default_factory=list)
 
     def take(self, event: CliEvent) -> str:
@@ -94,6 +98,15 @@ class CliTurn:
         """Whether it has given a reason why nothing more can be done now."""
         return self.limit is not None or any(fault.lasting for fault in self.faults)
 
+    @property
+    def without_tools(self) -> bool:
+        """Whether its model was offered none of clew's tools, so that the end of its turn means nothing."""
+        return not (self.listed or self.acted)
+
+    def unfinished(self, code: int | None) -> bool:
+        """Return whether it was cut off in the middle; `code` is the program's, None where that is unknown."""
+        return self.without_tools if self.ended else code != ExitCode.OK
+
     def count(self, bytes_read: int) -> None:
         """Count a line of output; raises CannotContinue where there is too much."""
         self.lines += 1
@@ -109,17 +122,19 @@ class CliTurn:
                 f"{self.cli.name} cannot use clew's tools: its MCP server is {state}"
             )
 
-    def close(self, end: CliEnded, errors: str, *, acted: bool) -> None:
+    def close(self, end: CliEnded, errors: str) -> None:
         """Draw the conclusion from the end of the run: none if the turn ended well.
 
-        `errors` is the end of its standard error, `acted` whether it has called clew's tools. Raises CannotContinue,
-        and CliCrashError where another start may help.
+        `errors` is the end of its standard error. Raises CannotContinue, and CliCrashError where another start may
+        help.
         """
         if self.limit is not None:
             raise self._waiting(self.limit)
         if lasting := next((fault for fault in self.faults if fault.lasting), None):
             raise self.lasting(f"cannot go on: {lasting.message}")
         if self.ended is not None and self.ended.ok:
+            if self.without_tools:
+                raise CliCrashError(f"{self.cli.name} had no connection to clew's tools")
             return
         if self.cut_off:
             raise CliCrashError(f"{self.cli.name} has lost its connection to clew's tools")
@@ -128,7 +143,7 @@ class CliTurn:
             raise CannotContinue("temporary", f"{self.cli.name}: {said}")
         if end.code > _SIGNALS:
             raise CliCrashError(f"{self.cli.name} ended by signal {end.code - _SIGNALS}")
-        if not self.events and not acted:
+        if not self.events and not self.acted:
             raise self._unusable(end.code, said)
         if end.code != ExitCode.OK:
             raise CliCrashError(f"{self.cli.name} exited with {end.code}: {said}")

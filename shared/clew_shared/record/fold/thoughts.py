@@ -9,6 +9,7 @@ from clew_shared.record.state import (
     CALLS_KEPT,
     INSIGHTS_KEPT,
     THOUGHTS_KEPT,
+    Attention,
     LlmCall,
     Raised,
     Scope,
@@ -120,8 +121,22 @@ def reset_repeats(state: State) -> None:
 
 
 def reflected(state: State, e: ev.Reflected, _seq: int) -> None:
-    attention = state.attention
-    state.iteration = max(state.iteration + 1, e.iteration)
+    """Count a turn and its cost; one that a crash cut off has its cost, and goes on as the next one."""
+    if not e.unfinished:
+        state.iteration = max(state.iteration + 1, e.iteration)
+        _judge_turn(state.attention, e)
+    drop_broken_streaks(state)
+    _collect_insights(state, e)
+    _charge(state, e)
+    if state.turn_at != state.place:  # this turn was one of the subtask before
+        state.attempt.from_iteration = state.iteration
+    state.turn_before = state.turn_at
+    state.turn_at = state.place
+    state.feedback_untold.clear()
+
+
+def _judge_turn(attention: Attention, e: ev.Reflected) -> None:
+    """Count what a turn says of itself, and whether it brought a fact."""
     attention.stuck = attention.stuck + 1 if e.assessment in ("stuck", "regressing") else 0
     if attention.fresh or e.assessment in ("stuck", "regressing"):
         attention.claims = 0
@@ -131,14 +146,6 @@ def reflected(state: State, e: ev.Reflected, _seq: int) -> None:
         0 if attention.fresh else attention.iterations_without_facts + 1
     )
     attention.fresh = False
-    drop_broken_streaks(state)
-    _collect_insights(state, e)
-    _charge(state, e)
-    if state.turn_at != state.place:  # this turn was one of the subtask before
-        state.attempt.from_iteration = state.iteration
-    state.turn_before = state.turn_at
-    state.turn_at = state.place
-    state.feedback_untold.clear()
 
 
 def _collect_insights(state: State, e: ev.Reflected) -> None:
