@@ -83,4 +83,4 @@ class RealCli:
 @pytest.fixture
 def make_cli(tmp_path):
     """Give a function that makes a CLI by its name."""
-    return lambda name, **keys: RealCli(name, tmp_path / name, **keys)
+    return lambda name, folder="", **keys: RealCli(name, tmp_path / (folder or name), **keys)

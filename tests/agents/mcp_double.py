@@ -1,10 +1,12 @@
 """An MCP server on stdio in clew's place: its tools by name, plain answers, a refusal of each third equal call.
 
-Run as a program: mcp_double.py LOG, a file that each call is appended to as a line of JSON.
+Run as a program: mcp_double.py LOG, a file that each call is appended to as a line of JSON. `sleep N` is answered
+after N seconds.
 """
 
 import json
 import sys
+import time
 from pathlib import Path
 
 TOOLS = ("run", "read", "write", "edit", "list", "search", "recall", "wait", "done", "plan", "ask")
@@ -37,6 +39,8 @@ def called(name, args, log):
     line = json.dumps([name, args])
     with log.open("a") as file:
         file.write(line + "\n")
+    if args.get("cmd", "").startswith("sleep "):
+        time.sleep(float(args["cmd"].removeprefix("sleep ")))
     failed = args.get("cmd", "").startswith("false")
     text = f"exit code {int(failed)}"
     if before.count(line) >= 2:

@@ -1,5 +1,6 @@
 """The real CLIs do what the pure part of clew believes: an empty HOME, a model on loopback, no account."""
 
+import re
 import shutil
 
 import pytest
@@ -7,6 +8,7 @@ from installed import NAMES
 from scripted_endpoint import Fail
 from scripted_wires import Call, Say
 
+from clew_worker.bridge.clis import claude, codex, opencode
 from clew_worker.bridge.clis.cli import (
     SERVER,
     TOOLS,
@@ -21,6 +23,16 @@ from clew_worker.bridge.clis.cli import (
 pytestmark = pytest.mark.timeout(900)
 clis = pytest.mark.parametrize("name", NAMES)
 FALSE = Call("clew_run", {"cmd": "false"})
+LONGER_THAN_DEFAULTS_S = 70
+"""Codex and the MCP library that opencode uses give up after 60 s unless told otherwise; clew answers within 45 s."""
+
+LIMITS = {
+    "codex": (codex, "TOOL_TIMEOUT_S", 5),
+    "claude": (claude, "TOOL_TIMEOUT_MS", 5_000),
+    "opencode": (opencode, "TIMEOUT_MS", 15_000),  # also the limit of the server's start
+}
+"""Where clew's time limit for a call is, and a shorter one: it is given up after that, so the setting is in effect."""
+
 OWN = {
     "codex": [
         Call("exec_command", {"cmd": "touch marker"}),
@@ -66,6 +78,21 @@ def test_calls_are_carried_out_and_the_words_of_a_refusal_reach_the_model(name, 
     assert [text.splitlines()[-1][:7] for text in turn.results] == ["exit co"] * 3 + ["refused"]
     assert turn.of(TurnEnded) == [TurnEnded(ok=True, message="End.")]
     assert sum(report.input for report in turn.of(UsageReported)) == 500
+
+
+@pytest.mark.long
+@clis
+def test_a_call_is_given_up_after_the_time_that_clew_sets_and_no_earlier(
+    name, make_cli, monkeypatch
+):
+    module, limit, scaled = LIMITS[name]
+    calls = [Call("clew_run", {"cmd": f"sleep {LONGER_THAN_DEFAULTS_S}"}), Say("End.")]
+    turn = make_cli(name).turn(calls)
+    assert turn.results[0].endswith("exit code 0")
+    monkeypatch.setattr(module, limit, scaled)
+    turn = make_cli(name, folder="scaled").turn(calls)
+    assert re.search(r"tim(ed|e) ?out", turn.results[0], re.IGNORECASE), turn.results
+    assert turn.of(TurnEnded) == [TurnEnded(ok=True, message="End.")]
 
 
 @clis

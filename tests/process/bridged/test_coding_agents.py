@@ -5,11 +5,13 @@ import os
 import signal
 from pathlib import Path
 
+import harness
 import psutil
 import pytest
 from scripted_endpoint import Call, Say
 from two_files import TWO_FILES, worker
 
+SLOW_S = int(os.environ.get("SLOW_S") or 100)
 FAILING = Call("clew_run", {"cmd": "cat nothere"})
 SLOW = "echo began >> began; sleep 3; echo ended >> ended"
 
@@ -80,16 +82,18 @@ def test_a_goal_of_six_subtasks_is_completed_in_order_and_its_check_decides(code
 
 
 @pytest.mark.long
-def test_a_call_of_minutes_is_one_action_and_no_client_gives_it_up(coder):
-    slow = "echo began >> began; sleep 100; echo ended >> ended"
+@pytest.mark.timeout(SLOW_S + 900)
+def test_a_call_of_minutes_is_one_action_and_no_client_gives_it_up(coder, monkeypatch):
+    monkeypatch.setattr(harness, "DEADLINE_S", SLOW_S + harness.DEADLINE_S)
+    slow = f"echo began >> began; sleep {SLOW_S}; echo ended >> ended"
 
     def step(seen):
         text = seen.results[-1] if seen.results else ""
         if "still running, #" in text:
             return Call("clew_wait", {"seq": int(text.partition("#")[2].partition(".")[0])})
-        return worker(Call("clew_run", {"cmd": slow, "timeout_s": 200}))(seen)
+        return worker(Call("clew_run", {"cmd": slow, "timeout_s": 2 * SLOW_S}))(seen)
 
-    made = coder(step)
+    made = coder(step, **{"limits.action_timeout_s": 2 * SLOW_S})
     goal = made.submit()
     made.clew.wait("goal.completed", goal=goal)
     assert results(made.clew, goal)[0] == ("run_cmd", "success")
@@ -98,6 +102,7 @@ def test_a_call_of_minutes_is_one_action_and_no_client_gives_it_up(coder):
     assert made.clew.goal(goal)["restarts"] == 0
 
 
+@pytest.mark.long
 def test_the_end_of_a_turn_is_not_the_end_of_the_goal(coder):
     made = coder([TWO_FILES[0], Say("I am done."), *TWO_FILES[1:]])
     goal = made.submit()
@@ -105,6 +110,7 @@ def test_the_end_of_a_turn_is_not_the_end_of_the_goal(coder):
     assert results(made.clew, goal) == [("write_file", "success")] * 2
 
 
+@pytest.mark.long
 def test_a_failing_check_is_named_and_the_work_goes_on(coder):
     made = coder([TWO_FILES[0], TWO_FILES[1], TWO_FILES[3], *TWO_FILES[2:]])
     goal = made.submit()
@@ -169,6 +175,7 @@ def test_a_killed_daemon_goes_on_where_it_was(coder):
     assert clew.verified()
 
 
+@pytest.mark.long
 def test_its_own_tools_change_nothing(coder, cli):
     marker = Path("/var/tmp") / f"clew-marker-{os.getpid()}"
     shells = {
@@ -182,6 +189,7 @@ def test_its_own_tools_change_nothing(coder, cli):
     assert not marker.exists()
 
 
+@pytest.mark.long
 def test_a_newer_model_of_codex_calls_the_tools_from_a_script(coder, cli):
     if cli != "codex":
         pytest.skip("only models of Codex write scripts")
