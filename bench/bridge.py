@@ -1,9 +1,9 @@
 """What a coding agent's bridge costs: python -m bench.bridge [--help].
 
 Real daemons, and a small program in the place of Codex, in a real cell. In turns: `write_file` by a `command` agent on
-the worker's socket, and by MCP through relay, gateway and bridge; the processor time of a call in relay and gateway,
-with a client's; the time from the death of the agent's program to the first line of the next one, and the bare start
-of that program; daemons at rest without and with a coding agent.
+the worker's socket, and by MCP through relay, gateway and bridge; the time of a call in relay and gateway alone, and
+its processor time with a client's; the time from the death of the agent's program to the first line of the next one,
+and from the bare start of that program to its first line; daemons at rest without and with a coding agent.
 """
 
 import asyncio
@@ -31,8 +31,8 @@ from clew_worker.sandbox import interpreter
 
 DOUBLE = Path(__file__).with_name("cli_double.py")
 SOCKET, MCP = "act by the worker's socket", "act by MCP"
-CPU = "processor time of a call in relay, gateway and client"
-RESTART, START = "death of the program to the next one's first line", "bare start of the program"
+RELAYED, CPU = "a call in relay and gateway alone", "processor time of that, with the client's"
+RESTART, START = "death of the program to the next one's first line", "bare start to the first line"
 WITHOUT, WITH = "at rest without a coding agent", "at rest with a coding agent"
 SETTLE_S = 5.0
 CLI = '[agents.{name}]\nkind = "cli"\ncli = "codex"\nprogram = "{program}"\nargs = {args}\n'
@@ -74,8 +74,8 @@ def by_socket(place: home.Home, number: int) -> list[float]:
     return [float(line[1]) for line in lines if line[0] == "write_file"]
 
 
-async def relayed(calls: int) -> float:
-    """Return the processor time in ms of a call of a client through a real relay and the gateway."""
+async def relayed(calls: int) -> tuple[float, list[float]]:
+    """Return the processor time in ms of a call of a client through a real relay and the gateway, and all times."""
 
     async def answer(_name: str, _args: Mapping[str, object]) -> ToolAnswer:
         return ToolAnswer("done")
@@ -87,18 +87,26 @@ async def relayed(calls: int) -> float:
             return await asyncio.to_thread(_spent_on, folder, calls)
 
 
-def _spent_on(folder: str, calls: int) -> float:
+def _spent_on(folder: str, calls: int) -> tuple[float, list[float]]:
     argv = [sys.executable, "-I", "-S", relay.__file__, folder]
     with subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
         processes = [psutil.Process(), psutil.Process(process.pid)]
         tools = Tools(process)
         before = spent(processes).cpu_s
-        for n in range(calls):
-            tools.call("clew_write", path="w", content=f"{n}\n")
+        took = [tools.call("clew_write", path="w", content=f"{n}\n") for n in range(calls)]
         used_s = spent(processes).cpu_s - before
         assert process.stdin is not None
         process.stdin.close()
-    return used_s * 1e3 / calls
+    return used_s * 1e3 / calls, took
+
+
+def bare_start(folder: Path) -> float:
+    """Return the milliseconds from the start of the program, outside of clew, to its first line."""
+    home_folder = folder / "bare"
+    env, began = {"HOME": str(home_folder)}, time.monotonic()
+    subprocess.run([program(folder), "start"], env=env, stdout=subprocess.DEVNULL, check=True)
+    (line_at,) = json.loads((home_folder / ".codex" / "sessions" / "took").read_text())
+    return float((line_at - began) * 1e3)
 
 
 def compared(options: runner.Options, found: Recorder) -> None:
@@ -108,10 +116,11 @@ def compared(options: runner.Options, found: Recorder) -> None:
             into = found if number else Recorder()
             into.add(SOCKET, "ms", *by_socket(place, number))
             into.add(MCP, "ms", *taken(place, "act", number))
-            into.add(CPU, "ms", asyncio.run(relayed(10 * options.calls)))
+            cpu_ms, took = asyncio.run(relayed(10 * options.calls))
+            into.add(RELAYED, "ms", *took)
+            into.add(CPU, "ms", cpu_ms)
             into.add(RESTART, "ms", *taken(place, "restart", number))
-            bare = [interpreter.own_python(), "-I", "-c", "import json, subprocess, tomllib"]
-            into.time(START, lambda bare=bare: subprocess.run(bare, check=True))
+            into.add(START, "ms", bare_start(folder))
 
 
 def at_rest(options: runner.Options, found: Recorder) -> None:

@@ -1,5 +1,7 @@
 """In the place of Codex: `act N` calls clew's tools and times them, `restart` kills itself once and notes when.
 
+`start` notes when it began, and no more.
+
 Its program is this file with a first line that names an interpreter. Figures go to `.codex/sessions`, which survives.
 """
 
@@ -73,9 +75,15 @@ def restart():
     (SESSIONS / "took").write_text(json.dumps([(BEGAN - float(died.read_text())) * 1e3]))
 
 
+def start():
+    (SESSIONS / "took").write_text(json.dumps([BEGAN]))
+
+
+MODES = {"act": act, "restart": restart, "start": start}
+
 if __name__ == "__main__":
     SESSIONS.mkdir(parents=True, exist_ok=True)
     event(type="thread.started", thread_id="t")
-    mode, *given = (one for one in sys.argv[1:] if one in ("act", "restart") or one.isdigit())
-    {"act": act, "restart": restart}[mode](*given)
+    mode, *given = (one for one in sys.argv[1:] if one in MODES or one.isdigit())
+    MODES[mode](*given)
     event(type="turn.failed", error={"message": "unknown model m"})  # blocks the goal: it is over
