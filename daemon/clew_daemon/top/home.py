@@ -29,7 +29,7 @@ ENDED_SHOWN = 200
 ACTIONS_SHOWN = 200
 QUESTIONS_SHOWN = 10
 OUTPUT_CHARS = 200_000
-_RANK = {"blocked": 0, PAUSED: 1, "in_progress": 2, "waiting": 3, "queued": 4}
+_RANK = {PAUSED: 1, "in_progress": 2, "waiting": 3, "queued": 4}
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +91,7 @@ class HomeReader:
 
     def _question(self, goal: str) -> list[Line]:
         detail = one_goal(self.instance, goal)["goal"]
-        return closing_lines(detail) if detail["status"] == "blocked" else []
+        return closing_lines(detail) if detail.get("needs_person") else []
 
     def goal(self, goal: str) -> GoalPage:
         """Return one goal in full."""
@@ -137,7 +137,7 @@ def _goal_row(goal: dict[str, Any], at: float) -> GoalRow:
     return GoalRow(
         id=goal["id"],
         cells=goal_cells(goal, at),
-        rank=_RANK.get(status, len(_RANK)),
+        rank=0 if goal.get("needs_person") else _RANK.get(status, len(_RANK) + 1),
         refused=tuple(goal["blocked_actions"]),
     )
 
