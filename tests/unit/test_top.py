@@ -323,7 +323,7 @@ async def test_the_list_says_what_the_goal_at_the_cursor_does_or_asks(home):
         await top.until(lambda: isinstance(top.app.screen, GoalsScreen) and top.keys())
         await top.until(lambda: "question: ?" in top.text(".question"))
         await top.press("end")
-        await top.until(lambda: "Say hello" in top.text(".question"))
+        await top.until(lambda: "waits for the daemon" in top.text(".question"))
         await top.press("home")
         await top.until(lambda: "question: ?" in top.text(".question"))
 

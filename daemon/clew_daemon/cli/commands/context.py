@@ -97,7 +97,7 @@ def _print_turn(instance: Instance, goal: str, turn: int, *, as_json: bool) -> N
 
     found = inspected(instance, goal, turn)
     if found.turn != turn:
-        raise CliError(f"{goal} has no turn {turn}; the next call is turn {found.turns}")
+        raise CliError(f"{goal} has no turn {turn} yet; the next one is turn {found.turns}")
     if as_json:
         print_json({"goal": goal, **asdict(found)})
     else:

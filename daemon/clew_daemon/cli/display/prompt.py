@@ -69,7 +69,8 @@ def _body(message: ComparedMessage, *, whole: bool, marked: bool) -> Iterator[Li
         yield from _hidden_line(hidden)
         hidden = 0
         sign, style = _SIGNS[line.change] if marked else ("", "")
-        yield [(f"{sign}{clean(line.text)}", style)]
+        text = clean(line.text)
+        yield [(f"{sign}{text}" if text else sign.rstrip(), style)]
     if message.change != "same":
         yield from _hidden_line(hidden)
 
