@@ -69,6 +69,7 @@ if epoch == 1:
 run("cat answer.txt")
 act("write_file", path="answer.txt", content="42\\n")
 run("cat answer.txt")
+call("complete_subtask", success=True)
 for number in range(4):
     run(f"sleep 1.{number}; wc answer.txt")
 say("stays")
@@ -76,6 +77,10 @@ stopped.wait()
 """
 ASKING = """
 hello()
+if epoch > 1:
+    act("write_file", path="port", content="8080\\n")
+    call("complete_subtask", success=True)
+    call("finish", success=True, summary="the server uses port 8080")
 run("ls -l /etc/hosts")
 call("ask", question="Which of the two ports should the server use: 8080 or 9090?")
 notice("never")

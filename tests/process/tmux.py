@@ -30,8 +30,8 @@ class Terminal:
         self.run("respawn-window", "-k", *variables, shlex.join(argv))
 
     def screen(self, *, styled=False):
-        """What it shows; `styled` with the sequences for colours and the like."""
-        return self.run("capture-pane", "-p", *(["-e"] if styled else []))
+        """What it shows; `styled` with the sequences for colours, and with the spaces at the ends of lines."""
+        return self.run("capture-pane", "-p", *(["-e", "-N"] if styled else []))
 
     def press(self, *keys):
         self.run("send-keys", *keys)

@@ -12,6 +12,7 @@ from textual.binding import Binding
 from clew_daemon.cli import goal_commands
 from clew_daemon.cli.display.sanitize import clean
 from clew_daemon.cli.errors import CliError
+from clew_daemon.top import colours
 from clew_daemon.top.dialogs import ChoiceDialog, ConfirmDialog, MessageDialog
 from clew_daemon.top.files_screen import FilesScreen
 from clew_daemon.top.goal_screen import GoalScreen
@@ -84,6 +85,7 @@ class TopApp(App[None]):
 
     def __init__(self, instance: Instance, goal: str | None = None) -> None:
         super().__init__()
+        self.ansi_theme_dark, self.ansi_theme_light = colours.DARK, colours.LIGHT
         self._home = HomeReader(instance)
         self._first = goal
         self._news = LiveNews(instance, self._heard)

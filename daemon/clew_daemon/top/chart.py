@@ -23,13 +23,15 @@ if TYPE_CHECKING:
     from textual.binding import BindingType
     from textual.events import Click
 
-    from clew_shared.views.timeline import Lane, Mark, Timeline, Turn
+    from clew_shared.views.timeline import Lane, Mark, RefusedAction, Timeline, Turn
     from clew_shared.views.timeline_columns import LaneColumns
 
 NAME_COLUMNS = 8
 ENDING_COLUMNS = 20
 COLUMNS_MIN = 10
-TURNS_SHOWN = 10
+TURNS_SHOWN = 5
+REFUSALS_SHOWN = 5
+WORDS_CHARS = 320
 AT_WORK = "at work"
 MARKS = {
     "success": ("■", "done"),
@@ -83,12 +85,13 @@ class TimelineChart(Widget, can_focus=True):
     def __init__(self) -> None:
         super().__init__()
         self._timeline: Timeline | None = None
+        self._refusals: tuple[RefusedAction, ...] = ()
         self._chosen: int | None = None
 
-    def put(self, found: Timeline) -> None:
-        """Show a timeline; the chosen mark stays chosen."""
-        if found != self._timeline:
-            self._timeline = found
+    def put(self, found: Timeline, refusals: tuple[RefusedAction, ...]) -> None:
+        """Show a timeline and the last refusals; the chosen mark stays chosen."""
+        if (found, refusals) != (self._timeline, self._refusals):
+            self._timeline, self._refusals = found, refusals
             self.refresh(layout=True)
 
     def render(self) -> Text:
@@ -119,9 +122,16 @@ class TimelineChart(Widget, can_focus=True):
             *drawn,
             [("", "")],
             *_chosen_lines(chosen, lanes[place.row].lane if place else None),
+            *self._words(chosen),
             [("", "")],
             *_legend_lines(found, lanes),
+            *_refusal_lines(self._refusals),
         ]
+
+    def _words(self, chosen: Mark | None) -> list[Line]:
+        """Return what the agent was told when the chosen action was refused."""
+        words = (one.message for one in self._refusals if chosen and one.seq == chosen.seq)
+        return [[(short(text, WORDS_CHARS), "")] for text in words]
 
     def _place(self, lanes: list[LaneColumns]) -> _Place | None:
         """Return where the chosen mark is now, by default the last one; None where there is none."""
@@ -132,7 +142,7 @@ class TimelineChart(Widget, can_focus=True):
     def _choose(self, lane: LaneColumns, column: int | None) -> None:
         if column is not None:
             self._chosen = lane.marks[column].seq
-            self.refresh()
+            self.refresh(layout=True)
 
     def action_beside(self, step: int) -> None:
         lanes = self._lanes()
@@ -254,3 +264,15 @@ def _legend_lines(found: Timeline, lanes: Iterable[LaneColumns]) -> list[Line]:
 def _turn_line(one: Turn) -> Line:
     text = f": {clean(one.text)}" if one.text else ""
     return [(TURNS.get(one.kind, "?"), "bold"), (f" {one.kind}{text}", "")]
+
+
+def _refusal_lines(refusals: tuple[RefusedAction, ...]) -> list[Line]:
+    """Return the last refusals with their reasons, the latest first."""
+    shown = refusals[: -REFUSALS_SHOWN - 1 : -1]
+    head: list[Line] = [[("", "")], [("last refused:", "bold")]] if shown else []
+    return [*head, *(_refusal_line(one) for one in shown)]
+
+
+def _refusal_line(one: RefusedAction) -> Line:
+    action = short(one.signature.replace("::", " ", 1), 160)
+    return [(f"#{one.seq} ", ""), (clean(one.reason), "magenta"), (f"  {action}", "")]

@@ -88,7 +88,7 @@ class LiveScreen(Screen[None], Generic[Read]):
             self._read_s = time.monotonic() - began
 
     def show_command(self, command: str) -> None:
-        """Say that another command line shows the same."""
+        """Show another command line as the one that shows the same."""
         self.command = command
         self.query_one(".command", Static).update(Text(f"$ {clean(command)}"))
 

@@ -12,7 +12,7 @@ from textual.containers import VerticalScroll
 from clew_daemon.top.chart import TimelineChart
 from clew_daemon.top.goal_screen import ActionScreen
 from clew_daemon.top.views import GoalViewScreen
-from clew_shared.views.timeline import Timeline, TimelineFold, timeline
+from clew_shared.views.timeline import RefusedAction, Timeline, TimelineFold, timeline
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -21,8 +21,10 @@ if TYPE_CHECKING:
 
     from clew_daemon.top.home import HomeReader
 
+TimelineView = tuple[Timeline, tuple[RefusedAction, ...]]
 
-class TimelineScreen(GoalViewScreen[Timeline]):
+
+class TimelineScreen(GoalViewScreen[TimelineView]):
     """The timeline; Enter opens the action that is chosen in it."""
 
     view = "timeline"
@@ -41,21 +43,20 @@ class TimelineScreen(GoalViewScreen[Timeline]):
         super().on_mount()
         self.query_one(TimelineChart).focus()
 
-    def read_view(self, detail: Mapping[str, Any]) -> Timeline:
+    def read_view(self, detail: Mapping[str, Any]) -> TimelineView:
         self._begin_again_in_another_ledger()
         self.home.timeline(self.goal_id, self._known)
         ended = detail["ended_at"]
-        return timeline(
-            self._known, datetime.fromisoformat(ended).timestamp() if ended else time.time()
-        )
+        at = datetime.fromisoformat(ended).timestamp() if ended else time.time()
+        return timeline(self._known, at), tuple(self._known.refusals)
 
     def _begin_again_in_another_ledger(self) -> None:
         found = self.home.ledger_file
         if found != self._ledger:
             self._ledger, self._known = found, TimelineFold()
 
-    def display_view(self, found: Timeline) -> None:
-        self.query_one(TimelineChart).put(found)
+    def display_view(self, found: TimelineView) -> None:
+        self.query_one(TimelineChart).put(*found)
 
     def action_open(self) -> None:
         self.query_one(TimelineChart).action_open()
