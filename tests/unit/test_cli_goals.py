@@ -202,6 +202,12 @@ def test_a_list_counts_what_there_is_and_takes_no_columns_for_it(agent):
     assert row.endswith(" (12k tokens, 2 restarts, 1 blocked action)")
 
 
+def test_a_goal_that_has_ended_does_nothing_even_while_its_worker_still_ends(agent):
+    now = {"doing": "thinking", "since": "2026-01-01T00:00:00+00:00", "what": None}
+    agent.core.emit(ev.GoalEnded(at=AT, status="completed"))
+    assert "thinking" not in listed(agent, now=now)[1]
+
+
 def test_below_the_list_stands_which_goals_need_a_person(agent):
     view = status_view(agent.state, AT)
     assert needs_lines([view]) == []

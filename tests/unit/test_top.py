@@ -214,7 +214,13 @@ async def lived(home, goal):
     await home.emit(goal, ev.WorkerStarted(at=1e9, epoch=1))
     first = await home.action(goal, b"the first output")
     refused = ev.ActionBlocked(
-        at=1e9 + 5, epoch=1, tool="t", args={}, signature=HOSTILE, reason="r", message="m"
+        at=1e9 + 5,
+        epoch=1,
+        tool="t",
+        args={},
+        signature=HOSTILE,
+        reason="why not",
+        message="do another thing",
     )
     await home.emit(goal, refused)
     second = home.store.cores[goal].state.seq
@@ -275,6 +281,8 @@ async def test_marks_of_the_timeline_are_chosen_and_opened_by_keys(home):
         await top.press("2")
         await top.on(TimelineScreen)
         await top.until(lambda: f"#{refused} refused" in chart(top))
+        assert "do another thing" in chart(top)
+        assert f"#{refused} why not  " in chart(top)
         assert HOSTILE not in chart(top)
         assert "\\x1b[2J\\u202e" in chart(top)
         await top.press("left")

@@ -63,7 +63,7 @@ def _document(drawn, animation, title, columns, rows):
 
 
 def _frame(screen):
-    rows = [_runs(line) for line in AnsiDecoder().decode(screen)]
+    rows = [_runs(line) for line in AnsiDecoder().decode(screen.removesuffix("\n"))]
     common = Counter(back for row in rows for _, text, _, back in row for _ in text)
     usual = common.most_common(1)[0][0] if common else BACKGROUND
     width = max((column + len(text) for row in rows for column, text, *_ in row), default=0)

@@ -79,7 +79,7 @@ def _now(goal: GoalView, at: float) -> str:
         return f"waits for {waited_for(waiting['for'])}{until}"
     if goal["status"] in ("blocked", "failed"):
         return str(goal["reason"] or goal["description"])
-    if now := goal.get("now"):
+    if goal["status"] == "in_progress" and (now := goal.get("now")):
         step = goal["subtask"] or goal["description"]
         return f"{step}: {activity(now, at)}"
     return str((goal["status"] == "in_progress" and goal["subtask"]) or goal["description"])
