@@ -1,6 +1,7 @@
 """The views of `clew top` beside a real daemon: prompts turn by turn, and what a goal has changed."""
 
 import os
+import time
 
 import pytest
 from llm_server import Reply, ScriptedLlm, calls
@@ -14,7 +15,7 @@ from clew_daemon.top.files_screen import FilesScreen
 from clew_daemon.top.page import TextPage
 from clew_daemon.top.prompt_screen import PromptScreen
 
-STEPS = 1_000
+WITHIN_S = 60.0
 HOSTILE = "[bold]x[/] \\x1b[2J"
 WRITES = """\
 # Write two files
@@ -32,7 +33,8 @@ SCRIPT = [calls(("run_cmd", {"cmd": f"seq {n} {n + 5}; echo {n} >> log"})) for n
 
 
 async def until(pilot, condition):
-    for _ in range(STEPS):
+    deadline = time.monotonic() + WITHIN_S
+    while time.monotonic() < deadline:
         await pilot.pause(0.02)
         if found := condition():
             return found

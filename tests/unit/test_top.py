@@ -2,6 +2,7 @@
 
 import json
 import sys
+import time
 
 import pytest
 from textual.widgets import Input, Log, OptionList, Static
@@ -36,8 +37,8 @@ from clew_shared.views.publish import goal_detail, status_view
 
 HOSTILE = "[bold]x[/] \x1b[2J\u202e <script> [link=x]"
 SIGNATURE = "run_command::[red]echo"
-STEPS = 400
-"""Turns of the event loop that a test waits for what it expects."""
+WITHIN_S = 60.0
+"""How long a test waits for what it expects."""
 
 
 class Home:
@@ -90,7 +91,8 @@ class Top:
         self.app, self.pilot = app, pilot
 
     async def until(self, condition):
-        for _ in range(STEPS):
+        deadline = time.monotonic() + WITHIN_S
+        while time.monotonic() < deadline:
             await self.pilot.pause(0.01)
             if found := condition():
                 return found
@@ -190,6 +192,8 @@ async def test_text_is_selected_with_the_mouse_and_copied(home):
     async with Running(home.instance, "stuck") as top:
         await top.on(GoalScreen)
         await top.until(lambda: "why" in top.text())
+        question, page = top.app.screen.query_one(".asking"), top.app.screen.query_one(".page")
+        await top.until(lambda: 0 < question.region.bottom <= page.region.y)  # it is laid out
         await top.pilot.mouse_down(".page", offset=(0, 0))
         await top.pilot.hover(".page", offset=(5, 0))
         await top.pilot.mouse_up(".page", offset=(5, 0))
