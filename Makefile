@@ -120,8 +120,8 @@ browser: $(STAMP) ## install Chromium (Debian's) and axe-core for the tests of `
 	cp tests/process/web/axe/package*.json .browser
 	npm install --prefix .browser --ignore-scripts --no-audit --no-fund --loglevel=error
 
-screenshots: browser ## write the screenshots of docs/web.md
-	$(BIN)/python tests/process/web/screenshots.py docs/web
+screenshots: browser ## write the pictures of README.md, docs/top.md and docs/web.md
+	$(BIN)/python tests/process/pictures/screenshots.py docs
 
 clean: ## remove the environments and caches
 	rm -rf $(VENV) bench/peers/.env .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

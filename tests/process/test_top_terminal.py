@@ -1,11 +1,10 @@
-"""`clew top` in a real terminal of 80 by 24, by keys alone, beside a daemon that is killed and comes back."""
+"""`clew top` in a real terminal of 80 by 24, by keys and the mouse, beside a daemon that is killed and comes back."""
 
 import os
-import shlex
 import shutil
-import subprocess
 
 import pytest
+from tmux import Terminal
 
 GOAL = """\
 # Wait for a sign
@@ -15,38 +14,6 @@ GOAL = """\
   until test -e go; do sleep 0.02; done
   ```
 """
-
-
-class Terminal:
-    """A tmux server of its own, with one window."""
-
-    def __init__(self, name):
-        self.name = name
-        self.run("new-session", "-d", "-x", "80", "-y", "24", "sleep 600")
-
-    def _tmux(self, *args, check):
-        command = ["tmux", "-L", self.name, "-f", "/dev/null", *args]
-        return subprocess.run(command, capture_output=True, text=True, check=check)
-
-    def run(self, *args):
-        return self._tmux(*args, check=True).stdout
-
-    def is_open(self):
-        """Whether its program runs: the server ends with its last window."""
-        return self._tmux("list-panes", check=False).returncode == 0
-
-    def close(self):
-        self._tmux("kill-server", check=False)
-
-    def start(self, argv, env):
-        variables = [word for key, value in env.items() for word in ("-e", f"{key}={value}")]
-        self.run("respawn-window", "-k", *variables, shlex.join(argv))
-
-    def screen(self):
-        return self.run("capture-pane", "-p")
-
-    def press(self, *keys):
-        self.run("send-keys", *keys)
 
 
 @pytest.fixture
@@ -75,6 +42,18 @@ def test_a_goal_is_paused_by_keys_and_the_end_of_the_daemon_is_said(terminal, ma
     shows("clew status", goal[:20], "in_progress")
     terminal.press("Enter")
     shows(f"clew status {goal}", "until test -e go", "running")
+    terminal.press("2")
+    shows(f"clew history {goal}", "1.1", "at work", "> running", "until test -e go")
+    terminal.press("Enter")
+    shows(f"clew show {goal}", "until test -e go")
+    terminal.press("Escape")
+    shows(f"clew history {goal}")  # a key right behind Esc would be one with Alt
+    terminal.press("3")
+    shows(f"clew context {goal}", "Turn 1 of 1", "Wait for a sign")
+    terminal.press("4")
+    shows(f"clew diff {goal}", "no changes")
+    terminal.click(column=1, row=1)
+    shows(f"clew status {goal}")
     terminal.press("p")
     shows(f"$ clew pause {goal}")
     terminal.press("y")

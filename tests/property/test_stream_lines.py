@@ -13,7 +13,6 @@ from clew_daemon.cli.stream.messages import (
     StreamError,
     StreamGone,
     read_line,
-    retry_s,
 )
 from clew_shared.ledger import Cursor
 from clew_shared.ledger.records import SEQ_MAX
@@ -77,8 +76,3 @@ def test_a_cursor_is_read_back_from_its_text(seq, digest):
 def test_any_text_is_a_cursor_or_refused(text):
     with suppress(ValueError):
         assert str(Cursor.parse(text)) == text
-
-
-@given(st.integers(0, 10_000))
-def test_the_pause_before_another_connection_grows_and_is_bounded(failures):
-    assert 0 < retry_s(failures) <= retry_s(failures + 1) <= 5

@@ -4,7 +4,7 @@ import pytest
 
 from clew_daemon.cli.display.daemon import daemon_lines, inbox_lines
 from clew_daemon.cli.display.goal import activity, goal_lines
-from clew_daemon.cli.display.goal_list import overview
+from clew_daemon.cli.display.goal_list import needs_lines, overview
 from clew_daemon.cli.display.output import print_lines
 from clew_daemon.cli.display.units import thousands
 from clew_shared.record import events as ev
@@ -200,6 +200,25 @@ def test_a_list_counts_what_there_is_and_takes_no_columns_for_it(agent):
     more = {"tokens": 12_345, "restarts": 2, "blocked_actions": ["a::{}"]}
     row = listed(agent, **more)[1]
     assert row.endswith(" (12k tokens, 2 restarts, 1 blocked action)")
+
+
+def test_a_goal_that_has_ended_does_nothing_even_while_its_worker_still_ends(agent):
+    now = {"doing": "thinking", "since": "2026-01-01T00:00:00+00:00", "what": None}
+    agent.core.emit(ev.GoalEnded(at=AT, status="completed"))
+    assert "thinking" not in listed(agent, now=now)[1]
+
+
+def test_below_the_list_stands_which_goals_need_a_person(agent):
+    view = status_view(agent.state, AT)
+    assert needs_lines([view]) == []
+    agent.core.block_goal("r", AT, question="Which disk?")
+    assert text(needs_lines([view, status_view(agent.state, AT)])) == [
+        f"1 goal needs you: {agent.state.goal_id}; `clew status {agent.state.goal_id}` shows what to answer"
+    ]
+    many = [{"id": f"g{n}", "needs_person": True} for n in range(9)]
+    assert text(needs_lines(many)) == [
+        "9 goals need you: g0, g1, g2, g3, g4, …; `clew status g0` shows what to answer"
+    ]
 
 
 def test_files_of_the_inbox_that_are_no_goals_are_named_with_the_whole_reason():

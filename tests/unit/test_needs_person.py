@@ -1,9 +1,19 @@
 """What waits for a person."""
 
+import pytest
+
+from clew_daemon.herald.notes import GoalNote
+from clew_daemon.web.goal_page import goal_row
+from clew_shared.record import events as ev
+from clew_shared.record.fold import apply
 from clew_shared.record.identity import Identity
 from clew_shared.record.model import Goal, GoalStatus
+from clew_shared.record.spec import Spec
 from clew_shared.record.state import State
 from clew_shared.views.needs import needs_person
+from clew_shared.views.publish import status_view
+
+WAITS = (GoalStatus.BLOCKED, GoalStatus.WAITING)
 
 
 def state(goal, status, **values):
@@ -24,13 +34,43 @@ def test_a_replaced_workspace_is_accepted_by_resuming():
     assert needs_person([other])[0].command == "clew resume a-1"
 
 
+def test_a_wait_without_a_time_needs_a_person_and_is_ended_by_resuming():
+    endless = state("a-1", GoalStatus.WAITING, reason="no endpoint", waiting_since=3.0)
+    [need] = needs_person([endless])
+    assert (need.why, need.command, need.since) == ("no endpoint", "clew resume a-1", 3.0)
+
+
+@pytest.mark.parametrize(
+    "events",
+    [
+        [ev.GoalBlocked(at=1.0, reason="r", question="?")],
+        [ev.GoalWaiting(at=1.0, reason="no endpoint", until=9.0)],
+        [ev.GoalWaiting(at=1.0, reason="no endpoint")],
+        [ev.GoalWaiting(at=1.0, reason="paused", paused=True)],
+        [ev.GoalBlocked(at=1.0, reason="r"), ev.GoalRequeued(at=2.0, cause="resume")],
+        [ev.GoalEnded(at=1.0, status="failed")],
+    ],
+)
+def test_the_list_the_pages_and_the_metric_agree_on_what_needs_a_person(events):
+    accepted = ev.GoalAccepted(at=0.0, goal_id="a-1", spec=Spec(description="d"))
+    known, note = State(goal_id="a-1"), GoalNote()
+    for seq, event in enumerate([accepted, ev.GoalStarted(at=0.5), *events], start=1):
+        apply(known, event, seq)
+        note.advance(event, seq)
+    is_needed = bool(needs_person([known]))
+    assert status_view(known)["needs_person"] is is_needed
+    assert note.needs_person is is_needed
+    assert (goal_row(known, 2.0, running=True).need is not None) is is_needed
+
+
 def test_the_longest_wait_comes_first_and_no_other_goal_waits_for_a_person():
     found = needs_person(
         [
             state("a-1", GoalStatus.BLOCKED, updated_at=2.0),
             state("b-1", GoalStatus.BLOCKED, updated_at=1.0),
             state("c-1", GoalStatus.WAITING, paused=True),
-            *(state("d-1", s) for s in GoalStatus if s is not GoalStatus.BLOCKED),
+            state("c-2", GoalStatus.WAITING, wait_until=9.0),
+            *(state("d-1", s) for s in GoalStatus if s not in WAITS),
         ]
     )
     assert [need.goal for need in found] == ["b-1", "a-1"]

@@ -2,6 +2,7 @@
 
 import json
 import sys
+import time
 
 import pytest
 from textual.widgets import Input, Log, OptionList, Static
@@ -18,11 +19,16 @@ from clew_daemon.control.requests import (
 from clew_daemon.control.server import Control, ControlError
 from clew_daemon.record.goals import GoalStore
 from clew_daemon.top.app import TopApp
+from clew_daemon.top.chart import TimelineChart
 from clew_daemon.top.dialogs import ChoiceDialog, ConfirmDialog, MessageDialog
+from clew_daemon.top.files_screen import FilesScreen
 from clew_daemon.top.goal_screen import ActionScreen, GoalScreen
 from clew_daemon.top.goals_screen import GoalsScreen
 from clew_daemon.top.log_screen import LogScreen
+from clew_daemon.top.prompt_screen import PromptScreen
 from clew_daemon.top.tables import RowTable
+from clew_daemon.top.timeline_screen import TimelineScreen
+from clew_daemon.top.views import KeyTab
 from clew_shared.config.settings import Settings
 from clew_shared.ledger import Ledger
 from clew_shared.record import events as ev
@@ -31,8 +37,8 @@ from clew_shared.views.publish import goal_detail, status_view
 
 HOSTILE = "[bold]x[/] \x1b[2J\u202e <script> [link=x]"
 SIGNATURE = "run_command::[red]echo"
-STEPS = 400
-"""Turns of the event loop that a test waits for what it expects."""
+WITHIN_S = 60.0
+"""How long a test waits for what it expects."""
 
 
 class Home:
@@ -85,7 +91,8 @@ class Top:
         self.app, self.pilot = app, pilot
 
     async def until(self, condition):
-        for _ in range(STEPS):
+        deadline = time.monotonic() + WITHIN_S
+        while time.monotonic() < deadline:
             await self.pilot.pause(0.01)
             if found := condition():
                 return found
@@ -185,6 +192,8 @@ async def test_text_is_selected_with_the_mouse_and_copied(home):
     async with Running(home.instance, "stuck") as top:
         await top.on(GoalScreen)
         await top.until(lambda: "why" in top.text())
+        question, page = top.app.screen.query_one(".asking"), top.app.screen.query_one(".page")
+        await top.until(lambda: 0 < question.region.bottom <= page.region.y)  # it is laid out
         await top.pilot.mouse_down(".page", offset=(0, 0))
         await top.pilot.hover(".page", offset=(5, 0))
         await top.pilot.mouse_up(".page", offset=(5, 0))
@@ -202,6 +211,133 @@ async def test_each_screen_names_the_command_that_shows_the_same(home):
         await top.press("enter")
         await top.on(ActionScreen)
         assert top.text(".command") == f"$ clew show stuck {seq}"
+
+
+async def lived(home, goal):
+    """Let two workers act on a goal: one is refused and dies, the other is at work; the actions' numbers."""
+    await home.emit(goal, ev.WorkerStarted(at=1e9, epoch=1))
+    first = await home.action(goal, b"the first output")
+    refused = ev.ActionBlocked(
+        at=1e9 + 5,
+        epoch=1,
+        tool="t",
+        args={},
+        signature=HOSTILE,
+        reason="why not",
+        message="do another thing",
+    )
+    await home.emit(goal, refused)
+    second = home.store.cores[goal].state.seq
+    await home.emit(goal, ev.WorkerExited(at=1e9 + 6, epoch=1, reason="signal 9", crash=True))
+    await home.emit(goal, ev.WorkerStarted(at=1e9 + 7, epoch=2))
+    return first, second
+
+
+def chart(top):
+    return top.app.screen.query_one(TimelineChart).render().plain
+
+
+async def test_each_view_of_a_goal_has_a_number_and_names_its_command(home):
+    views = {
+        "2": (TimelineScreen, "$ clew history stuck"),
+        "3": (PromptScreen, "$ clew context stuck"),
+        "4": (FilesScreen, "$ clew diff stuck"),
+        "1": (GoalScreen, "$ clew status stuck"),
+    }
+    async with Running(home.instance) as top:
+        await top.open()
+        for key, (kind, command) in views.items():
+            await top.press(key)
+            await top.on(kind)
+            assert top.text(".command") == command
+            await top.until(lambda: top.app.screen.goal and top.app.screen.goal.id == "stuck")
+        await top.press("4", "escape")
+        await top.on(GoalsScreen)
+
+
+async def test_a_view_is_opened_with_the_mouse(home):
+    async with Running(home.instance) as top:
+        await top.open()
+        tab = next(one for one in top.app.screen.query(KeyTab) if "Timeline" in str(one.render()))
+        await top.pilot.click(tab)
+        await top.on(TimelineScreen)
+
+
+async def test_the_timeline_has_a_lane_for_each_worker_and_its_marks_need_no_colour(home):
+    await lived(home, "first")
+    async with Running(home.instance, "first") as top:
+        await top.on(GoalScreen)
+        await top.press("2")
+        await top.on(TimelineScreen)
+        await top.until(lambda: "2.1" in chart(top))
+        lines = chart(top).splitlines()
+        [one] = [line for line in lines if line.startswith("1.1")]
+        assert {"■", "▲", "X"} <= set(one)
+        assert one.endswith(" signal 9")
+        assert any(line.startswith("2.1") and line.endswith("at work") for line in lines)
+        assert "■ done   ▲ refused   X worker died" in chart(top)
+
+
+async def test_marks_of_the_timeline_are_chosen_and_opened_by_keys(home):
+    first, refused = await lived(home, "first")
+    async with Running(home.instance, "first") as top:
+        await top.on(GoalScreen)
+        await top.press("2")
+        await top.on(TimelineScreen)
+        await top.until(lambda: f"#{refused} refused" in chart(top))
+        assert "do another thing" in chart(top)
+        assert f"#{refused} why not  " in chart(top)
+        assert HOSTILE not in chart(top)
+        assert "\\x1b[2J\\u202e" in chart(top)
+        await top.press("left")
+        await top.until(lambda: f"#{first} done" in chart(top))
+        await top.press("enter")
+        await top.on(ActionScreen)
+        await top.until(lambda: "the first output" in top.text())
+        await top.press("escape")
+        await top.on(TimelineScreen)
+
+
+async def test_marks_of_the_timeline_are_chosen_and_opened_with_the_mouse(home):
+    first, refused = await lived(home, "first")
+    async with Running(home.instance, "first") as top:
+        await top.on(GoalScreen)
+        await top.press("2")
+        await top.on(TimelineScreen)
+        await top.until(lambda: f"#{refused} refused" in chart(top))
+        x = next(line for line in chart(top).splitlines() if line.startswith("1.1")).index("■")
+        await top.pilot.click(TimelineChart, offset=(x, 1))
+        await top.until(lambda: f"#{first} done" in chart(top))
+        await top.pilot.click(TimelineChart, offset=(x, 1))
+        await top.on(ActionScreen)
+
+
+async def test_a_goal_without_snapshots_says_why_nothing_is_compared(home):
+    async with Running(home.instance, "first") as top:
+        await top.on(GoalScreen)
+        await top.press("4")
+        await top.on(FilesScreen)
+        await top.until(lambda: "first has no snapshot" in top.text())
+
+
+async def test_the_prompt_of_a_goal_is_shown_without_terminal_escapes(home):
+    async with Running(home.instance, "first") as top:
+        await top.on(GoalScreen)
+        await top.press("3")
+        await top.on(PromptScreen)
+        await top.until(lambda: "Turn 1 of 1 (the next call)" in top.text())
+        assert "\\x1b[2J\\u202e" in top.text()
+        assert "\x1b" not in top.text()
+
+
+async def test_the_list_says_what_the_goal_at_the_cursor_does_or_asks(home):
+    async with Running(home.instance) as top:
+        await top.until(lambda: isinstance(top.app.screen, GoalsScreen) and top.keys())
+        await top.until(lambda: "question: ?" in top.text(".question"))
+        await top.press("end")
+        await top.until(lambda: "waits for the daemon" in top.text(".question"))
+        await top.press("home")
+        await top.until(lambda: "question: ?" in top.text(".question"))
 
 
 @pytest.fixture

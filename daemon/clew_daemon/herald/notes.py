@@ -8,6 +8,7 @@ from pydantic import BaseModel
 
 from clew_shared.record import events as ev
 from clew_shared.record.model import GoalStatus
+from clew_shared.views.needs import is_needed
 
 if TYPE_CHECKING:
     from clew_shared.record.events import Event
@@ -43,8 +44,7 @@ class GoalNote(BaseModel):
     @property
     def needs_person(self) -> bool:
         """Whether the goal does not continue before a person acts."""
-        waits = self.status is GoalStatus.WAITING and self.until is None and not self.paused
-        return self.status is GoalStatus.BLOCKED or waits
+        return is_needed(self.status, paused=self.paused, until=self.until)
 
     def is_as(self, before: GoalNote) -> bool:
         """Return whether the goal is still in the state that it was in before, for the same reason."""

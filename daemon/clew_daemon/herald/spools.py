@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from clew_daemon.herald import schema
 from clew_daemon.herald.notices import Notice
 from clew_daemon.herald.spans import TraceSpan
+from clew_shared.backoff import backoff_s
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -43,11 +44,6 @@ class ChannelHealth:
     error: str
     dropped: int
     waiting: int
-
-
-def backoff_s(tries: int) -> float:
-    """Return how long to wait after this number of failed tries."""
-    return min(BACKOFF_S * 2.0 ** min(max(tries - 1, 0), 20), BACKOFF_MAX_S)
 
 
 class Channels:
@@ -129,7 +125,7 @@ class MessageSpool:
     def failed(self, message: Message, now: float, error: str, *, maybe_sent: bool) -> None:
         """Try a message again later; `maybe_sent`: it may have arrived all the same."""
         with self._database.transaction():
-            due = now + backoff_s(message.tries + 1)
+            due = now + backoff_s(message.tries, BACKOFF_S, BACKOFF_MAX_S)
             self._database.rows(schema.RETRY, due, maybe_sent or message.maybe_sent, message.id)
             self._channels.fails(message.channel, now, error)
             self._trim(message.channel)

@@ -10,7 +10,8 @@ import apsw
 import structlog
 
 from clew_daemon.herald.otlp import post
-from clew_daemon.herald.spools import backoff_s
+from clew_daemon.herald.spools import BACKOFF_MAX_S, BACKOFF_S
+from clew_shared.backoff import backoff_s
 
 if TYPE_CHECKING:
     from clew_daemon.herald.otlp import OtlpTarget
@@ -53,7 +54,7 @@ class Tracer:
                 self._failures += 1
                 log.error("spans.held", reason=str(error))  # noqa: TRY400 - a reason
             if self._failures:
-                time.sleep(backoff_s(self._failures))
+                time.sleep(backoff_s(self._failures - 1, BACKOFF_S, BACKOFF_MAX_S))
                 self._wake.set()
 
     def _send(self) -> bool:

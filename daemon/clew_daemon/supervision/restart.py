@@ -9,6 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
+from clew_shared.backoff import backoff_s
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -86,11 +88,11 @@ def decide(
         return GiveUp(crashes.idle, None)
     if count <= 1:
         return RestartAfter(0.0)
-    ceiling = min(numbers.backoff_max_s, numbers.backoff_initial_s * 2.0 ** min(count - 2, 60))
-    return RestartAfter(ceiling * jitter())
+    ceiling_s = backoff_s(count - 2, numbers.backoff_initial_s, numbers.backoff_max_s)
+    return RestartAfter(ceiling_s * jitter())
 
 
 def wait_s(waits: int, numbers: RestartNumbers) -> float:
     """Return how long a worker that asked to be retried later (exit 75) waits, the `waits`-th time in a row."""
     first_s = max(WAIT_FIRST_S, numbers.backoff_initial_s)
-    return min(numbers.backoff_max_s, first_s * 2.0 ** min(waits, 60))
+    return backoff_s(waits, first_s, numbers.backoff_max_s)

@@ -4,20 +4,26 @@ from __future__ import annotations
 
 import asyncio
 import time
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from textual.app import App
+from textual.binding import Binding
 
 from clew_daemon.cli import goal_commands
 from clew_daemon.cli.display.sanitize import clean
 from clew_daemon.cli.errors import CliError
+from clew_daemon.top import colours
 from clew_daemon.top.dialogs import ChoiceDialog, ConfirmDialog, MessageDialog
+from clew_daemon.top.files_screen import FilesScreen
 from clew_daemon.top.goal_screen import GoalScreen
 from clew_daemon.top.goals_screen import GoalsScreen
 from clew_daemon.top.home import GoalRow, HomeReader
 from clew_daemon.top.live import LiveNews
 from clew_daemon.top.log_screen import LogScreen
+from clew_daemon.top.prompt_screen import PromptScreen
 from clew_daemon.top.screens import LiveScreen
+from clew_daemon.top.timeline_screen import TimelineScreen
+from clew_daemon.top.views import VIEWS, GoalViewScreen, ViewName
 
 if TYPE_CHECKING:
     from textual.binding import BindingType
@@ -27,6 +33,13 @@ if TYPE_CHECKING:
 
 DRAW_S = 0.25
 """How often a screen is drawn again, at most, while events arrive."""
+
+SCREENS: dict[ViewName, type[GoalViewScreen[Any]]] = {
+    "goal": GoalScreen,
+    "timeline": TimelineScreen,
+    "prompt": PromptScreen,
+    "files": FilesScreen,
+}
 
 TICK_S = 10.0
 """How often it is drawn again without events: for what is not on record, and for durations."""
@@ -39,8 +52,12 @@ class TopApp(App[None]):
     ENABLE_COMMAND_PALETTE = False
     CSS = """
     .command { height: 1; background: $boost; color: $text-muted; }
+    .tabs { height: 1; }
+    .tab { width: auto; padding: 0 1; }
+    .here { text-style: bold reverse; }
+    .hint { color: $text-muted; }
     .note { height: auto; background: $warning; color: $text; display: none; }
-    RowTable { height: 1fr; }
+    RowTable { height: 1fr; scrollbar-size-horizontal: 0; }
     .whole { height: 1fr; }
     .asking { height: auto; max-height: 8; }
     .question { border-top: solid $accent; }
@@ -59,11 +76,16 @@ class TopApp(App[None]):
         ("t", "change('retry')", "Retry"),
         ("u", "unblock", "Unblock"),
         ("f", "feedback", "Feedback"),
-        ("d", "dark", "Dark/light"),
+        Binding("d", "dark", "Dark/light", show=False),
+        *(
+            Binding(str(n), f"view('{v}')", v.capitalize(), show=False)
+            for n, v in enumerate(VIEWS, 1)
+        ),
     ]
 
     def __init__(self, instance: Instance, goal: str | None = None) -> None:
         super().__init__()
+        self.ansi_theme_dark, self.ansi_theme_light = colours.DARK, colours.LIGHT
         self._home = HomeReader(instance)
         self._first = goal
         self._news = LiveNews(instance, self._heard)
@@ -105,8 +127,16 @@ class TopApp(App[None]):
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:  # noqa: ARG002 - textual's
         """Return whether a key applies: those that change a goal do on screens with one."""
+        if action == "view":
+            return bool(self.screen_stack) and isinstance(self.screen, GoalViewScreen)
         is_for_goal = action in ("change", "feedback", "unblock")
         return not is_for_goal or (bool(self.screen_stack) and hasattr(self.screen, "goal"))
+
+    def action_view(self, view: ViewName) -> None:
+        """Show another view of the goal that is shown."""
+        shown = self.screen
+        if isinstance(shown, GoalViewScreen) and shown.view != view:
+            self.switch_screen(SCREENS[view](self._home, shown.goal_id))
 
     def action_log(self) -> None:
         if not isinstance(self.screen, LogScreen):

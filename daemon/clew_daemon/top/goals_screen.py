@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from textual.widgets import Static
-
 from clew_daemon.top.goal_screen import GoalScreen
 from clew_daemon.top.home import GoalList, GoalRow, HomeReader
+from clew_daemon.top.page import TextPage
 from clew_daemon.top.screens import LiveScreen
 from clew_daemon.top.tables import RowTable
-from clew_daemon.top.text import lines_text
 
 if TYPE_CHECKING:
     from textual.widget import Widget
@@ -31,7 +29,7 @@ class GoalsScreen(LiveScreen[GoalList]):
 
     def body(self) -> list[Widget]:
         table = RowTable(" ", "GOAL", "STATUS", "DONE", "AGE", "AGENT", "NOW")
-        return [table, Static(classes="question")]
+        return [table, TextPage("question", before="")]
 
     def read(self) -> GoalList:
         return self.home.goals()
@@ -45,11 +43,12 @@ class GoalsScreen(LiveScreen[GoalList]):
         self._ask()
 
     def _ask(self) -> None:
-        """Show what the goal at the cursor asks a person."""
-        question = self.questions.get(self.query_one(RowTable).current, [])
-        shown = self.query_one(".question", Static)
-        shown.update(lines_text(question))
-        shown.display = bool(question)
+        """Show what the goal at the cursor asks a person, or what it does now."""
+        row = self.goal
+        lines = [] if row is None else self.questions.get(row.id) or [[row.cells[-1]]]
+        shown = self.query_one(".question", TextPage)
+        shown.show(lines)
+        shown.display = bool(lines)
 
     def on_data_table_row_highlighted(self) -> None:
         self._ask()

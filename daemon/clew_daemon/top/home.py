@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import deque
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -19,17 +20,18 @@ from clew_daemon.publish.standing import PAUSED, standing
 from clew_shared.record.moment import local
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
     from clew_daemon.cli.display.output import Line
     from clew_daemon.cli.instance import Instance
     from clew_daemon.control.requests import ControlRequest
+    from clew_shared.views.timeline import TimelineFold
 
 ENDED_SHOWN = 200
 ACTIONS_SHOWN = 200
 QUESTIONS_SHOWN = 10
 OUTPUT_CHARS = 200_000
-_RANK = {"blocked": 0, PAUSED: 1, "in_progress": 2, "waiting": 3, "queued": 4}
+_RANK = {PAUSED: 1, "in_progress": 2, "waiting": 3, "queued": 4}
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +68,6 @@ class ActionRow:
 class GoalPage:
     """A goal in full, what it asks a person, and its last actions, the latest first."""
 
-    row: GoalRow
     question: list[Line]
     lines: list[Line]
     actions: list[ActionRow]
@@ -78,27 +79,47 @@ class HomeReader:
     def __init__(self, instance: Instance) -> None:
         self.instance = instance
 
+    @property
+    def ledger_file(self) -> tuple[int, int]:
+        """Which file the ledger is now; a restored one is another."""
+        try:
+            found = self.instance.ledger.stat()
+        except OSError:
+            return 0, 0
+        return found.st_dev, found.st_ino
+
     def goals(self) -> GoalList:
         """Return the goals, those that need a person first, then those at work, then by their acceptance."""
         at = time.time()
-        rows = [
-            _goal_row(goal, at) for goal in all_goals(self.instance, ENDED_SHOWN, None)["goals"]
-        ]
+        rows = [goal_row(goal, at) for goal in all_goals(self.instance, ENDED_SHOWN, None)["goals"]]
         rows.reverse()
         rows.sort(key=lambda row: row.rank)
         asking = [row.id for row in rows if row.needs_you][:QUESTIONS_SHOWN]
         return GoalList(rows, {goal: self._question(goal) for goal in asking})
 
     def _question(self, goal: str) -> list[Line]:
-        detail = one_goal(self.instance, goal)["goal"]
-        return closing_lines(detail) if detail["status"] == "blocked" else []
+        detail = self.detail(goal)
+        return closing_lines(detail) if detail.get("needs_person") else []
 
-    def goal(self, goal: str) -> GoalPage:
-        """Return one goal in full."""
-        detail, at = one_goal(self.instance, goal)["goal"], time.time()
-        lines = goal_lines(detail, report=self.instance.report_of(goal), at=at)
-        row, actions = _goal_row(detail, at), self._actions(goal, detail["in_flight"])
-        return GoalPage(row, closing_lines(detail) if row.needs_you else [], lines, actions)
+    def detail(self, goal: str) -> dict[str, Any]:
+        """Return the entry of `clew status GOAL --json`."""
+        found: dict[str, Any] = one_goal(self.instance, goal)["goal"]
+        return found
+
+    def goal(self, detail: Mapping[str, Any]) -> GoalPage:
+        """Return one goal in full, given its entry."""
+        goal: str = detail["id"]
+        lines = goal_lines(detail, report=self.instance.report_of(goal), at=time.time())
+        question = closing_lines(detail) if detail.get("needs_person") else []
+        return GoalPage(question, lines, self._actions(goal, detail["in_flight"]))
+
+    def timeline(self, goal: str, known: TimelineFold) -> None:
+        """Bring what a goal's timeline is made of up to date."""
+        from clew_daemon.record.store import catch_up
+
+        with ledger_if_any(self.instance) as reader:
+            if reader is not None:
+                deque(catch_up(known, reader, goal), maxlen=0)
 
     def _actions(self, goal: str, running: Iterable[dict[str, Any]]) -> list[ActionRow]:
         from clew_daemon.record import pages
@@ -132,12 +153,13 @@ class HomeReader:
         return clean(str(answer.get("said") or answer["status"]))
 
 
-def _goal_row(goal: dict[str, Any], at: float) -> GoalRow:
+def goal_row(goal: dict[str, Any], at: float) -> GoalRow:
+    """Return the row of a goal from its entry; `at` is now, in seconds since 1970."""
     status = standing(goal)
     return GoalRow(
         id=goal["id"],
         cells=goal_cells(goal, at),
-        rank=_RANK.get(status, len(_RANK)),
+        rank=0 if goal.get("needs_person") else _RANK.get(status, len(_RANK) + 1),
         refused=tuple(goal["blocked_actions"]),
     )
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from abc import abstractmethod
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from rich.text import Text
@@ -36,20 +37,24 @@ class LiveScreen(Screen[None], Generic[Read]):
         super().__init__()
         self.home = home
         self._is_reading = self._is_due = False
+        self._is_awaited = asyncio.Event()
         self._read_s = 0.0
 
     def compose(self) -> ComposeResult:
         yield Static(Text(f"$ {clean(self.command)}"), classes="command")
         yield Static("", classes="note")
+        yield from self.head()
         yield from self.body()
-        yield Footer(show_command_palette=False)
+        yield Footer(show_command_palette=False, compact=True)
 
     def on_mount(self) -> None:
         self.renew()
 
-    def renew(self) -> None:
-        """Read again, once more afterwards if it is asked for meanwhile."""
+    def renew(self, *, at_once: bool = False) -> None:
+        """Read again, once more afterwards if it is asked for meanwhile; `at_once` without a pause: a person waits."""
         self._is_due = True
+        if at_once:
+            self._is_awaited.set()
         if not self._is_reading:
             self._is_reading = True
             self.run_worker(self._renew(), exit_on_error=True)
@@ -63,9 +68,15 @@ class LiveScreen(Screen[None], Generic[Read]):
                     self.notify(clean(found.message), severity="error", markup=False)
                 else:
                     self.display_read(found)
-                await asyncio.sleep(min(PAUSE_MAX_S, self._read_s / READ_SHARE))
+                await self._pause(min(PAUSE_MAX_S, self._read_s / READ_SHARE))
         finally:
             self._is_reading = False
+
+    async def _pause(self, seconds: float) -> None:
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self._is_awaited.wait()
+        self._is_awaited.clear()
 
     def _try_read(self) -> Any:
         began = time.monotonic()
@@ -76,11 +87,20 @@ class LiveScreen(Screen[None], Generic[Read]):
         finally:
             self._read_s = time.monotonic() - began
 
+    def show_command(self, command: str) -> None:
+        """Show another command line as the one that shows the same."""
+        self.command = command
+        self.query_one(".command", Static).update(Text(f"$ {clean(command)}"))
+
     def note(self, text: str) -> None:
-        """Show a note on the daemon, "" for none."""
-        shown = self.query_one(".note", Static)
-        shown.update(Text(clean(text)))
-        shown.display = bool(text)
+        """Show a note on the daemon, "" for none; on a screen that is not there yet, nothing."""
+        for shown in self.query(".note").results(Static):
+            shown.update(Text(clean(text)))
+            shown.display = bool(text)
+
+    def head(self) -> ComposeResult:
+        """Yield what stands above the body."""
+        yield from ()
 
     @abstractmethod
     def body(self) -> list[Widget]:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from rich.text import Text
+from textual.binding import Binding
 from textual.widgets import DataTable
 
 from clew_daemon.top.text import cell
@@ -12,11 +13,18 @@ from clew_daemon.top.text import cell
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from textual.binding import BindingType
+
     from clew_daemon.cli.display.output import Line
 
 
 class RowTable(DataTable[Text]):
     """Rows by their keys, in a given order; the cursor stays at its key."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("home", "scroll_top", "First", show=False),
+        Binding("end", "scroll_bottom", "Last", show=False),
+    ]
 
     def __init__(self, *titles: str) -> None:
         super().__init__(cursor_type="row", zebra_stripes=False, cell_padding=1)

@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 from starlette.responses import HTMLResponse, PlainTextResponse
 
+from clew_daemon.cli.commands.diff.listing import changed_files
 from clew_daemon.cli.display.sanitize import clean
 from clew_daemon.cli.errors import CliError
+from clew_daemon.cli.prompt_turns import inspected
 from clew_daemon.record import pages as record_pages
-from clew_daemon.web import files_page, log_page, prompt_page
+from clew_daemon.web import log_page
 from clew_daemon.web.goal_page import action_row, buttons, goal_row, in_short
 from clew_daemon.web.record import ACTIONS_SHOWN, LOOPS_SHOWN, Record, last_actions
 from clew_daemon.web.rendering import page
@@ -109,7 +111,7 @@ class Pages:
         goal = request.path_params["goal"]
         with self._record.opened() as reader:
             state = self._record.state(reader, goal)
-        found = files_page.changed_files(self._instance, goal)
+        found = changed_files(self._instance, goal)
         return self._page(request, "changes.html", state=state, changed=found)
 
     def prompt(self, request: Request) -> HTMLResponse:
@@ -118,7 +120,7 @@ class Pages:
         with self._record.opened() as reader:
             state = self._record.state(reader, goal)
         wanted = number(request.query_params.get("turn"))
-        found = prompt_page.inspected(self._instance, goal, wanted)
+        found = inspected(self._instance, goal, wanted)
         return self._page(request, "prompt.html", state=state, prompt=found)
 
     def playbook(self, request: Request) -> HTMLResponse:

@@ -59,8 +59,8 @@ def goal_html(instance: Instance, goal: str) -> str:
     except ModuleNotFoundError as error:
         raise CliError(f"{MISSING} (missing: {error.name})", ExitCode.CONFIGURATION) from None
     from clew_daemon.cli.commands.diff.command import hide_keys
+    from clew_daemon.cli.commands.diff.listing import changed_files
     from clew_daemon.record import pages
-    from clew_daemon.web.files_page import changed_files
     from clew_daemon.web.goal_page import action_row, goal_row
     from clew_daemon.web.record import LOOPS_SHOWN, Record
     from clew_shared.record.moment import local

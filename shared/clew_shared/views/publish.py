@@ -16,6 +16,7 @@ from clew_shared.record.moment import iso
 from clew_shared.record.visitor import EventFold, takes
 from clew_shared.snapshots.names import unquoted
 from clew_shared.text.redact import redact
+from clew_shared.views.needs import need
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -176,6 +177,7 @@ def status_view(state: State, now: float = 0.0, waits: str = "") -> dict[str, An
         "tokens": state.cost.tokens,
         "age_s": round(max(0.0, now - state.accepted_at), 3),
         "paused": state.paused,
+        "needs_person": need(state) is not None,
         "waiting": _waiting(state, now, waits),
     }
 

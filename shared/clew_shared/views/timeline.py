@@ -302,11 +302,12 @@ def _shared(marks: list[Mark]) -> list[Mark]:
 
 
 def _joined(group: list[Mark]) -> Mark:
-    worst = max(group, key=lambda mark: _badness(mark.result))
+    worst = max(group, key=lambda mark: badness(mark.result))
     end = max(mark.start + mark.width for mark in group)
     start = group[0].start
     return Mark(worst.seq, start, end - start, worst.result, worst.label, len(group))
 
 
-def _badness(result: str) -> int:
+def badness(result: str) -> int:
+    """Return the rank of a result among marks that share a place: the one with the highest is shown."""
     return _WORST_LAST.index(result) if result in _WORST_LAST else len(_WORST_LAST)

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from clew_daemon.cli import parameters
-from clew_daemon.cli.display.output import Line, columns, print_json, print_lines
+from clew_daemon.cli.display.output import Line, print_json, print_lines
 from clew_daemon.cli.display.sanitize import clean
+from clew_daemon.cli.errors import CliError
 from clew_daemon.cli.queries import goal_id, goal_state
 
 if TYPE_CHECKING:
@@ -29,6 +31,12 @@ if TYPE_CHECKING:
     metavar="N",
     help="Show the conversation of attempt N at the current subtask, as far as it went.",
 )
+@click.option(
+    "--turn",
+    type=click.IntRange(1),
+    metavar="N",
+    help="Show the prompt of turn N instead, with what changed since the turn before.",
+)
 @parameters.as_json
 @click.pass_obj
 def context(
@@ -37,6 +45,7 @@ def context(
     compact: bool,
     max_chars: int | None,
     attempt: int | None,
+    turn: int | None,
     as_json: bool,
 ) -> None:
     """Show exactly what the agent's LLM would be shown now, message by message, and its size."""
@@ -45,7 +54,12 @@ def context(
 
     if max_chars and not (compact or as_json):
         raise click.UsageError("--max-chars is the length of the compact text: add --compact")
+    if turn and (compact or max_chars or attempt):
+        raise click.UsageError("--turn cannot be used with --compact, --max-chars or --attempt")
     name = goal_id(instance, goal)
+    if turn:
+        _print_turn(instance, name, turn, as_json=as_json)
+        return
     limit = max_chars or instance.settings_for_display.context.max_chars
     state = goal_state(instance, name) if attempt is None else state_at_end(instance, name, attempt)
     recent = instance.settings_for_display.context.recent_actions
@@ -62,34 +76,29 @@ def context(
 
 
 def _prompt_lines(prompt: dict[str, Any]) -> list[Line]:
+    from clew_daemon.cli.display.prompt import left_out_lines, size_lines
+    from clew_daemon.cli.prompt_turns import message_text
+
     lines: list[Line] = [[(f"-- {clean(prompt['note'])}", "yellow")]] if prompt["note"] else []
     for message in prompt["messages"]:
-        lines += [[(f"== {message['role']}", "bold")], [(clean(_body(message), lines=True), "")]]
-    lines += [[("-- size (tokens are estimated)", "bold")], *_size_lines(prompt["sizes"])]
-    if prompt["left_out"]:
-        lines.append([("-- left out", "bold")])
-        lines += [[(f"   {clean(line)}", "")] for line in prompt["left_out"]]
+        lines.append([(f"== {message['role']}", "bold")])
+        lines.append([(clean(message_text(message), lines=True), "")])
+    sizes = [(name, size["tokens"], size["chars"]) for name, size in prompt["sizes"].items()]
+    lines += [*size_lines(sizes), *left_out_lines(prompt["left_out"])]
     sha, last = prompt["sha"], prompt["sha_of_last_call"]
     same = "the same as in the last call" if sha == last else f"it was {last} in the last call"
     change = "no calls yet" if last is None else same
     return [*lines, [(f"-- hash of the prompt's head: {sha} ({change})", "dim")]]
 
 
-def _body(message: dict[str, Any]) -> str:
-    calls = (call["function"] for call in message.get("tool_calls") or ())
-    return (message.get("content") or "") + "".join(
-        f"\n-> {call['name']} {call['arguments']}" for call in calls
-    )
+def _print_turn(instance: Instance, goal: str, turn: int, *, as_json: bool) -> None:
+    from clew_daemon.cli.display.prompt import turn_lines
+    from clew_daemon.cli.prompt_turns import inspected
 
-
-def _size_lines(sizes: dict[str, dict[str, int]]) -> list[Line]:
-    return columns(
-        [
-            [
-                (f"   {name}", ""),
-                (f"{size['tokens']} tokens", ""),
-                (f"{size['chars']} characters", "dim"),
-            ]
-            for name, size in sizes.items()
-        ]
-    )
+    found = inspected(instance, goal, turn)
+    if found.turn != turn:
+        raise CliError(f"{goal} has no turn {turn} yet; the next one is turn {found.turns}")
+    if as_json:
+        print_json({"goal": goal, **asdict(found)})
+    else:
+        print_lines(turn_lines(found, whole=True))

@@ -57,7 +57,7 @@ def _goal_lines(instance: Instance, view: dict[str, Any]) -> list[Line]:
 def _list_lines(instance: Instance, view: dict[str, Any]) -> list[Line]:
     from clew_daemon.cli.display.daemon import inbox_lines
     from clew_daemon.cli.display.goal import ENDED
-    from clew_daemon.cli.display.goal_list import overview
+    from clew_daemon.cli.display.goal_list import needs_lines, overview
 
     goals = view["goals"]
     first = next((one["id"] for one in goals if one["status"] in ENDED), "")
@@ -67,6 +67,7 @@ def _list_lines(instance: Instance, view: dict[str, Any]) -> list[Line]:
         *inbox_lines(view.get("inbox") or ()),
         *parameters.earlier_lines(view.get("more"), "goals that have ended", command),
         *(overview(goals) or [[(clean(none), "dim")]]),
+        *needs_lines(goals),
     ]
 
 

@@ -14,10 +14,14 @@ from clew_shared.record.moment import local
 from clew_shared.text.percent import percent
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from clew_daemon.cli.display.goal import GoalView
 
 LISTED_CHARS = 160
 """The length to which a reason is shortened in the list; `clew status GOAL` has it whole."""
+
+NEEDS_SHOWN = 5
 
 
 def overview(goals: list[dict[str, Any]], at: float | None = None) -> list[Line]:
@@ -31,6 +35,18 @@ def overview(goals: list[dict[str, Any]], at: float | None = None) -> list[Line]
         return []
     head = ("GOAL", "STATUS", "DONE", "AGE", "AGENT", "NOW")
     return columns([[(title, "bold") for title in head], *(goal_cells(goal, at) for goal in goals)])
+
+
+def needs_lines(goals: Iterable[GoalView]) -> list[Line]:
+    """Return a line that names the goals that need a person, [] where none does."""
+    asking = [clean(goal["id"]) for goal in goals if goal.get("needs_person")]
+    if not asking:
+        return []
+    verb = "needs" if len(asking) == 1 else "need"
+    shown = ", ".join(asking[:NEEDS_SHOWN]) + (", …" if len(asking) > NEEDS_SHOWN else "")
+    how = f"; `clew status {asking[0]}` shows what to answer"
+    head = f"{counted(len(asking), 'goal')} {verb} you: "
+    return [[(head, "bold magenta"), (shown, ""), (how, "dim")]]
 
 
 def goal_cells(goal: GoalView, at: float) -> Line:
@@ -63,7 +79,7 @@ def _now(goal: GoalView, at: float) -> str:
         return f"waits for {waited_for(waiting['for'])}{until}"
     if goal["status"] in ("blocked", "failed"):
         return str(goal["reason"] or goal["description"])
-    if now := goal.get("now"):
+    if goal["status"] == "in_progress" and (now := goal.get("now")):
         step = goal["subtask"] or goal["description"]
         return f"{step}: {activity(now, at)}"
     return str((goal["status"] == "in_progress" and goal["subtask"]) or goal["description"])

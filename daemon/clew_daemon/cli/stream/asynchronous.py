@@ -11,14 +11,16 @@ from clew_daemon.cli.errors import CliError
 from clew_daemon.cli.stream.client import ENDED
 from clew_daemon.cli.stream.messages import (
     LINE_BYTES_MAX,
+    RETRY_MAX_S,
+    RETRY_S,
     SILENT_S,
     StreamBegin,
     StreamError,
     StreamGone,
     follow_line,
     read_line,
-    retry_s,
 )
+from clew_shared.backoff import backoff_s
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable
@@ -52,7 +54,7 @@ async def stream_news(
             gone = StreamGone(str(error) or ENDED)
         if not failures:
             yield gone
-        await asyncio.sleep(retry_s(failures))
+        await asyncio.sleep(backoff_s(failures, RETRY_S, RETRY_MAX_S))
         failures += 1
 
 

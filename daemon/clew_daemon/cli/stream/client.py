@@ -13,6 +13,8 @@ from clew_daemon.cli.errors import CliError
 from clew_daemon.cli.stream.messages import (
     ANSWER_S,
     LINE_BYTES_MAX,
+    RETRY_MAX_S,
+    RETRY_S,
     SILENT_S,
     StreamBatch,
     StreamBegin,
@@ -20,8 +22,8 @@ from clew_daemon.cli.stream.messages import (
     StreamGone,
     follow_line,
     read_line,
-    retry_s,
 )
+from clew_shared.backoff import backoff_s
 
 if TYPE_CHECKING:
     import socket
@@ -130,7 +132,7 @@ class StreamClient:
 
     def _gone(self, news: StreamGone) -> list[StreamNews]:
         self.close()
-        self._retry_at = time.monotonic() + retry_s(self._failures)
+        self._retry_at = time.monotonic() + backoff_s(self._failures, RETRY_S, RETRY_MAX_S)
         self._failures += 1
         was_told, self._was_told = self._was_told, True
         return [] if was_told else [news]

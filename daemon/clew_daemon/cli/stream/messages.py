@@ -100,8 +100,3 @@ def _event(found: dict[str, Any]) -> StreamEvent:
     event = found["event"]
     body = json.dumps(event, ensure_ascii=False, separators=(",", ":")).encode()
     return StreamEvent(int(found["seq"]), str(found["goal"]), str(event["kind"]), body)
-
-
-def retry_s(failures: int) -> float:
-    """Return how long to wait before connecting again, after this number of failures in a row."""
-    return min(RETRY_MAX_S, RETRY_S * 2.0 ** min(failures, 10))

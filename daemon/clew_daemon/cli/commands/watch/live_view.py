@@ -16,6 +16,7 @@ from clew_daemon.cli.commands.watch.goal_status import SHORTEST, brief_lines, go
 from clew_daemon.cli.commands.watch.views import entry_lines
 from clew_daemon.cli.display.output import wrapped
 from clew_shared.exit_codes import ExitCode
+from clew_shared.views.needs import need
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from clew_daemon.cli.commands.watch.feed import FeedEntry
     from clew_daemon.cli.commands.watch.goal_status import GoalMoment
     from clew_daemon.cli.display.output import Line
+    from clew_shared.record.state import State
 
 REDRAW_S = 0.5
 RECENT_LINES = 200
@@ -35,8 +37,12 @@ BRIEF_LINES = 5
 WRAP_CHARS = 8
 """Columns of a row that wrapping between words and its indentation may leave empty."""
 
-_RANK = {"blocked": 0, "in_progress": 1, "waiting": 2, "queued": 3}
+_RANK = {"in_progress": 1, "waiting": 2, "queued": 3}
 _BLANK: Line = [("", "")]
+
+
+def _rank(state: State) -> int:
+    return 0 if need(state) else _RANK.get(str(state.goal.status), 4)
 
 
 @contextmanager
@@ -106,7 +112,7 @@ class LiveView:
 
     def _fitted(self, goals: Sequence[GoalMoment], note: str, at: float) -> list[Line]:
         """Return the lines that there is room for: goals that need a person first, then those at work."""
-        ordered = sorted(goals, key=lambda one: _RANK.get(str(one.state.goal.status), 4))
+        ordered = sorted(goals, key=lambda one: _rank(one.state))
         foot: list[Line] = [[(note, "yellow")]] if note else []
         foot += [[(self._foot, "dim")]] if self._foot else []
         room = self._size.height - 1 - self._height(foot)

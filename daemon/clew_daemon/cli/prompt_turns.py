@@ -1,4 +1,4 @@
-"""What the prompt inspector shows: the prompt of a turn, compared with that of the turn before."""
+"""The prompt of a turn, compared with that of the turn before: for `clew context --turn`, `clew top` and `clew web`."""
 
 from __future__ import annotations
 
@@ -80,10 +80,11 @@ def _first(instance: Instance, goal: str) -> int:
 
 
 def _messages(prompt: dict[str, Any]) -> list[PromptMessage]:
-    return [PromptMessage(str(one["role"]), _text(one)) for one in prompt["messages"]]
+    return [PromptMessage(str(one["role"]), message_text(one)) for one in prompt["messages"]]
 
 
-def _text(message: dict[str, Any]) -> str:
+def message_text(message: dict[str, Any]) -> str:
+    """Return what a message says, with its tool calls spelled out below."""
     calls = (call["function"] for call in message.get("tool_calls") or ())
     called = "".join(f"\n-> {call['name']} {call['arguments']}" for call in calls)
     return (message.get("content") or "") + called

@@ -1,8 +1,9 @@
-"""What the page of a goal's changed files shows, or why there is nothing to compare."""
+"""A goal's changed files and their difference, in bounded length: for the views. Or why there is nothing to compare."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from clew_daemon.cli.errors import CliError
@@ -27,7 +28,10 @@ class DiffLine:
 
 @dataclass(frozen=True, slots=True)
 class ChangedFiles:
-    """The files that a goal changed, the difference, and notes; `missing` is why there is none."""
+    """The files that a goal changed, also as lines with counts, the difference, and notes.
+
+    `missing` is why there is none of this.
+    """
 
     files: tuple[ChangedFile, ...] = ()
     more_files: int = 0
@@ -35,13 +39,15 @@ class ChangedFiles:
     is_cut: bool = False
     foreign: int = 0
     missing: str = ""
+    counts: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
 
 
 def changed_files(instance: Instance, goal: str) -> ChangedFiles:
     """Compare a goal's first and last snapshots; keys are not shown, as far as they can be read here."""
     from clew_daemon.cli.commands.diff.changes import goal_diff
     from clew_daemon.cli.commands.diff.command import hide_keys
-    from clew_daemon.cli.commands.diff.views import diff_lines
+    from clew_daemon.cli.commands.diff.views import diff_lines, notes, stat_lines
 
     hide_keys(instance)
     try:
@@ -59,6 +65,8 @@ def changed_files(instance: Instance, goal: str) -> ChangedFiles:
                 tuple(lines),
                 len(lines) == LINES_MAX,
                 found.foreign,
+                counts=tuple(islice(stat_lines(found, colour=False), FILES_MAX)),
+                notes=tuple(notes(found)),
             )
     except CliError as error:
         return ChangedFiles(missing=error.message)

@@ -1,0 +1,89 @@
+"""The files that a goal has changed, and the difference, as `clew diff` shows it."""
+
+from __future__ import annotations
+
+import shlex
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from textual.containers import VerticalScroll
+
+from clew_daemon.cli.commands.diff.listing import ChangedFiles, changed_files
+from clew_daemon.cli.display.sanitize import clean
+from clew_daemon.top.page import TextPage, scrolling
+from clew_daemon.top.views import GoalViewScreen, hidden
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from textual.binding import BindingType
+    from textual.widget import Widget
+
+    from clew_daemon.cli.display.output import Line
+    from clew_daemon.top.home import HomeReader
+
+_STYLES = {"added": "green", "removed": "red", "hunk": "cyan", "file": "bold"}
+_FILE = "diff --git "
+
+
+class FilesScreen(GoalViewScreen[ChangedFiles]):
+    """The changed files with counts, then the difference of each; or why there is none."""
+
+    view = "files"
+    keys = (("b", "Before", "screen.file(-1)"), ("n", "Next file", "screen.file(1)"))
+    BINDINGS: ClassVar[list[BindingType]] = hidden(keys)
+
+    def __init__(self, home: HomeReader, goal: str) -> None:
+        self.command = f"clew diff {shlex.quote(goal)}"
+        super().__init__(home, goal)
+        self._basis: object = None
+        self._found = ChangedFiles()
+        self._drawn: ChangedFiles | None = None
+
+    def body(self) -> list[Widget]:
+        return [scrolling(TextPage())]
+
+    def read_view(self, detail: Mapping[str, Any]) -> ChangedFiles:
+        """Return the changes, compared again only after another snapshot."""
+        basis = detail["snapshots"], detail["status"]
+        if basis != self._basis:
+            self._found, self._basis = changed_files(self.home.instance, self.goal_id), basis
+        return self._found
+
+    def display_view(self, found: ChangedFiles) -> None:
+        if found == self._drawn:
+            return
+        self._drawn = found
+        whole = self.query_one(VerticalScroll)
+        whole.remove_children()
+        whole.mount(*(_page(lines) for lines in _pages(found)))
+
+    def action_file(self, step: int) -> None:
+        """Scroll to the file below or above the one at the top."""
+        whole = self.query_one(VerticalScroll)
+        tops = [page.virtual_region.y for page in whole.children]
+        there = [y for y in tops if (y - whole.scroll_target_y) * step > 0]
+        if there:
+            whole.scroll_to(y=min(there) if step > 0 else max(there), animate=False)
+
+
+def _page(lines: list[Line]) -> TextPage:
+    page = TextPage()
+    page.show(lines)
+    return page
+
+
+def _pages(found: ChangedFiles) -> list[list[Line]]:
+    """Return the files with their counts, then the difference of each file, then what is not shown."""
+    if found.missing:
+        return [[[(clean(found.missing), "")]]]
+    counts = found.counts if found.files else ()  # else the difference says it
+    pages: list[list[Line]] = [[[(clean(line), "")] for line in counts]]
+    if found.more_files:
+        pages[0].append([(f"… and {found.more_files} more", "dim")])
+    for line in found.lines:
+        if line.kind == "file" and line.text.startswith(_FILE):
+            pages[-1].append([("", "")])
+            pages.append([])
+        pages[-1].append([(clean(line.text.expandtabs(4)), _STYLES.get(line.kind, ""))])
+    notes = [*(["The rest of the difference is left out."] if found.is_cut else []), *found.notes]
+    return [*pages, [[("", "")], *([(clean(note), "dim")] for note in notes)]]

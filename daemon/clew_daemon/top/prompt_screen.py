@@ -1,0 +1,77 @@
+"""The prompts of a goal's agent, turn by turn, each with what changed since the turn before."""
+
+from __future__ import annotations
+
+import shlex
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from clew_daemon.cli.display.prompt import turn_lines
+from clew_daemon.cli.display.sanitize import clean
+from clew_daemon.cli.errors import CliError
+from clew_daemon.cli.prompt_turns import InspectedPrompt, inspected
+from clew_daemon.top.page import TextPage, scrolling
+from clew_daemon.top.views import GoalViewScreen, hidden
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from textual.binding import BindingType
+    from textual.widget import Widget
+
+    from clew_daemon.top.home import HomeReader
+
+
+class PromptScreen(GoalViewScreen[InspectedPrompt | str]):
+    """The prompt of a turn, first of the next call; or why there is none."""
+
+    view = "prompt"
+    keys = (
+        ("b", "Before", "screen.turn(-1)"),
+        ("n", "Next", "screen.turn(1)"),
+        ("a", "All", "screen.whole"),
+    )
+    BINDINGS: ClassVar[list[BindingType]] = hidden(keys)
+
+    def __init__(self, home: HomeReader, goal: str) -> None:
+        self.command = f"clew context {shlex.quote(goal)}"
+        super().__init__(home, goal)
+        self._turn: int | None = None
+        self._is_whole = False
+        self._shown: InspectedPrompt | str = ""
+        self._basis: object = None
+
+    def body(self) -> list[Widget]:
+        return [scrolling(TextPage())]
+
+    def read_view(self, detail: Mapping[str, Any]) -> InspectedPrompt | str:
+        """Return the prompt of the turn; the one that is shown if nothing has happened that changes it."""
+        turn = self._turn
+        basis = (turn, detail["iteration"], None if turn else detail["updated_at"])
+        if basis != self._basis:
+            try:
+                self._shown = inspected(self.home.instance, self.goal_id, turn)
+            except CliError as error:
+                self._shown = error.message
+            self._basis = basis
+        return self._shown
+
+    def display_view(self, found: InspectedPrompt | str) -> None:
+        page = self.query_one(TextPage)
+        if isinstance(found, str):
+            page.show([[(clean(found), "")]])
+        else:
+            page.show(turn_lines(found, whole=self._is_whole))
+
+    def action_turn(self, step: int) -> None:
+        """Show the prompt of the turn before or after; after the last one, always that of the next call."""
+        if isinstance(self._shown, InspectedPrompt):
+            wanted = max(1, self._shown.turn + step)
+            self._turn = wanted if wanted < self._shown.turns else None
+            turn = f" --turn {self._turn}" if self._turn else ""
+            self.show_command(f"clew context {shlex.quote(self.goal_id)}{turn}")
+            self.renew(at_once=True)
+
+    def action_whole(self) -> None:
+        """Show all of the prompt, or only what changed."""
+        self._is_whole = not self._is_whole
+        self.display_view(self._shown)

@@ -1,0 +1,50 @@
+"""A timeline in columns of characters."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from clew_shared.views.timeline import Lane, Mark
+from clew_shared.views.timeline_columns import column_of, lane_columns
+
+
+def lane(*marks, start=0.0, width=1.0):
+    return Lane(1, 1, "a", start, width, marks, "", crashed=False)
+
+
+def mark(seq, start, width=0.0, result="success"):
+    return Mark(seq, start, width, result, "run_cmd")
+
+
+def seqs(columns):
+    return {at: one.seq for at, one in columns.marks.items()}
+
+
+@given(st.floats(0, 1), st.integers(1, 500))
+def test_every_place_has_a_column(place, width):
+    assert 0 <= column_of(place, width) < width
+
+
+def test_a_worker_lives_from_its_first_to_its_last_column():
+    columns = lane_columns(lane(start=0.25, width=0.5), 8)
+    assert (columns.first, columns.last) == (2, 6)
+
+
+def test_a_long_action_is_in_every_column_that_it_took():
+    assert seqs(lane_columns(lane(mark(7, 0.5, 0.3)), 10)) == {5: 7, 6: 7, 7: 7, 8: 7}
+
+
+def test_of_marks_that_share_a_column_the_worst_is_shown_and_the_later_of_equals():
+    shared = lane(mark(1, 0.1, result="blocked"), mark(2, 0.1), mark(3, 0.5), mark(4, 0.5))
+    assert seqs(lane_columns(shared, 10)) == {1: 1, 5: 4}
+
+
+def test_the_next_mark_is_another_action_and_there_is_none_beyond_the_last():
+    columns = lane_columns(lane(mark(1, 0.1, 0.2), mark(2, 0.7)), 10)
+    assert columns.beside(1, 1) == 7
+    assert columns.beside(7, -1) == 3
+    assert columns.beside(7, 1) is None
+
+
+def test_the_nearest_mark_is_found_from_anywhere_and_none_in_an_empty_lane():
+    assert lane_columns(lane(mark(1, 0.1), mark(2, 0.9)), 10).nearest(7) == 9
+    assert lane_columns(lane(), 10).nearest(7) is None
