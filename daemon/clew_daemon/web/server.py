@@ -70,8 +70,13 @@ async def _serve(
         raise CliError(f"cannot listen for `clew web --link`: {error}") from None
     following = asyncio.create_task(follow(instance, live))
     notifier = Notifier.from_env(os.environ)
+
+    def end(*_: object) -> None:
+        """Note a signal that comes before the server takes them, or that it raises once more when it has ended."""
+        server.should_exit = True
+
     for each in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(each, lambda *_: None)  # the server raises it once more when it has ended
+        signal.signal(each, end)
     try:
         if announce:
             announce(new_link())
