@@ -12,8 +12,8 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
+from collections.abc import Iterator
+from contextlib import closing, contextmanager, nullcontext
 
 import psutil
 from bench import grown, page, runner, views
@@ -25,6 +25,8 @@ from bench.processes import spent
 from bench.step import GOAL, one_round
 
 CONFIG = "[daemon]\nsettle_s = 0.05\n"
+PATIENT = "[heartbeat]\ntimeout_s = 3600\n"
+"""The agent is silent between two rounds, in which views are started and ended."""
 ALONE, SEEN = "alone", "with all views"
 TITLE = "Many steps"
 SETTLE_S = 2.0
@@ -77,7 +79,7 @@ def weigh(process: psutil.Process, name: str, found: Recorder) -> None:
 def beside(options: runner.Options, found: Recorder) -> None:
     """Measure the daemon's steps and its rest, without and with all views, in turns."""
     turns = 2 * options.rounds
-    config = CONFIG + bench_agent("step", str(options.steps), str(turns))
+    config = f"{CONFIG}{PATIENT}" + bench_agent("step", str(options.steps), str(turns))
     with temporary(config) as home:
         home.start().drop("steps.md", GOAL)
         folder = wait_for(lambda: home.workspaces("*/here"))[0].parent
@@ -100,53 +102,37 @@ def beside(options: runner.Options, found: Recorder) -> None:
 # -- starts, weights, rest
 
 
-def started(name: str, start: Callable[[], psutil.Process], found: Recorder) -> None:
-    """Measure a start, by the clock and by the processor."""
-    began = time.perf_counter()
-    process = start()
+def started(name: str, began: float, process: psutil.Process, found: Recorder) -> None:
+    """Note a start that is over now, by the clock and by the processor."""
     found.add(name, "ms", (time.perf_counter() - began) * 1e3)
     found.add(f"{name}: CPU", "ms", cpu_ms(process))
     weigh(process, name, found)
 
 
 def start_top(home: Home, goal: str, found: Recorder) -> None:
-    one = None
-
-    def start() -> psutil.Process:
-        nonlocal one
-        one = views.Top(home)
-        return one.shows(goal[:20]).process
-
-    started("clew top: first screen", start, found)
-    assert one is not None
-    one.press("\r", "clew status")
-    one.press("l", "clew logs")
-    weigh(one.process, "clew top: in use", found)
-    one.close()
+    began = time.perf_counter()
+    with views.top(home, goal[:20]) as one:
+        started("clew top: first screen", began, one.process, found)
+        one.press("\r", "Back")  # a goal: what leaves its screen
+        one.press("l", "clew logs")
+        weigh(one.process, "clew top: in use", found)
 
 
 def start_web(home: Home, goal: str, found: Recorder) -> None:
-    one = None
-
-    def start() -> psutil.Process:
-        nonlocal one
-        one = views.Web(home)
-        return one.process
-
-    started("clew web: the link", start, found)
-    assert one is not None
     began = time.perf_counter()
-    one.open().page()
-    found.add("clew web: the first page", "ms", (time.perf_counter() - began) * 1e3)
-    found.add("clew web: the first page: CPU", "ms", cpu_ms(one.process))
-    found_action = re.search(rb"/actions/\d+", one.page(f"/goals/{goal}"))
-    assert found_action is not None
-    for path in ("/prompt", "/changes", found_action[0].decode()):
-        one.page(f"/goals/{goal}{path}")
-    for path in ("/log", "/playbook", "/new"):
-        one.page(path)
-    weigh(one.process, "clew web: in use", found)
-    one.close()
+    with closing(views.Web(home)) as one:
+        started("clew web: the link", began, one.process, found)
+        began = time.perf_counter()
+        one.open().page()
+        found.add("clew web: the first page", "ms", (time.perf_counter() - began) * 1e3)
+        found.add("clew web: the first page: CPU", "ms", cpu_ms(one.process))
+        action = re.search(r"/actions/\d+", one.page(f"/goals/{goal}").decode())
+        assert action is not None
+        for path in ("/prompt", "/changes", action[0]):
+            one.page(f"/goals/{goal}{path}")
+        for path in ("/log", "/playbook", "/new"):
+            one.page(path)
+        weigh(one.process, "clew web: in use", found)
 
 
 def bare(found: Recorder) -> None:

@@ -118,10 +118,12 @@ def herald(home: Home) -> Iterator[psutil.Popen]:
     command = home.command("herald", "--listen", "127.0.0.1:0")
     streams = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
     with psutil.Popen(command, **streams) as one:
-        line = one.stdout.readline()
-        assert "herald.ready" in line, line
-        yield one
-        one.terminate()
+        try:
+            line = one.stdout.readline()
+            assert "herald.ready" in line, line
+            yield one
+        finally:
+            one.terminate()
 
 
 @contextmanager
