@@ -9,6 +9,7 @@ import struct
 import subprocess
 import termios
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from urllib.parse import urlsplit
@@ -17,6 +18,8 @@ import psutil
 from bench.home import WAIT_S, Home, wait_for
 
 ROWS, COLUMNS = 24, 80
+REST_S_MAX = 2.0
+"""As in clew.js."""
 
 
 class Top:
@@ -89,17 +92,27 @@ class Web:
             return answer.read()
 
     def stay(self, path: str = "/") -> None:
-        """Keep a page open as a browser does: it is fetched again at each message."""
+        """Keep a page open as a browser does: after a message it is fetched again, and rests twice as long."""
+        told = threading.Event()
 
-        def live() -> None:
+        def listen() -> None:
             with contextlib.suppress(OSError, http.client.HTTPException):  # the server has ended
                 _, messages = self._ask(f"{self._prefix}/events")
                 while line := messages.readline():
                     if line.startswith(b"data:"):
-                        self.page(path)
+                        told.set()
+
+        def refresh() -> None:
+            with contextlib.suppress(OSError, http.client.HTTPException):
+                while told.wait(WAIT_S):
+                    told.clear()
+                    began = time.monotonic()
+                    self.page(path)
+                    time.sleep(min(REST_S_MAX, 2 * (time.monotonic() - began)))
 
         self.page(path)
-        threading.Thread(target=live, daemon=True).start()
+        for each in (listen, refresh):
+            threading.Thread(target=each, daemon=True).start()
 
     def _ask(self, path: str) -> tuple[http.client.HTTPConnection, http.client.HTTPResponse]:
         connection = http.client.HTTPConnection(self.host, timeout=WAIT_S)

@@ -103,6 +103,17 @@ LimitCORE=0
 WantedBy=default.target
 """
 
+_VIEW_TEXT = """\
+NoNewPrivileges=yes
+LockPersonality=yes
+RestrictRealtime=yes
+RestrictSUIDSGID=yes
+RestrictNamespaces=yes
+SystemCallArchitectures=native
+SystemCallErrorNumber=EPERM
+KeyringMode=private"""
+"""What holds for the herald and the pages alike; they start no sandbox."""
+
 _HERALD_TEXT = """\
 # clew herald as a systemd user service. Written by `clew service install herald`.
 [Unit]
@@ -121,15 +132,8 @@ RestartSec=5
 # 78 is a config that cannot be used, or a missing package: starting again would not change that.
 RestartPreventExitStatus=78
 
-NoNewPrivileges=yes
-LockPersonality=yes
-RestrictRealtime=yes
-RestrictSUIDSGID=yes
-RestrictNamespaces=yes
+{view}
 RestrictAddressFamilies=AF_UNIX AF_INET AF_INET6 AF_NETLINK
-SystemCallArchitectures=native
-SystemCallErrorNumber=EPERM
-KeyringMode=private
 # A core would hold the addresses of messages.
 LimitCORE=0
 
@@ -155,16 +159,9 @@ RestartSec=5
 # 78 is a config that cannot be used, or a missing package: starting again would not change that.
 RestartPreventExitStatus=78
 
-NoNewPrivileges=yes
-LockPersonality=yes
+{view}
 MemoryDenyWriteExecute=yes
-RestrictRealtime=yes
-RestrictSUIDSGID=yes
-RestrictNamespaces=yes
 RestrictAddressFamilies=AF_UNIX AF_INET AF_INET6
-SystemCallArchitectures=native
-SystemCallErrorNumber=EPERM
-KeyringMode=private
 # A core would hold what opens a session.
 LimitCORE=0
 
@@ -208,12 +205,14 @@ def herald_text(exec_path: str = DEFAULT_EXEC, home: Path | None = None) -> str:
     """Return the unit that runs the herald of a home, as `unit_text` does for its daemon."""
     folder = "%E/clew" if home is None else str(home).replace("%", "%%")
     exec_start = f"{_clew(exec_path, home)} herald"
-    return _HERALD_TEXT.format(exec_start=exec_start, env_file=f"{folder}/herald.env")
+    return _HERALD_TEXT.format(
+        exec_start=exec_start, env_file=f"{folder}/herald.env", view=_VIEW_TEXT
+    )
 
 
 def web_text(exec_path: str = DEFAULT_EXEC, home: Path | None = None) -> str:
     """Return the unit that serves the pages of a home, as `unit_text` does for its daemon."""
-    return _WEB_TEXT.format(exec_start=f"{_clew(exec_path, home)} web")
+    return _WEB_TEXT.format(exec_start=f"{_clew(exec_path, home)} web", view=_VIEW_TEXT)
 
 
 def _clew(exec_path: str, home: Path | None) -> str:

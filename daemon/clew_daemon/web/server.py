@@ -15,6 +15,7 @@ import uvicorn
 from clew_daemon.cli.errors import CliError
 from clew_daemon.host.folders import FolderError, make_private
 from clew_daemon.host.memory import collect_as_usual
+from clew_daemon.host.priority import let_others_first
 from clew_daemon.host.sd_notify import Notifier
 from clew_daemon.web.connections import HEAD_BYTES_MAX, BoundedConnection
 from clew_daemon.web.following import follow
@@ -44,6 +45,7 @@ LOOK_S = 2.0
 def serve(instance: Instance, settings: WebSettings, announce: Callable[[str], None] | None) -> int:
     """Serve the pages until a signal ends this process; `announce` is given the first link, if there is to be one."""
     refuse_second(instance)
+    let_others_first()
     place = listening(settings.listen)
     try:
         return asyncio.run(_serve(instance, settings, place, announce))

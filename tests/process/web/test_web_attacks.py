@@ -61,7 +61,7 @@ def test_csrf_by_fetch_changes_nothing_and_its_preflight_fails(clew, opened, goa
     assert clew.goal(goal)["status"] == "in_progress"
 
 
-def test_a_web_socket_is_not_calm(calm):
+def test_a_web_socket_is_not_opened(calm):
     upgrade = {
         "connection": "Upgrade",
         "upgrade": "websocket",

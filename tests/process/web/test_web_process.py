@@ -1,12 +1,15 @@
-"""What becomes of `clew web` when somebody removes its sockets, or those of the daemon that it follows."""
+"""The process of `clew web` beside others: its sockets and the daemon's are removed, the processor is scarce."""
 
 import contextlib
 import http.client
 import json
+import os
 import shutil
 import subprocess
 
 import pytest
+
+from clew_daemon.host.priority import VIEW_NICE
 
 DEADLINE_S = 60.0
 HELLO = "# Say hello\n- [ ] Say it\n  ```sh\n  echo hello\n  ```\n"
@@ -55,6 +58,11 @@ def test_a_page_is_told_when_the_daemon_has_another_socket(clew, web):
         clew.start()
         goal = clew.submit(HELLO)
         assert any(goal in goals for goals in told)
+
+
+def test_the_server_leaves_the_processor_to_the_daemon_and_its_workers(clew, web):
+    of = [os.getpriority(os.PRIO_PROCESS, pid) for pid in (clew.daemon.pid, web.process.pid)]
+    assert of[1] == min(of[0] + VIEW_NICE, 19)
 
 
 @pytest.mark.parametrize("replaced", [False, True])
