@@ -17,6 +17,6 @@ def collect_as_usual() -> None:
 
 
 def give_back() -> None:
-    """Give free memory back to the system: glibc would keep it for the thread that has used it."""
+    """Return free memory to the system: glibc would keep it for the thread that has used it."""
     with suppress(AttributeError):  # another C library
         ctypes.CDLL(None).malloc_trim(0)
