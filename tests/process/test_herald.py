@@ -368,6 +368,8 @@ def test_spans_wait_for_a_collector_that_is_down_and_the_doctor_says_so(clew, he
     clew.until(lambda: herald.event("spans.failed"), "it fails")
     waiting = f'clew_herald_undelivered{{channel="OTLP, 127.0.0.1:{down.port}"}}'
     clew.until(lambda: herald.value(waiting) == 14, "they wait")
+    health = clew.home / "state" / "herald.json"
+    clew.until(lambda: health.exists() and "no connection" in health.read_text(), "it is told")
     found = checks(clew)
     [said] = [one for one in found if one["name"] == "herald" and one["level"] == "warn"]
     assert f"OTLP, 127.0.0.1:{down.port}" in said["found"]
@@ -379,7 +381,7 @@ def test_spans_wait_for_a_collector_that_is_down_and_the_doctor_says_so(clew, he
     finally:
         up.close()
     said = json.dumps(found) + herald.out.read_text() + herald.get() + clew.log.read_text()
-    assert SECRET not in said + (clew.home / "state" / "herald.json").read_text()
+    assert SECRET not in said + health.read_text()
 
 
 def test_an_address_for_spans_that_is_none_is_refused_without_showing_it(clew):
