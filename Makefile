@@ -78,6 +78,7 @@ bench: $(BENCH_STAMP) ## measure, and write the tables of docs/performance.md; n
 	$(BIN)/python -m bench.footprint
 	$(BIN)/python -m bench.bridge
 	$(BIN)/python -m bench.live
+	$(BIN)/python -m bench.sight
 
 bench-peers: $(BENCH_STAMP) ## compare clew with other supervisors and with libraries of durable steps
 	$(BIN)/python -m bench.peers.supervisors

@@ -67,13 +67,17 @@ class Endpoint:
 
     @property
     def messages(self):
-        return [json.loads(body) for path, body in list(self.received) if path != "/v1/traces"]
+        return [
+            json.loads(body)
+            for path, body in list(self.received)
+            if not path.endswith("/v1/traces")
+        ]
 
     @property
     def spans(self):
         found = []
         for path, body in list(self.received):
-            if path == "/v1/traces":
+            if path.endswith("/v1/traces"):
                 request = trace_service.ExportTraceServiceRequest.FromString(body)
                 scopes = [scope for each in request.resource_spans for scope in each.scope_spans]
                 found += [span for scope in scopes for span in scope.spans]
@@ -241,6 +245,46 @@ def test_the_tree_of_spans_is_complete_after_five_kills(clew, herald, endpoint):
         assert 0 < span.start_time_unix_nano <= span.end_time_unix_nano
 
 
+TRACED = """\
+---
+agent: traced
+checks:
+  told: echo $TRACEPARENT > check
+---
+# Say what you were told
+"""
+TOLD = """
+hello()
+say(os.environ["TRACEPARENT"])
+run(f"echo $TRACEPARENT > action-{epoch}")
+if epoch == 1:
+    os._exit(1)
+done()
+"""
+
+
+def test_programs_of_a_goal_are_told_the_span_that_they_run_in(clew, herald, endpoint):
+    herald.env = {"OTEL_EXPORTER_OTLP_ENDPOINT": f"http://127.0.0.1:{endpoint.port}"}
+    clew.agent("traced", TOLD)
+    clew.configure({"sandbox.env": ["TRACEPARENT"]})
+    clew.start(TRACEPARENT="00-of-the-daemon-01")
+    herald.start()
+    goal = clew.submit(TRACED)
+    clew.wait("worker.exited", goal=goal, count=2)
+    clew.until(lambda: len(by_id(endpoint.spans)) == 5, "all spans have come")
+    spans = sorted(by_id(endpoint.spans).values(), key=lambda span: span.start_time_unix_nano)
+    workers = [place(span) for span in spans if span.name.startswith("invoke_agent")]
+    actions = [place(span) for span in spans if span.name.startswith("execute_tool")]
+    assert clew.said(goal, count=2) == workers
+    folder = clew.workspace(goal)
+    assert [(folder / f"action-{n}").read_text().strip() for n in (1, 2)] == actions
+    assert (folder / "check").read_text().strip() == workers[1]
+
+
+def place(span):
+    return f"00-{span.trace_id.hex()}-{span.span_id.hex()}-01"
+
+
 def by_id(spans):
     """The spans by their ids; two of one id must be the same."""
     found = {}
@@ -296,7 +340,7 @@ def test_a_message_waits_for_an_endpoint_that_is_down_and_the_doctor_says_so(cle
     goal = blocked(clew)
     health = clew.home / "state" / "herald.json"
     clew.until(lambda: health.exists() and "no connection" in health.read_text(), "it fails")
-    found = json.loads(clew.clew("doctor", "--json", code=doctor_code(clew)))["checks"]
+    found = checks(clew)
     [said] = [one for one in found if one["name"] == "herald" and one["level"] == "warn"]
     assert "line 3 (json://)" in said["found"]
     assert "no connection" in said["found"]
@@ -311,12 +355,57 @@ def test_a_message_waits_for_an_endpoint_that_is_down_and_the_doctor_says_so(cle
     assert SECRET not in herald.out.read_text() + clew.log.read_text()
 
 
-def doctor_code(clew):
-    """The exit code of the doctor here, where other things may be wrong."""
+def test_spans_wait_for_a_collector_that_is_down_and_the_doctor_says_so(clew, herald):
+    down = Endpoint()
+    down.close()
+    herald.env = {
+        "OTEL_EXPORTER_OTLP_ENDPOINT": f"http://127.0.0.1:{down.port}/{SECRET}",
+        "OTEL_EXPORTER_OTLP_HEADERS": f"authorization=Bearer {SECRET}",
+    }
+    clew.start()
+    herald.start()
+    clew.wait("worker.exited", goal=clew.submit(RUNBOOK))
+    clew.until(lambda: herald.event("spans.failed"), "it fails")
+    waiting = f'clew_herald_undelivered{{channel="OTLP, 127.0.0.1:{down.port}"}}'
+    clew.until(lambda: herald.value(waiting) == 14, "they wait")
+    health = clew.home / "state" / "herald.json"
+    clew.until(lambda: health.exists() and "no connection" in health.read_text(), "it is told")
+    found = checks(clew)
+    [said] = [one for one in found if one["name"] == "herald" and one["level"] == "warn"]
+    assert f"OTLP, 127.0.0.1:{down.port}" in said["found"]
+    assert "no connection" in said["found"]
+    up = Endpoint(down.port)
+    try:
+        clew.until(lambda: len(by_id(up.spans)) == 14, "the spans have come")
+        assert {path for path, _ in up.received} == {f"/{SECRET}/v1/traces"}
+    finally:
+        up.close()
+    said = json.dumps(found) + herald.out.read_text() + herald.get() + clew.log.read_text()
+    assert SECRET not in said + health.read_text()
+
+
+def test_an_address_for_spans_that_is_none_is_refused_without_showing_it(clew):
+    env = {"OTEL_EXPORTER_OTLP_ENDPOINT": f"me:{SECRET}@collector"}
+    done = subprocess.run(
+        clew.command("herald"),
+        env=clew.environment() | env,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=DEADLINE_S,
+    )
+    assert done.returncode == 78
+    assert "OTEL_EXPORTER_OTLP_ENDPOINT must be an http:// or https:// address" in done.stderr
+    assert SECRET not in done.stderr + done.stdout
+
+
+def checks(clew):
+    """What the doctor finds here, where other things may be wrong."""
     done = subprocess.run(
         clew.command("doctor", "--json"), capture_output=True, env=clew.environment(), check=False
     )
-    return done.returncode
+    return json.loads(done.stdout)["checks"]
 
 
 def test_it_counts_on_while_no_daemon_runs_and_when_the_next_one_does(clew, herald):

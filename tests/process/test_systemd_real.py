@@ -1,17 +1,15 @@
 """The daemon as a service of a real systemd user manager: install, start, reload, watchdog, stop, journal."""
 
 import json
-import os
 import re
 import shlex
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from user_manager import in_user_manager
 
-TOOL = Path(__file__).parents[2].parent / "shared" / "tools" / "systemd-user.sh"
-MANAGER = Path("/lib/systemd/systemd")
+__all__ = ["in_user_manager"]
 
 pytestmark = [pytest.mark.systemd, pytest.mark.long]
 
@@ -184,41 +182,6 @@ test "$(show Result)" = success
 CLEW verify
 echo "all of it"
 """
-
-
-def reason_to_skip() -> str:
-    if os.geteuid() != 0:
-        return "a throw-away systemd user manager needs root"
-    if not TOOL.exists() or not MANAGER.exists():
-        return "systemd, or the script that starts a throw-away manager, is not here"
-    if not any(
-        line.split()[2] == "cgroup2" for line in Path("/proc/mounts").read_text().splitlines()
-    ):
-        return "cgroup2 is mounted nowhere"
-    return ""
-
-
-@pytest.fixture
-def in_user_manager():
-    """A function that runs a bash script where `systemctl --user` works, and gives its output."""
-    if reason := reason_to_skip():
-        pytest.skip(reason)
-
-    def run(script: str, timeout_s: float = 100) -> str:
-        done = subprocess.run(
-            [TOOL, "bash", "-c", script],
-            env={**os.environ, "SD_UID": "0"},  # the environment of the tests may be root's alone
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            timeout=timeout_s,
-            check=False,
-        )
-        assert done.returncode == 0, done.stdout
-        return done.stdout
-
-    return run
 
 
 @pytest.fixture

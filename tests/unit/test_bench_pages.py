@@ -21,7 +21,8 @@ def module(name):
 
 PARTS = {  # the part of the page, which its saved results are named for, and the module that writes it
     **{
-        name: name for name in ("step", "fleet", "restart", "growth", "digest", "live", "footprint")
+        name: name
+        for name in ("step", "fleet", "restart", "growth", "digest", "live", "sight", "footprint")
     },
     "supervisors": "peers.supervisors_page",
     "durable": "peers.durable_page",
@@ -66,6 +67,7 @@ COMMANDS = (
         "minds",
         "real_model",
         "restart",
+        "sight",
     ),
     *("snapshots", "step", "peers.durable", "peers.supervisors"),
 )

@@ -203,6 +203,15 @@ def test_every_make_target_in_the_docs_exists():
     assert named <= targets
 
 
+def test_every_test_that_the_docs_name_exists():
+    files = list((REPO / "tests").rglob("test_*.py"))
+    found = {path.stem for path in files}
+    found |= {t for path in files for t in re.findall(r"def (test_\w+)", path.read_text())}
+    named = {t for path in DOCS for t in re.findall(r"`(test_\w+)`", path.read_text())}
+    assert named
+    assert named <= found
+
+
 def examples() -> list[str]:
     """The blocks of agents.md that say of themselves that they can be run as they stand."""
     text = (REPO / "docs" / "agents.md").read_text()

@@ -2,6 +2,7 @@
 
 import itertools
 import random
+import re
 from datetime import datetime
 
 import pytest
@@ -11,6 +12,7 @@ from clew_daemon.herald.counters import VALUES_MAX, Counters, MetricSeries, coun
 from clew_daemon.herald.notes import GoalNote
 from clew_daemon.herald.quiet import quiet_until
 from clew_daemon.herald.spans import Trace
+from clew_daemon.session.trace import WorkerTrace
 from clew_shared.config.tables import NotifySettings
 from clew_shared.record import events as ev
 from clew_shared.record.prompt_facts import Prompt
@@ -196,6 +198,28 @@ def test_spans_are_the_same_wherever_the_process_is_stopped_between_two_events()
 def test_the_same_numbers_in_another_ledger_give_other_spans():
     later = [event.model_copy(update={"at": event.at + 0.5}) for event in LIFE]
     assert not {s.id for s in spans_of(LIFE)} & {s.id for s in spans_of(later)}
+
+
+def test_programs_are_told_the_span_that_the_herald_gives_what_they_run_in():
+    trace = WorkerTrace.begun(GOAL, 1, 2.75)
+    started = STARTED.model_copy(update={"span": trace.span})
+    life = [*LIFE[:2], started, ALLOWED, FINISHED, EXITED]
+    spans = {span.name: span for span in spans_of(life)}
+    worker, action = spans["invoke_agent default"], spans["execute_tool run_cmd"]
+    assert worker.id == action.parent == trace.span
+    assert trace.of_worker() == {"TRACEPARENT": f"00-{worker.trace}-{worker.id}-01"}
+    assert trace.of_action(4, ALLOWED.at) == {"TRACEPARENT": f"00-{worker.trace}-{action.id}-01"}
+    given = trace.of_action(4, ALLOWED.at)["TRACEPARENT"]
+    assert re.fullmatch(r"00-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-01", given)
+
+
+def test_programs_of_a_worker_that_is_not_traced_are_told_nothing():
+    assert WorkerTrace().of_worker() == WorkerTrace().of_action(3, 4.0) == {}
+
+
+def test_two_workers_of_one_epoch_have_two_spans():
+    """A daemon that died before it recorded the first one starts the same epoch again."""
+    assert WorkerTrace.begun(GOAL, 1, 2.75).span != WorkerTrace.begun(GOAL, 1, 3.75).span
 
 
 def test_no_two_spans_of_a_life_have_one_id_however_it_goes():

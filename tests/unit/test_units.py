@@ -11,7 +11,15 @@ import pytest
 
 from clew_daemon.host import systemctl
 from clew_daemon.host.systemctl import is_delegated, manager_version
-from clew_daemon.host.unit_file import HERALD_UNIT, herald_text, unit_path, unit_text
+from clew_daemon.host.unit_file import (
+    HERALD_UNIT,
+    UNITS,
+    WEB_UNIT,
+    herald_text,
+    unit_path,
+    unit_text,
+    web_text,
+)
 from clew_daemon.host.units import Installed, ServiceError, control, install, look, uninstall
 
 CHECKED_IN = Path(__file__).parents[2] / "systemd" / "clew.service"
@@ -54,18 +62,30 @@ def values(text: str) -> dict[str, str]:
     return {key: value for section in parser.sections() for key, value in parser.items(section)}
 
 
-def test_the_unit_of_the_herald_is_installed_and_removed_beside_that_of_the_daemon(env):
-    assert CHECKED_IN.with_name("clew-herald.service").read_text() == herald_text()
+@pytest.mark.parametrize(("unit", "text"), [(HERALD_UNIT, herald_text), (WEB_UNIT, web_text)])
+def test_the_unit_of_a_view_is_installed_and_removed_beside_that_of_the_daemon(env, unit, text):
+    assert CHECKED_IN.with_name(unit.name).read_text() == text()
     install("/usr/bin/clew", env=env)
-    done = install("/usr/bin/clew", env=env, unit=HERALD_UNIT, now=True)
+    done = install("/usr/bin/clew", env=env, unit=unit, now=True)
     assert done.ok
-    path = unit_path(env, HERALD_UNIT)
-    assert values(path.read_text())["ExecStart"] == "/usr/bin/clew herald"
-    assert look(herald_text("/usr/bin/clew"), env=env, unit=HERALD_UNIT).up_to_date
-    assert "--user --no-pager restart clew-herald.service" in calls(env)
-    assert uninstall(env=env, unit=HERALD_UNIT).ok
+    path = unit_path(env, unit)
+    assert values(path.read_text())["ExecStart"] == f"/usr/bin/clew {unit.command}"
+    assert look(text("/usr/bin/clew"), env=env, unit=unit).up_to_date
+    assert f"--user --no-pager restart {unit.name}" in calls(env)
+    assert uninstall(env=env, unit=unit).ok
     assert not path.exists()
     assert unit_path(env).exists()
+
+
+@pytest.mark.parametrize("unit", UNITS.values(), ids=lambda unit: unit.called)
+def test_a_unit_of_another_home_names_the_command_that_removes_it(env, tmp_path, unit):
+    install("/usr/bin/clew", home=tmp_path, env=env, unit=unit)
+    told = f"clew --home {tmp_path} {unit.service('uninstall')}$"
+    with pytest.raises(ServiceError, match=told):
+        install("/usr/bin/clew", env=env, unit=unit)
+    text = unit_path(env, unit).read_text()
+    assert look(text, home=tmp_path, env=env, unit=unit).other_home is None
+    assert look(text, env=env, unit=unit).other_home == str(tmp_path)
 
 
 def test_the_unit_of_another_homes_herald_is_left_alone(env, tmp_path):

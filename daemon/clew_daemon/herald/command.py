@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import signal
 import threading
 from contextlib import ExitStack
@@ -37,9 +36,11 @@ def herald(instance: Instance, listen: str | None) -> None:
 
     It follows the daemon's events, or reads the ledger while no daemon runs. Exit code 78: the config cannot be used.
     """
-    from clew_daemon.cli.commands.run import GC_DEFAULT
+    from clew_daemon.host.memory import collect_as_usual
+    from clew_daemon.host.priority import let_others_first
 
-    gc.set_threshold(*GC_DEFAULT)
+    collect_as_usual()
+    let_others_first()
     settings = _settings(instance, listen)
     stop = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):

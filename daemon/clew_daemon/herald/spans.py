@@ -6,7 +6,6 @@ it: sent twice, it is the same span. Goal, epoch, and in an epoch LLM calls and 
 
 from __future__ import annotations
 
-import hashlib
 import json
 from typing import TYPE_CHECKING
 
@@ -14,6 +13,7 @@ from pydantic import BaseModel, Field
 
 from clew_daemon.herald import genai
 from clew_shared.record import events as ev
+from clew_shared.record.trace_ids import span_id, trace_id
 from clew_shared.text.redact import redact
 
 if TYPE_CHECKING:
@@ -108,7 +108,8 @@ class Trace(BaseModel):
             "clew.epoch": event.epoch,
         }
         name = f"{genai.INVOKE_AGENT} {self.agent}".rstrip()
-        span = self._span(seq, event.at, name, self.root.id if self.root else "", attributes)
+        parent = self.root.id if self.root else ""
+        span = self._span(seq, event.at, name, parent, attributes, span=event.span)
         self.epochs, self.last_epoch = {event.epoch: span}, event.epoch
         return lost
 
@@ -183,12 +184,19 @@ class Trace(BaseModel):
         return [_ended(span, event.at, failed)]
 
     def _span(
-        self, seq: int, start: float, name: str, parent: str, attributes: Attributes
+        self,
+        seq: int,
+        start: float,
+        name: str,
+        parent: str,
+        attributes: Attributes,
+        *,
+        span: str = "",
     ) -> TraceSpan:
+        """Return a span that begins with an event; `span` is its id if the event has one."""
         return TraceSpan(
-            trace=_digest(self.goal, 16),
-            # with the time, since a restored ledger gives the same number to another event
-            id=_digest(f"{self.goal}\0{seq}\0{start!r}", 8),
+            trace=trace_id(self.goal),
+            id=span or span_id(self.goal, seq, start),
             parent=parent,
             name=name,
             start=start,
@@ -201,10 +209,6 @@ def _ended(span: TraceSpan, at: float, error: str = "") -> TraceSpan:
     if error:
         span.attributes[genai.ERROR] = error
     return span
-
-
-def _digest(text: str, size: int) -> str:
-    return hashlib.sha256(text.encode()).digest()[:size].hex()
 
 
 def _content(text: str) -> str:

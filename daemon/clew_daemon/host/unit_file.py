@@ -14,30 +14,48 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 
+DEFAULT = "daemon"
+"""The unit that `clew service` is about if none is named."""
+
+
 @dataclass(frozen=True, slots=True)
 class ServiceUnit:
-    """One of clew's units: its file, and the command that it runs."""
+    """One of clew's units: its file, the command that it runs, and what it is called in `clew service install`."""
 
     name: str
     command: str
+    called: str
     to_start: str
     to_restart: str
 
+    def service(self, verb: str) -> str:
+        """Return the words of `clew` that install this unit, remove it or show its state."""
+        return f"service {verb}" if self.called == DEFAULT else f"service {verb} {self.called}"
 
-DAEMON_UNIT = ServiceUnit("clew.service", "run", "clew start", "clew restart")
+
+DAEMON_UNIT = ServiceUnit("clew.service", "run", DEFAULT, "clew start", "clew restart")
 HERALD_UNIT = ServiceUnit(
     "clew-herald.service",
+    "herald",
     "herald",
     "systemctl --user start clew-herald",
     "systemctl --user restart clew-herald",
 )
+WEB_UNIT = ServiceUnit(
+    "clew-web.service",
+    "web",
+    "web",
+    "systemctl --user start clew-web",
+    "systemctl --user restart clew-web",
+)
+UNITS = {unit.called: unit for unit in (DAEMON_UNIT, HERALD_UNIT, WEB_UNIT)}
 DEFAULT_HOME = "the default one"
 """What messages call the home where no `--home` is given."""
 DEFAULT_EXEC = "%h/.local/bin/clew"
 STOP_GRACE_S = 10.0
 STOP_MARGIN_S = 20.0
 """Agents get `stop_grace_s`, then their trees are killed and the ledger is closed."""
-_HOME_OPTION = re.compile(r""" --home ("(?:[^"\\]|\\.)*"|\S+) (?:run|herald)$""")
+_HOME_OPTION = re.compile(r""" --home ("(?:[^"\\]|\\.)*"|\S+) (?:run|herald|web)$""")
 
 _TEXT = """\
 # clew as a systemd user service. Written by `clew service install`.
@@ -85,6 +103,17 @@ LimitCORE=0
 WantedBy=default.target
 """
 
+_VIEW_TEXT = """\
+NoNewPrivileges=yes
+LockPersonality=yes
+RestrictRealtime=yes
+RestrictSUIDSGID=yes
+RestrictNamespaces=yes
+SystemCallArchitectures=native
+SystemCallErrorNumber=EPERM
+KeyringMode=private"""
+"""What holds for the herald and the pages alike; they start no sandbox."""
+
 _HERALD_TEXT = """\
 # clew herald as a systemd user service. Written by `clew service install herald`.
 [Unit]
@@ -103,16 +132,37 @@ RestartSec=5
 # 78 is a config that cannot be used, or a missing package: starting again would not change that.
 RestartPreventExitStatus=78
 
-NoNewPrivileges=yes
-LockPersonality=yes
-RestrictRealtime=yes
-RestrictSUIDSGID=yes
-RestrictNamespaces=yes
+{view}
 RestrictAddressFamilies=AF_UNIX AF_INET AF_INET6 AF_NETLINK
-SystemCallArchitectures=native
-SystemCallErrorNumber=EPERM
-KeyringMode=private
 # A core would hold the addresses of messages.
+LimitCORE=0
+
+[Install]
+WantedBy=default.target
+"""
+
+_WEB_TEXT = """\
+# clew web as a systemd user service. Written by `clew service install web`.
+# It prints no link, so that none gets into the journal; to get one: clew web --link
+[Unit]
+Description=clew web, the pages of clew
+# It is no part of the daemon: it shows what is on record while the daemon is down.
+After=clew.service
+StartLimitIntervalSec=0
+
+[Service]
+Type=notify
+NotifyAccess=main
+ExecStart={exec_start}
+Restart=always
+RestartSec=5
+# 78 is a config that cannot be used, or a missing package: starting again would not change that.
+RestartPreventExitStatus=78
+
+{view}
+MemoryDenyWriteExecute=yes
+RestrictAddressFamilies=AF_UNIX AF_INET AF_INET6
+# A core would hold what opens a session.
 LimitCORE=0
 
 [Install]
@@ -155,7 +205,14 @@ def herald_text(exec_path: str = DEFAULT_EXEC, home: Path | None = None) -> str:
     """Return the unit that runs the herald of a home, as `unit_text` does for its daemon."""
     folder = "%E/clew" if home is None else str(home).replace("%", "%%")
     exec_start = f"{_clew(exec_path, home)} herald"
-    return _HERALD_TEXT.format(exec_start=exec_start, env_file=f"{folder}/herald.env")
+    return _HERALD_TEXT.format(
+        exec_start=exec_start, env_file=f"{folder}/herald.env", view=_VIEW_TEXT
+    )
+
+
+def web_text(exec_path: str = DEFAULT_EXEC, home: Path | None = None) -> str:
+    """Return the unit that serves the pages of a home, as `unit_text` does for its daemon."""
+    return _WEB_TEXT.format(exec_start=f"{_clew(exec_path, home)} web", view=_VIEW_TEXT)
 
 
 def _clew(exec_path: str, home: Path | None) -> str:
@@ -180,7 +237,7 @@ def unit_path(env: Mapping[str, str], unit: ServiceUnit = DAEMON_UNIT) -> Path:
 def is_of(unit: str, home: Path | None) -> bool:
     """Return whether a unit runs clew on this home."""
     started, option = _started(unit), _home_option(home)
-    commands = tuple(f"{option} {one.command}" for one in (DAEMON_UNIT, HERALD_UNIT))
+    commands = tuple(f"{option} {one.command}" for one in UNITS.values())
     return started.endswith(commands) and bool(option or " --home " not in started)
 
 

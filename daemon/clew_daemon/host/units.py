@@ -20,12 +20,14 @@ from clew_daemon.host.unit_file import (
     DEFAULT_HOME,
     HERALD_UNIT,
     STOP_GRACE_S,
+    WEB_UNIT,
     ServiceUnit,
     herald_text,
     home_of,
     is_of,
     unit_path,
     unit_text,
+    web_text,
 )
 
 if TYPE_CHECKING:
@@ -94,7 +96,7 @@ def install(
     """
     env = os.environ if env is None else env
     path = unit_path(env, unit)
-    before = _own(path, home, env)
+    before = _own(unit, home, env)
     text = text_of(unit, exec_path, home, stop_grace_s, env)
     active = look(text, env=env, unit=unit).active == "active"
     _write(path, text)
@@ -127,7 +129,7 @@ def uninstall(
     """Stop and disable a unit of this home where a manager can be reached, and remove it; raises ServiceError."""
     env = os.environ if env is None else env
     path = unit_path(env, unit)
-    if _own(path, home, env) is None:
+    if _own(unit, home, env) is None:
         return Installed((f"{path} does not exist: nothing to uninstall",))
     fault = systemctl(env, ("disable", "--now", unit.name), deadline_s=JOB_DEADLINE_S)
     path.unlink()
@@ -141,8 +143,8 @@ def uninstall(
 def control(verb: str, home: Path | None, *, env: Mapping[str, str] | None = None) -> None:
     """Start, stop or restart the service of this home, and wait until that is done; raises ServiceError."""
     env = os.environ if env is None else env
-    path = unit_path(env)
-    if _own(path, home, env) is None:
+    if _own(DAEMON_UNIT, home, env) is None:
+        path = unit_path(env)
         raise ServiceError(
             f"the service is not installed ({path} does not exist): {_install(home)}"
         )
@@ -196,6 +198,8 @@ def text_of(
     """Return what `install` would write."""
     if unit == HERALD_UNIT:
         return herald_text(exec_path, home)
+    if unit == WEB_UNIT:
+        return web_text(exec_path, home)
     version = manager_version(env)
     return unit_text(exec_path, home, stop_grace_s=stop_grace_s, version=version)
 
@@ -204,28 +208,29 @@ def _why(unit: ServiceUnit) -> str:
     return _WHY.format(unit=unit.name.removesuffix(".service"))
 
 
-def _own(path: Path, home: Path | None, env: Mapping[str, str]) -> str | None:
+def _own(unit: ServiceUnit, home: Path | None, env: Mapping[str, str]) -> str | None:
     """Return the text of this home's unit, None where there is none; ServiceError where it is for another home."""
+    path = unit_path(env, unit)
     text = _read(path)
     if text is None or is_of(text, home):
         return text
     if home is None and home_of(text) == DEFAULT_HOME:
         raise ServiceError(
-            f"{path} is not one that `clew service install` wrote (see its ExecStart=): remove it first"
+            f"{path} is not one that `clew {unit.service('install')}` wrote (see its ExecStart=): remove it first"
         )
-    which = " herald" if path.name == HERALD_UNIT.name else ""
     raise ServiceError(
         f"the installed service is for another home: {home_of(text)} (see ExecStart= in {path}); "
-        f"to remove it: {removal(home_of(text), env)}{which}"
+        f"to remove it: {removal(unit, home_of(text), env)}"
     )
 
 
-def removal(other_home: str, env: Mapping[str, str]) -> str:
+def removal(unit: ServiceUnit, other_home: str, env: Mapping[str, str]) -> str:
     """Return the command that uninstalls the service of another home."""
+    uninstalls = unit.service("uninstall")
     if other_home != DEFAULT_HOME:
-        return f"clew --home {shlex.quote(other_home)} service uninstall"
+        return f"clew --home {shlex.quote(other_home)} {uninstalls}"
     unset = "env -u CLEW_HOME " if env.get("CLEW_HOME") else ""
-    return f"{unset}clew service uninstall"
+    return f"{unset}clew {uninstalls}"
 
 
 def _install(home: Path | None) -> str:

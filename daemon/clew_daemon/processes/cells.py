@@ -6,7 +6,7 @@ The rules are those of docs/security.md, "Mechanisms".
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
@@ -14,6 +14,7 @@ from urllib.parse import urlsplit
 from clew_daemon.host.folders import overlap
 from clew_daemon.host.git import program
 from clew_shared.config.settings import CommandAgentSettings
+from clew_shared.record.trace_ids import TRACEPARENT
 from clew_shared.wire.nursery import CellLimits, CellSpec, SandboxSpec
 
 if TYPE_CHECKING:
@@ -87,7 +88,10 @@ def hidden(
 
 @dataclass(frozen=True, slots=True)
 class CellRules:
-    """The cells of one goal; `hide` is what none of them may see, `git` the identity for commits, as variables."""
+    """The cells of one goal; `hide` is what none of them may see, `git` the identity for commits, as variables.
+
+    `trace` is what the agent's and the executor's environment have of the goal's trace, which is not the daemon's own.
+    """
 
     places: Places
     settings: Settings
@@ -95,6 +99,7 @@ class CellRules:
     hide: tuple[str, ...]
     env: Mapping[str, str]
     git: Mapping[str, str]
+    trace: Mapping[str, str] = field(default_factory=dict)
 
     def executor(self) -> CellSpec:
         """Return the spec of the process that carries out actions."""
@@ -115,7 +120,7 @@ class CellRules:
         own_tools = isinstance(agent, CommandAgentSettings) and agent.own_tools
         names = (*AGENT_ENV, *self.settings.sandbox.env)
         env = self._acting_env() if own_tools else _env(self.env, names)
-        env |= {"CLEW_GOAL_ID": self.state.goal_id, "CLEW_EPOCH": str(epoch)}
+        env = self._traced(env) | {"CLEW_GOAL_ID": self.state.goal_id, "CLEW_EPOCH": str(epoch)}
         program: dict[str, Any] = {"kind": "agent", "agent": agent.kind}
         if isinstance(agent, CommandAgentSettings):
             program = {"kind": "command", "argv": resolved(agent.command, self.env)}
@@ -138,7 +143,10 @@ class CellRules:
     def _acting_env(self) -> dict[str, str]:
         tmp, home = private(self.places, self.state.goal_id)
         env = executor_env(self.settings, self.env, self.git)
-        return env | {"HOME": str(home), "TMPDIR": str(tmp)}
+        return self._traced(env) | {"HOME": str(home), "TMPDIR": str(tmp)}
+
+    def _traced(self, env: Mapping[str, str]) -> dict[str, str]:
+        return {name: env[name] for name in env if name != TRACEPARENT} | dict(self.trace)
 
     def _spec(
         self, env: dict[str, str], *, acts: bool = True, own_tools: bool = False, **program: Any

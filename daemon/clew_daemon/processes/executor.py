@@ -29,7 +29,7 @@ from clew_shared.wire.executor import (
 from clew_shared.wire.framing import OversizedMessageError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from clew_daemon.processes.cgroups import CellGroup
     from clew_daemon.processes.nursery import Cell, Nursery
@@ -102,9 +102,16 @@ class ExecutorProcess:
         return not self.cell.guard.ended.done()
 
     async def run(
-        self, seq: int, tool: str, args: dict[str, Any], *, timeout_s: float, output_bytes: int
+        self,
+        seq: int,
+        tool: str,
+        args: dict[str, Any],
+        *,
+        timeout_s: float,
+        output_bytes: int,
+        env: Mapping[str, str],
     ) -> ActionDone:
-        """Carry out an allowed action; raises ExecutorDied where its effect is unknown."""
+        """Carry out an allowed action; raises ExecutorDied where its effect is unknown. `env` is for its command."""
 
         def request(number: int) -> RunRequest:
             return RunRequest(
@@ -114,6 +121,7 @@ class ExecutorProcess:
                 args=args,
                 timeout_s=timeout_s,
                 output_bytes=output_bytes,
+                env=dict(env),
             )
 
         patience_s = timeout_s + ANSWER_MARGIN_S

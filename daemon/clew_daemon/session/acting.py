@@ -55,7 +55,7 @@ class Acting:
             desk.traits.is_cli
         ):  # it may have to tell its model the number before the action has ended
             desk.notify("allowed", {"seq": verdict.seq})
-        report = await self._carry_out(verdict.seq, p)
+        report = await self._carry_out(verdict, p)
         at = time.time()
         with desk.entering() as core:
             if report is None:
@@ -133,7 +133,7 @@ class Acting:
         await self._desk.commit()
         return verdict
 
-    async def _carry_out(self, seq: int, p: protocol.Act) -> ActionReport | None:
+    async def _carry_out(self, verdict: Verdict, p: protocol.Act) -> ActionReport | None:
         """Run an allowed action; returns None where its effect is unknown."""
         if p.tool == "recall":
             return self._recall(p.args)
@@ -147,11 +147,12 @@ class Acting:
             await self._desk.snapshots.before_action(executor)
             limits = self._desk.settings.limits
             done = await executor.run(
-                seq,
+                verdict.seq,
                 p.tool,
                 p.args,
                 timeout_s=limits.action_timeout_s,
                 output_bytes=limits.output_bytes,
+                env=self._desk.specs.trace.of_action(verdict.seq, verdict.at),
             )
         except OutOfResources:
             raise  # the action has not begun and is not to blame: the worker waits

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from clew_daemon.processes import cells
 from clew_daemon.processes.cli_programs import CliProgramError, cli_program
 from clew_daemon.processes.nursery import SpawnError
+from clew_daemon.session.trace import WorkerTrace
 
 if TYPE_CHECKING:
     from clew_daemon.parts import DaemonParts
@@ -20,12 +21,20 @@ if TYPE_CHECKING:
 class CellSpecs:
     """The specs of one worker's agent and of its executors, by the settings as they are now."""
 
-    def __init__(self, parts: DaemonParts, state: State, epoch: int, guard: WorkspaceGuard) -> None:
+    def __init__(
+        self,
+        parts: DaemonParts,
+        state: State,
+        epoch: int,
+        guard: WorkspaceGuard,
+        trace: WorkerTrace | None = None,
+    ) -> None:
         self._parts = parts
         self._state = state
         self.goal_id = state.goal_id
         self.epoch = epoch
         self.guard = guard
+        self.trace = trace or WorkerTrace()
 
     @property
     def settings(self) -> Settings:
@@ -52,7 +61,8 @@ class CellSpecs:
     def _rules(self) -> cells.CellRules:
         parts = self._parts
         settings, env = self.settings, parts.keys.env
-        return cells.CellRules(parts.places, settings, self._state, self._hidden(), env, parts.git)
+        hidden, trace = self._hidden(), self.trace.of_worker()
+        return cells.CellRules(parts.places, settings, self._state, hidden, env, parts.git, trace)
 
     def private(self) -> dict[str, tuple[int, int]]:
         """Make the TMPDIR and the HOME of the goal's cells; returns device and inode by path. Raises OSError.

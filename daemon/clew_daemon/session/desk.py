@@ -19,6 +19,7 @@ from clew_daemon.session.blocking import block_missing
 from clew_daemon.session.cell_specs import CellSpecs
 from clew_daemon.session.executors import ExecutorPool
 from clew_daemon.session.snapshots import WorkspaceSnapshots
+from clew_daemon.session.trace import WorkerTrace
 from clew_shared.config.profiles import profiled_settings
 from clew_shared.config.settings import (
     CliAgentSettings,
@@ -28,6 +29,7 @@ from clew_shared.config.settings import (
 )
 from clew_shared.core.answers import WrongState
 from clew_shared.core.escalation import person_question
+from clew_shared.record.trace_ids import TRACEPARENT
 from clew_shared.text.redact import hide
 
 if TYPE_CHECKING:
@@ -89,7 +91,10 @@ class GoalDesk:
         self._attempt_seq = core.state.attempt.seq
         self.credential = parts.keys.of(self.traits.agent)
         self.logins = login_copies(parts.keys.login_files(self.traits.agent), parts.keys.env)
-        self.specs = CellSpecs(parts, core.state, self.epoch, guard)
+        trace = None
+        if TRACEPARENT in settings.sandbox.env:
+            trace = WorkerTrace.begun(self.goal_id, self.epoch, time.time())
+        self.specs = CellSpecs(parts, core.state, self.epoch, guard, trace)
         self.executors = ExecutorPool(parts, self.specs, launcher)
         self.snapshots = WorkspaceSnapshots(
             parts, core, self.executors, acting=lambda: self.agent_acts

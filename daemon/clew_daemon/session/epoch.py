@@ -44,6 +44,7 @@ class EpochRecord:
             pid=process.cell.pid,
             created=process.created,
             probe=state.waits_for_time,
+            span=desk.specs.trace.span,
         )
         await desk.parts.goals.emit(desk.core, event)
         for warning in dict.fromkeys(w for cell in process.cells for w in cell.warnings):

@@ -11,6 +11,8 @@ from clew_daemon.cli import parameters
 from clew_daemon.cli.display.output import on_terminal
 from clew_daemon.cli.errors import CliError
 from clew_daemon.cli.queries import goal_id
+from clew_daemon.host.memory import collect_as_usual
+from clew_daemon.host.priority import let_others_first
 from clew_shared.exit_codes import ExitCode
 
 if TYPE_CHECKING:
@@ -36,4 +38,6 @@ def top(instance: Instance, goal: str | None) -> None:
         if (error.name or "").partition(".")[0] != "textual":
             raise
         raise CliError(NO_TEXTUAL, ExitCode.CONFIGURATION) from None
+    collect_as_usual()
+    let_others_first()
     TopApp(instance, name).run()

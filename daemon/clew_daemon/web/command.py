@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from typing import TYPE_CHECKING
 
@@ -13,6 +12,8 @@ from clew_daemon.cli.errors import CliError
 from clew_shared.exit_codes import ExitCode
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from clew_daemon.cli.instance import Instance
     from clew_shared.config.tables import WebSettings
 
@@ -45,11 +46,10 @@ def web(instance: Instance, listen: str | None, read_only: bool, link: bool) -> 
     settings = instance.settings.web
     if listen is not None:
         settings = _with_listen(settings, listen)
-    is_service = bool(os.environ.get("NOTIFY_SOCKET") or os.environ.get("INVOCATION_ID"))
     code = serve(
         instance,
         settings.model_copy(update={"read_only": settings.read_only or read_only}),
-        announce=None if is_service else _announce,
+        announce=None if _is_service(instance.env) else _announce,
     )
     sys.exit(code)
 
@@ -61,6 +61,12 @@ def _find_pages() -> None:
     for name in ("jinja2", "starlette"):
         if sys.modules.get(name, True) is None or find_spec(name) is None:
             raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+
+
+def _is_service(env: Mapping[str, str]) -> bool:
+    """Return whether what is printed ends in the journal: a desktop's terminals inherit INVOCATION_ID, too."""
+    started = env.get("NOTIFY_SOCKET") or env.get("INVOCATION_ID")
+    return bool(started) and not sys.stdout.isatty()
 
 
 def _announce(link: str) -> None:

@@ -16,22 +16,31 @@ BACKLOG = 64
 
 @dataclass(frozen=True)
 class Listening:
-    """A bound socket, and the address in links to it; `port` is 0 for a Unix socket, which has a `path`."""
+    """A bound socket, and the address in links to it; `port` is 0 for a Unix socket, which has a `path`.
+
+    `file` is device and inode of that path.
+    """
 
     socket: socket.socket
     address: str
     port: int
     path: Path | None = None
+    file: tuple[int, int] = (0, 0)
 
     @property
     def base(self) -> str:
         """What links begin with."""
         return f"http://{self.address}:{self.port}" if self.port else f"http://{self.address}"
 
+    @property
+    def is_found(self) -> bool:
+        """Whether others can still reach it: the file of a path was not removed or replaced."""
+        return self.path is None or _file_at(self.path) == self.file
+
     def close(self) -> None:
         """Close the socket, and remove that of a path."""
         self.socket.close()
-        if self.path is not None:
+        if self.path is not None and self.is_found:
             self.path.unlink(missing_ok=True)
 
 
@@ -39,7 +48,7 @@ def listening(listen: str) -> Listening:
     """Bind `HOST:PORT` or `unix:PATH`; CliError where that cannot be done."""
     if listen.startswith("unix:"):
         path = Path(listen.removeprefix("unix:")).expanduser()
-        return Listening(_unix(path), "localhost", 0, path)
+        return Listening(_unix(path), "localhost", 0, path, _file_at(path))
     host, _, port = listen.rpartition(":")
     family = socket.AF_INET6 if host.startswith("[") else socket.AF_INET
     sock = socket.socket(family, socket.SOCK_STREAM | socket.SOCK_CLOEXEC)
@@ -71,6 +80,15 @@ def _unix(path: Path) -> socket.socket:
         why = "another program listens there" if error.errno == errno.EADDRINUSE else error.strerror
         raise CliError(f"cannot listen at {path}: {why or error}") from None
     return sock
+
+
+def _file_at(path: Path) -> tuple[int, int]:
+    """Return device and inode of a path, zeros where there is nothing."""
+    try:
+        found = path.lstat()
+    except OSError:
+        return 0, 0
+    return found.st_dev, found.st_ino
 
 
 def _answers(path: Path) -> bool:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from clew_daemon.cli import queries
 from clew_daemon.cli.errors import CliError
+from clew_daemon.host.memory import give_back
 from clew_daemon.record import pages
 from clew_daemon.record.store import catch_up, in_order, load_outlined, load_state, output_of
 from clew_shared.ledger import SEQ_MAX
@@ -41,15 +42,22 @@ class Record:
         self._instance = instance
         self._turn = threading.RLock()
         self._file = (0, 0)
+        self._has_loaded = False
         self._states: OrderedDict[str, State] = OrderedDict()
         self._timelines: OrderedDict[str, TimelineFold] = OrderedDict()
 
     @contextmanager
     def opened(self) -> Iterator[Reader | None]:
-        """Open the ledger, None where there is none yet; nothing else reads or changes a state meanwhile."""
+        """Open the ledger, None where there is none yet; nothing else reads or changes a state meanwhile.
+
+        Reading a goal for the first time needs much more memory than what is kept of it.
+        """
         with self._turn, queries.ledger_if_any(self._instance) as reader:
             self._forget_another()
             yield reader
+            if self._has_loaded:
+                self._has_loaded = False
+                give_back()
 
     def goals(self, reader: Reader | None, before: str | None = None) -> tuple[list[State], bool]:
         """Return the goals that have not ended and the last that have, and whether there are earlier ones.
@@ -73,6 +81,7 @@ class Record:
             raise CliError(f"there is no goal {goal!r}")
         known = self._states.pop(goal, None)
         if known is None:
+            self._has_loaded = True
             known = load_state(reader, goal)
         else:
             for row in reader.read(goal, known.seq):
@@ -82,7 +91,9 @@ class Record:
 
     def timeline(self, reader: Reader, goal: str) -> TimelineFold:
         """Return what a goal's timeline is made of."""
-        known = self._timelines.pop(goal, None) or TimelineFold()
+        known = self._timelines.pop(goal, None)
+        if known is None:
+            self._has_loaded, known = True, TimelineFold()
         for _ in catch_up(known, reader, goal):
             pass
         _keep(self._timelines, goal, known)

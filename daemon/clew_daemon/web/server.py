@@ -6,13 +6,16 @@ import asyncio
 import os
 import signal
 import time
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import anyio.to_thread
 import uvicorn
 
 from clew_daemon.cli.errors import CliError
-from clew_daemon.host.folders import FolderError
+from clew_daemon.host.folders import FolderError, make_private
+from clew_daemon.host.memory import collect_as_usual
+from clew_daemon.host.priority import let_others_first
 from clew_daemon.host.sd_notify import Notifier
 from clew_daemon.web.connections import HEAD_BYTES_MAX, BoundedConnection
 from clew_daemon.web.following import follow
@@ -27,6 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from clew_daemon.cli.instance import Instance
+    from clew_daemon.control.server import Control
     from clew_daemon.web.guard import AsgiApp, Receive, Scope, Send
     from clew_shared.config.tables import WebSettings
 
@@ -34,11 +38,14 @@ IDLE_S = 15
 THREADS = 4
 """Pages that are made at once; each thread costs memory."""
 STOP_S = 1
+LOOK_S = 2.0
+"""How often the server looks whether its sockets are still in place."""
 
 
 def serve(instance: Instance, settings: WebSettings, announce: Callable[[str], None] | None) -> int:
     """Serve the pages until a signal ends this process; `announce` is given the first link, if there is to be one."""
     refuse_second(instance)
+    let_others_first()
     place = listening(settings.listen)
     try:
         return asyncio.run(_serve(instance, settings, place, announce))
@@ -63,15 +70,23 @@ async def _serve(
         return f"{place.base}{LINK_PATH}{sessions.new_link(time.monotonic())}"
 
     links = link_server(instance, place.base, new_link)
-    instance.places.run.mkdir(mode=0o700, parents=True, exist_ok=True)
     try:
+        make_private(instance.places.run)
         await links.start()
     except (FolderError, OSError) as error:
         raise CliError(f"cannot listen for `clew web --link`: {error}") from None
-    following = asyncio.create_task(follow(instance, live))
+    beside = [
+        asyncio.create_task(follow(instance, live)),
+        asyncio.create_task(_stay_reachable(instance, place, links, server)),
+    ]
     notifier = Notifier.from_env(os.environ)
+
+    def end(*_: object) -> None:
+        """Note a signal that comes before the server takes them, or that it raises once more when it has ended."""
+        server.should_exit = True
+
     for each in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(each, lambda *_: None)  # the server raises it once more when it has ended
+        signal.signal(each, end)
     try:
         if announce:
             announce(new_link())
@@ -79,10 +94,26 @@ async def _serve(
         await server.serve(sockets=[place.socket])
     finally:
         notifier.stopping()
-        following.cancel()
-        await asyncio.gather(following, return_exceptions=True)
+        for task in beside:
+            task.cancel()
+        await asyncio.gather(*beside, return_exceptions=True)
         await links.stop()
+    if not place.is_found:
+        raise CliError(f"the socket {place.path} was removed or replaced: start `clew web` again")
     return 0
+
+
+async def _stay_reachable(
+    instance: Instance, place: Listening, links: Control, server: uvicorn.Server
+) -> None:
+    """Make the socket for links again where it was removed; end the server where its own was, until cancelled."""
+    while place.is_found:
+        await asyncio.sleep(LOOK_S)
+        if not links.is_found:
+            with suppress(FolderError, OSError):  # the next look tries again
+                make_private(instance.places.run)
+                await links.renew()
+    server.should_exit = True
 
 
 class LateApp:
@@ -99,6 +130,7 @@ class LateApp:
 def _pages(instance: Instance, live: LiveChanges, *, read_only: bool) -> AsgiApp:
     from clew_daemon.web.app import web_app
 
+    collect_as_usual()
     return web_app(instance, live, read_only=read_only)
 
 

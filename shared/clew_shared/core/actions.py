@@ -152,11 +152,11 @@ class ActionCommands(ThinkingCommands):
             )
         )
         if nudge is None:
-            return Verdict(True, seq)
+            return Verdict(True, seq, at=at)
         advice = Advice("repetition", nudge.message)
         self.emit(ev.Intervened(at=at, intervention=advice.kind, message=advice.message))
         self._emit_loop(advice.kind, proposal, nudge, at)
-        return Verdict(True, seq, intervention=advice)
+        return Verdict(True, seq, intervention=advice, at=at)
 
     def _refuse(
         self, proposal: Proposal, refusal: Refusal, at: float, done: ActionReport | None = None
@@ -181,7 +181,7 @@ class ActionCommands(ThinkingCommands):
         level = self._escalate_proposals(at)
         if refusal.loop:
             self._emit_loop(refusal.reason, proposal, refusal, at)
-        return Verdict(False, seq, refusal.reason, refusal.message, escalated_to=level)
+        return Verdict(False, seq, refusal.reason, refusal.message, escalated_to=level, at=at)
 
     def _emit_loop(self, loop: str, proposal: Proposal, found: Nudge | Refusal, at: float) -> None:
         self.emit(

@@ -41,7 +41,7 @@ class Advice:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """The answer to a proposal."""
+    """The answer to a proposal, event `seq`, recorded with the time `at`."""
 
     allowed: bool
     seq: int
@@ -49,6 +49,7 @@ class Verdict:
     message: str = ""
     intervention: Advice | None = None
     escalated_to: Level | None = None
+    at: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -108,7 +108,8 @@ class WorkspaceKnown(GoalEvent, frozen=True):
 class WorkerStarted(GoalEvent, frozen=True):
     """A new worker started; `created` is its process creation time, which tells it from a later process.
 
-    `probe`: it finds out whether what the goal waits for is available again; the goal waits meanwhile.
+    `probe`: it finds out whether what the goal waits for is available again; the goal waits meanwhile. `span`: the id
+    that its environment names as the parent of its own spans, "" if it names none.
     """
 
     kind: Literal["worker_started"] = "worker_started"
@@ -117,6 +118,7 @@ class WorkerStarted(GoalEvent, frozen=True):
     pid: int | None = None
     created: float = 0.0
     probe: bool = False
+    span: str = ""
 
 
 class WorkerReady(GoalEvent, frozen=True):

@@ -30,7 +30,10 @@ class ExecutorReady(WireMessage):
 
 
 class RunRequest(WireMessage):
-    """Carry out one allowed action. `timeout_s` bounds run_cmd and wait; args may lower it."""
+    """Carry out one allowed action. `timeout_s` bounds run_cmd and wait; args may lower it.
+
+    `env` is added to the environment of its command.
+    """
 
     type: Literal["run"] = "run"
     id: int
@@ -39,6 +42,7 @@ class RunRequest(WireMessage):
     args: dict[str, Any]
     timeout_s: float = 120
     output_bytes: int = 65536
+    env: dict[str, str] = Field(default={})
 
 
 class DigestRequest(WireMessage):

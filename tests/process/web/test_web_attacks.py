@@ -3,6 +3,7 @@
 import contextlib
 import json
 import os
+import select
 import socket
 import subprocess
 import sys
@@ -60,7 +61,7 @@ def test_csrf_by_fetch_changes_nothing_and_its_preflight_fails(clew, opened, goa
     assert clew.goal(goal)["status"] == "in_progress"
 
 
-def test_a_web_socket_is_not_calm(calm):
+def test_a_web_socket_is_not_opened(calm):
     upgrade = {
         "connection": "Upgrade",
         "upgrade": "websocket",
@@ -283,6 +284,27 @@ def test_a_service_prints_no_link_and_gives_one_when_asked(clew):
         said, _ = process.communicate(timeout=60)
     assert said == ""
     assert process.returncode == 0
+
+
+def test_on_a_terminal_of_a_desktop_which_is_a_service_itself_the_link_is_printed(clew):
+    clew.configure({"web.listen": "127.0.0.1:0"})
+    master, slave = os.openpty()
+    process = subprocess.Popen(
+        clew.command("web"),
+        stdin=subprocess.DEVNULL,
+        stdout=slave,
+        stderr=slave,
+        env=clew.environment() | {"INVOCATION_ID": "0" * 32},
+    )
+    os.close(slave)
+    clew._before.add(process.pid)
+    try:
+        assert select.select([master], [], [], 60)[0]
+        assert "open http://127.0.0.1:" in os.read(master, 4096).decode()
+    finally:
+        process.terminate()
+        process.wait(60)
+        os.close(master)
 
 
 def test_a_unix_socket_for_a_reverse_proxy_is_its_users_alone(clew, tmp_path):

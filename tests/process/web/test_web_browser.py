@@ -102,6 +102,28 @@ def test_what_a_person_has_opened_and_typed_stays_when_a_page_refreshes(clew, vi
     assert page.input_value("#say") == "half a sentence"
 
 
+HIDE = """(hidden) => {
+  Object.defineProperty(document, "hidden", { configurable: true, get: () => hidden });
+  document.dispatchEvent(new Event("visibilitychange"));
+}"""
+
+
+def test_a_page_in_the_background_is_refreshed_once_it_is_looked_at_again(clew, browser, visitor):
+    goal, open_step = gated(clew, 3)
+    page = visitor.goal(goal)
+    page.evaluate(HIDE, True)
+    seen = Visitor(browser, visitor.server)
+    seen.goal(goal)
+    for number in range(3):
+        open_step(number)
+    seen.waits("document.querySelectorAll('[data-action]').length === 3")
+    assert page.locator("[data-action]").count() == 0
+    page.evaluate(HIDE, False)
+    visitor.waits("document.querySelectorAll('[data-action]').length === 3")
+    assert visitor.actions() == recorded(clew, goal)
+    seen.context.close()
+
+
 def test_pause_resume_and_feedback_do_what_the_commands_do(clew, visitor):
     goal, _ = gated(clew, 1)
     clew.wait("action.allowed", goal=goal)

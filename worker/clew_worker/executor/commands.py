@@ -5,6 +5,7 @@ import os
 import select
 import signal
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from clew_worker.executor.launcher import CommandError, CommandLauncher
@@ -45,13 +46,22 @@ class Commands:
         """Collect background processes that have ended."""
         self._launcher.reap()
 
-    def run(self, cmd: str | list[str], timeout_s: float, output_bytes: int) -> CommandEnd:
-        """Run one command until it ends, its deadline, or the daemon's hang-up; CommandError if it cannot start."""
+    def run(
+        self,
+        cmd: str | list[str],
+        timeout_s: float,
+        output_bytes: int,
+        env: Mapping[str, str],
+    ) -> CommandEnd:
+        """Run one command until it ends, its deadline, or the daemon's hang-up; CommandError if it cannot start.
+
+        `env` is added to its environment.
+        """
         argv = ["/bin/sh", "-c", cmd] if isinstance(cmd, str) else cmd
         deadline = time.monotonic() + timeout_s
         read_fd, write_fd = os.pipe2(os.O_CLOEXEC)
         try:
-            pid = self._launcher.start(argv, write_fd)
+            pid = self._launcher.start(argv, write_fd, env)
         except BaseException:
             os.close(read_fd)
             raise

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 from typing import TYPE_CHECKING
 
 import click
@@ -14,8 +13,6 @@ if TYPE_CHECKING:
     from clew_daemon.cli.instance import Instance
     from clew_shared.config.settings import Loaded, Places
 
-GC_DEFAULT = (700, 10, 10)
-
 
 @click.command()
 @click.pass_obj
@@ -25,13 +22,14 @@ def run(instance: Instance) -> None:
     SIGTERM or SIGINT stops it, SIGHUP reads the config again. Exit code 78: the config cannot be
     used, and all its errors are on stderr; starting again would not change that.
     """
+    from clew_daemon.host.memory import collect_as_usual
     from clew_shared.config.settings import SettingsError, places
 
     try:
         loaded = instance.loaded
     except (SettingsError, CliError) as error:
         raise CliError(f"the config cannot be used:\n{error}", ExitCode.CONFIGURATION) from None
-    gc.set_threshold(*GC_DEFAULT)
+    collect_as_usual()
     raise click.exceptions.Exit(_run(places(instance.env, instance.home, loaded.settings), loaded))
 
 

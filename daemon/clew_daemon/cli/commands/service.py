@@ -93,16 +93,16 @@ def _is_managed(instance: Instance) -> bool:
 
 @click.group(cls=CommandGroup, no_args_is_help=False)
 def service() -> None:
-    """Install, inspect or remove the systemd user service."""
+    """Install, inspect or remove a systemd user service: of the daemon, of `clew herald` or of `clew web`."""
 
 
-WHICH = click.argument("which", type=click.Choice(["daemon", "herald"]), default="daemon")
+WHICH = click.argument("which", type=click.Choice(["daemon", "herald", "web"]), default="daemon")
 
 
 def _unit(which: str) -> ServiceUnit:
-    from clew_daemon.host.unit_file import DAEMON_UNIT, HERALD_UNIT
+    from clew_daemon.host.unit_file import UNITS
 
-    return HERALD_UNIT if which == "herald" else DAEMON_UNIT
+    return UNITS[which]
 
 
 @service.command()
@@ -110,7 +110,7 @@ def _unit(which: str) -> ServiceUnit:
 @click.option("--now", is_flag=True, help="Start it, too.")
 @click.pass_obj
 def install(instance: Instance, which: str, now: bool) -> None:
-    """Write and enable a systemd user unit for this clew: that of the daemon, or of `clew herald`."""
+    """Write and enable a systemd user unit for this clew: of the daemon, of `clew herald` or of `clew web`."""
     from clew_daemon.host import units
 
     if now and which == "daemon":
@@ -164,24 +164,25 @@ def status(instance: Instance, which: str, as_json: bool) -> None:
     if as_json:
         print_json(asdict(found))
     else:
-        print_lines([(line, "")] for line in _service_lines(instance, found))
+        print_lines([(line, "")] for line in _service_lines(instance, unit, found))
 
 
-def _service_lines(instance: Instance, found: Service) -> list[str]:
+def _service_lines(instance: Instance, unit: ServiceUnit, found: Service) -> list[str]:
     from clew_daemon.host.units import removal
 
+    install = f"clew {unit.service('install')}"
     if not found.installed:
-        return ["not installed: clew service install"]
+        return [f"not installed: {install}"]
     lines = [f"unit      {found.unit}"]
     if found.other_home:
-        remove = removal(found.other_home, instance.env)
+        remove = removal(unit, found.other_home, instance.env)
         return [
             *lines,
             f"          installed for another home: {clean(found.other_home)}",
             f"          to remove it: {clean(remove)}",
         ]
     if not found.up_to_date:
-        stale = "it is not what `clew service install` would write now: run that again"
+        stale = f"it is not what `{install}` would write now: run that again"
         lines.append(f"          {stale}")
     if found.error:
         return [*lines, f"unknown   systemd cannot be asked: {clean(found.error)}"]
@@ -190,7 +191,7 @@ def _service_lines(instance: Instance, found: Service) -> list[str]:
     lines.append(f"state     {found.active}{since}{pid}")
     if found.status:
         lines.append(f"          {clean(found.status)}")
-    at_login = "started" if found.enabled else "not started: clew service install"
+    at_login = "started" if found.enabled else f"not started: {install}"
     lines.append(f"at login  {at_login}")
     lingers = "keeps running" if found.linger else "stops; to keep it: loginctl enable-linger"
     return [*lines, f"at logout {lingers}"]

@@ -44,10 +44,14 @@
     while (at) { const next = at.nextSibling; at.remove(); at = next; }
   }
 
+  // After a refresh the page rests twice as long as that took: a server that is slow is asked less often.
+  const REST_MS_MAX = 2000;
   let busy = false, again = false;
   async function refresh() {
-    if (busy) { again = true; return; }
+    if (busy || document.hidden) { again = true; return; }
     busy = true;
+    again = false;
+    const began = performance.now();
     try {
       const answer = await fetch(location.href, { headers: { accept: "text/html" } });
       if (answer.status === 401) { say("session over: clew web --link", "gone"); source.close(); return; }
@@ -56,10 +60,11 @@
       const main = page.getElementById("main");
       if (main) { morph(document.getElementById("main"), main); document.title = page.title; }
     } catch { /* the server is gone: the event source says so, and comes back */ } finally {
-      busy = false;
-      if (again) { again = false; refresh(); }
+      setTimeout(rested, Math.min(REST_MS_MAX, 2 * (performance.now() - began)));
     }
   }
+  function rested() { busy = false; if (again) refresh(); }
+  document.addEventListener("visibilitychange", () => { if (again) refresh(); });
 
   const here = location.pathname.startsWith(`${base}/goals/`) ? decodeURIComponent(location.pathname.slice(base.length + 7).split("/")[0]) : "";
   let source = { close() {} };

@@ -1,6 +1,7 @@
 """The input and the result of a tool."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from clew_shared.wire.executor import ToolResult
 from clew_worker.executor.commands import Commands
@@ -17,6 +18,8 @@ class ToolContext:
     wire: Wire
     timeout_s: float
     output_bytes: int
+    env: Mapping[str, str] = field(default_factory=dict)
+    """What the environment of its command has besides the executor's."""
 
 
 @dataclass(frozen=True)

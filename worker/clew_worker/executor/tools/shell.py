@@ -10,7 +10,7 @@ def run_cmd(args: dict[str, Any], context: ToolContext) -> ToolOutcome:
     """Run a command; it is over when the command itself ends, whatever it leaves running."""
     timeout_s = min(float(args.get("timeout_s", context.timeout_s)), context.timeout_s)
     try:
-        end = context.commands.run(args["cmd"], timeout_s, context.output_bytes)
+        end = context.commands.run(args["cmd"], timeout_s, context.output_bytes, context.env)
     except CommandError as error:
         return ToolOutcome("error", str(error), changed=False)
     if end.timed_out:

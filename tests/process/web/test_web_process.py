@@ -1,0 +1,86 @@
+"""The process of `clew web` beside others: its sockets and the daemon's are removed, the processor is scarce."""
+
+import contextlib
+import http.client
+import json
+import os
+import shutil
+import subprocess
+
+import pytest
+
+from clew_daemon.host.priority import VIEW_NICE
+
+DEADLINE_S = 60.0
+HELLO = "# Say hello\n- [ ] Say it\n  ```sh\n  echo hello\n  ```\n"
+
+
+@contextlib.contextmanager
+def messages(web):
+    """The messages that an open page of a session gets, one by one."""
+    connection = http.client.HTTPConnection("127.0.0.1", web.port, timeout=DEADLINE_S)
+    connection.request("GET", f"{web.prefix}/events", headers={"cookie": web.cookie})
+    answer = connection.getresponse()
+
+    def told():
+        while line := answer.readline():
+            if line.startswith(b"data: "):
+                yield json.loads(line.removeprefix(b"data: "))["goals"]
+
+    try:
+        yield told()
+    finally:
+        connection.close()
+
+
+def test_pages_stay_live_and_links_are_given_after_the_run_folder_was_removed(clew, web):
+    web.open()
+    run = clew.home / "run"
+    with messages(web) as told:
+        shutil.rmtree(run)
+        clew.until((run / "web.sock").exists, "the socket for links")
+        clew.until((run / "control.sock").exists, "the control socket")
+        assert (run / "web.sock").stat().st_mode & 0o777 == 0o600
+        assert run.stat().st_mode & 0o777 == 0o700
+        assert clew.cli("web", "--link").startswith(f"http://{web.host}/link/")
+        goal = clew.submit(HELLO)
+        assert any(goal in goals for goals in told)
+    clew.wait("goal.completed", goal=goal)
+    clew.until(lambda: "completed" in web.page(f"/goals/{goal}").body, "the page shows its end")
+
+
+def test_a_page_is_told_when_the_daemon_has_another_socket(clew, web):
+    web.open()
+    with messages(web) as told:
+        clew.kill()
+        assert next(told) == [""]
+        shutil.rmtree(clew.home / "run")
+        clew.start()
+        goal = clew.submit(HELLO)
+        assert any(goal in goals for goals in told)
+
+
+def test_the_server_leaves_the_processor_to_the_daemon_and_its_workers(clew, web):
+    of = [os.getpriority(os.PRIO_PROCESS, pid) for pid in (clew.daemon.pid, web.process.pid)]
+    assert of[1] == min(of[0] + VIEW_NICE, 19)
+
+
+@pytest.mark.parametrize("replaced", [False, True])
+def test_a_server_whose_own_socket_is_gone_ends_and_says_so(clew, tmp_path, replaced):
+    path = tmp_path / "page.sock"
+    process = subprocess.Popen(
+        clew.command("web", "--listen", f"unix:{path}"),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=clew.environment(),
+    )
+    clew._before.add(process.pid)
+    assert "/link/" in process.stdout.readline()
+    path.unlink()
+    if replaced:
+        path.write_text("not ours")
+    out, err = process.communicate(timeout=DEADLINE_S)
+    assert process.returncode == 1, out
+    assert f"the socket {path} was removed or replaced: start `clew web` again" in err
+    assert path.exists() is replaced
