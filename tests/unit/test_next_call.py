@@ -47,6 +47,22 @@ def test_a_check_that_the_model_runs_itself_is_no_wrong_call():
     assert asked("python3 sum.py", "error").startswith("That did not work.")
 
 
+def test_a_failed_command_that_has_changed_files_is_not_called_again():
+    half = Call(8, "run_cmd", {"cmd": "sed -i s/a/b/ x && false"}, "failure", changed=True)
+    failing = Said("user", f"{NOT_YET}\nCheck failed")
+    view = replace(VIEW, transcript=(half, failing), checks={"there": "test -f hello.txt"})
+    assert state_block(view).startswith("It changed files, but the goal is not reached.")
+    assert state_block(replace(view, transcript=(half,))).startswith("That did not work.")
+
+
+def test_an_error_of_python_after_a_change_is_named_with_its_line_of_code():
+    frame = '  File "shop.py", line 2, in total\n    return x["prize"]\n'
+    failing = Said("user", f"{NOT_YET}\nCheck failed\nTraceback:\n{frame}KeyError: 'prize'\n")
+    view = replace(VIEW, transcript=(WRITE, failing), checks={"there": "test -f hello.txt"})
+    asked = """Now change what is wrong: shop.py line 2, `return x["prize"]`: KeyError: 'prize'"""
+    assert state_block(view) == asked
+
+
 def test_a_model_that_has_only_looked_is_not_asked_whether_the_goal_is_done():
     checked = replace(VIEW, checks={"there": "test -f hello.txt"})
     look = Call(7, "read_file", {"path": "a"}, "success", "text", changed=False)

@@ -7,6 +7,7 @@ import re
 
 from clew_shared.prompt.view import PromptView
 from clew_shared.text.shorten import without_middle
+from clew_shared.text.tracebacks import located_error
 from clew_shared.tools import NO_LONGER, WRITE_ONLY_TOOLS
 from clew_shared.wire.hello import Call, Entry, Said
 
@@ -87,6 +88,10 @@ def _ask_after_failure(last: Call, view: PromptView) -> str:
         return f"{tool} is a tool and not a shell command: call {tool} itself instead of run_cmd."
     if view.implicit and _is_a_check(last, view):
         return "This shows what is still wrong. Now change it."  # else small models run it again
+    if view.implicit and _shows_what_fails(
+        view.transcript[-1]
+    ):  # the checks ran since it changed files
+        return "It changed files, but the goal is not reached. Now change what is still wrong."
     return f"That did not work. {_split(last)}Correct the call, or try another way."
 
 
@@ -102,7 +107,14 @@ def _next_step(last: Call, view: PromptView) -> str:
         return (
             f"{name} lacks lines that it had before. Put them back, unless they had to go: {lost}"
         )
+    if error := _new_error(view.transcript[-1]):
+        return f"Now change what is wrong: {error}"  # else they run the program that has just run
     return "Take the next step towards the goal."
+
+
+def _new_error(note: Entry) -> str:
+    """Return the error of Python that a note of checks ends with, with its line of code; "" for none."""
+    return located_error(note.text) if isinstance(note, Said) and _shows_what_fails(note) else ""
 
 
 def _lost(last: Call, view: PromptView) -> str:
