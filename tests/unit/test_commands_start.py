@@ -21,7 +21,7 @@ hands = commands.Commands(Wire(ours), root, rules={rules}, open_files=256)
 
 def run():
     try:
-        return hands.run(["echo", "ran"], 60.0, 1000).output.strip()
+        return hands.run(["echo", "ran"], 60.0, 1000, {{}}).output.strip()
     except commands.CommandError as error:
         return str(error)
 
