@@ -6,10 +6,9 @@ that arrived in two pieces would be recognised in neither.
 
 from __future__ import annotations
 
-import asyncio
-import os
 from typing import TYPE_CHECKING
 
+from clew_shared.files.pipes import PipeReader
 from clew_shared.text.redact import redact
 
 if TYPE_CHECKING:
@@ -60,17 +59,12 @@ class WorkerOutput:
 
 async def drain(fd: int, into: WorkerOutput) -> None:
     """Read a pipe to its end, pass on what it has, and close it."""
-    reader = asyncio.StreamReader(limit=1 << 16)
-    loop = asyncio.get_running_loop()
-    transport, _ = await loop.connect_read_pipe(
-        lambda: asyncio.StreamReaderProtocol(reader), os.fdopen(fd, "rb", 0)
-    )
-    try:
-        while data := await reader.read(1 << 14):
-            into.take(data)
-    finally:
-        into.end()
-        transport.close()
+    async with PipeReader(fd) as pipe:
+        try:
+            while data := await pipe.read(1 << 14):
+                into.take(data)
+        finally:
+            into.end()
 
 
 def _text(data: bytes) -> str:

@@ -7,6 +7,7 @@ from goal_daemon import GoalDaemon, subtask, task
 from llm_server import Reply, ScriptedLlm, calls, completion, fails, says, writes
 
 from clew_shared.config.tables import LoopSettings
+from clew_shared.gate.messages import WHAT_ELSE
 
 HELLO = {"path": "hello.txt", "content": "hello"}
 WRITE = calls(("write_file", HELLO))
@@ -153,7 +154,9 @@ async def test_a_refusal_is_shown_word_for_word_and_the_tool_not_offered_once(da
     with ScriptedLlm(write, write, write, writes("finish", summary="done")) as llm:
         assert await run_llm(daemon, llm) == 0
     refusal = next(e for _, e in daemon.history if e["result"] == "blocked")
-    assert refusal["message"] in llm.prompt(3)
+    why, _, advice = refusal["message"].partition(WHAT_ELSE)
+    assert why.strip() in llm.prompt(3)
+    assert advice not in llm.prompt(3)  # it names a tool that is not offered
     assert "write_file" in llm.offered(2)
     assert "write_file" not in llm.offered(3)
     assert [r["temperature"] for r in llm.requests] == [0.2, 0.2, 0.2, 0.7]

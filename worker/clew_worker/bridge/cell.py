@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import suppress
 from typing import Any, Self
 
+from clew_shared.files.pipes import PipeReader
 from clew_worker.bridge.wire import (
     PACKET_BYTES_MAX,
     CliEnded,
@@ -71,7 +72,7 @@ class CliRun:
         """Yield the lines of its standard output, without their ends, until it is closed."""
         listening = asyncio.create_task(self._listen())
         try:
-            async with _Pipe(self._stdout) as pipe:
+            async with PipeReader(self._stdout) as pipe:
                 rest = b""
                 while data := await self._next(pipe):
                     self.bytes_read += len(data)
@@ -91,7 +92,7 @@ class CliRun:
         while line := await self._complaints.get():
             yield line
 
-    async def _next(self, pipe: asyncio.StreamReader) -> bytes:
+    async def _next(self, pipe: PipeReader) -> bytes:
         """Return what the CLI prints next, b"" at the end."""
         reading = asyncio.ensure_future(pipe.read(_CHUNK))
         first: tuple[asyncio.Future[Any], ...] = (reading, self.ended)
@@ -107,7 +108,7 @@ class CliRun:
 
     async def _listen(self) -> None:
         rest = b""
-        async with _Pipe(self._stderr) as pipe:
+        async with PipeReader(self._stderr) as pipe:
             while data := await self._next(pipe):
                 self._tail = (self._tail + data)[-TAIL_BYTES:]
                 *whole, rest = (rest + data).split(b"\n")
@@ -115,24 +116,6 @@ class CliRun:
                 for line in filter(None, whole):
                     with suppress(asyncio.QueueFull):
                         self._complaints.put_nowait(line[:TAIL_BYTES])
-
-
-class _Pipe:
-    """The read end of a pipe as a stream; it closes the descriptor."""
-
-    def __init__(self, fd: int) -> None:
-        self._file = os.fdopen(fd, "rb", buffering=0)
-
-    async def __aenter__(self) -> asyncio.StreamReader:
-        reader = asyncio.StreamReader()
-        loop = asyncio.get_running_loop()
-        self._transport, _ = await loop.connect_read_pipe(
-            lambda: asyncio.StreamReaderProtocol(reader), self._file
-        )
-        return reader
-
-    async def __aexit__(self, *_: object) -> None:
-        self._transport.close()
 
 
 class CliCell:
