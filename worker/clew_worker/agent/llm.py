@@ -26,7 +26,7 @@ from clew_worker.agent.turn import AgentContext, AgentFinished, Turn
 
 NAME = "llm/1"
 IDLE_TURNS_MAX = 6
-LAST_REPORT_S = 1.0
+LAST_REPORT_S = 5.0
 REPLAN_TURNS_MAX = 4
 _THOUGHT_CHARS = 20_000
 
