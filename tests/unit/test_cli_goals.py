@@ -197,9 +197,9 @@ def test_a_list_counts_what_there_is_and_takes_no_columns_for_it(agent):
     assert head.split() == ["GOAL", "STATUS", "DONE", "AGE", "AGENT", "NOW"]
     assert "  2 h  " in row
     assert not row.endswith(")")
-    more = {"tokens": 12_345, "restarts": 2, "blocked_actions": ["a::{}"]}
+    more = {"tokens": 12_345, "restarts": 2, "blocked_total": 3}
     row = listed(agent, **more)[1]
-    assert row.endswith(" (12k tokens, 2 restarts, 1 blocked action)")
+    assert row.endswith(" (12k tokens, 2 restarts, 3 refused)")
 
 
 def test_a_goal_that_has_ended_does_nothing_even_while_its_worker_still_ends(agent):

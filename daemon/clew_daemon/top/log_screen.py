@@ -88,7 +88,8 @@ class LogScreen(LiveScreen[list[str]]):
         self._wanted = event.value.lower()
         log = self.query_one(Log)
         log.clear()
-        log.write_lines(filter(self._is_wanted, self._lines))
+        found = list(filter(self._is_wanted, self._lines))
+        log.write_lines(found or [f"No line contains {event.value!r}."])
 
     def on_input_submitted(self) -> None:
         self.query_one(Log).focus()

@@ -62,11 +62,11 @@ def goal_cells(goal: GoalView, at: float) -> Line:
 
 
 def _counts(goal: GoalView) -> str:
-    """Return a goal's tokens, restarts and blocked actions in brackets, "" where it has none."""
-    tokens, restarts, blocked = goal["tokens"], goal["restarts"], len(goal["blocked_actions"])
+    """Return a goal's tokens, restarts and refused actions in brackets, "" where it has none."""
+    tokens, restarts, refused = goal["tokens"], goal["restarts"], goal.get("blocked_total")
     counts = [f"{thousands(tokens)} tokens"] if tokens else []
     counts += [counted(restarts, "restart")] if restarts else []
-    counts += [counted(blocked, "blocked action")] if blocked else []
+    counts += [f"{refused} refused"] if refused else []
     return f" ({', '.join(counts)})" if counts else ""
 
 
