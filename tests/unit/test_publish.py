@@ -29,7 +29,7 @@ ACTION_KEYS = {
 }  # fmt: skip
 STATUS_KEYS = {
     "id", "description", "status", "progress", "task", "subtask", "epoch", "pid", "restarts",
-    "blocked_actions", "iteration", "reason", "updated_at",
+    "blocked_actions", "blocked_total", "iteration", "reason", "updated_at",
     "name", "agent", "attempt", "verified", "tokens", "age_s", "paused", "needs_person", "waiting",
 }  # fmt: skip
 LOOP_KEYS = {
