@@ -443,6 +443,28 @@ async def test_the_log_is_filtered_and_followed(home):
         await top.on(GoalsScreen)
 
 
+async def test_from_a_goal_the_log_has_only_its_lines(home):
+    log = home.folder / "state" / "clew.log"
+    entry = {"timestamp": "2026-01-01T00:00:00+00:00", "level": "info", "event": "e"}
+    log.write_text("".join(json.dumps({**entry, "goal": one}) + "\n" for one in ("stuck", "first")))
+    async with Running(home.instance) as top:
+        await top.open()
+        await top.press("l")
+        screen = await top.on(LogScreen)
+        assert screen.command == "clew logs -f stuck"
+        await top.until(lambda: count(screen.query_one(Log)))
+        assert [line for line in screen.query_one(Log).lines if "first" in line] == []
+
+
+async def test_a_list_that_is_shown_again_has_what_is_new(home):
+    async with Running(home.instance) as top:
+        await top.open()
+        await home.goal("new", ev.GoalStarted(at=1e9), ev.GoalBlocked(at=1e9, reason="r"))
+        await top.press("escape")
+        await top.on(GoalsScreen)
+        await top.until(lambda: "new" in top.keys())
+
+
 async def test_two_thousand_goals_keep_the_cursor_where_it_was(home, daemon):
     for n in range(2_000):
         home.store.enter(

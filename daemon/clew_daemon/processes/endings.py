@@ -64,7 +64,7 @@ def by_exit(
 def _left(code: int, leave: Leave | None, detail: str) -> Ended:
     """Return what 75 (try again later) and 78 (fix the configuration) mean, by the reason that the agent gave."""
     if code == ExitCode.TEMPORARY:
-        reason = leave.reason if leave else "the agent asked to be tried later"
+        reason = leave.reason if leave else "the agent exited with 75 (try again later)"
         after_s = leave.retry_after_s if leave else None
         return Ended("temporary", reason, detail, code, retry_after_s=after_s)
     reason = leave.reason if leave else detail or "the agent exited with 78 (configuration)"

@@ -139,8 +139,10 @@ class TopApp(App[None]):
             self.switch_screen(SCREENS[view](self._home, shown.goal_id))
 
     def action_log(self) -> None:
-        if not isinstance(self.screen, LogScreen):
-            self.push_screen(LogScreen(self._home))
+        shown = self.screen
+        if not isinstance(shown, LogScreen):
+            goal = shown.goal_id if isinstance(shown, GoalViewScreen) else None
+            self.push_screen(LogScreen(self._home, goal))
 
     def action_dark(self) -> None:
         self.theme = "textual-light" if self.current_theme.dark else "textual-dark"

@@ -35,7 +35,6 @@ class GoalScreen(GoalViewScreen[GoalPage]):
         return [question, scrolling(TextPage()), table]
 
     def on_mount(self) -> None:
-        super().on_mount()
         self.query_one(RowTable).focus()
 
     def read_view(self, detail: Mapping[str, Any]) -> GoalPage:

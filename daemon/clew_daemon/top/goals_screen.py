@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from clew_daemon.top.goal_screen import GoalScreen
 from clew_daemon.top.home import GoalList, GoalRow, HomeReader
@@ -11,10 +11,17 @@ from clew_daemon.top.screens import LiveScreen
 from clew_daemon.top.tables import RowTable
 
 if TYPE_CHECKING:
+    from textual.binding import BindingType
     from textual.widget import Widget
     from textual.widgets import DataTable
 
     from clew_daemon.cli.display.output import Line
+
+
+class GoalTable(RowTable):
+    """The table of all goals; the last line of the screen names its key."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [("enter", "select_cursor", "Open")]
 
 
 class GoalsScreen(LiveScreen[GoalList]):
@@ -28,7 +35,7 @@ class GoalsScreen(LiveScreen[GoalList]):
         self.questions: dict[str, list[Line]] = {}
 
     def body(self) -> list[Widget]:
-        table = RowTable(" ", "GOAL", "STATUS", "DONE", "AGE", "AGENT", "NOW")
+        table = GoalTable(" ", "GOAL", "STATUS", "DONE", "AGE", "AGENT", "NOW")
         return [table, TextPage("question", before="")]
 
     def read(self) -> GoalList:

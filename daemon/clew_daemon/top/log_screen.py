@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import shlex
 from collections import deque
 from typing import TYPE_CHECKING, ClassVar
 
 from textual.widgets import Input, Log
 
-from clew_daemon.cli.commands.logs import LogTail, parsed
+from clew_daemon.cli.commands.logs import LogTail, entries_of
 from clew_daemon.logs.look import plain
 from clew_daemon.top.screens import LiveScreen
 
@@ -23,16 +24,17 @@ READ_S = 0.5
 
 
 class LogScreen(LiveScreen[list[str]]):
-    """The last lines of the log and new ones; `/` shows only lines that contain a text."""
+    """The last lines of the log and new ones, all or those of a goal; `/` shows only lines that contain a text."""
 
-    command = "clew logs -f"
     BINDINGS: ClassVar[list[BindingType]] = [
         ("escape", "leave", "Back"),
         ("slash", "search", "Filter"),
     ]
 
-    def __init__(self, home: HomeReader) -> None:
+    def __init__(self, home: HomeReader, goal: str | None = None) -> None:
+        self.command = f"clew logs -f {shlex.quote(goal)}" if goal else "clew logs -f"
         super().__init__(home)
+        self._goal_id = goal
         self._tail: LogTail | None = None
         self._lines: deque[str] = deque(maxlen=LINES_MAX)
         self._wanted = ""
@@ -44,7 +46,6 @@ class LogScreen(LiveScreen[list[str]]):
         ]
 
     def on_mount(self) -> None:
-        super().on_mount()
         self.query_one(Input).display = False
         self.query_one(Log).focus()
         self.set_interval(READ_S, self.renew)
@@ -60,7 +61,7 @@ class LogScreen(LiveScreen[list[str]]):
             found = self._tail.last()[-LINES_MAX:]
         else:
             found = self._tail.added()
-        return [plain(entry)[:LINE_CHARS].replace("\n", " ") for entry in parsed(found)]
+        return [plain(entry)[:LINE_CHARS].replace("\n", " ") for entry in entries_of(found, self._goal_id)]
 
     def display_read(self, found: list[str]) -> None:
         self._lines.extend(found)

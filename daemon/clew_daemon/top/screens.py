@@ -47,8 +47,9 @@ class LiveScreen(Screen[None], Generic[Read]):
         yield from self.body()
         yield Footer(show_command_palette=False, compact=True)
 
-    def on_mount(self) -> None:
-        self.renew()
+    def on_screen_resume(self) -> None:
+        """Read when the screen is shown, and at once when it is shown again: what it shows may be old."""
+        self.renew(at_once=True)
 
     def renew(self, *, at_once: bool = False) -> None:
         """Read again, once more afterwards if it is asked for meanwhile; `at_once` without a pause: a person waits."""

@@ -40,7 +40,6 @@ class TimelineScreen(GoalViewScreen[TimelineView]):
         return [VerticalScroll(TimelineChart(), classes="whole", can_focus=False)]
 
     def on_mount(self) -> None:
-        super().on_mount()
         self.query_one(TimelineChart).focus()
 
     def read_view(self, detail: Mapping[str, Any]) -> TimelineView:

@@ -51,14 +51,14 @@ def logs(instance: Instance, goal: str | None, follow: bool, lines: int, as_json
     if not follow and not (instance.log_file.exists() or _earlier(instance.log_file).exists()):
         raise CliError(_missing(instance))
     with closing(LogTail(instance.log_file)) as tail:
-        last = _wanted(tail.last(), name)
+        last = entries_of(tail.last(), name)
         entries = last[-lines:] if lines else []
         if as_json:
             print_json({"log": entries})
         else:
             _show(entries)
         while follow:
-            if not _show(_wanted(tail.added(), name)):
+            if not _show(entries_of(tail.added(), name)):
                 _wait()
 
 
@@ -145,11 +145,12 @@ def _opened(path: Path) -> Any:
         return None
 
 
-def _wanted(lines: Iterable[bytes], goal: str | None) -> list[dict[str, Any]]:
-    return [entry for entry in parsed(lines) if goal is None or entry.get("goal") == goal]
+def entries_of(lines: Iterable[bytes], goal: str | None) -> list[dict[str, Any]]:
+    """Return the entries of lines, all or those of a goal."""
+    return [entry for entry in _parsed(lines) if goal is None or entry.get("goal") == goal]
 
 
-def parsed(lines: Iterable[bytes]) -> Iterator[dict[str, Any]]:
+def _parsed(lines: Iterable[bytes]) -> Iterator[dict[str, Any]]:
     """Yield the entries of lines; a line that cannot be read is an entry of its own."""
     for line in lines:
         try:
