@@ -7,6 +7,7 @@ import pytest
 from clew_shared.prompt.next_call import AS_BEFORE, NOT_YET
 from clew_shared.prompt.state_block import state_block
 from clew_shared.prompt.view import PromptView
+from clew_shared.text.shell_tests import SILENT
 from clew_shared.tools import NO_LONGER, TOOLS
 from clew_shared.wire.hello import AttemptTerms, Call, Said
 
@@ -61,6 +62,41 @@ def test_an_error_of_python_after_a_change_is_named_with_its_line_of_code():
     view = replace(VIEW, transcript=(WRITE, failing), checks={"there": "test -f hello.txt"})
     asked = """Now change what is wrong: shop.py line 2, `return x["prize"]`: KeyError: 'prize'"""
     assert state_block(view) == asked
+
+
+def test_what_a_check_got_after_a_change_is_named():
+    failing = Said("user", f'{NOT_YET}\nCheck failed\n{SILENT}test a = b\ngot "a", expected "b"')
+    view = replace(VIEW, transcript=(WRITE, failing), checks={"there": "test -f hello.txt"})
+    assert state_block(view) == 'Now change what is wrong: got "a", expected "b"'
+
+
+def test_a_model_that_asks_for_a_file_that_is_not_there_is_sent_to_one_that_is():
+    text = "greet.py does not exist. These do: main.py"
+    missed = Call(7, "read_file", {"path": "greet.py"}, "error", text)
+    view = replace(VIEW, transcript=(missed,))
+    assert state_block(view) == "First call read_file on main.py."
+    look = Call(6, "read_file", {"path": "main.py"}, "success", "text", changed=False)
+    assert "did not work" in state_block(replace(view, transcript=(look, missed)))
+
+
+def test_a_model_that_has_read_a_test_is_sent_to_what_it_tests():
+    def asked(path, text):
+        look = Call(7, "read_file", {"path": path}, "success", text, changed=False)
+        return state_block(replace(VIEW, transcript=(look,), checks={"pass": "pytest"}))
+
+    text = "import os\nimport pytest\nfrom shop.cart import total\n"
+    assert "This tests shop/cart.py: read that" in asked("tests/test_cart.py", text)
+    assert "This tests" not in asked("cart.py", text)
+    assert "This tests" not in asked("test_cart.py", "import os\n")
+
+
+def test_lines_that_a_command_of_the_agent_wrote_are_not_asked_back():
+    made = Call(7, "run_cmd", {"cmd": "sort a > b"}, "success", changed=True)
+    less = Call(8, "write_file", {"path": "b"}, "success", f"changed b{NO_LONGER}`x`")
+    failing = Said("user", f"{NOT_YET}\nCheck failed")
+    view = replace(VIEW, transcript=(less, failing), checks={"there": "test -f b"})
+    assert "Put them back" in state_block(view)
+    assert "Put them back" not in state_block(replace(view, transcript=(made, less, failing)))
 
 
 def test_a_model_that_has_only_looked_is_not_asked_whether_the_goal_is_done():

@@ -60,3 +60,28 @@ def test_what_is_no_error_of_python_has_no_line_of_code():
         'Traceback (most recent call last):\n  File "<string>", line 1, in <module>\nAssertionError'
     )
     assert located_error(shell) == ""  # there is no code to show
+
+
+def circle(file):
+    error = "cannot import name 'area' from partially initialized module 'shapes'"
+    return (
+        'Traceback (most recent call last):\n  File "<string>", line 1, in <module>\n'
+        f'  File "{file}", line 1, in <module>\n    from shapes import area\n'
+        f"ImportError: {error} (most likely due to a circular import) (shapes/__init__.py)\n"
+    )
+
+
+def test_a_module_that_imports_what_it_should_define_is_told_to_define_it():
+    assert located_error(circle("shapes/__init__.py")).endswith(
+        ": it imports area from itself. Define area in shapes/__init__.py instead of importing it."
+    )
+    assert located_error(circle("shapes/square.py")).endswith("(shapes/__init__.py)")
+    missing = (
+        'Traceback (most recent call last):\n  File "main.py", line 1, in <module>\n    from greet import {}\n'
+        '  File "greet.py", line 1, in <module>\n    import greeting\n'
+        "ModuleNotFoundError: No module named 'greeting'\n"
+    )
+    assert located_error(missing.format("greeting")).endswith(
+        ": there is no module greeting. Define greeting in greet.py instead of importing it."
+    )
+    assert located_error(missing.format("welcome")).endswith("No module named 'greeting'")

@@ -61,7 +61,10 @@ class LogScreen(LiveScreen[list[str]]):
             found = self._tail.last()[-LINES_MAX:]
         else:
             found = self._tail.added()
-        return [plain(entry)[:LINE_CHARS].replace("\n", " ") for entry in entries_of(found, self._goal_id)]
+        return [
+            plain(entry)[:LINE_CHARS].replace("\n", " ")
+            for entry in entries_of(found, self._goal_id)
+        ]
 
     def display_read(self, found: list[str]) -> None:
         self._lines.extend(found)

@@ -4,9 +4,11 @@ What it says was decided by what small models then do (docs/measurements.md).
 """
 
 import re
+import sys
 
 from clew_shared.prompt.view import PromptView
 from clew_shared.text.shorten import without_middle
+from clew_shared.text.shell_tests import SILENT
 from clew_shared.text.tracebacks import located_error
 from clew_shared.tools import NO_LONGER, WRITE_ONLY_TOOLS
 from clew_shared.wire.hello import Call, Entry, Said
@@ -54,6 +56,12 @@ _SEARCHES = re.compile(
 """Words of goals that begin with finding a text in files: small models open files whose names they invent."""
 
 
+_THERE = re.compile(r"does not exist\. These do: ([^\n]+)")
+_TEST_FILE = re.compile(r"(^|/)(test_[^/]*|[^/]*_test)\.py$")
+_IMPORTS = re.compile(r"^(?:from|import) ([\w.]+)", re.MULTILINE)
+_NOT_TESTED = sys.stdlib_module_names | {"pytest"}
+
+
 def is_about_a_fault(text: str) -> bool:
     """Return whether a goal is about something that does not work."""
     return bool(_FAULTS.search(text))
@@ -86,6 +94,8 @@ def _ask_after(last: Call, view: PromptView) -> str:
 def _ask_after_failure(last: Call, view: PromptView) -> str:
     if tool := _tool_run_as_command(last, view):
         return f"{tool} is a tool and not a shell command: call {tool} itself instead of run_cmd."
+    if there := _files_there(last, view):
+        return f"First call read_file on {there}."  # else they write the other file without knowing what is there
     if view.implicit and _is_a_check(last, view):
         return "This shows what is still wrong. Now change it."  # else small models run it again
     if view.implicit and _shows_what_fails(
@@ -97,7 +107,12 @@ def _ask_after_failure(last: Call, view: PromptView) -> str:
 
 def _next_step(last: Call, view: PromptView) -> str:
     if not any(map(_may_have_changed, view.transcript)):
-        return "Nothing is changed yet. Take the next step towards the goal."
+        tested = (
+            f"This tests {files}: read that, or write it if it is missing."
+            if (files := _tested(last))
+            else ""
+        )
+        return f"Nothing is changed yet. {tested or 'Take the next step towards the goal.'}"
     if last.name in _LOOKS and not _changed(view):
         return "Now change what is wrong."  # else small models go on looking
     if failure := _same_failure(view.transcript[-1]):
@@ -107,25 +122,52 @@ def _next_step(last: Call, view: PromptView) -> str:
         return (
             f"{name} lacks lines that it had before. Put them back, unless they had to go: {lost}"
         )
-    if error := _new_error(view.transcript[-1]):
-        return f"Now change what is wrong: {error}"  # else they run the program that has just run
+    if failure := _new_failure(view.transcript[-1]):
+        return f"Now change what is wrong: {failure}"  # else they run the program that has just run
     return "Take the next step towards the goal."
 
 
-def _new_error(note: Entry) -> str:
-    """Return the error of Python that a note of checks ends with, with its line of code; "" for none."""
-    return located_error(note.text) if isinstance(note, Said) and _shows_what_fails(note) else ""
+def _tested(last: Call) -> str:
+    """Return the files that a test, which was just read, imports first; "" for any other call.
+
+    A small model that has read the test alone changes the test.
+    """
+    if last.name != "read_file" or not _TEST_FILE.search(str(last.args.get("path", ""))):
+        return ""
+    modules = (m for m in _IMPORTS.findall(last.output) if m.partition(".")[0] not in _NOT_TESTED)
+    return next((f"{module.replace('.', '/')}.py" for module in modules), "")
+
+
+def _new_failure(note: Entry) -> str:
+    """Return why the last check of a note failed: the error with its line of code, or what it got; "" if unknown."""
+    if not isinstance(note, Said) or not _shows_what_fails(note):
+        return ""
+    explained = _last_line(note) if SILENT in note.text else ""
+    return located_error(note.text) or explained
+
+
+def _last_line(note: Said) -> str:
+    return without_middle(note.text.rstrip().rpartition("\n")[2], 2 * NAME_CHARS)
+
+
+def _files_there(last: Call, view: PromptView) -> str:
+    """Return the few files that are there where the agent has read none and asked for one that is not; "" else."""
+    there = _THERE.search(last.output) if last.name == "read_file" else None
+    known = any(isinstance(e, Call) and e.result == "success" for e in view.transcript)
+    return there[1] if there and not known else ""
 
 
 def _lost(last: Call, view: PromptView) -> str:
     """Return which lines of others a file has lost by the last call; what the agent wrote itself may go."""
-    path = last.args.get("path")
-    written = [
-        e
-        for e in view.transcript
-        if _may_have_changed(e) and isinstance(e, Call) and e.args.get("path") == path
-    ]
+    path = str(last.args.get("path", ""))
+    written = [e for e in view.transcript if isinstance(e, Call) and _may_have_written(e, path)]
     return last.output.partition(NO_LONGER)[2] if written[:1] == [last] else ""
+
+
+def _may_have_written(call: Call, path: str) -> bool:
+    """Return whether a call may have changed a file: it was about it, or is a command that names it."""
+    is_about = call.args.get("path") == path or path in str(call.args.get("cmd", ""))
+    return is_about and _may_have_changed(call)
 
 
 def _tool_run_as_command(call: Call, view: PromptView) -> str:
@@ -176,7 +218,7 @@ def _changed(view: PromptView) -> bool:
 def _same_failure(note: Entry) -> str:
     """Return the last line of the failure that a note says is as before, "" for another note."""
     if isinstance(note, Said) and note.text.startswith(f"{NOT_YET} {AS_BEFORE}"):
-        return without_middle(note.text.rstrip().rpartition("\n")[2], 2 * NAME_CHARS)
+        return _last_line(note)
     return ""
 
 

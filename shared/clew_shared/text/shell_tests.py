@@ -15,7 +15,7 @@ from clew_shared.text.shorten import without_middle
 VALUE_CHARS = 300
 LINES_SHOWN = 5
 _QUIET = str.maketrans("", "", "cLlqs")  # options of grep that hide the lines
-_SILENT = "It printed nothing. This command failed:\n+ "
+SILENT = "It printed nothing. This command failed:\n+ "
 
 _FILE_TESTS = {
     "-e": ("{} does not exist", "{} exists"),
@@ -91,14 +91,14 @@ def explanation(trace: str, command: str, *, command_chars: int) -> str:
     """Return what an agent is shown of a check that failed and printed nothing, "" where it is not known why."""
     why = why_failed(trace, command)
     failed = without_middle(failed_command(trace), command_chars)
-    return f"{_SILENT}{failed}\n{why}\n" if why else ""
+    return f"{SILENT}{failed}\n{why}\n" if why else ""
 
 
 def said_why(output: str) -> str:
     """Return the reason in the output of a failed check: all of it, or only the reason of an explanation."""
-    if not output.startswith(_SILENT):
+    if not output.startswith(SILENT):
         return output
-    return output.removeprefix(_SILENT).strip().partition("\n")[2]
+    return output.rstrip().rpartition("\n")[2]  # the command before it may have several lines
 
 
 def _words(text: str) -> list[str]:

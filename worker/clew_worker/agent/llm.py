@@ -6,11 +6,12 @@ a clear reason, never a crash.
 
 import asyncio
 from contextlib import suppress
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from functools import partial
 from typing import Any
 
 from clew_shared.text.redact import hide
+from clew_shared.text.shorten import without_middle
 from clew_shared.wire.answers import Noted
 from clew_worker.agent import reflecting
 from clew_worker.agent.calls import CallHandler
@@ -29,6 +30,8 @@ IDLE_TURNS_MAX = 6
 LAST_REPORT_S = 5.0
 REPLAN_TURNS_MAX = 4
 _THOUGHT_CHARS = 20_000
+CUT_OFF_CHARS = 300
+"""What is kept of an answer that was cut off before its call: all the next prompts would carry the rest."""
 
 Hindsight = tuple[dict[str, str], ...]
 
@@ -85,6 +88,8 @@ class LlmAgent:
         if hindsight:
             self._memory.begin_turn(hindsight)
         completion, answer = await model.ask()
+        if completion.finish_reason == "length" and not answer.calls:
+            answer = replace(answer, text=without_middle(answer.text, CUT_OFF_CHARS))
         if not hindsight:
             hindsight = answer.hindsight
             self._memory.begin_turn(hindsight)
