@@ -7,8 +7,8 @@ import re
 import sys
 
 from clew_shared.prompt.view import PromptView
-from clew_shared.text.shorten import without_middle
 from clew_shared.text.shell_tests import SILENT
+from clew_shared.text.shorten import without_middle
 from clew_shared.text.tracebacks import located_error
 from clew_shared.tools import NO_LONGER, WRITE_ONLY_TOOLS
 from clew_shared.wire.hello import Call, Entry, Said
