@@ -151,4 +151,7 @@ WRITE_ONLY_TOOLS = frozenset(tool.name for tool in TOOLS if tool.writes_only)
 NO_LONGER = "; no longer in it: "
 """In the result of `write_file`: between what was written and the lines that the file has lost."""
 
+NO_EDIT = "old and new are the same"
+"""Begins the error of an `edit_file` that would change nothing."""
+
 IDLE_TOOLS = frozenset(tool.name for tool in TOOLS if tool.idle)

@@ -8,7 +8,7 @@ from clew_shared.prompt.next_call import AS_BEFORE, NOT_YET
 from clew_shared.prompt.state_block import state_block
 from clew_shared.prompt.view import PromptView
 from clew_shared.text.shell_tests import SILENT
-from clew_shared.tools import NO_LONGER, TOOLS
+from clew_shared.tools import NO_EDIT, NO_LONGER, TOOLS
 from clew_shared.wire.hello import AttemptTerms, Call, Said
 
 VIEW = PromptView(goal="Make hello.txt", subtask="Make hello.txt")
@@ -67,7 +67,15 @@ def test_an_error_of_python_after_a_change_is_named_with_its_line_of_code():
 def test_what_a_check_got_after_a_change_is_named():
     failing = Said("user", f'{NOT_YET}\nCheck failed\n{SILENT}test a = b\ngot "a", expected "b"')
     view = replace(VIEW, transcript=(WRITE, failing), checks={"there": "test -f hello.txt"})
-    assert state_block(view) == 'Now change what is wrong: got "a", expected "b"'
+    assert state_block(view) == 'Now correct hello.txt: got "a", expected "b"'
+    command = Call(3, "run_cmd", {"cmd": "echo > hello.txt"}, "success", changed=True)
+    after_command = replace(view, transcript=(command, failing))
+    assert state_block(after_command) == 'Now correct what is wrong: got "a", expected "b"'
+    none = Call(4, "edit_file", {"path": "hello.txt"}, "error", f"{NO_EDIT}: nothing to change")
+    after_none = state_block(replace(view, transcript=(WRITE, failing, none)))
+    assert after_none.startswith(
+        "Call write_file with the whole file hello.txt as it should be: got"
+    )
 
 
 def test_a_model_that_asks_for_a_file_that_is_not_there_is_sent_to_one_that_is():

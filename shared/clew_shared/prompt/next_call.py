@@ -10,7 +10,7 @@ from clew_shared.prompt.view import PromptView
 from clew_shared.text.shell_tests import SILENT
 from clew_shared.text.shorten import without_middle
 from clew_shared.text.tracebacks import located_error
-from clew_shared.tools import NO_LONGER, WRITE_ONLY_TOOLS
+from clew_shared.tools import NO_EDIT, NO_LONGER, WRITE_ONLY_TOOLS
 from clew_shared.wire.hello import Call, Entry, Said
 
 SPLIT_CHARS = 200
@@ -92,6 +92,9 @@ def _ask_after(last: Call, view: PromptView) -> str:
 
 
 def _ask_after_failure(last: Call, view: PromptView) -> str:
+    if failure := _not_corrected(last, view):
+        name = without_middle(str(last.args.get("path")), NAME_CHARS)
+        return f"Call write_file with the whole file {name} as it should be: {failure}"
     if tool := _tool_run_as_command(last, view):
         return f"{tool} is a tool and not a shell command: call {tool} itself instead of run_cmd."
     if there := _files_there(last, view):
@@ -122,9 +125,19 @@ def _next_step(last: Call, view: PromptView) -> str:
         return (
             f"{name} lacks lines that it had before. Put them back, unless they had to go: {lost}"
         )
-    if failure := _new_failure(view.transcript[-1]):
+    return _correction(last, view.transcript[-1]) or "Take the next step towards the goal."
+
+
+def _correction(last: Call, note: Entry) -> str:
+    """Return what to correct where the checks fail in a new way after a call, "" where that is not known."""
+    if failure := _named_failure(note):
         return f"Now change what is wrong: {failure}"  # else they run the program that has just run
-    return "Take the next step towards the goal."
+    if failure := _explained_failure(note):
+        what = last.args.get(
+            "path", "what is wrong"
+        )  # else they look for the fault in another file
+        return f"Now correct {without_middle(str(what), NAME_CHARS)}: {failure}"
+    return ""
 
 
 def _tested(last: Call) -> str:
@@ -138,16 +151,30 @@ def _tested(last: Call) -> str:
     return next((f"{module.replace('.', '/')}.py" for module in modules), "")
 
 
-def _new_failure(note: Entry) -> str:
-    """Return why the last check of a note failed: the error with its line of code, or what it got; "" if unknown."""
-    if not isinstance(note, Said) or not _shows_what_fails(note):
+def _named_failure(note: Entry) -> str:
+    """Return the error of Python that a note of checks ends with, with its line of code; "" for none."""
+    return located_error(_result(note)) if _shows_what_fails(note) else ""
+
+
+def _explained_failure(note: Entry) -> str:
+    """Return what was expected by the check that a note ends with, which printed nothing; "" where that is unknown."""
+    return _last_line(_result(note)) if _shows_what_fails(note) and SILENT in _result(note) else ""
+
+
+def _not_corrected(last: Call, view: PromptView) -> str:
+    """Return what still fails after an edit that would change nothing: small models repeat it; "" for another call."""
+    if last.name != "edit_file" or not last.output.startswith(NO_EDIT):
         return ""
-    explained = _last_line(note) if SILENT in note.text else ""
-    return located_error(note.text) or explained
+    note = next((e for e in reversed(view.transcript) if _shows_what_fails(e)), last)
+    return _named_failure(note) or _explained_failure(note)
 
 
-def _last_line(note: Said) -> str:
-    return without_middle(note.text.rstrip().rpartition("\n")[2], 2 * NAME_CHARS)
+def _result(note: Entry) -> str:
+    return note.text if isinstance(note, Said) else note.output
+
+
+def _last_line(text: str) -> str:
+    return without_middle(text.rstrip().rpartition("\n")[2], 2 * NAME_CHARS)
 
 
 def _files_there(last: Call, view: PromptView) -> str:
@@ -218,7 +245,7 @@ def _changed(view: PromptView) -> bool:
 def _same_failure(note: Entry) -> str:
     """Return the last line of the failure that a note says is as before, "" for another note."""
     if isinstance(note, Said) and note.text.startswith(f"{NOT_YET} {AS_BEFORE}"):
-        return _last_line(note)
+        return _last_line(note.text)
     return ""
 
 

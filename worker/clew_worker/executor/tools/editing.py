@@ -3,6 +3,7 @@
 import difflib
 from typing import Any
 
+from clew_shared.tools import NO_EDIT
 from clew_worker.executor.output import cut
 from clew_worker.executor.tools.files import is_binary, read_whole
 from clew_worker.executor.tools.outcome import ToolContext, ToolOutcome
@@ -12,7 +13,7 @@ _LINES_COMPARED_MAX = 5000
 _NEAR_MIN = 60  # per cent of likeness for a line to be worth showing
 _NEAR_SHOWN = 3
 _DIFF_BYTES = 8192
-_SAME = "old and new are the same: nothing to change. Give in new what old is to become, or write the whole file"
+_SAME = f"{NO_EDIT}: nothing to change. Give in new what old is to become, or write the whole file"
 _SHOWN_WHOLE_CHARS = 600
 _QUOTES = "'\""
 _ALIKE = str.maketrans(_QUOTES, _QUOTES[0] * 2)
