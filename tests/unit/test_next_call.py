@@ -38,10 +38,16 @@ def test_what_is_asked_follows_from_the_last_call():
 def test_a_check_that_the_model_runs_itself_is_no_wrong_call():
     def asked(cmd, result="failure"):
         call = Call(8, "run_cmd", {"cmd": cmd}, result, "got 1")
+        failing = Said("user", f"{NOT_YET}\n{SILENT}test 1 = 6\n")
         checks = {"reached": 'test "$(python3 sum.py)" = 6'}
-        return state_block(replace(VIEW, transcript=(call,), checks=checks))
+        return state_block(replace(VIEW, transcript=(failing, call), checks=checks))
 
-    for same in ("python3 sum.py", 'test "$(python3 sum.py)" = 6', "test $(python3 sum.py)"):
+    for same in (
+        "test 1 = 6",
+        "python3 sum.py",
+        'test "$(python3 sum.py)" = 6',
+        "test $(python3 sum.py)",
+    ):
         assert asked(same) == "This shows what is still wrong. Now change it."
     for other in ("python3 sum", "python3 sum.py -v", "mv sum.py a"):
         assert asked(other).startswith("That did not work.")

@@ -19,6 +19,8 @@ NAME_CHARS = 160
 NOT_YET = "The goal is not reached yet."
 """Begins the note of an agent that had the checks run after a change."""
 
+STEP = "Take the next step towards the goal."
+
 AS_BEFORE = "It fails as before your change."
 """Follows it where the checks fail with the same last line as before: small models do the same again unless told."""
 
@@ -110,12 +112,7 @@ def _ask_after_failure(last: Call, view: PromptView) -> str:
 
 def _next_step(last: Call, view: PromptView) -> str:
     if not any(map(_may_have_changed, view.transcript)):
-        tested = (
-            f"This tests {files}: read that, or write it if it is missing."
-            if (files := _tested(last))
-            else ""
-        )
-        return f"Nothing is changed yet. {tested or 'Take the next step towards the goal.'}"
+        return f"Nothing is changed yet. {_to_what_it_tests(last) or STEP}"
     if last.name in _LOOKS and not _changed(view):
         return "Now change what is wrong."  # else small models go on looking
     if failure := _same_failure(view.transcript[-1]):
@@ -125,30 +122,31 @@ def _next_step(last: Call, view: PromptView) -> str:
         return (
             f"{name} lacks lines that it had before. Put them back, unless they had to go: {lost}"
         )
-    return _correction(last, view.transcript[-1]) or "Take the next step towards the goal."
+    return _correction(last, view.transcript[-1]) or STEP
 
 
 def _correction(last: Call, note: Entry) -> str:
     """Return what to correct where the checks fail in a new way after a call, "" where that is not known."""
     if failure := _named_failure(note):
         return f"Now change what is wrong: {failure}"  # else they run the program that has just run
-    if failure := _explained_failure(note):
-        what = last.args.get(
-            "path", "what is wrong"
-        )  # else they look for the fault in another file
-        return f"Now correct {without_middle(str(what), NAME_CHARS)}: {failure}"
+    if failure := _explained_failure(note):  # without the name they look in another file
+        what = without_middle(str(last.args.get("path", "what is wrong")), NAME_CHARS)
+        return f"Now correct {what}: {failure}"
     return ""
 
 
-def _tested(last: Call) -> str:
-    """Return the files that a test, which was just read, imports first; "" for any other call.
+def _to_what_it_tests(last: Call) -> str:
+    """Return the way from a test, which was just read, to what it imports first; "" for any other call.
 
     A small model that has read the test alone changes the test.
     """
     if last.name != "read_file" or not _TEST_FILE.search(str(last.args.get("path", ""))):
         return ""
     modules = (m for m in _IMPORTS.findall(last.output) if m.partition(".")[0] not in _NOT_TESTED)
-    return next((f"{module.replace('.', '/')}.py" for module in modules), "")
+    files = (f"{module.replace('.', '/')}.py" for module in modules)
+    return next(
+        (f"This tests {file}: read that, or write it if it is missing." for file in files), ""
+    )
 
 
 def _named_failure(note: Entry) -> str:
@@ -205,11 +203,11 @@ def _tool_run_as_command(call: Call, view: PromptView) -> str:
 
 
 def _is_a_check(call: Call, view: PromptView) -> bool:
-    """Return whether a failed command is, but for quotes, a part of a check that the agent is shown."""
+    """Return whether a failed command is, but for quotes, a part of a check that the agent is shown, or of its trace."""
     words = _words(str(call.args.get("cmd", "")))
-    return call.result == "failure" and any(
-        f" {words} " in f" {_words(check)} " for check in view.checks.values()
-    )
+    traced = (_result(e) for e in view.transcript if _shows_what_fails(e))
+    shown = (*view.checks.values(), *traced)
+    return call.result == "failure" and any(f" {words} " in f" {_words(one)} " for one in shown)
 
 
 def _words(command: str) -> str:
