@@ -203,7 +203,7 @@ def _tool_run_as_command(call: Call, view: PromptView) -> str:
 
 
 def _is_a_check(call: Call, view: PromptView) -> bool:
-    """Return whether a failed command is, but for quotes, a part of a check that the agent is shown, or of its trace."""
+    """Return whether a failed command is, but for quotes, a part of a shown check, or of its trace."""
     words = _words(str(call.args.get("cmd", "")))
     traced = (_result(e) for e in view.transcript if _shows_what_fails(e))
     shown = (*view.checks.values(), *traced)
