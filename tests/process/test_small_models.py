@@ -47,6 +47,10 @@ JSON = {
     "prose around the call": [says(f"First I write the file.\n{AS_JSON}\nThen I am done.")],
     "prose, then a call": [says("I will write it."), says(AS_JSON)],
     "a call that is cut off": [says(AS_JSON[:40], "length"), says(AS_JSON)],
+    "three calls in a row that are cut off": [
+        *[says(AS_JSON[:40] * 500, "length")] * 3,
+        says(AS_JSON),
+    ],
     "the name of the tool as the key": [says(json.dumps({"write_file": WRITE})), says(AS_JSON)],
 }
 
@@ -56,7 +60,9 @@ def reached(clew, llm, mode="tools", check="grep -q right answer.txt", about="Do
     model = {"kind": "llm", "base_url": llm.base_url, "model": "small-1b", "mode": mode}
     clew.configure({f"agents.small.{key}": value for key, value in model.items()})
     clew.start()
-    goal = clew.submit(f"---\nagent: small\nchecks: {{right: '{check}'}}\n---\n# {about}\n")
+    goal = clew.submit(
+        f"---\nagent: small\nchecks: {{right: {json.dumps(check)}}}\n---\n# {about}\n"
+    )
     clew.wait("goal.completed", goal=goal)
     return goal
 
@@ -118,6 +124,36 @@ def test_a_change_after_which_the_same_fails_is_shown_with_what_it_is(clew):
         "It fails as before your change. Now change what is wrong: "
         "`cat answer.txt`: cat: answer.txt: No such file or directory"
     )
+
+
+def test_a_wrong_value_after_a_change_is_shown_with_the_file_to_correct(clew):
+    wrong = calls(("write_file", {**WRITE, "content": "left"}))
+    same = calls(("edit_file", {"path": "answer.txt", "old": "left", "new": "left"}))
+    with ScriptedLlm(wrong, same, RIGHT, then=FINISH) as llm:
+        reached(clew, llm, check='test "$(cat answer.txt)" = right')
+    value = 'got "left", expected "right"'
+    assert llm.prompt(1).endswith(f"Now correct answer.txt: {value}")
+    assert llm.prompt(2).endswith(
+        f"Call write_file with the whole file answer.txt as it should be: {value}"
+    )
+
+
+def test_a_module_that_imports_from_itself_is_told_to_define_what_it_imports(clew):
+    itself, defines = (
+        calls(("write_file", {"path": "shapes/__init__.py", "content": text}))
+        for text in ("from shapes import area\n", "def area(a, b):\n    return a * b\n")
+    )
+    with ScriptedLlm(itself, defines, then=FINISH) as llm:
+        reached(clew, llm, check='python3 -c "from shapes import area"')
+    assert llm.prompt(1).endswith("Define area in shapes/__init__.py instead of importing it.")
+
+
+def test_of_an_answer_that_was_cut_off_the_next_prompt_has_the_beginning_alone(clew):
+    long = says("I think. " * 400, "length")
+    with ScriptedLlm(long, RIGHT, then=FINISH) as llm:
+        reached(clew, llm)
+    assert llm.prompt(1).count("I think.") < 50
+    assert "Your answer was cut off" in llm.prompt(1)
 
 
 def test_what_the_model_wrote_itself_is_not_asked_back(clew):

@@ -74,6 +74,8 @@ def test_what_a_check_got_after_a_change_is_named():
     failing = Said("user", f'{NOT_YET}\nCheck failed\n{SILENT}test a = b\ngot "a", expected "b"')
     view = replace(VIEW, transcript=(WRITE, failing), checks={"there": "test -f hello.txt"})
     assert state_block(view) == 'Now correct hello.txt: got "a", expected "b"'
+    other = Said("user", f"{NOT_YET}\nCheck failed\n{SILENT}test -f b\nthere is no file b")
+    assert state_block(replace(view, transcript=(WRITE, other))).startswith("Take the next step")
     command = Call(3, "run_cmd", {"cmd": "echo > hello.txt"}, "success", changed=True)
     after_command = replace(view, transcript=(command, failing))
     assert state_block(after_command) == 'Now correct what is wrong: got "a", expected "b"'

@@ -7,7 +7,7 @@ import re
 import sys
 
 from clew_shared.prompt.view import PromptView
-from clew_shared.text.shell_tests import SILENT
+from clew_shared.text.shell_tests import GOT, SILENT
 from clew_shared.text.shorten import without_middle
 from clew_shared.text.tracebacks import located_error
 from clew_shared.tools import NO_EDIT, NO_LONGER, WRITE_ONLY_TOOLS
@@ -129,7 +129,7 @@ def _correction(last: Call, note: Entry) -> str:
     """Return what to correct where the checks fail in a new way after a call, "" where that is not known."""
     if failure := _named_failure(note):
         return f"Now change what is wrong: {failure}"  # else they run the program that has just run
-    if failure := _explained_failure(note):  # without the name they look in another file
+    if failure := _wrong_value(note):  # without the name they look in another file
         what = without_middle(str(last.args.get("path", "what is wrong")), NAME_CHARS)
         return f"Now correct {what}: {failure}"
     return ""
@@ -154,9 +154,10 @@ def _named_failure(note: Entry) -> str:
     return located_error(_result(note)) if _shows_what_fails(note) else ""
 
 
-def _explained_failure(note: Entry) -> str:
-    """Return what was expected by the check that a note ends with, which printed nothing; "" where that is unknown."""
-    return _last_line(_result(note)) if _shows_what_fails(note) and SILENT in _result(note) else ""
+def _wrong_value(note: Entry) -> str:
+    """Return which value the check that a note ends with got, and which it expected; "" where it is no such check."""
+    why = _last_line(_result(note)) if _shows_what_fails(note) and SILENT in _result(note) else ""
+    return why if why.startswith(GOT) else ""
 
 
 def _not_corrected(last: Call, view: PromptView) -> str:
@@ -164,7 +165,7 @@ def _not_corrected(last: Call, view: PromptView) -> str:
     if last.name != "edit_file" or not last.output.startswith(NO_EDIT):
         return ""
     note = next((e for e in reversed(view.transcript) if _shows_what_fails(e)), last)
-    return _named_failure(note) or _explained_failure(note)
+    return _named_failure(note) or _wrong_value(note)
 
 
 def _result(note: Entry) -> str:

@@ -16,6 +16,8 @@ VALUE_CHARS = 300
 LINES_SHOWN = 5
 _QUIET = str.maketrans("", "", "cLlqs")  # options of grep that hide the lines
 SILENT = "It printed nothing. This command failed:\n+ "
+GOT = "got "
+"""Begins the reason where a value that was computed is not the expected one."""
 
 _FILE_TESTS = {
     "-e": ("{} does not exist", "{} exists"),
@@ -137,7 +139,7 @@ def _why_one(operator: str, value: str, *, negated: bool) -> str:
 def _why_unequal(left: str, right: str, command: str) -> str:
     """Return that two values differ; the left one is the actual one where the command computes it."""
     if _COMPUTED.search(command) and not _LITERAL.search(command):
-        return f"got {_shown(left)}, expected {_shown(right)}"
+        return f"{GOT}{_shown(left)}, expected {_shown(right)}"
     return f"{_shown(left)} is not {_shown(right)}"
 
 
