@@ -29,7 +29,7 @@ class FilesScreen(GoalViewScreen[ChangedFiles]):
     """The changed files with counts, then the difference of each; or why there is none."""
 
     view = "files"
-    keys = (("b", "Before", "screen.file(-1)"), ("n", "Next file", "screen.file(1)"))
+    keys = (("b", "Previous", "screen.file(-1)"), ("n", "Next", "screen.file(1)"))
     BINDINGS: ClassVar[list[BindingType]] = hidden(keys)
 
     def __init__(self, home: HomeReader, goal: str) -> None:

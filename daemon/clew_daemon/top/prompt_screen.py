@@ -26,7 +26,7 @@ class PromptScreen(GoalViewScreen[InspectedPrompt | str]):
 
     view = "prompt"
     keys = (
-        ("b", "Before", "screen.turn(-1)"),
+        ("b", "Previous", "screen.turn(-1)"),
         ("n", "Next", "screen.turn(1)"),
         ("a", "All", "screen.whole"),
     )
