@@ -106,6 +106,21 @@ def test_a_model_that_has_read_a_test_is_sent_to_what_it_tests():
     assert "This tests" not in asked("test_cart.py", "import os\n")
 
 
+def test_lost_lines_are_asked_back_once_when_the_failure_is_a_new_one():
+    less = Call(8, "write_file", {"path": "b"}, "success", f"changed b{NO_LONGER}`x`")
+    edit = Call(9, "edit_file", {"path": "b"}, "success", "diff")
+    same, new = (Said("user", f"{NOT_YET} {text}\nCheck failed") for text in (AS_BEFORE, ""))
+    view = replace(VIEW, checks={"there": "test -f b"})
+
+    def asked(*entries):
+        return "Put them back" in state_block(replace(view, transcript=entries))
+
+    assert not asked(less, same)
+    assert asked(less, same, edit, new)
+    assert not asked(less, same, edit, new, replace(edit, seq=10), new)
+    assert not asked(less, same, replace(edit, args={"path": "c"}), new)
+
+
 def test_lines_that_a_command_of_the_agent_wrote_are_not_asked_back():
     made = Call(7, "run_cmd", {"cmd": "sort a > b"}, "success", changed=True)
     less = Call(8, "write_file", {"path": "b"}, "success", f"changed b{NO_LONGER}`x`")

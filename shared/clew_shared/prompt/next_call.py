@@ -184,10 +184,14 @@ def _files_there(last: Call, view: PromptView) -> str:
 
 
 def _lost(last: Call, view: PromptView) -> str:
-    """Return which lines of others a file has lost by the last call; what the agent wrote itself may go."""
+    """Return which lines of others the file of the last call has lost; what the agent wrote itself may go."""
     path = str(last.args.get("path", ""))
     written = [e for e in view.transcript if isinstance(e, Call) and _may_have_written(e, path)]
-    return last.output.partition(NO_LONGER)[2] if written[:1] == [last] else ""
+    if last not in written or (last.name == "write_file" and last != written[0]):
+        return ""
+    since = view.transcript[view.transcript.index(written[0]) + 1 : -1]
+    told = any(_shows_what_fails(e) and not _same_failure(e) for e in since)
+    return "" if told else written[0].output.partition(NO_LONGER)[2]
 
 
 def _may_have_written(call: Call, path: str) -> bool:
