@@ -86,6 +86,25 @@ def test_what_a_check_got_after_a_change_is_named():
     )
 
 
+def test_a_model_that_has_read_what_is_wrong_is_told_again_what_fails():
+    failing = Said(
+        "user", f'{NOT_YET}\nCheck failed\n{SILENT}test 45 = 55\ngot "45", expected "55"'
+    )
+    look = Call(7, "read_file", {"path": "sum.py"}, "success", "text", changed=False)
+    run = Call(8, "run_cmd", {"cmd": "./a"}, "success", "45", changed=False)
+
+    def asked(*entries):
+        return state_block(replace(VIEW, transcript=entries, checks={"right": "./check"}))
+
+    again = 'Now change what is wrong: got "45", expected "55"'
+    for entries in ((failing, look), (failing, look, run)):
+        assert asked(*entries) == f"Nothing is changed yet. {again}"
+    assert asked(failing, run).endswith("Take the next step towards the goal.")
+    for after in (look, run):
+        assert asked(WRITE, failing, after) == again
+    assert asked(WRITE, failing, WRITE, run).endswith("call finish. If not, call the next tool.")
+
+
 def test_a_model_that_asks_for_a_file_that_is_not_there_is_sent_to_one_that_is():
     text = "greet.py does not exist. These do: main.py"
     missed = Call(7, "read_file", {"path": "greet.py"}, "error", text)

@@ -19,6 +19,7 @@ NAME_CHARS = 160
 NOT_YET = "The goal is not reached yet."
 """Begins the note of an agent that had the checks run after a change."""
 
+CHANGE = "Now change what is wrong: "
 STEP = "Take the next step towards the goal."
 
 AS_BEFORE = "It fails as before your change."
@@ -112,11 +113,12 @@ def _ask_after_failure(last: Call, view: PromptView) -> str:
 
 def _next_step(last: Call, view: PromptView) -> str:
     if not any(map(_may_have_changed, view.transcript)):
-        return f"Nothing is changed yet. {_to_what_it_tests(last) or STEP}"
-    if last.name in _LOOKS and not _changed(view):
-        return "Now change what is wrong."  # else small models go on looking
+        change = _change(view) if any(map(_is_read, view.transcript)) else ""
+        return f"Nothing is changed yet. {_to_what_it_tests(last) or change or STEP}"
+    if view.transcript[-1] is last and not _changed(view):  # it has only looked
+        return _change(view) or ("Now change what is wrong." if last.name in _LOOKS else STEP)
     if failure := _same_failure(view.transcript[-1]):
-        return f"{AS_BEFORE} Now change what is wrong: {failure}"
+        return f"{AS_BEFORE} {CHANGE}{failure}"
     if lost := _lost(last, view):  # they write a part of the file, and run it
         name = without_middle(str(last.args.get("path", "The file")), NAME_CHARS)
         return (
@@ -125,10 +127,21 @@ def _next_step(last: Call, view: PromptView) -> str:
     return _correction(last, view.transcript[-1]) or STEP
 
 
+def _change(view: PromptView) -> str:
+    """Return what to change after a look, "" where what fails is not known; else small models go on looking."""
+    note = next(filter(_shows_what_fails, reversed(view.transcript)), None)
+    failure = note and (_named_failure(note) or _wrong_value(note))
+    return f"{CHANGE}{failure}" if failure else ""
+
+
+def _is_read(entry: Entry) -> bool:
+    return isinstance(entry, Call) and entry.name == "read_file" and entry.result == "success"
+
+
 def _correction(last: Call, note: Entry) -> str:
     """Return what to correct where the checks fail in a new way after a call, "" where that is not known."""
     if failure := _named_failure(note):
-        return f"Now change what is wrong: {failure}"  # else they run the program that has just run
+        return f"{CHANGE}{failure}"  # else they run the program that has just run
     if failure := _wrong_value(note):  # without the name they look in another file
         what = without_middle(str(last.args.get("path", "what is wrong")), NAME_CHARS)
         return f"Now correct {what}: {failure}"
@@ -164,8 +177,7 @@ def _not_corrected(last: Call, view: PromptView) -> str:
     """Return what still fails after an edit that would change nothing: small models repeat it; "" for another call."""
     if last.name != "edit_file" or not last.output.startswith(NO_EDIT):
         return ""
-    note = next((e for e in reversed(view.transcript) if _shows_what_fails(e)), last)
-    return _named_failure(note) or _wrong_value(note)
+    return _change(view).removeprefix(CHANGE)
 
 
 def _result(note: Entry) -> str:
