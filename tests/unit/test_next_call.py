@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from clew_shared.prompt.next_call import AS_BEFORE, NOT_YET
+from clew_shared.prompt.check_notes import AS_BEFORE, NOT_YET
 from clew_shared.prompt.state_block import state_block
 from clew_shared.prompt.view import PromptView
 from clew_shared.text.shell_tests import SILENT
@@ -110,6 +110,8 @@ def test_a_model_that_asks_for_a_file_that_is_not_there_is_sent_to_one_that_is()
     missed = Call(7, "read_file", {"path": "greet.py"}, "error", text)
     view = replace(VIEW, transcript=(missed,))
     assert state_block(view) == "First call read_file on main.py."
+    folders = replace(missed, output="greet.py does not exist. These do: docs/, src/")
+    assert "did not work" in state_block(replace(view, transcript=(folders,)))
     look = Call(6, "read_file", {"path": "main.py"}, "success", "text", changed=False)
     assert "did not work" in state_block(replace(view, transcript=(look, missed)))
 

@@ -6,74 +6,40 @@ What it says was decided by what small models then do (docs/measurements.md).
 import re
 import sys
 
+from clew_shared.prompt.check_notes import (
+    AS_BEFORE,
+    named_failure,
+    note_text,
+    same_failure,
+    shows_what_fails,
+    wrong_value,
+)
+from clew_shared.prompt.first_call import first_call
 from clew_shared.prompt.view import PromptView
-from clew_shared.text.shell_tests import GOT, SILENT
 from clew_shared.text.shorten import without_middle
-from clew_shared.text.tracebacks import located_error
 from clew_shared.tools import NO_EDIT, NO_LONGER, WRITE_ONLY_TOOLS
-from clew_shared.wire.hello import Call, Entry, Said
+from clew_shared.wire.hello import Call, Entry
 
 SPLIT_CHARS = 200
 NAME_CHARS = 160
 
-NOT_YET = "The goal is not reached yet."
-"""Begins the note of an agent that had the checks run after a change."""
-
 CHANGE = "Now change what is wrong: "
 STEP = "Take the next step towards the goal."
-
-AS_BEFORE = "It fails as before your change."
-"""Follows it where the checks fail with the same last line as before: small models do the same again unless told."""
 
 _LOOKS = frozenset({"read_file", "list_files", "search", "recall"})
 """After a mere look small models that are asked whether the goal is done say yes."""
 
-_REPAIRS = re.compile(
-    r"\b(fix|bugs?|fail(s|ed|ing)?|broken|repair|debug|change|update|refactor|improve|add|append|insert|set|edit"
-    r"|modify|correct|extend|convert)\b",
-    re.IGNORECASE,
-)
-"""Words of work on existing files: small models overwrite them unread unless asked to look first."""
-
-
-_FAULTS = re.compile(
-    r"\b(fix|bugs?|errors?|fail(s|ed|ing)?|broken|repair|debug|wrong|crash(es|ed)?)\b",
-    re.IGNORECASE,
-)
-"""Words of goals that are about something that does not work: what their checks say at the start shows what it is."""
-
-
-_BY_COMMAND = re.compile(r"\b(rename|replace|move|delete|remove)\b", re.IGNORECASE)
-"""Words of work that one command does without a look."""
-
-
 _NO_WORDS = re.compile(r"[\"'$()`;&|]+")
-
-
-_SEARCHES = re.compile(
-    r"\b(which|what|one of the|any|all|every|each) (of the )?files?\b.{0,60}\b(contain|mention|use|have|has)"
-    r"|\bfind (the|all|every|each|any|out which) (files?|lines?|words?|places?|uses?|occurrences?)\b"
-    r"|\bsearch (for|the|in|all)\b|\blook for\b",
-    re.IGNORECASE | re.DOTALL,
-)
-"""Words of goals that begin with finding a text in files: small models open files whose names they invent."""
-
-
 _THERE = re.compile(r"does not exist\. These do: ([^\n]+)")
 _TEST_FILE = re.compile(r"(^|/)(test_[^/]*|[^/]*_test)\.py$")
 _IMPORTS = re.compile(r"^(?:from|import) ([\w.]+)", re.MULTILINE)
 _NOT_TESTED = sys.stdlib_module_names | {"pytest"}
 
 
-def is_about_a_fault(text: str) -> bool:
-    """Return whether a goal is about something that does not work."""
-    return bool(_FAULTS.search(text))
-
-
 def next_call(view: PromptView) -> str:
     """Return the request for the next call."""
     last = next((e for e in reversed(view.transcript) if isinstance(e, Call)), None)
-    return _ask_first(view) if last is None else _ask_after(last, view)
+    return first_call(view) if last is None else _ask_after(last, view)
 
 
 def _ask_after(last: Call, view: PromptView) -> str:
@@ -100,13 +66,11 @@ def _ask_after_failure(last: Call, view: PromptView) -> str:
         return f"Call write_file with the whole file {name} as it should be: {failure}"
     if tool := _tool_run_as_command(last, view):
         return f"{tool} is a tool and not a shell command: call {tool} itself instead of run_cmd."
-    if there := _files_there(last, view):
-        return f"First call read_file on {there}."  # else they write the other file without knowing what is there
+    if there := _files_there(last, view):  # else they write without knowing what is there
+        return f"First call read_file on {there}."
     if view.implicit and _is_a_check(last, view):
         return "This shows what is still wrong. Now change it."  # else small models run it again
-    if view.implicit and _shows_what_fails(
-        view.transcript[-1]
-    ):  # the checks ran since it changed files
+    if view.implicit and shows_what_fails(view.transcript[-1]):  # run since it changed files
         return "It changed files, but the goal is not reached. Now change what is still wrong."
     return f"That did not work. {_split(last)}Correct the call, or try another way."
 
@@ -117,7 +81,7 @@ def _next_step(last: Call, view: PromptView) -> str:
         return f"Nothing is changed yet. {_to_what_it_tests(last) or change or STEP}"
     if view.transcript[-1] is last and not _changed(view):  # it has only looked
         return _change(view) or ("Now change what is wrong." if last.name in _LOOKS else STEP)
-    if failure := _same_failure(view.transcript[-1]):
+    if failure := same_failure(view.transcript[-1]):
         return f"{AS_BEFORE} {CHANGE}{failure}"
     if lost := _lost(last, view):  # they write a part of the file, and run it
         name = without_middle(str(last.args.get("path", "The file")), NAME_CHARS)
@@ -129,8 +93,8 @@ def _next_step(last: Call, view: PromptView) -> str:
 
 def _change(view: PromptView) -> str:
     """Return what to change after a look, "" where what fails is not known; else small models go on looking."""
-    note = next(filter(_shows_what_fails, reversed(view.transcript)), None)
-    failure = note and (_named_failure(note) or _wrong_value(note))
+    note = next(filter(shows_what_fails, reversed(view.transcript)), None)
+    failure = note and (named_failure(note) or wrong_value(note))
     return f"{CHANGE}{failure}" if failure else ""
 
 
@@ -140,9 +104,9 @@ def _is_read(entry: Entry) -> bool:
 
 def _correction(last: Call, note: Entry) -> str:
     """Return what to correct where the checks fail in a new way after a call, "" where that is not known."""
-    if failure := _named_failure(note):
+    if failure := named_failure(note):
         return f"{CHANGE}{failure}"  # else they run the program that has just run
-    if failure := _wrong_value(note):  # without the name they look in another file
+    if failure := wrong_value(note):  # without the name they look in another file
         what = without_middle(str(last.args.get("path", "what is wrong")), NAME_CHARS)
         return f"Now correct {what}: {failure}"
     return ""
@@ -162,17 +126,6 @@ def _to_what_it_tests(last: Call) -> str:
     )
 
 
-def _named_failure(note: Entry) -> str:
-    """Return the error of Python that a note of checks ends with, with its line of code; "" for none."""
-    return located_error(_result(note)) if _shows_what_fails(note) else ""
-
-
-def _wrong_value(note: Entry) -> str:
-    """Return which value the check that a note ends with got, and which it expected; "" where it is no such check."""
-    why = _last_line(_result(note)) if _shows_what_fails(note) and SILENT in _result(note) else ""
-    return why if why.startswith(GOT) else ""
-
-
 def _not_corrected(last: Call, view: PromptView) -> str:
     """Return what still fails after an edit that would change nothing: small models repeat it; "" for another call."""
     if last.name != "edit_file" or not last.output.startswith(NO_EDIT):
@@ -180,19 +133,12 @@ def _not_corrected(last: Call, view: PromptView) -> str:
     return _change(view).removeprefix(CHANGE)
 
 
-def _result(note: Entry) -> str:
-    return note.text if isinstance(note, Said) else note.output
-
-
-def _last_line(text: str) -> str:
-    return without_middle(text.rstrip().rpartition("\n")[2], 2 * NAME_CHARS)
-
-
 def _files_there(last: Call, view: PromptView) -> str:
     """Return the few files that are there where the agent has read none and asked for one that is not; "" else."""
-    there = _THERE.search(last.output) if last.name == "read_file" else None
+    found = _THERE.search(last.output) if last.name == "read_file" else None
     known = any(isinstance(e, Call) and e.result == "success" for e in view.transcript)
-    return there[1] if there and not known else ""
+    files = [one for one in found[1].split(", ") if not one.endswith("/")] if found else []
+    return "" if known else ", ".join(files)
 
 
 def _lost(last: Call, view: PromptView) -> str:
@@ -202,7 +148,7 @@ def _lost(last: Call, view: PromptView) -> str:
     if last not in written or (last.name == "write_file" and last != written[0]):
         return ""
     since = view.transcript[view.transcript.index(written[0]) + 1 : -1]
-    told = any(_shows_what_fails(e) and not _same_failure(e) for e in since)
+    told = any(shows_what_fails(e) and not same_failure(e) for e in since)
     return "" if told else written[0].output.partition(NO_LONGER)[2]
 
 
@@ -222,7 +168,7 @@ def _tool_run_as_command(call: Call, view: PromptView) -> str:
 def _is_a_check(call: Call, view: PromptView) -> bool:
     """Return whether a failed command is, but for quotes, a part of a shown check, or of its trace."""
     words = _words(str(call.args.get("cmd", "")))
-    traced = (_result(e) for e in view.transcript if _shows_what_fails(e))
+    traced = (note_text(e) for e in view.transcript if shows_what_fails(e))
     shown = (*view.checks.values(), *traced)
     return call.result == "failure" and any(f" {words} " in f" {_words(one)} " for one in shown)
 
@@ -250,46 +196,12 @@ def _split(call: Call) -> str:
 def _changed(view: PromptView) -> bool:
     """Return whether a call may have changed something since checks last failed."""
     for entry in reversed(view.transcript):
-        if _shows_what_fails(entry):
+        if shows_what_fails(entry):
             return False
         if _may_have_changed(entry):
             return True
     return False
 
 
-def _same_failure(note: Entry) -> str:
-    """Return the last line of the failure that a note says is as before, "" for another note."""
-    if isinstance(note, Said) and note.text.startswith(f"{NOT_YET} {AS_BEFORE}"):
-        return _last_line(note.text)
-    return ""
-
-
-def _shows_what_fails(entry: Entry) -> bool:
-    """Return whether an entry is the result of checks: of a `finish` that was not accepted, or after a change."""
-    if isinstance(entry, Said):
-        return entry.text.startswith(NOT_YET)
-    return entry.name == "finish"
-
-
 def _may_have_changed(entry: Entry) -> bool:
     return isinstance(entry, Call) and entry.result == "success" and entry.changed is not False
-
-
-def _needs_a_look(text: str) -> bool:
-    by_command = _BY_COMMAND.search(text) and not is_about_a_fault(text)
-    return bool(_REPAIRS.search(text)) and not by_command
-
-
-def _is_a_search(text: str) -> bool:
-    return bool(_SEARCHES.search(text)) and not is_about_a_fault(text)
-
-
-def _ask_first(view: PromptView) -> str:
-    """Return the request for the first call; each second attempt begins without a look, so that it goes another way."""
-    work = view.subtask or view.goal
-    if _is_a_search(work):
-        return "First look: search the files with run_cmd (grep -rn), before you open any."
-    if _needs_a_look(work) and view.attempt.n % 2:
-        return "First look: call read_file on what this is about, before you change anything."
-    plan = "Call plan, or begin with another tool."
-    return plan if any(tool.name == "plan" for tool in view.tools) else "Begin: call a tool."

@@ -8,7 +8,8 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
 from clew_shared.core.claims import FAILED
-from clew_shared.prompt.next_call import AS_BEFORE, NOT_YET, is_about_a_fault
+from clew_shared.prompt.check_notes import AS_BEFORE, NOT_YET
+from clew_shared.prompt.first_call import is_about_a_fault
 from clew_shared.prompt.tools import is_small
 from clew_shared.record.progress import normalise
 from clew_shared.text.shell_tests import said_why
