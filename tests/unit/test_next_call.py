@@ -7,7 +7,7 @@ import pytest
 from clew_shared.prompt.check_notes import AS_BEFORE, NOT_YET
 from clew_shared.prompt.state_block import state_block
 from clew_shared.prompt.view import PromptView
-from clew_shared.text.shell_tests import SILENT
+from clew_shared.text.shell_tests import SILENT, STILL_IN
 from clew_shared.tools import NO_EDIT, NO_LONGER, TOOLS
 from clew_shared.wire.hello import AttemptTerms, Call, Said
 
@@ -76,11 +76,19 @@ def test_what_a_check_got_after_a_change_is_named():
     assert state_block(view) == 'Now correct hello.txt: got "a", expected "b"'
     other = Said("user", f"{NOT_YET}\nCheck failed\n{SILENT}test -f b\nthere is no file b")
     assert state_block(replace(view, transcript=(WRITE, other))).startswith("Take the next step")
+    found = Said(
+        "user", f'{NOT_YET}\n{SILENT}grep -q foo a b\n"foo"{STILL_IN}a or b\na:1:import foo'
+    )
+    assert state_block(replace(view, transcript=(WRITE, found))) == (
+        "Now change what is wrong: a:1:import foo"
+    )
     command = Call(3, "run_cmd", {"cmd": "echo > hello.txt"}, "success", changed=True)
     after_command = replace(view, transcript=(command, failing))
     assert state_block(after_command) == 'Now correct what is wrong: got "a", expected "b"'
     none = Call(4, "edit_file", {"path": "hello.txt"}, "error", f"{NO_EDIT}: nothing to change")
     after_none = state_block(replace(view, transcript=(WRITE, failing, none)))
+    unknown = state_block(replace(view, transcript=(none,)))
+    assert unknown.startswith("edit_file only changes files.")
     assert after_none.startswith(
         "Call write_file with the whole file hello.txt as it should be: got"
     )

@@ -84,4 +84,6 @@ def test_a_module_that_imports_what_it_should_define_is_told_to_define_it():
     assert located_error(missing.format("greeting")).endswith(
         ": there is no module greeting. Define greeting in greet.py instead of importing it."
     )
-    assert located_error(missing.format("welcome")).endswith("No module named 'greeting'")
+    assert located_error(missing.format("welcome")).endswith(
+        ": there is no module greeting. Write greeting.py if it is part of the goal, or import another one."
+    )

@@ -1,6 +1,6 @@
 """What the results of checks say, as they stand in a conversation. Pure functions of its entries."""
 
-from clew_shared.text.shell_tests import GOT, SILENT
+from clew_shared.text.shell_tests import GOT, SILENT, STILL_IN
 from clew_shared.text.shorten import without_middle
 from clew_shared.text.tracebacks import located_error
 from clew_shared.wire.hello import Entry, Said
@@ -30,8 +30,10 @@ def shows_what_fails(entry: Entry) -> bool:
 
 
 def named_failure(note: Entry) -> str:
-    """Return the error of Python that a note of checks ends with, with its line of code; "" for none."""
-    return located_error(note_text(note)) if shows_what_fails(note) else ""
+    """Return the error of Python that a note of checks ends with, or a line that must not be there; "" else."""
+    text = note_text(note) if shows_what_fails(note) else ""
+    unwanted = _last_line(text) if SILENT in text and STILL_IN in text else ""
+    return located_error(text) or unwanted
 
 
 def wrong_value(note: Entry) -> str:

@@ -61,9 +61,8 @@ def _ask_after(last: Call, view: PromptView) -> str:
 
 
 def _ask_after_failure(last: Call, view: PromptView) -> str:
-    if failure := _not_corrected(last, view):
-        name = without_middle(str(last.args.get("path")), NAME_CHARS)
-        return f"Call write_file with the whole file {name} as it should be: {failure}"
+    if last.name == "edit_file" and last.output.startswith(NO_EDIT):
+        return _instead_of_no_edit(last, view)
     if tool := _tool_run_as_command(last, view):
         return f"{tool} is a tool and not a shell command: call {tool} itself instead of run_cmd."
     if there := _files_there(last, view):  # else they write without knowing what is there
@@ -126,11 +125,15 @@ def _to_what_it_tests(last: Call) -> str:
     )
 
 
-def _not_corrected(last: Call, view: PromptView) -> str:
-    """Return what still fails after an edit that would change nothing: small models repeat it; "" for another call."""
-    if last.name != "edit_file" or not last.output.startswith(NO_EDIT):
-        return ""
-    return _change(view).removeprefix(CHANGE)
+def _instead_of_no_edit(last: Call, view: PromptView) -> str:
+    """Return what to do instead of an edit that changes nothing: small models repeat it, or try to count by it."""
+    if failure := _change(view).removeprefix(CHANGE):
+        name = without_middle(str(last.args.get("path")), NAME_CHARS)
+        return f"Call write_file with the whole file {name} as it should be: {failure}"
+    return (
+        "edit_file only changes files. To count or compute something, or to write a result into another file, "
+        "call run_cmd."
+    )
 
 
 def _files_there(last: Call, view: PromptView) -> str:

@@ -19,6 +19,9 @@ SILENT = "It printed nothing. This command failed:\n+ "
 GOT = "got "
 """Begins the reason where a value that was computed is not the expected one."""
 
+STILL_IN = " is still in "
+"""In the reason where something is found that must not be there; the lines in which it is found may follow."""
+
 _FILE_TESTS = {
     "-e": ("{} does not exist", "{} exists"),
     "-f": ("there is no file {}", "the file {} exists"),
@@ -92,7 +95,7 @@ def _unquoted(failed: str) -> list[str]:
 def explanation(trace: str, command: str, *, command_chars: int) -> str:
     """Return what an agent is shown of a check that failed and printed nothing, "" where it is not known why."""
     why = why_failed(trace, command)
-    failed = without_middle(failed_command(trace), command_chars)
+    failed = without_middle(failed_command(trace).replace("\n", "\\n"), command_chars)
     return f"{SILENT}{failed}\n{why}\n" if why else ""
 
 
@@ -100,7 +103,7 @@ def said_why(output: str) -> str:
     """Return the reason in the output of a failed check: all of it, or only the reason of an explanation."""
     if not output.startswith(SILENT):
         return output
-    return output.rstrip().rpartition("\n")[2]  # the command before it may have several lines
+    return output.removeprefix(SILENT).strip().partition("\n")[2]
 
 
 def _words(text: str) -> list[str]:
@@ -151,7 +154,7 @@ def _why_grep(words: list[str], command: str) -> str:
     pattern, files = found
     before = _before(words, command)
     if before == {"!"}:
-        return f"{_shown(pattern)} is still in {_listed(files, 'or')}"
+        return f"{_shown(pattern)}{STILL_IN}{_listed(files, 'or')}"
     unwanted = not before or "!" in before
     return "" if unwanted else f"{_shown(pattern)} was not found in {_listed(files, 'and')}"
 

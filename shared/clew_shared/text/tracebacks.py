@@ -55,7 +55,7 @@ def located_error(text: str) -> str:
 
 
 def _import_advice(error: str, frames: list[re.Match[str]]) -> str:
-    """Return what to do in a file that imports what it should define, "" for another error."""
+    """Return what to do about an import of what the file itself should define, or of what is not there; "" else."""
     file, code = frames[-1][2], frames[-1][4]
     itself, missing = _FROM_ITSELF.match(error), _NO_MODULE.match(error)
     if itself and itself[2] == file:
@@ -64,6 +64,9 @@ def _import_advice(error: str, frames: list[re.Match[str]]) -> str:
     names = ", ".join(name for name in _imported(code) if name in wanted)
     if missing and names:
         return f"there is no module {missing[1]}. Define {names} in {file} instead of importing it."
+    if missing:
+        module = f"{missing[1].replace('.', '/')}.py"
+        return f"there is no module {missing[1]}. Write {module} if it is part of the goal, or import another one."
     return ""
 
 

@@ -33,10 +33,12 @@ def edit_file(args: dict[str, Any], context: ToolContext) -> ToolOutcome:
         raise PathError("old is empty: give the text to replace, or use write_file")
     old, new = _as_quoted_in(text, old, new)
     found = text.count(old)
+    if (
+        found and old == new
+    ):  # before its count: models count in this way, and take the answer for a slip
+        return ToolOutcome("error", _SAME, changed=False)
     if found != count:
         return ToolOutcome("error", _miscounted(path, text, old, found, count), changed=False)
-    if old == new:
-        return ToolOutcome("error", _SAME, changed=False)
     after = text.replace(old, new)
     context.workspace.replace(path, after.encode(errors="replace"))
     limit = min(_DIFF_BYTES, context.output_bytes)
