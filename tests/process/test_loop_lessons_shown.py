@@ -12,9 +12,9 @@ from llm_server import ScriptedLlm, calls
 
 from clew_shared.ledger import Reader
 
-GOALS = 10
-WARNING = "Do not call `run_cmd test` again while nothing has changed"
-GOAL = "---\nchecks: {{made: test -f part_{0}.txt}}\n---\n# Make part {0}\n"
+GOALS, TAUGHT_BY = 6, 3
+WARNING = "Do not call `run_cmd test -f part.txt` again while nothing has changed"
+GOAL = "---\nchecks: {{made: test -f part.txt}}\n---\n# Make part {0}\n"
 
 
 class Careless(ScriptedLlm):
@@ -36,9 +36,9 @@ class Careless(ScriptedLlm):
             self.warned.append(WARNING in prompt)
         looks = 1 if WARNING in prompt else 4
         if turn <= looks:
-            return calls(("run_cmd", {"cmd": f"test -f part_{part}.txt"}))
+            return calls(("run_cmd", {"cmd": "test -f part.txt"}))
         if turn == looks + 1:
-            return calls(("write_file", {"path": f"part_{part}.txt", "content": "made\n"}))
+            return calls(("write_file", {"path": "part.txt", "content": "made\n"}))
         return calls(("finish", {"summary": "made"}))
 
 
@@ -49,7 +49,7 @@ def rests_reviewed(clew, goal):
 
 
 def refusals(clew, llm):
-    """Let ten goals make the mistake, one after the other; return how often each was refused."""
+    """Let goals make the mistake, one after the other; return how often each was refused."""
     agent = {"kind": "llm", "base_url": llm.base_url, "model": "careless", "mode": "tools"}
     clew.configure({f"agents.careless.{key}": value for key, value in agent.items()})
     clew.start()
@@ -62,20 +62,20 @@ def refusals(clew, llm):
     return counts
 
 
-def test_a_mistake_that_was_refused_in_one_goal_is_not_made_in_the_next(clew):
+def test_a_mistake_that_was_refused_in_three_goals_is_not_made_in_the_next(clew):
     with Careless() as llm:
         counts = refusals(clew, llm)
         print(f"refused, with the playbook: {counts}")  # noqa: T201
-        assert llm.warned == [False] + [True] * (GOALS - 1)
-    assert counts == [2] + [0] * (GOALS - 1)
+        assert llm.warned == [False] * TAUGHT_BY + [True] * (GOALS - TAUGHT_BY)
+    assert counts == [2] * TAUGHT_BY + [0] * (GOALS - TAUGHT_BY)
     [lesson] = [
         one
         for one in json.loads(clew.clew("playbook", "list", "--json"))["bullets"]
         if one["section"] == "loops"
     ]
     assert lesson["content"].startswith(WARNING)
-    assert lesson["content"].endswith("(seen: ended by `write_file *.txt`)")
-    assert (lesson["helpful"], lesson["harmful"]) == (GOALS - 1, 0)
+    assert lesson["content"].endswith("(seen: ended by `write_file part.txt made`)")
+    assert (lesson["helpful"], lesson["harmful"]) == (GOALS - TAUGHT_BY, 0)
     assert clew.verified()
 
 
@@ -90,9 +90,9 @@ def test_without_the_playbook_it_is_made_in_every_goal(clew):
 CIRCLES = """
 hello()
 for _ in range(4):
-    run("test -f never.txt")
+    run("test -f part.txt")
 run("touch other.txt")
-call("finish", success=False)
+call("finish", success=True)
 """
 
 
@@ -100,8 +100,10 @@ call("finish", success=False)
 def test_a_loop_is_learned_once_whenever_the_daemon_dies(clew, deaths):
     clew.agent("circling", CIRCLES)
     clew.start()
-    goal = clew.submit("---\nagent: circling\n---\nGo in circles\n")
-    clew.wait("goal.failed", goal=goal)
+    goal = clew.submit(
+        "---\nagent: circling\nchecks: {ok: test -f other.txt}\n---\nGo in circles\n"
+    )
+    clew.wait("goal.completed", goal=goal)
     clew.kill()  # before or after the loop is learned
     for _ in range(deaths):
         clew.start()
@@ -110,7 +112,8 @@ def test_a_loop_is_learned_once_whenever_the_daemon_dies(clew, deaths):
     clew.start()
     [lesson] = json.loads(clew.clew("playbook", "list", "--json"))["bullets"]
     assert (
-        lesson["content"] == f"{WARNING}: it ends as it did before (seen: ended by `run_cmd touch`)"
+        lesson["content"]
+        == f"{WARNING}: it ends as it did before (seen: ended by `run_cmd touch other.txt`)"
     )
     assert lesson["neutral"] == 0
     shown = clew.clew("playbook", "show", lesson["id"])

@@ -76,7 +76,7 @@ def credit(event, goal):
 
 def test_an_agent_that_fails_speaks_against_what_it_was_shown(clew):
     clew.agent("quitter", 'hello()\ncall("finish", success=False)\n')
-    goal = taught(clew).submit("---\nagent: quitter\n---\nQuit\n")
+    goal = taught(clew).submit("---\nagent: quitter\nchecks: {ok: test -f a}\n---\nQuit\n")
     assert clew.wait("strategy.tagged", goal=goal)["tag"] == "harmful"
 
 
@@ -138,7 +138,7 @@ def test_a_person_removes_restores_prunes_exports_and_imports(make_clew):
     quitter = clew.agent("quitter", 'hello()\ncall("finish", success=False)\n')
     clew.stop()
     clew.start()
-    goal = clew.submit(f"---\nagent: {quitter}\n---\nQuit\n")
+    goal = clew.submit(f"---\nagent: {quitter}\nchecks: {{ok: test -f a}}\n---\nQuit\n")
     clew.wait("strategy.tagged", goal=goal)
     assert "tes-00001" in clew.clew("playbook", "prune")
     before = clew.clew("playbook", "list", "--json", "--archived")

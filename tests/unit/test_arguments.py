@@ -73,6 +73,9 @@ def test_a_file_that_is_one_code_fence_is_written_without_it(fenced):
     ("path", "content"),
     [
         ("README.md", "```sh\nls\n```\n"),
+        ("README", "```sh\nls\n```\n"),
+        ("answer.txt", "```sh\nmake install\n```\n"),
+        ("page.qmd", "```{r}\nplot(x)\n```\n"),
         ("a.py", "x = '''\n```\n'''\n"),
         ("a.py", "```\na\n```\nb\n```\nc\n```\n"),
     ],

@@ -6,44 +6,34 @@ import pytest
 
 from clew_daemon.learning import deltas
 from clew_daemon.learning.deltas import Draft
-from clew_daemon.learning.loop_lessons import loop_lessons, loop_tag
-from clew_daemon.learning.loops import LoopFold, LoopPattern
+from clew_daemon.learning.loop_lessons import is_shown, loop_lessons, loop_tag
+from clew_daemon.learning.loops import LoopFold, LoopPattern, action_pattern
 from clew_shared.playbook.bullet import Bullet
 from clew_shared.playbook.curator import conflicts, same
 from clew_shared.playbook.playbook import LearnedPlaybook
-from clew_shared.playbook.shapes import shape
 from clew_shared.record import events as ev
 
 AT = 1_790_000_000.0
-LESSON = "Do not call `run_cmd pytest` again while nothing has changed: it ends as it did before"
-KINDS = ("repetition", "alternation", "cycle", "crash", "same_error", "no_progress", "swing")
+LESSON = (
+    "Do not call `run_cmd pytest -q a` again while nothing has changed: it ends as it did before"
+)
+KINDS = ("repetition", "alternation", "cycle", "same_error", "no_progress")
 THOUGHTS = ("theme", "repeated_planning", "stuck")
 
 
 @pytest.mark.parametrize(
     ("tool", "args", "expected"),
     [
-        ("run_cmd", {"cmd": "pytest -q tests/test_a.py"}, "run_cmd pytest"),
-        ("run_cmd", {"cmd": "cd src && API_KEY=abc /usr/bin/python3.11 fix.py"}, "run_cmd python"),
-        ("run_cmd", {"cmd": "python3 -m pytest -x"}, "run_cmd python -m pytest"),
-        ("run_cmd", {"cmd": "git commit -m 'a secret'"}, "run_cmd git commit"),
-        ("run_cmd", {"cmd": "curl -H 'Authorization: Bearer abc' http://x"}, "run_cmd curl"),
-        ("run_cmd", {"cmd": "base64 -d x"}, "run_cmd base64"),
-        ("run_cmd", {"cmd": "pip3 install x"}, "run_cmd pip install"),
-        ("run_cmd", {"cmd": "$(cat key)"}, "run_cmd"),
-        ("run_cmd", {"cmd": ""}, "run_cmd"),
+        ("run_cmd", {"cmd": "pytest -q tests/test_a.py"}, "run_cmd pytest -q tests/test_a.py"),
+        ("read_file", {"path": "src/a/b.py", "limit": 5}, "read_file src/a/b.py 5"),
+        ("run_cmd", {"cmd": "cat `x`\nls"}, "run_cmd cat 'x' ls"),
+        ("run_cmd", {"cmd": ["ls", "-l"]}, ""),
+        ("write_file", {"path": "x.md", "content": "long " * 100}, ""),
         ("run_cmd", {}, "run_cmd"),
-        ("pytest", {"cmd": "pytest -q"}, "pytest"),
-        ("read_file", {"path": "src/a/b.py", "limit": 5}, "read_file *.py"),
-        ("read_file", {"path": "Makefile"}, "read_file"),
-        ("write_file", {"path": "x.md", "content": "long"}, "write_file *.md"),
-        ("search", {"pattern": "password = hunter2"}, "search"),
-        ("we`ird\ntool", {"path": 3}, "weirdtool"),
-        ("x" * 500, {"cmd": "y" * 500}, "x" * 40),
     ],
 )
-def test_a_shape_names_tool_and_program_and_nothing_else(tool, args, expected):
-    assert shape(tool, args) == expected
+def test_what_was_repeated_is_named_whole_or_not_at_all(tool, args, expected):
+    assert action_pattern(tool, args) == expected
 
 
 def folded(*events):
@@ -91,11 +81,14 @@ def test_a_refused_repetition_is_a_pattern_with_its_cost_and_what_ended_it():
         *[refused("pytest -q a"), refused("pytest -q a", "blocked_action")],
         *[allowed("sed -i s/1/2/ a.py"), finished(7, changed=True, result="success"), END],
     ).patterns
-    assert (one.kind, one.shape, one.refused, one.warned) == ("repetition", "run_cmd pytest", 2, 0)
-    assert (one.actions, one.ended) == ([5, 6], "`run_cmd sed`")
+    assert (one.kind, one.what, one.refused, one.warned) == (
+        *("repetition", "run_cmd pytest -q a"),
+        *(2, 0),
+    )
+    assert (one.actions, one.ended) == ([5, 6], "`run_cmd sed -i s/1/2/ a.py`")
     (lesson,) = loop_lessons([one])
     assert lesson.section == "loops"
-    assert lesson.content == f"{LESSON} (seen: ended by `run_cmd sed`)"
+    assert lesson.content == f"{LESSON} (seen: ended by `run_cmd sed -i s/1/2/ a.py`)"
     assert lesson.evidence == "repetition: 2 refused, 0 warned\nrun_cmd::pytest -q a"
 
 
@@ -111,13 +104,16 @@ def test_a_goal_without_refusals_and_warnings_has_no_pattern():
         ([*warned("repeated_planning")], ("repeated_planning", "")),
         (
             [allowed("cat x"), *warned("repetition", "run_cmd::cat x")],
-            ("repetition", "run_cmd cat"),
+            ("repetition", "run_cmd cat x"),
         ),
-        ([allowed("ls y"), finished(1), *warned("same_error", "s")], ("same_error", "run_cmd ls")),
+        (
+            [allowed("ls y"), finished(1), *warned("same_error", "s")],
+            ("same_error", "run_cmd ls y"),
+        ),
         (
             [e for n in (1, 3, 5) for e in (allowed("grep x"), finished(n))]
             + warned("no_progress"),
-            ("no_progress", "run_cmd grep"),
+            ("no_progress", "run_cmd grep x"),
         ),
         (
             [allowed("grep x"), finished(1), allowed("ls"), finished(3), *warned("no_progress")],
@@ -127,7 +123,7 @@ def test_a_goal_without_refusals_and_warnings_has_no_pattern():
 )
 def test_a_warning_is_a_pattern_of_what_was_called_last_or_most(events, expected):
     (one,) = folded(*events, END).patterns
-    assert (one.kind, one.shape) == expected
+    assert (one.kind, one.what) == expected
     assert (one.refused, one.warned) == (0, 1)
 
 
@@ -174,9 +170,8 @@ def test_no_two_lessons_are_taken_for_the_same_or_for_opposites():
         "run_cmd pytest",
         "run_cmd git commit",
         "run_cmd git push",
-        "read_file *.py",
-        "read_file *.md",
-        "",
+        "read_file a.py",
+        "read_file a.md",
     )
     patterns = [LoopPattern(kind, what) for kind in KINDS for what in shapes]
     patterns += [LoopPattern(kind, "") for kind in THOUGHTS]
@@ -192,7 +187,7 @@ def learned(draft, *events, goal="g"):
 def test_the_same_loop_in_other_words_is_counted_and_not_added_twice():
     draft = Draft.of(LearnedPlaybook())
     learned(draft, refused("pytest -q a"))
-    learned(draft, refused("cd x && pytest b"), ev.FeedbackGiven(text="x"), goal="h")
+    learned(draft, refused("pytest -q a"), ev.FeedbackGiven(text="x"), goal="h")
     learned(draft, refused("pytest -q a", "cycle"))
     assert [(b.id, b.neutral) for b in draft.playbook.bullets()] == [
         ("loo-00001", 1),
@@ -213,23 +208,36 @@ SHOWN = ev.StrategiesShown(epoch=1, ids=("loo-00001",))
 
 
 @pytest.mark.parametrize(
-    ("events", "completed", "tag"),
+    ("events", "verified", "tag"),
     [
         ([SHOWN, allowed("ls")], True, "helpful"),
         ([SHOWN, allowed("ls")], False, "neutral"),
         ([SHOWN], True, "neutral"),
         ([SHOWN, allowed("x", tool="search")], True, "neutral"),
-        ([SHOWN, refused("pytest b")], True, "harmful"),
-        ([SHOWN, refused("pytest b")], False, "harmful"),
-        ([refused("pytest b"), SHOWN], True, "helpful"),
-        ([SHOWN, refused("ls")], True, "helpful"),
+        ([SHOWN, refused("pytest -q a")], True, "harmful"),
+        ([SHOWN, refused("pytest -q a")], False, "neutral"),
+        ([refused("pytest -q a"), SHOWN], True, "helpful"),
+        ([SHOWN, refused("pytest -q b")], True, "helpful"),
     ],
 )
-def test_a_goal_that_was_shown_a_lesson_speaks_for_it_if_it_did_not_run_into_the_loop(
-    events, completed, tag
-):
+def test_only_a_goal_whose_checks_passed_speaks_for_or_against_a_lesson(events, verified, tag):
     bullet = Bullet("loo-00001", "loops", f"{LESSON} (seen: ended by `run_cmd sed`)")
-    assert loop_tag(bullet, folded(*events, END), completed=completed) == tag
+    assert loop_tag(bullet, folded(*events, END), verified=verified) == tag
+
+
+def test_a_lesson_is_shown_once_three_goals_have_had_the_loop():
+    draft, shown = Draft.of(LearnedPlaybook()), []
+    for goal in ("g", "g", "h", "i"):
+        learned(draft, refused("pytest -q a"), goal=goal)
+        shown.append(is_shown(draft.playbook.bullets()[0]))
+    assert shown == [False, False, False, True]
+
+
+def test_what_a_killed_worker_had_begun_teaches_nothing_and_what_it_once_taught_is_not_shown():
+    assert loop_lessons([LoopPattern("crash", "run_cmd pytest", refused=2)]) == []
+    old = "Do not call `run_cmd echo` again after the worker died of it: look for another way"
+    assert not is_shown(Bullet("loo-00001", "loops", f"{old} (seen: ended by a new plan)"))
+    assert is_shown(Bullet("loo-00002", "loops", "Break out of loops by reading the error"))
 
 
 @pytest.mark.parametrize(
@@ -238,4 +246,4 @@ def test_a_goal_that_was_shown_a_lesson_speaks_for_it_if_it_did_not_run_into_the
 )
 def test_other_strategies_are_credited_by_the_outcome(section, content):
     bullet = Bullet("loo-00001", section, content)
-    assert loop_tag(bullet, folded(SHOWN, END), completed=True) is None
+    assert loop_tag(bullet, folded(SHOWN, END), verified=True) is None

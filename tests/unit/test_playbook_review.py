@@ -17,7 +17,7 @@ AT = 1_790_000_000.0
 CHECKED = Spec(description="Do it", checks={"ok": "true"})
 SHOWN = ev.StrategiesShown(epoch=1, ids=("tes-00001",))
 BLOCKED = ev.Escalated(to="person", reason="failed twice")
-AGAIN = "Do not call `run_cmd pytest` again while nothing has changed: it ends as it did before"
+AGAIN = "Do not call `run_cmd pytest -q` again while nothing has changed: it ends as it did before"
 REFLECTOR = ExecutionReflector(2, 0.7)
 
 
@@ -207,7 +207,7 @@ async def test_switched_off_a_rest_is_looked_back_on_without_a_trace(opened):
 
 async def ran_into_it(book, playbook, goal):
     """Record a goal that is shown the playbook, calls the same failing command four times, and completes."""
-    await book.accept(ev.GoalAccepted(at=AT, goal_id=goal, spec=Spec(description="Do it")), b"goal")
+    await book.accept(ev.GoalAccepted(at=AT, goal_id=goal, spec=CHECKED), b"goal")
     core = book.cores[goal]
     with book.entering(core):
         core.emit(ev.GoalStarted(at=AT))
@@ -215,7 +215,7 @@ async def ran_into_it(book, playbook, goal):
         core.emit(ev.StrategiesShown(epoch=1, ids=shown))
         core.start(AT)
         for _ in range(4):
-            verdict = core.propose("run_cmd", {"cmd": f"pytest {goal}"}, AT)
+            verdict = core.propose("run_cmd", {"cmd": "pytest -q"}, AT)
             if verdict.allowed:
                 report = ActionReport("failure", "1 failed", changed=False)
                 core.outcome(verdict.seq, report, AT)

@@ -3,7 +3,7 @@
 import pytest
 
 from clew_daemon.record.goal_limits import present_agent
-from clew_shared.config.families import FAMILIES
+from clew_shared.config.families import FAMILIES, SMALL_ATTEMPTS
 from clew_shared.config.profiles import (
     in_effect,
     matches,
@@ -90,6 +90,21 @@ def test_without_a_profile_everything_is_as_the_tables_say(model):
     assert (profile.mode, profile.temperature, profile.ladder) == (None, None, None)
     agent = LlmAgentSettings(model=model)
     assert profiled_agent(settings, agent) is agent
+
+
+@pytest.mark.parametrize(
+    ("model", "small"),
+    [
+        ("qwen2.5-coder:1.5b", True),
+        ("meta-llama/Llama-3.2-3B-Instruct", True),
+        ("gemma-3-270m-it", True),
+        ("Qwen2.5-Coder-32B-Instruct-3bit", False),
+        ("Meta-Llama-3-70B-Instruct-2bit", False),
+        ("llama-3.1-70b-exl2-2.4bpw", False),
+    ],
+)
+def test_a_size_in_the_name_makes_a_model_small_and_a_quantisation_does_not(model, small):
+    assert (profile_of(Settings(), model).attempts == SMALL_ATTEMPTS) is small
 
 
 def test_the_most_specific_profile_wins_key_by_key():

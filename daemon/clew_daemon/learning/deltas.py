@@ -38,7 +38,7 @@ class DeltaError(ValueError):
 class Lesson:
     """What a run taught, with its evidence and the numbers of its actions; a `passing` one expires.
 
-    `again` is what is recorded where it was known before.
+    `again` is what is recorded where it was known before; `seen`: it is about a loop of a goal whose checks passed.
     """
 
     section: str
@@ -47,6 +47,7 @@ class Lesson:
     actions: tuple[int, ...] = ()
     passing: bool = False
     again: str = "learned again"
+    seen: bool = False
 
 
 @dataclass(slots=True)
@@ -175,6 +176,7 @@ def _addition(playbook: LearnedPlaybook, lesson: Lesson, goal: str, at: float) -
             source_goal=goal,
             reason=redact(lesson.again),
             expires_at=expires_at,
+            seen=lesson.seen,
         )
     if len(playbook.bullets()) >= BULLETS_MAX:
         raise DeltaError(f"the playbook is full ({BULLETS_MAX} strategies); remove some first")
@@ -187,6 +189,7 @@ def _addition(playbook: LearnedPlaybook, lesson: Lesson, goal: str, at: float) -
         evidence=redact(lesson.evidence),
         actions=lesson.actions,
         expires_at=expires_at,
+        seen_in=(goal,) if lesson.seen else (),
     )
 
 

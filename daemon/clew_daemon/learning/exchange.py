@@ -90,4 +90,5 @@ def _added(playbook: LearnedPlaybook, theirs: Bullet, at: float) -> BulletAdded:
         evidence="imported",
         expires_at=seconds(theirs.expires_at) if theirs.expires_at else 0.0,
         created_at=theirs.created_at if seconds(theirs.created_at) else "",
+        seen_in=theirs.seen_in,
     )

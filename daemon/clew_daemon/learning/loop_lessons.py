@@ -1,7 +1,8 @@
 """The lessons of loops, and how they are credited. Pure.
 
-A lesson says in general what was repeated (`playbook/shapes.py`), so that a loop in another goal is the same lesson
-again. It is credited by whether a goal that was shown it ran into that loop.
+A lesson names the whole action that was repeated, so that only the same loop in another goal is the same lesson again.
+Agents are told of it when three goals whose checks passed have had it; it is credited by whether such a goal, shown it,
+ran into that loop.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from clew_daemon.learning.deltas import Lesson
 from clew_daemon.learning.loops import tool_of
-from clew_shared.playbook.bullet import section_key
+from clew_shared.playbook.bullet import SEEN_MIN, section_key
 from clew_shared.playbook.curator import without_evidence
 from clew_shared.text.redact import redact
 from clew_shared.text.shorten import in_one_line
@@ -37,38 +38,58 @@ _ACTIONS = {
     "repetition": "Do not call {} again while nothing has changed: it ends as it did before",
     "alternation": "Do not go back and forth with {} without progress: change something else first",
     "cycle": "Do not go round with {} without progress: change something else first",
-    "crash": "Do not call {} again after the worker died of it: look for another way",
     "same_error": "When {} fails again with the same error, find its cause instead of varying the call",
     "no_progress": "When calls of {} bring nothing new, stop and do something different",
 }
-_ANY_KIND = "Do not go in circles with {}: change something else first"
-_ANY_ACTION = "the same tools"
+_OLD_CRASH = "Do not call `{}` again after the worker died of it: look for another way"
+"""Learned by version 0.1.0; shown to nobody."""
+
 _QUOTED = re.compile(r"`([^`]+)`")
 
 
 def loop_lessons(patterns: Sequence[LoopPattern]) -> list[Lesson]:
-    """Return a lesson for each loop, the costliest first."""
-    worst = sorted(patterns, key=lambda one: one.cost, reverse=True)
+    """Return a lesson for each loop of a goal whose checks passed, the costliest first.
+
+    None for what a killed worker had begun, nor for an action that is too long to be named whole.
+    """
+    told = [one for one in patterns if one.kind in _THOUGHTS or (one.what and one.kind in _ACTIONS)]
+    worst = sorted(told, key=lambda one: one.cost, reverse=True)
     return [_lesson(one) for one in worst[:LESSONS_MAX]]
 
 
-def loop_tag(bullet: Bullet, loops: GoalLoops, *, completed: bool) -> Tag | None:
+def loop_tag(bullet: Bullet, loops: GoalLoops, *, verified: bool) -> Tag | None:
     """Return what a goal that was shown a lesson says of it; None for a strategy that is no lesson of a loop.
 
-    Harmful: the goal ran into that loop nevertheless. Helpful: it was completed without, and called that tool.
+    Only a goal whose checks passed says anything. Harmful: it ran into that loop nevertheless. Helpful: it did not, and
+    called that tool.
     """
+    found = _advice_of(bullet)
+    if found is None:
+        return None
+    if not verified:
+        return "neutral"
+    advice, what = found
+    since = loops.shown.get(bullet.id, 0)
+    if any(_advice(one.kind, one.what) == advice and one.last > since for one in loops.patterns):
+        return "harmful"
+    had_occasion = tool_of(what) in loops.tools if what else bool(loops.tools)
+    return "helpful" if had_occasion else "neutral"
+
+
+def is_shown(bullet: Bullet) -> bool:
+    """Return whether agents may be shown a strategy: a lesson of a loop only when enough goals have had it."""
+    return len(bullet.seen_in) >= SEEN_MIN or _advice_of(bullet) is None
+
+
+def _advice_of(bullet: Bullet) -> tuple[str, str] | None:
+    """Return a lesson's sentence and the action that it names, "" for none; None if it is no lesson of a loop."""
     if section_key(bullet.section) != SECTION:
         return None
     advice = without_evidence(bullet.content)
     named = _QUOTED.search(advice)
     what = named[1] if named else ""
-    if advice not in _all_advice(what):
-        return None
-    since = loops.shown.get(bullet.id, 0)
-    if any(_advice(one.kind, one.shape) == advice and one.last > since for one in loops.patterns):
-        return "harmful"
-    had_occasion = tool_of(what) in loops.tools if what else bool(loops.tools)
-    return "helpful" if completed and had_occasion else "neutral"
+    known = {_advice(kind, what) for kind in (*_THOUGHTS, *_ACTIONS)} | {_OLD_CRASH.format(what)}
+    return (advice, what) if advice in known else None
 
 
 def _lesson(pattern: LoopPattern) -> Lesson:
@@ -80,10 +101,11 @@ def _lesson(pattern: LoopPattern) -> Lesson:
     signature = in_one_line(redact(pattern.signature), SIGNATURE_CHARS)
     return Lesson(
         section=SECTION,
-        content=_advice(pattern.kind, pattern.shape) + ended,
+        content=_advice(pattern.kind, pattern.what) + ended,
         evidence=f"{facts}\n{signature}" if signature else facts,
         actions=tuple(pattern.actions[:ACTIONS_MAX]),
         again=f"learned again: {facts}",
+        seen=True,
     )
 
 
@@ -91,9 +113,5 @@ def _advice(kind: str, what: str) -> str:
     """Return the sentence of a lesson; it has no figures, so that the same loop gives the same sentence."""
     if kind in _THOUGHTS:
         return _THOUGHTS[kind]
-    named = f"`{what}`" if what else _ANY_ACTION
-    return _ACTIONS.get(kind, _ANY_KIND).format(named)
-
-
-def _all_advice(what: str) -> set[str]:
-    return {_advice(kind, what) for kind in (*_THOUGHTS, *_ACTIONS, "")}
+    named = f"`{what}`" if what else "the same tools"
+    return _ACTIONS[kind].format(named) if kind in _ACTIONS else ""

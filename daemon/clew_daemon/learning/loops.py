@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from collections import Counter, deque
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from clew_shared.playbook.shapes import shape
 from clew_shared.record import events as ev
 from clew_shared.record.visitor import EventFold, takes
 from clew_shared.text.redact import redact
+from clew_shared.text.shorten import one_line
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -21,20 +21,23 @@ if TYPE_CHECKING:
 STALE_ACTIONS = 5
 """The actions without a change that a loop without an action of its own is about."""
 
+PATTERN_CHARS = 160
+"""A longer action is no pattern: another goal would not repeat it, and half of it says something else."""
+
 OF_THOUGHTS = frozenset(("theme", "repeated_planning", "stuck"))
 """The kinds of loops that are about thoughts, not about an action."""
 
 
 @dataclass(slots=True)
 class LoopPattern:
-    """A kind of loop and the shape of what was repeated ("" for thoughts), with what it cost.
+    """A kind of loop and what was repeated, whole ("" for thoughts and long actions), with what it cost.
 
     `last` is the number of the event at which it was last refused or warned of. `ended` is what ended it, "" if
     nothing did. `blocked`: its subtask was blocked for it; `restarted`: it ended an attempt.
     """
 
     kind: str
-    shape: str
+    what: str
     signature: str = ""
     refused: int = 0
     warned: int = 0
@@ -117,7 +120,7 @@ class LoopFold(EventFold[GoalLoops]):
         warned, self._warning = self._warning == event.loop, ""
         if not warned:
             return
-        what = self._called if event.signature else self._stale_shape()
+        what = self._called if event.signature else self._stale_action()
         what = "" if event.loop in OF_THOUGHTS else what
         self._pattern(seq, event.loop, what, event.signature).warned += 1
 
@@ -150,8 +153,8 @@ class LoopFold(EventFold[GoalLoops]):
         return found
 
     def _call(self, event: ev.ActionAllowed | ev.ActionBlocked) -> str:
-        self._called = what = redact(shape(redact(event.tool), event.args))
-        self._tools.add(tool_of(what))
+        self._called = what = action_pattern(event.tool, event.args)
+        self._tools.add(event.tool)
         self._warning, self._last = "", None
         return what
 
@@ -160,8 +163,8 @@ class LoopFold(EventFold[GoalLoops]):
         pattern.last, pattern.ended, self._last = seq, "", pattern
         return pattern
 
-    def _stale_shape(self) -> str:
-        """Return the shape of most of the last actions, "" where no one does."""
+    def _stale_action(self) -> str:
+        """Return what most of the last actions were, "" where no one was."""
         what, count = next(iter(Counter(self._stale).most_common(1)), ("", 0))
         return what if 2 * count > len(self._stale) else ""
 
@@ -170,6 +173,15 @@ class LoopFold(EventFold[GoalLoops]):
             pattern.ended = pattern.ended or by
 
 
+def action_pattern(tool: str, args: Mapping[str, Any]) -> str:
+    """Return an action in one line, `run_cmd make test`, without keys; "" where it is too long or has odd arguments."""
+    given = list(args.values())
+    if not all(isinstance(value, str | int | float) for value in given):
+        return ""
+    what = one_line(redact(" ".join([tool, *map(str, given)]))).replace("`", "'")
+    return what if len(what) <= PATTERN_CHARS else ""
+
+
 def tool_of(what: str) -> str:
-    """Return the tool of a shape."""
+    """Return the tool of an action in one line."""
     return what.partition(" ")[0]

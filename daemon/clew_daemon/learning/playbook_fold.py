@@ -36,6 +36,8 @@ def apply(playbook: LearnedPlaybook, event: ev.Event) -> None:
                 bullet.tag(event.tag, event.times, iso(event.at))
                 if bullet.expires_at and event.expires_at:
                     bullet.expires_at = iso(event.expires_at)
+                if event.seen:
+                    bullet.see(event.source_goal)
         case BulletUpdated():
             if bullet := playbook.get_bullet(event.id):
                 bullet.content, bullet.updated_at = event.content, iso(event.at)
@@ -59,4 +61,5 @@ def _bullet(event: BulletAdded) -> Bullet:
         updated_at=iso(event.at),
         source_goal=event.source_goal,
         expires_at=iso(event.expires_at) if event.expires_at else "",
+        seen_in=event.seen_in,
     )

@@ -1,8 +1,8 @@
 """What a goal says about strategies: which ones it was shown, how it ended, and what its runs teach.
 
 Pure: it reads a goal's events in order. Only verified outcomes count: a completed goal whose checks passed speaks for
-the strategies it was shown, one that failed or was blocked by its own work speaks against them, any other outcome is
-neutral. Lessons of success come only from completed goals, because until then success is an agent's claim.
+the strategies it was shown, one with checks that failed or was blocked by its own work speaks against them, any other
+outcome is neutral. Lessons of success come only from completed goals, because until then success is an agent's claim.
 """
 
 from __future__ import annotations
@@ -110,8 +110,8 @@ class OutcomeFold(EventFold[GoalOutcome]):
         if event.status == "cancelled":
             return self._outcome(seq, "neutral", "cancelled", "")
         if event.status == "failed":
-            return self._outcome(seq, "harmful", "failed", "failure")
-        tag: Tag = "helpful" if self._spec.checks else "neutral"
+            return self._outcome(seq, self._judged_by_checks("harmful"), "failed", "failure")
+        tag = self._judged_by_checks("helpful")
         reason = "completed, checks passed" if self._spec.checks else "completed, without checks"
         return self._outcome(seq, tag, reason, "success")
 
@@ -119,8 +119,11 @@ class OutcomeFold(EventFold[GoalOutcome]):
     def _blocked(self, seq: int, event: ev.GoalBlocked) -> GoalOutcome:
         """Return harm for a goal blocked by its own work; one blocked by its surroundings is neutral."""
         by_work = self._escalated or event.reason.startswith("budget")
-        tag: Tag = "harmful" if by_work else "neutral"
+        tag = self._judged_by_checks("harmful") if by_work else "neutral"
         return self._outcome(seq, tag, f"blocked: {event.reason}"[:200], "")
+
+    def _judged_by_checks(self, tag: Tag) -> Tag:
+        return tag if self._spec.checks else "neutral"
 
     def _outcome(self, seq: int, tag: Tag, reason: str, outcome: str) -> GoalOutcome:
         self._close(outcome)
@@ -163,12 +166,13 @@ def lessons(outcome: GoalOutcome, reflector: ExecutionReflector) -> list[Lesson]
         lesson = _lesson(run, outcome, reflector)
         if lesson:
             found.setdefault((lesson.section, lesson.content), lesson)
-    return [*found.values(), *loop_lessons(outcome.loops.patterns)]
+    verified = outcome.tag == "helpful"
+    return [*found.values(), *(loop_lessons(outcome.loops.patterns) if verified else ())]
 
 
 def tag_for(outcome: GoalOutcome, bullet: Bullet) -> tuple[Tag, str]:
     """Return what an outcome says of a strategy that was shown, and why."""
-    tag = loop_tag(bullet, outcome.loops, completed=outcome.completed)
+    tag = loop_tag(bullet, outcome.loops, verified=outcome.tag == "helpful")
     if tag is None:
         return outcome.tag, outcome.reason
     return tag, "ran into the loop" if tag == "harmful" else f"{outcome.reason}; not in the loop"

@@ -6,6 +6,7 @@ Pure and deterministic: the time is an argument, and equals are ordered by id.
 import math
 from collections.abc import Iterable, Sequence
 
+from clew_daemon.learning.loop_lessons import is_shown
 from clew_shared.playbook.bullet import Bullet, seconds
 from clew_shared.playbook.curator import key_words
 
@@ -33,10 +34,10 @@ def select(
     """Return the strategies to show for a goal (its text) at a time (seconds since 1970), in the order given.
 
     At most `max_strategies`, whose lines take at most `chars_max` characters: the highest ranks first, expired ones
-    never. The rank is Wilson's lower bound of help against harm, plus relevance and recency. The trial share goes to
-    strategies without a verdict; places that one kind leaves free go to the other.
+    and lessons of too few goals never. The rank is Wilson's lower bound of help against harm, plus relevance and
+    recency. The trial share goes to strategies without a verdict; places that one kind leaves free go to the other.
     """
-    live = [bullet for bullet in bullets if not bullet.expired(at)]
+    live = [bullet for bullet in bullets if not bullet.expired(at) and is_shown(bullet)]
     words = key_words(goal)
     ranked = sorted(live, key=lambda one: (-_rank(one, words, at), one.id))
     proven = [one for one in ranked if one.verdicts]

@@ -26,6 +26,9 @@ end; 1,000 tokens are some 80 lines of code, more than it writes well in one cal
 (docs/measurements.md).
 """
 
+_SIZES = ("[1-9][0-9][0-9]m", "0.[1-9]b", "[1-3]b", "[12].[0-9]b")
+"""Up to 3 billion parameters. No letter may follow: 3bit and 2.4bpw are quantisations of models of any size."""
+
 _QWEN_3 = ModelProfile(temperature=0.6, window=32_768)
 _QWEN_3_INSTRUCT = ModelProfile(temperature=0.7, window=262_144)
 _CONTEXT_8K = ModelProfile(window=8_192)
@@ -35,10 +38,7 @@ _CONTEXT_32K = ModelProfile(window=32_768)
 FAMILIES: Mapping[str, ModelProfile] = MappingProxyType(
     {
         # by the size in the name, as in qwen2.5-coder:1.5b, Llama-3.2-3B-Instruct, gemma-3-270m-it
-        "*[-:][1-9][0-9][0-9]m*": _SMALL,
-        "*[-:]0.[1-9]b*": _SMALL,
-        "*[-:][1-3]b*": _SMALL,
-        "*[-:][12].[0-9]b*": _SMALL,
+        **{f"*[-:]{size}{end}": _SMALL for size in _SIZES for end in ("", "[!a-z]*")},
         # huggingface.co/Qwen/Qwen2.5-Coder-1.5B-Instruct, "Context Length"; larger ones need YaRN for more. In
         # JSON mode a prompt takes less than half the tokens of one with native calls (docs/measurements.md)
         "qwen2.5-coder*": ModelProfile(mode="json", window=32_768),

@@ -15,13 +15,16 @@ Tag = Literal["helpful", "harmful", "neutral"]
 
 TAGS: tuple[Tag, ...] = ("helpful", "harmful", "neutral")
 COUNT_MAX = 999_999_999
+SEEN_MIN = 3
+"""In how many goals, whose checks passed, a loop has to be seen before agents are told of it."""
 
 
 @dataclass(slots=True)
 class Bullet:
     """One strategy of a section, and how often it helped, harmed, or did neither.
 
-    Times are UTC in ISO 8601. A lesson about a passing fault has `expires_at`; others never expire.
+    Times are UTC in ISO 8601. A lesson about a passing fault has `expires_at`; others never expire. A lesson about a
+    loop names the first `SEEN_MIN` goals that it was `seen_in`, whose checks passed.
     """
 
     id: str
@@ -34,6 +37,7 @@ class Bullet:
     updated_at: str = ""
     source_goal: str = ""
     expires_at: str = ""
+    seen_in: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         self.updated_at = self.updated_at or self.created_at
@@ -46,6 +50,11 @@ class Bullet:
             raise ValueError(f"increment is {increment} for {self.id}; counts only grow")
         setattr(self, tag, getattr(self, tag) + increment)
         self.updated_at = at or self.updated_at
+
+    def see(self, goal: str) -> None:
+        """Note a goal, once, until there are as many as are needed."""
+        if goal not in self.seen_in and len(self.seen_in) < SEEN_MIN:
+            self.seen_in = (*self.seen_in, goal)
 
     @property
     def uses(self) -> int:
@@ -74,11 +83,11 @@ class Bullet:
         return bool(self.expires_at) and seconds(self.expires_at) <= at
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the fields as JSON values, `expires_at` only if it is set."""
-        data = asdict(self)
-        if not self.expires_at:
-            del data["expires_at"]
-        return data
+        """Return the fields as JSON values, `expires_at` and `seen_in` only if they are set."""
+        optional = ("expires_at", "seen_in")
+        return {
+            name: value for name, value in asdict(self).items() if value or name not in optional
+        }
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Self:
@@ -90,10 +99,14 @@ class Bullet:
         if wrong:
             raise ValueError(f"strategy {data['id']!r}: {', '.join(wrong)} must be an integer >= 0")
         given = {one.name: data[one.name] for one in fields(cls) if data.get(one.name)}
+        seen_in = given.pop("seen_in", ())
+        if not isinstance(seen_in, list | tuple) or not all(isinstance(n, str) for n in seen_in):
+            raise ValueError(f"strategy {data['id']!r}: seen_in must be a list of strings")
         texts = {name: value for name, value in given.items() if name not in TAGS}
         if not all(isinstance(value, str) for value in texts.values()):
             raise ValueError(f"strategy {data['id']!r}: {', '.join(texts)} must be strings")
-        return cls(**{**given, **{name: one_line(value) for name, value in texts.items()}})
+        texts = {name: one_line(value) for name, value in texts.items()}
+        return cls(**{**given, **texts, "seen_in": tuple(seen_in[:SEEN_MIN])})
 
 
 def section_key(section: str) -> str:

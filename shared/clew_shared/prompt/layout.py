@@ -46,6 +46,7 @@ JSON_REFLECTS = (
     '"learning": ..., "relevance": "high", "medium" or "low", "next": ..., "synthesis": ..., '
     '"assessment": "advancing", "stuck" or "regressing"} to the object.'
 )
+FROM_EARLIER_GOALS = "Learned from earlier goals; use only what fits this one:"
 GOAL_SHARE, PLAYBOOK_SHARE, FINISHED_SHARE = 0.25, 0.2, 0.25
 SUBTASK_SHARE = 0.15
 TRIED_SHARE = 0.15
@@ -190,7 +191,8 @@ def _system(view: PromptView) -> str:
         if view.reflects:
             parts.append(JSON_REFLECTS)
     if view.playbook.strip():
-        parts.append(without_middle(view.playbook.strip(), _share(view, PLAYBOOK_SHARE)))
+        learned = without_middle(view.playbook.strip(), _share(view, PLAYBOOK_SHARE))
+        parts.append(f"{FROM_EARLIER_GOALS}\n\n{learned}")
     return "\n\n".join(parts)
 
 

@@ -22,7 +22,8 @@ class BulletAdded(PlaybookEvent, frozen=True):
     """A strategy was learned or imported.
 
     `evidence` and `actions` (their numbers) are what it was drawn from, `created_at` is an imported strategy's own
-    date, and from `expires_at` on (seconds since 1970; 0: never) it is shown to no agent.
+    date, and from `expires_at` on (seconds since 1970; 0: never) it is shown to no agent. `seen_in` names the goals
+    whose checks passed that showed a loop.
     """
 
     kind: Literal["bullet_added"] = "bullet_added"
@@ -36,10 +37,14 @@ class BulletAdded(PlaybookEvent, frozen=True):
     actions: tuple[int, ...] = ()
     expires_at: float = 0.0
     created_at: str = ""
+    seen_in: tuple[str, ...] = ()
 
 
 class BulletTagged(PlaybookEvent, frozen=True):
-    """A strategy was credited, and why; `expires_at` is later for a lesson that was learned again."""
+    """A strategy was credited, and why; `expires_at` is later for a lesson that was learned again.
+
+    `seen`: the source goal, whose checks passed, had the loop that the strategy is about.
+    """
 
     kind: Literal["bullet_tagged"] = "bullet_tagged"
     tag: Literal["helpful", "harmful", "neutral"]
@@ -47,6 +52,7 @@ class BulletTagged(PlaybookEvent, frozen=True):
     times: int = 1
     reason: str = ""
     expires_at: float = 0.0
+    seen: bool = False
 
 
 class BulletUpdated(PlaybookEvent, frozen=True):

@@ -1,14 +1,13 @@
 """Arguments as models write them, brought into the form of a tool's schema. Pure; never raises.
 
 Only slips with a single plausible meaning are corrected: another common name of a parameter, a value that is not the
-text that it should be, an option of 0 where only more is possible, a whole file inside a code fence. All else stays for
-the executor to refuse with a reason.
+text that it should be, an option of 0 where only more is possible, a source file inside a code fence. All else stays
+for the executor to refuse with a reason.
 """
 
 import json
 import re
 from collections.abc import Mapping
-from pathlib import PurePath
 from typing import Any
 
 from clew_shared.tools import BY_NAME, Tool
@@ -22,7 +21,12 @@ _OTHER_NAMES = {
     "pattern": ("query", "regex"),
 }
 _FENCED = re.compile(r"\s*```[\w+-]*[ \t]*\n(.*?\n?)```\s*", re.DOTALL)
-_FENCES_BELONG = {".md", ".markdown", ".mdx"}
+_NEVER_FENCED = re.compile(
+    r".*\.(py|pyi|js|mjs|cjs|ts|jsx|tsx|css|html|json|toml|ya?ml|ini|cfg|xml|sql|sh|bash"
+    r"|c|h|cc|cpp|hpp|cs|go|java|kt|lua|php|pl|rb|rs|swift)",
+    re.IGNORECASE | re.DOTALL,
+)
+"""Languages in which a line of three backticks is an error; any other file may be meant to hold the block."""
 
 
 def fitted(tool: Tool, args: Mapping[str, Any]) -> dict[str, Any]:
@@ -79,8 +83,7 @@ def _as_text(name: str, value: Any) -> Any:
 
 
 def _unfenced(content: str, path: str) -> str:
-    """Return the code of a file that was written as one block of Markdown, unless the file may be Markdown."""
+    """Return the code of a source file that was written as one block of Markdown."""
     found = _FENCED.fullmatch(content)
-    if found is None or PurePath(path).suffix.lower() in _FENCES_BELONG or "```" in found[1]:
-        return content
-    return found[1]
+    fenced = found and _NEVER_FENCED.fullmatch(path) and "```" not in found[1]
+    return found[1] if found and fenced else content

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from clew_shared.prompt.layout import FROM_EARLIER_GOALS
 from clew_shared.record.model import StepStatus
 from clew_shared.text.shorten import both_ends, without_middle
 from clew_shared.wire.hello import Call, HelloAnswer, HelloState, SentSubtask
@@ -126,7 +127,7 @@ def _subtask_line(subtask: SentSubtask) -> str:
 def _strategies(hello: HelloAnswer) -> str:
     lines = [f"- {one.get('content', '')}" for one in hello.playbook]
     listed = without_middle("\n".join(lines), STRATEGIES_CHARS)
-    return f"What helped with earlier goals:\n{listed}" if lines else ""
+    return f"{FROM_EARLIER_GOALS}\n{listed}" if lines else ""
 
 
 def _attempt(hello: HelloAnswer) -> str:

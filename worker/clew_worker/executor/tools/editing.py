@@ -15,12 +15,10 @@ _NEAR_SHOWN = 3
 _DIFF_BYTES = 8192
 _SAME = f"{NO_EDIT}: nothing to change. Give in new what old is to become, or write the whole file"
 _SHOWN_WHOLE_CHARS = 600
-_QUOTES = "'\""
-_ALIKE = str.maketrans(_QUOTES, _QUOTES[0] * 2)
 
 
 def edit_file(args: dict[str, Any], context: ToolContext) -> ToolOutcome:
-    """Replace `old` by `new` where it is found exactly `count` times, in quotation marks of either kind."""
+    """Replace `old` by `new` where it is found exactly `count` times."""
     path, old, new, count = args["path"], args["old"], args["new"], args.get("count", 1)
     data = read_whole(context.workspace, path)
     if is_binary(data):
@@ -31,7 +29,6 @@ def edit_file(args: dict[str, Any], context: ToolContext) -> ToolOutcome:
         raise PathError(f"{path} is not UTF-8; use run_cmd") from error
     if not old:
         raise PathError("old is empty: give the text to replace, or use write_file")
-    old, new = _as_quoted_in(text, old, new)
     found = text.count(old)
     if (
         found and old == new
@@ -43,23 +40,6 @@ def edit_file(args: dict[str, Any], context: ToolContext) -> ToolOutcome:
     context.workspace.replace(path, after.encode(errors="replace"))
     limit = min(_DIFF_BYTES, context.output_bytes)
     return ToolOutcome("success", cut(_diff(path, text, after), limit), changed=True)
-
-
-def _as_quoted_in(text: str, old: str, new: str) -> tuple[str, str]:
-    """Return `old` and `new` with the quotation marks of the file, if just one place differs from `old` only in them.
-
-    In JSON a `"` has to be escaped, so models write `'` instead.
-    """
-    wanted, there = old.translate(_ALIKE), text.translate(_ALIKE)
-    if old in text or there.count(wanted) != 1:
-        return old, new
-    at = there.find(wanted)
-    found = text[at : at + len(old)]
-    pairs = {(mark, is_) for mark, is_ in zip(old, found, strict=True) if mark in _QUOTES}
-    if len(pairs) > 1:
-        return found, new  # marks of both kinds: what those in `new` stand for is unknown
-    ((mark, is_),) = pairs
-    return found, new if is_ in new else new.replace(mark, is_)
 
 
 def _diff(path: str, before: str, after: str) -> str:
@@ -88,6 +68,8 @@ def _not_there(path: str, text: str, old: str) -> str:
     message = f"old is not in {path}"
     if _squeezed(old) and _squeezed(old) in _squeezed(text):
         message += " with just this white space (spaces, tabs, line ends count)"
+    elif old.replace('"', "'") in text.replace('"', "'"):
+        message += " with just these quotation marks"
     first = next((line for line in old.splitlines() if line.strip()), "")
     near = _closest(first, text.splitlines()[:_LINES_COMPARED_MAX])
     if near:

@@ -53,6 +53,8 @@ def playbook(context: click.Context, archived: bool, as_json: bool) -> None:
 @click.pass_obj
 def list_(instance: Instance, archived: bool, as_json: bool) -> None:
     """List the strategies by section, with their counts and contradictions."""
+    from clew_daemon.learning.loop_lessons import is_shown
+    from clew_shared.playbook.bullet import SEEN_MIN
     from clew_shared.playbook.text import render
 
     playbook = playbook_of(instance)
@@ -67,6 +69,8 @@ def list_(instance: Instance, archived: bool, as_json: bool) -> None:
         )
         return
     text = render(playbook.bullets()) or "no strategies yet"
+    if waiting := [one.id for one in playbook.bullets() if not is_shown(one)]:
+        text += f"\n\nnot shown to agents yet ({SEEN_MIN} goals are needed): {', '.join(waiting)}"
     if in_archive:
         text += "\n\n" + render(in_archive).replace("## Learned Strategies", "## Archived")
     print_lines(

@@ -33,6 +33,7 @@ def playbook_of(instance: Instance) -> LearnedPlaybook:
 
 def view_of(instance: Instance, bullet_id: str) -> dict[str, Any]:
     """Return one strategy with its history and its source."""
+    from clew_daemon.learning.loop_lessons import is_shown
     from clew_daemon.learning.playbook_fold import fold
 
     events = _events(instance)
@@ -46,6 +47,7 @@ def view_of(instance: Instance, bullet_id: str) -> dict[str, Any]:
     return {
         "bullet": bullet.to_dict(),
         "archived": live is None,
+        "shown": live is not None and is_shown(bullet),
         "conflicts": [a if b == bullet_id else b for a, b in pairs if bullet_id in (a, b)],
         "source": _source(instance, history[0][1]),
         "events": [_event_view(seq, event) for seq, event in history],
@@ -83,6 +85,7 @@ def _event_view(seq: int, event: Any) -> dict[str, Any]:
 def strategy_lines(view: dict[str, Any]) -> list[Line]:
     """Return the lines of a strategy."""
     from clew_daemon.cli.display.goal import action_text
+    from clew_shared.playbook.bullet import SEEN_MIN
     from clew_shared.record.moment import local
 
     bullet, source = view["bullet"], view["source"]
@@ -96,6 +99,9 @@ def strategy_lines(view: dict[str, Any]) -> list[Line]:
     if bullet.get("expires_at"):
         lines.append([(f"  expires {clean(local(bullet['expires_at']))}", "yellow")])
     lines += [[(f"  {clean(other)} says the opposite", "yellow")] for other in view["conflicts"]]
+    if not view["shown"] and not view["archived"]:
+        seen = f"seen in {len(bullet.get('seen_in', ()))} of {SEEN_MIN} goals whose checks passed"
+        lines.append([(f"  not shown to agents yet: {seen}", "yellow")])
     if source["goal"] or source["evidence"]:
         lines.append([(f"  from {clean(source['goal']) or 'elsewhere'}", "")])
     if source["evidence"]:
