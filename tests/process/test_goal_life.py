@@ -49,6 +49,24 @@ def test_a_runbook_goal_goes_from_drop_to_report(clew):
     assert clew.verified()
 
 
+def test_a_command_that_takes_too_long_is_stopped_and_its_output_names_what_to_change(clew):
+    clew.configure({"limits.runbook_timeout_s": 0.3})
+    clew.start()
+    by_file = "---\ntimeout: 0.2s\n---\n"
+    told = {
+        steps("sleep 60"): "[limits] runbook_timeout_s, or `timeout:` in the goal file",
+        by_file + steps("sleep 60"): "`timeout:` in the goal file",
+        by_file
+        + steps("sleep 60").replace("```sh", "```sh timeout=0.1s"): "`timeout=` of its block",
+    }
+    for text, setting in told.items():
+        goal = clew.submit(text)
+        clew.wait("goal.blocked", goal=goal)
+        [first, *_] = clew.history(goal)
+        assert first["result"] == "timeout"
+        assert setting in first["output"], first["output"]
+
+
 def test_only_passing_checks_make_a_goal_completed(clew):
     clew.start()
     front = "checks:\n  said: grep -q hello hello.txt\n  there: test -f hello.txt\n"

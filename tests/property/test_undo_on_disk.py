@@ -177,7 +177,7 @@ class Goal:
     def act(self, edits):
         self.took_place(self.by_others)
         args = {"cmd": self.script(edits)}
-        done = self.executor.ask(RunRequest(id=1, seq=1, tool="run_cmd", args=args))
+        done = self.executor.ask(RunRequest(id=1, seq=1, tool="run_cmd", args=args, timeout_s=60))
         assert done.result == "success", done
         self.record(ev.ActionFinished(of=1, result="success", outcome="", touched=done.touched))
         self.took_place(self.by_goal)

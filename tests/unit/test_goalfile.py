@@ -234,6 +234,23 @@ def test_a_name_of_another_form_is_an_error_with_its_line(name):
     assert fault.startswith("line 3: `name` ")
 
 
+def test_actions_have_the_time_that_the_file_gives_them_or_their_block():
+    goal = goal_of(
+        "---\ntimeout: 20m\n---\n# G\n- a\n  ```sh timeout=1.5h\n  x\n  ```\n  ```sh\n  y\n  ```\n"
+    )
+    assert goal.timeout == 1200
+    assert [step.timeout_s for step in goal.tasks[0].subtasks[0].steps] == [5400, None]
+    for text, seconds in (("90s", 90), ("2h", 7200), ("45", 45), ('"45"', 45), ("1d", 86_400)):
+        assert with_front(f"timeout: {text}").timeout == seconds
+    for wrong in ("soon", "0", "-1", "8d", "true", ".inf", "5 minutes", "[1]"):
+        (fault,) = faults_of(f"---\npriority: 1\ntimeout: {wrong}\n---\n# G\n")
+        assert fault.startswith("line 3: `timeout` must be a time "), fault
+    (fault,) = faults_of("# G\n- a\n  ```sh timeout=soon\n  x\n  ```\n")
+    assert fault == (
+        "line 3: `timeout=` must be a time like 90s, 20m or 2h, or a number of seconds, not `soon`"
+    )
+
+
 def test_all_faults_are_told_at_once_each_with_its_line():
     faults = faults_of(
         "---\nworkspace: foo\nagent: defalt\nchecks:\n  a: true\npriority: true\n"

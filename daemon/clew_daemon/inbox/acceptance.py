@@ -201,6 +201,8 @@ def spec(found: GoalFile, workspace: str, agent: str, file_name: str) -> Spec:
         not_before=found.not_before.timestamp() if found.not_before else None,
         depends_on=found.depends_on,
         on_interrupt="ask" if found.on_interrupt == "ask" else "retry",
+        retries=found.retries,
+        timeout_s=found.timeout,
         unknown_keys=tuple(
             f"{key} (did you mean {hints[key]}?)" if key in hints else key
             for key in found.unknown_keys
@@ -218,7 +220,10 @@ def planned(found: GoalFile) -> tuple[PlannedTask, ...]:
                 PlannedSubtask(
                     description=sub.description,
                     done=sub.done,
-                    steps=tuple(PlannedStep(tool=s.tool, args=s.args) for s in sub.steps),
+                    steps=tuple(
+                        PlannedStep(tool=s.tool, args=s.args, timeout_s=s.timeout_s)
+                        for s in sub.steps
+                    ),
                 )
                 for sub in task.subtasks
             ),

@@ -108,10 +108,14 @@ class ExecutorProcess:
         args: dict[str, Any],
         *,
         timeout_s: float,
+        limit: str,
         output_bytes: int,
         env: Mapping[str, str],
     ) -> ActionDone:
-        """Carry out an allowed action; raises ExecutorDied where its effect is unknown. `env` is for its command."""
+        """Carry out an allowed action; raises ExecutorDied where its effect is unknown. `env` is for its command.
+
+        `limit` as in RunRequest.
+        """
 
         def request(number: int) -> RunRequest:
             return RunRequest(
@@ -120,6 +124,7 @@ class ExecutorProcess:
                 tool=tool,
                 args=args,
                 timeout_s=timeout_s,
+                limit=limit,
                 output_bytes=output_bytes,
                 env=dict(env),
             )

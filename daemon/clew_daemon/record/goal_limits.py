@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from clew_shared.config.agent_tables import ModelAgentSettings
 from clew_shared.config.context_tables import Rung
@@ -15,9 +15,32 @@ from clew_shared.config.settings import (
 from clew_shared.core.journal import AttemptLimits
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from clew_shared.config.agent_tables import Agent
     from clew_shared.config.settings import Settings
+    from clew_shared.config.tables import LimitSettings
     from clew_shared.record.state import State
+
+
+ActionLimit = tuple[float, str]
+"""Seconds, and the setting that says so, as a person can change it."""
+
+
+def action_limit(
+    state: State, limits: LimitSettings, tool: str, args: Mapping[str, Any], *, is_runbook: bool
+) -> ActionLimit:
+    """Return how long an action may take: by its block in the goal file, by the goal file, or by the config."""
+    steps = state.subtask.steps if is_runbook and state.subtask else []
+    own = [
+        s["timeout_s"] for s in steps if (s["tool"], s["args"]) == (tool, args) and "timeout_s" in s
+    ]
+    if own:
+        return max(own), "`timeout=` of its block in the goal file"
+    if state.spec.timeout_s:
+        return state.spec.timeout_s, "`timeout:` in the goal file"
+    key = "runbook_timeout_s" if is_runbook else "action_timeout_s"
+    return getattr(limits, key), f"[limits] {key}, or `timeout:` in the goal file"
 
 
 def max_iterations(state: State, settings: Settings) -> int | None:

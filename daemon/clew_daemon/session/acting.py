@@ -145,13 +145,14 @@ class Acting:
                 text = f"{executor.detail} Nothing can be done there: a person is asked."
                 return ActionReport("error", text, changed=False)
             await self._desk.snapshots.before_action(executor)
-            limits = self._desk.settings.limits
+            timeout_s, limit = self._desk.action_limit(p.tool, p.args)
             done = await executor.run(
                 verdict.seq,
                 p.tool,
                 p.args,
-                timeout_s=limits.action_timeout_s,
-                output_bytes=limits.output_bytes,
+                timeout_s=timeout_s,
+                limit=limit,
+                output_bytes=self._desk.settings.limits.output_bytes,
                 env=self._desk.specs.trace.of_action(verdict.seq, verdict.at),
             )
         except OutOfResources:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from clew_daemon.host.login_copies import login_copies, place_of, secrets_of
 from clew_daemon.host.login_refresh import write_back
 from clew_daemon.record.doing import Work
-from clew_daemon.record.goal_limits import present_agent
+from clew_daemon.record.goal_limits import ActionLimit, action_limit, present_agent
 from clew_daemon.session.blocking import block_missing
 from clew_daemon.session.cell_specs import CellSpecs
 from clew_daemon.session.executors import ExecutorPool
@@ -33,7 +33,7 @@ from clew_shared.record.trace_ids import TRACEPARENT
 from clew_shared.text.redact import hide
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping
 
     from clew_daemon.parts import DaemonParts
     from clew_daemon.processes.workspace_guard import Missing, WorkspaceGuard
@@ -124,6 +124,13 @@ class GoalDesk:
         if state.attempt.seq == self._attempt_seq:
             return False
         return present_agent(state, self.settings) != (self.agent_name, self.traits.agent)
+
+    def action_limit(self, tool: str = "", args: Mapping[str, Any] | None = None) -> ActionLimit:
+        """Return how long this action may take, or any that is no step with a time of its own."""
+        is_runbook = self.traits.is_runbook
+        return action_limit(
+            self.core.state, self.settings.limits, tool, args or {}, is_runbook=is_runbook
+        )
 
     # -- the record --------------------------------------------------------------------------------
 

@@ -109,7 +109,7 @@ class Liveness:
         settings = self._desk.settings
         patience_s = settings.heartbeat.timeout_s
         if self._desk.traits.is_command and self._desk.core.state.in_flight:
-            patience_s = max(patience_s, settings.limits.action_timeout_s)
+            patience_s = max(patience_s, self._desk.action_limit()[0])
         quiet_s = time.monotonic() - self._heard_at
         if quiet_s <= patience_s:
             return None

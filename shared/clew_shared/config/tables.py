@@ -87,7 +87,8 @@ class LimitSettings(Table):
     """What a worker, an action or a goal may use at most."""
 
     memory_mb: Annotated[int, Field(ge=16)] = 2048
-    action_timeout_s: Seconds = 120.0
+    action_timeout_s: Seconds = 600.0
+    runbook_timeout_s: Seconds = 1800.0
     output_bytes: Annotated[int, Field(ge=256, le=16 * 1024 * 1024)] = 65536
     open_files: Annotated[int, Field(ge=32)] = 1024
     processes: Annotated[int, Field(ge=4)] = 512

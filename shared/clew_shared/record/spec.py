@@ -13,6 +13,7 @@ class PlannedStep(BaseModel):
     model_config = ConfigDict(frozen=True)
     tool: str
     args: dict[str, Any]
+    timeout_s: float | None = None
 
 
 class PlannedSubtask(BaseModel):
@@ -52,5 +53,7 @@ class Spec(BaseModel):
     not_before: float | None = None
     depends_on: tuple[str, ...] = ()
     on_interrupt: Literal["retry", "ask"] = "retry"
+    retries: int = 0
+    timeout_s: float | None = None
     unknown_keys: tuple[str, ...] = ()
     file_name: str = ""

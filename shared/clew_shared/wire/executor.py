@@ -32,7 +32,7 @@ class ExecutorReady(WireMessage):
 class RunRequest(WireMessage):
     """Carry out one allowed action. `timeout_s` bounds run_cmd and wait; args may lower it.
 
-    `env` is added to the environment of its command.
+    `limit` names the setting that says `timeout_s`. `env` is added to the environment of its command.
     """
 
     type: Literal["run"] = "run"
@@ -40,7 +40,8 @@ class RunRequest(WireMessage):
     seq: int
     tool: str
     args: dict[str, Any]
-    timeout_s: float = 120
+    timeout_s: float
+    limit: str = ""
     output_bytes: int = 65536
     env: dict[str, str] = Field(default={})
 

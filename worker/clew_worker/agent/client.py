@@ -17,7 +17,7 @@ from clew_shared.wire.hello import HelloAnswer
 
 Notice = Callable[[dict[str, Any]], None]
 
-ANSWER_TIMEOUT_S = 6 * 3600.0
+ANSWER_TIMEOUT_S = 8 * 86_400.0
 """Longer than any answer takes: an action has its own deadline, and so has the wait for an LLM slot."""
 
 _GOODBYE_S = 1.0

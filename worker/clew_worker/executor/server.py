@@ -156,9 +156,15 @@ class ExecutorServer:
             outcome = ToolOutcome("error", _GONE.format(self._workspace.root), changed=False)
         else:
             limit = min(request.output_bytes, _OUTPUT_BYTES_MAX)
-            env = request.env if isinstance(request, RunRequest) else {}
+            own = request if isinstance(request, RunRequest) else None
             context = ToolContext(
-                self._workspace, self._commands, self._wire, request.timeout_s, limit, env
+                self._workspace,
+                self._commands,
+                self._wire,
+                request.timeout_s,
+                limit,
+                own.env if own else {},
+                own.limit if own else "",
             )
             outcome = tools.carry_out(name, args, context)
             text = cut(outcome.output, limit + 200)  # room for a note after the output

@@ -21,6 +21,7 @@ from clew_shared.wire.executor import (
 _WAITING_MAX = 64
 _DRAINED_MAX = 64
 _CHUNK = 65536
+_POLL_S_MAX = 3_600.0
 
 
 class WireError(Exception):
@@ -56,11 +57,11 @@ class Wire:
         self._drained.append(fd)
 
     def wait(self, fds: tuple[int, ...], timeout_s: float | None) -> set[int]:
-        """Wait until one of `fds` is readable or a request came; return those that are readable."""
+        """Wait until one of `fds` is readable or a request came, at most an hour; return those that are readable."""
         poll = select.poll()
         for fd in (*fds, *self._drained, self._sock.fileno()):
             poll.register(fd, select.POLLIN)
-        timeout_ms = None if timeout_s is None else max(timeout_s, 0) * 1000
+        timeout_ms = None if timeout_s is None else min(max(timeout_s, 0), _POLL_S_MAX) * 1000
         ready = {fd for fd, _ in poll.poll(timeout_ms)}
         for fd in ready.intersection(self._drained):
             if not os.read(fd, _CHUNK):

@@ -15,6 +15,7 @@ from markdown_it.tree import SyntaxTreeNode
 SHELLS = frozenset({"sh", "bash", "shell"})
 LISTS = frozenset({"bullet_list", "ordered_list"})
 CHECKBOX = re.compile(r"\[([ xX])\](?:\s+|$)")
+TIMEOUT = re.compile(r"(?:^|\s)timeout=(\S*)")
 FILE = re.compile(r"""(?:^|\s)file=(?:"([^"]*)"|'([^']*)'|(\S*))""")
 
 
@@ -78,6 +79,12 @@ def file_of(fence: SyntaxTreeNode) -> str | None:
     """Return the path of a fence with `file=PATH`, None without."""
     found = FILE.search(fence.info)
     return next((part for part in found.groups() if part is not None), "") if found else None
+
+
+def timeout_of(fence: SyntaxTreeNode) -> str | None:
+    """Return what a fence with `timeout=TIME` says, None without."""
+    found = TIMEOUT.search(fence.info)
+    return found[1] if found else None
 
 
 def is_step(block: SyntaxTreeNode) -> bool:

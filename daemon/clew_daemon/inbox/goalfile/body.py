@@ -23,12 +23,15 @@ from clew_daemon.inbox.goalfile.blocks import (
     is_step,
     language,
     parsed,
+    timeout_of,
     title_of,
 )
 from clew_daemon.inbox.goalfile.done_when import AcceptanceCheck, commands
 from clew_daemon.inbox.goalfile.faults import GoalFileFault
+from clew_daemon.inbox.goalfile.keys import duration
 from clew_daemon.inbox.goalfile.model import GoalFileSubtask, GoalFileTask, RunbookStep
 from clew_shared.text.shorten import in_whole_words
+from clew_shared.text.validation import Expected
 
 LINES_MAX = 20_000
 SUBTASKS_MAX = 1_000
@@ -194,7 +197,19 @@ class _Reader:
             self.faults.append(
                 GoalFileFault(line, "this block has no command: write one, or delete it")
             )
-        return RunbookStep(tool="run_cmd", args={"cmd": command}, line=line)
+        timeout_s = self._timeout(fence, line)
+        return RunbookStep(tool="run_cmd", args={"cmd": command}, line=line, timeout_s=timeout_s)
+
+    def _timeout(self, fence: SyntaxTreeNode, line: int) -> float | None:
+        text = timeout_of(fence)
+        if text is None:
+            return None
+        try:
+            return duration(text)
+        except Expected as error:
+            given = in_whole_words(text, 80)
+            self.faults.append(GoalFileFault(line, f"`timeout=` must be {error}, not `{given}`"))
+            return None
 
     def _prose(self, section: Section, taken: list[SyntaxTreeNode], goal: str = "") -> str:
         """Return the section's source, without the lists taken as subtasks and the goal's title."""

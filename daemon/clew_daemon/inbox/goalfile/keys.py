@@ -1,5 +1,6 @@
 """The keys of a goal file's front matter, and what each may be. Pure. Source: docs/goal-files.md."""
 
+import re
 from collections.abc import Callable, Collection
 from datetime import UTC, date, datetime, time
 from pathlib import PurePosixPath
@@ -15,6 +16,11 @@ from clew_shared.text.validation import Expected
 
 CHECKS_MAX = 100
 NUMBER_MAX = 10**12
+DURATION_MAX_S = 7 * 86_400
+RETRIES_MAX = 100
+
+_DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*([smhd]?)", re.ASCII)
+_UNITS = {"": 1, "s": 1, "m": 60, "h": 3_600, "d": 86_400}
 
 
 def _stripped(text: str) -> str:
@@ -48,10 +54,10 @@ def _known_agent(name: str, info: ValidationInfo) -> str:
     )
 
 
-def _within(least: int) -> Callable[[int], int]:
+def _within(least: int, most: int = NUMBER_MAX) -> Callable[[int], int]:
     def check(value: int) -> int:
-        if not least <= value <= NUMBER_MAX:
-            raise Expected(f"from {least:,} to {NUMBER_MAX:,}")
+        if not least <= value <= most:
+            raise Expected(f"from {least:,} to {most:,}")
         return value
 
     return check
@@ -63,6 +69,17 @@ def _seconds(value: Any) -> float:
     if not 0 < value <= NUMBER_MAX:
         raise Expected("a number of seconds above 0")
     return float(value)
+
+
+def duration(value: Any) -> float:
+    """Return the seconds of a duration: a number, or one with a unit such as `20m`."""
+    found = _DURATION.fullmatch(value.strip()) if isinstance(value, str) else None
+    number = float(found[1]) * _UNITS[found[2]] if found else value
+    if type(number) not in {int, float}:
+        raise Expected("a time like 90s, 20m or 2h, or a number of seconds")
+    if not 0 < number <= DURATION_MAX_S:
+        raise Expected("a time above 0, and at most 7 days")
+    return float(number)
 
 
 def _moment(value: Any) -> datetime:
@@ -167,3 +184,5 @@ class FrontMatter(BaseModel):
         AfterValidator(lambda names: tuple(dict.fromkeys(names))),
     ] = ()
     on_interrupt: Annotated[Text, AfterValidator(_on_interrupt)] = "retry"
+    retries: Annotated[int, AfterValidator(_within(0, RETRIES_MAX))] = 0
+    timeout: Annotated[float, BeforeValidator(duration)] | None = None

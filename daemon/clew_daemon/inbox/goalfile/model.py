@@ -18,6 +18,7 @@ class RunbookStep(_FrozenPart):
     tool: Literal["write_file", "run_cmd"]
     args: dict[str, Any]
     line: int
+    timeout_s: float | None = None
 
 
 class GoalFileSubtask(_FrozenPart):

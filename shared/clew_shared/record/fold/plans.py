@@ -27,7 +27,10 @@ def new_task(planned: PlannedTask) -> Task:
 
 
 def _new_subtask(planned: PlannedSubtask) -> Subtask:
-    steps = [{"tool": s.tool, "args": s.args} for s in planned.steps]
+    steps = [
+        {"tool": s.tool, "args": s.args} | ({"timeout_s": s.timeout_s} if s.timeout_s else {})
+        for s in planned.steps
+    ]
     status = StepStatus.COMPLETED if planned.done else StepStatus.PENDING
     return Subtask(planned.description, status, steps=steps)
 

@@ -20,6 +20,8 @@ class ToolContext:
     output_bytes: int
     env: Mapping[str, str] = field(default_factory=dict)
     """What the environment of its command has besides the executor's."""
+    limit: str = ""
+    """The setting that says `timeout_s`."""
 
 
 @dataclass(frozen=True)

@@ -8,13 +8,16 @@ from clew_worker.executor.tools.outcome import ToolContext, ToolOutcome
 
 def run_cmd(args: dict[str, Any], context: ToolContext) -> ToolOutcome:
     """Run a command; it is over when the command itself ends, whatever it leaves running."""
-    timeout_s = min(float(args.get("timeout_s", context.timeout_s)), context.timeout_s)
+    own_s = float(args.get("timeout_s", context.timeout_s))
+    timeout_s = min(own_s, context.timeout_s)
     try:
         end = context.commands.run(args["cmd"], timeout_s, context.output_bytes, context.env)
     except CommandError as error:
         return ToolOutcome("error", str(error), changed=False)
     if end.timed_out:
-        note = f"[stopped after {timeout_s:g} s, with everything it had started]"
+        limit = context.limit if timeout_s == context.timeout_s else "its own timeout_s"
+        why = f" ({limit})" if limit else ""
+        note = f"[stopped after {timeout_s:g} s{why}, with everything it had started]"
         newline = "\n" if end.output and not end.output.endswith("\n") else ""
         return ToolOutcome("timeout", f"{end.output}{newline}{note}", end.exit_code)
     return ToolOutcome("success" if end.exit_code == 0 else "failure", end.output, end.exit_code)
