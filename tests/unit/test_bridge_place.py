@@ -1,6 +1,9 @@
 """The private HOME of a coding agent's CLI, and which program it really is."""
 
 import os
+from pathlib import Path
+
+import pytest
 
 from clew_worker.bridge.conversation import Conversation
 from clew_worker.bridge.place import clear
@@ -32,14 +35,17 @@ def test_a_link_in_the_place_of_the_sessions_is_removed(tmp_path):
     assert not os.path.lexists(home / "sessions")
 
 
-def test_the_program_in_an_npm_package_is_started_without_its_script(tmp_path):
+@pytest.mark.parametrize("package", ["@maker/coder", "coder", "coder-ai"])
+@pytest.mark.parametrize("nested", [False, True])
+def test_the_program_in_an_npm_package_is_started_without_its_script(tmp_path, package, nested):
     modules = tmp_path / "node_modules"
-    script = modules / "@maker" / "coder" / "bin" / "coder.js"
+    script = modules / package / "bin" / "coder.js"
     machine = "x64" if os.uname().machine == "x86_64" else "arm64"
-    real = modules / "@maker" / f"coder-linux-{machine}" / "bin" / "coder"
+    beside = modules / package / "node_modules" if nested else modules
+    real = beside / Path(package).parent / f"coder-linux-{machine}" / "bin" / "coder"
     for path in (script, real):
         path.parent.mkdir(parents=True)
-    (modules / "@maker" / "coder" / "package.json").write_text("{}")
+    (modules / package / "package.json").write_text("{}")
     script.write_text("#!/usr/bin/env node\n")
     real.write_bytes(b"\x7fELF")
     real.chmod(0o755)
@@ -47,6 +53,7 @@ def test_the_program_in_an_npm_package_is_started_without_its_script(tmp_path):
     link.parent.mkdir()
     link.symlink_to(script)
     assert interpreter.native(str(link)) == str(real)
+    assert interpreter.native(str(script)) == str(real)
 
 
 def test_programs_beside_one_in_an_npm_package_and_named_after_it_are_its_helpers(tmp_path):

@@ -9,10 +9,12 @@ from contextlib import contextmanager
 
 import pytest
 
-from clew_daemon.cli import run
+from clew_daemon.cli import queries, run
 from clew_daemon.cli.client import NoDaemon, RequestRefused, call
 from clew_daemon.cli.commands.demo.command import WorkerKiller
+from clew_daemon.cli.commands.submit import inbox
 from clew_daemon.cli.errors import CliError
+from clew_daemon.cli.instance import Instance
 
 PING = {"pid": 1, "version": "0.1.0", "uptime_s": 5.0, "ready": True, "status": "idle"}
 
@@ -150,3 +152,12 @@ def test_a_worker_that_is_gone_is_not_counted_as_killed():
     killer([{**goal, "in_flight": [{"seq": 1}], "pid": 2**22 + 1}])
     killer([{**goal, "in_flight": [], "pid": None}])
     assert killer.kills == 0
+
+
+def test_a_goal_that_the_ledger_does_not_have_yet_is_looked_for_again(tmp_path, monkeypatch):
+    names = iter(["", "do-1.md"])
+    monkeypatch.setattr(inbox, "goal_ids", lambda _: {"do-7f3a"})
+    monkeypatch.setattr(queries, "file_name", lambda *_: next(names))
+    one = inbox.Submission(tmp_path / "do-1.md")
+    inbox.await_decisions(Instance(tmp_path, {}), [one], set(), within_s=5.0)
+    assert one.goal == "do-7f3a"

@@ -4,7 +4,10 @@ import contextlib
 import json
 import signal
 import subprocess
+import tempfile
+from pathlib import Path
 
+import installed as agents
 import pytest
 from harness import alive
 
@@ -28,21 +31,32 @@ def agent_checks(clew):
     }
 
 
-def test_the_doctor_finds_an_agent_and_proves_that_it_works_through_clew_alone(
-    cli, installed, make_clew, tmp_path
-):
-    clew = make_clew()
-    home = tmp_path / "user"
+def prove(clew, cli, program, home):
     home.mkdir()
     clew.env = {"HOME": str(home)}
-    clew.configure({"agents.coder.cli": cli, "agents.coder.program": str(installed)})
+    clew.configure({"agents.coder.cli": cli, "agents.coder.program": str(program)})
     clew.configure({"sandbox.mode": "enforce"})
     found = agent_checks(clew)
     assert found["agent coder"]["level"] == "ok", found
-    assert str(installed) in found["agent coder"]["found"]
+    assert str(program) in found["agent coder"]["found"]
     assert found["agent coder: proof"]["level"] == "ok", found
     assert "completed a test goal by clew's tools" in found["agent coder: proof"]["found"]
     assert list(home.iterdir()) == []
+
+
+def test_the_doctor_finds_an_agent_and_proves_that_it_works_through_clew_alone(
+    cli, installed, make_clew, tmp_path
+):
+    prove(make_clew(), cli, installed, tmp_path / "user")
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("scripts", [True, False], ids=["with its scripts", "without scripts"])
+@pytest.mark.parametrize("name", ["codex", "claude", "opencode"])
+def test_an_agent_is_proved_where_npm_has_installed_it_globally(name, scripts, make_clew, tmp_path):
+    with tempfile.TemporaryDirectory(dir=tmp_path) as prefix:  # 400 MB
+        program = agents.install_globally(name, Path(prefix), scripts)
+        prove(make_clew(), name, program, tmp_path / "user")
 
 
 STOPS = '#!/bin/sh\n[ "$1" = --version ] && echo 1 && exit\nkill -STOP $$\n'

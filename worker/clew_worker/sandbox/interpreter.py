@@ -33,8 +33,9 @@ def own_python() -> str:
 def native(name: str) -> str:
     """Return the program that an npm package's script starts, or `name` where it is no such script.
 
-    A package with programs for several machines has a package beside it for each: `NAME-linux-x64`. Started directly,
-    the program needs no Node, and no other program may be executed.
+    A package with programs for several machines has a package for each, `NAME-linux-x64`: beside it, or in its own
+    node_modules where it was installed with `npm install -g`. Started directly, the program needs no Node, and no
+    other program may be executed.
     """
     real = os.path.realpath(name)
     if _is_elf(real):
@@ -42,11 +43,12 @@ def native(name: str) -> str:
     found_in = _npm_package(Path(real))
     if found_in is None:
         return name
-    program = Path(name).name
+    program, own = Path(name).stem, found_in / "node_modules"
     found = [
         path
+        for place in (own / found_in.parent.name, own, found_in.parent)
         for stem in (found_in.name, program)
-        for folder in sorted(found_in.parent.glob(f"{stem}-linux-{_NPM_MACHINE}*"))
+        for folder in sorted(place.glob(f"{stem}-linux-{_NPM_MACHINE}*"))
         for path in sorted(folder.rglob(program))
         if _is_elf(str(path)) and os.access(path, os.X_OK)
     ]

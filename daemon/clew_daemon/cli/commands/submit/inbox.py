@@ -91,8 +91,10 @@ def _find_goals(instance: Instance, by_name: dict[str, Submission], looked_at: s
     from clew_daemon.cli.queries import file_name
 
     for goal in sorted(goal_ids(instance) - looked_at):
+        if not (name := file_name(instance, goal)):
+            continue  # on a slow disk the daemon knows a goal before its ledger does
         looked_at.add(goal)
-        if one := by_name.get(file_name(instance, goal)):
+        if one := by_name.get(name):
             one.goal = goal
 
 
