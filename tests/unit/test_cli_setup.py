@@ -24,7 +24,8 @@ REPO = Path(__file__).resolve().parents[2]
 
 
 @pytest.fixture
-def clew(capsys, monkeypatch):
+def clew(capsys, monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)  # in no git repository
     for name in list(os.environ):
         if name.startswith("CLEW_"):
             monkeypatch.delenv(name)
@@ -114,7 +115,8 @@ def test_the_json_of_submit_is_printed_whatever_becomes_of_the_daemon(
     leaving.append(then)
     code, out, _ = clew("--home", tmp_path / "h", "submit", "--json", "Make tea")
     (path,) = (tmp_path / "h" / "inbox").iterdir()
-    assert json.loads(out) == {"goals": [{"id": None, "file": str(path), "error": None}]}
+    (goal,) = json.loads(out)["goals"]
+    assert (goal["id"], goal["file"], goal["error"]) == (None, str(path), None)
     assert code == expected
 
 
@@ -201,7 +203,55 @@ def test_submit_of_a_file_that_is_not_there_says_so(clew, tmp_path):
 def test_submit_wait_without_a_daemon_drops_nothing(clew, tmp_path):
     goal = tmp_path / "goal.md"
     goal.write_text("# x\n")
-    assert clew("--home", tmp_path / "h", "submit", "--wait", goal)[0] == 3
+    code, _, err = clew("--home", tmp_path / "h", "submit", "--wait", goal)
+    assert (code, "nothing was submitted" in err) == (3, True)
+    assert not (tmp_path / "h").exists()
+
+
+def test_a_text_submitted_inside_a_git_repository_works_in_it(clew, tmp_path, monkeypatch):
+    top = tmp_path / "repo"
+    (top / ".git").mkdir(parents=True)
+    (top / ".git" / "HEAD").write_text("ref: refs/heads/main\n")
+    (top / "sub").mkdir()
+    (tmp_path / "tea.md").write_text("Make tea.\n")
+    monkeypatch.chdir(top / "sub")
+    named = ["--", "---\npriority: 1\nworkspace: /elsewhere\n---\nMake tea."]
+    for number, (given, workspace, told) in enumerate(
+        (
+            (["Make tea."], str(top), f"workspace: {top} (the git repository here"),
+            (["Make tea.", "--new"], None, "a folder of its own (new)"),
+            (["../../tea.md"], None, "a folder of its own (new)"),
+            (
+                named,
+                "/elsewhere",
+                "workspace: /elsewhere (new: it does not exist; it will be created)",
+            ),
+            (["Make tea.", "--workspace", "."], str(top / "sub"), f"{top}/sub (it exists)"),
+        )
+    ):
+        home = tmp_path / f"home{number}"
+        code, _, err = clew("--home", home, "submit", *given)
+        goal = parse(dropped(home)[-1].read_bytes(), "", ["default"])
+        assert (code, goal.workspace, told in err) == (0, workspace, True), err
+    code, out, _ = clew("--home", home, "submit", "Make tea.", "--json")
+    (goal,) = json.loads(out)["goals"]
+    assert (goal["workspace"], goal["new_workspace"]) == (str(top), False)
+
+
+def test_a_repository_in_which_no_goal_may_work_is_told_with_the_ways_to_go_on(clew, tmp_path):
+    (tmp_path / ".git").mkdir()
+    (tmp_path / ".git" / "HEAD").touch()
+    code, _, err = clew("--home", tmp_path / "h", "submit", "Make tea.")
+    assert (code, "contains clew's own" in err, "--new" in err) == (1, True, True)
+    assert not (tmp_path / "h").exists()
+
+
+def test_a_dry_run_of_submit_checks_the_goals_and_drops_nothing(clew, tmp_path):
+    (tmp_path / "tea.md").write_text("---\nworkspace: ~/src/absent\n---\nMake tea.\n")
+    code, out, err = clew("--home", tmp_path / "h", "submit", "--dry-run", "tea.md")
+    assert (code, out) == (0, "tea.md: no errors; nothing was submitted\n")
+    assert "does not exist; it will be created" in err
+    assert clew("--home", tmp_path / "h", "submit", "--dry-run", "absent.md")[0] == 1
     assert not (tmp_path / "h").exists()
 
 
@@ -334,7 +384,9 @@ def test_what_cannot_go_together_is_wrong_usage(clew, tmp_path, args):
     assert not (tmp_path / "h").exists()
 
 
-@pytest.mark.parametrize("workspace", ["/", "{home}/state", "{user}/.local/state/clew/x"])
+@pytest.mark.parametrize(
+    "workspace", ["/", "/proc/self", "/dev/shm/x", "{home}/state", "{user}/.local/state/clew/x"]
+)
 def test_a_workspace_that_is_refused_is_told_with_its_line_before_anything_is_dropped(
     clew, tmp_path, monkeypatch, workspace
 ):
@@ -361,7 +413,8 @@ def test_submit_as_json_names_what_was_dropped(clew, tmp_path):
     code, out, _ = clew("--home", tmp_path, "submit", "make tea", "drink it", "--json")
     assert code == 0
     assert json.loads(out)["goals"] == [
-        {"id": None, "file": str(path), "error": None} for path in dropped(tmp_path)
+        {"id": None, "file": str(path), "error": None, "workspace": None, "new_workspace": True}
+        for path in dropped(tmp_path)
     ]
 
 

@@ -100,6 +100,14 @@ def _usable(value: str) -> bool:
     return bool(value.strip()) and value.isprintable() and len(value) <= VALUE_CHARS
 
 
+def top_folder(folder: Path) -> Path | None:
+    """Return the top of the working tree that a folder is in; None where it is in none."""
+    for one in (folder, *folder.parents):
+        if os.path.lexists(one / ".git" / "HEAD") or _link_text(one / ".git").startswith("gitdir:"):
+            return one
+    return None
+
+
 def folder_outside(workspace: str, writable: Iterable[str | Path]) -> str | None:
     """Return git's folder where it lies outside of `workspace` and of all `writable` folders, else None."""
     named = _link_text(Path(workspace, ".git"))

@@ -19,6 +19,9 @@ from clew_daemon.inbox.goalfile.model import GoalFile
 from clew_shared.config.places import Places
 
 BYTES_MAX = 1024 * 1024
+SYSTEM_FOLDERS = ("/proc", "/sys", "/dev")
+"""What is there is not on a disk, and an action sees something else there than the daemon."""
+
 SLUG_CHARS_MAX = 40
 SLUG_WORDS = 3
 
@@ -104,12 +107,15 @@ def _slug(description: str) -> str:
 def workspace_fault(workspace: Path, places: Places, other: Places | None = None) -> str | None:
     """Return why a goal may not work there, or None; all paths absolute and links resolved.
 
-    Refused: `/`, clew's own folders and what is in them, and every folder that holds one of them; those of
+    Refused: `/`, the kernel's folders, clew's own folders and what is in them, and every folder that holds one of them; those of
     `other`, the default home's, as well. Allowed: what is in `workspaces`.
     """
     wanted = _normal(workspace)
     if wanted == Path("/") or not wanted.is_absolute():
         return f"must be the absolute path of a folder below /, not {workspace}"
+    for folder in SYSTEM_FOLDERS:
+        if wanted.is_relative_to(folder):
+            return f"{workspace} is inside {folder}, where no goal can work: choose another folder"
     fault = _near_own(wanted, places)
     if not fault and other and not wanted.is_relative_to(_normal(places.workspaces)):
         fault = _near_own(wanted, other)

@@ -6,7 +6,9 @@ It reads and checks the goals first, so that all their errors are shown at once;
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -43,37 +45,45 @@ WAITED_FOR_S = 60.0
 @click.option("--name", metavar="NAME", help="The goal's name, for `depends_on` and commands.")
 @click.option("--agent", metavar="AGENT", help="The agent that works on the goals.")
 @click.option("--workspace", metavar="DIR", help="Where the agent works.")
+@click.option("--new", is_flag=True, help="Work in a fresh folder, also inside a git repository.")
 @click.option("--check", "checks", metavar="CMD", multiple=True, help="A check; may be repeated.")
+@click.option("--dry-run", is_flag=True, help="Only check the goals; submit nothing.")
 @parameters.as_json
 @click.pass_obj
 def submit(
     instance: Instance,
+    /,
     goals: tuple[str, ...],
     wait: bool,
-    name: str | None,
-    agent: str | None,
-    workspace: str | None,
-    checks: tuple[str, ...],
+    dry_run: bool,
     as_json: bool,
+    **given: Any,
 ) -> None:
     """Add goals to the inbox: files, or the text of a goal.
 
     An argument with white space that names no file and does not end in .md or .txt is text.
+    A text that is submitted inside a git repository works in that repository.
     Options take precedence over the front matter of each file, and checks are added to its own.
     """
     from clew_daemon.cli.commands.submit.front_options import SubmitOptions
     from clew_daemon.cli.commands.submit.goal_files import check_goals
 
-    if wait and as_json:
-        raise click.UsageError("--json cannot be used with --wait")
+    name, new, workspace = given["name"], given["new"], _absolute(given["workspace"])
+    for one, other, both in (
+        ("--json", "--wait", as_json and wait),
+        ("--dry-run", "--wait", dry_run and wait),
+        ("--new", "--workspace", new and workspace is not None),
+    ):
+        if both:
+            raise click.UsageError(f"{one} cannot be used with {other}")
     if name is not None and len(goals) > 1:
         raise click.UsageError("--name can only be used with one goal")
-    options = SubmitOptions(name, agent, _absolute(workspace), checks)
-    checked = check_goals(instance, goals, options)
-    if wait:
-        send(instance.socket, PingRequest())  # NoDaemon: there is nothing to wait for
-    is_running = ask(instance.socket, PingRequest()) is not None
-    if is_running:
+    options = SubmitOptions(name, given["agent"], workspace, given["checks"])
+    checked = check_goals(instance, goals, options, new=new)
+    if dry_run:
+        _print_checked(instance, checked, as_json=as_json)
+        return
+    if is_running := _is_running(instance, wait=wait):
         _refuse_names_in_use(instance, checked)
     known = goal_ids(instance) if is_running else set[str]()
     paths = drop_all(instance.places.inbox, [(each.source.name, each.raw) for each in checked])
@@ -81,9 +91,11 @@ def submit(
     within_s = WAITED_FOR_S if wait else ACCEPTED_WITHIN_S
     code = _await_decisions(instance, submissions, known, within_s) if is_running else 0
     if as_json:
-        _print_json(submissions)
+        _print_json(instance, submissions, checked)
     else:
-        _print_results(instance, submissions, is_running=is_running and code != ExitCode.NO_DAEMON)
+        _print_results(
+            instance, submissions, checked, is_running=is_running and code != ExitCode.NO_DAEMON
+        )
     if code == ExitCode.INTERRUPTED or (wait and code):
         raise click.exceptions.Exit(code)
     raise click.exceptions.Exit(
@@ -96,6 +108,15 @@ def _absolute(workspace: str | None) -> str | None:
     if not workspace or workspace == "~" or workspace.startswith("~/"):
         return workspace
     return os.path.abspath(workspace)  # noqa: PTH100 - links stay
+
+
+def _is_running(instance: Instance, *, wait: bool) -> bool:
+    """Return whether a daemon answers; CliError where one is to be waited for and none does."""
+    is_running = ask(instance.socket, PingRequest()) is not None
+    if wait and not is_running:
+        queued = "nothing was submitted (without --wait the goals would wait in the inbox)"
+        raise CliError(f"{instance.socket.silence}; {queued}", ExitCode.NO_DAEMON)
+    return is_running
 
 
 def _refuse_names_in_use(instance: Instance, checked: Sequence[CheckedGoal]) -> None:
@@ -139,13 +160,18 @@ def _succeeded(instance: Instance, submissions: Sequence[Submission], *, wait: b
 
 
 def _print_results(
-    instance: Instance, submissions: Sequence[Submission], *, is_running: bool
+    instance: Instance,
+    submissions: Sequence[Submission],
+    checked: Sequence[CheckedGoal],
+    *,
+    is_running: bool,
 ) -> None:
-    for one in submissions:
-        if one.goal:
-            print(one.goal, flush=True)
-        elif not one.error:
-            print(f"added to the inbox as {clean(str(one.path))}")
+    for one, each in zip(submissions, checked, strict=True):
+        if one.error:
+            continue
+        known = f"added to the inbox as {clean(str(one.path))}"
+        print(one.goal or known, flush=True)  # the id alone, for scripts
+        _print_workspace(instance, each, one.goal)
     for one in submissions:
         if one.error:
             print_error(one.error)
@@ -156,15 +182,46 @@ def _print_results(
         print("not accepted yet: see `clew status` and `clew logs`")
 
 
-def _print_json(submissions: Sequence[Submission]) -> None:
-    print_json(
+def _print_checked(instance: Instance, checked: Sequence[CheckedGoal], *, as_json: bool) -> None:
+    """Print that the goals have no errors, and where each would work."""
+    if as_json:
+        _print_json(instance, [Submission(Path(one.source.shown)) for one in checked], checked)
+        return
+    for one in checked:
+        print(f"{clean(one.source.shown)}: no errors; nothing was submitted", flush=True)
+        _print_workspace(instance, one, None)
+
+
+def _print_workspace(instance: Instance, checked: CheckedGoal, goal: str | None) -> None:
+    """Print on stderr where a goal works, and whether that is new: stdout has its id."""
+    workspace = checked.workspace(instance.places.workspaces, goal)
+    shown = clean(str(workspace or "a folder of its own"))
+    if checked.goal.folder is None:
+        how = "new"
+    elif checked.is_new:
+        how = "new: it does not exist; it will be created"
+    elif checked.is_here:
+        how = "the git repository here; --new makes a fresh folder"
+    else:
+        how = "it exists"
+    print(f"  workspace: {shown} ({how})", file=sys.stderr, flush=True)
+
+
+def _print_json(
+    instance: Instance, submissions: Sequence[Submission], checked: Sequence[CheckedGoal]
+) -> None:
+    folder = instance.places.workspaces
+    goals = [
         {
-            "goals": [
-                {"id": one.goal, "file": str(one.path), "error": one.error or None}
-                for one in submissions
-            ]
+            "id": one.goal,
+            "file": str(one.path),
+            "error": one.error or None,
+            "workspace": (at := each.workspace(folder, one.goal)) and str(at),
+            "new_workspace": each.is_new,
         }
-    )
+        for one, each in zip(submissions, checked, strict=True)
+    ]
+    print_json({"goals": goals})
 
 
 def _when_it_starts(instance: Instance, count: int) -> str:

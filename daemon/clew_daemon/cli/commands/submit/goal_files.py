@@ -6,7 +6,7 @@ import os
 import re
 import stat
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -16,6 +16,7 @@ import click
 from clew_daemon.cli.commands.submit.front_options import SubmitOptions, merge
 from clew_daemon.cli.display.sanitize import clean, short
 from clew_daemon.cli.errors import CliError
+from clew_daemon.host.git import top_folder
 from clew_daemon.inbox.goalfile.faults import GoalFileError, GoalFileFault
 from clew_daemon.inbox.goalfile.parse import parse
 from clew_daemon.inbox.locating import locator
@@ -39,21 +40,36 @@ class GoalSource:
     name: str
     raw: bytes
     size: int | None = None
+    is_text: bool = False
 
 
 @dataclass(frozen=True)
 class CheckedGoal:
-    """A goal to drop: its bytes with the options in them, and the goal that they parse to."""
+    """A goal to drop: its bytes with the options in them, and the goal that they parse to.
+
+    `is_new`: its workspace will be made. `is_here`: a text that works in the repository that it was submitted in.
+    """
 
     source: GoalSource
     raw: bytes
     goal: GoalFile
+    is_new: bool = True
+    is_here: bool = False
+
+    def workspace(self, workspaces: Path, goal: str | None) -> Path | None:
+        """Return where it works as goal `goal`; None while that is not known."""
+        if self.goal.folder:
+            return self.goal.folder
+        return (workspaces / goal).resolve() if goal else None
 
 
 def check_goals(
-    instance: Instance, given: Sequence[str], options: SubmitOptions
+    instance: Instance, given: Sequence[str], options: SubmitOptions, *, new: bool = False
 ) -> list[CheckedGoal]:
-    """Read and check all goals; return them in the order in which to drop them, or raise CliError with all errors."""
+    """Read and check all goals; return them in the order in which to drop them, or raise CliError with all errors.
+
+    A text without a workspace works in the git repository of the working directory, if there is one and not `new`.
+    """
     if given.count("-") > 1:
         raise click.UsageError("- can be given only once: there is one stdin")
     sources, errors = _sources(given)
@@ -62,9 +78,13 @@ def check_goals(
         errors += faults
         options = SubmitOptions()
     checked: list[CheckedGoal] = []
+    here = None if new else _repository_here()
     for source in sources:
         try:
-            checked.append(_parsed(instance, source, options, agents))
+            one = _parsed(instance, source, options, agents)
+            checked.append(_placed(instance, one, options, agents, here))
+            if new and one.goal.folder:
+                errors.append(f"{source.shown}: --new cannot be used: it has a `workspace`")
         except CliError as error:
             errors.append(error.message)
     if not errors:
@@ -72,7 +92,7 @@ def check_goals(
     if errors:
         raise CliError("\n".join(errors))
     for each in checked:
-        _print_notes(each, agents, several=len(checked) > 1)
+        _print_notes(instance, each, agents, several=len(checked) > 1)
     return checked
 
 
@@ -111,7 +131,7 @@ def _source(given: str) -> GoalSource:
         return GoalSource("stdin", "stdin.md", raw)
     path = Path(given)
     if not os.path.lexists(given) and re.search(r"\s", given) and not given.endswith(SUFFIXES):
-        return GoalSource("the text", "goal.md", os.fsencode(given))
+        return GoalSource("the text", "goal.md", os.fsencode(given), is_text=True)
     if not given:
         raise CliError("the goal is empty: give a file, or a text in quotes")
     if path.is_dir():
@@ -136,6 +156,37 @@ def _option_faults(instance: Instance, options: SubmitOptions, agents: AgentSett
     return faults
 
 
+def _repository_here() -> Path | None:
+    try:
+        return top_folder(Path.cwd())
+    except OSError:  # the working directory is gone
+        return None
+
+
+def _placed(
+    instance: Instance,
+    one: CheckedGoal,
+    options: SubmitOptions,
+    agents: AgentSettings,
+    here: Path | None,
+) -> CheckedGoal:
+    """Return a goal with its workspace: a text that names none gets the repository `here`. Raises CliError."""
+    folder = one.goal.folder
+    if folder and not one.is_new and not folder.is_dir():
+        raise CliError(f"{one.source.shown}: its workspace {folder} is not a folder")
+    if here is None or folder or not one.source.is_text:
+        return one
+    try:
+        locator(instance.places, instance.env)(str(here))
+    except ValueError as error:
+        raise CliError(
+            f"{one.source.shown}: the git repository here cannot be its workspace: {error}; "
+            "--workspace DIR names one, --new makes a fresh folder"
+        ) from None
+    placed = _parsed(instance, one.source, replace(options, workspace=str(here)), agents)
+    return replace(placed, is_here=True)
+
+
 def _parsed(
     instance: Instance, source: GoalSource, options: SubmitOptions, agents: AgentSettings
 ) -> CheckedGoal:
@@ -156,7 +207,7 @@ def _parsed(
     }:
         how = "the options cannot be added to its front matter; write them there"
         raise CliError(f"{source.shown}: {how}")
-    return CheckedGoal(source, raw, goal)
+    return CheckedGoal(source, raw, goal, not (goal.folder and os.path.lexists(goal.folder)))
 
 
 def _is_text(raw: bytes) -> bool:
@@ -189,7 +240,9 @@ def _in_order(checked: list[CheckedGoal]) -> tuple[list[CheckedGoal], list[str]]
         return checked, [f"`depends_on` makes a cycle: {way}; remove one of these dependencies"]
 
 
-def _print_notes(checked: CheckedGoal, agents: AgentSettings, *, several: bool) -> None:
+def _print_notes(
+    instance: Instance, checked: CheckedGoal, agents: AgentSettings, *, several: bool
+) -> None:
     """Print notes on a goal: its unknown keys, and an agent that could not work now."""
     goal, of = checked.goal, f"{checked.source.shown}: " if several else ""
     for key in goal.unknown_keys:
@@ -198,7 +251,17 @@ def _print_notes(checked: CheckedGoal, agents: AgentSettings, *, several: bool) 
     if goal.agent is None and goal.runnable_without_llm:
         return
     if fault := agents.fault(goal.agent):
+        if _is_fixed(instance, goal.agent):
+            fault = "the daemon does not have your last changes of the config: run `clew reload`"
         _print_note(f"{of}{fault}")
+
+
+def _is_fixed(instance: Instance, agent: str | None) -> bool:
+    """Return whether an agent that cannot be used now can be with the config file as it is on disk."""
+    try:
+        return not instance.settings.agents.fault(agent)
+    except CliError:
+        return False
 
 
 def _print_note(text: str) -> None:
