@@ -107,8 +107,8 @@ def _slug(description: str) -> str:
 def workspace_fault(workspace: Path, places: Places, other: Places | None = None) -> str | None:
     """Return why a goal may not work there, or None; all paths absolute and links resolved.
 
-    Refused: `/`, the kernel's folders, clew's own folders and what is in them, and every folder that holds one of them; those of
-    `other`, the default home's, as well. Allowed: what is in `workspaces`.
+    Refused: `/`, the kernel's folders, clew's own folders and what is in them, and every folder that holds one of them;
+    those of `other`, the default home's, as well. Allowed: what is in `workspaces`.
     """
     wanted = _normal(workspace)
     if wanted == Path("/") or not wanted.is_absolute():
