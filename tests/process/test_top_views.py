@@ -76,6 +76,15 @@ async def test_what_a_goal_has_changed_is_shown_file_by_file_and_is_only_text(cl
         await until(pilot, lambda: whole.scroll_target_y == 0)
 
 
+async def test_a_goal_file_that_was_rejected_is_named_below_the_goals(clew):
+    clew.start()
+    (clew.home / "inbox" / "bad.md").write_text("---\npriority: high\n---\nDo it\n")
+    clew.wait("goal.rejected")
+    app = TopApp(Instance.of(clew.home, os.environ))
+    async with app.run_test(size=(80, 24)) as pilot:
+        await until(pilot, lambda: "rejected: bad.md" in shown(app))
+
+
 async def test_the_prompt_of_each_turn_is_shown_with_what_is_new_in_it(clew):
     with ScriptedLlm(*SCRIPT, then=Reply(hang=True)) as llm:
         agent = {"kind": "llm", "base_url": llm.base_url, "model": "scripted", "mode": "tools"}

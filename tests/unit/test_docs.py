@@ -183,7 +183,7 @@ def test_the_protocol_page_has_every_tool_and_argument():
 
 def test_the_changelog_has_the_version_of_the_project():
     changelog = (REPO / "CHANGELOG.md").read_text()
-    assert "## [Unreleased]" in changelog
+    assert f"## {VERSION} (unreleased)" in changelog or f"## {VERSION}" in changelog
     assert re.search(rf"^## \[{re.escape(VERSION)}\] - \d{{4}}-\d\d-\d\d$", changelog, re.MULTILINE)
 
 

@@ -2,6 +2,7 @@
 
 import http.client
 import json
+import threading
 from datetime import datetime, timedelta
 
 import pytest
@@ -117,7 +118,7 @@ def test_in_quiet_hours_messages_wait_and_afterwards_outdated_ones_are_dropped(b
     def look(until):
         monkeypatch.setattr(messenger, "quiet_until", lambda *_: until)
         one = Messenger(spool, {"a": send}, {"a": "x"}, "on", lambda _: not still_blocked[0])
-        return one.send_due()
+        return one.send_due("a")
 
     assert look(now + timedelta(seconds=100)) > 0
     assert (sent, spool.due(now.timestamp() + 99)) == ([], [])
@@ -128,7 +129,7 @@ def test_in_quiet_hours_messages_wait_and_afterwards_outdated_ones_are_dropped(b
     take(book, seen([ev.GoalStarted(at=6.0), LIFE[4]], 6), 7, ["a"])
     still_blocked[0] = False
     look(None)
-    assert (sent, spool.next_due()) == ([5], None)
+    assert (sent, spool.next_due("a")) == ([5], None)
 
 
 def test_a_message_about_a_full_disk_needs_no_disk(book):
@@ -142,6 +143,25 @@ def test_a_message_about_a_full_disk_needs_no_disk(book):
     sender = Messenger(spool, {"a": send, "b": send}, {"a": "x", "b": "y"}, "", lambda _: False)
     sender.send_unrecorded(notices.ledger_trouble(1.0, "full"))
     assert sent == ["clew: the disk is full"] * 2
+
+
+def test_a_channel_that_does_not_answer_holds_up_no_other(book):
+    take(book, seen(LIFE), 5)
+    arrived, never = threading.Event(), threading.Event()
+
+    def hang(_notice, _repeated):
+        never.wait(30)
+        return Delivery()
+
+    def arrive(_notice, _repeated):
+        arrived.set()
+        return Delivery()
+
+    spool = MessageSpool(book.database, Channels(book.database))
+    labels = {"a": "x", "b": "y"}
+    Messenger(spool, {"a": hang, "b": arrive}, labels, "", lambda _: False).begin()
+    assert arrived.wait(10)
+    never.set()
 
 
 def test_each_channel_gets_a_message_once_and_keeps_it_until_it_is_acknowledged(book):

@@ -1,4 +1,4 @@
-"""Sends what waits in the spool of messages, in a thread: each one before the next, each channel for itself."""
+"""Sends what waits in the spool of messages: a thread for each channel, so that a slow one holds up no other."""
 
 from __future__ import annotations
 
@@ -23,6 +23,8 @@ log = structlog.get_logger()
 
 IDLE_S = 3600.0
 RETRY_S = 30.0
+UNRECORDED_S = 60.0
+"""How long a message without a record is waited for; a channel that is slower may lose it."""
 
 
 class Messenger:
@@ -41,39 +43,46 @@ class Messenger:
         self._labels = labels
         self._quiet = quiet
         self._outdated = outdated
-        self._wake = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="messages", daemon=True)
+        self._wakes = {channel: threading.Event() for channel in senders}
 
     def begin(self) -> None:
         """Start sending."""
-        self._thread.start()
+        for channel in self._senders:
+            _thread(self._run, channel)
 
     def wake(self) -> None:
         """Look into the spool: there may be something new."""
-        self._wake.set()
+        for event in self._wakes.values():
+            event.set()
 
     def send_unrecorded(self, notice: Notice) -> None:
         """Send a message that cannot be put into the spool, once to each channel, whatever comes of it."""
-        for channel, send in self._senders.items():
-            done = send(notice, False)
+
+        def send_to(channel: str) -> None:
+            done = self._senders[channel](notice, False)
             log.info("message.unrecorded", channel=self._labels[channel], reason=done.error)
 
-    def _run(self) -> None:
+        ends_at = time.monotonic() + UNRECORDED_S
+        for thread in [_thread(send_to, channel) for channel in self._senders]:
+            thread.join(max(0.0, ends_at - time.monotonic()))
+
+    def _run(self, channel: str) -> None:
         while True:
             try:
-                wait_s = self.send_due()
+                wait_s = self.send_due(channel)
             except apsw.Error as error:  # the disk is full: what is sent must be on record before
                 log.error("message.held", reason=str(error))  # noqa: TRY400 - a reason
                 wait_s = RETRY_S
-            self._wake.wait(wait_s)
-            self._wake.clear()
+            self._wakes[channel].wait(wait_s)
+            self._wakes[channel].clear()
 
-    def send_due(self) -> float:
-        """Send what is due, and return for how many seconds there is nothing to do."""
+    def send_due(self, channel: str) -> float:
+        """Send a channel's first message, if it is due; return for how many seconds there is nothing to do."""
         now = time.time()
         for message in self._spool.due(now):
-            self._deliver(message, now)
-        due = self._spool.next_due()
+            if message.channel == channel:
+                self._deliver(message, now)
+        due = self._spool.next_due(channel)
         return IDLE_S if due is None else min(max(due - time.time(), 0.0), IDLE_S)
 
     def _deliver(self, message: Message, now: float) -> None:
@@ -96,3 +105,9 @@ class Messenger:
         self._spool.failed(message, now, done.error, maybe_sent=done.maybe_sent)
         write = log.debug if message.tries else log.warning
         write("message.failed", reason=done.error, **about)
+
+
+def _thread(target: Callable[[str], None], channel: str) -> threading.Thread:
+    thread = threading.Thread(target=target, args=(channel,), name="messages", daemon=True)
+    thread.start()
+    return thread

@@ -44,7 +44,7 @@ DUE = """
 SELECT id, channel, body, tries, maybe_sent FROM messages AS m
  WHERE due <= ? AND id = (SELECT min(id) FROM messages WHERE channel = m.channel) ORDER BY id
 """
-NEXT_DUE = "SELECT min(due) FROM messages"
+NEXT_DUE = "SELECT due FROM messages WHERE channel = ? ORDER BY id LIMIT 1"
 SENDING = "UPDATE messages SET tries = tries + 1, maybe_sent = 1 WHERE id = ?"
 RETRY = "UPDATE messages SET due = ?, maybe_sent = ? WHERE id = ?"
 HOLD = "UPDATE messages SET due = ? WHERE id = ?"

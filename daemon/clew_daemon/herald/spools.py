@@ -103,10 +103,10 @@ class MessageSpool:
             for number, channel, body, tries, maybe in found
         ]
 
-    def next_due(self) -> float | None:
-        """Return when the next message is due, None if there is none."""
-        due: float | None = self._database.rows(schema.NEXT_DUE)[0][0]
-        return due
+    def next_due(self, channel: str) -> float | None:
+        """Return when a channel's first message is due, None if there is none."""
+        found = self._database.rows(schema.NEXT_DUE, channel)
+        return found[0][0] if found else None
 
     def sending(self, message: Message) -> None:
         """Note that a message is about to be sent; after a power cut, too, it counts as possibly sent."""

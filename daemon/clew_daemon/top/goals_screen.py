@@ -33,6 +33,7 @@ class GoalsScreen(LiveScreen[GoalList]):
         super().__init__(home)
         self.rows: dict[str, GoalRow] = {}
         self.questions: dict[str, list[Line]] = {}
+        self.inbox: list[Line] = []
 
     def body(self) -> list[Widget]:
         table = GoalTable(" ", "GOAL", "STATUS", "DONE", "AGE", "AGENT", "NOW")
@@ -43,7 +44,7 @@ class GoalsScreen(LiveScreen[GoalList]):
 
     def display_read(self, found: GoalList) -> None:
         self.rows = {row.id: row for row in found.rows}
-        self.questions = found.questions
+        self.questions, self.inbox = found.questions, found.inbox
         mark = {True: ("!", "bold magenta"), False: (" ", "")}
         cells = [(row.id, [mark[row.needs_you], *row.cells]) for row in found.rows]
         self.query_one(RowTable).put(cells)
@@ -53,6 +54,7 @@ class GoalsScreen(LiveScreen[GoalList]):
         """Show what the goal at the cursor asks a person, or what it does now."""
         row = self.goal
         lines = [] if row is None else self.questions.get(row.id) or [[row.cells[-1]]]
+        lines = [*lines, *self.inbox]
         shown = self.query_one(".question", TextPage)
         shown.show(lines)
         shown.display = bool(lines)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from clew_daemon.cli.client import send
 from clew_daemon.cli.commands.show import action_lines
 from clew_daemon.cli.commands.status import all_goals, one_goal
+from clew_daemon.cli.display.daemon import inbox_lines
 from clew_daemon.cli.display.goal import action_text, closing_lines, goal_lines
 from clew_daemon.cli.display.goal_list import goal_cells
 from clew_daemon.cli.display.output import RESULT_STYLE
@@ -50,10 +51,14 @@ class GoalRow:
 
 @dataclass(frozen=True, slots=True)
 class GoalList:
-    """The goals, and for the first ones that need a person, by id, what they ask and the command that answers."""
+    """The goals, and for the first ones that need a person, by id, what they ask and the command that answers.
+
+    `inbox` are lines on files of the inbox that are no goals.
+    """
 
     rows: list[GoalRow]
     questions: dict[str, list[Line]]
+    inbox: list[Line]
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,11 +96,13 @@ class HomeReader:
     def goals(self) -> GoalList:
         """Return the goals, those that need a person first, then those at work, then by their acceptance."""
         at = time.time()
-        rows = [goal_row(goal, at) for goal in all_goals(self.instance, ENDED_SHOWN, None)["goals"]]
+        found = all_goals(self.instance, ENDED_SHOWN, None)
+        rows = [goal_row(goal, at) for goal in found["goals"]]
         rows.reverse()
         rows.sort(key=lambda row: row.rank)
         asking = [row.id for row in rows if row.needs_you][:QUESTIONS_SHOWN]
-        return GoalList(rows, {goal: self._question(goal) for goal in asking})
+        questions = {goal: self._question(goal) for goal in asking}
+        return GoalList(rows, questions, inbox_lines(found.get("inbox") or ()))
 
     def _question(self, goal: str) -> list[Line]:
         detail = self.detail(goal)

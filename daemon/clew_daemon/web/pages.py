@@ -12,6 +12,7 @@ from clew_daemon.cli.commands.diff.listing import changed_files
 from clew_daemon.cli.display.sanitize import clean
 from clew_daemon.cli.errors import CliError
 from clew_daemon.cli.prompt_turns import inspected
+from clew_daemon.inbox.leftovers import left
 from clew_daemon.record import pages as record_pages
 from clew_daemon.web import log_page
 from clew_daemon.web.goal_page import action_row, buttons, goal_row, in_short
@@ -46,8 +47,9 @@ class Pages:
             rows = [goal_row(state, now, running=running) for state in states]
         needs = sorted((row.need for row in rows if row.need), key=lambda one: one.since)
         waiting = {one.goal for one in needs}
+        rejected = [one for one in left(self._instance.places.inbox).view()["inbox"] if one["rejected"]]
         values = {"needs": needs, "rows": rows, "waiting": waiting, "more": more, "before": before}
-        return self._page(request, "goals.html", **values)
+        return self._page(request, "goals.html", rejected=rejected, **values)
 
     def goal(self, request: Request) -> HTMLResponse:
         """Show a goal: what it does, has done, was refused, costs and asks; its tree, timeline and last actions."""

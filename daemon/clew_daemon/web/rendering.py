@@ -7,7 +7,6 @@ is never markup, and neither terminal escapes nor right-to-left marks change how
 from __future__ import annotations
 
 import time
-from datetime import datetime
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -58,11 +57,6 @@ def clock(at: float | str) -> str:
 def moment(at: float | str) -> str:
     """Return a moment for the `datetime` attribute."""
     return iso(at) if isinstance(at, float | int) else str(at)
-
-
-def seconds_of(at: str) -> float:
-    """Return a moment that was written as text in seconds since 1970."""
-    return datetime.fromisoformat(at).timestamp()
 
 
 def _percent(fraction: float) -> str:

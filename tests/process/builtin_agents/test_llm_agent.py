@@ -466,6 +466,7 @@ async def test_a_server_that_does_not_answer_in_time_is_a_temporary_end(daemon, 
         (fails(404, "404 page not found"), "base_url"),
         (fails(301, "", location="https://elsewhere.invalid"), "base_url"),
         (fails(429, "You exceeded your quota (insufficient_quota)"), "quota"),
+        (Reply(b"<!DOCTYPE html><html>Log in</html>"), "web page"),
     ],
 )
 async def test_what_a_person_must_mend_ends_as_configuration(daemon, run_llm, reply, word):

@@ -49,6 +49,14 @@ def test_pages_stay_live_and_links_are_given_after_the_run_folder_was_removed(cl
     clew.until(lambda: "completed" in web.page(f"/goals/{goal}").body, "the page shows its end")
 
 
+def test_a_goal_file_that_was_rejected_needs_a_person_in_the_list(clew, web):
+    web.open()
+    (clew.home / "inbox" / "bad.md").write_text("---\npriority: high\n---\nDo it\n")
+    clew.wait("goal.rejected")
+    clew.until(lambda: "bad.md: rejected" in web.page("/").body, "the page names the file")
+    assert "priority" in web.page("/").body
+
+
 def test_a_page_is_told_when_the_daemon_has_another_socket(clew, web):
     web.open()
     with messages(web) as told:

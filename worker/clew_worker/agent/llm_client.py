@@ -142,6 +142,11 @@ class LlmClient:
             raise Temporary(f"{self._agent.base_url}: {type(error).__name__}: {error}") from None
         if (completion := read_completion(raw, time.monotonic() - started)) is None:
             head = raw[:200].decode("utf-8", "replace").strip() or "nothing"
+            if head.lower().startswith(("<!doctype", "<html")):
+                raise Misconfigured(
+                    f"{self._agent.base_url} answered with a web page, not with a completion: "
+                    f"check `base_url` (most end in /v1) and whether a login page is in the way"
+                )
             raise Temporary(f"{self._agent.base_url} answered no chat completion but: {head}")
         return completion
 

@@ -59,7 +59,7 @@ def _read_lines(file: IO[bytes], args: dict[str, Any], limit: int) -> ToolOutcom
         if not line:
             break
         if number + 1 >= start and len(line) > room:
-            return _cut_short(text, line[:room], number + 1, start)
+            return _cut_short(text, line[:room], number + 1)
         if number + 1 >= start:
             text += line
         number += line.endswith(b"\n") or len(line) <= limit
@@ -68,7 +68,7 @@ def _read_lines(file: IO[bytes], args: dict[str, Any], limit: int) -> ToolOutcom
     return ToolOutcome("success", clean(text.decode(errors="replace")), changed=False)
 
 
-def _cut_short(text: bytearray, piece: bytes, number: int, start: int) -> ToolOutcome:
+def _cut_short(text: bytearray, piece: bytes, number: int) -> ToolOutcome:
     """Return what was read, with a note where to continue; a line that is too long is cut."""
     if not text:
         text += piece
@@ -77,7 +77,7 @@ def _cut_short(text: bytearray, piece: bytes, number: int, start: int) -> ToolOu
         note = f"[more follows: continue with start_line={number}]"
     head = clean(text.decode(errors="replace"))
     newline = "" if head.endswith("\n") else "\n"
-    return ToolOutcome("success", f"{head}{newline}{note}", changed=number < start)
+    return ToolOutcome("success", f"{head}{newline}{note}", changed=False)
 
 
 def write_file(args: dict[str, Any], context: ToolContext) -> ToolOutcome:
