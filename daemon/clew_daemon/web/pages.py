@@ -47,7 +47,9 @@ class Pages:
             rows = [goal_row(state, now, running=running) for state in states]
         needs = sorted((row.need for row in rows if row.need), key=lambda one: one.since)
         waiting = {one.goal for one in needs}
-        rejected = [one for one in left(self._instance.places.inbox).view()["inbox"] if one["rejected"]]
+        rejected = [
+            one for one in left(self._instance.places.inbox).view()["inbox"] if one["rejected"]
+        ]
         values = {"needs": needs, "rows": rows, "waiting": waiting, "more": more, "before": before}
         return self._page(request, "goals.html", rejected=rejected, **values)
 
