@@ -238,7 +238,7 @@ def test_faults_that_a_person_must_mend_block_with_what_to_do_and_go_on_when_men
             assert servers[fault].base_url in blocked["reason"]
             report = clew.report(goals[fault])
             assert hint in report
-            assert f"clew resume {goals[fault]}" in report
+            assert f"clew continue {goals[fault]}" in report
             assert servers[fault].asked == 1  # nobody asks again what only a person can mend
         assert elsewhere.asked == 0
         unharmed(clew, other)

@@ -140,7 +140,7 @@ def test_something_else_in_the_place_of_the_workspace_is_left_to_a_person(clew, 
     clew.ask("feedback", goal=goal, text="go on")
     blocked = clew.wait("goal.blocked", goal=goal)
     assert str(place) in blocked["question"]
-    assert "clew resume" in clew.report(goal)
+    assert "clew continue" in clew.report(goal)
     unharmed(clew, other)
     clew.ask("resume", goal=goal)  # nothing was mended
     clew.wait("goal.blocked", goal=goal, count=2)

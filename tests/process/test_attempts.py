@@ -66,11 +66,11 @@ def reasons(clew, goal):
 
 
 WAYS = {
-    "finish was refused twice by the same checks: right": [WRONG, FINISH, FINISH],
+    "it said twice that it was done, but these checks fail: right": [WRONG, FINISH, FINISH],
     "I cannot do it": [WRONG, GIVES_UP],
-    "blocked actions were proposed 3 times": [FAILS] * 6,
+    "it proposed refused actions again 3 times": [FAILS] * 6,
     "all 3 iterations of the attempt are used up": [WRONG, LOOK, LOOK],
-    "2 interventions were ignored": [
+    "it did not react to 2 warnings": [
         calls(("run_cmd", {"cmd": f"echo {n}", "reflect": STUCK})) for n in range(15)
     ],
 }

@@ -120,7 +120,7 @@ def test_submit_wait_of_a_goal_that_needs_a_person_exits_one_and_shows_the_quest
     out = clew("submit", "--wait", "-", stdin="Think of something.\n", code=1)
     assert "question: " in out
     assert "no model" in out
-    assert "`clew resume " in out
+    assert "`clew continue " in out
     assert "clew feedback" not in out  # of no use here: the config must be fixed
 
 

@@ -56,7 +56,7 @@ def test_a_copy_beside_the_living_original_waits_for_a_person_and_ends_nothing(c
     assert {views[goal]["status"], views[later]["status"]} == {"blocked"}
     assert f"copied or moved from {clew.home / 'state'}" in views[goal]["reason"]
     report = second.report(goal)
-    assert f"clew resume {goal}" in report
+    assert f"clew continue {goal}" in report
     assert f"clew cancel {goal}" in report
 
     clew.wait("action.finished", since=clew.now(), goal=goal, count=5)

@@ -64,7 +64,7 @@ def test_an_unexpected_error_in_a_run_ends_at_a_person(make_clew, fault, said):
     blocked = clew.wait("goal.blocked", goal=goal)
     assert said in blocked["reason"]
     assert said in blocked["question"]
-    assert "clew resume" in blocked["question"]
+    assert "clew continue" in blocked["question"]
     failed = clew.seen("goal.run_failed", goal=goal) + clew.seen("daemon.bug", goal=goal)
     assert len(failed) == 4
     assert all("Traceback" in str(line) for line in failed)

@@ -68,8 +68,8 @@ def test_another_folder_in_the_place_of_the_workspace_is_not_acted_in(clew, plac
     assert said["reason"] == REPLACED
     assert str(place) in said["question"]
     assert f"inode {place.stat().st_ino}" in said["question"]
-    assert f"clew resume {goal}" in said["question"]
-    assert f"clew resume {goal}" in clew.report(goal)
+    assert f"clew continue {goal}" in said["question"]
+    assert f"clew continue {goal}" in clew.report(goal)
     assert untouched(place)
     clew.kill()
     clew.start()

@@ -50,7 +50,7 @@ def is_left_alone(clew: Placed, goal: str, found: dict) -> None:
     """The goal waits for a person, and nothing has acted in the folder that is there now."""
     blocked = clew.wait("goal.blocked", goal=goal)
     assert str(clew.place) in blocked["question"]
-    assert f"clew resume {goal}" in blocked["question"]
+    assert f"clew continue {goal}" in blocked["question"]
     assert contents(clew.place) == found
 
 

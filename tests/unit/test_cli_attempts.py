@@ -28,7 +28,7 @@ from clew_shared.views.publish import goal_detail
 
 AT = 1_790_000_000.0
 GOAL = "write-it-1a2b"
-REASON = "finish was refused twice by the same checks: tests"
+REASON = "it said twice that it was done, but these checks fail: tests"
 
 
 def start_over(core, rung="temperature 0.7", at=AT, **ground):

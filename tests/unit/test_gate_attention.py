@@ -123,7 +123,7 @@ def test_two_ignored_words_are_a_failure_of_the_subtask(agent):
     assert agent.state.subtask.attempts == 0
     ignore(agent, more=1)
     assert agent.state.subtask.attempts == 1
-    assert "ignored" in agent.state.subtask.last_failure
+    assert "did not react" in agent.state.subtask.last_failure
     assert agent.state.subtask.status == "in_progress"
 
 

@@ -51,8 +51,8 @@ def test_another_folder_is_not_entered_and_both_are_described(place):
     assert found.stranger == of_path(place)
     assert f"inode {known.ino}" in found.detail
     assert f"inode {place.stat().st_ino}" in found.detail
-    asked = found.question("goal-1")
-    assert asked.count("`clew resume goal-1`") == 2
+    asked = found.question(State(goal_id="goal-1"))
+    assert asked.text.count("`clew continue goal-1`") == 2
 
 
 def test_a_folder_that_is_held_is_told_from_another_of_its_name(place):

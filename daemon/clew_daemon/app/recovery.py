@@ -52,8 +52,8 @@ async def block_in_other_home(goals: GoalStore, before: HomeKnown | None, now: H
     log.warning("home.other", before=before.path, host=before.host, now=now.path)
     for core in goals.cores.values():
         if core.state.goal.status in home.UNFINISHED:
-            reason, question = home.question(before, core.state)
-            blocked = ev.GoalBlocked(at=time.time(), reason=reason, question=question)
+            asked = home.copied(before, core.state)
+            blocked = ev.GoalBlocked(at=time.time(), reason=asked.reason, question=asked.text)
             await goals.emit(core, blocked)
 
 

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from clew_shared.wire.protocol import Leave
 
 OWES_REPLAN = "left_instead_of_replanning"
+UNFINISHED = "exited_unfinished"
+NO_HELLO = "no_hello"
 
 ATTEMPT = "attempt"
 """The reason of a worker's end where its attempt is over, and the next one follows."""
@@ -45,8 +47,9 @@ def by_exit(
     leave: Leave | None,
     output: str,
     stop_reason: str = "",
+    greeted: bool = True,
 ) -> Ended:
-    """Return what the exit of an agent means; `output` is the end of what it printed."""
+    """Return what the exit of an agent means; `output` is the end of what it printed, `greeted`: it said hello."""
     if state.ended:
         return Ended("finished", "finished", code=code)
     if state.attempt.over or (stop_reason == ATTEMPT and state.workable):
@@ -57,7 +60,7 @@ def by_exit(
         return _left(code, leave, output)
     if code < vitals.SIGNAL_BASE and state.replan_required in ("task", "goal"):
         return Ended("stopped", OWES_REPLAN, code=code)
-    reason = vitals.exit_words(code) if code else "exited_unfinished"
+    reason = vitals.exit_words(code) if code else UNFINISHED if greeted else NO_HELLO
     return Ended("crash", reason, output, code)
 
 

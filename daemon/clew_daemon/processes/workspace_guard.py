@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from clew_daemon.processes import occupied
+from clew_shared.core.questions import Question, question
 from clew_shared.record import identity
 from clew_shared.record.moment import iso
 from clew_shared.text.plain import plain
@@ -39,17 +40,12 @@ class Missing:
     stranger: Identity | None = None
     gone: bool = False
 
-    def question(self, goal: str) -> str:
+    def question(self, state: State) -> Question:
         """Return the question to a person about what to do."""
-        resume = f"`clew resume {goal}`"
-        if self.stranger:
-            return (
-                f"{self.detail} Nothing acts in it. To continue in the original, put it back, then {resume}. "
-                f"To accept the folder that is there now, leave it and {resume}."
-            )
-        if self.gone:
-            return f"{self.detail} Put it back, then {resume}; if nothing is there, this creates an empty folder."
-        return f"{self.detail} Fix this, then {resume}."
+        choices = ["fixed"]
+        if self.stranger or self.gone:
+            choices = ["put_back", "accept" if self.stranger else "empty"]
+        return question(state, f"{self.reason}: {self.detail}", *choices, reason=self.reason)
 
 
 def missing(workspace: str, known: Identity | None) -> Missing | None:

@@ -9,6 +9,7 @@ import os
 import time
 from typing import TYPE_CHECKING
 
+from clew_shared.core.questions import WHY, Question, question
 from clew_shared.record import identity
 from clew_shared.record.daemon_events import HomeKnown
 from clew_shared.record.model import GoalStatus
@@ -63,15 +64,11 @@ def is_same_process_space(before: HomeKnown | None, now: HomeKnown) -> bool:
     return (before.identity.boot, before.pid_namespace) == (now.identity.boot, now.pid_namespace)
 
 
-def question(before: HomeKnown, goal: State) -> tuple[str, str]:
-    """Return why a goal of a copied home is blocked, and what a person must answer."""
-    where = f"{before.path} (on {before.host})"
-    asked = (
-        f"The original in {where} may still work on this goal: make sure first that no daemon does. "
-        f"`clew resume {goal.goal_id}` continues it here, in {goal.spec.workspace}; "
-        f"`clew cancel {goal.goal_id}` ends it here."
-    )
-    return f"this record was copied or moved from {where}", asked
+def copied(before: HomeKnown, goal: State) -> Question:
+    """Return what a person is asked about a goal of a copied home."""
+    why = WHY["copied"].format(place=before.path, host=before.host)
+    fact = f"Here it would work in {goal.spec.workspace}"
+    return question(goal, why, "here", facts=(fact,))
 
 
 def _pid_namespace() -> int | None:

@@ -9,20 +9,21 @@ if TYPE_CHECKING:
     from clew_daemon.processes.workspace_guard import Missing
     from clew_daemon.record.goals import GoalStore
     from clew_shared.core.core import Core
+    from clew_shared.core.questions import Question
 
 
-async def block_goal(goals: GoalStore, core: Core, reason: str, question: str) -> None:
-    """Block a goal for this reason, and wait until that is durable."""
+async def block_goal(goals: GoalStore, core: Core, asked: Question) -> None:
+    """Block a goal with this question, and wait until that is durable."""
     with goals.entering(core):
-        core.block_goal(reason, time.time(), question=question)
+        core.ask(asked, time.time())
     await goals.commit(core)
 
 
 async def block_missing(goals: GoalStore, core: Core, missing: Missing) -> None:
     """Block a goal whose workspace is missing, and wait until that is durable."""
-    question, stranger = missing.question(core.state.goal_id), missing.stranger
+    asked, at = missing.question(core.state), time.time()
     with goals.entering(core):
         core.block_goal(
-            missing.reason, time.time(), question=question, stranger=stranger, gone=missing.gone
+            asked.reason, at, question=asked.text, stranger=missing.stranger, gone=missing.gone
         )
     await goals.commit(core)

@@ -13,6 +13,7 @@ from clew_daemon.processes.endings import ATTEMPT, Ended
 from clew_daemon.processes.executor import ExecutorDied
 from clew_daemon.session.channel import WRITE_TIMEOUT_S
 from clew_shared.core.answers import WrongState
+from clew_shared.core.questions import WHY
 from clew_shared.ledger import LedgerError
 from clew_shared.text.redact import redact
 from clew_shared.wire import protocol
@@ -103,9 +104,9 @@ class Conversation:
         desk.snapshots.follow()
         self._owed = self._owed + 1 if state.replan_required in ("task", "goal") else 0
         if desk.traits.is_runbook and self._owed:
-            desk.hand_over("the runbook cannot replan")
+            desk.hand_over()
         elif self._owed >= OWED_REPLAN_MAX:
-            desk.hand_over(f"the agent sent {self._owed} messages instead of replanning")
+            desk.hand_over(WHY["no_plan"].format(count=self._owed))
         if state.goal.status == "blocked":
             self._lifetime.stop(f"the goal waits for a person: {state.reason}")
         elif state.attempt.over or (state.workable and desk.wants_another_agent):

@@ -28,7 +28,7 @@ from clew_shared.config.settings import (
     RunbookAgentSettings,
 )
 from clew_shared.core.answers import WrongState
-from clew_shared.core.escalation import person_question
+from clew_shared.core.questions import asks, stuck
 from clew_shared.record.trace_ids import TRACEPARENT
 from clew_shared.text.redact import hide
 
@@ -161,20 +161,15 @@ class GoalDesk:
         row = next(iter(self.parts.goals.ledger.read(self.goal_id, seq - 1, 1)), None)
         return row is not None and row.seq == seq and row.kind == "action_allowed"
 
-    def hand_over(self, why: str) -> None:
-        """Hand the goal, which cannot be replanned, to a person."""
-        state = self.core.state
-        failure = state.subtask.last_failure if state.subtask else ""
-        reason = f"{why}: {failure}" if failure else why
-        question = person_question(state, reason, hears=not self.traits.is_runbook)
+    def hand_over(self, left: str = "") -> None:
+        """Hand the goal, which was not planned again, to a person; `left` says what the agent did instead."""
         with self.recording() as core:
-            core.block_goal(reason, time.time(), question=question)
+            core.ask(stuck(core.state, hears=not self.traits.is_runbook, left=left), time.time())
 
     def ask_person(self, question: str) -> None:
         """Hand the goal to a person with the agent's own question."""
-        ways = f'Answer with `clew feedback {self.goal_id} "..."`.'
         with self.entering() as core:
-            core.block_goal("the agent asks", time.time(), question=f"{question} {ways}")
+            core.ask(asks(core.state, question), time.time())
 
     async def refresh_login(self, place: str, text: str) -> str:
         """Write refreshed tokens of a coding agent back to the user's file; return why not, "" if it was done."""

@@ -26,6 +26,7 @@ from clew_daemon.session.liveness import Liveness
 from clew_daemon.session.methods import Methods
 from clew_daemon.session.worker_output import WorkerOutput
 from clew_shared.core.answers import WrongState
+from clew_shared.core.questions import WHY
 from clew_shared.ledger import LedgerError
 
 if TYPE_CHECKING:
@@ -159,9 +160,10 @@ class Session:
             stop_reason=self._lifetime.stop_reason,
             leave=self._methods.leave,
             output=self._output.tail,
+            greeted=desk.work.greeted,
         )
         if ended.reason == endings.OWES_REPLAN:
-            desk.hand_over("the agent ended instead of replanning")
+            desk.hand_over(WHY["ended"])
         self._lifetime.end(ended)
 
     async def _last_messages(self) -> None:

@@ -30,9 +30,9 @@ from clew_daemon.supervision.worker_end import (
     WaitFor,
     WorkFinished,
     after_worker,
-    unexpected,
 )
 from clew_daemon.undo.attempts import AttemptRestore, RestoreUnfinishedError
+from clew_shared.core import questions
 from clew_shared.ledger import LedgerError, LedgerFailed
 from clew_shared.record import events as ev
 from clew_shared.record.model import GoalStatus
@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from clew_daemon.supervision.waits import Waits
     from clew_shared.core.attempts import AttemptGround
     from clew_shared.core.core import Core
+    from clew_shared.core.questions import Question
 
 log = structlog.get_logger()
 
@@ -111,8 +112,8 @@ class GoalRun:
         if not core.state.workable:
             return
         unfinished = None if core.state.attempt.over else unfinished_undo(core)
-        if fault := unfinished or self._unfit(core):
-            await block_goal(self._d.goals, core, *fault)
+        if asked := unfinished or self._unfit(core):
+            await block_goal(self._d.goals, core, asked)
             return
         if guard := await self._enter(core):
             with contextlib.closing(guard):
@@ -148,15 +149,15 @@ class GoalRun:
             ground = await self._restore.perform(core, guard)
         except RestoreUnfinishedError as error:
             log.error("undo.failed", goal=self.goal, reason=str(error))  # noqa: TRY400 - a reason
-            if fault := unfinished_undo(core):
-                await block_goal(self._d.goals, core, *fault)
+            if asked := unfinished_undo(core):
+                await block_goal(self._d.goals, core, asked)
             return False
         if not (core.state.workable and core.state.attempt.over):
             return False  # paused, cancelled or reopened meanwhile
         await self._begin_attempt(core, ground)
-        if fault := self._unfit(core):
-            await block_goal(self._d.goals, core, *fault)
-        return not fault
+        if asked := self._unfit(core):
+            await block_goal(self._d.goals, core, asked)
+        return not asked
 
     async def _out_of_budget(self, core: Core) -> bool:
         """Hand the goal to a person if the turn that ended an attempt used up a budget; return whether it did."""
@@ -190,16 +191,14 @@ class GoalRun:
 
     # -- before the first worker ---------------------------------------------------------------------
 
-    def _unfit(self, core: Core) -> tuple[str, str] | None:
-        """Return reason and question where the goal, or its next attempt, cannot start: no agent, key or program."""
+    def _unfit(self, core: Core) -> Question | None:
+        """Return what a person is asked where the goal, or its next attempt, cannot start: no agent, key or program."""
         state, settings = core.state, self._d.settings_of(self.goal)
         fault = agent_fault(state, settings)
         if not fault:
             agent, keys = present_agent(state, settings)[1], self._d.keys
             fault = keys.fault(agent) or cli_program_fault(agent, keys.env)
-        if not fault:
-            return None
-        return fault, f"Fix the config, run `clew reload`, then `clew resume {self.goal}`."
+        return questions.cannot_start(state, fault) if fault else None
 
     async def _enter(self, core: Core) -> WorkspaceGuard | None:
         """Open the goal's folder, for this daemon alone; None where the goal is blocked or waits instead.
@@ -260,7 +259,7 @@ class GoalRun:
             self._log_crash(core, ended)
         elif ended.kind == "temporary" and not ended.retry_after_s:
             waits = self._history.count_wait(self.goal, core.state.actions_total)
-        follows = after_worker(self.goal, ended, crashes, waits, numbers, random.random)
+        follows = after_worker(core.state, ended, crashes, waits, numbers, random.random)
         match follows:
             case WorkFinished():
                 return None
@@ -269,11 +268,11 @@ class GoalRun:
                 event = ev.GoalWaiting(at=now, reason=reason, until=now + seconds)
                 await self._d.goals.emit(core, event)
                 return None
-            case HandOver(reason, question, gave_up):
+            case HandOver(asked, gave_up):
                 if gave_up:
                     crashed, window_s = gave_up.crashes, gave_up.window_s
                     log.error("worker.gave_up", goal=self.goal, crashes=crashed, window_s=window_s)
-                await block_goal(self._d.goals, core, reason, question)
+                await block_goal(self._d.goals, core, asked)
                 return None
             case restart.RestartAfter(after_s):
                 epoch, after = core.state.epoch, round(after_s, 3)
@@ -305,18 +304,12 @@ class GoalRun:
                 await asyncio.sleep(after_s)
             case restart.GiveUp():
                 detail = endings.by_surprise(error).detail
-                await block_goal(self._d.goals, core, *unexpected(self.goal, detail))
+                await block_goal(self._d.goals, core, questions.internal(core.state, detail))
 
 
-def unfinished_undo(core: Core) -> tuple[str, str] | None:
-    """Return reason and question where an undo was cut off and could not be completed since."""
-    if not core.state.snapshots.undoing:
-        return None
-    goal = core.state.goal_id
-    return (
-        "an undo was interrupted and is not complete",
-        f"Complete it with `clew undo {goal}`, then `clew resume {goal}`.",
-    )
+def unfinished_undo(core: Core) -> Question | None:
+    """Return what a person is asked where an undo was cut off and could not be completed since."""
+    return questions.unfinished_undo(core.state) if core.state.snapshots.undoing else None
 
 
 def _progress(core: Core) -> tuple[int, int, int]:

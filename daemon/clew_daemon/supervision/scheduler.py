@@ -12,6 +12,7 @@ import structlog
 from clew_daemon.record.dependencies import KnownGoals
 from clew_daemon.session.blocking import block_goal
 from clew_daemon.supervision import schedule
+from clew_shared.core import questions
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
@@ -82,11 +83,8 @@ class Scheduler:
             if goal not in self._d.goals.cores:
                 continue  # purged while another one was being blocked
             if lost := schedule.lost_dependency(state, known):
-                question = (
-                    f"Retry {lost.goal} (`clew retry {lost.goal}`) and then `clew resume {goal}`, or cancel this goal?"
-                    if lost.goal in known.states
-                    else f"That goal was removed long ago: submit this goal again without it, and `clew cancel {goal}`?"
+                asked = questions.lost_dependency(
+                    state, lost.goal, lost.status, known=lost.goal in known.states
                 )
-                reason = f"it depends on {lost.goal}, which is {lost.status}"
-                await block_goal(self._d.goals, self._d.goals.cores[goal], reason, question)
+                await block_goal(self._d.goals, self._d.goals.cores[goal], asked)
                 known = self._known()  # goals may have come and gone meanwhile

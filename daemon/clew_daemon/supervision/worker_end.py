@@ -13,12 +13,15 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from clew_daemon.supervision import restart
+from clew_shared.core import questions
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from clew_daemon.processes.endings import Ended
     from clew_daemon.supervision.restart import Crashes, RestartAfter, RestartNumbers
+    from clew_shared.core.questions import Question
+    from clew_shared.record.state import State
 
 DETAIL_CHARS = 400
 
@@ -40,8 +43,7 @@ class WaitFor:
 class HandOver:
     """A person has to act; `gave_up` where the worker crashed too often."""
 
-    reason: str
-    question: str
+    asked: Question
     gave_up: restart.GiveUp | None = None
 
 
@@ -49,7 +51,7 @@ Consequence = WorkFinished | WaitFor | HandOver | restart.RestartAfter
 
 
 def after_worker(
-    goal: str,
+    state: State,
     ended: Ended,
     crashes: Crashes,
     waits_in_a_row: int,
@@ -63,33 +65,21 @@ def after_worker(
         case "temporary":
             pause_s = ended.retry_after_s or restart.wait_s(waits_in_a_row, numbers)
             return WaitFor(ended.reason, pause_s)
-        case "configuration" | "unable":
-            what = ended.detail if ended.kind == "unable" else ended.reason
-            return HandOver(what, f"Fix this ({what}), then run `clew resume {goal}`.")
+        case "configuration":
+            return HandOver(questions.set_up(state, ended.reason, ended.detail))
+        case "unable":
+            return HandOver(questions.cannot_start(state, ended.detail))
         case "crash":
-            return _after_crash(goal, ended, restart.decide(crashes, numbers, jitter))
+            return _after_crash(state, ended, restart.decide(crashes, numbers, jitter))
 
 
 def _after_crash(
-    goal: str, ended: Ended, decided: RestartAfter | restart.GiveUp
+    state: State, ended: Ended, decided: RestartAfter | restart.GiveUp
 ) -> RestartAfter | HandOver:
     if isinstance(decided, restart.RestartAfter):
         return decided
     if ended.reason == "internal":
-        return HandOver(*unexpected(goal, ended.detail), gave_up=decided)
-    output = f" Last output: {ended.detail[-DETAIL_CHARS:]}" if ended.detail else ""
-    return HandOver(
-        f"{decided}, the last time: {ended.reason}",
-        f"Worker keeps crashing ({ended.reason}).{output} Fix the cause, then run `clew resume {goal}`.",
-        decided,
-    )
-
-
-def unexpected(goal: str, error: str) -> tuple[str, str]:
-    """Return reason and question for a person where an unexpected error in clew stopped a goal."""
-    question = (
-        f"clew could not continue this goal: {error}. `clew logs {goal}` shows where the error occurred "
-        "(goal.run_failed). If clew was upgraded or moved while it ran, restart it (`clew restart`). "
-        f"Then `clew resume {goal}`; nothing recorded is lost."
-    )
-    return f"an unexpected error in clew: {error}", question
+        return HandOver(questions.internal(state, ended.detail), decided)
+    count, window_s = decided.crashes, decided.window_s
+    asked = questions.crashed(state, count, window_s, ended.reason, ended.detail)
+    return HandOver(asked, decided)

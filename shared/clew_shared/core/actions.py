@@ -6,14 +6,15 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal, overload
 
 from clew_shared.core.answers import Advice, Feedback, LookFirst, Verdict, WrongState
-from clew_shared.core.budgets import budget_question
 from clew_shared.core.outcomes import finished_event, known_outcome
+from clew_shared.core.questions import budget
 from clew_shared.core.thinking import ThinkingCommands
 from clew_shared.core.tree import MESSAGE_CHARS
 from clew_shared.gate import Nudge, Proposal, Refusal, judge
 from clew_shared.record import events as ev
 from clew_shared.record.model import GoalStatus
 from clew_shared.record.signature import signature
+from clew_shared.text.words import times
 
 if TYPE_CHECKING:
     from clew_shared.core.answers import ActionReport
@@ -105,7 +106,7 @@ class ActionCommands(ThinkingCommands):
 
     def out_of_budget(self, spent: str, at: float) -> None:
         """Escalate the goal to a person, who may grant the budget again."""
-        self.block_goal(f"budget: {spent}", at, question=budget_question(self.state, spent))
+        self.ask(budget(self.state, spent), at)
 
     def _proposal(self, tool: str, args: dict[str, Any]) -> Proposal:
         name = signature(tool, args, self.state.spec.workspace)
@@ -199,7 +200,7 @@ class ActionCommands(ThinkingCommands):
         count = self.state.blocked_proposals
         if self.state.replan_required or count < self.loops.blocked_limit:
             return None
-        reason = f"blocked actions were proposed {count} times"
+        reason = f"it proposed refused actions again {times(count)}"
         return None if self.start_over(reason, at) else self._escalate(reason, count, at)
 
     def _finish(

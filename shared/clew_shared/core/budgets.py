@@ -28,11 +28,3 @@ def spent_budget(
     if spec.budget_wall_s is not None and active_s - state.active_granted_s >= spec.budget_wall_s:
         return f"the budget of {spec.budget_wall_s:g} seconds is used up"
     return ""
-
-
-def budget_question(state: State, spent: str) -> str:
-    """Return what a person is asked about a budget that is used up."""
-    return (
-        f"For this goal {spent}. Grant the same amount again (`clew resume {state.goal_id}`), "
-        f"or cancel it (`clew cancel {state.goal_id}`)?"
-    )

@@ -1,4 +1,4 @@
-"""Who must find another way when a subtask is blocked (task, goal or person), and what a person is asked."""
+"""Who must find another way when a subtask is blocked: task, goal or person."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from clew_shared.record.events import Escalated
 
 if TYPE_CHECKING:
     from clew_shared.record.model import Level
-    from clew_shared.record.state import CheckResult, State
+    from clew_shared.record.state import State
 
 
 def escalation(state: State, reason: str, replan_limit: int) -> Escalated:
@@ -35,23 +35,3 @@ def escalation(state: State, reason: str, replan_limit: int) -> Escalated:
         replan_failed_task=task_failed,
         replan_failed_goal=goal_failed,
     )
-
-
-def person_question(state: State, why: str, *, hears: bool = True) -> str:
-    """Return what a person is asked about the blocked subtask; `hears`: the agent can use feedback."""
-    name = state.subtask.description if state.subtask else state.goal.description
-    ran = state.checks.items()
-    failing = [f"{one} (`{state.spec.checks[one]}`)" for one, c in ran if _fails(state, one, c)]
-    fails = f" Failing checks: {', '.join(failing)}." if failing else ""
-    goal = state.goal_id
-    ways = f"Fix the cause, then run `clew resume {goal}`, or `clew cancel {goal}`."
-    if hears:
-        ways = (
-            f'What should be done? Answer with `clew feedback {goal} "..."`, '
-            f"or fix it and run `clew resume {goal}`."
-        )
-    return f'"{name}" is blocked: {why.rstrip(" .:")}.{fails} {ways}'
-
-
-def _fails(state: State, name: str, check: CheckResult) -> bool:
-    return name in state.spec.checks and not check.passed

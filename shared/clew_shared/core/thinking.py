@@ -12,6 +12,7 @@ from clew_shared.record import events as ev
 from clew_shared.record.model import GoalStatus
 from clew_shared.text.shorten import beginning
 from clew_shared.text.thoughts import echoes, has_new_content, theme
+from clew_shared.text.words import WARNINGS
 
 THOUGHT_CHARS = 2_000
 
@@ -70,6 +71,6 @@ class ThinkingCommands(TreeCommands):
         intervention = Advice(found.intervention, found.message)
         if self.state.ignored_interventions < self.ignored_limit or self.state.replan_required:
             return Feedback(intervention)
-        cause = what.partition(". ")[0]  # the rest is advice for the agent
-        failure = f"{self.ignored_limit} interventions were ignored; the last: {cause}"
+        warned = WARNINGS[found.intervention]
+        failure = f"it did not react to {self.ignored_limit} warnings; the last: {warned}"
         return Feedback(intervention, self._fail(failure, at, "ignored_interventions"))

@@ -7,11 +7,13 @@ from typing import TYPE_CHECKING, Literal
 
 from clew_shared.core.answers import WrongState
 from clew_shared.core.attempts import AttemptCommands
-from clew_shared.core.escalation import escalation, person_question
+from clew_shared.core.escalation import escalation
+from clew_shared.core.questions import Question, stuck
 from clew_shared.core.replans import replan_event, unknown_number
 from clew_shared.core.suggestions import taken
 from clew_shared.record import events as ev
 from clew_shared.record.model import GoalStatus, StepStatus
+from clew_shared.text.words import times
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -109,6 +111,10 @@ class TreeCommands(AttemptCommands):
                 else f"the subtask is blocked: `plan` with `replan: {required!r}` first"
             )
 
+    def ask(self, asked: Question, at: float) -> None:
+        """Escalate the goal to a person with this question."""
+        self.block_goal(asked.reason, at, question=asked.text)
+
     def block_goal(
         self,
         reason: str,
@@ -181,10 +187,14 @@ class TreeCommands(AttemptCommands):
         has_attempts = self.attempts.limit > 1 and self._is_in_progress()
         if has_attempts and refused.same_checks >= SAME_CHECKS_MAX:
             names = ", ".join(failing)
-            return self.fail(f"finish was refused twice by the same checks: {names}", at)
+            return self.fail(
+                f"it said twice that it was done, but these checks fail: {names}", at
+            )
         if refused.count < (UNSEEN_FINISHES_MAX if refused.unseen else FINISHES_MAX):
             return None
-        text = f"finish was asked for {refused.count} times and refused, with nothing changed"
+        text = (
+            f"it said {times(refused.count)} that it was done, too early and with nothing changed"
+        )
         return self.fail(text, at)
 
     def _fail(self, failure: str, at: float, cause: FailureCause) -> Level | None:
@@ -195,22 +205,22 @@ class TreeCommands(AttemptCommands):
         subtask = self.state.subtask
         if subtask is None or subtask.attempts < self.loops.failure_limit:
             return None
-        times = subtask.attempts
-        reason = f"failed: {failure}" if times == 1 else f"failed {times} times, last: {failure}"
-        return self._escalate(reason, times, at)
+        count = subtask.attempts
+        reason = f"failed: {failure}" if count == 1 else f"failed {times(count)}, last: {failure}"
+        return self._escalate(reason, count, at)
 
-    def _escalate(self, reason: str, times: int, at: float) -> Level:
+    def _escalate(self, reason: str, count: int, at: float) -> Level:
         event = escalation(self.state, reason, self.loops.replan_limit)
         self.emit(event.model_copy(update={"at": at}))
         self.emit(
             ev.LoopDetected(
                 at=at,
                 loop="failures",
-                attempt_count=times,
+                attempt_count=count,
                 evidence=reason,
                 escalated_to=event.to,
             )
         )
         if event.to == "person":
-            self.block_goal(reason, at, question=person_question(self.state, reason))
+            self.ask(stuck(self.state), at)
         return event.to

@@ -344,6 +344,7 @@ class State:
     checks that passed, None before its end. `restarts` counts deaths of the worker. `rested_seq` is the last event at
     which the goal was blocked or ended. `questioned` is the failed action that a `finish` was last questioned about,
     0 for none. `attempts_total` counts the fresh starts at subtasks, `fresh_starts` are the last of them.
+    `claims` counts the times that `finish` was refused because checks failed, since a person's last word.
     `agent` is that of the last worker; `agent_costs` has the share of each agent in the cost. `set_aside` are the
     subtasks that replans gave up, `covered` those that a new plan replaced before they were tried.
     """
@@ -418,6 +419,7 @@ class State:
     attempts_total: int = 0
     fresh_starts: list[FreshStart] = field(default_factory=list)
     refused: RefusedFinishes = field(default_factory=RefusedFinishes)
+    claims: int = 0
     agent: str = ""
     agent_costs: dict[str, LlmCost] = field(default_factory=dict)
     accepted_at: float = 0.0

@@ -78,6 +78,7 @@ def finish_refused(state: State, e: ev.FinishRefused, _seq: int) -> None:
 
     An agent with its own tools may have worked between two of them where clew cannot see it.
     """
+    state.claims += bool(e.failing)
     before, world = state.refused, state.world
     unseen = e.own_tools and world.startswith(UNKNOWN)
     same_files = before.world == world and not world.startswith(UNKNOWN)

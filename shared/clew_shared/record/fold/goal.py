@@ -224,7 +224,7 @@ def _reset_counts(state: State) -> None:
     state.scope = _without_counts(state.scope)
     state.inherited = _without_counts(state.inherited) if state.inherited else None
     state.attention = Attention(steps=state.attention.steps)
-    state.blocked_proposals = state.ignored_interventions = 0
+    state.blocked_proposals = state.ignored_interventions = state.claims = 0
     state.refused = RefusedFinishes()
 
 

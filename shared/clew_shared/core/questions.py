@@ -1,0 +1,242 @@
+"""What a person is asked when a goal needs them: one template for all questions, filled from facts. Pure.
+
+Each question says in lines of its own what the goal was at work on, what was tried last and what came out, why it
+stopped, and what a person can do, each choice with its command. docs/messages.md explains each reason.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from clew_shared.record.model import Result
+from clew_shared.record.signature import signature
+from clew_shared.record.state import EVERYWHERE
+from clew_shared.text.shell_tests import said_why
+from clew_shared.text.shorten import in_one_line
+from clew_shared.text.words import RESULTS, action_text, ending, key_line, times
+
+if TYPE_CHECKING:
+    from clew_shared.record.model import Action
+    from clew_shared.record.state import State
+
+NAME_CHARS = 120
+FAILURE_CHARS = 300
+CHECKS_SHOWN = 3
+LONG_S = 10.0
+
+WHY = {
+    "asks": "the agent asks: {question}",
+    "checks": "it said {times} that it was done, but {checks}",
+    "again": "it proposed `{action}` again {times} after that had been refused",
+    "died": "the worker died {times} while `{action}` ran",
+    "failed": "the subtask failed: {failure}",
+    "failed_again": "the subtask failed {times}, last: {failure}",
+    "ended": "asked for another plan, the agent ended",
+    "no_plan": "asked for another plan, the agent sent {count} other messages",
+    "replans": "other plans for it did not work either",
+    "crashes": "the worker ended {times} in {window} s with its work undone, the last time: {ending}",
+    "idle": "{count} workers in a row ended before they had done anything, the last time: {ending}",
+    "set_up": "the agent cannot work as it is set up: {fault}",
+    "cannot_start": "the agent cannot be started: {fault}",
+    "internal": "an error in clew itself: {fault}",
+    "undo": "an undo was interrupted and is not complete",
+    "copied": "clew's record was copied or moved from {place} on {host}; the original may be at work there",
+    "depends": "it depends on {goal}, which is {status}",
+    "depends_removed": "it depends on {goal}, which is {status} and is no longer on record",
+}
+"""Why a goal needs a person."""
+
+CHOICES = {
+    "feedback": ("say what to do differently", 'clew feedback {goal} "…"'),
+    "answer": ("answer", 'clew feedback {goal} "…"'),
+    "fixed": ("when you have fixed the cause, go on", "clew continue {goal}"),
+    "again": ("let it try again", "clew continue {goal}"),
+    "step": ("when you have fixed the cause, run the step again", "clew continue {goal}"),
+    "grant": ("grant the same amount again", "clew continue {goal}"),
+    "put_back": ("when you have put it back, go on", "clew continue {goal}"),
+    "empty": ("begin in a new, empty folder, if nothing is there", "clew continue {goal}"),
+    "accept": ("accept the folder that is there now, and go on in it", "clew continue {goal}"),
+    "here": ("when no daemon works on the original, go on here", "clew continue {goal}"),
+    "edit": ("correct the goal's text, checks or limits", "clew edit {goal}"),
+    "limits": ("change the limit", "clew edit {goal}"),
+    "reload": ("when you have changed the config, let clew read it", "clew reload"),
+    "log": ("see where the error occurred", "clew logs {goal}"),
+    "complete": ("complete the undo", "clew undo {goal}"),
+    "after_undo": ("go on after that", "clew continue {goal}"),
+    "retry_other": ("try {other} again", "clew retry {other}"),
+    "new": ("submit it again without that dependency", "clew submit FILE"),
+    "after_other": ("go on with this goal after that", "clew continue {goal}"),
+    "cancel": ("end the goal", "clew cancel {goal}"),
+}
+"""What a person can do: in words, and the command."""
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """What a person is asked: `reason` is why, in one line, and `text` has that and all else."""
+
+    reason: str
+    text: str
+
+
+def question(
+    state: State,
+    why: str,
+    *choices: str,
+    at_work: bool = False,
+    facts: tuple[str, ...] = (),
+    reason: str = "",
+    other: str = "",
+) -> Question:
+    """Return a question; `choices` are keys of CHOICES, `facts` are lines that help to answer.
+
+    `at_work`: what the goal was at work on, and what was tried last, matters. `reason` is `why` in short, `other`
+    another goal.
+    """
+    lines = _work(state) if at_work else []
+    lines += [f"Stopped: {why}", *filter(None, facts), "You can:"]
+    for key in (*choices, "cancel"):
+        words, command = CHOICES[key]
+        named = {"goal": state.goal_id, "other": other}
+        lines.append(f"- {words.format(**named)}: `{command.format(**named)}`")
+    return Question(reason or in_one_line(why, FAILURE_CHARS), "\n".join(lines))
+
+
+def stuck(state: State, *, hears: bool = True, left: str = "") -> Question:
+    """Return what is asked about a blocked subtask; `hears`: the agent can use feedback.
+
+    `left` says how the agent behaved when it was to make another plan.
+    """
+    replans = WHY["replans"] if state.goal.failed_replans else ""
+    why = "; ".join(filter(None, (_why_stuck(state), left, replans)))
+    choices = ["feedback", "fixed"] if hears else ["step"]
+    choices += ["edit"] if _failing(state) else []
+    return question(state, why, *choices, at_work=True, facts=_check_lines(state))
+
+
+def asks(state: State, asked: str) -> Question:
+    """Return the agent's own question."""
+    why = WHY["asks"].format(question=asked)
+    return question(state, why, "answer", at_work=True, reason="the agent asks")
+
+
+def budget(state: State, spent: str) -> Question:
+    """Return what is asked about a budget that is used up."""
+    facts, reason = _check_lines(state), f"budget: {spent}"
+    return question(state, spent, "grant", "limits", at_work=True, facts=facts, reason=reason)
+
+
+def crashed(state: State, count: int, window_s: float | None, reason: str, output: str) -> Question:
+    """Return what is asked where workers crashed too often, within `window_s` or without having done anything.
+
+    `output` is the end of what the last one printed.
+    """
+    key = "idle" if window_s is None else "crashes"
+    window = f"{window_s or 0:g}"
+    why = WHY[key].format(times=times(count), count=count, window=window, ending=ending(reason))
+    return question(state, why, "fixed", at_work=True, facts=output_facts(output))
+
+
+def set_up(state: State, fault: str, output: str = "") -> Question:
+    """Return what is asked where an agent says that it cannot work as it is set up."""
+    why = WHY["set_up"].format(fault=fault)
+    facts = output_facts("" if key_line(output) in fault else output)
+    return question(state, why, "reload", "fixed", facts=facts)
+
+
+def cannot_start(state: State, fault: str) -> Question:
+    """Return what is asked where the goal's agent cannot be started."""
+    return question(state, WHY["cannot_start"].format(fault=fault), "reload", "fixed")
+
+
+def internal(state: State, fault: str) -> Question:
+    """Return what is asked where an unexpected error in clew stopped a goal."""
+    fact = "Nothing recorded is lost. If clew was upgraded or moved while it ran, restart it: `clew restart`"
+    return question(state, WHY["internal"].format(fault=fault), "log", "again", facts=(fact,))
+
+
+def lost_dependency(state: State, other: str, status: str, *, known: bool) -> Question:
+    """Return what is asked about a goal whose dependency was not completed; `known`: it is still on record."""
+    why = WHY["depends" if known else "depends_removed"].format(goal=other, status=status)
+    choices = ("retry_other", "after_other") if known else ("new",)
+    return question(state, why, *choices, other=other)
+
+
+def unfinished_undo(state: State) -> Question:
+    """Return what is asked where an undo was cut off and could not be completed since."""
+    return question(state, WHY["undo"], "complete", "after_undo")
+
+
+def output_facts(output: str) -> tuple[str, ...]:
+    """Return the line that says what an agent's program printed at last, if it printed anything."""
+    last = key_line(output)
+    return (f"It printed last: {last}",) if last else ()
+
+
+def _why_stuck(state: State) -> str:
+    subtask = state.subtask
+    last = subtask.actions[-1] if subtask and subtask.actions else None
+    if failing := _failing(state) if state.claims else []:
+        verb = "fails" if len(failing) == 1 else "fail"
+        checks = f"{_named(failing)} still {verb}"
+        return WHY["checks"].format(times=times(state.claims), checks=checks)
+    if last and last.result == Result.BLOCKED:
+        name = signature(last.name, last.args, state.spec.workspace)
+        action = action_text(last.name, last.args)
+        if state.scope.blocks.get(name, {}).get(EVERYWHERE) == "crash":
+            died = state.scope.crashes.get(name, 1)
+            return WHY["died"].format(times=times(died), action=action)
+        if state.blocked_proposals:
+            return WHY["again"].format(times=times(state.blocked_proposals), action=action)
+    failure = in_one_line(subtask.last_failure, FAILURE_CHARS) if subtask else ""
+    if subtask and subtask.attempts > 1:
+        return WHY["failed_again"].format(times=times(subtask.attempts), failure=failure)
+    return WHY["failed"].format(failure=failure.rstrip(" .:") or "no reason was given")
+
+
+def _named(checks: list[str]) -> str:
+    shown = ", ".join(f"`{name}`" for name in checks)
+    return f"the check {shown}" if len(checks) == 1 else f"the checks {shown}"
+
+
+def _failing(state: State) -> list[str]:
+    return [
+        name for name, last in state.checks.items() if name in state.spec.checks and not last.passed
+    ]
+
+
+def _check_lines(state: State) -> tuple[str, ...]:
+    """Return a line for each of the first checks that fail: the command, and what it said."""
+    lines = []
+    for name in _failing(state)[:CHECKS_SHOWN]:
+        said = key_line(said_why(state.checks[name].output))
+        command = in_one_line(state.spec.checks[name], FAILURE_CHARS)
+        lines.append(f"Check `{name}` fails: `{command}`" + (f": {said}" if said else ""))
+    return tuple(lines)
+
+
+def _work(state: State) -> list[str]:
+    """Return what the goal was at work on, and what was tried last."""
+    subtask = state.subtask
+    if subtask is None:
+        return []
+    several = sum(len(task.subtasks) for task in state.goal.tasks) > 1
+    place = f"{state.current_task_idx + 1}.{state.current_subtask_idx + 1} " if several else ""
+    lines = [f'Working on: {place}"{in_one_line(subtask.description, NAME_CHARS)}"']
+    ran = (action for action in reversed(subtask.actions) if action.result != Result.BLOCKED)
+    if last := next(ran, None):
+        lines.append(
+            f"Tried last: `{action_text(last.name, last.args)}`, which {_came(state, last)}"
+        )
+    return lines
+
+
+def _came(state: State, action: Action) -> str:
+    """Return what came of an action: in words, after how long, and the key line of its output."""
+    name = signature(action.name, action.args, state.spec.workspace)
+    tallies = state.scope.tallies.get(name, {}).values()
+    same = [tally for tally in tallies if tally.result == action.result]
+    said = key_line(max(same, key=lambda tally: tally.seq).head) if same else ""
+    after = f" after {action.duration_s:.0f} s" if action.duration_s >= LONG_S else ""
+    return f"{RESULTS.get(action.result, action.result)}{after}" + (f": {said}" if said else "")

@@ -1,0 +1,158 @@
+"""Codes and actions that are recorded, in the words that people read. Pure."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+from typing import TYPE_CHECKING, Any
+
+from clew_shared.text.shorten import beginning
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+ACTION_CHARS = 200
+NEW_LINE = " ⏎ "
+"""Stands for the end of a line where a text of several lines is shown in one."""
+
+ENDINGS = {
+    "exited_unfinished": "the agent ended before the goal was done",
+    "no_hello": "its program ended without speaking to clew: it does not say hello",
+    "left_instead_of_replanning": "the agent ended where a new plan was needed",
+    "daemon_died": "the daemon died",
+    "stopped": "it was stopped",
+    "finished": "it was done",
+    "attempt": "a new attempt begins",
+    "hung": "the agent gave no sign of life",
+    "stalled": "the agent got no further",
+    "deaf": "the agent took no answer",
+    "memory": "the worker used too much memory",
+    "protocol": "the agent sent what clew cannot read",
+    "executor": "the process that runs the actions died",
+    "executor_died": "the process that runs the actions died",
+    "closed": "the program that used clew closed it",
+    "start": "the worker could not be started",
+    "spawn": "the worker could not be started",
+    "workspace": "the workspace could not be entered",
+    "nursery": "the process that starts workers was not ready",
+    "internal": "an unexpected error in clew",
+    "ledger": "the record could not be read or written",
+}
+"""Why a worker ended, or an action was cut off."""
+
+REFUSALS = {
+    "repetition": "the same again",
+    "alternation": "the same two actions in turn",
+    "cycle": "the same actions in a circle",
+    "crash": "the worker died while it ran",
+    "blocked_action": "it was refused before, and nothing has changed since",
+    "replan_required": "a new plan is needed first",
+    "budget": "a limit of the goal is reached",
+    "stopped": "the goal is not at work",
+    "person": "a person has blocked it",
+}
+"""Why an action was refused."""
+
+WARNINGS = {
+    "theme": "its thoughts repeat one another",
+    "repeated_planning": "it thinks again and again without doing anything",
+    "repetition": "it asks for the same again and learns nothing new",
+    "no_progress": "its last steps changed no file and brought no new answer",
+    "same_error": "the same error comes back",
+    "stuck": "it says itself that it is stuck",
+}
+"""What the agent is warned of."""
+
+LOOPS = {**REFUSALS, **WARNINGS, "repetition": REFUSALS["repetition"], "failures": "it failed"}
+"""What is found to repeat itself."""
+
+RESULTS = {
+    "success": "worked",
+    "failure": "failed",
+    "error": "failed",
+    "timeout": "ran out of time",
+    "blocked": "was refused",
+    "interrupted": "was interrupted, so that its effect is unknown",
+}
+"""What came of an action."""
+
+
+def ending(reason: str) -> str:
+    """Return why a worker ended or an action was cut off; a reason that is no code as it is."""
+    return ENDINGS.get(reason, reason)
+
+
+def refusal(reason: str) -> str:
+    """Return why an action was refused."""
+    return REFUSALS.get(reason, reason)
+
+
+def loop(kind: str) -> str:
+    """Return what repeats itself."""
+    return LOOPS.get(kind, kind)
+
+
+def times(count: int) -> str:
+    """Return how often, as in `once`, `twice`, `3 times`."""
+    return {1: "once", 2: "twice"}.get(count, f"{count} times")
+
+
+def ordinal(count: int) -> str:
+    """Return a position, as in `1st`, `2nd`, `13th`."""
+    ending_ = "th" if count % 100 in (11, 12, 13) else {1: "st", 2: "nd", 3: "rd"}.get(count % 10)
+    return f"{count}{ending_ or 'th'}"
+
+
+_SHOWN = {
+    "run_cmd": ("cmd",),
+    "read_file": ("path",),
+    "write_file": ("path",),
+    "edit_file": ("path",),
+    "list_files": ("path",),
+    "search": ("pattern", "path"),
+    "wait": ("why",),
+    "recall": ("seq",),
+    "finish": (),
+}
+"""The arguments by which a person recognises an action of a built-in tool."""
+
+
+def one_line(text: str) -> str:
+    """Return a text of several lines in one, with a mark for the end of each line."""
+    return re.sub(r"\s*\n\s*", NEW_LINE, text.strip())
+
+
+def action_text(name: str, args: Mapping[str, Any], max_chars: int = ACTION_CHARS) -> str:
+    """Return the beginning of a command as it was proposed; of any other action the tool, and what it is about."""
+    keys = _SHOWN.get(name, tuple(args))
+    named = keys is not _SHOWN.get(name) and len(keys) > 1
+    values = [
+        f"{key}={_value(args[key])}" if named else _value(args[key]) for key in keys if key in args
+    ]
+    text = " ".join(values if name == "run_cmd" and values else [name, *values])
+    return beginning(one_line(text), max_chars)
+
+
+def _value(value: Any) -> str:
+    match value:
+        case str():
+            return value
+        case [*words] if all(isinstance(word, str) for word in words):
+            return shlex.join(words)
+        case _:
+            return json.dumps(value, ensure_ascii=False, default=str)
+
+
+_TELLS = re.compile(
+    r"error|exception|fail|fatal|not found|no such|denied|cannot|can't|refused|stopped after",
+    re.IGNORECASE,
+)
+
+
+def key_line(output: str, max_chars: int = ACTION_CHARS) -> str:
+    """Return the line of an output that says what came out: the last that names an error, else the last one."""
+    lines = [line.strip() for line in output.splitlines() if line.strip()]
+    return beginning(
+        next(filter(_TELLS.search, reversed(lines)), lines[-1] if lines else ""), max_chars
+    )

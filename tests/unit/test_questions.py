@@ -1,0 +1,59 @@
+"""What a person is asked: what was done, what came out, why it stopped, and what they can do."""
+
+from clew_shared.core import questions
+from clew_shared.record import events as ev
+from clew_shared.text.words import action_text, key_line
+
+MISSING = "Reading.\ncat: answer.txt: No such file or directory"
+
+
+def escalated(agent):
+    """Fail until nobody but a person can go on; give the lines of the question."""
+    while agent.state.goal.status == "in_progress":
+        if level := agent.complete(success=False, failure="no way"):
+            if level != "person":
+                agent.replan(level, ["another way"])
+    return agent.state.question.splitlines()
+
+
+def test_a_question_says_what_was_tried_what_came_out_why_it_stopped_and_what_to_do(played):
+    agent = played(["Find the answer"], ["Write it down"])
+    while not agent.state.replan_required:
+        agent.fail("cat answer.txt", MISSING)
+    lines = questions.stuck(agent.state).text.splitlines()
+    cannot = "cat: answer.txt: No such file or directory"
+    assert lines == [
+        'Working on: 1.1 "Find the answer"',
+        f"Tried last: `cat answer.txt`, which failed: {cannot}",
+        "Stopped: it proposed `cat answer.txt` again 3 times after that had been refused",
+        "You can:",
+        '- say what to do differently: `clew feedback goal-1 "…"`',
+        "- when you have fixed the cause, go on: `clew continue goal-1`",
+        "- end the goal: `clew cancel goal-1`",
+    ]
+
+
+def test_a_claim_of_done_that_a_check_contradicts_is_named_with_what_the_check_says(played):
+    agent = played(spec={"checks": {"pytest_ok": "pytest -q"}})
+    said = "E  assert 1 == 2\n1 failed in 0.02s"
+    for _ in range(4):
+        agent.core.emit(ev.CheckFinished(name="pytest_ok", passed=False, output=said))
+        agent.core.emit(ev.FinishRefused(failing=("pytest_ok",)))
+    lines = escalated(agent)
+    why = "it said 4 times that it was done, but the check `pytest_ok` still fails"
+    assert any(line.startswith(f"Stopped: {why}") for line in lines)
+    assert "Check `pytest_ok` fails: `pytest -q`: 1 failed in 0.02s" in lines
+    assert any("`clew edit goal-1`" in line for line in lines)
+
+
+def test_a_command_of_several_lines_keeps_them_apart_in_one():
+    cmd = "echo go >> go.log\n\n  sleep 4\n"
+    assert action_text("run_cmd", {"cmd": cmd}) == "echo go >> go.log ⏎ sleep 4"
+    assert action_text("write_file", {"path": "a.py", "content": "x"}) == "write_file a.py"
+    assert action_text("run_cmd", {"cmd": "x" * 500}).startswith("xxx")
+
+
+def test_the_key_line_of_an_output_is_the_last_that_names_an_error():
+    assert key_line("one\nerror: rejected\nhint: pull first\n") == "error: rejected"
+    assert key_line("one\n\ntwo\n") == "two"
+    assert key_line("") == ""
