@@ -187,9 +187,7 @@ class TreeCommands(AttemptCommands):
         has_attempts = self.attempts.limit > 1 and self._is_in_progress()
         if has_attempts and refused.same_checks >= SAME_CHECKS_MAX:
             names = ", ".join(failing)
-            return self.fail(
-                f"it said twice that it was done, but these checks fail: {names}", at
-            )
+            return self.fail(f"it said twice that it was done, but these checks fail: {names}", at)
         if refused.count < (UNSEEN_FINISHES_MAX if refused.unseen else FINISHES_MAX):
             return None
         text = (
