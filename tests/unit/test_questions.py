@@ -10,9 +10,8 @@ MISSING = "Reading.\ncat: answer.txt: No such file or directory"
 def escalated(agent):
     """Fail until nobody but a person can go on; give the lines of the question."""
     while agent.state.goal.status == "in_progress":
-        if level := agent.complete(success=False, failure="no way"):
-            if level != "person":
-                agent.replan(level, ["another way"])
+        if (level := agent.complete(success=False, failure="no way")) and level != "person":
+            agent.replan(level, ["another way"])
     return agent.state.question.splitlines()
 
 
