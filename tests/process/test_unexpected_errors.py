@@ -39,6 +39,14 @@ async def start(self, process):
     raise AttributeError("pid")
 EpochRecord.start = start
 """,
+    "an event that the fold cannot take in": """
+from clew_shared.record import events, fold
+real = fold.table.TABLE[events.ActionAllowed]
+def half(state, event, seq):
+    real(state, event, seq)
+    raise IndexError("list index out of range")
+fold.table.TABLE[events.ActionAllowed] = half
+""",
 }
 SAID = (
     "RuntimeError: Could not determine",
@@ -46,6 +54,7 @@ SAID = (
     "KeyError: 'agents'",
     "ZeroDivisionError: division",
     "AttributeError: pid",
+    "IndexError: list index",
 )
 DAEMON = """
 import sys

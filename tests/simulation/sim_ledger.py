@@ -256,5 +256,6 @@ class SimLedger:
     def output(self, seq: int) -> bytes | None:
         return self._disk.outputs.get(seq)
 
-    def last_seq(self) -> int:
-        return self._disk.last
+    @property
+    def assigned(self) -> int:
+        return self._next

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 
 from clew_daemon.record.recorder import Recorder
 from clew_daemon.record.snapshots import SnapshotWriter
-from clew_shared.core.journal import RecordedEvent
+from clew_shared.core.answers import WrongState
+from clew_shared.ledger import LedgerError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -25,12 +26,15 @@ if TYPE_CHECKING:
 class GoalEvents:
     """Records what cores emit; those of `outlined` goals can emit nothing, because only the outline is in memory.
 
+    Neither can those of `broken` goals, whose last event could not be taken into the state: it must be loaded again.
     `replayed` has the number of events that were replayed after each goal's snapshot.
     """
 
     def __init__(self, ledger: Ledger, outlined: set[str], replayed: dict[str, int]) -> None:
         self.ledger = ledger
         self.outlined = outlined
+        self.broken: set[str] = set()
+        self._own: Sequence[ev.Event] = ()
         self.recorder = Recorder(ledger)
         self.snapshots = SnapshotWriter(ledger, replayed)
 
@@ -39,16 +43,32 @@ class GoalEvents:
         """What is called with events once they are durable, in order."""
         return self.recorder.listeners
 
-    @contextmanager
-    def entering(self, core: Core) -> Iterator[None]:
-        """Bracket commands to a core, so that their events are recorded in the order of their numbers.
+    def next_seq(self, pending: int) -> int:
+        """Return the number that the ledger will give to the event after `pending` ones that are to be recorded."""
+        return self.ledger.assigned + len(self._own) + pending + 1
 
-        No `await` may be inside.
+    @contextmanager
+    def entering(self, core: Core, own: Sequence[ev.Event] = ()) -> Iterator[None]:
+        """Bracket commands to a core, so that their events are recorded, after `own` ones of the daemon.
+
+        No `await` may be inside. An unexpected error stops this goal alone, until its state is loaded again.
         """
+        goal = core.state.goal_id
+        if goal in self.broken:
+            raise RuntimeError(f"the state of {goal} is to be loaded again, after an error")
+        self._own = own
         try:
-            yield
+            try:
+                yield
+            finally:
+                self._flush(core, own)
+        except (WrongState, LedgerError):
+            raise
+        except Exception:
+            self.broken.add(goal)
+            raise
         finally:
-            self._flush(core)
+            self._own = ()
 
     async def commit(self, core: Core) -> None:
         """Wait until all that the goal has emitted is durable."""
@@ -62,18 +82,15 @@ class GoalEvents:
         own: Sequence[ev.Event] = (),
     ) -> None:
         """Record an event, with `own` ones of the daemon in the same transaction, and wait until it is durable."""
-        beside = [RecordedEvent(self.recorder.number(), one) for one in own]
-        try:
+        with self.entering(core, own):
             core.emit(event, output)
-        finally:
-            self._flush(core, beside)
         await self.commit(core)
 
     async def emit_own(self, events: list[ev.Event]) -> None:
         """Record events of the daemon, which belong to no goal, and wait until they are durable."""
         await self.recorder.record_own(events)
 
-    def _flush(self, core: Core, own: Sequence[RecordedEvent] = ()) -> None:
+    def _flush(self, core: Core, own: Sequence[ev.Event]) -> None:
         events = core.take()
         if not events:
             return

@@ -70,11 +70,13 @@ class GoalStore(GoalEvents):
             self.snapshots.settle(whole, core.state)
 
     async def whole(self, goal: str) -> Core:
-        """Return a goal's core with all of its state, loaded again if only the outline was in memory."""
-        if goal in self.outlined:
+        """Return a goal's core with all of its state, loaded again if it is outlined or broken."""
+        if goal in self.outlined or goal in self.broken:
+            await self.recorder.commit(goal)
             state = await asyncio.to_thread(load_state, self.ledger, goal)
-            if goal in self.outlined:  # no other caller was faster
+            if goal in self.outlined or goal in self.broken:  # no other caller was faster
                 self.outlined.discard(goal)
+                self.broken.discard(goal)
                 self.cores[goal].state = state
         return self.cores[goal]
 
@@ -141,13 +143,14 @@ class GoalStore(GoalEvents):
         await self.ledger.purge(goal)
 
     def _core(self, state: State) -> Core:
-        return Core(
+        core = Core(
             state,
             self.settings.loops,
-            self.recorder.number,
+            lambda: self.next_seq(core.pending),
             max_actions=self.settings.limits.max_actions,
             max_iterations=max_iterations(state, self.settings),
         )
+        return core
 
 
 def _purged_goals(ledger: Ledger) -> Iterator[tuple[str, str]]:

@@ -10,6 +10,8 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
+import structlog
+
 from clew_daemon.record import eventlog
 from clew_shared.core.journal import RecordedEvent
 from clew_shared.ledger import Ledger, NewEvent
@@ -17,6 +19,8 @@ from clew_shared.record.codec import encode
 
 if TYPE_CHECKING:
     from clew_shared.record import events as ev
+
+log = structlog.get_logger()
 
 ANNOUNCE_S = 0.002
 """How long the events of steps are collected before listeners are called with them."""
@@ -28,7 +32,7 @@ Listener = Callable[[str, list[RecordedEvent]], None]
 
 
 class Recorder:
-    """Numbers events, appends them to the ledger, and calls the `listeners` once they are durable."""
+    """Appends events to the ledger, which numbers them, and calls the `listeners` once they are durable."""
 
     def __init__(self, ledger: Ledger) -> None:
         self.ledger = ledger
@@ -36,35 +40,26 @@ class Recorder:
         self._commits: dict[str, asyncio.Future[None]] = {}
         self._durable: deque[tuple[str, list[RecordedEvent]]] = deque()
         self._timer: asyncio.TimerHandle | None = None
-        self._last = ledger.last_seq()
 
-    def number(self) -> int:
-        """Return the next sequence number; the event must be recorded before anything is awaited."""
-        self._last += 1
-        return self._last
-
-    def record(
-        self, goal: str, events: list[RecordedEvent], own: Sequence[RecordedEvent] = ()
-    ) -> None:
+    def record(self, goal: str, events: list[RecordedEvent], own: Sequence[ev.Event] = ()) -> None:
         """Append a goal's events, after `own` ones of the daemon, in one transaction; `commit` awaits it."""
-        entries = [NewEvent("", r.event.kind, encode(r.event)) for r in own]
+        entries = [NewEvent("", e.kind, encode(e)) for e in own]
         entries += [NewEvent(goal, r.event.kind, encode(r.event), r.output) for r in events]
+        first = self.ledger.assigned + len(own) + 1
+        if [r.seq for r in events] != list(range(first, first + len(events))):
+            raise AssertionError(f"{goal}: numbered {events[0].seq}, would be recorded as {first}")
         seqs, done = self.ledger.append(entries)
-        if seqs[-1] != events[-1].seq:
-            raise AssertionError(f"numbered {events[-1].seq}, recorded as {seqs[-1]}")
         self._commits[goal] = done
         if own:
-            done.add_done_callback(lambda f: self._committed("", list(own), f))
+            beside = [RecordedEvent(*one) for one in zip(seqs, own, strict=False)]
+            done.add_done_callback(lambda f: self._committed("", beside, f))
         done.add_done_callback(lambda f: self._committed(goal, events, f))
 
     async def record_own(self, events: list[ev.Event]) -> None:
         """Record events of the daemon, which belong to no goal, and wait until they are durable."""
-        entries = [NewEvent("", e.kind, encode(e)) for e in events]  # before any is numbered
-        records = [RecordedEvent(self.number(), event) for event in events]
-        _, done = self.ledger.append(entries)
+        seqs, done = self.ledger.append([NewEvent("", e.kind, encode(e)) for e in events])
         await asyncio.shield(done)
-        for listener in self.listeners:
-            listener("", records)
+        self._tell("", [RecordedEvent(*one) for one in zip(seqs, events, strict=True)])
 
     def is_committing(self, goal: str) -> bool:
         """Return whether events of the goal are not durable yet."""
@@ -100,6 +95,11 @@ class Recorder:
             self._timer.cancel()
             self._timer = None
         while self._durable:
-            goal, events = self._durable.popleft()
-            for listener in self.listeners:
+            self._tell(*self._durable.popleft())
+
+    def _tell(self, goal: str, events: list[RecordedEvent]) -> None:
+        for listener in self.listeners:
+            try:
                 listener(goal, events)
+            except Exception as error:  # the others, and later events, must not suffer from it
+                log.exception("daemon.bug", goal=goal, error=repr(error))

@@ -56,6 +56,7 @@ class EpochRecord:
         core.lived_s = None
         crash = ended.kind == "crash"
         at = time.time()
+        await self._desk.parts.goals.whole(self._desk.goal_id)
         with self._desk.recording():
             core.interrupt(ended.reason if crash else "stopped", at, counts=crash)
             if core.state.working:

@@ -99,10 +99,13 @@ class GoalRun:
             log.exception("goal.run_failed", goal=self.goal, error=repr(error))
             try:
                 await self._fail(core, error, idle=_progress(core) == before)
-            except LedgerError:  # it cannot be recorded now
+            except Exception as again:  # it cannot be recorded now
+                if not isinstance(again, LedgerError):
+                    log.exception("goal.run_failed", goal=self.goal, error=repr(again))
                 await asyncio.sleep(self._d.settings.restart.backoff_max_s)
 
     async def _go_on(self, core: Core) -> None:
+        await self._d.goals.whole(self.goal)
         now, known = time.time(), KnownGoals(self._d.goals.states(), self._d.goals.gone)
         if not schedule.ready(core.state, known, now, self._waits.expired()):
             return  # paused or cancelled since it was due
@@ -291,6 +294,7 @@ class GoalRun:
         """Record a run that an unexpected error ended, and wait as after a crash, or block the goal after too many."""
         at, numbers = time.time(), self._d.settings.restart
         self._history.run_failed(self.goal)
+        await self._d.goals.whole(self.goal)
         with self._d.goals.entering(core):
             core.interrupt("internal", at, counts=False)
             if core.state.working:

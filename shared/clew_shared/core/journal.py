@@ -59,9 +59,10 @@ class RecordedEvent:
 class GoalJournal:
     """A goal's state, what it is judged by, and its events that are not in the ledger yet.
 
-    `number` returns the next sequence number of the ledger; the driver must record what `take` returns before any
-    other goal draws one. `calls` are what the agent is told that it can do instead of a refused action. `lived_s`
-    returns how long the present worker has lived, by a monotonic clock (None: by the times of its events).
+    `number` returns the number that the ledger will give to the next event, after the `pending` ones; the driver must
+    record what `take` returns before any other goal emits one. `calls` are what the agent is told that it can do
+    instead of a refused action. `lived_s` returns how long the present worker has lived, by a monotonic clock (None: by
+    the times of its events).
     """
 
     state: State
@@ -74,6 +75,11 @@ class GoalJournal:
     calls: AgentCalls = PROTOCOL
     lived_s: Callable[[], float] | None = None
     _queue: list[RecordedEvent] = field(default_factory=list)
+
+    @property
+    def pending(self) -> int:
+        """How many events must be recorded."""
+        return len(self._queue)
 
     def take(self) -> list[RecordedEvent]:
         """Return, and remove from the queue, the events that must be recorded."""

@@ -1,0 +1,99 @@
+"""What goes wrong while one goal is recorded touches no other goal, and no other listener."""
+
+import asyncio
+
+import pytest
+from structlog.testing import capture_logs
+
+from clew_daemon.record.goals import GoalStore
+from clew_daemon.record.store import load_state
+from clew_shared.config.settings import Settings
+from clew_shared.core.answers import WrongState
+from clew_shared.ledger import Ledger, verify
+from clew_shared.record import events as ev
+from clew_shared.record.daemon_events import BulletRestored
+from clew_shared.record.fold import table
+from clew_shared.record.snapshot import dump
+from clew_shared.record.spec import Spec
+
+
+@pytest.fixture
+async def ledger(tmp_path):
+    made = Ledger.open(tmp_path / "ledger.db")
+    yield made
+    await made.close(10)
+
+
+@pytest.fixture
+async def goals(ledger):
+    """Two goals, `a` and `b`, of which the fold cannot take in feedback for `a`."""
+    made = GoalStore(ledger, Settings())
+    for goal in "ab":
+        spec = Spec(description="Do", workspace=f"/w/{goal}")
+        await made.accept(ev.GoalAccepted(goal_id=goal, spec=spec, identity=(goal,)), b"")
+    return made
+
+
+@pytest.fixture
+def failing_fold(monkeypatch):
+    real = table.TABLE[ev.FeedbackGiven]
+
+    def half(state, event, seq):
+        real(state, event, seq)
+        if state.goal_id == "a":
+            raise ZeroDivisionError
+
+    monkeypatch.setitem(table.TABLE, ev.FeedbackGiven, half)
+
+
+async def goes_on(goals, goal):
+    """The goal records, and what is in memory is what a replay gives."""
+    core = await goals.whole(goal)
+    await goals.emit(core, ev.GoalStarted())
+    assert dump(core.state) == dump(load_state(goals.ledger, goal))
+    assert verify(goals.ledger.path).ok
+
+
+async def test_a_refused_event_takes_no_number_nor_does_what_was_to_go_with_it(goals):
+    with pytest.raises(WrongState):
+        await goals.emit(
+            goals.cores["a"], ev.GoalEnded(status="completed"), own=[BulletRestored(id="x")]
+        )
+    await goes_on(goals, "b")
+    await goes_on(goals, "a")
+
+
+async def test_an_event_that_the_fold_cannot_take_in_stops_its_goal_until_its_state_is_read_again(
+    goals, failing_fold
+):
+    core = goals.cores["a"]
+    with pytest.raises(ZeroDivisionError):
+        await goals.emit(core, ev.FeedbackGiven(text="more"))
+    with pytest.raises(RuntimeError, match="loaded again"):
+        await goals.emit(core, ev.GoalStarted())
+    await goes_on(goals, "b")
+    await goes_on(goals, "a")
+    assert not core.state.feedback
+
+
+async def test_a_listener_that_fails_hides_nothing_from_the_others(goals):
+    heard, all_told = [], asyncio.Event()
+
+    def hears(goal, records):
+        heard.append((goal, records[0].seq))
+        if len(heard) == 3:
+            all_told.set()
+
+    def fails(_goal, _records):
+        raise ZeroDivisionError
+
+    goals.listeners[:] = [fails, hears]
+    with capture_logs() as log:
+        await asyncio.gather(
+            *(goals.emit(core, ev.GoalStarted()) for core in goals.cores.values()),
+            goals.emit_own([BulletRestored(id="x")]),
+        )
+        async with asyncio.timeout(60):
+            await all_told.wait()
+    assert sorted(heard) == [("", 5), ("a", 3), ("b", 4)]
+    assert [line["error"] for line in log] == ["ZeroDivisionError()"] * 3
