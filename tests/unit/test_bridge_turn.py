@@ -125,7 +125,7 @@ def test_a_killed_cli_is_a_crash_also_where_it_has_said_nothing():
 
 def test_too_much_output_needs_a_person():
     with pytest.raises(CannotContinue, match="printed over 64 MB"):
-        turn_of().count(EVENT_BYTES_MAX + 1)
+        turn_of().count(b"{}", EVENT_BYTES_MAX + 1)
 
 
 def test_of_endless_thoughts_only_the_first_are_recorded():

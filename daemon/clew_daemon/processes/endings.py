@@ -66,11 +66,13 @@ def by_exit(
 
 def _left(code: int, leave: Leave | None, detail: str) -> Ended:
     """Return what 75 (try again later) and 78 (fix the configuration) mean, by the reason that the agent gave."""
+    last = (detail.splitlines() or [""])[-1]
     if code == ExitCode.TEMPORARY:
-        reason = leave.reason if leave else "the agent exited with 75 (try again later)"
+        known = "the agent exited with 75 (try again later)"
+        reason = leave.reason if leave else f"{known}: {last}" if last else known
         after_s = leave.retry_after_s if leave else None
         return Ended("temporary", reason, detail, code, retry_after_s=after_s)
-    reason = leave.reason if leave else detail or "the agent exited with 78 (configuration)"
+    reason = leave.reason if leave else last or "the agent exited with 78 (configuration)"
     return Ended("configuration", reason, detail, code)
 
 

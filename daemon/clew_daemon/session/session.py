@@ -53,6 +53,7 @@ class Session:
         self._liveness = Liveness(self._desk, launcher, self._lifetime)
         self._methods = Methods(self._desk)
         self._silence = asyncio.Event()
+        self._printed = asyncio.Event()
         self._epoch = EpochRecord(self._desk)
         about = {"goal": goal_id, "epoch": self._desk.epoch}
         self._output = WorkerOutput(lambda line: log.info("worker.output", **about, line=line))
@@ -107,7 +108,7 @@ class Session:
         self._epoch.begin()
         self._liveness.heard()
         self._liveness.acted()
-        spawn(process.drain(self._output))
+        spawn(self._read_output(process))
         spawn(self._wait_exit(process))
         await self._epoch.start(process)
         with desk.entering() as core:
@@ -148,11 +149,20 @@ class Session:
         finally:
             self._silence.set()
 
+    async def _read_output(self, process: AgentProcess) -> None:
+        try:
+            await process.drain(self._output)
+        finally:
+            self._printed.set()
+
     async def _wait_exit(self, process: AgentProcess) -> None:
         code = await process.cell.guard.ended
         await asyncio.sleep(0)
         desk = self._desk
         await self._last_messages()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(LAST_MESSAGES_S):
+                await self._printed.wait()
         ended = endings.by_exit(
             code,
             desk.core.state,

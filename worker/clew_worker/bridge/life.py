@@ -23,7 +23,7 @@ from clew_worker.bridge.goal import GoalView
 from clew_worker.bridge.prompts import first_prompt, next_prompt, resume_prompt
 from clew_worker.bridge.relays import Relays
 from clew_worker.bridge.tools import warning
-from clew_worker.bridge.turn import CliTurn
+from clew_worker.bridge.turn import START_FIX, CliTurn
 
 NAME = "cli/1"
 IDLE_TURNS_MAX = 3
@@ -31,6 +31,7 @@ ANEW_MAX = 2
 """How often in a row a new conversation may replace one that cannot be continued."""
 
 THOUGHT_CHARS = 20_000
+LAST_WORDS_CHARS = 400
 LAST_REPORT_S = 1.0
 GOODBYE_S = 2.0
 """How long a CLI may take to end its turn after the goal is over; its usage comes with that end."""
@@ -49,6 +50,7 @@ class Bridge:
         self._anew = 0
         self._warnings: list[str] = []
         self._idle = 0
+        self._last_words = ""
 
     async def run(self) -> None:
         """Take turns until the goal is over; `CannotContinue` where the CLI cannot be used."""
@@ -165,7 +167,8 @@ class Bridge:
         try:
             return await self._cell.start(launch.argv, env, launch.stdin)
         except CliFaultError as fault:
-            raise CannotContinue("configuration", f"{self._cli.name}: {fault}") from None
+            why = f"{self._cli.name} cannot be started: {fault}. {START_FIX}"
+            raise CannotContinue("configuration", why) from None
 
     async def _follow(self, run: CliRun, turn: CliTurn) -> None:
         """Take the events of a run until its output ends."""
@@ -173,7 +176,7 @@ class Bridge:
         heeding = asyncio.create_task(self._end_at_limit(run, turn))
         try:
             async for line in run.lines():
-                turn.count(run.bytes_read)
+                turn.count(line, run.bytes_read)
                 for event in reader.feed(line):
                     if thought := turn.take(event):
                         await self._think(thought)
@@ -228,6 +231,8 @@ class Bridge:
         """Report a turn with its cost, also one that was cut off; the daemon may be gone."""
         if not turn.events and not turn.acted:
             return
+        words = turn.ended.message.splitlines() if turn.ended else []
+        self._last_words = words[-1][:LAST_WORDS_CHARS] if words else ""
         used = turn.usage
         usage = {"input": used.input, "output": used.output, "cached": used.cached}
         record = {
@@ -265,6 +270,7 @@ class Bridge:
         if self._goal.state.replan_required or not self._goal.state.subtask.open:
             return False
         failure = f"{self._cli.name} called none of clew's tools in {IDLE_TURNS_MAX} turns"
+        failure += f"; its last words: {self._last_words}" if self._last_words else ""
         await self._daemon.call("complete_subtask", success=False, failure=failure, summary=failure)
         return True
 

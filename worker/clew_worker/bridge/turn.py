@@ -1,5 +1,6 @@
 """One turn of a CLI: what its event stream has said so far, and what follows from that in the end. Pure."""
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
@@ -31,7 +32,15 @@ EVENT_BYTES_MAX = 64 << 20
 """What a CLI may print in one turn; more is a fault of it."""
 
 DETAIL_CHARS = 1_000
+NO_REASON = "no reason given"
+START_FIX = "Correct `program` of the agent, or install it again; `clew doctor` tries it"
 _SIGNALS = 128
+_NOT_STARTED = re.compile(
+    r"\bspawn\b.*\bE(?:ACCES|PERM|NOENT|NOEXEC)\b|\bos error (?:2|8|13)\b|permission denied"
+    r"|exec format error|cannot execute",
+    re.IGNORECASE | re.DOTALL,
+)
+"""The words of a program that could not start another one, which it consists of."""
 
 
 class CliCrashError(Exception):
@@ -58,6 +67,8 @@ class CliTurn:
     listed: bool = True
     """Whether it has asked which tools clew has."""
     faults: list[FaultReported] = field(default_factory=list)
+    remark: str = ""
+    """The last line that it printed and that is no event."""
 
     def take(self, event: CliEvent) -> str:
         """Take an event; return the thought that it is, "" for another.
@@ -107,9 +118,11 @@ class CliTurn:
         """Return whether it was cut off in the middle; `code` is the program's, None where that is unknown."""
         return self.without_tools if self.ended else code != ExitCode.OK
 
-    def count(self, bytes_read: int) -> None:
+    def count(self, line: bytes, bytes_read: int) -> None:
         """Count a line of output; raises CannotContinue where there is too much."""
         self.lines += 1
+        if line.strip() and not line.startswith(b"{"):
+            self.remark = line[:DETAIL_CHARS].decode(errors="replace").strip()
         if bytes_read > EVENT_BYTES_MAX:
             raise self.lasting(f"printed over {EVENT_BYTES_MAX >> 20} MB in one turn")
 
@@ -134,19 +147,28 @@ class CliTurn:
             raise self.lasting(f"cannot go on: {lasting.message}")
         if self.ended is not None and self.ended.ok:
             if self.without_tools:
-                raise CliCrashError(f"{self.cli.name} had no connection to clew's tools")
+                raise self._crash("had no connection to clew's tools", self._said(errors))
             return
         if self.cut_off:
             raise CliCrashError(f"{self.cli.name} has lost its connection to clew's tools")
-        said = self._said(errors)
-        if self.ended is not None or (self.faults and end.code < _SIGNALS):
-            raise CannotContinue("temporary", f"{self.cli.name}: {said}")
-        if end.code > _SIGNALS:
-            raise CliCrashError(f"{self.cli.name} ended by signal {end.code - _SIGNALS}")
+        self._draw(end.code, self._said(errors))
+
+    def _draw(self, code: int, said: str) -> None:
+        """Draw the conclusion from an end that nothing else explains than what it `said`."""
+        if not (self.session or self.acted) and _NOT_STARTED.search(said):
+            raise self.lasting(f"cannot be started: {said}. {START_FIX}")
+        reason = f"{self.cli.name}: {said or NO_REASON}"
+        if self.ended is not None or (self.faults and code < _SIGNALS):
+            raise CannotContinue("temporary", reason)
+        if code > _SIGNALS:
+            raise self._crash(f"ended by signal {code - _SIGNALS}", said)
         if not self.events and not self.acted:
-            raise self._unusable(end.code, said)
-        if end.code != ExitCode.OK:
-            raise CliCrashError(f"{self.cli.name} exited with {end.code}: {said}")
+            raise self._unusable(code, said or NO_REASON)
+        if code != ExitCode.OK:
+            raise self._crash(f"exited with {code}", said or NO_REASON)
+
+    def _crash(self, what: str, said: str) -> CliCrashError:
+        return CliCrashError(f"{self.cli.name} {what}" + (f": {said}" if said else ""))
 
     def _unusable(self, code: int, said: str) -> CannotContinue:
         if self.lines:
@@ -165,9 +187,8 @@ class CliTurn:
         return CannotContinue("configuration", f"{self.cli.name} {what}")
 
     def _said(self, errors: str) -> str:
-        """Return what it gave as the reason of its end."""
+        """Return what it gave as the reason of its end, else what it printed last, "" for nothing."""
         faults = [fault.message for fault in self.faults[-1:]]
         ended = [self.ended.message] if self.ended and self.ended.message else []
-        return both_ends(
-            next(iter([*ended, *faults, errors]), "") or "no reason given", DETAIL_CHARS
-        )
+        words = next(filter(None, [*ended, *faults, errors, self.remark]), "")
+        return both_ends(words, DETAIL_CHARS)

@@ -1,6 +1,7 @@
 """The payload of a cell: it waits for its order, enters the sandbox, and becomes executor, agent or command."""
 
 import contextlib
+import errno
 import fcntl
 import os
 import signal
@@ -28,6 +29,13 @@ from clew_worker.sandbox import interpreter, kernel, namespaces, privileges
 _REPORT_FD = CHANNEL_FD + 1
 _GO_FD = CHANNEL_FD + 2
 _HIGH_FD = _GO_FD + 1  # above every fixed number, so that moving one never overwrites another
+_NOT_PROGRAMS = (errno.EACCES, errno.EPERM, errno.ENOENT, errno.ENOEXEC, errno.ELIBBAD)
+"""Why the kernel does not start a file, whenever it is tried."""
+
+_NAMED_IN = {
+    "command": "command",
+    "cli": "program",
+}  # the key of an agent that names what is started
 
 
 def begin(wiring: Wiring, go: int) -> NoReturn:
@@ -166,15 +174,22 @@ def _require_identity(spec: CellSpec, path: str) -> None:
 
 
 def _program(spec: CellSpec) -> str:
-    """Return the path of a foreign command's program, "" for other cells; found before anything is hidden."""
-    if spec.kind != "command":
+    """Return the path of the program that a command's or a coding agent's cell starts, "" for other cells.
+
+    It is looked for before anything is hidden.
+    """
+    if spec.kind not in _NAMED_IN:
         return ""
     if not spec.argv:
         raise CellStartError("exec", "the command is empty")
-    found = interpreter.program(spec.argv[0], spec.cwd, spec.env.get("PATH", os.defpath))
-    if found is None:
-        raise CellStartError("exec", f"{spec.argv[0]}: not found, or not executable")
-    return found
+    where = spec.argv[0], spec.cwd, spec.env.get("PATH", os.defpath)
+    if why := interpreter.obstacle(*where):
+        raise CellStartError("exec", _not_started(spec, why))
+    return interpreter.program(*where) or ""
+
+
+def _not_started(spec: CellSpec, why: str) -> str:
+    return f"{why}; correct `{_NAMED_IN[spec.kind]}` of the agent, or what it names"
 
 
 @dataclass(frozen=True)
@@ -197,7 +212,10 @@ def _run(spec: CellSpec, program: str, inherited: _Inherited) -> int:
         try:
             os.execve(program, spec.argv, os.environ)  # noqa: S606 - starting it is the job
         except OSError as error:
-            raise CellStartError("exec", f"{program}: {error.strerror}") from error
+            if error.errno not in _NOT_PROGRAMS:
+                raise
+            why = f"{program}: {error.strerror}"
+            raise CellStartError("exec", _not_started(spec, why)) from error
     kernel.prctl(kernel.PR_SET_DUMPABLE, 0)  # no process of the same user reads its memory
     os.close(_REPORT_FD)
     try:

@@ -24,6 +24,23 @@ def program(name: str, cwd: str, path: str) -> str | None:
     return shutil.which(name, path=path)
 
 
+def obstacle(name: str, cwd: str, path: str) -> str:
+    """Return why a program cannot be started, "" where nothing speaks against it."""
+    found = chain(name, cwd, path)
+    if not found:
+        return f"{name}: not found, or not executable"
+    for one in found:
+        if not os.access(one, os.X_OK):
+            what = "is not executable" if os.path.lexists(one) else "does not exist"
+            return f"{found[0]} needs {one}, which {what}"
+        wanted = _env_wants(_head(one))
+        if wanted and not shutil.which(wanted, path=path):
+            return f"{one} needs {wanted}, which is not on the PATH of the daemon"
+    head = _head(found[0])
+    known = not head or head.startswith((b"#!", b"\x7fELF"))
+    return "" if known else f"{found[0]} is no program, and has no first line such as #!/bin/sh"
+
+
 def own_python() -> str:
     """Return the file of the running Python: no link, and not that of a virtual environment."""
     base = getattr(sys, "_base_executable", "") or sys.executable
@@ -67,11 +84,16 @@ def helpers(name: str) -> list[str]:
 
 
 def _is_elf(path: str) -> bool:
+    return _head(path).startswith(b"\x7fELF")
+
+
+def _head(path: str) -> bytes:
+    """Return the beginning of a file, b"" where it cannot be read."""
     try:
         with Path(path).open("rb") as file:
-            return file.read(4) == b"\x7fELF"
+            return file.read(_HEAD_BYTES)
     except OSError:
-        return False
+        return b""
 
 
 def _elf_loader(head: bytes) -> str | None:
@@ -91,15 +113,25 @@ def _elf_loader(head: bytes) -> str | None:
 
 def _script_programs(head: bytes, path: str) -> list[str]:
     """Return the interpreter in a `#!` line, and with env the program that env would start."""
-    words = head[2:].split(b"\n", 1)[0].decode(errors="replace").split()
+    words = _shebang(head)
     if not words:
         return []
-    found = [words[0]]
-    if Path(words[0]).name == "env":
-        rest = [word for word in words[1:] if not word.startswith("-") and "=" not in word]
-        target = shutil.which(rest[0], path=path) if rest else None
-        found += [target] if target else []
-    return found
+    wanted = _env_wants(head)
+    target = shutil.which(wanted, path=path) if wanted else None
+    return [words[0], target] if target else [words[0]]
+
+
+def _env_wants(head: bytes) -> str:
+    """Return the program that a `#!` line with env starts, "" where there is none."""
+    words = _shebang(head)
+    if not words or Path(words[0]).name != "env":
+        return ""
+    return next((word for word in words[1:] if not word.startswith("-") and "=" not in word), "")
+
+
+def _shebang(head: bytes) -> list[str]:
+    line = head.split(b"\n", 1)[0]
+    return line[2:].decode(errors="replace").split() if line.startswith(b"#!") else []
 
 
 def chain(name: str, cwd: str, path: str) -> list[str]:
@@ -111,11 +143,7 @@ def chain(name: str, cwd: str, path: str) -> list[str]:
         heads = []
         for one in todo:
             found.append(one)
-            try:
-                with Path(one).open("rb") as file:
-                    heads.append(file.read(_HEAD_BYTES))
-            except OSError:
-                continue
+            heads.append(_head(one))
         todo = []
         for head in heads:
             if head.startswith(b"#!"):
@@ -173,6 +201,6 @@ def folders(argv: Sequence[str], cwd: str, path: str) -> list[str]:
                 result += _python_prefixes(name)
     for word in argv[1:]:
         full = Path(cwd, word)
-        if "/" in word and full.exists():
+        if "/" in word and os.path.exists(full):  # noqa: PTH110 - of a script that is too long for a path, too
             result.append(str(full if full.is_dir() else full.parent))
     return result
