@@ -403,6 +403,12 @@ def test_a_workspace_that_is_refused_is_told_with_its_line_before_anything_is_dr
     assert not (tmp_path / "h").exists()
 
 
+@pytest.mark.parametrize(("file", "told"), [("/dev/zero", "bytes"), ("absent", "no such file")])
+def test_a_config_to_check_that_never_ends_or_is_absent_is_an_error(clew, tmp_path, file, told):
+    code, _, err = clew("--home", tmp_path, "config", "--check", file)
+    assert (code, told in err) == (1, True)
+
+
 def test_a_file_of_two_million_bytes_is_told_with_its_size(clew, tmp_path):
     (tmp_path / "a.md").write_bytes(b"x" * 2_000_000)
     code, _, err = clew("--home", tmp_path, "submit", tmp_path / "a.md")

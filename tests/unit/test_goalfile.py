@@ -444,7 +444,10 @@ def test_very_many_lines_of_plain_text_are_a_goal():
     ("description", "expected"),
     [
         ("Create mathx package with an add function and tests", "create-mathx-package-7f3a"),
-        ("Fix the bug", "fix-bug-7f3a"),
+        ("Fix the bug", "fix-the-bug-7f3a"),
+        ("Find the answer in answer.txt", "find-the-answer-7f3a"),
+        ("Find where we parse dates", "find-where-we-parse-7f3a"),
+        ("Make it so that the tests pass", "make-it-so-that-the-tests-7f3a"),
         ("the of", "the-of-7f3a"),
         ("Grüße schreiben", "grue-schreiben-7f3a"),
         ("写一个文件", "goal-7f3a"),

@@ -5,13 +5,15 @@ The ledger is opened read-only, with or without a running daemon; a ledger that 
 
 from __future__ import annotations
 
+import time
 from contextlib import contextmanager
+from functools import cache
 from typing import TYPE_CHECKING
 
 from clew_daemon.cli.errors import CliError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
     from clew_daemon.cli.instance import Instance
     from clew_daemon.learning.conduct import ModelConduct
@@ -92,18 +94,26 @@ def goal_id(instance: Instance, name: str) -> str:
             return name
         if name in reader.purged():
             raise CliError(f"{name} {DELETED}")
-        return _matching(name, reader.names(), lambda goal: _has_ended(reader, goal))
+        return _matching(name, reader)
 
 
-def _matching(name: str, names: Mapping[str, str], ended: Callable[[str], bool]) -> str:
+def _matching(name: str, reader: Reader) -> str:
     """Return the id of the one goal that `name` matches; CliError with similar names. See `naming.meant`."""
-    from clew_daemon.record.naming import meant
+    from clew_daemon.record.naming import ambiguous, meant
+    from clew_daemon.record.store import load_state
+    from clew_shared.record.snapshot import STATE_VERSION
 
-    goals = meant(name, names, ended) if name else []
+    names, states = reader.names(), cache(lambda goal: load_state(reader, goal))
+    unsettled = cache(lambda: set(reader.without_outline(STATE_VERSION)))
+    goals = (
+        meant(name, names, lambda goal: goal not in unsettled() or states(goal).ended)
+        if name
+        else []
+    )
     if len(goals) == 1:
         return goals[0]
     if goals:
-        raise CliError(f"{name!r} matches {len(goals)} goals: {_listed(goals)}")
+        raise CliError(ambiguous(name, map(states, goals), time.time()))
     if not names:
         raise CliError(NO_GOALS)
     raise CliError(f"no goal {name!r}; {_suggestion(name, _ids_and_names(names))}")
@@ -111,13 +121,6 @@ def _matching(name: str, names: Mapping[str, str], ended: Callable[[str], bool])
 
 def _ids_and_names(names: Mapping[str, str]) -> list[str]:
     return sorted({word for goal, name in names.items() for word in (goal, name) if word})
-
-
-def _has_ended(reader: Reader, goal: str) -> bool:
-    """Return whether a goal on record has ended; only needed where several goals share a name."""
-    from clew_daemon.record.store import load_state
-
-    return load_state(reader, goal).ended
 
 
 def listed_states(

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import time
 from typing import TYPE_CHECKING
 
 from clew_daemon.control.checking import WHICH_GOAL
 from clew_daemon.control.server import ControlError
-from clew_daemon.record.dependencies import KnownGoals
+from clew_daemon.record.naming import ambiguous, meant
 from clew_shared.text.spelling import closest
 
 if TYPE_CHECKING:
@@ -18,7 +19,7 @@ SHOWN_MAX = 10
 
 
 class GoalLookup:
-    """Finds goals by a name, an id, or a unique beginning of either."""
+    """Finds goals by a name, an id, or the beginning of either."""
 
     def __init__(self, goals: GoalStore) -> None:
         self._goals = goals
@@ -31,14 +32,12 @@ class GoalLookup:
         if name in cores:
             return cores[name]
         states = self._goals.states()
-        found = KnownGoals(states).named(name)
+        names = {goal: state.spec.name for goal, state in states.items()}
+        found = meant(name, names, lambda goal: states[goal].ended)
         if len(found) == 1:
             return cores[found[0]]
         if found:
-            more = ", …" if len(found) > SHOWN_MAX else ""
-            raise ControlError(
-                f"{name!r} matches {len(found)} goals: {', '.join(found[:SHOWN_MAX])}{more}"
-            )
+            raise ControlError(ambiguous(name, (states[goal] for goal in found), time.time()))
         if name in self._goals.gone:
             raise ControlError(f"{name} was deleted: it ended more than `[ledger] keep_days` ago")
         near = closest(name, {one for g, s in states.items() for one in (g, s.spec.name) if one})

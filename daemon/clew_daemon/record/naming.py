@@ -7,10 +7,15 @@ from bisect import bisect_left
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from clew_shared.record.moment import roughly
+
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
+    from clew_shared.record.state import State
 
 NAME_CHARS_MAX = 64
+SHOWN_MAX = 8
 AFTER_ALL = "\U0010ffff"
 """It sorts after every character of a name."""
 
@@ -80,8 +85,26 @@ class Names:
 
 
 def meant(text: str, names: Mapping[str, str], ended: Callable[[str], bool]) -> list[str]:
-    """Return the goals that one text may mean; see `Names`, which is for many look-ups."""
-    return Names(names, ended).meant(text)
+    """Return the goals that a person's text may mean; see `Names`, which is for many look-ups.
+
+    Of several goals with the same beginning the unfinished one is meant, else the newest: only several unfinished
+    ones are ambiguous.
+    """
+    found = Names(names, ended).meant(text)
+    if len(found) <= 1:
+        return found
+    living = [goal for goal in found if not ended(goal)]
+    return living or [max(found, key=list(names).index)]
+
+
+def ambiguous(text: str, found: Iterable[State], now: float) -> str:
+    """Return that a text may mean several goals, with the status and the age of each."""
+    shown = [
+        f"{one.goal_id} ({'paused' if one.paused else one.goal.status}, {roughly(now - one.accepted_at)} old)"
+        for one in found
+    ]
+    more = f", and {len(shown) - SHOWN_MAX} more" if len(shown) > SHOWN_MAX else ""
+    return f"{text!r} matches {len(shown)} goals: {', '.join(shown[:SHOWN_MAX])}{more}"
 
 
 def _bearer(goals: Sequence[str], ended: Callable[[str], bool]) -> str:

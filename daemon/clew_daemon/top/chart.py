@@ -12,9 +12,9 @@ from textual.widget import Widget
 from clew_daemon.cli.display.goal import reason_text
 from clew_daemon.cli.display.output import RESULT_STYLE, Line
 from clew_daemon.cli.display.sanitize import clean, short
-from clew_daemon.cli.display.units import counted, roughly
+from clew_daemon.cli.display.units import counted
 from clew_daemon.top.text import lines_text
-from clew_shared.record.moment import local
+from clew_shared.record.moment import local, roughly
 from clew_shared.views.timeline_columns import column_of, lane_columns
 
 if TYPE_CHECKING:

@@ -15,8 +15,8 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from clew_daemon.cli.display.sanitize import clean
-from clew_daemon.cli.display.units import roughly, thousands
-from clew_shared.record.moment import iso, local
+from clew_daemon.cli.display.units import thousands
+from clew_shared.record.moment import iso, local, roughly
 from clew_shared.text.redact import redact
 
 HERE = Path(__file__).parent

@@ -20,3 +20,11 @@ def local(at: float | str) -> str:
         return moment.astimezone().strftime("%Y-%m-%d %H:%M:%S")
     except (ValueError, OverflowError, OSError):
         return str(at)
+
+
+def roughly(seconds: float) -> str:
+    """Return a time in its largest unit: `12 s`, `5 min`, `3 h`, `2 d`."""
+    for unit, name in ((86_400, "d"), (3_600, "h"), (60, "min")):
+        if seconds >= unit:
+            return f"{int(seconds // unit)} {name}"
+    return f"{int(seconds)} s"

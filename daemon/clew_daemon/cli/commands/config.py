@@ -100,7 +100,12 @@ def _short_value(value: object) -> str:
 
 
 def _text(path: Path) -> str:
+    from clew_shared.config import configfile
+
     try:
-        return path.read_text(encoding="utf-8")
-    except UnicodeDecodeError as error:
-        raise CliError(f"{path} is not UTF-8 (at byte {error.start}): save it as UTF-8") from None
+        text = configfile.read(path)
+    except configfile.ConfigFileError as error:
+        raise CliError(str(error)) from None
+    if text is None:
+        raise CliError(f"no such file: {path}")
+    return text

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 from clew_daemon.cli.display.goal import activity, status_style, waited_for
 from clew_daemon.cli.display.output import Line, columns
 from clew_daemon.cli.display.sanitize import clean, short
-from clew_daemon.cli.display.units import counted, roughly, thousands
+from clew_daemon.cli.display.units import counted, thousands
 from clew_daemon.publish.standing import PAUSED, standing
-from clew_shared.record.moment import local
+from clew_shared.record.moment import local, roughly
 from clew_shared.text.percent import percent
 
 if TYPE_CHECKING:

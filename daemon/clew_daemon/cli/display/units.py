@@ -8,14 +8,6 @@ def counted(count: int, one: str, several: str = "") -> str:
     return f"{count} {one if count == 1 else several or one + 's'}"
 
 
-def roughly(seconds: float) -> str:
-    """Return a time in its largest unit: `12 s`, `5 min`, `3 h`, `2 d`."""
-    for unit, name in ((86_400, "d"), (3_600, "h"), (60, "min")):
-        if seconds >= unit:
-            return f"{int(seconds // unit)} {name}"
-    return f"{int(seconds)} s"
-
-
 def duration(seconds: float, *, whole: bool = False) -> str:
     """Return a time in its two largest units: `3.2 s`, `4 min 10 s`, `2 h 5 min`, `3 d 4 h`; `whole` drops tenths."""
     seconds = int(seconds) if whole else round(seconds, 1)

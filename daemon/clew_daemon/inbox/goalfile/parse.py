@@ -29,10 +29,10 @@ FILLERS = frozenset(
     re.findall(
         r"\w+",
         "a an the and or of to in into on at by for from with without that this it its is are be "
-        "as so then please my our your",
+        "as so then please my our your i we you they where when which what how who about",
     )
 )
-"""Words that make an id longer but not clearer."""
+"""Words that an id does not end with, and of which alone it says nothing."""
 
 
 def parse(
@@ -86,7 +86,7 @@ def parse(
 
 
 def goal_id(description: str, token: str, name: str = "") -> str:
-    """Return a readable id: the goal's name, or up to three telling words of its description; and 4 hex of the token.
+    """Return a readable id: the goal's name, or the first words of its description; and 4 hex digits of the token.
 
     `create-mathx-package-7f3a`; always `[a-z0-9-]+`, and `goal-7f3a` where no word is ASCII.
     """
@@ -100,8 +100,15 @@ def goal_id(description: str, token: str, name: str = "") -> str:
 def _slug(description: str) -> str:
     ascii_text = unicodedata.normalize("NFKD", description[:1000]).encode("ascii", "ignore")
     words = re.findall(r"[a-z0-9]+", ascii_text.decode().lower())
-    telling = [word for word in words if word not in FILLERS] or words
-    return "-".join(telling[:SLUG_WORDS])[:SLUG_CHARS_MAX].rstrip("-") or "goal"
+    taken: list[str] = []
+    for word in words:
+        telling = set(taken) - FILLERS
+        if len(telling) >= SLUG_WORDS or (len(telling) > 1 and len(taken) > SLUG_WORDS):
+            break
+        taken.append(word)
+    while taken and taken[-1] in FILLERS:
+        taken.pop()
+    return "-".join(taken or words[:SLUG_WORDS])[:SLUG_CHARS_MAX].rstrip("-") or "goal"
 
 
 def workspace_fault(workspace: Path, places: Places, other: Places | None = None) -> str | None:
