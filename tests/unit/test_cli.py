@@ -250,6 +250,7 @@ def test_a_home_without_a_ledger_has_no_goals(clew, tmp_path):
         "daemon": None,
         "goals": [],
         "more": False,
+        "left_out": 0,
         "inbox": [],
         "inbox_total": 0,
     }
@@ -332,7 +333,7 @@ def test_the_page_before_begins_at_the_first_goal_that_is_over(clew, tmp_path):
 
     assert asyncio.run(two_over()) == [MATHX, OTHER, "over-0", "over-1"]
     out = clew("--home", tmp_path, "status", "-n", "1")[1]
-    assert "clew status --before over-1," in out
+    assert "… 1 more goal that ended: clew status --all, or clew status --before over-1\n" in out
     assert set(ENDED) == {status for status in GoalStatus if status.ended}
     page = json.loads(clew("--home", tmp_path, "status", "--before", "over-1", "--json")[1])
     assert ([one["id"] for one in page["goals"]], page["more"]) == (["over-0"], False)

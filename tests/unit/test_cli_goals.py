@@ -4,7 +4,7 @@ import pytest
 
 from clew_daemon.cli.display.daemon import daemon_lines, inbox_lines
 from clew_daemon.cli.display.goal import activity, goal_lines
-from clew_daemon.cli.display.goal_list import needs_lines, overview
+from clew_daemon.cli.display.goal_list import in_view, needs_lines, overview
 from clew_daemon.cli.display.output import print_lines
 from clew_daemon.cli.display.units import thousands
 from clew_shared.record import events as ev
@@ -219,6 +219,21 @@ def test_below_the_list_stands_which_goals_need_a_person(agent):
     assert text(needs_lines(many)) == [
         "9 goals need you: g0, g1, g2, g3, g4, …; `clew status g0` shows what to answer"
     ]
+
+
+def test_a_list_begins_with_what_needs_a_person_and_ends_with_the_last_that_ended():
+    goals = [
+        {"id": status, "status": status, "needs_person": status == "blocked"}
+        for status in ("completed", "failed", "in_progress", "blocked", "queued", "cancelled")
+    ]
+    shown = [goal["id"] for goal in in_view(goals)]
+    assert shown == ["blocked", "in_progress", "queued", "cancelled", "failed", "completed"]
+
+
+def test_a_goal_in_progress_without_a_daemon_is_stopped(agent):
+    view = status_view(agent.state, AT) | {"stopped": True}
+    row = text(overview([view], at=AT))[1]
+    assert (" stopped " in row, "continues when the daemon runs" in row) == (True, True)
 
 
 def test_files_of_the_inbox_that_are_no_goals_are_named_with_the_whole_reason():

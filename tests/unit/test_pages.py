@@ -127,12 +127,12 @@ def ids(shown):
 
 def test_a_list_has_all_goals_that_are_not_over_and_the_last_that_are():
     found = states("completed", "blocked", "failed", "cancelled", "queued")
-    assert ids(listed(found, 1)) == (["g2", "g4", "g5"], True)
-    assert ids(listed(found, 3)) == (["g1", "g2", "g3", "g4", "g5"], False)
-    assert ids(listed(found, None)) == (["g1", "g2", "g3", "g4", "g5"], False)
+    assert ids(listed(found, 1)) == (["g2", "g4", "g5"], 2)
+    assert ids(listed(found, 3)) == (["g1", "g2", "g3", "g4", "g5"], 0)
+    assert ids(listed(found, None)) == (["g1", "g2", "g3", "g4", "g5"], 0)
 
 
 def test_the_page_before_a_goal_has_only_goals_that_are_over():
     found = states("completed", "blocked", "failed", "cancelled", "queued")
-    assert ids(listed(found, 1, before=4)) == (["g3"], True)
-    assert ids(listed(found, 2, before=4)) == (["g1", "g3"], False)
+    assert ids(listed(found, 1, before=4)) == (["g3"], 1)
+    assert ids(listed(found, 2, before=4)) == (["g1", "g3"], 0)

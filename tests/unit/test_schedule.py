@@ -7,6 +7,7 @@ from clew_daemon.record.dependencies import KnownGoals, bound, cycle, holder
 from clew_daemon.supervision.schedule import (
     awaited,
     due,
+    is_stuck,
     lost_dependency,
     next_moment,
     ready,
@@ -188,7 +189,7 @@ def test_a_beginning_of_several_goals_is_waited_for_and_named():
     assert lost_dependency(states["after-5555"], KnownGoals(states)) is None
     told = waits_for(states["after-5555"], KnownGoals(states), [], 0.0)
     assert "tea, which matches 2 goals (tea-1111, tea-2222)" in told
-    assert "with the id of one" in told
+    assert "name one of them (`clew edit after-5555`)" in told
 
 
 def test_an_unknown_dependency_is_waited_for_with_what_may_be_meant():
@@ -199,6 +200,15 @@ def test_an_unknown_dependency_is_waited_for_with_what_may_be_meant():
     assert told == "waits for make-tee-1f2a, which is not known yet; did you mean make-tea-1f2a?"
     told = waits_for(after, known, [], 0.0)
     assert told == awaited(known)["after-5555"] == "waits for make-tee-1f2a, which is not known yet"
+
+
+def test_a_goal_that_waits_for_a_paused_one_is_told_so_and_one_that_waits_for_none_needs_a_person():
+    states = named_goals("tea-1111", ("milk-2222", ("tea",)), ("sugar-3333", ("tee",)))
+    states["tea-1111"].goal.status, states["tea-1111"].paused = GoalStatus.WAITING, True
+    known = KnownGoals(states)
+    told = waits_for(states["milk-2222"], known, [], 0.0)
+    assert told == "waits for tea-1111, which is paused"
+    assert [goal for goal, state in states.items() if is_stuck(state, known)] == ["sugar-3333"]
 
 
 def test_a_goal_that_depends_on_itself_is_told_so():

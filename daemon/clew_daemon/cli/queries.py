@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from clew_daemon.cli.instance import Instance
     from clew_daemon.learning.conduct import ModelConduct
+    from clew_daemon.record.dependencies import KnownGoals
     from clew_shared.ledger import Reader
     from clew_shared.record.state import State
 
@@ -125,21 +126,23 @@ def _ids_and_names(names: Mapping[str, str]) -> list[str]:
 
 def listed_states(
     instance: Instance, limit: int | None = None, before: str | None = None
-) -> tuple[list[State], bool]:
-    """Return the goals' states as they are when no worker runs, and whether earlier ones are left out.
+) -> tuple[list[State], int]:
+    """Return the goals' states as they are when no worker runs, and how many earlier ones are left out.
 
     These are all goals that have not ended and the last `limit` of the others; `before` restricts both to goals
     that were accepted before that one.
     """
     with ledger_if_any(instance) as reader:
         if reader is None:
-            return [], False
+            return [], 0
         from clew_daemon.record.store import listed, load_listed, load_state
 
         last = None if before is None else load_state(reader, before).accepted_seq
         found = load_listed(reader, limit, last)
-        shown, more = listed(found.values(), limit, last)
-        return [_without_worker(state) for state in shown], more
+        shown, left_out = listed(found.values(), limit, last)
+        if left_out and before is None:  # those before the last ones were not loaded
+            left_out = sum(map(bool, reader.goals())) - len(shown)
+        return [_without_worker(state) for state in shown], left_out
 
 
 def goal_state(instance: Instance, goal: str) -> State:
@@ -156,25 +159,40 @@ def waits(instance: Instance, states: Iterable[State], now: float) -> dict[str, 
         return {} if reader is None else waits_in(reader, states, now)
 
 
+def stuck(instance: Instance, states: Iterable[State]) -> set[str]:
+    """Return the queued goals that wait for what only a person can bring about."""
+    from clew_daemon.supervision.schedule import is_stuck
+
+    with ledger_if_any(instance) as reader:
+        others = reader and _beside(reader, states)
+        return {s.goal_id for s in states if others and is_stuck(s, others)}
+
+
 def waits_in(reader: Reader, states: Iterable[State], now: float) -> dict[str, str]:
     """Return what each queued goal waits for while no worker runs, by the rule of the daemon.
 
     `now` is in seconds since 1970; the result maps the ids of the queued goals to texts.
     """
-    from clew_daemon.record.dependencies import KnownGoals
-    from clew_daemon.record.store import load_listed
     from clew_daemon.supervision.schedule import FOR_A_WORKER, waits_for
     from clew_shared.record.model import GoalStatus
 
     queued = [state for state in states if state.goal.status == GoalStatus.QUEUED]
     if not queued:
         return {}
-    known = {state.goal_id: state for state in queued}
-    if any(state.spec.depends_on for state in queued):
-        known = {**load_listed(reader, None, None), **known}
-    others = KnownGoals(known, dict.fromkeys(reader.purged(), ""))
+    others = _beside(reader, queued)
     found = {state.goal_id: waits_for(state, others, (), now) for state in queued}
     return {goal: WAITS_FOR_DAEMON if why == FOR_A_WORKER else why for goal, why in found.items()}
+
+
+def _beside(reader: Reader, states: Iterable[State]) -> KnownGoals:
+    """Return the goals that these may wait for; all on record only where one of them depends on others."""
+    from clew_daemon.record.dependencies import KnownGoals
+    from clew_daemon.record.store import load_listed
+
+    known = {state.goal_id: state for state in states}
+    if any(state.spec.depends_on for state in known.values()):
+        known = {**load_listed(reader, None, None), **known}
+    return KnownGoals(known, dict.fromkeys(reader.purged(), ""))
 
 
 def file_name(instance: Instance, goal: str) -> str:

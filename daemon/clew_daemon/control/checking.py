@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 R = TypeVar("R", bound=ControlRequest)
 
-WHICH_GOAL = "which goal? Give its name, its id, or a unique beginning of either"
+WHICH_GOAL = "which goal? Give its name, its id, or the beginning of either"
 FAULTS = {
     "goal": WHICH_GOAL,
     "before": WHICH_GOAL,

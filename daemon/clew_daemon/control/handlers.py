@@ -117,17 +117,23 @@ class ControlHandlers:
         last = None if before is None else self._lookup.find(before).state.accepted_seq
         states, now = self._daemon.goals.states(), time.time()
         running = self._supervisor.running
-        shown, more = listed(states.values(), request.limit, last)
+        shown, left_out = listed(states.values(), request.limit, last)
         known = KnownGoals(states, self._daemon.goals.gone)
         goals = [
             {
-                **status_view(state, now, schedule.waits_for(state, known, running, now)),
+                **status_view(
+                    state,
+                    now,
+                    schedule.waits_for(state, known, running, now),
+                    stuck=schedule.is_stuck(state, known),
+                ),
                 "now": self._current_work(state),
             }
             for state in shown
         ]
         left = await self._inbox_left.now()
-        return {"daemon": await self._view(), "goals": goals, "more": more, **left.view()}
+        more = {"more": left_out > 0, "left_out": left_out}
+        return {"daemon": await self._view(), "goals": goals, **more, **left.view()}
 
     async def _status_of_goal(self, goal: str) -> dict[str, Any]:
         state = (await self._lookup.whole(goal)).state
@@ -135,7 +141,8 @@ class ControlHandlers:
         known = KnownGoals(self._daemon.goals.states(), self._daemon.goals.gone)
         waits = schedule.waits_for(state, known, running, now, hint=True)
         limit = attempt_limits(state, self._daemon.settings).limit
-        detail = {**goal_detail(state, now, waits), "attempt_limit": limit}
+        stuck = schedule.is_stuck(state, known)
+        detail = {**goal_detail(state, now, waits, stuck=stuck), "attempt_limit": limit}
         view = {**detail, "now": self._current_work(state)}
         return {"daemon": await self._view(), "goal": view}
 

@@ -82,7 +82,7 @@ class ExecutorEnvRequest(ControlRequest, method="executor_env"):
     """Ask for the environment of executors."""
 
 
-# ---- goals: `goal` is a name, an id, or a unique beginning of either
+# ---- goals: `goal` is a name, an id, or the beginning of either
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,9 @@ if TYPE_CHECKING:
 PAUSED = "paused"
 """The status of a waiting goal that a person has paused."""
 
+STOPPED = "stopped"
+"""The status of a goal in progress while no daemon runs, whose views say so."""
+
 MARKS = {
     "pending": " ",
     "in_progress": ">",
@@ -33,4 +36,6 @@ def standing(goal: Mapping[str, Any] | str, verified: bool | None = None) -> str
         return "completed, unverified" if goal == "completed" and verified is False else goal
     if goal["status"] == "waiting" and goal.get("paused"):
         return PAUSED
+    if goal["status"] == "in_progress" and goal.get("stopped"):
+        return STOPPED
     return standing(str(goal["status"]), goal.get("verified"))

@@ -91,8 +91,8 @@ def load_listed(ledger: Readable, limit: int | None, before: int | None) -> dict
 
 def listed(
     states: Iterable[State], limit: int | None, before: int | None = None
-) -> tuple[list[State], bool]:
-    """Return the goals that a list shows, in the order of acceptance, and whether earlier ones are left out.
+) -> tuple[list[State], int]:
+    """Return the goals that a list shows, in the order of acceptance, and how many earlier ones are left out.
 
     All that have not ended, and of the others the last `limit` (None: all). With `before`, the number of an
     acceptance, only those that ended and were accepted earlier.
@@ -100,7 +100,7 @@ def listed(
     inside = [s for s in states if before is None or (s.ended and s.accepted_seq < before)]
     over = [s.goal_id for s in inside if s.ended]
     left_out = set() if limit is None else set(over[: max(0, len(over) - limit)])
-    return [s for s in inside if s.goal_id not in left_out], bool(left_out)
+    return [s for s in inside if s.goal_id not in left_out], len(left_out)
 
 
 def in_order(states: Iterable[State]) -> dict[str, State]:

@@ -142,6 +142,21 @@ def awaited(known: KnownGoals) -> dict[str, str]:
     }
 
 
+def is_stuck(state: State, known: KnownGoals) -> bool:
+    """Return whether a queued goal waits for what only a person can bring about: no goal, or not one, is meant."""
+    if state.goal.status != GoalStatus.QUEUED:
+        return False
+    return any(
+        one.goal not in known.states or one.goal == state.goal_id or _goes_round(one, state, known)
+        for one in dependencies(state, known)
+        if one.status != GoalStatus.COMPLETED
+    )
+
+
+def _goes_round(one: Dependency, state: State, known: KnownGoals) -> bool:
+    return bool(circle(one.goal, state.goal_id, known))
+
+
 def _awaits(state: State, known: KnownGoals, *, hint: bool = False) -> str:
     if state.goal.status != GoalStatus.QUEUED:
         return ""
@@ -163,17 +178,17 @@ def _near(one: Dependency, state: State, known: KnownGoals) -> str:
 
 def _shown_dependency(one: Dependency, state: State, known: KnownGoals) -> str:
     """Return what a dependency is that is not completed, and what to do where it never will be."""
-    again = f"`clew cancel {state.goal_id}` and submit its file again"
+    again = f"`clew edit {state.goal_id}`"
     if len(one.goals) > 1:
         shown = ", ".join(one.goals[:SHOWN_MAX]) + (", …" if len(one.goals) > SHOWN_MAX else "")
-        return f"{one.name}, which matches {len(one.goals)} goals ({shown}): {again} with the id of one"
+        return f"{one.name}, which matches {len(one.goals)} goals ({shown}): name one of them ({again})"
     if not one.goals:
         return f"{one.name}, which is not known yet"
     if one.goal == state.goal_id:
-        return f"{one.name}, which is this goal itself: {again} without it"
+        return f"{one.name}, which is this goal itself: take it out ({again})"
     if one.goal not in known.states:
         how = one.status or "ended and was removed; whether it was completed is not on record"
-        return f"{one.goal}, which {how}: {again} without it"
+        return f"{one.goal}, which {how}: take it out ({again})"
     if way := circle(one.goal, state.goal_id, known):
         return f"{one.goal}, which waits for this goal ({' → '.join(way)}): cancel one of them"
-    return f"{one.goal}, which is {one.status}"
+    return f"{one.goal}, which is {'paused' if known.states[one.goal].paused else one.status}"

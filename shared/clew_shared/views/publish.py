@@ -150,10 +150,13 @@ def loop_view(event: ev.LoopDetected, task_idx: int, subtask_idx: int) -> dict[s
     }
 
 
-def status_view(state: State, now: float = 0.0, waits: str = "") -> dict[str, Any]:
+def status_view(
+    state: State, now: float = 0.0, waits: str = "", *, stuck: bool = False
+) -> dict[str, Any]:
     """Return a goal's entry of `clew status --json`.
 
-    `now` is in seconds since 1970; `waits` is what a queued goal waits for, which does not follow from its state.
+    `now` is in seconds since 1970; `waits` is what a queued goal waits for, and `stuck` whether only a person can end
+    that, which do not follow from its state.
     """
     task, subtask = state.task, state.subtask
     return {
@@ -178,7 +181,7 @@ def status_view(state: State, now: float = 0.0, waits: str = "") -> dict[str, An
         "tokens": state.cost.tokens,
         "age_s": round(max(0.0, now - state.accepted_at), 3),
         "paused": state.paused,
-        "needs_person": need(state) is not None,
+        "needs_person": stuck or need(state) is not None,
         "waiting": _waiting(state, now, waits),
     }
 
@@ -205,7 +208,9 @@ def _until(state: State, now: float, waits: str) -> str | None:
     return until if waits in ("", f"waits until {until}") else None
 
 
-def goal_detail(state: State, now: float = 0.0, waits: str = "") -> dict[str, Any]:
+def goal_detail(
+    state: State, now: float = 0.0, waits: str = "", *, stuck: bool = False
+) -> dict[str, Any]:
     """Return one goal in full, for `clew status GOAL --json`: its entry, its tree and its cost.
 
     `calls` are the last LLM calls, oldest first; `subtask_details` are apart from the tree, whose shape is fixed.
@@ -216,7 +221,7 @@ def goal_detail(state: State, now: float = 0.0, waits: str = "") -> dict[str, An
         for f in state.in_flight.values()
     ]
     return {
-        **status_view(state, now, waits),
+        **status_view(state, now, waits, stuck=stuck),
         "goal": goal_view(state.goal),
         "current_task_idx": state.current_task_idx,
         "current_subtask_idx": state.current_subtask_idx,

@@ -19,23 +19,43 @@ from clew_daemon.control.requests import StatusRequest
 if TYPE_CHECKING:
     from clew_daemon.cli.instance import Instance
 
+RECENT = 10
+"""How many goals that have ended the list shows."""
+
 DAEMON_KEYS = ("pid", "version", "uptime_s", "ready", "config_error")
 
 
 @click.command()
 @parameters.optional_goal
-@parameters.limit
+@click.option(
+    "-n",
+    "--limit",
+    type=parameters.Number(0, 1 << 62),
+    metavar="N",
+    help=f"Show the last N that have ended (default {RECENT}, with --json {parameters.LIMIT_JSON}).",
+)
+@click.option("--all", "every", is_flag=True, help="Show all that have ended.")
 @click.option("--before", metavar="ID", help="Only goals accepted before this one.")
 @parameters.as_json
 @click.pass_obj
 def status(
-    instance: Instance, goal: str | None, limit: int | None, before: str | None, as_json: bool
+    instance: Instance,
+    goal: str | None,
+    limit: int | None,
+    every: bool,
+    before: str | None,
+    as_json: bool,
 ) -> None:
-    """Show the goals that have not ended and the last that have, or one goal's tree and progress."""
+    """Show the goals that have not ended and the last that have, or one goal's tree and progress.
+
+    Goals that need you come first, those that have ended last.
+    """
     if goal is not None:
         view = one_goal(instance, goal)
     else:
-        view = all_goals(instance, parameters.limited(limit, as_json=as_json), before)
+        if limit is None:
+            limit = parameters.LIMIT_JSON if as_json else RECENT
+        view = all_goals(instance, None if every else limit or None, before)
     daemon = view["daemon"]
     if as_json:
         view["daemon"] = daemon and {**daemon, **{key: daemon.get(key) for key in DAEMON_KEYS}}
@@ -51,29 +71,29 @@ def status(
 def _goal_lines(instance: Instance, view: dict[str, Any]) -> list[Line]:
     from clew_daemon.cli.display.goal import goal_lines
 
-    return goal_lines(view["goal"], report=instance.report_of(view["goal"]["id"]))
+    goal = view["goal"] if view["daemon"] else {**view["goal"], "stopped": True}
+    return goal_lines(goal, report=instance.report_of(view["goal"]["id"]))
 
 
 def _list_lines(instance: Instance, view: dict[str, Any]) -> list[Line]:
     from clew_daemon.cli.display.daemon import inbox_lines
-    from clew_daemon.cli.display.goal import ENDED
-    from clew_daemon.cli.display.goal_list import needs_lines, overview
+    from clew_daemon.cli.display.goal_list import in_view, left_out_lines, needs_lines, overview
 
-    goals = view["goals"]
-    first = next((one["id"] for one in goals if one["status"] in ENDED), "")
-    command = f"clew status --before {first}"
+    goals = in_view(view["goals"])
+    if view["daemon"] is None:
+        goals = [{**goal, "stopped": True} for goal in goals]
     none = f"no goals yet; start one with `clew submit FILE`, or put a file into {instance.places.inbox}"
     return [
         *inbox_lines(view.get("inbox") or ()),
-        *parameters.earlier_lines(view.get("more"), "goals that have ended", command),
         *(overview(goals) or [[(clean(none), "dim")]]),
+        *left_out_lines(goals, view.get("left_out") or 0),
         *needs_lines(goals),
     ]
 
 
 def all_goals(instance: Instance, limit: int | None, before: str | None) -> dict[str, Any]:
     """Return the answer to `status` on all goals: the daemon's, or without one that of the ledger."""
-    from clew_daemon.cli.queries import goal_id, listed_states, waits
+    from clew_daemon.cli.queries import goal_id, listed_states, stuck, waits
 
     last = None if before is None else goal_id(instance, before)
     answer = ask_soon(instance.socket, StatusRequest(limit=limit, before=last))
@@ -82,16 +102,20 @@ def all_goals(instance: Instance, limit: int | None, before: str | None) -> dict
     from clew_daemon.inbox.leftovers import left
     from clew_shared.views.publish import status_view
 
-    states, more = listed_states(instance, limit, last)
+    states, left_out = listed_states(instance, limit, last)
     now = time.time()
-    waiting = waits(instance, states, now)
-    goals = [status_view(one, now, waiting.get(one.goal_id, "")) for one in states]
-    return {"daemon": None, "goals": goals, "more": more, **left(instance.places.inbox).view()}
+    waiting, needy = waits(instance, states, now), stuck(instance, states)
+    goals = [
+        status_view(one, now, waiting.get(one.goal_id, ""), stuck=one.goal_id in needy)
+        for one in states
+    ]
+    more = {"more": left_out > 0, "left_out": left_out}
+    return {"daemon": None, "goals": goals, **more, **left(instance.places.inbox).view()}
 
 
 def one_goal(instance: Instance, goal: str) -> dict[str, Any]:
     """Return the answer to `status` on one goal: the daemon's, or without one that of the ledger."""
-    from clew_daemon.cli.queries import goal_id, goal_state, waits
+    from clew_daemon.cli.queries import goal_id, goal_state, stuck, waits
 
     name = goal_id(instance, goal)
     answer = ask_soon(instance.socket, StatusRequest(name))
@@ -103,4 +127,5 @@ def one_goal(instance: Instance, goal: str) -> dict[str, Any]:
     state, now = goal_state(instance, name), time.time()
     waiting = waits(instance, [state], now).get(name, "")
     limit = attempt_limits(state, instance.settings_for_display).limit
-    return {"daemon": None, "goal": {**goal_detail(state, now, waiting), "attempt_limit": limit}}
+    detail = goal_detail(state, now, waiting, stuck=bool(stuck(instance, [state])))
+    return {"daemon": None, "goal": {**detail, "attempt_limit": limit}}

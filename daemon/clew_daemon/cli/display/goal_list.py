@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from clew_daemon.cli.display.goal import activity, status_style, waited_for
+from clew_daemon.cli.display.goal import ENDED, activity, status_style, waited_for
 from clew_daemon.cli.display.output import Line, columns
 from clew_daemon.cli.display.sanitize import clean, short
 from clew_daemon.cli.display.units import counted, thousands
-from clew_daemon.publish.standing import PAUSED, standing
+from clew_daemon.publish.standing import PAUSED, STOPPED, standing
 from clew_shared.record.moment import local, roughly
 from clew_shared.text.percent import percent
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from clew_daemon.cli.display.goal import GoalView
 
@@ -24,7 +24,24 @@ LISTED_CHARS = 160
 NEEDS_SHOWN = 5
 
 
-def overview(goals: list[dict[str, Any]], at: float | None = None) -> list[Line]:
+def in_view(goals: Iterable[GoalView]) -> list[GoalView]:
+    """Return goals in the order of a list: what needs a person, what has not ended, then the last that has ended."""
+    given = list(goals)
+    ended = [goal for goal in given if goal["status"] in ENDED]
+    rest = [goal for goal in given if goal["status"] not in ENDED]
+    return [*sorted(rest, key=lambda goal: not goal.get("needs_person")), *reversed(ended)]
+
+
+def left_out_lines(goals: Sequence[GoalView], left_out: int) -> list[Line]:
+    """Return a line on ended goals that a list leaves out, with the commands that show them; none if there are none."""
+    if not left_out:
+        return []
+    last = goals[-1]["id"] if goals and goals[-1]["status"] in ENDED else ""
+    before = f", or clew status --before {clean(last)}" if last else ""
+    return [[(f"… {counted(left_out, 'more goal')} that ended: clew status --all{before}", "dim")]]
+
+
+def overview(goals: Sequence[GoalView], at: float | None = None) -> list[Line]:
     """Return the rows of a list of goals, [] without goals; `at` is now, in seconds since 1970.
 
     A row has the goal's id, status, progress, age and agent, then what it does, waits for or ended with, and its
@@ -77,6 +94,8 @@ def _now(goal: GoalView, at: float) -> str:
             return "until `clew resume`"
         until = f" (until {local(waiting['until'])})" if waiting.get("until") else ""
         return f"waits for {waited_for(waiting['for'])}{until}"
+    if standing(goal) == STOPPED:
+        return "continues when the daemon runs"
     if goal["status"] in ("blocked", "failed"):
         return str(goal["reason"] or goal["description"])
     if goal["status"] == "in_progress" and (now := goal.get("now")):

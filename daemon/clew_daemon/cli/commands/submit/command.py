@@ -172,6 +172,8 @@ def _print_results(
         known = f"added to the inbox as {clean(str(one.path))}"
         print(one.goal or known, flush=True)  # the id alone, for scripts
         _print_workspace(instance, each, one.goal)
+        if is_running and one.goal and each.goal.depends_on:
+            _print_what_it_waits_for(instance, one.goal)
     for one in submissions:
         if one.error:
             print_error(one.error)
@@ -205,6 +207,13 @@ def _print_workspace(instance: Instance, checked: CheckedGoal, goal: str | None)
     else:
         how = "it exists"
     print(f"  workspace: {shown} ({how})", file=sys.stderr, flush=True)
+
+
+def _print_what_it_waits_for(instance: Instance, goal: str) -> None:
+    """Print a note where a goal waits for what only a person can bring about, such as a name that no goal has."""
+    found = send(instance.socket, StatusRequest(goal))["goal"]
+    if found["status"] == "queued" and found["needs_person"]:
+        print(f"clew: note: it {clean(found['waiting']['for'])}", file=sys.stderr, flush=True)
 
 
 def _print_json(
