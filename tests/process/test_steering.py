@@ -63,7 +63,59 @@ def test_several_goals_are_paused_resumed_and_cancelled_by_name_each_with_a_line
     assert clew.cli("retry", "c", "b") == f"{c}: queued again\n{b}: queued again\n"
 
 
-@pytest.mark.parametrize("verb", ["pause", "resume", "cancel", "retry"])
+STOPS = """
+hello()
+name = os.environ["CLEW_GOAL_ID"].split("-")[0]
+if epoch == 1:
+    if name == "failed":
+        call("finish", success=False, summary="no")
+    elif name == "waiting":
+        os._exit(75)
+    elif name == "asked":
+        call("ask", question="which one?")
+    else:
+        say("here")
+    notice("stop")
+done(); call("advance"); done()
+"""
+
+
+def test_continue_goes_on_with_a_goal_whatever_stopped_it(clew):
+    clew.agent("stops", STOPS)
+    clew.configure({"restart.backoff_initial_s": 60, "restart.backoff_max_s": 60, "restart.max_restarts": 0})
+    clew.start()
+    names = ("paused", "cancelled", "failed", "waiting", "asked", "crashed")
+    goals = {name: clew.submit(text(name, "stops"), f"{name}.md") for name in names}
+    for name in ("paused", "cancelled", "crashed"):
+        clew.said(goals[name])
+    clew.cli("pause", "paused")
+    clew.cli("cancel", "cancelled")
+    clew.kill_agent(goals["crashed"])
+    stopped = {"paused": "waiting", "asked": "blocked", "crashed": "blocked"}
+    for name, goal in goals.items():
+        status = stopped.get(name, name)
+        clew.until(lambda goal=goal, status=status: clew.goal(goal)["status"] == status, name)
+    told = clew.cli("continue", "--all").splitlines()
+    assert goals["cancelled"] not in "".join(told)
+    assert told[-1] == "5 goals continued"
+    assert clew.cli("continue", "cancelled") == f"{goals['cancelled']}: continues\n"
+    for goal in goals.values():
+        clew.wait("goal.completed", goal=goal)
+    assert "is completed; say first what is missing" in clew.cli("continue", "paused", code=1)
+
+
+def test_continue_grants_a_spent_budget_again(clew):
+    clew.agent("worker", "hello()\nwhile run('echo x >> ran')['verdict'] == 'allowed': pass\nnotice('stop')")
+    clew.configure({"limits.max_actions": 1})
+    goal = clew.start().submit(text("tea", "worker"))
+    for times in (1, 2):
+        clew.wait("goal.blocked", goal=goal, count=times)
+        assert len(clew.lines(goal, "ran")) == times
+        clew.cli("continue", "tea")
+    clew.wait("goal.blocked", goal=goal, count=3)
+
+
+@pytest.mark.parametrize("verb", ["pause", "continue", "resume", "cancel", "retry"])
 def test_goals_are_named_or_all_are_meant_not_both_and_not_none(clew, verb):
     clew.cli(verb, code=2)
     clew.cli(verb, "a", "--all", code=2)
@@ -121,7 +173,7 @@ def test_a_completed_goal_goes_on_with_feedback(clew, outlined):
     if outlined:  # in memory there is nothing but its outline
         clew.until(lambda: goal in outlines(clew), "the outline")
     said = clew.cli("feedback", "tea", "also with milk\nand sugar")
-    assert said == f"{goal}: recorded; `clew retry tea` continues with it\n"
+    assert said == f"{goal}: recorded; `clew continue tea` goes on with it\n"
     assert clew.goal(goal)["status"] == "completed"
     if outlined:  # what was given in an earlier life counts as well
         clew.kill()
@@ -143,7 +195,7 @@ def test_a_completed_goal_goes_on_with_feedback(clew, outlined):
 def test_feedback_of_a_cancelled_goal_is_there_when_it_is_retried(clew, working):
     a = working["a"]
     clew.cli("cancel", "a")
-    assert "`clew retry a` continues with it" in clew.cli("feedback", "a", "be", "quick")
+    assert "`clew continue a` goes on with it" in clew.cli("feedback", "a", "be", "quick")
     assert clew.ask("status", goal="a")["goal"]["status"] == "cancelled"
     clew.cli("retry", "a")
     clew.said(a, count=2)

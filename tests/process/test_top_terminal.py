@@ -64,7 +64,7 @@ def test_a_goal_is_paused_by_keys_and_the_end_of_the_daemon_is_said(terminal, ma
     clew.start()
     clew.until(lambda: "the daemon has ended" not in terminal.screen(), "the daemon is back")
     terminal.press("r")
-    shows(f"$ clew resume {goal}")
+    shows(f"$ clew continue {goal}")
     terminal.press("y")
     clew.wait("goal.started", goal=goal, count=2)
     (clew.workspace(goal) / "go").touch()

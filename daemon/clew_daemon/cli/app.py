@@ -37,11 +37,20 @@ COMMANDS = [
     LazyCommand("loops", "loops", "Show the loops that were detected, with the evidence."),
     LazyCommand("context", "context", "Show exactly what the agent's LLM would be shown now."),
     LazyCommand("feedback", "steering", "Send the agent a message; this resumes a blocked goal."),
-    LazyCommand("unblock", "steering", "Allow a blocked action again (see `clew status GOAL`)."),
-    LazyCommand("pause", "steering", "Stop work on goals until `clew resume`."),
-    LazyCommand("resume", "steering", "Resume paused, waiting or blocked goals."),
-    LazyCommand("cancel", "steering", "Cancel goals (`retry` reopens them)."),
-    LazyCommand("retry", "steering", "Continue goals that failed, were cancelled or are blocked."),
+    LazyCommand("pause", "steering", "Stop work on goals until `clew continue`."),
+    LazyCommand(
+        "continue",
+        "steering:go_on",
+        "Go on with goals that are paused, waiting, blocked, failed or cancelled.",
+    ),
+    LazyCommand(
+        "resume", "steering", "As `continue`, for paused, waiting or blocked goals only."
+    ),
+    LazyCommand(
+        "retry", "steering", "As `continue`, for failed, cancelled or blocked goals only."
+    ),
+    LazyCommand("unblock", "steering", "Allow a refused action again (see `clew status GOAL`)."),
+    LazyCommand("cancel", "steering", "Cancel goals (`continue` reopens them)."),
     LazyCommand("reload", "config", "Read the config again, and show what changed."),
     LazyCommand("logs", "logs", "Show the last lines of the log, or follow it."),
     LazyCommand(

@@ -18,6 +18,7 @@ class GoalCommand:
 
 _CHANGES = {
     "pause": rq.PauseRequest,
+    "continue": rq.ContinueRequest,
     "resume": rq.ResumeRequest,
     "cancel": rq.CancelRequest,
     "retry": rq.RetryRequest,
@@ -25,7 +26,7 @@ _CHANGES = {
 
 
 def change(verb: str, goal: str) -> GoalCommand:
-    """Return `pause`, `resume`, `cancel` or `retry` of a goal."""
+    """Return `pause`, `continue`, `resume`, `cancel` or `retry` of a goal."""
     return GoalCommand(_CHANGES[verb](goal), f"clew {verb} {shlex.quote(goal)}")
 
 

@@ -1,4 +1,7 @@
-"""The requests of a person that start or end work on goals: pause, resume, cancel, retry (docs/cli.md)."""
+"""The requests of a person that start or end work on goals: pause, continue, cancel (docs/cli.md).
+
+`resume` and `retry` are `continue` for some of the goals only.
+"""
 
 from __future__ import annotations
 
@@ -28,8 +31,12 @@ if TYPE_CHECKING:
     from clew_shared.record.state import State
 
 
+CONTINUED = (GoalStatus.WAITING, GoalStatus.BLOCKED, GoalStatus.FAILED)
+"""The goals that `continue --all` means."""
+
+
 class GoalChanges:
-    """`pause`, `resume`, `cancel` and `retry`, each recorded before it has any effect."""
+    """`pause`, `continue`, `resume`, `cancel` and `retry`, each recorded before it has any effect."""
 
     def __init__(self, daemon: DaemonParts, supervisor: Supervisor, lookup: GoalLookup) -> None:
         self._d = daemon
@@ -37,6 +44,7 @@ class GoalChanges:
         self._lookup = lookup
         self._changes = {
             "pause": self._pause,
+            "continue": self._continue,
             "resume": self._resume,
             "cancel": self._cancel,
             "retry": self._retry,
@@ -55,7 +63,12 @@ class GoalChanges:
 
     def _applicable(self, verb: str) -> list[str]:
         states = self._d.goals.states().items()
-        return [goal for goal, state in states if not self._objection(verb, state)]
+        every = verb != "continue"  # which would reopen what a person has cancelled, too
+        return [
+            goal
+            for goal, state in states
+            if (every or state.goal.status in CONTINUED) and not self._objection(verb, state)
+        ]
 
     async def _change_each(self, verb: str, names: Sequence[str]) -> dict[str, Any]:
         goals = dict.fromkeys(map(self._lookup.id_of, names))  # no goal is changed twice
@@ -80,11 +93,12 @@ class GoalChanges:
         await self._stop(core, ev.GoalWaiting(at=time.time(), reason="paused", paused=True))
         return "paused"
 
+    async def _continue(self, core: Core) -> str:
+        await self._requeue(core, "continue")
+        return "continues"
+
     async def _resume(self, core: Core) -> str:
-        is_blocked = core.state.goal.status == GoalStatus.BLOCKED
-        await self._requeue(
-            core, "resume", reopen=is_blocked or core.state.replan_required == "person"
-        )
+        await self._requeue(core, "resume")
         return "resumed"
 
     async def _cancel(self, core: Core) -> str:
@@ -94,7 +108,7 @@ class GoalChanges:
         return "cancelled"
 
     async def _retry(self, core: Core) -> str:
-        await self._requeue(core, "retry", reopen=True)
+        await self._requeue(core, "retry")
         return "queued again"
 
     async def _stop(self, core: Core, event: ev.Event) -> None:
@@ -102,13 +116,18 @@ class GoalChanges:
         await self._d.goals.emit(core, event)
         await self._supervisor.halt(core.state.goal_id, event.kind)
 
-    async def _requeue(self, core: Core, by: str, *, reopen: bool) -> None:
-        """Queue a goal again once its last worker has ended; ControlError if another request came first."""
+    async def _requeue(self, core: Core, by: str) -> None:
+        """Queue a goal again once its last worker has ended; ControlError if another request came first.
+
+        One that rests is reopened: what stopped it no longer counts, since a person has decided.
+        """
         before = _request_basis(core)
+        waits = core.state.goal.status == GoalStatus.WAITING
+        reopen = not waits or core.state.replan_required == "person"
         await self._supervisor.halt(core.state.goal_id, by)
         await self._d.goals.whole(core.state.goal_id)
         stranger, make = None, False
-        if by == "resume":
+        if by != "retry":  # which is for what has ended, and accepts no other folder
             place = core.state.spec.workspace
             stranger, make = await asyncio.to_thread(workspace_guard.accepted, place, core.state)
         if _request_basis(core) != before:  # another request was recorded while the worker stopped
@@ -125,6 +144,7 @@ class GoalChanges:
                     at=at,
                     by=by,
                     reopen=reopen,
+                    lifts=reopen,
                     after=after,
                     subtask=follow_up(core.state),
                     make=make,

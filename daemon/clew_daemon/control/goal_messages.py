@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from clew_daemon.control.checking import fault
 from clew_daemon.control.goal_lookup import SHOWN_MAX
-from clew_daemon.control.objections import RUNBOOK_DONE, answer, is_runbook
+from clew_daemon.control.objections import RUNBOOK_DONE, answer, is_runbook, shown_status
 from clew_daemon.control.server import ControlError
 from clew_daemon.record.dependencies import called
 from clew_shared.record import events as ev
@@ -67,14 +67,32 @@ class GoalMessages:
             return "recorded; the agent is shown it"
         if state.goal.status == GoalStatus.COMPLETED and is_runbook(self._d.settings, state):
             return f"recorded. {RUNBOOK_DONE}"
-        return f"recorded; `clew retry {called(state)}` continues with it"
+        return f"recorded; `clew continue {called(state)}` goes on with it"
 
     async def unblock(self, request: UnblockRequest) -> dict[str, Any]:
-        """Lift the blocks of a signature."""
+        """Lift the blocks of a signature, and go on with a goal that was stopped by a refusal."""
         core, signature = await self._lookup.whole(request.goal), request.signature
         blocked = core.state.blocked_actions
         if signature not in blocked:
             there = "; ".join(blocked[:SHOWN_MAX]) or "none"
             raise ControlError(f"{signature!r} is not blocked; blocked actions: {there}")
-        await self._d.goals.emit(core, ev.Unblocked(at=time.time(), signature=signature))
-        return answer(core.state, "unblocked")
+        goes_on = bool(core.state.replan_required)
+        if goes_on:
+            await self._supervisor.halt(core.state.goal_id, "unblock")
+            core = await self._d.goals.whole(core.state.goal_id)
+        at, before = time.time(), core.state.goal.status
+        with self._d.goals.entering(core):
+            core.emit(ev.Unblocked(at=at, signature=signature))
+            if goes_on and before == GoalStatus.BLOCKED:
+                core.emit(ev.GoalRequeued(at=at, by="unblock", reopen=True))
+        await self._d.goals.commit(core)
+        return answer(core.state, f"allowed again: {signature}{_then(core.state, before)}")
+
+
+def _then(state: State, before: str) -> str:
+    """Return what is to be done after a block was lifted, to follow that."""
+    if state.goal.status == GoalStatus.QUEUED and before == GoalStatus.BLOCKED:
+        return "; the goal continues"
+    if state.goal.status in (GoalStatus.QUEUED, GoalStatus.IN_PROGRESS):
+        return ""
+    return f"; the goal is {shown_status(state)}: `clew continue {called(state)}` goes on with it"

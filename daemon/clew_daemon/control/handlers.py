@@ -72,6 +72,7 @@ class ControlHandlers:
             **handler(requests.FeedbackRequest, messages.feedback),
             **handler(requests.UnblockRequest, messages.unblock),
             **handler(requests.PauseRequest, change),
+            **handler(requests.ContinueRequest, change),
             **handler(requests.ResumeRequest, change),
             **handler(requests.CancelRequest, change),
             **handler(requests.RetryRequest, change),

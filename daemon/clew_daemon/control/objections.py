@@ -1,4 +1,4 @@
-"""When `pause`, `resume`, `cancel` and `retry` do not apply to a goal; pure rules of its state."""
+"""When `pause`, `continue`, `resume`, `cancel` and `retry` do not apply to a goal; pure rules of its state."""
 
 from __future__ import annotations
 
@@ -27,14 +27,16 @@ def objection(verb: str, state: State, *, runbook: bool) -> str:
             may = not (status.ended or status is GoalStatus.BLOCKED or state.paused)
         case "resume":
             may = status in (GoalStatus.WAITING, GoalStatus.BLOCKED)
+        case "continue" if status is GoalStatus.WAITING:
+            may = True
         case "cancel":
             return f"already {status}" if status.ended else ""
         case _:
-            return _no_retry(state, runbook=runbook)
+            return _no_retry(verb, state, runbook=runbook)
     return "" if may else f"{shown_status(state)}; there is nothing to {verb}"
 
 
-def _no_retry(state: State, *, runbook: bool) -> str:
+def _no_retry(verb: str, state: State, *, runbook: bool) -> str:
     match GoalStatus(state.goal.status):
         case GoalStatus.FAILED | GoalStatus.CANCELLED | GoalStatus.BLOCKED:
             return ""
@@ -44,9 +46,9 @@ def _no_retry(state: State, *, runbook: bool) -> str:
             return ""
         case GoalStatus.COMPLETED:
             goal = called(state)
-            return f"completed; say first what is missing (`clew feedback {goal} …`), then `clew retry {goal}`"
+            return f"completed; say first what is missing (`clew feedback {goal} …`), then `clew {verb} {goal}`"
         case _:
-            return f"{shown_status(state)}; there is nothing to retry"
+            return f"{shown_status(state)}; there is nothing to {verb}"
 
 
 def is_runbook(settings: Settings, state: State) -> bool:

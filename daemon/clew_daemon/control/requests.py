@@ -121,6 +121,11 @@ class ResumeRequest(GoalChangeRequest, method="resume"):
 
 
 @dataclass(frozen=True)
+class ContinueRequest(GoalChangeRequest, method="continue"):
+    """Go on with goals that are paused, waiting, blocked, failed or cancelled; or completed ones with feedback."""
+
+
+@dataclass(frozen=True)
 class CancelRequest(GoalChangeRequest, method="cancel"):
     """End goals, and their workers."""
 

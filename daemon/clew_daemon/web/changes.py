@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 ACCEPTED_WITHIN_S = 5.0
 TEXT_CHARS_MAX = 100_000
-SIMPLE = ("pause", "resume", "retry")
+SIMPLE = ("pause", "continue")
 
 
 class _Body(BaseModel):

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 ARGS_CHARS = 200
 HEAD_CHARS = 400
-CHANGES = ("resume", "retry", "pause", "cancel")
+CHANGES = ("continue", "pause", "cancel")
 _SHOWN_FIRST = ("cmd", "path", "pattern", "query", "summary")
 
 

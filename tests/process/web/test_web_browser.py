@@ -124,14 +124,14 @@ def test_a_page_in_the_background_is_refreshed_once_it_is_looked_at_again(clew, 
     seen.context.close()
 
 
-def test_pause_resume_and_feedback_do_what_the_commands_do(clew, visitor):
+def test_pause_continue_and_feedback_do_what_the_commands_do(clew, visitor):
     goal, _ = gated(clew, 1)
     clew.wait("action.allowed", goal=goal)
     page = visitor.goal(goal)
     visitor.press("Pause")
     clew.until(lambda: clew.goal(goal)["paused"], "the pause")
     visitor.waits("document.querySelector('.chip').textContent === 'paused'")
-    visitor.press("Resume")
+    visitor.press("Continue")
     clew.until(lambda: not clew.goal(goal)["paused"], "the end of the pause")
     page.fill("#say", "count faster")
     visitor.press("Send")
@@ -147,7 +147,7 @@ def feedback_of(clew, goal):
         return load_state(reader, goal).feedback
 
 
-def test_cancel_needs_the_goals_id_to_be_typed_and_retry_reopens_it(clew, visitor):
+def test_cancel_needs_the_goals_id_to_be_typed_and_continue_reopens_it(clew, visitor):
     goal, _ = gated(clew, 1)
     clew.wait("action.allowed", goal=goal)
     page = visitor.goal(goal)
@@ -159,8 +159,8 @@ def test_cancel_needs_the_goals_id_to_be_typed_and_retry_reopens_it(clew, visito
     page.once("dialog", lambda dialog: dialog.accept(goal))
     visitor.press("Cancel")
     clew.until(lambda: clew.goal(goal)["status"] == "cancelled", "the end")
-    page.get_by_role("button", name="Retry", exact=True).wait_for()
-    visitor.press("Retry")
+    page.get_by_role("button", name="Continue", exact=True).wait_for()
+    visitor.press("Continue")
     clew.until(lambda: clew.goal(goal)["status"] == "in_progress", "the retry")
 
 

@@ -1,4 +1,4 @@
-"""Requests of a person to the daemon on goals: `feedback`, `unblock`, `pause`, `resume`, `cancel`, `retry`.
+"""Requests of a person to the daemon on goals: `feedback`, `unblock`, `pause`, `continue`, `cancel` and their like.
 
 The daemon finds the goals that are meant, decides and records; see `clew_daemon.control`.
 """
@@ -15,6 +15,7 @@ from clew_daemon.cli.display.sanitize import clean
 from clew_daemon.cli.errors import print_error
 from clew_daemon.control.requests import (
     CancelRequest,
+    ContinueRequest,
     FeedbackRequest,
     GoalChangeRequest,
     PauseRequest,
@@ -29,7 +30,13 @@ if TYPE_CHECKING:
     from clew_daemon.cli.instance import Instance
 
 HOW_TO_NAME_GOALS = "which goals? Name one or more, or use --all"
-DONE = {"pause": "paused", "resume": "resumed", "cancel": "cancelled", "retry": "queued again"}
+DONE = {
+    "pause": "paused",
+    "continue": "continued",
+    "resume": "resumed",
+    "cancel": "cancelled",
+    "retry": "queued again",
+}
 
 
 @click.command(context_settings={"ignore_unknown_options": True})
@@ -37,7 +44,7 @@ DONE = {"pause": "paused", "resume": "resumed", "cancel": "cancelled", "retry": 
 @click.argument("text", metavar="TEXT...", nargs=-1, required=True, help="Message for the agent.")
 @click.pass_obj
 def feedback(instance: Instance, goal: str, text: tuple[str, ...]) -> None:
-    """Send the agent a message; this resumes a blocked goal. An ended goal needs `clew retry` as well."""
+    """Send the agent a message; this resumes a blocked goal. An ended goal needs `clew continue` as well."""
     _print_answer(send(instance.socket, FeedbackRequest(goal, " ".join(text))))
 
 
@@ -46,7 +53,7 @@ def feedback(instance: Instance, goal: str, text: tuple[str, ...]) -> None:
 @click.argument("signature", metavar="SIGNATURE", help="The blocked action, or its beginning.")
 @click.pass_obj
 def unblock(instance: Instance, goal: str, signature: str) -> None:
-    """Allow a blocked action again (see `clew status GOAL`)."""
+    """Allow a refused action again (see `clew status GOAL`), and go on with a goal that was stopped by it."""
     found = send(instance.socket, StatusRequest(goal))["goal"]
     matching = [name for name in found["blocked_actions"] if name.startswith(signature)]
     meant = matching[0] if len(matching) == 1 else signature
@@ -66,12 +73,18 @@ def _goals_command(kind: type[GoalChangeRequest], summary: str) -> click.Command
     return command
 
 
-pause = _goals_command(PauseRequest, "Stop work on goals until `clew resume`.")
-resume = _goals_command(ResumeRequest, "Resume paused, waiting or blocked goals.")
-cancel = _goals_command(CancelRequest, "Cancel goals (`retry` reopens them).")
+pause = _goals_command(PauseRequest, "Stop work on goals until `clew continue`.")
+go_on = _goals_command(
+    ContinueRequest,
+    "Go on with goals that are paused, waiting, blocked, failed or cancelled, or completed ones with feedback. "
+    "What stopped them no longer counts: attempts and budgets begin anew, refused actions are allowed again. "
+    "--all means those that are paused, waiting, blocked or failed.",
+)
+resume = _goals_command(ResumeRequest, "As `continue`, for paused, waiting or blocked goals only.")
+cancel = _goals_command(CancelRequest, "Cancel goals (`continue` reopens them).")
 retry = _goals_command(
     RetryRequest,
-    "Continue goals that failed, were cancelled or are blocked, or completed ones with feedback.",
+    "As `continue`, for goals only that failed, were cancelled or are blocked, or completed ones with feedback.",
 )
 
 

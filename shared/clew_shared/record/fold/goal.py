@@ -69,7 +69,7 @@ def blocked(state: State, e: ev.GoalBlocked, seq: int) -> None:
 
 def requeued(state: State, e: ev.GoalRequeued, _seq: int) -> None:
     if e.reopen:
-        _reopen(state)
+        _reopen(state, crashes=e.lifts)
         _reset_suggestions(state)
     if e.subtask:
         _add_subtask(state, e.subtask)
@@ -80,11 +80,11 @@ def requeued(state: State, e: ev.GoalRequeued, _seq: int) -> None:
     state.stranger, state.gone = None, False
 
 
-def _reopen(state: State) -> None:
-    """Reset what was used up: attempts, failed replans, streaks, and the budgets."""
+def _reopen(state: State, *, crashes: bool) -> None:
+    """Reset what was used up: attempts, failed replans, streaks, the budgets, and deaths of the worker (`crashes`)."""
     state.replan_required = ""
     state.goal.failed_replans, state.goal.replanned = 0, False
-    _reset_counts(state)
+    _reset_counts(state, crashes=crashes)
     state.iterations_granted, state.actions_granted = state.iteration, state.actions_total
     state.tokens_granted, state.active_granted_s = state.cost.tokens, state.cost.active_s
     for task in state.goal.tasks:
@@ -219,23 +219,21 @@ def feedback_given(state: State, e: ev.FeedbackGiven, seq: int) -> None:
         _reset_suggestions(state)
 
 
-def _reset_counts(state: State) -> None:
-    """Drop counts, streaks and blocks; what is known of worlds stays, and so do deaths of the worker."""
-    state.scope = _without_counts(state.scope)
-    state.inherited = _without_counts(state.inherited) if state.inherited else None
+def _reset_counts(state: State, *, crashes: bool = False) -> None:
+    """Drop counts, streaks and blocks; what is known of worlds stays, and so do deaths of the worker (`crashes`: not)."""
+    state.scope = _without_counts(state.scope, crashes=crashes)
+    if state.inherited:
+        state.inherited = _without_counts(state.inherited, crashes=crashes)
     state.attention = Attention(steps=state.attention.steps)
     state.blocked_proposals = state.ignored_interventions = state.claims = 0
     state.refused = RefusedFinishes()
 
 
-def _without_counts(old: Scope) -> Scope:
-    return Scope(
-        worlds=old.worlds,
-        outcomes=old.outcomes,
-        writers=old.writers,
-        crashes=old.crashes,
-        blocks=crash_blocks(old),
-    )
+def _without_counts(old: Scope, *, crashes: bool) -> Scope:
+    kept = Scope(worlds=old.worlds, outcomes=old.outcomes, writers=old.writers)
+    if not crashes:
+        kept.crashes, kept.blocks = old.crashes, crash_blocks(old)
+    return kept
 
 
 def unblocked(state: State, e: ev.Unblocked, _seq: int) -> None:
