@@ -173,7 +173,7 @@ def test_a_completed_goal_goes_on_with_feedback(clew, outlined):
     if outlined:  # in memory there is nothing but its outline
         clew.until(lambda: goal in outlines(clew), "the outline")
     said = clew.cli("feedback", "tea", "also with milk\nand sugar")
-    assert said == f"{goal}: recorded; `clew continue tea` goes on with it\n"
+    assert said == f"{goal}: recorded; `clew continue tea` continues it\n"
     assert clew.goal(goal)["status"] == "completed"
     if outlined:  # what was given in an earlier life counts as well
         clew.kill()
@@ -195,7 +195,7 @@ def test_a_completed_goal_goes_on_with_feedback(clew, outlined):
 def test_feedback_of_a_cancelled_goal_is_there_when_it_is_retried(clew, working):
     a = working["a"]
     clew.cli("cancel", "a")
-    assert "`clew continue a` goes on with it" in clew.cli("feedback", "a", "be", "quick")
+    assert "`clew continue a` continues it" in clew.cli("feedback", "a", "be", "quick")
     assert clew.ask("status", goal="a")["goal"]["status"] == "cancelled"
     clew.cli("retry", "a")
     clew.said(a, count=2)

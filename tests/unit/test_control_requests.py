@@ -53,6 +53,7 @@ def test_the_methods_are_those_that_other_programs_call():
         "Pause": "pause",
         "Resume": "resume",
         "Cancel": "cancel",
+        "Continue": "continue",
         "Retry": "retry",
         "Undo": "undo",
         "RemoveStrategy": "playbook_remove",

@@ -41,7 +41,7 @@ COMMANDS = [
     LazyCommand(
         "continue",
         "steering:go_on",
-        "Go on with goals that are paused, waiting, blocked, failed or cancelled.",
+        "Continue goals, whatever stopped them.",
     ),
     LazyCommand(
         "resume", "steering", "As `continue`, for paused, waiting or blocked goals only."

@@ -67,7 +67,7 @@ class GoalMessages:
             return "recorded; the agent is shown it"
         if state.goal.status == GoalStatus.COMPLETED and is_runbook(self._d.settings, state):
             return f"recorded. {RUNBOOK_DONE}"
-        return f"recorded; `clew continue {called(state)}` goes on with it"
+        return f"recorded; `clew continue {called(state)}` continues it"
 
     async def unblock(self, request: UnblockRequest) -> dict[str, Any]:
         """Lift the blocks of a signature, and go on with a goal that was stopped by a refusal."""
@@ -95,4 +95,4 @@ def _then(state: State, before: str) -> str:
         return "; the goal continues"
     if state.goal.status in (GoalStatus.QUEUED, GoalStatus.IN_PROGRESS):
         return ""
-    return f"; the goal is {shown_status(state)}: `clew continue {called(state)}` goes on with it"
+    return f"; the goal is {shown_status(state)}: `clew continue {called(state)}` continues it"

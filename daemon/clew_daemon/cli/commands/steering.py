@@ -53,7 +53,7 @@ def feedback(instance: Instance, goal: str, text: tuple[str, ...]) -> None:
 @click.argument("signature", metavar="SIGNATURE", help="The blocked action, or its beginning.")
 @click.pass_obj
 def unblock(instance: Instance, goal: str, signature: str) -> None:
-    """Allow a refused action again (see `clew status GOAL`), and go on with a goal that was stopped by it."""
+    """Allow a refused action again (see `clew status GOAL`); this resumes a goal that was blocked by it."""
     found = send(instance.socket, StatusRequest(goal))["goal"]
     matching = [name for name in found["blocked_actions"] if name.startswith(signature)]
     meant = matching[0] if len(matching) == 1 else signature
@@ -76,9 +76,9 @@ def _goals_command(kind: type[GoalChangeRequest], summary: str) -> click.Command
 pause = _goals_command(PauseRequest, "Stop work on goals until `clew continue`.")
 go_on = _goals_command(
     ContinueRequest,
-    "Go on with goals that are paused, waiting, blocked, failed or cancelled, or completed ones with feedback. "
-    "What stopped them no longer counts: attempts and budgets begin anew, refused actions are allowed again. "
-    "--all means those that are paused, waiting, blocked or failed.",
+    "Continue goals, whatever stopped them: paused, waiting, blocked, failed or cancelled ones, and completed ones with "
+    "feedback. Attempts and budgets begin anew, and refused actions are allowed again. --all means those that are "
+    "paused, waiting, blocked or failed.",
 )
 resume = _goals_command(ResumeRequest, "As `continue`, for paused, waiting or blocked goals only.")
 cancel = _goals_command(CancelRequest, "Cancel goals (`continue` reopens them).")
