@@ -82,7 +82,9 @@ done(); call("advance"); done()
 
 def test_continue_goes_on_with_a_goal_whatever_stopped_it(clew):
     clew.agent("stops", STOPS)
-    clew.configure({"restart.backoff_initial_s": 60, "restart.backoff_max_s": 60, "restart.max_restarts": 0})
+    clew.configure(
+        {"restart.backoff_initial_s": 60, "restart.backoff_max_s": 60, "restart.max_restarts": 0}
+    )
     clew.start()
     names = ("paused", "cancelled", "failed", "waiting", "asked", "crashed")
     goals = {name: clew.submit(text(name, "stops"), f"{name}.md") for name in names}
@@ -105,7 +107,10 @@ def test_continue_goes_on_with_a_goal_whatever_stopped_it(clew):
 
 
 def test_continue_grants_a_spent_budget_again(clew):
-    clew.agent("worker", "hello()\nwhile run('echo x >> ran')['verdict'] == 'allowed': pass\nnotice('stop')")
+    clew.agent(
+        "worker",
+        "hello()\nwhile run('echo x >> ran')['verdict'] == 'allowed': pass\nnotice('stop')",
+    )
     clew.configure({"limits.max_actions": 1})
     goal = clew.start().submit(text("tea", "worker"))
     for times in (1, 2):

@@ -43,12 +43,8 @@ COMMANDS = [
         "steering:go_on",
         "Continue goals, whatever stopped them.",
     ),
-    LazyCommand(
-        "resume", "steering", "As `continue`, for paused, waiting or blocked goals only."
-    ),
-    LazyCommand(
-        "retry", "steering", "As `continue`, for failed, cancelled or blocked goals only."
-    ),
+    LazyCommand("resume", "steering", "As `continue`, for paused, waiting or blocked goals only."),
+    LazyCommand("retry", "steering", "As `continue`, for failed, cancelled or blocked goals only."),
     LazyCommand("unblock", "steering", "Allow a refused action again (see `clew status GOAL`)."),
     LazyCommand("cancel", "steering", "Cancel goals (`continue` reopens them)."),
     LazyCommand("reload", "config", "Read the config again, and show what changed."),
