@@ -76,8 +76,8 @@ def _goals_command(kind: type[GoalChangeRequest], summary: str) -> click.Command
 pause = _goals_command(PauseRequest, "Stop work on goals until `clew continue`.")
 go_on = _goals_command(
     ContinueRequest,
-    "Continue goals, whatever stopped them: paused, waiting, blocked, failed or cancelled ones, and completed ones with "
-    "feedback. Attempts and budgets start again, and refused actions are allowed again. --all means those that are "
+    "Continue goals, whatever stopped them: paused, waiting, blocked, failed or cancelled ones, and completed ones "
+    "with feedback. Attempts and budgets start again, and refused actions are allowed again. --all means those that are "
     "paused, waiting, blocked or failed.",
 )
 resume = _goals_command(ResumeRequest, "As `continue`, for paused, waiting or blocked goals only.")
