@@ -72,8 +72,9 @@ class GoalRequeued(GoalEvent, frozen=True):
     """The goal continues; `by` names who asked for it.
 
     `reopen` gives its blocked or failed subtask a fresh start; `lifts`: its blocks after crashes end, too. `after` is
-    the number of the end that is reopened, 0 if the goal had not ended. `subtask` is added to a completed goal, as the work to continue with. `make` permits an
-    empty workspace to be made: clew reported to a person that the folder is missing, and it was.
+    the number of the end that is reopened, 0 if the goal had not ended. `subtask` is added to a completed goal, as the
+    work to continue with. `make` permits an empty workspace to be made: clew reported to a person that the folder is
+    missing, and it was.
     """
 
     kind: Literal["goal_requeued"] = "goal_requeued"

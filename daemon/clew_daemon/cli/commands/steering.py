@@ -77,8 +77,8 @@ pause = _goals_command(PauseRequest, "Stop work on goals until `clew continue`."
 go_on = _goals_command(
     ContinueRequest,
     "Continue goals, whatever stopped them: paused, waiting, blocked, failed or cancelled ones, and completed ones "
-    "with feedback. Attempts and budgets start again, and refused actions are allowed again. --all means those that are "
-    "paused, waiting, blocked or failed.",
+    "with feedback. Attempts and budgets start again, and refused actions are allowed again. --all means those that "
+    "are paused, waiting, blocked or failed.",
 )
 resume = _goals_command(ResumeRequest, "As `continue`, for paused, waiting or blocked goals only.")
 cancel = _goals_command(CancelRequest, "Cancel goals (`continue` reopens them).")

@@ -220,7 +220,7 @@ def feedback_given(state: State, e: ev.FeedbackGiven, seq: int) -> None:
 
 
 def _reset_counts(state: State, *, crashes: bool = False) -> None:
-    """Drop counts, streaks and blocks; what is known of worlds stays, and so do deaths of the worker unless `crashes`."""
+    """Drop counts, streaks and blocks, with `crashes` those after deaths of the worker, too; known worlds stay."""
     state.scope = _without_counts(state.scope, crashes=crashes)
     if state.inherited:
         state.inherited = _without_counts(state.inherited, crashes=crashes)
