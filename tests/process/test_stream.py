@@ -135,7 +135,7 @@ def test_after_a_restore_the_stream_says_reset_and_begins_with_the_restored_stat
         clew.wait("goal.completed", goal=clew.submit(SHORT, "two.md"))
         clew.until(lambda: "goal_ended" in [event.kind for event in one.events], "the end")
     clew.stop()
-    clew.cli("restore", str(clew.folder / "copy.db"))
+    clew.cli("restore", "--yes", str(clew.folder / "copy.db"))
     clew.start()
     with following(clew, one.source.after) as two:
         clew.until(lambda: two.news, "the beginning")

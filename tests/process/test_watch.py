@@ -250,7 +250,7 @@ def test_a_restored_ledger_is_told_and_goals_that_are_not_in_it_too(clew, watchi
     seen.until(f"{kept}: in_progress")
     other.until(f"{lost}: in_progress")
     ended(clew, signal.SIGTERM)
-    clew.clew("restore", str(clew.folder / "copy.db"))
+    clew.clew("restore", "--yes", str(clew.folder / "copy.db"))
     seen.until("clew: the ledger was replaced")
     assert other.end() == 1
     assert f"{lost} is not in the ledger any more" in other.text

@@ -99,6 +99,11 @@ def test_a_restored_home_goes_on_from_the_backup_and_says_what_is_lost(clew):
     (clew.home / "run").chmod(0o700)
     assert clew.state(goal)["goal"]["status"] == "completed"
 
+    said = clew.cli("restore", str(clew.folder / "copy.db"), code=1)
+    assert f"no longer on record, completed: {lost}\nset back" in said  # and not to be run again
+    assert "nothing was changed" in said
+    assert clew.state(lost)["goal"]["status"] == "completed"
+
     told = restored(clew)
     assert [g["id"] for g in told["goals_set_back"]] == [goal]
     assert told["goals_set_back"][0]["status"] == "in_progress"

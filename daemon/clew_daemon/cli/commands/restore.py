@@ -6,6 +6,8 @@ The command holds the locks of a daemon until it has ended, so that nothing else
 from __future__ import annotations
 
 import os
+import shlex
+import sys
 from contextlib import ExitStack, closing, contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
@@ -30,6 +32,7 @@ if TYPE_CHECKING:
 
 DATABASE = ("", "-wal", "-shm")
 BUSY_MS = 5_000
+UNFINISHED = ("in_progress", "queued", "waiting", "blocked")
 NOTHING_LOST: dict[str, Any] = {"note": "", "goals_lost": [], "goals_set_back": []}
 
 
@@ -38,16 +41,22 @@ NOTHING_LOST: dict[str, Any] = {"note": "", "goals_lost": [], "goals_set_back": 
 @click.option(
     "--keep", is_flag=True, help="Continue with the ledger as it is, without what it lacks."
 )
+@click.option("--yes", is_flag=True, help="Do not ask, for scripts.")
 @parameters.as_json
 @click.pass_obj
-def restore(instance: Instance, file: Path | None, keep: bool, as_json: bool) -> None:
-    """Replace the ledger with a backup, while no daemon runs; the present ledger is kept beside it."""
+def restore(instance: Instance, file: Path | None, keep: bool, yes: bool, as_json: bool) -> None:
+    """Replace the ledger with a backup, while no daemon runs; the present ledger is kept beside it.
+
+    It asks first if the present ledger has more than the backup; with --json it does not ask.
+    """
     if (file is None) != keep:
         raise click.UsageError(
             "name a FILE to restore, or use --keep to continue with the ledger as it is"
         )
     with _daemon_locks(instance):
-        found = _keep(instance) if file is None else _replace(instance, file)
+        found = (
+            _keep(instance) if file is None else _replace(instance, file, ask=not (yes or as_json))
+        )
         done = {**found, **_accept(instance, found)}
         republish(instance.ledger)
     if as_json:
@@ -92,8 +101,8 @@ def _keep(instance: Instance) -> dict[str, Any]:
     return {"file": None, **found, "aside": None, **NOTHING_LOST}
 
 
-def _replace(instance: Instance, file: Path) -> dict[str, Any]:
-    """Put a verified copy of the backup in the place of the ledger."""
+def _replace(instance: Instance, file: Path, *, ask: bool) -> dict[str, Any]:
+    """Put a verified copy of the backup in the place of the ledger; `ask` before anything is taken off the record."""
     from clew_shared.ledger import note
 
     ledger = instance.ledger
@@ -102,6 +111,8 @@ def _replace(instance: Instance, file: Path) -> dict[str, Any]:
     with temporary(ledger) as part:
         found = verified_copy(file, part)
         lost = _compare(instance, part)
+        if ask and (lost["goals_lost"] or lost["goals_set_back"]):
+            _ask(lost)
         noted = note.read(ledger)
         note.drop(ledger)  # of the old ledger: a start after a kill must not ask the new one for it
         try:
@@ -111,6 +122,18 @@ def _replace(instance: Instance, file: Path) -> dict[str, Any]:
                 note.write(ledger, noted, durable=True)
             raise
     return {"file": str(file.absolute()), **found, "aside": aside and str(aside), **lost}
+
+
+def _ask(lost: dict[str, Any]) -> None:
+    """Show what will no longer be on record, and ask; CliError where the answer is no, or there is no one to ask."""
+    for line in _lost_lines(lost):
+        print(clean(line))
+    if not (sys.stdin.isatty() and sys.stdout.isatty()):
+        raise CliError("nothing was changed: there is no terminal to ask on; --yes restores it")
+    with suppress(click.Abort):  # Ctrl-C or Ctrl-D at the prompt
+        if click.confirm("Restore the backup? The present ledger is kept beside it."):
+            return
+    raise CliError("nothing was changed")
 
 
 def _compare(instance: Instance, backup: Path) -> dict[str, Any]:
@@ -127,6 +150,8 @@ def _compare(instance: Instance, backup: Path) -> dict[str, Any]:
 
 
 def _difference(instance: Instance, present: Reader, restored: Reader) -> dict[str, Any]:
+    from clew_daemon.record.store import load_state
+
     now, then, purged = present.heads(), restored.heads(), set(restored.purged())
     lost = [g for g in now if g and g not in then and g not in purged]
     back = [g for g in now if g in then and now[g][0] > then[g][0]]
@@ -138,7 +163,14 @@ def _difference(instance: Instance, present: Reader, restored: Reader) -> dict[s
     goals = instance.places.state / "goals"
     return {
         "note": note,
-        "goals_lost": [{"id": goal, "file": _goal_file(goals / goal)} for goal in sorted(lost)],
+        "goals_lost": [
+            {
+                "id": goal,
+                "file": _goal_file(goals / goal),
+                "status": str(load_state(present, goal).goal.status),
+            }
+            for goal in sorted(lost)
+        ],
         "goals_set_back": [_set_back(present, restored, goal) for goal in sorted(back) if goal],
     }
 
@@ -222,11 +254,13 @@ def _accept(instance: Instance, lost: dict[str, Any]) -> dict[str, Any]:
             ]
     except LedgerError as error:
         raise CliError(str(error)) from None
-    files = {goal["id"]: goal["file"] for goal in lost["goals_lost"]}
-    files |= {goal: _goal_file(folder) for goal, folder in moved.items()}
+    gone = {goal["id"]: goal for goal in lost["goals_lost"]}
+    for goal, folder in moved.items():
+        status = gone.get(goal, {}).get("status")
+        gone[goal] = {"id": goal, "file": _goal_file(folder), "status": status}
     return {
         "note": lost["note"] or "; ".join(missing.faults if missing else ()),
-        "goals_lost": [{"id": goal, "file": file} for goal, file in sorted(files.items())],
+        "goals_lost": [gone[goal] for goal in sorted(gone)],
         "goals_set_back": lost["goals_set_back"],
         "home": f"{other.path} (on {other.host})" if other else None,
         "unfinished": unfinished,
@@ -261,17 +295,31 @@ def _print_done(done: dict[str, Any]) -> None:
         print(f"kept the ledger as it is: {contents(done)}; verified")
     if done["aside"]:
         print(f"the ledger that was there is kept as {done['aside']}")
-    if done["note"]:
-        print(clean(done["note"]))
-    for goal in done["goals_lost"]:
-        again = f"; to run it again: clew submit {goal['file']}" if goal["file"] else ""
-        print(clean(f"no longer on record: {goal['id']}{again}"))
-    for goal in done["goals_set_back"]:
-        back = counted(goal["events"], "event")
-        print(f"set back by {back}: {clean(goal['id'])}, now {goal['status']}")
+    for line in _lost_lines(done):
+        print(clean(line))
     if done["unfinished"]:
         unfinished = counted(len(done["unfinished"]), "unfinished goal")
         print(
             f"it comes from {clean(done['home'])}, whose daemon may still be working on it: the next start blocks "
             f"{unfinished} until you resume or cancel them"
         )
+
+
+def _lost_lines(lost: dict[str, Any]) -> list[str]:
+    """Return lines on what is not on record after the restore: by status, and with the files of unfinished goals."""
+    by_status: dict[str, list[dict[str, Any]]] = {}
+    for goal in lost["goals_lost"]:
+        by_status.setdefault(goal["status"] or "their status is unknown", []).append(goal)
+    lines = [lost["note"]] if lost["note"] else []
+    for status, goals in sorted(by_status.items()):
+        names = ", ".join(goal["id"] for goal in goals)
+        lines.append(f"no longer on record, {status.replace('_', ' ')}: {names}")
+        lines += [
+            f"  to run it again: clew submit {shlex.quote(goal['file'])}"
+            for goal in goals
+            if goal["file"] and status in UNFINISHED
+        ]
+    for goal in lost["goals_set_back"]:
+        back = counted(goal["events"], "event")
+        lines.append(f"set back by {back}: {goal['id']}, then {goal['status'].replace('_', ' ')}")
+    return lines
