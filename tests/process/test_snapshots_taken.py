@@ -121,6 +121,35 @@ def test_with_a_git_that_is_too_old_there_is_no_snapshot_and_the_goal_goes_on(cl
     assert "git is too old: 2.33, at least 2.34" in clew.report(goal)
 
 
+@pytest.mark.parametrize("date", ["2400-01-01", "1601-01-01", "@-99999999999", "@99999999999999"])
+def test_a_file_of_any_date_holds_up_neither_actions_nor_snapshots_nor_an_undo(clew, date):
+    goal = clew.start().submit(steps(f"touch -d {date} old", f"touch -d {date} new; echo a > a"))
+    clew.wait("goal.completed", goal=goal)
+    assert not clew.seen("executor.died", goal=goal)
+    clew.cli("undo", goal, "--yes")
+    assert not {"old", "new", "a"}.intersection(os.listdir(clew.workspace(goal)))
+
+
+def test_a_broken_git_config_of_the_users_is_not_read(clew):
+    clew.start(GIT_CONFIG_GLOBAL=str(clew.folder / "broken"))
+    (clew.folder / "broken").write_text("[[[")
+    goal = finished(clew, "echo a > a")
+    assert clew.cli("undo", goal, "--yes")
+    assert not (clew.workspace(goal) / "a").exists()
+
+
+def test_a_git_that_failed_once_is_asked_again_and_is_not_called_too_old(clew):
+    flaky = clew.folder / "git"
+    flaky.write_text("#!/bin/sh\necho no memory >&2; exit 9\n")
+    flaky.chmod(0o755)
+    start_with_git(clew, flaky)
+    goal = finished(clew, "echo a > a")
+    assert f"no snapshot: {flaky} cannot be used: no memory" in clew.cli("status", goal)
+    flaky.write_text(f'#!/bin/sh\nexec {shutil.which("git")} "$@"\n')
+    goal = finished(clew, "echo a > a")
+    assert "restored" in clew.cli("undo", goal, "--yes")
+
+
 def test_a_git_that_hangs_holds_up_neither_the_daemon_nor_the_goal_for_ever(clew):
     slow = clew.folder / "git"
     slow.write_text(

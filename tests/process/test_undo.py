@@ -194,6 +194,26 @@ def test_a_goal_at_work_is_not_undone(clew, kitchen):
     clew.cli("cancel", goal)
 
 
+@pytest.mark.parametrize(("undone", "busy"), [("inner", "."), (".", "inner"), (".", ".")])
+def test_no_goal_is_undone_while_another_works_in_its_folder_or_below_or_above_it(
+    clew, tmp_path, undone, busy
+):
+    (tmp_path / "outer" / "inner").mkdir(parents=True)
+    text = "---\nworkspace: {}\n---\n# Work\n## S\n- [ ] one\n  ```sh\n  {}\n  ```\n"
+    clew.start()
+    place = tmp_path / "outer" / undone
+    goal = clew.submit(text.format(place, "echo new > pot"))
+    clew.wait("goal.completed", goal=goal)
+    other = clew.submit(text.format(tmp_path / "outer" / busy, "sleep 600"))
+    clew.wait("action.allowed", goal=other)
+    assert f"{other} is at work in" in clew.cli("undo", goal, "--yes", "--theirs", code=1)
+    assert (place / "pot").exists()
+    clew.cli("cancel", other)
+    clew.until(lambda: not clew.goal(other)["pid"], "the end of the other worker")
+    clew.cli("undo", goal, "--yes")
+    assert not (place / "pot").exists()
+
+
 def test_a_paused_goal_that_was_undone_and_resumed_does_its_work_again_and_can_be_undone(
     clew, kitchen
 ):

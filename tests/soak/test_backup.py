@@ -1,6 +1,7 @@
 """A backup of a ledger that is being written, and a home that goes on from one."""
 
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -69,13 +70,36 @@ def test_a_backup_overwrites_nothing_unless_it_is_told_to(clew):
     (clew.folder / "copy.db").write_text("mine")
     said = clew.cli("backup", str(clew.folder / "copy.db"), code=1)
     assert "exists; name another file" in said
-    assert (clew.folder / "copy.db").read_text() == "mine"
+    (clew.folder / "copy.db").write_text("")
+    assert backed_up(clew, "copy.db", "--force")["goals"] == 0
     assert backed_up(clew, "copy.db", "--force")["goals"] == 0
     ledger = clew.home / "state" / "ledger.db"
     for name in ("ledger.db", "ledger.db-wal", "ledger.db.lock", "ledger.db.head"):
         said = clew.cli("backup", str(ledger.with_name(name)), "--force", code=1)
         assert "is the ledger itself" in said
     assert verified(clew)
+
+
+def test_a_forced_backup_replaces_no_link_fifo_config_or_other_file(clew):
+    clew.start()
+    clew.stop()
+    text, link, pipe = (clew.folder / name for name in ("text", "link", "pipe"))
+    text.write_text("mine")
+    real = backed_up(clew, "real.db")["file"]
+    link.symlink_to(real)
+    os.mkfifo(pipe)
+    config = clew.home / "config.toml"
+    found = {
+        text: "neither an earlier backup nor empty",
+        link: f"is a link; name the file itself: {real}",
+        pipe: "no regular file",
+        config: "belongs to clew itself",
+        clew.home / "state" / "clew.log": "belongs to clew itself",
+    }
+    before = {one: (one.lstat().st_ino, one.lstat().st_mode) for one in found}
+    for one, why in found.items():
+        assert why in clew.cli("backup", str(one), "--force", code=1)
+    assert {one: (one.lstat().st_ino, one.lstat().st_mode) for one in found} == before
 
 
 def test_a_restored_home_goes_on_from_the_backup_and_says_what_is_lost(clew):

@@ -40,7 +40,7 @@ class UndoRequests:
         if not core.state.workable:  # its last worker may still be ending
             await self._supervisor.finished(core.state.goal_id, END_S)
             core = await self._lookup.whole(request.goal)
-        self._refuse_busy(core.state.goal_id)
+        self._refuse_busy(core.state)
         with self._supervisor.hold(core.state.goal_id):  # nothing was awaited since it was not busy
             try:
                 result = await self._result(core, request)
@@ -55,13 +55,19 @@ class UndoRequests:
             core, request.subtask, theirs=request.theirs, expected=request.expected
         )
 
-    def _refuse_busy(self, goal: str) -> None:
+    def _refuse_busy(self, state: State) -> None:
+        goal = state.goal_id
         if goal in self._supervisor.running:
             raise ControlError(
                 f"{goal} is at work: stop it first, with `clew pause {goal}` or `clew cancel {goal}`"
             )
         if self._supervisor.uses(goal):
             raise ControlError(f"another undo of {goal} is in progress: try again when it is done")
+        if other := self._supervisor.at_work_in(state.spec.workspace):
+            raise ControlError(
+                f"{goal}: {other} is at work in the same folder, or in one below or above it:"
+                f" wait until it has ended, or stop it first, with `clew pause {other}`"
+            )
 
 
 def _check_subtask(state: State, subtask: tuple[int, int] | None) -> None:

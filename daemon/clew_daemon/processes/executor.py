@@ -10,6 +10,7 @@ import socket
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from clew_shared.text.plain import plain
+from clew_shared.text.redact import redact
 from clew_shared.wire.executor import (
     LINE_BYTES_MAX,
     ActionDone,
@@ -17,6 +18,7 @@ from clew_shared.wire.executor import (
     CheckRequest,
     DigestDone,
     DigestRequest,
+    ExecutorFailed,
     RestoreDone,
     RestoreEntry,
     RestoreRequest,
@@ -220,10 +222,14 @@ class ExecutorProcess:
 
     async def _read(self) -> Any:
         try:
-            return read_answer(await self._reader.readuntil(b"\n"))
+            answer = read_answer(await self._reader.readuntil(b"\n"))
         except (asyncio.IncompleteReadError, ConnectionError):
             await self.cell.kill()
             raise ExecutorDied(f"ended with code {self.cell.guard.ended.result()}") from None
         except (ValueError, asyncio.LimitOverrunError):
             await self.cell.kill()
             raise ExecutorDied("it sent an invalid message") from None
+        if isinstance(answer, ExecutorFailed):
+            await self.cell.kill()
+            raise ExecutorDied(f"an error in clew: {redact(answer.error)}")
+        return answer

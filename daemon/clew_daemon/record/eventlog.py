@@ -89,7 +89,10 @@ _LINES: dict[type[ev.Event], Callable[[Any], Line | None]] = {
             "changed": e.changed,
         },
     ),
-    ev.ActionInterrupted: lambda e: ("action.interrupted", {"action": e.of, "reason": e.reason}),
+    ev.ActionInterrupted: lambda e: (
+        "action.interrupted",
+        {"action": e.of, "reason": e.reason} | ({"detail": e.detail} if e.detail else {}),
+    ),
     ev.LoopDetected: lambda e: (
         "loop.detected",
         {

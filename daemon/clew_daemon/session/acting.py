@@ -36,6 +36,11 @@ if TYPE_CHECKING:
     from clew_shared.wire.executor import ActionDone
 
 
+_CUT_OFF = ActionOutcome(
+    result="interrupted", output="", duration_s=0.0, changed=None, reason="executor_died"
+)
+
+
 class Acting:
     """The actions of one worker, one after the other."""
 
@@ -58,21 +63,23 @@ class Acting:
         report = await self._carry_out(verdict, p)
         at = time.time()
         with desk.entering() as core:
-            if report is None:
-                core.interrupt("executor_died", at, counts=True, only=verdict.seq)
+            if isinstance(report, str):
+                core.interrupt("executor_died", at, counts=True, only=verdict.seq, detail=report)
                 feedback = Feedback()
             else:
                 feedback = core.outcome(verdict.seq, report, at)
-        if report is None:
+        if isinstance(report, str):
             await desk.look()  # else the next action would be taken for what this one did
             desk.snapshots.executor_died(verdict.seq)
         else:
             desk.snapshots.acted(too_many=report.touched.own_cut)
         await desk.commit()
-        if report and report.result == "error":
+        if isinstance(report, str):
+            return _allowed(verdict, feedback, _CUT_OFF)
+        if report.result == "error":
             await desk.hand_over_if_missing()
         judged = _allowed(verdict, feedback, _outcome(report, feedback))
-        return judged.model_copy(update={"at": at}) if report else judged
+        return judged.model_copy(update={"at": at})
 
     async def propose(self, p: protocol.Propose) -> Judged:
         """Judge an action that the agent carries out itself."""
@@ -133,8 +140,8 @@ class Acting:
         await self._desk.commit()
         return verdict
 
-    async def _carry_out(self, verdict: Verdict, p: protocol.Act) -> ActionReport | None:
-        """Run an allowed action; returns None where its effect is unknown."""
+    async def _carry_out(self, verdict: Verdict, p: protocol.Act) -> ActionReport | str:
+        """Run an allowed action; where its effect is unknown, return how the executor died."""
         if p.tool == "recall":
             return self._recall(p.args)
         began = time.monotonic()
@@ -161,7 +168,7 @@ class Acting:
             return ActionReport("error", f"Nothing was done: {error}", changed=False)
         except ExecutorDied as error:
             await self._desk.executors.died(str(error))
-            return None
+            return str(error)
         return _report(done, time.monotonic() - began)
 
     def _recall(self, args: dict[str, Any]) -> ActionReport:
@@ -228,11 +235,7 @@ def _report(done: ActionDone, took_s: float) -> ActionReport:
     )
 
 
-def _outcome(report: ActionReport | None, feedback: Feedback) -> ActionOutcome:
-    if report is None:
-        return ActionOutcome(
-            result="interrupted", output="", duration_s=0.0, changed=None, reason="executor_died"
-        )
+def _outcome(report: ActionReport, feedback: Feedback) -> ActionOutcome:
     code = {} if report.exit_code is None else {"exit_code": report.exit_code}
     return ActionOutcome.model_validate(
         {

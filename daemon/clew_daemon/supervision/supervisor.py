@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import structlog
 
 from clew_daemon.host import background
+from clew_daemon.host.folders import overlap
 from clew_daemon.session.launcher import Launcher
 from clew_daemon.supervision.goal_run import GoalRun
 from clew_daemon.supervision.history import RestartHistory
@@ -80,6 +81,12 @@ class Supervisor:
     def uses(self, goal: str) -> bool:
         """Return whether the goal has a worker, is about to, or is held."""
         return goal in self._runs or goal in self._held
+
+    def at_work_in(self, workspace: str) -> str:
+        """Return a goal that `uses` tells of in this workspace, in one below it or above it; "" for none."""
+        states = self._d.goals.states()
+        found = (g for g in self._busy() if g in states)
+        return next((g for g in found if overlap(workspace, states[g].spec.workspace)), "")
 
     @contextlib.contextmanager
     def hold(self, goal: str) -> Iterator[None]:

@@ -92,12 +92,15 @@ class ActionCommands(ThinkingCommands):
         )
 
     def interrupt(
-        self, reason: str, at: float, *, counts: bool, only: int | None = None
+        self, reason: str, at: float, *, counts: bool, only: int | None = None, detail: str = ""
     ) -> list[int]:
         """Record that the effect of everything in flight (or `only` of one action) is unknown."""
         seqs = [s for s in self.state.in_flight if only in (None, s)]
         for seq in seqs:
-            self.emit(ev.ActionInterrupted(at=at, of=seq, reason=reason, counts=counts))
+            event = ev.ActionInterrupted(
+                at=at, of=seq, reason=reason, counts=counts, detail=detail
+            )
+            self.emit(event)
         return seqs
 
     def turn_away(self, tool: str, args: dict[str, Any], at: float, message: str) -> Verdict:

@@ -21,8 +21,10 @@ def crash(state: State, proposal: Proposal, thresholds: Thresholds) -> Refusal |
     deaths = state.scope.crashes.get(proposal.signature, 0)
     if deaths < thresholds.crash_limit:
         return None
+    why = state.scope.died.get(proposal.signature, "")
+    how = f" (the last time: {why})" if why else ""
     message = (
-        f"Refused: the worker died {deaths} times while this action was running. What it did is unknown. "
+        f"Refused: the worker died {deaths} times while this action was running{how}. What it did is unknown. "
         f"Look at the workspace first, then find a way that needs fewer resources. {what_else(state, proposal.calls)}"
     )
     evidence = f"in flight at {deaths} deaths of the worker"

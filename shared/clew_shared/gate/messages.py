@@ -43,7 +43,8 @@ def last_time(state: State, proposal: Proposal, *, in_cycle: bool = False) -> st
     """Return how the action went the last time, with the head of its output; `in_cycle`: others came in between."""
     tally = last_tally(state, proposal)
     if tally is None:
-        return ""
+        died = state.scope.died.get(proposal.signature)
+        return f"The last time it was cut off: {died}." if died else ""
     if tally.result == "success":
         output = f' and said: "{tally.head}"' if tally.head else ""
         if in_cycle and state.world not in state.scope.tallies[proposal.signature]:

@@ -310,12 +310,16 @@ class ActionFinished(GoalEvent, frozen=True):
 
 
 class ActionInterrupted(GoalEvent, frozen=True):
-    """An action was in flight when a process died: its effect is unknown; `counts` for the crash rule."""
+    """An action was in flight when a process died: its effect is unknown; `counts` for the crash rule.
+
+    `detail` is how the process died, where that is known.
+    """
 
     kind: Literal["action_interrupted"] = "action_interrupted"
     of: int
     reason: str
     counts: bool = False
+    detail: str = ""
 
 
 class WorldSeen(GoalEvent, frozen=True):

@@ -156,7 +156,7 @@ class Scope:
     """What the gate remembers within one scope, in the order of use; `fold.eviction` bounds it.
 
     `ids` are those of receipts, each with the signature that returned it, "" once it was used. `waited`: the last
-    action only let time pass.
+    action only let time pass. `died` is how the worker died at the last of `crashes`, where that is known.
     """
 
     worlds: dict[str, int] = field(default_factory=dict)
@@ -165,6 +165,7 @@ class Scope:
     loop_counts: dict[str, int] = field(default_factory=dict)
     writers: dict[str, int] = field(default_factory=dict)
     crashes: dict[str, int] = field(default_factory=dict)
+    died: dict[str, str] = field(default_factory=dict)
     blocks: dict[str, dict[str, str]] = field(default_factory=dict)
     steps: list[CycleStep] = field(default_factory=list)
     tool_errors: dict[str, ErrorStreak] = field(default_factory=dict)

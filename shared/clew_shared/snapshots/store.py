@@ -29,6 +29,15 @@ MODES = "modes"
 Permissions, empty folders, and with mode 0 what is left out.
 """
 
+_ENV = {
+    "GIT_CONFIG_NOSYSTEM": "1",
+    "GIT_CONFIG_GLOBAL": os.devnull,
+    "GIT_ATTR_NOSYSTEM": "1",
+    "GIT_OPTIONAL_LOCKS": "0",
+    "GIT_TERMINAL_PROMPT": "0",
+    "LC_ALL": "C",
+    "PATH": os.defpath,
+}
 _DEADLINE_S = 60.0
 _PACKS_AT_ONCE = 500
 _CONFIG = """\
@@ -96,17 +105,7 @@ class SnapshotStore:
 
     def environment(self) -> dict[str, str]:
         """Return the whole environment of git: nothing of the user's."""
-        return {
-            "GIT_DIR": str(self.folder),
-            "GIT_CONFIG_NOSYSTEM": "1",
-            "GIT_CONFIG_GLOBAL": os.devnull,
-            "GIT_ATTR_NOSYSTEM": "1",
-            "GIT_OPTIONAL_LOCKS": "0",
-            "GIT_TERMINAL_PROMPT": "0",
-            "HOME": str(self.folder),
-            "LC_ALL": "C",
-            "PATH": os.defpath,
-        }
+        return _ENV | {"GIT_DIR": str(self.folder), "HOME": str(self.folder)}
 
     def run(self, *args: str, data: bytes = b"", deadline_s: float = _DEADLINE_S) -> bytes:
         """Run git and return what it prints; raises StoreError where it fails or takes too long. Blocks."""
@@ -151,7 +150,7 @@ class SnapshotStore:
 
 
 def at(folder: Path, git: str | None) -> SnapshotStore:
-    """Return the store at a folder; raises StoreError without git, or with one that is too old."""
+    """Return the store at a folder; raises StoreError without git, or with one that fails or is too old."""
     if git is None:
         raise StoreError("git is not installed")
     version = git_version(git)
@@ -162,20 +161,23 @@ def at(folder: Path, git: str | None) -> SnapshotStore:
     return SnapshotStore(folder, git)
 
 
-@cache
+@cache  # of an answer; a failure is asked again
 def git_version(git: str) -> tuple[int, ...]:
-    """Return the version of a git program, () where it does not tell."""
+    """Return the version of a git program; raises StoreError where it does not tell."""
+    command = [git, "version"]
     try:
-        done = subprocess.run([git, "version"], capture_output=True, timeout=10, check=False)
-    except (OSError, subprocess.TimeoutExpired):
-        return ()
-    found = re.search(rb"(\d+)\.(\d+)", done.stdout)
-    return tuple(map(int, found.groups())) if found else ()
+        done = subprocess.run(command, capture_output=True, env=_ENV, timeout=10, check=False)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise StoreError(f"{git} cannot be used: {error}") from None
+    if found := re.search(rb"(\d+)\.(\d+)", done.stdout):
+        return tuple(map(int, found.groups()))
+    said = _last_line(done.stderr) or f"exit code {done.returncode}, and no version"
+    raise StoreError(f"{git} cannot be used: {said}")
 
 
 def version_text(version: tuple[int, ...]) -> str:
     """Return a version as people read it."""
-    return ".".join(map(str, version)) or "unknown version"
+    return ".".join(map(str, version))
 
 
 def _last_line(text: bytes) -> str:

@@ -2,7 +2,7 @@
 
 ExecutorReady comes first. Then each request with an `id` is answered by one reply with the same `id`, in order; one
 runs at a time, the others wait. The executor ends when the daemon closes its end, and at once (exit code 78) after a
-line that is not valid. A line has at most LINE_BYTES_MAX bytes.
+line that is not valid. After ExecutorFailed in place of a reply it ends, too. A line has at most LINE_BYTES_MAX bytes.
 """
 
 from typing import Annotated, Any, Literal
@@ -27,6 +27,13 @@ class ExecutorReady(WireMessage):
 
     type: Literal["ready"] = "ready"
     pid: int  # in its own PID namespace: only for logs
+
+
+class ExecutorFailed(WireMessage):
+    """An error that nobody expected, as it is logged: what the request has done is unknown."""
+
+    type: Literal["failed"] = "failed"
+    error: str
 
 
 class RunRequest(WireMessage):
@@ -196,7 +203,15 @@ class CheckDone(WireMessage):
 
 
 ExecutorRequest = RunRequest | DigestRequest | CheckRequest | SnapshotRequest | RestoreRequest
-ExecutorAnswer = ExecutorReady | ActionDone | DigestDone | CheckDone | SnapshotDone | RestoreDone
+ExecutorAnswer = (
+    ExecutorReady
+    | ExecutorFailed
+    | ActionDone
+    | DigestDone
+    | CheckDone
+    | SnapshotDone
+    | RestoreDone
+)
 
 _request: TypeAdapter[ExecutorRequest] = TypeAdapter(
     Annotated[ExecutorRequest, Field(discriminator="type")]

@@ -8,6 +8,7 @@ import os
 import socket
 import sys
 import time
+import traceback
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from pydantic import ValidationError
 
 from clew_shared.exit_codes import ExitCode
 from clew_shared.record.touched import Touched
+from clew_shared.text.plain import recordable
 from clew_shared.wire.executor import (
     ActionDone,
     CheckDone,
@@ -22,6 +24,7 @@ from clew_shared.wire.executor import (
     DigestDone,
     DigestRequest,
     ExecutorAnswer,
+    ExecutorFailed,
     ExecutorReady,
     ExecutorRequest,
     RestoreDone,
@@ -44,6 +47,8 @@ from clew_worker.executor.workspace import Workspace
 from clew_worker.executor.world.world import WorldWatch
 
 _OUTPUT_BYTES_MAX = 128 * 1024  # six times as long as JSON at worst: still one line
+
+_ERROR_CHARS = 500
 
 _GONE = (
     "the workspace {} was removed while the goal worked in it: nothing more can be done there. "
@@ -75,7 +80,14 @@ class ExecutorServer:
         self._wire.send(ExecutorReady(pid=os.getpid()))
         while (request := self._wire.next_request()) is not None:
             self._commands.reap()
-            self._wire.send(self._answer(request))
+            try:
+                answer = self._answer(request)
+            except (WireError, ValidationError, OversizedMessageError):
+                raise
+            except Exception as error:
+                self._wire.send(ExecutorFailed(error=_named(error)))
+                raise
+            self._wire.send(answer)
         return 0
 
     def close(self) -> None:
@@ -170,6 +182,13 @@ class ExecutorServer:
             text = cut(outcome.output, limit + 200)  # room for a note after the output
             outcome = replace(outcome, output=text)
         return outcome, round(time.monotonic() - started, 4)
+
+
+def _named(error: Exception) -> str:
+    """Return an error in one line, with the place in the code where it happened."""
+    *_, last = traceback.extract_tb(error.__traceback__)
+    name = recordable(f"{type(error).__name__}: {error}")[:_ERROR_CHARS]
+    return f"{name} ({Path(last.filename).name}, line {last.lineno}, in {last.name})"
 
 
 def main(spec: CellSpec, sock: socket.socket, commands_rules: int) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import stat
 import sys
 import time
 from contextlib import contextmanager, suppress
@@ -29,7 +30,7 @@ MB = 1 << 20
 
 @click.command()
 @click.argument("file", metavar="FILE", type=click.Path(path_type=Path), help="The file to write.")
-@click.option("--force", is_flag=True, help="Replace FILE if it exists.")
+@click.option("--force", is_flag=True, help="Replace FILE if it is an earlier backup, or empty.")
 @click.option(
     "--deadline",
     "deadline_s",
@@ -44,10 +45,12 @@ MB = 1 << 20
 def backup(instance: Instance, file: Path, force: bool, deadline_s: float, as_json: bool) -> None:
     """Copy the ledger to FILE, with or without a running daemon, and verify the copy."""
     ledger = instance.ledger
-    _refuse_target(file, ledger, force=force)
+    _refuse_target(file, instance, force=force)
     with temporary(file.absolute()) as part:
         found = verified_copy(ledger, part, deadline_s)
         size = part.stat().st_size
+        if force:
+            _refuse_kind(file)  # it may be something else by now
         _publish(part, file, force=force)
     if as_json:
         print_json({"file": str(file.absolute()), "bytes": size, **found})
@@ -99,17 +102,48 @@ def contents(found: dict[str, Any]) -> str:
     return f"{events} of {goals}, up to number {found['seq']}"
 
 
-def _refuse_target(file: Path, ledger: Path, *, force: bool) -> None:
+def _refuse_target(file: Path, instance: Instance, *, force: bool) -> None:
     """Raise CliError if the backup must not be written to `file`."""
+    ledger, state = instance.ledger, instance.ledger.parent.resolve()
+    folder = file.absolute().parent
     if file.is_dir():
         raise CliError(f"{file} is a folder; name a file in it")
-    if not file.absolute().parent.is_dir():
-        raise CliError(f"{file.absolute().parent} does not exist; create that folder first")
+    if not folder.is_dir():
+        raise CliError(f"{folder} does not exist; create that folder first")
     names = {ledger.name + end for end in ("", "-wal", "-shm", ".lock", ".head")}
-    if ledger.exists() and file.parent.resolve() == ledger.parent.resolve() and file.name in names:
+    if ledger.exists() and folder.resolve() == state and file.name in names:
         raise CliError(f"{file} is the ledger itself or belongs to it; name another file")
-    if os.path.lexists(file) and not force:
+    if not os.path.lexists(file):
+        return
+    if folder.resolve().is_relative_to(state) or file.absolute() == instance.config.absolute():
+        raise CliError(f"{file} belongs to clew itself; name another file")
+    if not force:
         raise CliError(f"{file} exists; name another file, or replace it with --force")
+    _refuse_kind(file)
+
+
+def _refuse_kind(file: Path) -> None:
+    """Raise CliError if there is something else at `file` than an earlier backup, or an empty file."""
+    try:
+        mode = file.lstat().st_mode
+    except FileNotFoundError:
+        return
+    if stat.S_ISLNK(mode):
+        raise CliError(f"{file} is a link; name the file itself: {os.path.realpath(file)}")
+    if not stat.S_ISREG(mode):
+        raise CliError(f"{file} is no regular file; name another file")
+    if not _is_backup(file):
+        what = "is neither an earlier backup nor empty, so --force does not replace it"
+        raise CliError(f"{file} {what}; remove it first, or name another file")
+
+
+def _is_backup(file: Path) -> bool:
+    from clew_shared.ledger.schema import APPLICATION_ID
+
+    with file.open("rb") as found:
+        head = found.read(100)
+    own = APPLICATION_ID.to_bytes(4, "big")
+    return not head or (head.startswith(b"SQLite format 3\0") and head[68:72] == own)
 
 
 def _publish(part: Path, file: Path, *, force: bool) -> None:

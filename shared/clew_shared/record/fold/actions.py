@@ -85,6 +85,7 @@ def interrupted(state: State, e: ev.ActionInterrupted, _seq: int) -> None:
     _store(state, flight.action)
     if e.counts:
         count(state.scope.crashes, flight.signature)
+        state.scope.died = {flight.signature: e.detail}
 
 
 def finished(state: State, e: ev.ActionFinished, _seq: int) -> None:

@@ -12,7 +12,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from clew_shared.record.snapshot_events import ChangeCount
-from clew_worker.executor.snapshots.walk import STAMP_BYTES, Listing, SeenFile
+from clew_worker.executor.snapshots.walk import Listing, SeenFile
+from clew_worker.executor.world.contents import STAMP_BYTES
 
 if TYPE_CHECKING:
     from pathlib import Path

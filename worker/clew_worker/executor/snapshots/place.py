@@ -24,7 +24,7 @@ from clew_worker.executor.snapshots.swapping import (
     remove_file,
     replace_by,
 )
-from clew_worker.executor.snapshots.walk import stamp_of
+from clew_worker.executor.world.contents import stamp_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

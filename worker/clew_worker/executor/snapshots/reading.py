@@ -8,8 +8,8 @@ import stat
 import time
 from dataclasses import dataclass
 
-from clew_worker.executor.snapshots.walk import UNSETTLED, SeenFile, stamp_of, unfit
-from clew_worker.executor.world.contents import is_settled
+from clew_worker.executor.snapshots.walk import UNSETTLED, SeenFile, unfit
+from clew_worker.executor.world.contents import is_settled, stamp_of
 
 _TRIES = 3
 _CHUNK = 1024 * 1024

@@ -12,7 +12,7 @@ import os
 import re
 import secrets
 
-from clew_worker.executor.snapshots.walk import stamp_of
+from clew_worker.executor.world.contents import stamp_of
 from clew_worker.sandbox import kernel
 
 _DRAFT = ".clew-undo-"

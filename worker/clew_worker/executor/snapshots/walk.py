@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 import stat
-import struct
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -15,6 +14,7 @@ from clew_shared.snapshots.entries import LEFT_OUT, own_mode
 from clew_shared.snapshots.names import quoted
 from clew_worker.executor.snapshots.budget import SnapshotError
 from clew_worker.executor.snapshots.folders import PATH_BYTES_MAX, open_folder
+from clew_worker.executor.world.contents import STAMP_BYTES, stamp_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -25,10 +25,8 @@ if TYPE_CHECKING:
 
 ENTRIES_MAX = 250_000
 
-STAMP_BYTES = 44
 UNSETTLED = bytes(STAMP_BYTES)
 """The stamp of a file that may change again and look the same: it equals none."""
-_stamp = struct.Struct("=QQqqqI").pack
 _SPECIAL = {
     stat.S_IFIFO: "fifo",
     stat.S_IFSOCK: "socket",
@@ -190,13 +188,6 @@ def unfit(path: str, info: os.stat_result, max_file_bytes: int) -> str:
     elif path.lower().rpartition("/")[2] == ".gitmodules":
         return "symlink"  # newer versions of git take none of this name
     return "deep" if _is_deep(path) else ""
-
-
-def stamp_of(info: os.stat_result) -> bytes:
-    """Return what changes with a file's content, type and permissions."""
-    return _stamp(
-        info.st_dev, info.st_ino, info.st_size, info.st_mtime_ns, info.st_ctime_ns, info.st_mode
-    )
 
 
 def modes_of(listing: Listing) -> Mapping[str, int]:

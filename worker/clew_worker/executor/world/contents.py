@@ -15,7 +15,9 @@ _FRESH_COARSE_NS = 2_100_000_000  # the same, where the disk keeps whole seconds
 _SECOND_NS = 1_000_000_000
 _CHUNK = 1024 * 1024
 
-_stamp = struct.Struct("QQqqq").pack
+STAMP_BYTES = 44
+_stamp = struct.Struct("=QQqQQI").pack
+_NS_MASK = 2**64 - 1  # any date, also one before 1678 or after 2262
 
 
 def _summary(data: bytes) -> bytes:
@@ -24,6 +26,12 @@ def _summary(data: bytes) -> bytes:
 
 def _by_stat(info: os.stat_result) -> bytes:
     return _summary(b"%d %d" % (info.st_size, info.st_mtime_ns))
+
+
+def stamp_of(info: os.stat_result) -> bytes:
+    """Return what changes with a file's content, type and permissions, in STAMP_BYTES."""
+    times = info.st_mtime_ns & _NS_MASK, info.st_ctime_ns & _NS_MASK
+    return _stamp(info.st_dev, info.st_ino, info.st_size, *times, info.st_mode)
 
 
 def is_settled(now_ns: int, mtime_ns: int, ctime_ns: int) -> bool:
@@ -77,12 +85,13 @@ class Contents:
             return None
 
     def _content(self, at: int, name: str, info: os.stat_result, *, afresh: bool) -> bytes | None:
-        times = info.st_mtime_ns, info.st_ctime_ns
-        stamp = _stamp(info.st_dev, info.st_ino, info.st_size, *times)
+        stamp = stamp_of(info)
         content = None if afresh else self._known.get(stamp) or self._before.get(stamp)
         if content is None:
             content = self._read(at, name, info)
-        if content is not None and is_settled(self._now_ns, *times):
+        if content is not None and is_settled(
+            self._now_ns, info.st_mtime_ns, info.st_ctime_ns
+        ):
             self._known[stamp] = content
         return content
 

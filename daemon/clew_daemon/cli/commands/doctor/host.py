@@ -80,10 +80,14 @@ def git(instance: Instance) -> Iterator[Finding]:
 
 def _git_version(path: str) -> Finding:
     """Check whether this git can take snapshots."""
-    from clew_shared.snapshots.store import GIT_OLDEST, git_version, version_text
+    from clew_shared.snapshots.store import GIT_OLDEST, StoreError, git_version, version_text
 
-    found = f"{version_text(git_version(path))} ({path})"
-    if git_version(path) < GIT_OLDEST:
+    try:
+        version = git_version(path)
+    except StoreError as error:
+        return Finding("git", "warn", f"takes no snapshots: {error}")
+    found = f"{version_text(version)} ({path})"
+    if version < GIT_OLDEST:
         fix = f"clew diff and clew undo need at least {version_text(GIT_OLDEST)}"
         return Finding("git", "warn", f"{found} takes no snapshots", fix)
     return Finding("git", "ok", found)
