@@ -2,7 +2,7 @@
 
 import pytest
 
-from clew_daemon.session.acting import _allowed, _outcome, _refused, noted
+from clew_daemon.session.acting import _CUT_OFF, _allowed, _outcome, _refused, noted
 from clew_shared.core.answers import ActionReport, Advice, Feedback, Verdict
 from clew_shared.wire.answers import (
     ActionOutcome,
@@ -56,7 +56,7 @@ SAID = {"kind": "no_progress", "message": "Stop."}
             {"result": "success", "output": "", "duration_s": 0.0, "changed": None},
         ),
         (
-            _outcome(None, Feedback()),
+            _CUT_OFF,
             {
                 "result": "interrupted",
                 "output": "",
