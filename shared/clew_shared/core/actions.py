@@ -97,9 +97,7 @@ class ActionCommands(ThinkingCommands):
         """Record that the effect of everything in flight (or `only` of one action) is unknown."""
         seqs = [s for s in self.state.in_flight if only in (None, s)]
         for seq in seqs:
-            event = ev.ActionInterrupted(
-                at=at, of=seq, reason=reason, counts=counts, detail=detail
-            )
+            event = ev.ActionInterrupted(at=at, of=seq, reason=reason, counts=counts, detail=detail)
             self.emit(event)
         return seqs
 

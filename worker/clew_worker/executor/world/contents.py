@@ -89,9 +89,7 @@ class Contents:
         content = None if afresh else self._known.get(stamp) or self._before.get(stamp)
         if content is None:
             content = self._read(at, name, info)
-        if content is not None and is_settled(
-            self._now_ns, info.st_mtime_ns, info.st_ctime_ns
-        ):
+        if content is not None and is_settled(self._now_ns, info.st_mtime_ns, info.st_ctime_ns):
             self._known[stamp] = content
         return content
 
