@@ -397,3 +397,19 @@ def test_what_is_in_memory_is_the_fold_of_what_is_recorded(ctx):
     goal = ctx._open
     rows = ((r.seq, decode(r.body)) for r in goal._record._ledger.read(ctx.state.goal_id))
     assert dump(fold(rows)) == dump(goal.state)
+
+
+def test_a_probe_from_before_the_last_change_is_not_shown_as_current(ctx, folder):
+    planned(ctx)
+    ctx.update_probe_state({"tests_exist": False})
+    assert "CURRENT STATE:\n  tests_exist: ✗" in ctx.get_compact_context()
+    (folder / "t.py").write_text("assert True")
+    ctx.record_action(*WRITE)
+    assert "CURRENT STATE" not in ctx.get_compact_context()
+    assert "EARLIER STATE:\n  tests_exist: ✗ (at the start; changed since)" in (
+        ctx.get_compact_context()
+    )
+    assert published("state.json")["last_probe_state"] == {}
+    ctx.update_probe_state({"tests_exist": True})
+    assert "CURRENT STATE:\n  tests_exist: ✓" in ctx.get_compact_context()
+    assert published("state.json")["last_probe_state"] == {"tests_exist": True}

@@ -269,8 +269,11 @@ def test_a_plan_that_the_daemon_does_not_wait_for_is_refused_once(opened):
 def test_probes_are_shown_beside_what_the_daemon_knows(opened):
     _, ctx = opened(planned("a"))
     ctx.update_probe_state({"pkg_exists": True})
-    ctx.record_action(*PYTEST)
+    ctx.record_action(*PYTEST, changed=False)
     assert ctx.state.last_probe_state == {"pkg_exists": True}
+    assert "CURRENT STATE:\n  pkg_exists: ✓" in ctx.get_compact_context()
+    ctx.record_action("write_file", {"path": "a"}, "success", changed=True)
+    assert "pkg_exists: ✓ (at the start; changed since)" in ctx.get_compact_context()
 
 
 def test_the_heart_beats_while_the_agent_is_busy(opened):

@@ -7,12 +7,12 @@ from hypothesis import strategies as st
 
 from clew_shared.prompt.compact import compact_context
 from clew_shared.prompt.layout import folded_count, lay_out
-from clew_shared.prompt.messages import chars
+from clew_shared.prompt.messages import chars, idle_entries
 from clew_shared.prompt.view import PromptView
 from clew_shared.record.model import Goal, Subtask, Task
 from clew_shared.record.state import State
 from clew_shared.tools import BY_NAME, TOOLS
-from clew_shared.wire.hello import Call, FinishedSubtask, Said
+from clew_shared.wire.hello import Call, FinishedSubtask, Said, SentProbe
 from clew_worker.agent import json_mode
 from clew_worker.agent.arguments import fitted
 from clew_worker.agent.plans import read_plan
@@ -61,9 +61,9 @@ views = st.builds(
     mode=st.sampled_from(["tools", "json"]),
     blocked=st.lists(st.text(max_size=30), max_size=5).map(tuple),
     feedback=st.lists(st.text(max_size=30), max_size=3).map(tuple),
-    probes=st.dictionaries(st.text(max_size=8), st.booleans(), max_size=3),
+    probes=st.dictionaries(st.text(max_size=8), st.builds(SentProbe), max_size=3),
     replan=st.sampled_from([None, "task", "goal"]),
-    iteration=st.integers(0, 40),
+    turn=st.integers(0, 40),
     max_tokens=st.integers(256, 8000),
     chars_per_token=st.floats(0.5, 9),
     tightness=st.integers(0, 4),
@@ -115,13 +115,11 @@ def test_a_fold_never_takes_back_and_never_takes_the_newest(sizes, room):
 
 @given(cut_views(), st.sampled_from([(10, 2), (15, 0), (20, 0)]))
 def test_a_later_window_shows_fewer_thoughts_and_no_longer_list(view, window):
-    iteration, thoughts = window
-    full = lay_out(replace(view, iteration=0))
-    cut = lay_out(replace(view, iteration=iteration))
+    turn, thoughts = window
+    full = lay_out(replace(view, turn=0))
+    cut = lay_out(replace(view, turn=turn))
     assert len(cut.messages) <= len(full.messages)
-    if (
-        iteration < 20
-    ):  # then results become lines, and a line may be longer than what it stands for
+    if turn < 20:  # then results become lines, and a line may be longer than what it stands for
         assert chars(dict(cut.blocks)["transcript"]) <= chars(dict(full.blocks)["transcript"])
     said_by_it = {e.text for e in view.transcript if isinstance(e, Said) and e.role == "assistant"}
     transcript = [m for m in dict(cut.blocks)["transcript"] if m["role"] == "assistant"]
@@ -131,7 +129,10 @@ def test_a_later_window_shows_fewer_thoughts_and_no_longer_list(view, window):
 
 @given(cut_views(), call)
 def test_a_new_action_only_adds_to_the_prompt_unless_something_is_folded(view, new):
-    before, grown = lay_out(view), lay_out(replace(view, transcript=(*view.transcript, new)))
+    said = idle_entries((*view.transcript, new))  # goes again with the next call
+    kept = tuple(e for n, e in enumerate(view.transcript) if n not in said or n < view.folded)
+    view = replace(view, transcript=kept)
+    before, grown = lay_out(view), lay_out(replace(view, transcript=(*kept, new)))
     if grown.view.folded == before.view.folded:
         assert grown.sha == before.sha
         earlier, later = _before_state(before), _before_state(grown)

@@ -2,10 +2,11 @@ from dataclasses import replace
 
 import pytest
 
+from clew_shared.core.budgets import TurnsLeft
 from clew_shared.gate.messages import WHAT_ELSE
 from clew_shared.prompt.compact import compact_context
 from clew_shared.prompt.layout import lay_out
-from clew_shared.prompt.messages import folded_lines, plain_args
+from clew_shared.prompt.messages import NO_CALL, folded_lines, plain_args
 from clew_shared.prompt.pace import GoalProgress
 from clew_shared.prompt.state_block import state_block
 from clew_shared.prompt.tools import COMPLETE_SUBTASK, offered_tools
@@ -16,7 +17,7 @@ from clew_shared.record.spec import PlannedSubtask, PlannedTask, Spec
 from clew_shared.record.state import Raised
 from clew_shared.text.shorten import without_middle
 from clew_shared.tools import TOOLS
-from clew_shared.wire.hello import Call, FinishedSubtask, HelloAnswer, Said
+from clew_shared.wire.hello import Call, FinishedSubtask, HelloAnswer, Said, SentProbe
 from clew_worker.agent.reflecting import ASK_REFLECTION
 
 
@@ -111,10 +112,13 @@ def test_the_state_block_is_last_and_holds_what_changes():
         attempts=1,
         last_failure="no such file",
         next_subtask="Then this",
-        probes={"tests_pass": False, "exists": True},
+        probes={
+            "tests_pass": SentProbe(passed=False, after=4),
+            "exists": SentProbe(passed=True, after=9, current=True),
+        },
         blocked=('run_cmd::{"cmd":"ls"}',),
         feedback=("use tabs",),
-        iteration=7,
+        turn=7,
         progress=GoalProgress(7, 30, 3),
     )
     text = build(view)[-1]["content"]
@@ -122,7 +126,8 @@ def test_the_state_block_is_last_and_holds_what_changes():
         "attempt 2",
         "no such file",
         "Then this",
-        "exists ✓, tests_pass ✗",
+        "Checked after #9, nothing changed since: exists ✓",
+        "Checked after #4, changed since: tests_pass ✗",
         'run_cmd::{"cmd":"ls"}',
         "A person says: use tabs",
         "[PROGRESS: Iteration 7/30 | 3 tools used]",
@@ -131,15 +136,21 @@ def test_the_state_block_is_last_and_holds_what_changes():
 
 
 def test_the_progress_marker_begins_where_it_is_set():
-    assert "[PROGRESS" not in state_block(replace(VIEW, iteration=4))
-    assert "[PROGRESS" in state_block(replace(VIEW, iteration=5))
+    assert "[PROGRESS" not in state_block(replace(VIEW, turn=9, progress=GoalProgress(4)))
+    assert "[PROGRESS" in state_block(replace(VIEW, turn=0, progress=GoalProgress(5)))
 
 
-def test_urgency_comes_in_the_last_two_windows():
-    assert "iterations left" not in state_block(replace(VIEW, iteration=14))
-    assert "[15 iterations left. Complete your answer.]" in state_block(replace(VIEW, iteration=15))
-    text = state_block(replace(VIEW, iteration=20))
-    assert "[EMERGENCY: 10 iterations remaining. Synthesize NOW.]" in text
+def test_a_model_hurries_in_the_last_third_before_a_limit_and_more_so_in_the_last_tenth():
+    def shown(turns, of=30):
+        return state_block(replace(VIEW, left=TurnsLeft(turns, of, f"the goal's {of} turns")))
+
+    assert "left" not in shown(11)
+    assert "[10 turns left]\nThen the goal's 30 turns are used up." in shown(10)
+    assert "[4 turns left]" in shown(4, of=10)
+    assert "[4 turns left]" in shown(4)
+    assert "[EMERGENCY: 3 turns left. Finish NOW.]" in shown(3)
+    assert "[EMERGENCY: 1 turn left. Finish NOW.]" in shown(1, of=10)
+    assert "left" not in state_block(VIEW)
 
 
 def test_a_finished_subtask_is_one_line():
@@ -218,9 +229,9 @@ def test_thoughts_leave_the_transcript_in_the_moderate_window_but_for_the_last_t
     words = tuple(Said("assistant", f"thought {n}") for n in range(4))
     calls = tuple(ran(n) for n in range(1, 5))
     entries = tuple(e for both in zip(words, calls, strict=True) for e in both)
-    full = build(replace(VIEW, transcript=entries, iteration=9))
-    moderate = build(replace(VIEW, transcript=entries, iteration=10))
-    aggressive = build(replace(VIEW, transcript=entries, iteration=15))
+    full = build(replace(VIEW, transcript=entries, turn=9))
+    moderate = build(replace(VIEW, transcript=entries, turn=10))
+    aggressive = build(replace(VIEW, transcript=entries, turn=15))
     assert "thought 0" in str(full)
     assert "thought 1" not in str(moderate)
     assert "thought 2" in moderate[-1]["content"]
@@ -230,7 +241,7 @@ def test_thoughts_leave_the_transcript_in_the_moderate_window_but_for_the_last_t
 
 
 def test_the_emergency_window_shows_the_last_three_results_and_lines_for_the_rest():
-    view = replace(VIEW, transcript=tuple(ran(n) for n in range(1, 9)), iteration=20)
+    view = replace(VIEW, transcript=tuple(ran(n) for n in range(1, 9)), turn=20)
     messages = build(view)
     assert sum(m["role"] == "tool" for m in messages) == 3
     assert "- #5 did run_cmd echo 5" in messages[1]["content"]
@@ -239,15 +250,26 @@ def test_the_emergency_window_shows_the_last_three_results_and_lines_for_the_res
     ]
 
 
-def test_the_windows_stretch_with_a_goals_own_number_of_iterations():
-    view = view_from(hello(spec={"max_iterations": 300}))
-    assert (view.windows.full_until, view.windows.aggressive_until) == (100, 200)
-    assert replace(view, iteration=99).window.name == "FULL"
+def test_an_answer_without_a_call_and_the_request_for_one_are_shown_in_the_next_turn_only():
+    idle = (Said("assistant", "I will think."), Said("user", NO_CALL))
+    again = (Said("assistant", "I still think."), Said("user", NO_CALL))
+    spoken = (Said("assistant", "Now."), Said("user", "Note: act", warns=True), ran(1))
 
+    def shown(*entries):
+        return str(build(replace(VIEW, transcript=entries)))
 
-def test_iterations_are_counted_from_the_last_grant():
-    state = {**tree(), "iteration": 33, "iterations_granted": 30}
-    assert view_from(hello(state)).iteration == 3
+    assert "I will think." in shown(*idle)
+    assert NO_CALL in shown(*idle)
+    assert "I will think." not in shown(*idle, *again)
+    assert shown(*idle, *again).count(NO_CALL) == 1
+    later = shown(*idle, *again, *spoken)
+    assert "think" not in later
+    assert NO_CALL not in later
+    assert "Now." in later
+    assert "Note: act" in later
+    assert lay_out(replace(VIEW, transcript=(*idle, *spoken))).left_out == [
+        "1 answers without a call (only that of the last turn is shown)"
+    ]
 
 
 def test_a_folded_warning_is_still_shown_and_the_last_feedback_in_full():
@@ -335,7 +357,7 @@ def test_a_goal_with_endless_notes_still_fits():
 
 def test_the_hash_of_the_head_does_not_move_with_the_transcript_or_the_state():
     view = replace(VIEW, transcript=(ran(1),))
-    later = replace(view, transcript=(ran(1), ran(2)), iteration=7, attempts=1, feedback=("hm",))
+    later = replace(view, transcript=(ran(1), ran(2)), turn=7, attempts=1, feedback=("hm",))
     assert lay_out(view).sha == lay_out(later).sha
     assert lay_out(view).sha != lay_out(replace(view, folded=1)).sha
 
@@ -414,7 +436,7 @@ def test_a_view_reads_mode_and_limits_from_what_hello_says():
     options = {"agent": {"mode": "json"}, "context": {"max_tokens": 500, "progress_from": 2}}
     view = view_from(hello(options=options, spec={"max_iterations": 7}))
     assert (view.mode, view.max_tokens, view.windows.progress_from) == ("json", 500, 2)
-    assert view.max_iterations == 7
+    assert view.progress.max_iterations == 7
 
 
 def test_words_before_a_call_stand_in_the_same_message():

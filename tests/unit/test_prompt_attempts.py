@@ -2,10 +2,14 @@
 
 import pytest
 
+from clew_shared.core.budgets import turns_left
+from clew_shared.core.journal import AttemptLimits
 from clew_shared.prompt.layout import lay_out
-from clew_shared.prompt.pace import pace_of
 from clew_shared.prompt.view import view_from
 from clew_shared.prompt.windows import Window
+from clew_shared.record.model import LlmCost
+from clew_shared.record.spec import Spec
+from clew_shared.record.state import AttemptState, State
 from clew_shared.tools import TOOLS
 from clew_shared.wire.hello import HelloAnswer
 
@@ -38,21 +42,17 @@ def prompt(answer, mode="tools"):
     return "\n".join(m["content"] for m in lay_out(view_from(answer, mode=mode)).messages)
 
 
-def pace(answer):
-    return pace_of(answer, iteration=answer.state.iteration)
-
-
 @pytest.mark.parametrize("mode", ["tools", "json"])
 def test_the_first_of_several_attempts_has_the_same_prompt_as_the_only_one(mode):
     only = lay_out(view_from(hello(3), mode=mode))
-    first = lay_out(view_from(hello(3, n=1, limit=3, iterations=10), mode=mode))
+    first = lay_out(view_from(hello(3, n=1, limit=3), mode=mode))
     assert first.messages == only.messages
     assert first.sha == only.sha
     assert [name for name, _ in first.blocks] == [name for name, _ in only.blocks]
 
 
 def test_a_later_attempt_says_what_was_tried_before_its_own_conversation():
-    shown = prompt(hello(n=2, limit=3, iterations=10, tried=TRIED))
+    shown = prompt(hello(n=2, limit=3, tried=TRIED))
     assert "Earlier attempts at this goal have failed. Start again from the beginning.\n" in shown
     assert "- Attempt 1: run_cmd: failure\n- Attempt 1: ended: all 10 iterations" in shown
     assert "The files" not in shown
@@ -69,57 +69,67 @@ def test_a_later_attempt_says_what_was_tried_before_its_own_conversation():
     ],
 )
 def test_a_later_attempt_says_what_has_become_of_the_files(files, text):
-    assert text in prompt(hello(n=2, limit=3, iterations=10, tried=TRIED, **files))
+    assert text in prompt(hello(n=2, limit=3, tried=TRIED, **files))
 
 
 def test_what_was_tried_takes_a_bounded_part_of_the_prompt():
     tried = tuple(f"Attempt {n}: {'x' * 5000}" for n in range(10))
-    long = lay_out(view_from(hello(n=2, limit=3, iterations=10, tried=tried)))
+    long = lay_out(view_from(hello(n=2, limit=3, tried=tried)))
     assert long.sizes["tried"]["chars"] < 8000 * 3 * 0.2
     assert long.sizes["total"]["tokens"] < 8000
 
 
 def test_a_failed_last_attempt_is_not_numbered_by_failures():
-    shown = prompt(hello(5, attempts=1, n=3, limit=3, iterations=10))
+    shown = prompt(hello(5, attempts=1, n=3, limit=3))
     assert "It failed with: no" in shown
     assert "This is attempt" not in shown
     assert "This is attempt 2. It failed with: no" in prompt(hello(5, attempts=1))
 
 
 @pytest.mark.parametrize(
-    ("answer", "iteration", "limit"),
+    ("state", "attempts", "left"),
     [
-        (hello(12), 12, 30),
-        (hello(12, own_limit=15), 12, 15),
-        (hello(12, n=2, limit=3, iterations=10, from_iteration=10), 2, 10),
-        (hello(12, own_limit=15, n=2, limit=3, iterations=10, from_iteration=10), 2, 5),
-        (hello(35, granted=30, n=2, limit=3, iterations=10, from_iteration=33), 2, 10),
-        (hello(3, own_limit=6, n=1, limit=3, iterations=10), 3, 6),
+        ({"iteration": 12}, 1, (18, 30, "goal's")),
+        ({"iteration": 12, "from": 10}, 3, (8, 10, "attempt")),
+        ({"iteration": 27, "from": 20}, 3, (3, 30, "goal's")),
+        ({"iteration": 12, "from": 10, "own": 15}, 3, (3, 15, "goal's")),
+        ({"iteration": 35, "from": 33, "granted": 30}, 3, (8, 10, "attempt")),
+        ({"iteration": 11, "from": 0}, 3, (1, 10, "attempt")),
+        ({"iteration": 4, "tokens": 8_000, "budget_tokens": 10_000}, 1, (1, 5, "10000 tokens")),
+        ({"iteration": 2, "wall": 60, "budget_wall_s": 90}, 1, (1, 3, "90 seconds")),
+        ({"iteration": 2, "actions": 500}, 1, (2, 4, "1000 actions")),
+        ({"iteration": 0, "budget_tokens": 10_000}, 1, (30, 30, "goal's")),
     ],
 )
-def test_turns_count_from_the_attempt_up_to_what_it_can_really_take(answer, iteration, limit):
-    found = pace(answer)
-    assert (found.iteration, found.max_iterations) == (iteration, limit)
+def test_urgency_counts_down_to_the_limit_that_comes_first(state, attempts, left):
+    budgets = {key: state[key] for key in ("budget_tokens", "budget_wall_s") if key in state}
+    known = State(
+        spec=Spec(description="x", max_iterations=state.get("own"), **budgets),
+        iteration=state["iteration"],
+        iterations_granted=state.get("granted", 0),
+        attempt=AttemptState(from_iteration=state.get("from", 0)),
+        cost=LlmCost(tokens=state.get("tokens", 0)),
+        active_at_turn_s=state.get("wall", 0),
+        actions_total=state.get("actions", 0),
+    )
+    found = turns_left(known, AttemptLimits(attempts), max_actions=1000, max_iterations=30)
+    assert (found.turns, found.of) == left[:2]
+    assert left[2] in found.limit
 
 
-def test_the_windows_count_from_the_start_of_the_attempt():
-    late = {"n": 2, "limit": 3, "iterations": 30, "from_iteration": 25}
-    assert view_from(hello(26, **late, own_limit=60)).window is Window.FULL
-    assert view_from(hello(25 + 20, **late, own_limit=60)).window is Window.EMERGENCY
+def test_the_windows_count_the_turns_of_the_conversation_whatever_the_goals_limit():
+    late = {"n": 2, "limit": 3, "from_iteration": 25}
+    assert view_from(hello(34, **late, own_limit=60)).window is Window.FULL
+    assert view_from(hello(25 + 10, **late, own_limit=12)).window is Window.MODERATE
+    assert view_from(hello(25 + 20, **late)).window is Window.EMERGENCY
     assert view_from(hello(26)).window is Window.EMERGENCY
-
-
-def test_the_windows_shrink_with_an_attempt_that_the_goal_cuts_short():
-    cut = {"n": 3, "limit": 3, "iterations": 30, "from_iteration": 15}
-    assert view_from(hello(15 + 9, **cut)).window is Window.AGGRESSIVE
-    assert view_from(hello(15 + 10, **cut)).window is Window.EMERGENCY
 
 
 def test_the_progress_marker_counts_over_all_attempts_and_grants():
     second = {"n": 2, "limit": 3, "iterations": 10, "from_iteration": 10, "from_actions": 7}
     answer = hello(16, actions=9, **second)
     assert "[PROGRESS: Iteration 16/30 | 9 tools used]" in prompt(answer)
-    assert "[PROGRESS" not in prompt(hello(14, actions=9, **second))
+    assert "[PROGRESS: Iteration 10/30" in prompt(hello(10, actions=9, **second))
     assert "[PROGRESS: Iteration 36/45 | 0 tools used]" in prompt(
         hello(36, own_limit=15, granted=30)
     )

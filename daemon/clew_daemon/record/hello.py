@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from clew_daemon.processes.cells import agent_options
-from clew_daemon.record.goal_limits import attempt_limits, present_rung
+from clew_daemon.record.goal_limits import attempt_limits, max_iterations, present_rung
 from clew_daemon.record.shrink import fitted
 from clew_daemon.record.store import catch_up, output_text
 from clew_shared.config.settings import LlmAgentSettings
+from clew_shared.core.budgets import turns_left
 from clew_shared.prompt.transcript import TranscriptFold, sent_entries
 from clew_shared.tools import TOOLS
 from clew_shared.views.publish import state_view
@@ -58,7 +60,7 @@ def hello_answer(
             protocol=1,
             goal_id=state.goal_id,
             epoch=state.epoch,
-            state=_hello_state(state, fold, folded, prompt),
+            state=_hello_state(state, settings, fold, folded, prompt),
             thresholds=thresholds(settings),
             playbook=tuple(strategies),
             heartbeat_s=settings.heartbeat.interval_s,
@@ -112,8 +114,14 @@ def task_view(state: State) -> dict[str, Any] | None:
 
 
 def _hello_state(
-    state: State, fold: TranscriptFold, folded: int, prompt: Prompt | None
+    state: State, settings: Settings, fold: TranscriptFold, folded: int, prompt: Prompt | None
 ) -> HelloState:
+    left = turns_left(
+        state,
+        attempt_limits(state, settings),
+        max_actions=settings.limits.max_actions,
+        max_iterations=max_iterations(state, settings),
+    )
     own: dict[str, Any] = {
         "replan_required": state.replan_required or None,
         "finished": _finished(state),
@@ -121,12 +129,20 @@ def _hello_state(
         "actions_total": state.actions_total,
         "progress": state.goal.progress(),
         "iterations_granted": state.iterations_granted,
+        "turns_left": asdict(left) if left else None,
+        "probes": {name: _probe_view(state, name) for name in state.last_probe_state},
         "prompt": prompt.model_dump(mode="json") if prompt else None,
         "transcript": sent_entries(fold.entries, folded),
         "folded": folded,
         "idea": fold.idea,
     }
     return HelloState.model_validate(_with_steps(state) | own)
+
+
+def _probe_view(state: State, name: str) -> dict[str, Any]:
+    """Return what a probe has found, after which action, and whether the workspace is still as it was then."""
+    seen = state.probe_seen(name)
+    return {"passed": seen.passed, "after": seen.after, "current": state.still_holds(seen)}
 
 
 def _with_steps(state: State) -> dict[str, Any]:

@@ -141,10 +141,11 @@ class Methods:
         prompt = of_model(p.prompt, desk.traits.agent)
         with desk.recording() as core:  # also while the worker stops: the turn has its cost
             feedback = core.reflect(_reflected(p, prompt, core.state.feedback_untold))
+            left = core.turns_left()
         await desk.commit()
         if prompt and desk.traits.own_prompt:
             await desk.parts.models.learn(prompt, before)
-        return noted(feedback)
+        return noted(feedback).model_copy(update={"turns_left": left})
 
     async def _act(self, p: protocol.Act) -> Judged:
         return await (self._finishing if p.tool == "finish" else self._acting).act(p)

@@ -75,7 +75,7 @@ def _in_order(profile: ModelProfile, info: ValidationInfo) -> ModelProfile:
 
 
 class ContextSettings(Table):
-    """How much an agent's LLM is shown, and from which iteration on it is shown less."""
+    """How much an agent's LLM is shown, and from which turn on it is shown less."""
 
     max_chars: CompactChars = 2000
     max_tokens: PromptTokens = 8000

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
-from clew_shared.core.budgets import spent_budget
+from clew_shared.core.budgets import TurnsLeft, spent_budget, turns_left
 from clew_shared.core.journal import GoalJournal
 from clew_shared.record import events as ev
 from clew_shared.record.model import GoalStatus, StepStatus
@@ -99,6 +99,15 @@ class AttemptCommands(GoalJournal):
             active_s += self.lived_s() if self.lived_s else max(0.0, at - state.worker_since)
         return spent_budget(
             state, active_s, max_actions=self.max_actions, max_iterations=self.max_iterations
+        )
+
+    def turns_left(self) -> TurnsLeft | None:
+        """Return how many turns are left until the limit that comes first."""
+        return turns_left(
+            self.state,
+            self.attempts,
+            max_actions=self.max_actions,
+            max_iterations=self.max_iterations,
         )
 
     def _attempt_scope(self) -> Literal["new", "keep"]:

@@ -202,10 +202,18 @@ def _next(state: State) -> list[Line]:
 
 
 def _probes(state: State) -> list[Line]:
-    texts = [
-        f"  {name}: {'✓' if ok else '✗'}" for name, ok in sorted(state.last_probe_state.items())
-    ]
-    return [Line(text, Keep.USEFUL, heading="CURRENT STATE:") for text in texts]
+    """Return what probes have found: what still holds first, then what may have changed since."""
+    current, before = [], []
+    for name in sorted(state.last_probe_state):
+        seen = state.probe_seen(name)
+        text = f"  {name}: {'✓' if seen.passed else '✗'}"
+        if state.still_holds(seen):
+            current.append(Line(text, Keep.USEFUL, heading="CURRENT STATE:"))
+        else:
+            after = f"after action {seen.after}" if seen.after else "at the start"
+            text += f" ({after}; changed since)"
+            before.append(Line(text, Keep.USEFUL, heading="EARLIER STATE:"))
+    return [*current, *before]
 
 
 def _warnings(state: State) -> list[Line]:

@@ -18,6 +18,7 @@ from clew_shared.prompt.messages import (
     chars,
     entries_to_fold,
     folded_lines,
+    idle_entries,
     share_chars,
     stale_entries,
     unfolded_messages,
@@ -125,6 +126,9 @@ def _left_out(view: PromptView) -> list[str]:
         reasons.append(
             f"{folded - stale} earlier calls of this subtask are lines ({why}; `recall` has them)"
         )
+    idle = [view.transcript[n] for n in idle_entries(view.transcript)]
+    if said := sum(isinstance(e, Said) and e.role == "assistant" for e in idle):
+        reasons.append(f"{said} answers without a call (only that of the last turn is shown)")
     thoughts = sum(isinstance(e, Said) and e.role == "assistant" for e in view.transcript)
     if thoughts and view.window > Window.FULL:
         name = view.window.name.lower()

@@ -41,6 +41,12 @@ FOLDED_FOUND_CHARS = 160
 HEAD_CHARS = 200
 """How much of the texts of a folded call remains."""
 
+NO_CALL = "You called no tool, so nothing was done. Call one tool now, or call finish."
+EMPTY_ANSWER = "Your answer was empty. Call one tool now, or call finish."
+CUT_OFF = "Your answer was cut off because it was too long. Make one short call."
+_NUDGES = frozenset((NO_CALL, EMPTY_ANSWER, CUT_OFF))
+"""What a model is told that made no call."""
+
 
 def share_chars(max_tokens: int, share: float) -> int:
     """Return the characters of a share of the budget, at least 200."""
@@ -86,10 +92,39 @@ def _plain(value: Any, max_chars: int) -> Any:
 
 def unfolded_messages(view: PromptView) -> list[Message]:
     """Return the entries that are not folded; the model's own text only in the first window."""
-    messages: list[Message] = []
-    for entry in view.transcript[view.folded :]:
-        messages += _written(entry, view)
-    return messages
+    return [message for messages in _unfolded(view) for message in messages]
+
+
+def _unfolded(view: PromptView) -> list[list[Message]]:
+    """Return the messages of each entry that is not folded; none of an answer without a call before the last turn."""
+    idle = idle_entries(view.transcript)
+    return [
+        [] if n in idle else _written(view.transcript[n], view)
+        for n in range(view.folded, len(view.transcript))
+    ]
+
+
+def idle_entries(entries: Sequence[Entry]) -> set[int]:
+    """Return the places of answers without a call, and of the requests for one, that the model has answered since."""
+    idle: set[int] = set()
+    answered, before_call, nudges = False, False, 0
+    for n in range(len(entries) - 1, -1, -1):
+        entry = entries[n]
+        if isinstance(entry, Call):
+            answered = before_call = True
+        elif entry.warns:
+            continue
+        elif entry.role == "assistant":
+            if not before_call and (answered or nudges > 1):
+                idle.add(n)
+            answered, before_call = True, False
+        elif entry.text in _NUDGES:
+            if answered or nudges:
+                idle.add(n)
+            before_call, nudges = False, nudges + 1
+        else:
+            before_call = False
+    return idle
 
 
 def _written(entry: Entry, view: PromptView) -> list[Message]:
@@ -221,7 +256,7 @@ def stale_entries(view: PromptView) -> int:
 
 
 def _sizes(view: PromptView) -> list[int]:
-    return [chars(_written(entry, view)) for entry in view.transcript[view.folded :]]
+    return [chars(messages) for messages in _unfolded(view)]
 
 
 def _before_last(entries: Sequence[Entry], results: int) -> int:

@@ -3,11 +3,13 @@
 All that changes from turn to turn is here, so that what precedes it can be cached. Pure text of a view.
 """
 
+from math import ceil
+
 from clew_shared.prompt.messages import HEAD_CHARS, share_chars, warnings
 from clew_shared.prompt.next_call import next_call
 from clew_shared.prompt.tools import is_own, listing
 from clew_shared.prompt.view import PromptView
-from clew_shared.prompt.windows import Window, progress_marker, urgency_marker
+from clew_shared.prompt.windows import Window, progress_marker
 from clew_shared.text.shorten import one_line, without_middle
 from clew_shared.wire.hello import Said
 
@@ -51,10 +53,7 @@ def _standing(view: PromptView) -> list[str]:
         lines += filter(None, [f"{number}{why}".strip()])
     if view.next_subtask and f"- {view.next_subtask}" not in plan_text(view).splitlines():
         lines.append(f"After this subtask: {without_middle(view.next_subtask, 200)}")
-    if view.probes:
-        known = sorted(view.probes.items())[:PROBES_SHOWN]
-        marks = (f"{without_middle(name, 60)} {'✓' if ok else '✗'}" for name, ok in known)
-        lines.append("Known: " + ", ".join(marks))
+    lines += _probes(view)
     if view.blocked:
         names = "; ".join(without_middle(name, 120) for name in view.blocked[-BLOCKED_SHOWN:])
         lines.append(f"Refused from now on: {names}")
@@ -64,6 +63,18 @@ def _standing(view: PromptView) -> list[str]:
     if view.idea and view.window < Window.AGGRESSIVE:
         lines.append(f"You wanted to do next: {without_middle(view.idea, 200)}")
     return [*lines, *_feedback(view)]
+
+
+def _probes(view: PromptView) -> list[str]:
+    """Return what probes and checks have found, by the action after which that was so."""
+    found: dict[str, list[str]] = {}
+    for name, probe in sorted(view.probes.items())[:PROBES_SHOWN]:
+        after = f"after #{probe.after}" if probe.after else "at the start"
+        since = "nothing changed since" if probe.current else "changed since"
+        when = f"Checked {after}, {since}"
+        mark = "✓" if probe.passed else "✗"
+        found.setdefault(when, []).append(f"{without_middle(name, 60)} {mark}")
+    return [f"{when}: {', '.join(marks)}" for when, marks in found.items()]
 
 
 def plan_text(view: PromptView) -> str:
@@ -87,14 +98,19 @@ def _feedback(view: PromptView) -> list[str]:
 
 
 def _limits(view: PromptView) -> list[str]:
-    """Return the goal's progress, and in the last two windows how little is left of this conversation."""
-    lines = []
-    if view.iteration >= view.windows.progress_from:
-        goal = view.progress
+    """Return the goal's progress, and in the last third how little is left until the limit that comes first."""
+    lines, goal, left = [], view.progress, view.left
+    if goal.iteration >= view.windows.progress_from:
         lines.append(progress_marker(goal.iteration, goal.max_iterations, goal.tools_used))
-    if urgency := urgency_marker(view.window, max(view.max_iterations - view.iteration, 0)):
-        lines += [urgency, "Do only what is needed; if the goal is reached, call finish now."]
-    return lines
+    if left is None or left.turns > ceil(left.of / 3):
+        return lines
+    turns = f"{left.turns} turn{'s' if left.turns > 1 else ''} left"
+    urgent = left.turns <= ceil(left.of / 10)
+    return [
+        *lines,
+        f"[EMERGENCY: {turns}. Finish NOW.]" if urgent else f"[{turns}]",
+        f"Then {left.limit} are used up. Do only what is needed; if the goal is reached, call finish now.",
+    ]
 
 
 def _replan(view: PromptView) -> str:

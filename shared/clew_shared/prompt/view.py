@@ -8,19 +8,22 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from clew_shared.core.budgets import TurnsLeft
 from clew_shared.playbook.bullet import Bullet
 from clew_shared.playbook.text import render
-from clew_shared.prompt.pace import GoalProgress, pace_of, progress_of
+from clew_shared.prompt.pace import GoalProgress, conversation_turn, progress_of, windows_of
 from clew_shared.prompt.tools import REFLECT, is_small, offered_tools, steady_tools
 from clew_shared.prompt.windows import Window, Windows
 from clew_shared.tools import Tool
 from clew_shared.wire.hello import (
     AttemptTerms,
+    Call,
     Entry,
     FinishedSubtask,
     HelloAnswer,
     HelloState,
     Mode,
+    SentProbe,
 )
 
 LATER_SHOWN = 3
@@ -59,14 +62,15 @@ class PromptView:
     transcript: tuple[Entry, ...] = ()
     folded: int = 0
     """How many of the oldest entries are shown as lines; it never decreases in a subtask."""
-    probes: Mapping[str, bool] = field(default_factory=dict)
+    probes: Mapping[str, SentProbe] = field(default_factory=dict)
     blocked: tuple[str, ...] = ()
     feedback: tuple[str, ...] = ()
     idea: str = ""
     """What the model itself wanted to do next."""
     replan: Literal["task", "goal", "person"] | None = None
-    iteration: int = 0
-    max_iterations: int = 30
+    turn: int = 0
+    """The turn of this conversation, counted from 0; the windows go by it."""
+    left: TurnsLeft | None = None
     progress: GoalProgress = field(default_factory=GoalProgress)
     windows: Windows = field(default_factory=Windows)
     reflects: bool = False
@@ -85,8 +89,8 @@ class PromptView:
 
     @property
     def window(self) -> Window:
-        """How strictly the transcript is cut in this iteration."""
-        return self.windows.at(self.iteration)
+        """How strictly the transcript is cut in this turn."""
+        return self.windows.at(self.turn)
 
 
 def view_from(
@@ -105,7 +109,6 @@ def view_from(
     state, subtask, context = hello.state, hello.state.subtask, hello.options.context
     agent = hello.options.agent
     entries = state.transcript if transcript is None else tuple(transcript)
-    pace = pace_of(hello, iteration=state.iteration)
     mode = mode or ("json" if agent.mode == "json" else "tools")
     reflects = agent.reflection == "inline" and not is_small(hello)
     own_tools = (REFLECT,) if reflects and mode == "tools" else ()
@@ -132,15 +135,15 @@ def view_from(
         untried=_untried(state),
         transcript=entries,
         folded=min(state.folded, len(entries)),
-        probes=state.last_probe_state,
+        probes=_probes(hello, entries),
         blocked=state.blocked_actions,
         feedback=hello.feedback,
         idea=state.idea,
         replan=state.replan_required,
-        iteration=pace.iteration,
-        max_iterations=pace.max_iterations,
+        turn=conversation_turn(hello, iteration=state.iteration),
+        left=state.turns_left,
         progress=progress_of(hello, iteration=state.iteration, actions=state.actions_total),
-        windows=pace.windows,
+        windows=windows_of(context),
         reflects=reflects,
         max_tokens=context.max_tokens,
         stale_after_s=context.stale_after_s,
@@ -173,6 +176,21 @@ def recorded_mode(hello: HelloAnswer) -> Mode:
 def playbook_text(bullets: Iterable[Mapping[str, Any]]) -> str:
     """Return the playbook of `hello` as a model reads it, section by section; "" for none."""
     return render(Bullet.from_dict(bullet) for bullet in bullets)
+
+
+def _probes(hello: HelloAnswer, entries: tuple[Entry, ...]) -> dict[str, SentProbe]:
+    """Return the probes; none is current that a later call of the transcript may have changed."""
+    changes = [e.seq for e in entries if isinstance(e, Call) and may_have_changed(e)]
+    last = max(changes, default=0)
+    return {
+        name: probe.model_copy(update={"current": probe.current and probe.after >= last})
+        for name, probe in hello.state.probes.items()
+    }
+
+
+def may_have_changed(call: Call) -> bool:
+    """Return whether a call was carried out and may have changed the workspace."""
+    return call.recorded and call.result != "blocked" and call.changed is not False
 
 
 def _untried(state: HelloState) -> tuple[str, ...]:

@@ -7,9 +7,9 @@ import json
 import math
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import IntEnum
-from typing import Any, Self
+from typing import Any
 
 JSON_CHARS_PER_TOKEN = 3.5
 """Characters of JSON per token until a server's own count is known: on the safe side for English and code."""
@@ -55,19 +55,6 @@ class Windows:
         """Return the window of an iteration."""
         starts = (self.full_until, self.moderate_until, self.aggressive_until)
         return Window(sum(iteration >= start for start in starts))
-
-    def scaled(self, max_iterations: int, reference: int = 30) -> Self:
-        """Return the windows, made for `reference` iterations, scaled to `max_iterations`."""
-
-        def fit(start: int) -> int:
-            return math.ceil(start * max_iterations / reference)
-
-        return replace(
-            self,
-            full_until=fit(self.full_until),
-            moderate_until=fit(self.moderate_until),
-            aggressive_until=fit(self.aggressive_until),
-        )
 
     def tokens(self, message: Mapping[str, Any]) -> int:
         """Return an estimate of the tokens of one message, calls and framing included."""

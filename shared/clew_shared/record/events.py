@@ -388,10 +388,11 @@ class Reflected(GoalEvent, frozen=True):
 
 
 class ProbesSeen(GoalEvent, frozen=True):
-    """What is true of the workspace, by name."""
+    """What is true of the workspace, by name; `world` is as it was measured then, "" if it was not."""
 
     kind: Literal["probes_seen"] = "probes_seen"
     probes: dict[str, bool]
+    world: str = ""
 
 
 class CheckProposed(GoalEvent, frozen=True):

@@ -229,6 +229,15 @@ class CheckResult:
 
 
 @dataclass(slots=True)
+class ProbeSeen:
+    """When a probe or a check was last looked at: in which world, and after which action (0: before any)."""
+
+    passed: bool
+    world: str
+    after: int
+
+
+@dataclass(slots=True)
 class SuggestedCheck:
     """A check that the agent suggested; `started` without a `result` was interrupted, and does not run again."""
 
@@ -347,7 +356,8 @@ class State:
     0 for none. `attempts_total` counts the fresh starts at subtasks, `fresh_starts` are the last of them.
     `claims` counts the times that `finish` was refused because checks failed, since a person's last word.
     `agent` is that of the last worker; `agent_costs` has the share of each agent in the cost. `set_aside` are the
-    subtasks that replans gave up, `covered` those that a new plan replaced before they were tried.
+    subtasks that replans gave up, `covered` those that a new plan replaced before they were tried. `active_at_turn_s`
+    are the seconds of work up to the end of the last turn. `last_action` is the last one that has ended, 0 for none.
     """
 
     goal_id: str = ""
@@ -373,6 +383,8 @@ class State:
     planned: bool = False
     proposed: bool = False
     last_probe_state: dict[str, bool] = field(default_factory=dict)
+    probes_seen: dict[str, ProbeSeen] = field(default_factory=dict)
+    last_action: int = 0
     iteration: int = 0
     subtask_seq: int = 0
     turn_at: tuple[int, int] = (0, 0)
@@ -385,6 +397,7 @@ class State:
     actions_granted: int = 0
     tokens_granted: int = 0
     active_granted_s: float = 0.0
+    active_at_turn_s: float = 0.0
     actions_total: int = 0
     blocked_total: int = 0
     loops_total: int = 0
@@ -437,6 +450,18 @@ class State:
     def blocked_actions(self) -> list[str]:
         """Signatures that are blocked in the current scope, in whatever world."""
         return list(self.scope.blocks)
+
+    def probe_seen(self, name: str) -> ProbeSeen:
+        """Return when a probe of `last_probe_state` was looked at: now, if that is not on record yet."""
+        passed = self.last_probe_state[name]
+        seen = self.probes_seen.get(name)
+        if seen and seen.passed == passed:
+            return seen
+        return ProbeSeen(passed, self.world, self.last_action)
+
+    def still_holds(self, probe: ProbeSeen) -> bool:
+        """Return whether the workspace is as it was when a probe was looked at."""
+        return probe.world == self.world
 
     @property
     def ended(self) -> bool:

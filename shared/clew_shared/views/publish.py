@@ -37,7 +37,10 @@ EndedAction = tuple[Action, int]
 
 
 def state_view(state: State) -> dict[str, Any]:
-    """Return the content of `state.json` (docs/operations.md)."""
+    """Return the content of `state.json` (docs/operations.md).
+
+    `last_probe_state` has what still holds: of a probe from before the last change nothing is known.
+    """
     return {
         "version": VERSION,
         "goal_id": state.goal_id,
@@ -46,7 +49,11 @@ def state_view(state: State) -> dict[str, Any]:
         "current_subtask_idx": state.current_subtask_idx,
         "loop_counts": _last(state.loop_counts),
         "blocked_actions": state.blocked_actions[-SHOWN:],
-        "last_probe_state": dict(state.last_probe_state),
+        "last_probe_state": {
+            name: passed
+            for name, passed in state.last_probe_state.items()
+            if state.still_holds(state.probe_seen(name))
+        },
         "iteration": state.iteration,
         "epoch": state.epoch,
         "restarts": state.restarts,

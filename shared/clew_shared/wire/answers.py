@@ -10,6 +10,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, model_validator
 
+from clew_shared.core.budgets import TurnsLeft
 from clew_shared.record.model import Level
 
 ActionResult = Literal["success", "failure", "error", "timeout", "interrupted"]
@@ -45,10 +46,11 @@ class Intervention(AnswerModel):
 
 
 class Noted(AnswerModel):
-    """The answer to `think`, `reflect` and `outcome`."""
+    """The answer to `think`, `reflect` and `outcome`; that to `reflect` has the turns that are left."""
 
     intervention: Intervention | None = None
     escalated_to: Level | None = None
+    turns_left: TurnsLeft | None = None
 
 
 class ActionOutcome(AnswerModel):

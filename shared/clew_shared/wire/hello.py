@@ -21,6 +21,7 @@ from pydantic import (
     WrapValidator,
 )
 
+from clew_shared.core.budgets import TurnsLeft
 from clew_shared.record.model import StepStatus
 from clew_shared.record.prompt_facts import Prompt
 from clew_shared.tools import Tool
@@ -183,6 +184,14 @@ class SentGoal(AnswerModel):
     tasks: tuple[SentTask, ...] = ()
 
 
+class SentProbe(AnswerModel):
+    """What a probe or a check has found after which action; `current`: nothing has changed since."""
+
+    passed: bool = False
+    after: int = 0
+    current: bool = False
+
+
 class SentState(AnswerModel):
     """A goal's state, as in state.json and in the answers to `plan` and `complete_subtask`."""
 
@@ -266,6 +275,8 @@ class HelloState(SentState):
     actions_total: int = 0
     progress: float = 0.0
     iterations_granted: int = 0
+    turns_left: TurnsLeft | None = None
+    probes: dict[str, SentProbe] = Field(default_factory=dict)
     prompt: Prompt | None = None
     transcript: tuple[SentEntry, ...] = ()
     folded: int = 0

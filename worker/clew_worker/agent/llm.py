@@ -10,6 +10,7 @@ from dataclasses import asdict, replace
 from functools import partial
 from typing import Any
 
+from clew_shared.prompt.messages import CUT_OFF, EMPTY_ANSWER, NO_CALL
 from clew_shared.text.redact import hide
 from clew_shared.text.shorten import without_middle
 from clew_shared.wire.answers import Noted
@@ -126,17 +127,19 @@ class LlmAgent:
         self._memory.add_thought(answer.text)
         self._show(noted)
 
-    def _show(self, noted: Any) -> None:
-        self._context.show(Noted.model_validate(noted or {}).intervention)
+    def _show(self, answer: Any) -> Noted:
+        noted = Noted.model_validate(answer or {})
+        self._context.show(noted.intervention)
+        return noted
 
     def _nudge(self, completion: Completion, answer: ModelAnswer) -> None:
         """Ask a model that made no call for one."""
         if completion.finish_reason == "length":
-            text = "Your answer was cut off because it was too long. Make one short call."
+            text = CUT_OFF
         elif answer.text or answer.hindsight:
-            text = "You called no tool, so nothing was done. Call one tool now, or call finish."
+            text = NO_CALL
         else:
-            text = "Your answer was empty. Call one tool now, or call finish."
+            text = EMPTY_ANSWER
         self._memory.note(text)
 
     async def _reflect(self, usage: CallUsage, hindsight: Hindsight) -> None:
@@ -152,7 +155,8 @@ class LlmAgent:
         if assessment := reflecting.assessment_of(hindsight):
             record["progress_assessment"] = assessment
         with suppress(RpcError, ValueError):  # a refused record is not worth a crash
-            self._show(await self._daemon.call("reflect", usage=asdict(usage), **record))
+            answer = await self._daemon.call("reflect", usage=asdict(usage), **record)
+            self._memory.left = self._show(answer).turns_left
         self._memory.iteration += 1
 
     async def _reflect_at_last(self, usage: CallUsage, hindsight: Hindsight) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 
 from clew_shared.prompt.layout import PromptLayout, lay_out
 from clew_shared.prompt.messages import folded_entry, output_chars, plain_args
-from clew_shared.prompt.pace import pace_of, progress_of
+from clew_shared.prompt.pace import conversation_turn, progress_of
 from clew_shared.prompt.transcript import apply_hindsight, recorded, turn_of, warning
 from clew_shared.prompt.view import PromptView, recorded_mode, view_from
 from clew_shared.text.redact import redact
@@ -30,6 +30,7 @@ class Memory:
         self.form = CallForm()
         self.meter = PromptMeter()
         self.iteration = 0
+        self.left = self.hello.state.turns_left
         self.actions = 0
         self.refusals = 0
         self.changes = 0
@@ -49,6 +50,7 @@ class Memory:
         place = (state.current_task_idx, state.current_subtask_idx)
         subtask_key = (*place, state.subtask.description)
         self.iteration = state.iteration
+        self.left = state.turns_left
         if subtask_key != self._subtask or replanned:
             self._subtask = subtask_key
             self.transcript = list(state.transcript)
@@ -102,11 +104,11 @@ class Memory:
             tightness=self.meter.tightness,
             acted=bool(self.actions or self.calls),
         )
-        pace = pace_of(self.hello, iteration=self.iteration)
         progress = progress_of(self.hello, iteration=self.iteration, actions=self.actions)
         return replace(
             view,
-            iteration=pace.iteration,
+            turn=conversation_turn(self.hello, iteration=self.iteration),
+            left=self.left,
             progress=progress,
             idea=self.idea,
             folded=self.folded,

@@ -103,7 +103,7 @@ class LocalGoal:
     def see_probes(self, probes: dict[str, bool]) -> None:
         """Store facts about the workspace."""
         with self._record.turn() as at:
-            self._core.emit(ev.ProbesSeen(at=at, probes=probes))
+            self._core.emit(ev.ProbesSeen(at=at, probes=probes, world=self._digest()))
 
     def complete(self, reason: str, *, success: bool) -> str | None:
         """End the current subtask, or count a failed attempt; returns the level that must find another way."""

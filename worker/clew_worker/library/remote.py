@@ -14,7 +14,14 @@ from clew_shared.record.state import State
 from clew_shared.wire import protocol
 from clew_shared.wire.answers import Advanced, Finished, Judged, Noted, Recorded
 from clew_worker.agent.client import RpcError
-from clew_worker.library.remote_state import graft, is_untouched, shape_of, state_of
+from clew_worker.library.remote_state import (
+    changed_since,
+    graft,
+    is_untouched,
+    seen_probe,
+    shape_of,
+    state_of,
+)
 from clew_worker.library.work_state import Answer, Edit, WorkState
 
 if TYPE_CHECKING:
@@ -42,7 +49,8 @@ class RemoteGoal:
         self._client = client
         self.failing: dict[str, str] = {}
         self._state = State()
-        self._probes: dict[str, bool] = {}
+        self._probes: dict[str, tuple[bool, int]] = {}
+        """What the agent's own probes have found, each with the last action before it."""
         self._stale = True
         self._work = WorkState(self._state)
         self._shape = shape_of(self._state.goal)
@@ -81,8 +89,9 @@ class RemoteGoal:
 
     def see_probes(self, probes: dict[str, bool]) -> None:
         """Store facts about the workspace, for the context only: the daemon has its own checks."""
-        self._probes.update(probes)
-        self.state.last_probe_state.update(probes)
+        after = self.state.last_action
+        self._probes |= {name: (passed, after) for name, passed in probes.items()}
+        self._show_probes()
         self._work.note(self._state)
 
     def complete(self, reason: str, *, success: bool) -> str | None:
@@ -175,12 +184,19 @@ class RemoteGoal:
         self._state = state_of(hello)
         self.recent_actions = hello.options.context.recent_actions
         self._state.goal = graft(old, self._state.goal)
-        self._state.last_probe_state.update(self._probes)
+        self._show_probes()
         if is_untouched(self._state):
             self._state.goal.tasks.clear()  # the agent brings the tree
         self._shape = shape_of(self._state.goal)
         self._work.note(self._state)
         self._stale = False
+
+    def _show_probes(self) -> None:
+        state = self._state
+        for name, (passed, after) in self._probes.items():
+            current = not changed_since(state, after)
+            state.last_probe_state[name] = passed
+            state.probes_seen[name] = seen_probe(passed, after, current=current)
 
 
 def _outcome(report: ActionReport) -> dict[str, Any]:

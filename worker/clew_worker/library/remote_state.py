@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from clew_shared.record.model import Action, Goal, StepStatus, Subtask, Task
 from clew_shared.record.signature import signature
 from clew_shared.record.spec import Spec
-from clew_shared.record.state import EVERYWHERE, Scope, State, Tally
+from clew_shared.record.state import EVERYWHERE, ProbeSeen, Scope, State, Tally
 from clew_shared.wire.hello import Call
 
 if TYPE_CHECKING:
@@ -36,7 +36,11 @@ def state_of(hello: HelloAnswer) -> State:
         current_task_idx=sent.current_task_idx,
         current_subtask_idx=sent.current_subtask_idx,
         scope=scope,
-        last_probe_state=dict(sent.last_probe_state),
+        last_probe_state=sent.last_probe_state | {n: p.passed for n, p in sent.probes.items()},
+        probes_seen={
+            n: seen_probe(p.passed, p.after, current=p.current) for n, p in sent.probes.items()
+        },
+        last_action=max((a.seq for s in sent.subtasks for a in s.actions), default=0),
         iteration=sent.iteration,
         epoch=sent.epoch,
         restarts=sent.restarts,
@@ -50,6 +54,17 @@ def state_of(hello: HelloAnswer) -> State:
         tally = Tally(seq=action.seq, result=action.result, head=heads.get(action.seq, ""))
         scope.tallies.setdefault(name, {})[str(action.seq)] = tally
     return state
+
+
+def seen_probe(passed: bool, after: int, *, current: bool) -> ProbeSeen:
+    """Return a probe of a workspace whose state has no name here: what is current was seen in the same one."""
+    return ProbeSeen(passed, "" if current else "before", after)
+
+
+def changed_since(state: State, seq: int) -> bool:
+    """Return whether an action after this one may have changed the workspace, as far as the tree shows it."""
+    actions = (a for t in state.goal.tasks for s in t.subtasks for a in s.actions)
+    return any(a.seq > seq and a.result != "blocked" and a.changed is not False for a in actions)
 
 
 def _goal(sent: SentGoal) -> Goal:

@@ -144,6 +144,7 @@ def action_of(
 
 def _store(state: State, action: Action) -> None:
     """Add an ended action to its subtask, if that is still there."""
+    state.last_action = max(state.last_action, action.seq)
     if subtask := state.subtask_at(action.task_idx, action.subtask_idx):
         subtask.actions.append(action)
         subtask.actions_total += 1

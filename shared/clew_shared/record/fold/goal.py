@@ -14,11 +14,13 @@ from clew_shared.record.state import (
     AttemptState,
     Attention,
     CheckResult,
+    ProbeSeen,
     RefusedFinishes,
     Scope,
     State,
     SuggestedCheck,
 )
+from clew_shared.record.worlds import is_measured
 from clew_shared.text.shorten import both_ends
 
 if TYPE_CHECKING:
@@ -171,7 +173,14 @@ def strategies_shown(state: State, e: ev.StrategiesShown, _seq: int) -> None:
 
 
 def probes_seen(state: State, e: ev.ProbesSeen, _seq: int) -> None:
-    state.last_probe_state.update(e.probes)
+    for name, passed in e.probes.items():
+        see_probe(state, name, passed, world=e.world)
+
+
+def see_probe(state: State, name: str, passed: bool, *, world: str = "") -> None:
+    """Remember what a probe or a check has found, and when; `world` is as it was measured then."""
+    seen = ProbeSeen(passed, world if is_measured(world) else state.world, state.last_action)
+    state.last_probe_state[name], state.probes_seen[name] = passed, seen
 
 
 def check_proposed(state: State, e: ev.CheckProposed, _seq: int) -> None:
@@ -192,7 +201,7 @@ def check_finished(state: State, e: ev.CheckFinished, seq: int) -> None:
     if before is None or before.passed != e.passed:
         state.attention.fresh = True
     state.checks[e.name] = CheckResult(e.passed, both_ends(e.output, CHECK_CHARS), seq)
-    state.last_probe_state[e.name] = e.passed
+    see_probe(state, e.name, e.passed)
 
 
 def finish_questioned(state: State, e: ev.FinishQuestioned, _seq: int) -> None:

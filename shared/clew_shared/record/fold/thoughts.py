@@ -128,6 +128,8 @@ def reflected(state: State, e: ev.Reflected, _seq: int) -> None:
     drop_broken_streaks(state)
     _collect_insights(state, e)
     _charge(state, e)
+    lived_s = max(0.0, e.at - state.worker_since) if state.working else 0.0
+    state.active_at_turn_s = state.cost.active_s + lived_s
     if state.turn_at != state.place:  # this turn was one of the subtask before
         state.attempt.from_iteration = state.iteration
     state.turn_before = state.turn_at

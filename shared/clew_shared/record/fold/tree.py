@@ -63,6 +63,7 @@ def edited(state: State, e: ev.TreeEdited, _seq: int) -> None:
     set_aside(state, e.given_up, e.covered)
     state.current_task_idx, state.current_subtask_idx = e.task_idx, e.subtask_idx
     state.last_probe_state, state.planned = dict(e.probes), True
+    state.probes_seen = {name: state.probe_seen(name) for name in e.probes}
     if e.replan:
         state.replan_required, state.inherited = "", deepcopy(state.scope)
     if e.loop_counts is not None:
