@@ -184,7 +184,9 @@ def test_the_protocol_page_has_every_tool_and_argument():
 def test_the_changelog_has_the_version_of_the_project():
     changelog = (REPO / "CHANGELOG.md").read_text()
     unreleased = f"## {VERSION} (unreleased)" in changelog
-    dated = re.search(rf"^## \[{re.escape(VERSION)}\] - \d{{4}}-\d\d-\d\d$", changelog, re.MULTILINE)
+    dated = re.search(
+        rf"^## \[{re.escape(VERSION)}\] - \d{{4}}-\d\d-\d\d$", changelog, re.MULTILINE
+    )
     assert unreleased or dated
 
 
