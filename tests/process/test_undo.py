@@ -433,3 +433,24 @@ def test_what_is_added_after_an_action_was_cut_off_stays(clew, kitchen):
     (kitchen / "mine").unlink()
     assert seen(kitchen) == before
     assert clew.verified()
+
+
+def test_what_a_person_writes_during_an_undo_of_any_number_of_files_is_left_by_the_next(
+    clew, kitchen
+):
+    many = "for n in $(seq 1200); do echo new > n$n; done; echo hot > water"
+    text = GOAL.format(workspace=kitchen).replace("echo hot > water", many)
+    goal = clew.start().submit(text, "tea.md")
+    clew.wait("goal.completed", goal=goal)
+    undoing = subprocess.Popen(
+        clew.command("undo", goal, "--yes"), env=clew.environment(), stdout=subprocess.PIPE
+    )
+    clew.until(lambda: not (kitchen / "n1").exists(), "the undo has begun")
+    for name in ("n1", "water"):
+        (kitchen / name).write_text("mine\n")
+    undoing.communicate()
+    assert (kitchen / "n1").read_text() == (kitchen / "water").read_text() == "mine\n"
+    again = undone(clew)  # as the first one says: it reverts that
+    assert again["scope"] == "undo"
+    assert not {"n1", "water"}.intersection(actions(again))
+    assert actions(again)["n1200"] == "create"

@@ -76,6 +76,7 @@ class Acting:
         await desk.commit()
         if isinstance(report, str):
             return _allowed(verdict, feedback, _CUT_OFF)
+        await self._shown(report)
         if report.result == "error":
             await desk.hand_over_if_missing()
         judged = _allowed(verdict, feedback, _outcome(report, feedback))
@@ -105,6 +106,7 @@ class Acting:
         if not feedback.known and not desk.knows_action(p.seq):
             raise WrongState(f"no action {p.seq} of this goal was allowed")
         await desk.commit()
+        await self._shown(report)
         return noted(feedback)
 
     async def record(self, p: protocol.Record) -> Recorded:
@@ -115,8 +117,14 @@ class Acting:
         with desk.entering() as core:
             verdict = core.record(redact(p.tool), redacted(p.args), report, time.time())
         await desk.commit()
+        await self._shown(report)
         judged = _allowed(verdict, Feedback()) if verdict.allowed else _refused(verdict)
         return Recorded(allowed=verdict.allowed, **judged.model_dump(exclude_unset=True))
+
+    async def _shown(self, report: ActionReport) -> None:
+        """Wait for the snapshot of what was too much to list: what is changed after the answer is not the action's."""
+        if report.touched.own_cut:
+            await self._desk.snapshots.settled()
 
     async def _judge(self, p: protocol.Act) -> Verdict:
         """Judge a proposal; before a refusal, look whether the workspace is still what it was."""

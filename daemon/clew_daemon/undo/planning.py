@@ -113,8 +113,7 @@ def _reversal(
 
 
 def _left_by(undo: UndoInForce, known: list[Step]) -> set[str]:
-    """Return what an undo has left as it was."""
-    before = plan(
-        [step for step in known if step.seq <= undo.span.first], undo.of.first, undo.of.last
-    )
-    return {*undo.left, *(() if undo.theirs else (one.name for one in before.left))}
+    """Return what an undo has left as it was, with what someone else changed while it went on."""
+    then = [step for step in known if step.seq <= (undo.span.last or step.seq)]
+    after = plan(then, undo.of.first, undo.of.last)
+    return {*undo.left, *(one.name for one in after.left)}

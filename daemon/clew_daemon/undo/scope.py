@@ -163,7 +163,6 @@ class UndoInForce:
 
     of: Span
     span: Span
-    theirs: bool
     left: tuple[str, ...] = ()
 
 
@@ -198,7 +197,7 @@ def _undos_in_force(rows: Iterable[tuple[int, ev.Event]]) -> list[UndoInForce]:
                 before = seq
                 if started and finished:
                     of = _undone(started, subtask)
-                    one = UndoInForce(of, Span("undo", begun, seq), started.theirs, finished.left)
+                    one = UndoInForce(of, Span("undo", begun, seq), finished.left)
                     found = _with(found, one)
                     finished = None
             case snap.SnapshotsMissing(removed=True):

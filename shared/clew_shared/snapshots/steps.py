@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from clew_shared.record.touched import Touched
+    from clew_shared.snapshots.entries import Changes
     from clew_shared.snapshots.plan import Step
     from clew_shared.snapshots.store import SnapshotStore
 
@@ -32,21 +33,41 @@ def steps(
     `last` is the number of the last event that counts, None for all.
     """
     found: list[Step] = []
-    tree = ""
+    tree = undone = ""
+    trees = {seq: event.tree for seq, event in rows if isinstance(event, snap.SnapshotTaken)}
+    gone_back_to: dict[int, str] = {}
     shown = {of for _, e in rows if isinstance(e, snap.SnapshotTaken) for of in e.cut_off}
     for seq, event in rows:
-        if seq == first and isinstance(event, snap.SnapshotTaken):
-            tree = event.tree
+        if seq == first:
+            tree = trees.get(seq, "")
+        if isinstance(event, snap.UndoStarted):
+            gone_back_to[seq] = trees.get(event.first, "")
         if seq <= first or (last is not None and seq > last):
             continue
         if isinstance(event, ev.ActionInterrupted) and event.of in shown:
             continue  # the snapshot that was taken at once has shown what it did
         found += _acts(seq, event)
+        if isinstance(event, snap.UndoFinished) and event.restored != len(event.own):
+            undone = gone_back_to.get(event.of, "")
         if isinstance(event, snap.SnapshotTaken):
             watched = event.moment not in UNWATCHED
-            found.append(Seen(seq, changes(store, tree, event.tree), watched=watched))
+            seen = changes(store, tree, event.tree)
+            if undone:
+                differs = changes(store, undone, event.tree)
+                found.append(Acted(seq, _written(seen, differs)))
+                undone = ""
+            found.append(Seen(seq, seen, watched=watched))
             tree = event.tree
     return found
+
+
+def _written(seen: Changes, differs: Changes) -> dict[str, str]:
+    """Return what an undo has written, with the object of each: what is now as in the snapshot gone back to."""
+    return {
+        name: "" if now is None else now.id or "/"
+        for name, (_, now) in seen.items()
+        if name not in differs
+    }
 
 
 def with_store(rows: Iterable[tuple[int, ev.Event]]) -> list[tuple[int, ev.Event]]:
@@ -72,7 +93,7 @@ def _acts(seq: int, event: ev.Event) -> Iterator[Acted]:
         case ev.ActionInterrupted():  # it is not known who changed what until the next snapshot
             yield Acted(seq, lost=True)
         case snap.UndoFinished():
-            yield Acted(seq, dict(event.own), all_own=event.restored != len(event.own))
+            yield Acted(seq, dict(event.own))
         case _:
             pass
 

@@ -148,6 +148,7 @@ class ExecutorServer:
         """Take a snapshot; where there is none, what has changed is reported with the next one."""
         self._attribution.look(own=request.own)
         taken = self._snapshots.take(request)
+        self._attribution.look(own=request.own)  # what changed meanwhile may be in it
         if taken.fault:
             return taken
         self._attribution.anchor()
