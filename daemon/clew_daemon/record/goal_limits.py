@@ -39,8 +39,9 @@ def action_limit(
         return max(own), "`timeout=` of its block in the goal file"
     if state.spec.timeout_s:
         return state.spec.timeout_s, "`timeout:` in the goal file"
-    key = "runbook_timeout_s" if is_runbook else "action_timeout_s"
-    return getattr(limits, key), f"[limits] {key}, or `timeout:` in the goal file"
+    if is_runbook:
+        return limits.runbook_timeout_s, "[limits] runbook_timeout_s, or `timeout:` in the goal file"
+    return limits.action_timeout_s, "[limits] action_timeout_s, or `timeout:` in the goal file"
 
 
 def max_iterations(state: State, settings: Settings) -> int | None:

@@ -56,7 +56,7 @@ CHOICES = {
     "grant": ("grant the same amount again", "clew continue {goal}"),
     "put_back": ("when you have put it back, go on", "clew continue {goal}"),
     "empty": ("begin in a new, empty folder, if nothing is there", "clew continue {goal}"),
-    "accept": ("accept the folder that is there now, and go on in it", "clew continue {goal}"),
+    "accept": ("accept the folder that is there now, and continue in it", "clew continue {goal}"),
     "here": ("when no daemon works on the original, go on here", "clew continue {goal}"),
     "edit": ("correct the goal's text, checks or limits", "clew edit {goal}"),
     "limits": ("change the limit", "clew edit {goal}"),

@@ -270,7 +270,7 @@ class Bridge:
         if self._goal.state.replan_required or not self._goal.state.subtask.open:
             return False
         failure = f"{self._cli.name} called none of clew's tools in {IDLE_TURNS_MAX} turns"
-        failure += f"; its last words: {self._last_words}" if self._last_words else ""
+        failure += f"; its last output: {self._last_words}" if self._last_words else ""
         await self._daemon.call("complete_subtask", success=False, failure=failure, summary=failure)
         return True
 
