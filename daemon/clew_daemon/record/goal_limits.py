@@ -40,7 +40,10 @@ def action_limit(
     if state.spec.timeout_s:
         return state.spec.timeout_s, "`timeout:` in the goal file"
     if is_runbook:
-        return limits.runbook_timeout_s, "[limits] runbook_timeout_s, or `timeout:` in the goal file"
+        return (
+            limits.runbook_timeout_s,
+            "[limits] runbook_timeout_s, or `timeout:` in the goal file",
+        )
     return limits.action_timeout_s, "[limits] action_timeout_s, or `timeout:` in the goal file"
 
 
