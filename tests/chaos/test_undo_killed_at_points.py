@@ -263,7 +263,7 @@ def test_an_undo_is_completed_before_its_goal_goes_on(tmp_path, make_clew):
     clew.start()
     goal = kitchen.submit()
     clew.wait("action.allowed", goal=goal, count=2)
-    clew.cli("pause", goal)
+    clew.cli("pause", "--now", goal)
     clew.until(lambda: not clew.goal(goal)["pid"], "the end of the worker")
     kitchen.edit()
     assert clew.stop() == 0

@@ -273,7 +273,7 @@ def test_a_turn_whose_action_a_pause_interrupts_keeps_its_cost(clew):
         goal = begun(clew, llm)
         folder = clew.workspace(goal)
         clew.until((folder / "begun").exists, "the command")
-        clew.cli("pause", goal)
+        clew.cli("pause", "--now", goal)
         clew.wait("worker.exited", goal=goal)
         assert clew.goal(goal)["tokens"] == TURN_TOKENS
 

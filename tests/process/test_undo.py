@@ -188,7 +188,7 @@ def test_a_goal_at_work_is_not_undone(clew, kitchen):
     said = clew.cli("undo", goal, "--yes", code=1)
     assert f"{goal} is at work" in said
     assert f"`clew pause {goal}`" in said
-    clew.cli("pause", goal)
+    clew.cli("pause", "--now", goal)
     clew.cli("undo", goal, "--yes")
     assert (kitchen / "water").read_text() == "the water\nbefore\n"
     clew.cli("cancel", goal)
@@ -425,7 +425,7 @@ def test_what_is_added_after_an_action_was_cut_off_stays(clew, kitchen):
     text = GOAL.format(workspace=kitchen).replace("echo hot > water", "echo hot > water; sleep 60")
     goal = clew.submit(text, "tea.md")
     clew.until(lambda: (kitchen / "water").read_text() == "hot\n", "the action is under way")
-    clew.cli("pause", "tea")
+    clew.cli("pause", "--now", "tea")
     clew.until(lambda: not clew.goal(goal)["pid"], "the end of the worker")
     (kitchen / "mine").write_text("by hand\n")
     answer = undone(clew, "--yes")

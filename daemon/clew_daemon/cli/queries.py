@@ -6,7 +6,7 @@ The ledger is opened read-only, with or without a running daemon; a ledger that 
 from __future__ import annotations
 
 import time
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cache
 from typing import TYPE_CHECKING
 
@@ -58,6 +58,21 @@ def open_ledger(instance: Instance) -> Iterator[Reader]:
         if reader is None:
             raise CliError(NO_GOALS)
         yield reader
+
+
+def last_seq(instance: Instance) -> int | None:
+    """Return the number of the last event; None if it cannot be read."""
+    with suppress(CliError), ledger_if_any(instance) as reader:
+        return reader.last_seq() if reader else None
+    return None
+
+
+def interrupted_after(instance: Instance, seq: int) -> int:
+    """Return how many actions were interrupted after event `seq`, 0 if that cannot be read."""
+    with suppress(CliError), ledger_if_any(instance) as reader:
+        rows = reader.read_all(seq) if reader else ()
+        return sum(row.kind == "action_interrupted" for row in rows)
+    return 0
 
 
 def model_conducts(instance: Instance) -> dict[str, ModelConduct]:

@@ -27,6 +27,7 @@ FAULTS = {
     "signature": "which action? Give the signature of a blocked one, as `clew status GOAL` lists them",
     "goals": f"`goals` must be a list of at most {GOALS_MAX:,} names or ids",
     "all": "`all` must be true or false",
+    "now": "`now` must be true or false",
     "subtask": "`subtask` is {value!r}; it must be the index of a task and that of a subtask in it, from 0",
     "theirs": "`theirs` must be true or false",
     "perform": "`perform` must be true or false",

@@ -11,13 +11,14 @@ from typing import TYPE_CHECKING, Any
 
 from clew_daemon.control.checking import fault
 from clew_daemon.control.objections import answer, is_runbook, objection, shown_status
-from clew_daemon.control.requests import GOALS_MAX
+from clew_daemon.control.requests import GOALS_MAX, PauseRequest
 from clew_daemon.control.server import ControlError
 from clew_daemon.processes import workspace_guard
 from clew_daemon.record.dependencies import holder
+from clew_daemon.record.doing import interrupted, running_action
 from clew_shared.ledger import LedgerError
 from clew_shared.record import events as ev
-from clew_shared.record.model import GoalStatus
+from clew_shared.record.model import GoalStatus, Result
 from clew_shared.record.transitions import follow_up
 
 if TYPE_CHECKING:
@@ -44,6 +45,7 @@ class GoalChanges:
         self._lookup = lookup
         self._changes = {
             "pause": self._pause,
+            "pause --now": self._pause_now,
             "continue": self._continue,
             "resume": self._resume,
             "cancel": self._cancel,
@@ -53,6 +55,8 @@ class GoalChanges:
     async def change(self, request: GoalChangeRequest) -> dict[str, Any]:
         """Change one goal, or several: then `{"results": [...]}` has the answer or the error of each."""
         verb = request.method
+        if isinstance(request, PauseRequest) and request.now:
+            verb = "pause --now"
         if request.all:
             return await self._change_each(verb, self._applicable(verb))
         if request.goals is None:
@@ -90,41 +94,55 @@ class GoalChanges:
         return objection(verb, state, runbook=is_runbook(self._d.settings, state))
 
     async def _pause(self, core: Core) -> str:
-        await self._stop(core, ev.GoalWaiting(at=time.time(), reason="paused", paused=True))
-        return "paused"
+        running = running_action(core.state, time.time())
+        if not running:
+            return await self._pause_now(core)
+        await self._d.goals.emit(core, _paused())
+        self._supervisor.tell_to_stop(core.state.goal_id, "paused", after_action=True)
+        return f"pausing after {running}; --now interrupts it"
+
+    async def _pause_now(self, core: Core) -> str:
+        return await self._stop(core, None if core.state.paused else _paused(), "paused")
 
     async def _continue(self, core: Core) -> str:
-        await self._requeue(core, "continue")
-        return "continues"
+        after = await self._requeue(core, "continue")
+        return f"continues after {after}" if after else "continues"
 
     async def _resume(self, core: Core) -> str:
-        await self._requeue(core, "resume")
-        return "resumed"
+        after = await self._requeue(core, "resume")
+        return f"resumed; continues after {after}" if after else "resumed"
 
     async def _cancel(self, core: Core) -> str:
-        await self._stop(
-            core, ev.GoalEnded(at=time.time(), status="cancelled", reason="cancelled by you")
-        )
-        return "cancelled"
+        reason = "cancelled by you"
+        event = ev.GoalEnded(at=time.time(), status="cancelled", reason=reason)
+        return await self._stop(core, event, "cancelled")
 
     async def _retry(self, core: Core) -> str:
         await self._requeue(core, "retry")
         return "queued again"
 
-    async def _stop(self, core: Core, event: ev.Event) -> None:
-        """Record the event, after which every proposal is refused; then end the worker."""
-        await self._d.goals.emit(core, event)
-        await self._supervisor.halt(core.state.goal_id, event.kind)
+    async def _stop(self, core: Core, event: ev.Event | None, done: str) -> str:
+        """Record the event, after which every proposal is refused; then end the worker. Return what was done."""
+        if event:
+            await self._d.goals.emit(core, event)
+        flights = list(core.state.in_flight.values())
+        await self._supervisor.halt(core.state.goal_id, done)
+        cut_off = sum(one.action.result == Result.INTERRUPTED for one in flights)
+        told = "" if core.state.ended else ": the agent will be told"
+        return f"{done}; {interrupted(cut_off)}{told}" if cut_off else done
 
-    async def _requeue(self, core: Core, by: str) -> None:
+    async def _requeue(self, core: Core, by: str) -> str:
         """Queue a goal again once its last worker has ended; ControlError if another request came first.
 
-        One that rests is reopened: what stopped it no longer counts, since a person has decided.
+        One that rests is reopened: what stopped it no longer counts, since a person has decided. Where a pause still
+        waits for the running action, the next worker begins after that; returns which action.
         """
         before = _request_basis(core)
         waits = core.state.goal.status == GoalStatus.WAITING
         reopen = not waits or core.state.replan_required == "person"
-        await self._supervisor.halt(core.state.goal_id, by)
+        running = running_action(core.state, time.time()) if core.state.paused else ""
+        if not running:
+            await self._supervisor.halt(core.state.goal_id, by)
         await self._d.goals.whole(core.state.goal_id)
         stranger, make = None, False
         if by != "retry":  # which is for what has ended, and accepts no other folder
@@ -151,6 +169,7 @@ class GoalChanges:
                 )
             )
         await self._d.goals.commit(core)
+        return running
 
     def _refuse_namesake(self, state: State) -> None:
         """Raise ControlError if an ended goal would be resumed beside another goal of its name."""
@@ -159,6 +178,10 @@ class GoalChanges:
             raise ControlError(
                 f"{state.goal_id} cannot go on: its name {state.spec.name} is in use by {other}, which has not ended"
             )
+
+
+def _paused() -> ev.GoalWaiting:
+    return ev.GoalWaiting(at=time.time(), reason="paused", paused=True)
 
 
 def _request_basis(core: Core) -> tuple[str, bool, int]:

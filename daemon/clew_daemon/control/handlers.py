@@ -17,7 +17,7 @@ from clew_daemon.host.last_known import LastKnown
 from clew_daemon.inbox.leftovers import InboxLeft, Left
 from clew_daemon.processes.cells import executor_env
 from clew_daemon.record.dependencies import KnownGoals
-from clew_daemon.record.doing import now_view
+from clew_daemon.record.doing import now_view, running_action
 from clew_daemon.record.goal_limits import attempt_limits
 from clew_daemon.record.store import listed
 from clew_daemon.supervision import schedule
@@ -125,7 +125,7 @@ class ControlHandlers:
                 **status_view(
                     state,
                     now,
-                    schedule.waits_for(state, known, running, now),
+                    self._waits_for(state, known, running, now),
                     stuck=schedule.is_stuck(state, known),
                 ),
                 "now": self._current_work(state),
@@ -140,12 +140,19 @@ class ControlHandlers:
         state = (await self._lookup.whole(goal)).state
         running, now = self._supervisor.running, time.time()
         known = KnownGoals(self._daemon.goals.states(), self._daemon.goals.gone)
-        waits = schedule.waits_for(state, known, running, now, hint=True)
+        waits = self._waits_for(state, known, running, now, hint=True)
         limit = attempt_limits(state, self._daemon.settings).limit
         stuck = schedule.is_stuck(state, known)
         detail = {**goal_detail(state, now, waits, stuck=stuck), "attempt_limit": limit}
         view = {**detail, "now": self._current_work(state)}
         return {"daemon": await self._view(), "goal": view}
+
+    def _waits_for(
+        self, state: State, known: KnownGoals, running: list[str], now: float, *, hint: bool = False
+    ) -> str:
+        if state.paused and (action := running_action(state, now)):
+            return f"pausing after {action}"
+        return schedule.waits_for(state, known, running, now, hint=hint)
 
     def _current_work(self, state: State) -> dict[str, Any] | None:
         session = self._supervisor.session(state.goal_id)

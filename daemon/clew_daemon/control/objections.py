@@ -20,10 +20,17 @@ RUNBOOK_DONE = (
 
 
 def objection(verb: str, state: State, *, runbook: bool) -> str:
-    """Return why a request does not apply to a goal, "" if it does; a completed runbook is never reopened."""
+    """Return why a request does not apply to a goal, "" if it does; a completed runbook is never reopened.
+
+    `pause --now` does not wait for the action that is carried out.
+    """
     status = GoalStatus(state.goal.status)
     match verb:
-        case "pause":
+        case "pause" if state.paused and state.in_flight:
+            return "pausing already; --now interrupts its running action"
+        case "pause --now" if state.paused and state.in_flight:
+            return ""
+        case "pause" | "pause --now":
             may = not (status.ended or status is GoalStatus.BLOCKED or state.paused)
         case "resume":
             may = status in (GoalStatus.WAITING, GoalStatus.BLOCKED)

@@ -112,7 +112,9 @@ class GoalChangeRequest(ControlRequest):
 
 @dataclass(frozen=True)
 class PauseRequest(GoalChangeRequest, method="pause"):
-    """Stop work on goals until they are resumed."""
+    """Stop work on goals until they are resumed: after the running action, or `now`."""
+
+    now: bool | None = None
 
 
 @dataclass(frozen=True)

@@ -6,12 +6,16 @@ The record has what was decided and done; only the session knows that an LLM cal
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from clew_shared.record.moment import iso
+from clew_shared.text.shorten import in_one_line
 
 if TYPE_CHECKING:
     from clew_shared.record.state import InFlight, State
+
+SHOWN_CHARS = 60
 
 
 @dataclass(slots=True)
@@ -43,6 +47,25 @@ def now_view(state: State, work: Work | None) -> dict[str, Any] | None:
         what = "waiting for a free LLM slot" if work.llm_queued else "LLM call"
         return _view("thinking", work.llm_since, what)
     return _view("thinking", state.updated_at, "choosing the next step")
+
+
+def running_action(state: State, now: float) -> str:
+    """Return which action is carried out, as in "the running action #12 (`make`, 40 s so far)"; "" for none."""
+    if not state.in_flight:
+        return ""
+    flight = next(iter(state.in_flight.values()))
+    args, since = flight.action.args, datetime.fromisoformat(flight.action.timestamp).timestamp()
+    what = next((str(args[key]) for key in ("cmd", "path") if args.get(key)), flight.action.name)
+    seconds = max(0, int(now - since))
+    for_s = f"{seconds} s" if seconds < 120 else f"{seconds // 60} min"
+    more = f" and {len(state.in_flight) - 1} more" if len(state.in_flight) > 1 else ""
+    return f"the running action #{flight.seq} (`{in_one_line(what, SHOWN_CHARS)}`, {for_s} so far){more}"
+
+
+def interrupted(count: int) -> str:
+    """Return that actions were cut off."""
+    actions = "1 running action was" if count == 1 else f"{count} running actions were"
+    return f"{actions} interrupted"
 
 
 def _tool(flight: InFlight) -> dict[str, Any]:

@@ -62,12 +62,14 @@ class Acting:
             desk.notify("allowed", {"seq": verdict.seq})
         report = await self._carry_out(verdict, p)
         at = time.time()
-        with desk.entering() as core:
+        if isinstance(report, str):
+            desk.refuse_while_stopping()  # it was cut off: the end of the worker is recorded with it
+        with desk.recording() as core:
             if isinstance(report, str):
                 core.interrupt("executor_died", at, counts=True, only=verdict.seq, detail=report)
                 feedback = Feedback()
             else:
-                feedback = core.outcome(verdict.seq, report, at)
+                feedback = core.outcome(verdict.seq, report, at, last=desk.stopping)
         if isinstance(report, str):
             await desk.look()  # else the next action would be taken for what this one did
             desk.snapshots.executor_died(verdict.seq)
@@ -93,16 +95,17 @@ class Acting:
         """Record the outcome of an allowed action that the agent has carried out; a second report changes nothing."""
         desk = self._desk
         if p.result == "interrupted":
-            with desk.entering() as core:
+            with desk.recording() as core:
                 core.interrupt("the agent says so", time.time(), counts=False, only=p.seq)
-            await desk.look()  # else the next action would be taken for what this one did
+            if not desk.stopping:
+                await desk.look()  # else the next action would be taken for what this one did
             await desk.commit()
             return noted(Feedback())
         report = ActionReport(p.result)
         if p.seq in desk.core.state.in_flight:
             report = await self._reported(p)
-        with desk.entering() as core:
-            feedback = core.outcome(p.seq, report, time.time())
+        with desk.recording() as core:
+            feedback = core.outcome(p.seq, report, time.time(), last=desk.stopping)
         if not feedback.known and not desk.knows_action(p.seq):
             raise WrongState(f"no action {p.seq} of this goal was allowed")
         await desk.commit()
@@ -114,7 +117,7 @@ class Acting:
         desk = self._desk
         await desk.ready.wait()
         report = await self._reported(p)
-        with desk.entering() as core:
+        with desk.recording() as core:
             verdict = core.record(redact(p.tool), redacted(p.args), report, time.time())
         await desk.commit()
         await self._shown(report)

@@ -106,6 +106,9 @@ class GoalDesk:
         self.looked = asyncio.Event()
         """The workspace was looked at; nothing that depends on it is answered before."""
         self.stopping = False
+        self.idle = asyncio.Event()
+        """No action of the agent is being carried out, as far as is known."""
+        self.idle.set()
         self.notify: Callable[[str, dict[str, Any]], None] = lambda _method, _params: None
         """Sends the agent a notification."""
 
@@ -149,8 +152,11 @@ class GoalDesk:
     @contextmanager
     def recording(self) -> Iterator[Core]:
         """Bracket commands that are recorded whether or not the worker is being stopped."""
-        with self.parts.goals.entering(self.core):
-            yield self.core
+        try:
+            with self.parts.goals.entering(self.core):
+                yield self.core
+        finally:
+            (self.idle.clear if self.core.state.in_flight else self.idle.set)()
 
     async def commit(self) -> None:
         """Wait until all that was emitted so far is durable."""

@@ -6,6 +6,7 @@ It also owns the tasks of the session, since one that fails ends the worker.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from typing import TYPE_CHECKING, Any
 
 import structlog
@@ -35,6 +36,9 @@ class Lifetime:
         self.process: AgentProcess | None = None
         """The agent, from its start on."""
         self.stop_reason = ""
+        self.quiet = asyncio.Event()
+        """The agent has hung up, and all that it sent is answered."""
+        self._patient = False
         self.ended: asyncio.Future[Ended] = asyncio.get_running_loop().create_future()
 
     @property
@@ -47,20 +51,45 @@ class Lifetime:
         if not self.over:
             self.ended.set_result(ended)
 
-    def stop(self, reason: str) -> None:
-        """Ask the agent to stop; it gets `stop_grace_s`, then the worker is ended."""
-        if self._desk.stopping or self.over:
+    def stop(self, reason: str, *, after_action: bool = False, at_once: bool = False) -> None:
+        """Ask the agent to stop; it, and the action that is carried out, get `stop_grace_s`, then the worker is ended.
+
+        `after_action`: first the action gets all the time that it may take. `at_once`: nothing gets any time.
+        """
+        if self.over or (self._desk.stopping and (after_action or not (self._patient or at_once))):
             return
+        self._patient = after_action
         self._desk.stopping = True  # at once: the agent's next message may be here already
         self.stop_reason = reason
-        self.spawn(self._stop(reason))
+        self.spawn(self._stop(reason, after_action=after_action, at_once=at_once))
 
-    async def _stop(self, reason: str) -> None:
-        grace_s = self._desk.settings.restart.stop_grace_s
-        self.notify("stop", {"reason": reason, "grace_s": grace_s})
-        if self.process:
-            await asyncio.wait([self.process.cell.guard.ended], timeout=grace_s)
+    async def _stop(self, reason: str, *, after_action: bool, at_once: bool) -> None:
+        desk = self._desk
+        grace_s = 0.0 if at_once else desk.settings.restart.stop_grace_s
+        # an executor ends an action that takes too long, and nobody that of an agent with its own tools
+        action_s = desk.settings.limits.action_timeout_s if desk.traits.own_tools else None
+        waits = after_action and not desk.idle.is_set()
+        told_s = max(grace_s, action_s or 0.0) if waits else grace_s
+        self.notify("stop", {"reason": reason, "grace_s": told_s})
+        if waits:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(action_s):
+                    await desk.idle.wait()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(grace_s):
+                await self.gone()
         self.end(Ended("stopped", reason))
+
+    async def gone(self) -> None:
+        """Wait until the agent has exited, and nothing that it began is carried out."""
+        if self.process:
+            await asyncio.shield(self.process.cell.guard.ended)
+            ends = [asyncio.ensure_future(e.wait()) for e in (self._desk.idle, self.quiet)]
+            try:
+                await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
+            finally:
+                for one in ends:
+                    one.cancel()
 
     def leave_to_exit(self) -> None:
         """Wait a little for the agent to exit on its own: its goal is over."""

@@ -84,12 +84,15 @@ class Liveness:
             await asyncio.sleep(due - now)
             if (late_s := time.monotonic() - due) > every_s:
                 self._forgive(late_s)
-            if self._desk.stopping:
-                continue
-            found = self.silent() or self.stalled() or await self._check_memory(agent)
-            if found := found or await self._check_workspace():
+            found = None if self._desk.stopping else self.silent() or self.stalled()
+            found = found or await self._check_memory(agent)
+            if not (found or self._desk.stopping):
+                found = await self._check_workspace()
+            if found:
                 self._lifetime.end(found)
                 return
+            if self._desk.stopping:
+                continue
             if spent := await self._desk.spend_time():
                 self._lifetime.stop(spent)
 

@@ -52,9 +52,10 @@ class Session:
         self._desk.notify = self._lifetime.notify
         self._liveness = Liveness(self._desk, launcher, self._lifetime)
         self._methods = Methods(self._desk)
-        self._silence = asyncio.Event()
         self._printed = asyncio.Event()
         self._epoch = EpochRecord(self._desk)
+        self.gone = asyncio.Event()
+        """Nothing of the worker is left; its end may not be on record yet."""
         about = {"goal": goal_id, "epoch": self._desk.epoch}
         self._output = WorkerOutput(lambda line: log.info("worker.output", **about, line=line))
 
@@ -71,11 +72,12 @@ class Session:
             ended = _by_memory(self._desk, await self._live())
         finally:
             await self._tear_down()
+            self.gone.set()
         return await self._epoch.close(ended)
 
-    def stop(self, reason: str) -> None:
-        """Ask the worker to stop; it gets `stop_grace_s`, then it is killed with its whole tree."""
-        self._lifetime.stop(reason)
+    def stop(self, reason: str, *, after_action: bool = False, at_once: bool = False) -> None:
+        """Ask the worker to stop, as `Lifetime.stop`; then it is killed with its whole tree."""
+        self._lifetime.stop(reason, after_action=after_action, at_once=at_once)
 
     def send_feedback(self, seq: int, text: str) -> None:
         """Send the agent the feedback of event `seq`, if there is an agent."""
@@ -147,7 +149,7 @@ class Session:
             if self._desk.looked.is_set() and self._desk.snapshots.complete:
                 self._desk.executors.kill_nowait()  # nothing more is asked of them: they end beside the agent
         finally:
-            self._silence.set()
+            self._lifetime.quiet.set()
 
     async def _read_output(self, process: AgentProcess) -> None:
         try:
@@ -159,6 +161,8 @@ class Session:
         code = await process.cell.guard.ended
         await asyncio.sleep(0)
         desk = self._desk
+        if desk.stopping:
+            await self._lifetime.gone()
         await self._last_messages()
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(LAST_MESSAGES_S):
@@ -181,7 +185,7 @@ class Session:
         if self._desk.ready.is_set():
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(LAST_MESSAGES_S):
-                    await self._silence.wait()
+                    await self._lifetime.quiet.wait()
 
     async def _tear_down(self) -> None:
         """End every process of the worker and every task of the session."""

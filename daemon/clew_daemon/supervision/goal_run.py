@@ -78,10 +78,10 @@ class GoalRun:
         self._on_restart = on_restart
         self.task = asyncio.ensure_future(self._run())
 
-    def stop(self, reason: str) -> None:
-        """Ask the worker to stop; between two workers the run ends at once."""
+    def stop(self, reason: str, *, after_action: bool = False, at_once: bool = False) -> None:
+        """Ask the worker to stop, as `Lifetime.stop`; between two workers the run ends at once."""
         if self.session:
-            self.session.stop(reason)
+            self.session.stop(reason, after_action=after_action, at_once=at_once)
         else:
             self.task.cancel()
 

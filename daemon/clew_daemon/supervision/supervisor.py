@@ -112,11 +112,23 @@ class Supervisor:
 
     async def halt(self, goal: str, reason: str) -> None:
         """Stop a goal's worker and wait until all of it has ended; nothing happens where it has none."""
-        if run := self._runs.get(goal):
-            run.stop(reason)
-            await asyncio.wait([run.task])
+        self.tell_to_stop(goal, reason)
+        await self.finished(goal)
 
-    async def finished(self, goal: str, within_s: float) -> None:
+    def tell_to_stop(self, goal: str, reason: str, *, after_action: bool = False) -> None:
+        """Stop a goal's worker, as `Lifetime.stop`; nothing happens where it has none."""
+        if run := self._runs.get(goal):
+            run.stop(reason, after_action=after_action)
+
+    async def end(self, goal: str, reason: str) -> None:
+        """End a goal's worker at once, and wait until nothing of it is left; its end may be on record later."""
+        if run := self._runs.get(goal):
+            session = run.session
+            run.stop(reason, at_once=True)
+            if session:
+                await session.gone.wait()
+
+    async def finished(self, goal: str, within_s: float | None = None) -> None:
         """Wait until all of a goal's worker has ended, at most so long; nothing happens where it has none."""
         if run := self._runs.get(goal):
             await asyncio.wait([run.task], timeout=within_s)

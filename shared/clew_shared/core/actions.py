@@ -61,13 +61,18 @@ class ActionCommands(ThinkingCommands):
             return self._refuse(proposal, answer, at) if fresh else LookFirst()
         return self._allow(proposal, answer, at, rationale)
 
-    def outcome(self, seq: int, report: ActionReport, at: float) -> Feedback:
-        """Record the outcome of an allowed action; a second report of it changes nothing."""
+    def outcome(self, seq: int, report: ActionReport, at: float, *, last: bool = False) -> Feedback:
+        """Record the outcome of an allowed action; a second report of it changes nothing.
+
+        `last`: the agent is being stopped, and heeds nothing any more.
+        """
         flight = self.state.in_flight.get(seq)
         if flight is None:
             return Feedback(known=False)
         action = flight.action
         self._finish(seq, action.name, action.args, report, at)
+        if last:
+            return Feedback(changed=action.changed)
         feedback = self._review(at, tool=action.name, signature=flight.signature)
         return replace(feedback, changed=action.changed)
 

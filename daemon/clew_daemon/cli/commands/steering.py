@@ -60,6 +60,15 @@ def unblock(instance: Instance, goal: str, signature: str) -> None:
     _print_answer(send(instance.socket, UnblockRequest(found["id"], meant)))
 
 
+@click.command(help="Stop work on goals until `clew continue`, after their running action.")
+@parameters.goals
+@parameters.all_goals
+@click.option("--now", is_flag=True, help="Interrupt a running action after `stop_grace_s`.")
+@click.pass_obj
+def pause(instance: Instance, goals: tuple[str, ...], every: bool, now: bool) -> None:
+    _change_goals(instance, PauseRequest, goals, every=every, **({"now": True} if now else {}))
+
+
 def _goals_command(kind: type[GoalChangeRequest], summary: str) -> click.Command:
     """Make a command that asks the daemon for the same change of several goals, or of all."""
 
@@ -73,7 +82,6 @@ def _goals_command(kind: type[GoalChangeRequest], summary: str) -> click.Command
     return command
 
 
-pause = _goals_command(PauseRequest, "Stop work on goals until `clew continue`.")
 go_on = _goals_command(
     ContinueRequest,
     "Continue goals, whatever stopped them: paused, waiting, blocked, failed or cancelled ones, and completed ones "
@@ -89,12 +97,18 @@ retry = _goals_command(
 
 
 def _change_goals(
-    instance: Instance, kind: type[GoalChangeRequest], goals: tuple[str, ...], *, every: bool
+    instance: Instance,
+    kind: type[GoalChangeRequest],
+    goals: tuple[str, ...],
+    *,
+    every: bool,
+    **options: Any,
 ) -> None:
     """Send the request, print the result for each goal, and exit 1 where one failed."""
     if every == bool(goals):
         raise click.UsageError("name goals, or use --all, not both" if every else HOW_TO_NAME_GOALS)
-    results = send(instance.socket, kind(all=True) if every else kind(goals=goals))["results"]
+    which: dict[str, Any] = {"all": True} if every else {"goals": goals}
+    results = send(instance.socket, kind(**which, **options))["results"]
     failed = [result for result in results if "error" in result]
     if every and not results:
         print(f"no goal to {kind.method}")
