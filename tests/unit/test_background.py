@@ -232,6 +232,7 @@ async def test_a_daemon_that_is_told_to_stop_while_a_worker_crashes_waits_for_no
     state.goal.status = "in_progress"
     daemon.goals.cores["a"] = SimpleNamespace(state=state)
     daemon.goals.judge_by = lambda *_: None
+    daemon.goals.whole = lambda _: asyncio.sleep(0)
     daemon.publisher = SimpleNamespace(open=lambda _: None)
     made = goal_run.GoalRun(daemon, "a", SimpleNamespace(), RestartHistory(), Waits(), str)
 
