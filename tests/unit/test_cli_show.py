@@ -108,9 +108,9 @@ def test_the_number_of_the_event_that_an_action_ended_with_shows_the_action(clew
 
 def test_a_refused_action_is_shown_with_its_reason_message_and_signature(clew, recorded):
     shown = clew("show", GOAL, recorded[1]["refused"])
-    assert "verdict: blocked: blocked_action\n" in shown
+    assert "verdict: refused: it was refused before, and nothing has changed since\n" in shown
     assert 'signature: run_cmd::{"cmd":"false"}' in shown
-    assert "message: This action is blocked (repetition)" in shown
+    assert "the agent was told: This action is blocked (repetition)" in shown
     assert "output" not in shown.splitlines()[-1]
     view = json.loads(clew("show", GOAL, recorded[1]["refused"], "--json"))["action"]
     assert (view["verdict"], view["result"], view["duration_s"]) == ("blocked", "blocked", None)
@@ -118,7 +118,7 @@ def test_a_refused_action_is_shown_with_its_reason_message_and_signature(clew, r
 
 def test_an_interrupted_action_says_why_and_that_its_effect_is_unknown(clew, recorded):
     shown = clew("show", GOAL, recorded[1]["interrupted"])
-    assert "interrupted: executor_died; its effect is unknown" in shown
+    assert "interrupted: the process that runs the actions died; its effect is unknown" in shown
     assert "duration" not in shown
 
 
@@ -153,7 +153,7 @@ def test_the_history_says_no_duration_of_what_was_refused_or_interrupted(clew, r
 
 
 def test_the_history_keeps_the_white_space_of_arguments(clew):
-    assert "printf  'two  spaces'\\nmake all" in clew("history", GOAL)
+    assert "printf  'two  spaces' ⏎ make all" in clew("history", GOAL)
 
 
 def test_the_history_shows_the_first_lines_of_outputs_where_asked(clew, recorded):

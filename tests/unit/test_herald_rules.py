@@ -59,12 +59,12 @@ def test_a_blocked_goal_is_told_with_its_question_and_the_command_that_answers()
     found = notices.of_state(GOAL, note_of(ACCEPTED, QUESTION), ON)
     assert found.kind == "blocked"
     assert found.title == "clew: hello needs an answer"
-    assert found.body.splitlines()[:2] == ["Which name?", f'Answer it: clew feedback {GOAL} "..."']
+    assert found.body.splitlines()[:2] == ["Which name?", f'Answer it: clew feedback {GOAL} "…"']
 
 
 def test_a_goal_whose_folder_is_gone_is_answered_by_resume():
     gone = QUESTION.model_copy(update={"gone": True})
-    assert f"clew resume {GOAL}" in notices.of_state(GOAL, note_of(ACCEPTED, gone), ON).body
+    assert f"clew continue {GOAL}" in notices.of_state(GOAL, note_of(ACCEPTED, gone), ON).body
 
 
 def test_a_goal_that_is_blocked_after_a_crash_has_been_given_up():

@@ -29,15 +29,15 @@ def test_a_blocked_goal_waits_with_its_question_and_the_command_that_answers():
 
 def test_a_replaced_workspace_is_accepted_by_resuming():
     [need] = needs_person([state("a-1", GoalStatus.BLOCKED, gone=True)])
-    assert need.command == "clew resume a-1"
+    assert need.command == "clew continue a-1"
     other = state("a-1", GoalStatus.BLOCKED, stranger=Identity(dev=1, ino=2))
-    assert needs_person([other])[0].command == "clew resume a-1"
+    assert needs_person([other])[0].command == "clew continue a-1"
 
 
 def test_a_wait_without_a_time_needs_a_person_and_is_ended_by_resuming():
     endless = state("a-1", GoalStatus.WAITING, reason="no endpoint", waiting_since=3.0)
     [need] = needs_person([endless])
-    assert (need.why, need.command, need.since) == ("no endpoint", "clew resume a-1", 3.0)
+    assert (need.why, need.command, need.since) == ("no endpoint", "clew continue a-1", 3.0)
 
 
 @pytest.mark.parametrize(

@@ -55,11 +55,11 @@ def test_each_worker_has_a_lane_with_its_actions_in_order(told):
 def test_a_refusal_is_a_mark_and_is_remembered_with_its_words(told):
     told.tell(1.0, ev.WorkerStarted, epoch=1)
     about = {"epoch": 1, "tool": "run_cmd", "args": {}, "signature": "run_cmd::{}"}
-    seq = told.tell(2.0, ev.ActionBlocked, reason="loop", message="third time", **about)
+    seq = told.tell(2.0, ev.ActionBlocked, reason="crash", message="third time", **about)
     [lane] = timeline(told.fold, 5.0).lanes
     assert [(mark.seq, mark.result) for mark in lane.marks] == [(seq, "blocked")]
-    assert [(one.seq, one.reason, one.message) for one in told.fold.refusals] == [
-        (seq, "loop", "third time")
+    assert [(one.seq, one.why) for one in told.fold.refusals] == [
+        (seq, "the worker died while it ran")
     ]
 
 

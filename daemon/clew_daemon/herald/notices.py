@@ -47,7 +47,9 @@ def of_state(goal: str, note: GoalNote, on: Collection[str]) -> Notice | None:
     kind = _kind(note, on)
     if kind is None:
         return None
-    body = [note.question or note.reason, *_answer(goal, kind, note)]
+    body = [note.question or note.reason]
+    if "`clew " not in note.question:
+        body += _answer(goal, kind, note)
     return _notice(kind, goal, note, note.seq, body)
 
 
@@ -57,7 +59,7 @@ def of_wait(goal: str, note: GoalNote, now: float, on: Collection[str]) -> Notic
     is_told = note.told == note.first_seq
     if not waits or is_told or "waiting_long" not in on or now - note.since < LONG_WAIT_S:
         return None
-    body = [note.reason, f"To try again now: clew resume {goal}"]
+    body = [note.reason, f"To try again now: clew continue {goal}"]
     return _notice("waiting_long", goal, note, note.first_seq, body)
 
 
@@ -95,12 +97,12 @@ def _answer(goal: str, kind: NoticeKind, note: GoalNote) -> list[str]:
     """Return the lines on what a person can do about it."""
     match kind:
         case "blocked":
-            answer = f"clew resume {goal}" if note.only_resume else f'clew feedback {goal} "..."'
+            answer = f"clew continue {goal}" if note.only_resume else f'clew feedback {goal} "…"'
             return [f"Answer it: {answer}", f"More: clew status {goal}"]
         case "gave_up":
-            return [f"Once it is fixed: clew resume {goal}", f"More: clew history {goal}"]
+            return [f"Once it is fixed: clew continue {goal}", f"More: clew history {goal}"]
         case "failed":
-            return [f"More: clew status {goal}", f"To try again: clew retry {goal}"]
+            return [f"More: clew status {goal}", f"To try again: clew continue {goal}"]
         case _:
             unverified = [] if note.verified else ["No check has verified this."]
             return [*unverified, f"More: clew status {goal}"]

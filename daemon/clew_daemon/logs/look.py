@@ -9,6 +9,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from clew_shared.record.moment import local
+from clew_shared.text.words import ending, loop, refusal, warned
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -32,7 +33,10 @@ def pieces(entry: Mapping[str, Any]) -> list[tuple[str, str]]:
     epoch = f" epoch {entry['epoch']}" if entry.get("epoch") else ""
     seq = f" #{entry['seq']}" if entry.get("seq") else ""
     rest = {key: value for key, value in entry.items() if key not in (*_HEAD_KEYS, *_BELOW)}
-    words = "".join(f" {_clean(key)}={_clean(_worded(value))}" for key, value in rest.items())
+    words = "".join(
+        f" {_clean(key)}={_clean(_worded(_in_words(entry, key, value)))}"
+        for key, value in rest.items()
+    )
     below = "".join(f"\n{_clean(line)}" for key in _BELOW for line in _lines(entry.get(key)))
     return [
         (_clean(local(str(entry.get("timestamp", "")))) + " ", "dim"),
@@ -41,6 +45,21 @@ def pieces(entry: Mapping[str, Any]) -> list[tuple[str, str]]:
         (_clean(f"{goal}{epoch}{seq}"), "cyan"),
         (f"{words}{below}", ""),
     ]
+
+
+_WORDS = {
+    ("worker.exited", "reason"): ending,
+    ("action.interrupted", "reason"): ending,
+    ("action.blocked", "reason"): refusal,
+    ("loop.detected", "kind"): loop,
+    ("intervention.sent", "kind"): warned,
+}
+"""How a code is put into words, by the event and the key that has it."""
+
+
+def _in_words(entry: Mapping[str, Any], key: str, value: object) -> object:
+    say = _WORDS.get((str(entry.get("event")), key))
+    return say(value) if say and isinstance(value, str) else value
 
 
 def coloured(entry: Mapping[str, Any]) -> str:

@@ -18,7 +18,9 @@ from clew_shared.record.moment import local
 from clew_shared.text.percent import percent
 from clew_shared.text.redact import redact
 from clew_shared.text.shorten import both_ends, one_line
+from clew_shared.text.words import RESULTS, action_text, loop
 from clew_shared.views.attempts import ground_facts
+from clew_shared.views.needs import need as needed
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -132,13 +134,10 @@ def _question(state: State) -> str:
     if state.goal.status != GoalStatus.BLOCKED:
         return ""
     question = state.question or "How should it go on?"
-    answer = f'    clew feedback {state.goal_id} "…"    # tell the agent, and resume\n'
-    return (
-        f"## Your answer is needed\n\n{quoted(question, QUESTION_CHARS)}\n\n"
-        + (answer if "clew feedback" in question or not state.question else "")
-        + f"    clew resume {state.goal_id}            # resume it as it is\n"
-        f"    clew cancel {state.goal_id}            # cancel it"
+    answer = (
+        f"\n\n    {need.command}" if (need := needed(state)) and "`clew " not in question else ""
     )
+    return f"## Your answer is needed\n\n{quoted(question, QUESTION_CHARS)}{answer}"
 
 
 def _tree(state: State) -> list[str]:
@@ -290,15 +289,17 @@ def _tried(state: State, actions: list[dict[str, Any]]) -> list[str]:
         else []
     )
     for action in actions:
-        args = ", ".join(f"{inline(k, 60)}={inline(str(v), 60)}" for k, v in action["args"].items())
-        lines.append(f"- {action['seq']} {inline(action['name'])}({args}) → {action['result']}")
+        shown = code(action_text(action["name"], action["args"]))
+        lines.append(
+            f"- {action['seq']} {shown} → {RESULTS.get(action['result'], action['result'])}"
+        )
     return lines
 
 
 def _loop(entry: dict[str, Any]) -> str:
     what = f" {code(entry['action_signature'], 100)}" if entry["action_signature"] else ""
-    to = f", escalated to {entry['escalated_to']}" if entry["escalated_to"] else ""
-    return f"- {entry['kind']}{what}: {inline(entry['evidence'])}{to}"
+    count = entry["attempt_count"]
+    return f"- {loop(entry['kind'])}{what}" + (f", {_counted(count, 'time')}" if count else "")
 
 
 def _suggested_settings(suggested: Sequence[Suggestion]) -> list[str]:

@@ -9,12 +9,12 @@ from rich.text import Text
 from textual.message import Message
 from textual.widget import Widget
 
-from clew_daemon.cli.display.goal import reason_text
 from clew_daemon.cli.display.output import RESULT_STYLE, Line
 from clew_daemon.cli.display.sanitize import clean, short
 from clew_daemon.cli.display.units import counted
 from clew_daemon.top.text import lines_text
 from clew_shared.record.moment import local, roughly
+from clew_shared.text.words import ending
 from clew_shared.views.timeline_columns import column_of, lane_columns
 
 if TYPE_CHECKING:
@@ -129,8 +129,8 @@ class TimelineChart(Widget, can_focus=True):
         ]
 
     def _words(self, chosen: Mark | None) -> list[Line]:
-        """Return what the agent was told when the chosen action was refused."""
-        words = (one.message for one in self._refusals if chosen and one.seq == chosen.seq)
+        """Return why the chosen action was refused."""
+        words = (one.why for one in self._refusals if chosen and one.seq == chosen.seq)
         return [[(short(text, WORDS_CHARS), "")] for text in words]
 
     def _place(self, lanes: list[LaneColumns]) -> _Place | None:
@@ -208,8 +208,8 @@ def _lane_line(one: LaneColumns, gaps: set[int], columns: int, chosen: int) -> L
         _cell(one, at, columns, is_gap=at in gaps, is_chosen=at == chosen) for at in range(columns)
     ]
     style = "red" if lane.crashed else "dim"
-    ending = short(reason_text(lane.ending) or AT_WORK, ENDING_COLUMNS - 1)
-    return [(name, ""), *cells, (f" {ending}", style)]
+    how = short(ending(lane.ending) or AT_WORK, ENDING_COLUMNS - 1)
+    return [(name, ""), *cells, (f" {how}", style)]
 
 
 def _cell(
@@ -231,8 +231,8 @@ def _chosen_lines(mark: Mark | None, lane: Lane | None) -> list[Line]:
         return [[("no actions yet", "dim")]]
     worst = f", the worst of {mark.count} here" if mark.count > 1 else ""
     what = MARKS.get(mark.result, ("", mark.result))[1]
-    action = short(mark.label.replace("::", " ", 1), 160)
-    ended = f"ended: {clean(reason_text(lane.ending))}" if lane.ending else AT_WORK
+    action = short(mark.label, 160)
+    ended = f"ended: {clean(ending(lane.ending))}" if lane.ending else AT_WORK
     about = f"epoch {lane.epoch}, attempt {lane.attempt}"
     about += f", agent {clean(lane.agent)}" if lane.agent else ""
     return [
@@ -274,5 +274,8 @@ def _refusal_lines(refusals: tuple[RefusedAction, ...]) -> list[Line]:
 
 
 def _refusal_line(one: RefusedAction) -> Line:
-    action = short(one.signature.replace("::", " ", 1), 160)
-    return [(f"#{one.seq} ", ""), (clean(one.reason), "magenta"), (f"  {action}", "")]
+    return [
+        (f"#{one.seq} ", ""),
+        (short(one.why, 160), "magenta"),
+        (f"  {short(one.label, 160)}", ""),
+    ]

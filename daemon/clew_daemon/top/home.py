@@ -11,7 +11,7 @@ from clew_daemon.cli.client import send
 from clew_daemon.cli.commands.show import action_lines
 from clew_daemon.cli.commands.status import all_goals, one_goal
 from clew_daemon.cli.display.daemon import inbox_lines
-from clew_daemon.cli.display.goal import action_text, closing_lines, goal_lines
+from clew_daemon.cli.display.goal import closing_lines, goal_lines, shown_action
 from clew_daemon.cli.display.goal_list import goal_cells
 from clew_daemon.cli.display.output import RESULT_STYLE
 from clew_daemon.cli.display.sanitize import clean, short
@@ -182,13 +182,13 @@ def _action_row(action: dict[str, Any]) -> ActionRow:
             (f"{action['epoch']}.{action['attempt']}", "dim"),
             (result, RESULT_STYLE.get(result, "")),
             ("" if duration is None else f"{duration:.1f} s", "dim"),
-            (short(action_text(action), 300), ""),
+            (short(shown_action(action), 300), ""),
         ],
     )
 
 
 def _running_row(action: dict[str, Any]) -> ActionRow:
-    text = short(action_text(action), 300)
+    text = short(shown_action(action), 300)
     cells = [
         (f"#{action['seq']}", ""),
         ("", ""),

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from clew_daemon.control.objections import objection
 from clew_daemon.publish.standing import PAUSED, standing
 from clew_shared.record.model import GoalStatus
+from clew_shared.text.words import action_text, one_line
 from clew_shared.views.needs import need
 
 if TYPE_CHECKING:
@@ -121,7 +122,8 @@ def activity(state: State, now: float, *, running: bool) -> Activity | None:
         return Activity("no daemon runs", state.updated_at)
     if state.in_flight:
         last = next(reversed(state.in_flight.values()))
-        return Activity(last.signature.replace("::", " ", 1), state.updated_at, last.seq)
+        doing = action_text(last.action.name, last.action.args)
+        return Activity(doing, state.updated_at, last.seq)
     if status is GoalStatus.QUEUED:
         return Activity(state.reason or "waits for its turn", state.waiting_since or now)
     if status is GoalStatus.WAITING:
@@ -160,7 +162,7 @@ def action_row(action: Mapping[str, Any]) -> ActionRow:
 def in_short(args: Mapping[str, Any]) -> str:
     """Return the argument that says most, or all of them as JSON; shortened."""
     said = next((args[key] for key in _SHOWN_FIRST if isinstance(args.get(key), str)), None)
-    text = json.dumps(dict(args), ensure_ascii=False) if said is None else said
+    text = one_line(json.dumps(dict(args), ensure_ascii=False) if said is None else said)
     return text if len(text) <= ARGS_CHARS else f"{text[:ARGS_CHARS]}…"
 
 

@@ -17,6 +17,7 @@ from markupsafe import Markup
 from clew_daemon.cli.display.sanitize import clean
 from clew_daemon.cli.display.units import thousands
 from clew_shared.record.moment import iso, local, roughly
+from clew_shared.text import words
 from clew_shared.text.redact import redact
 
 HERE = Path(__file__).parent
@@ -35,7 +36,8 @@ def environment(*, redacted: bool = False) -> Environment:
         lstrip_blocks=True,
     )
     made.filters |= {"ago": ago, "clock": clock, "moment": moment, "thousands": thousands}
-    made.globals |= {"percent": _percent}
+    made.filters |= {"ending": words.ending, "refusal": words.refusal, "loop": words.loop}
+    made.globals |= {"percent": _percent, "action_text": words.action_text}
     return made
 
 

@@ -118,7 +118,7 @@ def stuck(state: State, *, hears: bool = True, left: str = "") -> Question:
 def asks(state: State, asked: str) -> Question:
     """Return the agent's own question."""
     why = WHY["asks"].format(question=asked)
-    return question(state, why, "answer", at_work=True, reason="the agent asks")
+    return question(state, why, "answer", at_work=True)
 
 
 def budget(state: State, spent: str) -> Question:
@@ -172,6 +172,13 @@ def output_facts(output: str) -> tuple[str, ...]:
     """Return the line that says what an agent's program printed at last, if it printed anything."""
     last = key_line(output)
     return (f"It printed last: {last}",) if last else ()
+
+
+def last_said(state: State, name: str, result: str = "") -> str:
+    """Return the key line of what an action, by its signature, printed last; `result`: when that came of it."""
+    tallies = state.scope.tallies.get(name, {}).values()
+    known = [tally for tally in tallies if result in ("", tally.result)]
+    return key_line(max(known, key=lambda tally: tally.seq).head) if known else ""
 
 
 def _why_stuck(state: State) -> str:
@@ -235,8 +242,6 @@ def _work(state: State) -> list[str]:
 def _came(state: State, action: Action) -> str:
     """Return what came of an action: in words, after how long, and the key line of its output."""
     name = signature(action.name, action.args, state.spec.workspace)
-    tallies = state.scope.tallies.get(name, {}).values()
-    same = [tally for tally in tallies if tally.result == action.result]
-    said = key_line(max(same, key=lambda tally: tally.seq).head) if same else ""
+    said = last_said(state, name, action.result)
     after = f" after {action.duration_s:.0f} s" if action.duration_s >= LONG_S else ""
     return f"{RESULTS.get(action.result, action.result)}{after}" + (f": {said}" if said else "")

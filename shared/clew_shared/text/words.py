@@ -88,6 +88,21 @@ def refusal(reason: str) -> str:
     return REFUSALS.get(reason, reason)
 
 
+def why_refused(reason: str, count: int = 0, said: str = "") -> str:
+    """Return in a line why an action was refused, at its `count`-th try, and what it had said the last time."""
+    why = (
+        f"{ordinal(count)} time the same"
+        if reason == "repetition" and count > 1
+        else refusal(reason)
+    )
+    return why + (f"; last: {said}" if said else "")
+
+
+def warned(kind: str) -> str:
+    """Return what the agent is warned of."""
+    return WARNINGS.get(kind, kind)
+
+
 def loop(kind: str) -> str:
     """Return what repeats itself."""
     return LOOPS.get(kind, kind)

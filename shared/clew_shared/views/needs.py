@@ -61,4 +61,6 @@ def need(state: State) -> Need | None:
 def _answer(state: State) -> str:
     goal = shlex.quote(state.goal_id)
     is_question = state.goal.status == GoalStatus.BLOCKED and state.stranger is None
-    return f'clew feedback {goal} "…"' if is_question and not state.gone else f"clew resume {goal}"
+    return (
+        f'clew feedback {goal} "…"' if is_question and not state.gone else f"clew continue {goal}"
+    )

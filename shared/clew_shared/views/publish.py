@@ -16,6 +16,7 @@ from clew_shared.record.moment import iso
 from clew_shared.record.visitor import EventFold, takes
 from clew_shared.snapshots.names import unquoted
 from clew_shared.text.redact import redact
+from clew_shared.text.words import action_text
 from clew_shared.views.needs import need
 
 if TYPE_CHECKING:
@@ -224,7 +225,12 @@ def goal_detail(
     `attempts` are the last attempts that began afresh at a subtask, `agents` the cost of each agent.
     """
     current = [
-        {"seq": f.seq, "name": f.action.name, "signature": f.signature}
+        {
+            "seq": f.seq,
+            "name": f.action.name,
+            "signature": f.signature,
+            "text": action_text(f.action.name, f.action.args),
+        }
         for f in state.in_flight.values()
     ]
     return {

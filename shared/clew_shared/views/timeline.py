@@ -13,6 +13,7 @@ from itertools import pairwise
 
 from clew_shared.record import events as ev
 from clew_shared.record.visitor import EventFold, takes
+from clew_shared.text.words import action_text, key_line, why_refused
 
 SPANS_MAX = 20_000
 """Actions that are remembered, the last ones."""
@@ -20,6 +21,9 @@ LANES_SHOWN = 12
 MARKS_MAX = 160
 """Marks of one lane; where there are more actions, neighbours share a mark."""
 REFUSALS_KEPT = 50
+SAID_KEPT = 200
+"""Actions of which it is remembered what they printed last, for their refusal."""
+
 LABEL_CHARS = 160
 IDLE_MIN_S = 10.0
 IDLE_SHARE = 0.08
@@ -86,13 +90,13 @@ class Timeline:
 
 @dataclass(frozen=True, slots=True)
 class RefusedAction:
-    """A refusal of the gate, with its reason and the words that the agent was given."""
+    """A refusal of the gate: `label` is the action as people read it, `why` a line on the reason."""
 
     seq: int
     at: float
     signature: str
-    reason: str
-    message: str
+    label: str
+    why: str
 
 
 @dataclass(slots=True)
@@ -127,7 +131,8 @@ class TimelineFold(EventFold[None]):
         self.began = 0.0
         self.spans = 0
         self._attempt = 1
-        self._flying: dict[int, _Span] = {}
+        self._flying: dict[int, tuple[_Span, str]] = {}
+        self._said: dict[str, str] = {}
 
     @takes(ev.GoalAccepted)
     def _accepted(self, _seq: int, event: ev.GoalAccepted) -> None:
@@ -152,23 +157,31 @@ class TimelineFold(EventFold[None]):
 
     @takes(ev.ActionAllowed, ev.ActionBlocked)
     def _judged(self, seq: int, event: ev.ActionAllowed | ev.ActionBlocked) -> None:
-        span = _Span(seq, event.at, event.signature[:LABEL_CHARS])
+        span = _Span(seq, event.at, action_text(event.tool, event.args, LABEL_CHARS))
         worker = self._worker(event.epoch, event.at)
         worker.attempt = event.attempt
         worker.spans.append(span)
         if isinstance(event, ev.ActionAllowed) or event.done:
-            self._flying[seq] = span
+            self._flying[seq] = span, event.signature
         else:
             span.ended, span.result = event.at, "blocked"
-            refused = RefusedAction(seq, event.at, event.signature, event.reason, event.message)
+            why = why_refused(event.reason, said=self._said.get(event.signature, ""))
+            refused = RefusedAction(seq, event.at, event.signature, span.label, why)
             self.refusals.append(refused)
         self._forget()
 
     @takes(ev.ActionFinished, ev.ActionInterrupted)
     def _ended(self, _seq: int, event: ev.ActionFinished | ev.ActionInterrupted) -> None:
-        if span := self._flying.pop(event.of, None):
-            span.ended = event.at
-            span.result = event.result if isinstance(event, ev.ActionFinished) else "interrupted"
+        span, signature = self._flying.pop(event.of, (None, ""))
+        if span is None:
+            return
+        span.ended, span.result = event.at, "interrupted"
+        if isinstance(event, ev.ActionFinished):
+            span.result = event.result
+            self._said.pop(signature, None)
+            self._said[signature] = key_line(event.head)
+            while len(self._said) > SAID_KEPT:
+                del self._said[next(iter(self._said))]
 
     @takes(ev.GoalBlocked, ev.FeedbackGiven, ev.GoalWaiting, ev.GoalEnded)
     def _turned(

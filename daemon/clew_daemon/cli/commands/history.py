@@ -64,12 +64,14 @@ def history(
 
 def _none_yet(instance: Instance, goal: str, what: str) -> Line:
     """Return a line saying that there are no actions or iterations yet, and which action is running."""
+    from clew_daemon.cli.display.goal import shown_action
+
     flights = list(goal_state(instance, goal).in_flight.values()) if what == "actions" else []
     if not flights:
         return [(f"no {what} yet", "dim")]
     running = "running" if instance.holder is not None else "begun before the daemon ended"
     last = flights[-1]
-    action = short(last.signature.replace("::", " ", 1), ARGS_CHARS)
+    action = short(shown_action({"name": last.action.name, "args": last.action.args}), ARGS_CHARS)
     show = f"clew show {clean(goal)} {last.seq}"
     return [(f"no finished actions yet; {running}: #{last.seq} {action} ({show})", "dim")]
 
@@ -136,7 +138,7 @@ def _action_lines(goal: str, actions: list[dict[str, Any]], *, heads: bool) -> l
 
 def _action_row(action: dict[str, Any], *, attempt: bool) -> Line:
     """Return an action's row, with the number of its attempt on request."""
-    from clew_daemon.cli.display.goal import action_text
+    from clew_daemon.cli.display.goal import shown_action
     from clew_shared.record.moment import local
 
     return [
@@ -147,7 +149,7 @@ def _action_row(action: dict[str, Any], *, attempt: bool) -> Line:
         *([(f"attempt {action['attempt']}", "dim")] if attempt else []),
         (clean(action["result"]), RESULT_STYLE.get(action["result"], "")),
         (_duration(action), "dim"),
-        (short(action_text(action), ARGS_CHARS), ""),
+        (short(shown_action(action), ARGS_CHARS), ""),
     ]
 
 

@@ -51,16 +51,21 @@ def _found(
 
 
 def _loop_lines(entry: dict[str, Any]) -> list[Line]:
+    from clew_daemon.cli.display.units import counted
     from clew_shared.record.moment import local
+    from clew_shared.text.words import loop
 
-    escalated = f", escalated to the {entry['escalated_to']}" if entry["escalated_to"] else ""
+    escalated = {"person": ", left to you", "task": ", another plan", "goal": ", another plan"}.get(
+        entry["escalated_to"], ""
+    )
+    times = f" ({counted(entry['attempt_count'], 'time')})" if entry["attempt_count"] else ""
     at = f"{entry['task_idx'] + 1}.{entry['subtask_idx'] + 1}"
     lines: list[Line] = [
         [
             (clean(local(entry["timestamp"])), "dim"),
             (f"  {clean(entry['goal'])} {at}  ", ""),
-            (clean(entry["kind"]), "bold magenta"),
-            (f", attempt {entry['attempt_count']}{clean(escalated)}", ""),
+            (clean(loop(entry["kind"])), "bold magenta"),
+            (f"{times}{clean(escalated)}", ""),
         ],
     ]
     if entry["action_signature"]:

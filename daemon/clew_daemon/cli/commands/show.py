@@ -60,8 +60,8 @@ def _unknown(goal: str, seq: int, near: list[int]) -> str:
 
 def action_lines(goal: str, action: dict[str, Any]) -> list[Line]:
     """Return the lines of an action; its whole output comes last."""
-    from clew_daemon.cli.display.goal import reason_text
     from clew_shared.record.moment import local
+    from clew_shared.text.words import ending, refusal
 
     result = action["result"] or "running"
     at = f"{action['task_idx'] + 1}.{action['subtask_idx'] + 1}"
@@ -81,15 +81,15 @@ def action_lines(goal: str, action: dict[str, Any]) -> list[Line]:
         "verdict": action["verdict"],
     }
     if action["verdict"] == "blocked":
-        facts["verdict"] = f"blocked: {action['reason']}"
+        facts["verdict"] = f"refused: {refusal(action['reason'])}"
         facts["signature"] = action["signature"]
     if result == "interrupted":
-        facts["interrupted"] = f"{reason_text(action['reason'])}; its effect is unknown"
+        facts["interrupted"] = f"{ending(action['reason'])}; its effect is unknown"
     lines: list[Line] = [head]
     for name, value in facts.items():
         lines += _text(f"{name}: ", value) if value else []
     if action["message"]:
-        lines += _text("message: ", action["message"])
+        lines += _text("the agent was told: ", action["message"])
     lines.append([("arguments:", "bold")])
     for name, value in action["args"].items():
         shown = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)

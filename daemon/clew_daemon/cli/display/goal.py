@@ -17,14 +17,11 @@ from clew_daemon.cli.display.units import counted, duration, thousands
 from clew_daemon.publish.standing import MARKS, PAUSED, standing
 from clew_shared.record.moment import local
 from clew_shared.text.percent import percent
+from clew_shared.text.words import ACTION_CHARS, action_text
 from clew_shared.views.attempts import ground_facts
 
 BAR_CHARS = 20
-SIGNATURE_CHARS = 120
 ENDED = ("completed", "failed", "cancelled")
-REASONS = {"daemon_died": "the daemon died"}
-"""Sentences for reasons that are recorded as names."""
-
 ACTIVITIES = {"thinking": "thinking", "tool": "running a tool", "checks": "running the checks"}
 HOW_TO_CHECK = (
     "it has no checks; `checks:` in the front matter, or `clew submit --check CMD`, adds some"
@@ -32,11 +29,6 @@ HOW_TO_CHECK = (
 
 GoalView = Mapping[str, Any]
 """An entry of `clew status --json`, which goes straight into lines here."""
-
-
-def reason_text(reason: str) -> str:
-    """Return the reason for which a worker or an action was stopped, as people read it."""
-    return REASONS.get(reason, reason)
 
 
 def activity(now: Mapping[str, Any], at: float) -> str:
@@ -233,7 +225,7 @@ def _question(detail: GoalView) -> str:
 
 def _waiting_lines(detail: GoalView, waiting: Mapping[str, Any]) -> list[Line]:
     since = f"since {local(waiting['since'])}" if waiting.get("since") else ""
-    resume = f"clew resume {clean(detail['id'])}"
+    resume = f"clew continue {clean(detail['id'])}"
     if standing(detail) == PAUSED:
         return [[("paused ", "bold"), (since, ""), (f"; continue: {resume}", "dim")]]
     lines = paragraph("waits for: ", waited_for(waiting["for"]))
@@ -255,7 +247,7 @@ def waited_for(text: str) -> str:
 def is_in(text: str, other: str) -> bool:
     """Return whether every part of a text, as separated by `: `, is in another one."""
     whole = " ".join(other.split())
-    parts = (" ".join(part.split()).rstrip(".") for part in text.split(": "))
+    parts = (" ".join(part.split()).rstrip(".…") for part in text.split(": "))
     return bool(whole) and all(part in whole for part in parts)
 
 
@@ -313,15 +305,12 @@ def _set_aside_lines(detail: GoalView) -> list[Line]:
 
 
 def _flight(flight: Mapping[str, Any]) -> str:
-    return f"#{flight['seq']} {short(action_text(flight), SIGNATURE_CHARS)}"
+    return f"#{flight['seq']} {short(shown_action(flight), ACTION_CHARS)}"
 
 
-def action_text(action: Mapping[str, Any]) -> str:
-    """Return an action's signature, or its name and arguments where it has none."""
-    if signature := action.get("signature"):
-        return str(signature).replace("::", " ", 1)
-    args = action.get("args") or {}
-    return f"{action['name']} {json.dumps(args, ensure_ascii=False, sort_keys=True)}"
+def shown_action(action: Mapping[str, Any]) -> str:
+    """Return an action as people read it: the command itself, or the tool and what it is about."""
+    return str(action.get("text") or action_text(action["name"], action.get("args") or {}))
 
 
 def _block_lines(detail: GoalView) -> list[Line]:

@@ -91,7 +91,7 @@ def _now(goal: GoalView, at: float) -> str:
     """Return in a line what a goal does, what it waits for, or why it stopped."""
     if waiting := goal.get("waiting"):
         if standing(goal) == PAUSED:
-            return "until `clew resume`"
+            return "until `clew continue`"
         until = f" (until {local(waiting['until'])})" if waiting.get("until") else ""
         return f"waits for {waited_for(waiting['for'])}{until}"
     if standing(goal) == STOPPED:

@@ -109,11 +109,15 @@ def _parts(text: Text, width: int, last: int) -> list[Text]:
     return parts
 
 
+_WORD = re.compile(r'`clew [^`]*`\S*|clew [a-z]+ [^\s"]+(?: "[^"]*")?\S*|\S+')
+"""What is not broken over lines: a word, and a command of clew, which people copy."""
+
+
 def _breaks(text: str, width: int, hang: int, last: int, *, below: bool) -> list[int]:
     """Return where the parts after the first begin; before `last` a single space does not separate two words."""
     cells = [found.span() for found in re.finditer(r"\S+(?: \S+)*", text[:last])]
     found, column, after = [], 0, 0
-    for begin, end in (*cells, *(word.span() for word in re.compile(r"\S+").finditer(text, last))):
+    for begin, end in (*cells, *(word.span() for word in _WORD.finditer(text, last))):
         column += width_of(text[after:end])
         if after and (column > width or (below and begin == last)):
             found.append(begin)

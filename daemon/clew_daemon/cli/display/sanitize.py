@@ -8,17 +8,19 @@ from __future__ import annotations
 import unicodedata
 
 from clew_shared.text.shorten import beginning
+from clew_shared.text.words import one_line
 
 SHOWN_CHARS = 100
 
 
 def clean(text: str, *, lines: bool = False) -> str:
-    r"""Return the text with every control character escaped (`\x1b`); `lines` keeps new lines.
+    r"""Return the text with every control character escaped (`\x1b`); `lines` keeps new lines, else each has a mark.
 
     Bidirectional overrides, line separators and lone surrogates are escaped, too. Tabs become a space.
     """
     if text.isascii() and text.isprintable():
         return text
+    text = text if lines or "\n" not in text else one_line(text)
     return "".join(_shown(char, lines=lines) for char in text)
 
 

@@ -84,7 +84,7 @@ def _event_view(seq: int, event: Any) -> dict[str, Any]:
 
 def strategy_lines(view: dict[str, Any]) -> list[Line]:
     """Return the lines of a strategy."""
-    from clew_daemon.cli.display.goal import action_text
+    from clew_daemon.cli.display.goal import shown_action
     from clew_shared.playbook.bullet import SEEN_MIN
     from clew_shared.record.moment import local
 
@@ -108,7 +108,7 @@ def strategy_lines(view: dict[str, Any]) -> list[Line]:
         evidence = clean(source["evidence"], lines=True).splitlines()
         lines += [[(f"    {line}", "dim")] for line in evidence]
     lines += [
-        [(f"    #{one['seq']} {clean(one['result'])}  {short(action_text(one), 120)}", "dim")]
+        [(f"    #{one['seq']} {clean(one['result'])}  {short(shown_action(one), 120)}", "dim")]
         for one in source["actions"]
     ]
     return lines + [_event_line(event) for event in view["events"]]

@@ -9,24 +9,28 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from clew_daemon.cli.display.goal import reason_text, waited_for
+from clew_daemon.cli.display.goal import waited_for
 from clew_daemon.cli.display.output import RESULT_STYLE, STATUS_STYLE
-from clew_daemon.cli.display.sanitize import short
+from clew_daemon.cli.display.sanitize import clean, short
 from clew_daemon.cli.display.units import counted, duration
 from clew_daemon.publish.standing import MARKS, standing
+from clew_shared.core.questions import last_said
 from clew_shared.record import events as ev
 from clew_shared.record import snapshot_events as snap
 from clew_shared.record.fold import apply
 from clew_shared.record.moment import iso, local
 from clew_shared.record.state import State
 from clew_shared.text.percent import percent
+from clew_shared.text.words import action_text, ending, loop, warned, why_refused
 from clew_shared.views.attempts import ground_facts
 from clew_shared.views.publish import status_view
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-ACTION_CHARS = 160
+    from clew_shared.record.model import Action
+
+COMMAND_CHARS = 160
 TEXT_CHARS = 300
 QUESTION_CHARS = 2_000
 
@@ -35,7 +39,7 @@ QUESTION_CHARS = 2_000
 class FeedEntry:
     """Something that happened: `event` is its name in the log, `at` seconds since 1970, `text` a line on it.
 
-    `action`, `of` and `output` are the signature, the number and the head of the output of the action that it is about;
+    `action`, `of` and `output` are the command, the number and the head of the output of the action that it is about;
     `begins` says that the action has only started. `seq` is 0 for an entry that is not on record.
     """
 
@@ -85,16 +89,16 @@ class _Before:
         flight = state.in_flight.get(getattr(event, "of", 0))
         subtask = state.subtask
         return cls(
-            action=signature(flight.signature) if flight else "",
+            action=shown_action(flight.action) if flight else "",
             place=place(state),
             subtask=short(subtask.description) if subtask else "",
             epoch=state.epoch,
         )
 
 
-def signature(text: str) -> str:
-    """Return an action's signature, shortened."""
-    return short(text.replace("::", " ", 1), ACTION_CHARS)
+def shown_action(action: Action) -> str:
+    """Return an action as people read it, shortened: the command itself, or the tool and what it is about."""
+    return clean(action_text(action.name, action.args))
 
 
 def place(state: State) -> str:
@@ -152,7 +156,7 @@ def _worker_exited(e: ev.WorkerExited, _s: State, _: _Before) -> Description | N
         return None
     return _describe(
         "worker.exited",
-        f"worker died: {short(reason_text(e.reason))} (epoch {e.epoch})",
+        f"worker died: {short(ending(e.reason))} (epoch {e.epoch})",
         "bold red",
     )
 
@@ -193,14 +197,20 @@ def _attempt_started(e: ev.AttemptStarted, _s: State, before: _Before) -> Descri
     return _describe("attempt.started", text, "bold")
 
 
+_NEXT = {
+    "task": "another plan is needed for its task",
+    "goal": "another plan is needed for the goal",
+    "person": "it is blocked",
+}
+
+
 def _escalated(e: ev.Escalated, _s: State, before: _Before) -> Description:
-    who = "you" if e.to == "person" else f"the {e.to}"
-    text = f"{before.place} blocked, left to {who}: {short(e.reason, TEXT_CHARS)}"
+    text = f"{before.place} {short(e.reason, TEXT_CHARS)}; {_NEXT[e.to]}"
     return _describe("subtask.blocked" if e.to == "task" else "task.blocked", text, "magenta")
 
 
 def _allowed(e: ev.ActionAllowed, s: State, _: _Before) -> Description:
-    action = signature(e.signature)
+    action = clean(action_text(e.tool, e.args))
     return _describe("action.allowed", f"#{s.seq}", action=action, of=s.seq, begins=True)
 
 
@@ -211,25 +221,33 @@ def _action_finished(e: ev.ActionFinished, _s: State, before: _Before) -> Descri
 
 
 def _action_blocked(e: ev.ActionBlocked, s: State, _: _Before) -> Description:
-    text = f"#{s.seq} refused ({e.reason})"
-    action = signature(e.signature)
-    return _describe("action.blocked", text, "magenta", action=action, output=e.message, of=s.seq)
+    count = s.scope.loop_counts.get(e.signature, 0)
+    why = why_refused(e.reason, count, last_said(s, e.signature))
+    action = clean(action_text(e.tool, e.args))
+    return _describe(
+        "action.blocked", f"#{s.seq} refused", "magenta", action=action, output=why, of=s.seq
+    )
 
 
 def _interrupted(e: ev.ActionInterrupted, _s: State, before: _Before) -> Description:
-    text = f"#{e.of} interrupted: {short(reason_text(e.reason))}"
+    text = f"#{e.of} interrupted: {short(ending(e.reason))}"
     return _describe("action.interrupted", text, "yellow", action=before.action, of=e.of)
 
 
 def _loop(e: ev.LoopDetected, _s: State, _: _Before) -> Description:
-    text = f"loop detected: {e.loop}, {counted(e.attempt_count, 'attempt')}"
-    return _describe("loop.detected", text, "magenta", action=signature(e.signature))
+    times = f" ({counted(e.attempt_count, 'time')})" if e.attempt_count else ""
+    return _describe("loop.detected", f"loop: {loop(e.loop)}{times}", "magenta")
 
 
 def _intervened(e: ev.Intervened, _s: State, _: _Before) -> Description:
-    return _describe(
-        "intervention.sent", f"told the agent: {short(e.message, TEXT_CHARS)}", "magenta"
-    )
+    again = " again" if e.again else ""
+    return _describe("intervention.sent", f"warned{again}: {warned(e.intervention)}", "magenta")
+
+
+def _finish_refused(e: ev.FinishRefused, _s: State, _: _Before) -> Description:
+    fails = f"{short(', '.join(e.failing))} {'fails' if len(e.failing) == 1 else 'fail'}"
+    why = fails if e.failing else "there are steps left"
+    return _describe("finish.refused", f"says it is done: refused, {why}", "magenta")
 
 
 def _thought(e: ev.Thought, _s: State, _: _Before) -> Description | None:
@@ -238,7 +256,7 @@ def _thought(e: ev.Thought, _s: State, _: _Before) -> Description | None:
 
 
 def _check_proposed(e: ev.CheckProposed, _s: State, _: _Before) -> Description:
-    text = f"check suggested by the agent: {short(e.name)}: {short(e.cmd, ACTION_CHARS)}"
+    text = f"check suggested by the agent: {short(e.name)}: {short(e.cmd, COMMAND_CHARS)}"
     return _describe("check.proposed", text, "dim")
 
 
@@ -300,8 +318,9 @@ _DESCRIBE: dict[type[ev.Event], Callable[[Any, State, _Before], Description | No
     ev.Thought: _thought,
     ev.CheckProposed: _check_proposed,
     ev.CheckFinished: _check,
+    ev.FinishRefused: _finish_refused,
     ev.FinishQuestioned: lambda e, _s, _b: _describe(
-        "finish.questioned", f"finish questioned: {short(e.message, TEXT_CHARS)}", "magenta"
+        "finish.questioned", f"says it is done: asked back, since #{e.of} has failed", "magenta"
     ),
     ev.FeedbackGiven: lambda e, _s, _b: _describe(
         "feedback.given", f"feedback: {short(e.text, TEXT_CHARS)}", "cyan"
@@ -310,14 +329,17 @@ _DESCRIBE: dict[type[ev.Event], Callable[[Any, State, _Before], Description | No
     snap.UndoStarted: _undo_started,
     snap.UndoFinished: _undo_finished,
     ev.Unblocked: lambda e, _s, _b: _describe(
-        "action.unblocked", "unblocked", "cyan", action=signature(e.signature)
+        "action.unblocked", f"unblocked: {short(e.signature.replace('::', ' ', 1))}", "cyan"
     ),
 }
 
 
-def past_entry(goal: str, seq: int, event: ev.Event, began: str) -> FeedEntry | None:
-    """Return the entry of a past event of an action; `began` is the signature that the action began with."""
-    return _entry(State(goal_id=goal, seq=seq), event, seq, _Before(signature(began)))
+def past_entry(goal: str, seq: int, event: ev.Event, began: ev.Event | None) -> FeedEntry | None:
+    """Return the entry of a past event of an action; `began` is the event that the action began with."""
+    action = ""
+    if isinstance(began, ev.ActionAllowed | ev.ActionBlocked):
+        action = clean(action_text(began.tool, began.args))
+    return _entry(State(goal_id=goal, seq=seq), event, seq, _Before(action))
 
 
 def status_entry(state: State, waits: str = "") -> FeedEntry:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from clew_daemon.cli.commands.watch.feed import QUESTION_CHARS, place, signature
+from clew_daemon.cli.commands.watch.feed import QUESTION_CHARS, place, shown_action
 from clew_daemon.cli.display.goal import changed_text, is_in, progress_bar
 from clew_daemon.cli.display.output import STATUS_STYLE
 from clew_daemon.cli.display.sanitize import clean, short
@@ -100,8 +100,9 @@ def _activity_lines(
         lines.append([(short(text, max(question_chars, SHORTEST)) if question else text, style)])
     if question:
         asked = clean(question, lines=True)
-        if len(asked) > question_chars:
-            asked = f"{asked[:question_chars]}… (all of it: clew status {state.goal_id})"
+        if len(asked) > question_chars:  # then why it stopped says most
+            most = state.reason if is_in(state.reason, question) else question
+            asked = f"{short(most, question_chars)} (all of it: clew status {state.goal_id})"
         lines.append([("question: ", "bold magenta"), (asked, "")])
     return lines
 
@@ -127,7 +128,7 @@ def _working(goal: GoalMoment, at: float) -> str:
     if state.in_flight:
         flight = next(reversed(state.in_flight.values()))
         for_s = _span(at - _seconds(flight.action.timestamp, at))
-        return f"tool running for {for_s}: #{flight.seq} {signature(flight.signature)}"
+        return f"tool running for {for_s}: #{flight.seq} {shown_action(flight.action)}"
     if not state.working:
         return f"starting a worker (epoch {state.epoch + 1})"
     now = (goal.answer or {}).get("now") or {}
@@ -150,7 +151,7 @@ def _waiting(goal: GoalMoment, at: float) -> str:
     answer = (goal.answer or {}).get("waiting") if goal.asked_at >= state.updated_at else None
     waiting = answer or status_view(state)["waiting"] or {}
     if state.paused:
-        return f"paused; to resume: clew resume {state.goal_id}"
+        return f"paused; to go on: clew continue {state.goal_id}"
     what = short(str(waiting.get("for") or "a worker"), 300).removeprefix("waits for ")
     if goal.is_away and what == "a worker":
         what = "the daemon"

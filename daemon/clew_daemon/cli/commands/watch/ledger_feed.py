@@ -18,7 +18,6 @@ from clew_daemon.cli.stream.source import EventSource
 from clew_daemon.record.pages import event_at
 from clew_daemon.record.store import load_listed, load_state
 from clew_shared.ledger import Cursor, LedgerEmpty, LedgerError, Reader
-from clew_shared.record import events as ev
 from clew_shared.record.codec import decode
 from clew_shared.record.state import State
 
@@ -179,6 +178,5 @@ def _recent_actions(reader: Reader, goal: str) -> tuple[State, list[FeedEntry]]:
             continue
         of = getattr(event, "of", 0)
         began = event_at(reader, goal, of) if of else None
-        name = began.signature if isinstance(began, ev.ActionAllowed | ev.ActionBlocked) else ""
-        found.append(past_entry(goal, seq, event, name))
+        found.append(past_entry(goal, seq, event, began))
     return state, [entry for entry in found if entry]

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
 OUTPUT_LINES = 3
 OUTPUT_CHARS = 200
-SHOWN_WHOLE = ("goal.blocked", "action.blocked")
-"""Events whose output is a question or advice, which must not be cut."""
+TOLD_BEFORE = "loop.detected"
+"""The event that says what the line before it said in more words; for programs."""
 
 
 class WatchView(Protocol):
@@ -44,6 +44,8 @@ class PlainView:
 
     def tell(self, entries: Sequence[FeedEntry]) -> None:
         for entry in entries:
+            if entry.event == TOLD_BEFORE:
+                continue
             is_known = entry.of in self._running
             self._running.discard(entry.of)
             if entry.begins:
@@ -73,7 +75,7 @@ def entry_line(entry: FeedEntry) -> str:
     text = (" " if entry.begins else ": ").join(parts)
     if entry.event == "goal.blocked":
         return text  # its question has lines of its own
-    first = _output_lines(entry.output, 1, _output_chars(entry))
+    first = _output_lines(entry.output, 1, OUTPUT_CHARS)
     return f"{text}: {first[0]}" if first and not entry.begins else text
 
 
@@ -85,11 +87,6 @@ def _question_lines(entry: FeedEntry) -> list[str]:
     return [f"question: {each}" for each in lines]
 
 
-def _output_chars(entry: FeedEntry) -> int:
-    """Return the length to which lines of an entry's output are shortened."""
-    return QUESTION_CHARS if entry.event in SHOWN_WHOLE else OUTPUT_CHARS
-
-
 def _output_lines(output: str, most: int, chars: int) -> list[str]:
     """Return the first lines of an output that are not blank, cleaned."""
     return list(islice((short(each, chars) for each in output.splitlines() if each.strip()), most))
@@ -97,12 +94,15 @@ def _output_lines(output: str, most: int, chars: int) -> list[str]:
 
 def entry_lines(entry: FeedEntry, *, several: bool) -> list[Line]:
     """Return an entry as it scrolls by on a terminal, with the first lines of its output below."""
-    if entry.begins:
+    if entry.begins or entry.event == TOLD_BEFORE:
         return []  # the live view shows what is running
     when = datetime.fromtimestamp(entry.at).astimezone().strftime("%H:%M:%S")
     goal = f"{clean(entry.goal)}  " if several and entry.goal else ""
     action = f"  {entry.action}" if entry.action else ""
     head: Line = [(f"{when} ", "dim"), (goal, "bold"), (entry.text, entry.style), (action, "")]
-    most = QUESTION_CHARS if entry.event in SHOWN_WHOLE else OUTPUT_LINES
-    output = _output_lines(entry.output, most, _output_chars(entry))
+    if entry.event == "action.blocked":  # one line: `clew show` has the rest
+        return [[*head, (f": {short(entry.output, OUTPUT_CHARS)}", "dim")]]
+    asks = entry.event == "goal.blocked"  # its question must not be cut
+    most, chars = (QUESTION_CHARS, QUESTION_CHARS) if asks else (OUTPUT_LINES, OUTPUT_CHARS)
+    output = _output_lines(entry.output, most, chars)
     return [head, *([(f"         {text}", "dim")] for text in output)]
