@@ -40,7 +40,7 @@ def test_a_runbook_goal_goes_from_drop_to_report(clew):
     assert "status: **completed, unverified**" in report
     assert "- [x] Do" in report
     assert "  - [x] Write it" in report
-    assert "write_file(" in report
+    assert "write_file hello.txt" in report
     assert clew.goal(goal)["progress"] == 1
     order = [e["event"] for e in clew.events if e.get("goal") == goal]
     first = ["goal.accepted", "goal.started", "worker.started", "subtask.started", "worker.ready"]

@@ -301,7 +301,7 @@ def test_loops_of_all_goals_name_their_goal(clew, home):
     loops = json.loads(clew("--home", home, "loops", "--json")[1])["loops"]
     assert {loop["goal"] for loop in loops} == {MATHX}
     assert loops[0]["kind"] == "repetition"
-    assert "the same again (3 times)" in clew("--home", home, "loops", MATHX)[1]
+    assert "repetition of the same action (3 times)" in clew("--home", home, "loops", MATHX)[1]
 
 
 def test_context_is_cut_to_the_size_asked_for(clew, home):

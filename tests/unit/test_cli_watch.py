@@ -63,7 +63,7 @@ def test_refusals_and_loops_are_told_with_the_action_and_the_reason(agent):
         agent.fail("make")
     said = lines(agent)
     again = "#10 refused: make: 3rd time the same; last: Error: it does not work"
-    assert said[-2:] == [again, "loop: the same again (3 times)"]
+    assert said[-2:] == [again, "loop: repetition of the same action (3 times)"]
 
 
 def test_a_claim_of_done_that_is_refused_is_told_with_what_fails(agent):

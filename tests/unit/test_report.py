@@ -48,7 +48,7 @@ def test_what_was_tried_and_which_loops_there_were(agent):
     text = report(agent)
     assert "`make` → failed" in text
     assert "`make` → was refused" in text
-    assert '- the same again `run_cmd::{"cmd":"make"}`, 3 times' in text
+    assert '- repetition of the same action `run_cmd::{"cmd":"make"}`, 3 times' in text
     assert "2 allowed, 1 refused" in text
 
 

@@ -42,9 +42,9 @@ ENDINGS = {
 """Why a worker ended, or an action was cut off."""
 
 REFUSALS = {
-    "repetition": "the same again",
-    "alternation": "the same two actions in turn",
-    "cycle": "the same actions in a circle",
+    "repetition": "repetition of the same action",
+    "alternation": "alternation of the same two actions",
+    "cycle": "cycle of the same actions",
     "crash": "the worker died while it ran",
     "blocked_action": "it was refused before, and nothing has changed since",
     "replan_required": "a new plan is needed first",
