@@ -18,6 +18,7 @@ from harness import DEADLINE_S, Clew, become_subreaper, forge
 from terminal import on_terminal
 
 from clew_daemon.cli.app import clew as command_line
+from clew_daemon.logs.look import in_words
 
 pytestmark = pytest.mark.xdist_group("on_a_terminal")  # what was printed is used by several tests
 WIDTHS = (60, 80, 120, 200)
@@ -261,7 +262,7 @@ def test_the_log_on_a_terminal_has_every_value_of_its_lines(prints, width, look)
     shown = letters(on_terminal(clew.command(*args), env, width), [])
     for entry in entries:
         for key in entry.keys() - {"timestamp", "seq"}:
-            value = entry[key]
+            value = in_words(entry, key, entry[key])
             said = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
             assert letters(said, []) in shown
 

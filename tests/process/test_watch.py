@@ -118,7 +118,7 @@ def test_every_action_appears_with_its_output_however_short_it_was(clew, watchin
     assert len(actions) == MANY
     for number, action in enumerate(actions):
         one = f"{goal}: #{action['seq']}"
-        assert [line for line in seen.lines if line.startswith(f"{one} run_cmd")]
+        assert [line for line in seen.lines if line.startswith(f"{one} echo")]
         ended = [line for line in seen.lines if line.startswith(f"{one} success")]
         assert len(ended) == 1
         assert ended[0].endswith(f": number {number}")
@@ -310,16 +310,15 @@ def test_a_pipe_has_the_whole_question_of_a_goal_also_when_one_comes_later(clew,
     assert seen.end() == 1
     goal = seen.lines[0]
     asked = [line for line in seen.lines if line.startswith(f"{goal}: question: ")]
-    assert len(asked) == 1
-    assert "word99" in asked[0]
+    assert len([line for line in asked if "word99" in line]) == 1
     later = watching("watch", goal)
     assert later.end() == 1
-    assert asked[0] in later.lines
+    assert set(asked) <= set(later.lines)
     every = watching("watch")
     every.until(f"{goal}: question: ")
     assert every.end(signal.SIGINT) == 0
     assert f"{goal} needs you: clew --home {clew.home} status {goal}" in every.lines
-    assert not [line for line in every.lines if "continue" in line]
+    assert not [line for line in every.lines if "continues" in line]
 
 
 def test_goals_that_rest_need_no_daemon_to_be_watched(clew):

@@ -9,7 +9,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from clew_shared.record.moment import local
-from clew_shared.text.words import ending, loop, refusal, warned
+from clew_shared.text.words import ending, loop, one_line, refusal, warned
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -34,7 +34,7 @@ def pieces(entry: Mapping[str, Any]) -> list[tuple[str, str]]:
     seq = f" #{entry['seq']}" if entry.get("seq") else ""
     rest = {key: value for key, value in entry.items() if key not in (*_HEAD_KEYS, *_BELOW)}
     words = "".join(
-        f" {_clean(key)}={_clean(_worded(_in_words(entry, key, value)))}"
+        f" {_clean(key)}={_clean(_worded(in_words(entry, key, value)))}"
         for key, value in rest.items()
     )
     below = "".join(f"\n{_clean(line)}" for key in _BELOW for line in _lines(entry.get(key)))
@@ -57,9 +57,12 @@ _WORDS = {
 """How a code is put into words, by the event and the key that has it."""
 
 
-def _in_words(entry: Mapping[str, Any], key: str, value: object) -> object:
-    say = _WORDS.get((str(entry.get("event")), key))
-    return say(value) if say and isinstance(value, str) else value
+def in_words(entry: Mapping[str, Any], key: str, value: object) -> object:
+    """Return a value as people read it: a code in words, a text of several lines in one."""
+    if not isinstance(value, str):
+        return value
+    say = _WORDS.get((str(entry.get("event")), key), one_line)
+    return say(value)
 
 
 def coloured(entry: Mapping[str, Any]) -> str:
