@@ -33,7 +33,7 @@ def test_no_value_can_steer_the_terminal_or_make_another_line():
     evil = {"event": "x\x1b[2J", "why": "a\nb\u202ec\x9b", "\x07key": "v"}
     line = plain(evil)
     assert line.isprintable()
-    assert "why=a\\nb\\u202ec\\x9b" in line
+    assert "why=a ⏎ b\\u202ec\\x9b" in line
 
 
 def test_the_traceback_of_an_error_stands_below_its_line():

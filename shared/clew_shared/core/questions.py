@@ -63,10 +63,10 @@ CHOICES = {
     "reload": ("when you have changed the config, let clew read it", "clew reload"),
     "log": ("see where the error occurred", "clew logs {goal}"),
     "complete": ("complete the undo", "clew undo {goal}"),
-    "after_undo": ("go on after that", "clew continue {goal}"),
+    "after_undo": ("then go on", "clew continue {goal}"),
     "retry_other": ("try {other} again", "clew retry {other}"),
     "new": ("submit it again without that dependency", "clew submit FILE"),
-    "after_other": ("go on with this goal after that", "clew continue {goal}"),
+    "after_other": ("then go on with this one", "clew continue {goal}"),
     "cancel": ("end the goal", "clew cancel {goal}"),
 }
 """What a person can do: in words, and the command."""
