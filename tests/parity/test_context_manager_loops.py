@@ -37,6 +37,25 @@ def test_the_second_round_of_two_actions_is_refused(ctx, told, write_first):
     assert published("loops.json")[0]["kind"] == "alternation"
 
 
+@pytest.mark.parametrize("write", [WRITE, ("patch", {"path": "test.py"}, "success")])
+@pytest.mark.parametrize("write_first", [True, False])
+def test_an_edit_that_changes_the_file_once_and_its_test_are_refused_in_the_second_round(
+    ctx, folder, write, write_first
+):
+    planned(ctx)
+
+    def edit():
+        (folder / "test.py").write_text("assert False")
+        return ctx.record_action(*write)
+
+    def run():
+        return ctx.record_action(*PYTEST)
+
+    round_of = (edit, run) if write_first else (run, edit)
+    assert [act() for act in round_of * 2] == [True, True, True, False]
+    assert published("loops.json")[0]["kind"] == "alternation"
+
+
 def test_after_an_alternation_other_actions_are_allowed(ctx):
     planned(ctx)
     for action in (PYTEST, WRITE) * 2:

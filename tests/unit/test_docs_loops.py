@@ -63,6 +63,7 @@ PLAYED = [
     TESTED_EDITS,
     [("read_file", {"path": "a.py"}, "success", "text", "w0")] * 5,
     [("write_file", {"path": "a", "content": "1"}, "success", "unchanged", "w1")] * 3,
+    [("write_file", {"path": "a", "content": "0"}, "success", "unchanged", "w0")] * 4,
     [run("curl x", "failure", "HTTP 429 Too Many Requests")] * 6,
     [run("tail log", "success", f"line {i}") for i in range(8)],
     [edit("1", "2", "w1"), edit("2", "1", "w0")] * 2,

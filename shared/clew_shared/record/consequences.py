@@ -93,15 +93,18 @@ def information_key(
 ) -> str:
     """Return the key of what a step has revealed: an outcome of its tool in a world, and of a command in a place.
 
-    Where no outcome was reported, the key has the signature in place of the tool: only the very same action repeats
-    it. "" for a tool that only writes: the world says it all.
+    Where no outcome was reported, the key is the signature and the result: only the very same action repeats it, and
+    in another world it says no more. "" for a tool that only writes, and for an action without a report that has
+    changed something before: the world says it all.
     """
-    if action.name in WRITE_ONLY_TOOLS and not e.plain:
+    if e.plain:
+        return "" if signature in state.scope.writers else f"{signature}\n{e.outcome}"
+    if action.name in WRITE_ONLY_TOOLS:
         return ""
     place = (
         place_of(action.args, e.head, state.spec.workspace) if e.result == Result.SUCCESS else ""
     )
-    subject = signature if e.plain else f"{action.name} in {place}" if place else action.name
+    subject = f"{action.name} in {place}" if place else action.name
     return f"{subject}\n{world}\n{e.outcome}"
 
 
