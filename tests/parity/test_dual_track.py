@@ -203,6 +203,36 @@ def test_what_the_user_said_last_is_kept_at_every_stage():
         assert correction in built
 
 
+def test_of_the_users_words_only_the_last_stay_in_the_later_windows():
+    first, last = ({"role": "user", "content": text} for text in ("In French.", "In metric units."))
+    for iteration in (17, 25):
+        messages = [*opening(), *pair(1), first, *pair(2), last, *pair(3)]
+        built = context().build_optimized_messages(messages, iteration)
+        assert first not in built
+        assert last in built
+
+
+def test_in_the_loop_of_the_design_only_the_urgency_of_this_iteration_is_shown():
+    ctx, messages = context(), opening()
+    for iteration in range(22):
+        stuck = "no_progress" if iteration in (6, 12, 16, 17) else None
+        if urgency := ctx.inject_urgency(iteration, stuck):
+            messages.append({"role": "user", "content": urgency})
+        if iteration >= 10:
+            messages = ctx.build_optimized_messages(messages, iteration)
+            shown = "\n".join(contents(messages))
+            assert shown.count("Take action immediately") == bool(stuck)
+            assert shown.count("[PROGRESS") == 1
+            left = f"{30 - iteration} iterations"
+            assert shown.count(" iterations left. ") + shown.count(" iterations remaining. ") == (
+                iteration >= 15
+            )
+            assert (left in shown) == (iteration >= 15)
+            assert messages == ctx.build_optimized_messages(messages, iteration)
+        messages += pair(iteration, thought="thinking")
+        ctx.add_tool_result(messages[-1])
+
+
 def test_the_list_given_is_not_changed():
     messages = research()
     before = copy.deepcopy(messages)

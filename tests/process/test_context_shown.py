@@ -233,7 +233,7 @@ def test_what_the_model_found_and_cost_is_told_by_history_status_and_report(clew
     assert [record["iteration"] for record in records] == list(range(1, count + 1))
     found = [call["insights"] for record in records for call in record["tool_calls"]]
     assert found == ["the log grows", "two lines", "", "forty"]
-    assert [r["progress_assessment"] for r in records][:3] == ["", "", "stuck"]
+    assert [r["progress_assessment"] for r in records][:3] == ["", "stuck", ""]
     log = IterationLog(folder=None)
     for record in records:
         log.add(record)

@@ -83,6 +83,11 @@ def urgency_marker(window: Window, iterations_left: int) -> str:
     return ""
 
 
+_STUCK = re.compile(
+    r".*Take action immediately\b.* one tool call not tried yet, or (your )?answer\."
+)
+"""What a stuck agent is told by `inject_urgency`."""
+
 _MARKER = re.compile(
     r"\[(PROGRESS: Iteration \d+/\d+ \| \d+ tools used \| \d+ pages read"
     r"|EMERGENCY: \d+ iterations remaining\. Synthesize NOW\."
@@ -91,9 +96,14 @@ _MARKER = re.compile(
 
 
 def is_marker(text: str) -> bool:
-    """Return whether a text consists of markers of this module only, so that old ones can be removed."""
-    lines = text.splitlines()
-    return bool(lines) and all(_MARKER.fullmatch(line.strip()) for line in lines)
+    """Return whether a text consists of markers and urgency only, so that old ones can be removed."""
+    lines = [line.strip() for line in text.splitlines()]
+    return bool(lines) and all(_MARKER.fullmatch(x) or _STUCK.fullmatch(x) for x in lines)
+
+
+def stuck_lines(text: str) -> list[str]:
+    """Return the lines of a text that tell a stuck agent to act."""
+    return [line.strip() for line in text.splitlines() if _STUCK.fullmatch(line.strip())]
 
 
 def without_marker(text: str) -> str:

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from clew_shared.prompt.windows import is_marker, without_marker
+from clew_shared.prompt.windows import is_marker, stuck_lines, without_marker
 from clew_worker.library.exchanges import Message, Piece, PieceKind, bare, cut, flatten, text_of
 
 GO_ON = "[Continue: one tool call, or your answer.]"
@@ -78,6 +78,16 @@ def _is_own(at: int, message: Message, frame: ConversationFrame) -> bool:
     return message.get("role") == "user" and (
         is_marker(text) or text == GO_ON or text.startswith(_FACTS_HEADER + "\n")
     )
+
+
+def urged(messages: Sequence[Message]) -> list[str]:
+    """Return what a stuck agent was told by the last of the user's messages at the end of a list."""
+    for message in reversed(messages):
+        if message.get("role") != "user":
+            break
+        if is_marker(text := text_of(message)):
+            return stuck_lines(text)
+    return []
 
 
 def _is_question(message: Message, frame: ConversationFrame) -> bool:

@@ -29,6 +29,7 @@ from clew_worker.library.conversation import (
     closed,
     facts_message,
     take_apart,
+    urged,
 )
 from clew_worker.library.exchanges import Message, as_message, flatten, text_of
 from clew_worker.library.fitting import ConversationFitter
@@ -175,12 +176,13 @@ class DualTrackContext:
         The system prompt comes first and unchanged, the question is always there, tool calls only with all their
         results, markers in a separate last message, and nothing that a strict server refuses. Where a list is cut
         and no message is dropped, the markers are at the end of the last result, so that the list does not grow.
+        What `inject_urgency` said at the end of the list is among the markers; what it said before is left out.
         `messages` is not changed.
         """
         frame = self._frame
         own = [as_message(message) for message in messages]
         conversation = take_apart(own, frame, self.tool_results)
-        markers = self._markers(conversation, iteration)
+        markers = self._markers(conversation, iteration, urged(own))
         last = {"role": "user", "content": markers or GO_ON}
         fixed = [frame.system, conversation.question, *flatten(conversation.latest), last]
         room = self.max_tokens - sum(map(self.windows.tokens, fixed))
@@ -199,14 +201,16 @@ class DualTrackContext:
         is_cut = window > Window.FULL or kept.droppable() != conversation.droppable()
         return closed(built, markers, merged=is_cut and len(built) >= len(own))
 
-    def _markers(self, conversation: ConversationParts, iteration: int) -> str:
+    def _markers(
+        self, conversation: ConversationParts, iteration: int, urgency: Iterable[str]
+    ) -> str:
         lines = [urgency_marker(self.windows.at(iteration), self._iterations_left(iteration))]
         if iteration >= self.windows.progress_from:
             listed = sum(len(piece.results) for piece in conversation.work)
             used = max(len(self.tool_results), listed)
             pages = _count(self.research_context.get("pages_read"))
             lines.insert(0, progress_marker(iteration, self.max_iterations, used, pages))
-        return "\n".join(filter(None, lines))
+        return "\n".join(filter(None, [*urgency, *lines]))
 
     def _iterations_left(self, iteration: int) -> int:
         return max(0, self.max_iterations - iteration)

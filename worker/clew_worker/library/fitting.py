@@ -36,12 +36,15 @@ class ConversationFitter:
                 work=self._last_thoughts(whole.work),
             )
         calls = [piece.without_thought() for piece in whole.work]
-        if window is Window.AGGRESSIVE:
-            work = [piece for piece in calls if piece.kind in {PieceKind.PAIR, PieceKind.USER}]
-            return replace(whole, history=(), work=work)
-        pairs = _last_pairs(calls, self._windows.emergency_results)
-        left = self._windows.emergency_results - sum(len(pair.results) for pair in pairs)
-        return replace(whole, history=(), work=pairs, facts=whole.facts[-left:] if left > 0 else ())
+        pairs, facts = [piece for piece in calls if piece.kind is PieceKind.PAIR], whole.facts
+        if window is Window.EMERGENCY:
+            pairs = _last_pairs(pairs, self._windows.emergency_results)
+            left = self._windows.emergency_results - sum(len(pair.results) for pair in pairs)
+            facts = whole.facts[-left:] if left > 0 else ()
+        said = [] if whole.latest else [p for p in calls if p.kind is PieceKind.USER][-1:]
+        kept = {id(piece) for piece in (*pairs, *said)}
+        work = [piece for piece in calls if id(piece) in kept]
+        return replace(whole, history=(), facts=facts, work=work)
 
     def _last_thoughts(self, work: Sequence[Piece]) -> list[Piece]:
         """Keep the last thoughts, alone or beside their calls; those that are in no message come last."""
@@ -90,11 +93,11 @@ class ConversationFitter:
         return sum(map(self._windows.tokens, flatten(pieces)))
 
 
-def _last_pairs(work: Sequence[Piece], results: int) -> list[Piece]:
+def _last_pairs(pairs: Sequence[Piece], results: int) -> list[Piece]:
     """Return the last pairs, with at most `results` results in all, but always the newest pair."""
     kept: list[Piece] = []
     count = 0
-    for piece in reversed([piece for piece in work if piece.kind is PieceKind.PAIR]):
+    for piece in reversed(pairs):
         count += len(piece.results)
         if kept and count > results:
             break

@@ -19,10 +19,32 @@ from clew_shared.playbook.text import render
 from clew_worker.library.bullet import Bullet
 
 
+BULLETS_MAX = 2_000
+
+
 class Playbook(LearnedPlaybook):
-    """Strategies learned across goals, each with an id that is never reused."""
+    """Strategies learned across goals, each with an id that is never reused.
+
+    It holds at most 2,000 strategies: beyond that the least helpful one is archived, the oldest first. So does the
+    archive, which forgets the oldest.
+    """
 
     bullet_type: ClassVar[type[shared.Bullet]] = Bullet
+
+    def put(self, bullet: shared.Bullet) -> shared.Bullet:
+        """Store a bullet under its id, replacing one of the same id; where there are too many, archive another one."""
+        super().put(bullet)
+        while len(self._bullets) > BULLETS_MAX:
+            others = (one for one in self._bullets.values() if one is not bullet)
+            self.remove_bullet(min(others, key=_worth).id)
+        return bullet
+
+    def remove_bullet(self, bullet_id: str) -> shared.Bullet | None:
+        """Archive a bullet and return it; None if there is no such id."""
+        removed = super().remove_bullet(bullet_id)
+        while len(self._archive) > BULLETS_MAX:
+            del self._archive[next(iter(self._archive))]
+        return removed
 
     def add_bullet(self, section: str, content: str, source_goal: str = "") -> shared.Bullet:
         """Add a strategy and return it; one that the section already has counts a neutral use.
@@ -77,11 +99,7 @@ class Playbook(LearnedPlaybook):
         It begins with a line break, so that it can be appended to a system prompt.
         Sections and bullets stay in the order in which they were added, so that a prompt changes as little as possible.
         """
-        ranked = sorted(
-            self._bullets.values(),
-            key=lambda bullet: (bullet.lower_bound, bullet.updated_at, bullet.id),
-            reverse=True,
-        )
+        ranked = sorted(self._bullets.values(), key=_worth, reverse=True)
         chosen = {bullet.id for bullet in ranked[: max(0, max_strategies)]}
         text = render(bullet for bullet in self._bullets.values() if bullet.id in chosen)
         return f"\n{text}" if text else ""
@@ -152,6 +170,10 @@ class Playbook(LearnedPlaybook):
         if not isinstance(data, Mapping):
             raise ValueError(f"{path} is not a playbook: a JSON object is needed")  # noqa: TRY004 (what a file holds is a value)
         return cls.from_dict(data)
+
+
+def _worth(bullet: shared.Bullet) -> tuple[float, str, str]:
+    return (bullet.lower_bound, bullet.updated_at, bullet.id)
 
 
 def _is_copy(mine: shared.Bullet, theirs: shared.Bullet) -> bool:
