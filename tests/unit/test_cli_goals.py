@@ -55,6 +55,14 @@ def test_what_the_llm_has_cost_is_told_for_the_goal_and_for_each_subtask_that_as
     assert "    [ ] 1.2 two" in lines
 
 
+def test_the_tree_tells_how_much_of_each_task_is_done(played):
+    agent = played(["one", "two", "three"], ["four"])
+    agent.core.complete_subtask(AT, success=True, failure="")
+    lines = drawn(agent)
+    assert "[>] task 0  33%" in lines
+    assert "[ ] task 1  0%" in lines
+
+
 def test_a_server_that_counts_no_tokens_is_said_to_cache_nothing(agent):
     agent.core.emit(ev.Reflected(iteration=0, prompt=Prompt()))
     assert any("LLM: 1 call, 0 tokens in, 0 out, 0.0 s" in line for line in drawn(agent))

@@ -89,6 +89,15 @@ def test_it_lists_by_sections_as_agents_see_it_and_spells_out_controls(playbook)
     assert "## Archived\n\n### Shell\n- [she-00002]" in playbook("list", "--archived")[1]
 
 
+def test_it_lists_those_that_have_all_the_words(playbook):
+    assert "tes-00003" in (found := playbook("list", "NEVER", "testing")[1])
+    assert "tes-00001" not in found
+    shown = json.loads(playbook("list", "quote", "--archived", "--json")[1])
+    assert [one["id"] for one in shown["archived"]] == ["she-00002"]
+    assert shown["bullets"] == []
+    assert playbook("list", "quote")[1] == "no such strategy\n"
+
+
 def test_show_says_where_a_strategy_came_from_and_what_became_of_it(playbook):
     out = playbook("show", "tes-00001")[1]
     assert f"from {GOAL}" in out

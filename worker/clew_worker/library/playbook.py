@@ -18,7 +18,6 @@ from clew_shared.playbook.playbook import LearnedPlaybook, normalized
 from clew_shared.playbook.text import render
 from clew_worker.library.bullet import Bullet
 
-
 BULLETS_MAX = 2_000
 
 

@@ -15,6 +15,7 @@ from clew_daemon.cli.display.output import INDENT, STATUS_STYLE, Line, Span, par
 from clew_daemon.cli.display.sanitize import clean, short
 from clew_daemon.cli.display.units import counted, duration, thousands
 from clew_daemon.publish.standing import MARKS, PAUSED, standing
+from clew_shared.record.model import StepStatus
 from clew_shared.record.moment import local
 from clew_shared.text.percent import percent
 from clew_shared.text.words import ACTION_CHARS, action_text
@@ -170,7 +171,8 @@ def _tree_lines(detail: GoalView) -> list[Line]:
     }
     shown_elsewhere = [detail.get("question"), detail.get("reason")]
     for t, task in enumerate(detail["goal"]["tasks"]):
-        lines.append([_mark(task["status"]), (f" {clean(task['description'])}", "bold")])
+        title = (f" {clean(task['description'])}", "bold")
+        lines.append([_mark(task["status"]), title, (f"  {_task_progress(task)}", "cyan")])
         for s, subtask in enumerate(task["subtasks"]):
             name = clean(subtask["description"])
             cost = _cost_spans(costs.get((t, s)))
@@ -180,6 +182,12 @@ def _tree_lines(detail: GoalView) -> list[Line]:
             if (t, s) == here and detail["status"] == "in_progress":
                 lines += [[("          ", ""), (_flight(f), "cyan")] for f in detail["in_flight"]]
     return lines
+
+
+def _task_progress(task: Mapping[str, Any]) -> str:
+    """Return the share of a task's subtasks that are done, "" for a task without any."""
+    statuses = [StepStatus(one["status"]) for one in task["subtasks"]]
+    return percent(sum(one.done for one in statuses) / len(statuses)) if statuses else ""
 
 
 def _failure_lines(subtask: Mapping[str, Any], shown_elsewhere: Iterable[str | None]) -> list[Line]:

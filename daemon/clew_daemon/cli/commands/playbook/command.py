@@ -13,7 +13,12 @@ import click
 from clew_daemon.cli import parameters
 from clew_daemon.cli.client import send
 from clew_daemon.cli.commands.playbook.files import read, write
-from clew_daemon.cli.commands.playbook.strategy import playbook_of, strategy_lines, view_of
+from clew_daemon.cli.commands.playbook.strategy import (
+    has_words,
+    playbook_of,
+    strategy_lines,
+    view_of,
+)
 from clew_daemon.cli.display.output import print_json, print_lines
 from clew_daemon.cli.display.sanitize import clean
 from clew_daemon.cli.lazy import CommandGroup
@@ -41,35 +46,39 @@ _archived = click.option("--archived", is_flag=True, help="List removed and prun
 def playbook(context: click.Context, archived: bool, as_json: bool) -> None:
     """Manage the strategies learned across goals; without a command, list them."""
     if context.invoked_subcommand is None:
-        context.invoke(list_, archived=archived, as_json=as_json)
+        context.invoke(list_, words=(), archived=archived, as_json=as_json)
     elif archived or as_json:
         option = "--json" if as_json else "--archived"
         raise click.UsageError(f"{option} goes after `{context.invoked_subcommand}`")
 
 
 @playbook.command("list")
+@click.argument(
+    "words", metavar="[WORD]...", nargs=-1, help="List those that have all of these words."
+)
 @_archived
 @parameters.as_json
 @click.pass_obj
-def list_(instance: Instance, archived: bool, as_json: bool) -> None:
+def list_(instance: Instance, words: tuple[str, ...], archived: bool, as_json: bool) -> None:
     """List the strategies by section, with their counts and contradictions."""
     from clew_daemon.learning.loop_lessons import is_shown
     from clew_shared.playbook.bullet import SEEN_MIN
     from clew_shared.playbook.text import render
 
     playbook = playbook_of(instance)
-    in_archive = playbook.archived() if archived else []
+    bullets = [one for one in playbook.bullets() if has_words(one, words)]
+    in_archive = [one for one in playbook.archived() if archived and has_words(one, words)]
     if as_json:
         print_json(
             {
-                "bullets": [one.to_dict() for one in playbook.bullets()],
+                "bullets": [one.to_dict() for one in bullets],
                 "archived": [one.to_dict() for one in in_archive],
                 "conflicts": [[one.id, other.id] for one, other in playbook.conflicts()],
             }
         )
         return
-    text = render(playbook.bullets()) or "no strategies yet"
-    if waiting := [one.id for one in playbook.bullets() if not is_shown(one)]:
+    text = render(bullets) or ("no such strategy" if words else "no strategies yet")
+    if waiting := [one.id for one in bullets if not is_shown(one)]:
         text += f"\n\nnot shown to agents yet ({SEEN_MIN} goals are needed): {', '.join(waiting)}"
     if in_archive:
         text += "\n\n" + render(in_archive).replace("## Learned Strategies", "## Archived")

@@ -9,8 +9,11 @@ from clew_daemon.cli.errors import CliError
 from clew_daemon.cli.queries import ledger_if_any, open_ledger
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from clew_daemon.cli.display.output import Line
     from clew_daemon.cli.instance import Instance
+    from clew_shared.playbook.bullet import Bullet
     from clew_shared.playbook.playbook import LearnedPlaybook
     from clew_shared.record.events import Event
 
@@ -29,6 +32,12 @@ def playbook_of(instance: Instance) -> LearnedPlaybook:
     from clew_daemon.learning.playbook_fold import fold
 
     return fold(event for _, event in _events(instance))
+
+
+def has_words(bullet: Bullet, words: Sequence[str]) -> bool:
+    """Return whether a strategy has all of these words in its id, section or content, in any case."""
+    text = f"{bullet.id} {bullet.section} {bullet.content}".casefold()
+    return all(word.casefold() in text for word in words)
 
 
 def view_of(instance: Instance, bullet_id: str) -> dict[str, Any]:
