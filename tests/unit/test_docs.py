@@ -221,11 +221,11 @@ def examples() -> list[str]:
     return [body for _, info, body in FENCE.findall(text) if info == "python run"]
 
 
-@pytest.mark.parametrize("number", range(3))
+@pytest.mark.parametrize("number", range(4))
 def test_the_examples_of_the_library_run(number, tmp_path):
     import sys
 
-    assert len(examples()) == 3
+    assert len(examples()) == 4
     done = subprocess.run(
         [sys.executable, "-W", "error", "-c", examples()[number]],
         cwd=tmp_path,
