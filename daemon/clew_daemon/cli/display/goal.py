@@ -15,7 +15,6 @@ from clew_daemon.cli.display.output import INDENT, STATUS_STYLE, Line, Span, par
 from clew_daemon.cli.display.sanitize import clean, short
 from clew_daemon.cli.display.units import counted, duration, thousands
 from clew_daemon.publish.standing import MARKS, PAUSED, standing
-from clew_shared.record.model import StepStatus
 from clew_shared.record.moment import local
 from clew_shared.text.percent import percent
 from clew_shared.text.words import ACTION_CHARS, action_text
@@ -186,8 +185,8 @@ def _tree_lines(detail: GoalView) -> list[Line]:
 
 def _task_progress(task: Mapping[str, Any]) -> str:
     """Return the share of a task's subtasks that are done, "" for a task without any."""
-    statuses = [StepStatus(one["status"]) for one in task["subtasks"]]
-    return percent(sum(one.done for one in statuses) / len(statuses)) if statuses else ""
+    done = [one["status"] in ("completed", "skipped") for one in task["subtasks"]]
+    return percent(sum(done) / len(done)) if done else ""
 
 
 def _failure_lines(subtask: Mapping[str, Any], shown_elsewhere: Iterable[str | None]) -> list[Line]:
