@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from clew_daemon import cli
 from clew_daemon.host import systemctl
 from clew_daemon.host.systemctl import is_delegated, manager_version
 from clew_daemon.host.unit_file import (
@@ -327,6 +328,28 @@ def test_uninstalling_takes_everything_away_also_without_a_manager(env):
         assert not unit_path(env).exists()
         assert list(wants.iterdir()) == []
     assert "--user --no-pager disable --now clew.service" in calls(env)
+
+
+def test_uninstalling_all_removes_every_unit_of_this_home_and_says_what_remains(
+    env, tmp_path, monkeypatch, capsys
+):
+    home = tmp_path / "data"
+    (home / "state").mkdir(parents=True)
+    for name, value in {**env, "CLEW_HOME": str(home)}.items():
+        monkeypatch.setenv(name, value)
+    for unit in UNITS.values():
+        install("/usr/bin/clew", home=home, env=env, unit=unit)
+    assert cli.run(["service", "uninstall", "--all"]) == 0
+    assert [unit for unit in UNITS.values() if unit_path(env, unit).exists()] == []
+    told = capsys.readouterr().out
+    assert f"rm -r {home}\n" in told
+    install("/usr/bin/clew", home=tmp_path, env=env, unit=WEB_UNIT)
+    (home / "mine").touch()
+    assert cli.run(["service", "uninstall", "--all"]) == 1
+    told = capsys.readouterr()
+    assert "another home" in told.err
+    assert f"rm -r {home}/state\n" in told.out
+    assert unit_path(env, WEB_UNIT).exists()
 
 
 def test_uninstalling_what_is_not_installed_is_no_fault(env):

@@ -140,6 +140,22 @@ def uninstall(
     return Installed((f"removed {path}",), (f"not stopped: {fault}",) if fault else ())
 
 
+def uninstall_all(home: Path | None, env: Mapping[str, str]) -> Installed:
+    """Stop, disable and remove every unit of this home, the daemon's last."""
+    messages, faults = list[str](), list[str]()
+    for unit in (WEB_UNIT, HERALD_UNIT, DAEMON_UNIT):
+        if _read(unit_path(env, unit)) is None:
+            continue
+        try:
+            done = uninstall(home, env=env, unit=unit)
+        except ServiceError as error:
+            faults.append(str(error))
+        else:
+            messages += done.messages
+            faults += done.faults
+    return Installed(tuple(messages or ["no unit of this home is installed"]), tuple(faults))
+
+
 def control(verb: str, home: Path | None, *, env: Mapping[str, str] | None = None) -> None:
     """Start, stop or restart the service of this home, and wait until that is done; raises ServiceError."""
     env = os.environ if env is None else env

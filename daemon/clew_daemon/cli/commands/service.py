@@ -15,6 +15,8 @@ from clew_daemon.cli.lazy import CommandGroup
 from clew_shared.exit_codes import ExitCode
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from clew_daemon.cli.instance import Instance
     from clew_daemon.host.unit_file import ServiceUnit
     from clew_daemon.host.units import Installed, Service
@@ -137,16 +139,64 @@ def install(instance: Instance, which: str, now: bool) -> None:
 
 @service.command()
 @WHICH
+@click.option("--all", "everything", is_flag=True, help="All three, and say what else remains.")
 @click.pass_obj
-def uninstall(instance: Instance, which: str) -> None:
-    """Stop, disable and remove a systemd user unit."""
+def uninstall(instance: Instance, which: str, everything: bool) -> None:
+    """Stop, disable and remove a systemd user unit; with --all, say how to remove the rest of clew, too."""
     from clew_daemon.host import units
 
+    if everything:
+        done = units.uninstall_all(instance.home, instance.env)
+        print("\n".join([*done.messages, *_remaining(instance)]), flush=True)
+        _refuse_faults(done)
+        return
     try:
         done = units.uninstall(instance.home, env=instance.env, unit=_unit(which))
     except units.ServiceError as error:
         raise CliError(str(error)) from None
     _report(done)
+
+
+def _remaining(instance: Instance) -> list[str]:
+    """Return which folders remain, and the commands that remove them and the program."""
+    import shlex
+
+    from clew_daemon.host.packages import pip
+
+    lines = []
+    if running := _unmanaged(instance):
+        lines.append(f"{clean(running)}: end it first")
+    own, others = _folders(instance)
+    if own:
+        lines.append("What remains has your goals, their record, and the work in their workspaces:")
+        lines += [f"  {clean(str(path))}" for path in own]
+        lines += ["to remove it:", f"  {clean(shlex.join(['rm', '-r', *map(str, own)]))}"]
+    if others:
+        lines.append(
+            "The config names these folders, which may have more in them: look before you remove them:"
+        )
+        lines += [f"  {clean(str(path))}" for path in others]
+    lines.append("Each workspace elsewhere has a folder .agent_context; to find them:")
+    lines.append("  find ~ -type d -name .agent_context")
+    lines.append("to remove the program (docs/uninstall.md):")
+    return [*lines, f"  {pip('uninstall', 'clew')}"]
+
+
+def _folders(instance: Instance) -> tuple[list[Path], list[Path]]:
+    """Return the paths of clew's own that exist, and folders elsewhere that the config names."""
+    places = instance.places
+    named = list(places.folders.values())
+    if home := places.home:
+        own = [path for path in (places.config, *named) if path.is_relative_to(home)]
+        if home.is_dir() and {path.name for path in home.iterdir()} <= {path.name for path in own}:
+            own = [home]
+    else:
+        found = (places.config.parent, places.inbox.parent, *named)
+        own = [path for path in found if "clew" in path.parts]
+    there = sorted({path for path in own if path.exists()})
+    own = [one for one in there if not any(one.is_relative_to(o) for o in there if o != one)]
+    inside = [path for path in named if any(path.is_relative_to(one) for one in own)]
+    return own, [path for path in named if path not in inside and path.exists()]
 
 
 @service.command()
@@ -204,6 +254,10 @@ def _service_lines(instance: Instance, unit: ServiceUnit, found: Service) -> lis
 
 def _report(done: Installed) -> None:
     print("\n".join(done.messages), flush=True)
+    _refuse_faults(done)
+
+
+def _refuse_faults(done: Installed) -> None:
     if not done.ok:
         print_error("\n".join(done.faults))
         raise click.exceptions.Exit(ExitCode.FAILED)
