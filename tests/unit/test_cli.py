@@ -14,8 +14,11 @@ from pathlib import Path
 
 import pytest
 
+import clew_daemon
+from clew_daemon import VERSION
 from clew_daemon.cli import run
 from clew_daemon.cli.app import COMMANDS
+from clew_daemon.cli.commands.version import version_line
 from clew_daemon.cli.display.goal import ENDED
 from clew_daemon.record.goals import GoalStore
 from clew_shared.config.settings import Settings
@@ -111,14 +114,33 @@ def test_every_command_has_help(clew, flag):
 
 
 def test_the_version_is_that_of_the_package(clew):
-    assert re.fullmatch(r"clew \d+\.\d+\.\d+\n", clew("--version")[1])
+    assert re.fullmatch(r"clew \d+\.\d+\.\d+( \(\w{7}\))?\n", clew("--version")[1])
 
 
 def test_the_version_is_a_command_too(clew):
     assert clew("version") == clew("--version")
     view = json.loads(clew("version", "--json")[1])
-    assert f"clew {view['version']}\n" == clew("version")[1]
-    assert set(view) == {"version", "python", "platform"}
+    commit = f" ({view['commit']})" if view["commit"] else ""
+    assert f"clew {view['version']}{commit}\n" == clew("version")[1]
+    assert set(view) == {"version", "commit", "python", "platform"}
+
+
+def test_the_commit_is_that_of_the_clone_or_the_one_in_the_wheel(tmp_path, monkeypatch):
+    package = tmp_path / "daemon" / "clew_daemon"
+    package.mkdir(parents=True)
+    monkeypatch.setattr(clew_daemon, "__file__", str(package / "__init__.py"))
+    assert version_line() == f"clew {VERSION}"
+    (tmp_path / ".git").mkdir()  # and no repository: git fails
+    assert version_line() == f"clew {VERSION}"
+    identity = ["-c", "user.name=x", "-c", "user.email=x@example.com"]
+    for words in (["init", "-q"], [*identity, "commit", "-q", "--allow-empty", "-m", "x"]):
+        subprocess.run(["git", *words], cwd=tmp_path, check=True)
+    head = subprocess.run(
+        ["git", "rev-parse", "HEAD"], cwd=tmp_path, capture_output=True, check=True
+    )
+    assert version_line() == f"clew {VERSION} ({head.stdout[:7].decode()})"
+    (package / "commit").write_text("1bc7649\n")
+    assert version_line() == f"clew {VERSION} (1bc7649)"
 
 
 @pytest.mark.parametrize("width", [60, 80])
