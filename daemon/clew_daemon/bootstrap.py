@@ -54,9 +54,8 @@ DESCRIPTORS = 65_536
 SWITCH_S = 0.0005
 """How long a thread that packs or publishes runs while the event loop waits: a tenth of Python's default."""
 
-LLM_MODULES = ("clew_worker.agent.llm", "openai")
-BRIDGE_MODULES = ("clew_worker.bridge.main", "mcp.server.stdio")
-STARTER_MODULES = ("clew_worker.bridge.starter",)
+LLM_MODULES = ("clew_worker.agent.llm",)
+BRIDGE_MODULES = ("clew_worker.bridge.running", "clew_worker.bridge.starter")
 NURSERY_ENV = ("PATH", "LANG", "PYTHONPATH", "LD_LIBRARY_PATH", "COVERAGE_PROCESS_CONFIG")
 
 
@@ -211,13 +210,9 @@ def _nursery_env(keys: Keys, settings: Settings) -> dict[str, str]:
     return {name: env[name] for name in NURSERY_ENV if name in env}
 
 
-def uses_bridges(settings: Settings) -> bool:
-    """Return whether any agent of the config is a coding agent with a bridge."""
-    return any(isinstance(a, CliAgentSettings) for a in settings.agents.named.values())
-
-
 def preload(settings: Settings) -> tuple[str, ...]:
     """Return the modules that the nursery imports for these agents."""
     agents = settings.agents.named.values()
     llm = any(isinstance(a, LlmAgentSettings) and a.model for a in agents)
-    return (LLM_MODULES if llm else ()) + (STARTER_MODULES if uses_bridges(settings) else ())
+    cli = any(isinstance(a, CliAgentSettings) for a in agents)
+    return (LLM_MODULES if llm else ()) + (BRIDGE_MODULES if cli else ())

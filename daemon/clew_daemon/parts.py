@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 class DaemonParts:
     """One daemon's parts; a reload replaces `settings` and `git`, the rest never changes.
 
-    `bridges` is the nursery of the bridges of coding agents, which import more than other workers.
     `git` is the identity for commits, as variables; `started` holds the settings that running goals started with.
     """
 
@@ -38,7 +37,6 @@ class DaemonParts:
     children: Children
     cgroups: Cgroups
     nursery: Nursery
-    bridges: Nursery
     slots: LlmSlots
     publisher: Publisher
     space: SnapshotSpace

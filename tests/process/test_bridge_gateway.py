@@ -6,9 +6,9 @@ import socket
 import sys
 from contextlib import asynccontextmanager
 
+import mcp
 import pytest
-
-pytest.importorskip("mcp", reason="the extra clew[cli] is not installed")
+from mcp.client.stdio import StdioServerParameters, stdio_client
 
 from clew_shared.wire.nursery import CellSpec, SandboxSpec
 from clew_worker.bridge import relay
@@ -160,3 +160,70 @@ async def test_the_relays_of_an_earlier_run_say_nothing_of_the_present_one(tmp_p
             await client.hello()
             assert not present.lost.is_set()
             assert before is not present
+
+
+@pytest.mark.parametrize("mode", ["legacy", "auto"])
+async def test_the_client_of_the_official_library_is_content(tmp_path, mode):
+    """In the mode `auto` it tries the revision of 2026 first, which has no handshake."""
+    spec, tmp = spec_of(tmp_path)
+    _, listener = open_gateway(spec, unix=True)
+    server = StdioServerParameters(
+        command=sys.executable, args=["-I", "-S", relay.__file__, str(tmp)]
+    )
+    async with Gateway(listener, echo), mcp.Client(stdio_client(server), mode=mode) as client:
+        offered = await client.list_tools()
+        assert [tool.name for tool in offered.tools] == [tool.name for tool in OFFERED]
+        done = await client.call_tool("clew_run", {"cmd": "ls"})
+        assert done.content[0].text == 'clew_run {"cmd": "ls"}'
+
+
+@pytest.mark.parametrize(
+    ("line", "code"),
+    [
+        (b"{", -32700),
+        (b"[" * 100_000, -32700),
+        (b"[]", -32600),
+        (b'{"id": true, "method": "ping"}', -32600),
+        (b'{"id": 1, "method": ["ping"]}', -32601),
+        (b'{"id": 1, "method": "ping", "params": []}', None),
+        (b'{"id": 1, "method": "ping", "params": [1]}', -32602),
+        (b'{"id": 1, "method": "tools/call", "params": {"name": 1}}', -32602),
+        (b'{"id": 1, "method": "tools/call", "params": {"name": "x", "arguments": "y"}}', -32602),
+        (b'{"id": 1, "result": {}}\n{"id": 2, "method": "ping"}', None),
+    ],
+)
+async def test_a_message_that_is_none_gets_an_error_and_the_conversation_goes_on(
+    tmp_path, line, code
+):
+    spec, tmp = spec_of(tmp_path)
+    _, listener = open_gateway(spec, unix=True)
+    async with Gateway(listener, echo), relayed(tmp) as client:
+        await client.hello()
+        client.process.stdin.write(line + b"\n")
+        answer = json.loads(await client.process.stdout.readline())
+        assert answer.get("error", {}).get("code") == code
+        assert (await client.ask("ping"))["result"] == {}
+
+
+async def test_a_cancelled_call_is_not_answered_and_the_next_one_is(tmp_path):
+    spec, tmp = spec_of(tmp_path)
+    _, listener = open_gateway(spec, unix=True)
+    called, cancelled = asyncio.Event(), asyncio.Event()
+
+    async def endless(name, args):
+        if name == "clew_read":
+            return await echo(name, args)
+        called.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            cancelled.set()
+
+    async with Gateway(listener, endless), relayed(tmp) as client:
+        await client.hello()
+        client.send({"id": "a", "method": "tools/call", "params": {"name": "clew_run"}})
+        await called.wait()
+        client.send({"method": "notifications/cancelled", "params": {"requestId": "a"}})
+        async with asyncio.timeout(30):
+            await cancelled.wait()
+        assert "result" in await client.ask("tools/call", name="clew_read")

@@ -9,7 +9,6 @@ import shutil
 import signal
 import socket
 import subprocess
-import sys
 import threading
 import time
 import urllib.error
@@ -17,10 +16,7 @@ import urllib.request
 
 import pytest
 from harness import DEADLINE_S, POLL_S
-
-for extra in ("apprise", "prometheus_client"):
-    pytest.importorskip(extra, reason="the extra clew[herald] is not installed")
-trace_service = pytest.importorskip("opentelemetry.proto.collector.trace.v1.trace_service_pb2")
+from opentelemetry.proto.collector.trace.v1 import trace_service_pb2 as trace_service
 
 SECRET = "hunter2hunter2"
 RUNBOOK = """
@@ -440,15 +436,6 @@ def test_a_port_in_use_is_refused_with_the_name_of_who_has_it(clew, herald):
         said = clew.clew("herald", "--listen", f"127.0.0.1:{port}", code=1)
     assert f"127.0.0.1:{port}" in said
     assert f"process {os.getpid()}" in said
-
-
-@pytest.mark.parametrize(("command", "code"), [("herald", 78), ("metrics", 1)])
-def test_a_missing_package_is_named_with_what_installs_it(clew, command, code):
-    script = "import sys; sys.modules['prometheus_client'] = None; from clew_daemon.cli import run"
-    args = [sys.executable, "-c", f"{script}; sys.exit(run(sys.argv[1:]))", *clew.options, command]
-    done = subprocess.run(args, capture_output=True, text=True, check=False, timeout=DEADLINE_S)
-    assert done.returncode == code
-    assert "pip install 'clew[herald]'" in done.stderr
 
 
 def test_a_second_herald_of_a_home_is_refused(clew, herald):

@@ -7,8 +7,6 @@ import time
 import pytest
 from harness import DEADLINE_S
 
-pytest.importorskip("mcp", reason="the extra clew[cli] is not installed")
-
 from clew_worker.sandbox import interpreter, landlock
 
 pytestmark = pytest.mark.skipif(landlock.abi() < 1, reason="needs Landlock")

@@ -111,7 +111,7 @@ def test_an_llm_agent_that_is_added_finds_its_modules_loaded(clew):
     clew.ask("reload")
     since = clew.now()
     clew.submit(goal("far"))
-    assert "openai" in clew.wait("nursery.ready", since=since)["preloaded"]
+    assert "clew_worker.agent.llm" in clew.wait("nursery.ready", since=since)["preloaded"]
 
 
 def test_the_daemon_tells_its_settings(clew):

@@ -115,10 +115,8 @@ def say(in_user_manager, tmp_path):
 
 
 def test_the_pages_are_a_service_that_prints_no_link_and_gives_one_when_asked(say):
-    pytest.importorskip("starlette", reason="the extra clew[web] is not installed")
     assert say(WEB).rstrip().endswith("all of it")
 
 
 def test_the_herald_is_a_service_that_is_started_again_after_a_kill(say):
-    pytest.importorskip("prometheus_client", reason="the extra clew[herald] is not installed")
     assert say(HERALD).rstrip().endswith("all of it")

@@ -21,7 +21,6 @@ def terminal():
     """Made before the home: its server is none of the daemon's processes."""
     if shutil.which("tmux") is None:
         pytest.skip("tmux is not installed")
-    pytest.importorskip("textual", reason="the extra clew[top] is not installed")
     one = Terminal(f"clew-{os.getpid()}")
     yield one
     one.close()

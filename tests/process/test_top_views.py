@@ -3,13 +3,9 @@
 import os
 import time
 
-import pytest
 from llm_server import Reply, ScriptedLlm, calls
 
 from clew_daemon.cli.instance import Instance
-
-pytest.importorskip("textual", reason="the extra clew[top] is not installed")
-
 from clew_daemon.top.app import TopApp
 from clew_daemon.top.files_screen import FilesScreen
 from clew_daemon.top.page import TextPage

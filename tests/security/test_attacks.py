@@ -62,7 +62,6 @@ def test_every_attack_is_refused_and_nothing_outside_is_changed(name):
     ],
 )
 def test_every_attack_from_the_cell_of_a_coding_agent_is_refused_or_has_no_effect(name):
-    pytest.importorskip("mcp", reason="the extra clew[cli] is not installed")
     with Life(circumstances(*LIVES[name])) as life:
         found = life.attacked_by_cli()
         assert set(found) == life.expected("cli")

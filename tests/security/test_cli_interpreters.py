@@ -62,7 +62,6 @@ def ports():
 def test_an_interpreter_in_the_cell_of_a_coding_agent_reaches_its_home_and_its_endpoint_only(
     uid, isolation, ports
 ):
-    pytest.importorskip("mcp", reason="the extra clew[cli] is not installed")
     with InterpretedLife(circumstances(uid, isolation, network=True), *ports) as life:
         found = life.attacked_by_cli()
         assert {name for name, became in found.items() if became == "done"} == POSSIBLE, found

@@ -197,7 +197,6 @@ class SimDaemon:
             models=KnownModels(goals),
             children=Children(),  # type: ignore[arg-type]
             nursery=None,  # type: ignore[arg-type]
-            bridges=None,  # type: ignore[arg-type]
             slots=LlmSlots(lambda: None),
             publisher=SimPublisher(),  # type: ignore[arg-type]
             space=SnapshotSpace(Path("/nowhere")),

@@ -13,6 +13,7 @@ import threading
 
 import pytest
 
+from clew_daemon.host import packages
 from clew_daemon.record.goals import GoalStore
 from clew_shared.config.settings import Settings
 from clew_shared.ledger import Ledger
@@ -22,13 +23,11 @@ from clew_shared.record.spec import Spec
 GOAL = "say-hello-1a2b"
 FILE = "# Say hello\n- [ ] Say it\n  ```sh\n  echo hello\n  ```\n"
 NEVER = {
-    "openai",
-    "httpx",
+    "httpx2",
     "watchdog",
     "uvloop",
     "structlog",
     "psutil",
-    "typer",
     "clew_worker",
     "textual",
     "starlette",
@@ -41,7 +40,7 @@ HERALD = {"apprise", "prometheus_client", "opentelemetry", "google"}
 """These are for `clew herald` alone."""
 NEVER |= HERALD
 TERMINAL = {"rich", "pygments"}
-READING = {"asyncio", "markdown_it", "yaml", "rapidfuzz"}
+READING = {"asyncio", "markdown_it", "yaml"}
 LIGHT = {"pydantic", "pydantic_core", "apsw", "email"}
 """With these a command takes three times as long; `email` comes with importlib.metadata."""
 ALL = NEVER | TERMINAL | READING | LIGHT
@@ -173,7 +172,7 @@ def test_the_daemon_is_without_what_only_workers_and_terminals_need():
     script = "import sys, clew_daemon.app.lifecycle; print(*sys.modules, file=sys.stderr)"
     seen = loaded(script)
     assert "clew_daemon.supervision.supervisor" in seen
-    assert not seen & {"openai", "httpx", "typer", "click", "rapidfuzz", "clew_worker", *HERALD}
+    assert not seen & {"httpx2", "click", "clew_worker", *HERALD}
     assert not {name for name in seen if name.startswith(("clew_daemon.cli", "clew_daemon.herald"))}
 
 
@@ -184,18 +183,24 @@ def test_the_nursery_is_without_what_only_the_daemon_needs():
     )
     seen = loaded(script)
     assert "clew_worker.executor.server" in seen
-    kept_out = {"openai", "httpx", "apsw", "psutil", "structlog", "watchdog", "markdown_it", "yaml"}
-    assert not seen & (kept_out | {"rapidfuzz", "rich", "click", "clew_daemon"})
+    kept_out = {"httpx2", "apsw", "psutil", "structlog", "watchdog", "markdown_it", "yaml"}
+    assert not seen & (kept_out | {"rich", "click", "clew_daemon"})
 
 
 @pytest.mark.parametrize(
     ("args", "package"),
-    [(["web"], "uvicorn"), (["web"], "jinja2"), (["report", GOAL, "--html"], "jinja2")],
+    [
+        (["web"], "uvicorn"),
+        (["report", GOAL, "--html"], "jinja2"),
+        (["metrics"], "prometheus_client"),
+        (["herald"], "prometheus_client"),
+    ],
 )
-def test_without_the_extra_the_pages_say_how_to_install_it(home, args, package):
+def test_a_missing_package_is_named_with_the_command_that_installs_it_here(home, args, package):
     hidden = f"import sys; sys.modules[{package!r}] = None\n{SCRIPT}"
     listen = ["--listen", "127.0.0.1:0"] if args == ["web"] else []
     command = [sys.executable, "-c", hidden, "--home", str(home), *args, *listen]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 78
-    assert "pip install 'clew[web]'" in done.stderr
+    assert f"{packages.install(package)}\n" in done.stderr
+    assert done.stderr.splitlines()[1].startswith(f"{sys.executable} -m pip install ")

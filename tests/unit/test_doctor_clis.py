@@ -52,7 +52,6 @@ def proofs(monkeypatch):
         return ends[-1]
 
     monkeypatch.setattr(proof_goal, "prove", prove)
-    monkeypatch.setattr(clis, "MCP", "json")
     return asked, ends
 
 
@@ -178,15 +177,6 @@ def test_an_agent_that_is_installed_and_not_configured_is_mentioned(coder, tmp_p
     assert checks["codex"]["level"] == "ok"
     assert 'cli = "codex"' in checks["codex"]["mend"]
     assert "agent coder" not in checks
-
-
-def test_without_the_package_that_bridges_need_it_says_how_to_install_it(
-    coder, proofs, monkeypatch
-):
-    monkeypatch.setattr(clis, "MCP", "a_package_that_is_not_there")
-    found = coder()
-    assert list(found) == ["coding agents"]
-    assert "clew[cli]" in found["coding agents"]["mend"]
 
 
 # ---- the proof's goal

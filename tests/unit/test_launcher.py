@@ -30,33 +30,34 @@ class StartedCell:
 
 
 class AskedNursery:
-    """A nursery whose answers the test gives."""
+    """A nursery whose answers the test gives, by the spec."""
 
     def __init__(self):
-        self.answer = asyncio.get_running_loop().create_future()
-        self.asked = asyncio.Event()
+        loop = asyncio.get_running_loop()
+        self.answers = {name: loop.create_future() for name in ("cli", "bridge")}
+        self.asked = {name: asyncio.Event() for name in self.answers}
 
-    async def spawn(self, *_, **__):
-        self.asked.set()
-        return await self.answer
+    async def spawn(self, spec, *_, **__):
+        self.asked[spec].set()
+        return await self.answers[spec]
 
 
 @pytest.fixture
 async def starting():
-    """Give both nurseries, and the start of the agent."""
-    cells, bridges = AskedNursery(), AskedNursery()
-    task = asyncio.create_task(Launcher(cells, bridges).agent(SPECS, AGENT, lambda _: None))
+    """Give the answers for the two cells, and the start of the agent."""
+    nursery = AskedNursery()
+    task = asyncio.create_task(Launcher(nursery).agent(SPECS, AGENT, lambda _: None))
     async with asyncio.timeout(10):
-        await cells.asked.wait()
-        await bridges.asked.wait()
-    return cells, bridges, task
+        for asked in nursery.asked.values():
+            await asked.wait()
+    return *nursery.answers.values(), task
 
 
 async def test_both_are_asked_for_before_either_has_started(starting):
-    cells, bridges, task = starting
+    clis, bridges, task = starting
     cli, bridge = StartedCell(), StartedCell()
-    cells.answer.set_result(cli)
-    bridges.answer.set_result(bridge)
+    clis.set_result(cli)
+    bridges.set_result(bridge)
     process = await task
     process.channel.close()
     os.close(process.output)
@@ -65,19 +66,19 @@ async def test_both_are_asked_for_before_either_has_started(starting):
 
 @pytest.mark.parametrize("broken", [0, 1])
 async def test_where_one_cannot_start_the_other_is_ended(starting, broken):
-    *nurseries, task = starting
+    *answers, task = starting
     cell = StartedCell()
-    nurseries[broken].answer.set_exception(SpawnError("sandbox", "no Landlock"))
-    nurseries[1 - broken].answer.set_result(cell)
+    answers[broken].set_exception(SpawnError("sandbox", "no Landlock"))
+    answers[1 - broken].set_result(cell)
     with pytest.raises(SpawnError, match="no Landlock"):
         await task
     assert cell.killed
 
 
 async def test_a_start_that_is_given_up_ends_the_cell_that_has_started(starting):
-    cells, _, task = starting
+    clis, _, task = starting
     cell = StartedCell()
-    cells.answer.set_result(cell)
+    clis.set_result(cell)
     await asyncio.sleep(0)
     task.cancel()
     with pytest.raises(asyncio.CancelledError):

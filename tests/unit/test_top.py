@@ -1,7 +1,6 @@
 """`clew top` by its keys, without a terminal: what is shown of a ledger, and what is sent to the daemon."""
 
 import json
-import sys
 import time
 
 import pytest
@@ -501,13 +500,3 @@ async def test_without_a_daemon_it_says_so_and_shows_what_is_on_record(home):
 def test_without_a_terminal_it_says_what_to_use_instead(tmp_path, capsys):
     assert cli.run(["--home", str(tmp_path), "top"]) == 1
     assert "needs a terminal; `clew status`" in capsys.readouterr().err
-
-
-def test_without_its_package_it_says_how_to_install_it(tmp_path, capsys, monkeypatch):
-    monkeypatch.setattr("clew_daemon.top.command.on_terminal", lambda: True)
-    monkeypatch.setattr(sys.stdin, "isatty", lambda: True)
-    for name in [one for one in sys.modules if one.startswith(("textual", "clew_daemon.top.app"))]:
-        monkeypatch.delitem(sys.modules, name)
-    monkeypatch.setitem(sys.modules, "textual", None)
-    assert cli.run(["--home", str(tmp_path), "top"]) == 78
-    assert "pip install 'clew[top]'" in capsys.readouterr().err

@@ -27,11 +27,9 @@ from clew_daemon.app.recovery import (
 from clew_daemon.app.reloader import Reloader
 from clew_daemon.app.status import DaemonView, StatusLine
 from clew_daemon.bootstrap import (
-    BRIDGE_MODULES,
     TRANSIENT_ERRNOS,
     failed,
     ledger_file,
-    uses_bridges,
 )
 from clew_daemon.control.handlers import ControlHandlers
 from clew_daemon.control.server import Control
@@ -180,7 +178,7 @@ class App:
         daemon.models.load()
         self._daemon = daemon
         self._supervisor = Supervisor(daemon)
-        self._undo = Undo(daemon, Launcher(daemon.nursery, daemon.bridges))
+        self._undo = Undo(daemon, Launcher(daemon.nursery))
         self._status.describe(daemon, self._supervisor)
         self._reviewer = Reviewer(goals, daemon.playbook, lambda: daemon.settings.playbook)
         self._reloader = Reloader(daemon, self._supervisor, self._status, self._notifier)
@@ -217,7 +215,6 @@ class App:
             children=children,
             cgroups=bootstrap.cgroups,
             nursery=Nursery(children, bootstrap.nursery_env, bootstrap.preload, bootstrap.zygote),
-            bridges=Nursery(children, bootstrap.nursery_env, BRIDGE_MODULES),
             slots=LlmSlots(lambda: daemon.settings.limits.llm_calls),
             publisher=Publisher(goals),
             space=SnapshotSpace(self._places.snapshots),
@@ -246,7 +243,6 @@ class App:
         await self._supervisor.start()
         await self._inbox.start()
         await self._housekeeping.start(self._notifier)
-        self._housekeeping.run(self._warm_bridges())
         self._housekeeping.run(self._reloader.on_signals(self._hangup))
         self._housekeeping.run(self._status.follow())
         self._status.ready()
@@ -266,14 +262,6 @@ class App:
             for message in nursery.report.messages if nursery.report else ():
                 log.warning("sandbox.limits", message=message)
 
-    async def _warm_bridges(self) -> None:
-        """Start the nursery of bridges where one will be needed: its imports take seconds."""
-        if uses_bridges(self._daemon.settings):
-            with contextlib.suppress(
-                SpawnError
-            ):  # the next spawn tries again, and says why it fails
-                await self._daemon.bridges.start()
-
     async def _shut_down(self, watch: RecordWatch) -> None:
         """Stop the parts: no new goals first, then the workers; clients are served until almost the end."""
         self._status.stopping()
@@ -287,7 +275,6 @@ class App:
         await wait_for_rescue(self._daemon.goals.ledger, watch, self._notifier)
         await self._control.stop()
         await self._daemon.nursery.stop()
-        await self._daemon.bridges.stop()
         self._daemon.children.sweep()
 
     async def _unless_stopped(self, work: Coroutine[Any, Any, None]) -> bool:

@@ -98,5 +98,6 @@ def _invoke(args: Sequence[str]) -> int:
             raise
         if not isinstance(error, OSError) or _flushed():  # otherwise it is printed already
             print_error(message)
-        return int(getattr(error, "exit_code", 1))
+        missing = isinstance(error, ModuleNotFoundError)
+        return int(getattr(error, "exit_code", ExitCode.CONFIGURATION if missing else 1))
     return 0

@@ -32,7 +32,7 @@ COMMANDS = [
         "web", "clew_daemon.web.command:web", "Show goals in the browser, and act on them there."
     ),
     LazyCommand(
-        "report", "clew_daemon.web.report:report", "Write a goal's page as one file, to share."
+        "report", "clew_daemon.web.report:report", "Write a goal's report, or its page as one file."
     ),
     LazyCommand("loops", "loops", "Show the loops that were detected, with the evidence."),
     LazyCommand("context", "context", "Show exactly what the agent's LLM would be shown now."),

@@ -107,10 +107,8 @@ def _addresses(notify: NotifySettings, folder: Path) -> list[NotifyAddress]:
 def _target(env: Mapping[str, str]) -> OtlpTarget | None:
     if not any(env.get(f"OTEL_EXPORTER_OTLP_{name}ENDPOINT") for name in ("", "TRACES_")):
         return None
-    try:
-        from clew_daemon.herald.otlp import OtlpError, target_of
-    except ImportError:
-        raise ChannelError("traces need opentelemetry-proto: pip install 'clew[herald]'") from None
+    from clew_daemon.herald.otlp import OtlpError, target_of
+
     try:
         target = target_of(env)
     except OtlpError as error:

@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from clew_daemon.herald.book import Book
     from clew_shared.config.settings import Settings
 
-EXTRA = "clew herald needs more packages: pip install 'clew[herald]'"
 USAGE = 2
 BOOK, LOCK = "herald.db", "herald.lock"
 
@@ -57,13 +56,10 @@ def herald(instance: Instance, listen: str | None) -> None:
 @click.pass_obj
 def metrics(instance: Instance) -> None:
     """Print the metrics once, as `clew herald` serves them."""
-    try:
-        from clew_daemon.herald.exposition import render
-        from clew_daemon.herald.readings import readings_once
-    except ImportError:
-        raise CliError(EXTRA) from None
     from clew_daemon.herald.book import BookError
+    from clew_daemon.herald.exposition import render
     from clew_daemon.herald.folding import UnknownEventError
+    from clew_daemon.herald.readings import readings_once
     from clew_shared.ledger import LedgerError
 
     try:
@@ -114,11 +110,7 @@ def _run(
     instance: Instance, settings: Settings, book: Book, stop: threading.Event, held: ExitStack
 ) -> None:
     from clew_daemon.herald.channels import ChannelError, senders
-
-    try:
-        from clew_daemon.herald.endpoint import serve
-    except ImportError:
-        raise CliError(EXTRA, ExitCode.CONFIGURATION) from None
+    from clew_daemon.herald.endpoint import serve
     from clew_daemon.herald.folding import UnknownEventError
     from clew_daemon.herald.herald import Herald
     from clew_daemon.herald.server import PortTakenError

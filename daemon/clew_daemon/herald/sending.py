@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from clew_daemon.herald import apprise_process
 from clew_daemon.herald.addresses import AddressError
+from clew_daemon.host.packages import install
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
 APPRISE_S = apprise_process.DEADLINE_S + 2.0
 DESKTOP_S = 5.0
 DESKTOP = "desktop"
-MISSING = "sending messages needs apprise: pip install 'clew[herald]'"
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +42,7 @@ def check_addresses(path: Path, addresses: Sequence[NotifyAddress]) -> None:
     except subprocess.TimeoutExpired:
         raise AddressError(f"apprise did not check {path} within {APPRISE_S:g} s") from None
     if done.returncode == apprise_process.MISSING:
-        raise AddressError(f"[notify] urls_file: {MISSING}")
+        raise AddressError(f"[notify] urls_file: {_no_apprise()}")
     if done.returncode != apprise_process.SENT:
         raise AddressError(f"apprise could not check {path}: exit {done.returncode}")
     valid = json.loads(done.stdout)
@@ -69,7 +69,7 @@ def send_by_apprise(address: NotifyAddress, notice: Notice, *, repeated: bool) -
         case apprise_process.UNREACHED:
             return Delivery("no connection")
         case apprise_process.MISSING:
-            return Delivery(MISSING)
+            return Delivery(_no_apprise())
         case _:
             return Delivery("the service did not accept it", maybe_sent=True)
 
@@ -98,6 +98,10 @@ def send_to_desktop(notice: Notice, *, repeated: bool) -> Delivery:
     except (OSError, subprocess.SubprocessError) as error:
         return Delivery(f"notify-send: {type(error).__name__}")
     return Delivery()
+
+
+def _no_apprise() -> str:
+    return f"the Python package apprise is missing; to install it: {install('apprise')}"
 
 
 def _run(asked: dict[str, Any]) -> subprocess.CompletedProcess[bytes]:

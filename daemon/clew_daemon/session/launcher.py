@@ -63,14 +63,10 @@ class AgentProcess:
 
 
 class Launcher:
-    """Starts what a session asks for; a simulation plays it.
+    """Starts what a session asks for; a simulation plays it."""
 
-    Bridges of coding agents are forked from the nursery `bridges`, by default the other one.
-    """
-
-    def __init__(self, nursery: Nursery, bridges: Nursery | None = None) -> None:
+    def __init__(self, nursery: Nursery) -> None:
         self._nursery = nursery
-        self._bridges = bridges or nursery
 
     async def agent(self, specs: CellSpecs, agent: Agent, group: Group) -> AgentProcess:
         """Start an agent; raises SpawnError, OSError. `group` makes the control group of its cell."""
@@ -108,7 +104,7 @@ class Launcher:
             cli_spec = specs.cli(agent)
             groups = group(spec), group(cli_spec)
             bridge, cli = await _all_or_none(
-                self._bridges.spawn(spec, *fds, groups[0], peer=bridge_end),
+                self._nursery.spawn(spec, *fds, groups[0], peer=bridge_end),
                 self._nursery.spawn(cli_spec, cli_end, fds[1], groups[1]),
             )
             return bridge, cli

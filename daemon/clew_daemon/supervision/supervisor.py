@@ -38,7 +38,7 @@ class Supervisor:
 
     def __init__(self, daemon: DaemonParts, launcher: Launcher | None = None) -> None:
         self._d = daemon
-        self._launcher = launcher or Launcher(daemon.nursery, daemon.bridges)
+        self._launcher = launcher or Launcher(daemon.nursery)
         self._runs: dict[str, GoalRun] = {}
         self._held: set[str] = set()
         self._loop_task: asyncio.Task[None] | None = None

@@ -1,1 +1,1 @@
-"""`clew top`: goals live in a terminal. Only `app` and what it imports need textual (the extra `clew[top]`)."""
+"""`clew top`: goals live in a terminal. Only `app` and what it imports need textual."""

@@ -1,4 +1,4 @@
-"""`clew top`: checks that there is a terminal and textual, then starts the app."""
+"""`clew top`: checks that there is a terminal, then starts the app."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ from clew_daemon.cli.errors import CliError
 from clew_daemon.cli.queries import goal_id
 from clew_daemon.host.memory import collect_as_usual
 from clew_daemon.host.priority import let_others_first
-from clew_shared.exit_codes import ExitCode
 
 if TYPE_CHECKING:
     from clew_daemon.cli.instance import Instance
@@ -21,7 +20,6 @@ if TYPE_CHECKING:
 NO_TERMINAL = (
     "`clew top` needs a terminal; `clew status` and `clew watch` show the same without one"
 )
-NO_TEXTUAL = "`clew top` needs the package textual: pip install 'clew[top]'"
 
 
 @click.command()
@@ -32,12 +30,8 @@ def top(instance: Instance, goal: str | None) -> None:
     if not (sys.stdin.isatty() and on_terminal()):
         raise CliError(NO_TERMINAL)
     name = None if goal is None else goal_id(instance, goal)
-    try:
-        from clew_daemon.top.app import TopApp
-    except ModuleNotFoundError as error:
-        if (error.name or "").partition(".")[0] != "textual":
-            raise
-        raise CliError(NO_TEXTUAL, ExitCode.CONFIGURATION) from None
+    from clew_daemon.top.app import TopApp
+
     collect_as_usual()
     let_others_first()
     TopApp(instance, name).run()

@@ -8,16 +8,12 @@ from typing import TYPE_CHECKING
 import click
 
 from clew_daemon.cli.display.sanitize import clean
-from clew_daemon.cli.errors import CliError
-from clew_shared.exit_codes import ExitCode
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from clew_daemon.cli.instance import Instance
     from clew_shared.config.tables import WebSettings
-
-EXTRA = "`clew web` needs some more packages; to install them: pip install 'clew[web]'"
 
 
 @click.command()
@@ -38,11 +34,8 @@ def web(instance: Instance, listen: str | None, read_only: bool, link: bool) -> 
 
         click.echo(clean(asked_link(instance)))
         return
-    try:
-        _find_pages()
-        from clew_daemon.web.server import serve
-    except ModuleNotFoundError as error:
-        raise CliError(f"{EXTRA} (missing: {error.name})", ExitCode.CONFIGURATION) from None
+    from clew_daemon.web.server import serve
+
     settings = instance.settings.web
     if listen is not None:
         settings = _with_listen(settings, listen)
@@ -52,15 +45,6 @@ def web(instance: Instance, listen: str | None, read_only: bool, link: bool) -> 
         announce=None if _is_service(instance.env) else _announce,
     )
     sys.exit(code)
-
-
-def _find_pages() -> None:
-    """Raise ModuleNotFoundError if a package is missing that is imported only after the start."""
-    from importlib.util import find_spec
-
-    for name in ("jinja2", "starlette"):
-        if sys.modules.get(name, True) is None or find_spec(name) is None:
-            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
 
 
 def _is_service(env: Mapping[str, str]) -> bool:

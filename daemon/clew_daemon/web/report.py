@@ -14,29 +14,28 @@ from clew_daemon.cli import parameters
 from clew_daemon.cli.display.sanitize import clean
 from clew_daemon.cli.errors import CliError
 from clew_daemon.cli.queries import goal_id
-from clew_shared.exit_codes import ExitCode
 
 if TYPE_CHECKING:
     from clew_daemon.cli.instance import Instance
 
 ACTIONS_MAX = 500
-MISSING = "this needs the packages of `clew web`; to install them: pip install 'clew[web]'"
 
 
 @click.command()
 @parameters.goal
-@click.option("--html", "as_html", is_flag=True, help="Write the goal's page as one file.")
+@click.option("--html", "as_html", is_flag=True, help="Write the goal's page, also without -o.")
 @click.option(
     "-o",
     "--output",
     type=click.Path(path_type=Path, dir_okay=False),
     metavar="FILE",
-    help="Write to this file instead of stdout.",
+    help="Write to this file instead of stdout; the page, if it ends in .html.",
 )
 @click.pass_obj
 def report(instance: Instance, goal: str, as_html: bool, output: Path | None) -> None:
-    """Write a goal's report, to share; keys are hidden, as far as they can be recognised."""
+    """Write a goal's report as Markdown, or its page as one HTML file; keys are hidden, if they can be recognised."""
     name = goal_id(instance, goal)
+    as_html = as_html or (output is not None and output.suffix.lower() in (".html", ".htm"))
     text = goal_html(instance, name) if as_html else _markdown(instance, name)
     if output is None:
         click.echo(text, nl=False)
@@ -53,16 +52,13 @@ def _markdown(instance: Instance, goal: str) -> str:
 
 
 def goal_html(instance: Instance, goal: str) -> str:
-    """Return a goal's page as one file; CliError where the packages for it are missing."""
-    try:
-        from clew_daemon.web.rendering import STATIC, page
-    except ModuleNotFoundError as error:
-        raise CliError(f"{MISSING} (missing: {error.name})", ExitCode.CONFIGURATION) from None
+    """Return a goal's page as one file."""
     from clew_daemon.cli.commands.diff.command import hide_keys
     from clew_daemon.cli.commands.diff.listing import changed_files
     from clew_daemon.record import pages
     from clew_daemon.web.goal_page import action_row, goal_row
     from clew_daemon.web.record import LOOPS_SHOWN, Record
+    from clew_daemon.web.rendering import STATIC, page
     from clew_shared.record.moment import local
     from clew_shared.views.timeline import timeline
 

@@ -70,7 +70,7 @@ _WORD = re.compile(r"[^\W\d_]+(?:['’][^\W\d_]+)?")  # noqa: RUF001 (people typ
 _TOKEN = re.compile(r"[\w./\\+#@:~'-]*[\w+#]")
 _VOWEL = re.compile(r"[aeiouy]")
 _COMPARED_CHARS = 4000
-_NEAR_PERCENT = 88.0
+_NEAR = 0.88
 _NEAR_MIN_WORDS = 3
 _NEW_WORDS_MIN = 4
 _SHORTEST_STEM = 3
@@ -135,8 +135,6 @@ def near(a: str, b: str) -> bool:
     ("the login form", "the signup form") make another thought, and texts of fewer than three significant words
     must have the same ones.
     """
-    from rapidfuzz import fuzz  # costs the command line 20 ms, which never compares thoughts
-
     first, second = _content(a), _content(b)
     if _particulars(first) != _particulars(second) or _negations(first) != _negations(second):
         return False
@@ -147,7 +145,7 @@ def near(a: str, b: str) -> bool:
         return left == right
     if left - right and right - left:
         return False
-    return fuzz.ratio(sorted(left), sorted(right)) >= _NEAR_PERCENT
+    return 2 * min(len(left), len(right)) >= _NEAR * (len(left) + len(right))
 
 
 def tokens(text: str) -> list[str]:

@@ -43,7 +43,7 @@ import os, sys
 sys.path[:0] = {paths!r}
 import clew_worker.cell.nursery as nursery
 from clew_worker.sandbox import kernel
-import encodings.idna, traceback, difflib, subprocess, fnmatch, rapidfuzz.process
+import encodings.idna, traceback, difflib, subprocess, fnmatch
 nursery.preload({modules!r})
 os.setgroups([]); os.setresgid({uid}, {uid}, {uid}); os.setresuid({uid}, {uid}, {uid})
 kernel.prctl(kernel.PR_SET_DUMPABLE, 1)

@@ -11,7 +11,7 @@ import pytest
 
 from clew_shared.wire.nursery import CHANNEL_FD
 
-LLM = ("clew_worker.agent.llm", "openai")
+LLM = ("clew_worker.agent.llm",)
 HERE = Path(__file__).with_name("inherited")
 
 REHEARSED = """

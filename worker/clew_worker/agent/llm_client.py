@@ -9,11 +9,12 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequenc
 from contextlib import AbstractAsyncContextManager
 from typing import Any
 
-import openai
+import httpx2
 
 from clew_shared.wire.hello import AgentOptions
 from clew_worker.agent.completion import Completion, read_completion
 from clew_worker.agent.llm_faults import (
+    LlmError,
     Misconfigured,
     Temporary,
     Unsupported,
@@ -55,20 +56,16 @@ class LlmClient:
         self._pause = pause
         plain = agent.base_url.startswith("http://")
         self._connect_s = min(agent.timeout_s, CONNECT_TIMEOUT_S)
-        timeout = openai.Timeout(agent.timeout_s, connect=self._connect_s)
-        self._http = _BoundedHttp(  # no TLS context, and no way to https, for http
-            verify=not plain, follow_redirects=False, timeout=timeout, trust_env=False
-        )
-        self._api = openai.AsyncOpenAI(
-            base_url=agent.base_url,
-            api_key=api_key or "none",
-            max_retries=0,
-            timeout=timeout,
-            http_client=self._http,
+        self._http = httpx2.AsyncClient(  # no TLS context, and no way to https, for http
+            headers={"Authorization": f"Bearer {api_key or 'none'}", "Accept": "application/json"},
+            verify=not plain,
+            follow_redirects=False,
+            timeout=httpx2.Timeout(agent.timeout_s, connect=self._connect_s),
+            trust_env=False,
         )
 
     async def close(self) -> None:
-        await self._api.close()
+        await self._http.aclose()
 
     async def ask(
         self,
@@ -134,9 +131,9 @@ class LlmClient:
         try:
             async with asyncio.timeout(self._agent.timeout_s):
                 raw = await self._post(body)
-        except openai.APIStatusError as error:
-            raise status_fault(error, self._agent) from None
-        except (TimeoutError, openai.APIConnectionError) as error:
+        except LlmError:
+            raise
+        except (TimeoutError, httpx2.TransportError) as error:
             raise connection_fault(error, self._agent, self._connect_s) from None
         except Exception as error:  # noqa: BLE001 - HTTP faults that no library foresaw
             raise Temporary(f"{self._agent.base_url}: {type(error).__name__}: {error}") from None
@@ -151,9 +148,12 @@ class LlmClient:
         return completion
 
     async def _post(self, body: dict[str, Any]) -> bytes:
-        request = self._api.chat.completions.with_streaming_response.create(**body)
-        async with request as response:
-            return await _bounded(response.iter_bytes(), ANSWER_BYTES_MAX)
+        url = f"{self._agent.base_url.rstrip('/')}/chat/completions"
+        async with self._http.stream("POST", url, json=body) as response:
+            if response.status_code < 300:
+                return await _bounded(response.aiter_bytes(), ANSWER_BYTES_MAX)
+            text = await _bounded(response.aiter_bytes(), ERROR_BYTES_MAX)
+            raise status_fault(response.status_code, response.headers, text, self._agent)
 
 
 async def _bounded(chunks: AsyncIterator[bytes], most: int) -> bytes:
@@ -163,19 +163,3 @@ async def _bounded(chunks: AsyncIterator[bytes], most: int) -> bytes:
         if len(taken) > most:
             break  # not a model's answer; the cut one cannot be read as one either
     return bytes(taken[: most + 1])
-
-
-class _BoundedHttp(openai.DefaultAsyncHttpxClient):
-    """Bounds the body of an error, which openai's client would read to its end, however long."""
-
-    async def send(self, request: Any, **options: Any) -> Any:
-        response = await super().send(request, **options)
-        if response.status_code < 300:
-            return response
-        head = await _bounded(response.aiter_bytes(), ERROR_BYTES_MAX)
-        await response.aclose()
-        headers = {k: value for k, value in response.headers.items() if k in _HEADERS_READ}
-        return type(response)(response.status_code, headers=headers, content=head, request=request)
-
-
-_HEADERS_READ = ("content-type", "retry-after", "retry-after-ms")

@@ -1,6 +1,7 @@
 """The four ways in which an endpoint can fail, each with a sentence that can be shown anywhere."""
 
 import errno
+import json
 import math
 import re
 import time
@@ -8,7 +9,7 @@ from collections.abc import Mapping
 from email.utils import parsedate_to_datetime
 from typing import Any
 
-import openai
+import httpx2
 
 from clew_shared.text.shorten import one_line
 from clew_shared.wire.hello import AgentOptions
@@ -69,17 +70,16 @@ class Unsupported(LlmError):
 
 def connection_fault(error: BaseException, agent: AgentOptions, connect_s: float) -> Temporary:
     """Return why there is no answer: no connection, none in time, or a broken one."""
-    cause = error.__cause__ or error
-    kind = type(cause).__name__  # openai's version decides which HTTP library has these classes
     lasting = True
-    if kind == "ConnectTimeout":
-        reason = f"no connection within {connect_s:g} s"
-    elif kind == "ConnectError":
-        reason = _unreachable(cause)
-    elif isinstance(error, (TimeoutError, openai.APITimeoutError)):
-        reason = f"no answer within {agent.timeout_s:g} s (`timeout_s`)"
-    else:
-        reason, lasting = str(cause) or kind, False
+    match error:
+        case httpx2.ConnectTimeout():
+            reason = f"no connection within {connect_s:g} s"
+        case httpx2.ConnectError():
+            reason = _unreachable(error)
+        case TimeoutError() | httpx2.TimeoutException():
+            reason = f"no answer within {agent.timeout_s:g} s (`timeout_s`)"
+        case _:
+            reason, lasting = str(error) or type(error).__name__, False
     return Temporary(f"{agent.base_url}: {reason}", in_place=not lasting)
 
 
@@ -95,9 +95,11 @@ def _unreachable(error: BaseException) -> str:
     return str(error) or type(error).__name__
 
 
-def status_fault(error: openai.APIStatusError, agent: AgentOptions) -> LlmError:
-    """Return the fault that an error status stands for, with the server's own message."""
-    status, message = error.status_code, _server_message(error)
+def status_fault(
+    status: int, headers: Mapping[str, str], body: bytes, agent: AgentOptions
+) -> LlmError:
+    """Return the fault that an error status stands for, with the server's own message from the `body`."""
+    message = _server_message(body)
     reason = f"{agent.base_url} answered {status}: {message}"
     if status in _REFUSALS and _OVERFLOW.search(message):
         return Overflow(reason)
@@ -105,7 +107,7 @@ def status_fault(error: openai.APIStatusError, agent: AgentOptions) -> LlmError:
         return Misconfigured(f"{reason}. {advice}")
     if status in _REFUSALS or _UNSUPPORTED.search(message):
         return Unsupported(reason)
-    return Temporary(reason, _retry_after_s(error.response.headers))
+    return Temporary(reason, _retry_after_s(headers))
 
 
 def _advice(status: int, message: str, model: str) -> str:
@@ -121,15 +123,21 @@ def _advice(status: int, message: str, model: str) -> str:
     return ""
 
 
-def _server_message(error: openai.APIStatusError) -> str:
-    """Return the server's own message in an error."""
-    body: Any = error.body
-    if isinstance(body, dict):
-        inner = body.get("error", body)
-        body = inner.get("message") or inner.get("detail") if isinstance(inner, dict) else inner
-    message = body if isinstance(body, str) and body.strip() else error.message
-    code = f" ({error.code})" if error.code and error.code not in message else ""
-    return one_line(message)[:_ERROR_CHARS] + code
+def _server_message(body: bytes) -> str:
+    """Return the server's own message in an error, with its code."""
+    text = body.decode("utf-8", "replace").strip()
+    try:
+        found: Any = json.loads(text)
+    except (ValueError, RecursionError):
+        found = text
+    if isinstance(found, dict):
+        found = found.get("error", found)
+    fields = found if isinstance(found, dict) else {}
+    message = (fields.get("message") or fields.get("detail")) if fields else found
+    if not (isinstance(message, str) and message.strip()):
+        message = text or "nothing"
+    code = str(fields.get("code") or "")
+    return one_line(message)[:_ERROR_CHARS] + (f" ({code})" if code not in message else "")
 
 
 def _retry_after_s(headers: Mapping[str, str]) -> float | None:

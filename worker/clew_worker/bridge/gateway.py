@@ -1,21 +1,17 @@
 """The MCP server "clew", on the socket that the CLI's relay connects to: it offers clew's tools and passes calls on.
 
-The only module that imports the package `mcp`.
+Of the protocol it has what a server of tools on standard input and output needs: the handshake, `ping`, `tools/list`,
+`tools/call` and its cancellation (modelcontextprotocol.io, revisions up to 2025-11-25; clients of later ones fall back
+to the handshake). The official library brings 25 MB for the rest of it; the tests have its client.
 """
 
 import asyncio
 import contextlib
 import hmac
-import logging
+import json
 import socket
-from collections.abc import Awaitable, Callable, Iterator, Mapping
-from functools import partial
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Self
-
-import anyio
-import mcp_types as types
-from mcp.server.lowlevel import Server
-from mcp.server.stdio import stdio_server
 
 from clew_worker.bridge.clis.cli import SERVER
 from clew_worker.bridge.place import CONNECTIONS_MAX
@@ -26,6 +22,9 @@ LINE_BYTES_MAX = 4 << 20
 """A file to write, as JSON at its worst, and more than a message to the daemon may have."""
 
 TOKEN_TIMEOUT_S = 10.0
+CALLS_MAX = 64
+REVISIONS = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")
+PARSE_ERROR, INVALID_REQUEST, UNKNOWN_METHOD, INVALID_PARAMS = -32700, -32600, -32601, -32602
 
 Call = Callable[[str, Mapping[str, Any]], Awaitable[ToolAnswer]]
 
@@ -40,7 +39,6 @@ class Gateway:
         self._serving: set[asyncio.Task[None]] = set()
         self._relays = Relays()
         self.connected = asyncio.Event()
-        logging.getLogger("mcp").setLevel(logging.CRITICAL)  # its tracebacks hold a CLI's texts
 
     async def __aenter__(self) -> Self:
         self._listener.setblocking(False)
@@ -75,9 +73,7 @@ class Gateway:
             if self._token and not await self._admitted(reader):
                 return
             self.connected.set()
-            await self._converse(_Lines(reader, writer), self._relays)
-        except (OSError, ExceptionGroup):  # the relay has ended in the middle of a message
-            pass
+            await _Connection(reader, writer, self._call, self._relays).converse()
         finally:
             writer.close()
             with contextlib.suppress(OSError):
@@ -91,80 +87,140 @@ class Gateway:
             return False
         return hmac.compare_digest(line.rstrip(b"\n"), self._token)
 
-    async def _converse(self, lines: "_Lines", relays: Relays) -> None:
-        server: Server[dict[str, Any]] = Server(
-            SERVER,
-            on_list_tools=partial(self._list_tools, relays),
-            on_call_tool=partial(self._call_tool, lines),
-        )
-        pipe: Any = lines  # only the three methods of _Lines are called
-        relays.came()
-        try:
-            async with stdio_server(stdin=pipe, stdout=pipe) as (read, write):
-                await server.run(read, write, server.create_initialization_options())
-        finally:
-            relays.went(open_calls=lines.unanswered)
 
-    async def _list_tools(
-        self, relays: Relays, _context: object, _params: object
-    ) -> types.ListToolsResult:
-        relays.listed = True
-        return types.ListToolsResult(
-            tools=[
-                types.Tool(name=one.name, description=one.description, input_schema=one.schema)
-                for one in OFFERED
-            ]
-        )
+class _InvalidError(Exception):
+    """A message that is answered with an error: its code, and in words."""
 
-    async def _call_tool(
-        self, lines: "_Lines", _context: object, params: types.CallToolRequestParams
-    ) -> types.CallToolResult:
-        with lines.answering():
-            answer = await self._call(params.name, params.arguments or {})
-        text = types.TextContent(type="text", text=answer.text)
-        return types.CallToolResult(content=[text], is_error=answer.refused)
+    def __init__(self, code: int, words: str) -> None:
+        super().__init__(words)
+        self.code = code
 
 
-class _Lines:
-    """A connection as the text files that `stdio_server` reads and writes; it ends at a line that is too long."""
+class _Connection:
+    """A conversation with one relay; it ends at a line that is too long."""
 
-    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    def __init__(
+        self,
+        reader: asyncio.StreamReader,
+        writer: asyncio.StreamWriter,
+        call: Call,
+        relays: Relays,
+    ) -> None:
         self._reader = reader
         self._writer = writer
-        self._open_calls = 0
-        self.unanswered = 0
-        """Calls whose answers did not reach the relay before the connection ended."""
+        self._call = call
+        self._relays = relays
+        self._calls: dict[str | int, asyncio.Task[None]] = {}
+        self._unanswered = 0
 
-    @contextlib.contextmanager
-    def answering(self) -> Iterator[None]:
-        """Bracket the work on a call."""
-        self._open_calls += 1
+    async def converse(self) -> None:
+        self._relays.came()
         try:
-            yield
+            with contextlib.suppress(OSError, ValueError):
+                while line := await self._reader.readline():
+                    await self._take(line)
         finally:
-            self._open_calls -= 1
+            tasks = [task for task in self._calls.values() if not task.done()]
+            for task in tasks:
+                task.cancel()
+            self._relays.went(open_calls=len(tasks) + self._unanswered)
+            await asyncio.gather(*tasks, return_exceptions=True)
 
-    def __aiter__(self) -> Self:
-        return self
-
-    async def __anext__(self) -> str:
+    async def _take(self, line: bytes) -> None:
+        number: str | int | None = None
         try:
-            line = await self._reader.readline()
-        except (OSError, ValueError):
-            line = b""
-        if not line:
-            self.unanswered += self._open_calls
-            raise StopAsyncIteration
-        return line.decode(errors="replace")
+            message = _read(line)
+            if "method" not in message:  # an answer: nothing is asked of a client
+                return
+            number = _id(message)
+            params = _params(message)
+            if number is None:
+                self._noted(message["method"], params)
+            elif message["method"] == "tools/call":
+                self._begin(number, *_called(params))
+            else:
+                await self._send(number, result=self._result(message["method"], params))
+        except _InvalidError as error:
+            await self._send(number, error={"code": error.code, "message": str(error)})
 
-    async def write(self, text: str) -> None:
-        """Queue a message."""
-        self._writer.write(text.encode())
+    def _result(self, method: object, params: Mapping[str, Any]) -> dict[str, Any]:
+        match method:
+            case "initialize":
+                asked = params.get("protocolVersion")
+                return {
+                    "protocolVersion": asked if asked in REVISIONS else REVISIONS[-1],
+                    "capabilities": {"tools": {}},
+                    "serverInfo": {"name": SERVER, "version": "1"},
+                }
+            case "ping":
+                return {}
+            case "tools/list":
+                self._relays.listed = True
+                return {
+                    "tools": [
+                        {"name": t.name, "description": t.description, "inputSchema": t.schema}
+                        for t in OFFERED
+                    ]
+                }
+        raise _InvalidError(UNKNOWN_METHOD, f"unknown method {method}")
 
-    async def flush(self) -> None:
-        """Send what is queued."""
+    def _noted(self, method: object, params: Mapping[str, Any]) -> None:
+        """Take a notification: only one that cancels a call matters."""
+        number = params.get("requestId")
+        task = self._calls.get(number) if isinstance(number, str | int) else None
+        if task and method == "notifications/cancelled":
+            task.cancel()
+
+    def _begin(self, number: str | int, name: str, args: Mapping[str, Any]) -> None:
+        if number in self._calls or len(self._calls) >= CALLS_MAX:
+            raise _InvalidError(INVALID_REQUEST, "too many calls at once, or two of one id")
+        task = self._calls[number] = asyncio.create_task(self._carry_out(number, name, args))
+        task.add_done_callback(lambda _: self._calls.pop(number, None))
+
+    async def _carry_out(self, number: str | int, name: str, args: Mapping[str, Any]) -> None:
         try:
+            answer = await self._call(name, args)
+        except Exception as error:  # noqa: BLE001 - a client waits for every answer
+            answer = ToolAnswer(f"clew could not do this: {type(error).__name__}", refused=True)
+        text = {"type": "text", "text": answer.text}
+        await self._send(number, result={"content": [text], "isError": answer.refused})
+
+    async def _send(self, number: str | int | None, **body: object) -> None:
+        message = json.dumps({"jsonrpc": "2.0", "id": number, **body}, ensure_ascii=False)
+        try:
+            self._writer.write(message.encode(errors="replace") + b"\n")
             await self._writer.drain()
-        except OSError as error:
-            self.unanswered += 1
-            raise anyio.ClosedResourceError from error
+        except OSError:  # the relay has ended
+            self._unanswered += 1
+
+
+def _read(line: bytes) -> dict[str, Any]:
+    try:
+        message = json.loads(line)
+    except (ValueError, RecursionError):
+        raise _InvalidError(PARSE_ERROR, "no JSON") from None
+    if not isinstance(message, dict):
+        raise _InvalidError(INVALID_REQUEST, "no message")
+    return message
+
+
+def _id(message: Mapping[str, Any]) -> str | int | None:
+    """Return the id of a request, None for a notification."""
+    number = message.get("id")
+    if number is not None and (isinstance(number, bool) or not isinstance(number, str | int)):
+        raise _InvalidError(INVALID_REQUEST, "an id is a text or a whole number")
+    return number
+
+
+def _params(message: Mapping[str, Any]) -> Mapping[str, Any]:
+    params = message.get("params") or {}
+    if not isinstance(params, dict):
+        raise _InvalidError(INVALID_PARAMS, "params must be an object")
+    return params
+
+
+def _called(params: Mapping[str, Any]) -> tuple[str, Mapping[str, Any]]:
+    name, args = params.get("name"), params.get("arguments") or {}
+    if not isinstance(name, str) or not isinstance(args, dict):
+        raise _InvalidError(INVALID_PARAMS, "a call has a name and an object of arguments")
+    return name, args

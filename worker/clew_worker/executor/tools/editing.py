@@ -1,6 +1,8 @@
 """Replacing an exact piece of text, with help where it is not found."""
 
 import difflib
+import heapq
+from collections.abc import Callable
 from typing import Any
 
 from clew_shared.tools import NO_EDIT
@@ -10,7 +12,9 @@ from clew_worker.executor.tools.outcome import ToolContext, ToolOutcome
 from clew_worker.executor.workspace import PathError
 
 _LINES_COMPARED_MAX = 5000
-_NEAR_MIN = 60  # per cent of likeness for a line to be worth showing
+_LINE_CHARS = 200
+_LIKELY = 50  # lines with the most letters in common, which are compared in full
+_NEAR_MIN = 0.6  # likeness for a line to be worth showing
 _NEAR_SHOWN = 3
 _DIFF_BYTES = 8192
 _SAME = f"{NO_EDIT}: nothing to change. Give in new what old is to become, or write the whole file"
@@ -86,14 +90,15 @@ def _squeezed(text: str) -> str:
 
 
 def _closest(wanted: str, lines: list[str]) -> list[str]:
-    from rapidfuzz import fuzz, process
+    matcher = difflib.SequenceMatcher(b=wanted.strip()[:_LINE_CHARS], autojunk=False)
 
-    best = process.extract(
-        wanted.strip()[:500],
-        [line.strip()[:500] for line in lines],
-        scorer=fuzz.ratio,
-        limit=_NEAR_SHOWN,
-        score_cutoff=_NEAR_MIN,
+    def likeness(number: int, measure: Callable[[], float]) -> float:
+        matcher.set_seq1(lines[number].strip()[:_LINE_CHARS])
+        return measure()
+
+    likely = heapq.nlargest(
+        _LIKELY, range(len(lines)), key=lambda n: likeness(n, matcher.quick_ratio)
     )
-    numbers = sorted(index for _, _, index in best)
-    return [f"{number + 1}: {lines[number][:200]}" for number in numbers]
+    near = {number: likeness(number, matcher.ratio) for number in likely}
+    best = heapq.nlargest(_NEAR_SHOWN, near, key=lambda n: near[n])
+    return [f"{n + 1}: {lines[n][:_LINE_CHARS]}" for n in sorted(best) if near[n] >= _NEAR_MIN]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import tempfile
 from dataclasses import dataclass
-from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 from clew_daemon.cli.commands.doctor.findings import Finding, Level, in_one_line
@@ -21,7 +20,6 @@ if TYPE_CHECKING:
     from clew_shared.config.settings import Settings
 
 VERSION_S = 30.0
-MCP, EXTRA = "mcp", "clew[cli]"
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,10 +40,7 @@ def coding_agents(
     from clew_daemon.cli.surroundings import executor_env, probe_sandbox
 
     env = {**executor_env(instance), "HOME": instance.env.get("HOME", "/")}
-    if agents and find_spec(MCP) is None:
-        found = f"the package {MCP} is missing, through which they reach clew's tools"
-        yield Finding("coding agents", "fail", found, f"pip install '{EXTRA}'")
-    elif agents:
+    if agents:
         report = probe_sandbox()
         hold = SandboxHold(settings.sandbox, None if isinstance(report, str) else report)
         around = _Surroundings(instance, settings, env, hold)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from clew_daemon.cli.commands.doctor.findings import IDENTITY_FIX, Finding, Level
 from clew_daemon.cli.surroundings import probe_sandbox
+from clew_daemon.host import packages
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -36,22 +37,21 @@ def python(_: Instance) -> Iterator[Finding]:
 
 def _packages() -> Finding:
     """Compare the installed packages with the requirements of clew's own metadata."""
-    from importlib.metadata import PackageNotFoundError, requires, version
+    from importlib.metadata import PackageNotFoundError, version
 
     missing = []
-    try:
-        wanted = [one for one in requires("clew") or [] if "extra ==" not in one]
-    except PackageNotFoundError:
-        found = "clew is not installed as a package"
-        return Finding("packages", "warn", found, "pipx install clew")
+    wanted = packages.requirements()
+    if not wanted:
+        fix = f"in a clone of clew: {packages.pip('install', '.')}"
+        return Finding("packages", "warn", "clew is not installed as a package", fix)
     for requirement in wanted:
-        name = requirement.split(";", 1)[0].split(">", 1)[0].split("=", 1)[0].strip()
+        name = packages.name_in(requirement)
         try:
             version(name)
         except PackageNotFoundError:
             missing.append(name)
     if missing:
-        fix = f"pip install {' '.join(missing)}"
+        fix = packages.install(*missing)
         return Finding("packages", "fail", f"missing: {', '.join(missing)}", fix)
     return Finding("packages", "ok", f"all {len(wanted)} installed")
 
