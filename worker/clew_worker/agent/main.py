@@ -20,7 +20,7 @@ def main(name: str, sock_fd: int) -> int:
 
     def make(daemon: AgentClient) -> BuiltInAgent:
         if name == "llm":
-            # imports openai, which a runbook does without
+            # imports httpx2, which a runbook does without
             from clew_worker.agent.llm import LlmAgent
 
             return LlmAgent(daemon)

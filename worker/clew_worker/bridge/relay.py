@@ -52,4 +52,7 @@ def _from_gateway(sock: socket.socket) -> bool:
 
 
 if __name__ == "__main__":
-    carry(connect(sys.argv[1]))
+    try:
+        carry(connect(sys.argv[1]))
+    except (BrokenPipeError, ConnectionResetError):
+        sys.exit()  # one side has ended with something unread
