@@ -27,7 +27,7 @@ def test_a_question_says_what_was_tried_what_came_out_why_it_stopped_and_what_to
         "Stopped: it proposed `cat answer.txt` again 3 times after that had been refused",
         "You can:",
         '- say what to do differently: `clew feedback goal-1 "…"`',
-        "- when you have fixed the cause, go on: `clew continue goal-1`",
+        "- when you have fixed the cause, continue: `clew continue goal-1`",
         "- end the goal: `clew cancel goal-1`",
     ]
 
