@@ -68,11 +68,13 @@ def _left(code: int, leave: Leave | None, detail: str) -> Ended:
     """Return what 75 (try again later) and 78 (fix the configuration) mean, by the reason that the agent gave."""
     last = (detail.splitlines() or [""])[-1]
     if code == ExitCode.TEMPORARY:
-        known = "the agent exited with 75 (try again later)"
+        known = "its program asked to be tried again later (exit code 75)"
         reason = leave.reason if leave else f"{known}: {last}" if last else known
         after_s = leave.retry_after_s if leave else None
         return Ended("temporary", reason, detail, code, retry_after_s=after_s)
-    reason = leave.reason if leave else last or "the agent exited with 78 (configuration)"
+    reason = (
+        leave.reason if leave else last or "its program ended with exit code 78 and printed nothing"
+    )
     return Ended("configuration", reason, detail, code)
 
 

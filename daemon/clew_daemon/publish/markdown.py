@@ -47,5 +47,5 @@ def code(text: str, chars: int = LINE_CHARS) -> str:
 
 
 def quoted(text: str, chars: int = LINE_CHARS) -> str:
-    """Return a text of several lines as a quotation, `chars` of each line."""
-    return "\n".join(f"> {inline(line, chars)}".rstrip() for line in text.splitlines())
+    """Return a text of several lines as a quotation, `chars` of each line, which stay lines of their own."""
+    return "  \n".join(f"> {inline(line, chars)}".rstrip() for line in text.splitlines())

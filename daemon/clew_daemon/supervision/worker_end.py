@@ -67,6 +67,8 @@ def after_worker(
             return WaitFor(ended.reason, pause_s)
         case "configuration":
             return HandOver(questions.set_up(state, ended.reason, ended.detail))
+        case "unable" if ended.reason == "ledger":
+            return HandOver(questions.damaged(state, ended.detail))
         case "unable":
             return HandOver(questions.cannot_start(state, ended.detail))
         case "crash":

@@ -10,11 +10,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from clew_shared.record.model import Result
+from clew_shared.record.moment import roughly
 from clew_shared.record.signature import signature
 from clew_shared.record.state import EVERYWHERE
 from clew_shared.text.shell_tests import said_why
-from clew_shared.text.shorten import in_one_line
-from clew_shared.text.words import RESULTS, action_text, ending, key_line, times
+from clew_shared.text.shorten import beginning, in_one_line
+from clew_shared.text.words import RESULTS, action_text, ending, key_line, one_line, times
 
 if TYPE_CHECKING:
     from clew_shared.record.model import Action
@@ -30,15 +31,18 @@ WHY = {
     "checks": "it said {times} that it was done, but {checks}",
     "again": "it proposed `{action}` again {times} after that had been refused",
     "died": "the worker died {times} while `{action}` ran",
-    "failed": "the subtask failed: {failure}",
-    "failed_again": "the subtask failed {times}, last: {failure}",
-    "ended": "asked for another plan, the agent ended",
-    "no_plan": "asked for another plan, the agent sent {count} other messages",
+    "step": "this step failed",
+    "step_again": "this step failed {times}",
+    "failed": "this step failed: {failure}",
+    "failed_again": "this step failed {times}; the last time: {failure}",
+    "ended": "asked for another plan, it ended without one",
+    "no_plan": "asked for another plan, it sent {count} other messages",
     "replans": "other plans for it did not work either",
-    "crashes": "the worker ended {times} in {window} s with its work undone, the last time: {ending}",
-    "idle": "{count} workers in a row ended before they had done anything, the last time: {ending}",
+    "crashes": "its worker ended {times} within {window} s before the work was done; the last time: {ending}",
+    "idle": "{count} workers in a row ended before they had done anything; the last time: {ending}",
     "set_up": "the agent cannot work as it is set up: {fault}",
     "cannot_start": "the agent cannot be started: {fault}",
+    "damaged": "the goal's record is damaged: {fault}",
     "internal": "an error in clew itself: {fault}",
     "undo": "an undo was interrupted and is not complete",
     "copied": "clew's record was copied or moved from {place} on {host}; the original may be at work there",
@@ -61,6 +65,7 @@ CHOICES = {
     "edit": ("correct the goal's text, checks or limits", "clew edit {goal}"),
     "limits": ("change the limit", "clew edit {goal}"),
     "reload": ("when you have changed the config, let clew read it", "clew reload"),
+    "verify": ("see what is damaged", "clew verify"),
     "log": ("see where the error occurred", "clew logs {goal}"),
     "complete": ("complete the undo", "clew undo {goal}"),
     "after_undo": ("then continue", "clew continue {goal}"),
@@ -100,7 +105,7 @@ def question(
         words, command = CHOICES[key]
         named = {"goal": state.goal_id, "other": other}
         lines.append(f"- {words.format(**named)}: `{command.format(**named)}`")
-    return Question(reason or in_one_line(why, FAILURE_CHARS), "\n".join(lines))
+    return Question(reason or beginning(one_line(why), FAILURE_CHARS), "\n".join(lines))
 
 
 def stuck(state: State, *, hears: bool = True, left: str = "") -> Question:
@@ -109,7 +114,7 @@ def stuck(state: State, *, hears: bool = True, left: str = "") -> Question:
     `left` says how the agent behaved when it was to make another plan.
     """
     replans = WHY["replans"] if state.goal.failed_replans else ""
-    why = "; ".join(filter(None, (_why_stuck(state), left, replans)))
+    why = "; ".join(filter(None, (_why_stuck(state, hears=hears), left, replans)))
     choices = ["feedback", "fixed"] if hears else ["step"]
     choices += ["edit"] if _failing(state) else []
     return question(state, why, *choices, at_work=True, facts=_check_lines(state))
@@ -150,6 +155,11 @@ def cannot_start(state: State, fault: str) -> Question:
     return question(state, WHY["cannot_start"].format(fault=fault), "reload", "fixed")
 
 
+def damaged(state: State, fault: str) -> Question:
+    """Return what is asked where the goal's record cannot be read."""
+    return question(state, WHY["damaged"].format(fault=fault), "verify", "fixed")
+
+
 def internal(state: State, fault: str) -> Question:
     """Return what is asked where an unexpected error in clew stopped a goal."""
     fact = "Nothing recorded is lost. If clew was upgraded or moved while it ran, restart it: `clew restart`"
@@ -181,7 +191,7 @@ def last_said(state: State, name: str, result: str = "") -> str:
     return key_line(max(known, key=lambda tally: tally.seq).head) if known else ""
 
 
-def _why_stuck(state: State) -> str:
+def _why_stuck(state: State, *, hears: bool) -> str:
     subtask = state.subtask
     last = subtask.actions[-1] if subtask and subtask.actions else None
     if failing := _failing(state) if state.claims else []:
@@ -196,9 +206,12 @@ def _why_stuck(state: State) -> str:
             return WHY["died"].format(times=times(died), action=action)
         if state.blocked_proposals:
             return WHY["again"].format(times=times(state.blocked_proposals), action=action)
+    count = subtask.attempts if subtask else 0
+    if not hears and last and last.result in (Result.FAILURE, Result.ERROR, Result.TIMEOUT):
+        return WHY["step_again" if count > 1 else "step"].format(times=times(count))
     failure = in_one_line(subtask.last_failure, FAILURE_CHARS) if subtask else ""
-    if subtask and subtask.attempts > 1:
-        return WHY["failed_again"].format(times=times(subtask.attempts), failure=failure)
+    if count > 1:
+        return WHY["failed_again"].format(times=times(count), failure=failure)
     return WHY["failed"].format(failure=failure.rstrip(" .:") or "no reason was given")
 
 
@@ -243,5 +256,7 @@ def _came(state: State, action: Action) -> str:
     """Return what came of an action: in words, after how long, and the key line of its output."""
     name = signature(action.name, action.args, state.spec.workspace)
     said = last_said(state, name, action.result)
-    after = f" after {action.duration_s:.0f} s" if action.duration_s >= LONG_S else ""
-    return f"{RESULTS.get(action.result, action.result)}{after}" + (f": {said}" if said else "")
+    after = f" after {roughly(action.duration_s)}" if action.duration_s >= LONG_S else ""
+    code = f" (exit code {action.exit_code})" if action.exit_code else ""
+    came = RESULTS.get(action.result, action.result)
+    return f"{came}{after}{code}" + (f": {said}" if said else "")

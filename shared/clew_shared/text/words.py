@@ -18,7 +18,7 @@ NEW_LINE = " ⏎ "
 
 ENDINGS = {
     "exited_unfinished": "the agent ended before the goal was done",
-    "no_hello": "its program ended without speaking to clew: it does not say hello",
+    "no_hello": "its program ended without speaking to clew (it does not say hello)",
     "left_instead_of_replanning": "the agent ended where a new plan was needed",
     "daemon_died": "the daemon died",
     "stopped": "it was stopped",

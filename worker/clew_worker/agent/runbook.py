@@ -4,12 +4,12 @@ It derives its position from the recorded actions, never from memory, so that af
 same step. It decides nothing: the daemon escalates a step that fails twice.
 """
 
-import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from clew_shared.record.signature import signature
 from clew_shared.text.redact import redacted
+from clew_shared.text.words import action_text, refusal
 from clew_shared.wire import protocol
 from clew_shared.wire.answers import Advanced, Finished, Judged
 from clew_shared.wire.hello import Call, Entry, HelloAnswer, SentStep, SentSubtask
@@ -147,7 +147,7 @@ def _failure(step: SentStep, judged: Judged) -> str:
     """Return why a step failed; "" if it did not."""
     outcome = judged.outcome
     if outcome is None:
-        return f"{_named(step)} was refused: {judged.message}"
+        return f"{_named(step)} was refused: {refusal(judged.reason or '')}"
     if outcome.result == "success":
         return ""
     code = f" (exit code {outcome.exit_code})" if outcome.exit_code else ""
@@ -169,6 +169,4 @@ def _record(step: SentStep, judged: Judged) -> dict[str, Any]:
 
 
 def _named(step: SentStep) -> str:
-    args: Mapping[str, Any] = step.args
-    shown = args.get("cmd") or args.get("path") or json.dumps(args, sort_keys=True)
-    return f"{step.tool} `{str(shown)[:_STEP_CHARS]}`"
+    return f"`{action_text(step.tool, step.args, _STEP_CHARS)}`"

@@ -207,7 +207,11 @@ def closing_lines(detail: GoalView) -> list[Line]:
     status, reason, question = detail["status"], detail.get("reason") or "", _question(detail)
     if waiting := detail.get("waiting"):
         lines += _waiting_lines(detail, waiting)
-    elif reason and status not in ("completed", "in_progress") and not is_in(reason, question):
+    elif (
+        reason
+        and status not in ("completed", "in_progress")
+        and not is_in(reason.removeprefix("budget: "), question)
+    ):
         lines += paragraph("reason: ", reason)
     summary = detail.get("summary") or ""
     if summary and not is_in(summary, reason):
