@@ -20,6 +20,8 @@ from clew_shared.config.agent_tables import (
 )
 from clew_shared.config.settings import Settings, flatten, load
 from clew_shared.config.tables import ToolLoopSettings
+from clew_shared.core import questions
+from clew_shared.text import words
 from clew_shared.wire import protocol
 
 REPO = Path(__file__).resolve().parents[2]
@@ -75,6 +77,17 @@ def fault(call: str) -> str:
 @pytest.mark.parametrize("path", DOCS, ids=name)
 def test_every_command_in_the_docs_exists(path):
     assert [found for call in calls(path) if (found := fault(call))] == []
+
+
+def test_every_question_choice_and_code_has_a_row_in_the_docs_of_messages():
+    page = " ".join((REPO / "docs/messages.md").read_text().split())
+    templates = [*questions.WHY.values(), *(words for words, _ in questions.CHOICES.values())]
+    shown = [re.sub(r"`?\{(\w+)\}`?", lambda found: found[1].upper(), text) for text in templates]
+    assert [text for text in shown if f"`{text}" not in page and f"| {text} |" not in page] == []
+    codes = {**words.ENDINGS, **words.LOOPS, **words.REFUSALS, **words.WARNINGS}
+    assert [code for code in codes if f"`{code}`" not in page] == []
+    said = [*words.ENDINGS.values(), *words.REFUSALS.values(), *words.WARNINGS.values()]
+    assert [text for text in said if f"| {text}" not in page] == []
 
 
 def test_every_command_is_in_the_docs_of_the_command_line():

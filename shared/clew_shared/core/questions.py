@@ -43,7 +43,7 @@ WHY = {
     "set_up": "the agent cannot work as it is set up: {fault}",
     "cannot_start": "the agent cannot be started: {fault}",
     "damaged": "the goal's record is damaged: {fault}",
-    "internal": "an error in clew itself: {fault}",
+    "internal": "an unexpected error in clew: {fault}",
     "undo": "an undo was interrupted and is not complete",
     "copied": "clew's record was copied or moved from {place} on {host}; the original may be at work there",
     "depends": "it depends on {goal}, which is {status}",
