@@ -125,7 +125,7 @@ class ActionCommands(ThinkingCommands):
         state = self.state
         if level := state.replan_required:
             message = (
-                f"The goal waits for a person: {state.question or state.reason}"
+                f"The goal waits for a person: {state.reason}"
                 if level == "person"
                 else f"The subtask is blocked: replan the {level} first (`plan` with replan: {level!r})."
             )

@@ -172,7 +172,7 @@ class TreeCommands(AttemptCommands):
         return unknown_number(state, replan, covers)
 
     def _waits_for_person(self) -> str:
-        return f"the goal waits for a person: {self.state.question or self.state.reason}"
+        return f"the goal waits for a person: {self.state.reason}"
 
     def refuse_finish(
         self, failing: tuple[str, ...], at: float, *, own_tools: bool
