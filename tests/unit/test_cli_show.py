@@ -108,7 +108,7 @@ def test_the_number_of_the_event_that_an_action_ended_with_shows_the_action(clew
 
 def test_a_refused_action_is_shown_with_its_reason_message_and_signature(clew, recorded):
     shown = clew("show", GOAL, recorded[1]["refused"])
-    assert "verdict: refused: it was refused before, and nothing has changed since\n" in shown
+    assert "verdict: refused: nothing has changed since it was refused\n" in shown
     assert 'signature: run_cmd::{"cmd":"false"}' in shown
     assert "the agent was told: This action is blocked (repetition)" in shown
     assert "output" not in shown.splitlines()[-1]

@@ -1,9 +1,13 @@
 """What a person is asked: what was done, what came out, why it stopped, and what they can do."""
 
+import re
+from pathlib import Path
+
 from clew_shared.core import questions
 from clew_shared.record import events as ev
 from clew_shared.text.words import action_text, key_line
 
+REPO = Path(__file__).resolve().parents[2]
 MISSING = "Reading.\ncat: answer.txt: No such file or directory"
 
 
@@ -56,3 +60,11 @@ def test_the_key_line_of_an_output_is_the_last_that_names_an_error():
     assert key_line("one\nerror: rejected\nhint: pull first\n") == "error: rejected"
     assert key_line("one\n\ntwo\n") == "two"
     assert key_line("") == ""
+
+
+def test_every_question_to_a_person_is_made_from_the_one_template():
+    """So each has a row in docs/messages.md (`test_docs`)."""
+    makes = re.compile(r"\bQuestion\(|ev\.GoalBlocked\((?!\))|core\.block_goal\(")
+    sources = [*REPO.glob("shared/**/*.py"), *REPO.glob("daemon/**/*.py")]
+    found = {path.name for path in sources if makes.search(path.read_text())}
+    assert found == {"questions.py", "tree.py", "blocking.py", "recovery.py"}

@@ -46,7 +46,7 @@ REFUSALS = {
     "alternation": "alternation of the same two actions",
     "cycle": "cycle of the same actions",
     "crash": "the worker died while it ran",
-    "blocked_action": "it was refused before, and nothing has changed since",
+    "blocked_action": "nothing has changed since it was refused",
     "replan_required": "a new plan is needed first",
     "budget": "a limit of the goal is reached",
     "stopped": "the goal is not at work",
