@@ -228,6 +228,14 @@ def test_an_agent_that_always_crashes_is_given_up_with_the_evidence(clew):
     assert clew.goal(goal)["pid"] is None
 
 
+def test_a_program_that_never_says_hello_is_named_as_such_with_what_it_printed(clew):
+    clew.configure({"agents.mute.command": ["/bin/echo", "hi"], "restart.max_restarts": 1})
+    goal = clew.start().submit(foreign("mute"))
+    blocked = clew.wait("goal.blocked", goal=goal)
+    assert "it does not say hello" in blocked["reason"]
+    assert "It printed last: hi" in blocked["question"].splitlines()
+
+
 def test_a_command_that_cannot_be_started_says_so_to_a_person(clew):
     clew.configure({"agents.ghost.kind": "command", "agents.ghost.command": ["/no/such/program"]})
     clew.configure({"restart.max_restarts": 2})

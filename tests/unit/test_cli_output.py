@@ -46,6 +46,16 @@ def test_a_word_that_is_too_long_is_left_whole_for_the_terminal_to_break():
     assert parts([(f"see {path} for more", "")], 20) == ["see", f"    {path}", "    for more"]
 
 
+def test_a_command_to_copy_is_not_broken():
+    asked = '- say what to do: `clew feedback build-thing-9f6f "…"`'
+    assert parts([(asked, "")], 40) == [
+        "- say what to do:",
+        '    `clew feedback build-thing-9f6f "…"`',
+    ]
+    told = "until 12:00:00; now: clew continue build-thing-9f6f"
+    assert parts([(told, "")], 40)[-1].strip() == "clew continue build-thing-9f6f"
+
+
 def test_the_lines_of_a_text_are_wrapped_each_for_itself():
     assert parts([("one two\n\n  three four", "")], 11) == [
         *("one two", "", "  three", "     four"),
