@@ -438,6 +438,16 @@ def test_a_port_in_use_is_refused_with_the_name_of_who_has_it(clew, herald):
     assert f"process {os.getpid()}" in said
 
 
+def test_a_test_sends_a_message_to_each_channel_and_says_what_came_of_it(clew, herald, endpoint):
+    assert "write an address into a file" in clew.clew("herald", "--test", code=1)
+    herald.messages_to(endpoint.port)
+    assert clew.clew("herald", "--test") == "line 3 (json://): sent\n"
+    assert [one["title"] for one in endpoint.messages] == ["clew: a test"]
+    endpoint.status = 500
+    said = clew.clew("herald", "--test", code=1)
+    assert said == "line 3 (json://): not sent: the service did not accept it\n"
+
+
 def test_a_second_herald_of_a_home_is_refused(clew, herald):
     herald.start()
     said = clew.clew("herald", code=1)

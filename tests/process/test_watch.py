@@ -169,7 +169,7 @@ def test_a_daemon_that_stays_away_ends_the_watch_with_code_three(clew, watching)
     seen.until("clew: the daemon has ended")
     assert seen.end() == 3
     assert (
-        f"{goal} continues when one does: start it with `clew start` or `clew run`"
+        f"{goal} continues when one does: start it with `clew run` in another terminal"
         in seen.lines[-1]
     )
 

@@ -464,7 +464,7 @@ def test_without_a_daemon_steering_exits_three_and_says_how_to_start_one(clew, h
     assert (code, out) == (3, "")
     assert len(err.splitlines()) == 1
     assert "clew run" in err
-    assert "`clew start` or `clew run`" in err
+    assert "`clew run` in another terminal" in err
 
 
 def test_a_stale_socket_is_no_daemon(clew, home, tmp_path):

@@ -15,6 +15,8 @@ import pytest
 
 from clew_daemon.cli import run
 from clew_daemon.cli.client import Address, NoDaemon
+from clew_daemon.cli.commands.doctor.command import ready_for
+from clew_daemon.cli.commands.doctor.findings import Finding
 from clew_daemon.cli.commands.submit import command as submit
 from clew_daemon.host import systemctl, units
 from clew_daemon.inbox.goalfile.parse import parse
@@ -147,7 +149,7 @@ def test_a_workspace_that_is_a_folder_of_clew_says_which(clew, tmp_path):
 
 @pytest.mark.parametrize("command", [["submit"], ["playbook", "import"]])
 def test_a_file_that_may_not_be_read_is_no_fault_of_usage(clew, tmp_path, monkeypatch, command):
-    def refused(path: Path, *_: object) -> None:
+    def refused(path: Path, *_: object, **__: object) -> None:
         raise PermissionError(errno.EACCES, "Permission denied", str(path))
 
     goal = tmp_path / "g.md"
@@ -537,6 +539,41 @@ def test_doctor_fails_with_what_to_mend(clew, tmp_path):
     assert checks["agent far"]["level"] == "fail"
     assert "base_url" in checks["agent far"]["mend"]
     assert clew("--home", tmp_path, "doctor")[0] == 1
+
+
+def test_doctors_last_line_says_what_it_is_ready_for(clew, tmp_path):
+    checks = [("state", "ok"), ("git", "warn"), ("agent a", "ok"), ("agent a: proof", "ok")]
+    checks += [("agent b", "ok"), ("agent b: login", "warn"), ("agent c", "fail")]
+    findings = [Finding(name, level, "") for name, level in checks]
+    assert ready_for(findings) == ["runbooks", "a"]
+    assert ready_for([*findings, Finding("ledger", "fail", "")]) == []
+    told = clew("--home", tmp_path, "doctor")[1].splitlines()
+    assert re.fullmatch(r"(not ready|ready for runbooks)(; \d+ (failure|warning)s?)*", told[-1])
+    assert f"config: {tmp_path}/config.toml does not exist: all defaults" in "\n".join(told)
+
+
+def test_the_config_is_shown_with_its_file_and_whether_that_exists(clew, tmp_path):
+    first = clew("--home", tmp_path, "config")[1].splitlines()[0]
+    assert first == f"# the file: {tmp_path}/config.toml, which does not exist"
+    (tmp_path / "config.toml").touch()
+    first = clew("--home", tmp_path, "config")[1].splitlines()[0]
+    assert first == f"# the file: {tmp_path}/config.toml"
+
+
+def test_how_to_start_a_daemon_depends_on_whether_its_unit_is_installed(
+    clew, tmp_path, monkeypatch
+):
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    home = tmp_path / "home"
+    assert "`clew run` in another terminal" in clew("--home", home, "reload")[2]
+    clew("--home", home, "service", "install")
+    assert "start it with `clew start`" in clew("--home", home, "reload")[2]
+    assert "`clew run` in another terminal" in clew("--home", tmp_path, "reload")[2]
+
+
+def test_an_agent_that_is_only_a_coding_agents_name_is_told_what_to_add(clew, tmp_path):
+    said = clew("--home", tmp_path, "submit", "--agent", "codex", "Make tea")[2]
+    assert 'add [agents.codex] with cli = "codex" to the config' in said
 
 
 def test_service_install_writes_a_unit_for_this_home_and_says_what_is_left(

@@ -4,9 +4,11 @@ import http.client
 import json
 import threading
 from datetime import datetime, timedelta
+from pathlib import Path
 
 import pytest
 
+from clew_daemon.cli.client import Address
 from clew_daemon.cli.stream.messages import StreamEvent
 from clew_daemon.herald import alerts, messenger, notices, spools
 from clew_daemon.herald.addresses import AddressError, read_addresses
@@ -248,7 +250,7 @@ def test_a_daemon_that_is_down_is_told_once_and_only_if_it_was_up(book, monkeypa
     answers = iter(["gone", up, "gone", "gone", up, "gone"])
     monkeypatch.setattr(alerts, "ask_health", lambda _: next(answers))
     told = []
-    watch = Alerts(lambda: None, book, ON, told.append)
+    watch = Alerts(lambda: Address(Path("none")), book, ON, told.append)
     counts = []
     for _ in range(6):
         watch.look()

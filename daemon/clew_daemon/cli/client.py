@@ -10,13 +10,14 @@ import os
 import socket
 import time
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from clew_daemon.cli.errors import CliError
 from clew_shared.exit_codes import ExitCode
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from pathlib import Path
 
     from clew_daemon.control.requests import ControlRequest
@@ -28,7 +29,6 @@ ANSWER_S = 30.0
 LOOK_S = 3.0
 """How long a command that only reads waits for an answer before it reads the ledger instead."""
 
-TO_START = "`clew start` or `clew run`"
 ANSWER_BYTES_MAX = 64 << 20
 ADDRESS_BYTES_MAX = 107
 _READ_BYTES = 1 << 16
@@ -36,16 +36,31 @@ _READ_BYTES = 1 << 16
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """A control socket, and the holder of the ledger's lock, if there is one."""
+    """A control socket, and the holder of the ledger's lock, if there is one.
+
+    `home` and `env` are those of the instance, by which its unit is found.
+    """
 
     socket: Path
     holder: Holder | None = None
+    home: Path | None = None
+    env: Mapping[str, str] = field(default_factory=dict, repr=False)
+
+    @property
+    def to_start(self) -> str:
+        """How a daemon is started here."""
+        from clew_daemon.host.unit_file import is_of, unit_path
+
+        with suppress(OSError, ValueError):
+            if is_of(unit_path(self.env).read_text(errors="replace"), self.home):
+                return "`clew start`"
+        return "`clew run` in another terminal, or as a service: `clew service install --now`"
 
     @property
     def silence(self) -> str:
         """Why no daemon answers there, and what to do."""
         if self.holder is None:
-            return f"no daemon is running: start it with {TO_START}"
+            return f"no daemon is running: start it with {self.to_start}"
         if self.holder.role == "restore":
             return f"{self.holder.running} and holds the ledger: wait until it has ended"
         return (

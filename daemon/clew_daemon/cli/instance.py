@@ -117,8 +117,8 @@ class Instance:
 
         own, found = self.places.socket, self.holder
         if found is None or found.socket is None or (not found.is_here and own.exists()):
-            return Address(own, found)
-        return Address(found.socket, found)
+            return Address(own, found, self.home, self.env)
+        return Address(found.socket, found, self.home, self.env)
 
     @property
     def holder(self) -> Holder | None:

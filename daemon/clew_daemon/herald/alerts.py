@@ -93,7 +93,8 @@ class Alerts:
             self._gone_at = now
         if now - self._gone_at >= DOWN_S and self._book.fact(DAEMON) == "up":
             with self._book.database.transaction():
-                self._alert(notices.daemon_down(self._gone_at, why))
+                start = self._find().to_start
+                self._alert(notices.daemon_down(self._gone_at, why, start))
                 self._book.set_fact(DAEMON, "down")
 
     def _alert(self, notice: Notice) -> None:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from clew_daemon.herald.addresses import AddressError, read_addresses
 from clew_daemon.herald.messenger import Messenger
+from clew_daemon.herald.notices import Notice
 from clew_daemon.herald.sending import (
     DESKTOP,
     check_addresses,
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
 
     from clew_daemon.herald.addresses import NotifyAddress
     from clew_daemon.herald.book import Book
-    from clew_daemon.herald.notices import Notice
     from clew_daemon.herald.otlp import OtlpTarget
     from clew_daemon.herald.sending import Delivery
     from clew_daemon.herald.tracer import Tracer
@@ -88,6 +88,20 @@ def senders(book: Book, notify: NotifySettings, env: Mapping[str, str], folder: 
         _target(env),
         desktop=notify.desktop and desktop_there(env),
     )
+
+
+def tried(notify: NotifySettings, env: Mapping[str, str], folder: Path) -> dict[str, Delivery]:
+    """Send a message to every channel of messages, and return what came of it, by what people call the channel."""
+    notice = Notice(
+        kind="completed", title="clew: a test", body="clew herald can send you messages."
+    )
+    results = {
+        one.label: send_by_apprise(one, notice, repeated=False)
+        for one in _addresses(notify, folder)
+    }
+    if notify.desktop and desktop_there(env):
+        results[DESKTOP] = send_to_desktop(notice, repeated=False)
+    return results
 
 
 def _addresses(notify: NotifySettings, folder: Path) -> list[NotifyAddress]:

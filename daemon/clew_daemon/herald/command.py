@@ -29,8 +29,13 @@ BOOK, LOCK = "herald.db", "herald.lock"
     metavar="HOST:PORT",
     help="Serve metrics there: 127.0.0.1 or [::1]; port 0 takes a free one.",
 )
+@click.option(
+    "--test",
+    is_flag=True,
+    help="Send one message to each channel of [notify], say what came of it, and end.",
+)
 @click.pass_obj
-def herald(instance: Instance, listen: str | None) -> None:
+def herald(instance: Instance, listen: str | None, test: bool) -> None:
     """Serve metrics, and send traces and messages, until it is stopped.
 
     It follows the daemon's events, or reads the ledger while no daemon runs. Exit code 78: the config cannot be used.
@@ -41,6 +46,9 @@ def herald(instance: Instance, listen: str | None) -> None:
     collect_as_usual()
     let_others_first()
     settings = _settings(instance, listen)
+    if test:
+        _try_channels(instance, settings)
+        return
     stop = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stop.set())
@@ -67,6 +75,24 @@ def metrics(instance: Instance) -> None:
     except (BookError, LedgerError, UnknownEventError) as error:
         raise CliError(str(error)) from None
     click.echo(render(found)[0].decode(), nl=False)
+
+
+def _try_channels(instance: Instance, settings: Settings) -> None:
+    from clew_daemon.herald.channels import ChannelError, tried
+
+    try:
+        found = tried(settings.notify, instance.env, instance.config.parent)
+    except ChannelError as error:
+        raise CliError(str(error), ExitCode.CONFIGURATION) from None
+    if not found:
+        raise CliError(
+            "there is no channel: write an address into a file, and name it as [notify] urls_file in "
+            f"{instance.config} (docs/herald.md)"
+        )
+    for label, delivery in found.items():
+        click.echo(f"{label}: {f'not sent: {delivery.error}' if delivery.error else 'sent'}")
+    if any(delivery.error for delivery in found.values()):
+        raise click.exceptions.Exit(ExitCode.FAILED)
 
 
 def _settings(instance: Instance, listen: str | None) -> Settings:

@@ -63,9 +63,9 @@ def of_wait(goal: str, note: GoalNote, now: float, on: Collection[str]) -> Notic
     return _notice("waiting_long", goal, note, note.first_seq, body)
 
 
-def daemon_down(at: float, why: str) -> Notice:
+def daemon_down(at: float, why: str, to_start: str) -> Notice:
     """Return the message about a daemon that has not run since `at`."""
-    body = f"{why}\nGoals continue when it starts again: `clew start` or `clew run`"
+    body = f"{why}\nGoals continue when it starts again: {to_start}"
     return Notice(kind="daemon_down", title="clew: the daemon is down", body=body, at=at)
 
 

@@ -1,7 +1,7 @@
 """The agents of `config.toml`: one frozen class for each kind, and which of them a goal's `agent:` means. Pure data."""
 
 import re
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, get_args
 
 from pydantic import AfterValidator, Discriminator, Field, Tag, ValidationInfo, field_validator
 
@@ -16,8 +16,17 @@ RUNBOOK_AGENT = "runbook"
 
 CliName = Literal["codex", "claude", "opencode"]
 
+
 CREDENTIALS_MAX = 16
 ARGUMENTS_MAX = 64
+
+
+def to_add(name: str) -> str:
+    """Return what a person can do about an agent that the config does not have."""
+    if name in get_args(CliName):
+        table = f'[agents.{name}] with cli = "{name}"'
+        return f"to use this coding agent, add {table} to the config, then: clew reload"
+    return "if you have just added it: clew reload"
 
 
 def _http_address(value: str) -> str:
@@ -202,10 +211,7 @@ class AgentSettings(Table):
         name = self.resolve(name)
         if name not in self.names:
             available = ", ".join(self.names)
-            return (
-                f"unknown agent {name!r}; available: {available}; "
-                "if you have just added it: clew reload"
-            )
+            return f"unknown agent {name!r}; available: {available}; {to_add(name)}"
         agent = self.get(name)
         if isinstance(agent, LlmAgentSettings) and not agent.model:
             which = "the built-in agent" if name not in self.named else "agent"

@@ -370,7 +370,7 @@ def test_the_page_as_one_file_needs_no_server_and_runs_no_script(clew, browser, 
     )
     clew.wait("goal.completed", goal=goal)
     path = tmp_path / "report.html"
-    clew.cli("report", goal, "--html", "-o", str(path))
+    clew.cli("report", goal, "-o", str(path))
     asked = []
     page = browser.new_context().new_page()
     page.on("request", lambda request: asked.append(request.url))

@@ -11,6 +11,7 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 from clew_daemon.inbox.goalfile.faults import cut
 from clew_daemon.inbox.goalfile.front_yaml import Unusable
 from clew_daemon.record.naming import name_fault
+from clew_shared.config.agent_tables import to_add
 from clew_shared.text.spelling import closest
 from clew_shared.text.validation import Expected
 
@@ -50,7 +51,7 @@ def _known_agent(name: str, info: ValidationInfo) -> str:
     question = f" (did you mean {meant}?)" if meant else ""
     raise ValueError(
         f"names an unknown agent `{cut(name)}`{question}; available: {', '.join(sorted(agents)) or 'none'}; "
-        "if you have just added it: clew reload"
+        f"{to_add(name)}"
     )
 
 

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from clew_daemon.cli import parameters
+from clew_daemon.cli.commands.doctor.findings import OF_AGENT, numbered
 from clew_daemon.cli.display.output import Line, print_json, print_lines
 from clew_daemon.cli.display.sanitize import clean
 from clew_daemon.cli.errors import CliError
 from clew_shared.exit_codes import ExitCode
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Sequence
 
     from clew_daemon.cli.commands.doctor.findings import Finding
     from clew_daemon.cli.instance import Instance
@@ -39,8 +41,12 @@ def doctor(instance: Instance, workspace: Path | None, as_json: bool) -> None:
         if not as_json:
             print_lines(_finding_lines(finding))
     failed = any(finding.level == "fail" for finding in findings)
+    ready = ready_for(findings) if workspace is None else []
     if as_json:
-        print_json({"ok": not failed, "checks": [finding.as_dict() for finding in findings]})
+        checks = [finding.as_dict() for finding in findings]
+        print_json({"ok": not failed, "ready_for": ready, "checks": checks})
+    elif workspace is None:
+        print_lines([[(_summary(findings, ready), "bold")]])
     if failed:
         raise click.exceptions.Exit(ExitCode.FAILED)
 
@@ -78,6 +84,29 @@ def examine(instance: Instance) -> Iterator[Finding]:
             yield from check(instance)
         except CliError as error:
             yield Finding(check.__name__, "fail", error.message)
+
+
+def ready_for(findings: Sequence[Finding]) -> list[str]:
+    """Return the kinds of work for which nothing is missing: `runbooks`, and agents by their names."""
+    agents: dict[str, bool] = {}
+    for one in findings:
+        if one.name.startswith(OF_AGENT):
+            name = one.name.removeprefix(OF_AGENT).partition(":")[0]
+            agents[name] = agents.get(name, True) and one.level == "ok"
+        elif one.level == "fail":
+            return []
+    return ["runbooks", *(name for name, is_ready in agents.items() if is_ready)]
+
+
+def _summary(findings: Sequence[Finding], ready: Sequence[str]) -> str:
+    """Return the last line: what clew is ready for, and how much is wrong."""
+    counts = Counter(finding.level for finding in findings)
+    what = "ready for runbooks" if ready else "not ready"
+    if agents := ready[1:]:
+        what += f" and for the agent{'s' if len(agents) > 1 else ''} {', '.join(agents)}"
+    wrong = [numbered(counts["fail"], "failure")] if counts["fail"] else []
+    wrong += [numbered(counts["warn"], "warning")] if counts["warn"] else []
+    return clean("; ".join([what, *wrong]))
 
 
 def _finding_lines(finding: Finding) -> list[Line]:

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 LINE_CHARS = 300
+OF_AGENT = "agent "
+"""What the names of findings about an agent begin with."""
 
 Level = Literal["ok", "warn", "fail"]
 

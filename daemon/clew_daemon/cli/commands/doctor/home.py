@@ -8,7 +8,7 @@ import stat
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from clew_daemon.cli.client import TO_START, NoDaemon, send
+from clew_daemon.cli.client import NoDaemon, send
 from clew_daemon.cli.commands.doctor.findings import Finding, Level, numbered
 from clew_daemon.cli.errors import CliError
 from clew_daemon.control.requests import PingRequest
@@ -41,8 +41,8 @@ def config(instance: Instance) -> Iterator[Finding]:
     except CliError as error:
         yield Finding("config", "fail", error.message, BROKEN_CONFIG_FIX)
         return
-    there = str(instance.config) if instance.config_text is not None else "no file; all defaults"
-    yield Finding("config", "ok", there)
+    missing = "" if instance.config_text is not None else " does not exist: all defaults"
+    yield Finding("config", "ok", f"{instance.config}{missing}")
     if fault := loaded.settings.agents.fault():
         yield Finding("default agent", "warn", fault, "goals with a runbook work without one")
 
@@ -131,16 +131,15 @@ def snapshots(instance: Instance) -> Iterator[Finding]:
 
 def daemon(instance: Instance) -> Iterator[Finding]:
     address = instance.socket
+    start = address.to_start
     try:
         answer = send(address, PingRequest())
     except NoDaemon as error:
         if address.holder:
             yield Finding("daemon", "fail", error.message)
         else:
-            first = f"fix the config, then start it: {TO_START}"
-            yield Finding(
-                "daemon", "warn", "not running", TO_START if _may_start(instance) else first
-            )
+            first = f"fix the config, then start it: {start}"
+            yield Finding("daemon", "warn", "not running", start if _may_start(instance) else first)
     except CliError as error:
         restart = "see clew logs; then stop that process and start it again"
         first = "see clew logs; fix the config before you restart it"

@@ -237,4 +237,4 @@ def _when_it_starts(instance: Instance, count: int) -> str:
     it = "it starts" if count == 1 else "they start"
     if found := instance.holder:
         return clean(f"{found.running} but does not answer now: {it} later")
-    return f"no daemon is running: {it} once one runs (clew start, or clew run)"
+    return f"no daemon is running: {it} once one runs: {instance.socket.to_start}"

@@ -6,7 +6,7 @@ import threading
 import time
 from typing import TYPE_CHECKING, Any
 
-from clew_daemon.cli.client import TO_START, send
+from clew_daemon.cli.client import send
 from clew_daemon.cli.commands.watch.feed import note
 from clew_daemon.cli.display.sanitize import short
 from clew_daemon.cli.errors import CliError
@@ -126,7 +126,7 @@ class DaemonPresence:
         if now - self._gone_at > wait_s:
             raise CliError(
                 f"no daemon has started within {wait_s:.0f} s; {goals or 'every goal'} continues when one does: "
-                f"start it with {TO_START}",
+                f"start it with {self._instance.socket.to_start}",
                 ExitCode.NO_DAEMON,
             )
         return []
