@@ -250,7 +250,9 @@ def test_a_daemon_that_is_killed_while_it_completes_an_undo_leaves_that_to_the_n
 def test_where_the_executor_dies_the_same_command_completes_the_undo(kitchen, point, hit):
     before = kitchen.undone
     kitchen.start(point, hit)
-    assert "the executor failed" in kitchen.clew.cli("undo", "tea", "--yes", code=1)
+    said = kitchen.clew.cli("undo", "tea", "--yes", code=1)
+    assert "the executor failed" in said
+    assert "The workspace is half undone: `clew undo tea" in said
     assert kitchen.state().snapshots.undoing
     said = kitchen.clew.cli("undo", "tea", "--yes")
     assert "was interrupted, and is complete now" in said

@@ -110,7 +110,7 @@ def test_no_key_and_no_control_character_is_shown(tea):
 
 def test_the_sum_of_the_files_ends_the_list_of_counts(tea):
     said = tea.clew("diff", "tea", "--stat").splitlines()
-    assert said[-1].startswith("8 files changed: ")
+    assert said[-1].startswith("7 files and 1 empty folder changed: ")
     assert any(line.startswith("renamed   spoon -> ladle") for line in said)
     assert any(line.startswith("added     pot") and line.endswith("Bin") for line in said)
 

@@ -454,3 +454,161 @@ def test_what_a_person_writes_during_an_undo_of_any_number_of_files_is_left_by_t
     assert again["scope"] == "undo"
     assert not {"n1", "water"}.intersection(actions(again))
     assert actions(again)["n1200"] == "create"
+
+
+def worked(clew, folder, *commands):
+    """The id of a goal that has carried out these commands in a folder, and has ended."""
+    items = "".join(f"- [ ] {n}\n  ```sh\n  {one}\n  ```\n" for n, one in enumerate(commands))
+    goal = clew.submit(f"---\nname: tea\nworkspace: {folder}\n---\n# Work\n## S\n{items}", "tea.md")
+    clew.wait("goal.completed", goal=goal)
+    clew.until(lambda: not clew.goal(goal)["pid"], "the end of the worker")
+    return goal
+
+
+@pytest.mark.parametrize("place", ["old-git", "sub/.git", "hidden.log/old"])
+def test_a_repository_that_was_renamed_stays_and_its_place_is_named(clew, repository, place):
+    clew.start()
+    stash = git(repository, "rev-parse", "stash").strip()
+    goal = worked(clew, repository, f"mkdir -p $(dirname {place}); mv .git {place}; echo x > cup")
+    said = clew.cli("undo", goal, "--yes")
+    assert f"mv {place} .git" in said
+    assert (repository / "cup").read_text() == "the cup\nbefore\n"
+    (repository / place).rename(repository / ".git")
+    assert git(repository, "rev-parse", "stash").strip() == stash
+    assert git(repository, "diff", "--cached", "--name-only") == "notes\n"
+
+
+def test_no_undo_removes_a_repository(clew, kitchen):
+    """Not one that the goal has made or cloned, bare or not; all else of the goal is removed."""
+    clew.start()
+    who = "git -c user.name=A -c user.email=a@b"
+    made = f"git init -q lib && cd lib && echo x > x && git add x && {who} commit -qm x"
+    goal = worked(clew, kitchen, made, "git clone -q --bare lib lib.git", "echo new > pot")
+    answer = undone(clew, "--yes")
+    assert actions(answer) == {"pot": "remove"}
+    assert {one["path"]: one["reason"] for one in answer["left"]} == {
+        "lib": "repository",
+        "lib.git": "repository",
+    }
+    assert git(kitchen / "lib", "status", "--porcelain") == ""
+    assert "x" in git(kitchen / "lib.git", "log", "--oneline")
+    assert "--theirs" not in clew.cli("undo", goal, "--yes")
+
+
+@pytest.mark.parametrize("kind", ["repository", "submodule", "worktree"])
+def test_below_a_head_that_has_moved_files_are_kept_and_named(clew, repository, kind):
+    git(repository, "worktree", "add", "-q", "--detach", "../tree")
+    make = {
+        "repository": "git clone -q . inner",
+        "submodule": "git -c protocol.file.allow=always submodule --quiet add ./ inner",
+        "worktree": "git worktree add -q --detach inner",
+    }
+    subprocess.run(["sh", "-c", make[kind]], cwd=repository, check=True)
+    clew.start()
+    who = "git -c user.name=A -c user.email=a@b"
+    worked(clew, repository, f"cd inner; echo x > cup; {who} commit -qam x", "echo x > pot")
+    answer = undone(clew, "--yes")
+    assert actions(answer) == {"pot": "remove"}
+    assert [(one["path"], one["reason"]) for one in answer["left"]] == [("inner", "commits")]
+    assert git(repository / "inner", "status", "--porcelain") == ""
+
+
+@pytest.mark.parametrize(
+    ("cmd", "now"),
+    [
+        ("echo x >> recipe; git add -A", "cup, notes, recipe, untracked"),
+        ("git reset -q --hard", "nothing"),
+        ("git stash -q -u", "nothing"),
+    ],
+)
+def test_where_only_the_index_has_changed_files_are_restored_and_what_was_staged_is_said(
+    clew, repository, cmd, now
+):
+    (repository / "cup").unlink()
+    before = seen(repository)
+    clew.start()
+    goal = worked(clew, repository, f"git config user.email a@b; git config user.name A; {cmd}")
+    said = clew.cli("undo", goal, "--yes")
+    assert seen(repository) == before
+    assert "staged before: notes\n" in said
+    assert f"staged now: {now}\n" in said
+    assert ("git stash pop" in said) == ("stash" in cmd)
+
+
+def test_a_stash_that_was_taken_out_is_named_by_its_commit(clew, repository):
+    clew.start()
+    stash = git(repository, "rev-parse", "stash").strip()
+    goal = worked(clew, repository, "git stash drop -q; echo x > pot")
+    assert f"git stash apply {stash}" in clew.cli("undo", goal, "--yes")
+
+
+@pytest.mark.parametrize("first", [True, False])
+def test_after_the_commits_are_taken_back_as_advised_the_files_are_restored(clew, kitchen, first):
+    git(kitchen, "init", "-q")
+    git(kitchen, "add", ".")
+    if not first:
+        git(kitchen, "commit", "-qm", "first")
+    before = seen(kitchen)
+    clew.start()
+    who = "git -c user.name=A -c user.email=a@b"
+    goal = worked(clew, kitchen, f"rm cup; echo x > pot; git add -A; {who} commit -qm more")
+    said = clew.cli("undo", goal, "--yes", code=1)
+    advice = "git update-ref -d HEAD" if first else "git reset --soft "
+    [command] = [line for line in said.splitlines() if advice in line]
+    git(kitchen, *command.partition("  takes back")[0].split()[1:])
+    clew.cli("undo", goal, "--yes")
+    assert seen(kitchen) == before
+
+
+def test_what_is_gone_and_in_no_snapshot_is_named_first_and_no_option_is_offered_for_it(
+    clew, repository
+):
+    with (repository / "big.bin").open("wb") as file:
+        file.truncate(12 << 20)
+    (repository / "out.log").mkdir()
+    (repository / "out.log" / "x").write_text("ignored\n")
+    clew.start()
+    goal = worked(clew, repository, "rm -rf big.bin my.log out.log cup")
+    said = clew.cli("undo", goal, "--yes").splitlines()
+    assert said[:3] == [
+        "GONE: big.bin, 12 MB, above [snapshots] max_file_mb",
+        "GONE: my.log, ignored by git",
+        "GONE: out.log/, ignored by git",
+    ]
+    assert (repository / "cup").exists()
+    assert "--theirs" not in "\n".join(said)
+    answer = undone(clew, "--theirs")  # the next one takes this undo back, and tries nothing else
+    assert (answer["scope"], answer["theirs_total"], answer["failed"]) == ("undo", 0, [])
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        "mkdir data && head -c 12M /dev/zero > data/big",
+        "mkdir data && mkfifo data/pipe",
+        "mkdir data && echo x > data/x.log",
+        'python3 -c \'import os; [(os.mkdir("d" * 200), os.chdir("d" * 200)) for _ in range(25)]\'',
+    ],
+)
+def test_a_folder_with_files_that_no_snapshot_has_stays_and_the_undo_is_complete(
+    clew, repository, made
+):
+    clew.start()
+    goal = worked(clew, repository, f"echo x > pot; {made}")
+    said = clew.cli("undo", goal, "--yes")
+    assert "changed while the undo went on" not in said
+    assert "no snapshot has" in said
+    assert "again reverts this undo" in said or "d" * 200 in said
+    assert not (repository / "pot").exists()
+    assert undone(clew)["scope"] == "undo"
+    subprocess.run(["rm", "-rf", repository / ("d" * 200)], check=True)
+
+
+def test_undo_and_diff_count_files_and_neither_folders_nor_the_persons_own(clew, kitchen):
+    clew.start()
+    goal = worked(clew, kitchen, "mkdir -p a/b c; echo hot > water; echo new > pot")
+    (kitchen / "mine").write_text("mine\n")
+    assert "2 files and 2 empty folders changed" in clew.cli("diff", goal, "--stat")
+    said = clew.cli("undo", goal, "--yes")
+    assert "2 files and 2 empty folders restored" in said
+    assert "1 file" not in said

@@ -16,11 +16,11 @@ def found(changes, own, *, watched=True, **acted):
 
 
 def test_a_file_that_was_left_out_before_the_goal_made_it_small_is_left():
-    assert found({"big": (LEFT_OUT, NEW)}, {"big": "new"}) == ([], {"big": "unknown"})
+    assert found({"big": (LEFT_OUT, NEW)}, {"big": "new"}) == ([], {"big": "left_out"})
 
 
 def test_a_file_that_was_left_out_and_is_gone_is_named():
-    assert found({"big": (LEFT_OUT, None)}, {"big": ""}) == ([], {"big": "unknown"})
+    assert found({"big": (LEFT_OUT, None)}, {"big": ""}) == ([], {"big": "left_out"})
 
 
 @pytest.mark.parametrize("name", ["closed/file", '"closed/a\\nb"'])
@@ -29,7 +29,7 @@ def test_what_is_below_a_folder_that_could_not_be_read_is_left(name):
     own = {"closed": "/", name: "new", "open/file": "new"}
     restore, left = found(changes, own)
     assert restore == ["open/file"]
-    assert left == {"closed": "unknown", name: "unknown"}
+    assert left == {"closed": "left_out", name: "left_out"}
 
 
 def test_a_file_that_was_not_read_is_restored_only_where_the_executor_saw_everything_since():

@@ -45,7 +45,7 @@ class UndoRequests:
             try:
                 result = await self._result(core, request)
             except (UndoRefused, VisitFailed, StoreError) as error:
-                raise ControlError(f"{core.state.goal_id}: {error}") from None
+                raise ControlError(f"{core.state.goal_id}: {error}{_half(core.state)}") from None
         return await asyncio.to_thread(undo_view, core.state, result)
 
     async def _result(self, core: Core, request: UndoRequest) -> UndoResult:
@@ -68,6 +68,13 @@ class UndoRequests:
                 f"{goal}: {other} is at work in the same folder, or in one below or above it:"
                 f" wait until it has ended, or stop it first, with `clew pause {other}`"
             )
+
+
+def _half(state: State) -> str:
+    """Return that an undo has begun and is not complete, if it is so."""
+    if not state.snapshots.undoing:
+        return ""
+    return f"\nThe workspace is half undone: `clew undo {state.goal_id}` completes it."
 
 
 def _check_subtask(state: State, subtask: tuple[int, int] | None) -> None:

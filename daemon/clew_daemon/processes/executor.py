@@ -148,12 +148,19 @@ class ExecutorProcess:
 
         return await self._ask(DigestDone, request, DIGEST_TIMEOUT_S)
 
-    async def check(self, name: str, cmd: str, *, timeout_s: float, output_bytes: int) -> CheckDone:
-        """Run a check of the goal."""
+    async def check(
+        self, name: str, cmd: str, *, timeout_s: float, output_bytes: int, own: bool = True
+    ) -> CheckDone:
+        """Run a check of the goal; `own` as in CheckRequest."""
 
         def request(number: int) -> CheckRequest:
             return CheckRequest(
-                id=number, name=name, cmd=cmd, timeout_s=timeout_s, output_bytes=output_bytes
+                id=number,
+                name=name,
+                cmd=cmd,
+                timeout_s=timeout_s,
+                output_bytes=output_bytes,
+                own=own,
             )
 
         try:

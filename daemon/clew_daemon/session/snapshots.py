@@ -236,6 +236,8 @@ async def record(
         moment=moment,
         changed=done.changed,
         git=done.git,
+        inner=done.inner,
+        ignored=done.ignored,
         touched=done.touched,
         cut_off=cut_off,
     )

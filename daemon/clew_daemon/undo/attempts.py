@@ -194,7 +194,7 @@ def _all_shown(rows: Rows) -> bool:
 
 def _moved(before: GitPlace | None, now: GitPlace | None) -> str:
     """Return how the user's repository has moved since the subtask began, "" if it has not."""
-    if before is None or before == now:
+    if before is None:
         return ""
     if now is None:
         return "the git repository is gone"
@@ -202,7 +202,7 @@ def _moved(before: GitPlace | None, now: GitPlace | None) -> str:
         return "another git branch is checked out"
     if before.commit != now.commit:
         return "there are new commits"
-    return "other changes are staged in git"
+    return "other changes are staged in git" if before.index != now.index else ""
 
 
 def _kept(why: str) -> AttemptGround:

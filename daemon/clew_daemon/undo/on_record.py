@@ -108,7 +108,7 @@ class RecordedUndo:
     async def _leave(self, core: Core, begun: int, span: Span, work: Restoration) -> UndoOutcome:
         """End an undo that was cut off in another folder than the workspace of now; all files are left."""
         left = [one.name for one in work.entries]
-        finished = await self._finish(core, begun, [], left, resumed=True)
+        finished = await self._finish(core, begun, [], left, set(), resumed=True)
         return UndoOutcome(span, work.tree, finished, dict.fromkeys(left, ELSEWHERE))
 
     async def _restore(
@@ -129,19 +129,28 @@ class RecordedUndo:
             own += done.restored
             left += done.left
             failed |= done.faults
-        finished = await self._finish(core, begun, own, left, resumed=resumed)
+        folders = {one.name for one in work.entries if one.is_folder}
+        finished = await self._finish(core, begun, own, left, folders, resumed=resumed)
         with contextlib.suppress(VisitFailed, ExecutorDied):  # the next one shows the same
             await there.snapshot("undone")
         return UndoOutcome(span, work.tree, finished, failed)
 
     async def _finish(
-        self, core: Core, begun: int, own: list[tuple[str, str]], left: list[str], *, resumed: bool
+        self,
+        core: Core,
+        begun: int,
+        own: list[tuple[str, str]],
+        left: list[str],
+        folders: set[str],
+        *,
+        resumed: bool,
     ) -> snap.UndoFinished:
-        """Record that an undo is complete."""
+        """Record that an undo is complete; `folders` are the names of folders among all entries."""
         event = snap.UndoFinished(
             at=time.time(),
             of=begun,
             restored=len(own),
+            folders=sum(name in folders for name, _ in own),
             own=tuple(own[:NAMES_MAX]),
             left=tuple(left[:NAMES_MAX]),
             left_total=len(left),

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from clew_daemon.undo import scope
+from clew_daemon.undo.repositories import spared
 from clew_shared.record import snapshot_events as snap
 from clew_shared.snapshots.plan import above_removed, folders_of_others, plan
 from clew_shared.snapshots.steps import PLAN_S, steps
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from clew_daemon.undo.scope import Span, UndoInForce
     from clew_shared.record import events as ev
     from clew_shared.record.snapshot_events import GitPlace
-    from clew_shared.snapshots.plan import Left, Restored, Step, UndoPlan
+    from clew_shared.snapshots.plan import Step, UndoPlan
     from clew_shared.snapshots.store import SnapshotStore
 
     Rows = Sequence[tuple[int, ev.Event]]
@@ -30,7 +31,7 @@ class UndoRefused(Exception):
 
 @dataclass(frozen=True, slots=True)
 class PlannedUndo:
-    """What is undone, between which snapshots; `tree` and `git` are those of the snapshot gone back to.
+    """What is undone, between which snapshots; `tree` is that of the snapshot `first`, which is gone back to.
 
     `others` are folders that someone else made: they stay even if they become empty. `digest` is of what would be
     restored and left, for comparison with an earlier plan.
@@ -39,9 +40,14 @@ class PlannedUndo:
     span: Span
     plan: UndoPlan
     tree: str
-    git: GitPlace | None = None
+    first: snap.SnapshotTaken | None = None
     others: tuple[str, ...] = ()
     digest: str = ""
+
+    @property
+    def git(self) -> GitPlace | None:
+        """Where the user's repository stood at that snapshot."""
+        return self.first.git if self.first else None
 
 
 def planned_undo(
@@ -53,16 +59,29 @@ def planned_undo(
     """
     span = _span(rows, subtask)
     known = _steps(store, rows, span)
-    found = plan(known, span.first, span.last)
-    if not (found.restore or (theirs and found.left)):
-        span, found = _reversal(rows, known, span, found) or (span, found)
+    found = _plan(rows, known, span)
+    last = scope.undo_in_force(rows, span)
+    if last and not _is_pending(found, last, theirs=theirs):
+        span, found = _reversal(rows, known, last, found) or (span, found)
     return _planned(rows, known, span, found, theirs=theirs)
 
 
 def planned_restore(store: SnapshotStore, rows: Rows, span: Span) -> PlannedUndo:
     """Plan how the workspace is put back to where a subtask began, for the next attempt; raises as planned_undo."""
     known = _steps(store, rows, span)
-    return _planned(rows, known, span, plan(known, span.first, span.last), theirs=False)
+    return _planned(rows, known, span, _plan(rows, known, span), theirs=False)
+
+
+def _plan(rows: Rows, known: list[Step], span: Span, until: int | None = None) -> UndoPlan:
+    """Plan as of snapshot number `until`, or of the present."""
+    shown = {
+        seq: event
+        for seq, event in rows
+        if isinstance(event, snap.SnapshotTaken) and seq <= (until or seq)
+    }
+    then = [step for step in known if step.seq <= (until or step.seq)]
+    before, now = shown[span.first], shown[max(shown)]
+    return spared(plan(then, span.first, span.last), before.inner, now.inner)
 
 
 def _steps(store: SnapshotStore, rows: Rows, span: Span) -> list[Step]:
@@ -78,9 +97,9 @@ def _planned(
 ) -> PlannedUndo:
     first = next(event for seq, event in rows if seq == span.first)
     assert isinstance(first, snap.SnapshotTaken)  # noqa: S101 - spans begin with a snapshot
-    undone: list[Restored | Left] = [*found.restore, *(found.left if theirs else ())]
+    undone = [*found.restore, *(found.overwritten if theirs else ())]
     others = above_removed(undone, folders_of_others(known, span.first))
-    return PlannedUndo(span, found, first.tree, first.git, others, _digest(span, found))
+    return PlannedUndo(span, found, first.tree, first, others, _digest(span, found))
 
 
 def _span(rows: Rows, subtask: tuple[int, int] | None) -> Span:
@@ -97,23 +116,31 @@ def _digest(span: Span, found: UndoPlan) -> str:
     return hashlib.blake2b(repr((span, found)).encode(), digest_size=16).hexdigest()
 
 
+def _is_pending(found: UndoPlan, last: UndoInForce, *, theirs: bool) -> bool:
+    """Return whether something is left to undo, but for folders that the last undo could not remove."""
+    kept = [
+        one
+        for one in found.restore
+        if one.name in last.left and one.wanted is None and one.is_folder
+    ]
+    return len(found.restore) > len(kept) or (theirs and bool(found.overwritten))
+
+
 def _reversal(
-    rows: Rows, known: list[Step], span: Span, found: UndoPlan
+    rows: Rows, known: list[Step], last: UndoInForce, found: UndoPlan
 ) -> tuple[Span, UndoPlan] | None:
     """Return the reversal of the last undo of the same goal or subtask, None where that is not what is asked for.
 
     Files that it had left already do not count as something else that is left to undo.
     """
-    last = scope.undo_in_force(rows, span)
-    if last is None or not {one.name for one in found.left} <= _left_by(last, known):
+    if not {one.name for one in found.left} <= _left_by(rows, last, known):
         return None
-    back = plan(known, last.span.first, last.span.last)
+    back = _plan(rows, known, last.span)
     is_shown = back.restore or (back.left and not found.left)
     return (last.span, back) if is_shown else None
 
 
-def _left_by(undo: UndoInForce, known: list[Step]) -> set[str]:
+def _left_by(rows: Rows, undo: UndoInForce, known: list[Step]) -> set[str]:
     """Return what an undo has left as it was, with what someone else changed while it went on."""
-    then = [step for step in known if step.seq <= (undo.span.last or step.seq)]
-    after = plan(then, undo.of.first, undo.of.last)
+    after = _plan(rows, known, undo.of, undo.span.last)
     return {*undo.left, *(one.name for one in after.left)}

@@ -10,15 +10,17 @@ import asyncio
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+from clew_daemon.undo.gone import gone
 from clew_daemon.undo.on_record import RecordedUndo
 from clew_daemon.undo.planning import PlannedUndo, UndoRefused, planned_undo
 from clew_daemon.undo.restoration import restoration
 from clew_daemon.undo.visit import visit
-from clew_shared.snapshots.plan import Restored, UndoPlan
+from clew_shared.snapshots.plan import UndoPlan
 
 if TYPE_CHECKING:
     from clew_daemon.parts import DaemonParts
     from clew_daemon.session.launcher import Launcher
+    from clew_daemon.undo.gone import Gone
     from clew_daemon.undo.on_record import UndoOutcome
     from clew_daemon.undo.restoration import Restoration
     from clew_daemon.undo.scope import Span
@@ -30,7 +32,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class GitMoved:
-    """HEAD or the index of the user's repository is not where it was: nothing is restored."""
+    """HEAD of the user's repository is not where it was: nothing is restored."""
 
     before: GitPlace
     now: GitPlace
@@ -38,22 +40,43 @@ class GitMoved:
 
 
 @dataclass(frozen=True, slots=True)
+class GitNotes:
+    """What an undo of files leaves to a person to do in git.
+
+    `gone`: the user's repository was there at the snapshot gone back to, and is not now; `found` are the folders that
+    it may have been renamed to. `made`: there was none. `before` and `now` are where it stood and stands, where the
+    index is another. `stashes` are new, and `lost_stash` is the commit of one that is not in the list any more.
+    """
+
+    gone: bool = False
+    found: tuple[str, ...] = ()
+    made: bool = False
+    before: GitPlace | None = None
+    now: GitPlace | None = None
+    stashes: tuple[str, ...] = ()
+    lost_stash: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class UndoResult:
     """What an undo would do, or has done (`done`); `moved` is why it does nothing.
 
-    `git_gone`: the user's repository was there at the snapshot gone back to, and is not now. `changed` are names that
-    were changed while it was performed, and `failed` is why others could not be restored: both are left as they are.
-    `left_out` are files that are in no snapshot. `resumed`: nothing was planned, because an undo that had been cut off
-    was completed instead.
+    `overwritten`: what was left to others was restored, too. `restored` counts files, `folders` empty ones. `changed`
+    are names that were changed while it was performed, and `failed` is why others could not be restored: both are left
+    as they are. `gone` and `left_out` are files that are in no snapshot. `resumed`: nothing was planned, because an
+    undo that had been cut off was completed instead.
     """
 
     planned: PlannedUndo
     moved: GitMoved | None = None
-    git_gone: bool = False
+    git: GitNotes = GitNotes()
+    gone: tuple[Gone, ...] = ()
     left_out: tuple[snap.LeftOut, ...] = ()
     left_out_total: int = 0
     done: bool = False
+    overwritten: bool = False
     restored: int = 0
+    folders: int = 0
     changed: tuple[str, ...] = ()
     failed: dict[str, str] = field(default_factory=dict)
     resumed: bool = False
@@ -107,12 +130,12 @@ class Undo:
                 return resumed
             result = await self._planned(core, subtask, there, theirs=theirs)
             is_other = expected is not None and expected != result.planned.digest
-            is_empty = not (result.plan.restore or (theirs and result.plan.left))
+            is_empty = not (result.plan.restore or (theirs and result.plan.overwritten))
             if result.moved or is_other or is_empty:
                 return result
             work = await asyncio.to_thread(_work, result.planned, theirs=theirs)
             done = await self._record.carry_out(core, result.span, work, there, theirs=theirs)
-            return _done(result, done)
+            return _done(replace(result, overwritten=theirs), done)
 
     async def complete(self, core: Core) -> None:
         """Complete an undo that an earlier daemon did not; raises VisitFailed, StoreError."""
@@ -137,7 +160,8 @@ class Undo:
         return UndoResult(
             found,
             await _moved(found.git, present.git, there),
-            found.git is not None and present.git is None,
+            await _notes(found.git, present.git, there),
+            await asyncio.to_thread(gone, found, core.state.spec.workspace),
             present.left_out,
             present.left_out_total,
         )
@@ -159,27 +183,48 @@ def _done(result: UndoResult, done: UndoOutcome) -> UndoResult:
     """Return the result of an undo that is complete."""
     failed, finished = done.failed, done.finished
     changed = tuple(name for name in finished.left if name not in failed)
-    return replace(result, done=True, restored=finished.restored, changed=changed, failed=failed)
+    return replace(
+        result,
+        done=True,
+        restored=finished.restored - finished.folders,
+        folders=finished.folders,
+        changed=changed,
+        failed=failed,
+    )
 
 
 def _work(planned: PlannedUndo, *, theirs: bool) -> Restoration:
     """Return what is restored."""
-    entries = list(planned.plan.restore)
-    if theirs:
-        entries += [Restored(one.name, one.present, one.wanted) for one in planned.plan.left]
-    return restoration(planned.tree, entries, planned.others)
+    more = planned.plan.overwritten if theirs else ()
+    return restoration(planned.tree, (*planned.plan.restore, *more), planned.others)
 
 
 async def _moved(
     before: GitPlace | None, now: GitPlace | None, there: WorkspaceVisit
 ) -> GitMoved | None:
     """Return how the user's repository has moved, None where it has not."""
-    if before == now or before is None or now is None:
+    if before is None or now is None or not before.has_moved_to(now):
         return None
     commits = []
     if before.commit and now.commit and before.commit != now.commit:
         commits = await there.commits(before.commit, now.commit)
     return GitMoved(before, now, commits)
+
+
+async def _notes(before: GitPlace | None, now: GitPlace | None, there: WorkspaceVisit) -> GitNotes:
+    """Return what an undo leaves to a person to do in git."""
+    if before is None or now is None:  # where there is one, `made` or `gone`
+        found = await there.repositories(before.commit) if before else []
+        return GitNotes(before is not None, tuple(found), now is not None)
+    notes = GitNotes() if before.index == now.index else GitNotes(before=before, now=now)
+    if before.stash is None or before.stash == now.stash:
+        return notes
+    stashes = dict(await there.stashes())
+    names = list(stashes)
+    if before.stash in names or not before.stash:
+        new = names[: names.index(before.stash)] if before.stash else names
+        return replace(notes, stashes=tuple(stashes[one] for one in new))
+    return replace(notes, lost_stash=before.stash)
 
 
 def _no_snapshot(core: Core) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 from typing import TYPE_CHECKING
 
 from clew_daemon.processes import workspace_guard
@@ -12,6 +13,7 @@ from clew_daemon.processes.nursery import SpawnError
 from clew_daemon.session.cell_specs import CellSpecs
 from clew_daemon.session.executors import ExecutorPool
 from clew_daemon.session.snapshots import ask_snapshot, record
+from clew_shared.snapshots.names import quoted
 from clew_shared.snapshots.plan import above_removed
 from clew_shared.text.git_names import commit_name
 from clew_shared.text.plain import plain
@@ -30,10 +32,15 @@ if TYPE_CHECKING:
     from clew_shared.snapshots.plan import Restored
     from clew_shared.wire.executor import RestoreDone, SnapshotDone
 
-GIT_LOG = (
-    "git --no-pager -c log.showSignature=false -c core.fsmonitor=false -c core.pager=cat"
-    " log --oneline --no-decorate -n 20 --end-of-options"
-)
+GIT = "git --no-pager -c log.showSignature=false -c core.fsmonitor=false -c core.pager=cat"
+GIT_LOG = f"{GIT} log --oneline --no-decorate -n 20 --end-of-options"
+GIT_STASHES = f"{GIT} log -g -n 100 --format='%H %gd: %gs' --end-of-options refs/stash --"
+FIND_REPOSITORIES = """\
+find . -xdev -type d -name objects -prune | head -n 1000 | while IFS= read -r objects; do
+    folder=${{objects%/objects}}
+    [ -f "$folder/HEAD" ] && [ -d "$folder/refs" ] || continue
+    {git} --git-dir="$folder" cat-file -e {commit} 2>/dev/null && printf '%s\\n' "${{folder#./}}"
+done"""
 GIT_LOG_S = 20.0
 BATCH_CHARS = 200_000
 """How long the names of one request may be together: its answer names them again."""
@@ -92,8 +99,25 @@ class WorkspaceVisit:
         """Return the commits between two, as `git log --oneline` shows them, newest first; [] where git fails."""
         if not (commit_name(old) and commit_name(new)):  # a shell reads them
             return []
-        cmd = f"{GIT_LOG} {old}..{new} --"
-        done = await self._executor.check("git log", cmd, timeout_s=GIT_LOG_S, output_bytes=10_000)
+        return await self._said(f"{GIT_LOG} {old}..{new} --")
+
+    async def stashes(self) -> list[tuple[str, str]]:
+        """Return the commit of each stash with its name and text, newest first; [] where git fails."""
+        lines = [line.partition(" ") for line in await self._said(GIT_STASHES)]
+        return [(commit, text) for commit, _, text in lines]
+
+    async def repositories(self, commit: str) -> list[str]:
+        """Return the folders in the workspace that are git repositories and have a commit: a `.git` was renamed."""
+        if not commit_name(commit):
+            return []
+        found = await self._said(FIND_REPOSITORIES.format(git=GIT, commit=commit))
+        return [quoted(os.fsencode(path)) for path in found]
+
+    async def _said(self, cmd: str) -> list[str]:
+        """Return what a command prints, which runs as those of the goal do; [] where it fails."""
+        done = await self._executor.check(
+            "git", cmd, timeout_s=GIT_LOG_S, output_bytes=10_000, own=False
+        )
         return done.output.splitlines() if done.result == "success" else []
 
 

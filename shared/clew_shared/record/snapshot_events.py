@@ -14,14 +14,27 @@ from clew_shared.text.git_names import branch_name, commit_name
 LEFT_OUT_MAX = 100
 """How many names an event lists that are not in a snapshot."""
 
+IGNORED_MAX = 200
+"""How many ignored names the first snapshot lists."""
+
+STAGED_MAX = 20
+"""How many names an event lists that are staged in git."""
+
+INNER_MAX = 100
+"""In how many repositories below the workspace a snapshot looks where they stand."""
+
 SnapshotMoment = Literal["goal", "worker", "subtask", "end", "large", "undo", "undone"]
 
 
 class LeftOut(BaseModel, frozen=True, extra="ignore"):
-    """A name that is not in a snapshot, and why: `large`, `unreadable`, `changing`, or what kind of file it is."""
+    """A name that is not in a snapshot, and why: `large`, `unreadable`, `changing`, or what kind of file it is.
+
+    `bytes` is the size of a large one, 0 where it is not known.
+    """
 
     path: str
     why: str
+    bytes: int = 0
 
 
 class ChangeCount(BaseModel, frozen=True, extra="ignore"):
@@ -35,12 +48,21 @@ class ChangeCount(BaseModel, frozen=True, extra="ignore"):
 class GitPlace(BaseModel, frozen=True, extra="ignore"):
     """Where the user's repository in the workspace stands: the branch and commit of HEAD, a digest of the index.
 
-    The repository may state any text as these: what could be no branch or no commit is "".
+    `stash` is the commit of the newest stash, None where it is not known; `staged` are some of the `staged_total`
+    quoted names whose index entry is not as in HEAD, -1 where that is not known. The repository may state any text as
+    these: what could be no branch or no commit is "".
     """
 
     branch: str = ""
     commit: str = ""
     index: str = ""
+    stash: str | None = None
+    staged: tuple[str, ...] = ()
+    staged_total: int = -1
+
+    def has_moved_to(self, now: GitPlace) -> bool:
+        """Return whether HEAD is elsewhere now; the index is its user's to arrange."""
+        return (self.branch, self.commit) != (now.branch, now.commit)
 
     @field_validator("branch")
     @classmethod
@@ -59,6 +81,9 @@ class SnapshotTaken(GoalEvent, frozen=True):
     `moment`: the goal began, a worker started, a subtask began or ended, the worker ended, an action changed too many
     files to list, before an undo, after it. `touched`: what was changed since the last action, by a check or by
     someone else. `cut_off` are the actions that the end of the worker has just cut off: what they did is in it.
+    `inner` has the commits of the repositories below the workspace by quoted path, None where it was not looked.
+    `ignored` are quoted names that git ignores, of the first snapshot only; folders have a slash, and stand for all in
+    them.
     """
 
     kind: Literal["snapshot_taken"] = "snapshot_taken"
@@ -71,6 +96,8 @@ class SnapshotTaken(GoalEvent, frozen=True):
     changed: ChangeCount = ChangeCount()
     touched: Touched = Touched()
     git: GitPlace | None = None
+    inner: dict[str, str] | None = None
+    ignored: tuple[str, ...] = ()
     cut_off: tuple[int, ...] = ()
 
 
@@ -107,12 +134,14 @@ class UndoStarted(GoalEvent, frozen=True):
 class UndoFinished(GoalEvent, frozen=True):
     """The undo that event `of` began is complete.
 
-    `own` are the names that it restored, with their objects; the entries of `left` had changed meanwhile.
+    `own` are the names that it restored, with their objects; the entries of `left` had changed meanwhile, or could not
+    be restored. `folders` of the `restored` ones are folders.
     """
 
     kind: Literal["undo_finished"] = "undo_finished"
     of: int
     restored: int = 0
+    folders: int = 0
     own: tuple[tuple[str, str], ...] = ()
     left: tuple[str, ...] = ()
     left_total: int = 0

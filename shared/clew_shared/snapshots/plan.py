@@ -6,6 +6,7 @@ none was running. What is someone else's is never restored, unless a person asks
 
 from __future__ import annotations
 
+import stat
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
@@ -21,9 +22,10 @@ if TYPE_CHECKING:
 UNREAD = "?"
 """In place of a git object: a file was not read, because it is too large or not a file, or for lack of time."""
 
-Reason = Literal["shared", "unknown", "later"]
-"""Why a change of the goal is left: someone else changed the file too, clew cannot know whether someone did (or what
-was there before), or it was changed again afterwards."""
+Reason = Literal["shared", "unknown", "later", "left_out", "repository", "commits"]
+"""Why a change of the goal is left: someone else changed the file too, clew cannot know whether someone did, it was
+changed again afterwards, a snapshot does not have it (or, of a folder, what is in it), it is in a git repository
+that was not there before, or in one in which there are other commits now."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,15 +69,33 @@ class Restored:
     present: Entry | None
     wanted: Entry | None
 
+    @property
+    def is_folder(self) -> bool:
+        """Whether it is, or was, an empty folder and no file."""
+        return all(one is None or stat.S_ISDIR(one.mode) for one in (self.present, self.wanted))
+
 
 @dataclass(frozen=True, slots=True)
 class Left:
-    """One entry that the goal changed and undo leaves as it is, unless it is asked to overwrite it."""
+    """One entry that the goal changed and undo leaves as it is, unless it is asked to overwrite it and can.
+
+    A repository is one entry, by its folder.
+    """
 
     name: str
     reason: Reason
     present: Entry | None
     wanted: Entry | None
+
+    @property
+    def can_be_overwritten(self) -> bool:
+        """Whether a person can have it overwritten."""
+        return self.reason in ("shared", "unknown", "later")
+
+    @property
+    def is_gone(self) -> bool:
+        """Whether it is gone, and no snapshot has what it was."""
+        return self.present is None and self.wanted == LEFT_OUT
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +104,12 @@ class UndoPlan:
 
     restore: tuple[Restored, ...] = ()
     left: tuple[Left, ...] = ()
+
+    @property
+    def overwritten(self) -> tuple[Restored, ...]:
+        """What is restored in place of what was left, where a person asks for that."""
+        left = (one for one in self.left if one.can_be_overwritten)
+        return tuple(Restored(one.name, one.present, one.wanted) for one in left)
 
 
 @dataclass(slots=True)
@@ -125,13 +151,16 @@ class _File:
     own: bool = False
     foreign: bool = False
     unknown: bool = False
+    closed: bool = False  # there is, or was, something in or above it that is in no snapshot
 
     @property
     def reason(self) -> Reason | None:
         """Why the change of the goal is left, None where it can be restored."""
+        if self.closed or LEFT_OUT in (self.base, self.present):
+            return "left_out"
         if self.foreign:
             return "shared"
-        if self.unknown or LEFT_OUT in (self.base, self.end, self.present):
+        if self.unknown or self.end == LEFT_OUT:
             return "unknown"
         return None if self.present == self.end else "later"
 
@@ -154,12 +183,15 @@ def plan(steps: Sequence[Step], first: int, last: int | None = None) -> UndoPlan
         foreign |= span.foreign if inside else set()
         span = _Span()
     hidden = {name for name, file in files.items() if LEFT_OUT in (file.base, file.end)}
+    kept = (name for name, file in files.items() if file.present == LEFT_OUT)
+    holding = {folder for name in kept for folder in folders_above(name)}
     restore, left = [], []
     for name, file in sorted(files.items()):
         if not file.own or file.present == file.base:
             continue
         file.foreign |= name in foreign
-        file.unknown |= bool(hidden) and not hidden.isdisjoint(folders_above(name))
+        file.closed = bool(hidden) and not hidden.isdisjoint(folders_above(name))
+        file.closed |= file.base is None and name in holding
         if reason := file.reason:
             left.append(Left(name, reason, file.present, file.base))
         else:

@@ -16,6 +16,13 @@ from clew_shared.wire.framing import WireMessage, encode
 
 LINE_BYTES_MAX = 1024 * 1024
 
+NOT_EMPTY = "it is not empty, and no snapshot has what is in it"
+LEFT_OUT_FAULT = "it was left out of the snapshot"
+SPECIAL = "it is not a regular file now"
+DAMAGED = "its content in the store is damaged"
+FINAL_FAULTS = (NOT_EMPTY, LEFT_OUT_FAULT, SPECIAL, DAMAGED)
+"""Why an entry cannot be restored by a second try, either."""
+
 RESTORE_MAX = 200
 """How many entries one request restores: names have up to 16 KiB when quoted."""
 
@@ -68,7 +75,7 @@ class DigestRequest(WireMessage):
 
 
 class CheckRequest(WireMessage):
-    """Run a goal's check with `sh -c`; it passes with exit code 0."""
+    """Run a goal's check with `sh -c`; it passes with exit code 0. What changes meanwhile is the goal's if `own`."""
 
     type: Literal["check"] = "check"
     id: int
@@ -76,6 +83,7 @@ class CheckRequest(WireMessage):
     cmd: str
     timeout_s: float = 300
     output_bytes: int = 65536
+    own: bool = True
 
 
 class SnapshotRequest(WireMessage):
@@ -164,6 +172,8 @@ class SnapshotDone(WireMessage):
     changed: ChangeCount = ChangeCount()
     touched: Touched = Touched()
     git: GitPlace | None = None
+    inner: dict[str, str] | None = None
+    ignored: tuple[str, ...] = ()
     fault: str = ""
     no_room: bool = False
 

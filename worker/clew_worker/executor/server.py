@@ -128,7 +128,7 @@ class ExecutorServer:
     def _check(self, request: CheckRequest) -> CheckDone:
         self._attribution.look()
         outcome, duration_s = self._carry_out(request, "run_cmd", {"cmd": request.cmd})
-        self._attribution.look(own=True)
+        self._attribution.look(own=request.own)
         return CheckDone(
             id=request.id,
             name=request.name,

@@ -108,7 +108,7 @@ class _Undoing:
         return answer
 
     def _has_something(self, answer: dict[str, Any]) -> bool:
-        count = answer["entries_total"] + (answer["left_total"] if self._theirs else 0)
+        count = answer["entries_total"] + (answer["theirs_total"] if self._theirs else 0)
         return bool(count) and not answer["moved"]
 
     def _is_accepted(self, answer: dict[str, Any]) -> bool:
@@ -116,7 +116,7 @@ class _Undoing:
 
         if not _confirmed("Undo this?"):
             return False
-        return not (self._theirs and answer["left_total"]) or _confirmed(theirs_question(answer))
+        return not (self._theirs and answer["theirs_total"]) or _confirmed(theirs_question(answer))
 
 
 def _confirmed(question: str) -> bool:
@@ -135,7 +135,9 @@ def _print_done(answer: dict[str, Any], again: str, *, shown: bool) -> None:
 
 def _is_done(answer: dict[str, Any], *, performed: bool) -> bool:
     """Return whether what was asked for holds: all that may be restored is restored, or there is nothing to undo."""
-    if answer["moved"] or answer["failed"] or answer["changed"]:
+    failed = any("stays" not in one for one in answer["failed"])
+    if answer["moved"] or failed or answer["changed"]:
         return False
-    nothing_restored = performed and not answer["restored"]
-    return not (nothing_restored and (answer["left_total"] or answer["entries_total"]))
+    if not performed or answer["restored"] or answer["folders"]:
+        return True
+    return not (answer["left_total"] or answer["entries_total"] or answer["gone_total"])

@@ -22,14 +22,30 @@ SHOWN_MAX = 200
 ACTION_STYLE = {"restore": "yellow", "remove": "red", "create": "green"}
 REASONS = {
     "shared": "someone else changed it too",
-    "unknown": "it is not known who changed it, or what it was before",
+    "unknown": "it is not known who changed it",
     "later": "it was changed again later",
+    "left_out": "no snapshot has it, or what is in it",
+    "repository": "a git repository: if you do not want it, remove it",
+    "commits": "a git repository with other commits than before",
+}
+WHY_GONE = {
+    "large": "above [snapshots] max_file_mb",
+    "ignored": "ignored by git",
+    "unreadable": "it could not be read",
+    "changing": "it did not stop changing",
+    "deep": "its path was too long",
+    "fifo": "a FIFO",
+    "socket": "a socket",
+    "device": "a device",
 }
 RESUME = "The goal has not ended: `clew resume` continues after the steps that are undone; it does not repeat them."
 GIT_GONE = (
     "The git repository is gone, and `.git` is in no snapshot: commits, stashes and what was staged are not restored."
     " Get `.git` back from a clone or a backup."
 )
+GIT_MADE = "There was no git repository before. It stays: `rm -rf .git` removes it."
+STAGED = "What is staged in git has changed. An undo leaves that to you."
+STASHES_SHOWN = 5
 IGNORED = "Ignored files are in no snapshot: they stay as they are."
 
 
@@ -40,6 +56,7 @@ def plan_lines(answer: UndoView, again: str, *, theirs: bool) -> list[Line]:
     if not (answer["entries_total"] or answer["left_total"]):
         return _nothing_lines(answer)
     return [
+        *_gone_lines(answer),
         *_entry_lines(answer, _would_be(answer)),
         *_left_lines(answer, again, overwritten=theirs),
         *_limit_lines(answer),
@@ -60,13 +77,15 @@ def done_lines(answer: UndoView, again: str, *, shown: bool) -> list[Line]:
         return _nothing_lines(answer)
     if not answer["done"]:
         return [
+            *_gone_lines(answer),
             [("Nothing was restored.", "bold")],
             *_left_lines(answer, again, overwritten=False),
+            *_git_lines(answer),
         ]
-    overwritten = answer["restored"] > answer["entries_total"]
     plan = [
+        *_gone_lines(answer),
         *_entry_lines(answer, f"Undo of {_what(answer)}:"),
-        *_left_lines(answer, again, overwritten=overwritten),
+        *_left_lines(answer, again, overwritten=answer["overwritten"]),
         *_limit_lines(answer),
         *_resume_lines(answer),
     ]
@@ -74,7 +93,7 @@ def done_lines(answer: UndoView, again: str, *, shown: bool) -> list[Line]:
         *([] if shown else plan),
         *_trouble_lines(answer),
         _restored_line(answer),
-        _again_line(answer, again),
+        *_again_lines(answer, again),
     ]
 
 
@@ -84,23 +103,31 @@ def _resumed_lines(answer: UndoView) -> list[Line]:
     return [[(head, "bold")], *_trouble_lines(answer), _restored_line(answer)]
 
 
-def _again_line(answer: UndoView, again: str) -> Line:
-    """Return what the same command does next."""
-    if answer["failed"]:
-        return [("To restore the rest: ", "bold"), (f"`{clean(again)}` again tries it.", "")]
-    return [("To get them back: ", "bold"), (f"`{clean(again)}` again reverts this undo.", "")]
+def _again_lines(answer: UndoView, again: str) -> list[Line]:
+    """Return what the same command does next, where it can do something."""
+    if answer["can_retry"]:
+        return [[("To restore the rest: ", "bold"), (f"`{clean(again)}` again tries it.", "")]]
+    failed = any("stays" not in one for one in answer["failed"])
+    if failed or not (answer["restored"] or answer["folders"]):
+        return []
+    return [[("To take this back: ", "bold"), (f"`{clean(again)}` again reverts this undo.", "")]]
 
 
 def _restored_line(answer: UndoView) -> Line:
-    return [
-        (f"{counted(answer['restored'], 'file')} restored", "bold green"),
-        (f" in {clean(answer['workspace'])}.", ""),
-    ]
+    restored = _counted(answer["restored"], answer["folders"])
+    return [(f"{restored} restored", "bold green"), (f" in {clean(answer['workspace'])}.", "")]
+
+
+def _counted(files: int, folders: int) -> str:
+    """Return how many files and empty folders, without the folders where there are none."""
+    parts = [counted(files, "file")] if files or not folders else []
+    parts += [counted(folders, "empty folder")] if folders else []
+    return " and ".join(parts)
 
 
 def theirs_question(answer: UndoView) -> str:
     """Return the second question of `--theirs`."""
-    files = counted(answer["left_total"], "file")
+    files = counted(answer["theirs_total"], "file")
     return f"Overwrite the {files} listed as changed by someone else or later, too?"
 
 
@@ -121,29 +148,28 @@ def moved_lines(answer: UndoView) -> list[Line]:
     lines += [[("  commits since:", "bold")]] if moved["commits"] else []
     lines += [[(f"    {clean(line)}", "dim")] for line in moved["commits"]]
     lines.append([(f"In {clean(answer['workspace'])}:", "bold")])
-    return [*lines, *columns([[(f"  {cmd}", ""), (what, "dim")] for cmd, what in _ways(moved)])]
+    ways = columns([[(f"  {cmd}", ""), (what, "dim")] for cmd, what in _ways(moved)])
+    then = "Once HEAD is where it was, the same undo restores the files."
+    return [*lines, *ways, [(then, "")]]
 
 
 def _ways(moved: Mapping[str, Any]) -> list[tuple[str, str]]:
     """Return the git commands that would look at what was moved, and go back, each with what it does."""
     old, new = (clean(moved[when]["commit"])[:12] for when in ("before", "now"))
     branch = clean(moved["before"]["branch"])
-    if moved["before"]["branch"] != moved["now"]["branch"] and branch:
-        return [
-            (
-                f"git switch {shlex.quote(branch)}",
-                "back to the branch; the other one keeps its commits",
-            )
-        ]
-    if old != new and old:
-        return [
-            (f"git log {old}..{new}", "the commits"),
-            (f"git revert {old}..{new}", "new commits that take them back"),
-            (f"git reset --hard {old}", "DISCARDS the commits and all work not committed"),
-        ]
+    if moved["before"]["branch"] != moved["now"]["branch"]:
+        back = shlex.quote(branch) if branch else f"--detach {old}"
+        return [(f"git switch {back}", "back to where it was; the branch keeps its commits")]
+    if not old:
+        return [("git update-ref -d HEAD", "takes back all commits; files stay as they are")]
+    soft = (f"git reset --soft {old}", "takes back the commits; files stay as they are")
+    if not new:
+        return [soft]
     return [
-        ("git diff --cached", "what is staged"),
-        ("git restore --staged .", "unstages everything; files stay as they are"),
+        (f"git log {old}..{new}", "the commits"),
+        soft,
+        (f"git revert {old}..{new}", "new commits that take them back"),
+        (f"git reset --hard {old}", "DISCARDS the commits and all work not committed"),
     ]
 
 
@@ -155,7 +181,8 @@ def _place(place: Mapping[str, str]) -> str:
 def _nothing_lines(answer: UndoView) -> list[Line]:
     what = answer["subtask"] or "the goal"
     why = "what it changed is as before, or in no snapshot"
-    return [[(f"Nothing is left to undo of {what}: {why}.", "")], *_limit_lines(answer)]
+    nothing = f"Nothing is left to undo of {what}: {why}."
+    return [*_gone_lines(answer), [(nothing, "")], *_limit_lines(answer)]
 
 
 def _what(answer: UndoView) -> str:
@@ -169,9 +196,10 @@ def _what(answer: UndoView) -> str:
 
 
 def _would_be(answer: UndoView) -> str:
-    files = counted(answer["entries_total"], "file")
+    files = answer["entries_files"]
+    would = _counted(files, answer["entries_total"] - files)
     where = clean(answer["workspace"])
-    return f"{files} would be restored in {where} (undo of {_what(answer)}):"
+    return f"{would} would be restored in {where} (undo of {_what(answer)}):"
 
 
 def _name(one: Mapping[str, str]) -> str:
@@ -191,23 +219,50 @@ def _entry_lines(answer: UndoView, head: str) -> list[Line]:
 
 
 def _left_lines(answer: UndoView, again: str, *, overwritten: bool) -> list[Line]:
-    total = answer["left_total"]
-    if not total:
-        return []
-    files = counted(total, "file")
-    head = f"{files} overwritten, too (--theirs):" if overwritten else f"{files} left as they are:"
-    if total == 1 and not overwritten:
-        head = "1 file left as it is:"
-    rows = [
-        [(_name(one), ""), (REASONS[one["reason"]], "magenta")]
-        for one in answer["left"][:SHOWN_MAX]
-    ]
-    for row, one in zip(rows, answer["left"], strict=False):
-        done = (f"  {one['action']}", ACTION_STYLE[one["action"]]) if overwritten else ("  ", "")
-        row.insert(0, done)
-    how = f"  `{clean(again)} --theirs` overwrites {'it' if total == 1 else 'them'}, too."
-    tail: list[Line] = [] if overwritten else [[(how, "dim")]]
-    return [[(head, "bold")], *columns(rows), *_more_lines(total, rows), *tail]
+    """Return what was left, and of that what `--theirs` has overwritten."""
+    over = [one for one in answer["left"] if overwritten and "stays" not in one]
+    left = [one for one in answer["left"] if not overwritten or "stays" in one]
+    lines: list[Line] = []
+    if over:
+        total = answer["theirs_total"]
+        rows = [
+            [(f"  {one['action']}", ACTION_STYLE[one["action"]]), *_reason(one)]
+            for one in over[:SHOWN_MAX]
+        ]
+        head = f"{counted(total, 'file')} overwritten, too (--theirs):"
+        lines += [[(head, "bold")], *columns(rows), *_more_lines(total, rows)]
+    if left:
+        total = answer["left_total"] - (answer["theirs_total"] if overwritten else 0)
+        rows = [[("  ", ""), *_reason(one)] for one in left[:SHOWN_MAX]]
+        head = "1 left as it is:" if total == 1 else f"{total} left as they are:"
+        lines += [[(head, "bold")], *columns(rows), *_more_lines(total, rows)]
+    if answer["theirs_total"] and not overwritten:
+        count = answer["theirs_total"]
+        some = counted(count, "file") if count < answer["left_total"] else ""
+        what = f"{some} of these" if some else "it" if count == 1 else "them"
+        lines.append([(f"  `{clean(again)} --theirs` overwrites {what}, too.", "dim")])
+    return lines
+
+
+def _reason(one: Mapping[str, str]) -> list[tuple[str, str]]:
+    return [(_name(one), ""), (REASONS[one["reason"]], "magenta")]
+
+
+def _gone_lines(answer: UndoView) -> list[Line]:
+    """Return what is gone and no undo can bring back, before anything else."""
+    rows = answer["gone"][:SHOWN_MAX]
+    lines: list[Line] = [[("GONE: ", "bold red"), (_gone(one), "")] for one in rows]
+    if lines:
+        lines += _more_lines(answer["gone_total"], rows)
+        lines.append([("No snapshot has what is gone: it cannot be restored.", "bold")])
+    return lines
+
+
+def _gone(one: Mapping[str, Any]) -> str:
+    mb = one.get("bytes", 0) / (1 << 20)
+    size = [f"{mb:,.0f} MB" if mb >= 10 else f"{mb:.1f} MB"] if mb else []
+    why = WHY_GONE.get(one["why"], "in no snapshot")
+    return ", ".join([_name(one), *size, why])
 
 
 def _trouble_lines(answer: UndoView) -> list[Line]:
@@ -220,10 +275,47 @@ def _trouble_lines(answer: UndoView) -> list[Line]:
     return [[("Not restored:", "bold red")], *columns(shown), *_more_lines(len(rows), shown)]
 
 
+def _git_lines(answer: UndoView) -> list[Line]:
+    """Return what is left to do in git."""
+    lines: list[Line] = []
+    if answer["git_gone"] and answer["git_found"]:
+        places = [_name(one) for one in answer["git_found"]]
+        lines.append(
+            [(f"The git repository is at {', '.join(places)} now, and stays.", "bold red")]
+        )
+        lines.append([(f"  mv {shlex.quote(places[0])} .git   puts it back", "")])
+    elif answer["git_gone"]:
+        lines.append([(GIT_GONE, "bold red")])
+    if answer["git_made"]:
+        lines.append([(GIT_MADE, "yellow")])
+    if staged := answer["staged"]:
+        lines.append([(STAGED, "yellow")])
+        lines += [[(f"  staged {when}: {_staged(staged[when])}", "")] for when in staged]
+    for one in answer["stashes"][:STASHES_SHOWN]:
+        lines.append([("New in the stash: ", "yellow"), (clean(one), "")])
+    if answer["stashes"]:
+        lines.append([("  git stash pop   takes the newest out; git stash drop removes it", "")])
+    if answer["lost_stash"]:
+        lines.append(
+            [("A stash is no longer in the list. ", "yellow"), ("While git keeps it:", "")]
+        )
+        lines.append([(f"  git stash apply {answer['lost_stash']}", "")])
+    return lines
+
+
+def _staged(staged: Mapping[str, Any]) -> str:
+    """Return what is staged, cut as the record of it."""
+    if staged["total"] is None:
+        return "not known"
+    names = [_name(one) for one in staged["names"]]
+    more = staged["total"] - len(names)
+    return ", ".join([*names, *([f"{more} more"] if more else [])]) or "nothing"
+
+
 def _limit_lines(answer: UndoView) -> list[Line]:
     """Return what no undo restores."""
     left_out = answer["left_out"]
-    lines: list[Line] = [[(GIT_GONE, "bold red")]] if answer["git_gone"] else []
+    lines = _git_lines(answer)
     lines.append([(IGNORED, "dim")])
     if left_out:
         names = [f"{_name(one)} ({clean(one['why'])})" for one in answer["left_out_names"]]

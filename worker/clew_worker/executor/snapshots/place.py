@@ -12,6 +12,7 @@ import os
 import stat
 from typing import TYPE_CHECKING
 
+from clew_shared.wire.executor import DAMAGED, NOT_EMPTY
 from clew_worker.executor.snapshots.budget import SnapshotError
 from clew_worker.executor.snapshots.folders import open_folder
 from clew_worker.executor.snapshots.reading import blob_hash, blob_id, file_id
@@ -34,7 +35,6 @@ if TYPE_CHECKING:
 Wanted = tuple[int, str] | None
 """A `st_mode` and a git object, "" for a folder; None for nothing (`RestoreEntry`)."""
 
-_DAMAGED = "its content in the store is damaged"
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _NOT_OWNER = (errno.EPERM, errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP)
@@ -119,7 +119,9 @@ class NamedPlace:
         try:
             os.rmdir(self._name, dir_fd=self._at)
         except OSError as error:
-            if error.errno in (errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR, errno.ENOENT):
+            if error.errno in (errno.ENOTEMPTY, errno.EEXIST):
+                raise SnapshotError(NOT_EMPTY) from None
+            if error.errno in (errno.ENOTDIR, errno.ENOENT):
                 raise ChangedError from None
             raise
 
@@ -172,7 +174,7 @@ class NamedPlace:
         if stat.S_ISLNK(mode):
             target = b"".join(self._objects.read(name))
             if blob_id(target) != name:
-                raise SnapshotError(_DAMAGED)
+                raise SnapshotError(DAMAGED)
             os.symlink(target, draft, dir_fd=self._at)
             self._keep_owner(draft)
             return
@@ -185,7 +187,7 @@ class NamedPlace:
                 file.write(data)
             file.flush()
             if digest.hexdigest() != name:
-                raise SnapshotError(_DAMAGED)
+                raise SnapshotError(DAMAGED)
             self._keep_owner(draft)
             os.fchmod(
                 fd, stat.S_IMODE(mode)

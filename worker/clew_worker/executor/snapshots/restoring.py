@@ -16,7 +16,13 @@ from clew_shared.snapshots.entries import LEFT_OUT
 from clew_shared.snapshots.names import unquoted
 from clew_shared.snapshots.store import SnapshotStore
 from clew_shared.text.plain import plain
-from clew_shared.wire.executor import RestoreDone, RestoreEntry, RestoreRequest
+from clew_shared.wire.executor import (
+    LEFT_OUT_FAULT,
+    SPECIAL,
+    RestoreDone,
+    RestoreEntry,
+    RestoreRequest,
+)
 from clew_worker.executor.snapshots.budget import Budget, SnapshotError
 from clew_worker.executor.snapshots.folders import open_folder, split
 from clew_worker.executor.snapshots.objects import ObjectReader
@@ -35,7 +41,6 @@ RESTORE_S = 90.0
 
 _NOT_THERE = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP)
 _FOLDER_MODE = 0o755
-_SPECIAL = "it is not a regular file now"
 _IN_ANSWER_MAX = 300
 
 
@@ -90,7 +95,7 @@ class _Restoring:
         if any(
             side is not None and side[0] == LEFT_OUT.mode for side in (entry.present, entry.wanted)
         ):
-            raise SnapshotError("it was left out of the snapshot")
+            raise SnapshotError(LEFT_OUT_FAULT)
         if entry.wanted is None:
             self._remove(path, entry)
             self._emptied.add(split(path)[0])
@@ -101,7 +106,7 @@ class _Restoring:
             if place.holds(entry.wanted):
                 return
             if place.is_special:
-                raise SnapshotError(_SPECIAL)
+                raise SnapshotError(SPECIAL)
             if not place.holds(entry.present) and not (
                 entry.present is None and place.is_empty_folder
             ):
@@ -126,7 +131,7 @@ class _Restoring:
             if place.holds(None) or (place.is_folder and self._is_wanted(path)):
                 return
             if place.is_special:
-                raise SnapshotError(_SPECIAL)
+                raise SnapshotError(SPECIAL)
             if not place.holds(entry.present):
                 raise ChangedError
             with writable(at):
@@ -183,7 +188,7 @@ class _Restoring:
         """Remove the folders that have become empty, the deepest first, unless they are wanted."""
         for folder in sorted(self._emptied, key=len, reverse=True):
             empty = folder
-            with contextlib.suppress(OSError, ChangedError):
+            with contextlib.suppress(OSError, ChangedError, SnapshotError):
                 while empty and self._is_removed(empty):
                     empty = split(empty)[0]
         self._emptied.clear()

@@ -7,16 +7,25 @@ and what is remembered of it is checked against that ref.
 from __future__ import annotations
 
 import contextlib
+import heapq
 import itertools
 import os
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from clew_shared.record.snapshot_events import LEFT_OUT_MAX, ChangeCount, LeftOut
+from clew_shared.record.snapshot_events import (
+    IGNORED_MAX,
+    INNER_MAX,
+    LEFT_OUT_MAX,
+    STAGED_MAX,
+    ChangeCount,
+    GitPlace,
+    LeftOut,
+)
 from clew_shared.record.touched import NAMES_BYTES_MAX
 from clew_shared.snapshots.names import quoted
-from clew_shared.snapshots.store import FILES, SnapshotStore, StoreError, at
+from clew_shared.snapshots.store import EMPTY_TREE, FILES, SnapshotStore, StoreError, at
 from clew_shared.text.plain import plain
 from clew_shared.views import contextdir
 from clew_shared.wire.executor import SnapshotDone, SnapshotRequest
@@ -27,7 +36,7 @@ from clew_worker.executor.snapshots.memory import LastSnapshot
 from clew_worker.executor.snapshots.process import GitFailedError, GitProcess
 from clew_worker.executor.snapshots.rules import IgnoreRules
 from clew_worker.executor.snapshots.walk import Listing, Walk, Walked, modes_of
-from clew_worker.executor.world.git import GitState
+from clew_worker.executor.world.git import GitState, head_commit, objects_and_index
 from clew_worker.executor.world.ignored import Ignored
 
 if TYPE_CHECKING:
@@ -40,6 +49,9 @@ if TYPE_CHECKING:
 SNAPSHOT_S = 60.0
 COUNT_S = 20.0
 """How long a snapshot may take, and counting the changed lines after it; the daemon waits longer for the answer."""
+
+STAGED_S = 5.0
+"""How long git may take to tell what is staged."""
 
 _MEMORY = "last.json"
 _RULES = "ignore.json"
@@ -58,7 +70,9 @@ class SnapshotTaker:
         self._folder = Path(spec.sandbox.store)
         self._store = SnapshotStore(self._folder, spec.git)
         self._ignore = list(spec.ignore)
-        self._state = GitState(Path(workspace.root))
+        self._root = Path(workspace.root)
+        self._state = GitState(self._root)
+        self._git_place: GitPlace | None = None
         self._last: LastSnapshot | None = None
         self._rules: IgnoreRules | None = None
 
@@ -91,11 +105,42 @@ class SnapshotTaker:
             tree=taken.tree,
             files=len(taken.listing.files),
             bytes=max(commit.packed_bytes(self._store) - before, 0),
-            left_out=tuple(_named(walked.listing.left_out)),
+            left_out=tuple(self._left_out(walked.listing.left_out)),
             left_out_total=len(walked.listing.left_out),
             changed=taken.changed,
-            git=self._state.place(),
+            git=self._place(),
+            inner=self._inner(walked.repositories),
+            ignored=() if request.base else tuple(_shortest(walked.ignored)),
         )
+
+    def _place(self) -> GitPlace | None:
+        """Return where the user's repository stands, with what is staged in it as far as git can tell."""
+        now, last = self._state.place(), self._git_place
+        if now is None:
+            return None
+        if last is None or (now.commit, now.index) != (last.commit, last.index):
+            names = _staged(self._store, self._root, now.commit)
+            shown = tuple(quoted(name) for name in names[:STAGED_MAX]) if names else ()
+            total = -1 if names is None else len(names)
+            last = now.model_copy(update={"staged": shown, "staged_total": total})
+        staged = {"staged": last.staged, "staged_total": last.staged_total}
+        self._git_place = now.model_copy(update=staged)
+        return self._git_place
+
+    def _inner(self, folders: list[str]) -> dict[str, str]:
+        """Return the commits of the repositories below the workspace by quoted path, those of the first."""
+        inner = sorted(filter(None, folders))[:INNER_MAX]
+        found = {quoted(os.fsencode(one)): head_commit(self._root / one) for one in inner}
+        return {name: commit for name, commit in found.items() if commit is not None}
+
+    def _left_out(self, found: dict[str, str]) -> Iterator[LeftOut]:
+        """Yield what is left out, as much of it as fits in an answer."""
+        for path, name in _fitting(sorted(found)[:LEFT_OUT_MAX]):
+            size = 0
+            if found[path] == "large":
+                with contextlib.suppress(OSError):
+                    size = (self._root / path).lstat().st_size
+            yield LeftOut(path=name, why=found[path], bytes=size)
 
     def _prepare(self) -> None:
         """Have a store that can be used; raises SnapshotError, OSError."""
@@ -117,7 +162,7 @@ class SnapshotTaker:
 
     def _walk(self, last: LastSnapshot | None, max_file_bytes: int, budget: Budget) -> Walked:
         if self._rules is None:
-            self._rules = IgnoreRules(Path(self._workspace.root), self._folder / _RULES)
+            self._rules = IgnoreRules(self._root, self._folder / _RULES)
         known = last.listing if last else Listing()
         ignored = Ignored((*self._ignore, contextdir.FOLDER))
         walk = Walk(self._workspace.fileno(), ignored, self._rules, known, budget)
@@ -175,6 +220,33 @@ class SnapshotTaker:
             taken.changed = _counted(git.finish())
 
 
+@dataclass(frozen=True)
+class _UsersIndex(SnapshotStore):
+    """A user's index and objects, read with the config of a store."""
+
+    objects: Path
+    index: Path
+
+    def environment(self) -> dict[str, str]:
+        own = {"GIT_OBJECT_DIRECTORY": str(self.objects), "GIT_INDEX_FILE": str(self.index)}
+        return super().environment() | own
+
+
+def _staged(store: SnapshotStore, root: Path, commit: str) -> list[bytes] | None:
+    """Return the names whose entry in the index is not as in a commit; None where that cannot be told."""
+    places = objects_and_index(root)
+    if places is None:
+        return None
+    options = ("--cached", "--name-only", "--no-renames", "-z")
+    try:
+        found = _UsersIndex(store.folder, store.git, *places).run(
+            "diff-index", *options, commit or EMPTY_TREE, "--", deadline_s=STAGED_S
+        )
+    except StoreError:
+        return None
+    return found.split(b"\0")[:-1]
+
+
 def _counted(numstat: bytes) -> ChangeCount:
     """Count files and lines; a renamed file is one, and a binary one has no lines."""
     files = added = removed = 0
@@ -190,12 +262,18 @@ def _counted(numstat: bytes) -> ChangeCount:
     return ChangeCount(files=files, added=added, removed=removed)
 
 
-def _named(left_out: dict[str, str]) -> Iterator[LeftOut]:
-    """Yield what is left out, as much of it as fits in an answer."""
+def _shortest(ignored: list[str]) -> Iterator[str]:
+    """Yield the ignored names that lie highest, as many as fit in an answer."""
+    names = heapq.nsmallest(IGNORED_MAX, ignored, key=lambda path: (path.count("/"), path))
+    return (name for _, name in _fitting(names))
+
+
+def _fitting(paths: list[str]) -> Iterator[tuple[str, str]]:
+    """Yield paths with their quoted names, as many as fit in an answer."""
     room = NAMES_BYTES_MAX
-    for path in sorted(left_out)[:LEFT_OUT_MAX]:
+    for path in paths:
         name = quoted(os.fsencode(path))
         room -= len(name.encode())
         if room < 0:
             return
-        yield LeftOut(path=name, why=left_out[path])
+        yield path, name

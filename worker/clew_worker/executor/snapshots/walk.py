@@ -54,10 +54,15 @@ class Listing:
 
 @dataclass
 class Walked:
-    """What a walk has found: what is as it was or left out, and what must be read, by folder."""
+    """What a walk has found: what is as it was or left out, and what must be read, by folder.
+
+    `repositories` are the folders with a `.git`; `ignored` are names that git ignores, those of folders with a slash.
+    """
 
     listing: Listing = field(default_factory=Listing)
     unread: dict[str, list[str]] = field(default_factory=dict)
+    repositories: list[str] = field(default_factory=list)
+    ignored: list[str] = field(default_factory=list)
 
 
 class _Place(NamedTuple):
@@ -138,6 +143,8 @@ class Walk:
             was = known.get(inside)
             if was is not None and was.stamp == stamp_of(info):
                 files[inside] = was
+            elif name == ".git":
+                self.found.repositories.append(path)
             elif covers(prefix, name) or name.lower() == ".git":
                 continue
             elif stat.S_ISDIR(info.st_mode):
@@ -174,7 +181,11 @@ class Walk:
     def _is_ignored(self, path: str, place: _Place, chain: Chain, *, is_folder: bool) -> bool:
         if not place.ignored and not self._rules.ignores(chain, path, is_folder=is_folder):
             return False
-        return not self._rules.is_tracked(path)
+        if self._rules.is_tracked(path):
+            return False
+        if not place.ignored:  # else the folder stands for it
+            self.found.ignored.append(f"{path}/" if is_folder else path)
+        return True
 
 
 def unfit(path: str, info: os.stat_result, max_file_bytes: int) -> str:

@@ -88,7 +88,10 @@ def goal_diff(instance: Instance, goal: str, subtask: Position | None) -> Iterat
         everything = changes(store, first.taken.tree, last.taken.tree)
         with comparison(store, own) as compared:
             files = _changed_files(own, compared.files())
-            foreign = len(everything.keys() - own.keys())
+            foreign = sum(
+                any(one and (one.id or one == LEFT_OUT) for one in everything[name])
+                for name in everything.keys() - own.keys()
+            )
             yield GoalDiff(state, first, last, files, foreign, compared)
     except StoreSlowError:
         raise CliError(f"comparing the snapshots of {goal} took more than {PLAN_S:.0f} s") from None

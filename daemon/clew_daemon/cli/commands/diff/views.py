@@ -103,7 +103,9 @@ def _sum(files: list[ChangedFile]) -> str:
         return "no changes"
     added, removed = sum(one.added for one in files), sum(one.removed for one in files)
     lines = f"{counted(added, 'line')} added, {counted(removed, 'line')} removed"
-    return f"{counted(len(files), 'file')} changed: {lines}"
+    folders = sum(one.folder for one in files)
+    and_folders = f" and {counted(folders, 'empty folder')}" if folders else ""
+    return f"{counted(len(files) - folders, 'file')}{and_folders} changed: {lines}"
 
 
 def diff_lines(found: GoalDiff, *, colour: bool) -> Iterator[str]:
