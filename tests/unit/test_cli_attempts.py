@@ -75,9 +75,9 @@ def test_status_says_why_the_workspace_was_not_restored(played):
     agent = played(["one"])
     start_over(agent.core, kept="there is no snapshot of its start", left=("notes.md",))
     assert "    not restored: there is no snapshot of its start" in drawn(agent)
-    assert "    left as they are, changed by someone else: notes.md" in drawn(agent)
-    assert "left as they are, changed by someone else: notes.md" in render(agent.state, [], [])
-    assert "left as they are, changed by someone else: notes.md" in feed(agent)[-2][1]
+    assert "    left as they are: notes.md" in drawn(agent)
+    assert "left as they are: notes.md" in render(agent.state, [], [])
+    assert "left as they are: notes.md" in feed(agent)[-2][1]
 
 
 def test_status_of_a_first_attempt_says_nothing_of_attempts(agent):
