@@ -105,7 +105,7 @@ async def test_a_block_while_the_report_of_the_last_one_is_written_is_reported_t
 ):
     """The event that the first report was written covered both, and the second question was in no report."""
     daemon, core, written, emitted = parts(), reported_core(), [], []
-    writer = ReportWriter(daemon, lambda _: None)
+    writer = ReportWriter(daemon, lambda _: None, lambda _: False)
     daemon.goals.cores = {"a": core}
     daemon.goals.ledger = SimpleNamespace(used_models=lambda _: [])
     daemon.publisher = SimpleNamespace(settle=Faulty())

@@ -41,13 +41,20 @@ FILES_S = 20.0
 
 
 class ReportWriter:
-    """Writes one report after the other; `run_of` returns the task that runs a goal, None for none."""
+    """Writes one report after the other; `run_of` returns the task that runs a goal, None for none.
+
+    The folders of a goal that is `in_use`, by an undo as well, are not cleared.
+    """
 
     def __init__(
-        self, daemon: DaemonParts, run_of: Callable[[str], asyncio.Task[None] | None]
+        self,
+        daemon: DaemonParts,
+        run_of: Callable[[str], asyncio.Task[None] | None],
+        in_use: Callable[[str], bool],
     ) -> None:
         self._d = daemon
         self._run_of = run_of
+        self._in_use = in_use
         self._queue = GoalQueue(self._report, self._log_failure)
         self._unwritten: set[str] = set()
         self._comparison: asyncio.Task[list[FileCount]] | None = None
@@ -96,7 +103,7 @@ class ReportWriter:
         if core.state.rested_seq != rested:
             return  # it has come to rest again: that report is due, and `Reported` would cover it unwritten
         await self._d.goals.emit(core, ev.Reported(at=time.time()))
-        if core.state.ended and not self._run_of(goal):
+        if core.state.ended and not self._in_use(goal):
             await clear(self._d.places, goal)
 
     async def _suggested(self, state: State) -> list[Suggestion]:

@@ -44,7 +44,7 @@ class Supervisor:
         self._loop_task: asyncio.Task[None] | None = None
         self._waits = Waits()
         self._history = RestartHistory()
-        self._reports = ReportWriter(daemon, self._task_of)
+        self._reports = ReportWriter(daemon, self._task_of, self.uses)
         self._scheduler = Scheduler(daemon, self._waits, self._busy, self._run)
         self.last_restart = ""
         daemon.goals.listeners.append(self._on_records)
