@@ -4,6 +4,7 @@ import pytest
 
 from clew_daemon.herald.notes import GoalNote
 from clew_daemon.web.goal_page import goal_row
+from clew_shared.core import questions
 from clew_shared.record import events as ev
 from clew_shared.record.fold import apply
 from clew_shared.record.identity import Identity
@@ -32,6 +33,12 @@ def test_a_replaced_workspace_is_accepted_by_resuming():
     assert need.command == "clew continue a-1"
     other = state("a-1", GoalStatus.BLOCKED, stranger=Identity(dev=1, ino=2))
     assert needs_person([other])[0].command == "clew continue a-1"
+
+
+def test_a_question_that_words_cannot_answer_is_answered_by_continuing():
+    question = questions.cannot_start(State(goal_id="a-1"), "no model").text
+    [need] = needs_person([state("a-1", GoalStatus.BLOCKED, question=question)])
+    assert need.command == "clew continue a-1"
 
 
 def test_a_wait_without_a_time_needs_a_person_and_is_ended_by_resuming():

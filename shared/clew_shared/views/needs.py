@@ -59,8 +59,8 @@ def need(state: State) -> Need | None:
 
 
 def _answer(state: State) -> str:
-    goal = shlex.quote(state.goal_id)
+    goal, asked = shlex.quote(state.goal_id), state.question
     is_question = state.goal.status == GoalStatus.BLOCKED and state.stranger is None
-    return (
-        f'clew feedback {goal} "…"' if is_question and not state.gone else f"clew continue {goal}"
-    )
+    by_words = "`clew feedback" in asked or "`clew " not in asked
+    said = is_question and by_words and not state.gone
+    return f'clew feedback {goal} "…"' if said else f"clew continue {goal}"
