@@ -306,3 +306,54 @@ def test_restarts_count_deaths_of_the_worker_and_nothing_else(clew):
     assert (clew.goal(goal)["epoch"], clew.goal(goal)["restarts"]) == (6, 1)
     assert clew.state(goal)["restarts"] == 1
     assert "- restarts: 1\n" in clew.report(goal)
+
+
+def test_a_check_that_cannot_run_ends_at_a_person_before_the_model_is_called(clew):
+    with ScriptedLlm(WRITE, FINISH) as llm:
+        thinker(clew, llm)
+        goal = clew.start().submit(
+            goal_file(checks={"tests": "no-such-runner -q", "ok": "test -d ."})
+        )
+        clew.wait("goal.blocked", goal=goal)
+        found = detail(clew, goal)
+        assert found["reason"].startswith(
+            "the check `tests` cannot run: there is no program `no-such-runner`"
+        )
+        assert f"`clew edit {goal}`" in found["question"]
+        assert llm.requests == []
+        since = clew.now()
+        clew.clew("continue", goal)  # a person's word: it is not asked again
+        clew.wait("check.before", since=since, goal=goal, name="tests")
+        clew.wait("finish.refused", since=since, goal=goal)
+    assert llm.requests
+
+
+def test_a_check_of_what_the_goal_is_to_make_never_stops_it(clew):
+    checks = {
+        "path": "./greet --help",
+        "bare": "greet --help || ./greet",
+        "module": "python3 -m greeting",
+    }
+    script = ("run_cmd", {"cmd": "echo 'echo hello' > greet; chmod +x greet; touch greeting.py"})
+    with ScriptedLlm(calls(script), FINISH) as llm:
+        thinker(clew, llm)
+        goal = clew.start().submit(goal_file("# Make greet\n", checks=checks))
+        assert clew.wait("goal.completed", goal=goal)["verified"] is True
+    assert detail(clew, goal)["passed_before"] == []
+
+
+def test_a_check_that_passes_before_any_work_is_said_to_prove_nothing(clew):
+    with ScriptedLlm(WRITE, FINISH) as llm:
+        thinker(clew, llm)
+        goal = clew.start().submit(
+            goal_file(checks={"always": "true", "there": "test -f hello.txt"})
+        )
+        clew.wait("goal.completed", goal=goal)
+    assert clew.goal(goal)["passed_before"] == ["always"]
+    before = detail(clew, goal)["checked_before"]
+    assert {name: one["exit_code"] for name, one in before.items()} == {"always": 0, "there": 1}
+    told = "check always passed before any work: it proves nothing"
+    assert told in clew.clew("status", goal)
+    assert told in clew.report(goal)
+    kinds_of = kinds(clew, goal)
+    assert kinds_of.index("checked_before") < kinds_of.index("action_allowed")

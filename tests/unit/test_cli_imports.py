@@ -153,7 +153,7 @@ def test_asking_a_daemon_needs_neither_models_nor_the_ledger(tmp_path, args):
         "clew_shared.text.shorten",
         "clew_shared.text.words",
     }
-    words = {"record", "record.moment", "text.percent", "views", "views.attempts"}  # for people
+    words = {"record", "record.moment", "text.percent", "text.words", "views", "views.attempts"}
     shown = set() if "--json" in args else {f"clew_shared.{name}" for name in words}
     assert shared == {*expected, "clew_shared.ledger.lock", *shown}
 

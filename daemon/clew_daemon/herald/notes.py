@@ -37,6 +37,7 @@ class GoalNote(BaseModel):
     question: str = ""
     agent: str = ""
     verified: bool = False
+    passed_before: tuple[str, ...] = ()
     crashed: bool = False
     only_resume: bool = False
     told: int = 0
@@ -73,7 +74,7 @@ class GoalNote(BaseModel):
                 self._enter(GoalStatus.QUEUED, event, seq)
             case ev.GoalEnded():
                 self._enter(GoalStatus(event.status), event, seq, event.reason or event.summary)
-                self.verified = event.verified
+                self.verified, self.passed_before = event.verified, event.passed_before
             case ev.WorkerStarted():
                 self.agent, self.crashed = event.agent or self.agent, False
             case ev.WorkerExited():

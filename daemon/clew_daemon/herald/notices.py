@@ -10,6 +10,7 @@ from clew_daemon.cli.display.sanitize import clean
 from clew_shared.config.tables import NoticeKind
 from clew_shared.record.model import GoalStatus
 from clew_shared.text.redact import redact
+from clew_shared.text.words import passed_before
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -104,8 +105,9 @@ def _answer(goal: str, kind: NoticeKind, note: GoalNote) -> list[str]:
         case "failed":
             return [f"More: clew status {goal}", f"To try again: clew continue {goal}"]
         case _:
-            unverified = [] if note.verified else ["No check has verified this."]
-            return [*unverified, f"More: clew status {goal}"]
+            unverified = "" if note.verified else "No check has verified this."
+            before = passed_before(note.passed_before)
+            return [unverified, before and f"But {before}.", f"More: clew status {goal}"]
 
 
 _TITLES: dict[NoticeKind, str] = {

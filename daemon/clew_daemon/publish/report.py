@@ -18,7 +18,7 @@ from clew_shared.record.moment import local
 from clew_shared.text.percent import percent
 from clew_shared.text.redact import redact
 from clew_shared.text.shorten import both_ends, one_line
-from clew_shared.text.words import RESULTS, action_text, loop
+from clew_shared.text.words import RESULTS, action_text, loop, passed_before
 from clew_shared.views.attempts import ground_facts
 from clew_shared.views.needs import need as needed
 
@@ -99,6 +99,7 @@ def write(outbox: Path, state: State, text: str) -> Path:
 def _facts(state: State) -> str:
     rows = [
         ("status", f"**{standing(str(state.goal.status), state.verified)}**"),
+        ("note", inline(passed_before(state.passed_before))),
         ("reason", inline(_reason(state))),
         ("summary", inline(state.summary)),
         *(("warning", _anyway(state, *found)) for found in finished_anyway(state)),
@@ -178,7 +179,11 @@ def _counted(count: int, what: str) -> str:
 
 def _checks(state: State) -> str:
     cmds = state.spec.checks
-    lines = [_check(name, cmds.get(name, ""), c) for name, c in state.checks.items()]
+    before = state.passed_before
+    lines = [
+        _check(name, cmds.get(name, ""), c, before=name in before)
+        for name, c in state.checks.items()
+    ]
     lines += [
         f"- [ ] {_check_name(n, c)}: not run" for n, c in cmds.items() if n not in state.checks
     ]
@@ -270,10 +275,11 @@ def _fresh_start(one: FreshStart) -> str:
     return f"  - {place} attempt {one.number}{f' ({facts})' if facts else ''}, after {ended}"
 
 
-def _check(name: str, cmd: str, check: CheckResult) -> str:
+def _check(name: str, cmd: str, check: CheckResult, *, before: bool) -> str:
     ends = both_ends(one_line(check.output), CHECK_CHARS)
     output = "" if check.passed or not ends else f": {inline(ends, 2 * CHECK_CHARS)}"
     mark, how = ("x", "passed") if check.passed else (" ", "failed")
+    how += ", as before any work: it proves nothing" if before else ""
     return f"- [{mark}] {_check_name(name, cmd)}: {how}{output}"
 
 

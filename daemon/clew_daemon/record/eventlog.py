@@ -114,6 +114,7 @@ _LINES: dict[type[ev.Event], Callable[[Any], Line | None]] = {
         | ({"suggested": True} if e.suggested else {})
         | ({} if e.passed else {"output": e.output[:400]}),
     ),
+    ev.CheckedBefore: _fields("check.before", "name", "passed", "exit_code", "duration_s"),
     ev.FinishRefused: _fields("finish.refused", "failing"),
     ev.FinishQuestioned: lambda e: ("finish.questioned", {"action": e.of, "message": e.message}),
     snap.SnapshotTaken: lambda e: (

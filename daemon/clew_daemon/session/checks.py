@@ -5,10 +5,13 @@ from __future__ import annotations
 import time
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from os.path import expanduser
+from pathlib import PurePath
 from typing import TYPE_CHECKING
 
+from clew_daemon.processes.cells import executor_env
 from clew_daemon.processes.executor import ExecutorDied, OutOfResources, WorkspaceMissingError
-from clew_shared.core import suggestions
+from clew_shared.core import check_tools, suggestions
 from clew_shared.record import events as ev
 from clew_shared.record.worlds import is_measured
 from clew_shared.text.redact import redact
@@ -25,6 +28,8 @@ if TYPE_CHECKING:
 SUGGESTED_S = 60.0
 """How long all checks that an agent suggested may take together."""
 
+TOOLS_S = 10.0
+TOOLS_BYTES = 65_536
 CHECK_OUTPUT_CHARS = 4_000
 TRACE_CHARS = 1_000
 COMMAND_CHARS = 200
@@ -61,6 +66,7 @@ class Checks:
 
     def __init__(self, desk: GoalDesk) -> None:
         self._desk = desk
+        self._before: dict[str, CheckRun] = {}
 
     async def run(self) -> list[FailingCheck]:
         """Run the goal's checks; returns those that fail (docs/goal-files.md).
@@ -75,6 +81,61 @@ class Checks:
             failing = [await self._fail(name, CheckRun(False, UNSTEADY)) for name in changing]
         return failing
 
+    async def missing_tools(self) -> dict[str, str]:
+        """Return which checks cannot run whatever is done in the workspace, and why; the executor is asked."""
+        desk = self._desk
+        due = check_tools.due(desk.core.state)
+        if not due or self._may_add_programs():
+            return {}
+        try:
+            executor = await desk.executors.executor()
+            done = await executor.check(
+                "", check_tools.probe(due.values()), timeout_s=TOOLS_S, output_bytes=TOOLS_BYTES
+            )
+        except OutOfResources:
+            raise
+        except ExecutorDied as error:  # what is wrong is found out by what comes next
+            await desk.executors.died(str(error))
+            return {}
+        return check_tools.missing(due, done.output)
+
+    def _may_add_programs(self) -> bool:
+        """Return whether an action can write to a folder of the PATH."""
+        desk = self._desk
+        roots = [desk.core.state.spec.workspace, *map(expanduser, desk.settings.sandbox.write)]
+        path = executor_env(desk.settings, desk.parts.keys.env, {}).get("PATH", "")
+        folders = [PurePath(one) for one in path.split(":")]
+        return any(
+            not folder.is_absolute() or any(folder.is_relative_to(root) for root in roots)
+            for folder in folders
+        )
+
+    async def run_before(self) -> None:
+        """Run each check that was never run, before the goal's first action: one that passes already proves nothing.
+
+        All of them may take as long as one; what is not run by then is not known.
+        """
+        desk = self._desk
+        state = desk.core.state
+        due = [name for name in state.spec.checks if name not in state.checked_before]
+        if state.actions_total or state.checks or not due:
+            return
+        await desk.snapshots.settled()  # the goal's first one shows the workspace as it was
+        await desk.snapshots.before_action(await desk.executors.executor())
+        until = time.monotonic() + desk.settings.limits.check_timeout_s
+        for name in due:
+            began = time.monotonic()
+            if began >= until:
+                break
+            with self._running(name):
+                run = await self._run_once(name, state.spec.checks[name], until - began)
+            self._before[name] = run
+            with desk.entering() as core:
+                core.emit(_ran_before(name, run, time.monotonic() - began))
+        await desk.require_workspace()
+        await desk.look()  # else the first action would be taken for what a check did
+        await desk.commit()
+
     async def run_early(self, within_s: float) -> list[FailingCheck] | None:
         """Run each check once, all in at most `within_s` seconds; returns those that fail, None where one took longer.
 
@@ -87,7 +148,9 @@ class Checks:
             if (left_s := until - time.monotonic()) <= 0:
                 return None
             with self._running(name):
-                run = await self._run_once(name, cmd, left_s)
+                # nothing has been done since it ran
+                known = None if self._desk.core.state.actions_total else self._before.get(name)
+                run = known or await self._run_once(name, cmd, left_s)
                 if run.late or run.exit_code is None:
                     return None
                 if run.silent:
@@ -244,6 +307,17 @@ def _run_of(done: CheckDone, timeout_s: float) -> CheckRun:
     late = done.result == "timeout"
     note = f"\n(not finished within {timeout_s:.0f} s)" if late else ""
     return CheckRun(done.result == "success", redact(done.output) + note, done.exit_code, late)
+
+
+def _ran_before(name: str, run: CheckRun, duration_s: float) -> ev.CheckedBefore:
+    return ev.CheckedBefore(
+        at=time.time(),
+        name=name,
+        passed=run.passed,
+        exit_code=run.exit_code,
+        duration_s=round(duration_s, 3),
+        output=without_middle(run.output, CHECK_OUTPUT_CHARS),
+    )
 
 
 def _finished(name: str, run: CheckRun, *, suggested: bool = False) -> ev.CheckFinished:

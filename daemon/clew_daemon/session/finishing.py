@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -68,7 +69,11 @@ class Finishing:
         with self._desk.entering() as core:
             core.emit(
                 ev.GoalEnded(
-                    at=time.time(), status="completed", summary=summary, verified=state.checked
+                    at=time.time(),
+                    status="completed",
+                    summary=summary,
+                    verified=state.checked,
+                    passed_before=state.passed_before,
                 )
             )
         await self._desk.commit()
@@ -76,6 +81,11 @@ class Finishing:
 
     async def check(self, p: protocol.Check) -> Checked:
         """Run the goal's checks before anyone asks to finish; they are recorded, and nothing follows from them."""
+        try:
+            async with asyncio.timeout(p.within_s):
+                await self._desk.looked.wait()
+        except TimeoutError:  # they run for the first time
+            return Checked(passed=None)
         self._desk.core.need_no_replan()
         await self._desk.require_workspace()
         failing = await self._checks.run_early(p.within_s)

@@ -65,7 +65,8 @@ class Methods:
         self._slot: asyncio.Semaphore | None = None
         self._greeting = Greeting(desk, self.feedback)
         self._acting = Acting(desk)
-        self._finishing = Finishing(desk, Checks(desk), self.feedback)
+        self.checks = Checks(desk)
+        self._finishing = Finishing(desk, self.checks, self.feedback)
         self._methods: dict[str, Callable[[Any], Awaitable[WireAnswer]]] = {
             "hello": self._hello,
             "heartbeat": self._heartbeat,

@@ -18,6 +18,7 @@ from clew_daemon.processes.endings import Ended
 from clew_daemon.processes.executor import ExecutorDied
 from clew_daemon.processes.nursery import SpawnError
 from clew_daemon.record.hello import thresholds
+from clew_daemon.session.blocking import block_goal
 from clew_daemon.session.conversation import Conversation
 from clew_daemon.session.desk import GoalDesk
 from clew_daemon.session.epoch import EpochRecord
@@ -26,7 +27,7 @@ from clew_daemon.session.liveness import Liveness
 from clew_daemon.session.methods import Methods
 from clew_daemon.session.worker_output import WorkerOutput
 from clew_shared.core.answers import WrongState
-from clew_shared.core.questions import WHY
+from clew_shared.core.questions import WHY, missing_tools
 from clew_shared.ledger import LedgerError
 
 if TYPE_CHECKING:
@@ -106,6 +107,9 @@ class Session:
 
     async def _start(self) -> None:
         desk, spawn = self._desk, self._lifetime.spawn
+        if missing := await self._methods.checks.missing_tools():
+            await block_goal(desk.parts.goals, desk.core, missing_tools(desk.core.state, missing))
+            raise WrongState("a check cannot run, and a person is asked")
         process = await self._connect()
         self._epoch.begin()
         self._liveness.heard()
@@ -132,15 +136,19 @@ class Session:
 
     async def _look_first(self) -> None:
         """See the world while the agent takes in the answer to its hello; what it asks for next waits for this."""
-        try:
-            await self._desk.look()
-        except (SpawnError, ExecutorDied, OSError) as error:
-            self._lifetime.end(endings.by_fault(error))
-            return
-        except WrongState:  # it is being stopped, and so is all that it asks for answered
-            pass
-        self._desk.snapshots.start()
+        for step in (self._desk.look, self._check_before):
+            try:
+                await step()
+            except (SpawnError, ExecutorDied, OSError) as error:
+                self._lifetime.end(endings.by_fault(error))
+                return
+            except WrongState:  # it is being stopped, and so is all that it asks for answered
+                pass
         self._desk.looked.set()
+
+    async def _check_before(self) -> None:
+        self._desk.snapshots.start()
+        await self._methods.checks.run_before()
 
     async def _serve(self, process: AgentProcess) -> None:
         conversation = Conversation(self._desk, self._methods, self._liveness, self._lifetime)

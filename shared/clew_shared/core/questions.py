@@ -6,7 +6,7 @@ stopped, and what a person can do, each choice with its command. docs/messages.m
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from clew_shared.record.model import Result
@@ -18,6 +18,8 @@ from clew_shared.text.shorten import beginning, in_one_line
 from clew_shared.text.words import RESULTS, action_text, ending, key_line, one_line, times
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from clew_shared.record.model import Action
     from clew_shared.record.state import State
 
@@ -44,6 +46,7 @@ WHY = {
     "cannot_start": "the agent cannot be started: {fault}",
     "damaged": "the goal's record is damaged: {fault}",
     "internal": "an unexpected error in clew: {fault}",
+    "tools": "{checks} cannot run: {fault}",
     "undo": "an undo was interrupted and is not complete",
     "copied": "clew's record was copied or moved from {place} on {host}; the original may be at work there",
     "depends": "it depends on {goal}, which is {status}",
@@ -58,6 +61,7 @@ CHOICES = {
     "again": ("let it try again", "clew continue {goal}"),
     "step": ("when you have fixed the cause, run the step again", "clew continue {goal}"),
     "grant": ("grant the same amount again", "clew continue {goal}"),
+    "installed": ("when you have installed it, continue", "clew continue {goal}"),
     "put_back": ("when you have put it back, continue", "clew continue {goal}"),
     "empty": ("begin in a new, empty folder, if nothing is there", "clew continue {goal}"),
     "accept": ("accept the folder that is there now, and continue in it", "clew continue {goal}"),
@@ -79,10 +83,14 @@ CHOICES = {
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """What a person is asked: `reason` is why, in one line, and `text` has that and all else."""
+    """What a person is asked: `reason` is why, in one line, and `text` has that and all else.
+
+    `checks` are those that cannot run.
+    """
 
     reason: str
     text: str
+    checks: tuple[str, ...] = ()
 
 
 def question(
@@ -158,6 +166,21 @@ def cannot_start(state: State, fault: str) -> Question:
 def damaged(state: State, fault: str) -> Question:
     """Return what is asked where the goal's record cannot be read."""
     return question(state, WHY["damaged"].format(fault=fault), "verify", "fixed")
+
+
+def missing_tools(state: State, missing: Mapping[str, str]) -> Question:
+    """Return what is asked where checks cannot run whatever is done; `missing` says what each lacks."""
+    why = WHY["tools"].format(
+        checks=_named(list(missing)), fault="; ".join(dict.fromkeys(missing.values()))
+    )
+    facts = [
+        f"Check `{name}`: `{in_one_line(state.spec.checks[name], FAILURE_CHARS)}`"
+        for name in list(missing)[:CHECKS_SHOWN]
+    ]
+    facts.append("No work in the workspace can change that, so no work has begun.")
+    return replace(
+        question(state, why, "installed", "edit", facts=tuple(facts)), checks=tuple(missing)
+    )
 
 
 def internal(state: State, fault: str) -> Question:

@@ -113,7 +113,7 @@ class TreeCommands(AttemptCommands):
 
     def ask(self, asked: Question, at: float) -> None:
         """Escalate the goal to a person with this question."""
-        self.block_goal(asked.reason, at, question=asked.text)
+        self.block_goal(asked.reason, at, question=asked.text, checks=asked.checks)
 
     def block_goal(
         self,
@@ -123,12 +123,18 @@ class TreeCommands(AttemptCommands):
         question: str,
         stranger: Identity | None = None,
         gone: bool = False,
+        checks: tuple[str, ...] = (),
     ) -> None:
         """Escalate the goal to a person, unless it waits for one already or has ended; see GoalBlocked."""
         if self.state.goal.status != GoalStatus.BLOCKED and not self.state.ended:
             self.emit(
                 ev.GoalBlocked(
-                    at=at, reason=reason, question=question, stranger=stranger, gone=gone
+                    at=at,
+                    reason=reason,
+                    question=question,
+                    stranger=stranger,
+                    gone=gone,
+                    checks=checks,
                 )
             )
 

@@ -58,7 +58,8 @@ class GoalBlocked(GoalEvent, frozen=True):
     """The goal was escalated to a person, with the question to answer.
 
     `stranger` is the folder found in place of the goal's workspace, if that is the reason: resuming accepts it.
-    `gone` means that no folder was found: resuming makes an empty one.
+    `gone` means that no folder was found: resuming makes an empty one. `checks` are those that cannot run; as they are
+    now, each is asked about once.
     """
 
     kind: Literal["goal_blocked"] = "goal_blocked"
@@ -66,6 +67,7 @@ class GoalBlocked(GoalEvent, frozen=True):
     question: str = ""
     stranger: Identity | None = None
     gone: bool = False
+    checks: tuple[str, ...] = ()
 
 
 class GoalRequeued(GoalEvent, frozen=True):
@@ -87,13 +89,17 @@ class GoalRequeued(GoalEvent, frozen=True):
 
 
 class GoalEnded(GoalEvent, frozen=True):
-    """The goal ended; `verified`, for the log: it was completed, and had checks, all of which passed."""
+    """The goal ended; `verified`, for the log: it was completed, and had checks, all of which passed.
+
+    `passed_before` are the checks that had passed before any work.
+    """
 
     kind: Literal["goal_ended"] = "goal_ended"
     status: Literal["completed", "failed", "cancelled"]
     reason: str = ""
     summary: str = ""
     verified: bool = False
+    passed_before: tuple[str, ...] = ()
 
 
 class WorkspaceKnown(GoalEvent, frozen=True):
@@ -418,6 +424,17 @@ class CheckFinished(GoalEvent, frozen=True):
     passed: bool
     output: str = ""
     suggested: bool = False
+
+
+class CheckedBefore(GoalEvent, frozen=True):
+    """The daemon ran a check of the goal before its first action; one that passed then proves nothing."""
+
+    kind: Literal["checked_before"] = "checked_before"
+    name: str
+    passed: bool
+    exit_code: int | None = None
+    duration_s: float = 0.0
+    output: str = ""
 
 
 class FinishQuestioned(GoalEvent, frozen=True):

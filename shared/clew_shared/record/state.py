@@ -238,6 +238,15 @@ class ProbeSeen:
 
 
 @dataclass(slots=True)
+class CheckBefore:
+    """How a check ended before the goal's first action; `exit_code` is None where it did not run to its end."""
+
+    passed: bool
+    exit_code: int | None = None
+    duration_s: float = 0.0
+
+
+@dataclass(slots=True)
 class SuggestedCheck:
     """A check that the agent suggested; `started` without a `result` was interrupted, and does not run again."""
 
@@ -358,6 +367,7 @@ class State:
     `agent` is that of the last worker; `agent_costs` has the share of each agent in the cost. `set_aside` are the
     subtasks that replans gave up, `covered` those that a new plan replaced before they were tried. `active_at_turn_s`
     are the seconds of work up to the end of the last turn. `last_action` is the last one that has ended, 0 for none.
+    `asked_checks` has the commands of checks that a person was asked about, because they cannot run.
     """
 
     goal_id: str = ""
@@ -419,6 +429,8 @@ class State:
     waiting_since: float = 0.0
     verified: bool | None = None
     checks: dict[str, CheckResult] = field(default_factory=dict)
+    checked_before: dict[str, CheckBefore] = field(default_factory=dict)
+    asked_checks: dict[str, str] = field(default_factory=dict)
     suggested: dict[str, SuggestedCheck] = field(default_factory=dict)
     questioned: int = 0
     feedback: list[str] = field(default_factory=list)
@@ -484,6 +496,11 @@ class State:
         """Return whether the goal has checks, and all of them passed when they last ran."""
         passed = {name for name, check in self.checks.items() if check.passed}
         return bool(self.spec.checks) and passed >= self.spec.checks.keys()
+
+    @property
+    def passed_before(self) -> tuple[str, ...]:
+        """The checks that passed before the goal's first action: that they pass proves nothing."""
+        return tuple(name for name, before in self.checked_before.items() if before.passed)
 
     @property
     def settled(self) -> bool:

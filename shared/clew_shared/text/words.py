@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from clew_shared.text.shorten import beginning
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
 ACTION_CHARS = 200
 NEW_LINE = " ⏎ "
@@ -76,6 +76,16 @@ RESULTS = {
     "interrupted": "was interrupted, so that its effect is unknown",
 }
 """What came of an action."""
+
+
+def passed_before(checks: Sequence[str]) -> str:
+    """Return that checks passed before any work, "" for none."""
+    if not checks:
+        return ""
+    named = ", ".join(checks)
+    if len(checks) == 1:
+        return f"check {named} passed before any work: it proves nothing"
+    return f"checks {named} passed before any work: they prove nothing"
 
 
 def ending(reason: str) -> str:

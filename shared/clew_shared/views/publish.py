@@ -186,6 +186,7 @@ def status_view(
         "agent": state.spec.agent,
         "attempt": state.attempt.number,
         "verified": state.verified,
+        "passed_before": list(state.passed_before),
         "tokens": state.cost.tokens,
         "age_s": round(max(0.0, now - state.accepted_at), 3),
         "paused": state.paused,
@@ -244,6 +245,7 @@ def goal_detail(
         "checks": {
             name: {"passed": c.passed, "output": c.output} for name, c in state.checks.items()
         },
+        "checked_before": {name: asdict(one) for name, one in state.checked_before.items()},
         "suggested_checks": [
             {"name": name, "cmd": one.cmd, "passed": one.result.passed if one.result else None}
             for name, one in state.suggested.items()

@@ -17,7 +17,7 @@ from clew_daemon.cli.display.units import counted, duration, thousands
 from clew_daemon.publish.standing import MARKS, PAUSED, standing
 from clew_shared.record.moment import local
 from clew_shared.text.percent import percent
-from clew_shared.text.words import ACTION_CHARS, action_text
+from clew_shared.text.words import ACTION_CHARS, action_text, passed_before
 from clew_shared.views.attempts import ground_facts
 
 BAR_CHARS = 20
@@ -112,6 +112,9 @@ def _fact_lines(detail: GoalView, report: str, at: float) -> list[Line]:
     if detail["status"] == "completed" and (verified := detail.get("verified")) is not None:
         label, style = ("verified", "green") if verified else ("unverified", "yellow")
         how = "all checks passed" if verified else HOW_TO_CHECK
+        if verified and (before := detail.get("passed_before")):
+            how += f"; {passed_before(before)}"
+            style = "yellow"
         lines.append([(f"{label}: ", f"bold {style}"), (how, "")])
     return lines
 
@@ -333,9 +336,16 @@ def _block_lines(detail: GoalView) -> list[Line]:
 
 def _check_lines(detail: GoalView) -> list[Line]:
     lines: list[Line] = []
+    before = detail.get("passed_before") or []
+    if not detail.get("checks"):
+        lines += [[(clean(passed_before([name])), "yellow")] for name in before]
     for name, check in detail.get("checks", {}).items():
         style = "green" if check["passed"] else "red"
-        lines.append([("check ", "bold"), (f"{clean(name)}: ", ""), _verdict(check["passed"])])
+        as_before = (
+            [(", as before any work: it proves nothing", "yellow")] if name in before else []
+        )
+        verdict = _verdict(check["passed"])
+        lines.append([("check ", "bold"), (f"{clean(name)}: ", ""), verdict, *as_before])
         if not check["passed"]:
             output = clean(check["output"], lines=True).strip()
             lines += [[(f"{INDENT}{line}", style)] for line in output.splitlines()]

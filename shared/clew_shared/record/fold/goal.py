@@ -13,6 +13,7 @@ from clew_shared.record.state import (
     CHECK_CHARS,
     AttemptState,
     Attention,
+    CheckBefore,
     CheckResult,
     ProbeSeen,
     RefusedFinishes,
@@ -67,6 +68,8 @@ def blocked(state: State, e: ev.GoalBlocked, seq: int) -> None:
     state.reason, state.question, state.wait_until = e.reason, e.question, None
     state.paused = False
     state.stranger, state.gone = e.stranger, e.gone
+    checks = state.spec.checks
+    state.asked_checks.update({name: checks[name] for name in e.checks if name in checks})
 
 
 def requeued(state: State, e: ev.GoalRequeued, _seq: int) -> None:
@@ -202,6 +205,10 @@ def check_finished(state: State, e: ev.CheckFinished, seq: int) -> None:
         state.attention.fresh = True
     state.checks[e.name] = CheckResult(e.passed, both_ends(e.output, CHECK_CHARS), seq)
     see_probe(state, e.name, e.passed)
+
+
+def checked_before(state: State, e: ev.CheckedBefore, _seq: int) -> None:
+    state.checked_before[e.name] = CheckBefore(e.passed, e.exit_code, e.duration_s)
 
 
 def finish_questioned(state: State, e: ev.FinishQuestioned, _seq: int) -> None:

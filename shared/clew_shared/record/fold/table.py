@@ -66,6 +66,7 @@ TABLE: dict[type[ev.Event], Callable[[State, Any, int], None]] = {
     ev.CheckProposed: goal.check_proposed,
     ev.CheckStarted: goal.check_started,
     ev.CheckFinished: goal.check_finished,
+    ev.CheckedBefore: goal.checked_before,
     ev.FinishQuestioned: goal.finish_questioned,
     ev.FinishRefused: attempts.finish_refused,
     ev.FeedbackGiven: goal.feedback_given,

@@ -21,7 +21,7 @@ from clew_shared.record.fold import apply
 from clew_shared.record.moment import iso, local
 from clew_shared.record.state import State
 from clew_shared.text.percent import percent
-from clew_shared.text.words import action_text, ending, loop, warned, why_refused
+from clew_shared.text.words import action_text, ending, loop, passed_before, warned, why_refused
 from clew_shared.views.attempts import ground_facts
 from clew_shared.views.publish import status_view
 
@@ -269,6 +269,12 @@ def _check(e: ev.CheckFinished, _s: State, _: _Before) -> Description:
     )
 
 
+def _checked_before(e: ev.CheckedBefore, _s: State, _: _Before) -> Description:
+    if not e.passed:
+        return _describe("check.before", f"check {short(e.name)}: fails before any work", "dim")
+    return _describe("check.before", passed_before([short(e.name)]), "yellow")
+
+
 def _snapshots_missing(e: snap.SnapshotsMissing, _s: State, _: _Before) -> Description:
     gone = "its snapshots are gone" if e.removed else "no snapshots: clew undo has nothing to go by"
     return _describe("snapshot.missing", f"{gone}: {short(e.reason, TEXT_CHARS)}", "yellow")
@@ -319,6 +325,7 @@ _DESCRIBE: dict[type[ev.Event], Callable[[Any, State, _Before], Description | No
     ev.CheckProposed: _check_proposed,
     ev.CheckFinished: _check,
     ev.FinishRefused: _finish_refused,
+    ev.CheckedBefore: _checked_before,
     ev.FinishQuestioned: lambda e, _s, _b: _describe(
         "finish.questioned", f"says it is done: asked back, since #{e.of} has failed", "magenta"
     ),

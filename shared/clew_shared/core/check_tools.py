@@ -1,0 +1,150 @@
+"""What a check needs before it can run at all: a program on the PATH, or a test runner's module. Pure.
+
+A check whose tool is missing fails whatever is done in the workspace, so a person is asked before anything is spent. It
+is read from the first words of the command, and in doubt the check can run: what the goal itself is to make, a path, a
+module of its own, or what its text speaks of, is never missing.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+    from clew_shared.record.state import State
+
+BUILTINS = frozenset(
+    re.findall(
+        r"\S+",
+        ". : [ alias bg break case cd command continue echo eval exec exit export false fg for getopts hash "
+        "if jobs kill printf pwd read readonly return set shift test times trap true type ulimit umask "
+        "unalias unset until wait while",
+    )
+)
+"""What every shell has."""
+
+RUNNERS = frozenset(
+    re.findall(
+        r"\S+",
+        "behave black coverage flake8 isort mypy nose nose2 nox pycodestyle pyflakes pylint pyright pytest "
+        "robot ruff tox",
+    )
+)
+"""Test runners, and other programs that check, which are modules of Python."""
+
+TOOLS = RUNNERS | frozenset(
+    re.findall(
+        r"\S+",
+        "ansible bash bats bundle bun cabal cargo cc clang cmake composer ctest curl deno docker dotnet "
+        "eslint g++ gcc git go gradle helm java javac jest jq julia kubectl lein make mix mocha mvn ninja "
+        "node npm npx perl php phpunit pip pip3 pipenv pnpm podman poetry prove psql python python3 rake "
+        "rspec ruby rustc sbt shellcheck sqlite3 stack swift terraform tsc uv vitest wget yarn zig zsh",
+    )
+)
+"""Well-known programs: a goal that names one does not mean to make it."""
+
+_FIRST = re.compile(
+    r"\s*(?P<set>(?:[A-Za-z_]\w*=[^\s;&|<>()$`'\"\\]*\s+)*)"
+    r"(?P<word>[A-Za-z0-9_][\w.+-]*)(?P<rest>(?:[\s;&|<>].*)?)\Z",
+    re.DOTALL,
+)
+_COMMENTS = re.compile(r"(?:\s*#[^\n]*\n)*")
+_OTHER_END = re.compile(r"\|\||;|\n|(?<![&>])&(?![&>])")
+"""With these another command may decide, or the first one need not succeed."""
+
+_LOOKUP = re.compile(r"\b(?:PATH|PYTHON\w*)=")
+_PYTHON = re.compile(r"(?:python|pypy)[0-9.]*")
+_MODULE = re.compile(r"\s+(?:-[bBdEIOqsSuv]+\s+)*-m\s+([A-Za-z_][\w.]*)")
+_FOUND = re.compile(r"^missing:(\d+):(program|module)$", re.MULTILINE)
+_NO_MODULE = 7
+_FIND = (
+    "import importlib.util as u, sys; "
+    f"sys.exit({_NO_MODULE} if u.find_spec(sys.argv[1]) is None else 0)"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Tool:
+    """A program, by its bare name; with a `module` an interpreter of Python that is to run it."""
+
+    program: str
+    module: str = ""
+
+
+def tool_of(cmd: str) -> Tool | None:
+    """Return what the first command of a check needs, None if it needs nothing or that is not clear."""
+    found = _FIRST.match(cmd.rstrip(), _COMMENTS.match(cmd).end())  # type: ignore[union-attr]
+    if not found or _OTHER_END.search(found["rest"]) or _LOOKUP.search(found["set"]):
+        return None
+    word = found["word"]
+    if word in BUILTINS:
+        return None
+    module = _MODULE.match(found["rest"]) if _PYTHON.fullmatch(word) else None
+    runner = module[1] if module and module[1].partition(".")[0] in RUNNERS else ""
+    return Tool(word, runner)
+
+
+def due(state: State) -> dict[str, Tool]:
+    """Return what to look for, by the names of the checks that were never run and that no person was asked about."""
+    texts = list(_texts(state))
+    found = {}
+    for name, cmd in state.spec.checks.items():
+        known = name in state.checks or name in state.checked_before
+        tool = None if known or state.asked_checks.get(name) == cmd else tool_of(cmd)
+        if tool:
+            found[name] = tool
+    return {name: tool for name, tool in found.items() if not _is_made(tool, texts)}
+
+
+def probe(tools: Iterable[Tool]) -> str:
+    """Return a command for the shell that prints which of the tools are missing."""
+    lines = []
+    for number, tool in enumerate(tools):
+        lines.append(
+            f"if ! command -v {tool.program} >/dev/null 2>&1; then echo missing:{number}:program"
+        )
+        if tool.module:
+            lines += [
+                f'else {tool.program} -c "{_FIND}" {tool.module} >/dev/null 2>&1',
+                f"  if [ $? -eq {_NO_MODULE} ]; then echo missing:{number}:module; fi",
+            ]
+        lines.append("fi")
+    return "\n".join(lines)
+
+
+def missing(tools: Mapping[str, Tool], output: str) -> dict[str, str]:
+    """Return what is missing, by the names of the checks, from what `probe` has printed."""
+    named = list(tools.items())
+    found = {}
+    for number, what in _FOUND.findall(output):
+        name, tool = named[int(number)]
+        program = f"there is no program `{tool.program}` on the PATH of commands"
+        found[name] = (
+            program if what == "program" else f"`{tool.program}` has no module `{tool.module}`"
+        )
+    return found
+
+
+def _is_made(tool: Tool, texts: list[str]) -> bool:
+    """Return whether the goal may be about to make or to install a tool, by its own words."""
+    name = tool.module or tool.program
+    word = re.compile(rf"(?<![\w-]){re.escape(name)}(?![\w-])")
+    lines = [line for text in texts for line in text.splitlines() if word.search(line)]
+    if name not in TOOLS and not _PYTHON.fullmatch(name) and lines:
+        return True
+    return any("install" in line.lower() for line in lines)
+
+
+def _texts(state: State) -> Iterator[str]:
+    """Yield the texts that say what the goal does: its own, those of its tree, and the steps of a runbook."""
+    yield state.spec.description
+    yield state.spec.notes
+    for task in state.goal.tasks:
+        yield task.description
+        for subtask in task.subtasks:
+            yield subtask.description
+            for step in subtask.steps:
+                yield from (value for value in step["args"].values() if isinstance(value, str))

@@ -1,0 +1,101 @@
+"""What a check needs before it can run at all."""
+
+import subprocess
+
+import pytest
+
+from clew_shared.core.check_tools import Tool, due, missing, probe, tool_of
+from clew_shared.record import events as ev
+from clew_shared.record.fold import apply, fold
+from clew_shared.record.spec import PlannedStep, PlannedSubtask, PlannedTask, Spec
+
+
+@pytest.mark.parametrize(
+    ("cmd", "tool"),
+    [
+        ("pytest -q", Tool("pytest")),
+        ("  # the tests\npytest -q", Tool("pytest")),
+        ("CI=1 A=b npm test && npm run lint", Tool("npm")),
+        ("pytset -q | tail -3", Tool("pytset")),
+        ("greet>out", Tool("greet")),
+        ("make test 2>&1", Tool("make")),
+        ("python3 -m pytest -q", Tool("python3", "pytest")),
+        ("python3.12 -B -I -m mypy.stubtest x", Tool("python3.12", "mypy.stubtest")),
+        ("python3 -m greet", Tool("python3")),
+        ("python3 -m unittest -v", Tool("python3")),
+        ("python3 -c 'import greet'", Tool("python3")),
+        *[(one, None) for one in (
+            "./greet --help", "bin/greet", ".venv/bin/pytest", "/usr/bin/x", "test -f x", "[ -f x ]", "cd a && pytest",
+            ". .venv/bin/activate && pytest", "! grep x y", "pytest || true", "pytest; true", "pytest &", "a\nb",
+            "(cd a; b)", "$PY -m pytest", '"my tool"', "PATH=bin:$PATH greet", "PYTHONPATH=src python3 -m pytest",
+            "greet() { true; }", "if a; then b; fi", "", "x='a b' pytest",
+        )],
+    ],
+)  # fmt: skip
+def test_the_first_words_of_a_check_say_what_it_needs_and_in_doubt_nothing(cmd, tool):
+    assert tool_of(cmd) == tool
+
+
+def accepted(*, description="Fix it", notes="", step="true", **checks):
+    steps = (PlannedStep(tool="run_cmd", args={"cmd": step}),)
+    subtask = PlannedSubtask(description="Do it", steps=steps)
+    task = PlannedTask(description="T", subtasks=(subtask,))
+    spec = Spec(description=description, notes=notes, checks=checks)
+    return fold([(1, ev.GoalAccepted(goal_id="g", spec=spec, tasks=(task,)))])
+
+
+@pytest.mark.parametrize(
+    ("said", "is_due"),
+    [
+        ({}, True),
+        ({"description": "Write a script greet that greets"}, False),
+        ({"notes": "It is called as `greet`."}, False),
+        ({"step": "cp greet.py ~/bin/greet"}, False),
+        ({"description": "Regreet everyone"}, True),
+    ],
+)
+def test_what_a_goal_speaks_of_it_may_be_about_to_make(said, is_due):
+    assert bool(due(accepted(**said, c="greet --help"))) is is_due
+
+
+@pytest.mark.parametrize(
+    ("said", "is_due"),
+    [
+        ({"description": "Add pytest tests"}, True),
+        ({"notes": "Install pytest first."}, False),
+        ({"step": "pip install --user pytest"}, False),
+        ({"step": "pip install --user nox\npytest"}, True),
+    ],
+)
+def test_a_known_tool_is_one_that_a_goal_makes_only_if_it_installs_it(said, is_due):
+    for check in ("pytest -q", "python3 -m pytest -q"):
+        assert bool(due(accepted(**said, c=check))) is is_due
+
+
+def test_a_person_is_asked_once_about_a_check_as_it_is():
+    state = accepted(a="pytset", b="pytset -q")
+    apply(state, ev.GoalBlocked(reason="r", checks=("a",)), 2)
+    assert list(due(state)) == ["b"]
+    apply(state, ev.CheckedBefore(name="b", passed=False, exit_code=127), 3)
+    assert due(state) == {}
+
+
+def test_the_shell_that_runs_the_checks_says_what_is_missing(tmp_path):
+    """`command -v` knows built-ins and what the shell finds; the interpreter knows its modules and those beside it."""
+    (tmp_path / "tox.py").touch()
+    tools = {
+        "there": Tool("sh"),
+        "not": Tool("no-such-program"),
+        "no_python": Tool("python9.99", "pytest"),
+        "runs": Tool("python3", "unittest"),
+        "its_own": Tool("python3", "tox"),
+        "no_module": Tool("python3", "no_such_runner"),
+    }
+    told = subprocess.run(
+        ["/bin/sh", "-c", probe(tools.values())], cwd=tmp_path, capture_output=True, text=True, check=True
+    ).stdout  # fmt: skip
+    assert missing(tools, told) == {
+        "not": "there is no program `no-such-program` on the PATH of commands",
+        "no_python": "there is no program `python9.99` on the PATH of commands",
+        "no_module": "`python3` has no module `no_such_runner`",
+    }
