@@ -30,6 +30,7 @@ from clew_shared.text.redact import redact, redacted
 from clew_shared.wire.answers import ActionOutcome, Intervention, Judged, Noted, Recorded
 
 if TYPE_CHECKING:
+    from clew_daemon.session.checks import Checks
     from clew_daemon.session.desk import GoalDesk
     from clew_shared.core.answers import Advice
     from clew_shared.wire import protocol
@@ -44,13 +45,15 @@ _CUT_OFF = ActionOutcome(
 class Acting:
     """The actions of one worker, one after the other."""
 
-    def __init__(self, desk: GoalDesk) -> None:
+    def __init__(self, desk: GoalDesk, checks: Checks) -> None:
         self._desk = desk
+        self._checks = checks
 
     async def act(self, p: protocol.Act) -> Judged:
         """Judge an action, carry it out where it is allowed, and record its outcome."""
         desk = self._desk
         await desk.ready.wait()
+        await self._checks.run_before()
         await desk.look_past_claims()
         await desk.look_before_action()
         verdict = await self._judge(p)
@@ -87,6 +90,7 @@ class Acting:
     async def propose(self, p: protocol.Propose) -> Judged:
         """Judge an action that the agent carries out itself."""
         await self._desk.ready.wait()
+        await self._checks.run_before()
         await self._desk.look_before_action()
         verdict = await self._judge(p)
         return _allowed(verdict, Feedback()) if verdict.allowed else _refused(verdict)

@@ -54,6 +54,7 @@ class CheckRun:
     output: str
     exit_code: int | None = None
     late: bool = False
+    duration_s: float = 0.0
 
     @property
     def silent(self) -> bool:
@@ -66,7 +67,6 @@ class Checks:
 
     def __init__(self, desk: GoalDesk) -> None:
         self._desk = desk
-        self._before: dict[str, CheckRun] = {}
 
     async def run(self) -> list[FailingCheck]:
         """Run the goal's checks; returns those that fail (docs/goal-files.md).
@@ -118,7 +118,7 @@ class Checks:
         desk = self._desk
         state = desk.core.state
         due = [name for name in state.spec.checks if name not in state.checked_before]
-        if state.actions_total or state.checks or not due:
+        if state.actions_total or not due or desk.stopping:
             return
         await desk.snapshots.settled()  # the goal's first one shows the workspace as it was
         await desk.snapshots.before_action(await desk.executors.executor())
@@ -129,9 +129,7 @@ class Checks:
                 break
             with self._running(name):
                 run = await self._run_once(name, state.spec.checks[name], until - began)
-            self._before[name] = run
-            with desk.entering() as core:
-                core.emit(_ran_before(name, run, time.monotonic() - began))
+            self._note_before(name, run)
         await desk.require_workspace()
         await desk.look()  # else the first action would be taken for what a check did
         await desk.commit()
@@ -148,11 +146,10 @@ class Checks:
             if (left_s := until - time.monotonic()) <= 0:
                 return None
             with self._running(name):
-                # nothing has been done since it ran
-                known = None if self._desk.core.state.actions_total else self._before.get(name)
-                run = known or await self._run_once(name, cmd, left_s)
+                run = await self._run_once(name, cmd, left_s)
                 if run.late or run.exit_code is None:
                     return None
+                self._note_before(name, run)
                 if run.silent:
                     run = await self._traced(name, cmd, run)
             if run.passed:
@@ -200,6 +197,7 @@ class Checks:
         for name, cmd in checks.items():
             with self._running(name):
                 run = await self._run_to_its_end(name, cmd)
+                self._note_before(name, run)
                 if run.silent:
                     run = await self._traced(name, cmd, run)
             before, world = world, await desk.executors.digest(full=False, own=desk.agent_acts)
@@ -269,6 +267,14 @@ class Checks:
         await self._desk.executors.died(str(error))
         return CheckRun(False, redact(f"the check did not run to its end: {error}"))
 
+    def _note_before(self, name: str, run: CheckRun) -> None:
+        """Record the first result of a check while nothing has been done yet, as far as clew can see."""
+        state = self._desk.core.state
+        if state.actions_total or name in state.checked_before:
+            return
+        with self._desk.entering() as core:
+            core.emit(_ran_before(name, run))
+
     def _pass(self, name: str, run: CheckRun) -> None:
         with self._desk.entering() as core:
             core.emit(_finished(name, run))
@@ -306,16 +312,17 @@ def _run_of(done: CheckDone, timeout_s: float) -> CheckRun:
     """Return how a check ended, with its redacted output, and a note where it took too long."""
     late = done.result == "timeout"
     note = f"\n(not finished within {timeout_s:.0f} s)" if late else ""
-    return CheckRun(done.result == "success", redact(done.output) + note, done.exit_code, late)
+    output = redact(done.output) + note
+    return CheckRun(done.result == "success", output, done.exit_code, late, done.duration_s)
 
 
-def _ran_before(name: str, run: CheckRun, duration_s: float) -> ev.CheckedBefore:
+def _ran_before(name: str, run: CheckRun) -> ev.CheckedBefore:
     return ev.CheckedBefore(
         at=time.time(),
         name=name,
         passed=run.passed,
         exit_code=run.exit_code,
-        duration_s=round(duration_s, 3),
+        duration_s=round(run.duration_s, 3),
         output=without_middle(run.output, CHECK_OUTPUT_CHARS),
     )
 

@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from clew_daemon.session.liveness import Liveness
     from clew_daemon.session.methods import Methods
 
-BEFORE_THE_LOOK = ("hello", "llm_slot", "leave", "heartbeat", "check")
-"""Methods that are answered before the world was looked at: none of them is judged by it, or it waits itself."""
+BEFORE_THE_LOOK = ("hello", "llm_slot", "leave", "heartbeat")
+"""Methods that are answered before the world was looked at: none of them is judged by it."""
 
 STEPS = ("act", "propose", "record", "plan", "complete_subtask", "finish")
 """Methods that show that the agent gets on."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -81,11 +80,6 @@ class Finishing:
 
     async def check(self, p: protocol.Check) -> Checked:
         """Run the goal's checks before anyone asks to finish; they are recorded, and nothing follows from them."""
-        try:
-            async with asyncio.timeout(p.within_s):
-                await self._desk.looked.wait()
-        except TimeoutError:  # they run for the first time
-            return Checked(passed=None)
         self._desk.core.need_no_replan()
         await self._desk.require_workspace()
         failing = await self._checks.run_early(p.within_s)

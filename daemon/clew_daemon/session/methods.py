@@ -64,8 +64,8 @@ class Methods:
         """Why the agent is about to exit, where it has given a reason."""
         self._slot: asyncio.Semaphore | None = None
         self._greeting = Greeting(desk, self.feedback)
-        self._acting = Acting(desk)
         self.checks = Checks(desk)
+        self._acting = Acting(desk, self.checks)
         self._finishing = Finishing(desk, self.checks, self.feedback)
         self._methods: dict[str, Callable[[Any], Awaitable[WireAnswer]]] = {
             "hello": self._hello,

@@ -147,8 +147,10 @@ class Session:
         self._desk.looked.set()
 
     async def _check_before(self) -> None:
+        """Begin the snapshots; have the checks run where the agent may act without asking."""
         self._desk.snapshots.start()
-        await self._methods.checks.run_before()
+        if self._desk.traits.own_tools:
+            await self._methods.checks.run_before()
 
     async def _serve(self, process: AgentProcess) -> None:
         conversation = Conversation(self._desk, self._methods, self._liveness, self._lifetime)
