@@ -39,7 +39,7 @@ def test_lives_have_all_that_a_life_can_have():
         "restored",
     }
     restarts = 0
-    for seed in range(120):
+    for seed in range(300):
         lived = live(seed)
         missing -= {*lived.statuses, *lived.events}
         restarts += lived.restarts
