@@ -1,8 +1,11 @@
 """What people ask of goals: by name, of several at once, and of a goal that has ended."""
 
 import json
+import os
+from pathlib import Path
 
 import pytest
+from harness import remove_at_once
 
 from clew_shared.ledger import Reader
 from clew_shared.record.snapshot import STATE_VERSION
@@ -263,3 +266,96 @@ def test_one_of_several_goals_that_the_daemon_rejects_is_told_and_the_others_are
     assert first["error"] is None
     assert "makes a cycle: b → a → b" in second["error"]
     assert "`name` a is in use" in clew.cli("submit", "do that", "--name", "a", code=1)
+
+
+STEPS = """\
+---
+name: work
+checks: {{made: test -f made}}
+---
+# Work
+## Do
+- [ ] One step after the other
+  ```sh
+  echo one >> ran
+  ```
+  ```sh
+  {second}
+  ```
+"""
+
+
+def test_a_step_that_a_person_has_edited_is_carried_out_and_what_was_done_stays(clew, monkeypatch):
+    clew.start()
+    goal = clew.submit(STEPS.format(second="cp absent made"))
+    clew.wait("goal.blocked", goal=goal)
+    monkeypatch.setenv("VISUAL", "sed -i 's/cp absent made/touch made; echo two >> ran/'")
+    assert (
+        clew.cli("edit", "work")
+        == f"{goal}: changed: tasks; continue it with `clew continue work`\n"
+    )
+    clew.stop()
+    clew.start()  # it is on record
+    clew.cli("continue", "work")
+    clew.wait("goal.completed", goal=goal)
+    assert (clew.workspace(goal) / "ran").read_text() == "one\ntwo\n"
+    assert clew.verified()
+    assert "is completed: submit another goal" in clew.cli("edit", "work", code=1)
+
+
+def test_a_goal_is_edited_only_while_none_of_its_actions_runs_and_its_agent_hears_of_it(
+    clew, monkeypatch
+):
+    clew.agent("worker", WORKS)
+    clew.start()
+    goal = clew.submit("---\nname: tea\nagent: worker\nnot_before: 2099-01-01\n---\nMake tea.\n")
+    monkeypatch.setenv("EDITOR", "true")
+    assert clew.cli("edit", "tea") == f"{goal}: nothing was changed\n"
+    changed = clew.folder / "changed.md"
+    front = "name: tea\nagent: worker\nmax_iterations: 7\nchecks: {made: test -f worked}\n"
+    changed.write_text(f"---\n{front}---\nMake green tea.\n")
+    said = clew.cli("edit", "tea", "--file", str(changed))
+    assert said == f"{goal}: changed: text, checks, max_iterations, not_before\n"
+    told = clew.said(goal)[0]
+    assert "It now reads:\nMake green tea." in told["feedback"][0]
+    assert "- made: test -f worked" in told["feedback"][0]
+    assert told["open"] == ["Make green tea."]
+    assert clew.wait("goal.completed", goal=goal)["verified"] is True
+
+
+def test_a_goal_at_work_is_not_edited_and_a_goal_file_with_errors_is_kept_as_a_draft(
+    clew, working, monkeypatch
+):
+    goal = working["a"]
+    assert "clew pause a" in clew.cli("edit", "a", "--file", os.devnull, code=1)
+    clew.cli("pause", "a")
+    monkeypatch.setenv("EDITOR", "sed -i 's/^agent: .*/agent: nobody/'")
+    said = clew.cli("edit", "a", code=1)
+    assert "line 3: `agent` names an unknown agent `nobody`" in said
+    draft = Path(said.strip().rpartition(" kept in ")[2])
+    assert "agent: nobody" in draft.read_text()
+    remove_at_once(draft.parent)
+    other = clew.folder / "other.md"
+    other.write_text(text("a", "patient", "workspace: /elsewhere\n"))
+    assert "`workspace` cannot be changed" in clew.cli("edit", "a", "--file", str(other), code=1)
+    other.write_text(text("b", "patient"))
+    assert "`name` b is in use" in clew.cli("edit", "a", "--file", str(other), code=1)
+    assert clew.goal(goal)["paused"]
+
+
+def test_an_ended_goal_is_taken_out_of_the_lists_and_stays_on_record(clew, working):
+    goal = working["a"]
+    assert f"{goal} is in_progress, not ended: `clew cancel a` first" in clew.cli("rm", "a", code=1)
+    clew.cli("cancel", "a")
+    clew.wait("goal.cancelled", goal=goal)
+    assert clew.cli("rm", "a") == f"{goal}: removed from the lists; its record stays\n"
+    assert goal not in clew.goals()
+    assert goal not in clew.cli("status", "--all")
+    clew.stop()
+    assert goal not in clew.cli("status", "--all")
+    assert clew.cli("history", goal) is not None
+    clew.start()
+    assert goal not in clew.goals()
+    clew.cli("continue", goal)  # it is at work again
+    assert goal in clew.goals()
+    assert clew.verified()

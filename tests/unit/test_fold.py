@@ -232,3 +232,41 @@ def test_a_goal_that_worked_before_workspaces_were_known_makes_none_by_itself():
     state = State(goal_id="g")
     apply(state, ev.WorkerStarted(epoch=1), 1)
     assert not state.may_make
+
+
+def plan_of(*tasks):
+    return tuple(
+        PlannedTask(
+            description=name, subtasks=tuple(PlannedSubtask(description=s) for s in subtasks)
+        )
+        for name, *subtasks in tasks
+    )
+
+
+def test_an_edited_plan_keeps_what_is_done_and_the_record_of_what_stays():
+    old = plan_of(("A", "a1", "a2"), ("B", "b1", "b2"))
+    spec = Spec(description="d", checks={"x": "true", "y": "true"})
+    state = fold([
+        (1, ev.GoalAccepted(goal_id="g", spec=spec, tasks=old)),
+        (2, ev.SubtaskStarted(task_idx=0, subtask_idx=0)),
+        (3, ev.SubtaskEnded(status="completed")),
+        (4, ev.SubtaskStarted(task_idx=0, subtask_idx=1)),
+        (5, ev.SubtaskFailed(failure="no")),
+        (6, ev.CheckFinished(name="x", passed=True)),
+        (7, ev.CheckFinished(name="y", passed=True)),
+        (8, ev.GoalBlocked(reason="r")),
+    ])  # fmt: skip
+    new = Spec(description="new", checks={"x": "true", "y": "false"})
+    changed = plan_of(("B", "b2", "b3"), ("C", "a2"))
+    apply(state, ev.GoalEdited(spec=new, tasks=changed), 9)
+    tree = [(t.description, [s.description for s in t.subtasks]) for t in state.goal.tasks]
+    assert tree == [("A", ["a1"]), ("B", ["b2", "b3"]), ("C", ["a2"])]
+    assert [str(t.status) for t in state.goal.tasks] == ["completed", "pending", "in_progress"]
+    assert (state.subtask.description, state.subtask.attempts) == ("a2", 1)
+    assert state.replaced == ["b1 (not tried: another plan covers it)"]
+    assert (list(state.checks), state.goal.description) == (["x"], "new")
+
+    apply(state, ev.GoalEdited(spec=new, tasks=plan_of(("D", "d1"))), 10)
+    assert state.subtask is None  # the next one in line is begun
+    assert state.next_pending() == (1, 0)
+    assert load(dump(state)) == state

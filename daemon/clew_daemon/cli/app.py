@@ -46,6 +46,8 @@ COMMANDS = [
         "Continue goals, whatever stopped them.",
     ),
     LazyCommand("resume", "steering", "As `continue`, for paused, waiting or blocked goals only."),
+    LazyCommand("edit", "edit", "Change a goal's text, checks or limits in your editor."),
+    LazyCommand("rm", "steering", "Take goals that have ended out of the lists."),
     LazyCommand("retry", "steering", "As `continue`, for failed, cancelled or blocked goals only."),
     LazyCommand("unblock", "steering", "Allow a refused action again (see `clew status GOAL`)."),
     LazyCommand("cancel", "steering", "Cancel goals (`continue` reopens them)."),

@@ -122,7 +122,12 @@ def _matching(name: str, reader: Reader) -> str:
     names, states = reader.names(), cache(lambda goal: load_state(reader, goal))
     unsettled = cache(lambda: set(reader.without_outline(STATE_VERSION)))
     goals = (
-        meant(name, names, lambda goal: goal not in unsettled() or states(goal).ended)
+        meant(
+            name,
+            names,
+            lambda goal: goal not in unsettled() or states(goal).ended,
+            lambda goal: states(goal).removed,
+        )
         if name
         else []
     )
@@ -137,6 +142,14 @@ def _matching(name: str, reader: Reader) -> str:
 
 def _ids_and_names(names: Mapping[str, str]) -> list[str]:
     return sorted({word for goal, name in names.items() for word in (goal, name) if word})
+
+
+def goal_file(instance: Instance, goal: str) -> str:
+    """Return the text of a goal's file, as a person changed it last."""
+    state = goal_state(instance, goal)
+    with open_ledger(instance) as reader:
+        raw = reader.output(state.edited_seq or state.accepted_seq)
+    return (raw or b"").decode("utf-8-sig", "replace")
 
 
 def listed_states(

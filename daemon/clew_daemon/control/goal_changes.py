@@ -50,6 +50,7 @@ class GoalChanges:
             "resume": self._resume,
             "cancel": self._cancel,
             "retry": self._retry,
+            "rm": self._remove,
         }
 
     async def change(self, request: GoalChangeRequest) -> dict[str, Any]:
@@ -121,6 +122,10 @@ class GoalChanges:
         await self._requeue(core, "retry")
         return "queued again"
 
+    async def _remove(self, core: Core) -> str:
+        await self._d.goals.emit(core, ev.GoalRemoved(at=time.time()))
+        return "removed from the lists; its record stays"
+
     async def _stop(self, core: Core, event: ev.Event | None, done: str) -> str:
         """Record the event, after which every proposal is refused; then end the worker. Return what was done."""
         if event:
@@ -137,7 +142,7 @@ class GoalChanges:
         One that rests is reopened: what stopped it no longer counts, since a person has decided. Where a pause still
         waits for the running action, the next worker begins after that; returns which action.
         """
-        before = _request_basis(core)
+        before = request_basis(core)
         waits = core.state.goal.status == GoalStatus.WAITING
         reopen = not waits or core.state.replan_required == "person"
         running = running_action(core.state, time.time()) if core.state.paused else ""
@@ -148,7 +153,7 @@ class GoalChanges:
         if by != "retry":  # which is for what has ended, and accepts no other folder
             place = core.state.spec.workspace
             stranger, make = await asyncio.to_thread(workspace_guard.accepted, place, core.state)
-        if _request_basis(core) != before:  # another request was recorded while the worker stopped
+        if request_basis(core) != before:  # another request was recorded while the worker stopped
             raise ControlError(
                 f"{core.state.goal_id} is {shown_status(core.state)} now; `{by}` changed nothing"
             )
@@ -184,6 +189,6 @@ def _paused() -> ev.GoalWaiting:
     return ev.GoalWaiting(at=time.time(), reason="paused", paused=True)
 
 
-def _request_basis(core: Core) -> tuple[str, bool, int]:
+def request_basis(core: Core) -> tuple[str, bool, int]:
     """Return what a request to go on refers to: the goal's status, and the event that stopped the goal."""
     return str(core.state.goal.status), core.state.paused, core.state.rested_seq

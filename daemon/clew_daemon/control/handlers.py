@@ -9,6 +9,7 @@ from clew_daemon.control import requests
 from clew_daemon.control.checking import fault, handler
 from clew_daemon.control.follow import Following
 from clew_daemon.control.goal_changes import GoalChanges
+from clew_daemon.control.goal_edits import GoalEdits
 from clew_daemon.control.goal_lookup import GoalLookup
 from clew_daemon.control.goal_messages import GoalMessages
 from clew_daemon.control.playbook_requests import PlaybookRequests
@@ -58,6 +59,7 @@ class ControlHandlers:
         """Return the handler of each method."""
         messages = GoalMessages(self._daemon, self._supervisor, self._lookup)
         change = GoalChanges(self._daemon, self._supervisor, self._lookup).change
+        edits = GoalEdits(self._daemon, self._supervisor, self._lookup)
         undo = UndoRequests(self._undo, self._supervisor, self._lookup)
         playbook = PlaybookRequests(self._daemon)
         following = Following(self._daemon.goals, self._lookup, self._status)
@@ -76,6 +78,8 @@ class ControlHandlers:
             **handler(requests.ResumeRequest, change),
             **handler(requests.CancelRequest, change),
             **handler(requests.RetryRequest, change),
+            **handler(requests.RemoveRequest, change),
+            **handler(requests.EditRequest, edits.edit),
             **handler(requests.UndoRequest, undo.answer),
             **handler(requests.RemoveStrategyRequest, playbook.remove),
             **handler(requests.RestoreStrategyRequest, playbook.restore),

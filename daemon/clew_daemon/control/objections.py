@@ -38,9 +38,32 @@ def objection(verb: str, state: State, *, runbook: bool) -> str:
             may = True
         case "cancel":
             return f"already {status}" if status.ended else ""
+        case "rm" | "edit":
+            return _no_removal(state) if verb == "rm" else _no_edit(state)
         case _:
             return _no_retry(verb, state, runbook=runbook)
     return "" if may else f"{shown_status(state)}; there is nothing to {verb}"
+
+
+def _no_removal(state: State) -> str:
+    if state.removed:
+        return "removed already"
+    goal = called(state)
+    ended = GoalStatus(state.goal.status).ended
+    return "" if ended else f"{shown_status(state)}, not ended: `clew cancel {goal}` first"
+
+
+def _no_edit(state: State) -> str:
+    goal = called(state)
+    if state.in_flight:
+        return "at work until its running action ends: wait, or `clew pause --now`"
+    match GoalStatus(state.goal.status):
+        case GoalStatus.IN_PROGRESS:
+            return f"at work: `clew pause {goal}` first, then edit it, and `clew continue {goal}`"
+        case GoalStatus.COMPLETED:
+            return "completed: submit another goal, or say what is missing (`clew feedback`)"
+        case _:
+            return ""
 
 
 def _no_retry(verb: str, state: State, *, runbook: bool) -> str:

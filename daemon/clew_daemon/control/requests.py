@@ -138,6 +138,19 @@ class RetryRequest(GoalChangeRequest, method="retry"):
 
 
 @dataclass(frozen=True)
+class RemoveRequest(GoalChangeRequest, method="rm"):
+    """Take goals that have ended out of the lists."""
+
+
+@dataclass(frozen=True)
+class EditRequest(ControlRequest, method="edit"):
+    """Change what a goal asks for to what a goal file says, all of it; without `text`, ask whether that may be now."""
+
+    goal: str
+    text: str | None = None
+
+
+@dataclass(frozen=True)
 class UndoRequest(ControlRequest, method="undo"):
     """Show what undoing a goal, or one `subtask` (its task's and its own index), would do; or `perform` it.
 

@@ -62,6 +62,8 @@ class GoalNote(BaseModel):
             case ev.GoalAccepted():
                 self.name, self.description = event.spec.name or "", event.spec.description
                 self._enter(GoalStatus.QUEUED, event, seq)
+            case ev.GoalEdited():
+                self.name, self.description = event.spec.name or "", event.spec.description
             case ev.GoalStarted():
                 self._enter(GoalStatus.IN_PROGRESS, event, seq)
             case ev.GoalWaiting():

@@ -23,10 +23,10 @@ from clew_shared.text.plain import plain, recordable
 from clew_shared.text.redact import redact
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
+    from collections.abc import Collection, Iterable, Sequence
 
     from clew_daemon.inbox.files import Dropped
-    from clew_daemon.inbox.goalfile.model import GoalFile
+    from clew_daemon.inbox.goalfile.model import GoalFile, GoalFileTask
     from clew_daemon.parts import DaemonParts
     from clew_shared.core.core import Core
 
@@ -48,7 +48,9 @@ async def accept(daemon: DaemonParts, dropped: Dropped) -> Verdict:
     try:
         with daemon.goals.accepting.place() as turn:
             agents = daemon.settings.agents
-            found = await asyncio.to_thread(_understood, daemon, dropped, agents.names)
+            found = await asyncio.to_thread(
+                understood, daemon, dropped.raw, dropped.name, agents.names, dropped.size
+            )
             await turn()  # in the order of the drops: a later one may name an earlier one
             core = _entered(daemon, dropped, found, identity)
     except GoalFileError as error:
@@ -74,34 +76,29 @@ def _entered(
     event = ev.GoalAccepted(
         at=time.time(),
         goal_id=goal,
-        spec=spec(
+        spec=bound_spec(
+            daemon,
             found,
             _workspace(daemon, dropped, found, goal),
-            agent_of(daemon, found),
             recordable(dropped.name),
-        ).model_copy(
-            update={
-                "depends_on": dependencies.bound(
-                    found.depends_on,
-                    dependencies.KnownGoals(daemon.goals.states(), daemon.goals.gone),
-                )
-            }
         ),
-        tasks=planned(found),
+        tasks=planned(found.tasks),
         identity=identity,
     )
-    if faults := _misplaced(daemon, found, event):
+    if faults := misplaced(daemon, found, event):
         raise GoalFileError(dropped.name, faults)
     daemon.goals.ledger.look()  # what is accepted leaves the inbox: not for a ledger that is gone
     return daemon.goals.enter(event, dropped.raw)
 
 
-def _understood(daemon: DaemonParts, dropped: Dropped, agents: Collection[str]) -> GoalFile:
-    """Parse a dropped file, and resolve the workspace that it names. Raises GoalFileError."""
+def understood(
+    daemon: DaemonParts, raw: bytes, name: str, agents: Collection[str], size: int | None = None
+) -> GoalFile:
+    """Parse a goal file, and resolve the workspace that it names. Raises GoalFileError."""
     located = locator(daemon.places, daemon.keys.env)
-    found = parse(dropped.raw, dropped.name, agents, located=located, size=dropped.size)
-    if fault := key_fault(dropped.raw):
-        raise GoalFileError(dropped.name, [fault])
+    found = parse(raw, name, agents, located=located, size=size)
+    if fault := key_fault(raw):
+        raise GoalFileError(name, [fault])
     return found
 
 
@@ -119,11 +116,11 @@ def _workspace(daemon: DaemonParts, dropped: Dropped, found: GoalFile, goal: str
     return str(folder)
 
 
-def _misplaced(daemon: DaemonParts, found: GoalFile, event: ev.GoalAccepted) -> list[GoalFileFault]:
+def misplaced(daemon: DaemonParts, found: GoalFile, event: ev.GoalAccepted) -> list[GoalFileFault]:
     """Return why the goal cannot be taken beside the others: its name is in use, or it would wait for itself."""
     known = dependencies.KnownGoals(daemon.goals.states(), daemon.goals.gone)
     faults = []
-    if other := dependencies.holder(found.name, known.states):
+    if other := dependencies.holder(found.name, known.states, event.goal_id):
         faults.append(GoalFileFault(found.lines.get("name"), name_taken(found.name, other)))
     if way := dependencies.cycle(fold([(0, event)]), known):
         faults.append(GoalFileFault(found.lines.get("depends_on"), circular(way)))
@@ -182,6 +179,14 @@ def agent_of(daemon: DaemonParts, found: GoalFile) -> str:
     return daemon.settings.agents.resolve(found.agent)
 
 
+def bound_spec(daemon: DaemonParts, found: GoalFile, workspace: str, file_name: str) -> Spec:
+    """Return what a goal file asks for, with what it depends on as that is called now."""
+    known = dependencies.KnownGoals(daemon.goals.states(), daemon.goals.gone)
+    depends_on = dependencies.bound(found.depends_on, known)
+    asked = spec(found, workspace, agent_of(daemon, found), file_name)
+    return asked.model_copy(update={"depends_on": depends_on})
+
+
 def spec(found: GoalFile, workspace: str, agent: str, file_name: str) -> Spec:
     """Return what a goal file asks for, as the ledger keeps it."""
     hints = found.suggestions
@@ -211,7 +216,7 @@ def spec(found: GoalFile, workspace: str, agent: str, file_name: str) -> Spec:
     )
 
 
-def planned(found: GoalFile) -> tuple[PlannedTask, ...]:
+def planned(tasks: Iterable[GoalFileTask]) -> tuple[PlannedTask, ...]:
     """Return the tasks and subtasks of a goal file."""
     return tuple(
         PlannedTask(
@@ -228,7 +233,7 @@ def planned(found: GoalFile) -> tuple[PlannedTask, ...]:
                 for sub in task.subtasks
             ),
         )
-        for task in found.tasks
+        for task in tasks
     )
 
 

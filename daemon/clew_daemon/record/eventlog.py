@@ -107,6 +107,8 @@ _LINES: dict[type[ev.Event], Callable[[Any], Line | None]] = {
         "intervention.sent",
         {"kind": e.intervention, "message": e.message, "again": e.again},
     ),
+    ev.GoalEdited: _fields("goal.edited", "changed"),
+    ev.GoalRemoved: lambda _: ("goal.removed", {}),
     ev.CheckProposed: _fields("check.proposed", "name", "cmd"),
     ev.CheckFinished: lambda e: (
         "check.passed" if e.passed else "check.failed",

@@ -84,17 +84,22 @@ class Names:
         return {goal: n for n, goal in enumerate(self._names)}
 
 
-def meant(text: str, names: Mapping[str, str], ended: Callable[[str], bool]) -> list[str]:
+def meant(
+    text: str,
+    names: Mapping[str, str],
+    ended: Callable[[str], bool],
+    removed: Callable[[str], bool] = lambda _: False,
+) -> list[str]:
     """Return the goals that a person's text may mean; see `Names`, which is for many look-ups.
 
-    Of several goals with the same beginning the unfinished one is meant, else the newest: only several unfinished
-    ones are ambiguous.
+    Of several goals with the same beginning the unfinished one is meant, else the newest that was not `removed` from
+    the lists: only several unfinished ones are ambiguous.
     """
     found = Names(names, ended).meant(text)
     if len(found) <= 1:
         return found
     living = [goal for goal in found if not ended(goal)]
-    return living or [max(found, key=list(names).index)]
+    return living or [max(found, key=lambda goal: (not removed(goal), list(names).index(goal)))]
 
 
 def ambiguous(text: str, found: Iterable[State], now: float) -> str:

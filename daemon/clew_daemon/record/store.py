@@ -86,6 +86,9 @@ def load_listed(ledger: Readable, limit: int | None, before: int | None) -> dict
     most = -1 if limit is None else limit + 1
     rest = ledger.without_outline(STATE_VERSION)  # first: one that ends meanwhile is in both
     over = load_outlined(ledger, SEQ_MAX if before is None else before, most)
+    while len(over) == most > sum(not s.removed for s in over):  # those in no list do not count
+        most *= 2
+        over = load_outlined(ledger, SEQ_MAX if before is None else before, most)
     return in_order([*over, *(load_state(ledger, goal) for goal in rest)])
 
 
@@ -97,7 +100,11 @@ def listed(
     All that have not ended, and of the others the last `limit` (None: all). With `before`, the number of an
     acceptance, only those that ended and were accepted earlier.
     """
-    inside = [s for s in states if before is None or (s.ended and s.accepted_seq < before)]
+    inside = [
+        s
+        for s in states
+        if not s.removed and (before is None or (s.ended and s.accepted_seq < before))
+    ]
     over = [s.goal_id for s in inside if s.ended]
     left_out = set() if limit is None else set(over[: max(0, len(over) - limit)])
     return [s for s in inside if s.goal_id not in left_out], len(left_out)

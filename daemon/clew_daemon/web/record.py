@@ -71,7 +71,9 @@ class Record:
         rest = [self.state(reader, goal) for goal in reader.without_outline(STATE_VERSION) if goal]
         known = in_order([*ended[:ENDED_SHOWN], *rest])
         shown = [
-            s for s in known.values() if before is None or (s.ended and s.accepted_seq < until)
+            s
+            for s in known.values()
+            if not s.removed and (before is None or (s.ended and s.accepted_seq < until))
         ]
         return shown[::-1], len(ended) > ENDED_SHOWN
 

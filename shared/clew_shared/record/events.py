@@ -102,6 +102,25 @@ class GoalEnded(GoalEvent, frozen=True):
     passed_before: tuple[str, ...] = ()
 
 
+class GoalEdited(GoalEvent, frozen=True):
+    """A person changed what the goal asks for; the new goal file is the output of this event.
+
+    `tasks` are the file's tasks where they were changed: they replace what is not done, None where they were not.
+    `changed` names what was, as people read it.
+    """
+
+    kind: Literal["goal_edited"] = "goal_edited"
+    spec: Spec
+    tasks: tuple[PlannedTask, ...] | None = None
+    changed: tuple[str, ...] = ()
+
+
+class GoalRemoved(GoalEvent, frozen=True):
+    """A person took the ended goal out of the lists; all of it stays on record."""
+
+    kind: Literal["goal_removed"] = "goal_removed"
+
+
 class WorkspaceKnown(GoalEvent, frozen=True):
     """The folder that is the goal's workspace from now on.
 

@@ -367,6 +367,7 @@ class State:
     `agent` is that of the last worker; `agent_costs` has the share of each agent in the cost. `set_aside` are the
     subtasks that replans gave up, `covered` those that a new plan replaced before they were tried. `active_at_turn_s`
     are the seconds of work up to the end of the last turn. `last_action` is the last one that has ended, 0 for none.
+    `edited_seq` is the last event by which a person changed the goal, 0 for none; `removed`: it is in no list.
     `asked_checks` has the commands of checks that a person was asked about, because they cannot run.
     """
 
@@ -425,6 +426,8 @@ class State:
     question: str = ""
     summary: str = ""
     paused: bool = False
+    removed: bool = False
+    edited_seq: int = 0
     wait_until: float | None = None
     waiting_since: float = 0.0
     verified: bool | None = None

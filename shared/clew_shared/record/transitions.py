@@ -57,6 +57,10 @@ def refusal(state: State, event: ev.Event) -> str:
             if status is GoalStatus.COMPLETED:
                 work = state.next_pending() is not None or (has_follow_up(state) and event.subtask)
                 may = may and bool(work)
+        case ev.GoalEdited():
+            may = status not in (GoalStatus.IN_PROGRESS, GoalStatus.COMPLETED)
+        case ev.GoalRemoved():
+            may = status.ended
         case _:
             may = True
     return "" if may else f"the goal is {'paused' if state.paused else status}"

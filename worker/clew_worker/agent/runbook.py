@@ -117,16 +117,32 @@ def position(
     """Return the index of the next step, given the subtask's last actions (oldest first) and their `total`.
 
     A step is done when its action succeeded; any other result leaves the position where it is. Where older actions
-    are no longer in the transcript, the furthest start that explains the rest is taken.
+    are no longer in the transcript, the furthest start that explains the rest is taken. What failed and is no step any
+    more, or a later one, was changed by a person since (`clew edit`).
     """
     names = [signature(step.tool, redacted(step.args), workspace) for step in steps]
     acted = [_done(entry) for entry in transcript if isinstance(entry, Call)]
+    if total <= len(acted):
+        acted = _without_changed(names, acted)
     furthest = min(max(total - len(acted), 0), len(steps))
     for start in range(furthest, -1, -1):
         reached = _walk(names, acted, start)
         if reached is not None:
             return reached
     return 0
+
+
+def _without_changed(
+    names: Sequence[str], acted: Sequence[tuple[str, bool]]
+) -> list[tuple[str, bool]]:
+    """Return the actions without those that failed where another step is now."""
+    at, kept = 0, []
+    for name, succeeded in acted:
+        is_here = at < len(names) and name == names[at]
+        if is_here or succeeded:
+            kept.append((name, succeeded))
+            at += is_here and succeeded
+    return kept
 
 
 def _done(call: Call) -> tuple[str, bool]:

@@ -19,6 +19,7 @@ from clew_daemon.control.requests import (
     FeedbackRequest,
     GoalChangeRequest,
     PauseRequest,
+    RemoveRequest,
     ResumeRequest,
     RetryRequest,
     StatusRequest,
@@ -35,6 +36,7 @@ DONE = {
     "continue": "continued",
     "resume": "resumed",
     "cancel": "cancelled",
+    "rm": "removed from the lists",
     "retry": "queued again",
 }
 
@@ -89,6 +91,11 @@ go_on = _goals_command(
     "are paused, waiting, blocked or failed.",
 )
 resume = _goals_command(ResumeRequest, "As `continue`, for paused, waiting or blocked goals only.")
+rm = _goals_command(
+    RemoveRequest,
+    "Take goals that have ended out of the lists. Their record stays until `[ledger] keep_days`; `clew history ID` "
+    "shows it.",
+)
 cancel = _goals_command(CancelRequest, "Cancel goals (`continue` reopens them).")
 retry = _goals_command(
     RetryRequest,

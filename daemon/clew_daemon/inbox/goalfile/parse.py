@@ -15,7 +15,7 @@ from clew_daemon.inbox.goalfile import body as goalfile_body
 from clew_daemon.inbox.goalfile import front as goalfile_front
 from clew_daemon.inbox.goalfile import front_lines
 from clew_daemon.inbox.goalfile.faults import GoalFileError, GoalFileFault
-from clew_daemon.inbox.goalfile.model import GoalFile
+from clew_daemon.inbox.goalfile.model import GoalFile, GoalFileTask
 from clew_shared.config.places import Places
 
 BYTES_MAX = 1024 * 1024
@@ -83,6 +83,13 @@ def parse(
         suggestions=head.suggestions,
         **{**head.values, "checks": _merged(head.values.get("checks", {}), body.commands)},
     )
+
+
+def tasks_of(raw: bytes) -> tuple[GoalFileTask, ...]:
+    """Return only the tasks of a goal file that was accepted before, whatever its front matter names today."""
+    text = re.sub(r"\r\n?", "\n", raw.decode("utf-8-sig", "replace"))
+    _, body, line = front_lines.split(text)
+    return tuple(goalfile_body.read(body, line).tasks)
 
 
 def goal_id(description: str, token: str, name: str = "") -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from clew_shared.record.fold.attempts import crash_blocks
-from clew_shared.record.fold.plans import new_task
+from clew_shared.record.fold.plans import change_plan, new_task
 from clew_shared.record.fold.tree import settle_task
 from clew_shared.record.model import Goal, GoalStatus, StepStatus, Subtask, Task
 from clew_shared.record.spec import PlannedSubtask, PlannedTask
@@ -26,6 +26,7 @@ from clew_shared.text.shorten import both_ends
 
 if TYPE_CHECKING:
     from clew_shared.record import events as ev
+    from clew_shared.record.spec import Spec
 
 FEEDBACK_KEPT = 50
 FOLLOW_UP = "Feedback"
@@ -39,14 +40,17 @@ def accepted(state: State, e: ev.GoalAccepted, seq: int) -> None:
     state.goal_id, state.spec, state.identity = e.goal_id, e.spec, e.identity
     state.accepted_seq, state.accepted_at = seq, e.at
     state.planned = bool(e.tasks)
-    implicit = PlannedTask(
-        description=e.spec.description,
-        subtasks=(PlannedSubtask(description=e.spec.description),),
-    )
-    state.goal = Goal(e.spec.description, [new_task(t) for t in e.tasks or (implicit,)])
+    tasks = e.tasks or (_implicit(e.spec),)
+    state.goal = Goal(e.spec.description, [new_task(t) for t in tasks])
     for task in state.goal.tasks:
         settle_task(task)
     state.goal.note_progress()
+
+
+def _implicit(spec: Spec) -> PlannedTask:
+    """Return the only task of a goal without a plan."""
+    subtasks = (PlannedSubtask(description=spec.description),)
+    return PlannedTask(description=spec.description, subtasks=subtasks)
 
 
 def started(state: State, e: ev.GoalStarted, _seq: int) -> None:
@@ -81,7 +85,7 @@ def requeued(state: State, e: ev.GoalRequeued, _seq: int) -> None:
     state.goal.status = GoalStatus.QUEUED
     state.waiting_since, state.verified = e.at, None
     state.reason, state.question, state.wait_until, state.paused = "", "", None, False
-    state.may_make = state.may_make or e.make
+    state.may_make, state.removed = state.may_make or e.make, False
     state.stranger, state.gone = None, False
 
 
@@ -138,6 +142,36 @@ def ended(state: State, e: ev.GoalEnded, seq: int) -> None:
         if StepStatus(current.status).open:
             current.status = StepStatus.FAILED
         settle_task(state.task)
+
+
+def edited(state: State, e: ev.GoalEdited, seq: int) -> None:
+    """Take in what a person changed; what was done stays, and so does what is known of checks that are the same."""
+    before, state.spec, state.edited_seq = state.spec, e.spec, seq
+    for name, cmd in before.checks.items():
+        if e.spec.checks.get(name) != cmd:
+            for known in (
+                state.checks,
+                state.checked_before,
+                state.last_probe_state,
+                state.probes_seen,
+            ):
+                known.pop(name, None)
+    state.goal.description = e.spec.description
+    for task in state.goal.tasks:  # without a plan the goal's text is its only subtask
+        named: list[Task | Subtask] = [task, *task.subtasks]
+        for one in named:
+            if one.description == before.description:
+                one.description = e.spec.description
+    if e.tasks is not None:
+        state.planned = bool(e.tasks)
+        change_plan(state, e.tasks or (_implicit(e.spec),))
+        for task in state.goal.tasks:
+            settle_task(task)
+        state.goal.note_progress()
+
+
+def removed(state: State, _e: ev.GoalRemoved, _seq: int) -> None:
+    state.removed = True
 
 
 def workspace_known(state: State, e: ev.WorkspaceKnown, _seq: int) -> None:

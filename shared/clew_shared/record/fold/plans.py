@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from clew_shared.record.state import State
 
 SET_ASIDE_KEPT = 200
+NOWHERE = (-1, -1)
 
 
 def new_task(planned: PlannedTask) -> Task:
@@ -49,6 +50,48 @@ def replan(state: State, e: ev.Planned) -> None:
         _replan_task(state, new[0], left)
     else:
         _replan_goal(state, new, {id(s) for s in left})
+
+
+def change_plan(state: State, tasks: Iterable[PlannedTask]) -> None:
+    """Put the tasks of a goal file that a person changed in the place of the tree: subtasks are known by their texts.
+
+    What is done stays, also where the file has it no more; what is not done and gone from the file is set aside.
+    """
+    current, old = state.subtask, state.goal.tasks
+    left = [(task, list(task.subtasks)) for task in old]
+    new = [_changed_task(planned, left) for planned in tasks]
+    kept: list[Task] = []
+    for task, rest in left:
+        if done := [s for s in rest if _is_done(s)]:
+            same = next((one for one in new if one.description == task.description), None)
+            if same:
+                same.subtasks = [*done, *same.subtasks]
+            else:
+                kept.append(Task(task.description, done))
+    gone = [s for _, rest in left for s in rest if not _is_done(s)]
+    given_up = [given_up_line(s) for s in gone if s.status != StepStatus.PENDING]
+    set_aside(state, given_up, [s.description for s in gone if s.status == StepStatus.PENDING])
+    state.goal.tasks = [*kept, *new]
+    places = [(t, s) for t, task in enumerate(state.goal.tasks) for s in range(len(task.subtasks))]
+    here = (at for at in places if state.subtask_at(*at) is current)
+    state.current_task_idx, state.current_subtask_idx = next(here, NOWHERE)
+
+
+def _changed_task(planned: PlannedTask, left: list[tuple[Task, list[Subtask]]]) -> Task:
+    """Return a task of a changed file with the subtasks of the tree that it still has, which are taken from `left`."""
+    task = new_task(planned)
+    own = [rest for old, rest in left if old.description == task.description]
+    for n, one in enumerate(task.subtasks):
+        for rest in (*own, *(others for _, others in left)):
+            known = next((s for s in rest if s.description == one.description), None)
+            if known:
+                rest.remove(known)
+                if not _is_done(known):
+                    known.steps = one.steps
+                    known.status = one.status if _is_done(one) else known.status
+                task.subtasks[n] = known
+                break
+    return task
 
 
 def _brought(planned: PlannedTask, pending: Sequence[Subtask]) -> Task:

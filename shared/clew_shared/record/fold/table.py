@@ -40,6 +40,8 @@ TABLE: dict[type[ev.Event], Callable[[State, Any, int], None]] = {
     ev.GoalBlocked: goal.blocked,
     ev.GoalRequeued: goal.requeued,
     ev.GoalEnded: goal.ended,
+    ev.GoalEdited: goal.edited,
+    ev.GoalRemoved: goal.removed,
     ev.WorkspaceKnown: goal.workspace_known,
     ev.WorkerStarted: goal.worker_started,
     ev.WorkerReady: _changes_nothing,

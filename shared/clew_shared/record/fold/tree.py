@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from pydantic import TypeAdapter
 
-from clew_shared.record.fold.plans import new_task, replan, set_aside
+from clew_shared.record.fold.plans import NOWHERE, new_task, replan, set_aside
 from clew_shared.record.model import Goal, StepStatus, Task
 from clew_shared.record.state import (
     EVERYWHERE,
@@ -20,8 +20,6 @@ from clew_shared.record.state import (
 
 if TYPE_CHECKING:
     from clew_shared.record import events as ev
-
-NOWHERE = (-1, -1)
 
 _goals: TypeAdapter[Goal] = TypeAdapter(Goal)
 

@@ -305,6 +305,9 @@ _DESCRIBE: dict[type[ev.Event], Callable[[Any, State, _Before], Description | No
     ev.GoalBlocked: _blocked,
     ev.GoalRequeued: lambda _e, _s, _b: _describe("goal.requeued", "queued again", "cyan"),
     ev.GoalEnded: _ended,
+    ev.GoalEdited: lambda e, _s, _b: _describe(
+        "goal.edited", f"edited: {', '.join(e.changed)}", "cyan"
+    ),
     ev.WorkerStarted: _worker_started,
     ev.WorkerReady: lambda _e, _s, _b: _describe("worker.ready", "worker ready", "dim"),
     ev.WorkerExited: _worker_exited,

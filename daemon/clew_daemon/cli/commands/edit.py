@@ -1,0 +1,118 @@
+"""`clew edit`: a person changes a goal's text, checks and limits; the daemon checks and records the new goal file."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from clew_daemon.cli import parameters
+from clew_daemon.cli.client import RequestRefused, send
+from clew_daemon.cli.display.sanitize import clean
+from clew_daemon.cli.errors import CliError, print_error
+from clew_daemon.control.requests import EditRequest
+
+if TYPE_CHECKING:
+    from clew_daemon.cli.instance import Instance
+
+FILE_BYTES_MAX = 1 << 20
+SENT_CHARS_MAX = 1_000_000
+"""A request is one line of the control socket, which is bounded."""
+
+
+@click.command()
+@parameters.goal
+@click.option(
+    "--file",
+    "file",
+    type=click.Path(allow_dash=True),
+    metavar="FILE",
+    help="The new goal file, or - for stdin, instead of an editor.",
+)
+@click.pass_obj
+def edit(instance: Instance, goal: str, file: str | None) -> None:
+    """Change a goal's text, checks or limits in $VISUAL or $EDITOR; it must not be at work.
+
+    What was done stays, and the agent is told what has changed.
+    """
+    from clew_daemon.cli.queries import goal_file, goal_id
+
+    name = goal_id(instance, goal)
+    send(instance.socket, EditRequest(name))  # before anyone has written anything
+    if file is not None:
+        with click.open_file(file, "rb") as stream:
+            print(_sent(instance, name, _text(stream.read(FILE_BYTES_MAX + 1))))
+        return
+    folder = Path(tempfile.mkdtemp(prefix="clew-edit-"))
+    draft = folder / f"{name}.md"
+    draft.write_text(goal_file(instance, name), encoding="utf-8")
+    try:
+        said = _edited(instance, name, draft)
+    except CliError as error:
+        raise CliError(
+            f"{error.message}\nnothing was changed; your text is kept in {draft}"
+        ) from None
+    shutil.rmtree(folder, ignore_errors=True)
+    print(said)
+
+
+def _edited(instance: Instance, goal: str, draft: Path) -> str:
+    """Let a person edit until the goal file has no errors, or they have had enough; return what was changed."""
+    before = draft.read_bytes()
+    while True:
+        _open_editor(draft)
+        if draft.read_bytes() == before:
+            return f"{goal}: nothing was changed"
+        try:
+            return _sent(instance, goal, _text(draft.read_bytes()))
+        except RequestRefused as error:
+            if not (sys.stdin.isatty() and sys.stdout.isatty()):
+                raise
+            print_error(error.message)
+            if not _again():
+                raise CliError("the goal file has errors") from None
+
+
+def _again() -> bool:
+    try:
+        return click.confirm("Edit it again?", default=True)
+    except click.Abort:  # Ctrl-C or Ctrl-D at the prompt
+        return False
+
+
+def _open_editor(draft: Path) -> None:
+    env = os.environ
+    known = (shutil.which(name) for name in ("sensible-editor", "nano", "vi"))
+    editor = (
+        env.get("VISUAL")
+        or env.get("EDITOR")
+        or (sys.stdin.isatty() and next(filter(None, known), ""))
+    )
+    if not editor:
+        raise CliError("no editor is set: set $EDITOR, or name the new goal file with --file")
+    done = subprocess.run(["/bin/sh", "-c", f'{editor} "$1"', "sh", str(draft)], check=False)
+    if done.returncode:
+        raise CliError(f"{editor} ended with exit code {done.returncode}")
+
+
+def _text(raw: bytes) -> str:
+    try:
+        text = raw.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise CliError(
+            f"the goal file is not UTF-8 (at byte {error.start}): save it as UTF-8"
+        ) from None
+    if len(raw) > FILE_BYTES_MAX or len(text) > SENT_CHARS_MAX:
+        raise CliError("the goal file is too long to be edited: submit it as another goal")
+    return text
+
+
+def _sent(instance: Instance, goal: str, text: str) -> str:
+    answer = send(instance.socket, EditRequest(goal, text))
+    return f"{clean(answer['id'])}: {clean(answer['said'])}"

@@ -1,0 +1,149 @@
+"""`edit`: what a goal asks for becomes what a goal file says now, while none of its actions runs (docs/cli.md)."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import TYPE_CHECKING, Any
+
+from clew_daemon.control.goal_changes import request_basis
+from clew_daemon.control.objections import answer, is_runbook, objection, shown_status
+from clew_daemon.control.server import ControlError
+from clew_daemon.inbox.acceptance import bound_spec, misplaced, planned, understood
+from clew_daemon.inbox.goalfile.faults import GoalFileError, GoalFileFault
+from clew_daemon.inbox.goalfile.parse import tasks_of
+from clew_daemon.record.dependencies import called
+from clew_shared.record import events as ev
+from clew_shared.record.model import GoalStatus
+from clew_shared.text.redact import redact
+from clew_shared.text.shorten import without_middle
+
+if TYPE_CHECKING:
+    from clew_daemon.control.goal_lookup import GoalLookup
+    from clew_daemon.control.requests import EditRequest
+    from clew_daemon.inbox.goalfile.model import GoalFile
+    from clew_daemon.parts import DaemonParts
+    from clew_daemon.supervision.supervisor import Supervisor
+    from clew_shared.core.core import Core
+    from clew_shared.record.spec import Spec
+
+TOLD_CHARS = 10_000
+TEXT = "text"
+NAMES = {
+    "description": TEXT,
+    "notes": TEXT,
+    "done_when": TEXT,
+    "budget_tokens": "budget",
+    "budget_wall_s": "budget",
+    "timeout_s": "timeout",
+}
+"""What people call a field of a spec, where that is not its name."""
+
+UNSEEN = {"unknown_keys", "file_name"}
+
+
+class GoalEdits:
+    """Changes goals, each recorded before it has any effect."""
+
+    def __init__(self, daemon: DaemonParts, supervisor: Supervisor, lookup: GoalLookup) -> None:
+        self._d = daemon
+        self._supervisor = supervisor
+        self._lookup = lookup
+
+    async def edit(self, request: EditRequest) -> dict[str, Any]:
+        """Change a goal; ControlError with every error of the file, or where the goal is at work or completed."""
+        core = await self._lookup.whole(request.goal)
+        self._refuse(core)
+        if request.text is None:
+            return answer(core.state, "it may be edited")
+        raw = request.text.encode()
+        found = await self._read(core, raw)
+        goal, before = core.state.goal_id, request_basis(core)
+        await self._supervisor.halt(goal, "edit")  # one that waits may be trying again
+        with self._supervisor.hold(goal):
+            core = await self._d.goals.whole(goal)
+            self._refuse(core)
+            if request_basis(core) != before:
+                raise ControlError(f"{goal} is {shown_status(core.state)} now; try again")
+            return await self._change(core, raw, found)
+
+    async def _change(self, core: Core, raw: bytes, found: GoalFile) -> dict[str, Any]:
+        event = await self._event(core, found)
+        if not event.changed:
+            return answer(core.state, "nothing was changed")
+        told = "" if is_runbook(self._d.settings, core.state) else _told(core.state.spec, event)
+        with self._d.goals.entering(core):
+            core.emit(event, raw)
+            if told:
+                core.emit(ev.FeedbackGiven(at=event.at, text=redact(told)))
+        self._d.goals.judge_by(core, self._d.settings_of(core.state.goal_id))
+        await self._d.goals.commit(core)
+        return answer(core.state, f"changed: {', '.join(event.changed)}{_then(core)}")
+
+    def _refuse(self, core: Core) -> None:
+        if why := objection("edit", core.state, runbook=False):
+            raise ControlError(f"{core.state.goal_id} is {why}")
+
+    async def _read(self, core: Core, raw: bytes) -> GoalFile:
+        agents, state = self._d.settings.agents.names, core.state
+        try:
+            found = await asyncio.to_thread(understood, self._d, raw, "the goal", agents)
+            if found.folder and str(found.folder) != state.spec.workspace:
+                text = f"`workspace` cannot be changed: the goal works in {state.spec.workspace}"
+                _reject(GoalFileFault(found.lines.get("workspace"), text))
+        except GoalFileError as error:
+            raise ControlError(str(error)) from None
+        return found
+
+    async def _event(self, core: Core, found: GoalFile) -> ev.GoalEdited:
+        """Return the change; ControlError where the goal cannot be so beside the others."""
+        state = core.state
+        spec = bound_spec(self._d, found, state.spec.workspace, state.spec.file_name)
+        asked = ev.GoalAccepted(at=state.accepted_at, goal_id=state.goal_id, spec=spec)
+        if faults := misplaced(self._d, found, asked):
+            raise ControlError(str(GoalFileError("the goal", faults)))
+        seq = state.edited_seq or state.accepted_seq
+        old = await asyncio.to_thread(self._d.goals.ledger.output, seq)
+        tasks = planned(found.tasks)
+        is_other = tasks != planned(tasks_of(old or b""))
+        changed = [NAMES.get(key, key) for key in _differing(state.spec, spec)]
+        changed += ["tasks"] if is_other else []
+        return ev.GoalEdited(
+            at=time.time(),
+            spec=spec,
+            tasks=tasks if is_other else None,
+            changed=tuple(dict.fromkeys(changed)),
+        )
+
+
+def _reject(fault: GoalFileFault) -> None:
+    raise GoalFileError("the goal", [fault])
+
+
+def _differing(old: Spec, new: Spec) -> list[str]:
+    """Return the fields in which two specs differ."""
+    fields = [key for key in type(new).model_fields if key not in UNSEEN]
+    return [key for key in fields if getattr(old, key) != getattr(new, key)]
+
+
+def _told(old: Spec, event: ev.GoalEdited) -> str:
+    """Return what the agent is told, as feedback: the text, the checks and the tasks; "" where only limits changed."""
+    new, lines = event.spec, []
+    if TEXT in event.changed:
+        parts = (new.description, new.notes, new.done_when)
+        lines.append("It now reads:\n" + "\n\n".join(filter(None, parts)))
+    if old.checks != new.checks:
+        checks = "\n".join(f"- {name}: {cmd}" for name, cmd in new.checks.items())
+        lines.append(f"Its checks are now:\n{checks}" if checks else "It has no checks any more.")
+    if event.tasks is not None:
+        lines.append("Its tasks were changed; what is done stays.")
+    if not lines:
+        return ""
+    return without_middle("\n".join(["The goal was changed.", *lines]), TOLD_CHARS)
+
+
+def _then(core: Core) -> str:
+    """Return what lets the goal continue, "" where it does by itself."""
+    state = core.state
+    waits = state.goal.status == GoalStatus.QUEUED or state.waits_for_time
+    return "" if waits else f"; continue it with `clew continue {called(state)}`"
