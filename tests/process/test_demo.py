@@ -17,7 +17,9 @@ def test_the_demo_completes_its_goals_and_leaves_nothing_behind(tmp_path, chaos)
     )
     assert (done.returncode, done.stderr) == (0, ""), done.stdout + done.stderr
     assert "ledger: ok" in done.stdout
-    assert "refused: cat answer.txt: 3rd time the same" in done.stdout
+    assert "refused: sh check.sh: 3rd time the same" in done.stdout
+    assert "says it is done: refused, tests_pass fails" in done.stdout
+    assert "before any work" not in done.stdout  # its checks prove something
     assert "demo passed" in done.stdout
     assert (
         len(re.findall(r"^  clew ", done.stdout.partition("What to try next:")[2], re.MULTILINE))

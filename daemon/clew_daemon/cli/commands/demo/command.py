@@ -146,7 +146,8 @@ def _submitted(instance: Instance) -> list[str]:
     from clew_daemon.cli.commands.demo.sample import goal_files
     from clew_daemon.cli.commands.submit.inbox import Submission, await_decisions, drop_all
 
-    paths = drop_all(instance.places.inbox, goal_files(sys.executable).items())
+    files = goal_files(instance.places.inbox.parent, sys.executable)
+    paths = drop_all(instance.places.inbox, files.items())
     submissions = [Submission(path) for path in paths]
     await_decisions(instance, submissions, set(), ACCEPT_S)
     for one in submissions:

@@ -106,28 +106,60 @@ one by one, the daemon judges and records each, and the executor carries it out.
 _LOOPING_GOAL = """\
 ---
 agent: stubborn
+workspace: {workspace}
 checks:
-  answered: grep -q 42 answer.txt
+  tests_pass: sh check.sh
 ---
-Find the answer in answer.txt.
+Fix change.py, so that the tests in test_change.py pass.
 
-The agent of this goal goes in circles on purpose, to show how that ends.
+The agent of this goal says that it is done before it is, and goes in circles on purpose, to show how that ends. The
+tests were there before it: what it says itself decides nothing.
 """
+
+_FAULTY = {
+    "check.sh": """\
+exec {python} -m unittest -q test_change
+""",
+    "change.py": """\
+def change(paid, price):
+    return price - paid
+""",
+    "test_change.py": """\
+import unittest
+
+from change import change
+
+
+class Change(unittest.TestCase):
+    def test_what_was_paid_too_much_comes_back(self):
+        self.assertEqual(change(10, 7), 3)
+""",
+}
+"""The workspace of the looping goal before its agent has done anything."""
 
 
 def furnish(home: Path, python: str) -> None:
-    """Write the config of the demo into its home."""
+    """Write the config of the demo, and the files that the looping goal begins with, into its home."""
     command = [python, "-I", str(Path(stubborn_agent.__file__).resolve())]
     text = _CONFIG.format(command=_quoted(command))
     home.joinpath("config.toml").write_text(text, encoding="utf-8")
+    _shop(home).mkdir()
+    for name, content in _FAULTY.items():
+        text = content.replace("{python}", shlex.quote(python))
+        (_shop(home) / name).write_text(text, encoding="utf-8")
 
 
-def goal_files(python: str) -> dict[str, bytes]:
+def _shop(home: Path) -> Path:
+    return home / "shop"
+
+
+def goal_files(home: Path, python: str) -> dict[str, bytes]:
     """Return the goal files by name."""
     command = shlex.quote(python)
-    check = _quoted(f"{command} -m unittest -q")
+    check = _quoted(f"{command} -m unittest -q test_mathx")
     sample = _GOAL.format(python=command, check=check, pause_s=PAUSE_S)
-    return {"mathx.md": sample.encode(), "answer.md": _LOOPING_GOAL.encode()}
+    looping = _LOOPING_GOAL.format(workspace=_quoted(str(_shop(home))))
+    return {"mathx.md": sample.encode(), "change.md": looping.encode()}
 
 
 def _quoted(value: object) -> str:

@@ -1,8 +1,8 @@
-"""An agent for `clew demo` that loops: it repeats a failing command until clew refuses that.
+"""An agent for `clew demo` that loops: it says that it is done, and repeats a failing command until clew refuses that.
 
 It speaks the worker protocol on CLEW_FD (docs/protocol.md) and imports nothing of clew, so it can serve as an
 example. After the first refusal it tries the same command once more, is refused again, even if it was killed and
-restarted in between, and only then does something else.
+restarted in between, and only then corrects the fault.
 """
 
 from __future__ import annotations
@@ -12,7 +12,8 @@ import os
 import socket
 from typing import Any
 
-FAILING = {"cmd": "cat answer.txt"}
+FAILING = {"cmd": "sh check.sh"}
+RIGHT = "def change(paid, price):\n    return paid - price\n"
 ATTEMPTS_MAX = 5
 
 
@@ -39,17 +40,20 @@ class DaemonConnection:
 
 
 def main() -> None:
-    """Loop until the command is refused, try it again, and then write the file."""
+    """Claim to be done, loop until the command is refused, try it again, and then correct the file."""
     daemon = DaemonConnection(int(os.environ["CLEW_FD"]))
     daemon.call("hello", protocol=1, agent="stubborn/1")
+    daemon.call(
+        "finish", success=True, summary="It should work."
+    )  # the check says that it does not
     for _ in range(ATTEMPTS_MAX):
         if daemon.call("act", tool="run_cmd", args=FAILING)["verdict"] == "blocked":
             break
     daemon.call("act", tool="wait", args={"seconds": 1, "why": "sulking"})
     daemon.call("act", tool="run_cmd", args=FAILING)  # still refused, also after a restart
-    daemon.call("act", tool="write_file", args={"path": "answer.txt", "content": "42\n"})
+    daemon.call("act", tool="write_file", args={"path": "change.py", "content": RIGHT})
     daemon.call("complete_subtask", success=True)
-    daemon.call("finish", success=True, summary="The file was not there; now it is.")
+    daemon.call("finish", success=True, summary="The two numbers were the wrong way round.")
 
 
 if __name__ == "__main__":
