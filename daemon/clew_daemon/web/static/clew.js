@@ -12,7 +12,7 @@
   const keyOf = (node) => (node && node.dataset ? node.dataset.key || node.id : "") || "";
 
   function morph(old, now) {
-    if (old.isEqualNode(now)) return;
+    if (old.isEqualNode(now) || (old.classList && old.classList.contains("told"))) return;
     if (old.nodeType !== now.nodeType || old.nodeName !== now.nodeName) { old.replaceWith(now); return; }
     if (old.nodeType !== Node.ELEMENT_NODE) { old.nodeValue = now.nodeValue; return; }
     const keep = KEEP[old.nodeName] || [];
@@ -99,6 +99,8 @@
     try {
       const answer = await fetch(`${base}/change/${what}`, { method: "POST", headers: { "content-type": "application/json" }, body: JSON.stringify(body) });
       const told = answer.headers.get("content-type")?.startsWith("application/json") ? await answer.json() : { error: `refused (${answer.status})` };
+      const beside = from.querySelector && from.querySelector(".told");
+      if (beside) { beside.textContent = told.error || ""; beside.hidden = !told.error; }
       say(told.error || told.said, told.error ? "gone" : "live");
       if (!told.error && from.reset) from.reset();
       if (!told.error && what === "submit" && told.goal) location.href = `${base}/goals/${encodeURIComponent(told.goal)}`;
