@@ -55,6 +55,8 @@ def test_the_methods_are_those_that_other_programs_call():
         "Cancel": "cancel",
         "Continue": "continue",
         "Retry": "retry",
+        "Remove": "rm",
+        "Edit": "edit",
         "Undo": "undo",
         "RemoveStrategy": "playbook_remove",
         "RestoreStrategy": "playbook_restore",

@@ -23,7 +23,7 @@ FAULTS = {
     "before": WHICH_GOAL,
     "after": "`after` is {value!r}; it must be the cursor of an earlier answer",
     "limit": "`limit` is {value!r}; it must be a number of goals, or null for all",
-    "text": "the text is empty",
+    "text": "the feedback is empty",
     "signature": "which action? Give the signature of a blocked one, as `clew status GOAL` lists them",
     "goals": f"`goals` must be a list of at most {GOALS_MAX:,} names or ids",
     "all": "`all` must be true or false",
