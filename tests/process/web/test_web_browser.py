@@ -193,7 +193,9 @@ def test_a_broken_goal_is_explained_in_the_page(clew, visitor):
     page.fill("#text", "---\npriority: high\n---\n# Say hello\n")
     visitor.press("Submit")
     visitor.waits("document.querySelector('#live').textContent.includes('priority')")
-    page.wait_for_load_state("networkidle")  # the page was fetched again, and the error is still beside the form
+    page.wait_for_load_state(
+        "networkidle"
+    )  # the page was fetched again, and the error is still beside the form
     assert "line 2: `priority`" in page.locator("form .told").inner_text()
     assert clew.goals() == {}
     assert "409" in visitor.faults.pop()
