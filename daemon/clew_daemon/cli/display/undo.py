@@ -25,7 +25,7 @@ REASONS = {
     "unknown": "it is not known who changed it",
     "later": "it was changed again later",
     "left_out": "no snapshot has it, or what is in it",
-    "repository": "a git repository: if you do not want it, remove it",
+    "repository": "a git repository: an undo removes none",
     "commits": "a git repository with other commits than before",
 }
 WHY_GONE = {
