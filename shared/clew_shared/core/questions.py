@@ -278,7 +278,8 @@ def _work(state: State) -> list[str]:
 def _came(state: State, action: Action) -> str:
     """Return what came of an action: in words, after how long, and the key line of its output."""
     name = signature(action.name, action.args, state.spec.workspace)
-    said = last_said(state, name, action.result)
+    cut_off = action.result == Result.INTERRUPTED
+    said = state.scope.died.get(name) if cut_off else last_said(state, name, action.result)
     after = f" after {roughly(action.duration_s)}" if action.duration_s >= LONG_S else ""
     code = f" (exit code {action.exit_code})" if action.exit_code else ""
     came = RESULTS.get(action.result, action.result)

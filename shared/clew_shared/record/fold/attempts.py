@@ -65,7 +65,12 @@ def _fresh_start(state: State, e: ev.AttemptStarted) -> FreshStart:
 
 def afresh(old: Scope, world: str) -> Scope:
     """Return a scope with nothing counted, but for actions during which the worker died."""
-    return Scope(worlds={world: 1} if world else {}, crashes=old.crashes, blocks=crash_blocks(old))
+    return Scope(
+        worlds={world: 1} if world else {},
+        crashes=old.crashes,
+        died=old.died,
+        blocks=crash_blocks(old),
+    )
 
 
 def crash_blocks(old: Scope) -> dict[str, dict[str, str]]:
