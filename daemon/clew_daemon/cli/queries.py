@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from clew_shared.record.state import State
 
 CANDIDATES_SHOWN = 8
+OWN_CHANGES_S = 3.0
 WAITS_FOR_DAEMON = "waits for the daemon"
 NO_GOALS = "there are no goals yet; submit one with `clew submit FILE`"
 DELETED = (
@@ -142,6 +143,25 @@ def _matching(name: str, reader: Reader) -> str:
 
 def _ids_and_names(names: Mapping[str, str]) -> list[str]:
     return sorted({word for goal, name in names.items() for word in (goal, name) if word})
+
+
+def own_changes(instance: Instance, goal: str) -> dict[str, int]:
+    """Return how many files and lines a goal itself changed, by the keys of its view; {} where that cannot be found."""
+    from clew_daemon.host.git import program
+    from clew_daemon.record.changed_files import changed_files
+    from clew_shared.snapshots.store import StoreError, at
+
+    try:
+        store = at(instance.places.snapshots / goal, program(instance.env)).within(OWN_CHANGES_S)
+        with open_ledger(instance) as reader:
+            found = changed_files(reader, goal, store)
+    except (StoreError, OSError):
+        return {}
+    return {
+        "files_changed": sum(not one.folder for one in found),
+        "lines_added": sum(one.added for one in found),
+        "lines_removed": sum(one.removed for one in found),
+    }
 
 
 def goal_file(instance: Instance, goal: str) -> str:

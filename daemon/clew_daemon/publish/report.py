@@ -229,7 +229,10 @@ def _files(state: State, files: Sequence[FileCount] | None) -> list[str]:
         return [f"not known: {inline(known.missing)}"] if known.missing else []
     if files is None:
         return [f"not known: the snapshots could not be read (`clew diff {state.goal_id}`)"]
-    total = f"{_counted(len(files), 'file')}{_plus_minus(files)} (`clew diff {state.goal_id}`)"
+    folders = sum(one.folder for one in files)
+    counts = [_counted(len(files) - folders, "file")]
+    counts += [_counted(folders, "empty folder")] if folders else []
+    total = f"{' and '.join(counts)}{_plus_minus(files)} (`clew diff {state.goal_id}`)"
     lines = [total, "", *map(_file, files[:FILES_SHOWN])] if files else ["none"]
     if more := len(files) - FILES_SHOWN:
         lines += [f"- … {more} more"] if more > 0 else []
@@ -243,6 +246,7 @@ def _file(one: FileCount) -> str:
     was = f" (was {code(one.old_path)})" if one.old_path else ""
     counts = ", binary" if one.binary else _plus_minus([one])
     unknown = ", left out of the snapshot" if one.left_out else ""
+    unknown += ", an empty folder" if one.folder else ""
     return f"- {code(one.path)}{was}{counts}{unknown}"
 
 

@@ -29,7 +29,7 @@ _READ_BYTES = 1 << 16
 class FileCount(NamedTuple):
     """A file that differs, by quoted name, and by how many lines; `old_path` is that of a renamed one, else "".
 
-    `left_out`: a snapshot does not have it, so its lines are not known.
+    `left_out`: a snapshot does not have it, so its lines are not known. `folder`: it is, or was, an empty folder.
     """
 
     path: str
@@ -38,6 +38,7 @@ class FileCount(NamedTuple):
     removed: int
     binary: bool
     left_out: bool = False
+    folder: bool = False
 
 
 @dataclass(frozen=True)

@@ -120,7 +120,7 @@ def one_goal(instance: Instance, goal: str) -> dict[str, Any]:
     name = goal_id(instance, goal)
     answer = ask_soon(instance.socket, StatusRequest(name))
     if answer is not None:
-        return dict(answer)
+        return {**answer, "goal": _with_own_changes(instance, answer["goal"])}
     from clew_daemon.record.goal_limits import attempt_limits
     from clew_shared.views.publish import goal_detail
 
@@ -128,4 +128,23 @@ def one_goal(instance: Instance, goal: str) -> dict[str, Any]:
     waiting = waits(instance, [state], now).get(name, "")
     limit = attempt_limits(state, instance.settings_for_display).limit
     detail = goal_detail(state, now, waiting, stuck=bool(stuck(instance, [state])))
-    return {"daemon": None, "goal": {**detail, "attempt_limit": limit}}
+    detail = _with_own_changes(instance, {**detail, "attempt_limit": limit})
+    return {"daemon": None, "goal": detail}
+
+
+_OWN_CHANGES: dict[tuple[Any, ...], dict[str, int]] = {}
+"""Counts of changes, for as long as no other snapshot was taken: `clew top` asks every second."""
+
+
+def _with_own_changes(instance: Instance, detail: dict[str, Any]) -> dict[str, Any]:
+    """Return a goal's entry with the changes counted that are its own, as `clew diff` and the report count them."""
+    known = detail["snapshots"]
+    if not known["files_changed"]:
+        return detail
+    key = (str(instance.places.snapshots), detail["id"], known["taken"], known["undo"])
+    if key not in _OWN_CHANGES:
+        from clew_daemon.cli.queries import own_changes
+
+        _OWN_CHANGES.clear()
+        _OWN_CHANGES[key] = own_changes(instance, detail["id"])
+    return {**detail, "snapshots": {**known, **_OWN_CHANGES[key]}}

@@ -7,14 +7,14 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from clew_daemon.cli.commands.watch.feed import QUESTION_CHARS, place, shown_action
-from clew_daemon.cli.display.goal import changed_text, is_in, progress_bar
+from clew_daemon.cli.display.goal import is_in, progress_bar
 from clew_daemon.cli.display.output import STATUS_STYLE
 from clew_daemon.cli.display.sanitize import clean, short
 from clew_daemon.cli.display.units import counted, duration, thousands
 from clew_daemon.publish.standing import standing
 from clew_shared.record.moment import local
 from clew_shared.text.percent import percent
-from clew_shared.views.publish import snapshots_view, status_view
+from clew_shared.views.publish import status_view
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -67,8 +67,6 @@ def _progress_line(goal: GoalMoment, at: float, *, bar: bool = True) -> Line:
     facts += [counted(state.actions_total, "action")] if state.actions_total else []
     facts += [counted(state.restarts, "restart")] if state.restarts else []
     facts += [f"{state.blocked_total} refused"] if state.blocked_total else []
-    changed = changed_text(snapshots_view(state.snapshots))
-    facts += [f"{changed} changed"] if changed else []
     return [
         (f"{drawn}{percent(entry['progress'])}  ", "cyan"),
         (standing(entry), STATUS_STYLE.get(entry["status"], "")),
