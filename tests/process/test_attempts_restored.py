@@ -168,6 +168,17 @@ def test_where_the_repository_has_moved_the_workspace_is_kept(clew, kitchen, cmd
     assert (kitchen / "junk").exists()
 
 
+def test_a_repository_that_an_attempt_has_made_is_not_removed(clew, kitchen):  # noqa: F811
+    body = MESSY.replace("rm cup", "rm cup && git init -q lib && git init -q --bare lib.git")
+    goal = begin(clew, kitchen, body=body)
+    hears(clew, goal, "messy")
+    go_on(clew, goal)
+    attempt = second(clew, goal)
+    assert attempt["left"] == ["lib", "lib.git"]
+    assert (kitchen / "lib.git" / "HEAD").exists()
+    assert (kitchen / "cup").exists()
+
+
 def test_what_an_agent_changed_by_tools_of_its_own_is_put_back(clew, kitchen):  # noqa: F811
     own = """
     attempt = hello()["attempt"]
