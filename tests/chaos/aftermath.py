@@ -27,6 +27,7 @@ from clew_shared.record import events as ev
 from clew_shared.record.codec import decode
 from clew_shared.record.snapshot import dump
 from clew_shared.record.state import State
+from clew_shared.text.words import RESULTS
 
 if TYPE_CHECKING:
     from harness import Clew
@@ -168,7 +169,8 @@ def report_is_true(clew: Clew, told: Told) -> None:
     assert f"- status: **{standing(str(state.goal.status), state.verified)}**" in text, text
     assert f"- restarts: {state.restarts}\n" in text, text
     for deed in list(told.deeds.values())[-10:]:
-        assert re.search(rf"^- {deed.seq} .* → {deed.result}$", text, re.MULTILINE), (deed, text)
+        result = RESULTS.get(deed.result, deed.result)
+        assert re.search(rf"^- {deed.seq} .* → {re.escape(result)}", text, re.MULTILINE), (deed, text)
     assert not told.blocked or "## Loops" in text, text
 
 
