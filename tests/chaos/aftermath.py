@@ -170,7 +170,10 @@ def report_is_true(clew: Clew, told: Told) -> None:
     assert f"- restarts: {state.restarts}\n" in text, text
     for deed in list(told.deeds.values())[-10:]:
         result = RESULTS.get(deed.result, deed.result)
-        assert re.search(rf"^- {deed.seq} .* → {re.escape(result)}", text, re.MULTILINE), (deed, text)
+        assert re.search(rf"^- {deed.seq} .* → {re.escape(result)}", text, re.MULTILINE), (
+            deed,
+            text,
+        )
     assert not told.blocked or "## Loops" in text, text
 
 
