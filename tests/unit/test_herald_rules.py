@@ -93,6 +93,12 @@ def test_ends_are_told_and_restarts_are_not(event, kind):
     assert notices.of_state(GOAL, note_of(ACCEPTED, event), ["blocked"]) is None
 
 
+def test_an_end_is_told_with_the_checks_that_passed_before_any_work():
+    ended = ev.GoalEnded(status="completed", verified=True, passed_before=("lint", "Unit"))
+    body = notices.of_state(GOAL, note_of(ACCEPTED, ended), ON).body
+    assert "But checks lint, Unit passed before any work: they prove nothing." in body
+
+
 def test_a_long_wait_is_told_once_however_often_it_is_tried_again():
     waits = [ev.GoalWaiting(at=60.0 * n, reason="no endpoint", until=60.0 * n) for n in range(90)]
     note = note_of(ACCEPTED, *waits)

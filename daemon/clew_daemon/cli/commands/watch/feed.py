@@ -139,6 +139,8 @@ def _blocked(e: ev.GoalBlocked, s: State, _: _Before) -> Description:
 def _ended(e: ev.GoalEnded, s: State, _: _Before) -> Description:
     why = f": {short(e.reason, TEXT_CHARS)}" if e.reason else ""
     text = f"{standing(e.status, s.verified)} {percent(s.goal.progress())}{why}"
+    if e.passed_before:
+        text += f"; but {passed_before(e.passed_before)}"
     return _describe(f"goal.{e.status}", text, STATUS_STYLE.get(e.status, ""))
 
 
