@@ -161,6 +161,7 @@ def test_by_default_a_model_is_told_how_far_it_is_what_is_left_and_since_when_a_
     assert last_third == {6: "4 turns", 7: "3 turns", 8: "2 turns"}
     assert "[EMERGENCY: 1 turn left. Finish NOW.]\nThen the 10 turns of this attempt" in asked[9]
     assert "[EMERGENCY: 2 turns left. Finish NOW.]\nThen the goal's 12 turns" in asked[10]
+    assert "Checked at the start, changed since: never ✗" in asked[1]
     assert ", nothing changed since: never ✗" in asked[2]
     assert ", changed since: never ✗" in asked[3]
 

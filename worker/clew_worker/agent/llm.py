@@ -94,7 +94,7 @@ class LlmAgent:
         if not hindsight:
             hindsight = answer.hindsight
             self._memory.begin_turn(hindsight)
-        self._context.turn = Turn()
+        self._context.turn, acted = Turn(), self._memory.actions
         try:
             await self._do(answer)
         except (AgentFinished, RpcError, asyncio.CancelledError):  # the turn still has its cost
@@ -104,7 +104,8 @@ class LlmAgent:
         if not answer.calls:
             self._nudge(completion, answer)
         await self._reflect(completion.usage + model.aside, hindsight)
-        self._stale = self._stale or self._context.turn.moved  # this turn belongs to what ended
+        self._stale |= self._context.turn.moved  # this turn belongs to what ended
+        self._stale |= bool(self._memory.actions and not acted)  # the checks ran before it
         await self._bound_idling()
 
     async def _do(self, answer: ModelAnswer) -> None:

@@ -243,6 +243,8 @@ def check_finished(state: State, e: ev.CheckFinished, seq: int) -> None:
 
 def checked_before(state: State, e: ev.CheckedBefore, _seq: int) -> None:
     state.checked_before[e.name] = CheckBefore(e.passed, e.exit_code, e.duration_s)
+    if e.passed or e.exit_code is not None:
+        see_probe(state, e.name, e.passed)
 
 
 def finish_questioned(state: State, e: ev.FinishQuestioned, _seq: int) -> None:
