@@ -37,9 +37,7 @@ COMMANDS = [
     LazyCommand("loops", "loops", "Show the loops that were detected, with the evidence."),
     LazyCommand("context", "context", "Show exactly what the agent's LLM would be shown now."),
     LazyCommand("feedback", "steering", "Send the agent a message; this resumes a blocked goal."),
-    LazyCommand(
-        "pause", "steering", "Stop work on goals until `clew continue`, after their running action."
-    ),
+    LazyCommand("pause", "steering", "Stop goals until `clew continue`, after the running action."),
     LazyCommand(
         "continue",
         "steering:go_on",

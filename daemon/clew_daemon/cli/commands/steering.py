@@ -62,7 +62,7 @@ def unblock(instance: Instance, goal: str, signature: str) -> None:
     _print_answer(send(instance.socket, UnblockRequest(found["id"], meant)))
 
 
-@click.command(help="Stop work on goals until `clew continue`, after their running action.")
+@click.command(help="Stop goals until `clew continue`, after the running action.")
 @parameters.goals
 @parameters.all_goals
 @click.option("--now", is_flag=True, help="Interrupt a running action after `stop_grace_s`.")
