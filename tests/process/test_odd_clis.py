@@ -74,6 +74,8 @@ def reason(clew, goal):
         ("sys.exit('unexpected argument')", "exited with 1 at once: unexpected argument"),
         ("for n in range(9): print('hello', n)", "none of them an event that clew knows"),
         ("sys.exit('Error: spawn /x/bin/codex EACCES')", "cannot be started: spawn /x/bin/codex"),
+        ("sys.exit('Error: Missing optional dependency x. Reinstall it')", "be started: Missing"),
+        ("sys.exit(127)", "cannot be started: no reason given"),
         ("print('too old'); sys.exit(3)", "too old (clew doctor). too old"),
         ("started(); failed('401 Unauthorized')", "wants a login"),
         ("started(); failed('unknown model m')", "cannot go on: unknown model m"),

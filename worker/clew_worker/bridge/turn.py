@@ -33,14 +33,28 @@ EVENT_BYTES_MAX = 64 << 20
 
 DETAIL_CHARS = 1_000
 NO_REASON = "no reason given"
-START_FIX = "Correct `program` of the agent, or install it again; `clew doctor` tries it"
+START_FIX = (
+    "Name the program itself as `program` of the agent, not a script that starts it, or install it again; "
+    "`clew doctor` tries it"
+)
 _SIGNALS = 128
 _NOT_STARTED = re.compile(
     r"\bspawn\b.*\bE(?:ACCES|PERM|NOENT|NOEXEC)\b|\bos error (?:2|8|13)\b|permission denied"
-    r"|exec format error|cannot execute",
+    r"|exec format error|cannot execute|cannot find module|missing .{0,20}dependency|reinstall"
+    r"|shared librar|\bGLIBC",
     re.IGNORECASE | re.DOTALL,
 )
-"""The words of a program that could not start another one, which it consists of."""
+"""The words of a program that could not start another one, or load a part, which it consists of."""
+
+_SHELL_CANNOT = (126, 127)
+"""The codes with which a shell ends that cannot execute a program, or does not find it."""
+
+_PASSES = re.compile(
+    r"\b(?:429|5\d\d)\b|rate.?limit|overload|time[d -]?out|connect|network|resolve|\bDNS\b|unavailable"
+    r"|temporar|try again|\bEAI_AGAIN|\bECONN|\bETIMEDOUT|\bENOTFOUND",
+    re.IGNORECASE,
+)
+"""The words of a fault of an endpoint: what else keeps a program from beginning is tried a few times only."""
 
 
 class CliCrashError(Exception):
@@ -155,8 +169,11 @@ class CliTurn:
 
     def _draw(self, code: int, said: str) -> None:
         """Draw the conclusion from an end that nothing else explains than what it `said`."""
-        if not (self.session or self.acted) and _NOT_STARTED.search(said):
-            raise self.lasting(f"cannot be started: {said}. {START_FIX}")
+        if not (self.session or self.acted):
+            if code in _SHELL_CANNOT or _NOT_STARTED.search(said):
+                raise self.lasting(f"cannot be started: {said or NO_REASON}. {START_FIX}")
+            if self.faults and not _PASSES.search(said):
+                raise self._crash(f"exited with {code} before it began", said)
         reason = f"{self.cli.name}: {said or NO_REASON}"
         if self.ended is not None or (self.faults and code < _SIGNALS):
             raise CannotContinue("temporary", reason)
