@@ -197,7 +197,7 @@ class SimDaemon:
             models=KnownModels(goals),
             children=Children(),  # type: ignore[arg-type]
             nursery=None,  # type: ignore[arg-type]
-            slots=LlmSlots(lambda: None),
+            slots=LlmSlots(),
             publisher=SimPublisher(),  # type: ignore[arg-type]
             space=SnapshotSpace(Path("/nowhere")),
             cgroups=Cgroups(None),

@@ -1,8 +1,10 @@
 """How many LLM calls run at once per endpoint."""
 
+import asyncio
+
 import pytest
 
-from clew_daemon.processes.llm_slots import REMOTE_CALLS, LlmSlots, is_loopback
+from clew_daemon.processes.llm_slots import REMOTE_CALLS, LlmSlots, calls_at, is_loopback
 
 
 @pytest.mark.parametrize(
@@ -29,14 +31,39 @@ def test_another_machine_is_not(url):
     ],
 )
 async def test_so_many_calls_are_open_at_once_and_no_more(limit, url, calls):
-    semaphore = LlmSlots(lambda: limit).of(url)
+    endpoint, allowed = LlmSlots().of(url), calls_at(url, limit)
     for _ in range(calls):
-        assert not semaphore.locked()
-        await semaphore.acquire()
-    assert semaphore.locked()
+        assert not endpoint.is_full(allowed)
+        await endpoint.acquire(allowed)
+    assert endpoint.is_full(allowed)
 
 
-async def test_one_endpoint_has_one_semaphore_whatever_the_path():
-    slots = LlmSlots(lambda: None)
+async def opened(*calls):
+    """Return which of these tasks have their call."""
+    await asyncio.sleep(0)
+    return [call.done() for call in calls]
+
+
+async def test_calls_are_served_in_order_each_by_the_number_of_its_goal():
+    endpoint = LlmSlots().of("http://localhost:1")
+    await endpoint.acquire(1)
+    waiting = [asyncio.ensure_future(endpoint.acquire(calls)) for calls in (1, 1, 1)]
+    assert await opened(*waiting) == [False, False, False]
+    waiting[0].cancel()
+    endpoint.release()
+    assert await opened(*waiting) == [True, True, False]
+    endpoint.release()
+    assert await opened(*waiting) == [True, True, True]
+
+
+async def test_a_goal_with_a_larger_number_waits_for_no_slot_of_the_smaller_one():
+    endpoint = LlmSlots().of("http://localhost:1")
+    await endpoint.acquire(1)
+    await asyncio.wait_for(endpoint.acquire(2), 60)
+    assert endpoint.is_full(2)
+
+
+async def test_one_server_is_one_endpoint_whatever_the_path():
+    slots = LlmSlots()
     assert slots.of("http://LOCALHOST:1/v1") is slots.of("http://localhost:1/other")
     assert slots.of("http://localhost:1") is not slots.of("http://localhost:2")

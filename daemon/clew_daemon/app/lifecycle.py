@@ -205,7 +205,7 @@ class App:
 
     def _parts(self, goals: GoalStore) -> DaemonParts:
         bootstrap, children = self._bootstrap, Children()
-        daemon = DaemonParts(
+        return DaemonParts(
             places=self._places,
             settings=self._settings,
             keys=bootstrap.keys,
@@ -215,12 +215,11 @@ class App:
             children=children,
             cgroups=bootstrap.cgroups,
             nursery=Nursery(children, bootstrap.nursery_env, bootstrap.preload, bootstrap.zygote),
-            slots=LlmSlots(lambda: daemon.settings.limits.llm_calls),
+            slots=LlmSlots(),
             publisher=Publisher(goals),
             space=SnapshotSpace(self._places.snapshots),
             git=bootstrap.git_identity,
         )
-        return daemon
 
     def _make_inbox(self, daemon: DaemonParts) -> Inbox:
         return Inbox(

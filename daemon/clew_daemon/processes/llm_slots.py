@@ -4,29 +4,66 @@ from __future__ import annotations
 
 import asyncio
 import ipaddress
-from typing import TYPE_CHECKING
+from collections import deque
 from urllib.parse import urlsplit
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 REMOTE_CALLS = 8
 
 
+class Endpoint:
+    """The calls to one endpoint, in the order in which they were asked for."""
+
+    def __init__(self) -> None:
+        self._open = 0
+        self._waiting: deque[tuple[int, asyncio.Future[None]]] = deque()
+
+    def is_full(self, calls: int) -> bool:
+        """Return whether one more call has to wait, where `calls` may be open at once."""
+        return bool(self._waiting) or self._open >= calls
+
+    async def acquire(self, calls: int) -> None:
+        """Wait until fewer than `calls` are open, and open one."""
+        turn = asyncio.get_running_loop().create_future()
+        self._waiting.append((calls, turn))
+        self._serve()
+        try:
+            await turn
+        except asyncio.CancelledError:
+            if not turn.cancelled():
+                self._open -= 1
+            self._serve()
+            raise
+
+    def release(self) -> None:
+        """Close a call."""
+        self._open -= 1
+        self._serve()
+
+    def _serve(self) -> None:
+        while self._waiting:
+            calls, turn = self._waiting[0]
+            if not turn.done():
+                if self._open >= calls:
+                    return
+                self._open += 1
+                turn.set_result(None)
+            self._waiting.popleft()
+
+
 class LlmSlots:
-    """One semaphore for each endpoint; `limit` returns the configured number, None for the default."""
+    """One `Endpoint` for each server, whatever the path."""
 
-    def __init__(self, limit: Callable[[], int | None]) -> None:
-        self._limit = limit
-        self._semaphores: dict[str, asyncio.Semaphore] = {}
+    def __init__(self) -> None:
+        self._endpoints: dict[str, Endpoint] = {}
 
-    def of(self, base_url: str) -> asyncio.Semaphore:
-        """Return the semaphore of an endpoint."""
-        key = urlsplit(base_url).netloc.lower()
-        if key not in self._semaphores:
-            calls = self._limit() or (1 if is_loopback(base_url) else REMOTE_CALLS)
-            self._semaphores[key] = asyncio.Semaphore(calls)
-        return self._semaphores[key]
+    def of(self, base_url: str) -> Endpoint:
+        """Return the endpoint of an address."""
+        return self._endpoints.setdefault(urlsplit(base_url).netloc.lower(), Endpoint())
+
+
+def calls_at(base_url: str, configured: int | None) -> int:
+    """Return how many calls may be open there at once, by default fewer on this machine."""
+    return configured or (1 if is_loopback(base_url) else REMOTE_CALLS)
 
 
 def is_loopback(base_url: str) -> bool:

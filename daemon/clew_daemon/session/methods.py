@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 from clew_daemon.learning.models import of_model
+from clew_daemon.processes.llm_slots import calls_at
 from clew_daemon.record.hello import subtask_view, task_view
 from clew_daemon.record.shrink import fitted_state
 from clew_daemon.session.acting import Acting, noted
@@ -25,9 +26,9 @@ from clew_shared.text.redact import redact, redacted
 from clew_shared.views.publish import state_view
 
 if TYPE_CHECKING:
-    import asyncio
     from collections.abc import Awaitable, Callable
 
+    from clew_daemon.processes.llm_slots import Endpoint
     from clew_daemon.session.desk import GoalDesk
     from clew_shared.record.prompt_facts import Prompt
     from clew_shared.wire import protocol
@@ -62,7 +63,7 @@ class Methods:
         self.feedback = FeedbackSeen(desk)
         self.leave: protocol.Leave | None = None
         """Why the agent is about to exit, where it has given a reason."""
-        self._slot: asyncio.Semaphore | None = None
+        self._slot: Endpoint | None = None
         self._greeting = Greeting(desk, self.feedback)
         self.checks = Checks(desk)
         self._acting = Acting(desk, self.checks)
@@ -119,11 +120,12 @@ class Methods:
         if p.open:
             self._desk.refuse_while_stopping()  # the answer of the model would be paid for and dropped
             self.feedback.prompted()
-            work, semaphore = self._desk.work, self._desk.parts.slots.of(p.base_url)
-            work.llm_since, work.llm_queued = time.time(), semaphore.locked()
-            await semaphore.acquire()
+            work, endpoint = self._desk.work, self._desk.parts.slots.of(p.base_url)
+            calls = calls_at(p.base_url, self._desk.settings.limits.llm_calls)
+            work.llm_since, work.llm_queued = time.time(), endpoint.is_full(calls)
+            await endpoint.acquire(calls)
             work.llm_since, work.llm_queued = time.time(), False
-            self._slot = semaphore
+            self._slot = endpoint
         return ViewAnswer({"open": p.open})
 
     async def _ask(self, p: protocol.Ask) -> ViewAnswer:
