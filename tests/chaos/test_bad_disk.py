@@ -8,6 +8,7 @@ from contextlib import ExitStack
 import aftermath
 import pytest
 from bad_disk import fill, injected, needs_strace, small
+from harness import running
 
 GATED = """
     # Write words
@@ -313,3 +314,53 @@ def start_under_strace(clew, rule: str, *paths: str) -> None:
     call = rule.split(":", maxsplit=1)[0]
     under = ("strace", "-f", "-q", "-o", str(notes), *only, "-e", f"trace={call}")
     clew.start(ready=False, under=(*under, "-e", f"inject={rule}"))
+
+
+FILLS = """
+# Fill the disk
+## Fill
+- [ ] Write without end
+  ```sh
+  cat /dev/zero > FOLDER/ballast; touch full; sleep 600.25
+  ```
+"""
+
+
+@pytest.fixture
+def filled(make_clew, tmp_path):
+    """A daemon with a goal whose command has filled the disk of the ledger, and runs on."""
+    clew = make_clew({"restart.stop_grace_s": 600.0})
+    with small(clew.home / "state", "16m") as disk:
+        clew.configure({"sandbox.write": [str(disk)], "sandbox.mode": "off"})
+        clew.start()
+        goal = clew.submit(FILLS.replace("FOLDER", str(disk)))
+        clew.until((clew.workspace(goal) / "full").exists, "the disk is full")
+        yield clew, goal, disk / "ballast"
+
+
+@pytest.mark.parametrize("verb", ["cancel", "pause"])
+def test_on_a_full_disk_a_person_stops_a_worker_at_once_and_the_record_follows(filled, verb):
+    clew, goal, ballast = filled
+    said = clew.cli(verb, goal)
+    done = {"cancel": "cancelled", "pause": "paused"}[verb]
+    assert said == f"{goal}: {done}; not yet on record: the disk is full\n"
+    assert not running("600.25")
+    assert "not yet on record: the disk is full" in clew.cli("status", goal)
+    assert "the disk is full" in clew.cli("continue", goal, code=1)
+    ballast.unlink()
+    clew.wait({"cancel": "goal.cancelled", "pause": "goal.waiting"}[verb], goal=goal)
+    clew.until(lambda: "not yet" not in clew.cli("status", goal), "the record")
+    clew.kill()
+    clew.start()
+    assert clew.goal(goal)["status"] == {"cancel": "cancelled", "pause": "waiting"}[verb]
+
+
+def test_on_a_full_disk_the_daemon_stops(filled):
+    clew, goal, ballast = filled
+    assert "the disk is full" in clew.cli("feedback", goal, "stop", code=1)
+    clew.configure({"restart.stop_grace_s": 0.5})
+    clew.cli("reload")
+    assert clew.stop() == 0
+    ballast.unlink()
+    clew.start()
+    assert not clew.seen("feedback.given")

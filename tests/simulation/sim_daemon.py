@@ -12,6 +12,7 @@ import random
 import sys
 import time
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
@@ -28,6 +29,7 @@ from clew_daemon.control.goal_lookup import GoalLookup
 from clew_daemon.control.goal_messages import GoalMessages
 from clew_daemon.control.requests import (
     CancelRequest,
+    ContinueRequest,
     FeedbackRequest,
     PauseRequest,
     ResumeRequest,
@@ -64,12 +66,20 @@ if TYPE_CHECKING:
 
     from clew_daemon.session.cell_specs import CellSpecs
 
-CHANGES = {one.method: one for one in (PauseRequest, ResumeRequest, CancelRequest, RetryRequest)}
+CHANGES = {
+    "pause --now": partial(PauseRequest, now=True),
+    **{
+        one.method: one
+        for one in (PauseRequest, ContinueRequest, ResumeRequest, CancelRequest, RetryRequest)
+    },
+}
 REQUESTS = (
     "feedback",
     "feedback",
     "unblock",
     "pause",
+    "pause --now",
+    "continue",
     "resume",
     "resume",
     "cancel",

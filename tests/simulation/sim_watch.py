@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 REFUSALS_MAX = 2_500
 DEADLY = "deadly"
-"""Beside the worlds of a block: the worker died of it, so no person's word lifts it."""
+"""Beside the worlds of a block: the worker died of it, so feedback does not lift it."""
 
 OF_MODELS = {"model_known": ModelKnown, "model_used": ModelUsed}
 VERDICTS = (ev.ActionAllowed, ev.ActionBlocked)
@@ -89,7 +89,7 @@ class Goal:
             case _:
                 self._lift(event)
         if isinstance(event, ev.GoalRequeued) and event.make:
-            self.may_remake = event.by == "resume" and self.state.gone
+            self.may_remake = event.by != "retry" and self.state.gone
         answers = isinstance(event, ev.GoalRequeued) and event.after == self.state.rested_seq
         hold.an_ended_goal_stays_ended(event, self.state, answers)
         hold.a_rest_is_ended_by_who_may(event, self.state)
@@ -144,15 +144,15 @@ class Goal:
             case ev.FeedbackGiven():
                 self._by_a_person()
             case ev.GoalRequeued() if event.reopen:
-                self._by_a_person()
+                self._by_a_person(lifts=event.lifts)
             case ev.Unblocked():
                 for blocks in (self.blocks, self.blocked_at, self.held, *self.inherited):
                     blocks.pop(event.signature, None)
 
-    def _by_a_person(self) -> None:
-        """Lift all blocks but those that hold everywhere because the worker died of them."""
-        self.blocks = _deadly(self.blocks)
-        self.inherited = (_deadly(self.inherited[0]), {}, {})
+    def _by_a_person(self, *, lifts: bool = False) -> None:
+        """Lift all blocks; those that hold everywhere, since the worker died of them, only where it `lifts` them."""
+        self.blocks = {} if lifts else _deadly(self.blocks)
+        self.inherited = ({} if lifts else _deadly(self.inherited[0]), {}, {})
         self.blocked_at, self.held = {}, {}
 
 

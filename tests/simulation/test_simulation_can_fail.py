@@ -187,7 +187,7 @@ def _goes_on_whatever_was_asked_meanwhile(monkeypatch):
 
 def _completes_what_was_paused_meanwhile(monkeypatch):
     monkeypatch.setattr(journal, "refusal", lambda *_: "")
-    _much_asked(monkeypatch, "pause", "resume")
+    _much_asked(monkeypatch, "pause --now", "resume")
 
 
 def _locks_nothing(monkeypatch):
@@ -371,7 +371,7 @@ BROKEN = {
 
 FOUND_AT = {
     _looks_at_no_disk_before_it_refuses: 148,
-    _completes_what_was_paused_meanwhile: 189,
+    _completes_what_was_paused_meanwhile: 578,
     _answers_before_the_commit: 6,
     _notices_no_silence: 111,
     _replaces_what_is_pending: 47,

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 from clew_daemon.control.checking import fault
 from clew_daemon.control.objections import answer, is_runbook, objection, shown_status
 from clew_daemon.control.requests import GOALS_MAX, PauseRequest
-from clew_daemon.control.server import ControlError
+from clew_daemon.control.room import is_recorded, trouble
+from clew_daemon.control.server import ControlError, refuse_abandoned
 from clew_daemon.processes import workspace_guard
 from clew_daemon.record.dependencies import holder
 from clew_daemon.record.doing import interrupted, running_action
@@ -98,9 +99,7 @@ class GoalChanges:
         running = running_action(core.state, time.time())
         if not running:
             return await self._pause_now(core)
-        await self._d.goals.emit(core, _paused())
-        self._supervisor.tell_to_stop(core.state.goal_id, "paused", after_action=True)
-        return f"pausing after {running}; --now interrupts it"
+        return await self._stop(core, _paused(), "paused", after=running)
 
     async def _pause_now(self, core: Core) -> str:
         return await self._stop(core, None if core.state.paused else _paused(), "paused")
@@ -126,12 +125,23 @@ class GoalChanges:
         await self._d.goals.emit(core, ev.GoalRemoved(at=time.time()))
         return "removed from the lists; its record stays"
 
-    async def _stop(self, core: Core, event: ev.Event | None, done: str) -> str:
-        """Record the event, after which every proposal is refused; then end the worker. Return what was done."""
+    async def _stop(self, core: Core, event: ev.Event | None, done: str, *, after: str = "") -> str:
+        """Record the event, after which every proposal is refused; then end the worker. Return what was done.
+
+        `after`: the action that it may end first. Where nothing can be recorded, it is ended at once all the same.
+        """
+        goal, goals = core.state.goal_id, self._d.goals
         if event:
-            await self._d.goals.emit(core, event)
+            with goals.entering(core):
+                core.emit(event)
+        if not await is_recorded(goals, core):
+            await self._supervisor.end(goal, done)
+            return f"{done}; not yet on record: {trouble(goals.ledger)}"
+        if after:
+            self._supervisor.tell_to_stop(goal, done, after_action=True)
+            return f"pausing after {after}; --now interrupts it"
         flights = list(core.state.in_flight.values())
-        await self._supervisor.halt(core.state.goal_id, done)
+        await self._supervisor.halt(goal, done)
         cut_off = sum(one.action.result == Result.INTERRUPTED for one in flights)
         told = "" if core.state.ended else ": the agent will be told"
         return f"{done}; {interrupted(cut_off)}{told}" if cut_off else done
@@ -158,6 +168,7 @@ class GoalChanges:
                 f"{core.state.goal_id} is {shown_status(core.state)} now; `{by}` changed nothing"
             )
         self._refuse_namesake(core.state)
+        refuse_abandoned()
         at, after = time.time(), core.state.rested_seq if core.state.ended else 0
         with self._d.goals.entering(core):
             if stranger:

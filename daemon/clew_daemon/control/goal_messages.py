@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from clew_daemon.control.checking import fault
 from clew_daemon.control.goal_lookup import SHOWN_MAX
 from clew_daemon.control.objections import RUNBOOK_DONE, answer, is_runbook, shown_status
-from clew_daemon.control.server import ControlError
+from clew_daemon.control.server import ControlError, refuse_abandoned
 from clew_daemon.record.dependencies import called
 from clew_shared.record import events as ev
 from clew_shared.record.model import GoalStatus
@@ -49,6 +49,7 @@ class GoalMessages:
                 raise ControlError(
                     f"{core.state.goal_id} is {core.state.goal.status} now; the feedback was not recorded"
                 )
+        refuse_abandoned()
         at = time.time()
         with self._d.goals.entering(core):
             seq = core.emit(ev.FeedbackGiven(at=at, text=text))
@@ -80,6 +81,7 @@ class GoalMessages:
         if goes_on:
             await self._supervisor.halt(core.state.goal_id, "unblock")
             core = await self._d.goals.whole(core.state.goal_id)
+        refuse_abandoned()
         at, before = time.time(), core.state.goal.status
         with self._d.goals.entering(core):
             core.emit(ev.Unblocked(at=at, signature=signature))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from clew_daemon.control import requests
@@ -13,6 +14,7 @@ from clew_daemon.control.goal_edits import GoalEdits
 from clew_daemon.control.goal_lookup import GoalLookup
 from clew_daemon.control.goal_messages import GoalMessages
 from clew_daemon.control.playbook_requests import PlaybookRequests
+from clew_daemon.control.room import trouble, with_room
 from clew_daemon.control.undo_requests import UndoRequests
 from clew_daemon.host.last_known import LastKnown
 from clew_daemon.inbox.leftovers import InboxLeft, Left
@@ -22,6 +24,7 @@ from clew_daemon.record.doing import now_view, running_action
 from clew_daemon.record.goal_limits import attempt_limits
 from clew_daemon.record.store import listed
 from clew_daemon.supervision import schedule
+from clew_shared.ledger import LedgerState
 from clew_shared.ledger.commit_times import BOUNDS_S
 from clew_shared.views.publish import goal_detail, status_view
 
@@ -62,6 +65,7 @@ class ControlHandlers:
         edits = GoalEdits(self._daemon, self._supervisor, self._lookup)
         undo = UndoRequests(self._undo, self._supervisor, self._lookup)
         playbook = PlaybookRequests(self._daemon)
+        recorded = partial(with_room, self._daemon.goals.ledger)
         following = Following(self._daemon.goals, self._lookup, self._status)
         return {
             **handler(requests.PingRequest, self._ping),
@@ -71,20 +75,20 @@ class ControlHandlers:
             **handler(requests.ReloadRequest, self._reload),
             **handler(requests.SettingsRequest, self._settings),
             **handler(requests.ExecutorEnvRequest, self._executor_env),
-            **handler(requests.FeedbackRequest, messages.feedback),
-            **handler(requests.UnblockRequest, messages.unblock),
+            **handler(requests.FeedbackRequest, recorded(messages.feedback)),
+            **handler(requests.UnblockRequest, recorded(messages.unblock)),
             **handler(requests.PauseRequest, change),
-            **handler(requests.ContinueRequest, change),
-            **handler(requests.ResumeRequest, change),
+            **handler(requests.ContinueRequest, recorded(change)),
+            **handler(requests.ResumeRequest, recorded(change)),
             **handler(requests.CancelRequest, change),
-            **handler(requests.RetryRequest, change),
-            **handler(requests.RemoveRequest, change),
-            **handler(requests.EditRequest, edits.edit),
+            **handler(requests.RetryRequest, recorded(change)),
+            **handler(requests.RemoveRequest, recorded(change)),
+            **handler(requests.EditRequest, recorded(edits.edit)),
             **handler(requests.UndoRequest, undo.answer),
-            **handler(requests.RemoveStrategyRequest, playbook.remove),
-            **handler(requests.RestoreStrategyRequest, playbook.restore),
-            **handler(requests.PruneRequest, playbook.prune),
-            **handler(requests.ImportRequest, playbook.import_),
+            **handler(requests.RemoveStrategyRequest, recorded(playbook.remove)),
+            **handler(requests.RestoreStrategyRequest, recorded(playbook.restore)),
+            **handler(requests.PruneRequest, recorded(playbook.prune)),
+            **handler(requests.ImportRequest, recorded(playbook.import_)),
         }
 
     async def _ping(self, _: requests.PingRequest) -> dict[str, Any]:
@@ -136,6 +140,8 @@ class ControlHandlers:
             }
             for state in shown
         ]
+        for view in goals:
+            self._mark_unrecorded(view)
         left = await self._inbox_left.now()
         more = {"more": left_out > 0, "left_out": left_out}
         return {"daemon": await self._view(), "goals": goals, **more, **left.view()}
@@ -149,6 +155,7 @@ class ControlHandlers:
         stuck = schedule.is_stuck(state, known)
         detail = {**goal_detail(state, now, waits, stuck=stuck), "attempt_limit": limit}
         view = {**detail, "now": self._current_work(state)}
+        self._mark_unrecorded(view)
         return {"daemon": await self._view(), "goal": view}
 
     def _waits_for(
@@ -157,6 +164,13 @@ class ControlHandlers:
         if state.paused and (action := running_action(state, now)):
             return f"pausing after {action}"
         return schedule.waits_for(state, known, running, now, hint=hint)
+
+    def _mark_unrecorded(self, view: dict[str, Any]) -> None:
+        """Say so where the last that is shown of a goal has no room on the disk: it would be lost with the daemon."""
+        goals = self._daemon.goals
+        if goals.ledger.state is LedgerState.FULL and goals.recorder.is_committing(view["id"]):
+            reason = f"not yet on record: {trouble(goals.ledger)}"
+            view["reason"] = f"{view['reason']}; {reason}" if view["reason"] else reason
 
     def _current_work(self, state: State) -> dict[str, Any] | None:
         session = self._supervisor.session(state.goal_id)

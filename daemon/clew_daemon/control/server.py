@@ -16,6 +16,7 @@ import stat
 import struct
 import time
 from collections.abc import Awaitable, Callable
+from contextvars import ContextVar
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -42,8 +43,20 @@ Answer = dict[str, Any] | Stream
 Handler = Callable[[dict[str, Any]], Awaitable[Answer]]
 
 
+_sender: ContextVar[Any] = ContextVar("sender", default=None)
+
+
 class ControlError(Exception):
     """The request cannot be carried out; the message is for the person who sent it."""
+
+
+def refuse_abandoned() -> None:
+    """Raise ControlError if whoever sent the present request has gone: it is dropped, not carried out later."""
+    if sender := _sender.get():
+        gone = select.poll()
+        gone.register(sender.fileno(), 0)
+        if gone.poll(0):
+            raise ControlError("the request was given up")
 
 
 @dataclass(eq=False, slots=True)
@@ -141,6 +154,7 @@ class Control:
         task = asyncio.current_task()
         assert task is not None  # noqa: S101 - called as one
         client = _Client(task)
+        _sender.set(writer.get_extra_info("socket"))
         try:
             refusal = (
                 _refusal(writer.get_extra_info("socket"), self._daemon()) or await self._full()

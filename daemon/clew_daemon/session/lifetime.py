@@ -47,9 +47,10 @@ class Lifetime:
         return self.ended.done()
 
     def end(self, ended: Ended) -> None:
-        """End the worker for this reason, unless there is one already."""
+        """End the worker for this reason, unless there is one already; one that is being stopped does not crash."""
         if not self.over:
-            self.ended.set_result(ended)
+            is_stopped = self._desk.stopping and ended.kind == "crash"
+            self.ended.set_result(Ended("stopped", self.stop_reason) if is_stopped else ended)
 
     def stop(self, reason: str, *, after_action: bool = False, at_once: bool = False) -> None:
         """Ask the agent to stop; it, and the action that is carried out, get `stop_grace_s`, then the worker is ended.

@@ -15,7 +15,7 @@ import structlog
 
 from clew_daemon.processes.executor import ExecutorDied
 from clew_daemon.processes.nursery import SpawnError
-from clew_shared.ledger import LedgerError
+from clew_shared.ledger import LedgerError, LedgerState
 from clew_shared.record import snapshot_events as snap
 from clew_shared.text.redact import redact
 
@@ -140,7 +140,9 @@ class WorkspaceSnapshots:
         An action that is in flight is cut off first: what changes after this snapshot is not its doing.
         """
         in_flight = tuple(self._core.state.in_flight)
-        if in_flight and self.enabled:
+        if self._parts.goals.ledger.state is LedgerState.FULL:
+            await self._executors.cut_off()  # it could not be recorded
+        elif in_flight and self.enabled:
             await self._executors.cut_off()
             self._due("end", cut_off=in_flight)
         elif self._acted and self._executors.alive:

@@ -20,7 +20,7 @@ from clew_daemon.supervision.reports import ReportWriter
 from clew_daemon.supervision.scheduler import Scheduler
 from clew_daemon.supervision.takeover import recover
 from clew_daemon.supervision.waits import Waits
-from clew_shared.ledger import LedgerError
+from clew_shared.ledger import LedgerError, LedgerState
 from clew_shared.record import events as ev
 
 if TYPE_CHECKING:
@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     from clew_shared.core.journal import RecordedEvent
 
 log = structlog.get_logger()
+
+FULL_LOOK_S = 1.0
 
 
 class Supervisor:
@@ -63,8 +65,19 @@ class Supervisor:
         for run in runs:
             run.stopping = True
             run.stop("the daemon is stopping")
-        await asyncio.gather(*(run.task for run in runs), return_exceptions=True)
+        await asyncio.gather(*map(self._await_end, runs))
         await self._reports.stop()
+
+    async def _await_end(self, run: GoalRun) -> None:
+        """Wait for the end of a run that was told to stop; what has no room on the disk is not waited for."""
+        while not run.task.done():
+            await asyncio.wait([run.task], timeout=FULL_LOOK_S)
+            if self._d.goals.ledger.state is LedgerState.FULL:
+                session = run.session
+                run.stop("the daemon is stopping", at_once=True)
+                if session:
+                    await session.gone.wait()
+                run.task.cancel()
 
     def wake(self) -> None:
         """Check again whether a goal is due."""

@@ -241,7 +241,9 @@ def _waiting_lines(detail: GoalView, waiting: Mapping[str, Any]) -> list[Line]:
     since = f"since {local(waiting['since'])}" if waiting.get("since") else ""
     resume = f"clew continue {clean(detail['id'])}"
     if standing(detail) == PAUSED:
-        return [[("paused ", "bold"), (since, ""), (f"; continue: {resume}", "dim")]]
+        paused: list[Line] = [[("paused ", "bold"), (since, ""), (f"; continue: {resume}", "dim")]]
+        reason = detail.get("reason") or "paused"
+        return paused if reason == "paused" else [*paused, *paragraph(INDENT, reason)]
     lines = paragraph("waits for: ", waited_for(waiting["for"]))
     lines[-1] = [*lines[-1], (f", {since}", "")]
     may_resume = detail["status"] == "waiting"
