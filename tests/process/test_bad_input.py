@@ -83,7 +83,7 @@ def test_a_workspace_that_vanishes_is_no_end_of_the_daemon(clew):
     second = clew.submit(FINE, "b.md")
     clew.wait("goal.completed", goal=second)
     clew.ask("cancel", goal=first)
-    assert "cancelled" in clew.report(first)
+    clew.until(lambda: "cancelled" in clew.report(first), "the report of the end")
 
 
 def test_a_second_daemon_refuses_and_names_the_first(clew):
