@@ -27,6 +27,7 @@ STARTER = Path(pointed.__file__)
 
 RUNBOOK = """\
 ---
+on_interrupt: retry
 checks: {there: test -s trace, last: grep -q r5 trace}
 ---
 # Take steps

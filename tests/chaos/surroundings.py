@@ -19,7 +19,9 @@ def bystander(clew):
         f"- [ ] Step {n}\n  ```sh\n  sleep 0.1\n  ```\n  ```sh\n  echo {n} >> trace\n  ```\n"
         for n in range(STEPS)
     )
-    return clew.submit(f"# Bystander\n\n## Steps\n{steps}", "bystander.md")
+    return clew.submit(
+        f"---\non_interrupt: retry\n---\n# Bystander\n\n## Steps\n{steps}", "bystander.md"
+    )
 
 
 def unharmed(clew, goal):
@@ -48,8 +50,8 @@ def foreign(name, **front):
 
 def runbook(*commands, **front):
     """Write a goal whose steps are shell commands, with keys of front matter."""
-    keys = "".join(f"{key}: {value}\n" for key, value in front.items())
-    head = f"---\n{keys}---\n" if keys else ""
+    keys = "".join(f"{key}: {value}\n" for key, value in {"on_interrupt": "retry", **front}.items())
+    head = f"---\n{keys}---\n"
     steps = "".join(
         f"- [ ] Step {n}\n  ```sh\n{textwrap.indent(command, '  ')}\n  ```\n"
         for n, command in enumerate(commands)

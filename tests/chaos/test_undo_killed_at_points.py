@@ -23,6 +23,7 @@ pytestmark = pytest.mark.skipif(not shutil.which("git"), reason="git is not inst
 
 GOAL = """\
 ---
+on_interrupt: retry
 name: tea
 workspace: {workspace}
 ---

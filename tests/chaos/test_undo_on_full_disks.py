@@ -10,6 +10,7 @@ pytestmark = pytest.mark.skipif(not shutil.which("git"), reason="git is not inst
 
 STEPS = """\
 ---
+on_interrupt: retry
 workspace: {workspace}
 ---
 # Take steps

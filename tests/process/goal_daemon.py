@@ -21,6 +21,7 @@ from clew_shared.config.tables import (
     LoopSettings,
     PlaybookSettings,
 )
+from clew_shared.core import questions
 from clew_shared.core.answers import ActionReport, WrongState
 from clew_shared.core.core import Core
 from clew_shared.prompt.transcript import TranscriptFold, sent_entries
@@ -62,7 +63,9 @@ class GoalDaemon:
     playbook: dict = field(default_factory=dict)
     max_iterations: int | None = None
     credential: str | None = None
-    on_interrupt: str = "retry"
+    on_interrupt: str = "ask"
+    retries: int = 0
+    runbook: bool = False
     heartbeat_s: float = 5.0
     loops: LoopSettings = field(default_factory=LoopSettings)
 
@@ -75,11 +78,12 @@ class GoalDaemon:
             checks=self.checks,
             workspace=str(self.folder),
             on_interrupt=self.on_interrupt,
+            retries=self.retries,
             max_iterations=self.max_iterations,
         )
         self.recorded = []
         self.learned = []
-        self.core = Core(State(), self.loops, itertools.count(1).__next__)
+        self.core = Core(State(), self.loops, itertools.count(1).__next__, runbook=self.runbook)
         self.emit(ev.GoalAccepted(goal_id="hello-1", spec=spec, tasks=self.tasks))
         self.emit(ev.GoalStarted())
         self.begin_epoch()
@@ -243,6 +247,9 @@ class GoalDaemon:
         return None
 
     async def _act(self, params):
+        if ran := self.core.asks_first(params.tool, params.args):
+            self.core.ask_about_step(ran, questions.step(self.state, ran), time.time())
+            raise WrongState("a person is asked")
         verdict = self.core.propose(params.tool, params.args, time.time(), params.rationale)
         entry = {"seq": verdict.seq, "name": params.tool, "args": params.args}
         here = (self.state.current_task_idx, self.state.current_subtask_idx)

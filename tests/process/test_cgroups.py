@@ -29,7 +29,10 @@ GUARDED = 'cells.CellSpec = partial(cells.CellSpec, isolation="guard")'
 SHORT_OF_MEMORY = "cgroup_tree.counted = lambda events, name: 1"
 """A kernel that says that it has killed a process: not every one that tests run on can be made to."""
 
-GOAL = """
+GOAL = """\
+---
+on_interrupt: retry
+---
 # A goal
 ## Steps
 - [ ] One

@@ -34,7 +34,9 @@ def test_commands_have_the_whole_environment_of_the_contract_and_no_more(clew):
 
 def test_loops_json_counts_the_failures_that_were_escalated(clew):
     clew.start()
-    goal = clew.submit("# No way\n## Try\n- [ ] it\n  ```sh\n  false\n  ```\n")
+    goal = clew.submit(
+        "---\nretries: 1\n---\n# No way\n## Try\n- [ ] it\n  ```sh\n  false\n  ```\n"
+    )
     clew.wait("goal.blocked", goal=goal)
     folder = clew.workspace(goal) / ".agent_context"
     loops = clew.until(lambda: json.loads((folder / "loops.json").read_text()))

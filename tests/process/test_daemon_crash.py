@@ -20,7 +20,7 @@ def test_a_goal_completes_across_daemon_deaths_and_no_step_runs_twice_unasked(cl
     items = "".join(f"- [ ] Step {i}\n  ```sh\n  echo {i} >> trace\n  ```\n" for i in range(STEPS))
     clew.start()
     goal = clew.submit(
-        f"---\nchecks: {{all: grep -q {STEPS - 1} trace}}\n---\n# Go\n\n## S\n{items}"
+        f"---\non_interrupt: retry\nchecks: {{all: grep -q {STEPS - 1} trace}}\n---\n# Go\n\n## S\n{items}"
     )
     for life in range(1, 6):
         since, actions = clew.now(), chance.randrange(4)

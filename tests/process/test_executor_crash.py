@@ -41,7 +41,7 @@ def kill_executor(clew, goal):
 
 
 def test_a_runbook_proposes_a_step_again_whose_executor_died_and_counts_no_failure(clew):
-    goal = clew.start().submit(ONE.format(cmd=UNTIL))
+    goal = clew.start().submit("---\non_interrupt: retry\n---\n" + ONE.format(cmd=UNTIL))
     kill_executor(clew, goal)
     clew.wait("goal.completed", goal=goal)
     assert clew.seen("action.interrupted", goal=goal)[0]["reason"] == "executor_died"

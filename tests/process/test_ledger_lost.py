@@ -29,7 +29,7 @@ DONE = """
 """
 STEPS = 400
 WORK = "\n".join(
-    ["# Work on", "", "## Do"]
+    ["---", "on_interrupt: retry", "---", "# Work on", "", "## Do"]
     + [f"- [ ] Step {i}\n  ```sh\n  echo {i} >> trace; sleep 0.05\n  ```" for i in range(STEPS)]
 )
 RECORDER = """

@@ -11,6 +11,9 @@ from harness import running
 pytestmark = pytest.mark.cold
 
 LONG = """\
+---
+on_interrupt: retry
+---
 # Wait
 
 ## Steps

@@ -277,7 +277,7 @@ def test_the_snapshots_of_a_purged_goal_are_removed(make_clew):
 def test_killed_while_a_snapshot_is_taken_the_next_worker_takes_it_again(clew, who):
     clew.start()
     many = "for i in $(seq 3000); do echo $i > f$i; done"
-    goal = clew.submit(steps(many, "echo last > last"))
+    goal = clew.submit(steps(many, "echo last > last", front="on_interrupt: retry\n"))
     clew.wait("action.finished", goal=goal)
     if who == "daemon":
         clew.kill()

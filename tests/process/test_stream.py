@@ -17,7 +17,7 @@ from clew_daemon.cli.stream.source import EventSource
 from clew_shared.ledger import Reader
 
 MANY = 40
-STEPS = "# Count\n## Do\n" + "".join(
+STEPS = "---\non_interrupt: retry\n---\n# Count\n## Do\n" + "".join(
     f"- [ ] Step {n}\n  ```sh\n  echo number {n}\n  ```\n" for n in range(MANY)
 )
 SHORT = "# Short\n## Do\n- [ ] One\n  ```sh\n  echo one\n  ```\n"

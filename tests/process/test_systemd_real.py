@@ -29,6 +29,9 @@ command = ["PYTHON", "-I", "-B", "PLAYER", "THOROUGH"]
 """
 
 GOAL = """\
+---
+on_interrupt: retry
+---
 # Wait for a word
 ## Steps
 - [ ] One

@@ -11,6 +11,7 @@ pytestmark = pytest.mark.cold
 
 GOAL = """\
 ---
+on_interrupt: retry
 workspace: {workspace}
 ---
 # Wait long

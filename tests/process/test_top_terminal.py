@@ -7,6 +7,9 @@ import pytest
 from tmux import Terminal
 
 GOAL = """\
+---
+on_interrupt: retry
+---
 # Wait for a sign
 ## Do
 - [ ] Wait

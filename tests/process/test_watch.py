@@ -22,6 +22,9 @@ QUICK = "# Count\n## Do\n" + "".join(
     f"- [ ] Step {n}\n  ```sh\n  echo number {n}\n  ```\n" for n in range(MANY)
 )
 GATED = """\
+---
+on_interrupt: retry
+---
 # Wait for a sign
 ## Do
 - [ ] Wait

@@ -2,6 +2,7 @@
 
 import contextlib
 import datetime as dt
+import json
 import os
 import signal
 import uuid
@@ -38,7 +39,7 @@ def foreign(name):
 
 
 def test_a_killed_agent_is_back_at_the_same_subtask_with_a_new_epoch(clew):
-    goal = clew.start().submit(STEPS)
+    goal = clew.start().submit("---\non_interrupt: retry\n---\n" + STEPS)
     clew.until(lambda: clew.lines(goal, "begun"))
     clew.kill_agent(goal)
     clew.wait("worker.ready", goal=goal, epoch=2)
@@ -374,16 +375,88 @@ def test_death_of_the_daemon_does_not_count_for_the_crash_rule(clew):
     clew.wait("goal.completed", goal=goal)
 
 
-def test_on_interrupt_ask_takes_an_interrupted_step_to_a_person(clew):
-    goal = clew.start().submit("---\non_interrupt: ask\n---\n" + STEPS)
-    clew.until(lambda: clew.lines(goal, "begun"))
-    clew.kill_agent(goal)
-    assert "interrupted" in clew.wait("goal.blocked", goal=goal)["reason"]
+def kill_executor(clew, goal):
+    os.kill(clew.executor_pid(goal), signal.SIGKILL)
+
+
+def kill_daemon(clew, _goal):
+    clew.kill()
+    clew.start()
+
+
+def stop_daemon(clew, _goal):
+    clew.stop()
+    clew.start()
+
+
+@pytest.mark.parametrize(
+    ("cut_off", "why"),
+    [
+        (lambda clew, goal: clew.kill_agent(goal), "killed by SIGKILL"),
+        (kill_executor, "the process that runs the actions died"),
+        (kill_daemon, "the daemon died"),
+        (stop_daemon, "it was stopped"),
+    ],
+    ids=["agent", "executor", "daemon", "stop"],
+)
+def test_a_runbooks_step_that_was_cut_off_runs_again_at_a_persons_word_only_and_all_say_so(
+    clew, cut_off, why
+):
+    clew.configure({"restart.stop_grace_s": 0.5})
+    goal = clew.start().submit(
+        STEPS.replace("echo begun >> begun", "echo begun >> begun; echo half")
+    )
+    clew.until(lambda: (clew.goal(goal)["now"] or {}).get("said"), "the output is heard of")
+    cut_off(clew, goal)
+    asked = clew.wait("goal.blocked", goal=goal)["question"]
+    assert "`echo begun >> begun; echo half; until test -e go" in asked
+    assert why in asked
+    if cut_off is not kill_daemon:
+        assert ", and ran for " in asked
+        assert "Its last line of output: half" in asked
+    assert "Changed in the workspace since: begun\n" in asked
+    assert f"`clew continue {goal}`" in asked
+    assert "complete_subtask" not in asked
     assert clew.lines(goal, "begun") == ["begun"]
     (clew.workspace(goal) / "go").touch()
-    clew.ask("feedback", goal=goal, text="it is safe, run it again")
+    clew.cli("continue", goal)
     clew.wait("goal.completed", goal=goal)
     assert clew.lines(goal, "begun") == ["begun", "begun"]
+    actions = json.loads(clew.cli("history", goal, "--json"))["actions"]
+    assert [one.get("run") for one in actions] == [None, None, 2, None]
+    [again] = json.loads(clew.cli("status", goal, "--json"))["goal"]["reruns"]
+    assert (again["times"], again["results"]) == (2, ["interrupted"])
+    assert "ran twice: #" in clew.cli("status", goal)
+    assert "success, 2nd run" in clew.cli("history", goal)
+    clew.until(lambda: "ran twice: #" in clew.report(goal), "the report says so")
+
+
+def test_a_runbooks_step_that_fails_is_not_run_again_by_itself(clew):
+    goal = clew.start().submit(
+        STEPS.replace("until test -e go; do sleep 0.02; done", "test -e go || exit 1")
+    )
+    asked = clew.wait("goal.blocked", goal=goal)["question"]
+    assert "failed (exit code 1)" in asked
+    assert "It changed: begun\n" in asked
+    assert clew.lines(goal, "begun") == ["begun"]
+    (clew.workspace(goal) / "go").touch()
+    clew.cli("retry", goal)
+    clew.wait("goal.completed", goal=goal)
+    assert clew.lines(goal, "begun") == ["begun", "begun"]
+
+
+def test_a_runbooks_step_during_which_the_worker_died_twice_runs_again_at_a_persons_word(clew):
+    goal = clew.start().submit("---\non_interrupt: retry\n---\n" + STEPS)
+    for times in (1, 2):
+        clew.until(lambda times=times: len(clew.lines(goal, "begun")) == times)
+        clew.kill_agent(goal)
+    asked = clew.wait("goal.blocked", goal=goal)["question"]
+    assert "the worker died twice while `echo begun" in asked
+    assert "complete_subtask" not in asked
+    (clew.workspace(goal) / "go").touch()
+    clew.cli("continue", goal)
+    clew.wait("goal.completed", goal=goal)
+    assert clew.lines(goal, "begun") == ["begun"] * 3
 
 
 def test_the_nursery_dying_takes_no_worker_along_and_is_renewed(clew):

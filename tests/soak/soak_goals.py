@@ -54,7 +54,10 @@ def goal_file(number, actions_each):
             + "".join(f"  ```sh\n  echo {part}.{n} >> trace\n  ```\n" for n in range(each))
             for part in range(SUBTASKS)
         )
-        return f"{kind}-{number}.md", f"# Goal {number} of a {kind}\n\n## Do\n{items}"
+        return (
+            f"{kind}-{number}.md",
+            f"---\non_interrupt: retry\n---\n# Goal {number} of a {kind}\n\n## Do\n{items}",
+        )
     items = "".join(f"- [ ] Part {part}\n" for part in range(SUBTASKS))
     return f"{kind}-{number}.md", f"---\nagent: {kind}\n---\n# Goal {number}\n\n## Do\n{items}"
 

@@ -107,6 +107,7 @@ def test_a_restored_home_goes_on_from_the_backup_and_says_what_is_lost(clew):
     clew.start()
     wait = "echo first >> trace; until test -e go; do sleep 0.02; done"
     goal = clew.submit(
+        "---\non_interrupt: retry\n---\n"
         f"# Go\n\n## S\n- [ ] Wait with password={SECRET}\n  ```sh\n  {wait}\n  ```\n{STEPS}",
         "go.md",
     )

@@ -140,6 +140,7 @@ class Placed(Clew):
 
 def goal_file(steps: list[str], title: str = "Steps", **front: object) -> str:
     """Write a runbook goal whose steps are shell commands."""
+    front = {"on_interrupt": "retry", **front}
     keys = "".join(f"{key}: {toml(str(value))}\n" for key, value in front.items())
     items = "".join(
         f"- [ ] Step {n}\n  ```sh\n  {command}\n  ```\n" for n, command in enumerate(steps)

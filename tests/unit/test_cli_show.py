@@ -144,12 +144,12 @@ def test_what_is_no_number_of_an_action_is_wrong_usage(clew, seq):
     assert "clew show --help" in clew("show", GOAL, "--", seq, code=2)
 
 
-def test_the_history_says_no_duration_of_what_was_refused_or_interrupted(clew, recorded):
+def test_the_history_says_no_duration_of_what_was_refused(clew, recorded):
     rows = [line.split("  ") for line in clew("history", GOAL).splitlines()]
     took = {row[0]: [cell.strip() for cell in row if cell][5] for row in rows}
     seqs = recorded[1]
     assert took[f"#{seqs['finished']}"] == "1.25 s"
-    assert took[f"#{seqs['refused']}"] == took[f"#{seqs['interrupted']}"] == "-"
+    assert took[f"#{seqs['refused']}"] == "-"
 
 
 def test_the_history_keeps_the_white_space_of_arguments(clew):

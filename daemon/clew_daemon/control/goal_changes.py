@@ -143,8 +143,17 @@ class GoalChanges:
         flights = list(core.state.in_flight.values())
         await self._supervisor.halt(goal, done)
         cut_off = sum(one.action.result == Result.INTERRUPTED for one in flights)
-        told = "" if core.state.ended else ": the agent will be told"
-        return f"{done}; {interrupted(cut_off)}{told}" if cut_off else done
+        if not cut_off:
+            return done
+        then = "" if core.state.ended else f": {self._then(core.state)}"
+        return f"{done}; {interrupted(cut_off)}{then}"
+
+    def _then(self, state: State) -> str:
+        """Return what follows for a goal whose running action was cut off, once it continues."""
+        if not is_runbook(self._d.settings, state):
+            return "the agent will be told"
+        again = state.spec.on_interrupt == "retry"
+        return "its step will run again" if again else "you are asked before its step runs again"
 
     async def _requeue(self, core: Core, by: str) -> str:
         """Queue a goal again once its last worker has ended; ControlError if another request came first.

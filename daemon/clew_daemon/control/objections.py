@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from clew_daemon.record.dependencies import called
-from clew_shared.config.settings import RunbookAgentSettings
+from clew_daemon.record.goal_limits import has_runbook
 from clew_shared.record.model import GoalStatus
 from clew_shared.record.transitions import has_follow_up
 
@@ -83,8 +83,7 @@ def _no_retry(verb: str, state: State, *, runbook: bool) -> str:
 
 def is_runbook(settings: Settings, state: State) -> bool:
     """Return whether a goal's agent is a runbook."""
-    agents, name = settings.agents, state.spec.agent
-    return name in agents.names and isinstance(agents.get(name), RunbookAgentSettings)
+    return has_runbook(state, settings)
 
 
 def shown_status(state: State) -> str:

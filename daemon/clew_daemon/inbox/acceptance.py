@@ -205,7 +205,7 @@ def spec(found: GoalFile, workspace: str, agent: str, file_name: str) -> Spec:
         budget_wall_s=found.budget.wall_s,
         not_before=found.not_before.timestamp() if found.not_before else None,
         depends_on=found.depends_on,
-        on_interrupt="ask" if found.on_interrupt == "ask" else "retry",
+        on_interrupt="retry" if found.on_interrupt == "retry" else "ask",
         retries=found.retries,
         timeout_s=found.timeout,
         unknown_keys=tuple(

@@ -14,6 +14,7 @@ from clew_shared.text.redact import redact
 from clew_shared.wire.executor import (
     LINE_BYTES_MAX,
     ActionDone,
+    ActionSaid,
     CheckDone,
     CheckRequest,
     DigestDone,
@@ -70,6 +71,7 @@ class ExecutorProcess:
         self._reader = reader
         self._writer = writer
         self._next = 0
+        self._said: Callable[[str], None] = lambda _tail: None
         self._lock = asyncio.Lock()
 
     @classmethod
@@ -113,11 +115,13 @@ class ExecutorProcess:
         limit: str,
         output_bytes: int,
         env: Mapping[str, str],
+        said: Callable[[str], None],
     ) -> ActionDone:
         """Carry out an allowed action; raises ExecutorDied where its effect is unknown. `env` is for its command.
 
-        `limit` as in RunRequest.
+        `limit` as in RunRequest; `said` is told what the command has printed last.
         """
+        self._said = said
 
         def request(number: int) -> RunRequest:
             return RunRequest(
@@ -219,6 +223,8 @@ class ExecutorProcess:
                         answer = await self._read()
                         if isinstance(answer, kind) and answer.id == self._next:
                             return answer
+                        if isinstance(answer, ActionSaid) and answer.id == self._next:
+                            self._said(answer.tail)
             except (OSError, TimeoutError) as error:
                 await self.end()
                 raise ExecutorDied(plain(error) or "no answer in time") from None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 import yaml
@@ -18,7 +19,7 @@ from clew_shared.record.moment import local
 from clew_shared.text.percent import percent
 from clew_shared.text.redact import redact
 from clew_shared.text.shorten import both_ends, one_line
-from clew_shared.text.words import RESULTS, action_text, loop, passed_before
+from clew_shared.text.words import RESULTS, action_text, loop, passed_before, rerun_text
 from clew_shared.views.attempts import ground_facts
 from clew_shared.views.needs import need as needed
 
@@ -265,9 +266,10 @@ def _restarts(state: State) -> list[str]:
         for place, subtask in places(state)
         if subtask.attempts
     ]
+    again = [f"- {inline(rerun_text(asdict(one)))}" for one in state.reruns]
     begun = state.fresh_starts[-FRESH_STARTS_SHOWN:]
     total = [f"- fresh starts: {state.attempts_total}"] if begun else []
-    return [f"- restarts: {state.restarts}", *failed, *total, *map(_fresh_start, begun)]
+    return [f"- restarts: {state.restarts}", *again, *failed, *total, *map(_fresh_start, begun)]
 
 
 def _fresh_start(one: FreshStart) -> str:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from clew_shared.record import events as ev
 from clew_shared.record import snapshot_events as snap
 from clew_shared.record.codec import decode
 from clew_shared.snapshots.comparison import FileCount, comparison
-from clew_shared.snapshots.entries import LEFT_OUT
+from clew_shared.snapshots.entries import LEFT_OUT, changes
 from clew_shared.snapshots.plan import own_changes
 from clew_shared.snapshots.steps import steps, with_store
+from clew_shared.views.publish import plain_paths
 
 if TYPE_CHECKING:
     from clew_daemon.record.store import Readable
@@ -42,3 +44,31 @@ def _uncounted(path: str, change: Change) -> FileCount:
     left_out = LEFT_OUT in change
     folder = not left_out and not any(entry and entry.id for entry in change)
     return FileCount(path, "", 0, 0, binary=False, left_out=left_out, folder=folder)
+
+
+def changed_by(ledger: Readable, goal: str, store: SnapshotStore, action: int) -> list[str] | None:
+    """Return what has changed since an action began that was cut off, by the snapshots around it; None without them.
+
+    What other actions have changed between them, or someone else while none ran, is left out. Raises as
+    `changed_files`. Blocks.
+    """
+    before, after, over, others = "", "", False, set[str]()
+    for seq, event in with_store((row.seq, decode(row.body)) for row in ledger.read(goal)):
+        match event:
+            case snap.SnapshotTaken() if over or action in event.cut_off:
+                after = after or event.tree
+            case snap.SnapshotTaken() if (
+                not after
+            ):  # before the action began, even if after its verdict
+                before, others = event.tree, set()
+            case ev.ActionInterrupted() if event.of == action:
+                over = True
+            case ev.ActionFinished() if seq < action:
+                others |= {name for name, _ in event.touched.own}
+            case _:
+                pass
+        if isinstance(event, snap.SnapshotTaken | ev.ActionFinished):
+            others |= set(event.touched.foreign)
+    if not (before and after):
+        return None
+    return plain_paths(sorted(changes(store, before, after).keys() - others))

@@ -23,7 +23,8 @@ class Work:
     """The activity of a session; times are seconds since 1970.
 
     `llm_since` is when the LLM call began, or the wait for a slot (`llm_queued`); None without a call.
-    `check` is the name of the check that has been running since `check_since`, "" for none.
+    `check` is the name of the check that has been running since `check_since`, "" for none. `said` is what the running
+    command, or the last one, has printed last.
     """
 
     greeted: bool = False
@@ -31,6 +32,11 @@ class Work:
     llm_queued: bool = False
     check: str = ""
     check_since: float = 0.0
+    said: str = ""
+
+    def hear(self, tail: str) -> None:
+        """Take in what the command that runs has printed last."""
+        self.said = tail
 
 
 def now_view(state: State, work: Work | None) -> dict[str, Any] | None:
@@ -40,7 +46,8 @@ def now_view(state: State, work: Work | None) -> dict[str, Any] | None:
     if work.check:
         return _view("checks", work.check_since, f"check {work.check}")
     if state.in_flight:
-        return _tool(next(reversed(state.in_flight.values())))
+        tool = _tool(next(reversed(state.in_flight.values())))
+        return tool | ({"said": work.said} if work.said else {})
     if not work.greeted:
         return _view("starting", state.worker_since, f"worker, epoch {state.epoch}")
     if work.llm_since is not None:

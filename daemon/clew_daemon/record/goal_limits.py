@@ -47,12 +47,16 @@ def action_limit(
     return limits.action_timeout_s, "[limits] action_timeout_s, or `timeout:` in the goal file"
 
 
+def has_runbook(state: State, settings: Settings) -> bool:
+    """Return whether a goal's agent is a runbook."""
+    return isinstance(_own_agent(state, settings), RunbookAgentSettings)
+
+
 def max_iterations(state: State, settings: Settings) -> int | None:
     """Return the turns of an agent whose goal sets no number; None for a runbook, which always ends."""
-    agent = _own_agent(state, settings)
-    if isinstance(agent, RunbookAgentSettings):
+    if has_runbook(state, settings):
         return None
-    return profiled_settings(settings, agent).context.max_iterations
+    return profiled_settings(settings, _own_agent(state, settings)).context.max_iterations
 
 
 def attempt_limits(state: State, settings: Settings) -> AttemptLimits:

@@ -10,7 +10,7 @@ import time
 from typing import TYPE_CHECKING
 
 from clew_daemon.record.goal_events import GoalEvents
-from clew_daemon.record.goal_limits import attempt_limits, max_iterations
+from clew_daemon.record.goal_limits import attempt_limits, has_runbook, max_iterations
 from clew_daemon.record.in_turn import OrderedTurns
 from clew_daemon.record.store import in_order, load_outlined, load_state, replayed
 from clew_shared.core.core import Core
@@ -93,6 +93,7 @@ class GoalStore(GoalEvents):
         core.loops, core.max_actions = settings.loops, settings.limits.max_actions
         core.max_iterations = max_iterations(core.state, settings)
         core.attempts = attempt_limits(core.state, settings)
+        core.runbook = has_runbook(core.state, settings)
 
     # -- acceptance --------------------------------------------------------------------------------
 

@@ -31,8 +31,8 @@ def actions(
 ) -> Page:
     """Return a goal's last lines of history.jsonl, oldest first, and whether there are earlier ones.
 
-    `limit` None means all. With `before`, the number of an action, only actions that ended before it did. Without
-    `outputs` those are empty.
+    One that was not the first run of the same step has its `run`, too. `limit` None means all. With `before`, the
+    number of an action, only actions that ended before it did. Without `outputs` those are empty.
     """
     most = SEQ_MAX - 1 if limit is None else limit
     until = SEQ_MAX if before is None else _end_seq(ledger, goal, before)
@@ -45,6 +45,7 @@ def actions(
         count += most + 1 - len(found)  # a refused action that was already done has two such events
     lines = [
         history_view(action, output_text(ledger, of) if outputs else "")
+        | ({"run": action.run} if action.run > 1 else {})
         for action, of in found[-most:]
     ]
     return lines, len(found) > most
@@ -98,6 +99,7 @@ def whole_action(ledger: Readable, goal: str, seq: int) -> dict[str, Any] | None
         "task_idx": task_idx,
         "subtask_idx": subtask_idx,
         "epoch": event.epoch,
+        "run": getattr(event, "run", 1),
         "verdict": "allowed",
         "reason": "",
         "message": "",
@@ -130,8 +132,9 @@ def _outcome(ledger: Readable, goal: str, seq: int) -> dict[str, Any]:
             "ended_at": iso(end.at),
             "output": output_text(ledger, row.seq),
         }
-    if isinstance(end, ev.ActionInterrupted):
-        ended = {"result": "interrupted", "ended_at": iso(end.at), "output": ""}
+    if row and isinstance(end, ev.ActionInterrupted):
+        output = output_text(ledger, row.seq)
+        ended = {"result": "interrupted", "ended_at": iso(end.at), "output": output}
         return ended | {"reason": end.reason}
     return {}
 

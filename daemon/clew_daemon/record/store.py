@@ -129,9 +129,12 @@ def history_lines(ledger: Readable, goal: str, fold: HistoryFold) -> Iterator[di
 
 
 def output_of(ledger: Readable, goal: str, action: int) -> str | None:
-    """Return the output of an action by the action's number, None if there is none."""
+    """Return the output of an action by the action's number, None if there is none; of one cut off what is known."""
     end = end_of(ledger, goal, action)
-    return output_text(ledger, end.seq) if end and end.kind == "action_finished" else None
+    if end is None:
+        return None
+    text = output_text(ledger, end.seq)
+    return text if text or end.kind == "action_finished" else None
 
 
 def end_of(ledger: Readable, goal: str, action: int) -> EventRow | None:

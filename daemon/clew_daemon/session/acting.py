@@ -22,6 +22,7 @@ from clew_daemon.processes.executor import (
 )
 from clew_daemon.processes.workspace_guard import Missing
 from clew_daemon.record.store import output_of
+from clew_daemon.session.steps import ask_about_step
 from clew_shared.core.answers import ActionReport, Feedback, LookFirst, Verdict, WrongState
 from clew_shared.ledger.records import SEQ_MAX
 from clew_shared.record.touched import Touched
@@ -41,6 +42,9 @@ _CUT_OFF = ActionOutcome(
     result="interrupted", output="", duration_s=0.0, changed=None, reason="executor_died"
 )
 
+NO_RULE = ("budget", "replan_required", "stopped")
+"""Why a proposal is refused without a look at what it is."""
+
 
 class Acting:
     """The actions of one worker, one after the other."""
@@ -56,8 +60,12 @@ class Acting:
         await self._checks.run_before()
         await desk.look_past_claims()
         await desk.look_before_action()
+        if desk.traits.is_runbook:
+            await self._ask_first(p)
         verdict = await self._judge(p)
         if not verdict.allowed:
+            if desk.traits.is_runbook and verdict.reason not in NO_RULE:
+                await self._ask_about_refusal(p, verdict.reason)
             return _refused(verdict)
         if (
             desk.traits.is_cli
@@ -69,7 +77,14 @@ class Acting:
             desk.refuse_while_stopping()  # it was cut off: the end of the worker is recorded with it
         with desk.recording() as core:
             if isinstance(report, str):
-                core.interrupt("executor_died", at, counts=True, only=verdict.seq, detail=report)
+                core.interrupt(
+                    "executor_died",
+                    at,
+                    counts=True,
+                    only=verdict.seq,
+                    detail=report,
+                    said=redact(desk.work.said),
+                )
                 feedback = Feedback()
             else:
                 feedback = core.outcome(verdict.seq, report, at, last=desk.stopping)
@@ -147,6 +162,19 @@ class Acting:
         await desk.commit()
         return verdict
 
+    async def _ask_first(self, p: protocol.Act) -> None:
+        """Ask a person whether a step that was cut off, or has failed, may run again; then raise WrongState."""
+        clean = _redacted(p)
+        if not self._desk.stopping and (ran := self._desk.core.asks_first(clean.tool, clean.args)):
+            await ask_about_step(self._desk, ran)
+            raise WrongState("a person is asked whether this step may run again")
+
+    async def _ask_about_refusal(self, p: protocol.Act, reason: str) -> None:
+        """Ask a person about a step that a rule has refused: a runbook has no other way."""
+        clean = _redacted(p)
+        if ran := self._desk.core.last_run(clean.tool, clean.args):
+            await ask_about_step(self._desk, ran, reason)
+
     async def _turn_away(self, p: protocol.Act) -> Verdict:
         """Refuse what a worker that is being stopped still proposes; recorded as any other refusal."""
         reason = "The worker is being stopped; nothing more is carried out."
@@ -168,6 +196,7 @@ class Acting:
                 return ActionReport("error", text, changed=False)
             await self._desk.snapshots.before_action(executor)
             timeout_s, limit = self._desk.action_limit(p.tool, p.args)
+            self._desk.work.said = ""
             done = await executor.run(
                 verdict.seq,
                 p.tool,
@@ -176,6 +205,7 @@ class Acting:
                 limit=limit,
                 output_bytes=self._desk.settings.limits.output_bytes,
                 env=self._desk.specs.trace.of_action(verdict.seq, verdict.at),
+                said=self._desk.work.hear,
             )
         except OutOfResources:
             raise  # the action has not begun and is not to blame: the worker waits

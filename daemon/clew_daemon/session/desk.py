@@ -170,7 +170,7 @@ class GoalDesk:
     def hand_over(self, left: str = "") -> None:
         """Hand the goal, which was not planned again, to a person; `left` says what the agent did instead."""
         with self.recording() as core:
-            core.ask(stuck(core.state, hears=not self.traits.is_runbook, left=left), time.time())
+            core.ask(stuck(core.state, left), time.time())
 
     def ask_person(self, question: str) -> None:
         """Hand the goal to a person with the agent's own question."""

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import structlog
 
 from clew_shared.record import events as ev
+from clew_shared.text.redact import redact
 
 if TYPE_CHECKING:
     from clew_daemon.processes.endings import Ended
@@ -58,7 +59,8 @@ class EpochRecord:
         at = time.time()
         await self._desk.parts.goals.whole(self._desk.goal_id)
         with self._desk.recording():
-            core.interrupt(ended.reason if crash else "stopped", at, counts=crash)
+            reason, said = ended.reason if crash else "stopped", redact(self._desk.work.said)
+            core.interrupt(reason, at, counts=crash, said=said)
             if core.state.working:
                 core.emit(
                     ev.WorkerExited(

@@ -68,7 +68,7 @@ class Lifetime:
         desk = self._desk
         grace_s = 0.0 if at_once else desk.settings.restart.stop_grace_s
         # an executor ends an action that takes too long, and nobody that of an agent with its own tools
-        action_s = desk.settings.limits.action_timeout_s if desk.traits.own_tools else None
+        action_s = desk.action_limit()[0] if desk.traits.own_tools else None
         waits = after_action and not desk.idle.is_set()
         told_s = max(grace_s, action_s or 0.0) if waits else grace_s
         self.notify("stop", {"reason": reason, "grace_s": told_s})

@@ -143,7 +143,7 @@ def buttons(state: State) -> list[Button]:
 
 def action_row(action: Mapping[str, Any]) -> ActionRow:
     """Return the row of an action from its line of history.jsonl."""
-    known = action["result"] not in ("blocked", "interrupted")
+    known = action["result"] not in ("blocked", "interrupted") or action["duration_s"]
     return ActionRow(
         seq=action["seq"],
         at=action["timestamp"],

@@ -8,17 +8,19 @@ from typing import TYPE_CHECKING, Any, Literal, overload
 from clew_shared.core.answers import Advice, Feedback, LookFirst, Verdict, WrongState
 from clew_shared.core.outcomes import finished_event, known_outcome
 from clew_shared.core.questions import budget
+from clew_shared.core.reruns import in_vain, last_run, needs_word, run_number
 from clew_shared.core.thinking import ThinkingCommands
 from clew_shared.core.tree import MESSAGE_CHARS
-from clew_shared.gate import Nudge, Proposal, Refusal, judge
+from clew_shared.gate import Nudge, Proposal, Refusal, judge, judge_again
 from clew_shared.record import events as ev
-from clew_shared.record.model import GoalStatus
+from clew_shared.record.model import GoalStatus, Result
 from clew_shared.record.signature import signature
 from clew_shared.text.words import times
 
 if TYPE_CHECKING:
     from clew_shared.core.answers import ActionReport
-    from clew_shared.record.model import Level
+    from clew_shared.core.questions import Question
+    from clew_shared.record.model import Action, Level
 
 IN_FLIGHT_MAX = 64
 
@@ -56,10 +58,38 @@ class ActionCommands(ThinkingCommands):
         if not fresh and proposal.signature in self.state.scope.blocks:
             return LookFirst()
         self.start(at)
-        answer = judge(self.state, proposal, self.loops)
+        rerun = self.runbook and in_vain(self.state, proposal.signature)
+        answer = (judge_again if rerun else judge)(self.state, proposal, self.loops)
         if isinstance(answer, Refusal):
             return self._refuse(proposal, answer, at) if fresh else LookFirst()
         return self._allow(proposal, answer, at, rationale)
+
+    def last_run(self, tool: str, args: dict[str, Any]) -> Action | None:
+        """Return the last run of this action in the current subtask."""
+        return last_run(self.state, self._proposal(tool, args).signature)
+
+    def asks_first(self, tool: str, args: dict[str, Any]) -> Action | None:
+        """Return the last run of a runbook's step that a person must be asked about before it runs again."""
+        is_open = self.state.goal.status == GoalStatus.IN_PROGRESS and not self.state.attempt.over
+        name = self._proposal(tool, args).signature
+        return needs_word(self.state, name) if self.runbook and is_open else None
+
+    def ask_about_step(self, ran: Action, asked: Question, at: float) -> None:
+        """Escalate the goal to a person for a runbook's step; one that has failed blocks its subtask."""
+        if ran.result != Result.INTERRUPTED:
+            self.emit(ev.Escalated(at=at, to="person", reason=asked.reason))
+            failures = self.state.subtask.attempts if self.state.subtask else 0
+            if failures > 1:
+                self.emit(
+                    ev.LoopDetected(
+                        at=at,
+                        loop="failures",
+                        attempt_count=failures,
+                        evidence=asked.reason,
+                        escalated_to="person",
+                    )
+                )
+        self.ask(asked, at)
 
     def outcome(self, seq: int, report: ActionReport, at: float, *, last: bool = False) -> Feedback:
         """Record the outcome of an allowed action; a second report of it changes nothing.
@@ -97,13 +127,23 @@ class ActionCommands(ThinkingCommands):
         )
 
     def interrupt(
-        self, reason: str, at: float, *, counts: bool, only: int | None = None, detail: str = ""
+        self,
+        reason: str,
+        at: float,
+        *,
+        counts: bool,
+        only: int | None = None,
+        detail: str = "",
+        said: str = "",
     ) -> list[int]:
-        """Record that the effect of everything in flight (or `only` of one action) is unknown."""
+        """Record that the effect of everything in flight (or `only` of one action) is unknown.
+
+        `said` is the end of what it has printed, as far as that is known.
+        """
         seqs = [s for s in self.state.in_flight if only in (None, s)]
         for seq in seqs:
             event = ev.ActionInterrupted(at=at, of=seq, reason=reason, counts=counts, detail=detail)
-            self.emit(event)
+            self.emit(event, said.encode("utf-8", "replace") or None)
         return seqs
 
     def turn_away(self, tool: str, args: dict[str, Any], at: float, message: str) -> Verdict:
@@ -156,6 +196,7 @@ class ActionCommands(ThinkingCommands):
                 signature=proposal.signature,
                 rationale=rationale[:MESSAGE_CHARS],
                 attempt=self.state.attempt.number,
+                run=run_number(self.state, proposal.signature, is_step=self.runbook),
             )
         )
         if nudge is None:

@@ -62,7 +62,7 @@ class GoalJournal:
     `number` returns the number that the ledger will give to the next event, after the `pending` ones; the driver must
     record what `take` returns before any other goal emits one. `calls` are what the agent is told that it can do
     instead of a refused action. `lived_s` returns how long the present worker has lived, by a monotonic clock (None: by
-    the times of its events).
+    the times of its events). `runbook`: the agent carries out the steps of the goal file, and nothing else.
     """
 
     state: State
@@ -72,6 +72,7 @@ class GoalJournal:
     max_iterations: int | None = None
     attempts: AttemptLimits = ONE_ATTEMPT
     ignored_limit: int = IGNORED_LIMIT
+    runbook: bool = False
     calls: AgentCalls = PROTOCOL
     lived_s: Callable[[], float] | None = None
     _queue: list[RecordedEvent] = field(default_factory=list)

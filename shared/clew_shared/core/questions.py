@@ -10,22 +10,34 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from clew_shared.record.model import Result
-from clew_shared.record.moment import roughly
+from clew_shared.record.moment import local, roughly
 from clew_shared.record.signature import signature
 from clew_shared.record.state import EVERYWHERE
 from clew_shared.text.shell_tests import said_why
 from clew_shared.text.shorten import beginning, in_one_line
-from clew_shared.text.words import RESULTS, action_text, ending, key_line, one_line, times
+from clew_shared.text.words import (
+    ACTION_CHARS,
+    RESULTS,
+    action_text,
+    ending,
+    key_line,
+    one_line,
+    refusal,
+    times,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from clew_shared.record.model import Action
     from clew_shared.record.state import State
 
 NAME_CHARS = 120
 FAILURE_CHARS = 300
+STEP_CHARS = 500
 CHECKS_SHOWN = 3
+FILES_SHOWN = 5
+CUT_OFF = "It may have done all of its work, a part of it, or nothing: look before it runs again"
 LONG_S = 10.0
 
 WHY = {
@@ -33,8 +45,9 @@ WHY = {
     "checks": "it said {times} that it was done, but {checks}",
     "again": "it proposed `{action}` again {times} after that had been refused",
     "died": "the worker died {times} while `{action}` ran",
-    "step": "this step failed",
-    "step_again": "this step failed {times}",
+    "step_cut_off": "the step `{action}` was cut off: {ending}",
+    "step_failed": "the step `{action}` {came}",
+    "step_refused": "the step `{action}` is not run once more: {why}",
     "failed": "this step failed: {failure}",
     "failed_again": "this step failed {times}; the last time: {failure}",
     "ended": "asked for another plan, it ended without one",
@@ -60,6 +73,7 @@ CHOICES = {
     "fixed": ("when you have fixed the cause, continue", "clew continue {goal}"),
     "again": ("let it try again", "clew continue {goal}"),
     "step": ("when you have fixed the cause, run the step again", "clew continue {goal}"),
+    "look": ("when you have looked at what it did, run the step again", "clew continue {goal}"),
     "grant": ("grant the same amount again", "clew continue {goal}"),
     "installed": ("when you have installed it, continue", "clew continue {goal}"),
     "put_back": ("when you have put it back, continue", "clew continue {goal}"),
@@ -91,6 +105,8 @@ class Question:
     reason: str
     text: str
     checks: tuple[str, ...] = ()
+    step: int = 0
+    """The run of a runbook's step that this is about, 0 for none."""
 
 
 def question(
@@ -116,16 +132,66 @@ def question(
     return Question(reason or beginning(one_line(why), FAILURE_CHARS), "\n".join(lines))
 
 
-def stuck(state: State, *, hears: bool = True, left: str = "") -> Question:
-    """Return what is asked about a blocked subtask; `hears`: the agent can use feedback.
-
-    `left` says how the agent behaved when it was to make another plan.
-    """
+def stuck(state: State, left: str = "") -> Question:
+    """Return what is asked about a blocked subtask; `left` says what the agent did where it was to plan again."""
     replans = WHY["replans"] if state.goal.failed_replans else ""
-    why = "; ".join(filter(None, (_why_stuck(state, hears=hears), left, replans)))
-    choices = ["feedback", "fixed"] if hears else ["step"]
+    why = "; ".join(filter(None, (_why_stuck(state), left, replans)))
+    choices = ["feedback", "fixed"]
     choices += ["edit"] if _failing(state) else []
     return question(state, why, *choices, at_work=True, facts=_check_lines(state))
+
+
+def step(
+    state: State,
+    ran: Action,
+    *,
+    refused: str = "",
+    cause: str = "",
+    said: str = "",
+    changed: Sequence[str] | None = None,
+) -> Question:
+    """Return what is asked about a runbook's step that must not run again by itself, after its last run.
+
+    `refused` is the rule that refuses it, `cause` is why it was cut off, `said` what it printed, `changed` the names of
+    the files that it changed, None where that is not known.
+    """
+    action = action_text(ran.name, ran.args, STEP_CHARS)
+    deaths = state.scope.crashes.get(signature(ran.name, ran.args, state.spec.workspace), 0)
+    lasted = f"ran for {ran.duration_s:.2f} s" if ran.duration_s else "ran nobody knows how long"
+    code = f" (exit code {ran.exit_code})" if ran.exit_code else ""
+    is_cut_off = ran.result == Result.INTERRUPTED
+    key = "step_cut_off" if is_cut_off else "step_failed"
+    if refused and not is_cut_off:
+        key = "step_refused"
+    why = WHY["died" if deaths > 1 else key].format(
+        action=action,
+        came=f"{RESULTS.get(ran.result, ran.result)}{code}",
+        ending=cause or "nobody knows why",
+        times=times(deaths),
+        why=refusal(refused),
+    )
+    printed = [line.strip() for line in said.splitlines() if line.strip()]
+    last = beginning(printed[-1], ACTION_CHARS) if printed else ""
+    told = key_line(said)
+    facts = (
+        f"It began at {local(ran.timestamp)}, as action #{ran.seq}, and {lasted}",
+        f"It printed: {told}" if told != last else "",
+        f"Its last line of output: {last}" if last else "",
+        _changed_line(changed, "Changed in the workspace since" if is_cut_off else "It changed"),
+        CUT_OFF if is_cut_off else "",
+    )
+    asked = question(state, why, "look" if is_cut_off else "step", facts=facts)
+    return replace(asked, text="\n".join([*_place(state), asked.text]), step=ran.seq)
+
+
+def _changed_line(changed: Sequence[str] | None, label: str) -> str:
+    if changed is None:
+        return "What it changed in the workspace is not known"
+    if not changed:
+        return "It changed no file of the workspace"
+    shown = ", ".join(in_one_line(name, NAME_CHARS) for name in changed[:FILES_SHOWN])
+    more = len(changed) - FILES_SHOWN
+    return f"{label}: {shown}" + (f", and {more} more" if more > 0 else "")
 
 
 def asks(state: State, asked: str) -> Question:
@@ -214,7 +280,7 @@ def last_said(state: State, name: str, result: str = "") -> str:
     return key_line(max(known, key=lambda tally: tally.seq).head) if known else ""
 
 
-def _why_stuck(state: State, *, hears: bool) -> str:
+def _why_stuck(state: State) -> str:
     subtask = state.subtask
     last = subtask.actions[-1] if subtask and subtask.actions else None
     if failing := _failing(state) if state.claims else []:
@@ -230,8 +296,6 @@ def _why_stuck(state: State, *, hears: bool) -> str:
         if state.blocked_proposals:
             return WHY["again"].format(times=times(state.blocked_proposals), action=action)
     count = subtask.attempts if subtask else 0
-    if not hears and last and last.result in (Result.FAILURE, Result.ERROR, Result.TIMEOUT):
-        return WHY["step_again" if count > 1 else "step"].format(times=times(count))
     failure = in_one_line(subtask.last_failure, FAILURE_CHARS) if subtask else ""
     if count > 1:
         return WHY["failed_again"].format(times=times(count), failure=failure)
@@ -259,14 +323,22 @@ def _check_lines(state: State) -> tuple[str, ...]:
     return tuple(lines)
 
 
-def _work(state: State) -> list[str]:
-    """Return what the goal was at work on, and what was tried last."""
+def _place(state: State) -> list[str]:
+    """Return what the goal was at work on."""
     subtask = state.subtask
     if subtask is None:
         return []
     several = sum(len(task.subtasks) for task in state.goal.tasks) > 1
     place = f"{state.current_task_idx + 1}.{state.current_subtask_idx + 1} " if several else ""
-    lines = [f'Working on: {place}"{in_one_line(subtask.description, NAME_CHARS)}"']
+    return [f'Working on: {place}"{in_one_line(subtask.description, NAME_CHARS)}"']
+
+
+def _work(state: State) -> list[str]:
+    """Return what the goal was at work on, and what was tried last."""
+    subtask = state.subtask
+    if subtask is None:
+        return []
+    lines = _place(state)
     ran = (action for action in reversed(subtask.actions) if action.result != Result.BLOCKED)
     if last := next(ran, None):
         lines.append(

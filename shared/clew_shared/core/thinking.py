@@ -60,7 +60,12 @@ class ThinkingCommands(TreeCommands):
         return replace(feedback, escalated_to=level)
 
     def _review(self, at: float, *, tool: str = "", signature: str = "") -> Feedback:
-        """Intervene if a streak calls for it; ignored interventions are a failure of the subtask."""
+        """Intervene if a streak calls for it; ignored interventions are a failure of the subtask.
+
+        A runbook can heed none.
+        """
+        if self.runbook:
+            return Feedback()
         found = review(self.state, self.loops, self.calls, tool=tool, signature=signature)
         if found is None:
             return Feedback()

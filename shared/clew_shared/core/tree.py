@@ -10,6 +10,7 @@ from clew_shared.core.attempts import AttemptCommands
 from clew_shared.core.escalation import escalation
 from clew_shared.core.questions import Question, stuck
 from clew_shared.core.replans import replan_event, unknown_number
+from clew_shared.core.reruns import has_retries
 from clew_shared.core.suggestions import taken
 from clew_shared.record import events as ev
 from clew_shared.record.model import GoalStatus, StepStatus
@@ -113,7 +114,7 @@ class TreeCommands(AttemptCommands):
 
     def ask(self, asked: Question, at: float) -> None:
         """Escalate the goal to a person with this question."""
-        self.block_goal(asked.reason, at, question=asked.text, checks=asked.checks)
+        self.block_goal(asked.reason, at, question=asked.text, checks=asked.checks, step=asked.step)
 
     def block_goal(
         self,
@@ -124,6 +125,7 @@ class TreeCommands(AttemptCommands):
         stranger: Identity | None = None,
         gone: bool = False,
         checks: tuple[str, ...] = (),
+        step: int = 0,
     ) -> None:
         """Escalate the goal to a person, unless it waits for one already or has ended; see GoalBlocked."""
         if self.state.goal.status != GoalStatus.BLOCKED and not self.state.ended:
@@ -135,6 +137,7 @@ class TreeCommands(AttemptCommands):
                     stranger=stranger,
                     gone=gone,
                     checks=checks,
+                    step=step,
                 )
             )
 
@@ -202,12 +205,16 @@ class TreeCommands(AttemptCommands):
         return self.fail(text, at)
 
     def _fail(self, failure: str, at: float, cause: FailureCause) -> Level | None:
-        """End the attempt, or count a failure of the subtask where it was the last one."""
-        if self.start_over(failure, at):
+        """End the attempt, or count a failure of the subtask where it was the last one.
+
+        A runbook has no other plan: whether its step runs again is decided when it is proposed.
+        """
+        again = self.runbook and has_retries(self.state)
+        if not again and self.start_over(failure, at):
             return None
         self.emit(ev.SubtaskFailed(at=at, failure=failure, cause=cause))
         subtask = self.state.subtask
-        if subtask is None or subtask.attempts < self.loops.failure_limit:
+        if self.runbook or subtask is None or subtask.attempts < self.loops.failure_limit:
             return None
         count = subtask.attempts
         reason = f"failed: {failure}" if count == 1 else f"failed {times(count)}, last: {failure}"

@@ -6,7 +6,7 @@ that was not seen before in its scope: blocking is for repetition.
 """
 
 from clew_shared.gate.attention import review
-from clew_shared.gate.rules import judge
+from clew_shared.gate.rules import judge, judge_again
 from clew_shared.gate.verdict import (
     PROTOCOL,
     AgentCalls,
@@ -26,5 +26,6 @@ __all__ = [
     "Refusal",
     "Thresholds",
     "judge",
+    "judge_again",
     "review",
 ]

@@ -33,6 +33,11 @@ def judge(state: State, proposal: Proposal, thresholds: Thresholds) -> Refusal |
     return cycle(state, proposal, thresholds) or repeated
 
 
+def judge_again(state: State, proposal: Proposal, thresholds: Thresholds) -> Refusal | None:
+    """Return why a step of a runbook must not run again at a person's word, or that of the goal file; None: it may."""
+    return blocked(state, proposal) or crash(state, proposal, thresholds)
+
+
 def blocked(state: State, proposal: Proposal) -> Refusal | None:
     """Refuse an action that is blocked in this world.
 

@@ -59,7 +59,8 @@ class GoalBlocked(GoalEvent, frozen=True):
 
     `stranger` is the folder found in place of the goal's workspace, if that is the reason: resuming accepts it.
     `gone` means that no folder was found: resuming makes an empty one. `checks` are those that cannot run; as they are
-    now, each is asked about once.
+    now, each is asked about once. `step` is the run of a runbook's step that the question is about: continuing lets it
+    run once more.
     """
 
     kind: Literal["goal_blocked"] = "goal_blocked"
@@ -68,6 +69,7 @@ class GoalBlocked(GoalEvent, frozen=True):
     stranger: Identity | None = None
     gone: bool = False
     checks: tuple[str, ...] = ()
+    step: int = 0
 
 
 class GoalRequeued(GoalEvent, frozen=True):
@@ -280,7 +282,7 @@ class AttemptStarted(GoalEvent, frozen=True):
 
 
 class ActionAllowed(GoalEvent, frozen=True):
-    """The gate allowed a proposal: it may run, once."""
+    """The gate allowed a proposal: it may run, once; `run` counts those of the same step (`core.reruns`)."""
 
     kind: Literal["action_allowed"] = "action_allowed"
     epoch: int
@@ -289,6 +291,7 @@ class ActionAllowed(GoalEvent, frozen=True):
     signature: str
     rationale: str = ""
     attempt: int = 1
+    run: int = 1
 
 
 class ActionBlocked(GoalEvent, frozen=True):
@@ -337,7 +340,8 @@ class ActionFinished(GoalEvent, frozen=True):
 class ActionInterrupted(GoalEvent, frozen=True):
     """An action was in flight when a process died: its effect is unknown; `counts` for the crash rule.
 
-    `detail` is how the process died, where that is known.
+    `detail` is how the process died, where that is known. What the action had printed last, as far as that is known,
+    is stored with the event.
     """
 
     kind: Literal["action_interrupted"] = "action_interrupted"

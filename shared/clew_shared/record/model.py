@@ -71,7 +71,7 @@ class Result(StrEnum):
 class Action:
     """One tool call; `result` is empty while it is in flight, `exit_code` None where it ran no command.
 
-    `paths` are the first names that it changed, quoted (`snapshots.names`).
+    `paths` are the first names that it changed, quoted (`snapshots.names`). `run` counts the runs of the same step.
     """
 
     name: str
@@ -87,6 +87,7 @@ class Action:
     epoch: int = 0
     attempt: int = 1
     exit_code: int | None = None
+    run: int = 1
 
     def signature(self) -> str:
         """Return the signature, which is the same for equal actions."""

@@ -88,6 +88,7 @@ def outline(state: State) -> State:
         covered=_EMPTY.covered,
         attempt=AttemptState(number) if (number := state.attempt.number) > 1 else _EMPTY.attempt,
         fresh_starts=_EMPTY.fresh_starts,
+        reruns=_EMPTY.reruns,
         refused=_EMPTY.refused,
         agent_costs=_EMPTY.agent_costs,
     )

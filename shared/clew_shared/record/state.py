@@ -27,6 +27,8 @@ CHECK_CHARS = 1000
 CALLS_KEPT = 20
 INSIGHTS_KEPT = 3
 FRESH_STARTS_KEPT = 50
+RERUNS_KEPT = 50
+RUNS_KEPT = 10
 EVERYWHERE = "*"
 """The world of a block that applies in every world."""
 
@@ -314,6 +316,21 @@ class FreshStart:
 
 
 @dataclass(slots=True)
+class Rerun:
+    """An action that ran more than once, in the place where it did: `seqs` are its last runs, oldest first.
+
+    `results` are what came of them, but for the last one.
+    """
+
+    task_idx: int
+    subtask_idx: int
+    action: str
+    times: int
+    seqs: list[int]
+    results: list[str]
+
+
+@dataclass(slots=True)
 class RefusedFinishes:
     """How often in a row a `finish` was refused with nothing changed; `same_checks`: by the same checks in one world.
 
@@ -364,6 +381,8 @@ class State:
     which the goal was blocked or ended. `questioned` is the failed action that a `finish` was last questioned about,
     0 for none. `attempts_total` counts the fresh starts at subtasks, `fresh_starts` are the last of them.
     `claims` counts the times that `finish` was refused because checks failed, since a person's last word.
+    `asked_step` is the run of a runbook's step that the open question is about, `may_rerun` the last one that a person
+    has let run again; `reruns` are the last actions that ran more than once.
     `agent` is that of the last worker; `agent_costs` has the share of each agent in the cost. `set_aside` are the
     subtasks that replans gave up, `covered` those that a new plan replaced before they were tried. `active_at_turn_s`
     are the seconds of work up to the end of the last turn. `last_action` is the last one that has ended, 0 for none.
@@ -448,6 +467,9 @@ class State:
     attempts_total: int = 0
     fresh_starts: list[FreshStart] = field(default_factory=list)
     refused: RefusedFinishes = field(default_factory=RefusedFinishes)
+    asked_step: int = 0
+    may_rerun: int = 0
+    reruns: list[Rerun] = field(default_factory=list)
     claims: int = 0
     agent: str = ""
     agent_costs: dict[str, LlmCost] = field(default_factory=dict)

@@ -169,6 +169,15 @@ def _value(value: Any) -> str:
             return json.dumps(value, ensure_ascii=False, default=str)
 
 
+def rerun_text(rerun: Mapping[str, Any]) -> str:
+    """Return which action ran more than once, and what came of each run but the last, as in the view of a goal."""
+    place = f"{rerun['task_idx'] + 1}.{rerun['subtask_idx'] + 1}"
+    runs = [
+        f"#{seq} {result}" for seq, result in zip(rerun["seqs"], rerun["results"], strict=False)
+    ]
+    return f"{place} `{rerun['action']}` ran {times(rerun['times'])}: {', '.join(runs)}, then #{rerun['seqs'][-1]}"
+
+
 _TELLS = re.compile(
     r"error|exception|fail|fatal|not found|no such|denied|cannot|can't|refused|stopped after",
     re.IGNORECASE,

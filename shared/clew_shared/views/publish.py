@@ -10,7 +10,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from clew_shared.record import events as ev
-from clew_shared.record.fold.actions import action_of
+from clew_shared.record.fold.actions import action_of, ran_s
 from clew_shared.record.model import Action, Goal, GoalStatus, LlmCost
 from clew_shared.record.moment import iso
 from clew_shared.record.visitor import EventFold, takes
@@ -259,6 +259,7 @@ def goal_detail(
         "replan_required": state.replan_required or None,
         "set_aside": state.replaced,
         "attempts": [_fresh_start_view(one) for one in state.fresh_starts],
+        "reruns": [asdict(one) for one in state.reruns],
         "cost": {**cost_view(state.cost), "active_s": round(state.cost.active_s, 3)},
         "agents": {name: cost_view(cost) for name, cost in costs_by_agent(state).items()},
         "calls": [asdict(call) for call in state.calls],
@@ -350,7 +351,9 @@ class HistoryFold(EventFold[EndedAction]):
         if action is None:
             return None
         action.result = "interrupted"
-        if isinstance(event, ev.ActionFinished):
+        if isinstance(event, ev.ActionInterrupted):
+            action.duration_s = ran_s(action, event)
+        else:
             action.result, action.duration_s = event.result, event.duration_s
             action.changed, action.paths = event.changed, event.touched.paths
         return action, seq

@@ -1,8 +1,9 @@
 """The wire between the daemon and an executor: a stream socket, one JSON message a line.
 
 ExecutorReady comes first. Then each request with an `id` is answered by one reply with the same `id`, in order; one
-runs at a time, the others wait. The executor ends when the daemon closes its end, and at once (exit code 78) after a
-line that is not valid. After ExecutorFailed in place of a reply it ends, too. A line has at most LINE_BYTES_MAX bytes.
+runs at a time, the others wait. ActionSaid may come before a reply. The executor ends when the daemon closes its end,
+and at once (exit code 78) after a line that is not valid. After ExecutorFailed in place of a reply it ends, too. A line
+has at most LINE_BYTES_MAX bytes.
 """
 
 from typing import Annotated, Any, Literal
@@ -156,6 +157,14 @@ class ActionDone(WireMessage):
     touched: Touched = Touched()
 
 
+class ActionSaid(WireMessage):
+    """What a running command has printed last; sent before the answer to RunRequest, at most once a second."""
+
+    type: Literal["said"] = "said"
+    id: int
+    tail: str
+
+
 class SnapshotDone(WireMessage):
     """The answer to SnapshotRequest; `fault` states why there is no snapshot, and then `tree` is "".
 
@@ -216,6 +225,7 @@ ExecutorRequest = RunRequest | DigestRequest | CheckRequest | SnapshotRequest | 
 ExecutorAnswer = (
     ExecutorReady
     | ExecutorFailed
+    | ActionSaid
     | ActionDone
     | DigestDone
     | CheckDone

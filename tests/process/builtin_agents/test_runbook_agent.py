@@ -20,7 +20,7 @@ def run(cmd):
 @pytest.fixture
 def make(tmp_path):
     def build(*subtasks, **options):
-        return GoalDaemon(tmp_path, tasks=(task("Do it", *subtasks),), **options)
+        return GoalDaemon(tmp_path, tasks=(task("Do it", *subtasks),), runbook=True, **options)
 
     return build
 
@@ -48,21 +48,31 @@ async def test_after_a_restart_it_goes_on_at_the_very_step(make, run_runbook, co
     assert (daemon.folder / "log").read_text().split() == [str(n) for n in range(30)]
 
 
-async def test_a_step_that_fails_is_tried_once_more_and_then_left_to_a_person(make, run_runbook):
-    daemon = make(subtask("fails", write("a"), run("echo no; exit 3")))
-    assert await run_runbook(daemon) == 0
-    assert [p["tool"] for p in daemon.params("act")] == ["write_file", "run_cmd", "run_cmd"]
-    assert "exit code 3" in daemon.params("complete_subtask")[0]["failure"]
-    assert daemon.finished is None
-    assert daemon.state.replan_required == "task"
+async def test_a_step_that_fails_is_left_to_a_person_at_whose_word_it_runs_again(make, run_runbook):
+    daemon = make(subtask("fails", write("a"), run("echo x >> ran; exit 3")))
+    for times in (1, 2):
+        assert await run_runbook(daemon) == 0
+        assert "exit code 3" in daemon.params("complete_subtask")[-1]["failure"]
+        assert daemon.finished is None
+        assert daemon.state.goal.status == "blocked"
+        assert (daemon.folder / "ran").read_text() == times * "x\n"
+        daemon.emit(ev.GoalRequeued(by="continue", reopen=True, lifts=True))
+        daemon.emit(ev.GoalStarted())
+        daemon.begin_epoch()
+    assert [run.times for run in daemon.state.reruns] == [2]
 
 
-async def test_a_step_that_works_at_the_second_attempt_is_enough(make, run_runbook):
-    flaky = run("test -f once || { touch once; exit 1; }")
-    daemon = make(subtask("flaky", flaky), subtask("then", write("b")))
+async def test_a_step_that_fails_runs_again_as_often_as_the_goal_file_says(make, run_runbook):
+    flaky = run("echo x >> ran; test $(wc -l < ran) = 5")
+    daemon = make(subtask("flaky", flaky), subtask("then", write("b")), retries=4)
     assert await run_runbook(daemon) == 0
     assert daemon.finished[0] is True
     assert (daemon.folder / "b").exists()
+    assert daemon.state.reruns[0].results == ["failure"] * 4
+    daemon = make(subtask("flaky", run("echo x >> rac; exit 1")), retries=4)
+    assert await run_runbook(daemon) == 0
+    assert daemon.state.goal.status == "blocked"
+    assert len((daemon.folder / "rac").read_text().split()) == 5
 
 
 async def test_failing_checks_end_the_goal_as_failed_with_their_names(make, run_runbook):
@@ -77,22 +87,27 @@ async def test_a_subtask_without_a_block_is_a_matter_of_configuration(make, run_
     assert '"think hard" has no runnable block' in daemon.left.reason
 
 
-async def test_an_interrupted_step_is_proposed_again_as_a_new_action(make, run_runbook):
-    daemon = make(subtask("one", run("echo 1 >> log")))
+async def test_an_interrupted_step_runs_again_as_a_new_action_where_the_goal_file_says_so(
+    make, run_runbook
+):
+    daemon = make(subtask("one", run("echo 1 >> log")), on_interrupt="retry")
     interrupt(daemon, run("echo 1 >> log"))
     assert await run_runbook(daemon) == 0
     assert daemon.count("act") == 1
     assert daemon.finished[0] is True
 
 
-async def test_an_interrupted_step_is_a_persons_question_where_the_goal_asks_for_that(
-    make, run_runbook
-):
-    daemon = make(subtask("one", run("echo 1 >> log")), on_interrupt="ask")
-    interrupt(daemon, run("echo 1 >> log"))
-    assert await run_runbook(daemon) == 78
-    assert "may it be run again?" in daemon.left.reason
-    daemon.feedback.append("yes, do")
+async def test_an_interrupted_step_is_a_persons_question_each_time(make, run_runbook):
+    daemon = make(subtask("one", run("echo 1 >> log")))
+    for _ in range(2):  # feedback that was given for an earlier question is no word on this one
+        interrupt(daemon, run("echo 1 >> log"))
+        assert await run_runbook(daemon) == 0
+        assert "`echo 1 >> log` was cut off" in daemon.state.question
+        assert not (daemon.folder / "log").exists()
+        daemon.emit(ev.FeedbackGiven(text="yes, do"))
+        daemon.emit(ev.GoalRequeued(by="feedback", reopen=True))
+        daemon.emit(ev.GoalStarted())
+        daemon.begin_epoch()
     assert await run_runbook(daemon) == 0
     assert daemon.finished[0] is True
 
@@ -100,18 +115,10 @@ async def test_an_interrupted_step_is_a_persons_question_where_the_goal_asks_for
 def interrupt(daemon, step):
     tool, args = step
     verdict = daemon.core.propose(tool, args, time.time())
-    daemon.core.interrupt("worker_exited", time.time(), counts=True)
+    daemon.core.interrupt("worker_exited", time.time(), counts=False)
     entry = {"seq": verdict.seq, "name": tool, "args": args, "result": "interrupted", "output": ""}
     daemon.history.append(((0, 0), entry))
     daemon.begin_epoch()
-
-
-async def test_a_refused_step_counts_as_failed_with_the_refusals_words(make, run_runbook):
-    again = [run("cat missing")] * 2
-    daemon = make(subtask("stuck", *again))
-    daemon.emit(ev.FeedbackGiven(text="go"))
-    assert await run_runbook(daemon) == 0
-    assert daemon.state.replan_required == "task"
 
 
 async def _count(daemon, method, number):

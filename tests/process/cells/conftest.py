@@ -19,7 +19,7 @@ sys.path.insert(0, str(Path(__file__).parent))  # importlib mode has no path of 
 from snapshots import snapshots
 
 from clew_shared.files.removal import remove_tree
-from clew_shared.wire.executor import RunRequest, read_answer, to_line
+from clew_shared.wire.executor import ActionSaid, RunRequest, read_answer, to_line
 from clew_shared.wire.nursery import (
     PACKET_BYTES_MAX,
     CellLimits,
@@ -99,7 +99,9 @@ class Executor:
     asked: int = 0
 
     def receive(self):
-        return read_answer(self.lines.readline())
+        while isinstance(answer := read_answer(self.lines.readline()), ActionSaid):
+            pass
+        return answer
 
     def send(self, message):
         self.cell.channel.sendall(to_line(message))

@@ -48,7 +48,9 @@ def gated(clew, count):
     folder = clew.home / "workspaces" / "gates"
     folder.mkdir(parents=True)
     steps = "".join(STEP.format(folder=folder, number=n) for n in range(count))
-    goal = clew.submit(f"---\nworkspace: {folder}\n---\n{GATED.format(name=count, steps=steps)}")
+    goal = clew.submit(
+        f"---\non_interrupt: retry\nworkspace: {folder}\n---\n{GATED.format(name=count, steps=steps)}"
+    )
     return goal, lambda number: (folder / str(number)).touch()
 
 

@@ -1,7 +1,8 @@
 """The runbook agent: carries out the blocks of a goal file, step by step, without an LLM.
 
 It derives its position from the recorded actions, never from memory, so that after a restart it continues at the
-same step. It decides nothing: the daemon escalates a step that fails twice.
+same step. It decides nothing: it proposes a step that was cut off, or has failed, again, and the daemon lets it run, or
+asks a person.
 """
 
 from collections.abc import Sequence
@@ -9,9 +10,9 @@ from typing import Any
 
 from clew_shared.record.signature import signature
 from clew_shared.text.redact import redacted
-from clew_shared.text.words import action_text, refusal
+from clew_shared.text.words import action_text
 from clew_shared.wire import protocol
-from clew_shared.wire.answers import Advanced, Finished, Judged
+from clew_shared.wire.answers import ActionOutcome, Advanced, Finished, Judged
 from clew_shared.wire.hello import Call, Entry, HelloAnswer, SentStep, SentSubtask
 from clew_worker.agent.client import AgentClient, RpcError
 from clew_worker.agent.life import CannotContinue
@@ -19,7 +20,6 @@ from clew_worker.agent.life import CannotContinue
 NAME = "runbook/1"
 _OUTPUT_CHARS = 500
 _STEP_CHARS = 120
-_CANNOT_GO_ON = ("replan_required", "stopped", "budget")
 
 
 class Runbook:
@@ -56,24 +56,31 @@ class Runbook:
             )
         total = subtask.actions_total - hello.attempt.from_actions or len(transcript)
         at = position(steps, transcript, total, hello.spec.workspace)
-        if at < len(steps):
-            _ask_about_interruption(hello, steps[at])
         records: list[dict[str, Any]] = []
         failure, interrupted = "", False
         for step in steps[at:]:
-            answer = await self._daemon.call("act", tool=step.tool, args=step.args)
-            judged = Judged.model_validate(answer)
-            if judged.reason in _CANNOT_GO_ON:
+            outcome = await self._carried_out(step)
+            if outcome is None:
                 return False
-            records.append(_record(step, judged))
-            interrupted = judged.outcome is not None and judged.outcome.result == "interrupted"
-            failure = "" if interrupted else _failure(step, judged)
+            records.append(_record(step, outcome))
+            interrupted = outcome.result == "interrupted"
+            failure = "" if interrupted else _failure(step, outcome)
             if interrupted or failure:
                 break
         await self._daemon.call("reflect", mode="fast", tool_calls=records)
         if interrupted:
-            return True  # not the step's failure: the next round proposes it again, or asks
+            return True  # not the step's failure: the next round proposes it again
         return await self._complete(failure, len(steps))
+
+    async def _carried_out(self, step: SentStep) -> ActionOutcome | None:
+        """Have a step carried out; None where it was not, and a person is asked."""
+        try:
+            answer = await self._daemon.call("act", tool=step.tool, args=step.args)
+        except RpcError as error:
+            if error.code == protocol.WRONG_STATE:
+                return None
+            raise
+        return Judged.model_validate(answer).outcome
 
     async def _complete(self, failure: str, count: int) -> bool:
         summary = "" if failure else f"{count} step{'s' if count > 1 else ''} of the runbook done"
@@ -96,19 +103,6 @@ class Runbook:
         still_open = ", ".join(finished.open_subtasks)
         reason = f"checks failed: {failing}" if failing else f"still open: {still_open}"
         await self._daemon.call("finish", success=False, summary=reason)
-
-
-def _ask_about_interruption(hello: HelloAnswer, step: SentStep) -> None:
-    """Leave an interrupted step to a person where the goal asks for that, until they answer."""
-    last = hello.state.transcript[-1] if hello.state.transcript else None
-    if not isinstance(last, Call) or last.result != "interrupted":
-        return
-    if hello.spec.on_interrupt == "ask" and not hello.feedback:
-        raise CannotContinue(
-            "configuration",
-            f"{_named(step)} was interrupted and its effect is unknown. Check the workspace: "
-            "may it be run again? Answer with `clew feedback`.",
-        )
 
 
 def position(
@@ -159,11 +153,8 @@ def _walk(names: Sequence[str], acted: Sequence[tuple[str, bool]], start: int) -
     return at
 
 
-def _failure(step: SentStep, judged: Judged) -> str:
+def _failure(step: SentStep, outcome: ActionOutcome) -> str:
     """Return why a step failed; "" if it did not."""
-    outcome = judged.outcome
-    if outcome is None:
-        return f"{_named(step)} was refused: {refusal(judged.reason or '')}"
     if outcome.result == "success":
         return ""
     code = f" (exit code {outcome.exit_code})" if outcome.exit_code else ""
@@ -171,16 +162,15 @@ def _failure(step: SentStep, judged: Judged) -> str:
     return f"{_named(step)}: {outcome.result}{code}" + (f": {output}" if output else "")
 
 
-def _record(step: SentStep, judged: Judged) -> dict[str, Any]:
+def _record(step: SentStep, outcome: ActionOutcome) -> dict[str, Any]:
     """Return the entry of the iteration record (docs/protocol.md)."""
-    outcome = judged.outcome
-    known = outcome is not None and outcome.result in ("success", "failure", "timeout")
+    known = outcome.result in ("success", "failure", "timeout")
     return {
         "tool": step.tool,
         "params": {key: str(value)[:_OUTPUT_CHARS] for key, value in step.args.items()},
-        "raw_output": ((outcome.output if outcome else "") or judged.message)[:1000],
-        "outcome": outcome.result if outcome and known else "error",
-        "execution_time": outcome.duration_s if outcome else 0.0,
+        "raw_output": outcome.output[:1000],
+        "outcome": outcome.result if known else "error",
+        "execution_time": outcome.duration_s,
     }
 
 

@@ -5,7 +5,7 @@ import os
 import select
 import signal
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from clew_worker.executor.launcher import CommandError, CommandLauncher
@@ -19,6 +19,7 @@ __all__ = ["CommandEnd", "CommandError", "Commands"]
 _CHUNK = 65536
 _DRAIN_S = 0.2
 _SILENCE_S = 0.02
+_SAID_EVERY_S = 1.0
 
 
 @dataclass(frozen=True)
@@ -52,10 +53,11 @@ class Commands:
         timeout_s: float,
         output_bytes: int,
         env: Mapping[str, str],
+        said: Callable[[str], None] = lambda _tail: None,
     ) -> CommandEnd:
         """Run one command until it ends, its deadline, or the daemon's hang-up; CommandError if it cannot start.
 
-        `env` is added to its environment.
+        `env` is added to its environment. `said` is told what it has printed last, at most once a second.
         """
         argv = ["/bin/sh", "-c", cmd] if isinstance(cmd, str) else cmd
         deadline = time.monotonic() + timeout_s
@@ -68,28 +70,41 @@ class Commands:
         finally:
             os.close(write_fd)
         capture = Capture(output_bytes)
-        timed_out = self._follow(pid, read_fd, capture, deadline)
+        timed_out = self._follow(pid, read_fd, capture, deadline, said)
         if timed_out or self._wire.closed:
             _kill_tree(pid)
         code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
         self._read_rest(read_fd, capture)
         return CommandEnd(capture.text(), code if code >= 0 else 128 - code, timed_out)
 
-    def _follow(self, pid: int, read_fd: int, capture: Capture, deadline: float) -> bool:
+    def _follow(
+        self,
+        pid: int,
+        read_fd: int,
+        capture: Capture,
+        deadline: float,
+        said: Callable[[str], None],
+    ) -> bool:
         """Read along until the command itself has ended; return whether the deadline came first."""
         pidfd = os.pidfd_open(pid)
         fds: tuple[int, ...] = (pidfd, read_fd)
+        tell_at, untold = time.monotonic() + _SAID_EVERY_S, False
         try:
             while not self._wire.closed:
-                left_s = deadline - time.monotonic()
-                if left_s <= 0:
+                now = time.monotonic()
+                if now >= deadline:
                     return True
-                ready = self._wire.wait(fds, left_s)
+                if untold and now >= tell_at:
+                    said(capture.tail())
+                    tell_at, untold = now + _SAID_EVERY_S, False
+                until = min(deadline, tell_at) if untold else deadline
+                ready = self._wire.wait(fds, until - now)
                 if pidfd in ready:  # asked first: a process that it left behind may print for ever
                     break
                 if read_fd in ready:
                     data = os.read(read_fd, _CHUNK)
                     capture.add(data)
+                    untold = untold or bool(data)
                     if not data:
                         fds = (pidfd,)
             return False

@@ -4,6 +4,7 @@ import re
 
 _CONTROL = re.compile(r"[\x00-\x07\x0b\x0e-\x1a\x1c-\x1f\x7f\ud800-\udfff]")
 _CONTINUATION = 0b1000_0000
+_TAIL_BYTES = 1_000
 
 
 def clean(text: str) -> str:
@@ -51,6 +52,11 @@ class Capture:
         self._tail += data[room:] if room < len(data) else b""
         if len(self._tail) > 2 * self._tail_max:
             del self._tail[: -self._tail_max]
+
+    def tail(self) -> str:
+        """Return the last lines so far."""
+        end = bytes((self._head + self._tail)[-_TAIL_BYTES:])
+        return clean(_without_torn_start(_without_torn_end(end)).decode(errors="replace"))
 
     def text(self) -> str:
         """Return the head and the tail, with a line between them that states how much was left out."""

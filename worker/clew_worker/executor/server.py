@@ -9,6 +9,7 @@ import socket
 import sys
 import time
 import traceback
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -19,6 +20,7 @@ from clew_shared.record.touched import Touched
 from clew_shared.text.plain import recordable
 from clew_shared.wire.executor import (
     ActionDone,
+    ActionSaid,
     CheckDone,
     CheckRequest,
     DigestDone,
@@ -160,6 +162,9 @@ class ExecutorServer:
         self._attribution.look_after_restore(name for name, _ in done.restored)
         return done
 
+    def _tell(self, number: int) -> Callable[[str], None]:
+        return lambda tail: self._wire.send(ActionSaid(id=number, tail=tail))
+
     def _carry_out(
         self, request: RunRequest | CheckRequest, name: str, args: dict[str, object]
     ) -> tuple[ToolOutcome, float]:
@@ -169,16 +174,12 @@ class ExecutorServer:
             outcome = ToolOutcome("error", _GONE.format(self._workspace.root), changed=False)
         else:
             limit = min(request.output_bytes, _OUTPUT_BYTES_MAX)
-            own = request if isinstance(request, RunRequest) else None
             context = ToolContext(
-                self._workspace,
-                self._commands,
-                self._wire,
-                request.timeout_s,
-                limit,
-                own.env if own else {},
-                own.limit if own else "",
+                self._workspace, self._commands, self._wire, request.timeout_s, limit
             )
+            if isinstance(request, RunRequest):
+                told = self._tell(request.id)
+                context = replace(context, env=request.env, limit=request.limit, said=told)
             outcome = tools.carry_out(name, args, context)
             text = cut(outcome.output, limit + 200)  # room for a note after the output
             outcome = replace(outcome, output=text)

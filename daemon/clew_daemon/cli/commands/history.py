@@ -147,15 +147,22 @@ def _action_row(action: dict[str, Any], *, attempt: bool) -> Line:
         (f"{action['task_idx'] + 1}.{action['subtask_idx'] + 1}", ""),
         (f"epoch {action['epoch']}", "dim"),
         *([(f"attempt {action['attempt']}", "dim")] if attempt else []),
-        (clean(action["result"]), RESULT_STYLE.get(action["result"], "")),
+        (f"{clean(action['result'])}{_run(action)}", RESULT_STYLE.get(action["result"], "")),
         (_duration(action), "dim"),
         (short(shown_action(action), ARGS_CHARS), ""),
     ]
 
 
+def _run(action: dict[str, Any]) -> str:
+    """Return that it was not the first run of the action, "" if it was."""
+    from clew_shared.text.words import ordinal
+
+    return f", {ordinal(action['run'])} run" if action.get("run", 1) > 1 else ""
+
+
 def _duration(action: dict[str, Any]) -> str:
-    """Return the time that an action took: a refused one took none, that of an interrupted one is unknown."""
-    is_known = action["result"] not in ("blocked", "interrupted")
+    """Return the time that an action took: a refused one took none, that of an interrupted one may be unknown."""
+    is_known = action["result"] not in ("blocked", "interrupted") or action["duration_s"]
     return f"{action['duration_s']:.2f} s" if is_known else "-"
 
 

@@ -61,7 +61,7 @@ def _unknown(goal: str, seq: int, near: list[int]) -> str:
 def action_lines(goal: str, action: dict[str, Any]) -> list[Line]:
     """Return the lines of an action; its whole output comes last."""
     from clew_shared.record.moment import local
-    from clew_shared.text.words import ending, refusal
+    from clew_shared.text.words import ending, ordinal, refusal
 
     result = action["result"] or "running"
     at = f"{action['task_idx'] + 1}.{action['subtask_idx'] + 1}"
@@ -77,6 +77,7 @@ def action_lines(goal: str, action: dict[str, Any]) -> list[Line]:
         "duration": _duration(action),
         "exit code": "" if action["exit_code"] is None else str(action["exit_code"]),
         "workspace": CHANGED.get(action["changed"], ""),
+        "run": "" if action["run"] == 1 else f"{ordinal(action['run'])} of this action",
         "rationale": action["rationale"],
         "verdict": action["verdict"],
     }

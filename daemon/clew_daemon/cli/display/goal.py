@@ -17,7 +17,7 @@ from clew_daemon.cli.display.units import counted, duration, thousands
 from clew_daemon.publish.standing import MARKS, PAUSED, standing
 from clew_shared.record.moment import local
 from clew_shared.text.percent import percent
-from clew_shared.text.words import ACTION_CHARS, action_text, passed_before
+from clew_shared.text.words import ACTION_CHARS, action_text, passed_before, rerun_text
 from clew_shared.views.attempts import ground_facts
 
 BAR_CHARS = 20
@@ -60,6 +60,7 @@ def goal_lines(detail: GoalView, *, report: str = "", at: float | None = None) -
         *_head_lines(detail, at),
         *_fact_lines(detail, report, at),
         *_attempt_lines(detail),
+        *_rerun_lines(detail),
         *_cost_lines(detail),
         *_snapshot_lines(detail.get("snapshots") or {}),
         *_tree_lines(detail),
@@ -141,6 +142,12 @@ def _attempt_lines(detail: GoalView) -> list[Line]:
     for fact in ground_facts(0, last["kept"], last["left"]):
         lines += paragraph(INDENT, fact)
     return lines
+
+
+def _rerun_lines(detail: GoalView) -> list[Line]:
+    """Return which actions ran more than once."""
+    reruns = detail.get("reruns") or ()
+    return [[("again: ", "bold yellow"), (clean(rerun_text(one)), "")] for one in reruns]
 
 
 def _snapshot_lines(known: Mapping[str, Any]) -> list[Line]:

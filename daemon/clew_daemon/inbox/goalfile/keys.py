@@ -18,7 +18,7 @@ from clew_shared.text.validation import Expected
 CHECKS_MAX = 100
 NUMBER_MAX = 10**12
 DURATION_MAX_S = 7 * 86_400
-RETRIES_MAX = 100
+RETRIES_MAX = 10
 
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*([smhd]?)", re.ASCII)
 _UNITS = {"": 1, "s": 1, "m": 60, "h": 3_600, "d": 86_400}
@@ -184,6 +184,6 @@ class FrontMatter(BaseModel):
         BeforeValidator(_listed),
         AfterValidator(lambda names: tuple(dict.fromkeys(names))),
     ] = ()
-    on_interrupt: Annotated[Text, AfterValidator(_on_interrupt)] = "retry"
+    on_interrupt: Annotated[Text, AfterValidator(_on_interrupt)] = "ask"
     retries: Annotated[int, AfterValidator(_within(0, RETRIES_MAX))] = 0
     timeout: Annotated[float, BeforeValidator(duration)] | None = None

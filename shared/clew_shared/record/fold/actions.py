@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import TYPE_CHECKING
 
 from clew_shared.record.consequences import (
@@ -31,22 +32,31 @@ from clew_shared.record.progress import is_wait
 from clew_shared.record.signature import digest
 from clew_shared.record.state import (
     EVERYWHERE,
+    RERUNS_KEPT,
+    RUNS_KEPT,
     STEPS_KEPT,
     ClaimedChange,
     CycleStep,
     InFlight,
+    Rerun,
     State,
     Streak,
     Tally,
 )
 from clew_shared.record.worlds import UNKNOWN, is_measured
+from clew_shared.text.words import action_text
 from clew_shared.tools import WRITE_ONLY_TOOLS
 
 if TYPE_CHECKING:
     from clew_shared.record import events as ev
 
+DAEMON_DIED = "daemon_died"
+"""Why an action was cut off of which nobody knows when it ended."""
+
 
 def allowed(state: State, e: ev.ActionAllowed, seq: int) -> None:
+    if e.run > 1:
+        _note_rerun(state, e, seq)
     state.in_flight[seq] = InFlight(seq, e.signature, action_of(e, seq, state.place))
     state.proposed = True
     state.actions_total += 1
@@ -81,7 +91,7 @@ def interrupted(state: State, e: ev.ActionInterrupted, _seq: int) -> None:
     flight = state.in_flight.pop(e.of, None)
     if flight is None:
         return
-    flight.action.result = Result.INTERRUPTED
+    flight.action.result, flight.action.duration_s = Result.INTERRUPTED, ran_s(flight.action, e)
     _store(state, flight.action)
     if e.counts:
         count(state.scope.crashes, flight.signature)
@@ -139,7 +149,37 @@ def action_of(
         subtask_idx=subtask_idx,
         epoch=e.epoch,
         attempt=e.attempt,
+        run=getattr(e, "run", 1),
     )
+
+
+def ran_s(action: Action, e: ev.ActionInterrupted) -> float:
+    """Return how long an action ran before it was cut off; 0 where that is not known, since nobody was there."""
+    if e.reason == DAEMON_DIED:
+        return 0.0
+    return max(0.0, round(e.at - datetime.fromisoformat(action.timestamp).timestamp(), 3))
+
+
+def _note_rerun(state: State, e: ev.ActionAllowed, seq: int) -> None:
+    """Note that an action runs once more, with what came of the run before."""
+    ran = state.subtask.actions if state.subtask else []
+    same = (
+        a
+        for a in reversed(ran)
+        if (a.name, a.args) == (e.tool, e.args) and a.result != Result.BLOCKED
+    )
+    before = next(same, None)
+    known = next((r for r in state.reruns if before and r.seqs[-1] == before.seq), None)
+    if known is None:
+        known = Rerun(
+            *state.place, action_text(e.tool, e.args), 1, [before.seq if before else 0], []
+        )
+        state.reruns.append(known)
+        del state.reruns[:-RERUNS_KEPT]
+    known.times = e.run
+    known.seqs.append(seq)
+    known.results.append(str(before.result) if before else "")
+    del known.seqs[:-RUNS_KEPT], known.results[: -RUNS_KEPT + 1]
 
 
 def _store(state: State, action: Action) -> None:

@@ -71,7 +71,7 @@ def blocked(state: State, e: ev.GoalBlocked, seq: int) -> None:
     state.goal.status = GoalStatus.BLOCKED
     state.reason, state.question, state.wait_until = e.reason, e.question, None
     state.paused = False
-    state.stranger, state.gone = e.stranger, e.gone
+    state.stranger, state.gone, state.asked_step = e.stranger, e.gone, e.step
     checks = state.spec.checks
     state.asked_checks.update({name: checks[name] for name in e.checks if name in checks})
 
@@ -80,6 +80,7 @@ def requeued(state: State, e: ev.GoalRequeued, _seq: int) -> None:
     if e.reopen:
         _reopen(state, crashes=e.lifts)
         _reset_suggestions(state)
+        state.may_rerun, state.asked_step = state.asked_step or state.may_rerun, 0
     if e.subtask:
         _add_subtask(state, e.subtask)
     state.goal.status = GoalStatus.QUEUED

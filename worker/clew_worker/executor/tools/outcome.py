@@ -1,6 +1,6 @@
 """The input and the result of a tool."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from clew_shared.wire.executor import ToolResult
@@ -22,6 +22,8 @@ class ToolContext:
     """What the environment of its command has besides the executor's."""
     limit: str = ""
     """The setting that says `timeout_s`."""
+    said: Callable[[str], None] = lambda _tail: None
+    """Is told what its command has printed last."""
 
 
 @dataclass(frozen=True)

@@ -33,6 +33,7 @@ command = {command}
 
 _GOAL = """\
 ---
+on_interrupt: retry
 checks:
   pkg_exists: test -f mathx/__init__.py
   tests_pass: {check}
