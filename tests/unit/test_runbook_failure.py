@@ -2,7 +2,7 @@
 
 import pytest
 
-from clew_shared.wire.answers import ActionOutcome, Judged
+from clew_shared.wire.answers import ActionOutcome
 from clew_shared.wire.hello import SentStep
 from clew_worker.agent.runbook import _failure
 
@@ -19,4 +19,4 @@ STEP = SentStep(tool="run_cmd", args={"cmd": "false"})
 )
 def test_a_failure_ends_with_the_output_and_without_a_colon_where_there_is_none(output, text):
     outcome = ActionOutcome(result="failure", exit_code=1, output=output)
-    assert _failure(STEP, Judged(verdict="allowed", seq=1, outcome=outcome)) == text
+    assert _failure(STEP, outcome) == text
