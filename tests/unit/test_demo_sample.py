@@ -2,6 +2,7 @@
 
 import shlex
 import tomllib
+from pathlib import Path
 
 import pytest
 
@@ -14,8 +15,12 @@ PLACES = ["/usr/bin", "/a folder/of mine", '/it\'s "mine"', "/a: b #c", "/ZoÃ« æ
 @pytest.mark.parametrize("folder", PLACES)
 def test_the_demos_goal_and_config_name_a_python_at_any_path(folder, tmp_path):
     python = f"{folder}/python"
-    goal = parse(goal_files(python)["mathx.md"], "mathx.md", ["default", "stubborn"])
-    assert shlex.split(dict(goal.checks)["tests_pass"]) == [python, "-m", "unittest", "-q"]
+    files, tests = goal_files(tmp_path, python), ["-m", "unittest", "-q"]
+    goal = parse(files["mathx.md"], "mathx.md", ["default", "stubborn"])
+    assert shlex.split(dict(goal.checks)["tests_pass"]) == [python, *tests, "test_mathx"]
     furnish(tmp_path, python)
+    shop = Path(parse(files["change.md"], "change.md", ["default", "stubborn"]).workspace)
+    told = shlex.split((shop / "check.sh").read_text(encoding="utf-8"))
+    assert told == ["exec", python, *tests, "test_change"]
     config = tomllib.loads((tmp_path / "config.toml").read_text(encoding="utf-8"))
     assert config["agents"]["stubborn"]["command"][0] == python
