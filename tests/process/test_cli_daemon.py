@@ -159,7 +159,7 @@ def test_feedback_reaches_the_record_and_unblock_of_what_is_not_blocked_is_told(
 
 def test_reload_prints_what_changed_or_every_fault(clew):
     config = clew.home / "config.toml"
-    assert clew("reload") == "nothing changed\n"
+    assert clew("reload") == f"nothing changed in {config}\n"
     config.write_text(CONFIG + "[loops]\nrepeat_limit = 5\n")
     assert clew("reload") == "loops.repeat_limit: 3 -> 5\n"
     config.write_text("[loops]\nrepeat_limit = 0\n[nope]\n")
