@@ -7,6 +7,7 @@ import time
 import pytest
 from harness import DEADLINE_S
 
+from clew_worker.bridge.tools import OFFERED
 from clew_worker.sandbox import interpreter, landlock
 
 pytestmark = pytest.mark.skipif(landlock.abi() < 1, reason="needs Landlock")
@@ -113,6 +114,58 @@ def test_turns_without_an_action_are_a_failure_of_the_subtask(coder):
     goal = clew.submit(GOAL)
     clew.wait("goal.blocked", goal=goal)
     assert "called none of clew's tools in 3 turns" in clew.report(goal)
+
+
+PLAN = {"tasks": [{"description": "All", "subtasks": ["First", "Then"]}]}
+CALLS = {
+    "clew_run": {"cmd": "date +%N"},
+    "clew_read": {"path": "a"},
+    "clew_write": {"path": "a", "content": "a"},
+    "clew_edit": {"path": "a", "old": "a", "new": "b"},
+    "clew_list": {},
+    "clew_search": {"pattern": "a"},
+    "clew_recall": {"seq": 1},
+    "clew_wait": {"seconds": 0},
+    "clew_done": {"success": True},
+    "clew_plan": PLAN,
+    "clew_ask": {"question": "What now?"},
+    "clew_nothing": {},
+}
+OFTEN_WRONG = ("clew_run", "clew_recall", "clew_wait", "clew_done", "clew_plan")
+ODD_CALLS = [
+    ("clew_wait", {}),
+    ("clew_plan", {"tasks": []}),
+    ("clew_ask", {"question": ""}),
+    ("clew_done", {"success": False}),
+]
+
+
+@pytest.mark.parametrize(
+    ("tool", "args"),
+    [
+        *((tool, CALLS[tool]) for tool in OFTEN_WRONG),
+        *(
+            pytest.param(tool, args, marks=pytest.mark.long)
+            for tool, args in [*CALLS.items(), *ODD_CALLS]
+            if tool not in OFTEN_WRONG or args != CALLS[tool]
+        ),
+    ],
+)
+def test_one_that_calls_one_tool_for_ever_is_stopped_by_its_limits(coder, tool, args):
+    clew = coder(f"started(); tools = Tools()\nwhile True: tools.call({tool!r}, **{args!r})")
+    clew.configure({"limits.max_actions": 20})
+    clew.start()
+    goal = clew.submit(
+        "---\nagent: coder\nmax_iterations: 2\nchecks: ['false']\n---\n# Write a file\n"
+    )
+    reason = clew.wait("goal.blocked", goal=goal)["reason"]
+    assert clew.goal(goal)["restarts"] == 0, reason
+    assert clew.goal(goal)["iteration"] <= 2
+    assert len([one for one in clew.history(goal) if one["result"] != "blocked"]) <= 20
+
+
+def test_every_tool_of_clew_has_its_brake_tested():
+    assert {one.name for one in OFFERED} < CALLS.keys()
 
 
 def test_one_that_is_killed_each_time_is_given_up(coder):

@@ -332,6 +332,26 @@ def budgets_hold(state: State, max_actions: int) -> str:
     return ""
 
 
+def turns_used_up(state: State, iterations: int) -> bool:
+    """Return whether the turns or the tokens of a goal are used up; `iterations` is the default, not for runbooks."""
+    spec, tokens = state.spec, state.cost.tokens - state.tokens_granted
+    turns = state.iteration - state.iterations_granted
+    most = spec.max_iterations or (1e9 if spec.agent == "runbook" else iterations)
+    return turns >= most or tokens >= (spec.budget_tokens or 1e9)
+
+
+@invariant
+def one_turn_at_most_exceeds_a_limit(goal: str, late: int) -> str:
+    """After the turn that uses up the iterations or the tokens, one more is recorded at most."""
+    return f"{late} turns of {goal} were recorded after a limit was reached" if late > 1 else ""
+
+
+@invariant
+def messages_without_a_turn_are_bounded(goal: str, messages: int, most: int) -> str:
+    """An agent that reports no turns is stopped after as many messages as it may have actions."""
+    return f"{goal}: {messages} messages, {most} are allowed" if messages > most + 1 else ""
+
+
 @invariant
 def time_spent_is_time_that_passed(goal: str, reason: str, spent_s: float, budget_s: float) -> str:
     """A budget of seconds is used up by work, not by a clock that was set."""

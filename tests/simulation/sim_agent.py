@@ -9,6 +9,8 @@ import asyncio
 import json
 from typing import TYPE_CHECKING, Any
 
+from clew_shared.wire import protocol
+
 if TYPE_CHECKING:
     from sim_cells import Files, SimChannel
     from sim_world import World
@@ -28,6 +30,10 @@ CHARACTERS: dict[str, dict[str, float]] = {
     "stubborn": {"repeat": 5, "act": 8, "think": 2},
     "stuck": {"work": 8, "act": 4, "give_up": 3, "finish": 3, "reflect": 3, "repeat": 1},
 }  # fmt: skip
+METHODS = (*(method for method in protocol.METHODS if method != "heartbeat"), "nonsense")
+ONE_SIDED = {"erratic": {"any": 1}} | {f"only {method}": {method: 1} for method in METHODS}
+"""Characters that are in no life by chance: any method at random, and one for ever."""
+
 PATIENCE_S = 60.0
 """So long a foreign agent waits for an answer; nobody but itself watches whether it gets on."""
 THOUGHTS = (
@@ -65,8 +71,8 @@ class SimAgent:
         self._folder = folder
         self._rng = world.rng
         self.character = world.character(goal)
-        self._deeds = list(CHARACTERS[self.character])
-        self._weights = list(CHARACTERS[self.character].values())
+        nature = (CHARACTERS | ONE_SIDED)[self.character]
+        self._deeds, self._weights = list(nature), list(nature.values())
         self._number = 0
         self._stage = self._rng.randrange(3)
         self._item = self._rng.randrange(4)
@@ -86,7 +92,8 @@ class SimAgent:
                 await asyncio.sleep(self._rng.expovariate(2.0))
                 deed = self._rng.choices(self._deeds, self._weights)[0]
                 self._world.trace(self._goal, f"deed {deed}")
-                await getattr(self, f"_{deed}")()
+                one_sided = self.character in ONE_SIDED
+                await (self._any(deed) if one_sided else getattr(self, f"_{deed}")())
         except GoneError as gone:
             return gone.code
         finally:
@@ -140,6 +147,38 @@ class SimAgent:
         self._replan = answer.get("state", {}).get("replan_required")
         if self._rng.random() < 0.3:
             await self._plan()
+
+    async def _any(self, deed: str) -> None:
+        """Call a method with some params that it may have, whatever the state."""
+        method = self._rng.choice(METHODS) if deed == "any" else deed
+        if deed == "any" and method in ("ask", "finish") and self._rng.random() < 0.95:
+            method = "think"  # else it would soon be over
+        tool, args = self._any_action()
+        action = {"tool": tool, "args": args}
+        seqs, replans = [*self._seqs, self._rng.randrange(1, 500)], [None, None, "task", "goal"]
+        plan = [{"description": "part", "subtasks": [{"description": "a"}, {"description": "b"}]}]
+        params: dict[str, Any] = {
+            "plan": {"tasks": plan, "replan": self._rng.choice(replans)},
+            "act": action,
+            "propose": action,
+            "record": {**action, "result": "success", "output": "x"},
+            "outcome": {"seq": self._rng.choice(seqs), "result": "success"},
+            "ask": {"question": "What now?"},
+            "think": {"text": self._rng.choice(THOUGHTS)},
+            "reflect": {
+                "usage": {"input": self._rng.randrange(900)},
+                "unfinished": self._rng.random() < 0.1,
+            },
+            "complete_subtask": {"success": self._rng.random() < 0.5, "failure": "no"},
+            "learn": {"deltas": [{"op": "add", "section": "testing", "content": "Test it"}]},
+            "finish": {"success": deed != "any" or self._rng.random() < 0.9},
+            "llm_slot": {"open": self._rng.random() < 0.5, "base_url": "http://127.0.0.1:1/v1"},
+            "leave": {"kind": "temporary", "reason": "busy"},
+            "login": {"place": "auth.json", "text": "{}"},
+        }
+        answer = await self._call(method, **params.get(method, {}))
+        if answer.get("verdict") == "allowed":
+            self._note(answer["seq"])
 
     async def _act(self, tool: str = "", args: dict[str, Any] | None = None) -> dict[str, Any]:
         if not tool:

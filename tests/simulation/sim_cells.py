@@ -170,7 +170,9 @@ class SimChannel:
         if line is None:
             return None
         self._incoming.popleft()
-        return protocol.parse(line)
+        message = protocol.parse(line)
+        self._world.watch.receives(self._goal, message)
+        return message
 
     async def send(self, line: bytes) -> bool:
         if self._closed:

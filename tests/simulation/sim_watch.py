@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import invariants as hold
+from sim_agent import FOREIGN
 from sim_attempts import Attempts
 
 from clew_shared.record import events as ev
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
 
 REFUSALS_MAX = 2_500
 DEADLY = "deadly"
-"""Beside the worlds of a block: the worker died of it, so feedback does not lift it."""
+"""Beside the worlds of a block: the worker died of it, so only a person who continues the goal lifts it."""
 
 OF_MODELS = {"model_known": ModelKnown, "model_used": ModelUsed}
 VERDICTS = (ev.ActionAllowed, ev.ActionBlocked)
@@ -50,6 +51,8 @@ class Goal:
     began: set[int] = field(default_factory=set)
     ended: set[int] = field(default_factory=set)
     refused: int = 0
+    late: int = 0
+    messages: int = 0
     may_remake: bool = True
     attempts: Attempts = field(init=False)
 
@@ -59,6 +62,7 @@ class Goal:
     def take(self, seq: int, event: ev.Event, disk: str) -> None:
         """Hold an event against what was before it, then take it in; `disk` names the files of that moment."""
         self.attempts.take(event, self.state)
+        self._used(event)
         match event:
             case ev.ActionAllowed():
                 hold.only_a_goal_at_work_acts(event, self.state)
@@ -95,6 +99,16 @@ class Goal:
         hold.a_rest_is_ended_by_who_may(event, self.state)
         self._apply(seq, event)
         self.attempts.taken(event, self.state)
+
+    def _used(self, event: ev.Event) -> None:
+        """Count what the limits are about."""
+        match event:
+            case ev.Reflected():
+                self.late += hold.turns_used_up(self.state, self.limits.iterations)
+                hold.one_turn_at_most_exceeds_a_limit(self.state.goal_id, self.late)
+                self.messages *= event.unfinished
+            case ev.GoalRequeued() if event.reopen:
+                self.late = self.messages = 0
 
     def _apply(self, seq: int, event: ev.Event) -> None:
         """Take an event in: it loses no work and no progress."""
@@ -191,6 +205,7 @@ class Watch:
         self._asked: list[tuple[str, int]] = []
         self._writers: dict[int, str] = {}
         self._owners: dict[str, set[str]] = {}
+        self._methods: dict[str, str] = {}
 
     def _hold(self, rule: Any, *args: Any) -> None:
         """Hold a rule; the first that does not hold ends the life."""
@@ -313,6 +328,8 @@ class Watch:
 
     def heard(self, goal: str, epoch: int, message: dict[str, Any]) -> None:
         """An agent of an epoch is told something."""
+        if "id" in message:
+            self._answered(goal)
         said = message.get("result")
         if not isinstance(said, dict):
             return
@@ -329,6 +346,20 @@ class Watch:
                 self.told(goal, word)
         if said.get("accepted"):
             self.told(goal, "ended")
+
+    def receives(self, goal: str, message: dict[str, Any]) -> None:
+        """The daemon receives a message."""
+        if "id" in message:
+            self._methods[goal] = str(message.get("method"))
+
+    def _answered(self, goal: str) -> None:
+        """The daemon answers a message: one after the other of each goal."""
+        known, method = self.goals[goal], self._methods.get(goal)
+        at_work = known.state.goal.status == "in_progress"
+        if at_work and known.state.spec.agent in FOREIGN and method not in ("hello", "outcome"):
+            known.messages += 1
+            rule = hold.messages_without_a_turn_are_bounded
+            self._hold(rule, goal, known.messages, self._world.limits.actions)
 
     def told(self, goal: str, words: str) -> None:
         """Somebody is told words of a goal."""

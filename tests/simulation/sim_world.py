@@ -60,6 +60,7 @@ class Limits:
 
     workers: int = 0
     actions: int = 0
+    iterations: int = 0
     attempts: int = 1
     restarts: int = 0
     window_s: float = 1e9
@@ -134,6 +135,7 @@ class World:
         limits, now = self.limits, settings.restart
         limits.workers = max(limits.workers, settings.daemon.max_workers)
         limits.actions = max(limits.actions, settings.limits.max_actions)
+        limits.iterations = max(limits.iterations, settings.context.max_iterations)
         limits.attempts = max(limits.attempts, settings.attempts.limit)
         limits.restarts = max(limits.restarts, now.max_restarts)
         limits.window_s = min(limits.window_s, now.window_s)

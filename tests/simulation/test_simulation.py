@@ -1,16 +1,20 @@
 """Whole lives of the daemon in simulated time: a fixed set of seeds, and a fresh one each time."""
 
+import os
 import random
 import re
 from pathlib import Path
 
 import invariants
 import pytest
+from sim_agent import METHODS
 from sim_life import live
-from sim_world import World
+from sim_world import Chaos, World
 
 REPO = Path(__file__).resolve().parents[2]
 CHUNK = 25
+STOPPED = "reason=(budget: |the agent asks|blocked actions|failed|.* messages instead)"
+"""Why a goal may be blocked whose agent does nothing but call one method."""
 
 
 @pytest.mark.parametrize("chunk", range(8))
@@ -47,6 +51,47 @@ def test_lives_have_all_that_a_life_can_have():
             break
     assert missing == set()
     assert restarts > 20
+
+
+@pytest.fixture
+def quiet(monkeypatch):
+    """Give a function that lives a life of one goal whose agent has one character; nobody else does anything."""
+
+    def lived(seed, character, **spec):
+        made = World.__init__
+
+        def make(self, seed, cast=()):
+            made(self, seed, cast)
+            (goal, *_), self.chaos = self.goals, Chaos()
+            self.goals = [
+                goal.model_copy(
+                    update={"spec": goal.spec.model_copy(update={"not_before": None, **spec})}
+                )
+            ]
+            self.deaths = []
+            self.requests = self.reloads = self.jumps = self.edits = self.rivals = self.swaps = 0
+
+        monkeypatch.setattr(World, "__init__", make)
+        return live(seed, (character,))
+
+    return lived
+
+
+@pytest.mark.parametrize("kind", ["plain", "own"])
+@pytest.mark.parametrize("method", METHODS)
+def test_an_agent_that_calls_one_method_for_ever_is_stopped_by_its_limits(method, kind, quiet):
+    for seed in range(3):
+        lived = quiet(seed, f"only {method}", agent=kind, budget_wall_s=None)
+        assert lived.statuses[0] in ("blocked", "failed", "completed")
+        if lived.statuses == ["blocked"]:
+            reason = [line for line in lived.lines if "goal_blocked" in line][-1]
+            assert re.search(STOPPED, reason), reason
+
+
+def test_an_agent_that_calls_any_method_at_random_never_exceeds_a_limit():
+    first = int(os.environ["SEED"])
+    for seed in range(first, first + CHUNK):
+        live(seed, ("erratic",))
 
 
 def test_a_clock_that_was_set_keeps_no_goal_waiting_whose_time_has_come(monkeypatch):

@@ -1,5 +1,7 @@
 """A simulator that cannot fail proves nothing: daemons that are broken on purpose, each by one rule."""
 
+from contextlib import nullcontext
+
 import pytest
 import sim_daemon
 from sim_life import LifeError, live
@@ -118,6 +120,7 @@ def _notices_no_silence(monkeypatch):
 
 def _waits_for_replans_for_ever(monkeypatch):
     monkeypatch.setattr(conversation, "OWED_REPLAN_MAX", 10**9)
+    monkeypatch.setattr(conversation.Conversation, "_counting", lambda _: nullcontext())
 
 
 def _keeps_every_step(monkeypatch):
@@ -150,7 +153,15 @@ def _leaves_actions_in_flight(monkeypatch):
 
 
 def _knows_no_budget(monkeypatch):
-    monkeypatch.setattr(core.Core, "budget_spent", lambda *_: "")
+    monkeypatch.setattr(core.Core, "budget_spent", lambda *_, **__: "")
+
+
+def _asks_for_limits_before_actions_only(monkeypatch):
+    monkeypatch.setattr(core.Core, "hold_to_limits", lambda *_, **__: "")
+
+
+def _counts_no_messages(monkeypatch):
+    monkeypatch.setattr(conversation.Conversation, "_counting", lambda _: nullcontext())
 
 
 def _never_looks_back(monkeypatch):
@@ -308,6 +319,8 @@ CASTS = {
     _restarts_for_ever: ("crashing",),
     _forgives_crashes_at_a_wait: ("crashing",),
     _waits_for_replans_for_ever: ("stubborn",),
+    _asks_for_limits_before_actions_only: ("only reflect",),
+    _counts_no_messages: ("erratic",),
     _folds_more_than_there_is: ("diligent", "musing"),
     _runs_suggested_checks_twice: ("diligent",),
     _completes_what_was_paused_meanwhile: ("diligent", "quitting"),
@@ -351,6 +364,8 @@ BROKEN = {
     _begins_before_its_dependencies: "a_goal_begins_only_when_it_may",
     _leaves_actions_in_flight: "a_new_epoch_begins_with_clean_hands",
     _knows_no_budget: "budgets_hold",
+    _asks_for_limits_before_actions_only: "one_turn_at_most_exceeds_a_limit",
+    _counts_no_messages: "messages_without_a_turn_are_bounded",
     _starts_over_for_ever: "attempts_are_no_more_than_allowed",
     _begins_an_attempt_twice: "attempts_follow_one_another",
     _counts_on_over_attempts: "an_attempt_begins_with_nothing_counted",

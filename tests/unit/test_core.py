@@ -63,10 +63,11 @@ def test_a_plan_replaces_the_implicit_tree(agent):
     assert agent.state.subtask.status == "in_progress"
 
 
-def test_a_plan_may_be_replaced_while_nothing_was_proposed(agent):
+def test_a_goal_has_one_first_plan(agent):
     agent.replan(None, ["one"])
-    agent.replan(None, ["two", "three"])
-    assert [s.description for s in agent.state.task.subtasks] == ["two", "three"]
+    with pytest.raises(WrongState, match="has a plan"):
+        agent.replan(None, ["two", "three"])
+    assert [s.description for s in agent.state.task.subtasks] == ["one"]
 
 
 def test_a_plan_after_the_first_proposal_is_refused(agent):
@@ -134,7 +135,7 @@ def test_too_many_actions_in_flight_are_an_error(agent):
 def test_max_actions_is_a_budget_and_goes_to_a_person(played):
     agent = played(max_actions=3)
     answers = [agent.read(f"{n}", f"text {n}") for n in range(5)]
-    assert [a.reason for a in answers] == ["", "", "", "budget", "stopped"]
+    assert [a.reason for a in answers] == ["", "", "", "budget", "budget"]
     assert answers[3].escalated_to == "person"
     assert agent.state.goal.status == "blocked"
     assert agent.state.blocked_actions == []
@@ -156,12 +157,31 @@ def test_a_person_grants_as_much_again(played):
         ({"budget_tokens": 100}, {"tokens": 50}),
     ],
 )
-def test_turns_and_tokens_are_budgets(played, spec, spend):
+def test_turns_and_tokens_are_budgets_and_end_with_the_turn_that_uses_them_up(played, spec, spend):
     agent = played(spec=spec)
     for n in range(2):
         assert agent.read(f"{n}", f"text {n}").allowed
-        agent.core.reflect(ev.Reflected(iteration=0, **spend))
+        assert agent.state.goal.status == "in_progress"
+        heard = agent.core.reflect(ev.Reflected(iteration=0, **spend))
+    assert heard.escalated_to == "person"
+    assert agent.state.goal.status == "blocked"
     assert agent.read("more").reason == "budget"
+
+
+def test_messages_without_a_turn_count_over_all_workers_until_a_person_grants_as_many_again(agent):
+    agent.core.max_messages = 5
+    agent.core.emit(ev.WorkerExited(epoch=1, reason="killed", messages=3))
+    agent.core.messages = 2
+    assert agent.core.hold_to_limits(0.0) == ""
+    agent.core.messages = 3
+    assert agent.core.hold_to_limits(0.0).startswith("the limit of 5 actions is reached")
+    assert agent.state.goal.status == "blocked"
+    agent.core.messages = 0
+    agent.resume()
+    assert agent.core.hold_to_limits(0.0) == ""
+    agent.core.messages = 4
+    agent.reflect()
+    assert agent.core.messages == 0
 
 
 def test_working_time_is_a_budget_and_rest_does_not_count(played):

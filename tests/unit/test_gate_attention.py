@@ -166,6 +166,18 @@ def test_feedback_starts_the_streaks_anew(agent):
     assert ignore(agent, more=1)[0].word == ""
 
 
+def test_turns_that_only_complete_subtasks_or_recall_bring_nothing_new(played):
+    agent = played([f"{n}" for n in range(9)])
+    agent.write("a", "1")
+    words = [agent.reflect()]
+    for n in range(5):
+        agent.complete()
+        agent.advance()
+        found = agent.act("recall", {"seq": n}, output=f"text {n}")
+        words.append(agent.reflect() or found.word)
+    assert words == [""] * 5 + ["no_progress"]
+
+
 def test_a_refusal_is_no_progress(agent):
     for _ in range(3):
         agent.fail("make")

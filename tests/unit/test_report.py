@@ -126,8 +126,9 @@ def test_what_a_goal_stands_at_is_said_once(agent):
 
 
 def test_feedback_is_offered_only_where_it_can_help(played):
-    agent = played(["one"])
-    agent.core.out_of_budget("the budget of 3 iterations is used up", 1.0)
+    agent = played(["one"], spec={"max_iterations": 3})
+    for _ in range(3):
+        agent.reflect()
     text = report(agent)
     assert "clew feedback" not in text
     assert "`clew continue goal-1`" in text

@@ -9,6 +9,7 @@ from clew_shared.config.context_tables import Rung
 from clew_shared.config.profiles import profiled_agent, profiled_attempts, profiled_settings
 from clew_shared.config.settings import (
     CliAgentSettings,
+    CommandAgentSettings,
     LlmAgentSettings,
     RunbookAgentSettings,
 )
@@ -47,6 +48,9 @@ def action_limit(
     return limits.action_timeout_s, "[limits] action_timeout_s, or `timeout:` in the goal file"
 
 
+MESSAGES_MIN = 1_000
+
+
 def has_runbook(state: State, settings: Settings) -> bool:
     """Return whether a goal's agent is a runbook."""
     return isinstance(_own_agent(state, settings), RunbookAgentSettings)
@@ -57,6 +61,16 @@ def max_iterations(state: State, settings: Settings) -> int | None:
     if has_runbook(state, settings):
         return None
     return profiled_settings(settings, _own_agent(state, settings)).context.max_iterations
+
+
+def max_messages(state: State, settings: Settings) -> int:
+    """Return how many messages an agent may send without a turn: as many as actions.
+
+    Clew's own agents do report their turns, of several messages each, so only a fault of theirs has no end.
+    """
+    most = settings.limits.max_actions
+    is_command = isinstance(_own_agent(state, settings), CommandAgentSettings)
+    return most if is_command else max(2 * most, MESSAGES_MIN)
 
 
 def attempt_limits(state: State, settings: Settings) -> AttemptLimits:

@@ -10,7 +10,12 @@ import time
 from typing import TYPE_CHECKING
 
 from clew_daemon.record.goal_events import GoalEvents
-from clew_daemon.record.goal_limits import attempt_limits, has_runbook, max_iterations
+from clew_daemon.record.goal_limits import (
+    attempt_limits,
+    has_runbook,
+    max_iterations,
+    max_messages,
+)
 from clew_daemon.record.in_turn import OrderedTurns
 from clew_daemon.record.store import in_order, load_outlined, load_state, replayed
 from clew_shared.core.core import Core
@@ -91,6 +96,7 @@ class GoalStore(GoalEvents):
     def judge_by(self, core: Core, settings: Settings) -> None:
         """Judge a goal by these settings from now on."""
         core.loops, core.max_actions = settings.loops, settings.limits.max_actions
+        core.max_messages = max_messages(core.state, settings)
         core.max_iterations = max_iterations(core.state, settings)
         core.attempts = attempt_limits(core.state, settings)
         core.runbook = has_runbook(core.state, settings)

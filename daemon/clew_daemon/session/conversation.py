@@ -6,6 +6,7 @@ While one is answered, nothing is read: an agent that floods waits in its own so
 from __future__ import annotations
 
 import time
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from clew_daemon.processes import endings
@@ -19,6 +20,8 @@ from clew_shared.text.redact import redact
 from clew_shared.wire import protocol
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from clew_daemon.session.channel import Channel
     from clew_daemon.session.desk import GoalDesk
     from clew_daemon.session.lifetime import Lifetime
@@ -56,13 +59,23 @@ class Conversation:
                     continue  # what the last turn has cost is still recorded
                 if message.get("method") == "heartbeat" and "id" not in message:
                     continue
-                with self._liveness.answering():
+                with self._liveness.answering(), self._counting():
                     await self._answer(channel, message)
+                await self._desk.hold_to_limits()
                 self._see_what_follows()
         except protocol.ProtocolError as error:
             self._lifetime.end(Ended("crash", "protocol", redact(str(error))))
         except LedgerError as error:
             self._lifetime.end(endings.by_fault(error))
+
+    @contextmanager
+    def _counting(self) -> Iterator[None]:
+        """Count a message; a worker's greeting counts for nothing, and an outcome as part of its action."""
+        core, work = self._desk.core, self._desk.work
+        greeted, in_flight = work.greeted, len(core.state.in_flight)
+        yield
+        is_greeting = work.greeted and not greeted
+        core.messages += not is_greeting and len(core.state.in_flight) >= in_flight
 
     async def _answer(self, channel: Channel, message: dict[str, Any]) -> None:
         request_id = None

@@ -192,14 +192,11 @@ class GoalDesk:
             self.logins = {**self.logins, place: text}
         return reason
 
-    async def spend_time(self) -> str:
-        """Hand the goal to a person where its budget of time has run out; returns which, "" where it has not."""
-        state = self.core.state
-        if state.spec.budget_wall_s is None or state.goal.status != "in_progress":
-            return ""
-        if spent := self.core.budget_spent(time.time()):
-            with self.recording() as core:
-                core.out_of_budget(spent, time.time())
+    async def hold_to_limits(self) -> str:
+        """Hand the goal to a person where a limit is reached; returns which, "" for none."""
+        with self.recording() as core:
+            spent = core.hold_to_limits(time.time())
+        if spent:
             await self.commit()
         return spent
 

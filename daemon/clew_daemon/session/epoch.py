@@ -54,7 +54,7 @@ class EpochRecord:
     async def close(self, ended: Ended) -> Ended:
         """Record the end of the epoch, and what it left in flight."""
         core, lived_s = self._desk.core, self.lived_s()
-        core.lived_s = None
+        messages, core.messages, core.lived_s = core.messages, 0, None
         crash = ended.kind == "crash"
         at = time.time()
         await self._desk.parts.goals.whole(self._desk.goal_id)
@@ -62,6 +62,8 @@ class EpochRecord:
             reason, said = ended.reason if crash else "stopped", redact(self._desk.work.said)
             core.interrupt(reason, at, counts=crash, said=said)
             if core.state.working:
+                probe = core.state.waits_for_time and not crash
+                counts = self._desk.traits.is_command and not probe  # others report their turns
                 core.emit(
                     ev.WorkerExited(
                         at=at,
@@ -70,7 +72,8 @@ class EpochRecord:
                         code=ended.code,
                         crash=crash,
                         active_s=round(lived_s, 3),
-                        probe=core.state.waits_for_time and not crash,
+                        probe=probe,
+                        messages=messages if counts else 0,
                     )
                 )
         await self._desk.commit()

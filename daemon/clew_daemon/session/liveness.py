@@ -93,7 +93,7 @@ class Liveness:
                 return
             if self._desk.stopping:
                 continue
-            if spent := await self._desk.spend_time():
+            if spent := await self._desk.hold_to_limits():
                 self._lifetime.stop(spent)
 
     def _forgive(self, late_s: float) -> None:

@@ -19,6 +19,7 @@ from clew_daemon.session.checks import Checks
 from clew_daemon.session.feedback import FeedbackSeen
 from clew_daemon.session.finishing import Finishing
 from clew_daemon.session.greeting import Greeting
+from clew_shared.core.answers import WrongState
 from clew_shared.record import events as ev
 from clew_shared.record.prompt_facts import COUNT_MAX
 from clew_shared.record.spec import PlannedSubtask, PlannedTask
@@ -64,6 +65,8 @@ class Methods:
         self.leave: protocol.Leave | None = None
         """Why the agent is about to exit, where it has given a reason."""
         self._slot: Endpoint | None = None
+        self._last_turn = False
+        """The turn in which the work ended, or was stopped, is on record."""
         self._greeting = Greeting(desk, self.feedback)
         self.checks = Checks(desk)
         self._acting = Acting(desk, self.checks)
@@ -141,6 +144,9 @@ class Methods:
 
     async def _reflect(self, p: protocol.Reflect) -> Noted:
         desk, before = self._desk, self._desk.core.state.prompt
+        if self._last_turn:
+            raise WrongState("the last turn is on record")
+        self._last_turn = desk.stopping or not desk.core.state.workable
         prompt = of_model(p.prompt, desk.traits.agent)
         with desk.recording() as core:  # also while the worker stops: the turn has its cost
             feedback = core.reflect(_reflected(p, prompt, core.state.feedback_untold))

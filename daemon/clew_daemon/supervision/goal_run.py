@@ -129,6 +129,8 @@ class GoalRun:
         await self._warn_of_git_outside(core)
         self._d.publisher.open(self.goal)
         while core.state.workable and not self.stopping:
+            if await self._at_limit(core):
+                break
             if core.state.attempt.over and not await self._start_over(core, guard):
                 break
             before = _progress(core)
@@ -146,7 +148,7 @@ class GoalRun:
 
     async def _start_over(self, core: Core, guard: WorkspaceGuard) -> bool:
         """Restore the workspace and begin the next attempt; returns False where that is not possible now."""
-        if await self._block_if_missing(core, guard) or await self._out_of_budget(core):
+        if await self._block_if_missing(core, guard):
             return False
         try:
             ground = await self._restore.perform(core, guard)
@@ -162,14 +164,11 @@ class GoalRun:
             await block_goal(self._d.goals, core, asked)
         return not asked
 
-    async def _out_of_budget(self, core: Core) -> bool:
-        """Hand the goal to a person if the turn that ended an attempt used up a budget; return whether it did."""
-        now = time.time()
-        spent = core.budget_spent(now)
-        if spent:
-            with self._d.goals.entering(core):
-                core.out_of_budget(spent, now)
-            await self._d.goals.commit(core)
+    async def _at_limit(self, core: Core) -> bool:
+        """Hand the goal to a person instead of starting a worker where a limit is reached; return whether it is."""
+        with self._d.goals.entering(core):
+            spent = core.hold_to_limits(time.time())
+        await self._d.goals.commit(core)
         return bool(spent)
 
     async def _begin_attempt(self, core: Core, ground: AttemptGround) -> None:

@@ -6,8 +6,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal, overload
 
 from clew_shared.core.answers import Advice, Feedback, LookFirst, Verdict, WrongState
+from clew_shared.core.budgets import blocked_by_limit
 from clew_shared.core.outcomes import finished_event, known_outcome
-from clew_shared.core.questions import budget
 from clew_shared.core.reruns import in_vain, last_run, needs_word, run_number
 from clew_shared.core.thinking import ThinkingCommands
 from clew_shared.core.tree import MESSAGE_CHARS
@@ -148,11 +148,13 @@ class ActionCommands(ThinkingCommands):
 
     def turn_away(self, tool: str, args: dict[str, Any], at: float, message: str) -> Verdict:
         """Refuse a proposal without asking a rule, since no action is carried out any more; `message` states why."""
-        return self._refuse(self._proposal(tool, args), Refusal("stopped", message, loop=False), at)
+        return self._refuse(self._proposal(tool, args), self._stopped(message), at)
 
-    def out_of_budget(self, spent: str, at: float) -> None:
-        """Escalate the goal to a person, who may grant the budget again."""
-        self.ask(budget(self.state, spent), at)
+    def _stopped(self, message: str) -> Refusal:
+        """Return the refusal of what is not carried out any more: a limit that was reached, else `message`."""
+        if spent := blocked_by_limit(self.state):
+            return _over_limit(spent)
+        return Refusal("stopped", message, loop=False)
 
     def _proposal(self, tool: str, args: dict[str, Any]) -> Proposal:
         name = signature(tool, args, self.state.spec.workspace)
@@ -173,16 +175,15 @@ class ActionCommands(ThinkingCommands):
             return self._refuse(proposal, refusal, at, done=done)
         if state.attempt.over:
             message = "This attempt is over; nothing more is carried out in it."
-            return self._refuse(proposal, Refusal("stopped", message, loop=False), at, done=done)
+            return self._refuse(proposal, self._stopped(message), at, done=done)
         if state.goal.status != GoalStatus.IN_PROGRESS:
             message = f"The goal is {state.goal.status}; nothing more is carried out."
-            return self._refuse(proposal, Refusal("stopped", message, loop=False), at, done=done)
+            return self._refuse(proposal, self._stopped(message), at, done=done)
         if len(state.in_flight) >= IN_FLIGHT_MAX:
             raise WrongState(f"{IN_FLIGHT_MAX} actions are in flight; report their outcomes first")
-        if spent := self.budget_spent(at):
-            refusal = Refusal("budget", f"Refused: {spent}. A person has to decide.", loop=False)
-            verdict = self._refuse(proposal, refusal, at, done=done)
-            self.out_of_budget(spent, at)
+        if spent := self.budget_spent(at, acting=True):
+            verdict = self._refuse(proposal, _over_limit(spent), at, done=done)
+            self.hold_to_limits(at, acting=True)
             return replace(verdict, escalated_to="person")
         return None
 
@@ -255,3 +256,7 @@ class ActionCommands(ThinkingCommands):
     ) -> None:
         output = report.output.encode("utf-8", "replace") if report.output else None
         self.emit(finished_event(self.state, seq, tool, args, report, at), output)
+
+
+def _over_limit(spent: str) -> Refusal:
+    return Refusal("budget", f"Refused: {spent}. A person has to decide.", loop=False)

@@ -91,14 +91,20 @@ class AttemptCommands(GoalJournal):
             )
         )
 
-    def budget_spent(self, at: float) -> str:
-        """Return which budget is used up, "" for none."""
+    def budget_spent(self, at: float, *, acting: bool = False) -> str:
+        """Return which limit is reached, "" for none; `acting` as in `spent_budget`."""
         state = self.state
         active_s = state.cost.active_s
         if state.working:
             active_s += self.lived_s() if self.lived_s else max(0.0, at - state.worker_since)
         return spent_budget(
-            state, active_s, max_actions=self.max_actions, max_iterations=self.max_iterations
+            state,
+            active_s,
+            state.messages + self.messages,
+            max_actions=self.max_actions,
+            max_messages=self.max_messages,
+            max_iterations=self.max_iterations,
+            acting=acting,
         )
 
     def turns_left(self) -> TurnsLeft | None:

@@ -1,4 +1,4 @@
-"""Which budget of a goal is used up; a budget is not a loop (docs/loops.md, Escalation). Pure."""
+"""Which limit of a goal is reached; a limit is not a loop (docs/loops.md, Limits). Pure."""
 
 from __future__ import annotations
 
@@ -6,9 +6,14 @@ from dataclasses import dataclass, replace
 from math import ceil
 from typing import TYPE_CHECKING
 
+from clew_shared.record.model import GoalStatus
+
 if TYPE_CHECKING:
     from clew_shared.core.journal import AttemptLimits
     from clew_shared.record.state import State
+
+REASON = "budget: "
+"""Begins the reason of a goal that is blocked by a limit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,15 +29,28 @@ class TurnsLeft:
 
 
 def spent_budget(
-    state: State, active_s: float, *, max_actions: int, max_iterations: int | None
+    state: State,
+    active_s: float,
+    messages: int,
+    *,
+    max_actions: int,
+    max_messages: int,
+    max_iterations: int | None,
+    acting: bool = False,
 ) -> str:
-    """Return which budget is used up, "" for none; `active_s` are seconds of work since the start.
+    """Return which limit is reached, "" for none.
 
-    What counts is what was used since a person last granted the same amount again.
+    `active_s` are seconds of work since the start, `messages` those since the last turn. `acting`: another action is
+    asked for. What counts is what was used since a person last granted the same amount again.
     """
     spec = state.spec
-    if state.actions_total - state.actions_granted >= max_actions:
+    if state.actions_total - state.actions_granted + acting > max_actions:
         return f"the limit of {max_actions} actions is reached"
+    if messages > max_messages:
+        return (
+            f"the limit of {max_messages} actions is reached: "
+            "the agent reported no turn, so each of its messages counts"
+        )
     turns = state.iteration - state.iterations_granted
     limit = spec.max_iterations or max_iterations
     if limit is not None and turns >= limit:
@@ -43,6 +61,12 @@ def spent_budget(
     if spec.budget_wall_s is not None and active_s - state.active_granted_s >= spec.budget_wall_s:
         return f"the budget of {spec.budget_wall_s:g} seconds is used up"
     return ""
+
+
+def blocked_by_limit(state: State) -> str:
+    """Return the limit for which the goal waits for a person, "" for none."""
+    at_limit = state.goal.status == GoalStatus.BLOCKED and state.reason.startswith(REASON)
+    return state.reason.removeprefix(REASON) if at_limit else ""
 
 
 def turns_left(

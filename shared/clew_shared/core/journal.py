@@ -63,18 +63,22 @@ class GoalJournal:
     record what `take` returns before any other goal emits one. `calls` are what the agent is told that it can do
     instead of a refused action. `lived_s` returns how long the present worker has lived, by a monotonic clock (None: by
     the times of its events). `runbook`: the agent carries out the steps of the goal file, and nothing else.
+    `messages` are those of the present worker since its last turn, of which there may be
+    `max_messages`.
     """
 
     state: State
     loops: LoopThresholds
     number: Callable[[], int]
     max_actions: int = 1000
+    max_messages: int = 1000
     max_iterations: int | None = None
     attempts: AttemptLimits = ONE_ATTEMPT
     ignored_limit: int = IGNORED_LIMIT
     runbook: bool = False
     calls: AgentCalls = PROTOCOL
     lived_s: Callable[[], float] | None = None
+    messages: int = 0
     _queue: list[RecordedEvent] = field(default_factory=list)
 
     @property

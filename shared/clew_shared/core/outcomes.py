@@ -27,7 +27,7 @@ from clew_shared.record.progress import (
 )
 from clew_shared.record.receipts import receipt_of
 from clew_shared.text.shorten import both_ends
-from clew_shared.tools import WRITE_ONLY_TOOLS
+from clew_shared.tools import IDLE_TOOLS, WRITE_ONLY_TOOLS
 
 if TYPE_CHECKING:
     from clew_shared.core.answers import ActionReport
@@ -55,6 +55,7 @@ def finished_event(
         world=report.world,
         plain=report.output is None and report.changed is None and not moved,
         soft=soft(tool, args, report.result, report.output, waited=state.scope.waited),
+        idle=tool in IDLE_TOOLS,
         touched=report.touched,
         evidence=evidence_of(tool, args, report, changed=bool(report.changed or moved)),
     )

@@ -40,17 +40,17 @@ class ThinkingCommands(TreeCommands):
     def reflect(self, event: ev.Reflected) -> Feedback:
         """Record an iteration record: one turn is over."""
         self.emit(event)
+        if not event.unfinished:
+            self.messages = 0
         feedback = self._review(event.at)
+        if self.hold_to_limits(event.at):
+            return replace(feedback, escalated_to="person")
         return feedback if feedback.escalated_to else self._bound_attempt(feedback, event.at)
 
     def _bound_attempt(self, feedback: Feedback, at: float) -> Feedback:
-        """End an attempt that has taken all its turns, unless a budget of the goal is used up with it."""
+        """End an attempt that has taken all its turns."""
         at_work = self.state.goal.status == GoalStatus.IN_PROGRESS and self._is_in_progress()
-        if (
-            not at_work
-            or not iterations_used_up(self.state, self.attempts)
-            or self.budget_spent(at)
-        ):
+        if not at_work or not iterations_used_up(self.state, self.attempts):
             return feedback
         used = self.state.iteration - self.state.attempt.from_iteration
         reason = f"all {used} iterations of the attempt are used up"

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal
 from clew_shared.core.answers import WrongState
 from clew_shared.core.attempts import AttemptCommands
 from clew_shared.core.escalation import escalation
-from clew_shared.core.questions import Question, stuck
+from clew_shared.core.questions import Question, budget, stuck
 from clew_shared.core.replans import replan_event, unknown_number
 from clew_shared.core.reruns import has_retries
 from clew_shared.core.suggestions import taken
@@ -56,8 +56,15 @@ class TreeCommands(AttemptCommands):
 
     def begin(self, task_idx: int, subtask_idx: int, at: float) -> None:
         """Make this the current subtask, in progress."""
-        scope = self._scope(task_idx, subtask_idx)
-        self.emit(ev.SubtaskStarted(at=at, task_idx=task_idx, subtask_idx=subtask_idx, scope=scope))
+        self.emit(
+            ev.SubtaskStarted(
+                at=at,
+                task_idx=task_idx,
+                subtask_idx=subtask_idx,
+                scope=self._scope(task_idx, subtask_idx),
+                idle=not self.state.attention.acted,
+            )
+        )
 
     def plan(
         self,
@@ -111,6 +118,16 @@ class TreeCommands(AttemptCommands):
                 if required == "person"
                 else f"the subtask is blocked: `plan` with `replan: {required!r}` first"
             )
+
+    def hold_to_limits(self, at: float, *, acting: bool = False) -> str:
+        """Hand a goal at work to a person where a limit is reached; returns which, "" for none.
+
+        Called whenever a turn or any other message of the agent is recorded, and as time passes.
+        """
+        spent = self.budget_spent(at, acting=acting) if self.state.workable else ""
+        if spent:
+            self.ask(budget(self.state, spent), at)
+        return spent
 
     def ask(self, asked: Question, at: float) -> None:
         """Escalate the goal to a person with this question."""

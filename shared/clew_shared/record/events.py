@@ -162,7 +162,7 @@ class WorkerReady(GoalEvent, frozen=True):
 class WorkerExited(GoalEvent, frozen=True):
     """The worker ended; `crash`: it died, which counts for the restart intensity.
 
-    `probe`: it ended while its goal was still waiting.
+    `probe`: it ended while its goal was still waiting. `messages` are those that its agent sent since its last turn.
     """
 
     kind: Literal["worker_exited"] = "worker_exited"
@@ -172,6 +172,7 @@ class WorkerExited(GoalEvent, frozen=True):
     crash: bool = False
     active_s: float = 0.0
     probe: bool = False
+    messages: int = 0
 
 
 class Planned(GoalEvent, frozen=True):
@@ -207,12 +208,16 @@ class TreeEdited(GoalEvent, frozen=True):
 
 
 class SubtaskStarted(GoalEvent, frozen=True):
-    """Work on a subtask begins; `scope` states what the gate remembers there."""
+    """Work on a subtask begins; `scope` states what the gate remembers there.
+
+    `idle`: nothing was carried out since the start of the one before it, so steps without progress count on.
+    """
 
     kind: Literal["subtask_started"] = "subtask_started"
     task_idx: int
     subtask_idx: int
     scope: Literal["new", "keep", "inherit"] = "new"
+    idle: bool = False
 
 
 class SubtaskFailed(GoalEvent, frozen=True):
@@ -318,7 +323,8 @@ class ActionFinished(GoalEvent, frozen=True):
     """The outcome of action number `of`; the full output is stored with the event.
 
     `world` is the digest after it (`worlds.UNKNOWN` if it could not be measured whole, "" if not at all),
-    `error_class` names the error without what varies from call to call, `head` shows both ends of the output.
+    `error_class` names the error without what varies from call to call, `head` shows both ends of the output. `idle`:
+    it looked at nothing but the record, or let time pass.
     """
 
     kind: Literal["action_finished"] = "action_finished"
@@ -333,6 +339,7 @@ class ActionFinished(GoalEvent, frozen=True):
     world: str = ""
     plain: bool = False
     soft: bool = False
+    idle: bool = False
     touched: Touched = Touched()
     evidence: Evidence = Evidence()
 

@@ -186,7 +186,8 @@ class Attention:
 
     `theme` counts thoughts in a row with one theme, `alike` thoughts that say the same, `said` are the last ones;
     `new_thought`: the last one had new content; `restated` is the key of what the last action asked for again in vain;
-    `claims` counts how often in a row the agent said that it advances while nothing new came.
+    `claims` counts how often in a row the agent said that it advances while nothing new came; `acted`: an action was
+    carried out that does more than wait or look at the record.
     """
 
     steps: int = 0
@@ -201,6 +202,7 @@ class Attention:
     restated: str = ""
     stuck: int = 0
     claims: int = 0
+    acted: bool = False
     raised: dict[str, Raised] = field(default_factory=dict)
 
 
@@ -381,6 +383,7 @@ class State:
     which the goal was blocked or ended. `questioned` is the failed action that a `finish` was last questioned about,
     0 for none. `attempts_total` counts the fresh starts at subtasks, `fresh_starts` are the last of them.
     `claims` counts the times that `finish` was refused because checks failed, since a person's last word.
+    `messages` are those of workers that have ended, since the last turn.
     `asked_step` is the run of a runbook's step that the open question is about, `may_rerun` the last one that a person
     has let run again; `reruns` are the last actions that ran more than once.
     `agent` is that of the last worker; `agent_costs` has the share of each agent in the cost. `set_aside` are the
@@ -416,6 +419,7 @@ class State:
     probes_seen: dict[str, ProbeSeen] = field(default_factory=dict)
     last_action: int = 0
     iteration: int = 0
+    messages: int = 0
     subtask_seq: int = 0
     turn_at: tuple[int, int] = (0, 0)
     turn_before: tuple[int, int] = (0, 0)

@@ -128,6 +128,17 @@ def test_a_question_waits_for_a_person_and_the_answer_reaches_the_model(coder):
     assert any("Green." in str(one.body) for one in made.endpoint.talks)
 
 
+def test_one_that_plans_for_ever_is_stopped_by_its_turns(coder):
+    plan = {"tasks": [{"description": "All", "subtasks": ["First", "Then"]}]}
+    made = coder(lambda _: Call("clew_plan", plan))
+    goal = made.submit("---\nagent: coder\nmax_iterations: 2\n---\n# Write two files\n")
+    assert "2 iterations" in made.clew.wait("goal.blocked", goal=goal)["reason"]
+    view = made.clew.goal(goal)
+    assert (view["iteration"], view["restarts"], view["epoch"]) == (2, 0, 1)
+    assert any("the goal has a plan" in text for text in made.texts())
+    assert any("Your last 10 calls did nothing" in text for text in made.texts())
+
+
 def test_a_killed_cli_is_started_again_and_its_running_action_is_never_repeated(coder, cli):
     made = coder(worker(Call("clew_run", {"cmd": SLOW})))
     goal = made.submit()

@@ -119,6 +119,16 @@ class AgentClient:
             raise RpcError(method, int(fault.get("code", 0)), str(fault.get("message", "")))
         return message.get("result")
 
+    async def reflect(self, usage: dict[str, Any], record: dict[str, Any]) -> Any:
+        """Report a turn; one whose record is refused, or too long, is reported with its cost alone: it was a turn."""
+        try:
+            return await self.call("reflect", usage=usage, **record)
+        except (RpcError, ValueError):
+            with contextlib.suppress(RpcError):
+                kept = {key: record[key] for key in ("unfinished",) if key in record}
+                return await self.call("reflect", usage=usage, **kept)
+        return None
+
     async def notify(self, method: str, /, **params: Any) -> None:
         """Send a notification; `Disconnected` where the daemon is gone."""
         try:

@@ -155,9 +155,8 @@ class LlmAgent:
         }
         if assessment := reflecting.assessment_of(hindsight):
             record["progress_assessment"] = assessment
-        with suppress(RpcError, ValueError):  # a refused record is not worth a crash
-            answer = await self._daemon.call("reflect", usage=asdict(usage), **record)
-            self._memory.left = self._show(answer).turns_left
+        answer = await self._daemon.reflect(asdict(usage), record)
+        self._memory.left = self._show(answer).turns_left
         self._memory.iteration += 1
 
     async def _reflect_at_last(self, usage: CallUsage, hindsight: Hindsight) -> None:

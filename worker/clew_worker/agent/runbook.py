@@ -67,10 +67,12 @@ class Runbook:
             failure = "" if interrupted else _failure(step, outcome)
             if interrupted or failure:
                 break
-        await self._daemon.call("reflect", mode="fast", tool_calls=records)
-        if interrupted:
-            return True  # not the step's failure: the next round proposes it again
-        return await self._complete(failure, len(steps))
+        try:
+            if interrupted:
+                return True  # not the step's failure: the next round proposes it again, or asks
+            return await self._complete(failure, len(steps))
+        finally:  # at last: the goal's limits may end with the turn
+            await self._daemon.call("reflect", mode="fast", tool_calls=records)
 
     async def _carried_out(self, step: SentStep) -> ActionOutcome | None:
         """Have a step carried out; None where it was not, and a person is asked."""
@@ -83,6 +85,7 @@ class Runbook:
         return Judged.model_validate(answer).outcome
 
     async def _complete(self, failure: str, count: int) -> bool:
+        """End a subtask, or this attempt at it, and the goal after the last one; False when the goal is over."""
         summary = "" if failure else f"{count} step{'s' if count > 1 else ''} of the runbook done"
         try:
             answer = await self._daemon.call(
@@ -92,7 +95,12 @@ class Runbook:
             if error.code == protocol.WRONG_STATE:  # blocked meanwhile: a replan is required
                 return False
             raise
-        return not answer.get("escalated_to")
+        if answer.get("escalated_to"):
+            return False
+        if failure or await self._advance():
+            return True
+        await self._finish()
+        return False
 
     async def _finish(self) -> None:
         answer = await self._daemon.call("finish", success=True, summary="all steps succeeded")

@@ -13,7 +13,7 @@ from clew_shared.wire.answers import Advanced, Finished, Judged
 from clew_shared.wire.hello import StateAnswer
 from clew_worker.agent.client import Disconnected, RpcError
 from clew_worker.agent.plans import plain_text, plan_fault, read_checks, read_plan
-from clew_worker.bridge.goal import GoalView
+from clew_worker.bridge.goal import IDLE_CALLS_MAX, GoalView
 from clew_worker.bridge.prompts import feedback_text
 from clew_worker.bridge.tools import (
     ACTIONS,
@@ -36,6 +36,10 @@ PATIENCE_S = 45.0
 
 _ENDED = ("stopped", "budget")
 OVER = ToolAnswer("The work on this goal is over for you. End your turn.", refused=True)
+TURN_OVER = ToolAnswer(
+    f"Your last {IDLE_CALLS_MAX} calls did nothing. End your turn; you will be asked again.",
+    refused=True,
+)
 NOTHING_RUNS = ToolAnswer("No call is running. clew_recall shows an earlier output.", refused=True)
 
 
@@ -61,19 +65,29 @@ class ToolCalls:
     async def call(self, name: str, args: Mapping[str, Any]) -> ToolAnswer:
         """Carry out a call, or continue to wait for the one that runs."""
         async with self._arriving:
-            if name == WAIT and "seconds" not in args:
-                return await self._result() if self._running else NOTHING_RUNS
+            waits = name == WAIT and "seconds" not in args
+            if waits and self._running:
+                return await self._result()
             before = await self._result() if self._running else None
             if self._running:
                 return self._busy(self._running)
-            if self._goal.over.is_set():
-                return OVER
+            if refused := self._refusal(waits=waits):
+                return refused
             self._running = RunningCall(asyncio.create_task(self._carry_out(name, args)))
             answer = await self._result()
             if before is None:
                 return answer
             late = f"The result of your earlier call:\n{before.text}\n\nThe result of this one:"
             return ToolAnswer(joined(late, answer.text), answer.refused)
+
+    def _refusal(self, *, waits: bool) -> ToolAnswer | None:
+        """Count a call, and return its answer if there is nothing to carry out for it."""
+        if self._goal.over.is_set():
+            return OVER
+        self._goal.called()
+        if self._goal.turn_over.is_set():
+            return TURN_OVER
+        return NOTHING_RUNS if waits else None
 
     def _number(self, seq: object) -> None:
         if self._running and isinstance(seq, int):

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from clew_shared.prompt.messages import plain_args
+from clew_shared.tools import IDLE_TOOLS
 from clew_shared.wire.answers import Judged
 from clew_shared.wire.hello import HelloAnswer, HelloState
 from clew_worker.agent.client import AgentClient
@@ -12,6 +13,9 @@ from clew_worker.agent.client import AgentClient
 RECORD_CHARS = 1_000
 RECORDS_MAX = 200
 """As many as one `reflect` carries."""
+
+IDLE_CALLS_MAX = 10
+"""After so many calls in a row that carried nothing out, a turn is over: else it would have no end."""
 
 _OUTCOMES = ("success", "failure", "timeout")
 
@@ -23,8 +27,11 @@ class GoalView:
         self.daemon = daemon
         self.hello = HelloAnswer()
         self.over = asyncio.Event()
+        self.turn_over = asyncio.Event()
+        """Nothing more is accepted in this turn of the CLI."""
         self.effects = 0
         """Calls of the present turn that reached the daemon."""
+        self._idle_calls = 0
         self._name = name
         self._news: list[str] = []
         self._records: list[dict[str, Any]] = []
@@ -41,11 +48,20 @@ class GoalView:
 
     def begin(self) -> None:
         """Begin a turn of the CLI."""
-        self.effects = 0
+        self.effects = self._idle_calls = 0
+        self.turn_over = asyncio.Event()
+
+    def called(self) -> None:
+        """Count a call; one that carries something out begins the count anew."""
+        self._idle_calls += 1
+        if self._idle_calls > IDLE_CALLS_MAX:
+            self.turn_over.set()
 
     def acted(self, tool: str, args: Mapping[str, Any], judged: Judged) -> None:
         """Note an action with its verdict."""
         self.effects += 1
+        if judged.outcome and tool not in IDLE_TOOLS:
+            self._idle_calls = 0
         if len(self._records) < RECORDS_MAX:
             self._records.append(_record(tool, args, judged))
 

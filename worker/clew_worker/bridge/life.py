@@ -123,7 +123,11 @@ class Bridge:
         began = time.monotonic()
         relays = self._gateway.begin()
         run = await self._start(prompt)
-        ends = (self._end_when_over(run), self._end_when_cut_off(run, turn, relays))
+        over, turn_over = self._goal.over, self._goal.turn_over
+        ends = (
+            *(self._end_after(run, event) for event in (over, turn_over)),
+            self._end_when_cut_off(run, turn, relays),
+        )
         watching = [asyncio.create_task(end) for end in ends]
         try:
             await self._follow(run, turn)
@@ -134,7 +138,8 @@ class Bridge:
             with suppress(Exception):
                 await self._cell.stop()
             turn.acted, turn.listed = self._goal.effects > 0, relays.listed
-            unfinished = turn.unfinished(run.code) and not self._goal.over.is_set()
+            is_over = over.is_set() or turn_over.is_set()
+            unfinished = turn.unfinished(run.code) and not is_over
             await self._report(turn, time.monotonic() - began, unfinished=unfinished)
             await self._hand_back_logins()
         if self._goal.over.is_set():
@@ -143,7 +148,8 @@ class Bridge:
         self._resuming = False
         if lost or turn.session_over:
             return self._begin_anew(turn)
-        turn.close(end, run.errors)
+        if turn.ended or not turn_over.is_set():
+            turn.close(end, run.errors)
         conversation = self._conversation.at(self._conversation.id, self._attempt)
         await self._remember(conversation.with_usage(turn.usage))
         self._anew = 0
@@ -202,9 +208,9 @@ class Bridge:
         self._conversation = conversation
         await self._cell.put({PLACE: conversation.text()})
 
-    async def _end_when_over(self, run: CliRun) -> None:
-        """End a CLI that goes on after the goal is over."""
-        await self._goal.over.wait()
+    async def _end_after(self, run: CliRun, over: asyncio.Event) -> None:
+        """End a CLI that goes on after the goal, or its turn, is over."""
+        await over.wait()
         await asyncio.wait([run.ended], timeout=GOODBYE_S)
         await self._cell.stop()
 
@@ -224,8 +230,11 @@ class Bridge:
             self._show(noted)
 
     def _show(self, noted: object) -> None:
-        if intervention := Noted.model_validate(noted or {}).intervention:
-            self._warnings = [*self._warnings[-4:], warning(intervention)]
+        found = Noted.model_validate(noted or {})
+        if found.intervention:
+            self._warnings = [*self._warnings[-4:], warning(found.intervention)]
+        if found.escalated_to == "person":
+            self._goal.over.set()
 
     async def _report(self, turn: CliTurn, seconds: float, *, unfinished: bool) -> None:
         """Report a turn with its cost, also one that was cut off; the daemon may be gone."""
@@ -234,7 +243,12 @@ class Bridge:
         words = turn.ended.message.splitlines() if turn.ended else []
         self._last_words = words[-1][:LAST_WORDS_CHARS] if words else ""
         used = turn.usage
-        usage = {"input": used.input, "output": used.output, "cached": used.cached}
+        usage = {
+            "input": used.input,
+            "output": used.output,
+            "cached": used.cached,
+            "seconds": round(seconds, 3),
+        }
         record = {
             "mode": "fast",
             "tool_calls": self._goal.take_records(),
@@ -242,12 +256,9 @@ class Bridge:
             "cost_usd": round(used.cost_usd or 0.0, 6),
             "unfinished": unfinished,
         }
-        with suppress(Disconnected, RpcError, TimeoutError, ValueError):
+        with suppress(Disconnected, TimeoutError):
             async with asyncio.timeout(LAST_REPORT_S):
-                noted = await self._daemon.call(
-                    "reflect", usage={**usage, "seconds": round(seconds, 3)}, **record
-                )
-                self._show(noted)
+                self._show(await self._daemon.reflect(usage, record))
 
     async def _hand_back_logins(self) -> None:
         """Send the daemon the login files in which the CLI has refreshed a token, if the config wants that."""

@@ -214,7 +214,9 @@ def _learn(
     receipt = not waited and repeats_receipt(scope, signature, e, before)
     polls = waited or e.soft
     again = "" if changed or polls else asks_again(scope, action, e, before)
-    progress = makes_progress(scope, before, after, information) and not (receipt or again)
+    progress = makes_progress(scope, before, after, information) and not (
+        receipt or again or e.idle
+    )
     writer = action.name in WRITE_ONLY_TOOLS or signature in scope.writers
     if changed:
         count(scope.writers, signature)
@@ -234,6 +236,7 @@ def _learn(
     attention = state.attention
     attention.restated = again if first else ""
     attention.steps += 1
+    attention.acted = attention.acted or not e.idle
     attention.stale = 0 if progress else attention.stale + 1
     if progress:
         attention.fresh = True

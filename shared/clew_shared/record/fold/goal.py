@@ -95,6 +95,7 @@ def _reopen(state: State, *, crashes: bool) -> None:
     state.replan_required = ""
     state.goal.failed_replans, state.goal.replanned = 0, False
     _reset_counts(state, crashes=crashes)
+    state.messages = 0
     state.iterations_granted, state.actions_granted = state.iteration, state.actions_total
     state.tokens_granted, state.active_granted_s = state.cost.tokens, state.cost.active_s
     for task in state.goal.tasks:
@@ -201,6 +202,7 @@ def worker_exited(state: State, e: ev.WorkerExited, _seq: int) -> None:
     state.working, state.pid = False, None
     state.restarts += e.crash
     state.cost.active_s += e.active_s
+    state.messages += e.messages
 
 
 def strategies_shown(state: State, e: ev.StrategiesShown, _seq: int) -> None:

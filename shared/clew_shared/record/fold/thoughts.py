@@ -124,6 +124,7 @@ def reflected(state: State, e: ev.Reflected, _seq: int) -> None:
     """Count a turn and its cost; one that a crash cut off has its cost, and goes on as the next one."""
     if not e.unfinished:
         state.iteration = max(state.iteration + 1, e.iteration)
+        state.messages = 0
         _judge_turn(state.attention, e)
     drop_broken_streaks(state)
     _collect_insights(state, e)

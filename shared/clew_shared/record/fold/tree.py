@@ -44,6 +44,7 @@ def settle_task(task: Task) -> None:
 def planned(state: State, e: ev.Planned, _seq: int) -> None:
     state.replan_required = ""
     if e.replan is None:
+        state.planned = True
         state.goal.tasks = [new_task(t) for t in e.tasks]
         state.current_task_idx = state.current_subtask_idx = 0
         return
@@ -81,7 +82,11 @@ def subtask_started(state: State, e: ev.SubtaskStarted, seq: int) -> None:
         state.scope = Scope(worlds={state.world: 1} if state.world else {})
     elif e.scope == "inherit":
         state.scope = deepcopy(state.inherited) if state.inherited else state.scope
-    state.attention = Attention(steps=state.attention.steps)
+    before, state.attention = state.attention, Attention(steps=state.attention.steps)
+    if e.idle:
+        state.attention.stale = before.stale
+        state.attention.iterations_without_facts = before.iterations_without_facts
+        state.attention.raised = {k: r for k, r in before.raised.items() if k == "no_progress"}
     state.blocked_proposals = state.ignored_interventions = 0
     state.attempt = AttemptState(seq=seq, from_iteration=state.iteration)
     state.refused = RefusedFinishes()
