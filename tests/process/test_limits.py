@@ -43,4 +43,4 @@ def test_a_model_that_only_plans_is_stopped_by_tokens_or_turns_and_its_loop_is_s
         goal = clew.submit(goal_text(), "default.md")
         clew.wait("goal.blocked", goal=goal)
         assert len(llm.requests) <= 5 + 30
-    assert "no_progress" in clew.cli("loops", goal)
+    assert "no_progress" in clew.cli("loops", goal, "--json")

@@ -192,7 +192,7 @@ def _much_asked(monkeypatch, *requests):
 
 def _goes_on_whatever_was_asked_meanwhile(monkeypatch):
     monkeypatch.setattr(journal, "refusal", lambda *_: "")
-    monkeypatch.setattr(goal_changes, "_request_basis", lambda _: None)
+    monkeypatch.setattr(goal_changes, "request_basis", lambda _: None)
     _much_asked(monkeypatch, "pause", "resume", "cancel")
 
 
