@@ -260,14 +260,17 @@ def test_a_restored_ledger_is_told_and_goals_that_are_not_in_it_too(clew, watchi
     assert seen.end(signal.SIGINT) == 130
 
 
+WAITS = "until test -e go; do sleep 0.02; done"
+
+
 @pytest.mark.parametrize(
-    ("cmd", "doing", "what"),
-    [("until test -e go; do sleep 0.02; done", "tool", "#"), ("true", "checks", "check slow")],
+    ("cmd", "check", "doing", "what"),
+    [(WAITS, "test -e go", "tool", "#"), ("true", WAITS, "checks", "check slow")],
 )
-def test_status_says_what_the_worker_does_now_and_since_when(clew, cmd, doing, what):
-    text = "---\nchecks: {{slow: 'until test -e go; do sleep 0.02; done'}}\n---\n# Do\n- [ ] It\n  ```sh\n  {}\n  ```\n"
+def test_status_says_what_the_worker_does_now_and_since_when(clew, cmd, check, doing, what):
+    text = "---\nchecks: {{slow: '{}'}}\n---\n# Do\n- [ ] It\n  ```sh\n  {}\n  ```\n"
     clew.start()
-    goal = clew.submit(text.format(cmd))
+    goal = clew.submit(text.format(check, cmd))
 
     def at_it():
         now = clew.ask("status", goal=goal)["goal"]["now"]
