@@ -381,6 +381,27 @@ def test_a_person_lifts_a_block_of_a_running_goal(clew):
     assert clew.said(goal, count=2) == ["blocked", "allowed"]
 
 
+def test_unblock_continues_a_goal_that_refusals_have_blocked_and_says_what_else_is_needed(clew):
+    clew.agent(
+        "looper",
+        """
+        hello()
+        while epoch == 1 and call("hello", protocol=1, agent="x")["state"]["replan_required"] is None:
+            run("cat nothing")
+        if epoch == 2:
+            say(run("cat nothing")["verdict"])
+            notice("stop")
+        """,
+    )
+    goal = clew.start().submit(by("looper"))
+    clew.wait("goal.blocked", goal=goal)
+    said = clew.cli("unblock", goal, "run_cmd")
+    assert said == f'{goal}: allowed again: run_cmd::{{"cmd":"cat nothing"}}; the goal continues\n'
+    assert clew.said(goal) == ["allowed"]
+    clew.cli("pause", goal)
+    assert "is not blocked" in clew.cli("unblock", goal, "run_cmd", code=1)
+
+
 def test_finish_is_refused_with_the_failing_checks_until_they_pass(clew):
     clew.agent(
         "finisher",

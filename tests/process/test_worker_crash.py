@@ -317,6 +317,26 @@ def test_a_call_with_wrong_params_is_an_error_and_no_crash(clew):
     assert not any(e["crash"] for e in clew.seen("worker.exited", goal=goal))
 
 
+def test_an_action_that_an_agent_repeats_after_it_was_cut_off_is_on_record_as_its_second_run(clew):
+    clew.agent(
+        "again",
+        """
+        hello()
+        run("echo x >> trace; until test -e go; do sleep 0.02; done")
+        run("cat nothing"); run("cat nothing")
+        done(); call("advance"); done()
+        """,
+    )
+    goal = clew.start().submit(foreign("again"))
+    clew.until(lambda: clew.lines(goal, "trace"))
+    clew.kill_agent(goal)
+    clew.until(lambda: len(clew.lines(goal, "trace")) == 2)
+    (clew.workspace(goal) / "go").touch()
+    clew.wait("goal.completed", goal=goal)
+    [again] = clew.ask("status", goal=goal)["goal"]["reruns"]  # what failed is no such thing
+    assert (again["times"], again["results"]) == (2, ["interrupted"])
+
+
 def test_double_forked_grandchildren_end_with_their_epoch(clew):
     marker = f"8{uuid.uuid4().int % 10**9}"
     clew.agent(
@@ -395,7 +415,7 @@ def stop_daemon(clew, _goal):
         (lambda clew, goal: clew.kill_agent(goal), "killed by SIGKILL"),
         (kill_executor, "the process that runs the actions died"),
         (kill_daemon, "the daemon died"),
-        (stop_daemon, "it was stopped"),
+        (stop_daemon, "its worker was stopped"),
     ],
     ids=["agent", "executor", "daemon", "stop"],
 )

@@ -77,7 +77,7 @@ class GoalMessages:
         if signature not in blocked:
             there = "; ".join(blocked[:SHOWN_MAX]) or "none"
             raise ControlError(f"{signature!r} is not blocked; blocked actions: {there}")
-        goes_on = bool(core.state.replan_required)
+        goes_on = bool(core.state.replan_required or core.state.asked_step)
         if goes_on:
             await self._supervisor.halt(core.state.goal_id, "unblock")
             core = await self._d.goals.whole(core.state.goal_id)

@@ -11,6 +11,7 @@ from clew_daemon.record.store import end_of, output_text
 from clew_shared.ledger import SEQ_MAX
 from clew_shared.record import events as ev
 from clew_shared.record.codec import decode
+from clew_shared.record.fold.actions import DAEMON_DIED
 from clew_shared.record.moment import iso
 from clew_shared.views.publish import Began, HistoryFold, history_view, loop_view, plain_paths
 
@@ -115,11 +116,11 @@ def whole_action(ledger: Readable, goal: str, seq: int) -> dict[str, Any] | None
         view |= {"verdict": "blocked", "reason": event.reason, "message": event.message}
         if not event.done:
             return view | {"result": "blocked", "ended_at": view["timestamp"], "output": ""}
-    return view | _outcome(ledger, goal, seq)
+    return view | _outcome(ledger, goal, seq, event.at)
 
 
-def _outcome(ledger: Readable, goal: str, seq: int) -> dict[str, Any]:
-    """Return the outcome of an action; {} where it still runs."""
+def _outcome(ledger: Readable, goal: str, seq: int, at: float) -> dict[str, Any]:
+    """Return the outcome of an action that began at that time; {} where it still runs."""
     row = end_of(ledger, goal, seq)
     end = decode(row.body) if row else None
     if row and isinstance(end, ev.ActionFinished):
@@ -133,9 +134,13 @@ def _outcome(ledger: Readable, goal: str, seq: int) -> dict[str, Any]:
             "output": output_text(ledger, row.seq),
         }
     if row and isinstance(end, ev.ActionInterrupted):
-        output = output_text(ledger, row.seq)
-        ended = {"result": "interrupted", "ended_at": iso(end.at), "output": output}
-        return ended | {"reason": end.reason}
+        return {
+            "result": "interrupted",
+            "duration_s": None if end.reason == DAEMON_DIED else round(max(0.0, end.at - at), 3),
+            "ended_at": iso(end.at),
+            "output": output_text(ledger, row.seq),
+            "reason": end.reason,
+        }
     return {}
 
 

@@ -37,7 +37,9 @@ async def ask_about_step(desk: GoalDesk, ran: Action, refused: str = "") -> None
     event = decode(end.body) if end else None
     cause = ""
     if isinstance(event, ev.ActionInterrupted):
-        cause = f"{ending(event.reason)}: {event.detail}" if event.detail else ending(event.reason)
+        stopped = event.reason == "stopped"
+        cause = "its worker was stopped" if stopped else ending(event.reason)
+        cause += f": {event.detail}" if event.detail else ""
     said = output_of(ledger, goal, ran.seq) or ""
     is_cut_off = ran.result == Result.INTERRUPTED
     changed = await _changed(desk, ran) if is_cut_off else _recorded(ran)

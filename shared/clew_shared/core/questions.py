@@ -74,6 +74,7 @@ CHOICES = {
     "again": ("let it try again", "clew continue {goal}"),
     "step": ("when you have fixed the cause, run the step again", "clew continue {goal}"),
     "look": ("when you have looked at what it did, run the step again", "clew continue {goal}"),
+    "ticked": ("if it has done its work, tick its item (`[x]`), then continue", "clew edit {goal}"),
     "grant": ("grant the same amount again", "clew continue {goal}"),
     "installed": ("when you have installed it, continue", "clew continue {goal}"),
     "put_back": ("when you have put it back, continue", "clew continue {goal}"),
@@ -180,7 +181,8 @@ def step(
         _changed_line(changed, "Changed in the workspace since" if is_cut_off else "It changed"),
         CUT_OFF if is_cut_off else "",
     )
-    asked = question(state, why, "look" if is_cut_off else "step", facts=facts)
+    choices = ("look", "ticked") if is_cut_off else ("step", "edit")
+    asked = question(state, why, *choices, facts=facts)
     return replace(asked, text="\n".join([*_place(state), asked.text]), step=ran.seq)
 
 
