@@ -10,7 +10,10 @@ import pytest
 from bad_disk import fill, injected, needs_strace, small
 from harness import running
 
-GATED = """
+GATED = """\
+    ---
+    on_interrupt: retry
+    ---
     # Write words
     ## Words
     - [ ] One
