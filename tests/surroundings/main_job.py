@@ -162,7 +162,7 @@ def main_job(clew: Placed, *, reported: bool = True) -> str:
 
     clew.open_gate("first")
     clew.works_at(goal, "second", epoch=2)
-    clew.clew("pause", goal)
+    clew.clew("pause", "--now", goal)
     assert clew.shown(goal)["status"] == "waiting"
     clew.clew("resume", goal)
     clew.works_at(goal, "second", epoch=3)

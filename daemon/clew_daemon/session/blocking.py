@@ -5,6 +5,8 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
+from clew_shared.record.model import Result
+
 if TYPE_CHECKING:
     from clew_daemon.processes.workspace_guard import Missing
     from clew_daemon.record.goals import GoalStore
@@ -20,10 +22,21 @@ async def block_goal(goals: GoalStore, core: Core, asked: Question) -> None:
 
 
 async def block_missing(goals: GoalStore, core: Core, missing: Missing) -> None:
-    """Block a goal whose workspace is missing, and wait until that is durable."""
+    """Block a goal whose workspace is missing, and wait until that is durable.
+
+    A runbook's step that has found nothing to act in runs again with the same word.
+    """
     asked, at = missing.question(core.state), time.time()
+    subtask = core.state.subtask
+    last = subtask.actions[-1] if subtask and subtask.actions else None
+    step = last.seq if last and last.result == Result.ERROR else 0
     with goals.entering(core):
         core.block_goal(
-            asked.reason, at, question=asked.text, stranger=missing.stranger, gone=missing.gone
+            asked.reason,
+            at,
+            question=asked.text,
+            stranger=missing.stranger,
+            gone=missing.gone,
+            step=step,
         )
     await goals.commit(core)
