@@ -58,7 +58,7 @@ def test_a_killed_agent_is_back_at_the_same_subtask_with_a_new_epoch(clew):
 
 @pytest.mark.parametrize("moment", ["worker.started", "worker.ready", "action.finished"])
 def test_an_agent_killed_at_any_point_is_back_and_does_no_step_twice(clew, moment):
-    goal = clew.start().submit(STEPS)
+    goal = clew.start().submit("---\non_interrupt: retry\n---\n" + STEPS)
     clew.wait(moment, goal=goal)
     clew.kill_agent(goal)
     clew.wait("worker.ready", goal=goal, epoch=2)
