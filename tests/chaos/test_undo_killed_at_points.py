@@ -6,6 +6,7 @@ One home is used by all tests: its goal has ended, and each undo reverts the one
 import itertools
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 
@@ -277,6 +278,18 @@ def test_an_undo_is_completed_before_its_goal_goes_on(tmp_path, make_clew):
     clew.kill()
     asking.wait(DEADLINE_S)
     assert not kitchen.undone
+    since, address = clew.now(), str(tmp_path / "manager")
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
+        manager.bind(address)
+        clew.env = {"NOTIFY_SOCKET": address}
+        kitchen.start("restore.before", signum=signal.SIGSTOP, ready=False)
+        clew.wait("undo.resumed", since=since)
+        assert manager.recv(4096).startswith(b"EXTEND_TIMEOUT_USEC=")
+    daemon = clew.ask("ping")
+    assert not daemon["ready"]
+    assert daemon["status"] == f"starting: completing the undo of {goal}"
+    clew.env = {}
+    clew.kill()
     since = clew.now()
     clew.start(ready=False)
     clew.wait("worker.started", since=since, goal=goal)

@@ -227,7 +227,7 @@ class SimDaemon:
         tasks: list[asyncio.Task[Any]] = []
         try:
             await self.reviewer.start()
-            await complete_undos(self.daemon, undo)
+            await complete_undos(self.daemon, undo, lambda *_: None)
             await self.supervisor.start()
             actors = (
                 self._drop,

@@ -238,7 +238,7 @@ class App:
         await self._start_nursery()
         await self._reviewer.start()
         await self._stores.open()
-        await complete_undos(self._daemon, self._undo)
+        await complete_undos(self._daemon, self._undo, self._status.starting)
         await self._supervisor.start()
         await self._inbox.start()
         await self._housekeeping.start(self._notifier)

@@ -18,6 +18,7 @@ from clew_shared.record import events as ev
 from clew_shared.snapshots.store import StoreError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
     from clew_daemon.parts import DaemonParts
@@ -57,11 +58,17 @@ async def block_in_other_home(goals: GoalStore, before: HomeKnown | None, now: H
             await goals.emit(core, blocked)
 
 
-async def complete_undos(daemon: DaemonParts, undo: Undo) -> None:
-    """Complete each undo that the last daemon did not, before its goal does anything else."""
+async def complete_undos(
+    daemon: DaemonParts, undo: Undo, starting: Callable[[str, float], None]
+) -> None:
+    """Complete each undo that the last daemon did not, before its goal does anything else.
+
+    `starting` is told what the start waits for, and for how many seconds at most.
+    """
     for goal, core in list(daemon.goals.cores.items()):
         if not core.state.snapshots.undoing:
             continue
+        starting(f"starting: completing the undo of {goal}", 2 * UNDO_S)
         try:
             async with asyncio.timeout(UNDO_S):
                 await undo.complete(await daemon.goals.whole(goal))

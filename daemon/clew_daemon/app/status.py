@@ -30,6 +30,7 @@ class StatusLine:
         self._described: tuple[DaemonParts, Supervisor] | None = None
         self._news = asyncio.Event()
         self._trouble = ""
+        self._starting = ""
         self._reload_result = ""
         self._reload_timer: asyncio.TimerHandle | None = None
         self.is_ready = False
@@ -39,9 +40,15 @@ class StatusLine:
         self._described = daemon, supervisor
         daemon.goals.listeners.append(lambda *_: self._news.set())
 
+    def starting(self, what: str, within_s: float) -> None:
+        """Report what the start waits for, and ask the service manager for the time that this may take."""
+        self._starting = what
+        self._notifier.extend(within_s)
+        self._notifier.status(what)
+
     def ready(self) -> None:
         """Report that the daemon serves."""
-        self.is_ready = True
+        self.is_ready, self._starting = True, ""
         self._notifier.ready(self.text())
 
     def reloaded(self) -> None:
@@ -84,9 +91,9 @@ class StatusLine:
                 sent = text
 
     def text(self) -> str:
-        """Return the line: the ledger's trouble, or goals, the last restart, a reload and a weaker sandbox."""
-        if self._trouble or self._described is None:
-            return self._trouble
+        """Return the line: trouble or start, or goals, the last restart, a reload and a weaker sandbox."""
+        if self._trouble or self._starting or self._described is None:
+            return self._trouble or self._starting
         daemon, supervisor = self._described
         states = list(daemon.goals.states().values())
         running = sum(s.goal.status == "in_progress" for s in states)

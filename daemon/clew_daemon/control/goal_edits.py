@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from clew_daemon.control.goal_changes import request_basis
 from clew_daemon.control.objections import answer, is_runbook, objection, shown_status
-from clew_daemon.control.server import ControlError
+from clew_daemon.control.server import ControlError, refuse_abandoned
 from clew_daemon.inbox.acceptance import bound_spec, misplaced, planned, understood
 from clew_daemon.inbox.goalfile.faults import GoalFileError, GoalFileFault
 from clew_daemon.inbox.goalfile.parse import tasks_of
@@ -72,6 +72,7 @@ class GoalEdits:
         if not event.changed:
             return answer(core.state, "nothing was changed")
         told = "" if is_runbook(self._d.settings, core.state) else _told(core.state.spec, event)
+        refuse_abandoned()
         with self._d.goals.entering(core):
             core.emit(event, raw)
             if told:

@@ -53,7 +53,7 @@ class Notifier:
         self._send("STOPPING=1")
 
     def extend(self, seconds: float) -> None:
-        """Ask for more time to stop in."""
+        """Ask for more time to start or stop in."""
         self._send(f"EXTEND_TIMEOUT_USEC={int(seconds * 1_000_000)}", "WATCHDOG=1")
 
     def status(self, text: str) -> None:
