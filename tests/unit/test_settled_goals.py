@@ -4,7 +4,7 @@ import pytest
 
 from clew_daemon.record.goals import GoalStore
 from clew_daemon.record.store import load_state, load_states
-from clew_daemon.supervision.retention import expired
+from clew_daemon.supervision.retention import DAY_S, expired, kept_since
 from clew_shared.config.settings import Settings
 from clew_shared.core.answers import ActionReport
 from clew_shared.ledger import Ledger, verify
@@ -186,3 +186,20 @@ def test_a_snapshot_that_is_none_is_a_value_error():
     assert dump(decompress(compressed(dump(State(goal_id="a"))))) == dump(State(goal_id="a"))
     with pytest.raises(ValueError, match=r".+"):
         decompress(b'{"goal_id": "a"}')
+
+
+@pytest.mark.parametrize(
+    ("times", "now", "lived", "since"),
+    [
+        (range(100), 100, 0, 10),  # it worked every day
+        (range(100), 500, 0, 18),  # the clock is a year ahead, or the machine was off as long
+        (range(100), 500, 95, 410),  # and this daemon has seen most of it pass
+        ([*range(100), 500, 501], 101, 0, 11),  # times of a clock that is right again do not count
+        (range(0, 100, 30), 100, 0, -54),  # it is used once a month: all is kept for longer
+        ([], 100, 0, 10),
+    ],
+)
+def test_a_clock_that_jumped_makes_no_goal_old(times, now, lived, since):
+    days = [AT + day * DAY_S for day in times]
+    found = kept_since(days, AT + now * DAY_S, 90 * DAY_S, lived * DAY_S)
+    assert (found - AT) / DAY_S == pytest.approx(since)

@@ -1,8 +1,8 @@
 """Removes what is no longer needed, so that a daemon that runs for months stays as small and quick as at its start.
 
 A settled goal is evicted: only its outline stays in memory. A goal that ended more than `keep_days` ago expires: it is
-removed from the ledger with its folder, and the ledger's file shrinks, a little at a time. The user's own files
-(workspaces, reports in the outbox, rejected files) are never touched.
+removed from the ledger with its folder, and the ledger's file shrinks, a little at a time. A clock that was set forward
+makes no goal old. The user's own files (workspaces, reports in the outbox, rejected files) are never touched.
 """
 
 from __future__ import annotations
@@ -30,6 +30,26 @@ EVERY_S = 3_600.0
 PAUSE_S = 0.05  # between two pieces of work, so that verdicts get the ledger in between
 
 
+GAPS = 10
+"""A time of which the record has nothing counts as at most this part of `keep_days`."""
+
+
+def kept_since(times: Iterable[float], now: float, keep_s: float, lived_s: float) -> float:
+    """Return the moment before which what has ended is old: `keep_s` ago, as far as that time was seen to pass.
+
+    Of a gap between two `times` on record only a part counts: the clock may have been set forward in it. Of the gap
+    until now, that part or the time that this daemon has lived.
+    """
+    gap_s = keep_s / GAPS
+    most_s = max(gap_s, lived_s)
+    for at in sorted((at for at in times if at < now), reverse=True):
+        seen_s = min(now - at, most_s)
+        if seen_s >= keep_s:
+            break
+        keep_s, now, most_s = keep_s - seen_s, at, gap_s
+    return now - keep_s
+
+
 def expired(states: Iterable[State], oldest: float) -> list[str]:
     """Return the goals to remove: settled, ended before `oldest`, and not awaited by another goal."""
     states = list(states)
@@ -49,6 +69,7 @@ class Retention:
     def __init__(self, daemon: DaemonParts, in_use: Callable[[str], bool]) -> None:
         self._d = daemon
         self._in_use = in_use
+        self._began = time.monotonic()
         self._damaged: set[str] = set()  # logged once; `clew verify` shows where
 
     async def evict(self) -> None:
@@ -72,7 +93,11 @@ class Retention:
 
     async def run(self) -> None:
         """Remove goals that ended more than `keep_days` ago."""
-        await self.expire(time.time() - self._d.settings.ledger.keep_days * DAY_S)
+        keep_s = self._d.settings.ledger.keep_days * DAY_S
+        states = self._d.goals.states().values()
+        times = {at for state in states for at in (state.accepted_at, state.updated_at)}
+        lived_s = time.monotonic() - self._began
+        await self.expire(kept_since(times, time.time(), keep_s, lived_s))
 
     async def expire(self, oldest: float) -> None:
         """Remove all that ended before `oldest`, in seconds since 1970."""
