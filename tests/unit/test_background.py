@@ -2,6 +2,7 @@
 
 import asyncio
 import errno
+import time
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -13,7 +14,7 @@ from clew_daemon.host import background, goal_queue
 from clew_daemon.host.goal_queue import GoalQueue
 from clew_daemon.processes.endings import Ended
 from clew_daemon.publish.publisher import Publisher
-from clew_daemon.supervision import goal_run, reports
+from clew_daemon.supervision import goal_run, reports, scheduler
 from clew_daemon.supervision.history import RestartHistory
 from clew_daemon.supervision.reports import ReportWriter
 from clew_daemon.supervision.retention import Retention
@@ -265,3 +266,45 @@ async def test_a_person_is_told_in_words_of_a_ledger_that_cannot_be_read():
     asked = b'{"jsonrpc": "2.0", "id": 1, "method": "status", "params": {}}\n'
     answer, _ = await Control(Path("/nowhere"), {"status": status})._answer(asked)
     assert b"event 3 was changed; restore a backup" in answer
+
+
+@pytest.fixture
+async def rounds(monkeypatch):
+    """A running scheduler of one goal that waits for tomorrow, and a line for each of its rounds."""
+    monkeypatch.setattr(scheduler.schedule, "next_moment", lambda _, now: now + 86_400)
+    monkeypatch.setattr(scheduler, "CLOCK_S", 0.01)
+    looked = asyncio.Queue()
+    daemon = parts()
+    daemon.goals.ledger = SimpleNamespace(failure=None)
+    made = scheduler.Scheduler(daemon, Waits(), lambda: looked.put_nowait("round") or [], str)
+    task = asyncio.ensure_future(made.run())
+    made.rounds = looked
+    async with asyncio.timeout(60):
+        yield made
+    task.cancel()
+
+
+async def test_a_clock_that_is_set_makes_goals_due_at_once(rounds, monkeypatch):
+    await rounds.rounds.get()
+    wall = time.time
+    monkeypatch.setattr(scheduler.time, "time", lambda: wall() + 7_200)
+    await rounds.rounds.get()
+
+
+async def test_a_long_round_is_followed_by_a_rest_whatever_happens_meanwhile(rounds, monkeypatch):
+    """Each of thousands of goals that came at once led to a round over all of them."""
+    await rounds.rounds.get()
+    rests, sleep = asyncio.Queue(), asyncio.sleep
+
+    async def rest(seconds):
+        rests.put_nowait(seconds)
+        await asyncio.Event().wait()
+
+    monkeypatch.setattr(scheduler, "LONG_S", -1.0)
+    monkeypatch.setattr(scheduler.asyncio, "sleep", rest)
+    rounds.wake()
+    await rests.get()
+    for _ in range(5):
+        rounds.wake()
+        await sleep(0)
+    assert rounds.rounds.qsize() == 1

@@ -2,6 +2,8 @@
 
 import pytest
 
+from clew_daemon.cli.commands.watch.goal_status import GoalMoment
+from clew_daemon.cli.commands.watch.goal_status import goal_lines as moment_lines
 from clew_daemon.cli.display.daemon import daemon_lines, inbox_lines
 from clew_daemon.cli.display.goal import activity, goal_lines
 from clew_daemon.cli.display.goal_list import in_view, needs_lines, overview
@@ -275,3 +277,14 @@ def test_the_end_is_told_with_its_own_time_and_not_that_of_later_feedback(agent)
     agent.core.emit(ev.FeedbackGiven(at=AT + 600, text="later"))
     assert f"ended: {local(iso(AT))}" in drawn(agent)
     assert goal_detail(agent.state, AT)["ended_at"] == iso(AT)
+
+
+def test_a_goal_that_waits_for_its_time_says_until_when_once(played):
+    agent = played(spec={"not_before": AT + 60})
+    agent.state.goal.status = "queued"
+    waits = {"for": f"waits until {iso(AT + 60)}", "since": iso(AT), "until": iso(AT + 60)}
+    moment = f"until {local(AT + 60)}"
+    assert listed(agent, waiting=waits)[1].endswith(f"waits {moment}")
+    assert f"waits {moment}, since {local(AT)}" in drawn(agent, waiting=waits)
+    seen = GoalMoment(agent.state, {"waiting": waits}, AT + 1)
+    assert f"waiting {moment} (in 40 s); for 20 s now" in text(moment_lines(seen, AT + 20))

@@ -118,12 +118,14 @@ def _workspace(daemon: DaemonParts, dropped: Dropped, found: GoalFile, goal: str
 
 def misplaced(daemon: DaemonParts, found: GoalFile, event: ev.GoalAccepted) -> list[GoalFileFault]:
     """Return why the goal cannot be taken beside the others: its name is in use, or it would wait for itself."""
-    known = dependencies.KnownGoals(daemon.goals.states(), daemon.goals.gone)
-    faults = []
-    if other := dependencies.holder(found.name, known.states, event.goal_id):
+    goals, faults = daemon.goals, []
+    in_use = found.name in goals.names or found.name in goals.cores
+    if in_use and (other := dependencies.holder(found.name, goals.states(), event.goal_id)):
         faults.append(GoalFileFault(found.lines.get("name"), name_taken(found.name, other)))
-    if way := dependencies.cycle(fold([(0, event)]), known):
-        faults.append(GoalFileFault(found.lines.get("depends_on"), circular(way)))
+    if event.spec.depends_on:
+        known = dependencies.KnownGoals(goals.states(), goals.gone)
+        if way := dependencies.cycle(fold([(0, event)]), known):
+            faults.append(GoalFileFault(found.lines.get("depends_on"), circular(way)))
     return faults
 
 
@@ -181,9 +183,11 @@ def agent_of(daemon: DaemonParts, found: GoalFile) -> str:
 
 def bound_spec(daemon: DaemonParts, found: GoalFile, workspace: str, file_name: str) -> Spec:
     """Return what a goal file asks for, with what it depends on as that is called now."""
+    asked = spec(found, workspace, agent_of(daemon, found), file_name)
+    if not found.depends_on:
+        return asked
     known = dependencies.KnownGoals(daemon.goals.states(), daemon.goals.gone)
     depends_on = dependencies.bound(found.depends_on, known)
-    asked = spec(found, workspace, agent_of(daemon, found), file_name)
     return asked.model_copy(update={"depends_on": depends_on})
 
 
@@ -248,8 +252,8 @@ def _notes(found: GoalFile) -> str:
 
 
 def _free_id(daemon: DaemonParts, found: GoalFile) -> str:
-    states = daemon.goals.states()
-    taken = states.keys() | daemon.goals.gone | {state.spec.name for state in states.values()}
-    while (goal := goal_id(found.description, secrets.token_hex(TOKEN_BYTES), found.name)) in taken:
-        pass
-    return goal
+    goals = daemon.goals
+    while True:
+        goal = goal_id(found.description, secrets.token_hex(TOKEN_BYTES), found.name)
+        if goal not in goals.cores and goal not in goals.gone and goal not in goals.names:
+            return goal

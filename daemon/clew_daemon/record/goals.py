@@ -36,7 +36,7 @@ class GoalStore(GoalEvents):
     """The goals on record, by id: `cores` of all, `outlined` those of which only the outline is in memory.
 
     `gone` has the purged goals with the status in which they ended, "" if that is not known; `identities` the goal
-    of each accepted file; `accepting` orders acceptances.
+    of each accepted file; `names` all names that goals have or had; `accepting` orders acceptances.
     """
 
     def __init__(self, ledger: Ledger, settings: Settings) -> None:
@@ -54,6 +54,7 @@ class GoalStore(GoalEvents):
         self.identities = {
             core.state.identity: goal for goal, core in self.cores.items() if core.state.identity
         }
+        self.names = {core.state.spec.name for core in self.cores.values()} - {""}
 
     def states(self) -> dict[str, State]:
         """Return the states of all goals, in the order of their acceptance."""
@@ -95,6 +96,7 @@ class GoalStore(GoalEvents):
 
     def judge_by(self, core: Core, settings: Settings) -> None:
         """Judge a goal by these settings from now on."""
+        self._note_name(core)  # it may have been edited
         core.loops, core.max_actions = settings.loops, settings.limits.max_actions
         core.max_messages = max_messages(core.state, settings)
         core.max_iterations = max_iterations(core.state, settings)
@@ -115,6 +117,7 @@ class GoalStore(GoalEvents):
             core.max_iterations = max_iterations(core.state, self.settings)
             self.cores[event.goal_id] = core
             self.identities[event.identity] = event.goal_id
+            self._note_name(core)
         return core
 
     def is_entered(self, identity: tuple[str, ...]) -> bool:
@@ -148,6 +151,10 @@ class GoalStore(GoalEvents):
         self.gone[goal] = status
         await self.snapshots.drain()  # no snapshot of it is written later
         await self.ledger.purge(goal)
+
+    def _note_name(self, core: Core) -> None:
+        if name := core.state.spec.name:
+            self.names.add(name)
 
     def _core(self, state: State) -> Core:
         core = Core(

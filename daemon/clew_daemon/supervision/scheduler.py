@@ -23,7 +23,13 @@ if TYPE_CHECKING:
 log = structlog.get_logger()
 
 IDLE_S = 60.0
-"""The longest delay of a goal that became due while the machine slept, or when the wall clock was set."""
+CLOCK_S, JUMP_S = 1.0, 0.5
+"""How often the wall clock is looked at while a goal waits for it, and which jump of it makes goals due."""
+
+LONG_S = 0.01
+REST, REST_S = 9, 1.0
+"""A round that takes longer than LONG_S is followed by a rest of so many times as long, so that thousands of goals that
+come at once are not gone through for each of them."""
 
 
 class Scheduler:
@@ -51,21 +57,32 @@ class Scheduler:
         """Start goals until the ledger fails."""
         while self._d.goals.ledger.failure is None:  # else the daemon is about to stop
             self._wake.clear()
-            known, now = self._known(), time.time()
+            began, now = time.monotonic(), time.time()
+            known = self._known()
             most, expired = self._d.settings.daemon.max_workers, self._waits.expired()
             for goal in schedule.due(known, self._busy(), now, most, expired):
                 self._start(goal)
             self._log_awaited(known)
             await self._block_dependents(known)
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(self._pause_s(known, now)):
-                    await self._wake.wait()
+            if (took_s := time.monotonic() - began) > LONG_S:  # with thousands of goals
+                await asyncio.sleep(min(REST * took_s, REST_S))
+            moment = schedule.next_moment(known.states.values(), now)
+            await self._pause(moment and moment - now, ahead_s=now - began)
 
-    def _pause_s(self, known: KnownGoals, now: float) -> float:
-        """Return the seconds until time alone may make a goal due."""
-        moment = schedule.next_moment(known.states.values(), now)
-        pauses = (moment and moment - now, self._waits.next_s())
-        return max(0.0, min([IDLE_S, *(s for s in pauses if s)]))
+    async def _pause(self, moment_s: float | None, *, ahead_s: float) -> None:
+        """Wait until something has changed, or time alone may make a goal due: in `moment_s` by the wall clock.
+
+        That may come sooner: the clock is set, or the machine has slept. `ahead_s`: how far it was ahead of the
+        monotonic clock.
+        """
+        left_s = min([IDLE_S, *(s for s in (moment_s, self._waits.next_s()) if s)])
+        while left_s > 0 and time.time() - time.monotonic() - ahead_s < JUMP_S:
+            step_s = left_s if moment_s is None else min(left_s, CLOCK_S)
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(step_s):
+                    await self._wake.wait()
+                    return
+            left_s -= step_s
 
     def _known(self) -> KnownGoals:
         return KnownGoals(self._d.goals.states(), self._d.goals.gone)

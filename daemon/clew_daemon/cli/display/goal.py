@@ -251,6 +251,8 @@ def _waiting_lines(detail: GoalView, waiting: Mapping[str, Any]) -> list[Line]:
         paused: list[Line] = [[("paused ", "bold"), (since, ""), (f"; continue: {resume}", "dim")]]
         reason = detail.get("reason") or "paused"
         return paused if reason == "paused" else [*paused, *paragraph(INDENT, reason)]
+    if moment := its_time(waiting["for"]):
+        return [[("waits until ", "bold"), (f"{moment}, {since}", "")]]
     lines = paragraph("waits for: ", waited_for(waiting["for"]))
     lines[-1] = [*lines[-1], (f", {since}", "")]
     may_resume = detail["status"] == "waiting"
@@ -260,6 +262,12 @@ def _waiting_lines(detail: GoalView, waiting: Mapping[str, Any]) -> list[Line]:
     elif may_resume:
         lines.append([(f"{INDENT}continue: {resume}", "dim")])
     return lines
+
+
+def its_time(waits: str) -> str:
+    """Return the time where a goal waits for nothing else (`not_before`), in words; "" where it does."""
+    until = waits.removeprefix("waits until ")
+    return "" if until == waits else local(until)
 
 
 def waited_for(text: str) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
-from clew_daemon.cli.display.goal import ENDED, activity, status_style, waited_for
+from clew_daemon.cli.display.goal import ENDED, activity, its_time, status_style, waited_for
 from clew_daemon.cli.display.output import Line, columns
 from clew_daemon.cli.display.sanitize import clean, short
 from clew_daemon.cli.display.units import counted, thousands
@@ -92,8 +92,10 @@ def _now(goal: GoalView, at: float) -> str:
     if waiting := goal.get("waiting"):
         if standing(goal) == PAUSED:
             return "until `clew continue`"
+        moment = its_time(waiting["for"])
         until = f" (until {local(waiting['until'])})" if waiting.get("until") else ""
-        return f"waits for {waited_for(waiting['for'])}{until}"
+        what = f"until {moment}" if moment else f"for {waited_for(waiting['for'])}{until}"
+        return f"waits {what}"
     if standing(goal) == STOPPED:
         return "continues when the daemon runs"
     if goal["status"] in ("blocked", "failed"):

@@ -9,7 +9,7 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from clew_daemon.cli.display.goal import waited_for
+from clew_daemon.cli.display.goal import its_time, waited_for
 from clew_daemon.cli.display.output import RESULT_STYLE, STATUS_STYLE
 from clew_daemon.cli.display.sanitize import clean, short
 from clew_daemon.cli.display.units import counted, duration
@@ -381,6 +381,8 @@ def note(event: str, text: str) -> FeedEntry:
 
 
 def _waited_for(waits: str, until: str | None) -> str:
+    if moment := its_time(waits):
+        return f"until {moment}"
     what = short(waited_for(waits), TEXT_CHARS)
     parts = [what] if waits else []
     parts += [f"until {local(until)}"] if until and "until" not in waits else []

@@ -7,11 +7,12 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from clew_daemon.cli.commands.watch.feed import QUESTION_CHARS, place, shown_action
-from clew_daemon.cli.display.goal import is_in, progress_bar
+from clew_daemon.cli.display.goal import is_in, its_time, progress_bar
 from clew_daemon.cli.display.output import STATUS_STYLE
 from clew_daemon.cli.display.sanitize import clean, short
 from clew_daemon.cli.display.units import counted, duration, thousands
 from clew_daemon.publish.standing import standing
+from clew_daemon.record.doing import running_action
 from clew_shared.record.moment import local
 from clew_shared.text.percent import percent
 from clew_shared.views.publish import status_view
@@ -148,19 +149,22 @@ def _waiting(goal: GoalMoment, at: float) -> str:
     state = goal.state
     answer = (goal.answer or {}).get("waiting") if goal.asked_at >= state.updated_at else None
     waiting = answer or status_view(state)["waiting"] or {}
+    if state.paused and (action := running_action(state, at)):
+        return f"pausing after {action}"
     if state.paused:
         return f"paused; to go on: clew continue {state.goal_id}"
     what = short(str(waiting.get("for") or "a worker"), 300).removeprefix("waits for ")
-    if goal.is_away and what == "a worker":
-        what = "the daemon"
+    what = "" if its_time(what) else f" for {what}"
+    if goal.is_away and what == " for a worker":
+        what = " for the daemon"
     until = waiting.get("until")
     left = _seconds(until, at) - at if until else 0.0
     when = f" until {local(until)}" if until and left > 0 else ""
     if goal.is_away:
-        return f"waiting for {what}{when}"
+        return f"waiting{what}{when}"
     left_text = f" (in {_span(left)})" if when else ""
     since = _span(at - _seconds(waiting.get("since"), at))
-    return f"waiting for {what}{when}{left_text}; for {since} now"
+    return f"waiting{what}{when}{left_text}; for {since} now"
 
 
 def _seconds(moment: Any, default: float) -> float:
