@@ -233,7 +233,7 @@ def test_a_paused_goal_that_was_undone_and_resumed_does_its_work_again_and_can_b
     goal = clew.start().submit(text)
     clew.said(goal)
     clew.cli("pause", goal)
-    assert "`clew resume` continues" in clew.cli("undo", goal, "--yes")
+    assert "`clew continue` continues" in clew.cli("undo", goal, "--yes")
     assert seen(kitchen) == before
     clew.cli("resume", goal)
     clew.wait("goal.completed", goal=goal)

@@ -119,7 +119,7 @@ def test_a_refused_action_is_shown_with_its_reason_message_and_signature(clew, r
 def test_an_interrupted_action_says_why_and_that_its_effect_is_unknown(clew, recorded):
     shown = clew("show", GOAL, recorded[1]["interrupted"])
     assert "interrupted: the process that runs the actions died; its effect is unknown" in shown
-    assert "duration" not in shown
+    assert "duration: 1.00 s" in shown
 
 
 def test_an_action_that_still_runs_has_no_result_yet(clew, recorded):

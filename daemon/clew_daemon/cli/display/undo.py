@@ -38,7 +38,7 @@ WHY_GONE = {
     "socket": "a socket",
     "device": "a device",
 }
-RESUME = "The goal has not ended: `clew resume` continues after the steps that are undone; it does not repeat them."
+RESUME = "The goal has not ended: `clew continue` continues after the steps that are undone; it does not repeat them."
 GIT_GONE = (
     "The git repository is gone, and `.git` is in no snapshot: commits, stashes and what was staged are not restored."
     " Get `.git` back from a clone or a backup."
