@@ -417,19 +417,6 @@ def test_the_streams_hold_what_was_added():
     assert ctx.research_context == {}
 
 
-def test_thoughts_that_say_the_same_in_other_words_are_a_theme_loop():
-    ctx = context()
-    for text in (
-        "The import is missing, so the build breaks",
-        "Since the import is missing, the build breaks",
-        "The build breaks because the import is missing",
-    ):
-        assert ctx.detect_stuck_loop(1) is None
-        ctx.add_thinking(text, has_tool_calls=True)
-    assert ctx.detect_stuck_loop(1) == "theme_loop"
-    assert "said the same in other words" in ctx.inject_urgency(3, "theme_loop")
-
-
 def test_the_same_thought_is_no_loop_when_a_new_result_came_between_or_it_is_about_another_thing():
     ctx = context()
     for n in range(5):

@@ -14,7 +14,7 @@ from clew_shared.record.fold import fold
 from clew_shared.record.model import ACTIONS_KEPT, StepStatus
 from clew_shared.record.signature import signature as signature_of
 from clew_shared.record.snapshot import dump, load
-from clew_shared.record.state import STEPS_KEPT, THOUGHTS_KEPT
+from clew_shared.record.state import STEPS_KEPT
 
 TOOLS = st.sampled_from(["run_cmd", "write_file", "edit_file", "read_file", "job_status", "wait"])
 ARGS = st.fixed_dictionaries({"path": st.sampled_from(["a", "b", "./a"])})
@@ -189,7 +189,6 @@ class Watched:
     def _check_bounds(self):
         state = self.agent.state
         assert len(state.scope.steps) <= STEPS_KEPT
-        assert len(state.attention.said) <= THOUGHTS_KEPT
         assert all(len(s.actions) <= ACTIONS_KEPT for t in state.goal.tasks for s in t.subtasks)
         current = [s for t in state.goal.tasks for s in t.subtasks if s.status == "in_progress"]
         assert len(current) <= 1

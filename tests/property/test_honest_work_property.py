@@ -1,11 +1,8 @@
-"""Work that brings something new at each step is neither refused nor warned of, whatever it looks like."""
+"""Work that brings something new at each step is never refused, whatever it looks like, and seldom spoken of."""
 
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.conftest import PlayedAgent
-
-from clew_shared.record.facts import covers, read_sketch, sketch_of
-from clew_shared.record.receipts import receipt_of
 
 WORDS = st.text("abcdefghijklmnopqrstuvwxyz", min_size=3, max_size=8)
 HEX = st.text("0123456789abcdef", min_size=8, max_size=40)
@@ -15,15 +12,19 @@ def heard(answers):
     return [a.reason or a.word for a in answers if not a.allowed or a.word]
 
 
+def refused(answers):
+    return [a.reason for a in answers if not a.allowed]
+
+
 @given(st.lists(st.integers(1, 40), min_size=1, max_size=15), st.booleans())
-def test_reads_that_each_show_another_line_are_never_warned_of(sizes, grow):
+def test_reads_that_each_show_another_line_are_never_refused(sizes, grow):
     agent, shown, answers = PlayedAgent(), 0, []
     for size in sizes:
         first = 0 if grow else shown
         shown += size
         text = "\n".join(f"entry {n * n} of {n}" for n in range(first, shown))
         answers.append(agent.act("read", {"path": "a", "limit": shown}, output=text))
-    assert heard(answers) == []
+    assert refused(answers) == []
 
 
 @given(st.lists(st.lists(WORDS, min_size=2, max_size=4, unique=True), min_size=1, max_size=12))
@@ -49,7 +50,7 @@ def test_one_call_whose_ids_are_used_is_never_refused(ids):
     for n, one in enumerate(ids):
         answers.append(agent.act("open", {}, output=f"opened {one} for you"))
         answers.append(agent.act("ask", {"of": one, "n": n}, output=f"answer {n}"))
-    assert heard(answers) == []
+    assert refused(answers) == []
 
 
 @given(st.lists(st.integers(0, 60), min_size=1, max_size=20, unique=True))
@@ -59,19 +60,3 @@ def test_a_check_with_a_trend_is_never_warned_of(counts):
         agent.write("a.py", f"idea {n}")
         answers.append(agent.fail("pytest", f"{failed} failed"))
     assert heard(answers) == []
-
-
-@given(st.lists(WORDS, max_size=300), st.lists(WORDS, max_size=300))
-def test_a_text_covers_itself_and_nothing_larger(known, more):
-    part = read_sketch(sketch_of("\n".join(known), {}))
-    whole = read_sketch(sketch_of("\n".join(known + more), {}))
-    assert covers(whole, whole)
-    assert covers(part, whole) is not bool(set(more) - set(known))
-
-
-@given(st.text(max_size=500), st.dictionaries(WORDS, st.text(max_size=50), max_size=3))
-def test_any_text_has_evidence_of_bounded_size(text, args):
-    digest, ids = receipt_of(text, args)
-    assert len(digest) <= 16
-    assert len(ids) <= 3
-    assert len(sketch_of(text, args)) <= 300

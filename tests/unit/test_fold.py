@@ -13,7 +13,7 @@ from clew_shared.record.fold.table import TABLE
 from clew_shared.record.identity import Identity
 from clew_shared.record.snapshot import dump, load
 from clew_shared.record.spec import PlannedSubtask, PlannedTask, Spec
-from clew_shared.record.state import STEPS_KEPT, THOUGHTS_KEPT, State
+from clew_shared.record.state import STEPS_KEPT, State
 
 KINDS = {get_args(model.model_fields["kind"].annotation)[0]: model for model in GOAL_EVENTS}
 
@@ -99,13 +99,10 @@ def test_a_state_goes_on_after_a_restart_as_if_nothing_had_been(played):
     assert dump(one.state) == dump(two.state)
 
 
-def test_what_is_kept_of_steps_and_thoughts_is_bounded(agent):
+def test_what_is_kept_of_steps_is_bounded(agent):
     for n in range(50):
         agent.read(str(n), f"text {n}")
-        for m in range(20):
-            agent.core.think(f"hm {m}", 0.0, has_tool_calls=True)
     assert len(agent.state.scope.steps) == STEPS_KEPT
-    assert len(agent.state.attention.said) == THOUGHTS_KEPT
 
 
 def test_a_completed_goal_leaves_nothing_open(played):

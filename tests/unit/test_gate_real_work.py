@@ -46,19 +46,6 @@ def pods(state, seconds):
 
 
 WORK = {
-    "a test that fails in the same words after each of many edits": [
-        move for n in range(30) for move in (edit("a.py", f"v{n}"), fails("pytest", "1 failed"))
-    ],
-    "look, edit, look, test, over and over": [
-        move
-        for n in range(20)
-        for move in (
-            read("a.py", f"v{n}"),
-            edit("a.py", f"v{n + 1}"),
-            read("a.py", f"v{n + 1}"),
-            fails("pytest", "1 failed"),
-        )
-    ],
     "a commit for each part": [
         move
         for n in range(12)
@@ -140,7 +127,11 @@ WORK = {
 
 LOOPS = {
     "the same edit that does not apply": (3, [misedit("def f():")] * 5),
-    "ever other edits that do not apply": (3, [misedit(f"def f{n}():") for n in range(6)]),
+    "a test that fails in the same words after each of many edits": (
+        14,
+        [move for n in range(30) for move in (edit("a.py", f"v{n}"), fails("pytest", "1 failed"))],
+    ),
+    "ever other edits that do not apply": (8, [misedit(f"def f{n}():") for n in range(9)]),
     "a server that is not there, for ever": (6, [fails("npm install", "connect ECONNREFUSED 127.0.0.1:4873")] * 8),
     "a script whose traceback only differs in addresses and times": (
         3,
@@ -157,17 +148,17 @@ LOOPS = {
         [ask("goto", "a page", url="/a"), ask("back", "the start")] * 5,
     ),
     "four greps in a ring": (12, [run(f"grep -rn {w} .", f"{w}: 1") for w in ("aa", "bb", "cc", "dd")] * 5),
-    "searches that never find anything": (6, [run(f"grep -rn word{n} .") for n in range(9)]),
+    "searches that never find anything": (8, [run(f"grep -rn word{n} .") for n in range(9)]),
     "a key that is refused, by ever other ways": (
-        3,
-        [fails(f"curl -u me https://api.example.org/{n}", "401 Unauthorized") for n in range(6)],
+        8,
+        [fails(f"curl -u me https://api.example.org/{n}", "401 Unauthorized") for n in range(9)],
     ),
     "a deployment that never comes up": (
         14,
         [move for n in range(9) for move in (pods("0/1 Pending", n * 30), WAIT)],
     ),
     "a failing test that writes its own report each time": (
-        3,
+        6,
         [fails("pytest", "1 failed", report=f"{n}") for n in range(9)],
     ),
     "the same answer written again": (3, [edit("answer.txt", "42")] * 5),

@@ -63,7 +63,7 @@ def test_a_rate_limit_passes_five_times_and_not_six(agent):
 
 def test_the_empty_answer_of_a_poll_passes_six_times_the_last_with_a_word(agent):
     answers = [agent.act("job_status", {"id": 7}, output="pending") for _ in range(7)]
-    assert [a.allowed for a in answers] == [True] * 6 + [False]
+    assert [a.allowed for a in answers] == [True] * 7
     assert answers[5].verdict.intervention.kind == "repetition"
 
 

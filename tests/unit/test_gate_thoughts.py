@@ -1,62 +1,8 @@
-"""Thoughts that say the same in other words, themes of the config, and claims that the evidence does not bear out."""
+"""Themes of the config, what recovery prompts say, and claims that the facts do not bear out."""
 
 import pytest
 
 from clew_shared.config.settings import LoopSettings
-from clew_shared.record.state import THOUGHTS_KEPT
-
-PLAN = (
-    "The import is missing, so the build breaks. I will add the import to the module.",
-    "Since the import is missing, the build breaks; let me add the import to the module.",
-    "First I will add the import to the module: the build breaks because the import is missing.",
-    "I add the missing import to the module, as the build breaks.",
-    "The build breaks. The import is missing. Let me add it to the module.",
-)
-
-
-def in_vain(agent, n):
-    """Search for something new that is not there: after the first such search nothing is learned."""
-    return agent.act("search", {"pattern": f"p{n}"}, output="nothing found").word
-
-
-def test_a_plan_rephrased_is_seen_though_its_theme_is_general(agent):
-    assert [agent.think(text, tools=True) for text in PLAN[:3]] == ["", "", "theme"]
-    assert agent.state.attention.theme.what == "general"
-
-
-def test_a_plan_rephrased_is_seen_though_actions_that_teach_nothing_lie_between(agent):
-    in_vain(agent, 0)
-    words = []
-    for n, text in enumerate(PLAN[:3], 1):
-        words.append(agent.think(text, tools=True))
-        in_vain(agent, n)
-    assert words == ["", "", "theme"]
-
-
-def test_the_word_says_that_it_is_the_same_thought_and_has_a_key_of_its_own(agent):
-    for text in PLAN[:3]:
-        agent.think(text, tools=True)
-    (word,) = [e for _, e in agent.take() if e.kind == "intervened"]
-    assert (word.intervention, word.key) == ("theme", "alike")
-    assert "same thing in other words" in word.message
-
-
-def test_that_a_thought_echoes_is_on_record(agent):
-    for text in (PLAN[0], PLAN[1], "Look at the log of the server"):
-        agent.think(text, tools=True)
-    assert [e.echoes for _, e in agent.take() if e.kind == "thought"] == [False, True, False]
-
-
-def test_a_plan_rephrased_on_and_on_is_an_ignored_word_and_then_a_failure(agent):
-    words = [agent.think(text, tools=True) for text in (*PLAN, *PLAN)]
-    assert [n for n, word in enumerate(words[:9]) if word] == [2, 5, 8]
-    assert agent.state.subtask.attempts == 1
-
-
-def test_a_plan_rephrased_that_led_to_something_new_is_no_loop(agent):
-    for n, text in enumerate(PLAN):
-        assert agent.think(text, tools=True) == ""
-        agent.read(f"file {n}", f"text {n}")
 
 
 @pytest.mark.parametrize(
@@ -93,39 +39,10 @@ def test_waiting_for_a_job_is_no_loop_of_thought(agent, wait):
     assert words == [""] * 5
 
 
-@pytest.mark.parametrize("anew", ["feedback", "subtask"])
-def test_feedback_and_a_new_subtask_begin_the_row_anew(played, anew):
-    agent = played(["one", "two"])
-    agent.think(PLAN[0], tools=True)
-    agent.think(PLAN[1], tools=True)
-    if anew == "feedback":
-        agent.feedback()
-    else:
-        agent.complete()
-        agent.advance()
-    assert agent.think(PLAN[2], tools=True) == ""
-    assert agent.state.attention.alike == 1
-
-
-def test_a_thought_is_remembered_across_a_restart(agent):
-    agent.think(PLAN[0], tools=True)
-    agent.restart()
-    agent.think(PLAN[1], tools=True)
-    agent.restart()
-    assert agent.think(PLAN[2], tools=True) == "theme"
-
-
 def test_long_thoughts_that_only_begin_alike_are_different(agent):
     opening = "The goal is a parser for the config, with tests and documentation. " * 8
     endings = ("Now the lexer has to be split.", "The docs lack an index.", "Tests fail on empty.")
     assert [agent.think(opening + end, tools=True) for end in endings] == [""] * 3
-
-
-def test_a_wide_theme_window_is_kept(played):
-    window = THOUGHTS_KEPT + 4
-    agent = played(theme_window=window)
-    words = [agent.think("I plan", tools=True) for _ in range(window)]
-    assert words == [""] * (window - 1) + ["theme"]
 
 
 def test_one_theme_ignored_for_long_is_counted_each_time(agent):
@@ -216,37 +133,15 @@ def test_what_works_by_now_is_not_named(agent):
     assert "Tried so far" not in message
 
 
-def test_actions_that_brought_nothing_are_named_where_nothing_comes(agent):
-    for n in range(6):
-        in_vain(agent, n)
-    (message,) = heard(agent, "no_progress")
-    assert '- search {"pattern": "p5"} brought nothing new: "nothing found"' in message
-    assert "p2" not in message
-
-
-def test_the_same_error_names_the_ways_that_were_tried(agent):
-    for n in range(3):
-        agent.act("read_file", {"path": f"src/{n}.py"}, "error", f"no such file: src/{n}.py")
-    (message,) = heard(agent, "same_error")
-    assert message.count("no such file: src/") >= 3
-
-
 def test_a_message_is_bounded_however_long_actions_and_outputs_are(agent):
     for n in range(5):
         agent.fail("x" * 5000 + str(n), "ä\n" * 5000)
     agent.complete(success=False, failure="f" * 5000)
     for _ in range(3):
         agent.reflect("stuck")
-    messages = heard(agent, "stuck") + heard(agent, "same_error")
+    messages = heard(agent, "stuck")
     assert messages
     assert all(len(message) <= 2000 for message in messages)
-
-
-def test_a_failure_by_ignored_words_is_told_in_one_line(agent):
-    for n in range(12):
-        in_vain(agent, n)
-    assert agent.state.subtask.attempts == 1
-    assert "\n" not in agent.state.subtask.last_failure
 
 
 # -- claims and evidence -----------------------------------------------------------------------------------

@@ -210,6 +210,7 @@ def spec(found: GoalFile, workspace: str, agent: str, file_name: str) -> Spec:
         not_before=found.not_before.timestamp() if found.not_before else None,
         depends_on=found.depends_on,
         on_interrupt="retry" if found.on_interrupt == "retry" else "ask",
+        patience=found.patience,
         retries=found.retries,
         timeout_s=found.timeout,
         unknown_keys=tuple(

@@ -9,9 +9,9 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from clew_shared.judge.reading import is_wait
 from clew_shared.record import events as ev
 from clew_shared.record.daemon_events import CallCounts, ModelUsed
-from clew_shared.record.progress import is_wait
 from clew_shared.record.visitor import EventFold, takes
 
 if TYPE_CHECKING:

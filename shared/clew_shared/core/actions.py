@@ -103,7 +103,7 @@ class ActionCommands(ThinkingCommands):
         self._finish(seq, action.name, action.args, report, at)
         if last:
             return Feedback(changed=action.changed)
-        feedback = self._review(at, tool=action.name, signature=flight.signature)
+        feedback = self._review(at)
         return replace(feedback, changed=action.changed)
 
     def record(self, tool: str, args: dict[str, Any], report: ActionReport, at: float) -> Verdict:
@@ -119,7 +119,7 @@ class ActionCommands(ThinkingCommands):
             return self._refuse(proposal, answer, at, done=report)
         verdict = self._allow(proposal, answer, at, "")
         self._finish(verdict.seq, tool, args, report, at)
-        feedback = self._review(at, tool=tool, signature=proposal.signature)
+        feedback = self._review(at)
         return replace(
             verdict,
             intervention=feedback.intervention or verdict.intervention,

@@ -8,10 +8,12 @@ from clew_shared.core.answers import Advice, Feedback
 from clew_shared.core.attempts import advances, iterations_used_up
 from clew_shared.core.tree import TreeCommands
 from clew_shared.gate import review
+from clew_shared.gate.messages import what_brought_nothing
+from clew_shared.judge.memory import is_new, words_of
 from clew_shared.record import events as ev
 from clew_shared.record.model import GoalStatus
 from clew_shared.text.shorten import beginning
-from clew_shared.text.thoughts import echoes, has_new_content, theme
+from clew_shared.text.thoughts import theme
 from clew_shared.text.words import WARNINGS
 
 THOUGHT_CHARS = 2_000
@@ -24,15 +26,15 @@ class ThinkingCommands(TreeCommands):
     def think(self, text: str, at: float, *, has_tool_calls: bool) -> Feedback:
         """Record a thought."""
         short = beginning(text.strip(), THOUGHT_CHARS)
-        last = self.state.attention.said[-self.loops.theme_window :]
+        words = words_of(short)
         self.emit(
             ev.Thought(
                 at=at,
                 text=short,
                 theme=theme(text, self.loops.themes),
                 has_tool_calls=has_tool_calls,
-                echoes=echoes(short, last),
-                new=has_new_content(short, self.state.attention.said),
+                new=is_new(self.state.scope.memory, words),
+                words=words,
             )
         )
         return self._review(at)
@@ -59,20 +61,21 @@ class ThinkingCommands(TreeCommands):
         level = self.fail(reason, at)
         return replace(feedback, escalated_to=level)
 
-    def _review(self, at: float, *, tool: str = "", signature: str = "") -> Feedback:
+    def _review(self, at: float) -> Feedback:
         """Intervene if a streak calls for it; ignored interventions are a failure of the subtask.
 
         A runbook can heed none.
         """
         if self.runbook:
             return Feedback()
-        found = review(self.state, self.loops, self.calls, tool=tool, signature=signature)
+        found = review(self.state, self.loops, self.calls)
         if found is None:
             return Feedback()
+        evidence = found.message.partition("\n")[0]
+        if found.intervention == "nothing_new":
+            evidence = what_brought_nothing(self.state.scope.memory, found)
         self.emit(found.model_copy(update={"at": at}))
-        what = found.message.partition("\n")[0]
-        named = signature if found.intervention == "same_error" else ""
-        self.emit(ev.LoopDetected(at=at, loop=found.intervention, signature=named, evidence=what))
+        self.emit(ev.LoopDetected(at=at, loop=found.intervention, evidence=evidence))
         intervention = Advice(found.intervention, found.message)
         if self.state.ignored_interventions < self.ignored_limit or self.state.replan_required:
             return Feedback(intervention)

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from typing import TYPE_CHECKING
 
 from clew_shared.record.model import Action, Result
-from clew_shared.record.progress import is_wait
 from clew_shared.record.signature import signature
 from clew_shared.text.shorten import both_ends, in_one_line, one_line
 
 if TYPE_CHECKING:
     from clew_shared.gate.verdict import AgentCalls, Proposal
+    from clew_shared.judge.memory import Memory
+    from clew_shared.record.events import Intervened, Stays
     from clew_shared.record.state import State, Tally
 
 
@@ -19,6 +21,7 @@ WHAT_ELSE = "Do something else:"
 """Begins the advice in a refusal."""
 
 TRIED_MAX = 3
+NEWS_CHARS = 120
 ARGS_CHARS = 120
 HEAD_CHARS = 200
 _RESULTS = {
@@ -65,21 +68,50 @@ def what_else(state: State, calls: AgentCalls) -> str:
     )
 
 
-def tried(state: State, *, stale: int = 0) -> str:
+def nothing_new_message(memory: Memory, stays: Stays | None, calls: AgentCalls) -> str:
+    """Return the facts: which steps brought nothing new, the last thing that was new, and the answer that stays."""
+    else_ = f"Do something that can bring something new, or, if the work is done, {calls.finish}."
+    news = in_one_line(memory.news, NEWS_CHARS)
+    last = f' The last new thing: "{news}".' if news else ""
+    if stays:
+        text = in_one_line(stays.text, NEWS_CHARS)
+        return f'The same answer {stays.times} times, whatever was done: "{text}".{last} {else_}'
+    steps = Counter(label for _, label in memory.idle)
+    names = "; ".join(f"{name} ({n} times)" if n > 1 else name for name, n in steps.items())
+    count = max(memory.since_gain, len(memory.idle))
+    return f"The last {count} steps brought nothing new: {names}.{last} {else_}"
+
+
+def what_brought_nothing(memory: Memory, told: Intervened) -> str:
+    """Return for a person, a line each: what was said, the steps that brought nothing, and the last that did."""
+    said = "told again" if told.again else "told"
+    steps = [f"#{seq} {label}" for seq, label in memory.idle]
+    last = f'last new: #{memory.gained_seq} "{in_one_line(memory.news, NEWS_CHARS)}"'
+    stays = (
+        f'the answer that stays, {told.stays.times} times: "{told.stays.text}"'
+        if told.stays
+        else ""
+    )
+    lines = [
+        f"the agent was {said}: {told.since_gain} steps without anything new, debt {told.debt}",
+        in_one_line(stays, 2 * NEWS_CHARS),
+        *(f"brought nothing: {step}" for step in steps),
+        last if memory.news else "",
+    ]
+    return "\n".join(line for line in lines if line)
+
+
+def tried(state: State) -> str:
     """Return the last distinct actions of the subtask that failed or were refused, each with its output.
 
-    Successful ones among the last `stale` actions count too: they brought nothing new. Each has a line of its own,
-    the first one after a line break; "" if there are none.
+    Each has a line of its own, the first one after a line break; "" if there are none.
     """
     actions = state.subtask.actions if state.subtask else []
     lines: list[str] = []
     seen: set[str] = set()
-    for at, action in enumerate(reversed(actions)):
+    for action in reversed(actions):
         name = signature(action.name, action.args, state.spec.workspace)
-        idle = (
-            action.result == Result.SUCCESS and at < stale and not is_wait(action.name, action.args)
-        )
-        if name not in seen and (idle or action.result in _FAILED):
+        if name not in seen and action.result in _FAILED:
             lines.append(_tried(state, action, name))
         seen.add(name)
         if len(lines) == TRIED_MAX:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from clew_shared.gate.messages import last_time, what_else
-from clew_shared.gate.verdict import Nudge, Proposal, Refusal, Thresholds
+from clew_shared.gate.verdict import KnownOutcome, Nudge, Proposal, Refusal, Thresholds
 
 if TYPE_CHECKING:
     from clew_shared.record.state import State
@@ -14,13 +14,13 @@ if TYPE_CHECKING:
 def repetition(state: State, proposal: Proposal, thresholds: Thresholds) -> Refusal | Nudge | None:
     """Refuse the same action, in the same world, with the same outcome each time.
 
-    Attempts are counted per signature, world and outcome in the scope, not only in a row. The limit is
-    `repeat_limit`, or `transient_limit` for temporary faults and empty answers of a poll. Reading (success,
-    nothing changed) passes once more, with an intervention.
+    Attempts are counted per signature, world and outcome in the scope, not only in a row. Reading (success, nothing
+    changed) passes once more, with an intervention. A temporary fault has `transient_limit` attempts. What may be
+    answered differently by itself is told of then, and never refused: that it moves may be what is watched.
 
     Stops: `pytest` three times without an edit in between, the identical `write_file` again and again.
-    Must pass: `pytest` between different edits (another world each time), a poll whose output moves
-    (another outcome each time), a flaky test that is run a few times more.
+    Must pass: `pytest` between different edits (another world each time), a poll, a measurement that is repeated, a
+    flaky test that is run a few times more.
     """
     if not thresholds.progress_aware:
         return _plain(state, proposal, thresholds)
@@ -29,16 +29,22 @@ def repetition(state: State, proposal: Proposal, thresholds: Thresholds) -> Refu
     tally = state.scope.tallies.get(proposal.signature, {}).get(world)
     if tally is None:
         return None
+    kind = (_kind_of(known) if known else "") or tally.kind
     attempt = tally.counts.get(known.outcome if known else tally.outcome, 0) + 1
-    limit = attempts_allowed(proposal.tool, thresholds, soft=known.soft if known else tally.soft)
-    if not known and not tally.steady:
-        limit += 1  # its outcome is less certain
-    if attempt < limit:
-        return None
+    limit = attempts_allowed(proposal.tool, thresholds, soft=kind in ("varies", "temporary"))
     evidence = f"attempt {attempt} of the same action in the same world, each time: {tally.result}"
-    if tally.reading and not tally.plain and attempt == limit:
+    if kind == "varies":
+        told = attempt % limit == 0
+        return Nudge(_nothing_new(state, proposal, attempt), attempt, evidence) if told else None
+    if attempt < limit + (not known and not tally.steady):  # else its outcome is less certain
+        return None
+    if kind == "read" and not tally.plain and attempt == limit:
         return Nudge(_nothing_new(state, proposal, attempt), attempt, evidence)
     return Refusal("repetition", _refusal(state, proposal, attempt), attempt, evidence)
+
+
+def _kind_of(known: KnownOutcome) -> str:
+    return "varies" if known.varies else "temporary" if known.temporary else ""
 
 
 def _plain(state: State, proposal: Proposal, thresholds: Thresholds) -> Refusal | None:
@@ -64,7 +70,7 @@ def _tool_limit(tool: str, thresholds: Thresholds) -> int:
 def _nothing_new(state: State, proposal: Proposal, attempt: int) -> str:
     return (
         f"You have now done this {attempt} times and nothing has changed: the answer is the same. "
-        f"Asking once more will be refused. {what_else(state, proposal.calls)}"
+        f"If it stays so, do something else. {what_else(state, proposal.calls)}"
     )
 
 

@@ -5,10 +5,9 @@ from __future__ import annotations
 from clew_shared.gate.crash import crash
 from clew_shared.gate.cycle import cycle
 from clew_shared.gate.messages import last_time, what_else
-from clew_shared.gate.receipt import receipts
 from clew_shared.gate.repetition import repetition
 from clew_shared.gate.verdict import Nudge, Proposal, Refusal, Thresholds
-from clew_shared.record.progress import is_wait
+from clew_shared.judge.reading import is_wait
 from clew_shared.record.state import EVERYWHERE, State
 
 
@@ -28,8 +27,6 @@ def judge(state: State, proposal: Proposal, thresholds: Thresholds) -> Refusal |
     repeated = repetition(state, proposal, thresholds)
     if isinstance(repeated, Refusal):
         return repeated
-    if repeated is None:
-        repeated = receipts(state, proposal, thresholds)
     return cycle(state, proposal, thresholds) or repeated
 
 

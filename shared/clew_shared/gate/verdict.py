@@ -36,9 +36,7 @@ class Thresholds(Protocol):
     @property
     def iterations_without_facts(self) -> int: ...
     @property
-    def stale_actions(self) -> int: ...
-    @property
-    def same_error_limit(self) -> int: ...
+    def patience(self) -> float: ...
     @property
     def stuck_limit(self) -> int: ...
     @property
@@ -62,16 +60,16 @@ PROTOCOL = AgentCalls()
 class KnownOutcome:
     """The outcome of a proposal that is judged after the fact (`record`).
 
-    `idle` is a write that changed nothing or led back to an earlier world; `receipt`: the answer differs from the last
-    one by fresh ids alone.
+    `varies`: it may be another one the next time; `temporary`: it is a passing fault; `idle` is a write that changed
+    nothing or led back to an earlier world.
     """
 
     outcome: str
     world: str
     progress: bool
-    soft: bool
+    varies: bool = False
+    temporary: bool = False
     idle: bool = False
-    receipt: bool = False
 
 
 @dataclass(frozen=True, slots=True)

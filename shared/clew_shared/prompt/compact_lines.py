@@ -36,8 +36,7 @@ _WARNINGS = {
     "theme": "your thoughts stay on one theme: act",
     "repeated_planning": "you are planning without acting: call a tool",
     "repetition": "these answers hold nothing new: ask for something else",
-    "no_progress": "nothing new came of the last steps: do something else",
-    "same_error": "the same error keeps coming back: find its cause",
+    "no_progress": "nothing new came of the last turns: do something else",
     "stuck": "you are stuck: take a different approach",
 }
 _FAILED = ("failure", "error", "timeout")
@@ -218,6 +217,7 @@ def _probes(state: State) -> list[Line]:
 
 def _warnings(state: State) -> list[Line]:
     raised = [_WARNINGS.get(kind, kind) for kind in state.attention.raised]
+    raised += ["nothing new came of the last steps: do something else"] * state.scope.memory.warned
     if state.replan_required == "person":
         raised.append("this way is blocked; a person must say what to do")
     elif state.replan_required:

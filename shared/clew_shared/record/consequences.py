@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from clew_shared.record.facts import WORDS, covers, largest_number, read_sketch, resized, reworded
 from clew_shared.record.model import Result
 from clew_shared.record.places import place_of
 from clew_shared.record.signature import digest
@@ -17,18 +16,7 @@ from clew_shared.tools import WRITE_ONLY_TOOLS
 if TYPE_CHECKING:
     from clew_shared.record import events as ev
     from clew_shared.record.model import Action
-    from clew_shared.record.state import Restatements, Scope, Sketch, State
-
-SHORT_PIECES = 3
-LONG_PIECES = 8
-"""Answers of fewer pieces than the first ("yes", "free") are equal by chance; of as many as the second hardly ever."""
-
-LARGER = 1.2
-LIMIT_MIN = 10
-"""A limit grows by such a factor at least, to such a number; those of things that are looked up in turn do not."""
-
-ZOOM_SHARE = 0.5
-"""A read that is smaller than this share of what was seen looks closer at a part of it, which has a purpose."""
+    from clew_shared.record.state import Scope, State
 
 
 def comparison_world(state: State, measured: str) -> str:
@@ -59,16 +47,11 @@ def world_after(state: State, signature: str, e: ev.ActionFinished) -> str:
         return e.world
     if not may_have_changed(e):
         return state.world
-    known = state.changes.get(signature, {}).get(claim_key(e))
+    known = state.changes.get(signature, {}).get(e.outcome)
     if known and known.novelty == state.novelty and not counts_as_work(e):
         return known.world
     kind = UNKNOWN if e.world else CLAIMED
-    return kind + digest(f"{state.world}\n{signature}\n{claim_key(e)}\n{state.novelty}")
-
-
-def claim_key(e: ev.ActionFinished) -> str:
-    """Return what two outcomes of an unmeasured change have in common if they are the same: all but fresh ids."""
-    return e.evidence.receipt or e.outcome
+    return kind + digest(f"{state.world}\n{signature}\n{e.outcome}\n{state.novelty}")
 
 
 def may_have_changed(e: ev.ActionFinished) -> bool:
@@ -106,56 +89,3 @@ def information_key(
     )
     subject = f"{action.name} in {place}" if place else action.name
     return f"{subject}\n{world}\n{e.outcome}"
-
-
-def repeats_receipt(scope: Scope, signature: str, e: ev.ActionFinished, before: str) -> bool:
-    """Return whether an answer is that of the same action before but for fresh ids, of which none was used."""
-    last = scope.receipts.get(signature)
-    return bool(last and e.evidence.receipt == last.digest and before == last.world)
-
-
-def asks_again(scope: Scope, action: Action, e: ev.ActionFinished, world: str) -> str:
-    """Return the key of what an action asks for again in another form, without learning anything; "" if it does not.
-
-    Other limits or another order of words may be worth a try; what is judged is that the answer held nothing new.
-    """
-    if not e.evidence.facts:
-        return ""
-    found = read_sketch(e.evidence.facts)
-    for key in forms(action, e, found):
-        earlier = scope.restated.get(key)
-        if earlier and earlier.world == world and is_vain(earlier, action, found, key):
-            return key
-    return ""
-
-
-def forms(action: Action, e: ev.ActionFinished, found: Sketch) -> list[str]:
-    """Return the keys under which an action is compared with others that ask for the same."""
-    by_size = e.result == Result.SUCCESS and found.size >= SHORT_PIECES
-    keys = (
-        resized(action.name, action.args) if by_size else "",
-        reworded(action.name, action.args),
-    )
-    return [key for key in keys if key]
-
-
-def is_vain(earlier: Restatements, action: Action, found: Sketch, key: str) -> bool:
-    """Return whether an answer holds nothing that the earlier ones did not, nor looks closer at a part of them.
-
-    Numbers may also name things (orders by their numbers), whose short answers are equal by chance.
-    """
-    if not covers(earlier.known, found) or zooms(earlier, found):
-        return False
-    by_words = key.startswith(WORDS)
-    return by_words or found.size >= LONG_PIECES or asks_for_more(earlier, action, found)
-
-
-def asks_for_more(earlier: Restatements, action: Action, found: Sketch) -> bool:
-    """Return whether an action asks for clearly more than the earlier ones, and for more than there is."""
-    asked = largest_number(action.args)
-    return asked >= max(earlier.asked * LARGER, found.size, LIMIT_MIN)
-
-
-def zooms(earlier: Restatements, found: Sketch) -> bool:
-    """Return whether an answer shows a small part of the earlier ones."""
-    return found.size < earlier.known.size * ZOOM_SHARE

@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, Field
 
-from clew_shared.record.evidence import Evidence
+from clew_shared.judge.reading import Reading
 from clew_shared.record.identity import Identity
 from clew_shared.record.model import Level
 from clew_shared.record.prompt_facts import Prompt
@@ -341,7 +341,7 @@ class ActionFinished(GoalEvent, frozen=True):
     soft: bool = False
     idle: bool = False
     touched: Touched = Touched()
-    evidence: Evidence = Evidence()
+    evidence: Reading = Reading()
 
 
 class ActionInterrupted(GoalEvent, frozen=True):
@@ -380,25 +380,48 @@ class LoopDetected(GoalEvent, frozen=True):
     escalated_to: Level | None = None
 
 
+class LastGain(BaseModel, frozen=True):
+    """What was new last: the action, and the head of its answer."""
+
+    seq: int
+    text: str
+
+
+class Stays(BaseModel, frozen=True):
+    """An answer that stays, and how often it came."""
+
+    text: str
+    times: int
+
+
 class Intervened(GoalEvent, frozen=True):
-    """A message to the agent, recorded before it is sent; `again`: an earlier one was ignored."""
+    """A message to the agent, recorded before it is sent; `again`: an earlier one was ignored.
+
+    Of `nothing_new`: the `debt` in steps, the steps since something was new, what that was, the numbers of the steps
+    that brought nothing, and the answer that stays.
+    """
 
     kind: Literal["intervened"] = "intervened"
     intervention: str
     message: str
     key: str = ""
     again: bool = False
+    debt: float | None = None
+    since_gain: int | None = None
+    last_gain: LastGain | None = None
+    steps: tuple[int, ...] | None = None
+    stays: Stays | None = None
 
 
 class Thought(GoalEvent, frozen=True):
-    """The agent reported a thought; `echoes`: it repeats one of the last thoughts, `new`: it has new content."""
+    """The agent reported a thought; `new`: most of it was not said before, `words` are hashes of what it says."""
 
     kind: Literal["thought"] = "thought"
     text: str
     theme: str
     has_tool_calls: bool
-    echoes: bool = False
     new: bool = False
+    words: str = ""
 
 
 class Reflected(GoalEvent, frozen=True):

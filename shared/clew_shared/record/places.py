@@ -6,11 +6,14 @@ import posixpath
 import re
 from typing import Any, Final
 
-from clew_shared.record.progress import CHANGES_FOLDER, COMMAND_KEYS, commands
+from clew_shared.judge.reading import COMMANDS, command_of
 from clew_shared.record.signature import PATH_ENDINGS, PATH_KEYS
 
 PLACE_CHARS: Final = 400
 
+_CHANGES_FOLDER: Final = re.compile(
+    r"(?:^|[;&|(\n])\s*(?:cd|pushd)\s+(\"[^\"]+\"|'[^']+'|[^\s;&|()]+)"
+)
 _FOLDER_OPTION: Final = re.compile(r"\s(?:-C|--directory|--prefix|--cwd)[ =]([^\s;&|()]+)")
 _PATH: Final = re.compile(
     r"(?<![^\s=\"'(])(?:[^\s;&|()\"'=<>*?$]*/[^\s;&|()\"'<>*?$]*|[\w-]+\.[a-z]\w{0,4}(?=$|[\s;&|()\"']))"
@@ -24,15 +27,15 @@ def place_of(args: dict[str, Any], head: str, workspace: str) -> str:
     A check that passes in another package brings something new. So does a path among its words, unless the answer is
     that there is nothing: looking for something along ever new paths without finding it brings nothing new.
     """
-    lines = commands(args)
-    if not lines:
+    line = command_of(args)
+    if not line:
         return ""
-    patterns = [CHANGES_FOLDER, _FOLDER_OPTION]
+    patterns = [_CHANGES_FOLDER, _FOLDER_OPTION]
     if head.strip() and not _NOTHING.match(head):
         patterns.append(_PATH)
-    named = [found for line in lines for pattern in patterns for found in pattern.findall(line)]
+    named = [found for pattern in patterns for found in pattern.findall(line)]
     named += [
-        v for k, v in args.items() if isinstance(v, str) and k not in COMMAND_KEYS and _is_path(k)
+        v for k, v in args.items() if isinstance(v, str) and k not in COMMANDS and _is_path(k)
     ]
     clean = {_clean(path, workspace) for path in named}
     return " ".join(sorted(clean - {"."}))[:PLACE_CHARS]

@@ -55,5 +55,6 @@ class Spec(BaseModel):
     on_interrupt: Literal["retry", "ask"] = "retry"
     retries: int = 0
     timeout_s: float | None = None
+    patience: float | None = None
     unknown_keys: tuple[str, ...] = ()
     file_name: str = ""

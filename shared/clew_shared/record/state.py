@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from clew_shared.judge.memory import Memory
 from clew_shared.record.identity import Identity  # noqa: TC001 - the type adapter of snapshots reads it
 from clew_shared.record.model import (
     Action,
@@ -22,7 +23,6 @@ from clew_shared.record.snapshot_events import ChangeCount
 from clew_shared.record.spec import Spec
 
 STEPS_KEPT = 16
-THOUGHTS_KEPT = 8
 CHECK_CHARS = 1000
 CALLS_KEPT = 20
 INSIGHTS_KEPT = 3
@@ -37,7 +37,8 @@ EVERYWHERE = "*"
 class Tally:
     """The outcomes of one signature in one world: attempts by outcome, and the last one.
 
-    `steady`: the last two attempts had the same outcome.
+    `raw` is the last answer to the letter; `steady`: the last two had the same outcome. `kind` says how a repeat is
+    judged: of a `read`, a `temporary` fault, what `varies` by itself, or "" of anything else.
     """
 
     counts: dict[str, int] = field(default_factory=dict)
@@ -45,9 +46,9 @@ class Tally:
     result: str = ""
     head: str = ""
     seq: int = 0
-    reading: bool = True
     plain: bool = True
-    soft: bool = False
+    raw: str = ""
+    kind: str = ""
     steady: bool = True
 
 
@@ -70,74 +71,6 @@ class Streak:
 
     what: str = ""
     count: int = 0
-
-
-@dataclass(slots=True)
-class ErrorStreak:
-    """How often in a row the same error was seen; `tries` of them came after something else had changed the world.
-
-    `outcome` and `world` are those of the last one.
-    """
-
-    what: str = ""
-    count: int = 0
-    tries: int = 0
-    outcome: str = ""
-    world: str = ""
-
-
-@dataclass(slots=True)
-class Sketch:
-    """The size of a text in pieces, and the hashes of its pieces up to `below`; of all pieces if that is ""."""
-
-    size: int = 0
-    hashes: list[str] = field(default_factory=list)
-    below: str = ""
-
-
-@dataclass(slots=True)
-class Restatements:
-    """What actions that ask for the same in another form have returned in one world.
-
-    `asked` is the largest number that was asked for. `count` is 1 for what was new, and one more for each that was not.
-    """
-
-    world: str
-    known: Sketch
-    asked: int = 0
-    count: int = 1
-
-
-@dataclass(slots=True)
-class Receipt:
-    """How often in a row an action had the same answer but for fresh ids, none of which was used.
-
-    `soft`: it says that something is still going on, so that it may well be asked for again.
-    """
-
-    digest: str
-    world: str
-    count: int = 1
-    soft: bool = False
-
-
-@dataclass(slots=True)
-class Series:
-    """How a failing check answered edits: its last `outcomes`, and what it measured.
-
-    `gauge` is the line that has the readings. `lows` and `highs` are of all readings, `last` are the last ones; `count`
-    are those since one reached a new extreme, `turns` the changes of direction among them.
-    """
-
-    result: str
-    world: str
-    outcomes: list[str] = field(default_factory=list)
-    gauge: str = ""
-    lows: list[float] = field(default_factory=list)
-    highs: list[float] = field(default_factory=list)
-    last: list[list[float]] = field(default_factory=list)
-    count: int = 0
-    turns: int = 0
 
 
 @dataclass(slots=True)
@@ -170,36 +103,24 @@ class Scope:
     died: dict[str, str] = field(default_factory=dict)
     blocks: dict[str, dict[str, str]] = field(default_factory=dict)
     steps: list[CycleStep] = field(default_factory=list)
-    tool_errors: dict[str, ErrorStreak] = field(default_factory=dict)
-    action_errors: dict[str, ErrorStreak] = field(default_factory=dict)
-    misuses: dict[str, int] = field(default_factory=dict)
-    restated: dict[str, Restatements] = field(default_factory=dict)
-    receipts: dict[str, Receipt] = field(default_factory=dict)
-    ids: dict[str, str] = field(default_factory=dict)
-    series: dict[str, Series] = field(default_factory=dict)
-    waited: bool = False
+    memory: Memory = field(default_factory=Memory)
 
 
 @dataclass(slots=True)
 class Attention:
     """The streaks that interventions are raised from; a person's feedback resets them.
 
-    `theme` counts thoughts in a row with one theme, `alike` thoughts that say the same, `said` are the last ones;
-    `new_thought`: the last one had new content; `restated` is the key of what the last action asked for again in vain;
-    `claims` counts how often in a row the agent said that it advances while nothing new came; `acted`: an action was
-    carried out that does more than wait or look at the record.
+    `theme` counts thoughts in a row with one theme; `new_thought`: the last one had new content; `claims` counts how
+    often in a row the agent said that it advances while nothing new came; `acted`: an action was carried out that does
+    more than wait or look at the record.
     """
 
     steps: int = 0
-    stale: int = 0
     fresh: bool = False
     iterations_without_facts: int = 0
     theme: Streak = field(default_factory=Streak)
-    said: list[str] = field(default_factory=list)
-    alike: int = 0
     thoughts_without_tools: int = 0
     new_thought: bool = False
-    restated: str = ""
     stuck: int = 0
     claims: int = 0
     acted: bool = False

@@ -1,13 +1,12 @@
-"""The theme of a thought, and whether two thoughts are the same: by words, never by substrings.
+"""The theme of a thought, by whole words, never by substrings.
 
-The rules about thoughts (`theme`, `repeated_planning`) judge free text by tables of words, so that a person can check
-each result. Pure: no language model, no state, no threshold of the gate.
+The rule `theme` judges free text by a table of words, so that a person can check each result. Pure: no language model,
+no state, no threshold of the gate.
 """
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
-from itertools import pairwise
 
 GENERAL = "general"
 """The theme of a thought in which no theme's words occur."""
@@ -51,28 +50,9 @@ NUMBER_WORDS = _words(
     "zero one two three four five six seven eight nine ten first second third fourth fifth sixth "
     "seventh eighth ninth tenth once twice"
 )
-_FRAMES = _words(
-    "first next finally afterwards because since while want wants like try again also still just simply i'd i've "
-    "we'd we've we'll think believe plan plans planning idea best way forward step steps proceed"
-)
-"""Words that introduce a plan and do not belong to its content."""
-
-_MUSING = _words(
-    "about what which where when why how who maybe perhaps consider considering wonder thinking thought look looking "
-    "see something anything thing things more other another some different before after into from carefully deeply "
-    "start started starting begin really right well hm hmm problem question option options"
-)
-"""Words about thinking itself, which name nothing."""
-
-_DETERMINERS = _words("a an the this that my our your its their each every")
-
 _WORD = re.compile(r"[^\W\d_]+(?:['’][^\W\d_]+)?")  # noqa: RUF001 (people type both apostrophes)
 _TOKEN = re.compile(r"[\w./\\+#@:~'-]*[\w+#]")
 _VOWEL = re.compile(r"[aeiouy]")
-_COMPARED_CHARS = 4000
-_NEAR = 0.88
-_NEAR_MIN_WORDS = 3
-_NEW_WORDS_MIN = 4
 _SHORTEST_STEM = 3
 
 
@@ -96,56 +76,6 @@ def spoken(text: str) -> list[str]:
 def merged(table: Mapping[str, Sequence[str]]) -> dict[str, tuple[str, ...]]:
     """Return the built-in themes with those of `table` in their place, and its new ones after them."""
     return {name: tuple(words) for name, words in {**THEMES, **table}.items()}
-
-
-def echoes(text: str, earlier: Iterable[str]) -> bool:
-    """Return whether a thought repeats one of the earlier ones, perhaps in other words.
-
-    A thought of fewer than three significant words ("Hm, let me see") says too little to be a plan.
-    """
-    if len(_significant(_content(text))) < _NEAR_MIN_WORDS:
-        return False
-    return any(near(text, one) for one in earlier)
-
-
-def has_new_content(text: str, earlier: Iterable[str]) -> bool:
-    """Return whether at least half of what a thought names, and four words of it, are in none of the earlier ones.
-
-    A sentence about something else, such as the next step of an analysis, has as many; "let me think about step 4"
-    and an old plan in other words do not. A name with signs in it, such as `created_at`, counts as two words.
-    """
-    words = _named(text)
-    known = set[str]().union(*map(_named, earlier))
-    return _weight(words - known) >= max(_NEW_WORDS_MIN, _weight(words) / 2)
-
-
-def _named(text: str) -> set[str]:
-    words = [w for w in _content(text) if w not in _MUSING and not w.isdigit()]
-    return _significant(words)
-
-
-def _weight(words: set[str]) -> int:
-    return sum(1 if word.isalpha() else 2 for word in words)
-
-
-def near(a: str, b: str) -> bool:
-    """Return whether two thoughts are the same, perhaps re-phrased: by the overlap of their significant words.
-
-    Conservative: other numbers, other names or paths, another negation, or a word in the place of another
-    ("the login form", "the signup form") make another thought, and texts of fewer than three significant words
-    must have the same ones.
-    """
-    first, second = _content(a), _content(b)
-    if _particulars(first) != _particulars(second) or _negations(first) != _negations(second):
-        return False
-    left, right = _significant(first), _significant(second)
-    if not left or not right:
-        return first == second
-    if min(len(left), len(right)) < _NEAR_MIN_WORDS:
-        return left == right
-    if left - right and right - left:
-        return False
-    return 2 * min(len(left), len(right)) >= _NEAR * (len(left) + len(right))
 
 
 def tokens(text: str) -> list[str]:
@@ -196,25 +126,3 @@ def inflections(word: str) -> frozenset[str]:
     elif not _VOWEL.match(word[-1]):
         endings |= {word + word[-1] + "ed", word + word[-1] + "ing"}
     return frozenset(endings)
-
-
-def _content(text: str) -> list[str]:
-    """Return the tokens of a thought without the words that only frame it ("First, ..." counts nothing)."""
-    words = tokens(text[:_COMPARED_CHARS])
-    return [
-        word
-        for before, word in pairwise(["", *words])
-        if word not in _FRAMES or (word == "first" and before in _DETERMINERS)
-    ]
-
-
-def _particulars(words: Sequence[str]) -> list[str]:
-    return sorted({word for word in words if is_particular(word)})
-
-
-def _negations(words: Sequence[str]) -> int:
-    return sum(word in NEGATIONS for word in words) % 2
-
-
-def _significant(words: Sequence[str]) -> set[str]:
-    return {stem(word) for word in words if word not in FILLERS and word not in NEGATIONS}

@@ -58,7 +58,8 @@ WARNINGS = {
     "theme": "its thoughts repeat one another",
     "repeated_planning": "it thinks again and again without doing anything",
     "repetition": "it asks for the same again and learns nothing new",
-    "no_progress": "its last steps changed no file and brought no new answer",
+    "no_progress": "its last turns changed no file and brought no new answer",
+    "nothing_new": "its last steps brought nothing new",
     "same_error": "the same error comes back",
     "stuck": "it says itself that it is stuck",
 }

@@ -166,7 +166,8 @@ def status_view(
     `now` is in seconds since 1970; `waits` is what a queued goal waits for, and `stuck` whether only a person can end
     that, which do not follow from its state.
     """
-    task, subtask = state.task, state.subtask
+    task, subtask, memory = state.task, state.subtask, state.scope.memory
+    at_work = state.goal.status == GoalStatus.IN_PROGRESS
     return {
         "id": state.goal_id,
         "description": state.goal.description,
@@ -192,6 +193,8 @@ def status_view(
         "paused": state.paused,
         "needs_person": stuck or need(state) is not None,
         "waiting": _waiting(state, now, waits),
+        "since_gain": memory.since_gain if at_work else None,
+        "debt": round(memory.debt.steps, 1) if at_work else None,
     }
 
 

@@ -8,10 +8,10 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
 from clew_shared.core.claims import FAILED
+from clew_shared.judge.reading import outcome_of
 from clew_shared.prompt.check_notes import AS_BEFORE, NOT_YET
 from clew_shared.prompt.first_call import is_about_a_fault
 from clew_shared.prompt.tools import is_small
-from clew_shared.record.progress import normalise
 from clew_shared.text.shell_tests import said_why
 from clew_shared.text.shorten import without_middle
 from clew_shared.text.tracebacks import located_error, without_library_frames
@@ -216,7 +216,7 @@ class GoalEnding:
         """Show what checks ran and printed, with paths as the model is to give them: relative to the workspace."""
         shown = "\n".join(map(_check_text, checks))
         self._ends = tuple(map(_in_short, checks))
-        before, self._failing = self._failing, normalise(shown)
+        before, self._failing = self._failing, outcome_of("failure", shown)
         if self._failing == before:
             shown = "\n".join(map(_in_short, checks))
         workspace = self._memory.hello.spec.workspace.rstrip("/")

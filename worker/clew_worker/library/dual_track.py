@@ -21,7 +21,7 @@ from clew_shared.prompt.windows import (
     urgency_marker,
 )
 from clew_shared.text.shorten import one_line
-from clew_shared.text.thoughts import GENERAL, echoes, merged, theme
+from clew_shared.text.thoughts import GENERAL, merged, theme
 from clew_worker.library.conversation import (
     GO_ON,
     ConversationFrame,
@@ -75,8 +75,6 @@ class DualTrackContext:
         self.last_thinking_themes: list[str] = []
         self.iterations_without_new_facts = 0
         self._themes = merged(themes or {})
-        self._said: list[str] = []
-        self._alike = 0
         self._known_facts: set[str] = set()
         self._news = False
         self._quiet_since = 0
@@ -103,7 +101,6 @@ class DualTrackContext:
         if digest not in self._known_facts:
             self._known_facts.add(digest)
             self._news = True
-            self._said, self._alike = [], 0
 
     def add_thinking(self, content: str | None, has_tool_calls: bool = False) -> None:
         """Store a thought and its theme; one with tool calls ends a streak of thoughts without any."""
@@ -112,23 +109,20 @@ class DualTrackContext:
         self._chars += json_chars({"role": "assistant", "content": text})
         self.last_thinking_themes.append(theme(text, self._themes))
         del self.last_thinking_themes[: -self.theme_window]
-        self._alike = self._alike + 1 if echoes(text, self._said) else 1
-        self._said = [*self._said, text][-self.theme_window :]
         streak = self.consecutive_thoughts_without_tools + 1
         self.consecutive_thoughts_without_tools = 0 if has_tool_calls else streak
 
     def detect_stuck_loop(self, iteration: int) -> StuckType | None:
         """Return how the agent is stuck, None if it is not; call it once per iteration.
 
-        `theme_loop`: the last `theme_window` thoughts have one theme, or are the same thought
-        re-phrased, with no new result in between; `repeated_planning`: `consecutive_threshold` thoughts
-        without a tool call; `no_progress`: as many iterations without a new tool result as
+        `theme_loop`: the last `theme_window` thoughts have one theme; `repeated_planning`: `consecutive_threshold`
+        thoughts without a tool call; `no_progress`: as many iterations without a new tool result as
         `windows.iterations_without_facts`.
         """
         if self._news:
             self._quiet_since, self._news = iteration, False
         self.iterations_without_new_facts = max(0, iteration - self._quiet_since)
-        if self._one_theme() or self._one_thought():
+        if self._one_theme():
             return "theme_loop"
         if self.consecutive_thoughts_without_tools >= self.consecutive_threshold:
             return "repeated_planning"
@@ -139,9 +133,6 @@ class DualTrackContext:
     def _one_theme(self) -> bool:
         themes = self.last_thinking_themes
         return len(themes) >= self.theme_window and {*themes} == {themes[0]} != {GENERAL}
-
-    def _one_thought(self) -> bool:
-        return self._alike >= max(2, self.theme_window)
 
     def should_trim_context(self, iteration: int) -> bool:
         """Return whether the list must be cut: because of the iteration, or of the tokens so far."""
@@ -218,11 +209,9 @@ class DualTrackContext:
     def _stuck_text(self, stuck_type: str) -> str:
         if stuck_type == "theme_loop":
             about = (self.last_thinking_themes or [GENERAL])[-1].replace("_", " ")
-            alike = "said the same in other words"
-            what = alike if self._one_thought() and not self._one_theme() else f"were {about}"
             return (
                 "ERROR: You're repeating yourself. Take action immediately. The last "
-                f"{self.theme_window} thoughts {what}: make one tool call not tried yet, or answer."
+                f"{self.theme_window} thoughts were {about}: make one tool call not tried yet, or answer."
             )
         if stuck_type == "repeated_planning":
             count = self.consecutive_thoughts_without_tools

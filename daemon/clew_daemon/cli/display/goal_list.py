@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 
     from clew_daemon.cli.display.goal import GoalView
 
+IDLE_SHOWN = 3
+"""The number of steps without anything new from which the list says so."""
+
 LISTED_CHARS = 160
 """The length to which a reason is shortened in the list; `clew status GOAL` has it whole."""
 
@@ -102,5 +105,7 @@ def _now(goal: GoalView, at: float) -> str:
         return str(goal["reason"] or goal["description"])
     if goal["status"] == "in_progress" and (now := goal.get("now")):
         step = goal["subtask"] or goal["description"]
-        return f"{step}: {activity(now, at)}"
+        idle = goal.get("since_gain") or 0
+        vain = f", nothing new for {idle} steps" if idle >= IDLE_SHOWN else ""
+        return f"{step}: {activity(now, at)}{vain}"
     return str((goal["status"] == "in_progress" and goal["subtask"]) or goal["description"])

@@ -165,6 +165,18 @@ class Budget(BaseModel):
     wall_s: Seconds | None = None
 
 
+def _patience(value: Any) -> float:
+    if value is False or value == "off":  # YAML reads a bare `off` as false
+        return 0.0
+    if (
+        isinstance(value, bool)
+        or not isinstance(value, int | float)
+        or not 0 <= value <= NUMBER_MAX
+    ):
+        raise ValueError("must be a number of steps, such as 5, or `off`")
+    return float(value)
+
+
 class FrontMatter(BaseModel):
     """The values of the keys; the validation's context has the names of the `agents`. `not_before` is in UTC."""
 
@@ -187,3 +199,4 @@ class FrontMatter(BaseModel):
     on_interrupt: Annotated[Text, AfterValidator(_on_interrupt)] = "ask"
     retries: Annotated[int, AfterValidator(_within(0, RETRIES_MAX))] = 0
     timeout: Annotated[float, BeforeValidator(duration)] | None = None
+    patience: Annotated[float, BeforeValidator(_patience)] | None = None

@@ -5,30 +5,29 @@ from __future__ import annotations
 from datetime import datetime
 from typing import TYPE_CHECKING
 
+from clew_shared.judge.memory import (
+    NEWS,
+    Outcome,
+    take,
+    take_idle,
+    take_thought,
+    take_wait,
+    words_of,
+)
+from clew_shared.judge.reading import is_thought, is_wait, sleeps
 from clew_shared.record.consequences import (
-    asks_again,
-    claim_key,
     comparison_world,
     counts_as_work,
     information_key,
     makes_progress,
     may_have_changed,
-    repeats_receipt,
     world_after,
     world_moved,
 )
-from clew_shared.record.fold.errors import count_errors
 from clew_shared.record.fold.eviction import count, evict
-from clew_shared.record.fold.evidence import measure, remember_facts, remember_receipt, use_ids
-from clew_shared.record.fold.thoughts import (
-    drop_broken_streaks,
-    reset_repeats,
-    reset_thoughts,
-    reset_warning,
-)
+from clew_shared.record.fold.thoughts import drop_broken_streaks
 from clew_shared.record.model import ACTIONS_KEPT, Action, Result
 from clew_shared.record.moment import iso
-from clew_shared.record.progress import is_wait
 from clew_shared.record.signature import digest
 from clew_shared.record.state import (
     EVERYWHERE,
@@ -52,6 +51,8 @@ if TYPE_CHECKING:
 
 DAEMON_DIED = "daemon_died"
 """Why an action was cut off of which nobody knows when it ended."""
+IDLE_SHARE = 1 / 3
+"""What a refused proposal, or a look at the record, costs in shares of `patience`: as much as a thought."""
 
 
 def allowed(state: State, e: ev.ActionAllowed, seq: int) -> None:
@@ -63,7 +64,6 @@ def allowed(state: State, e: ev.ActionAllowed, seq: int) -> None:
     state.attention.thoughts_without_tools = 0
     if e.signature not in state.scope.loop_counts:
         state.attention.theme = Streak()  # what leads to something not tried before is work
-    use_ids(state.scope, e.args)
     count(state.scope.loop_counts, e.signature)
     evict(state)
 
@@ -84,7 +84,7 @@ def blocked(state: State, e: ev.ActionBlocked, seq: int) -> None:
         return
     _store(state, action_of(e, seq, state.place, Result.BLOCKED))
     state.attention.steps += 1
-    state.attention.stale += 1
+    take_idle(state.scope.memory, seq, action_text(e.tool, e.args), IDLE_SHARE)
 
 
 def interrupted(state: State, e: ev.ActionInterrupted, _seq: int) -> None:
@@ -114,12 +114,8 @@ def finished(state: State, e: ev.ActionFinished, _seq: int) -> None:
     elif may_have_changed(e):
         state.measured = ""
         _remember_change(state, flight.signature, e)
-    waited = state.scope.waited
-    state.scope.waited = is_wait(action.name, action.args)
-    if not state.scope.waited:
-        _learn(state, flight, e, before, waited=waited)
-    if e.soft or state.scope.waited:
-        reset_repeats(state)  # an agent that waits for something may well think the same again
+    _learn(state, flight, e, before)
+    drop_broken_streaks(state)
 
 
 def world_seen(state: State, e: ev.WorldSeen, seq: int) -> None:
@@ -196,63 +192,87 @@ def _remember_change(state: State, signature: str, e: ev.ActionFinished) -> None
     if signature not in state.changes or counts_as_work(e):
         state.novelty += 1
     outcomes = state.changes[signature] = state.changes.pop(signature, {})
-    key = claim_key(e)
+    key = e.outcome
     outcomes.pop(key, None)
     outcomes[key] = ClaimedChange(state.world, state.novelty)
 
 
-def _learn(
-    state: State, flight: InFlight, e: ev.ActionFinished, before: str, *, waited: bool
-) -> None:
-    """Take an outcome into what the gate remembers: worlds, outcomes, tallies, errors and streaks."""
-    scope, after = state.scope, state.world
-    action, signature = flight.action, flight.signature
+def _learn(state: State, flight: InFlight, e: ev.ActionFinished, before: str) -> None:
+    """Take an outcome into what the judge remembers: worlds, outcomes, tallies, and what the step brought."""
+    scope, action, signature = state.scope, flight.action, flight.signature
+    state.attention.steps += 1
+    label = action_text(action.name, action.args)
+    if is_wait(action.name, action.args):
+        take_wait(scope.memory, action.seq, label)
+        return
+    after = state.world
     claimed = bool(e.changed) and not is_measured(e.world)
     moved = after != before or claimed
     changed = claimed if e.world == UNKNOWN else moved
     information = information_key(state, action, signature, after, e)
-    receipt = not waited and repeats_receipt(scope, signature, e, before)
-    polls = waited or e.soft
-    again = "" if changed or polls else asks_again(scope, action, e, before)
-    progress = makes_progress(scope, before, after, information) and not (
-        receipt or again or e.idle
-    )
+    progress = makes_progress(scope, before, after, information) and not e.idle
     writer = action.name in WRITE_ONLY_TOOLS or signature in scope.writers
     if changed:
         count(scope.writers, signature)
     count(scope.worlds, after)
     if information:
         count(scope.outcomes, information)
-    idle = (writer or changed) and not progress and not receipt
-    scope.steps.append(CycleStep(signature, progress, idle, e.plain))
+    polls = scope.memory.waited or sleeps(action.args)
+    tally = _tally(state, flight, e, reading=not changed, polls=polls)
+    may_vary = tally.kind == "varies" or e.soft
+    idle = (writer or changed) and not progress
+    scope.steps.append(CycleStep(signature, progress or may_vary, idle, e.plain))
     del scope.steps[:-STEPS_KEPT]
-    first = signature not in scope.tallies or after not in scope.tallies[signature]
-    _tally(state, flight, e, reading=not changed)
-    count_errors(state, flight, e, before)
-    measure(state, signature, e, before, first=first)
-    remember_receipt(state, signature, e, repeated=receipt)
-    if not changed:
-        remember_facts(scope, action, e, after, afresh=polls, first=first)
-    attention = state.attention
-    attention.restated = again if first else ""
-    attention.steps += 1
-    attention.acted = attention.acted or not e.idle
-    attention.stale = 0 if progress else attention.stale + 1
-    if progress:
-        attention.fresh = True
-        reset_thoughts(state)
-    drop_broken_streaks(state)
-    if progress and moved and e.result == Result.SUCCESS:
-        reset_warning(state, "same_error")
+    state.attention.acted = state.attention.acted or not e.idle
+    if e.idle:
+        take_idle(scope.memory, action.seq, label, IDLE_SHARE)
+        return
+    if is_thought(action.name):
+        take_thought(scope.memory, action.seq, words_of(label), acts=False)
+        return
+    gain = take(
+        scope.memory,
+        Outcome(
+            seq=action.seq,
+            label=label,
+            result=e.result,
+            head=e.head,
+            moved=moved,
+            world=after if e.world else "",
+            varies=tally.kind == "varies",
+            polls=polls,
+            reading=e.evidence,
+        ),
+    )
+    if gain > NEWS or (progress and moved):
+        state.attention.fresh = True
+        state.attention.theme = Streak()
 
 
-def _tally(state: State, flight: InFlight, e: ev.ActionFinished, *, reading: bool) -> None:
-    """Count an outcome of this signature in the world that it led to."""
+def _tally(
+    state: State, flight: InFlight, e: ev.ActionFinished, *, reading: bool, polls: bool
+) -> Tally:
+    """Count an outcome of this signature in the world that it led to.
+
+    What has answered differently in one world, or to the letter differently but with the same outcome, may do so again;
+    so may a success that comes after a wait, or says that something goes on.
+    """
     worlds = state.scope.tallies.setdefault(flight.signature, {})
     tally = worlds.setdefault(state.world, Tally())
+    again, first = tally.outcome == e.outcome, not tally.outcome
+    success = e.result == Result.SUCCESS
+    answered = not e.outcome.endswith(":")  # of a tool that only writes, the result alone counts
+    differs = not first and (not again or (answered and tally.raw != e.evidence.raw))
+    by_itself = (success and (differs or polls)) or e.evidence.kind == "going_on"
+    tally.steady = first or again
+    if tally.kind == "varies" or by_itself:
+        tally.kind = "varies"
+    elif e.soft:
+        tally.kind = "temporary"
+    elif first or tally.kind == "temporary":
+        tally.kind = "read" if reading and success else ""
     count(tally.counts, e.outcome)
-    tally.steady = tally.outcome in ("", e.outcome)
     tally.outcome, tally.result, tally.head = e.outcome, e.result, e.head
-    tally.seq, tally.soft = flight.action.seq, e.soft
-    tally.reading = tally.reading and reading and e.result == Result.SUCCESS
+    tally.seq, tally.raw = flight.action.seq, e.evidence.raw
     tally.plain = tally.plain and e.plain
+    return tally

@@ -47,11 +47,6 @@ def _evict_from_scope(scope: Scope) -> None:
         scope.outcomes,
         scope.loop_counts,
         scope.writers,
-        scope.tool_errors,
-        scope.action_errors,
-        scope.misuses,
-        scope.receipts,
-        scope.series,
     ):
         _truncate(table)
     _evict_tallies(scope)

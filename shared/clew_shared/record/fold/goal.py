@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from clew_shared.judge.memory import paid
 from clew_shared.record.fold.attempts import crash_blocks
 from clew_shared.record.fold.plans import change_plan, new_task
 from clew_shared.record.fold.tree import settle_task
@@ -285,7 +286,9 @@ def _reset_counts(state: State, *, crashes: bool = False) -> None:
 
 
 def _without_counts(old: Scope, *, crashes: bool) -> Scope:
-    kept = Scope(worlds=old.worlds, outcomes=old.outcomes, writers=old.writers)
+    kept = Scope(
+        worlds=old.worlds, outcomes=old.outcomes, writers=old.writers, memory=paid(old.memory)
+    )
     if not crashes:
         kept.crashes, kept.blocks = old.crashes, crash_blocks(old)
     return kept
@@ -297,7 +300,6 @@ def unblocked(state: State, e: ev.Unblocked, _seq: int) -> None:
         for counts in (
             scope.blocks,
             scope.tallies,
-            scope.receipts,
             scope.crashes,
             scope.loop_counts,
         ):

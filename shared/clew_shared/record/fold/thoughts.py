@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from clew_shared.judge.memory import take_thought, tell
 from clew_shared.record.model import LlmCost
 from clew_shared.record.state import (
     CALLS_KEPT,
     INSIGHTS_KEPT,
-    THOUGHTS_KEPT,
     Attention,
     LlmCall,
     Raised,
-    Scope,
     State,
     Streak,
 )
@@ -20,11 +19,8 @@ from clew_shared.record.state import (
 if TYPE_CHECKING:
     from clew_shared.record import events as ev
 
-ALIKE = "alike"
-"""The key of the intervention about thoughts that say the same, whatever their theme."""
-
-SWING = "swing:"
-"""Begins the key of the intervention about a check whose readings swing; its signature follows."""
+TOLD = frozenset({"nothing_new", "repeated_planning", "repetition"})
+"""The interventions after which the judge waits until as much is owed again."""
 
 
 def loop_detected(state: State, _e: ev.LoopDetected, _seq: int) -> None:
@@ -35,89 +31,47 @@ def intervened(state: State, e: ev.Intervened, _seq: int) -> None:
     attention = state.attention
     if e.again:
         state.ignored_interventions += 1
-    if e.key:
-        streak = streak_of(state, e.intervention, e.key)
+    if e.intervention in TOLD:
+        tell(state.scope.memory, warned=e.intervention == "nothing_new")
+    if e.key and e.intervention != "nothing_new":
+        streak = streak_of(state, e.intervention)
         attention.raised[e.intervention] = Raised(e.key, attention.steps, streak)
 
 
 def drop_broken_streaks(state: State) -> None:
     """Drop the interventions whose streak was broken: they were heeded."""
     raised = state.attention.raised
-    for kind in [k for k, r in raised.items() if streak_of(state, k, r.key) < r.streak]:
+    for kind in [k for k, r in raised.items() if streak_of(state, k) < r.streak]:
         del raised[kind]
 
 
-def reset_warning(state: State, intervention: str) -> None:
-    """Count from here whether an intervention is ignored: the agent has reached a new world."""
-    if raised := state.attention.raised.get(intervention):
-        streak = streak_of(state, intervention, raised.key)
-        state.attention.raised[intervention] = Raised(
-            raised.key, state.attention.steps, streak, heeded=True
-        )
-
-
-def streak_of(state: State, intervention: str, key: str) -> int:
+def streak_of(state: State, intervention: str) -> int:
     """Return the present length of the streak that an intervention was raised from."""
     attention = state.attention
     match intervention:
-        case "repetition" | "no_progress" | "same_error":
-            return _action_streak(state, intervention, key)
+        case "no_progress":
+            return attention.iterations_without_facts
         case "repeated_planning":
             return attention.thoughts_without_tools
         case "theme":
-            return attention.alike if key == ALIKE else attention.theme.count
+            return attention.theme.count
         case "stuck":
             return attention.stuck
         case _:
             return 0
 
 
-def _action_streak(state: State, intervention: str, key: str) -> int:
-    attention, scope = state.attention, state.scope
-    match intervention:
-        case "same_error":
-            return _error_streak(scope, *key.split(":", 1))
-        case "repetition":
-            return scope.restated[key].count if key in scope.restated else 0
-        case _ if key.startswith(SWING):
-            signature = key.removeprefix(SWING)
-            return scope.series[signature].count if signature in scope.series else 0
-        case _:
-            return max(attention.stale, attention.iterations_without_facts)
-
-
-def _error_streak(scope: Scope, side: str, name: str) -> int:
-    if side == "misuse":
-        return scope.misuses.get(name, 0)
-    streaks = scope.tool_errors if side == "tool" else scope.action_errors
-    return streaks[name].count if name in streaks else 0
-
-
-def thought(state: State, e: ev.Thought, _seq: int) -> None:
+def thought(state: State, e: ev.Thought, seq: int) -> None:
     attention = state.attention
     attention.steps += 1
     same_theme = e.theme == attention.theme.what
     attention.theme = Streak(e.theme, attention.theme.count + 1 if same_theme else 1)
-    attention.alike = attention.alike + 1 if e.echoes else 1
-    attention.said.append(e.text)
-    del attention.said[:-THOUGHTS_KEPT]
     attention.thoughts_without_tools = (
         0 if e.has_tool_calls else attention.thoughts_without_tools + 1
     )
     attention.new_thought = e.new
+    take_thought(state.scope.memory, seq, e.words, acts=e.has_tool_calls)
     drop_broken_streaks(state)
-
-
-def reset_thoughts(state: State) -> None:
-    """Reset the streaks of thoughts: they led to progress."""
-    state.attention.theme = Streak()
-    reset_repeats(state)
-
-
-def reset_repeats(state: State) -> None:
-    """Reset the streak of thoughts that say the same."""
-    state.attention.alike = 0
-    state.attention.said.clear()
 
 
 def reflected(state: State, e: ev.Reflected, _seq: int) -> None:

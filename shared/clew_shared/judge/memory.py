@@ -1,0 +1,363 @@
+"""What is remembered of a scope, and what a step brings to it: a gain, and a debt where it brought nothing. Pure.
+
+A step has a gain (0 to 1: how much of it is new) and a cost (0 to 1: how little there is to excuse it). Then
+debt = debt x (1 - gain^2) + cost x (1 - gain). The square keeps small differences in every answer from paying debts.
+An answer that stays has a debt of its own, which nothing gained elsewhere pays. No threshold is part of what is
+remembered, so that changed ones apply at once.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Final
+
+from clew_shared.judge.reading import HASH, each, hashed
+
+if TYPE_CHECKING:
+    from clew_shared.judge.reading import Reading
+
+MUCH, HALF, LITTLE = 0.7, 0.5, 0.3
+"""The gain of what is new, but no line that was never seen."""
+
+NEWS: Final = 0.25
+"""A gain above this counts as something new: a quarter of a long answer."""
+
+MILD: Final = 0.5
+"""Each excuse of a step halves its cost."""
+
+AFTER_CHANGE: Final = 3
+"""How many excuses it is that something was changed since the same was asked: a change deserves its test."""
+
+NOISE_TURNS: Final = 2
+"""A number that has changed its direction as often goes to and fro."""
+
+FACTS_MAX: Final = 1_000
+FEW_MAX: Final = FACTS_MAX // 8
+"""Questions, answers that stay, actions: far fewer of them are had in a scope than lines."""
+
+WRITES_FREE: Final = 2
+"""Changes in a row, of nothing named for the first time and answered by nothing new, that cost nothing."""
+
+IDLE_MAX: Final = 12
+TEXT_CHARS: Final = 120
+
+
+@dataclass(slots=True)
+class Debt:
+    """What is owed: in steps, in shares of `patience` (thoughts), and the most repeats of an answer that stays."""
+
+    steps: float = 0.0
+    shares: float = 0.0
+    stays: float = 0.0
+
+
+@dataclass(slots=True)
+class Stay:
+    """An answer that stays: its debt in repeats, what it is, and how often it came."""
+
+    owed: float = 0.0
+    answer: str = ""
+    times: int = 0
+
+
+@dataclass(slots=True)
+class Memory:
+    """What a scope remembers; of every table the least recently used entries go first.
+
+    `told` is the debt at the last word, `firm` the costly steps since then whose answer could not change by itself.
+    `gained` is the step that last brought something, `news` the head of its answer. `idle` are the last steps that
+    brought nothing, with their numbers. `stayed` is the last answer, and how often it came.
+    """
+
+    step: int = 0
+    debt: Debt = field(default_factory=Debt)
+    told: Debt = field(default_factory=Debt)
+    gained: int = 0
+    gained_seq: int = 0
+    news: str = ""
+    world: str = ""
+    waited: bool = False
+    writes: int = 0
+    firm: int = 0
+    warned: bool = False
+    stayed: str = ""
+    stayed_times: int = 0
+    idle: list[tuple[int, str]] = field(default_factory=list)
+    facts: dict[str, int] = field(default_factory=dict)
+    words: dict[str, int] = field(default_factory=dict)
+    names: dict[str, str] = field(default_factory=dict)
+    moves: dict[str, list[list[float]]] = field(default_factory=dict)
+    asked: dict[str, tuple[str, int, str]] = field(default_factory=dict)
+    stays: dict[str, Stay] = field(default_factory=dict)
+
+    @property
+    def since_gain(self) -> int:
+        """How many steps ago something was new."""
+        return self.step - self.gained
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What came of an action, for the judge.
+
+    `label` names it for people, `world` is the digest after it where it was measured, `moved`: it changed something.
+    `varies`: by itself it has answered differently before, or in what is left out. `polls`: it waits before it asks.
+    """
+
+    seq: int
+    label: str
+    result: str
+    head: str
+    moved: bool
+    world: str
+    varies: bool
+    polls: bool
+    reading: Reading
+
+
+def take_wait(memory: Memory, seq: int, label: str) -> None:
+    """Take in a step that only let time pass: the first is free, the next one costs a half."""
+    memory.step += 1
+    cost = MILD if memory.waited else 0.0
+    memory.waited = True
+    _owe(memory, seq, label, 0.0, cost, by_itself=True)
+
+
+def is_new(memory: Memory, words: str) -> bool:
+    """Return whether at least half of what a thought says, and four words of it, was not said before."""
+    found = each(words)
+    return sum(word not in memory.words for word in found) >= max(4, len(found) / 2)
+
+
+def take_thought(memory: Memory, seq: int, words: str, *, acts: bool) -> None:
+    """Take in a thought; where no action follows it costs a third of `patience`, a sixth if most words are new."""
+    memory.step += 1
+    new, found = is_new(memory, words), each(words)
+    for word in found:
+        _keep(memory.words, word, memory.step, FACTS_MAX)
+    if found and not acts:
+        take_idle(memory, seq, "a thought", 1 / 6 if new else 1 / 3)
+
+
+def take_idle(memory: Memory, seq: int, label: str, share: float) -> None:
+    """Take in a turn that brings nothing by its nature; `share` is its cost in shares of `patience`."""
+    memory.debt.shares += share
+    memory.firm += 1
+    _note(memory, seq, label)
+
+
+def take(memory: Memory, of: Outcome) -> float:
+    """Take in what came of an action, and return its gain."""
+    memory.step += 1
+    reading, failed = of.reading, of.result != "success"
+    polled, memory.waited = memory.waited or of.polls, False
+    known = memory.asked.get(reading.asked)
+    other, listed = _about(memory, reading)
+    before = memory.world
+    wrote = _write(memory, of) if of.moved else 0.0
+    gain, varied, news = _learn(
+        memory, reading, known[1] if known else 0, other=other, failed=failed
+    )
+    renewed = (
+        known is not None and known[0] != before
+    )  # something was changed since it was asked last
+    lines = len(reading.lines) // (2 * HASH)
+    vain = failed or (
+        (reading.kind == "nothing" or (lines >= 3 and not gain + varied)) and not of.moved
+    )
+    by_itself = reading.kind == "going_on" or of.varies or polled
+    excuses = (known is None and not vain) + other + by_itself
+    excuses += AFTER_CHANGE * (renewed and not failed)
+    memory.writes = memory.writes + 1 if wrote and not other and gain <= NEWS else 0
+    cost = (
+        0.0
+        if listed or (wrote and memory.writes <= WRITES_FREE)
+        else (1 - varied / 2) * MILD**excuses
+    )
+    answer = hashed("".join(sorted(each(reading.lines)[::2])))
+    if known and known[2] != answer:
+        memory.stays.pop(known[2], None)  # it has changed, so that it did not stay
+    _stay(
+        memory, of, answer, failed=failed, cost=0.0 if other else cost * MILD if renewed else cost
+    )
+    _keep(memory.asked, reading.asked, (memory.world, memory.step, answer), FEW_MAX)
+    for name in each(reading.names):
+        _keep(memory.names, name, memory.names.get(name, reading.asked), FACTS_MAX)
+    gain = max(gain, wrote, MUCH if listed else 0.0)
+    _owe(memory, of.seq, of.label, gain, cost, news=of.head if news else "", by_itself=by_itself)
+    return gain
+
+
+def _learn(
+    memory: Memory, reading: Reading, again: int, *, other: bool, failed: bool
+) -> tuple[float, float, bool]:
+    """Return how much of an answer is new, how much differs from it in numbers alone, and whether a line is new."""
+    hashes = each(reading.lines)
+    pairs = list(zip(hashes[::2], hashes[1::2], strict=True))
+    bones = Counter(bone for _, bone in pairs)
+    fresh = varied = items = moved = ends = frame = 0
+    for at, (line, bone) in enumerate(pairs):
+        same, alike = memory.facts.get(line, 0), memory.facts.get(bone, 0)
+        if echo := reading.echoes.get(at):
+            same = alike = same or memory.facts.get(f"e{echo}", 0)
+            alike = alike or memory.facts.get(bone, 0)
+        listed = bones[bone] >= 3  # in a list, numbers tell the items apart
+        frame += again > 0 and same == again  # it was in the last answer to this question, too
+        fresh += not alike
+        noise = False
+        if not listed and at in reading.numbers:
+            has_end, *values = reading.numbers[at]
+            way, _ = _way(memory, f"{reading.asked}{bone}", values)
+            noise = _way(memory, bone, values)[1] and failed and not other and not way
+            moved += way != 0
+            ends += way < 0 or (way > 0 and has_end > 0)  # it falls, or has an end
+        varied += bool(alike) and not same and not noise
+        items += bool(alike) and not same and listed
+    for key in (*hashes, *(f"e{echo}" for echo in reading.echoes.values())):
+        _keep(memory.facts, key, memory.step, FACTS_MAX)
+    n = len(pairs)
+    if not n:
+        return 0.0, 0.0, False
+    gain = max(2 * fresh / n, fresh / 4, min(HALF, items / 6))
+    if fresh and 0 < n - frame <= 2 * fresh:
+        gain = max(
+            gain, MUCH
+        )  # most of what differs from the last answer is new: a line of a board that moves
+    if not again and other and not failed:
+        gain = max(gain, MUCH * min(1.0, 2 * varied / n))
+    elif not again:
+        gain = max(gain, (LITTLE if failed else HALF) * varied / n)
+    if moved:
+        gain = max(gain, MUCH if ends else HALF * moved / n)
+    return min(1.0, gain), varied / n, bool(fresh)
+
+
+def _way(memory: Memory, key: str, now: list[float]) -> tuple[int, bool]:
+    """Return 1 if a number keeps rising, -1 if one keeps falling, else 0; and whether those that move go to and fro."""
+    found = {0}
+    row = memory.moves.get(key, [])
+    if len(row) != len(now):
+        row = [[value, 0, 0] for value in now]
+    for column, value in zip(row, now, strict=True):
+        last, direction, turns = column
+        if value != last:
+            to = 1 if value > last else -1
+            turns += direction == -to
+            if to == direction and turns < (1 if to > 0 else 3):
+                found.add(to)
+            column[:] = [value, to, turns]
+    _keep(memory.moves, key, row, FEW_MAX)
+    return min(found) or max(found), all(
+        turns >= NOISE_TURNS or not way for _, way, turns in row
+    ) and any(turns >= NOISE_TURNS for *_, turns in row)
+
+
+def _write(memory: Memory, of: Outcome) -> float:
+    """Return what a change brings: nothing where it led to a world that was before, or claims the same again."""
+    key = f"w{of.world or of.reading.claim}"
+    new = key not in memory.facts
+    _keep(memory.facts, key, memory.step, FACTS_MAX)
+    if of.world or new:
+        memory.world = key
+    for line in each(of.reading.written):
+        _keep(memory.facts, line, memory.step, FACTS_MAX)
+    return LITTLE if new else 0.0
+
+
+def _about(memory: Memory, reading: Reading) -> tuple[bool, bool]:
+    """Return whether an action names something for the first time, and whether that was read before."""
+    other = listed = False
+    for name in each(reading.about):
+        asked = f"a{name}"
+        if asked not in memory.names:
+            other, owner = True, memory.names.get(name)
+            listed = listed or bool(owner)
+            memory.stays.pop(owner or "", None)  # what it answered is used now
+        _keep(memory.names, asked, "", FACTS_MAX)
+    return other, listed
+
+
+def _stay(memory: Memory, of: Outcome, answer: str, *, failed: bool, cost: float) -> None:
+    """Take in an answer that stays, to one question or as an error whatever is done."""
+    key = answer if failed else of.reading.asked
+    last = memory.stays.get(key, Stay())
+    now = (
+        Stay(last.owed + cost, answer, last.times + 1)
+        if last.answer == answer
+        else Stay(0.0, answer, 1)
+    )
+    _keep(memory.stays, key, now, FEW_MAX)
+    memory.debt.stays = now.owed
+    memory.stayed, memory.stayed_times = of.head[:TEXT_CHARS], now.times
+
+
+def _owe(
+    memory: Memory,
+    seq: int,
+    label: str,
+    gain: float,
+    cost: float,
+    *,
+    news: str = "",
+    by_itself: bool = False,
+) -> None:
+    debt, told, keeps = memory.debt, memory.told, 1 - gain * gain
+    debt.steps = debt.steps * keeps + cost * (1 - gain)
+    debt.shares *= keeps
+    told.steps, told.shares, told.stays = (
+        min(told.steps, debt.steps),
+        min(told.shares, debt.shares),
+        min(told.stays, debt.stays),
+    )
+    if gain > NEWS:
+        memory.gained, memory.gained_seq, memory.idle = memory.step, seq, []
+        memory.warned = False
+        memory.news = news[:TEXT_CHARS] or memory.news
+    elif cost:
+        memory.firm += not by_itself
+        _note(memory, seq, label)
+
+
+def _note(memory: Memory, seq: int, label: str) -> None:
+    memory.idle = [*memory.idle[1 - IDLE_MAX :], (seq, label[:TEXT_CHARS])]
+
+
+def _keep(table: dict[str, Any], key: str, value: Any, limit: int) -> None:
+    table.pop(key, None)
+    table[key] = value
+    if len(table) > limit:
+        del table[next(iter(table))]
+
+
+def due(memory: Memory, patience: float, repeat_limit: int) -> str:
+    """Return whether the agent is to be told now: of its `debt`, of an answer that `stays`, or "" of nothing."""
+    debt, told = memory.debt, memory.told
+    owed = (debt.steps - told.steps) / patience + debt.shares - told.shares
+    if owed >= 1 - _ROUNDING:
+        return "debt"
+    return "stays" if debt.stays - told.stays >= repeat_limit - 1 - _ROUNDING else ""
+
+
+def tell(memory: Memory, *, warned: bool = True) -> None:
+    """Note that the agent was told now, and `warned` that nothing was new; the next word comes after as much again."""
+    memory.told = replace(memory.debt)
+    memory.firm, memory.warned = 0, warned or memory.warned
+
+
+def paid(memory: Memory) -> Memory:
+    """Return a memory in which nothing is owed and no answer stays; what is known stays known."""
+    return replace(
+        memory, debt=Debt(), told=Debt(), firm=0, warned=False, writes=0, idle=[], stays={}
+    )
+
+
+_ROUNDING: Final = 1e-9
+WORDS: Final = re.compile(r"[^\W\d_]{4,}")
+
+
+def words_of(text: str) -> str:
+    """Return the hashes of the words of a thought, by their first six letters, each once."""
+    found = {word[:6]: None for word in WORDS.findall(text.casefold())}
+    return "".join(hashed(word) for word in list(found)[:100])

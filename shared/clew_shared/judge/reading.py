@@ -1,0 +1,382 @@
+"""What is read in a step, as hashes: what it asked for, what it names, and what its answer holds. Pure.
+
+A reading is made once, where an outcome is taken in, and is on record with it. Folds know no text, so that a replay
+comes to the same verdicts, whatever later versions read.
+"""
+
+from __future__ import annotations
+
+import json
+import posixpath
+import re
+from functools import lru_cache
+from itertools import islice
+from typing import TYPE_CHECKING, Any, Final
+from zlib import crc32
+
+from pydantic import BaseModel
+
+from clew_shared.judge.masks import laid_out, masked, without_gutter, without_positions
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+HEAD_CHARS: Final = 2_000
+TAIL_CHARS: Final = 1_000
+"""What is read of a long text; the rest counts as one line, by its digest, so that a change in it is news."""
+
+LINES_MAX: Final = 100
+LINE_CHARS: Final = 240
+NAMES_MAX: Final = 60
+NUMBERS_MAX: Final = 8
+HASH: Final = 8
+ECHO_MIN: Final = 3
+"""Shorter words of an action are in an answer by chance, unless they are names such as `f1`."""
+
+NAME_WORDS: Final = 2
+"""A value of more words is prose, and names nothing."""
+
+ERROR_CHARS: Final = 160
+
+COMMANDS: Final = ("command", "cmd", "script")
+SAYS_WHY: Final = frozenset(
+    ("description", "justification", "reason", "reasoning", "explanation", "rationale", "comment")
+)
+"""Arguments by which agents explain a call; they do not change what is asked."""
+
+
+def _phrases(listed: str) -> tuple[str, ...]:
+    return tuple(listed.split("|"))
+
+
+TEMPORARY: Final = _phrases(
+    "429|too many requests|rate limit|rate_limit|ratelimit| 502| 503| 504|bad gateway|unavailable|temporar|timed out"
+    "|timeout|time-out|connection refused|connection reset|connection closed|econn|try again|could not get lock"
+    "|lock is held|is locked"
+)
+"""A failure that says one of these may well succeed when it is tried again: a server, a network or a lock."""
+
+GOING_ON: Final = _phrases(
+    "pending|running|queued|waiting|in progress|in_progress|in-progress|not ready|not yet|starting|creating|processing"
+    "|nothing new|no new|no output"
+)
+"""An answer that says one of these may be another one later, whatever the agent does."""
+
+_NOTHING: Final = re.compile(
+    r"\W*(?:no|none|not|nothing|never|zero|empty|false|null|0)\b(?!.{0,30}(?:problem|issue|error|warning|fail))"
+)
+"""An answer that begins like this has found nothing."""
+
+_HANDLE: Final = re.compile(r"\b[a-z]{1,2}\d{3,}\b")
+"""A handle such as `e610`, by which tools name a thing anew each time; for comparing questions alone."""
+
+_EXTENT: Final = re.compile(
+    r"limit|max|range|lines?$|offset|start|end$|size|count$|timeout|tail|head$|top_?k",
+    re.IGNORECASE,
+)
+_NUMBER: Final = re.compile(r"\d+(?:[.,]\d+)*")
+_MEASURE: Final = re.compile(r"(?<![\w/.#<-])\d+(?:[.,]\d+)*(?![\w-]|\.\w)")
+_HAS_END: Final = re.compile(r"%|\d ?(?:/|of|out of) ?\d")
+_PARTS: Final = re.compile(r"[,;{}\[\]]+|(?<=[.!?]) ")
+_WORD: Final = re.compile(r"[^\W\d_]{4,}")
+_ALNUM: Final = re.compile(r"[^\W_]")
+_TOKEN: Final = re.compile(r"[\w./@%+~:-]{3,}")
+_PLAIN_PATH: Final = re.compile(r"[\w./~-]+")
+_ASKED: Final = re.compile(r"[\s'\"=,;:|&()<>`]+")
+_SIMPLE: Final = re.compile(r"[|;&\n]+")
+_SLEEP_ONLY: Final = re.compile(r"\s*sleep\s+[\d.]+[smhd]?\s*;?\s*")
+_SLEEPS: Final = re.compile(r"(?:^|[;&|]\s*)sleep\s+[\d.]+[smhd]?\b")
+_THINKS: Final = re.compile(
+    r"(?:^|[_-])(?:think|thinking|sequentialthinking|reflect)", re.IGNORECASE
+)
+
+
+class Reading(BaseModel, frozen=True, extra="ignore"):
+    """What was read in a step; hashes have eight hex digits, and stand in one text.
+
+    `asked` is the question without what may vary, `about` what the action names. `lines` are pairs: a line, and its
+    skeleton without numbers. `numbers` are by the place of a line, with 1 first where they have an end (`3/10`);
+    `echoes` are lines that repeat words of the action, without these words.
+    `names` are those that the answer holds, `written` the lines of the action itself, `claim` the change that it
+    claims. `raw` is the answer to the letter, `kind` one of "", temporary, going_on, nothing.
+    """
+
+    asked: str = ""
+    about: str = ""
+    lines: str = ""
+    numbers: dict[int, tuple[float, ...]] = {}
+    echoes: dict[int, str] = {}
+    names: str = ""
+    written: str = ""
+    claim: str = ""
+    raw: str = ""
+    kind: str = ""
+
+
+def read(
+    tool: str, args: Mapping[str, Any], result: str, output: str | None, *, changed: bool | None
+) -> Reading:
+    """Return the reading of a step; `changed`: as it was reported or measured, None where that is unknown."""
+    failed = result != "success"
+    given = output or ""
+    text = laid_out(_edges_of(given))
+    lines = pieces(text, failed=failed) or ["nothing"]
+    echoed = _echoed(lines, args)
+    bones = [
+        _words_only(line) if failed else skeleton(line) for line in (echoed if failed else lines)
+    ]
+    asked = canonical(args, loose=True)
+    question = _digest(tool, asked)
+    did = _digest(tool, canonical(args)) if changed else skeleton(question)
+    return Reading(
+        asked=hashed(question),
+        about="".join(hashed(name) for name in targets(args)),
+        lines="".join(hashed(line) + hashed(bone) for line, bone in zip(lines, bones, strict=True)),
+        numbers={at: found for at, line in enumerate(lines) if (found := _numbers(line))},
+        echoes={at: hashed(echo) for at, echo in enumerate(echoed) if echo != lines[at]},
+        names="".join(islice({_name_hash(one): None for one in _names_in(text)}, NAMES_MAX)),
+        written=_written(args) if changed is not False else "",
+        claim=hashed("\0".join([did, *sorted(set(bones))])),
+        raw=hashed(given),
+        kind=_kind(text, failed=failed, nothing=lines == ["nothing"]),
+    )
+
+
+@lru_cache(maxsize=8192)
+def hashed(text: str) -> str:
+    """Return eight hex digits that stand for a text."""
+    return f"{crc32(text.encode('utf-8', 'surrogatepass')):08x}"
+
+
+def plain(signature: str) -> Reading:
+    """Return the reading of a step of which nothing is known but that it was done: doing it again brings nothing."""
+    same = hashed(signature)
+    return Reading(asked=same, lines=same + same, raw=hashed(""))
+
+
+def outcome_of(result: str, output: str) -> str:
+    """Return the outcome of an action: its result, and a digest of its answer without times, durations and ids."""
+    text = laid_out(_edges_of(output))
+    same = "\n".join(part for row in text.split("\n") for part in _parts_of(row, failed=False))
+    if "<id>" in same and not _WORD.search(same):
+        same = text  # nothing but ids: they are the answer
+    return f"{result}:{hashed(same)}"
+
+
+def error_of(result: str, output: str | None) -> str:
+    """Return an error without what varies, "" if there was none; for people and traces."""
+    if result not in ("failure", "error") or not output:
+        return ""
+    rows = pieces(laid_out(_edges_of(output)), failed=True)
+    return " ".join(rows)[:ERROR_CHARS]
+
+
+def each(joined: str) -> list[str]:
+    """Return the hashes that stand in one text."""
+    return [joined[at : at + HASH] for at in range(0, len(joined), HASH)]
+
+
+@lru_cache(maxsize=4096)
+def _parts_of(row: str, *, failed: bool) -> tuple[str, ...]:
+    """Return what stands in a row of a text: a line, or the parts of a long one."""
+    line = masked(without_gutter(row))
+    if failed:
+        line = without_positions(line)
+    parts = _PARTS.split(line) if len(line) > LINE_CHARS else (line,)
+    short = (" ".join(part.split()).strip(" \"'|│") for part in parts)
+    return tuple(one for one in short if _ALNUM.search(one))
+
+
+def pieces(text: str, *, failed: bool) -> list[str]:
+    """Return the different lines of a text that was laid out, long ones in parts; of an error without positions."""
+    found: dict[str, None] = {}
+    for row in text.split("\n"):
+        found.update(dict.fromkeys(_parts_of(row, failed=failed)))
+    if (
+        len(found) <= 3
+        and any("<id>" in one for one in found)
+        and not any(map(_WORD.search, found))
+    ):
+        return [" ".join(text.split())[:LINE_CHARS]]  # nothing but ids: they are the answer
+    return list(found)[:LINES_MAX]
+
+
+@lru_cache(maxsize=4096)
+def skeleton(line: str) -> str:
+    """Return a line with `#` in the place of its numbers."""
+    return _NUMBER.sub("#", line)
+
+
+def canonical(value: Any, key: str = "", *, loose: bool = False) -> Any:
+    """Return arguments so that equal requests are equal; loose: without extents, ids, times and the order of words."""
+    match value:
+        case dict():
+            kept = sorted(
+                k for k in value if k.lower() not in SAYS_WHY and not (loose and _EXTENT.search(k))
+            )
+            return {k: canonical(value[k], k, loose=loose) for k in kept}
+        case str():
+            return _canonical_text(value, key, loose=loose)
+        case list() | tuple() if key in COMMANDS:
+            return _canonical_text(command_of({key: value}), key, loose=loose)
+        case list() | tuple():
+            return [canonical(one, key, loose=loose) for one in value]
+        case _:
+            return value
+
+
+def _canonical_text(text: str, key: str, *, loose: bool) -> str:
+    if key in COMMANDS:
+        text = text.replace("2>&1", "")
+    words = [
+        posixpath.normpath(word) if "/" in word and _PLAIN_PATH.fullmatch(word) else word
+        for word in text[: HEAD_CHARS * 2].split()
+    ]
+    if not loose:
+        return " ".join(
+            [*words, hashed(text[HEAD_CHARS * 2 :])] if len(text) > HEAD_CHARS * 2 else words
+        )
+    if key not in COMMANDS:
+        prose = len(words) >= 4 and sum(
+            w.strip(".,;:!?'\"()").isalpha() for w in words
+        ) >= 0.7 * len(words)
+        words = ["<prose>"] if prose else sorted(words)
+    lines = (masked(line) for line in laid_out(" ".join(words)).split("\n"))
+    return "\n".join(_HANDLE.sub("<id>", line) for line in lines)
+
+
+def command_of(args: Mapping[str, Any]) -> str:
+    """Return the shell command among the arguments, "" for none."""
+    value = next((args[key] for key in COMMANDS if args.get(key)), "")
+    if isinstance(value, list | tuple):
+        shell = len(value) == 3 and str(value[1]).startswith("-")
+        value = value[-1] if shell else " ".join(map(str, value))
+    return value if isinstance(value, str) else ""
+
+
+def is_wait(tool: str, args: Mapping[str, Any]) -> bool:
+    """Return whether an action only lets time pass."""
+    return tool.lower() in ("wait", "sleep") or any(map(_SLEEP_ONLY.fullmatch, _texts(args)))
+
+
+def sleeps(args: Mapping[str, Any]) -> bool:
+    """Return whether a command waits before it asks."""
+    return any(map(_SLEEPS.search, _texts(args)))
+
+
+def is_thought(tool: str) -> bool:
+    """Return whether a tool only takes down what the agent thinks."""
+    return bool(_THINKS.search(tool))
+
+
+def _names_in(text: str) -> list[str]:
+    """Return the words of a text that may be names: with a digit, a dot, a slash or the like."""
+    return [word for word in _TOKEN.findall(text) if not word.isalpha()][: 2 * LINES_MAX]
+
+
+@lru_cache(maxsize=4096)
+def _name_hash(text: str) -> str:
+    return hashed(name_of(text))
+
+
+def name_of(text: str) -> str:
+    """Return a name in one form: of a path its last two parts."""
+    text = text.strip("\"'`.,:;()/")
+    return (
+        text
+        if "/" not in text or "://" in text
+        else "/".join(posixpath.normpath(text).split("/")[-2:])
+    )
+
+
+def targets(args: Mapping[str, Any]) -> list[str]:
+    """Return what a call is about: short values, ids, the words of a command but for its programs and options."""
+    found: list[str] = []
+    for key, value in args.items():
+        if key.lower() in SAYS_WHY or _EXTENT.search(key):
+            continue
+        if key in COMMANDS:
+            command = command_of({key: value})
+            for part in _SIMPLE.split(command) if len(command) <= 200 else ():
+                found += [word for word in part.split() if word[0] != "-"][1:]
+        elif isinstance(value, str | int | float) and len(str(value).split()) <= NAME_WORDS:
+            found.append(value if isinstance(value, str) else f"{key}={value}")
+    names = (name_of(masked(laid_out(one[:LINE_CHARS]))) for one in found[:NAMES_MAX])
+    return [name for name in names if any(c.isalpha() for c in name)]
+
+
+def _edges_of(text: str) -> str:
+    if len(text) <= HEAD_CHARS + TAIL_CHARS:
+        return text
+    middle = hashed(text[HEAD_CHARS:-TAIL_CHARS]).translate(_LETTERS)
+    return f"{text[:HEAD_CHARS]}\n{middle}\n{text[-TAIL_CHARS:]}"
+
+
+_LETTERS: Final = str.maketrans("0123456789", "ghijklmnop")
+
+
+def _echoed(lines: list[str], args: Mapping[str, Any]) -> list[str]:
+    """Return the lines with a sign in the place of words of the action: to hear one's own words back is no news."""
+    words = {
+        word.strip("@./-")
+        for text in _texts(args)
+        for word in _ASKED.split(text[:LINE_CHARS].lower())
+    }
+    joined = "\n".join(lines)
+    found = sorted((w for w in words if _is_telling(w) and w in joined), key=len, reverse=True)
+    for word in found[:NAMES_MAX]:
+        joined = joined.replace(word, "¤")
+    return joined.split("\n")
+
+
+def _is_telling(word: str) -> bool:
+    """Return whether a word is heard back rather than met by chance: a number may be what was asked for."""
+    return not word.isdigit() and len(word) >= (ECHO_MIN if word.isalpha() else 2)
+
+
+def _words_only(line: str) -> str:
+    """Return what an error says, in any order: the longer words of a line, or its skeleton where it has none."""
+    return " ".join(sorted(set(_WORD.findall(line)))) or skeleton(line)
+
+
+def _kind(text: str, *, failed: bool, nothing: bool) -> str:
+    if failed:
+        return "temporary" if any(word in text[:HEAD_CHARS] for word in TEMPORARY) else ""
+    if any(word in text[:HEAD_CHARS] for word in GOING_ON):
+        return "going_on"
+    return "nothing" if nothing or _NOTHING.match(text) else ""
+
+
+@lru_cache(maxsize=4096)
+def _numbers(line: str) -> tuple[float, ...]:
+    found = _MEASURE.findall(line)[:NUMBERS_MAX]
+    if not found:
+        return ()
+    values = (float(one.replace(",", "")) if one.count(".") < 2 else 0.0 for one in found)
+    return (1.0 if _HAS_END.search(line) else 0.0, *values)
+
+
+def _written(args: Mapping[str, Any]) -> str:
+    """Return the lines of an action that may have changed something: to read what one wrote is no news."""
+    text = "\n".join(_texts(args))
+    found = pieces(laid_out(_edges_of(text)), failed=False) if text else []
+    return "".join(hashed(line) + hashed(skeleton(line)) for line in found)
+
+
+def _texts(value: Any) -> Iterable[str]:
+    match value:
+        case str():
+            yield value
+        case dict():
+            for one in value.values():
+                yield from _texts(one)
+        case list() | tuple():
+            joined = [one for one in value if isinstance(one, str)]
+            if len(joined) == len(value):
+                yield " ".join(joined)
+            for one in value:
+                yield from _texts(one)
+
+
+def _digest(tool: str, args: Any) -> str:
+    return f"{tool} {json.dumps(args, sort_keys=True, ensure_ascii=False, default=str)}"

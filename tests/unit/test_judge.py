@@ -1,0 +1,168 @@
+"""What a step brings: the measure behind `nothing_new`, through the core that judges (docs/loops.md)."""
+
+import json
+import random
+
+import pytest
+
+from clew_shared.config.settings import LoopSettings
+from clew_shared.judge import masks, memory, reading
+from clew_shared.record import snapshot
+
+
+def words(agent, steps):
+    return [answer.word for answer in steps(agent)]
+
+
+def searches(agent, n=8):
+    return [agent.act("search", {"pattern": f"word{k}"}, output="nothing found") for k in range(n)]
+
+
+def test_questions_that_find_nothing_are_told_of_in_facts(agent):
+    heard = [answer.word for answer in searches(agent, 8)]
+    first = heard.index("nothing_new")
+    assert first <= 7
+    (event,) = [e for _, e in agent.take() if e.kind == "intervened"][:1]
+    assert event.since_gain >= 3
+    assert event.debt >= 3
+    assert len(event.steps) >= 3
+    assert event.last_gain.text == "nothing found"
+    assert "brought nothing new: search" in event.message
+
+
+def test_what_brings_something_is_never_spoken_of(agent):
+    for n in range(40):
+        assert agent.act("search", {"pattern": str(n)}, output=f"place {n}: a word{n}x").word == ""
+
+
+def test_one_text_by_other_commands_is_known(agent):
+    text = "\n".join(f"name{n}: value {n}" for n in range(12))
+    ways = ("cat a", "head -50 a", "sed -n '1,200p' a", "tail -n 99 a", "nl a", "awk 1 a", "tac a")
+    heard = [agent.run(way, output=text).word for way in ways]
+    assert "nothing_new" in heard
+
+
+def test_an_error_that_stays_whatever_is_done_is_told_of(agent):
+    heard = []
+    for n in range(12):
+        agent.write("a.py", f"version {n}")
+        heard.append(agent.fail("make", f"a.py:{n}: undefined name x").word)
+    assert heard.index("nothing_new") <= 6
+
+
+def test_a_number_that_falls_is_progress_and_one_that_goes_to_and_fro_is_none(agent):
+    for n in range(30):
+        agent.write("a", str(n))
+        assert agent.fail("pytest", f"{40 - n} failed").word == ""
+    heard = []
+    for n in range(12):
+        agent.write("b", str(n))
+        heard.append(agent.fail("mypy", f"found {3 + 2 * (n % 2)} errors").word)
+    assert "nothing_new" in heard
+
+
+def test_a_poll_that_moves_is_work_and_is_never_refused(agent):
+    for n in range(12):
+        answer = agent.run("job status", output=f"step {n} of 12, running")
+        assert (answer.allowed, answer.word) == (True, "")
+
+
+def test_who_is_told_twice_and_continues_has_failed_and_a_poll_never_has(agent, played):
+    for n in range(30):
+        agent.act("search", {"pattern": f"word{n}"}, output="nothing found")
+        if agent.state.subtask.attempts:
+            break
+    assert "did not react" in agent.state.subtask.last_failure
+    watching = played()
+    for _ in range(40):
+        watching.act("wait", {"seconds": 5})
+        watching.run("job status", output="running")
+    assert watching.state.subtask.attempts == 0
+
+
+def test_patience_can_be_set_for_all_and_turned_off(played):
+    impatient, patient = played(patience=1), played(patience=0)
+    assert [a.word for a in searches(impatient)].index("nothing_new") <= 3
+    assert "nothing_new" not in [a.word for a in searches(patient, 20)]
+
+
+def test_other_thresholds_apply_at_once(agent):
+    searches(agent, 4)
+    agent.core.loops = LoopSettings(patience=1)
+    assert searches(agent, 1)[0].word == "nothing_new"
+
+
+def test_a_replay_and_a_restart_at_each_step_come_to_the_same_verdicts(played):
+    dice = random.Random(5)
+
+    def steps(agent, *, restarts):
+        heard = []
+        for n in range(60):
+            name = dice.choice("abc")
+            output = dice.choice(("same", f"other {n}", "3 failed", f"{60 - n} failed"))
+            answer = agent.fail(f"check {name}", output)
+            heard.append((answer.allowed, answer.word))
+            if restarts:
+                agent.restart()
+        return heard
+
+    state = dice.getstate()
+    through = steps(played(), restarts=False)
+    dice.setstate(state)
+    assert steps(played(), restarts=True) == through
+
+
+def test_what_is_remembered_stays_below_64_kb_and_is_json(played):
+    agent, dice = played(), random.Random(7)
+    for n in range(3000):
+        output = "\n".join(f"line {dice.getrandbits(40)} of part{dice.random()}" for _ in range(30))
+        agent.run(f"look {n} in folder{n}/file{n}.txt", output=output)
+        agent.core.take()
+        agent.state.subtask.actions.clear()
+    body = json.loads(snapshot.dump(agent.state))["scope"]["memory"]
+    assert len(json.dumps(body, separators=(",", ":"))) <= 64_000
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("built in 3.4s at 2026-11-21T10:00:00.123Z", "built in <d> at <t>"),
+        ("pid 1234 started", "pid <id> started"),
+        ("3 failed, 17 passed in 0.12s", "3 failed, 17 passed in <d>"),
+        ("job 3 of 10", "job 3 of 10"),
+        ("python3.11 f10.py utf8 sha256", "python3.11 f10.py utf8 sha256"),
+        ("request_id: req_9f8a7b6c5d", "request_id: <id>"),
+        ("no number at all", "no number at all"),
+    ],
+)
+def test_only_times_durations_and_ids_are_left_out(text, expected):
+    assert masks.masked(masks.laid_out(text)) == expected
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "same"),
+    [
+        ("3 failed in 0.1s", "3 failed in 7.5s", True),
+        ("3 failed in 0.1s", "4 failed in 0.1s", False),
+        ("x\n" * 4000 + "end 1", "x\n" * 4000 + "end 2", False),
+        ("x\n" * 2000 + "a\n" + "x\n" * 2000, "x\n" * 2000 + "b\n" + "x\n" * 2000, False),
+        ("0b7e19a4c2d84f6f", "1b7e19a4c2d84f6f", False),
+    ],
+)
+def test_an_outcome_is_the_same_but_for_times_durations_and_ids(one, other, same):
+    assert (reading.outcome_of("success", one) == reading.outcome_of("success", other)) is same
+
+
+def test_reading_never_fails_and_is_bounded():
+    for text in ("", "\0" * 5000, "\ud800", "[" * 100_000, "1" * 100_000, "a:b " * 50_000):
+        found = reading.read("tool", {"cmd": text[:3000], "n": None}, "success", text, changed=None)
+        assert len(found.model_dump_json()) <= 8_000
+
+
+def test_feedback_pays_the_debt_and_what_is_known_stays_known(agent):
+    searches(agent, 4)
+    known = set(agent.state.scope.memory.facts)
+    agent.feedback()
+    owed = agent.state.scope.memory
+    assert owed.debt == memory.Debt()
+    assert set(owed.facts) == known
