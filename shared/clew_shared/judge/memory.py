@@ -346,6 +346,12 @@ def tell(memory: Memory, *, warned: bool = True) -> None:
     memory.firm, memory.warned = 0, warned or memory.warned
 
 
+def carry_debt(old: Memory, new: Memory) -> None:
+    """Owe in a new scope what was owed in the one before, in which nothing was done."""
+    new.debt, new.told, new.warned, new.firm = old.debt, old.told, old.warned, old.firm
+    new.idle = old.idle
+
+
 def paid(memory: Memory) -> Memory:
     """Return a memory in which nothing is owed and no answer stays; what is known stays known."""
     return replace(

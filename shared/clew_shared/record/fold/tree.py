@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from pydantic import TypeAdapter
 
+from clew_shared.judge.memory import carry_debt
 from clew_shared.record.fold.plans import NOWHERE, new_task, replan, set_aside
 from clew_shared.record.model import Goal, StepStatus, Task
 from clew_shared.record.state import (
@@ -78,13 +79,14 @@ def subtask_started(state: State, e: ev.SubtaskStarted, seq: int) -> None:
     task, subtask = state.task, state.subtask
     if task and subtask:
         task.status = subtask.status = StepStatus.IN_PROGRESS
+    owed = state.scope.memory
     if e.scope == "new":
         state.scope = Scope(worlds={state.world: 1} if state.world else {})
     elif e.scope == "inherit":
         state.scope = deepcopy(state.inherited) if state.inherited else state.scope
     before, state.attention = state.attention, Attention(steps=state.attention.steps)
     if e.idle:
-        state.attention.stale = before.stale
+        carry_debt(owed, state.scope.memory)
         state.attention.iterations_without_facts = before.iterations_without_facts
         state.attention.raised = {k: r for k, r in before.raised.items() if k == "no_progress"}
     state.blocked_proposals = state.ignored_interventions = 0
