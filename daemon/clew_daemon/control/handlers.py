@@ -166,7 +166,7 @@ class ControlHandlers:
         return schedule.waits_for(state, known, running, now, hint=hint)
 
     def _mark_unrecorded(self, view: dict[str, Any]) -> None:
-        """Say so where the last that is shown of a goal has no room on the disk: it would be lost with the daemon."""
+        """Return an answer that says where the last that is shown of a goal has no room on the disk: it would be lost."""
         goals = self._daemon.goals
         if goals.ledger.state is LedgerState.FULL and goals.recorder.is_committing(view["id"]):
             reason = f"not yet on record: {trouble(goals.ledger)}"
