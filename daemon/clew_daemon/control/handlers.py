@@ -166,7 +166,7 @@ class ControlHandlers:
         return schedule.waits_for(state, known, running, now, hint=hint)
 
     def _mark_unrecorded(self, view: dict[str, Any]) -> None:
-        """Add to an answer that the last that it shows has no room on the disk yet, and would be lost with the daemon."""
+        """Add to an answer that what it shows has no room on the disk yet, and would be lost with the daemon."""
         goals = self._daemon.goals
         if goals.ledger.state is LedgerState.FULL and goals.recorder.is_committing(view["id"]):
             reason = f"not yet on record: {trouble(goals.ledger)}"
