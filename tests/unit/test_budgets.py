@@ -1,0 +1,41 @@
+"""The code stays within the table `[tool.clew.budgets]` of pyproject.toml, which is only ever lowered.
+
+A number is raised only in a commit that says which capability needs it.
+"""
+
+import re
+import tomllib
+from pathlib import Path
+
+import pytest
+
+REPO = Path(__file__).resolve().parents[2]
+TABLE = tomllib.loads((REPO / "pyproject.toml").read_text())["tool"]["clew"]["budgets"]
+
+
+def measured(folder):
+    """Return the lines and files of a folder, and how often its keys are left open."""
+    texts = [path.read_text() for path in sorted((REPO / folder).rglob("*.py"))]
+    lines = sum(text.count("\n") for text in texts)
+    return {
+        "lines": lines,
+        "files": len(texts),
+        "dict_any": sum(len(re.findall(r"dict\[str, Any\]", text)) for text in texts),
+    }
+
+
+@pytest.mark.parametrize("folder", TABLE)
+def test_a_package_stays_within_its_budget(folder):
+    found = measured(folder)
+    over = {key: (found[key], most) for key, most in TABLE[folder].items() if found[key] > most}
+    assert over == {}, f"{folder} has grown; make it smaller, or say in the commit why it may grow"
+
+
+def test_every_package_has_a_budget():
+    packages = {
+        str(path.relative_to(REPO))
+        for top in ("daemon/clew_daemon", "shared/clew_shared", "worker/clew_worker")
+        for path in (REPO / top).iterdir()
+        if path.is_dir() and any(path.glob("*.py"))
+    }
+    assert packages <= set(TABLE)
