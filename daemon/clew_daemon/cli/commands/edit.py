@@ -58,6 +58,8 @@ def edit(instance: Instance, goal: str, file: str | None) -> None:
         raise CliError(
             f"{error.message}\nnothing was changed; your text is kept in {draft}"
         ) from None
+    except KeyboardInterrupt:
+        raise CliError(f"{name}: nothing was changed; your text is kept in {draft}") from None
     shutil.rmtree(folder, ignore_errors=True)
     print(said)
 
