@@ -89,7 +89,8 @@ def test_a_refused_reload_is_followed_by_ready_with_the_verdict(clew, manager):
 
 def test_the_status_tells_what_runs_what_is_blocked_and_the_last_restart(clew, manager):
     clew.start(NOTIFY_SOCKET=manager.path)
-    goal = clew.submit(QUICK.replace("true", "until test -e go; do sleep 0.02; done; exit 1"))
+    text = QUICK.replace("true", "until test -e go; do sleep 0.02; done; exit 1")
+    goal = clew.submit(f"---\non_interrupt: retry\n---\n{text}")
     manager.until("STATUS=", "1 goal running")
     clew.kill_agent(goal)
     manager.until("STATUS=", "last restart", goal)

@@ -75,7 +75,7 @@ def _seconds(value: Any) -> float:
 def duration(value: Any) -> float:
     """Return the seconds of a duration: a number, or one with a unit such as `20m`."""
     found = _DURATION.fullmatch(value.strip()) if isinstance(value, str) else None
-    number = float(found[1]) * _UNITS[found[2]] if found else value
+    number: Any = float(found[1]) * _UNITS[found[2]] if found else value
     if type(number) not in {int, float}:
         raise Expected("a time like 90s, 20m or 2h, or a number of seconds")
     if not 0 < number <= DURATION_MAX_S:
