@@ -81,7 +81,9 @@ def test_whatever_ends_the_first_attempt_the_second_one_can_reach_the_goal(clew,
     iterations = 3 if "iterations" in reason else 15
     with LlmOfAttempts(script, [RIGHT, FINISH]) as llm:
         goal = begun(clew, llm, iterations=iterations)
-        clew.wait("worker.exited", goal=goal, epoch=2)  # the cost of the last turn comes after its end
+        clew.wait(
+            "worker.exited", goal=goal, epoch=2
+        )  # the cost of the last turn comes after its end
     assert [line[: len(reason)] for line in reasons(clew, goal)] == [reason]
     view = clew.goal(goal)
     assert (view["restarts"], view["epoch"]) == (0, 2)

@@ -28,7 +28,9 @@ stop_grace_s = 2
 mode = "best_effort"
 """
 QUICK = "# Say hello\n\n## Do\n- [ ] Write it\n  ```text file=hello.txt\n  hello\n  ```\n"
-LONG = "---\non_interrupt: retry\n---\n# Wait long\n\n## Do\n- [ ] Wait\n  ```sh\n  sleep 600\n  ```\n"
+LONG = (
+    "---\non_interrupt: retry\n---\n# Wait long\n\n## Do\n- [ ] Wait\n  ```sh\n  sleep 600\n  ```\n"
+)
 FAILING = "---\nchecks: {never: 'false'}\n---\n" + QUICK.replace("hello", "bye")
 DEADLINE_S = 60.0
 
