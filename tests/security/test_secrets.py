@@ -118,7 +118,7 @@ LIFE = [
     says(f"I say {KEY} and propose nothing."),
     calls(("finish", {"summary": f"found {KEY}"})),
     fails(500, f"who are you, {KEY}?", retry_after_ms=1),
-    Reply(f"<html>{KEY}</html>".encode(), 200),
+    Reply(f"no completion for {KEY}".encode(), 200),
     fails(401, f"the key {KEY} is not known here"),
 ]  # fmt: skip
 
