@@ -9,8 +9,8 @@ from functools import wraps
 from typing import TYPE_CHECKING, Any
 
 from clew_shared.core.actions import IN_FLIGHT_MAX
+from clew_shared.judge.memory import FACTS_MAX, IDLE_MAX
 from clew_shared.record import events as ev
-from clew_shared.record.fold.evidence import IDS_KEPT, RESTATED_MAX
 from clew_shared.record.fold.goal import FEEDBACK_KEPT
 from clew_shared.record.fold.plans import SET_ASIDE_KEPT
 from clew_shared.record.model import ACTIONS_KEPT, Result
@@ -19,7 +19,6 @@ from clew_shared.record.state import (
     EVERYWHERE,
     INSIGHTS_KEPT,
     STEPS_KEPT,
-    THOUGHTS_KEPT,
 )
 from clew_shared.wire import protocol
 
@@ -397,8 +396,8 @@ def nothing_grows_without_bound(state: State) -> str:
     subtasks = [s for t in state.goal.tasks for s in t.subtasks]
     lists = (
         ("steps", len(state.scope.steps), STEPS_KEPT),
-        ("restated", len(state.scope.restated), RESTATED_MAX),
-        ("said", len(state.attention.said), THOUGHTS_KEPT),
+        ("facts", len(state.scope.memory.facts), FACTS_MAX),
+        ("idle", len(state.scope.memory.idle), IDLE_MAX),
         ("calls", len(state.calls), CALLS_KEPT),
         ("in_flight", len(state.in_flight), IN_FLIGHT_MAX),
         ("feedback", len(state.feedback), FEEDBACK_KEPT),
@@ -416,11 +415,7 @@ def nothing_grows_without_bound(state: State) -> str:
         ("tallies", sum(map(len, scope.tallies.values())), done),
         ("outcomes", len(scope.outcomes), done),
         ("writers", len(scope.writers), done),
-        ("misuses", len(scope.misuses), done),
         ("changes", sum(map(len, state.changes.values())), done),
-        ("receipts", len(scope.receipts), done),
-        ("ids", len(scope.ids), IDS_KEPT),
-        ("series", len(scope.series), done),
         ("raised", len(state.attention.raised), 6),
     )
     over = [f"{name}: {size} of {limit}" for name, size, limit in lists + tables if size > limit]
