@@ -5,7 +5,6 @@ import re
 from pathlib import Path
 
 import click
-import pytest
 from click.testing import CliRunner
 
 from clew_daemon.cli.app import COMMANDS, clew
@@ -67,14 +66,18 @@ def test_the_pattern_finds_the_old_wording_and_leaves_plain_words_alone():
     )
 
 
-@pytest.mark.parametrize("path", PAGES, ids=lambda path: str(path.relative_to(REPO)))
-def test_pages_are_in_plain_english(path):
-    assert odd(CODE.sub("", path.read_text())) == []
+def faults(paths, found_in):
+    """Return what is wrong in each file, by its path."""
+    found = {str(path.relative_to(REPO)): found_in(path) for path in paths}
+    return {name: wrong for name, wrong in found.items() if wrong}
 
 
-@pytest.mark.parametrize("path", SOURCES, ids=lambda path: str(path.relative_to(REPO)))
-def test_messages_are_in_plain_english(path):
-    assert [found for text in constants(path) for found in odd(text)] == []
+def test_pages_are_in_plain_english():
+    assert faults(PAGES, lambda path: odd(CODE.sub("", path.read_text()))) == {}
+
+
+def test_messages_are_in_plain_english():
+    assert faults(SOURCES, lambda path: [f for text in constants(path) for f in odd(text)]) == {}
 
 
 def docstrings(path: Path) -> list[str]:
@@ -84,10 +87,12 @@ def docstrings(path: Path) -> list[str]:
     return [value for value in values if isinstance(value, str)]
 
 
-@pytest.mark.parametrize("path", SOURCES, ids=lambda path: str(path.relative_to(REPO)))
-def test_docstrings_say_what_is_returned_and_cite_documents(path):
-    assert not [text for text in docstrings(path) if OLD_VERB.match(text)]
-    assert not [line for line in path.read_text().splitlines() if CONTRACT.search(line)]
+def test_docstrings_say_what_is_returned():
+    assert faults(SOURCES, lambda path: [t for t in docstrings(path) if OLD_VERB.match(t)]) == {}
+
+
+def test_rules_cite_documents_that_are_in_the_repository():
+    assert faults(SOURCES, lambda path: CONTRACT.findall(path.read_text())) == {}
 
 
 def helps(command: click.Command, *names: str) -> list[str]:
@@ -97,7 +102,7 @@ def helps(command: click.Command, *names: str) -> list[str]:
     return [shown.output, *(text for n, c in inner.items() for text in helps(c, *names, n))]
 
 
-@pytest.mark.parametrize("listed", COMMANDS, ids=lambda listed: listed.name)
-def test_help_is_in_plain_english(listed):
-    texts = [listed.get_short_help_str(1000), *helps(listed.imported(), listed.name)]
-    assert [found for text in texts for found in odd(text)] == []
+def test_help_is_in_plain_english():
+    for listed in COMMANDS:
+        texts = [listed.get_short_help_str(1000), *helps(listed.imported(), listed.name)]
+        assert [found for text in texts for found in odd(text)] == [], listed.name
