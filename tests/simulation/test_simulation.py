@@ -5,7 +5,6 @@ import random
 import re
 from pathlib import Path
 
-import invariants
 import pytest
 from sim_agent import METHODS
 from sim_life import live
@@ -109,11 +108,3 @@ def test_a_clock_that_was_set_keeps_no_goal_waiting_whose_time_has_come(monkeypa
     forwards = [one for one in lives if any("set by 3600" in line for line in one.lines)]
     assert forwards
     assert all(one.events["goal_started"] for one in forwards)
-
-
-def test_the_reliability_page_names_every_invariant_with_its_sentence():
-    text = " ".join((REPO / "docs" / "reliability.md").read_text().split())
-    named = set(re.findall(r"`(\w+)`: ", text))
-    missing = [n for n, said in invariants.INVARIANTS.items() if f"`{n}`: {said}" not in text]
-    assert missing == []
-    assert set(invariants.INVARIANTS) <= named
