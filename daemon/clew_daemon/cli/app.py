@@ -14,69 +14,76 @@ from clew_daemon.cli.completion import install_completion, show_completion
 from clew_daemon.cli.instance import Instance
 from clew_daemon.cli.lazy import CommandGroup, LazyCommand
 
-COMMANDS = [
-    LazyCommand("run", "run", "Run the daemon in the foreground, as systemd does."),
-    LazyCommand(
-        "submit", "submit.command:submit", "Add goals to the inbox: files, or the text of a goal."
-    ),
-    LazyCommand("status", "status", "Show all goals, or one goal's tree and progress."),
-    LazyCommand("watch", "watch.command:command", "Show what goals do, as it happens."),
-    LazyCommand("top", "clew_daemon.top.command:top", "Show goals live, and steer them by keys."),
-    LazyCommand("history", "history", "Show a goal's actions, oldest first."),
-    LazyCommand("show", "show", "Show one action in full: arguments, verdict, output."),
-    LazyCommand(
-        "diff", "diff.command:diff", "Show what a goal, or a subtask, changed in its workspace."
-    ),
-    LazyCommand("undo", "undo", "Restore what a goal, or a subtask, changed in its workspace."),
-    LazyCommand(
-        "web", "clew_daemon.web.command:web", "Show goals in the browser, and act on them there."
-    ),
-    LazyCommand(
-        "report", "clew_daemon.web.report:report", "Write a goal's report, or its page as one file."
-    ),
-    LazyCommand("loops", "loops", "Show the loops that were detected, with the evidence."),
-    LazyCommand("context", "context", "Show exactly what the agent's LLM would be shown now."),
-    LazyCommand("feedback", "steering", "Send the agent a message; this resumes a blocked goal."),
-    LazyCommand("pause", "steering", "Stop goals until `clew continue`, after the running action."),
-    LazyCommand(
-        "continue",
-        "steering:go_on",
-        "Continue goals, whatever stopped them.",
-    ),
-    LazyCommand("resume", "steering", "As `continue`, for paused, waiting or blocked goals only."),
-    LazyCommand("edit", "edit", "Change a goal's text, checks or limits in your editor."),
-    LazyCommand("rm", "steering", "Take goals that have ended out of the lists."),
-    LazyCommand("retry", "steering", "As `continue`, for failed, cancelled or blocked goals only."),
-    LazyCommand("unblock", "steering", "Allow a refused action again (see `clew status GOAL`)."),
-    LazyCommand("cancel", "steering", "Cancel goals (`continue` reopens them)."),
-    LazyCommand("reload", "config", "Read the config again, and show what changed."),
-    LazyCommand("logs", "logs", "Show the last lines of the log, or follow it."),
-    LazyCommand(
-        "herald",
-        "clew_daemon.herald.command",
-        "Serve metrics, and send traces and messages about goals.",
-    ),
-    LazyCommand("metrics", "clew_daemon.herald.command", "Print the metrics once."),
-    LazyCommand("backup", "backup", "Copy the ledger to a file, and verify the copy."),
-    LazyCommand("restore", "restore", "Replace the ledger with a backup, while no daemon runs."),
-    LazyCommand("verify", "verify", "Replay the ledger and check it."),
-    LazyCommand("config", "config", "Show the config, and where each value comes from."),
-    LazyCommand(
-        "agents", "agents.command:agents", "Show the agents, and what each may do on this machine."
-    ),
-    LazyCommand("doctor", "doctor.command:doctor", "Check the setup and suggest fixes."),
-    LazyCommand(
-        "demo", "demo.command:demo", "Show the main job on a sample goal; it needs no LLM."
-    ),
-    LazyCommand("start", "service", "Start the systemd user service."),
-    LazyCommand("stop", "service", "Stop the systemd user service."),
-    LazyCommand("restart", "service", "Restart the systemd user service."),
-    LazyCommand("service", "service", "Install, inspect or remove the systemd user service."),
-    LazyCommand(
-        "playbook", "playbook.command:playbook", "Manage the strategies learned across goals."
-    ),
-    LazyCommand("version", "version", "Show the version."),
-]
+SECTIONS = {
+    "Goals": [
+        (
+            "submit",
+            "submit.command:submit",
+            "Add goals to the inbox: files, or the text of a goal.",
+        ),
+        ("status", "status", "Show all goals, or one goal's tree and progress."),
+        ("watch", "watch.command:command", "Show what goals do, as it happens."),
+        ("top", "clew_daemon.top.command:top", "Show goals live, and steer them by keys."),
+        ("web", "clew_daemon.web.command:web", "Show goals in the browser, and act on them there."),
+        (
+            "report",
+            "clew_daemon.web.report:report",
+            "Write a goal's report, or its page as one file.",
+        ),
+    ],
+    "What a goal did": [
+        ("history", "history", "Show a goal's actions, oldest first."),
+        ("show", "show", "Show one action in full: arguments, verdict, output."),
+        ("diff", "diff.command:diff", "Show what a goal, or a subtask, changed in its workspace."),
+        ("loops", "loops", "Show the loops that were detected, with the evidence."),
+        ("context", "context", "Show exactly what the agent's LLM would be shown now."),
+        ("logs", "logs", "Show the last lines of the log, or follow it."),
+    ],
+    "Steering": [
+        ("continue", "steering:go_on", "Continue goals, whatever stopped them."),
+        ("feedback", "steering", "Send the agent a message; this resumes a blocked goal."),
+        ("pause", "steering", "Stop goals until `clew continue`, after the running action."),
+        ("edit", "edit", "Change a goal's text, checks or limits in your editor."),
+        ("undo", "undo", "Restore what a goal, or a subtask, changed in its workspace."),
+        ("unblock", "steering", "Allow a refused action again (see `clew status GOAL`)."),
+        ("cancel", "steering", "Cancel goals (`continue` reopens them)."),
+        ("rm", "steering", "Take goals that have ended out of the lists."),
+        ("resume", "steering", "As `continue`, for paused, waiting or blocked goals only."),
+        ("retry", "steering", "As `continue`, for failed, cancelled or blocked goals only."),
+    ],
+    "The daemon": [
+        ("run", "run", "Run the daemon in the foreground, as systemd does."),
+        ("start", "service", "Start the systemd user service."),
+        ("stop", "service", "Stop the systemd user service."),
+        ("restart", "service", "Restart the systemd user service."),
+        ("reload", "config", "Read the config again, and show what changed."),
+        ("service", "service", "Install, inspect or remove the systemd user service."),
+        ("config", "config", "Show the config, and where each value comes from."),
+        ("doctor", "doctor.command:doctor", "Check the setup and suggest fixes."),
+        (
+            "agents",
+            "agents.command:agents",
+            "Show the agents, and what each may do on this machine.",
+        ),
+        (
+            "herald",
+            "clew_daemon.herald.command",
+            "Serve metrics, and send traces and messages about goals.",
+        ),
+        ("metrics", "clew_daemon.herald.command", "Print the metrics once."),
+        ("demo", "demo.command:demo", "Show the main job on a sample goal; it needs no LLM."),
+        ("version", "version", "Show the version."),
+    ],
+    "The record": [
+        ("backup", "backup", "Copy the ledger to a file, and verify the copy."),
+        ("restore", "restore", "Replace the ledger with a backup, while no daemon runs."),
+        ("verify", "verify", "Replay the ledger and check it."),
+        ("playbook", "playbook.command:playbook", "Manage the strategies learned across goals."),
+    ],
+}
+"""The commands by what they are for, most used first."""
+
+COMMANDS = [LazyCommand(*one, section) for section, listed in SECTIONS.items() for one in listed]
 
 
 def _version(context: click.Context, _: click.Parameter, wanted: bool) -> None:

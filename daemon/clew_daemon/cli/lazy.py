@@ -17,12 +17,13 @@ class LazyCommand(click.Command):
     """A stand-in for a command that is not imported yet: its name, and its line in the help.
 
     `target` is its module below `cli.commands`, or the whole name of a module elsewhere, with `:attribute` where that
-    is not the command's name.
+    is not the command's name. `section` is the heading that help lists it under.
     """
 
-    def __init__(self, name: str, target: str, summary: str) -> None:
+    def __init__(self, name: str, target: str, summary: str, section: str = "Commands") -> None:
         super().__init__(name, short_help=summary)
         self.target = target
+        self.section = section
 
     def imported(self) -> click.Command:
         """Import and return the command itself."""
@@ -40,11 +41,17 @@ class CommandGroup(click.Group):
         return list(self.commands)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """List the commands, each with its whole summary: wrapped, never shortened."""
+        """List the commands by section, each with its whole summary: wrapped, never shortened."""
         found = [(name, self.get_command(ctx, name)) for name in self.list_commands(ctx)]
-        rows = [(name, one.get_short_help_str(SUMMARY_CHARS)) for name, one in found if one]
-        with formatter.section("Commands"):
-            formatter.write_dl(rows)
+        width = max(len(name) for name, _ in found)
+        sections: dict[str, list[tuple[str, str]]] = {}
+        for name, one in found:
+            if one:
+                row = (name.ljust(width), one.get_short_help_str(SUMMARY_CHARS))
+                sections.setdefault(getattr(one, "section", "Commands"), []).append(row)
+        for title, rows in sections.items():
+            with formatter.section(title):
+                formatter.write_dl(rows)
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
