@@ -55,13 +55,16 @@ JSON = {
 }
 
 
-def reached(clew, llm, mode="tools", check="grep -q right answer.txt", about="Do it"):
+def reached(
+    clew, llm, mode="tools", check="grep -q right answer.txt", about="Do it", workspace=None
+):
     """Start a goal with this check and the model of this server, and wait until it is completed."""
     model = {"kind": "llm", "base_url": llm.base_url, "model": "small-1b", "mode": mode}
     clew.configure({f"agents.small.{key}": value for key, value in model.items()})
     clew.start()
+    where = f"workspace: {workspace}\n" if workspace else ""
     goal = clew.submit(
-        f"---\nagent: small\nchecks: {{right: {json.dumps(check)}}}\n---\n# {about}\n"
+        f"---\nagent: small\n{where}checks: {{right: {json.dumps(check)}}}\n---\n# {about}\n"
     )
     clew.wait("goal.completed", goal=goal)
     return goal
@@ -116,10 +119,13 @@ def test_a_change_is_checked_at_once_and_what_still_fails_is_shown(clew):
     assert len(clew.seen("check.passed", goal=goal)) == 2
 
 
-def test_a_change_after_which_the_same_fails_is_shown_with_what_it_is(clew):
+def test_a_change_after_which_the_same_fails_is_shown_with_what_it_is(clew, tmp_path):
+    folder = tmp_path / "work"
+    folder.mkdir()
+    (folder / "notes.txt").touch()
     useless = calls(("write_file", {"path": "other.txt", "content": "1"}))
     with ScriptedLlm(useless, RIGHT, then=FINISH) as llm:
-        reached(clew, llm, about="Fix the answer", check="cat answer.txt")
+        reached(clew, llm, check="cat answer.txt", workspace=folder)
     assert llm.prompt(1).endswith(
         "It fails as before your change. Now change what is wrong: "
         "`cat answer.txt`: cat: answer.txt: No such file or directory"
@@ -136,16 +142,6 @@ def test_a_wrong_value_after_a_change_is_shown_with_the_file_to_correct(clew):
     assert llm.prompt(2).endswith(
         f"Call write_file with the whole file answer.txt as it should be: {value}"
     )
-
-
-def test_a_module_that_imports_from_itself_is_told_to_define_what_it_imports(clew):
-    itself, defines = (
-        calls(("write_file", {"path": "shapes/__init__.py", "content": text}))
-        for text in ("from shapes import area\n", "def area(a, b):\n    return a * b\n")
-    )
-    with ScriptedLlm(itself, defines, then=FINISH) as llm:
-        reached(clew, llm, check='python3 -c "from shapes import area"')
-    assert llm.prompt(1).endswith("Define area in shapes/__init__.py instead of importing it.")
 
 
 def test_of_an_answer_that_was_cut_off_the_next_prompt_has_the_beginning_alone(clew):
@@ -180,10 +176,18 @@ def test_a_check_that_the_model_runs_itself_shows_what_is_wrong(clew):
     assert llm.prompt(1).endswith("This shows what is still wrong. Now change it.")
 
 
-def test_what_fails_is_shown_at_the_start_of_a_goal_about_a_fault(clew):
+@pytest.mark.parametrize("guidance", [True, False])
+def test_what_is_there_and_what_fails_is_shown_at_the_start(clew, tmp_path, guidance):
+    folder = tmp_path / "work"
+    folder.mkdir()
+    (folder / "answer.txt").write_text("left\n")
+    clew.configure({"context.guidance": guidance})
     with ScriptedLlm(RIGHT, then=FINISH) as llm:
-        reached(clew, llm, about="Fix the answer")
-    assert "answer.txt: No such file" in llm.prompt(0)
+        reached(clew, llm, about="Setz answer.txt auf right", workspace=folder)
+    prompt = llm.prompt(0)
+    assert ("These are there: answer.txt" in prompt) is guidance
+    assert ("The goal is not reached yet." in prompt) is guidance
+    assert ("First look: call read_file on answer.txt" in prompt) is guidance
 
 
 def test_checks_that_take_too_long_run_at_the_end_only(clew):

@@ -61,25 +61,6 @@ def test_a_command_in_a_list_of_one_is_a_command_line(cmd, meant):
     assert fitted(BY_NAME["run_cmd"], {"cmd": cmd}) == {"cmd": meant}
 
 
-@pytest.mark.parametrize(
-    "fenced", ["```python\nprint(1)\n```", "\n```\nprint(1)\n```\n", "```py\nprint(1)\n```  "]
-)
-def test_a_file_that_is_one_code_fence_is_written_without_it(fenced):
-    args = {"path": "a.py", "content": fenced}
-    assert fitted(BY_NAME["write_file"], args)["content"] == "print(1)\n"
-
-
-@pytest.mark.parametrize(
-    ("path", "content"),
-    [
-        ("README.md", "```sh\nls\n```\n"),
-        ("README", "```sh\nls\n```\n"),
-        ("answer.txt", "```sh\nmake install\n```\n"),
-        ("page.qmd", "```{r}\nplot(x)\n```\n"),
-        ("a.py", "x = '''\n```\n'''\n"),
-        ("a.py", "```\na\n```\nb\n```\nc\n```\n"),
-    ],
-)
-def test_a_fence_that_belongs_to_the_file_stays(path, content):
-    args = {"path": path, "content": content}
-    assert fitted(BY_NAME["write_file"], args)["content"] == content
+def test_a_text_is_written_as_it_was_given():
+    args = {"path": "a.py", "content": "```python\nprint(1)\n```"}
+    assert fitted(BY_NAME["write_file"], args) == args

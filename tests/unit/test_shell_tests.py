@@ -4,7 +4,7 @@ import subprocess
 
 import pytest
 
-from clew_shared.text.shell_tests import closer_look, failed_command, why_failed
+from clew_shared.text.shell_tests import failed_command, why_failed
 
 
 def trace_of(command: str, folder, shell="bash") -> str:
@@ -77,27 +77,3 @@ def test_a_trace_that_is_cut_off_or_none_explains_nothing(trace):
 
 def test_the_last_command_is_shown_whole_with_the_lines_of_its_values():
     assert failed_command("++ cat a\n+ true\n+ test 'a\nb' = c\n") == "test 'a\nb' = c"
-
-
-@pytest.mark.parametrize(
-    ("command", "shown"),
-    [
-        ("! grep -q colour old.txt", "1:colour\n"),
-        ("true && ! grep -qi -s COLOUR old.txt other.txt", "old.txt:1:colour\n"),
-        ("! grep -rqF -- x .", ""),
-        ("! grep -c 'r' old.txt docs/../old.txt", "old.txt:1:colour\ndocs/../old.txt:1:colour\n"),
-        ("grep -q nothing old.txt", ""),
-        ("test -d old.txt", ""),
-        ("test -x old.txt", "it exists: make it executable with chmod +x old.txt\n"),
-        ("true && [ -x new ]", "it does not exist\n"),
-        ("test ! -x /bin/sh", ""),
-    ],
-)
-def test_a_closer_look_shows_the_lines_that_must_not_be_found_and_whether_a_file_exists(
-    folder, command, shown
-):
-    look = closer_look(trace_of(command, folder, "/bin/sh"), command)
-    done = subprocess.run(
-        ["/bin/sh", "-c", look], cwd=folder, capture_output=True, text=True, check=True
-    )
-    assert done.stdout == shown

@@ -15,7 +15,7 @@ from clew_shared.core import check_tools, suggestions
 from clew_shared.record import events as ev
 from clew_shared.record.worlds import is_measured
 from clew_shared.text.redact import redact
-from clew_shared.text.shell_tests import closer_look, explanation
+from clew_shared.text.shell_tests import explanation
 from clew_shared.text.shorten import without_middle
 from clew_shared.wire.answers import FailingCheck
 
@@ -225,15 +225,13 @@ class Checks:
     async def _traced(self, name: str, cmd: str, silent: CheckRun) -> CheckRun:
         """Run a check that failed and printed nothing once more, and return its failure with the trace of the shell.
 
-        The first run decides; the trace only shows with which command it ended, and a closer look what it found.
+        The first run decides; the trace only shows with which command it ended.
         """
         run = await self._shown(name, f"set -x\n{cmd}")
         trace = run.output.strip()
         if run.passed or run.exit_code is None or not trace:
             return silent
-        look = closer_look(trace, cmd)
-        found = (await self._shown(name, look)).output if look else ""
-        return replace(silent, output=_trace(trace, cmd) + found)
+        return replace(silent, output=_trace(trace, cmd))
 
     async def _shown(self, name: str, cmd: str) -> CheckRun:
         """Run a command that shows more of a check that failed; an empty failure where it did not run to its end."""

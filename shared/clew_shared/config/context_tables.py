@@ -47,6 +47,7 @@ class ModelProfile(Table):
     max_chars: CompactChars | None = None
     max_tokens: PromptTokens | None = None
     answer_tokens: PromptTokens | None = None
+    guidance: bool | None = None
     recent_actions: AtLeastOne | None = None
     stale_after_s: SecondsOrZero | None = None
     full_until: AtLeastOne | None = None
@@ -80,6 +81,7 @@ class ContextSettings(Table):
     max_chars: CompactChars = 2000
     max_tokens: PromptTokens = 8000
     answer_tokens: PromptTokens | None = None
+    guidance: bool = True
     recent_actions: AtLeastOne = 3
     stale_after_s: SecondsOrZero = 0.0
     check_within_s: SecondsOrZero = 10.0

@@ -5,8 +5,8 @@ All that changes from turn to turn is here, so that what precedes it can be cach
 
 from math import ceil
 
+from clew_shared.guidance.requests import request
 from clew_shared.prompt.messages import HEAD_CHARS, share_chars, warnings
-from clew_shared.prompt.next_call import next_call
 from clew_shared.prompt.tools import is_own, listing
 from clew_shared.prompt.view import PromptView
 from clew_shared.prompt.windows import Window, progress_marker
@@ -36,7 +36,7 @@ def state_block(view: PromptView) -> str:
     elif not view.subtask_open:
         lines.append("Every subtask is over. Fix what is missing, then call finish.")
     else:
-        lines.append(next_call(view))
+        lines.append(request(view, guided=view.guided))
     return "\n".join(lines)
 
 

@@ -73,6 +73,8 @@ class PromptView:
     left: TurnsLeft | None = None
     progress: GoalProgress = field(default_factory=GoalProgress)
     windows: Windows = field(default_factory=Windows)
+    guided: bool = True
+    """Whether the request for the next call says what the facts ask for (`[context] guidance`)."""
     reflects: bool = False
     """Whether the model is asked for a `reflect` part beside its calls."""
     max_tokens: int = 8000
@@ -144,6 +146,7 @@ def view_from(
         left=state.turns_left,
         progress=progress_of(hello, iteration=state.iteration, actions=state.actions_total),
         windows=windows_of(context),
+        guided=context.guidance,
         reflects=reflects,
         max_tokens=context.max_tokens,
         stale_after_s=context.stale_after_s,

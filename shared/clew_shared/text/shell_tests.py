@@ -13,14 +13,9 @@ import shlex
 from clew_shared.text.shorten import without_middle
 
 VALUE_CHARS = 300
-LINES_SHOWN = 5
-_QUIET = str.maketrans("", "", "cLlqs")  # options of grep that hide the lines
 SILENT = "It printed nothing. This command failed:\n+ "
 GOT = "got "
 """Begins the reason where a value that was computed is not the expected one."""
-
-STILL_IN = " is still in "
-"""In the reason where something is found that must not be there; the lines in which it is found may follow."""
 
 _FILE_TESTS = {
     "-e": ("{} does not exist", "{} exists"),
@@ -52,8 +47,6 @@ _PLAIN_GREP = re.compile("-[EFGHPchilnoqrswx]+")
 _EQUAL = ("=", "==")
 _COMPUTED = re.compile(r"""(?:\btest|\[\[?)\s+"?[$`]""")
 """A test whose left side is computed, such as `test "$(cat a)" = b`: that side is the actual value."""
-
-EXISTS = "it exists: make it executable with chmod +x"
 
 _LITERAL = re.compile(r"""(?:\btest|\[\[?)\s+["']?[\w./]""")
 
@@ -154,28 +147,9 @@ def _why_grep(words: list[str], command: str) -> str:
     pattern, files = found
     before = _before(words, command)
     if before == {"!"}:
-        return f"{_shown(pattern)}{STILL_IN}{_listed(files, 'or')}"
+        return f"{_shown(pattern)} is still in {_listed(files, 'or')}"
     unwanted = not before or "!" in before
     return "" if unwanted else f"{_shown(pattern)} was not found in {_listed(files, 'and')}"
-
-
-def closer_look(trace: str, command: str) -> str:
-    """Return a command that shows more of what failed than its trace, "" where nothing does.
-
-    The lines which a `! grep` must not find; and of a file that is not executable, whether it exists.
-    """
-    words = _words(failed_command(trace))
-    given = words[1:-1] if words[:1] == ["["] else words[1:]
-    if words[:1] in (["test"], ["["]) and len(given) == 2 and given[0] == "-x":
-        name = shlex.quote(given[1])
-        return f"if test -e {name}; then echo {EXISTS} {name}; else echo it does not exist; fi"
-    found = _plain_grep(words) if words[:1] == ["grep"] else None
-    if found is None or _before(words, command) != {"!"}:
-        return ""
-    pattern, files = found
-    options = [word.translate(_QUIET) for word in words[1:] if word.startswith("-")]
-    kept = [option for option in options if option != "-"]
-    return f"{shlex.join(['grep', '-n', *kept, '--', pattern, *files])} | head -n {LINES_SHOWN}"
 
 
 def _plain_grep(words: list[str]) -> tuple[str, list[str]] | None:

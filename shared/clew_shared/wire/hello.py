@@ -308,6 +308,7 @@ class ContextOptions(_ConfigTable):
 
     max_tokens: int = 8000
     answer_tokens: int | None = None
+    guidance: bool = True
     recent_actions: int = 3
     stale_after_s: float = 0.0
     check_within_s: float = 10.0

@@ -1,12 +1,11 @@
 """Arguments as models write them, brought into the form of a tool's schema. Pure; never raises.
 
 Only slips with a single plausible meaning are corrected: another common name of a parameter, a value that is not the
-text that it should be, an option of 0 where only more is possible, a source file inside a code fence. All else stays
-for the executor to refuse with a reason.
+text that it should be, an option of 0 where only more is possible. Texts are never rewritten, and all else stays for
+the executor to refuse with a reason.
 """
 
 import json
-import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -20,13 +19,6 @@ _OTHER_NAMES = {
     "new": ("new_str", "new_string", "new_text", "replace", "replacement"),
     "pattern": ("query", "regex"),
 }
-_FENCED = re.compile(r"\s*```[\w+-]*[ \t]*\n(.*?\n?)```\s*", re.DOTALL)
-_NEVER_FENCED = re.compile(
-    r".*\.(py|pyi|js|mjs|cjs|ts|jsx|tsx|css|html|json|toml|ya?ml|ini|cfg|xml|sql|sh|bash"
-    r"|c|h|cc|cpp|hpp|cs|go|java|kt|lua|php|pl|rb|rs|swift)",
-    re.IGNORECASE | re.DOTALL,
-)
-"""Languages in which a line of three backticks is an error; any other file may be meant to hold the block."""
 
 
 def fitted(tool: Tool, args: Mapping[str, Any]) -> dict[str, Any]:
@@ -37,8 +29,6 @@ def fitted(tool: Tool, args: Mapping[str, Any]) -> dict[str, Any]:
         schema = properties.get(name, {})
         if schema.get("type") == "string" or "anyOf" in schema:
             found[name] = _as_text(name, value)
-    if isinstance(found.get("content"), str) and isinstance(found.get("path"), str):
-        found["content"] = _unfenced(found["content"], found["path"])
     return found
 
 
@@ -80,10 +70,3 @@ def _as_text(name: str, value: Any) -> Any:
     if name != "content":
         return value
     return "\n".join(value) + "\n" if lines else json.dumps(value, indent=2) + "\n"
-
-
-def _unfenced(content: str, path: str) -> str:
-    """Return the code of a source file that was written as one block of Markdown."""
-    found = _FENCED.fullmatch(content)
-    fenced = found and _NEVER_FENCED.fullmatch(path) and "```" not in found[1]
-    return found[1] if found and fenced else content

@@ -4,26 +4,21 @@ A subtask is completed when the model says so, a goal when its checks agree. Whe
 the last result, the model is asked once more.
 """
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping
+from pathlib import Path
 from typing import Any
 
 from clew_shared.core.claims import FAILED
-from clew_shared.judge.reading import outcome_of
-from clew_shared.prompt.check_notes import AS_BEFORE, NOT_YET
-from clew_shared.prompt.first_call import is_about_a_fault
+from clew_shared.guidance.notes import CheckNotes
+from clew_shared.guidance.requests import note_of_files
 from clew_shared.prompt.tools import is_small
-from clew_shared.text.shell_tests import said_why
-from clew_shared.text.shorten import without_middle
-from clew_shared.text.tracebacks import located_error, without_library_frames
-from clew_shared.wire.answers import Advanced, Checked, FailingCheck, Finished
+from clew_shared.wire.answers import Advanced, Checked, Finished
 from clew_worker.agent.client import RpcError
+from clew_worker.agent.first_look import paths_there
 from clew_worker.agent.plans import plain_text
 from clew_worker.agent.turn import AgentContext, AgentFinished
 
 CHECKED = "The checks pass now."
-
-CHECK_OUTPUT_CHARS = 1_500
-LAST_LINE_CHARS = 300
 
 
 class GoalEnding:
@@ -35,8 +30,7 @@ class GoalEnding:
         self._memory = context.memory
         self._doubted: set[tuple[int, str]] = set()
         self._checked_at = -1
-        self._failing = ""
-        self._ends: tuple[str, ...] = ()
+        self._notes = CheckNotes()
         self._slow = False
         self.in_vain = 0
         """How often finishing was asked for with nothing changed since the checks failed; -1: not even once refused."""
@@ -129,10 +123,17 @@ class GoalEnding:
             self._checked_at, self.in_vain = self._memory.changes, self.in_vain if again else 0
         self._memory.answer("finish", {"summary": summary}, self._not_accepted(answer))
 
-    async def check_at_start(self) -> None:
-        """Have the checks of a small goal that is about a fault run before the first turn: they show what fails."""
-        goal = self._memory.state.goal.description
-        if is_about_a_fault(goal) and not self._memory.transcript:
+    async def look_around(self) -> None:
+        """Note at the start of a conversation what is in the workspace, and what fails there, for a guided model.
+
+        In an empty workspace all is still to be made, and checks say no more than the goal does.
+        """
+        hello, subtask = self._memory.hello, self._memory.state.subtask
+        if self._memory.transcript or not (hello.options.context.guidance and hello.spec.workspace):
+            return
+        text = subtask.description or self._memory.state.goal.description
+        if found := paths_there(Path(hello.spec.workspace), text):
+            self._memory.note(note_of_files(found))
             await self._check_early(at_start=True)
 
     async def check_after_change(self) -> None:
@@ -163,10 +164,7 @@ class GoalEnding:
         elif answer.passed is False:
             # the model has not asked to finish yet: its first two requests still reach the daemon
             self._checked_at, self.in_vain = self._memory.changes, -1
-            before, failing = self._ends, answer.failing_checks
-            shown = self._still_failing(failing)
-            as_before = f" {AS_BEFORE}" if self._ends == before else ""
-            self._memory.note(f"{NOT_YET}{as_before}\n{shown}")
+            self._memory.note(self._notes.unasked(answer.failing_checks, hello.spec.workspace))
         await self._context.refresh()
 
     async def _questioned(self, summary: str) -> bool:
@@ -199,28 +197,11 @@ class GoalEnding:
     def _not_accepted(self, answer: Finished) -> str:
         message = f"Not finished: {answer.message}" if answer.message else ""
         if answer.failing_checks:
-            failing = self._failing_checks(answer)
+            workspace = self._memory.hello.spec.workspace
+            failing = self._notes.refused(answer.failing_checks, workspace)
             return f"{failing}\n{answer.message}" if message else failing
         left = f"Not finished: this is still open:\n{_listed(answer.open_subtasks)}"
         return message or left
-
-    def _failing_checks(self, answer: Finished) -> str:
-        """Show the failing checks with what they ran and printed; the same failure again with its end only."""
-        before = self._failing
-        shown = self._still_failing(answer.failing_checks)
-        if self._failing == before:
-            return f"Not finished: nothing is better than before. Do something else.\n{shown}"
-        return f"Not finished, the goal is not reached yet.\n{shown}"
-
-    def _still_failing(self, checks: Sequence[FailingCheck]) -> str:
-        """Show what checks ran and printed, with paths as the model is to give them: relative to the workspace."""
-        shown = "\n".join(map(_check_text, checks))
-        self._ends = tuple(map(_in_short, checks))
-        before, self._failing = self._failing, outcome_of("failure", shown)
-        if self._failing == before:
-            shown = "\n".join(map(_in_short, checks))
-        workspace = self._memory.hello.spec.workspace.rstrip("/")
-        return shown.replace(f"{workspace}/", "") if workspace else shown
 
     # ---- what is left
 
@@ -260,25 +241,6 @@ class GoalEnding:
             doubt = f"But the last call, {last.name}, ended in {last.result}. Fix that first."
         self._doubted = {(key[0], "finish"), (key[0], "complete_subtask")}
         return f"{doubt} If it really is done, call {claim} again."
-
-
-def _check_text(check: FailingCheck) -> str:
-    """Return a failing check with its command, its exit code and its output."""
-    end = "" if check.exit_code is None else f" with exit code {check.exit_code}"
-    output = without_middle(without_library_frames(check.output).strip(), CHECK_OUTPUT_CHARS)
-    return f"Check failed{end}: {check.cmd or check.name}\n{output or '(no output)'}"
-
-
-def _end(check: FailingCheck) -> str:
-    """Return the last line of what a check printed, or the reason of its failure where that is known."""
-    why = said_why(check.output)
-    lines = check.output.strip().splitlines() or ["(no output)"]
-    return without_middle(lines[-1] if why == check.output else why, LAST_LINE_CHARS)
-
-
-def _in_short(check: FailingCheck) -> str:
-    """Return in a line why a check failed: where in the code, or with its command."""
-    return located_error(check.output) or f"`{check.cmd}`: {_end(check)}"
 
 
 def _listed(names: list[str] | tuple[str, ...]) -> str:

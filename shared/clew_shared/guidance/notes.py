@@ -1,0 +1,107 @@
+"""What the results of checks say, as they stand in a conversation. Pure."""
+
+from collections.abc import Sequence
+
+from clew_shared.guidance.tracebacks import located_error, without_library_frames
+from clew_shared.judge.reading import outcome_of
+from clew_shared.text.shell_tests import GOT, SILENT, said_why
+from clew_shared.text.shorten import without_middle
+from clew_shared.wire.answers import FailingCheck
+from clew_shared.wire.hello import Entry, Said
+
+LINE_CHARS = 320
+"""The longest line of a failure that is said again."""
+
+CHECK_OUTPUT_CHARS = 1_500
+LAST_LINE_CHARS = 300
+
+NOT_YET = "The goal is not reached yet."
+"""Begins the note of an agent that had the checks run after a change."""
+
+AS_BEFORE = "It fails as before your change."
+"""Follows it where the checks fail with the same last line as before: small models do the same again unless told."""
+
+
+class CheckNotes:
+    """Puts failing checks into words for one conversation; the same failure again with its end only."""
+
+    def __init__(self) -> None:
+        self._failing = ""
+        self._ends: tuple[str, ...] = ()
+
+    def refused(self, checks: Sequence[FailingCheck], workspace: str) -> str:
+        """Return the answer to a request to finish that failing checks do not allow."""
+        before, shown = self._failing, self._shown(checks, workspace)
+        if self._failing == before:
+            return f"Not finished: nothing is better than before. Do something else.\n{shown}"
+        return f"Not finished, the goal is not reached yet.\n{shown}"
+
+    def unasked(self, checks: Sequence[FailingCheck], workspace: str) -> str:
+        """Return the note on checks that ran without being asked for, and fail."""
+        before, shown = self._ends, self._shown(checks, workspace)
+        as_before = f" {AS_BEFORE}" if self._ends == before else ""
+        return f"{NOT_YET}{as_before}\n{shown}"
+
+    def _shown(self, checks: Sequence[FailingCheck], workspace: str) -> str:
+        """Show what checks ran and printed, with paths as the model is to give them: relative to the workspace."""
+        shown = "\n".join(map(_check_text, checks))
+        self._ends = tuple(map(_in_short, checks))
+        before, self._failing = self._failing, outcome_of("failure", shown)
+        if self._failing == before:
+            shown = "\n".join(self._ends)
+        folder = workspace.rstrip("/")
+        return shown.replace(f"{folder}/", "") if folder else shown
+
+
+def shows_what_fails(entry: Entry) -> bool:
+    """Return whether an entry is the result of checks: of a `finish` that was not accepted, or after a change."""
+    if isinstance(entry, Said):
+        return entry.text.startswith(NOT_YET)
+    return entry.name == "finish"
+
+
+def same_failure(note: Entry) -> str:
+    """Return the last line of the failure that a note says is as before, "" for another note."""
+    if isinstance(note, Said) and note.text.startswith(f"{NOT_YET} {AS_BEFORE}"):
+        return _last_line(note.text)
+    return ""
+
+
+def last_failure(note: Entry) -> str:
+    """Return the failure that a note of checks ends with, in a line: an error of Python, or a wrong value; "" else."""
+    text = _text(note) if shows_what_fails(note) else ""
+    return located_error(text) or wrong_value(note)
+
+
+def wrong_value(note: Entry) -> str:
+    """Return which value the check that a note ends with got, and which it expected; "" where it is no such check."""
+    text = _text(note) if shows_what_fails(note) else ""
+    why = _last_line(text) if SILENT in text else ""
+    return why if why.startswith(GOT) else ""
+
+
+def _text(note: Entry) -> str:
+    return note.text if isinstance(note, Said) else note.output
+
+
+def _last_line(text: str) -> str:
+    return without_middle(text.rstrip().rpartition("\n")[2], LINE_CHARS)
+
+
+def _check_text(check: FailingCheck) -> str:
+    """Return a failing check with its command, its exit code and its output."""
+    end = "" if check.exit_code is None else f" with exit code {check.exit_code}"
+    output = without_middle(without_library_frames(check.output).strip(), CHECK_OUTPUT_CHARS)
+    return f"Check failed{end}: {check.cmd or check.name}\n{output or '(no output)'}"
+
+
+def _in_short(check: FailingCheck) -> str:
+    """Return in a line why a check failed: where in the code, or with its command."""
+    return located_error(check.output) or f"`{check.cmd}`: {_end(check)}"
+
+
+def _end(check: FailingCheck) -> str:
+    """Return the last line of what a check printed, or the reason of its failure where that is known."""
+    why = said_why(check.output)
+    lines = check.output.strip().splitlines() or ["(no output)"]
+    return without_middle(lines[-1] if why == check.output else why, LAST_LINE_CHARS)

@@ -1,0 +1,159 @@
+"""What a model is asked at the end of its prompt, and what it is told of its checks: one promise a row."""
+
+from dataclasses import replace
+
+import pytest
+
+from clew_shared.guidance.notes import AS_BEFORE, NOT_YET, CheckNotes
+from clew_shared.guidance.requests import note_of_files
+from clew_shared.guidance.tracebacks import located_error, without_library_frames
+from clew_shared.prompt.state_block import state_block
+from clew_shared.prompt.tools import PLAN
+from clew_shared.prompt.view import PromptView
+from clew_shared.text.shell_tests import SILENT
+from clew_shared.tools import NO_EDIT, NO_LONGER, TOOLS
+from clew_shared.wire.answers import FailingCheck
+from clew_shared.wire.hello import Call, Said
+from clew_worker.agent.first_look import paths_there
+
+GOAL = "Tu was mit shop.py"  # no word of it counts but the names of files
+VIEW = PromptView(goal=GOAL, subtask=GOAL, checks={"right": './check "$(cat out)"'}, tools=TOOLS)
+
+WRITE = Call(3, "write_file", {"path": "shop.py", "content": "x"}, "success", "created")
+SAME = replace(WRITE, changed=False)
+READ = Call(4, "read_file", {"path": "shop.py"}, "success", "text", changed=False)
+RUN = Call(5, "run_cmd", {"cmd": "ls"}, "success", "shop.py", changed=False)
+HALF = Call(5, "run_cmd", {"cmd": "sed -i s/a/b/ x && false"}, "failure", changed=True)
+NO_CHANGE = Call(6, "edit_file", {"path": "shop.py"}, "error", f"{NO_EDIT}: nothing to change")
+LESS = replace(WRITE, output=f"changed shop.py{NO_LONGER}`total`")
+SORTED = Call(2, "run_cmd", {"cmd": "sort > shop.py"}, "success", changed=True)
+FENCED = replace(WRITE, args={"path": "shop.py", "content": "```python\nx = 1\n```\n"})
+AS_COMMAND = Call(
+    7, "run_cmd", {"cmd": "cd a && read_file b"}, "failure", "sh: read_file: not found"
+)
+CHECK_ITSELF = Call(7, "run_cmd", {"cmd": "cat out"}, "failure", "wrong")
+REFUSED_END = Call(-1, "finish", {}, "error", "Not finished")
+
+FAILS = Said("user", f"{NOT_YET}\nCheck failed")
+GOT = Said("user", f'{NOT_YET}\nCheck failed\n{SILENT}test a = b\ngot "a", expected "b"')
+ERROR = Said(
+    "user",
+    f'{NOT_YET}\nTraceback:\n  File "shop.py", line 2, in total\n    return x["prize"]\nKeyError: \'prize\'\n',
+)
+STILL = Said("user", f"{NOT_YET} {AS_BEFORE}\nCheck failed\nNameError: name 'totl'\n")
+VALUE = 'got "a", expected "b"'
+STEP = "Take the next step towards the goal."
+
+
+@pytest.mark.parametrize(
+    ("entries", "asked"),
+    [
+        # a look at what exists comes first, whatever the goal's language
+        ((), "Begin: call a tool."),
+        ((Said("user", note_of_files(["shop.py", "docs/"])),), "call read_file on shop.py, before"),
+        ((Said("user", note_of_files(["docs/", "other.py"])),), "First look: search the files"),
+        ((Said("user", note_of_files(["docs/"])),), "Begin: call a tool."),
+        # after a mere look the checks speak, and nobody is asked whether it is done
+        ((READ,), f"Nothing is changed yet. {STEP}"),
+        ((GOT, READ), f"Nothing is changed yet. Now change what is wrong: {VALUE}"),
+        ((WRITE, GOT, RUN), f"Now change what is wrong: {VALUE}"),
+        ((WRITE, FAILS, READ), "Now change what is wrong."),
+        ((WRITE, REFUSED_END), "Look at what is wrong"),
+        ((WRITE, REFUSED_END, WRITE), "call finish. If not"),
+        # after a change: what the checks got, where in the code, or that nothing is better
+        ((WRITE, FAILS), STEP),
+        ((WRITE, GOT), f"Now correct shop.py: {VALUE}"),
+        ((SORTED, GOT), f"Now correct what is wrong: {VALUE}"),
+        ((WRITE, ERROR), """wrong: shop.py line 2, `return x["prize"]`: KeyError: 'prize'"""),
+        ((WRITE, STILL), f"{AS_BEFORE} Now change what is wrong: NameError: name 'totl'"),
+        ((HALF, FAILS), "It changed files, but the goal is not reached."),
+        # writing that went wrong
+        ((NO_CHANGE,), "Call write_file with the whole file shop.py as it should be."),
+        ((WRITE, GOT, NO_CHANGE), f"the whole file shop.py as it should be: {VALUE}"),
+        ((LESS, FAILS), "Put them back, unless they had to go: `total`"),
+        ((SORTED, LESS, FAILS), STEP),  # the agent's own lines
+        ((FENCED, FAILS), "shop.py begins and ends with ```. Write it without"),
+        ((WRITE, FAILS, SAME), "it was already so. Change something else."),
+        # calls that went wrong
+        ((AS_COMMAND,), "call read_file itself instead of run_cmd"),
+        ((CHECK_ITSELF,), "This shows what is still wrong. Now change it."),
+        ((HALF,), "That did not work. Correct the call"),
+        ((replace(WRITE, result="blocked"),), "It was refused."),
+    ],
+)
+def test_the_request_follows_from_the_facts(entries, asked):
+    assert asked in state_block(replace(VIEW, transcript=entries))
+
+
+@pytest.mark.parametrize("entries", [(), (GOT, READ), (WRITE, GOT), (NO_CHANGE,), (LESS, FAILS)])
+def test_a_profile_without_guidance_is_only_asked_for_the_next_call(entries):
+    asked = state_block(replace(VIEW, transcript=entries, guided=False))
+    assert asked in (
+        "Begin: call a tool.",
+        "That did not work. Correct the call, or try another way.",
+        "Is the goal done now? If yes, call finish. If not, call the next tool.",
+    )
+
+
+def test_a_planned_goal_is_asked_about_its_subtask_and_a_large_one_for_a_plan():
+    planned = replace(VIEW, goal="more", transcript=(WRITE,))
+    assert "call complete_subtask" in state_block(planned)
+    assert "Call plan" in state_block(replace(VIEW, tools=(*TOOLS, PLAN)))
+    assert "call plan with exactly one task" in state_block(replace(planned, replan="task"))
+
+
+def test_what_is_there_begins_with_what_the_goal_names(tmp_path):
+    for name in ("docs/a.txt", "b.py", ".hidden", "src/deep/c.py", "__pycache__/x"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).touch()
+    found = paths_there(
+        tmp_path, "Sieh in docs nach, dann src/deep/c.py. Nicht ../etc/passwd, /etc."
+    )
+    assert found == ["docs/a.txt", "src/deep/c.py", "b.py", "docs/", "src/"]
+    assert paths_there(tmp_path / "missing", "b.py") == []
+
+
+def test_at_most_twenty_paths_are_named(tmp_path):
+    for n in range(30):
+        (tmp_path / f"{n:02}").touch()
+    assert paths_there(tmp_path, "")[19:] == ["19", "and 10 more"]
+
+
+def test_the_same_failure_is_shown_again_with_its_end_only():
+    notes, check = (
+        CheckNotes(),
+        FailingCheck(name="right", cmd="./check", output="long\n/w/a is wrong"),
+    )
+    first, again = (notes.unasked([check], "/w") for _ in range(2))
+    assert first == f"{NOT_YET}\nCheck failed: ./check\nlong\na is wrong"
+    assert again == f"{NOT_YET} {AS_BEFORE}\n`./check`: a is wrong"
+    assert "nothing is better than before" in notes.refused([check], "/w")
+
+
+TRACEBACK = """before
+Traceback (most recent call last):
+  File "/w/read.py", line 1, in <module>
+    json.load(file)
+{frames}json.decoder.JSONDecodeError: Expecting value
+"""
+LIBRARY = """  File "/usr/lib/python3.11/json/__init__.py", line 293, in load
+    return loads(fp.read(),
+           ^^^^^^^^^^^^^^^^
+  File "/w/.venv/lib/python3.12/site-packages/x.py", line 2, in y
+  File "<frozen runpy>", line 88, in _run_code
+"""
+
+
+def test_a_run_of_library_frames_becomes_one_line():
+    own, hidden = '  File "/w/o.py", line 3, in z\n    call()\n', "  (3 frames of libraries)\n"
+    shown = without_library_frames(TRACEBACK.format(frames=LIBRARY + own + LIBRARY))
+    assert shown == TRACEBACK.format(frames=hidden + own + hidden)
+    assert without_library_frames("plain") == "plain"
+
+
+def test_an_error_is_named_with_the_line_of_code_that_led_to_it():
+    assert located_error(TRACEBACK.format(frames=LIBRARY)) == (
+        "/w/read.py line 1, `json.load(file)`: json.decoder.JSONDecodeError: Expecting value"
+    )
+    for other in ("", "cat: a: No such file or directory", "ValueError: no frames"):
+        assert located_error(other) == ""
