@@ -1,4 +1,4 @@
-"""The attack table of docs/security.md, made from the register: `python attack_table.py` puts it in its place."""
+"""The attack table of docs/attacks.md, made from the register: `python attack_table.py` puts it in its place."""
 
 import re
 import sys
@@ -8,7 +8,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 import attack
 
-DOCUMENT = Path(__file__).parents[2] / "docs" / "security.md"
+DOCUMENT = Path(__file__).parents[2] / "docs" / "attacks.md"
 BEGIN, END = "<!-- attacks -->\n", "<!-- end of attacks -->"
 
 
@@ -18,14 +18,19 @@ def rendered():
     parts = []
     for group in dict.fromkeys(one.group for one in attack.ATTACKS.values()):
         rows = [_row(one) for one in attack.ATTACKS.values() if one.group == group]
-        head = "| attack | agent | executor's command | own tools | test |\n| --- | --- | --- | --- | --- |"
-        parts.append(f"### {group[0].upper()}{group[1:]}\n\n{head}\n" + "\n".join(rows))
+        head = "| attack | refused by |\n| --- | --- |"
+        parts.append(f"## {group[0].upper()}{group[1:]}\n\n{head}\n" + "\n".join(rows))
     return "\n\n".join(parts)
 
 
 def _row(one):
-    cells = [_cell(one, role) for role in ("agent", "executor", "own_tools")]
-    return f"| {_circumstances(one)}{one.does} | {' | '.join(cells)} | `{one.name}` |"
+    roles = {"agent": "agent", "executor": "command", "own_tools": "own tools"}
+    cells = {said: _cell(one, role) for role, said in roles.items()}
+    if cells["own tools"] == cells["command"]:
+        cells.pop("own tools")
+    told = "; ".join(f"{said}: {cell}" for said, cell in cells.items())
+    by = cells["agent"] if len(set(cells.values())) == 1 else told
+    return f"| {_circumstances(one)}{one.does} (`{one.name}`) | {by} |"
 
 
 def _cell(one, role):
