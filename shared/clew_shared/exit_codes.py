@@ -3,6 +3,9 @@
 import signal
 from enum import IntEnum
 
+SIGNAL_BASE = 128
+"""What is added to the number of the signal that a process died of, as shells do."""
+
 
 class ExitCode(IntEnum):
     """What an exit code means, here and to a service manager; sources: sysexits.h, docs/cli.md, docs/protocol.md."""
@@ -16,5 +19,5 @@ class ExitCode(IntEnum):
     CONFIGURATION = 78
     """Starting again would not help before the configuration is changed."""
 
-    INTERRUPTED = 128 + signal.SIGINT
-    TERMINATED = 128 + signal.SIGTERM
+    INTERRUPTED = SIGNAL_BASE + signal.SIGINT
+    TERMINATED = SIGNAL_BASE + signal.SIGTERM

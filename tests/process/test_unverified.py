@@ -322,7 +322,10 @@ def test_a_check_that_cannot_run_ends_at_a_person_before_the_model_is_called(cle
         assert f"`clew edit {goal}`" in found["question"]
         assert llm.requests == []
         since = clew.now()
-        clew.clew("continue", goal)  # a person's word: it is not asked again
+        clew.clew("continue", goal)
+        clew.wait("goal.blocked", since=since, goal=goal)  # nothing has changed
+        assert llm.requests == []
+        clew.clew("feedback", goal, "write a stub")  # a person's word
         clew.wait("check.before", since=since, goal=goal, name="tests")
         clew.wait("finish.refused", since=since, goal=goal)
     assert llm.requests

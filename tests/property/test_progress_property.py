@@ -112,13 +112,15 @@ def test_what_is_done_never_becomes_less(tree, events):
     for event in events:
         if _breaks_what_is_done(event, record.state):
             continue
-        before = status_view(record.state)["progress"]
+        before, was_reached = status_view(record.state)["progress"], record.state.goal.reached
         record.add(event)
         now, statuses = status_view(record.state)["progress"], _statuses(record.state)
-        assert now >= before or before == 1.0
+        assert now >= before or was_reached == 1.0 or before == 1.0
         assert 0.0 <= now <= 1.0
-        if record.state.goal.status != "completed" and statuses:
-            assert (now == 1.0) == all(s in ("completed", "skipped") for s in statuses)
+        assert (now == 1.0) == (record.state.goal.status == "completed")
+        if statuses:
+            all_done = all(s in ("completed", "skipped") for s in statuses)
+            assert (record.state.goal.reached == 1.0) == all_done
     rows = [(row.seq, decode(row.body)) for row in record.rows]
     assert fold(rows) == record.state
 
@@ -160,7 +162,7 @@ def test_without_a_change_of_the_plan_progress_is_the_share_of_subtasks_that_are
         record.add(ev.SubtaskStarted(task_idx=task, subtask_idx=subtask))
         record.add(ev.SubtaskEnded(status="completed"))
         seen.append(record.state.goal.progress())
-    assert seen == [round(n / 7, 4) for n in range(1, 7)] + [1.0]
+    assert seen == [round(n / 7, 4) for n in range(1, 7)] + [0.9999]  # its checks are left
 
 
 def _breaks_what_is_done(event, state):

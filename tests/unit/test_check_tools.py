@@ -72,11 +72,13 @@ def test_a_known_tool_is_one_that_a_goal_makes_only_if_it_installs_it(said, is_d
         assert bool(due(accepted(**said, c=check))) is is_due
 
 
-def test_a_person_is_asked_once_about_a_check_as_it_is():
+def test_a_check_that_was_never_run_is_looked_at_until_a_person_has_said_how_to_go_on():
     state = accepted(a="pytset", b="pytset -q")
-    apply(state, ev.GoalBlocked(reason="r", checks=("a",)), 2)
-    assert list(due(state)) == ["b"]
-    apply(state, ev.CheckedBefore(name="b", passed=False, exit_code=127), 3)
+    apply(state, ev.CheckedBefore(name="b", passed=False, exit_code=127), 2)
+    apply(state, ev.GoalBlocked(reason="r"), 3)
+    apply(state, ev.GoalRequeued(by="continue", reopen=True), 4)
+    assert list(due(state)) == ["a"]
+    apply(state, ev.FeedbackGiven(text="write it"), 5)
     assert due(state) == {}
 
 

@@ -523,7 +523,7 @@ def test_doctor_looks_at_everything_and_makes_nothing(clew, tmp_path):
     checks = {check["name"]: check for check in json.loads(out)["checks"]}
     assert {"python", "packages", "config", "inbox", "state", "ledger", "sandbox"} <= set(checks)
     assert checks["python"]["level"] == "ok"
-    assert checks["daemon"]["level"] == "warn"
+    assert checks["daemon"]["level"] == "note"
     assert list(tmp_path.iterdir()) == []
 
 

@@ -75,7 +75,7 @@ def test_a_death_and_the_restart_are_told(agent):
     agent.core.emit(ev.WorkerExited(epoch=1, reason="killed by SIGKILL", crash=True))
     agent.core.emit(ev.WorkerStarted(epoch=2))
     assert lines(agent)[-2:] == [
-        "worker died: killed by SIGKILL (epoch 1)",
+        "worker died, epoch 1: killed by SIGKILL (signal 9, perhaps out of memory)",
         "worker restarted, epoch 2",
     ]
 

@@ -3,6 +3,7 @@
 import pytest
 
 from clew_shared.core.answers import WrongState
+from clew_shared.record import events as ev
 
 
 def block(agent):
@@ -22,6 +23,16 @@ def test_the_second_failure_blocks_it_and_asks_for_a_replan_of_the_task(agent):
     assert block(agent) == "task"
     assert agent.state.subtask.status == "blocked"
     assert agent.state.replan_required == "task"
+
+
+def test_a_subtask_that_was_done_and_is_blocked_by_its_checks_counts_as_open_again(agent):
+    agent.complete()
+    while agent.state.replan_required == "":
+        agent.core.fail("its check fails", 0.0)
+    [task] = agent.state.goal.tasks
+    assert (task.status, agent.state.subtask.status) == ("in_progress", "blocked")
+    agent.core.emit(ev.GoalEnded(status="cancelled"))
+    assert agent.state.goal.progress() == 0.0
 
 
 def test_the_whole_way_from_subtask_to_person(played):

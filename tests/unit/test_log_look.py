@@ -38,4 +38,4 @@ def test_no_value_can_steer_the_terminal_or_make_another_line():
 
 def test_the_traceback_of_an_error_stands_below_its_line():
     entry = {"level": "error", "event": "python.logged", "exception": "Traceback:\n  x\x1b\nError"}
-    assert plain(entry).splitlines()[1:] == ["Traceback:", "  x\\x1b", "Error"]
+    assert plain(entry).splitlines()[1:] == ["    Traceback:", "      x\\x1b", "    Error"]

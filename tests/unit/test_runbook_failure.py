@@ -12,9 +12,9 @@ STEP = SentStep(tool="run_cmd", args={"cmd": "false"})
 @pytest.mark.parametrize(
     ("output", "text"),
     [
-        ("", "`false`: failure (exit code 1)"),
-        (" \n", "`false`: failure (exit code 1)"),
-        ("no disk\n", "`false`: failure (exit code 1): no disk"),
+        ("", "`false` failed (exit code 1)"),
+        (" \n", "`false` failed (exit code 1)"),
+        ("no disk\n", "`false` failed (exit code 1): no disk"),
     ],
 )
 def test_a_failure_ends_with_the_output_and_without_a_colon_where_there_is_none(output, text):

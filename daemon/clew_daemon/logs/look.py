@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 _LEVEL_STYLE = {"debug": "dim", "warning": "yellow", "error": "bold red", "critical": "bold red"}
 _HEAD_KEYS = ("timestamp", "level", "event", "goal", "epoch", "seq")
-_BELOW = ("exception", "stack")
+_BELOW = ("question", "exception", "stack")
 _CODES = {
     "dim": "2",
     "bold": "1",
@@ -37,7 +37,7 @@ def pieces(entry: Mapping[str, Any]) -> list[tuple[str, str]]:
         f" {_clean(key)}={_clean(_worded(in_words(entry, key, value)))}"
         for key, value in rest.items()
     )
-    below = "".join(f"\n{_clean(line)}" for key in _BELOW for line in _lines(entry.get(key)))
+    below = "".join(f"\n    {_clean(line)}" for key in _BELOW for line in _lines(entry.get(key)))
     return [
         (_clean(local(str(entry.get("timestamp", "")))) + " ", "dim"),
         (f"{_clean(level):<8}", _LEVEL_STYLE.get(level, "")),

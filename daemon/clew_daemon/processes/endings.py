@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal
 from clew_daemon.processes import vitals
 from clew_daemon.processes.executor import ExecutorDied, OutOfResources
 from clew_daemon.processes.nursery import SpawnError
-from clew_shared.exit_codes import ExitCode
+from clew_shared.exit_codes import SIGNAL_BASE, ExitCode
 from clew_shared.ledger import LedgerCorrupt, LedgerError, LedgerUnwell
 from clew_shared.text.plain import plain
 from clew_shared.wire.shortage import is_shortage
@@ -58,7 +58,7 @@ def by_exit(
         return Ended("stopped", "stopped", code=code)
     if code in (ExitCode.TEMPORARY, ExitCode.CONFIGURATION):
         return _left(code, leave, output)
-    if code < vitals.SIGNAL_BASE and state.replan_required in ("task", "goal"):
+    if code < SIGNAL_BASE and state.replan_required in ("task", "goal"):
         return Ended("stopped", OWES_REPLAN, code=code)
     reason = vitals.exit_words(code) if code else UNFINISHED if greeted else NO_HELLO
     return Ended("crash", reason, output, code)

@@ -9,8 +9,10 @@ import asyncio
 import socket
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from clew_daemon.processes.vitals import exit_words
 from clew_shared.text.plain import plain
 from clew_shared.text.redact import redact
+from clew_shared.text.words import ending
 from clew_shared.wire.executor import (
     LINE_BYTES_MAX,
     ActionDone,
@@ -238,7 +240,7 @@ class ExecutorProcess:
             answer = read_answer(await self._reader.readuntil(b"\n"))
         except (asyncio.IncompleteReadError, ConnectionError):
             await self.cell.kill()
-            raise ExecutorDied(f"ended with code {self.cell.guard.ended.result()}") from None
+            raise ExecutorDied(ending(exit_words(self.cell.guard.ended.result()))) from None
         except (ValueError, asyncio.LimitOverrunError):
             await self.cell.kill()
             raise ExecutorDied("it sent an invalid message") from None

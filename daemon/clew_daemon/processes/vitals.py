@@ -10,8 +10,9 @@ from pathlib import Path
 
 import psutil
 
+from clew_shared.exit_codes import SIGNAL_BASE
+
 PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
-SIGNAL_BASE = 128
 
 
 @cache

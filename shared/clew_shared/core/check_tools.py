@@ -2,7 +2,7 @@
 
 A check whose tool is missing fails whatever is done in the workspace, so a person is asked before anything is spent. It
 is read from the first words of the command, and in doubt the check can run: what the goal itself is to make, a path, a
-module of its own, or what its text speaks of, is never missing.
+module of its own, or what its text speaks of, is never missing, and nothing is where that person has said how to go on.
 """
 
 from __future__ import annotations
@@ -88,12 +88,14 @@ def tool_of(cmd: str) -> Tool | None:
 
 
 def due(state: State) -> dict[str, Tool]:
-    """Return what to look for, by the names of the checks that were never run and that no person was asked about."""
+    """Return what to look for, by the names of the checks that were never run; nothing after a person's word."""
+    if state.feedback_seq > state.rested_seq:
+        return {}
     texts = list(_texts(state))
     found = {}
     for name, cmd in state.spec.checks.items():
         known = name in state.checks or name in state.checked_before
-        tool = None if known or state.asked_checks.get(name) == cmd else tool_of(cmd)
+        tool = None if known else tool_of(cmd)
         if tool:
             found[name] = tool
     return {name: tool for name, tool in found.items() if not _is_made(tool, texts)}

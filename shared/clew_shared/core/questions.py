@@ -20,6 +20,7 @@ from clew_shared.text.words import (
     RESULTS,
     action_text,
     ending,
+    exit_text,
     key_line,
     one_line,
     refusal,
@@ -37,7 +38,7 @@ FAILURE_CHARS = 300
 STEP_CHARS = 500
 CHECKS_SHOWN = 3
 FILES_SHOWN = 5
-CUT_OFF = "It may have done all of its work, a part of it, or nothing: look before it runs again"
+CUT_OFF = "It may have done all of its work, a part of it, or nothing, so clew does not run it again by itself"
 LONG_S = 10.0
 
 WHY = {
@@ -73,10 +74,13 @@ CHOICES = {
     "fixed": ("when you have fixed the cause, continue", "clew continue {goal}"),
     "again": ("let it try again", "clew continue {goal}"),
     "step": ("when you have fixed the cause, run the step again", "clew continue {goal}"),
-    "look": ("when you have looked at what it did, run the step again", "clew continue {goal}"),
-    "ticked": ("if it has done its work, tick its item (`[x]`), then continue", "clew edit {goal}"),
+    "show": ("see all of its output", "clew show {goal} {seq}"),
+    "diff": ("see what it changed", "clew diff {goal}"),
+    "look": ("if it should run again, from its beginning", "clew continue {goal}"),
+    "ticked": ("if it did its work, tick its item (`[x]`), then continue", "clew edit {goal}"),
     "grant": ("grant the same amount again", "clew continue {goal}"),
     "installed": ("when you have installed it, continue", "clew continue {goal}"),
+    "anyway": ("begin all the same, and tell the agent how to get it", 'clew feedback {goal} "…"'),
     "put_back": ("when you have put it back, continue", "clew continue {goal}"),
     "empty": ("begin in a new, empty folder, if nothing is there", "clew continue {goal}"),
     "accept": ("accept the folder that is there now, and continue in it", "clew continue {goal}"),
@@ -98,14 +102,10 @@ CHOICES = {
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """What a person is asked: `reason` is why, in one line, and `text` has that and all else.
-
-    `checks` are those that cannot run.
-    """
+    """What a person is asked: `reason` is why, in one line, and `text` has that and all else."""
 
     reason: str
     text: str
-    checks: tuple[str, ...] = ()
     step: int = 0
     """The run of a runbook's step that this is about, 0 for none."""
 
@@ -118,17 +118,18 @@ def question(
     facts: tuple[str, ...] = (),
     reason: str = "",
     other: str = "",
+    seq: int = 0,
 ) -> Question:
     """Return a question; `choices` are keys of CHOICES, `facts` are lines that help to answer.
 
     `at_work`: what the goal was at work on, and what was tried last, matters. `reason` is `why` in short, `other`
-    another goal.
+    another goal, `seq` the action that it is about.
     """
     lines = _work(state) if at_work else []
     lines += [f"Stopped: {why}", *filter(None, facts), "You can:"]
     for key in (*choices, "cancel"):
         words, command = CHOICES[key]
-        named = {"goal": state.goal_id, "other": other}
+        named = {"goal": state.goal_id, "other": other, "seq": str(seq)}
         lines.append(f"- {words.format(**named)}: `{command.format(**named)}`")
     return Question(reason or beginning(one_line(why), FAILURE_CHARS), "\n".join(lines))
 
@@ -158,16 +159,19 @@ def step(
     """
     action = action_text(ran.name, ran.args, STEP_CHARS)
     deaths = state.scope.crashes.get(signature(ran.name, ran.args, state.spec.workspace), 0)
-    lasted = f"ran for {ran.duration_s:.2f} s" if ran.duration_s else "ran nobody knows how long"
-    code = f" (exit code {ran.exit_code})" if ran.exit_code else ""
+    lasted = (
+        f"it ran for {ran.duration_s:.2f} s"
+        if ran.duration_s
+        else "it is not known how long it ran"
+    )
     is_cut_off = ran.result == Result.INTERRUPTED
     key = "step_cut_off" if is_cut_off else "step_failed"
     if refused and not is_cut_off:
         key = "step_refused"
     why = WHY["died" if deaths > 1 else key].format(
         action=action,
-        came=f"{RESULTS.get(ran.result, ran.result)}{code}",
-        ending=cause or "nobody knows why",
+        came=f"{RESULTS.get(ran.result, ran.result)}{exit_text(ran.exit_code)}",
+        ending=cause or "it is not known why",
         times=times(deaths),
         why=refusal(refused),
     )
@@ -181,8 +185,8 @@ def step(
         _changed_line(changed, "Changed in the workspace since" if is_cut_off else "It changed"),
         CUT_OFF if is_cut_off else "",
     )
-    choices = ("look", "ticked") if is_cut_off else ("step", "edit")
-    asked = question(state, why, *choices, facts=facts)
+    choices = ("diff", "look", "ticked") if is_cut_off else ("step", "edit")
+    asked = question(state, why, "show", *choices, facts=facts, seq=ran.seq)
     return replace(asked, text="\n".join([*_place(state), asked.text]), step=ran.seq)
 
 
@@ -246,9 +250,7 @@ def missing_tools(state: State, missing: Mapping[str, str]) -> Question:
         for name in list(missing)[:CHECKS_SHOWN]
     ]
     facts.append("No work in the workspace can change that, so no work has begun.")
-    return replace(
-        question(state, why, "installed", "edit", facts=tuple(facts)), checks=tuple(missing)
-    )
+    return question(state, why, "installed", "edit", "anyway", facts=tuple(facts))
 
 
 def internal(state: State, fault: str) -> Question:
@@ -355,6 +357,5 @@ def _came(state: State, action: Action) -> str:
     cut_off = action.result == Result.INTERRUPTED
     said = state.scope.died.get(name) if cut_off else last_said(state, name, action.result)
     after = f" after {roughly(action.duration_s)}" if action.duration_s >= LONG_S else ""
-    code = f" (exit code {action.exit_code})" if action.exit_code else ""
     came = RESULTS.get(action.result, action.result)
-    return f"{came}{after}{code}" + (f": {said}" if said else "")
+    return f"{came}{after}{exit_text(action.exit_code)}" + (f": {said}" if said else "")

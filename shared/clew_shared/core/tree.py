@@ -131,7 +131,7 @@ class TreeCommands(AttemptCommands):
 
     def ask(self, asked: Question, at: float) -> None:
         """Escalate the goal to a person with this question."""
-        self.block_goal(asked.reason, at, question=asked.text, checks=asked.checks, step=asked.step)
+        self.block_goal(asked.reason, at, question=asked.text, step=asked.step)
 
     def block_goal(
         self,
@@ -141,7 +141,6 @@ class TreeCommands(AttemptCommands):
         question: str,
         stranger: Identity | None = None,
         gone: bool = False,
-        checks: tuple[str, ...] = (),
         step: int = 0,
     ) -> None:
         """Escalate the goal to a person, unless it waits for one already or has ended; see GoalBlocked."""
@@ -153,7 +152,6 @@ class TreeCommands(AttemptCommands):
                     question=question,
                     stranger=stranger,
                     gone=gone,
-                    checks=checks,
                     step=step,
                 )
             )

@@ -58,9 +58,8 @@ class GoalBlocked(GoalEvent, frozen=True):
     """The goal was escalated to a person, with the question to answer.
 
     `stranger` is the folder found in place of the goal's workspace, if that is the reason: resuming accepts it.
-    `gone` means that no folder was found: resuming makes an empty one. `checks` are those that cannot run; as they are
-    now, each is asked about once. `step` is the run of a runbook's step that the question is about: continuing lets it
-    run once more.
+    `gone` means that no folder was found: resuming makes an empty one. `step` is the run of a runbook's step that the
+    question is about: continuing lets it run once more.
     """
 
     kind: Literal["goal_blocked"] = "goal_blocked"
@@ -68,7 +67,6 @@ class GoalBlocked(GoalEvent, frozen=True):
     question: str = ""
     stranger: Identity | None = None
     gone: bool = False
-    checks: tuple[str, ...] = ()
     step: int = 0
 
 

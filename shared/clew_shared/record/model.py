@@ -151,8 +151,8 @@ class Goal:
     counted: int = 0
 
     def progress(self) -> float:
-        """Return how much of the goal is done, 0 to 1; it falls only if work is added after all was done."""
-        if self.status == GoalStatus.COMPLETED or self.reached >= 1.0:
+        """Return how much of the goal is done, 0 to 1, 1 only for a completed goal; see `note_progress`."""
+        if self.status == GoalStatus.COMPLETED:
             return 1.0
         return min(round(self.reached, 4), 0.9999)
 
@@ -160,7 +160,7 @@ class Goal:
         """Take what is done since into `reached`: each subtask earns an equal share of what was left.
 
         Without a change of the plan that is the share of subtasks that are done. Where a plan adds work, what is left
-        has more parts, and what was reached stays.
+        has more parts, and what was reached stays. It falls where all was done and work is added or found undone.
         """
         statuses = [StepStatus(s.status) for t in self.tasks for s in t.subtasks]
         done = sum(status.done for status in statuses)

@@ -80,7 +80,6 @@ def outline(state: State) -> State:
         prompt=None,
         calls=_EMPTY.calls,
         checks=_EMPTY.checks,
-        asked_checks=_EMPTY.asked_checks,
         suggested=_EMPTY.suggested,
         feedback=_EMPTY.feedback,
         feedback_untold=_EMPTY.feedback,

@@ -311,7 +311,6 @@ class State:
     subtasks that replans gave up, `covered` those that a new plan replaced before they were tried. `active_at_turn_s`
     are the seconds of work up to the end of the last turn. `last_action` is the last one that has ended, 0 for none.
     `edited_seq` is the last event by which a person changed the goal, 0 for none; `removed`: it is in no list.
-    `asked_checks` has the commands of checks that a person was asked about, because they cannot run.
     """
 
     goal_id: str = ""
@@ -377,7 +376,6 @@ class State:
     verified: bool | None = None
     checks: dict[str, CheckResult] = field(default_factory=dict)
     checked_before: dict[str, CheckBefore] = field(default_factory=dict)
-    asked_checks: dict[str, str] = field(default_factory=dict)
     suggested: dict[str, SuggestedCheck] = field(default_factory=dict)
     questioned: int = 0
     feedback: list[str] = field(default_factory=list)

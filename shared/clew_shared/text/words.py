@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 import re
 import shlex
+from signal import SIGKILL
 from typing import TYPE_CHECKING, Any
 
+from clew_shared.exit_codes import SIGNAL_BASE
 from clew_shared.text.shorten import beginning
 
 if TYPE_CHECKING:
@@ -38,6 +40,7 @@ ENDINGS = {
     "nursery": "the process that starts workers was not ready",
     "internal": "an unexpected error in clew",
     "ledger": "the record could not be read or written",
+    "killed by SIGKILL": "killed by SIGKILL (signal 9, perhaps out of memory)",
 }
 """Why a worker ended, or an action was cut off."""
 
@@ -77,6 +80,14 @@ RESULTS = {
     "interrupted": "was interrupted, so that its effect is unknown",
 }
 """What came of an action."""
+
+
+def exit_text(code: int | None) -> str:
+    """Return an exit code in brackets, with the signal that it stands for; "" for none and for 0."""
+    number = (code or 0) - SIGNAL_BASE
+    killed = f", killed by signal {number}" if 0 < number < SIGNAL_BASE // 2 else ""
+    memory = ", perhaps out of memory" if number == SIGKILL else ""
+    return f" (exit code {code}{killed}{memory})" if code else ""
 
 
 def passed_before(checks: Sequence[str]) -> str:

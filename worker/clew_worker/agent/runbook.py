@@ -10,7 +10,7 @@ from typing import Any
 
 from clew_shared.record.signature import signature
 from clew_shared.text.redact import redacted
-from clew_shared.text.words import action_text
+from clew_shared.text.words import RESULTS, action_text, exit_text
 from clew_shared.wire import protocol
 from clew_shared.wire.answers import ActionOutcome, Advanced, Finished, Judged
 from clew_shared.wire.hello import Call, Entry, HelloAnswer, SentStep, SentSubtask
@@ -165,9 +165,9 @@ def _failure(step: SentStep, outcome: ActionOutcome) -> str:
     """Return why a step failed; "" if it did not."""
     if outcome.result == "success":
         return ""
-    code = f" (exit code {outcome.exit_code})" if outcome.exit_code else ""
     output = outcome.output[-_OUTPUT_CHARS:].strip()
-    return f"{_named(step)}: {outcome.result}{code}" + (f": {output}" if output else "")
+    came = f"{RESULTS[outcome.result]}{exit_text(outcome.exit_code)}"
+    return f"{_named(step)} {came}" + (f": {output}" if output else "")
 
 
 def _record(step: SentStep, outcome: ActionOutcome) -> dict[str, Any]:

@@ -13,7 +13,7 @@ import stat
 import subprocess
 from pathlib import Path
 
-from clew_shared.exit_codes import ExitCode
+from clew_shared.exit_codes import SIGNAL_BASE, ExitCode
 from clew_shared.text.plain import plain
 from clew_shared.wire.nursery import CellSpec
 from clew_worker.bridge import relay
@@ -36,7 +36,6 @@ from clew_worker.bridge.wire import (
 from clew_worker.sandbox import interpreter, kernel
 from clew_worker.sandbox.processes import end_descendants
 
-SIGNAL_BASE = 128
 GRACE_S = 2.0
 SWEEP_S = 5.0
 

@@ -73,8 +73,6 @@ def blocked(state: State, e: ev.GoalBlocked, seq: int) -> None:
     state.reason, state.question, state.wait_until = e.reason, e.question, None
     state.paused = False
     state.stranger, state.gone, state.asked_step = e.stranger, e.gone, e.step
-    checks = state.spec.checks
-    state.asked_checks.update({name: checks[name] for name in e.checks if name in checks})
 
 
 def requeued(state: State, e: ev.GoalRequeued, _seq: int) -> None:

@@ -118,8 +118,8 @@ def escalated(state: State, e: ev.Escalated, _seq: int) -> None:
         state.subtask.last_failure = state.subtask.last_failure or e.reason
         if e.replan_failed_task:
             task.failed_replans += 1
-        if e.to != "task":
-            task.status = StepStatus.BLOCKED
+        task.status = StepStatus.IN_PROGRESS if e.to == "task" else StepStatus.BLOCKED
+        state.goal.note_progress()
     if e.replan_failed_goal:
         state.goal.failed_replans += 1
         state.goal.replanned = False

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from http.client import HTTPException
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,7 +17,7 @@ from urllib.request import (
     build_opener,
 )
 
-from clew_daemon.cli.commands.doctor.findings import Finding, Level, in_one_line
+from clew_daemon.cli.commands.doctor.findings import OF_AGENT, Finding, Level, in_one_line
 from clew_daemon.cli.errors import CliError
 
 if TYPE_CHECKING:
@@ -35,7 +36,23 @@ LLM_S = 3.0
 
 
 def agents(instance: Instance) -> Iterator[Finding]:
-    """Check each agent of the config: its endpoint and key, its command, or its program."""
+    """Check each agent of the config; what only goals that name an agent need is a warning, and no failure."""
+    settings = _settings(instance)
+    if settings is None:
+        return
+    ladders = [
+        settings.attempts.ladder,
+        *(m.ladder or () for m in settings.context.models.values()),
+    ]
+    used = {settings.agents.default_name, *(rung.agent for ladder in ladders for rung in ladder)}
+    for found in _each(instance, settings):
+        name = found.name.removeprefix(OF_AGENT).partition(":")[0]
+        is_spared = found.level == "fail" and name not in used
+        yield replace(found, level="warn") if is_spared else found
+
+
+def _each(instance: Instance, settings: Settings) -> Iterator[Finding]:
+    """Check the endpoint and key of each agent, its command, or its program."""
     from clew_daemon.cli.commands.doctor.clis import coding_agents
     from clew_shared.config.settings import (
         CliAgentSettings,
@@ -43,20 +60,18 @@ def agents(instance: Instance) -> Iterator[Finding]:
         LlmAgentSettings,
     )
 
-    settings = _settings(instance)
     coders: dict[str, CliAgentSettings] = {}
     commands: dict[str, CommandAgentSettings] = {}
-    for name, agent in sorted(settings.agents.named.items() if settings else ()):
+    for name, agent in sorted(settings.agents.named.items()):
         if isinstance(agent, LlmAgentSettings):
             yield _endpoint(f"agent {name}", agent, instance)
         elif isinstance(agent, CommandAgentSettings):
             commands[name] = agent
         elif isinstance(agent, CliAgentSettings):
             coders[name] = agent
-    if settings and commands:
+    if commands:
         yield from _commands(instance, settings, commands)
-    if settings:
-        yield from coding_agents(instance, settings, coders)
+    yield from coding_agents(instance, settings, coders)
 
 
 def _settings(instance: Instance) -> Settings | None:

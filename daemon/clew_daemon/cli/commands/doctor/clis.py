@@ -103,7 +103,7 @@ def _login(title: str, agent: CliAgentSettings, instance: Instance) -> Finding:
 
     if fault := Keys(instance.env, instance.config.parent).fault(agent):
         fix = f"log in with {agent.cli} itself, outside of clew, or correct `credentials`"
-        return Finding(title, "fail", fault, fix if "cannot be read" in fault else "")
+        return Finding(title, "warn", fault, fix if "cannot be read" in fault else "")
     found = [f"${agent.api_key_env}"] if agent.api_key_env else []
     found += [agent.api_key_file] if agent.api_key_file else []
     found += agent.credentials

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from clew_daemon.cli.commands.doctor.findings import Finding
     from clew_daemon.cli.instance import Instance
 
-STYLES = {"ok": "green", "warn": "yellow", "fail": "bold red"}
+STYLES = {"ok": "green", "note": "cyan", "warn": "yellow", "fail": "bold red"}
 
 
 @click.command()

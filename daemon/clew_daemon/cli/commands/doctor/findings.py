@@ -9,7 +9,8 @@ LINE_CHARS = 300
 OF_AGENT = "agent "
 """What the names of findings about an agent begin with."""
 
-Level = Literal["ok", "warn", "fail"]
+Level = Literal["ok", "note", "warn", "fail"]
+"""`note` is a fact that only some uses of clew need to know."""
 
 
 @dataclass(frozen=True)

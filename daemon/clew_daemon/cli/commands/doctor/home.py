@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from clew_daemon.cli.client import NoDaemon, send
 from clew_daemon.cli.commands.doctor.findings import Finding, Level, numbered
 from clew_daemon.cli.errors import CliError
+from clew_daemon.cli.surroundings import executor_env
 from clew_daemon.control.requests import PingRequest
 
 if TYPE_CHECKING:
@@ -24,6 +25,11 @@ INBOX_SHOWN_MAX = 10
 BROKEN_CONFIG_FIX = (
     "fix the file, then run clew reload; a running daemon keeps its settings until then, and "
     "a restart before that would fail"
+)
+PATH_FIX = (
+    "if they should: stop `clew run` and start it from this shell, or for the service "
+    "`systemctl --user import-environment PATH`, then `clew restart`; "
+    "folders in your home also need [sandbox] read (clew doctor --workspace DIR)"
 )
 REJECTED_FIX = "fix it and submit it again, then delete it and its .error.txt from inbox/rejected"
 
@@ -44,7 +50,8 @@ def config(instance: Instance) -> Iterator[Finding]:
     missing = "" if instance.config_text is not None else " does not exist: all defaults"
     yield Finding("config", "ok", f"{instance.config}{missing}")
     if fault := loaded.settings.agents.fault():
-        yield Finding("default agent", "warn", fault, "goals with a runbook work without one")
+        level: Level = "warn" if loaded.settings.agents.named else "note"
+        yield Finding("default agent", level, fault, "goals with a runbook work without one")
 
 
 def folders(instance: Instance) -> Iterator[Finding]:
@@ -139,7 +146,7 @@ def daemon(instance: Instance) -> Iterator[Finding]:
             yield Finding("daemon", "fail", error.message)
         else:
             first = f"fix the config, then start it: {start}"
-            yield Finding("daemon", "warn", "not running", start if _may_start(instance) else first)
+            yield Finding("daemon", "note", "not running", start if _may_start(instance) else first)
     except CliError as error:
         restart = "see clew logs; then stop that process and start it again"
         first = "see clew logs; fix the config before you restart it"
@@ -149,6 +156,17 @@ def daemon(instance: Instance) -> Iterator[Finding]:
         if answer.get("config_error"):
             found += "; it keeps the settings that it started with"
         yield Finding("daemon", "ok", found)
+        yield from _path(instance)
+
+
+def _path(instance: Instance) -> Iterator[Finding]:
+    """Report the folders with programs that are on the PATH of this shell, and not on that of the daemon."""
+    known = executor_env(instance).get("PATH", "").split(":")
+    own = instance.env.get("PATH", "").split(":")
+    unknown = [one for one in dict.fromkeys(own) if one not in known and Path(one).is_dir()]
+    if unknown:
+        found = f"the daemon's lacks {', '.join(unknown)}, so goals find no programs there"
+        yield Finding("PATH", "note", found, PATH_FIX)
 
 
 def _may_start(instance: Instance) -> bool:

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 PROGRAM_S = 10.0
 NOTIFY_RELOAD_SINCE = 253
+INSTALL = "to start it at login: clew service install --now (docs/operations.md)"
 
 
 def systemd(instance: Instance) -> Iterator[Finding]:
@@ -23,18 +24,18 @@ def systemd(instance: Instance) -> Iterator[Finding]:
     done = run_program(["systemctl", "--version"], PROGRAM_S)
     if isinstance(done, str):
         fix = "clew run works without it; have something restart it"
-        yield Finding("systemd", "warn", "not available", fix)
+        yield Finding("systemd", "note", "not available", fix)
         return
     version = [*done.stdout.split(), "?", "?"][1]
     is_old = version.isdigit() and int(version) < NOTIFY_RELOAD_SINCE
     found = f"version {version}{', reload by SIGHUP only' if is_old else ''}"
     yield Finding("systemd", "ok", found)
-    yield _user_manager()
     unit = unit_path(instance.env)
-    if unit.exists():
-        yield Finding("unit", "ok", str(unit))
-    else:
-        yield Finding("unit", "warn", "not installed", "clew service install")
+    if not unit.exists():
+        yield Finding("unit", "note", "not installed: clew is no service here", INSTALL)
+        return
+    yield Finding("unit", "ok", str(unit))
+    yield _user_manager()
     yield _linger()
 
 

@@ -156,11 +156,8 @@ def _worker_started(e: ev.WorkerStarted, s: State, before: _Before) -> Descripti
 def _worker_exited(e: ev.WorkerExited, _s: State, _: _Before) -> Description | None:
     if not e.crash:
         return None
-    return _describe(
-        "worker.exited",
-        f"worker died: {short(ending(e.reason))} (epoch {e.epoch})",
-        "bold red",
-    )
+    text = f"worker died, epoch {e.epoch}: {short(ending(e.reason))}"
+    return _describe("worker.exited", text, "bold red")
 
 
 def _planned(e: ev.Planned, _s: State, _: _Before) -> Description:
