@@ -35,7 +35,6 @@ from clew_shared.ledger.lock import (
     LockError,
     LockHeldError,
     acquire,
-    acquire_pid_file,
     beside,
 )
 from clew_shared.text.plain import plain
@@ -102,6 +101,11 @@ def ledger_lock(places: Places, settings: Settings) -> Lock:
     return acquire(path, role=DAEMON, socket=places.socket)
 
 
+def run_lock(places: Places) -> Lock:
+    """Take the lock of the run folder, so that one socket has one daemon; raises as `acquire` does."""
+    return acquire(places.run / "clew.lock", role=DAEMON, socket=places.socket)
+
+
 @contextmanager
 def bootstrap(places: Places, loaded: Loaded) -> Iterator[Bootstrap]:
     """Start, and hold the locks and the log as long as the daemon runs; raises BootstrapError."""
@@ -156,7 +160,7 @@ def _locked_and_logging(places: Places, settings: Settings, keys: Keys) -> Itera
         try:
             make(places)
             ledger = held.enter_context(ledger_lock(places, settings))
-            run = held.enter_context(acquire_pid_file(places.run))
+            run = held.enter_context(run_lock(places))
             configure_log(places, settings, keys)
             record_places(places, settings, keys)
         except LockHeldError as error:

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 
 import structlog
 
-from clew_daemon.bootstrap import failed, ledger_lock
+from clew_daemon.bootstrap import failed, ledger_lock, run_lock
 from clew_daemon.host.folders import FolderError, make_private
 from clew_shared.exit_codes import ExitCode
-from clew_shared.ledger.lock import LockError, LockHeldError, acquire_pid_file
+from clew_shared.ledger.lock import LockError, LockHeldError
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -69,7 +69,7 @@ class PresenceCheck:
             return
         make_private(self._places.run)
         if not run.is_in_place:
-            run.adopt(acquire_pid_file(self._places.run))
+            run.adopt(run_lock(self._places))
         if not control.is_found:
             await control.renew()
         log.warning("control.renewed", path=str(self._places.socket))

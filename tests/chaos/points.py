@@ -28,14 +28,14 @@ DAEMON = {
     "ledger.commit": "clew_shared.ledger.writer_thread:WriterThread._transact",
     "ledger.deliver": "clew_shared.ledger.writer:Writer.deliver",
     "ledger.checkpoint": "clew_shared.ledger.writer_thread:WriterThread._checkpoint",
-    "ledger.snapshot": "clew_shared.ledger.upkeep:Upkeep.snapshot",
+    "ledger.snapshot": "clew_shared.ledger.sqlite:Ledger.snapshot",
     "ledger.close": "clew_shared.ledger.writer_thread:WriterThread.close",
     "book.enter": "clew_daemon.record.goals:GoalStore.enter",
     "book.tell": "clew_daemon.record.recorder:Recorder._announce",
     "log.events": "clew_daemon.record.eventlog:log_events",
     # start and stop
     "lock": "clew_daemon.bootstrap:acquire",
-    "lock.run": "clew_daemon.bootstrap:acquire_pid_file",
+    "lock.run": "clew_daemon.bootstrap:run_lock",
     "recover": "clew_daemon.supervision.supervisor:recover",
     "leftovers": "clew_daemon.app.lifecycle:end_leftovers",
     "cgroups.claim": "clew_daemon.processes.cgroups:Cgroups.claim",
@@ -103,8 +103,8 @@ DAEMON = {
 """Label → the function of the daemon that it names."""
 
 RETENTION = {
-    "ledger.purge": "clew_shared.ledger.upkeep:Upkeep.purge",
-    "ledger.shrink": "clew_shared.ledger.upkeep:Upkeep.shrink",
+    "ledger.purge": "clew_shared.ledger.sqlite:Ledger.purge",
+    "ledger.shrink": "clew_shared.ledger.sqlite:Ledger.shrink",
     "book.forget": "clew_daemon.record.goals:GoalStore.purge",
     "retention.let_go": "clew_daemon.supervision.retention:Retention.expire",
     "retention.folders": "clew_daemon.supervision.scratch:remove_folders",

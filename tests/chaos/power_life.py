@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 from power_vfs import Disk, Op, PowerDisk
 
 from clew_shared.ledger import Ledger, NewEvent, opening, schema
-from clew_shared.ledger.packing import whole
+from clew_shared.ledger.chain import whole
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

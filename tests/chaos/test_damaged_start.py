@@ -158,9 +158,9 @@ def test_a_broken_log_stops_the_start(make_clew):
     data[32 + 24 + 500] ^= 1
     log.write_bytes(data)
 
-    refused(clew, "ledger.db-wal", "frame 1", "commits follow it")
-    says(clew, "verify", words=("ledger.db-wal", "frame 1"))
-    says(clew, "status", words=("ledger.db-wal",))
-    log.unlink()
-    refused(clew, "is empty, but 1 goal was accepted")
-    says(clew, "doctor", words=("fail ledger", "is empty"))
+    for _ in range(2):
+        refused(clew, "is empty, but 1 goal was accepted")
+        says(clew, "verify", words=("is empty",))
+        says(clew, "status", words=("is empty",))
+        says(clew, "doctor", words=("fail ledger", "is empty"))
+        log.unlink(missing_ok=True)

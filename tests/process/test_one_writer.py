@@ -21,14 +21,6 @@ LONG = """
   sleep 600
   ```
 """
-HOLD_AS_0_1_0 = """
-import fcntl, os, sys
-fd = os.open(sys.argv[1], os.O_RDWR | os.O_CREAT, 0o600)
-fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-os.pwrite(fd, b"%d\\n" % os.getpid(), 0)
-print("held", flush=True)
-sys.stdin.read()
-"""
 HOLD = """
 import sys
 from pathlib import Path
@@ -256,19 +248,6 @@ def test_a_daemon_that_holds_the_ledger_and_does_not_answer_is_named(clew, held)
     assert f"process {silent.pid}" in said
     assert "no daemon is running" not in said
     assert json.loads(clew.clew("status", "--json"))["daemon"] is None
-
-
-def test_a_daemon_of_0_1_0_that_is_running_is_respected(clew, held):
-    """It holds a lock in its run folder only, as during an upgrade."""
-    clew.start()
-    backup = clew.folder / "backup.db"
-    clew.clew("backup", str(backup))
-    assert clew.stop() == 0
-    before = ledger(clew).stat().st_ino
-    old = held(HOLD_AS_0_1_0, clew.home / "run" / "clew.pid")
-    assert f"process {old.pid}" in clew.clew("run", code=1)
-    assert f"process {old.pid}" in clew.clew("restore", str(backup), code=1)
-    assert ledger(clew).stat().st_ino == before
 
 
 def test_a_restore_keeps_a_daemon_from_starting(clew):

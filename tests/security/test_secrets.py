@@ -15,7 +15,7 @@ import pytest
 from harness import DEADLINE_S, children
 from llm_server import Reply, ScriptedLlm, calls, fails, says
 
-from clew_shared.ledger import packing
+from clew_shared.ledger import chain
 
 KEY = "Clew/test+4fT9bQ2mW8sLcVnR5yH1dKj0aG3pE6uIoXzB7iUeMq"
 NEXT = "Next/test+Pq81mVx3Zr6tYb0KdLw5cHs9GfJa2NoEiUu7RyTkMe"
@@ -70,7 +70,7 @@ def unpacked(clew):
     """Outputs and snapshots as they were: what is kept compressed shows no key to who searches the file."""
     with contextlib.closing(sqlite3.connect(clew.home / "state" / "ledger.db")) as ledger:
         outputs = ledger.execute("SELECT seq, data, digest FROM outputs JOIN events USING (seq)")
-        found = {f"output {seq}": packing.whole(data, digest) for seq, data, digest in outputs}
+        found = {f"output {seq}": chain.whole(data, digest) for seq, data, digest in outputs}
         snapshots = ledger.execute("SELECT goal, state FROM snapshots")
         return found | {f"snapshot of {goal}": zlib.decompress(state) for goal, state in snapshots}
 

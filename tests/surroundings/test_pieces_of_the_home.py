@@ -1,10 +1,8 @@
 """Pieces of a home are deleted, moved, replaced, copied, put back: while the daemon runs, and while it does not."""
 
 import json
-import os
 import shutil
 import signal
-import subprocess
 
 import pytest
 from environments import mounted
@@ -45,108 +43,7 @@ def ends_by_itself(clew: Placed, code: int) -> str:
     return clew.out.read_text(errors="replace")
 
 
-def refused_start(clew: Placed) -> str:
-    """Start a daemon that must refuse; what it printed."""
-    before = len(clew.out.read_text(errors="replace")) if clew.out.exists() else 0
-    clew.start(ready=False)
-    return ends_by_itself(clew, UNUSABLE)[before:]
-
-
-# -- the ledger under a running daemon
-
-
-def removed(state):
-    (state / "ledger.db").unlink()
-
-
-def removed_with_its_folder(state):
-    shutil.rmtree(state)
-
-
-def moved(state):
-    (state / "ledger.db").rename(state / "elsewhere.db")
-
-
-def moved_with_its_folder(state):
-    state.rename(state.with_name("elsewhere"))
-
-
-def replaced(state):
-    shutil.copy(state / "ledger.db", state / "other.db")
-    (state / "other.db").rename(state / "ledger.db")
-
-
-def without_its_log(state):
-    (state / "ledger.db-wal").unlink()
-    (state / "ledger.db-shm").unlink()
-
-
-@pytest.mark.parametrize(
-    "happens",
-    [
-        removed,
-        *(
-            pytest.param(one, marks=LONG)
-            for one in (
-                removed_with_its_folder,
-                moved,
-                moved_with_its_folder,
-                replaced,
-                without_its_log,
-            )
-        ),
-    ],
-    ids=lambda happens: happens.__name__,
-)
-def test_a_daemon_whose_ledger_is_taken_away_stops_judging_and_says_so(clew, happens):
-    goal = at_the_gate(clew)
-    happens(clew.home / "state")
-    said = ends_by_itself(clew, UNUSABLE)
-    assert "ledger" in said
-    clew.open_gate("first")
-    assert clew.trace() == ["0"]
-    assert not clew.seen("goal.completed", goal=goal)
-
-
-@LONG
-def test_a_ledger_that_was_moved_away_and_is_put_back_goes_on(clew):
-    goal = at_the_gate(clew)
-    state = clew.home / "state"
-    state.rename(clew.home / "elsewhere")
-    ends_by_itself(clew, UNUSABLE)
-    shutil.rmtree(state, ignore_errors=True)  # what the daemon may have left there
-    (clew.home / "elsewhere").rename(state)
-    clew.start()
-    goes_on(clew, goal)
-    assert clew.verified()
-
-
-# -- the ledger while no daemon runs
-
-
-def test_an_older_ledger_in_its_place_is_refused_and_what_is_missing_is_named(clew):
-    state = clew.home / "state"
-    clew.start()
-    first = clew.hand_in(["echo 0 >> trace"], title="First")
-    clew.wait("goal.completed", goal=first)
-    assert clew.stop() == 0
-    shutil.copy(state / "ledger.db", clew.home / "old.db")
-    clew.start()
-    second = clew.hand_in(["echo 1 >> trace"], title="Second")
-    clew.wait("goal.completed", goal=second)
-    assert clew.stop() == 0
-    shutil.copy(clew.home / "old.db", state / "ledger.db")
-    assert second in refused_start(clew)
-    assert (state / "goals" / second).is_dir()  # the copy of its file is still there
-
-
-@LONG
-def test_a_log_of_the_ledger_that_is_gone_after_a_kill_is_noticed(clew):
-    at_the_gate(clew)
-    clew.kill()
-    for name in ("ledger.db-wal", "ledger.db-shm"):
-        (clew.home / "state" / name).unlink(missing_ok=True)
-    assert "ledger" in refused_start(clew)
+# -- the state folder
 
 
 @LONG
@@ -190,39 +87,6 @@ def copy_of(base):
         one.close()
 
 
-def test_a_copied_home_does_nothing_until_a_person_says_that_it_owns_the_goals(base, clew, copy_of):
-    goal = at_the_gate(clew)
-    copy = copy_of(clew)
-    subprocess.run(["cp", "-a", clew.home, copy.home], check=True)
-    copy.configure({"log.file": str(copy.log)})
-    worker = clew.agent_pid(goal)
-    copy.start()
-    assert copy.shown(goal)["status"] == "blocked"
-    assert "home" in copy.shown(goal)["reason"]
-    assert not copy.seen("worker.started")
-    os.kill(worker, 0)  # the worker of the other home lives
-    assert copy.stop() == 0
-    goes_on(clew, goal)  # here nothing has happened
-    assert not clew.seen("worker.started", epoch=2)
-    assert clew.stop() == 0
-
-
-@LONG
-def test_a_copied_home_goes_on_when_a_person_resumes_its_goals_there(clew, copy_of):
-    goal = at_the_gate(clew)
-    clew.kill()
-    there = copy_of(clew)
-    subprocess.run(["cp", "-a", clew.home, there.home], check=True)
-    there.configure({"log.file": str(there.log)})
-    there.start()
-    assert there.shown(goal)["status"] == "blocked"
-    there.clew("resume", goal)
-    there.works_at(goal, "first", epoch=2)
-    goes_on(there, goal)
-    assert there.stop() == 0
-    assert there.verified()
-
-
 @LONG
 @pytest.mark.parametrize("when", ["while nothing ran", "under its daemon"])
 def test_a_renamed_home_goes_on_at_its_new_place_with_each_step_done_once(clew, copy_of, when):
@@ -252,23 +116,6 @@ def test_a_home_moved_away_and_back_while_nothing_runs_goes_on_by_itself(clew):
     clew.start()
     clew.works_at(goal, "first", epoch=2)
     goes_on(clew, goal)
-    assert clew.stop() == 0
-
-
-# -- the run folder
-
-
-@LONG
-def test_without_its_run_folder_a_daemon_still_keeps_a_second_one_away(clew, copy_of):
-    goal = at_the_gate(clew)
-    shutil.rmtree(clew.home / "run")
-    second = copy_of(clew)
-    second.options = clew.options
-    second.start(ready=False)
-    assert second.daemon.wait(30) == 1
-    assert str(clew.daemon.pid) in second.out.read_text()
-    goes_on(clew, goal)
-    assert not clew.seen("worker.started", epoch=2)
     assert clew.stop() == 0
 
 

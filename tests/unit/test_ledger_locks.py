@@ -2,11 +2,10 @@
 
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
-from clew_shared.ledger import Ledger, NewEvent, Reader, verify
+from clew_shared.ledger import Ledger, NewEvent, Reader
 
 INDEX_IN_USE = ("-shm", 128, 1)  # SQLite's UNIX_SHM_DMS: who may have it alone empties the index
 FILE_IN_USE = ("", 0x4000_0002, 510)  # SHARED_FIRST: who may have it alone removes the log
@@ -28,7 +27,7 @@ def is_locked(path, lock):
 
 @pytest.fixture
 async def used(tmp_path):
-    """A ledger that was opened before, so that its log and index are looked at when it is opened again."""
+    """A ledger that was opened before, with its log and index."""
     path = tmp_path / "ledger.db"
     first = Ledger.open(path)
     await first.append([NewEvent("a", "noted", b"x")])[1]
@@ -44,7 +43,7 @@ async def used(tmp_path):
 
 @pytest.mark.parametrize("lock", [INDEX_IN_USE, FILE_IN_USE], ids=["index", "file"])
 async def test_an_open_ledger_holds_its_locks(used, lock):
-    """The look at the index let go of them: another process emptied it, and the daemon died of SIGBUS."""
+    """Closing any descriptor of a file lets go of them: another process could empty the index, which is mapped."""
     ledger = Ledger.open(used)
     assert is_locked(used, lock)
     await ledger.close(60)
@@ -56,11 +55,3 @@ async def test_a_reader_beside_another_one_holds_its_locks(used, lock):
         assert reader.goals() == ["a"]
         Reader.open(used).close()
         assert is_locked(used, lock)
-
-
-def test_looking_again_takes_no_descriptor_more(used):
-    assert verify(used).ok
-    before = len(list(Path("/proc/self/fd").iterdir()))
-    for _ in range(5):
-        assert verify(used).ok
-    assert len(list(Path("/proc/self/fd").iterdir())) <= before

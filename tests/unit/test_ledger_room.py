@@ -7,7 +7,7 @@ import apsw
 import pytest
 
 from clew_shared.ledger import Ledger, LedgerCorrupt, NewEvent, opening, schema, verify
-from clew_shared.ledger.packing import packed
+from clew_shared.ledger.chain import packed
 
 BIG = [f"{n} {'the same again and again ' * 500}".encode() for n in range(40)]
 

@@ -1,10 +1,9 @@
-"""One writer: the lock beside a ledger, and the one of a run folder that clew 0.1.0 knows."""
+"""One writer: the lock beside a ledger."""
 
 import errno
 import fcntl
 import json
 import os
-import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -18,7 +17,6 @@ from clew_shared.ledger.lock import (
     LockHeldError,
     LocksUnsupportedError,
     acquire,
-    acquire_pid_file,
     beside,
     holder,
 )
@@ -28,15 +26,6 @@ import sys
 from pathlib import Path
 from clew_shared.ledger.lock import acquire
 lock = acquire(Path(sys.argv[1]), role="daemon", socket=Path("/run/user/1/clew/control.sock"))
-print("held", flush=True)
-sys.stdin.read()
-"""
-
-HOLD_AS_0_1_0 = """
-import fcntl, os, sys
-fd = os.open(sys.argv[1], os.O_RDWR | os.O_CREAT, 0o600)
-fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-os.pwrite(fd, b"%d\\n" % os.getpid(), 0)
 print("held", flush=True)
 sys.stdin.read()
 """
@@ -91,11 +80,6 @@ def test_a_second_one_is_refused_and_told_who_is_first(path, held_by):
     assert "clew --home DIR" in said
 
 
-def test_a_second_lock_in_the_same_process_is_refused_too(path):
-    with acquire(path, role="daemon"), pytest.raises(LockHeldError):
-        acquire(path, role="daemon")
-
-
 def test_anyone_can_ask_who_holds_it_and_nobody_is_disturbed_by_that(path, held_by):
     assert holder(path) is None
     assert holder(path / "below") is None
@@ -129,14 +113,6 @@ def test_asking_does_not_keep_another_from_taking_it(path):
             client.kill()
 
 
-def test_the_lock_of_a_killed_holder_is_free(path, held_by):
-    first = held_by(HOLD, path)
-    first.send_signal(signal.SIGKILL)
-    first.wait(10)
-    with acquire(path, role="daemon"):
-        assert json.loads(path.read_text())["pid"] == os.getpid()
-
-
 @pytest.mark.parametrize(
     "text", ["", "1\n", "rubbish", "9" * 5000, "[" * 20_000, "{}\n", '{"pid": "x"}\n', "\0" * 99]
 )
@@ -168,27 +144,12 @@ def test_of_a_holder_elsewhere_no_number_is_told_that_means_nothing_here(path, h
         acquire(path, role="daemon")
 
 
-def test_a_running_restore_is_waited_for_and_not_stopped(path):
-    with acquire(path, role="restore"), pytest.raises(LockHeldError) as refused:
-        acquire(path, role="daemon")
-    assert "`clew restore` is running" in str(refused.value)
-    assert "Wait until it has finished" in str(refused.value)
-
-
 def test_a_released_lock_can_be_taken_again_and_released_twice(path):
     for _ in range(2):
         taken = acquire(path, role="daemon")
         taken.release()
         taken.release()
         assert path.exists()
-
-
-def test_the_same_folder_by_a_link_is_the_same_lock(tmp_path):
-    (tmp_path / "state").mkdir()
-    (tmp_path / "link").symlink_to("state")
-    (tmp_path / "other.db").symlink_to("state/ledger.db")
-    paths = [beside(tmp_path / name) for name in ("state/ledger.db", "link/ledger.db", "other.db")]
-    assert set(paths) == {tmp_path / "state" / "ledger.db.lock"}
 
 
 def test_a_link_a_folder_and_a_pipe_are_not_taken_for_the_file(tmp_path):
@@ -236,29 +197,7 @@ def test_where_locks_exclude_nobody_it_is_refused_too(path, monkeypatch):
         acquire(path, role="daemon")
 
 
-# -- the run folder's, as clew 0.1.0 knows it
-
-
-def test_a_daemon_of_0_1_0_in_the_run_folder_is_respected(tmp_path, held_by):
-    first = held_by(HOLD_AS_0_1_0, tmp_path / "clew.pid")
-    with pytest.raises(LockHeldError, match=f"a clew daemon is running .process {first.pid}."):
-        acquire_pid_file(tmp_path)
-    first.kill()
-    first.wait(10)
-    with acquire_pid_file(tmp_path):
-        assert (tmp_path / "clew.pid").read_text() == f"{os.getpid()}\n"
-
-
 # -- who opens a ledger for writing holds its lock
-
-
-async def test_a_ledger_has_one_writer_at_a_time(tmp_path):
-    path = tmp_path / "ledger.db"
-    first = Ledger.open(path)
-    with pytest.raises(LockHeldError):
-        Ledger.open(path)
-    await first.close(10)
-    await Ledger.open(path).close(10)
 
 
 async def test_a_lock_that_is_passed_on_stays_with_its_owner(tmp_path):

@@ -5,20 +5,20 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any
 
+from clew_daemon.app.ledger_health import EVERY_S as LEDGER_EVERY_S
 from clew_daemon.host import background
 from clew_daemon.learning.deltas import VERDICTS_MIN
 from clew_daemon.learning.reviewer import PRUNE_EVERY_S
-from clew_daemon.record.watch import EVERY_S as RECORD_EVERY_S
 from clew_daemon.supervision.retention import EVERY_S as RETENTION_EVERY_S
 from clew_shared.ledger import LedgerState
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine
 
+    from clew_daemon.app.ledger_health import LedgerWatch
     from clew_daemon.host.sd_notify import Notifier
     from clew_daemon.parts import DaemonParts
     from clew_daemon.presence import PresenceCheck
-    from clew_daemon.record.watch import RecordWatch
     from clew_daemon.supervision.retention import Retention
     from clew_daemon.supervision.stores import SnapshotStores
 
@@ -29,7 +29,7 @@ class Housekeeping:
     def __init__(
         self,
         daemon: DaemonParts,
-        watch: RecordWatch,
+        watch: LedgerWatch,
         presence: PresenceCheck,
         retention: Retention,
         stores: SnapshotStores,
@@ -44,8 +44,7 @@ class Housekeeping:
     async def start(self, notifier: Notifier) -> None:
         """Start all periodic work."""
         sweep_s = self._daemon.settings.daemon.sweep_s
-        self.run(background.repeat("ledger", RECORD_EVERY_S, self._look))
-        self.run(self._watch.notes())
+        self.run(background.repeat("ledger", LEDGER_EVERY_S, self._look))
         self.run(background.repeat("sweep", sweep_s, self._sweep, first_s=sweep_s))
         self.run(background.repeat("retention", RETENTION_EVERY_S, self._forget))
         self.run(background.repeat("prune", PRUNE_EVERY_S, self._prune))

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from typing import TYPE_CHECKING
 
 import structlog
 
-from clew_shared.ledger import Ledger, LedgerLostError, LedgerState
+from clew_daemon.record.lost_record import write_note
+from clew_shared.ledger import Ledger, LedgerError, LedgerLostError, LedgerState
 from clew_shared.ledger.writer_thread import SLOW_S
 
 if TYPE_CHECKING:
@@ -15,12 +17,10 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from clew_daemon.app.status import StatusLine
-    from clew_daemon.host.sd_notify import Notifier
-    from clew_daemon.record.watch import RecordWatch
 
 log = structlog.get_logger()
 
-RESCUE_POLL_S = 5.0
+EVERY_S = 1.0
 SLOW_EVERY_S = 60.0
 
 
@@ -69,11 +69,39 @@ class LedgerHealth:
             log.warning("ledger.slow", path=str(self._path), longer_than_s=SLOW_S)
 
 
-async def wait_for_rescue(ledger: Ledger, watch: RecordWatch, notifier: Notifier) -> None:
-    """Wait until what a lost ledger held is saved, or cannot be; the ledger bounds the wait."""
-    while isinstance(ledger.failure, LedgerLostError):
-        notifier.extend(3 * RESCUE_POLL_S)
-        if found := await ledger.rescued(RESCUE_POLL_S):
-            watch.saved(found)
-            log.critical("ledger.saved", file=str(found.copy or found.file), said=found.message)
-            return
+class LedgerWatch:
+    """Compares the ledger's files with the open ones every EVERY_S, and notes its last event beside it.
+
+    `state` is the state folder of its home. It is never on a step's path.
+    """
+
+    def __init__(self, ledger: Ledger, state: Path) -> None:
+        self._ledger = ledger
+        self._noted = 0
+        self._last_fault = ""
+        ledger.files.hold(state)
+
+    async def look(self) -> None:
+        """Raise LedgerFailed if the files differ; nothing is judged from then on."""
+        self._ledger.look()
+        if self._ledger.assigned > self._noted:
+            await self.note()
+
+    async def note(self) -> None:
+        """Write the note; a failure is logged once, and the next look tries again."""
+        fault = ""
+        try:
+            self._noted = await asyncio.to_thread(_note, self._ledger)
+        except (LedgerError, OSError) as error:
+            fault = str(error)
+        if fault and fault != self._last_fault:
+            log.warning("ledger.unnoted", path=str(self._ledger.path), reason=fault)
+        self._last_fault = fault
+
+
+def _note(ledger: Ledger) -> int:
+    """Note the last durable event, and return its number, 0 for none."""
+    last = ledger.last_event()
+    if last:
+        write_note(ledger.path, last)
+    return last[0] if last else 0

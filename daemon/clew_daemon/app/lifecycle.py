@@ -17,7 +17,7 @@ import uvloop
 
 from clew_daemon import VERSION
 from clew_daemon.app.housekeeping import Housekeeping
-from clew_daemon.app.ledger_health import LedgerHealth, wait_for_rescue
+from clew_daemon.app.ledger_health import LedgerHealth, LedgerWatch
 from clew_daemon.app.recovery import (
     block_in_other_home,
     complete_undos,
@@ -52,7 +52,6 @@ from clew_daemon.processes.nursery import Nursery, SpawnError
 from clew_daemon.publish.publisher import Publisher
 from clew_daemon.record import home
 from clew_daemon.record.goals import GoalStore
-from clew_daemon.record.watch import RecordWatch
 from clew_daemon.session import liveness
 from clew_daemon.session.launcher import Launcher
 from clew_daemon.supervision.retention import Retention
@@ -131,7 +130,6 @@ class App:
         self._stop = asyncio.Event()
         self._hangup = asyncio.Event()
         self._interrupts = 0
-        self._ledger: Ledger | None = None
         self._inbox_owner = InboxOwner(self._places.inbox, self._places.socket)
 
     async def run(self) -> int:
@@ -145,31 +143,29 @@ class App:
         with contextlib.suppress(OSError):  # the inbox reports what is wrong, and tries again
             self._inbox_owner.take()
         health = LedgerHealth(path, self._status, self._stop.set)
-        ledger = self._ledger = health.ledger = Ledger.open(
+        ledger = health.ledger = Ledger.open(
             path,
             on_state=health.on_state,
             lock=self._bootstrap.locks.ledger,
-            refuges=[self._places.run],
         )
-        watch = RecordWatch(ledger, self._places.state)
-        noted = False
+        watch = LedgerWatch(ledger, self._places.state)
         try:
             await self._serve(ledger, watch)
-            noted = await watch.close()
+            if not ledger.failure:
+                await watch.note()
         finally:
             failure = ledger.failure
             with contextlib.suppress(LedgerError):
-                await ledger.close(LEDGER_CLOSE_S, keeps_log=not noted)
+                await ledger.close(LEDGER_CLOSE_S)
         if failure:
             raise failure
         log.info("daemon.stopped", code=ExitCode.OK)
         return ExitCode.OK
 
-    async def _serve(self, ledger: Ledger, watch: RecordWatch) -> None:
+    async def _serve(self, ledger: Ledger, watch: LedgerWatch) -> None:
         """Put the parts together, start them, and stop them when the daemon is told to stop."""
         _start_threads(ledger)
         goals = GoalStore(ledger, self._settings)
-        goals.listeners.append(watch.heard)
         before, now = home.last(ledger), home.here(self._places.state)
         if not await self._unless_stopped(block_in_other_home(goals, before, now)):
             return
@@ -201,7 +197,7 @@ class App:
             await self._start()
             await self._stop.wait()
         finally:
-            await self._shut_down(watch)
+            await self._shut_down()
 
     def _parts(self, goals: GoalStore) -> DaemonParts:
         bootstrap, children = self._bootstrap, Children()
@@ -261,7 +257,7 @@ class App:
             for message in nursery.report.messages if nursery.report else ():
                 log.warning("sandbox.limits", message=message)
 
-    async def _shut_down(self, watch: RecordWatch) -> None:
+    async def _shut_down(self) -> None:
         """Stop the parts: no new goals first, then the workers; clients are served until almost the end."""
         self._status.stopping()
         log.info("daemon.stopping")
@@ -271,7 +267,6 @@ class App:
         await self._reviewer.stop()
         await self._housekeeping.stop()
         await self._daemon.publisher.stop()
-        await wait_for_rescue(self._daemon.goals.ledger, watch, self._notifier)
         await self._control.stop()
         await self._daemon.nursery.stop()
         self._daemon.children.sweep()
@@ -290,7 +285,7 @@ class App:
     def _handle_signals(self) -> None:
         loop = asyncio.get_running_loop()
         loop.set_exception_handler(_log_unhandled)
-        loop.add_signal_handler(signal.SIGTERM, self._stop_soon)
+        loop.add_signal_handler(signal.SIGTERM, self._stop.set)
         loop.add_signal_handler(signal.SIGINT, self._on_interrupt)
         loop.add_signal_handler(signal.SIGHUP, self._on_hangup)
         if self._bootstrap.terminal.is_lost:  # before there was a handler
@@ -301,7 +296,7 @@ class App:
         if self._interrupts > 1:
             # every worker dies with the daemon; the ledger is a valid prefix
             os._exit(ExitCode.FAILED)
-        self._stop_soon()
+        self._stop.set()
 
     def _on_hangup(self) -> None:
         """Reload, unless the terminal that the daemon was started in has been closed."""
@@ -310,12 +305,7 @@ class App:
             self._hangup.set()
         elif stops:
             log.info("daemon.terminal_closed")
-            self._stop_soon()
-
-    def _stop_soon(self) -> None:
-        self._stop.set()
-        if self._ledger:
-            self._ledger.abandon()
+            self._stop.set()
 
 
 def _log_unhandled(_: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:

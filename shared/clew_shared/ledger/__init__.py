@@ -54,27 +54,18 @@ __all__ = [
     "verify",
 ]
 
-
 _PARTS = {
-    "backup": ("copy", "remove"),
-    "errors": (
-        "LedgerBehindError",
-        "LedgerCorrupt",
-        "LedgerEmpty",
-        "LedgerError",
-        "LedgerFailed",
-        "LedgerLostError",
-        "LedgerTooNew",
-        "LedgerUnwell",
-    ),
-    "following": ("Cursor", "Follower"),
-    "reader": ("Reader",),
-    "records": ("SEQ_MAX", "NewEvent", "LedgerState", "EventRow"),
-    "sqlite": ("Ledger",),
-    "turns": ("TurnLedger",),
-    "verify": ("LedgerFault", "VerifyReport", "verify"),
+    "backup": "copy remove",
+    "errors": "LedgerBehindError LedgerCorrupt LedgerEmpty LedgerError LedgerFailed LedgerLostError LedgerTooNew "
+    "LedgerUnwell",
+    "following": "Cursor Follower",
+    "reader": "Reader",
+    "records": "SEQ_MAX EventRow LedgerState NewEvent",
+    "sqlite": "Ledger",
+    "turns": "TurnLedger",
+    "verify": "LedgerFault VerifyReport verify",
 }
-_PART_OF = {name: part for part, names in _PARTS.items() for name in names}
+_PART_OF = {name: part for part, names in _PARTS.items() for name in names.split()}
 
 
 def __getattr__(name: str) -> Any:
@@ -83,6 +74,6 @@ def __getattr__(name: str) -> Any:
     part = _PART_OF[name]
     module = import_module(f"{__name__}.{part}")
     globals().update(
-        {each: getattr(module, each) for each in _PARTS[part]}
+        {each: getattr(module, each) for each in _PARTS[part].split()}
     )  # `verify`: not the module
     return globals()[name]

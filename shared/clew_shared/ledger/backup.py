@@ -36,15 +36,10 @@ def copy(source: Path, target: Path, progress: Callable[[int, int], None]) -> No
     with explained(source), closing(_opened(source)) as con:
         con.execute("BEGIN")
         check_kind(con, source)
-        copy_from(con, target, progress)
-
-
-def copy_from(con: apsw.Connection, target: Path, progress: Callable[[int, int], None]) -> None:
-    """Copy what an open connection sees into the new file `target`, as `copy` does."""
-    with _into(target):
-        os.close(os.open(target, os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_CLOEXEC, 0o600))
-        _copy_pages(con, target, progress)
-        sync(target)
+        with _into(target):
+            os.close(os.open(target, os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_CLOEXEC, 0o600))
+            _copy_pages(con, target, progress)
+            sync(target)
 
 
 def _opened(source: Path) -> apsw.Connection:

@@ -8,15 +8,35 @@ SHA-256 of "clew:" and the goal.
 
 The chain detects accidents and careless edits. It has no key, so anyone who can write the file can also forge a whole
 chain.
+
+An output may be stored compressed. The digest is that of the original, so it also decides whether the stored bytes are
+the output itself or its compressed form, and no mark is needed that could be wrong.
 """
 
 from __future__ import annotations
 
 import struct
+import zlib
 from hashlib import sha256
+from typing import TYPE_CHECKING, Any
+
+from clew_shared.ledger import schema
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import apsw
+
+    from clew_shared.ledger.records import NewEvent
 
 _SEALED = b""
 _NUMBERS = struct.Struct(">6Q")
+
+PACKED_BYTES_MIN = 512
+"""Smaller outputs are not compressed: that would save less than a page."""
+
+WHOLE_BYTES_MAX = 64 << 20
+"""No output is larger: a stored one that claims to be is damaged."""
 
 
 def genesis(goal: str) -> bytes:
@@ -52,3 +72,47 @@ def link(prev: bytes, seq: int, n: int, goal: str, kind: str, body: bytes, diges
     name, sort = goal.encode(), kind.encode()
     numbers = _NUMBERS.pack(seq, n, len(name), len(sort), len(body), len(digest))
     return sha256(b"".join((prev, numbers, name, sort, body, digest))).digest()
+
+
+def packed(output: bytes) -> bytes | None:
+    """Return an output compressed, None if that is not smaller."""
+    small = zlib.compress(output)
+    return small if len(small) < len(output) else None
+
+
+def whole(data: bytes, digest: bytes) -> bytes | None:
+    """Return the output that has the digest from its stored bytes, None if they are damaged."""
+    if digest_of(data) == digest:
+        return bytes(data)
+    try:
+        output = zlib.decompressobj().decompress(data, WHOLE_BYTES_MAX)
+    except zlib.error:
+        return None
+    return output if digest_of(output) == digest else None
+
+
+class Tips:
+    """The last seq of the ledger, and the last n and hash of each goal."""
+
+    def __init__(self, con: apsw.Connection) -> None:
+        self.seq = 0
+        self._tips: dict[str, tuple[int, bytes]] = {}
+        for goal, seq, n, tip in con.execute(schema.TIPS):
+            self._tips[goal] = (n, tip)  # a head stands after what was purged
+            self.seq = max(self.seq, seq)
+
+    def rows_of(self, entries: Sequence[NewEvent]) -> list[tuple[Any, ...]]:
+        """Assign numbers and hashes to the entries; the tips move only when all of them could be."""
+        rows: list[tuple[Any, ...]] = []
+        tips: dict[str, tuple[int, bytes]] = {}
+        seq = self.seq
+        for entry in entries:
+            goal, kind, body, output = entry.goal, entry.kind, entry.body, entry.output
+            n, prev = tips.get(goal) or self._tips.get(goal) or (0, genesis(goal))
+            seq, n, digest = seq + 1, n + 1, digest_of(output)
+            tip = link(prev, seq, n, goal, kind, body, digest)
+            rows.append((seq, goal, n, kind, body, digest, tip, output))
+            tips[goal] = (n, tip)
+        self.seq = seq
+        self._tips.update(tips)
+        return rows

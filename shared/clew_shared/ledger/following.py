@@ -18,7 +18,7 @@ from clew_shared.ledger.records import SEQ_MAX
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from clew_shared.ledger.event_reads import EventReads
+    from clew_shared.ledger.reader import ReadSide
     from clew_shared.ledger.records import EventRow
 
 LOOK_ROWS = 500
@@ -46,12 +46,12 @@ class Cursor:
         return cls(int(found[1]), bytes.fromhex(found[2]))
 
     @classmethod
-    def at_end(cls, ledger: EventReads) -> Self:
+    def at_end(cls, ledger: ReadSide) -> Self:
         """Return the cursor after the last event of a ledger."""
         found = ledger.tip()
         return cls(*found) if found else cls()
 
-    def is_of(self, ledger: EventReads) -> bool:
+    def is_of(self, ledger: ReadSide) -> bool:
         """Return whether it is a place in this ledger after which no event was purged."""
         if self.seq and not ledger.has_recorded(self.seq, self.hash):
             return False

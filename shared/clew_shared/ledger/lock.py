@@ -16,13 +16,9 @@ import struct
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Self
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
+from typing import Self
 
 DAEMON, RESTORE, WRITER, HERALD = "daemon", "restore", "writer", "herald"
-PID_FILE = "clew.pid"
 CONTENT_BYTES_MAX = 16_384
 ATTEMPTS_MAX = 100
 
@@ -161,15 +157,18 @@ def acquire(path: Path, *, role: str, socket: Path | None = None) -> Lock:
         "role": role,
         "socket": None if socket is None else str(socket.absolute()),
     }
-    return _acquired(path, json.dumps(content), _set)
-
-
-def acquire_pid_file(folder: Path) -> Lock:
-    """Take the lock of a run folder as clew 0.1.0 did: an flock on a file with the process's number.
-
-    Raises as `acquire` does.
-    """
-    return _acquired(folder / PID_FILE, str(os.getpid()), _flock)
+    for _ in range(ATTEMPTS_MAX):
+        fd = _open(path)
+        try:
+            _take(fd, path)
+            if _is_at(fd, path) and _excludes(fd, path):
+                _write(fd, json.dumps(content))
+                return Lock(fd, path)
+        except BaseException:
+            os.close(fd)
+            raise
+        os.close(fd)  # the file was replaced meanwhile: the new one counts
+    raise LockError(f"{path} keeps being replaced by another program", path)
 
 
 def holder(path: Path) -> Holder | None:
@@ -182,21 +181,6 @@ def holder(path: Path) -> Holder | None:
         return _read(fd) if _is_held(fd) else None
     finally:
         os.close(fd)
-
-
-def _acquired(path: Path, content: str, take: Callable[[int], None]) -> Lock:
-    for _ in range(ATTEMPTS_MAX):
-        fd = _open(path)
-        try:
-            _take(take, fd, path)
-            if _is_at(fd, path) and _excludes(take, fd, path):
-                _write(fd, content)
-                return Lock(fd, path)
-        except BaseException:
-            os.close(fd)
-            raise
-        os.close(fd)  # the file was replaced meanwhile: the new one counts
-    raise LockError(f"{path} keeps being replaced by another program", path)
 
 
 def _open(path: Path) -> int:
@@ -218,9 +202,9 @@ def _no_file(path: Path) -> LockError:
     return LockError(f"{path} must be a plain file, for clew's lock: move away what is there", path)
 
 
-def _take(take: Callable[[int], None], fd: int, path: Path) -> None:
+def _take(fd: int, path: Path) -> None:
     try:
-        take(fd)
+        _set(fd)
     except OSError as error:
         if error.errno in _HELD:
             raise LockHeldError(_read(fd), path) from None
@@ -229,7 +213,7 @@ def _take(take: Callable[[int], None], fd: int, path: Path) -> None:
         raise
 
 
-def _excludes(take: Callable[[int], None], fd: int, path: Path) -> bool:
+def _excludes(fd: int, path: Path) -> bool:
     """Return whether a second opening of the file is refused; False if the file was replaced meanwhile.
 
     Raises LocksUnsupportedError where the second one is granted the lock, too.
@@ -238,7 +222,7 @@ def _excludes(take: Callable[[int], None], fd: int, path: Path) -> bool:
     try:
         if not os.path.samestat(os.fstat(fd), os.fstat(second)):
             return False
-        take(second)
+        _set(second)
     except OSError as error:
         if error.errno in _HELD:
             return True
@@ -250,10 +234,6 @@ def _excludes(take: Callable[[int], None], fd: int, path: Path) -> bool:
 
 def _set(fd: int) -> None:
     fcntl.fcntl(fd, fcntl.F_OFD_SETLK, _FLOCK.pack(fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0))
-
-
-def _flock(fd: int) -> None:
-    fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
 def _is_held(fd: int) -> bool:
@@ -287,8 +267,6 @@ def _read(fd: int) -> Holder:
         found = json.loads(line) if end else None
     except (ValueError, RecursionError):
         return Holder()
-    if isinstance(found, int):  # as clew 0.1.0 writes it
-        return Holder(pid=_number(found), role=DAEMON)
     if not isinstance(found, dict):
         return Holder()
     socket = _text(found.get("socket"))

@@ -16,7 +16,6 @@ import apsw
 from clew_shared.files.durable import sync
 from clew_shared.ledger import schema
 from clew_shared.ledger.errors import LedgerError, LedgerTooNew, LedgerUnwell, corrupt
-from clew_shared.ledger.wal import lost_commits
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -118,12 +117,6 @@ def _check_health(con: apsw.Connection, path: Path) -> None:
         raise corrupt(path, f"damaged: the record is incomplete at seq {lost[1]}, goal {lost[0]!r}")
 
 
-def page_size(con: apsw.Connection) -> int:
-    """Return the bytes of a page."""
-    size: int = con.pragma("page_size")
-    return size
-
-
 def refuse_remains(path: Path) -> None:
     """Refuse remains of a ledger that SQLite would treat as a new database, and overwrite.
 
@@ -156,8 +149,6 @@ def _make_private(path: Path) -> None:
 
 def check_kind(con: apsw.Connection, path: Path, known: int = len(schema.MIGRATIONS)) -> int:
     """Return the schema version (0 for an empty file); raises for a file that is not a ledger of ours."""
-    if gone := lost_commits(path, page_size(con)):
-        raise corrupt(path, f"damaged: {path.name}-wal: {gone}")
     with _one_state(con):
         application = con.pragma("application_id")
         version: int = con.pragma("user_version")

@@ -1,30 +1,207 @@
 """Reading a ledger, from any thread, with or without a writer at work.
 
-Its layers, each in a file of its own and each using those below it:
-
-    ReadSide    snapshots and outlines, which are stored beside the events
-    Lookups     goals, and places in their records
-    EventReads  events and outputs, checked against the chain
-    ReadPool    the connections
+Events are checked against the hash chain of their goal. Long reads are done in pages without a transaction between
+them, so that a slow reader never keeps the writer from reusing its log. An append-only record looks the same page by
+page.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Self
+import struct
+from collections import deque
+from contextlib import closing, contextmanager
+from typing import TYPE_CHECKING, Any, Self
 
 from clew_shared.ledger import schema
-from clew_shared.ledger.chain import unsealed
+from clew_shared.ledger.chain import genesis, link, unsealed, whole
 from clew_shared.ledger.errors import LedgerEmpty, corrupt
-from clew_shared.ledger.lookups import Lookups
-from clew_shared.ledger.opening import check_kind, explained, needs_immutable, refuse_remains
-from clew_shared.ledger.records import SEQ_MAX
+from clew_shared.ledger.opening import (
+    check_kind,
+    explained,
+    needs_immutable,
+    open_reading,
+    refuse_remains,
+)
+from clew_shared.ledger.records import SEQ_MAX, EventRow
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
+    import apsw
 
-class ReadSide(Lookups):
-    """The read side of a ledger; a stored state is sealed, and of one version of the state's form."""
+_PAGE_ROWS = 256
+
+
+class ReadSide:
+    """The read side of a ledger; its connections cannot write, and each serves one call at a time."""
+
+    def __init__(self, path: Path, *, immutable: bool = False) -> None:
+        self.path = path
+        self._immutable = immutable
+        self._idle: deque[apsw.Connection] = deque()
+
+    # -- events ------------------------------------------------------------------------------------
+
+    def read(self, goal: str, after: int = 0, limit: int | None = None) -> Iterator[EventRow]:
+        """Yield a goal's events whose seq is greater than `after`, oldest first.
+
+        Each is checked against the chain first; raises LedgerCorrupt at the first that does not fit.
+        """
+        left, tip = limit, self._tip_before(goal, after)
+        while left is None or left > 0:
+            size = _PAGE_ROWS if left is None else min(left, _PAGE_ROWS)
+            head = self._head(goal)  # before the events: up to here they must be there
+            page = self._rows(schema.EVENTS_OF_GOAL, goal, after, size)
+            for *columns, digest in page:
+                row = EventRow(*columns)
+                tip = self._linked(tip, row, digest)
+                yield row
+            after = page[-1][0] if page else after
+            if len(page) < size:
+                if after < head and self._head(goal):  # it was not purged meanwhile
+                    raise corrupt(self.path, f"damaged: event {head} of {goal} is not found")
+                return
+            left = None if left is None else left - size
+
+    def read_all(self, after: int = 0) -> Iterator[EventRow]:
+        """Yield the events of all goals whose seq is greater than `after`, oldest first, without checking the chain."""
+        while page := self._rows(schema.EVENTS, after, _PAGE_ROWS):
+            yield from (EventRow(*row) for row in page)
+            after = page[-1][0]
+
+    def page(self, after: int, rows: int, size: int) -> list[EventRow]:
+        """Return the first events of all goals whose seq is greater than `after`, oldest first, unchecked.
+
+        These are at most `rows` events, with bodies of `size` bytes in all or a little more.
+        """
+        found: list[EventRow] = []
+        with self.connection() as con, closing(con.cursor()) as cursor:
+            for columns in cursor.execute(schema.EVENTS, (after, rows)):
+                found.append(EventRow(*columns))
+                size -= len(found[-1].body)
+                if size <= 0:
+                    break
+        return found
+
+    def output(self, seq: int) -> bytes | None:
+        """Return the output stored with the event `seq`; raises LedgerCorrupt if it was changed."""
+        rows = self._rows(schema.OUTPUT, seq)
+        if not rows:
+            if seq > self.last_seq() or self.was_purged(seq):
+                return None
+            raise corrupt(self.path, f"damaged: event {seq} is not found")
+        data, digest = rows[0]
+        if data is None and not digest:
+            return None
+        with self._decoding(f"the output of event {seq}"):
+            found = None if data is None else whole(data, digest)
+        if found is None:
+            raise corrupt(
+                self.path, f"damaged: the output of event {seq} was changed or is missing"
+            )
+        return found
+
+    def _head(self, goal: str) -> int:
+        rows = self._rows(schema.HEAD, goal)
+        return rows[0][0] if rows else 0
+
+    def _tip_before(self, goal: str, seq: int) -> tuple[int, bytes]:
+        rows = self._rows(schema.TIP_BEFORE, goal, seq)
+        return rows[0] if rows else (0, genesis(goal))
+
+    def _linked(self, tip: tuple[int, bytes], row: EventRow, digest: bytes) -> tuple[int, bytes]:
+        """Check an event against the one before it, and return the new tip."""
+        n, before = tip
+        with self._decoding(f"event {row.seq}"):
+            hashed = link(before, row.seq, row.n, row.goal, row.kind, row.body, digest)
+            follows = row.n == n + 1 and hashed == row.hash
+        if not follows:
+            what = f"event {row.seq} of {row.goal or 'the daemon'} does not fit the one before it"
+            raise corrupt(self.path, f"damaged: {what}, or was changed")
+        return row.n, row.hash
+
+    # -- places in the record ----------------------------------------------------------------------
+
+    def last_seq(self) -> int:
+        """Return the highest durable seq, 0 for an empty ledger."""
+        return int(self._rows(schema.LAST_SEQ)[0][0])
+
+    def last_event(self) -> tuple[int, bytes] | None:
+        """Return seq and hash of the last durable event that was not purged, None if there is none."""
+        return next(iter(self._rows(schema.LAST_EVENT)), None)
+
+    def tip(self) -> tuple[int, bytes] | None:
+        """Return seq and hash of the last durable event, also if it was purged; None if there is none."""
+        return next(iter(self._rows(schema.TIP)), None)
+
+    def hash_at(self, seq: int) -> bytes | None:
+        """Return the hash of an event, None if there is none of that number."""
+        found: bytes | None = self._first(schema.EVENT_HASH, seq)
+        return found
+
+    def was_purged(self, seq: int) -> bool:
+        """Return whether the event of that number belonged to a purged goal."""
+        return bool(self._rows(schema.WAS_PURGED, seq))
+
+    def last_purged(self) -> int:
+        """Return the highest seq of all purged events, 0 if there are none."""
+        return self._first(schema.LAST_PURGED) or 0
+
+    def has_recorded(self, seq: int, tip: bytes) -> bool:
+        """Return whether the event of that number has this hash, or had it as the last event of a purged goal."""
+        return self.hash_at(seq) == tip or bool(self._rows(schema.PURGED_TIP, seq, tip))
+
+    def ends(self, goal: str, before: int, limit: int) -> list[int]:
+        """Return the numbers of a goal's events that ended an action, newest first."""
+        return self._column(schema.ENDS, goal, before, limit)
+
+    def place(self, goal: str, before: int) -> int:
+        """Return the number of the last event that set the current subtask, 0 for none."""
+        return self._first(schema.PLACE, goal, before) or 0
+
+    def loops(self, goal: str | None, before: int, limit: int) -> list[tuple[int, str]]:
+        """Return number and goal of the events of loops, of one goal or of all, newest first."""
+        if goal is None:
+            return self._rows(schema.LOOPS, before, limit)
+        return self._rows(schema.LOOPS_OF_GOAL, goal, before, limit)
+
+    # -- goals, and what the daemon records of its own ----------------------------------------------
+
+    def goals(self) -> list[str]:
+        """Return the goals that have events, sorted, without the daemon's own ("")."""
+        return self._column(schema.GOALS)
+
+    def names(self) -> dict[str, str]:
+        """Return the name of each goal by its id, "" for none, in the order of acceptance."""
+        return {goal: str(name or "") for goal, name in self._rows(schema.NAMES)}
+
+    def heads(self) -> dict[str, tuple[int, bytes]]:
+        """Return the seq and the hash of each goal's last event; the daemon's are those of ""."""
+        return {goal: (seq, tip) for goal, seq, _, tip in self._rows(schema.HEADS)}
+
+    def purged(self) -> list[str]:
+        """Return the purged goals, sorted."""
+        return sorted(self._column(schema.PURGED))
+
+    def forgotten(self) -> list[bytes]:
+        """Return the bodies of the events that record how purged goals had ended, oldest first."""
+        return self._column(schema.FORGOTTEN)
+
+    def known_models(self, limit: int) -> list[bytes]:
+        """Return the bodies of the last events that record what is known of a model, newest first."""
+        return self._column(schema.KNOWN_MODELS, limit)
+
+    def used_models(self, limit: int) -> list[bytes]:
+        """Return the bodies of the last events that record how a model made its calls, newest first."""
+        return self._column(schema.USED_MODELS, limit)
+
+    def last_home(self) -> bytes | None:
+        """Return the body of the last event that records this ledger's home, None if there is none."""
+        seq = self._first(schema.LAST_HOME)
+        return next((row.body for row in self.read("", seq - 1, 1)), None) if seq else None
+
+    # -- stored states: sealed, and of one version of the state's form ------------------------------
 
     def snapshots(self, version: int) -> dict[str, int]:
         """Return the goals that have a snapshot of this version, each with the seq of the snapshot."""
@@ -35,11 +212,9 @@ class ReadSide(Lookups):
 
         Raises LedgerCorrupt if it was changed.
         """
-        rows = self._rows(schema.SNAPSHOT, goal, version)
-        if not rows:
-            return None
-        seq, sealed = rows[0]
-        return seq, self._unsealed("snapshot", goal, seq, version, sealed)
+        for seq, sealed in self._rows(schema.SNAPSHOT, goal, version):
+            return seq, self._unsealed("snapshot", goal, seq, version, sealed)
+        return None
 
     def outlines(
         self, version: int, before: int = SEQ_MAX, limit: int = -1
@@ -59,7 +234,7 @@ class ReadSide(Lookups):
         """Return the goals that have no outline as of their last event, sorted."""
         if not self._rows(schema.HAS_OUTLINES):
             return self.goals()
-        return [goal for (goal,) in self._rows(schema.WITHOUT_OUTLINE, version)]
+        return self._column(schema.WITHOUT_OUTLINE, version)
 
     def _unsealed(self, what: str, goal: str, seq: int, version: int, sealed: bytes) -> bytes:
         with self._decoding(f"the {what} of {goal}"):
@@ -67,6 +242,49 @@ class ReadSide(Lookups):
         if state is None:
             raise corrupt(self.path, f"damaged: the {what} of {goal} (event {seq}) was changed")
         return state
+
+    # -- connections -------------------------------------------------------------------------------
+
+    @contextmanager
+    def connection(self) -> Iterator[apsw.Connection]:
+        """Borrow a read-only connection; its errors are raised as the ledger's own."""
+        with explained(self.path):
+            try:
+                con = self._idle.pop()
+            except IndexError:
+                con = self._opened()
+            try:
+                yield con
+            except BaseException:
+                con.close()
+                raise
+            self._idle.append(con)
+
+    def _opened(self) -> apsw.Connection:
+        return open_reading(self.path, immutable=self._immutable)
+
+    def _rows(self, sql: str, *bindings: Any) -> list[tuple[Any, ...]]:
+        with self.connection() as con:
+            return con.execute(sql, bindings).fetchall()
+
+    def _column(self, sql: str, *bindings: Any) -> list[Any]:
+        return [row[0] for row in self._rows(sql, *bindings)]
+
+    def _first(self, sql: str, *bindings: Any) -> Any:
+        """Return the first value, None where there is no row."""
+        return next(iter(self._column(sql, *bindings)), None)
+
+    @contextmanager
+    def _decoding(self, what: str) -> Iterator[None]:
+        """Treat a value of a type that was never written as damage."""
+        try:
+            yield
+        except (TypeError, AttributeError, ValueError, struct.error) as error:
+            raise corrupt(self.path, f"damaged: {what} cannot be read: {error}") from error
+
+    def _close_readers(self) -> None:
+        while self._idle:
+            self._idle.pop().close()
 
 
 class Reader(ReadSide):

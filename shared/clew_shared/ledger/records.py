@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from dataclasses import dataclass
 from enum import Enum
 
 SEQ_MAX = 2**63 - 1
+BOUNDS_S = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
+"""The bounds of the histogram of commits."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,3 +44,16 @@ class LedgerState(Enum):
     SLOW = "slow"
     FULL = "full"
     FAILED = "failed"
+
+
+class CommitTimes:
+    """How long commits took: `counts` up to each of `BOUNDS_S`, and above the last; written by one thread."""
+
+    def __init__(self) -> None:
+        self.counts = [0] * (len(BOUNDS_S) + 1)
+        self.sum_s = 0.0
+
+    def add(self, seconds: float) -> None:
+        """Count one commit."""
+        self.counts[bisect_left(BOUNDS_S, seconds)] += 1
+        self.sum_s += seconds

@@ -10,12 +10,13 @@ from contextlib import ExitStack
 from typing import TYPE_CHECKING, Self
 
 from clew_shared.ledger import schema
+from clew_shared.ledger.chain import PACKED_BYTES_MIN, Tips, digest_of, packed, sealed
 from clew_shared.ledger.errors import LedgerLostError
 from clew_shared.ledger.lock import WRITER, Lock, acquire, beside
+from clew_shared.ledger.open_files import OpenFiles
 from clew_shared.ledger.opening import explained, open_writing
-from clew_shared.ledger.tips import Tips
-from clew_shared.ledger.upkeep import Upkeep
-from clew_shared.ledger.writer import RESCUING
+from clew_shared.ledger.reader import ReadSide
+from clew_shared.ledger.writer import PUT_BACK, Writer
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -23,16 +24,17 @@ if TYPE_CHECKING:
 
     import apsw
 
-    from clew_shared.ledger.commit_times import CommitTimes
     from clew_shared.ledger.errors import LedgerFailed
-    from clew_shared.ledger.records import LedgerState, NewEvent
-    from clew_shared.ledger.rescue import Rescued
+    from clew_shared.ledger.records import CommitTimes, LedgerState, NewEvent
+    from clew_shared.ledger.writer_thread import Statement
+
+PACK_ROWS = 16  # outputs, each of some 64 kB: what is written in one transaction
 
 
-class Ledger(Upkeep):
+class Ledger(ReadSide):
     """The one ledger of a daemon; `append` and all `async` methods belong to one event loop.
 
-    ReadSide sees what is durable, and may be done from any thread.
+    ReadSide sees what is durable, and may be done from any thread. `files` watches the files that it is in.
     """
 
     def __init__(
@@ -43,13 +45,13 @@ class Ledger(Upkeep):
         lock: Lock,
         *,
         owns_lock: bool,
-        refuges: Sequence[Path] = (),
     ) -> None:
-        tips = Tips(con)
-        super().__init__(path, con, on_state, refuges)
+        super().__init__(path)
+        self._tips = Tips(con)
+        self.files = OpenFiles(path)
+        self._writer = Writer(path, con, on_state, self.files)
         self._lock = lock
         self._owns_lock = owns_lock
-        self._tips = tips
 
     @classmethod
     def open(
@@ -59,11 +61,9 @@ class Ledger(Upkeep):
         on_state: Callable[[LedgerState], None] | None = None,
         vfs: str | None = None,
         lock: Lock | None = None,
-        refuges: Sequence[Path] = (),
     ) -> Self:
         """Open or make the ledger at `path`; `on_state` is called on the loop's thread.
 
-        `refuges` are folders for a copy of a lost ledger, where its own folder takes none.
         `lock` is the ledger's own, held by the caller; without it, the ledger holds its lock until it is closed.
         `vfs` names an SQLite file system that was registered with apsw, for tests of failing disks.
 
@@ -76,9 +76,11 @@ class Ledger(Upkeep):
             con = open_writing(path, vfs=vfs)
             undo.callback(con.close)
             with explained(path):
-                opened = cls(path, con, on_state, held, owns_lock=lock is None, refuges=refuges)
+                opened = cls(path, con, on_state, held, owns_lock=lock is None)
             undo.pop_all()
             return opened
+
+    # -- events ------------------------------------------------------------------------------------
 
     def begin(self) -> None:
         """Start the thread that writes, before anything is numbered; raises RuntimeError if that fails."""
@@ -103,17 +105,63 @@ class Ledger(Upkeep):
         await asyncio.wait([done], timeout=timeout_s)
         return done.done() and done.exception() is None
 
-    async def close(self, timeout_s: float, *, keeps_log: bool = False) -> None:
-        """Write what waits, then close; what is not durable after `timeout_s` fails.
-
-        With `keeps_log`, SQLite's log is not moved into the file, and stays beside it.
-        """
+    async def close(self, timeout_s: float) -> None:
+        """Write what waits, then close; what is not durable after `timeout_s` fails."""
         self._close_readers()
-        await self._writer.stop(timeout_s, keeps_log=keeps_log)
+        await self._writer.stop(timeout_s)
         if not self._writer.stopped:
             self._lock.keep()  # it waits for the disk, and may still write afterwards
         elif self._owns_lock:
             self._lock.release()
+
+    # -- stored states, and what makes the file smaller ----------------------------------------------
+
+    async def snapshot(self, goal: str, seq: int, version: int, state: bytes) -> None:
+        """Store the goal's folded state as of `seq`, in place of an earlier one."""
+        blob = sealed(goal, seq, version, state)
+        await self._write([(schema.KEEP_SNAPSHOT, [(goal, seq, version, blob)])], len(blob))
+
+    async def outline(self, goal: str, accepted: int, seq: int, version: int, state: bytes) -> None:
+        """Store the outline of a goal that ended, as of `seq`; `accepted` is its place among goals."""
+        blob = sealed(goal, seq, version, state)
+        row = (goal, accepted, seq, version, blob)
+        await self._write([(schema.KEEP_OUTLINE, [row])], len(blob))
+
+    async def purge(self, goal: str) -> None:
+        """Remove an ended goal's events, outputs and snapshot; what `verify` needs of them stays."""
+        await self._write([(sql, [(goal,)]) for sql in schema.PURGE])
+
+    async def pack(self, goal: str) -> None:
+        """Compress the outputs of a goal that ended, some at a time; reading returns the same."""
+        seq = 0
+        while found := await asyncio.to_thread(self._outputs_to_pack, goal, seq, PACK_ROWS):
+            small = await asyncio.to_thread(_packed, found)
+            if small:
+                await self._write([(schema.PACK, small)])
+            seq = found[-1][0]
+
+    async def shrink(self) -> bool:
+        """Return some of the space of purged events to the disk; returns whether there is more.
+
+        A ledger that was made before this was possible only reuses its space (`compact` changes that).
+        """
+        before: int = self._first(schema.FREE_PAGES)
+        if not before:
+            return False
+        await self._write([(schema.SHRINK, [()])])
+        after: int = self._first(schema.FREE_PAGES)
+        return 0 < after < before
+
+    async def _write(self, statements: Sequence[Statement], size: int = 0) -> None:
+        """Wait until statements are durable, in one transaction; `size` is in bytes."""
+        self._writer.admit(1, size)
+        await self._writer.put(statements, 1, size)
+
+    def _outputs_to_pack(self, goal: str, after: int, limit: int) -> list[tuple[int, bytes, bytes]]:
+        """Return (seq, data, digest) of a goal's larger outputs whose seq is greater than `after`."""
+        return self._rows(schema.LARGE_OUTPUTS, goal, after, PACKED_BYTES_MIN, limit)
+
+    # -- how it is ---------------------------------------------------------------------------------
 
     @property
     def assigned(self) -> int:
@@ -150,25 +198,19 @@ class Ledger(Upkeep):
         if what := self.files.fault():
             raise self._writer.lose(what)
 
-    async def rescued(self, timeout_s: float) -> Rescued | None:
-        """Return where the record of a lost ledger was saved, None if that is not known within `timeout_s`."""
-        saving = self._writer.rescued
-        if saving is None:
-            return None
-        await asyncio.wait([saving], timeout=timeout_s)
-        return saving.result() if saving.done() else None
-
-    def abandon(self) -> None:
-        """Stop waiting for room for a copy of a lost ledger."""
-        self._writer.abandon()
-
     def _opened(self) -> apsw.Connection:
         """Open another connection by its path: to the same file, or to none."""
         con = super()._opened()
         if what := self.files.moved():
             con.close()
-            raise LedgerLostError(self.path, what, RESCUING)
+            raise LedgerLostError(self.path, what, PUT_BACK)
         return con
+
+
+def _packed(outputs: list[tuple[int, bytes, bytes]]) -> list[tuple[bytes, int]]:
+    """Return (data, seq) of the outputs that become smaller, except those already packed (or damaged)."""
+    plain = [(seq, data) for seq, data, digest in outputs if digest_of(data) == digest]
+    return [(small, seq) for seq, data in plain if (small := packed(data)) is not None]
 
 
 def _locked(path: Path) -> Lock:

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Self
 import apsw
 
 from clew_shared.ledger import schema
+from clew_shared.ledger.chain import Tips
 from clew_shared.ledger.checkpoint import Checkpoints, is_full
 from clew_shared.ledger.errors import LedgerFailed
 from clew_shared.ledger.opening import explained, open_writing
 from clew_shared.ledger.reader import ReadSide
-from clew_shared.ledger.tips import Tips
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

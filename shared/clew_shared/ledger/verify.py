@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING, Any
 import apsw
 
 from clew_shared.ledger import schema
-from clew_shared.ledger.chain import genesis, link, unsealed
+from clew_shared.ledger.chain import genesis, link, unsealed, whole
 from clew_shared.ledger.errors import LedgerError
-from clew_shared.ledger.packing import whole
 from clew_shared.ledger.reader import Reader
 
 if TYPE_CHECKING:

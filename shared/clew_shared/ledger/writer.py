@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 
 from clew_shared.ledger.errors import LedgerFailed, LedgerLostError
 from clew_shared.ledger.records import LedgerState
-from clew_shared.ledger.rescue import Rescued
 from clew_shared.ledger.writer_thread import Job, WriterThread
 
 if TYPE_CHECKING:
@@ -22,15 +21,15 @@ if TYPE_CHECKING:
 
     import apsw
 
-    from clew_shared.ledger.commit_times import CommitTimes
-    from clew_shared.ledger.place import Place
+    from clew_shared.ledger.open_files import OpenFiles
+    from clew_shared.ledger.records import CommitTimes
     from clew_shared.ledger.writer_thread import Statement
 
 GIVE_UP_S = 0.5  # for a thread that must not retry any more
 PENDING_MAX = 100_000
 PENDING_BYTES_MAX = 256 << 20
 
-RESCUING = "the daemon accepts and judges nothing more, saves what was recorded, and stops"
+PUT_BACK = "put its files back, or restore a backup (`clew restore FILE`); nothing more is recorded"
 
 
 class Writer:
@@ -41,18 +40,15 @@ class Writer:
         path: Path,
         con: apsw.Connection,
         on_state: Callable[[LedgerState], None] | None,
-        place: Place,
-        refuges: Sequence[Path],
+        files: OpenFiles,
     ) -> None:
         self.path = path
         self.state = LedgerState.OK
         self.error: LedgerFailed | None = None
         self.pending = 0
         self.pending_bytes = 0
-        self.rescued: asyncio.Future[Rescued] | None = None
-        """Set when the ledger was lost."""
         self._on_state = on_state
-        self._thread = WriterThread(path, con, place, refuges, self)
+        self._thread = WriterThread(path, con, files, self)
         self._loop: asyncio.AbstractEventLoop | None = None
         self._ended: asyncio.Future[None] | None = None
 
@@ -93,9 +89,8 @@ class Writer:
         self._thread.jobs.put(job)
         return job.done
 
-    async def stop(self, timeout_s: float, *, keeps_log: bool) -> None:
+    async def stop(self, timeout_s: float) -> None:
         """Write what waits, then close; what is not durable after `timeout_s` fails."""
-        self._thread.keeps_log = keeps_log
         closed = LedgerFailed(self.path, "closed", "open it again")
         if self._loop is None:
             if self.error is None:
@@ -113,41 +108,19 @@ class Writer:
         self._fail_waiting(self.error)
 
     def lose(self, what: str) -> LedgerLostError:
-        """Write nothing more, since the files are no longer the ledger's, and save what it holds.
-
-        Returns the error that every later call raises.
-        """
-        lost = LedgerLostError(self.path, f"{what} while it was in use", RESCUING)
-        if self.error is not None:
-            return lost
-        self.error = lost
-        self.rescued = self.begin().create_future()
-        self._thread.lost.set()
-        self._thread.give_up.set()
-        self._fail_waiting(lost)
-        self._thread.jobs.put(None)
-        self.show(LedgerState.FAILED)
+        """Write nothing more, since the files are no longer the ledger's; returns what every later call raises."""
+        lost = LedgerLostError(self.path, f"{what} while it was in use", PUT_BACK)
+        if self.error is None:
+            self._thread.give_up.set()
+            self.fail(lost, [])
+            self._thread.jobs.put(None)
         return lost
-
-    def abandon(self) -> None:
-        """Stop waiting for room for what is being saved."""
-        self._thread.abandoned.set()
 
     # What the thread reports.
 
-    def saved(self, found: Rescued) -> None:
-        if self.error is not None and self.rescued is not None:
-            self.error = LedgerLostError(self.path, self.error.what, found.message)
-            self.rescued.set_result(found)
-
-    def unsaved(self, why: str) -> None:
-        if self.error is not None:
-            hint = f"what it held cannot be saved until there is space ({why})"
-            self.error = LedgerLostError(self.path, self.error.what, hint)
-            self.show(LedgerState.FAILED)
-
     def deliver(self, jobs: list[Job], error: LedgerFailed | None = None) -> None:
-        error = error or (self.error if self.rescued is not None else None)
+        lost = self.error if isinstance(self.error, LedgerLostError) else None
+        error = lost or error  # what was written into files that are gone is not recorded
         for job in jobs:
             self.pending -= job.count
             self.pending_bytes -= job.size
@@ -160,13 +133,13 @@ class Writer:
                 job.done.exception()  # retrieved: awaiting it is optional, `on_state` reports it too
 
     def fail(self, error: LedgerFailed, jobs: list[Job]) -> None:
-        if self.rescued is not None:
-            self.deliver(jobs)
-            return
-        self.error = error
+        is_first = not isinstance(self.error, LedgerLostError)
+        if is_first:
+            self.error = error
         self.deliver(jobs, error)
         self._fail_waiting(error)
-        self.show(LedgerState.FAILED)
+        if is_first:
+            self.show(LedgerState.FAILED)
 
     def _fail_waiting(self, error: LedgerFailed) -> None:
         waiting: list[Job] = []
@@ -183,9 +156,5 @@ class Writer:
             self._on_state(state)
 
     def end(self) -> None:
-        if self.rescued is not None and not self.rescued.done():
-            # the thread had failed before the files were found to be lost
-            what = "writing failed at the same moment, and nothing was saved: put the files back, or restore a backup"
-            self.saved(Rescued(f"{what} (`clew restore FILE`)"))
         if self._ended is not None and not self._ended.done():
             self._ended.set_result(None)

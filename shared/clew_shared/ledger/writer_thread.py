@@ -18,17 +18,15 @@ from typing import TYPE_CHECKING, Any, Protocol
 import apsw
 
 from clew_shared.ledger.checkpoint import Checkpoints, is_full
-from clew_shared.ledger.commit_times import CommitTimes
 from clew_shared.ledger.errors import LedgerFailed
-from clew_shared.ledger.records import LedgerState
-from clew_shared.ledger.rescue import Rescue, Rescued
+from clew_shared.ledger.records import CommitTimes, LedgerState
 
 if TYPE_CHECKING:
     import asyncio
     from collections.abc import Callable
     from pathlib import Path
 
-    from clew_shared.ledger.place import Place
+    from clew_shared.ledger.open_files import OpenFiles
 
 RETRY_S = 1.0  # between attempts while the disk is full
 SLOW_S = 1.0  # a commit that takes longer is reported
@@ -61,37 +59,26 @@ class WriterReports(Protocol):
     def deliver(self, jobs: list[Job]) -> None: ...
     def fail(self, error: LedgerFailed, jobs: list[Job]) -> None: ...
     def show(self, state: LedgerState) -> None: ...
-    def unsaved(self, why: str) -> None: ...
-    def saved(self, found: Rescued) -> None: ...
     def end(self) -> None: ...
 
 
 class WriterThread:
-    """Writes the `jobs` until it takes None from them; `give_up`: it retries nothing any more.
-
-    `lost`: the files are no longer the ledger's, so that in the end the record is saved, into one of `refuges` if its
-    own folder takes no copy; `abandoned`: it no longer waits for room for that.
-    """
+    """Writes the `jobs` until it takes None from them; `give_up`: it retries nothing any more."""
 
     def __init__(
         self,
         path: Path,
         con: apsw.Connection,
-        place: Place,
-        refuges: Sequence[Path],
+        files: OpenFiles,
         reports: WriterReports,
     ) -> None:
         self.jobs: SimpleQueue[Job | None] = SimpleQueue()
         self.give_up = threading.Event()
-        self.lost = threading.Event()
-        self.abandoned = threading.Event()
-        self.keeps_log = False
         self.times = CommitTimes()
         self._path = path
         self._con = con
         self._cursor = con.cursor()
-        self._place = place
-        self._refuges = refuges
+        self._files = files
         self._reports = reports
         self._loop: asyncio.AbstractEventLoop | None = None
         self._reported = LedgerState.OK
@@ -107,13 +94,16 @@ class WriterThread:
         return self._thread.is_alive()
 
     def close(self, *, clean: bool) -> None:
-        """Close the database and its files; an unclean end leaves SQLite's log as it is. Also if it never started."""
+        """Close the database and its files; an unclean end leaves SQLite's log as it is. Also if it never started.
+
+        Files that are another program's by now are not written.
+        """
         self._con.set_wal_hook(None)
-        if clean and not self.keeps_log:
+        if clean and not self._files.fault():
             self._con.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 0)
         with suppress(apsw.Error):
             self._con.close()
-        self._place.close()
+        self._files.close()
 
     def _run(self) -> None:
         batch: list[Job] = []
@@ -132,23 +122,8 @@ class WriterThread:
             what = f"writing failed: {type(error).__name__}: {error}"
             self._call(self._reports.fail, LedgerFailed(self._path, what, _FAILED_HINT), batch)
         finally:
-            if self.lost.is_set():
-                clean = False
-                self._save()
             self.close(clean=clean)
             self._call(self._reports.end)
-
-    def _save(self) -> None:
-        def tell(why: str) -> None:
-            self._call(self._reports.unsaved, why)
-
-        folders = (self._path.parent, *self._refuges)
-        rescue = Rescue(self._con, self._place, folders, self.abandoned.wait, tell)
-        try:
-            found = rescue.run()
-        except Exception as error:  # noqa: BLE001 - whatever it is, someone waits for the end
-            found = Rescued(f"what it held could not be saved: {type(error).__name__}: {error}")
-        self._call(self._reports.saved, found)
 
     def _next_batch(self) -> list[Job]:
         """Wait for work, then return all of it; empty when the ledger is to be closed."""
@@ -213,10 +188,10 @@ class WriterThread:
         return LedgerFailed(self._path, f"cannot be written: {error}", _FAILED_HINT)
 
     def _checkpoint(self) -> None:
-        if self._place.is_overwritten():
+        if self._files.is_overwritten():
             return  # it is no longer ours to write: the next check of the files reports it
         try:
-            with self._place.writing():
+            with self._files.writing():
                 self._checkpoints.run()
         except apsw.Error as error:
             if not (is_full(error, self._con) or isinstance(error, apsw.BusyError)):

@@ -37,7 +37,7 @@ NOTHING_LOST: dict[str, Any] = {"note": "", "goals_lost": [], "goals_set_back": 
 
 
 @click.command()
-@parameters.optional_file("A backup of a ledger, or a rescued copy.")
+@parameters.optional_file("A backup of a ledger.")
 @click.option(
     "--keep", is_flag=True, help="Continue with the ledger as it is, without what it lacks."
 )
@@ -69,16 +69,14 @@ def restore(instance: Instance, file: Path | None, keep: bool, yes: bool, as_jso
 def _daemon_locks(instance: Instance) -> Iterator[None]:
     """Hold the locks of a daemon, so that none is running and none starts."""
     from clew_daemon.host.folders import FolderError, make_private
-    from clew_shared.ledger.lock import RESTORE, LockError, acquire, acquire_pid_file, beside
+    from clew_shared.ledger.lock import RESTORE, LockError, acquire, beside
 
     instance.refuse_broken()
     with ExitStack() as locks:
         try:
             make_private(instance.places.state)
-            make_private(instance.places.run)
             instance.ledger.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             locks.enter_context(acquire(beside(instance.ledger), role=RESTORE))
-            locks.enter_context(acquire_pid_file(instance.places.run))
         except (LockError, FolderError) as error:
             raise CliError(str(error)) from None
         yield
@@ -103,8 +101,6 @@ def _keep(instance: Instance) -> dict[str, Any]:
 
 def _replace(instance: Instance, file: Path, *, ask: bool) -> dict[str, Any]:
     """Put a verified copy of the backup in the place of the ledger; `ask` before anything is taken off the record."""
-    from clew_shared.ledger import note
-
     ledger = instance.ledger
     if ledger.exists() and file.exists() and ledger.samefile(file):
         raise CliError(f"{file} is the ledger itself; name a backup of it")
@@ -113,14 +109,9 @@ def _replace(instance: Instance, file: Path, *, ask: bool) -> dict[str, Any]:
         lost = _compare(instance, part)
         if ask and (lost["goals_lost"] or lost["goals_set_back"]):
             _ask(lost)
-        noted = note.read(ledger)
-        note.drop(ledger)  # of the old ledger: a start after a kill must not ask the new one for it
-        try:
-            aside = _put_in_place(part, ledger)
-        except CliError:  # nothing was changed
-            if noted:
-                note.write(ledger, noted, durable=True)
-            raise
+        aside = _put_in_place(
+            part, ledger
+        )  # after a kill here, the next start asks what is missing
     return {"file": str(file.absolute()), **found, "aside": aside and str(aside), **lost}
 
 

@@ -1,0 +1,133 @@
+"""What is looked at once a second: are the ledger's files those that are open; and the note beside it."""
+
+import apsw
+import pytest
+
+from clew_daemon.record import lost_record
+from clew_shared.ledger import Ledger, LedgerLostError, NewEvent, Reader, checkpoint, verify
+
+
+@pytest.fixture
+def path(tmp_path):
+    folder = tmp_path / "state"
+    folder.mkdir()
+    return folder / "ledger.db"
+
+
+async def recorded(ledger, count=3):
+    for n in range(count):
+        await ledger.append([NewEvent("a", "noted", f"{n}".encode())])[1]
+
+
+async def lost(ledger, *words):
+    with pytest.raises(LedgerLostError):
+        ledger.look()
+    with pytest.raises(LedgerLostError):
+        ledger.append([NewEvent("a", "noted", b"too late")])
+    assert all(word in str(ledger.failure) for word in words), str(ledger.failure)
+    await ledger.close(60)
+
+
+async def test_files_in_their_place_are_found_so_whatever_the_writer_does(path, monkeypatch):
+    monkeypatch.setattr(
+        checkpoint, "WAL_PAGES_MAX", 1
+    )  # the log is moved into the file at each turn
+    ledger = Ledger.open(path)
+    for _ in range(200):
+        await recorded(ledger, 2)
+        ledger.look()
+    path.touch()
+    ledger.look()
+    await ledger.close(60)
+    assert verify(path).ok
+
+
+@pytest.mark.parametrize("name", ["ledger.db", "ledger.db-wal", "ledger.db-shm"])
+@pytest.mark.parametrize("how", ["deleted", "replaced", "moved"])
+async def test_each_file_is_missed_and_what_is_there_instead_stays_as_it_is(path, name, how):
+    ledger = Ledger.open(path)
+    await recorded(ledger)
+    one = path.with_name(name)
+    if how == "moved":
+        one.rename(path.parent.parent / name)
+    else:
+        one.unlink()
+    if how == "replaced":
+        one.write_bytes(b"mine" * 5000)
+    await lost(ledger, name, "clew restore FILE")
+    assert one.exists() == (how == "replaced")
+    if how == "replaced":
+        assert one.read_bytes() == b"mine" * 5000
+
+
+async def test_a_ledger_that_is_written_over_is_noticed_and_left_alone(path, tmp_path):
+    ledger = Ledger.open(path)
+    await recorded(ledger)
+    other = Ledger.open(tmp_path / "other.db")
+    await recorded(other, 9)
+    await other.close(60)
+    content = (tmp_path / "other.db").read_bytes()
+    path.write_bytes(content)
+    await lost(ledger, "ledger.db was written by another program")
+    assert path.read_bytes() == content
+
+
+async def test_readers_open_no_other_file_of_the_ledgers_name(path):
+    ledger = Ledger.open(path)
+    await recorded(ledger)
+    path.unlink()
+    apsw.Connection(str(path)).execute("CREATE TABLE mine (x)")
+    with pytest.raises(LedgerLostError):
+        ledger.last_seq()
+    await lost(ledger)
+
+
+async def test_what_is_late_is_not_acknowledged(path):
+    """A commit that was under way when the ledger went is not told as done."""
+    ledger = Ledger.open(path)
+    await recorded(ledger)
+    path.unlink()
+    done = ledger.append([NewEvent("a", "noted", b"late")])[1]
+    await lost(ledger)
+    with pytest.raises(LedgerLostError):
+        await done
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", '{"seq": "1"}', "\xff", '{"seq": 1}'])
+def test_a_note_that_cannot_be_read_says_nothing(path, text):
+    path.with_name("ledger.db.head").write_bytes(text.encode("latin-1"))
+    assert lost_record.read_note(path) is None
+
+
+async def test_a_ledger_is_held_against_its_note(path):
+    ledger = Ledger.open(path)
+    await recorded(ledger)
+    await ledger.close(60)
+    with Reader.open(path) as reader:
+        first, (seq, tip) = reader.hash_at(1), reader.last_event()
+
+    def faults(seq, tip):
+        lost_record.write_note(path, (seq, tip))
+        found = lost_record.lacking(path, path.parent)
+        return found.faults if found else ()
+
+    assert faults(seq, tip) == ()
+    assert faults(1, first) == ()
+    assert "its last 2 events are missing" in faults(seq + 2, tip)[0]
+    assert "not the one that was recorded" in faults(seq, first)[0]
+
+
+async def test_folders_that_are_no_goals_are_no_lost_goals(path):
+    ledger = Ledger.open(path)
+    await recorded(ledger)
+    await ledger.close(60)
+    goals = path.parent / "goals"
+    for name in ("lost+found", ".trash", "notes"):
+        (goals / name).mkdir(parents=True)
+    assert lost_record.lacking(path, path.parent) is None
+    (goals / "say-word-12ab").mkdir()
+    missing = lost_record.lacking(path, path.parent)
+    assert missing.goals == ("say-word-12ab",)
+    moved = lost_record.accept(path, path.parent, missing)
+    assert moved["say-word-12ab"].is_dir()
+    assert lost_record.lacking(path, path.parent) is None
