@@ -8,11 +8,17 @@ import pytest
 
 from clew_daemon.cli import run
 from clew_daemon.cli.commands.doctor import clis
+from clew_daemon.cli.commands.doctor.agents import checked_command
 from clew_daemon.cli.commands.doctor.proof import goal as proof_goal
 from clew_daemon.cli.commands.doctor.proof.goal import KEY, Proof, furnish, judged, moves
 from clew_daemon.cli.commands.doctor.proof.wires import ModelCall, ModelRequest
 from clew_daemon.cli.errors import CliError
-from clew_shared.config.settings import CliAgentSettings, SandboxSettings, load
+from clew_shared.config.settings import (
+    CliAgentSettings,
+    CommandAgentSettings,
+    SandboxSettings,
+    load,
+)
 from clew_shared.record.model import GoalStatus
 from clew_shared.record.state import State
 from clew_shared.wire.nursery import SandboxReport
@@ -226,3 +232,20 @@ def test_a_proof_is_judged_by_its_goal_and_by_what_was_written():
     state.goal.status, state.reason = GoalStatus.BLOCKED, "exit 78: it offers Bash"
     blocked = judged(state, asked, escaped=False)
     assert (blocked.ok, "it offers Bash" in blocked.found) == (False, True)
+
+
+@pytest.mark.parametrize(
+    ("command", "told"),
+    [
+        ("no-such-program", "not found on the PATH"),
+        ("/nowhere/agent", "does not exist"),
+        ("/etc", "is a directory"),
+        (__file__, "is not executable"),
+        ("/bin/true", "/bin/true"),
+    ],
+)
+def test_a_command_that_cannot_be_started_is_said_with_the_reason(command, told):
+    agent = CommandAgentSettings(command=(command,))
+    found = checked_command("agent mine", agent, {"PATH": "/usr/bin"})
+    assert told in found.found
+    assert found.level == ("ok" if command == "/bin/true" else "fail")

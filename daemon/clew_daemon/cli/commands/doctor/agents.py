@@ -1,4 +1,4 @@
-"""Checks of the agents: endpoints answer, keys are present, commands start in the sandbox, coding agents work there."""
+"""Checks of the agents: endpoints answer, keys are there, commands can be started, coding agents work through clew."""
 
 from __future__ import annotations
 
@@ -17,13 +17,12 @@ from urllib.request import (
     build_opener,
 )
 
-from clew_daemon.cli.commands.doctor.findings import OF_AGENT, Finding, Level, in_one_line
+from clew_daemon.cli.commands.doctor.findings import OF_AGENT, Finding, Level
 from clew_daemon.cli.errors import CliError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from clew_daemon.cli.commands.doctor.trial import SandboxTrial
     from clew_daemon.cli.instance import Instance
     from clew_shared.config.settings import (
         CliAgentSettings,
@@ -33,6 +32,7 @@ if TYPE_CHECKING:
     )
 
 LLM_S = 3.0
+SHOWN_CHARS = 60
 
 
 def agents(instance: Instance) -> Iterator[Finding]:
@@ -54,6 +54,7 @@ def agents(instance: Instance) -> Iterator[Finding]:
 def _each(instance: Instance, settings: Settings) -> Iterator[Finding]:
     """Check the endpoint and key of each agent, its command, or its program."""
     from clew_daemon.cli.commands.doctor.clis import coding_agents
+    from clew_daemon.cli.surroundings import executor_env
     from clew_shared.config.settings import (
         CliAgentSettings,
         CommandAgentSettings,
@@ -61,16 +62,14 @@ def _each(instance: Instance, settings: Settings) -> Iterator[Finding]:
     )
 
     coders: dict[str, CliAgentSettings] = {}
-    commands: dict[str, CommandAgentSettings] = {}
+    env = executor_env(instance) | {"HOME": instance.env.get("HOME", "/")}
     for name, agent in sorted(settings.agents.named.items()):
         if isinstance(agent, LlmAgentSettings):
             yield _endpoint(f"agent {name}", agent, instance)
         elif isinstance(agent, CommandAgentSettings):
-            commands[name] = agent
+            yield checked_command(f"agent {name}", agent, env)
         elif isinstance(agent, CliAgentSettings):
             coders[name] = agent
-    if commands:
-        yield from _commands(instance, settings, commands)
     yield from coding_agents(instance, settings, coders)
 
 
@@ -87,27 +86,9 @@ def _settings(instance: Instance) -> Settings | None:
             return None
 
 
-def _commands(
-    instance: Instance, settings: Settings, commands: Mapping[str, CommandAgentSettings]
-) -> Iterator[Finding]:
-    """Check each command; those that could start are started in the sandbox, in an empty workspace."""
-    import asyncio
-    import tempfile
-
-    from clew_daemon.cli.surroundings import executor_env
-
-    env = executor_env(instance)
-    ready: dict[str, CommandAgentSettings] = {}
-    for name, agent in commands.items():
-        if finding := _program(
-            f"agent {name}", agent, env | {"HOME": instance.env.get("HOME", "/")}
-        ):
-            yield finding
-        else:
-            ready[name] = agent
-    if ready:
-        with tempfile.TemporaryDirectory(prefix="clew-doctor-") as workspace:
-            yield from asyncio.run(_started(instance, settings, ready, env, workspace))
+def checked_command(name: str, agent: CommandAgentSettings, env: Mapping[str, str]) -> Finding:
+    """Check whether the program of a command can be started; whether it speaks the protocol its first goal says."""
+    return _program(name, agent, env) or Finding(name, "ok", " ".join(agent.command)[:SHOWN_CHARS])
 
 
 def _program(name: str, agent: CommandAgentSettings, env: Mapping[str, str]) -> Finding | None:
@@ -127,57 +108,6 @@ def _program(name: str, agent: CommandAgentSettings, env: Mapping[str, str]) -> 
         fix = f"chmod +x {program}" if wrong.endswith("executable") else f"correct {setting}"
         return Finding(name, "fail", f"{program} {wrong}", fix)
     return None
-
-
-async def _started(
-    instance: Instance,
-    settings: Settings,
-    ready: Mapping[str, CommandAgentSettings],
-    env: Mapping[str, str],
-    workspace: str,
-) -> list[Finding]:
-    """Start each command as a goal would, until it calls `hello`."""
-    from clew_daemon.cli.commands.doctor.trial import SandboxTrial, TrialError
-    from clew_daemon.host.keys import Keys
-
-    keys = Keys(instance.env, instance.config.parent)
-    trial = SandboxTrial(instance.places, settings, keys, env, workspace)
-    try:
-        async with trial:
-            home = instance.env.get("HOME", "/")
-            return [
-                await _greeting(trial, name, agent, settings, home) for name, agent in ready.items()
-            ]
-    except TrialError as error:
-        return [Finding(f"agent {name}", "warn", f"not tried: {error}") for name in ready]
-
-
-async def _greeting(
-    trial: SandboxTrial, name: str, agent: CommandAgentSettings, settings: Settings, home: str
-) -> Finding:
-    """Check whether an agent calls `hello`; if not, search for a `read` line that helps."""
-    from clew_daemon.cli.commands.doctor import allowing
-    from clew_daemon.cli.commands.doctor.trial import SandboxVariant
-
-    title = f"agent {name}"
-    done = await trial.hello(agent)
-    if done.ok:
-        return Finding(title, "ok", f"{agent.command[0]} starts in the sandbox and says hello")
-    why = in_one_line(done.output, last=True)
-    paths = [*agent.command, *allowing.mentioned(done.output), *_site_packages(home)]
-    folders = allowing.roots([path for path in paths if path.startswith("/")], home)
-    for some in dict.fromkeys([*((one,) for one in folders), tuple(folders)]):
-        if some and (await trial.hello(agent, SandboxVariant(read=some))).ok:
-            line = allowing.line(settings.sandbox.read, some, home)
-            fix = f"[sandbox] {line}\n(tried: it starts with that; restart clew after the change)"
-            return Finding(title, "fail", f"it does not start in the sandbox: {why}", fix)
-    fix = "docs/protocol.md: an agent connects to CLEW_FD and calls hello first"
-    return Finding(title, "fail", f"it does not say hello: {why}", fix)
-
-
-def _site_packages(home: str) -> list[str]:
-    """Return the folders of `pip install --user`, which a sandbox hides."""
-    return [str(path) for path in Path(home, ".local", "lib").glob("python3*/site-packages")]
 
 
 def _endpoint(name: str, agent: LlmAgentSettings, instance: Instance) -> Finding:

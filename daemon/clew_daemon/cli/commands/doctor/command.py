@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -16,7 +15,7 @@ from clew_daemon.cli.errors import CliError
 from clew_shared.exit_codes import ExitCode
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
 
     from clew_daemon.cli.commands.doctor.findings import Finding
     from clew_daemon.cli.instance import Instance
@@ -25,36 +24,24 @@ STYLES = {"ok": "green", "note": "cyan", "warn": "yellow", "fail": "bold red"}
 
 
 @click.command()
-@click.option(
-    "--workspace",
-    type=click.Path(path_type=Path),
-    metavar="DIR",
-    help="Try the developer tools of this folder in the sandbox of a goal.",
-)
 @parameters.as_json
 @click.pass_obj
-def doctor(instance: Instance, workspace: Path | None, as_json: bool) -> None:
+def doctor(instance: Instance, as_json: bool) -> None:
     """Check the setup: what works, what does not, and how to fix it; exit 1 if anything fails."""
     findings = []
-    for finding in examine(instance) if workspace is None else _of_workspace(instance, workspace):
+    for finding in examine(instance):
         findings.append(finding)
         if not as_json:
             print_lines(_finding_lines(finding))
     failed = any(finding.level == "fail" for finding in findings)
-    ready = ready_for(findings) if workspace is None else []
+    ready = ready_for(findings)
     if as_json:
         checks = [finding.as_dict() for finding in findings]
         print_json({"ok": not failed, "ready_for": ready, "checks": checks})
-    elif workspace is None:
+    else:
         print_lines([[(_summary(findings, ready), "bold")]])
     if failed:
         raise click.exceptions.Exit(ExitCode.FAILED)
-
-
-def _of_workspace(instance: Instance, workspace: Path) -> Iterable[Finding]:
-    from clew_daemon.cli.commands.doctor.workspace import examine_workspace
-
-    return examine_workspace(instance, workspace)
 
 
 def examine(instance: Instance) -> Iterator[Finding]:

@@ -29,7 +29,7 @@ BROKEN_CONFIG_FIX = (
 PATH_FIX = (
     "if they should: stop `clew run` and start it from this shell, or for the service "
     "`systemctl --user import-environment PATH`, then `clew restart`; "
-    "folders in your home also need [sandbox] read (clew doctor --workspace DIR)"
+    "folders in your home also need [sandbox] read"
 )
 REJECTED_FIX = "fix it and submit it again, then delete it and its .error.txt from inbox/rejected"
 
