@@ -340,7 +340,7 @@ def test_loops_json_tells_of_a_loop_with_its_evidence(clew):
     assert loops[0]["kind"] == "repetition"
     assert loops[0]["action_signature"] == 'run_cmd::{"cmd":"cat nothing"}'
     assert loops[0]["attempt_count"] == 3
-    assert "failure" in loops[0]["evidence"]
+    assert "each time it failed" in loops[0]["evidence"]
     assert "repetition" in clew.report(goal)
 
 

@@ -24,9 +24,21 @@ class CliError(Exception):
 def print_error(message: str) -> None:
     """Print an error on stderr; a stderr that cannot be written is ignored, the exit code still counts."""
     try:
-        print(f"clew: {clean(message, lines=True).rstrip()}", file=sys.stderr, flush=True)
+        print_note(f"clew: {clean(message, lines=True).rstrip()}")
     except OSError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), 2)  # for what is still in the buffer
+
+
+def print_note(text: str) -> None:
+    """Print a text on stderr, beside what a command prints; wrapped between words to a terminal's width."""
+    if sys.stderr.isatty():
+        from shutil import get_terminal_size
+
+        from clew_daemon.cli.display.output import wrapped
+
+        width = get_terminal_size().columns
+        text = "\n".join(part.plain for part in wrapped([(text, "")], width))
+    print(text, file=sys.stderr, flush=True)
 
 
 def _missing_package(error: ModuleNotFoundError) -> str | None:

@@ -117,7 +117,7 @@ def goal_id(instance: Instance, name: str) -> str:
 def _matching(name: str, reader: Reader) -> str:
     """Return the id of the one goal that `name` matches; CliError with similar names. See `naming.meant`."""
     from clew_daemon.record.naming import ambiguous, meant
-    from clew_daemon.record.store import load_state
+    from clew_daemon.record.store import load_listed, load_state
     from clew_shared.record.snapshot import STATE_VERSION
 
     names, states = reader.names(), cache(lambda goal: load_state(reader, goal))
@@ -138,7 +138,12 @@ def _matching(name: str, reader: Reader) -> str:
         raise CliError(ambiguous(name, map(states, goals), time.time()))
     if not names:
         raise CliError(NO_GOALS)
-    raise CliError(f"no goal {name!r}; {_suggestion(name, _ids_and_names(names))}")
+    listed = {
+        goal: state.spec.name
+        for goal, state in load_listed(reader, None, None).items()
+        if not state.removed
+    }
+    raise CliError(f"no goal {name!r}{_suggestion(name, _ids_and_names(listed))}")
 
 
 def _ids_and_names(names: Mapping[str, str]) -> list[str]:
@@ -268,10 +273,10 @@ def _suggestion(name: str, ids: list[str]) -> str:
     if nearest and nearest not in similar:
         similar.insert(0, nearest)
     if len(similar) == 1:
-        return f"did you mean {similar[0]}?"
+        return f"; did you mean {similar[0]}?"
     if similar:
-        return f"did you mean one of {_listed(similar)}?"
-    return f"goals: {_listed(ids)}"
+        return f"; did you mean one of {_listed(similar)}?"
+    return f"; goals: {_listed(ids)}" if ids else ""
 
 
 def _listed(ids: list[str]) -> str:

@@ -42,7 +42,8 @@ class GoalLookup:
             raise ControlError(ambiguous(name, (states[goal] for goal in found), time.time()))
         if name in self._goals.gone:
             raise ControlError(f"{name} was deleted: it ended more than `[ledger] keep_days` ago")
-        near = closest(name, {one for g, s in states.items() for one in (g, s.spec.name) if one})
+        listed = [(goal, s.spec.name) for goal, s in states.items() if not s.removed]
+        near = closest(name, {one for both in listed for one in both if one})
         raise ControlError(f"no goal {name!r}" + (f"; did you mean {near}?" if near else ""))
 
     async def whole(self, name: str | None) -> Core:

@@ -8,7 +8,7 @@ from clew_shared.core.answers import Advice, Feedback
 from clew_shared.core.attempts import advances, iterations_used_up
 from clew_shared.core.tree import TreeCommands
 from clew_shared.gate import review
-from clew_shared.gate.messages import what_brought_nothing
+from clew_shared.gate.messages import what_repeats
 from clew_shared.judge.memory import is_new, words_of
 from clew_shared.record import events as ev
 from clew_shared.record.model import GoalStatus
@@ -71,9 +71,7 @@ class ThinkingCommands(TreeCommands):
         found = review(self.state, self.loops, self.calls)
         if found is None:
             return Feedback()
-        evidence = found.message.partition("\n")[0]
-        if found.intervention == "nothing_new":
-            evidence = what_brought_nothing(self.state.scope.memory, found)
+        evidence = what_repeats(self.state, found)
         self.emit(found.model_copy(update={"at": at}))
         self.emit(ev.LoopDetected(at=at, loop=found.intervention, evidence=evidence))
         intervention = Advice(found.intervention, found.message)

@@ -49,7 +49,7 @@ def review(
 
 
 def _with_tried(state: State, due: Intervened) -> Intervened:
-    """Append what was tried, after a line break: the first line is complete without it."""
+    """Append what was tried, after a line break."""
     if _FAMILY[due.intervention] == "thought":
         return due
     return due.model_copy(update={"message": due.message + tried(state)})

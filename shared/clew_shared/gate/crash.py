@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from clew_shared.gate.messages import what_else
 from clew_shared.gate.verdict import Proposal, Refusal, Thresholds
+from clew_shared.text.words import times
 
 if TYPE_CHECKING:
     from clew_shared.record.state import State
@@ -27,5 +28,5 @@ def crash(state: State, proposal: Proposal, thresholds: Thresholds) -> Refusal |
         f"Refused: the worker died {deaths} times while this action was running{how}. What it did is unknown. "
         f"Look at the workspace first, then find a way that needs fewer resources. {what_else(state, proposal.calls)}"
     )
-    evidence = f"in flight at {deaths} deaths of the worker"
+    evidence = f"it was running when the worker died, {times(deaths)}"
     return Refusal("crash", message, deaths + 1, evidence, everywhere=True)

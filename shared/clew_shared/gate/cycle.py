@@ -56,8 +56,9 @@ def _equal_rounds(steps: list[CycleStep], signature: str, period: int) -> bool:
 def _refusal(state: State, proposal: Proposal, period: int, rounds: int) -> Refusal:
     kind = "alternation" if period == 2 else "cycle"
     ring = [step.signature for step in state.scope.steps[-(period - 1) :]] + [proposal.signature]
-    evidence = f"round {rounds} of the same {period} actions without progress: " + " → ".join(
-        name[:80] for name in ring
+    evidence = (
+        f"round {rounds} of the same {period} actions, which brought nothing new: "
+        + " → ".join(name[:80] for name in ring)
     )
     message = (
         f"Refused, a loop: this would close round {rounds} of the same {period} actions in turn, and nothing new "

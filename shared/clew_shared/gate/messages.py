@@ -6,6 +6,7 @@ import json
 from collections import Counter
 from typing import TYPE_CHECKING
 
+from clew_shared.record.fold.thoughts import streak_of
 from clew_shared.record.model import Action, Result
 from clew_shared.record.signature import signature
 from clew_shared.text.shorten import both_ends, in_one_line, one_line
@@ -31,6 +32,14 @@ _RESULTS = {
     Result.BLOCKED: "refused",
     Result.SUCCESS: "brought nothing new",
 }
+
+_REPEATS = {
+    "theme": "{} thoughts in a row about the same, and nothing new came of them",
+    "repeated_planning": "{} thoughts in a row without an action",
+    "no_progress": "{} turns in a row that changed no file and brought no new answer",
+    "stuck": "the agent called itself stuck {} times in a row",
+}
+"""What an intervention was raised from, by its name and the length of the streak."""
 
 _FAILED = frozenset(_RESULTS) - {Result.SUCCESS}
 
@@ -82,8 +91,15 @@ def nothing_new_message(memory: Memory, stays: Stays | None, calls: AgentCalls) 
     return f"The last {count} steps brought nothing new: {names}.{last} {else_}"
 
 
-def what_brought_nothing(memory: Memory, told: Intervened) -> str:
-    """Return for a person, a line each: what was said, the steps that brought nothing, and the last that did."""
+def what_repeats(state: State, told: Intervened) -> str:
+    """Return for a person what an intervention was raised from."""
+    if told.intervention == "nothing_new":
+        return _what_brought_nothing(state.scope.memory, told)
+    return _REPEATS[told.intervention].format(streak_of(state, told.intervention))
+
+
+def _what_brought_nothing(memory: Memory, told: Intervened) -> str:
+    """Return, a line each, what was said, the steps that brought nothing, and the last that did."""
     said = "told again" if told.again else "told"
     steps = [f"#{seq} {label}" for seq, label in memory.idle]
     last = f'last new: #{memory.gained_seq} "{in_one_line(memory.news, NEWS_CHARS)}"'
@@ -93,7 +109,7 @@ def what_brought_nothing(memory: Memory, told: Intervened) -> str:
         else ""
     )
     lines = [
-        f"the agent was {said}: {told.since_gain} steps without anything new, debt {told.debt}",
+        f"the agent was {said} that {told.since_gain} steps had brought nothing new",
         in_one_line(stays, 2 * NEWS_CHARS),
         *(f"brought nothing: {step}" for step in steps),
         last if memory.news else "",

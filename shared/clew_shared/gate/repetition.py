@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from clew_shared.gate.messages import last_time, what_else
 from clew_shared.gate.verdict import KnownOutcome, Nudge, Proposal, Refusal, Thresholds
+from clew_shared.text.words import RESULTS, ordinal
 
 if TYPE_CHECKING:
     from clew_shared.record.state import State
@@ -32,7 +33,8 @@ def repetition(state: State, proposal: Proposal, thresholds: Thresholds) -> Refu
     kind = (_kind_of(known) if known else "") or tally.kind
     attempt = tally.counts.get(known.outcome if known else tally.outcome, 0) + 1
     limit = attempts_allowed(proposal.tool, thresholds, soft=kind in ("varies", "temporary"))
-    evidence = f"attempt {attempt} of the same action in the same world, each time: {tally.result}"
+    came = RESULTS.get(tally.result, tally.result)
+    evidence = f"the same action for the {ordinal(attempt)} time, with nothing changed; each time it {came}"
     if kind == "varies":
         told = attempt % limit == 0
         return Nudge(_nothing_new(state, proposal, attempt), attempt, evidence) if told else None
@@ -51,7 +53,7 @@ def _plain(state: State, proposal: Proposal, thresholds: Thresholds) -> Refusal 
     attempt = state.scope.loop_counts.get(proposal.signature, 0) + 1
     if attempt < _tool_limit(proposal.tool, thresholds):
         return None
-    evidence = f"attempt {attempt} of the same action"
+    evidence = f"the same action for the {ordinal(attempt)} time"
     message = _refusal(state, proposal, attempt)
     return Refusal("repetition", message, attempt, evidence, everywhere=True)
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import os
-import sys
 from typing import TYPE_CHECKING
 
 import click
 
 from clew_daemon.cli import parameters, subtasks
 from clew_daemon.cli.display.output import on_terminal, print_json
+from clew_daemon.cli.errors import print_note
 from clew_daemon.cli.queries import goal_id, goal_state
 
 if TYPE_CHECKING:
@@ -68,8 +68,9 @@ def _print(found: GoalDiff, *, stat: bool, name_only: bool) -> None:
             lines = views.diff_lines(found, colour=colour)
         for line in lines:
             write(line)
-        notes = [f"{note}\n" for note in views.notes(found)]
+        notes = list(views.notes(found))
         if on_terminal():
-            write("".join(notes))
+            write("".join(f"{note}\n" for note in notes))
     if not on_terminal():
-        sys.stderr.write("".join(notes))
+        for note in notes:
+            print_note(note)

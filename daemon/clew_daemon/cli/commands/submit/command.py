@@ -6,7 +6,6 @@ It reads and checks the goals first, so that all their errors are shown at once;
 from __future__ import annotations
 
 import os
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +16,7 @@ from clew_daemon.cli.client import ask, send
 from clew_daemon.cli.commands.submit.inbox import Submission, await_decisions, drop_all, goal_ids
 from clew_daemon.cli.display.output import print_json
 from clew_daemon.cli.display.sanitize import clean
-from clew_daemon.cli.errors import CliError, print_error
+from clew_daemon.cli.errors import CliError, print_error, print_note
 from clew_daemon.control.requests import PingRequest, StatusRequest
 from clew_shared.exit_codes import ExitCode
 
@@ -206,14 +205,14 @@ def _print_workspace(instance: Instance, checked: CheckedGoal, goal: str | None)
         how = "the git repository here; --new makes a fresh folder"
     else:
         how = "it exists"
-    print(f"  workspace: {shown} ({how})", file=sys.stderr, flush=True)
+    print_note(f"  workspace: {shown} ({how})")
 
 
 def _print_what_it_waits_for(instance: Instance, goal: str) -> None:
     """Print a note where a goal waits for what only a person can bring about, such as a name that no goal has."""
     found = send(instance.socket, StatusRequest(goal))["goal"]
     if found["status"] == "queued" and found["needs_person"]:
-        print(f"clew: note: it {clean(found['waiting']['for'])}", file=sys.stderr, flush=True)
+        print_note(f"clew: note: it {clean(found['waiting']['for'])}")
 
 
 def _print_json(

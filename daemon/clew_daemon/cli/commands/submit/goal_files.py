@@ -15,7 +15,7 @@ import click
 
 from clew_daemon.cli.commands.submit.front_options import SubmitOptions, merge
 from clew_daemon.cli.display.sanitize import clean, short
-from clew_daemon.cli.errors import CliError
+from clew_daemon.cli.errors import CliError, print_note
 from clew_daemon.host.git import top_folder
 from clew_daemon.inbox.goalfile.faults import GoalFileError, GoalFileFault
 from clew_daemon.inbox.goalfile.parse import parse
@@ -247,13 +247,13 @@ def _print_notes(
     goal, of = checked.goal, f"{checked.source.shown}: " if several else ""
     for key in goal.unknown_keys:
         meant = f"; did you mean {goal.suggestions[key]}?" if key in goal.suggestions else ""
-        _print_note(f"{of}unknown key {key!r} (ignored){meant}")
+        print_note(clean(f"clew: note: {of}unknown key {key!r} (ignored){meant}"))
     if goal.agent is None and goal.runnable_without_llm:
         return
     if fault := agents.fault(goal.agent):
         if _is_fixed(instance, goal.agent):
             fault = "the daemon does not have your last changes of the config: run `clew reload`"
-        _print_note(f"{of}{fault}")
+        print_note(clean(f"clew: note: {of}{fault}"))
 
 
 def _is_fixed(instance: Instance, agent: str | None) -> bool:
@@ -262,7 +262,3 @@ def _is_fixed(instance: Instance, agent: str | None) -> bool:
         return not instance.settings.agents.fault(agent)
     except CliError:
         return False
-
-
-def _print_note(text: str) -> None:
-    print(f"clew: note: {clean(text)}", file=sys.stderr)

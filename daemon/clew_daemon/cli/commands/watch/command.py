@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shlex
-import sys
 import time
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
@@ -12,6 +11,7 @@ import click
 
 from clew_daemon.cli import parameters
 from clew_daemon.cli.display.output import on_terminal
+from clew_daemon.cli.errors import print_note
 from clew_daemon.cli.queries import goal_id
 from clew_shared.exit_codes import ExitCode
 
@@ -114,4 +114,4 @@ def _print_goodbye(instance: Instance, unfinished: Mapping[str, bool]) -> None:
     elif needing:
         lines.append(f"{len(needing)} need you: {clew} status")
     for line in lines:
-        print(line, file=sys.stderr, flush=True)
+        print_note(line)
