@@ -2,8 +2,9 @@
 
 import os
 import re
+import sqlite3
 import subprocess
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 
 import aftermath
 import pytest
@@ -324,26 +325,52 @@ FILLS = """
 ## Fill
 - [ ] Write without end
   ```sh
+  touch ready; until test -e go; do sleep 0.02; done
   cat /dev/zero > FOLDER/ballast; touch full; sleep 600.25
   ```
 """
 
 
 @pytest.fixture
-def filled(make_clew, tmp_path):
-    """A daemon with a goal whose command has filled the disk of the ledger, and runs on."""
-    clew = make_clew({"restart.stop_grace_s": 600.0})
-    with small(clew.home / "state", "16m") as disk:
-        clew.configure({"sandbox.write": [str(disk)], "sandbox.mode": "off"})
-        clew.start()
-        goal = clew.submit(FILLS.replace("FOLDER", str(disk)))
-        clew.until((clew.workspace(goal) / "full").exists, "the disk is full")
-        yield clew, goal, disk / "ballast"
+def filled(make_clew):
+    """Return what starts a daemon with a goal whose command has filled the disk of the ledger, and runs on.
+
+    With `room` a few records still fit into the ledger's log, since that was moved into the database just before;
+    without it a reader keeps it from being used again.
+    """
+    with ExitStack() as stack:
+
+        def fill_disk(*, room: bool = False):
+            clew = make_clew({"restart.stop_grace_s": 600.0})
+            disk = stack.enter_context(small(clew.home / "state", "16m"))
+            clew.configure({"sandbox.write": [str(disk)], "sandbox.mode": "off"})
+            clew.start()
+            goal = clew.submit(FILLS.replace("FOLDER", str(disk)))
+            workspace = clew.workspace(goal)
+            clew.until((workspace / "ready").exists, "the command runs")
+            reader = stack.enter_context(
+                closing(sqlite3.connect(clew.home / "state" / "ledger.db", isolation_level=None))
+            )
+            if room:
+                clew.until(lambda: _is_moved(reader), "the log is in the database")
+            else:
+                reader.execute("BEGIN")
+                reader.execute("SELECT count(*) FROM sqlite_master").fetchone()
+            (workspace / "go").touch()
+            clew.until((workspace / "full").exists, "the disk is full")
+            return clew, goal, disk / "ballast"
+
+        yield fill_disk
+
+
+def _is_moved(reader):
+    busy, pages, moved = reader.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
+    return not busy and pages == moved
 
 
 @pytest.mark.parametrize("verb", ["cancel", "pause"])
 def test_on_a_full_disk_a_person_stops_a_worker_at_once_and_the_record_follows(filled, verb):
-    clew, goal, ballast = filled
+    clew, goal, ballast = filled()
     said = clew.cli(verb, goal)
     done = {"cancel": "cancelled", "pause": "paused"}[verb]
     assert said == f"{goal}: {done}; not yet on record: the disk is full\n"
@@ -358,8 +385,15 @@ def test_on_a_full_disk_a_person_stops_a_worker_at_once_and_the_record_follows(f
     assert clew.goal(goal)["status"] == {"cancel": "cancelled", "pause": "waiting"}[verb]
 
 
+@pytest.mark.parametrize("verb", ["cancel", "pause"])
+def test_on_a_full_disk_a_worker_is_stopped_at_once_even_if_that_is_on_record(filled, verb):
+    clew, goal, _ = filled(room=True)
+    assert "nothing was waited for: the disk is full" in clew.cli(verb, goal)
+    assert not running("600.25")
+
+
 def test_on_a_full_disk_the_daemon_stops(filled):
-    clew, goal, ballast = filled
+    clew, goal, ballast = filled()
     assert "the disk is full" in clew.cli("feedback", goal, "stop", code=1)
     clew.configure({"restart.stop_grace_s": 0.5})
     clew.cli("reload")

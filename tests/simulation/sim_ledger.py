@@ -102,6 +102,10 @@ class SimLedger:
         await job.done
 
     @property
+    def has_room(self) -> bool:
+        return self.state is not LedgerState.FULL
+
+    @property
     def failure(self) -> LedgerFailed | None:
         return self._error
 

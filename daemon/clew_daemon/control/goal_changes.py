@@ -128,7 +128,8 @@ class GoalChanges:
     async def _stop(self, core: Core, event: ev.Event | None, done: str, *, after: str = "") -> str:
         """Record the event, after which every proposal is refused; then end the worker. Return what was done.
 
-        `after`: the action that it may end first. Where nothing can be recorded, it is ended at once all the same.
+        `after`: the action that it may end first. On a full disk the worker is ended at once, recorded or not: it may
+        be what fills the disk, and how it ends may have no room on record.
         """
         goal, goals = core.state.goal_id, self._d.goals
         if event:
@@ -137,6 +138,9 @@ class GoalChanges:
         if not await is_recorded(goals, core):
             await self._supervisor.end(goal, done)
             return f"{done}; not yet on record: {trouble(goals.ledger)}"
+        if not goals.ledger.has_room:
+            await self._supervisor.end(goal, done)
+            return f"{done}; nothing was waited for: the disk is full"
         if after:
             self._supervisor.tell_to_stop(goal, done, after_action=True)
             return f"pausing after {after}; --now interrupts it"

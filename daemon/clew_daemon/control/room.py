@@ -7,7 +7,6 @@ same (`goal_changes`).
 from __future__ import annotations
 
 import asyncio
-import os
 import time
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -23,7 +22,6 @@ if TYPE_CHECKING:
 
 R = TypeVar("R")
 
-BYTES_MIN = 64 << 10
 RECORD_S = 2.0
 """How long a request waits for its record before the worker is ended without it."""
 ANSWER_S = 20.0
@@ -33,13 +31,13 @@ LOOK_S = 1.0
 
 def trouble(ledger: Ledger) -> str:
     """Return why the ledger does not record."""
-    return "the disk is full" if _is_full(ledger) else "the disk does not answer"
+    return "the disk does not answer" if ledger.has_room else "the disk is full"
 
 
 async def is_recorded(goals: GoalStore, core: Core) -> bool:
     """Return whether all that a goal has emitted is durable, or is soon."""
     commit = asyncio.ensure_future(goals.commit(core))
-    await asyncio.wait([commit], timeout=0 if _is_full(goals.ledger) else RECORD_S)
+    await asyncio.wait([commit], timeout=0 if goals.ledger.state is LedgerState.FULL else RECORD_S)
     if commit.done():
         commit.result()
         return True
@@ -53,26 +51,17 @@ def with_room(
     """Return what answers requests that are recorded; it raises ControlError while there is no room for that."""
 
     async def answered(request: R) -> dict[str, Any]:
-        if _is_full(ledger) or _is_short(ledger):
+        if not ledger.has_room:
             raise ControlError("the disk is full: free some space and try again; nothing was done")
         work = asyncio.ensure_future(answer(request))
         work.add_done_callback(lambda done: done.cancelled() or done.exception())
         until = time.monotonic() + ANSWER_S
         while not work.done():
             await asyncio.wait([work], timeout=LOOK_S)
-            if not work.done() and _is_full(ledger):
+            if not work.done() and ledger.state is LedgerState.FULL:
                 raise ControlError("the disk is full: this is done as soon as there is space")
             if not work.done() and time.monotonic() > until:
                 raise ControlError("this takes long: it is still being done")
         return work.result()
 
     return answered
-
-
-def _is_full(ledger: Ledger) -> bool:
-    return ledger.state is LedgerState.FULL
-
-
-def _is_short(ledger: Ledger) -> bool:
-    found = os.statvfs(ledger.path.parent)
-    return found.f_bavail * found.f_frsize < BYTES_MIN

@@ -6,6 +6,7 @@ It knows no meaning of an event, and decides nothing about one.
 from __future__ import annotations
 
 import asyncio
+import os
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Self
 
@@ -16,6 +17,7 @@ from clew_shared.ledger.lock import WRITER, Lock, acquire, beside
 from clew_shared.ledger.open_files import OpenFiles
 from clew_shared.ledger.opening import explained, open_writing
 from clew_shared.ledger.reader import ReadSide
+from clew_shared.ledger.records import LedgerState
 from clew_shared.ledger.writer import PUT_BACK, Writer
 
 if TYPE_CHECKING:
@@ -25,10 +27,11 @@ if TYPE_CHECKING:
     import apsw
 
     from clew_shared.ledger.errors import LedgerFailed
-    from clew_shared.ledger.records import CommitTimes, LedgerState, NewEvent
+    from clew_shared.ledger.records import CommitTimes, NewEvent
     from clew_shared.ledger.writer_thread import Statement
 
 PACK_ROWS = 16  # outputs, each of some 64 kB: what is written in one transaction
+ROOM_MIN = 64 << 10  # a disk with fewer bytes is as good as full
 
 
 class Ledger(ReadSide):
@@ -182,6 +185,12 @@ class Ledger(ReadSide):
     def state(self) -> LedgerState:
         """The state of writing, as last passed to `on_state`."""
         return self._writer.state
+
+    @property
+    def has_room(self) -> bool:
+        """Return whether its disk has room for more than what may still fit into SQLite's log."""
+        found = os.statvfs(self.path.parent)
+        return self.state is not LedgerState.FULL and found.f_bavail * found.f_frsize >= ROOM_MIN
 
     @property
     def commit_times(self) -> CommitTimes:
