@@ -45,7 +45,7 @@ def test_an_action_in_flight_is_a_tool_that_runs(agent, greeted):
     found = now_view(agent.state, greeted)
     assert found["doing"] == "tool"
     assert found["since"] == "1970-01-01T00:02:00.000000+00:00"
-    assert found["what"] == f'#{verdict.seq} run_cmd {{"cmd":"make"}}'
+    assert found["what"] == f"#{verdict.seq} make"
 
 
 def test_checks_count_before_all_else(agent, greeted):

@@ -381,6 +381,10 @@ async def test_a_change_is_sent_once_it_is_confirmed_and_names_its_command(home,
         assert dialog.query(Static).first().render().plain == "$ clew pause stuck"
         await top.press("n")
         await top.on(GoalScreen)
+        await top.press("c")
+        await top.on(ConfirmDialog)
+        await top.press("enter")  # meant for another program, perhaps
+        await top.on(GoalScreen)
         assert daemon == []
         await top.press("p")
         await top.on(ConfirmDialog)

@@ -10,7 +10,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from clew_shared.record.moment import iso
-from clew_shared.text.shorten import in_one_line
+from clew_shared.text.words import action_text
 
 if TYPE_CHECKING:
     from clew_shared.record.state import InFlight, State
@@ -61,12 +61,12 @@ def running_action(state: State, now: float) -> str:
     if not state.in_flight:
         return ""
     flight = next(iter(state.in_flight.values()))
-    args, since = flight.action.args, datetime.fromisoformat(flight.action.timestamp).timestamp()
-    what = next((str(args[key]) for key in ("cmd", "path") if args.get(key)), flight.action.name)
+    since = datetime.fromisoformat(flight.action.timestamp).timestamp()
+    what = action_text(flight.action.name, flight.action.args, SHOWN_CHARS)
     seconds = max(0, int(now - since))
     for_s = f"{seconds} s" if seconds < 120 else f"{seconds // 60} min"
     more = f" and {len(state.in_flight) - 1} more" if len(state.in_flight) > 1 else ""
-    return f"the running action #{flight.seq} (`{in_one_line(what, SHOWN_CHARS)}`, {for_s} so far){more}"
+    return f"the running action #{flight.seq} (`{what}`, {for_s} so far){more}"
 
 
 def interrupted(count: int) -> str:
@@ -76,7 +76,7 @@ def interrupted(count: int) -> str:
 
 
 def _tool(flight: InFlight) -> dict[str, Any]:
-    what = f"#{flight.seq} {flight.signature.replace('::', ' ', 1)}"
+    what = f"#{flight.seq} {action_text(flight.action.name, flight.action.args)}"
     return {"doing": "tool", "since": flight.action.timestamp, "what": what}
 
 

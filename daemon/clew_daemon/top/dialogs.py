@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class ConfirmDialog(ModalScreen[bool]):
-    """Asks whether to run a command; returns whether it was confirmed."""
+    """Asks whether to run a command; returns whether it was confirmed. Enter alone cancels no goal."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         ("y", "answer(True)", "Yes"),
@@ -37,6 +37,9 @@ class ConfirmDialog(ModalScreen[bool]):
             with Horizontal():
                 yield Button("Yes", id="yes", variant="primary")
                 yield Button("No", id="no")
+
+    def on_mount(self) -> None:
+        self.query_one("#no" if self._command.startswith("clew cancel ") else "#yes").focus()
 
     def action_answer(self, answer: bool) -> None:
         self.dismiss(answer)
