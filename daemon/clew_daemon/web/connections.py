@@ -12,14 +12,17 @@ if TYPE_CHECKING:
     from uvicorn.config import Config
     from uvicorn.server import ServerState
 
-CONNECTIONS_MAX = 64
+CONNECTIONS_MAX = 256
 HEAD_S = 5.0
 """How long a client may take for the head of a request."""
 HEAD_BYTES_MAX = 16 << 10
 
 
 class BoundedConnection(H11Protocol):
-    """Closes a connection whose next head is not whole in time, and any that are too many."""
+    """Closes a connection whose next head is not whole in time; where there are too many, the one that waits longest.
+
+    So whoever opens connections and sends nothing, for which no session is needed, shuts nobody out.
+    """
 
     def __init__(
         self,
@@ -32,7 +35,7 @@ class BoundedConnection(H11Protocol):
         self._late: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        if len(self.connections) >= CONNECTIONS_MAX:
+        if len(self.connections) >= CONNECTIONS_MAX and not self._end_longest():
             transport.abort()
             return
         super().connection_made(transport)
@@ -49,6 +52,25 @@ class BoundedConnection(H11Protocol):
         self._stop_waiting()
         if self in self.connections:
             super().connection_lost(exc)
+
+    def _end_longest(self) -> bool:
+        """End the connection that has waited longest for a head; return whether there was one."""
+        ours = [one for one in self.connections if isinstance(one, BoundedConnection)]
+        waiting = [one for one in ours if one.late_at is not None]
+        if not waiting:
+            return False
+        min(waiting, key=lambda one: one.late_at or 0.0).end()
+        return True
+
+    @property
+    def late_at(self) -> float | None:
+        """When a head that is waited for is late, by the loop's clock; None while none is."""
+        return self._late.when() if self._late else None
+
+    def end(self) -> None:
+        """End the connection at once."""
+        self._stop_waiting()
+        self.transport.abort()
 
     def _expect_head(self) -> None:
         if self._late is None:

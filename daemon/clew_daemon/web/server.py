@@ -21,7 +21,7 @@ from clew_daemon.web.connections import HEAD_BYTES_MAX, BoundedConnection
 from clew_daemon.web.following import follow
 from clew_daemon.web.guard import LINK_PATH, Guard
 from clew_daemon.web.links import link_server, refuse_second
-from clew_daemon.web.listening import Listening, listening
+from clew_daemon.web.listening import BACKLOG, Listening, listening
 from clew_daemon.web.live import LiveChanges
 from clew_daemon.web.rules import Policy, served_hosts
 from clew_daemon.web.sessions import Sessions
@@ -148,4 +148,5 @@ def _config(guard: Guard) -> uvicorn.Config:
         timeout_keep_alive=IDLE_S,
         timeout_graceful_shutdown=STOP_S,
         h11_max_incomplete_event_size=HEAD_BYTES_MAX,
+        backlog=BACKLOG,  # so many come at once, fewer than there are places: each is heard before it can lose its own
     )

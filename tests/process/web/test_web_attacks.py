@@ -146,10 +146,11 @@ def test_a_body_that_is_too_long_is_refused_before_it_is_read(calm):
 
 
 def test_clients_that_never_finish_their_head_are_closed_and_take_no_place(calm):
-    slow = [socket.create_connection(("127.0.0.1", calm.port)) for _ in range(30)]
+    slow = [socket.create_connection(("127.0.0.1", calm.port)) for _ in range(300)]
     try:
         for one in slow:
-            one.sendall(b"GET / HTTP/1.1\r\nHost: ")
+            with contextlib.suppress(ConnectionError):  # a newer one has its place
+                one.sendall(b"GET / HTTP/1.1\r\nHost: ")
         assert calm.page().status == 200
         for one in slow:
             one.settimeout(60)
@@ -158,18 +159,6 @@ def test_clients_that_never_finish_their_head_are_closed_and_take_no_place(calm)
     finally:
         for one in slow:
             one.close()
-
-
-def test_more_connections_than_there_are_places_do_not_end_the_server(calm):
-    with contextlib.ExitStack() as many:
-        for _ in range(150):
-            many.enter_context(socket.create_connection(("127.0.0.1", calm.port), 5))
-
-    def answers():
-        with contextlib.suppress(OSError):
-            return calm.page().status == 200
-
-    calm.clew.until(answers, "an answer")
 
 
 def test_no_page_can_be_put_into_a_frame_or_run_a_script_of_its_content(calm):
