@@ -177,7 +177,7 @@ def test_files_that_a_snapshot_left_out_are_named(make_clew, tmp_path):
         (folder / name).write_bytes(bytes((1 << 20) + 1))
     clew = make_clew({"snapshots.max_file_mb": 1})
     goal = clew.start().submit(
-        f"---\nworkspace: {folder}\n---\n# A\n## B\n- [ ] C\n  ```sh\n  echo x > cut; rm gone; mkfifo pipe\n  ```\n"
+        f"---\nworkspace: {folder}\n---\n# A\n## B\n- [ ] C\n  ```sh\n  echo x > cut; rm gone; mkdir in; mkfifo in/pipe\n  ```\n"
     )
     clew.wait("goal.completed", goal=goal)
     clew.until(lambda: not clew.goal(goal)["pid"], "the end of the worker")
@@ -185,9 +185,9 @@ def test_files_that_a_snapshot_left_out_are_named(make_clew, tmp_path):
     assert {name: (one["status"], one["left_out"]) for name, one in found.items()} == {
         "cut": ("modified", True),
         "gone": ("deleted", True),
-        "pipe": ("added", True),
+        "in/pipe": ("added", True),  # and no "in", which is no empty folder
     }
-    assert "In no snapshot: pipe (fifo), same (large)." in clew.cli("diff", goal)
+    assert "In no snapshot: in/pipe (fifo), same (large)." in clew.cli("diff", goal)
     said = clew.cli("diff", goal)
     assert "modified, left out of the snapshot: cut\n" in said
     assert "deleted, left out of the snapshot: gone\n" in said

@@ -8,7 +8,7 @@ from clew_shared.record import events as ev
 from clew_shared.record import snapshot_events as snap
 from clew_shared.record.codec import decode
 from clew_shared.snapshots.comparison import FileCount, comparison
-from clew_shared.snapshots.entries import LEFT_OUT, changes
+from clew_shared.snapshots.entries import LEFT_OUT, as_seen, changes
 from clew_shared.snapshots.plan import own_changes
 from clew_shared.snapshots.steps import steps, with_store
 from clew_shared.views.publish import plain_paths
@@ -34,7 +34,7 @@ def changed_files(ledger: Readable, goal: str, store: SnapshotStore) -> list[Fil
     renamed = {one.old_path for one in counts.values()}
     return [
         counts.get(path) or _uncounted(path, own[path])
-        for path in sorted(own)
+        for path in sorted(as_seen(own))
         if path in counts or path not in renamed
     ]
 

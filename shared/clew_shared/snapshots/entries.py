@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import stat
+from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, NamedTuple
 
 from clew_shared.snapshots.names import quoted
@@ -52,6 +53,17 @@ def changes(store: SnapshotStore, old: str, new: str) -> Changes:
         for name, (one, two) in raw.items()
     }
     return {name: change for name, change in found.items() if change[0] != change[1]}
+
+
+def as_seen(found: Changes) -> Changes:
+    """Return changes without folders that are empty only in a snapshot, since it left out what is below them."""
+    full = {
+        str(folder)
+        for name, change in found.items()
+        if LEFT_OUT in change
+        for folder in PurePosixPath(name).parents
+    }
+    return {name: change for name, change in found.items() if name not in full}
 
 
 def read_modes(store: SnapshotStore, tree: str) -> dict[str, int]:

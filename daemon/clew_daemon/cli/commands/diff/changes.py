@@ -15,7 +15,7 @@ from clew_daemon.undo import scope
 from clew_shared.record import snapshot_events as snap
 from clew_shared.record.codec import decode
 from clew_shared.snapshots.comparison import FileCount, comparison
-from clew_shared.snapshots.entries import LEFT_OUT, changes
+from clew_shared.snapshots.entries import LEFT_OUT, as_seen, changes
 from clew_shared.snapshots.plan import own_changes
 from clew_shared.snapshots.steps import PLAN_S, steps
 from clew_shared.snapshots.store import StoreError, StoreSlowError, at
@@ -126,7 +126,7 @@ def _changed_files(own: Changes, counts: list[FileCount]) -> list[ChangedFile]:
     renamed = {one.old_path for one in counts if one.old_path}
     return [
         _changed_file(path, change, by_name.get(path))
-        for path, change in sorted(own.items())
+        for path, change in sorted(as_seen(own).items())
         if path in by_name or path not in renamed
     ]
 
