@@ -192,7 +192,7 @@ def test_files_that_a_snapshot_left_out_are_named(make_clew, tmp_path):
     assert "modified, left out of the snapshot: cut\n" in said
     assert "deleted, left out of the snapshot: gone\n" in said
     assert "diff --git" not in said
-    assert "deleted   gone  left out of the snapshot\n" in clew.cli("diff", goal, "--stat")
+    assert "deleted   gone     left out of the snapshot\n" in clew.cli("diff", goal, "--stat")
 
 
 def test_a_goal_without_snapshots_says_why(make_clew):
