@@ -176,8 +176,9 @@ def test_files_that_a_snapshot_left_out_are_named(make_clew, tmp_path):
     for name in ("cut", "gone", "same"):
         (folder / name).write_bytes(bytes((1 << 20) + 1))
     clew = make_clew({"snapshots.max_file_mb": 1})
+    step = "echo x > cut; rm gone; mkdir in; mkfifo in/pipe"
     goal = clew.start().submit(
-        f"---\nworkspace: {folder}\n---\n# A\n## B\n- [ ] C\n  ```sh\n  echo x > cut; rm gone; mkdir in; mkfifo in/pipe\n  ```\n"
+        f"---\nworkspace: {folder}\n---\n# A\n## B\n- [ ] C\n  ```sh\n  {step}\n  ```\n"
     )
     clew.wait("goal.completed", goal=goal)
     clew.until(lambda: not clew.goal(goal)["pid"], "the end of the worker")

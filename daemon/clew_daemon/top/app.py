@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from textual.app import App
 from textual.binding import Binding
+from textual.screen import ModalScreen
 
 from clew_daemon.cli import goal_commands
 from clew_daemon.cli.display.sanitize import clean
 from clew_daemon.cli.errors import CliError
 from clew_daemon.top import colours
-from clew_daemon.top.dialogs import ChoiceDialog, ConfirmDialog, MessageDialog
+from clew_daemon.top.dialogs import ChoiceDialog, ConfirmDialog, KeysDialog, MessageDialog
 from clew_daemon.top.files_screen import FilesScreen
 from clew_daemon.top.goal_screen import GoalScreen
 from clew_daemon.top.goals_screen import GoalsScreen
@@ -61,7 +62,7 @@ class TopApp(App[None]):
     .whole { height: 1fr; }
     .asking { height: auto; max-height: 8; }
     .question { border-top: solid $accent; }
-    GoalsScreen .question { height: auto; max-height: 10; display: none; }
+    GoalsScreen .question { height: auto; max-height: 60%; display: none; }
     ModalScreen { align: center middle; }
     .dialog { width: 90%; max-width: 100; height: auto; max-height: 80%; border: solid $primary; padding: 1;
               background: $surface; }
@@ -69,6 +70,7 @@ class TopApp(App[None]):
     """
     BINDINGS: ClassVar[list[BindingType]] = [
         ("q", "quit", "Quit"),
+        Binding("question_mark", "keys", "Keys", key_display="?"),
         ("l", "log", "Log"),
         ("p", "change('pause')", "Pause"),
         ("r", "change('continue')", "Continue"),
@@ -142,6 +144,10 @@ class TopApp(App[None]):
         if not isinstance(shown, LogScreen):
             goal = shown.goal_id if isinstance(shown, GoalViewScreen) else None
             self.push_screen(LogScreen(self._home, goal))
+
+    def action_keys(self) -> None:
+        if not isinstance(self.screen, ModalScreen):
+            self.push_screen(KeysDialog())
 
     def action_dark(self) -> None:
         self.theme = "textual-light" if self.current_theme.dark else "textual-dark"

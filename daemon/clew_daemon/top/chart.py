@@ -185,7 +185,7 @@ def _axis_line(found: Timeline, columns: int) -> Line:
     """Return the times of both ends."""
     began, ended = _clock(found.began), _clock(found.began + found.seconds)
     return [
-        ("epoch".ljust(NAME_COLUMNS), "bold"),
+        ("worker".ljust(NAME_COLUMNS), "bold"),
         (began + ended.rjust(columns - len(began)), "dim"),
     ]
 
@@ -233,7 +233,7 @@ def _chosen_lines(mark: Mark | None, lane: Lane | None) -> list[Line]:
     what = MARKS.get(mark.result, ("", mark.result))[1]
     action = short(mark.label, 160)
     ended = f"ended: {clean(ending(lane.ending))}" if lane.ending else AT_WORK
-    about = f"epoch {lane.epoch}, attempt {lane.attempt}"
+    about = f"worker {lane.epoch}, attempt {lane.attempt}"
     about += f", agent {clean(lane.agent)}" if lane.agent else ""
     return [
         [

@@ -18,6 +18,32 @@ if TYPE_CHECKING:
     from textual.binding import BindingType
 
 
+KEYS = """\
+Enter      open              Esc   back
+1 2 3 4    of a goal: all of it, its timeline, prompts, files
+arrows, PgUp, PgDn, Home, End, Tab, mouse   move
+p r c      pause, continue, cancel the goal at the cursor
+f          a message to its agent
+u          allow a refused action again
+l          the log (/ filters it)
+d          dark or light
+q          quit; the goals continue
+
+Before a change its command is shown, and you confirm it.
+! before a goal: it needs you."""
+
+
+class KeysDialog(ModalScreen[None]):
+    """Shows the keys; any key closes it."""
+
+    def compose(self) -> ComposeResult:
+        with Vertical(classes="dialog"):
+            yield Static(Text(KEYS))
+
+    def on_key(self) -> None:
+        self.dismiss()
+
+
 class ConfirmDialog(ModalScreen[bool]):
     """Asks whether to run a command; returns whether it was confirmed. Enter alone cancels no goal."""
 

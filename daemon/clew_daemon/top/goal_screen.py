@@ -30,7 +30,7 @@ class GoalScreen(GoalViewScreen[GoalPage]):
         super().__init__(home, goal)
 
     def body(self) -> list[Widget]:
-        table = RowTable("SEQ", "TIME", "EPOCH", "RESULT", "TOOK", "ACTION")
+        table = RowTable("SEQ", "TIME", "RESULT", "TOOK", "ACTION")
         question = scrolling(TextPage("question", before=""), classes="asking")
         return [question, scrolling(TextPage()), table]
 

@@ -179,7 +179,6 @@ def _action_row(action: dict[str, Any]) -> ActionRow:
         [
             (f"#{action['seq']}", ""),
             (local(action["timestamp"])[-8:], "dim"),
-            (f"{action['epoch']}.{action['attempt']}", "dim"),
             (result, RESULT_STYLE.get(result, "")),
             ("" if duration is None else f"{duration:.1f} s", "dim"),
             (short(shown_action(action), 300), ""),
@@ -191,7 +190,6 @@ def _running_row(action: dict[str, Any]) -> ActionRow:
     text = short(shown_action(action), 300)
     cells = [
         (f"#{action['seq']}", ""),
-        ("", ""),
         ("", ""),
         ("running", "cyan"),
         ("", ""),

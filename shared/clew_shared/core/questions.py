@@ -85,7 +85,7 @@ CHOICES = {
     "empty": ("begin in a new, empty folder, if nothing is there", "clew continue {goal}"),
     "accept": ("accept the folder that is there now, and continue in it", "clew continue {goal}"),
     "here": ("when no daemon works on the original, continue here", "clew continue {goal}"),
-    "edit": ("correct the goal's text, checks or limits", "clew edit {goal}"),
+    "edit": ("correct the goal's text, agent, checks or limits", "clew edit {goal}"),
     "limits": ("change the limit", "clew edit {goal}"),
     "reload": ("when you have changed the config, let clew read it", "clew reload"),
     "verify": ("see what is damaged", "clew verify"),
@@ -227,12 +227,12 @@ def set_up(state: State, fault: str, output: str = "") -> Question:
     """Return what is asked where an agent says that it cannot work as it is set up."""
     why = WHY["set_up"].format(fault=fault)
     facts = output_facts("" if key_line(output) in fault else output)
-    return question(state, why, "reload", "fixed", facts=facts)
+    return question(state, why, "reload", "edit", "fixed", facts=facts)
 
 
 def cannot_start(state: State, fault: str) -> Question:
     """Return what is asked where the goal's agent cannot be started."""
-    return question(state, WHY["cannot_start"].format(fault=fault), "reload", "fixed")
+    return question(state, WHY["cannot_start"].format(fault=fault), "reload", "edit", "fixed")
 
 
 def damaged(state: State, fault: str) -> Question:
