@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import structlog
 from setproctitle import setproctitle
 
 from clew_daemon.host import git, recorded_places
@@ -40,7 +41,7 @@ from clew_shared.ledger.lock import (
 from clew_shared.text.plain import plain
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from clew_daemon.processes.zygote import ZygoteLaunch
     from clew_shared.config.settings import Loaded, Places, Settings
@@ -122,6 +123,7 @@ def bootstrap(places: Places, loaded: Loaded) -> Iterator[Bootstrap]:
     setproctitle("clew: daemon")
     with _locked_and_logging(places, loaded.settings, keys) as locks:
         sys.setswitchinterval(SWITCH_S)
+        warn_of(loaded.outdated)
         try:
             become_subreaper()
             cgroups = Cgroups.claim(places.state, places.run)
@@ -188,6 +190,12 @@ def configure_log(places: Places, settings: Settings, keys: Keys) -> None:
         table = table.model_copy(update={"file": str(places.log_file)})
     keys.hide(settings)
     logging.configure(table)
+
+
+def warn_of(outdated: Iterable[str]) -> None:
+    """Log what the config says that is not used any more."""
+    for sentence in outdated:
+        structlog.get_logger().warning("config.outdated", message=sentence)
 
 
 def failed(message: str, code: int) -> int:

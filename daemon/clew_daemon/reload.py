@@ -34,10 +34,11 @@ _KEY_ENV = re.compile(r"agents\..+\.api_key_env")
 
 @dataclass(frozen=True, slots=True)
 class Reloaded:
-    """The settings that apply from now on, and every key that changed."""
+    """The settings that apply from now on, every key that changed, and what is not used any more."""
 
     settings: Settings
     changes: list[SettingChange]
+    outdated: tuple[str, ...] = ()
 
 
 def reload(
@@ -48,7 +49,8 @@ def reload(
     `env` is the environment that the daemon was started with, `visible` what is left of it. Tables that need a
     restart stay as they are, and their changes are named. A table without a change stays the same object.
     """
-    fresh = load(configfile.read(path), env, str(path)).settings
+    loaded = load(configfile.read(path), env, str(path))
+    fresh = loaded.settings
     taken = {
         table: getattr(fresh, table)
         for table in (*LIVE_TABLES, *LATER_TABLES)
@@ -57,7 +59,7 @@ def reload(
     workers = {"max_workers": fresh.daemon.max_workers}
     taken["daemon"] = now.daemon.model_copy(update=workers)
     found = [_with_key_restart(change, env, visible) for change in changes(now, fresh)]
-    return Reloaded(now.model_copy(update=taken), found)
+    return Reloaded(now.model_copy(update=taken), found, loaded.outdated)
 
 
 def _with_key_restart(

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from clew_shared.prompt.compact import compact_context
 from clew_shared.record.model import Action, Goal, Subtask, Task
-from clew_shared.record.state import Raised, State, Tally
+from clew_shared.record.state import State, Tally
 from clew_worker import (
     ContextManager,
     DualTrackContext,
@@ -159,7 +159,7 @@ def states(draw):
     state.scope.blocks = {name: {"*": "repetition"} for name in draw(st.sets(words, max_size=60))}
     state.scope.loop_counts = dict.fromkeys(draw(st.sets(words, max_size=20)), 2)
     if draw(st.booleans()):
-        state.attention.raised["stuck"] = Raised("stuck", 0, 3)
+        state.attention.raised["stuck"] = 3
     state.set_aside = draw(st.lists(words, max_size=10))
     return state
 

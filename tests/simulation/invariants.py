@@ -17,6 +17,7 @@ from clew_shared.record.model import ACTIONS_KEPT, Result
 from clew_shared.record.state import (
     CALLS_KEPT,
     EVERYWHERE,
+    FINDINGS_KEPT,
     INSIGHTS_KEPT,
     STEPS_KEPT,
 )
@@ -405,6 +406,7 @@ def nothing_grows_without_bound(state: State) -> str:
         ("set_aside", len(state.set_aside), SET_ASIDE_KEPT),
         ("covered", len(state.covered), SET_ASIDE_KEPT),
         ("actions", max((len(s.actions) for s in subtasks), default=0), ACTIONS_KEPT),
+        ("findings", len(state.findings), FINDINGS_KEPT),
         ("insights", max((len(s.insights) for s in subtasks), default=0), INSIGHTS_KEPT),
     )
     done = state.actions_total + state.blocked_total
@@ -413,7 +415,6 @@ def nothing_grows_without_bound(state: State) -> str:
         ("loop_counts", len(scope.loop_counts), done),
         ("blocks", len(scope.blocks), done),
         ("tallies", sum(map(len, scope.tallies.values())), done),
-        ("outcomes", len(scope.outcomes), done),
         ("writers", len(scope.writers), done),
         ("changes", sum(map(len, state.changes.values())), done),
         ("raised", len(state.attention.raised), 6),

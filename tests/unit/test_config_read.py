@@ -46,11 +46,6 @@ HELD_AS = {
 """What a table is called where it is read, by its class or its key in Settings; otherwise only by that key."""
 
 READ_BY_CONFIG = {
-    (
-        "LoopSettings",
-        "stale_actions",
-    ): "resolve",  # accepted for old configs: `patience` took their place
-    ("LoopSettings", "same_error_limit"): "resolve",
     ("AgentSettings", "default"): "resolve",
     ("AttemptSettings", "ladder"): "profiled_attempts",
     ("CliAgentSettings", "program"): "looked_for",

@@ -72,7 +72,7 @@ PLAYED = [
     [read(limit) for limit in (50, 100, 200, 400)],
     failing(3, 5, 3, 5),
     failing(1, 1, 1, 1),
-    [run(f"cat /no/such; echo {i}", "failure", "cat: /no/such: absent") for i in range(5)],
+    [run(f"cat /no/such; echo {i}", "failure", "cat: /no/such: absent") for i in range(6)],
     [*[PYTEST] * 3, ("write_file", {"path": "b", "content": "x"}, "success", "", "w1"), IN_W1],
 ]
 

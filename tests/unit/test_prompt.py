@@ -3,7 +3,7 @@ from dataclasses import replace
 import pytest
 
 from clew_shared.core.budgets import TurnsLeft
-from clew_shared.gate.messages import WHAT_ELSE
+from clew_shared.gate.table import WHAT_ELSE
 from clew_shared.prompt.compact import compact_context
 from clew_shared.prompt.layout import lay_out
 from clew_shared.prompt.messages import NO_CALL, folded_lines, plain_args
@@ -14,7 +14,6 @@ from clew_shared.prompt.view import PromptView, view_from
 from clew_shared.record import events as ev
 from clew_shared.record.fold import fold
 from clew_shared.record.spec import PlannedSubtask, PlannedTask, Spec
-from clew_shared.record.state import Raised
 from clew_shared.text.shorten import without_middle
 from clew_shared.tools import TOOLS
 from clew_shared.wire.hello import Call, FinishedSubtask, HelloAnswer, Said, SentProbe
@@ -468,7 +467,7 @@ def state():
     happened.append(ev.ProbesSeen(probes={"exists": True, "tested": False}))
     found = fold((n, event) for n, event in enumerate(happened, start=1))
     found.scope.blocks['run_cmd::{"cmd":"rm -rf build"}'] = {"*": "repetition"}
-    found.attention.raised["no_progress"] = Raised("stale", 0, 5)
+    found.attention.raised["no_progress"] = 5
     return found
 
 

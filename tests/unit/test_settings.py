@@ -19,7 +19,7 @@ from clew_shared.config.settings import (
     load,
     places,
 )
-from clew_shared.text.thoughts import THEMES
+from clew_shared.text.themes import THEMES
 
 EXAMPLE = Path(__file__).parents[2] / "config.example.toml"
 

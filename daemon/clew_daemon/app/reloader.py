@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import structlog
 
-from clew_daemon.bootstrap import configure_log, preload, record_places
+from clew_daemon.bootstrap import configure_log, preload, record_places, warn_of
 from clew_daemon.control.server import ControlError
 from clew_daemon.host import git
 from clew_daemon.reload import reload
@@ -67,6 +67,7 @@ class Reloader:
             daemon.nursery.preload(preload(reloaded.settings))
             self._supervisor.reloaded()
             await asyncio.to_thread(record_places, daemon.places, reloaded.settings, daemon.keys)
+            warn_of(reloaded.outdated)
             log.info(
                 "config.reloaded",
                 changed={c.key: {"old": c.old, "new": c.new} for c in changes},

@@ -213,7 +213,9 @@ def _tools_left_out(hello: HelloAnswer, view: PromptView) -> list[str]:
 
 def _note(state: State, agent: Agent) -> str:
     if state.attempt.over:
-        over = f"attempt {state.attempt.number} is over: {state.attempt.over}"
+        from clew_shared.text.words import ending
+
+        over = f"attempt {state.attempt.number} is over: {ending(state.attempt.over)}"
         return f"{over}. This is its conversation; the next attempt begins with another one"
     if agent.kind != "llm":
         what = f"the agent of this goal is of kind {agent.kind}: clew calls no LLM for it"

@@ -15,12 +15,14 @@ if TYPE_CHECKING:
 ACTIONS = "clew_actions_total"
 REFUSALS = "clew_refusals_total"
 RESTARTS = "clew_worker_restarts_total"
+INTERVENTIONS = "clew_interventions_total"
 CHECKS = "clew_checks_total"
 TOKENS = "clew_llm_tokens_total"
 
 LABELS = {
     ACTIONS: ("verdict", "result"),
     REFUSALS: ("reason",),
+    INTERVENTIONS: ("kind",),
     RESTARTS: ("reason",),
     CHECKS: ("result",),
     TOKENS: ("direction", "agent"),
@@ -28,6 +30,7 @@ LABELS = {
 HELP = {
     ACTIONS: "Actions that agents proposed, when they ended or were refused.",
     REFUSALS: "Actions that the gate refused.",
+    INTERVENTIONS: "Times that an agent was told that it gets no further.",
     RESTARTS: "Workers that died.",
     CHECKS: "Checks that the daemon ran.",
     TOKENS: "Tokens that LLMs read and wrote.",
@@ -54,6 +57,8 @@ def counted(event: Event, note: GoalNote) -> Iterator[tuple[MetricSeries, int]]:
         case ev.ActionBlocked():
             yield MetricSeries(ACTIONS, ("blocked", "blocked")), 1
             yield MetricSeries(REFUSALS, (event.reason,)), 1
+        case ev.Intervened():
+            yield MetricSeries(INTERVENTIONS, (event.intervention,)), 1
         case ev.WorkerExited(crash=True):
             yield MetricSeries(RESTARTS, (event.reason,)), 1
         case ev.CheckFinished():

@@ -50,6 +50,8 @@ def pieces(entry: Mapping[str, Any]) -> list[tuple[str, str]]:
 _WORDS = {
     ("worker.exited", "reason"): ending,
     ("action.interrupted", "reason"): ending,
+    ("attempt.ended", "reason"): ending,
+    ("attempt.started", "reason"): ending,
     ("action.blocked", "reason"): refusal,
     ("loop.detected", "kind"): loop,
     ("intervention.sent", "kind"): warned,

@@ -19,7 +19,15 @@ from clew_shared.record.moment import local
 from clew_shared.text.percent import percent
 from clew_shared.text.redact import redact
 from clew_shared.text.shorten import both_ends, one_line
-from clew_shared.text.words import RESULTS, action_text, loop, passed_before, rerun_text
+from clew_shared.text.words import (
+    RESULTS,
+    action_text,
+    ending,
+    loop,
+    passed_before,
+    rerun_text,
+    times,
+)
 from clew_shared.views.attempts import ground_facts
 from clew_shared.views.needs import need as needed
 
@@ -69,7 +77,7 @@ def render(
         _section("Files changed", _files(state, files)),
         _section("What was tried", _tried(state, actions[-TRIED_MAX:])),
         _section("Blocked actions", [f"- {code(name)}" for name in _blocked(state)]),
-        _section("Loops", [_loop(entry) for entry in loops[-TRIED_MAX:]]),
+        _section("Loops", _loops(state, loops[-TRIED_MAX:])),
         _section("Restarts and attempts", _restarts(state)),
         _section("Time and tokens", spent(state)),
         "\n".join(llm_calls(state)),
@@ -277,7 +285,7 @@ def _fresh_start(one: FreshStart) -> str:
     place = f"{one.task_idx + 1}.{one.subtask_idx + 1}"
     ground = ground_facts(one.restored, one.kept, one.left)
     facts = "; ".join(inline(fact) for fact in (one.rung, *ground) if fact)
-    ended = f"attempt {one.number - 1} ended: {inline(one.reason)}"
+    ended = f"attempt {one.number - 1} ended: {inline(ending(one.reason))}"
     return f"  - {place} attempt {one.number}{f' ({facts})' if facts else ''}, after {ended}"
 
 
@@ -306,6 +314,20 @@ def _tried(state: State, actions: list[dict[str, Any]]) -> list[str]:
             f"- {action['seq']} {shown} → {RESULTS.get(action['result'], action['result'])}"
         )
     return lines
+
+
+def _loops(state: State, entries: Sequence[dict[str, Any]]) -> list[str]:
+    """Return in a line how often the agent was told or refused something and what came of it, and the last loops."""
+    told = [one.came for one in state.findings if not one.refused]
+    refused = [one.came for one in state.findings if one.refused]
+    ended = [*told, *refused].count("attempt_ended")
+    parts = [
+        f"told {times(len(told))}, {told.count('heeded')} heeded" if told else "",
+        f"refused {times(len(refused))}, {refused.count('heeded')} heeded" if refused else "",
+        f"{_counted(ended, 'attempt')} ended" if ended else "",
+    ]
+    line = "; ".join(part for part in parts if part)
+    return [*([f"{line} (`clew loops {state.goal_id}`)", ""] if line else []), *map(_loop, entries)]
 
 
 def _loop(entry: dict[str, Any]) -> str:

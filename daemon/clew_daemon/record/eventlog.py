@@ -105,7 +105,8 @@ _LINES: dict[type[ev.Event], Callable[[Any], Line | None]] = {
     ),
     ev.Intervened: lambda e: (
         "intervention.sent",
-        {"kind": e.intervention, "message": e.message, "again": e.again},
+        {"kind": e.intervention, "message": e.message, "again": e.again}
+        | ({} if e.debt is None else {"debt": e.debt, "since_gain": e.since_gain}),
     ),
     ev.GoalEdited: _fields("goal.edited", "changed"),
     ev.GoalRemoved: lambda _: ("goal.removed", {}),

@@ -106,12 +106,23 @@ Applies = Literal["now", "to new goals", "after a restart"]
 ENV_NAME = re.compile(r"CLEW_[A-Z0-9]+(_[A-Z0-9]+)*(__[A-Z0-9]+(_[A-Z0-9]+)*)+")
 
 
+OUTDATED = {
+    ("loops", "stale_actions"): "loops.patience",
+    ("loops", "same_error_limit"): "loops.patience",
+}
+"""Keys of the release before, which are accepted and have no effect, and those that took their place."""
+
+
 @dataclass(frozen=True)
 class Loaded:
-    """The effective config, and for each dotted key `default`, `ORIGIN:LINE` or `env NAME`."""
+    """The effective config, and for each dotted key `default`, `ORIGIN:LINE` or `env NAME`.
+
+    `outdated` has a sentence for each key that is not used any more.
+    """
 
     settings: Settings
     sources: dict[str, str]
+    outdated: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -146,6 +157,11 @@ def load(text: str | None, env: Mapping[str, str], origin: str) -> Loaded:
     raw, syntax = _parsed(text or "", origin)
     lines = key_lines(text or "")
     overrides = _overridden(raw, env)
+    outdated = tuple(
+        f"{_place(at, overrides, origin, lines)}: `{dotted(at)}` is not used any more: `{new}` has taken its place"
+        for at, new in OUTDATED.items()
+        if _removed(raw, at)
+    )
     settings, faults = _validated(raw, overrides, origin, lines)
     if settings is None or syntax:
         raise SettingsError(sorted([*syntax, *faults], key=_by_line))
@@ -154,7 +170,13 @@ def load(text: str | None, env: Mapping[str, str], origin: str) -> Loaded:
         dotted(at): _place(at, overrides, origin, lines) if at in given else "default"
         for at in _leaves(settings)
     }
-    return Loaded(settings, sources)
+    return Loaded(settings, sources, outdated)
+
+
+def _removed(raw: dict[str, Any], at: tuple[str, str]) -> bool:
+    """Remove a key from its table; returns whether it was there."""
+    table = raw.get(at[0])
+    return isinstance(table, dict) and table.pop(at[1], None) is not None
 
 
 def flatten(settings: Settings) -> dict[str, Any]:

@@ -23,7 +23,7 @@ from clew_shared.config.values import (
     Texts,
     above,
 )
-from clew_shared.text.thoughts import GENERAL, merged, spoken
+from clew_shared.text.themes import GENERAL, merged, spoken
 
 IGNORED = (
     ".git",
@@ -161,8 +161,6 @@ class LoopSettings(Table):
     thoughts_without_tools: AtLeastTwo = 3
     iterations_without_facts: AtLeastTwo = 5
     patience: SecondsOrZero = 3.0
-    stale_actions: AtLeastTwo = 5
-    same_error_limit: AtLeastTwo = 3
     stuck_limit: AtLeastOne = 3
     ignore: Texts = IGNORED
     themes: Themes = Field(default_factory=dict)

@@ -203,8 +203,8 @@ class ActionCommands(ThinkingCommands):
         if nudge is None:
             return Verdict(True, seq, at=at)
         advice = Advice("repetition", nudge.message)
-        self.emit(ev.Intervened(at=at, intervention=advice.kind, message=advice.message))
-        self._emit_loop(advice.kind, proposal, nudge, at)
+        of = self.emit(ev.Intervened(at=at, intervention=advice.kind, message=advice.message))
+        self._emit_loop(advice.kind, proposal, nudge, of, at)
         return Verdict(True, seq, intervention=advice, at=at)
 
     def _refuse(
@@ -229,10 +229,12 @@ class ActionCommands(ThinkingCommands):
             self._finish(seq, proposal.tool, proposal.args, done, at)
         level = self._escalate_proposals(at)
         if refusal.loop:
-            self._emit_loop(refusal.reason, proposal, refusal, at)
+            self._emit_loop(refusal.reason, proposal, refusal, seq, at)
         return Verdict(False, seq, refusal.reason, refusal.message, escalated_to=level, at=at)
 
-    def _emit_loop(self, loop: str, proposal: Proposal, found: Nudge | Refusal, at: float) -> None:
+    def _emit_loop(
+        self, loop: str, proposal: Proposal, found: Nudge | Refusal, of: int, at: float
+    ) -> None:
         self.emit(
             ev.LoopDetected(
                 at=at,
@@ -240,6 +242,8 @@ class ActionCommands(ThinkingCommands):
                 signature=proposal.signature,
                 attempt_count=found.attempt,
                 evidence=found.evidence,
+                of=of,
+                steps=found.steps,
             )
         )
 

@@ -12,6 +12,7 @@ from clew_shared.record.model import GoalStatus, StepStatus
 from clew_shared.record.signature import signature
 from clew_shared.text.shell_tests import said_why
 from clew_shared.text.shorten import both_ends, in_one_line, one_line
+from clew_shared.text.words import ending
 
 if TYPE_CHECKING:
     from clew_shared.core.journal import AttemptLimits
@@ -167,7 +168,7 @@ def tried(state: State, reason: str) -> tuple[str, ...]:
     """
     attempt = state.attempt
     errors = _errors(state, attempt.number, attempt.seq)
-    line = "; then ".join([*errors, _failing_check(state) or f"ended: {reason}"])
+    line = "; then ".join([*errors, _failing_check(state) or f"ended: {ending(reason)}"])
     line = line.replace(f"{state.spec.workspace.rstrip('/')}/", "")
     return (*attempt.tried, both_ends(f"Attempt {attempt.number}: {line}", LINE_CHARS))[-TRIED_MAX:]
 

@@ -8,13 +8,13 @@ from clew_shared.gate import KnownOutcome
 from clew_shared.judge.reading import Reading, error_of, outcome_of, plain, read
 from clew_shared.record import events as ev
 from clew_shared.record.consequences import (
+    by_itself,
     comparison_world,
-    information_key,
     makes_progress,
     world_after,
     world_moved,
 )
-from clew_shared.record.model import Action, Result
+from clew_shared.record.model import Result
 from clew_shared.record.signature import signature
 from clew_shared.text.shorten import both_ends
 from clew_shared.tools import IDLE_TOOLS, WRITE_ONLY_TOOLS
@@ -75,13 +75,14 @@ def known_outcome(
     """Return what the gate needs of an action that is judged after the fact (`record`)."""
     event = finished_event(state, 0, tool, args, report, 0.0)
     world, before = world_after(state, signature, event), comparison_world(state, report.world)
-    action, scope = Action(tool, args), state.scope
-    information = information_key(state, action, signature, world, event)
-    progress = makes_progress(scope, before, world, information)
+    scope, tally = state.scope, state.scope.tallies.get(signature, {}).get(world)
+    progress = makes_progress(scope, signature, tool, before, world, event)
     writes = tool in WRITE_ONLY_TOOLS or signature in scope.writers or world != before
-    tally = scope.tallies.get(signature, {}).get(world)
-    answered = report.result == Result.SUCCESS and not event.outcome.endswith(":")
-    differs = bool(tally and answered and tally.raw != event.evidence.raw)
-    varies = differs or event.evidence.kind == "going_on"
-    varies = varies or bool(tally and tally.kind == "varies")
-    return KnownOutcome(event.outcome, world, progress, varies, event.soft, writes and not progress)
+    return KnownOutcome(
+        outcome=event.outcome,
+        world=world,
+        progress=progress,
+        varies=by_itself(tally, event),
+        temporary=event.soft,
+        idle=writes and not progress,
+    )

@@ -8,12 +8,11 @@ from clew_shared.core.answers import Advice, Feedback
 from clew_shared.core.attempts import advances, iterations_used_up
 from clew_shared.core.tree import TreeCommands
 from clew_shared.gate import review
-from clew_shared.gate.messages import what_repeats
 from clew_shared.judge.memory import is_new, words_of
 from clew_shared.record import events as ev
 from clew_shared.record.model import GoalStatus
 from clew_shared.text.shorten import beginning
-from clew_shared.text.thoughts import theme
+from clew_shared.text.themes import theme
 from clew_shared.text.words import WARNINGS
 
 THOUGHT_CHARS = 2_000
@@ -71,12 +70,22 @@ class ThinkingCommands(TreeCommands):
         found = review(self.state, self.loops, self.calls)
         if found is None:
             return Feedback()
-        evidence = what_repeats(self.state, found)
-        self.emit(found.model_copy(update={"at": at}))
-        self.emit(ev.LoopDetected(at=at, loop=found.intervention, evidence=evidence))
+        seq = self.emit(found.model_copy(update={"at": at}))
+        evidence = found.message.partition("\n")[0]
+        self.emit(
+            ev.LoopDetected(
+                at=at,
+                loop=found.intervention,
+                evidence=evidence,
+                of=seq,
+                steps=found.steps or (),
+            )
+        )
         intervention = Advice(found.intervention, found.message)
         if self.state.ignored_interventions < self.ignored_limit or self.state.replan_required:
             return Feedback(intervention)
         warned = WARNINGS[found.intervention]
+        if found.intervention == "nothing_new" and self.start_over(found.intervention, at):
+            return Feedback(intervention)
         failure = f"it did not react to {self.ignored_limit} warnings; the last: {warned}"
         return Feedback(intervention, self._fail(failure, at, "ignored_interventions"))

@@ -71,6 +71,11 @@ class KnownOutcome:
     temporary: bool = False
     idle: bool = False
 
+    @property
+    def kind(self) -> str:
+        """How a repeat is judged, as in `Tally`; "" where this outcome does not say."""
+        return "varies" if self.varies else "temporary" if self.temporary else ""
+
 
 @dataclass(frozen=True, slots=True)
 class Proposal:
@@ -88,7 +93,7 @@ class Refusal:
     """The action may not run, and why.
 
     `attempt` counts from 1; `loop`: the loop was found now, so the refusal makes a block; `everywhere`: the block
-    applies in every world.
+    applies in every world. `steps` are the numbers of the actions that it repeats.
     """
 
     reason: str
@@ -97,6 +102,7 @@ class Refusal:
     evidence: str = ""
     loop: bool = True
     everywhere: bool = False
+    steps: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,3 +112,4 @@ class Nudge:
     message: str
     attempt: int
     evidence: str
+    steps: tuple[int, ...] = ()

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
-from clew_shared.text.thoughts import FILLERS, NEGATIONS, is_particular, stem, tokens
+from clew_shared.playbook.english import FILLERS, NEGATIONS, is_particular, stem, tokens
 
 _SYNONYMS = {
     "folder": "directory",

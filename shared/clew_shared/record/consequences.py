@@ -8,15 +8,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from clew_shared.record.model import Result
-from clew_shared.record.places import place_of
 from clew_shared.record.signature import digest
 from clew_shared.record.worlds import CLAIMED, UNKNOWN, is_measured
 from clew_shared.tools import WRITE_ONLY_TOOLS
 
 if TYPE_CHECKING:
     from clew_shared.record import events as ev
-    from clew_shared.record.model import Action
-    from clew_shared.record.state import Scope, State
+    from clew_shared.record.state import Scope, State, Tally
 
 
 def comparison_world(state: State, measured: str) -> str:
@@ -64,28 +62,31 @@ def counts_as_work(e: ev.ActionFinished) -> bool:
     return e.changed is None and e.world == UNKNOWN and e.result == Result.SUCCESS
 
 
-def makes_progress(scope: Scope, before: str, after: str, information: str) -> bool:
-    """Return whether a step reaches a world new to this scope or, without writing, an outcome new to that world."""
+def makes_progress(
+    scope: Scope, signature: str, tool: str, before: str, after: str, e: ev.ActionFinished
+) -> bool:
+    """Return whether a step reaches a world new to its scope, or without changing it, has an outcome new in it.
+
+    What a tool that only writes answers says nothing beyond the world, nor does an action without a report that has
+    changed something before.
+    """
     if after != before:
         return after not in scope.worlds
-    return bool(information) and information not in scope.outcomes
+    if tool in WRITE_ONLY_TOOLS or (e.plain and signature in scope.writers):
+        return False
+    known = scope.tallies.get(signature, {}).get(after)
+    return known is None or e.outcome not in known.counts
 
 
-def information_key(
-    state: State, action: Action, signature: str, world: str, e: ev.ActionFinished
-) -> str:
-    """Return the key of what a step has revealed: an outcome of its tool in a world, and of a command in a place.
+def by_itself(tally: Tally | None, e: ev.ActionFinished) -> bool:
+    """Return whether an answer may be another one the next time, with nothing done in between.
 
-    Where no outcome was reported, the key is the signature and the result: only the very same action repeats it, and
-    in another world it says no more. "" for a tool that only writes, and for an action without a report that has
-    changed something before: the world says it all.
+    It says that something goes on, or has been different before in this world, be it only to the letter. Of a tool
+    that only writes, the result alone counts.
     """
-    if e.plain:
-        return "" if signature in state.scope.writers else f"{signature}\n{e.outcome}"
-    if action.name in WRITE_ONLY_TOOLS:
-        return ""
-    place = (
-        place_of(action.args, e.head, state.spec.workspace) if e.result == Result.SUCCESS else ""
-    )
-    subject = f"{action.name} in {place}" if place else action.name
-    return f"{subject}\n{world}\n{e.outcome}"
+    if e.evidence.kind == "going_on" or (tally and tally.kind == "varies"):
+        return True
+    if tally is None or not tally.outcome or e.result != Result.SUCCESS:
+        return False
+    answers = not e.outcome.endswith(":")
+    return tally.outcome != e.outcome or (answers and tally.raw != e.evidence.raw)

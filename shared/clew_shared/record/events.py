@@ -368,7 +368,11 @@ class WorldSeen(GoalEvent, frozen=True):
 
 
 class LoopDetected(GoalEvent, frozen=True):
-    """The gate found a loop."""
+    """The gate found a loop.
+
+    `of` is the event before it that refused the action or told the agent, 0 if it is neither; `steps` are the actions
+    that were repeated.
+    """
 
     kind: Literal["loop_detected"] = "loop_detected"
     loop: str
@@ -376,6 +380,8 @@ class LoopDetected(GoalEvent, frozen=True):
     attempt_count: int = 0
     evidence: str = ""
     escalated_to: Level | None = None
+    of: int = 0
+    steps: tuple[int, ...] = ()
 
 
 class LastGain(BaseModel, frozen=True):
@@ -395,8 +401,8 @@ class Stays(BaseModel, frozen=True):
 class Intervened(GoalEvent, frozen=True):
     """A message to the agent, recorded before it is sent; `again`: an earlier one was ignored.
 
-    Of `nothing_new`: the `debt` in steps, the steps since something was new, what that was, the numbers of the steps
-    that brought nothing, and the answer that stays.
+    `debt` is in steps; `since_gain` are the steps since something was new, `last_gain` what that was, `steps` those
+    that brought nothing, and `stays` an answer that stays. None in events of older versions.
     """
 
     kind: Literal["intervened"] = "intervened"

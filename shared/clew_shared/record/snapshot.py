@@ -15,7 +15,7 @@ from clew_shared.record.state import AttemptState, Scope, State
 if TYPE_CHECKING:
     from clew_shared.record.spec import Spec
 
-STATE_VERSION = 12
+STATE_VERSION = 13
 """The version of the snapshots' form: one of another version is not read, and the ledger is folded instead.
 
 Raise it once per release in which folding the same events gives another state: a new field that old events fill, a fold
@@ -77,6 +77,7 @@ def outline(state: State) -> State:
         inherited=None,
         attention=_EMPTY.attention,
         changes=_EMPTY.changes,
+        findings=_EMPTY.findings,
         prompt=None,
         calls=_EMPTY.calls,
         checks=_EMPTY.checks,

@@ -28,6 +28,7 @@ CALLS_KEPT = 20
 INSIGHTS_KEPT = 3
 FRESH_STARTS_KEPT = 50
 RERUNS_KEPT = 50
+FINDINGS_KEPT = 300
 RUNS_KEPT = 10
 EVERYWHERE = "*"
 """The world of a block that applies in every world."""
@@ -63,6 +64,7 @@ class CycleStep:
     progress: bool
     idle: bool
     plain: bool
+    seq: int = 0
 
 
 @dataclass(slots=True)
@@ -74,28 +76,31 @@ class Streak:
 
 
 @dataclass(slots=True)
-class Raised:
-    """An intervention that may yet be ignored: the step at which it was raised, and the streak that raised it.
+class Finding:
+    """What the agent was told, or refused, as event `seq` at step `at`, and what came of it `after` so many steps.
 
-    `heeded`: the agent has reached a new world since, though the cause may still hold; both numbers count from there.
+    `came` is `open`, `heeded` (something new was brought, or the work was done), `ignored` (it was told or refused
+    again) or `attempt_ended`. `stays` is the answer that had come so many `times`, "" where it was about none.
     """
 
-    key: str
-    since: int
-    streak: int
-    heeded: bool = False
+    seq: int
+    at: int
+    refused: bool = False
+    came: str = "open"
+    after: int = 0
+    stays: str = ""
+    times: int = 0
 
 
 @dataclass(slots=True)
 class Scope:
     """What the gate remembers within one scope, in the order of use; `fold.eviction` bounds it.
 
-    `ids` are those of receipts, each with the signature that returned it, "" once it was used. `waited`: the last
-    action only let time pass. `died` is how the worker died at the last of `crashes`, where that is known.
+    `writers` are signatures that have changed something. `died` is how the worker died at the last of `crashes`, where
+    that is known.
     """
 
     worlds: dict[str, int] = field(default_factory=dict)
-    outcomes: dict[str, int] = field(default_factory=dict)
     tallies: dict[str, dict[str, Tally]] = field(default_factory=dict)
     loop_counts: dict[str, int] = field(default_factory=dict)
     writers: dict[str, int] = field(default_factory=dict)
@@ -112,7 +117,8 @@ class Attention:
 
     `theme` counts thoughts in a row with one theme; `new_thought`: the last one had new content; `claims` counts how
     often in a row the agent said that it advances while nothing new came; `acted`: an action was carried out that does
-    more than wait or look at the record.
+    more than wait or look at the record. `raised` are the streaks at which the agent was told, `told_at` the last step
+    at which it was.
     """
 
     steps: int = 0
@@ -124,7 +130,18 @@ class Attention:
     stuck: int = 0
     claims: int = 0
     acted: bool = False
-    raised: dict[str, Raised] = field(default_factory=dict)
+    raised: dict[str, int] = field(default_factory=dict)
+    told_at: int = -99
+
+    @property
+    def streaks(self) -> dict[str, int]:
+        """The present length of each streak, by the intervention that it calls for."""
+        return {
+            "theme": self.theme.count,
+            "repeated_planning": self.thoughts_without_tools,
+            "no_progress": self.iterations_without_facts,
+            "stuck": self.stuck,
+        }
 
 
 @dataclass(slots=True)
@@ -303,6 +320,7 @@ class State:
     checks that passed, None before its end. `restarts` counts deaths of the worker. `rested_seq` is the last event at
     which the goal was blocked or ended. `questioned` is the failed action that a `finish` was last questioned about,
     0 for none. `attempts_total` counts the fresh starts at subtasks, `fresh_starts` are the last of them.
+    `findings` are the last times that the agent was told or refused something as a loop.
     `claims` counts the times that `finish` was refused because checks failed, since a person's last word.
     `messages` are those of workers that have ended, since the last turn.
     `asked_step` is the run of a runbook's step that the open question is about, `may_rerun` the last one that a person
@@ -327,6 +345,7 @@ class State:
     attention: Attention = field(default_factory=Attention)
     blocked_proposals: int = 0
     ignored_interventions: int = 0
+    findings: list[Finding] = field(default_factory=list)
     in_flight: dict[int, InFlight] = field(default_factory=dict)
     world: str = ""
     measured: str = ""

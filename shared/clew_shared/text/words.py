@@ -41,8 +41,9 @@ ENDINGS = {
     "internal": "an unexpected error in clew",
     "ledger": "the record could not be read or written",
     "killed by SIGKILL": "killed by SIGKILL (signal 9, perhaps out of memory)",
+    "nothing_new": "it was told that its last steps brought nothing new, and went on in the same way",
 }
-"""Why a worker ended, or an action was cut off."""
+"""Why a worker or an attempt ended, or an action was cut off."""
 
 REFUSALS = {
     "repetition": "repetition of the same action",
@@ -101,7 +102,7 @@ def passed_before(checks: Sequence[str]) -> str:
 
 
 def ending(reason: str) -> str:
-    """Return why a worker ended or an action was cut off; a reason that is no code as it is."""
+    """Return why a worker or an attempt ended, or an action was cut off; a reason that is no code as it is."""
     return ENDINGS.get(reason, reason)
 
 

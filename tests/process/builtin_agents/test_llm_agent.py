@@ -7,7 +7,7 @@ from goal_daemon import GoalDaemon, subtask, task
 from llm_server import Reply, ScriptedLlm, calls, completion, fails, says, writes
 
 from clew_shared.config.tables import LoopSettings
-from clew_shared.gate.messages import WHAT_ELSE
+from clew_shared.gate.table import WHAT_ELSE
 
 HELLO = {"path": "hello.txt", "content": "hello"}
 WRITE = calls(("write_file", HELLO))

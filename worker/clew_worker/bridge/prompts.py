@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from clew_shared.prompt.layout import FROM_EARLIER_GOALS
 from clew_shared.record.model import StepStatus
 from clew_shared.text.shorten import both_ends, without_middle
+from clew_shared.text.words import ending
 from clew_shared.wire.hello import Call, HelloAnswer, HelloState, SentSubtask
 from clew_worker.bridge.tools import joined, replan_text
 
@@ -135,8 +136,9 @@ def _attempt(hello: HelloAnswer) -> str:
     if attempt.n < 2:
         return ""
     tried = "\n".join(f"- {line}" for line in attempt.tried)
+    why = ending(attempt.reason)
     return joined(
-        f"This is attempt {attempt.n} of {attempt.limit} at the current subtask; the last one ended: {attempt.reason}.",
+        f"This is attempt {attempt.n} of {attempt.limit} at the current subtask; the last one ended: {why}.",
         f"What was tried:\n{tried}" if tried else "",
         "Find another way.",
     )

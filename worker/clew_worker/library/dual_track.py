@@ -21,7 +21,7 @@ from clew_shared.prompt.windows import (
     urgency_marker,
 )
 from clew_shared.text.shorten import one_line
-from clew_shared.text.thoughts import GENERAL, merged, theme
+from clew_shared.text.themes import GENERAL, merged, theme
 from clew_worker.library.conversation import (
     GO_ON,
     ConversationFrame,

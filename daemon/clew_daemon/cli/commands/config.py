@@ -52,10 +52,12 @@ def config(instance: Instance, check: Path | None, as_json: bool) -> None:
         print_json({"file": str(check or instance.config), "faults": [], "keys": keys})
     elif check is not None:
         print(f"{check}: no errors")
+        print_lines([(clean(sentence), "yellow")] for sentence in loaded.outdated)
     else:
         there = "" if instance.config_text is not None else ", which does not exist"
         head: Line = [(f"# the file: {clean(str(instance.config))}{there}", "dim")]
-        print_lines([head, *_config_lines(_effective(instance, loaded))])
+        outdated: list[Line] = [[(f"# {clean(text)}", "yellow")] for text in loaded.outdated]
+        print_lines([head, *outdated, *_config_lines(_effective(instance, loaded))])
 
 
 @click.command()

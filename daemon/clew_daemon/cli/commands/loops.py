@@ -1,4 +1,4 @@
-"""`clew loops`: the loops that were detected, with the evidence."""
+"""`clew loops`: when an agent was told that it repeats itself, or refused an action, why, and what came of it."""
 
 from __future__ import annotations
 
@@ -7,12 +7,23 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from clew_daemon.cli import parameters
-from clew_daemon.cli.display.output import Line, print_json, print_lines
-from clew_daemon.cli.display.sanitize import clean
+from clew_daemon.cli.display.output import INDENT, Line, print_json, print_lines
+from clew_daemon.cli.display.sanitize import clean, short
 from clew_daemon.cli.queries import goal_id, ledger_if_any
 
 if TYPE_CHECKING:
     from clew_daemon.cli.instance import Instance
+    from clew_daemon.record.findings import Step
+
+ACTION_CHARS = 60
+ANSWER_CHARS = 80
+
+_CAME = {
+    "open": "not known yet",
+    "heeded": "it heeded that",
+    "ignored": "it went on in the same way",
+    "attempt_ended": "the attempt was ended",
+}
 
 
 @click.command()
@@ -24,8 +35,8 @@ if TYPE_CHECKING:
 def loops(
     instance: Instance, goal: str | None, limit: int | None, before: int | None, as_json: bool
 ) -> None:
-    """Show the last loops that were detected, with the evidence, oldest first."""
-    found, more = _found(instance, goal, parameters.limited(limit, as_json=as_json), before)
+    """Show the last loops, oldest first: what was repeated, what the agent was told, and what came of it."""
+    found, more, steps = _found(instance, goal, parameters.limited(limit, as_json=as_json), before)
     if as_json:
         print_json({"loops": found, "more": more})
         return
@@ -33,42 +44,107 @@ def loops(
         print_lines([[("no loops", "dim")]])
         return
     command = f"clew loops {goal + ' ' if goal else ''}--before {found[0]['seq']}"
-    lines = [line for entry in found for line in _loop_lines(entry)]
+    lines = [line for entry in found for line in loop_lines(entry, steps)]
     print_lines([*parameters.earlier_lines(more, "loops", command), *lines])
 
 
 def _found(
     instance: Instance, goal: str | None, limit: int | None, before: int | None
-) -> tuple[list[dict[str, Any]], bool]:
-    """Return the last loops of one goal or of all, and whether there are earlier ones."""
+) -> tuple[list[dict[str, Any]], bool, dict[int, Step]]:
+    """Return the last loops of one goal or of all, whether there are earlier ones, and the steps that they name."""
     name = None if goal is None else goal_id(instance, goal)
     with ledger_if_any(instance) as reader:
         if reader is None:
-            return [], False
-        from clew_daemon.record import pages
+            return [], False, {}
+        from clew_daemon.record import findings
 
-        return pages.loops(reader, name, limit, before)
+        found, more = findings.findings(reader, name, limit, before)
+        named = {(one["goal"], seq) for one in found for seq in _named(one)}
+        steps = {seq: findings.step(reader, of, seq) for of, seq in named}
+        return found, more, {seq: one for seq, one in steps.items() if one}
 
 
-def _loop_lines(entry: dict[str, Any]) -> list[Line]:
-    from clew_daemon.cli.display.units import counted
+def _named(entry: dict[str, Any]) -> list[int]:
+    """Return the numbers of the steps that a loop is shown with."""
+    return [*entry["steps"], *([entry["last_gain"]["seq"]] if entry["last_gain"] else [])]
+
+
+def loop_lines(entry: dict[str, Any], steps: dict[int, Step]) -> list[Line]:
+    """Return a loop as a person reads it: when and where, what was repeated, what was said, and what came of it."""
+    lines = [_head(entry)]
+    if stays := entry["stays"]:
+        text = f"came {stays['times']} times, whatever it did: {clean(stays['text'])}"
+        lines.append(_indented(f"The answer that {text}"))
+    lines += _repeated(entry, steps)
+    if gain := entry["last_gain"]:
+        did = steps.get(gain["seq"])
+        what = f" {short(did.text, ACTION_CHARS)} →" if did else ""
+        lines.append(_indented(f"The last new thing: #{gain['seq']}{what} {short(gain['text'])}"))
+    if said := _said(entry):
+        who = "The agent was told" if entry["message"] else "Why"
+        lines.append(_indented(f"{who}: {said}", "dim"))
+    return [*lines, *_came(entry), [("", "")]]
+
+
+def _said(entry: dict[str, Any]) -> str:
+    """Return what the agent was told, without advice that is always the same; else the evidence."""
+    from clew_shared.gate.table import WHAT_ELSE
+
+    told = entry["message"] or str(entry["evidence"] or "")
+    return clean(told.partition("\n")[0].partition(f" {WHAT_ELSE}")[0])
+
+
+def _head(entry: dict[str, Any]) -> Line:
     from clew_shared.record.moment import local
-    from clew_shared.text.words import loop
+    from clew_shared.text.words import loop, warned
 
-    escalated = {"person": ", left to you", "task": ", another plan", "goal": ", another plan"}.get(
-        entry["escalated_to"], ""
-    )
-    times = f" ({counted(entry['attempt_count'], 'time')})" if entry["attempt_count"] else ""
     at = f"{entry['task_idx'] + 1}.{entry['subtask_idx'] + 1}"
-    lines: list[Line] = [
-        [
-            (clean(local(entry["timestamp"])), "dim"),
-            (f"  {clean(entry['goal'])} {at}  ", ""),
-            (clean(loop(entry["kind"])), "bold magenta"),
-            (f"{times}{clean(escalated)}", ""),
-        ],
+    what = "told again" if entry["again"] else "told" if entry["intervention"] else "refused"
+    why = warned(entry["intervention"]) if entry["intervention"] else loop(entry["kind"])
+    if entry["stays"]:
+        why = "the same answer comes back"
+    if entry["escalated_to"]:
+        what, why = "given up", "the subtask failed"
+    times = entry["attempt_count"]
+    return [
+        (clean(local(entry["timestamp"])), "dim"),
+        (f"  {clean(entry['goal'])} {at}  ", ""),
+        (clean(f"{what}: {why}"), "bold magenta"),
+        (f" ({times} times)" if times > 1 and not entry["escalated_to"] else "", ""),
     ]
-    if entry["action_signature"]:
-        lines.append([(f"    {clean(entry['action_signature'])}", "")])
-    evidence = clean(str(entry["evidence"] or ""), lines=True).splitlines()
-    return lines + [[(f"    {line}", "dim")] for line in evidence]
+
+
+def _repeated(entry: dict[str, Any], steps: dict[int, Step]) -> list[Line]:
+    """Return the steps that brought nothing new, or were repeated, a line each, and what was refused."""
+    known = [steps[seq] for seq in entry["steps"] if seq in steps]
+    is_refusal = bool(entry["action_signature"]) and not entry["intervention"]
+    label = "What it had done before:" if is_refusal else "These steps brought nothing new:"
+    lines: list[Line] = [_indented(label)] if known else []
+    for one in known:
+        answer = f" → {_answered(one)}" if one.result else ""
+        lines.append(_indented(f"  #{one.seq} {short(one.text, ACTION_CHARS)}{answer}"))
+    if is_refusal:
+        lines.append(_indented(f"It asked for this again: {clean(entry['action_signature'])}"))
+    return lines
+
+
+def _answered(one: Step) -> str:
+    from clew_shared.text.shorten import both_ends, one_line
+    from clew_shared.text.words import RESULTS
+
+    answer = clean(both_ends(one_line(one.answer), ANSWER_CHARS))
+    said = f": {answer}" if answer else ""
+    return f"{RESULTS.get(one.result, one.result)}{said}"
+
+
+def _came(entry: dict[str, Any]) -> list[Line]:
+    escalated = {"person": "it was left to you", "task": "another plan", "goal": "another plan"}
+    came, after = entry["came_of_it"], entry["came_after"]
+    text = escalated.get(entry["escalated_to"] or "") or _CAME.get(came or "", "")
+    if came == "heeded" and after:
+        text += f", {after} step{'s' if after > 1 else ''} later"
+    return [_indented(f"What came of it: {text}")] if text else []
+
+
+def _indented(text: str, style: str = "") -> Line:
+    return [(f"{INDENT}{text}", style)]

@@ -17,7 +17,7 @@ from clew_daemon.cli.display.units import counted, duration, thousands
 from clew_daemon.publish.standing import MARKS, PAUSED, standing
 from clew_shared.record.moment import local
 from clew_shared.text.percent import percent
-from clew_shared.text.words import ACTION_CHARS, action_text, passed_before, rerun_text
+from clew_shared.text.words import ACTION_CHARS, action_text, ending, passed_before, rerun_text
 from clew_shared.views.attempts import ground_facts
 
 BAR_CHARS = 20
@@ -134,7 +134,9 @@ def _attempt_lines(detail: GoalView) -> list[Line]:
     if detail.get("attempt", 1) == 1 or not begun:
         return []
     last = begun[-1]
-    lines = paragraph(f"attempt {last['attempt'] - 1} ended: ", last["reason"], "bold yellow")
+    lines = paragraph(
+        f"attempt {last['attempt'] - 1} ended: ", ending(last["reason"]), "bold yellow"
+    )
     facts = [
         clean(text) for text in (last["rung"], *ground_facts(last["restored"], "", ())) if text
     ]

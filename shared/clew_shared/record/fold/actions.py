@@ -5,27 +5,15 @@ from __future__ import annotations
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from clew_shared.judge.memory import (
-    NEWS,
-    Outcome,
-    take,
-    take_idle,
-    take_thought,
-    take_wait,
-    words_of,
-)
-from clew_shared.judge.reading import is_thought, is_wait, sleeps
 from clew_shared.record.consequences import (
     comparison_world,
     counts_as_work,
-    information_key,
-    makes_progress,
     may_have_changed,
     world_after,
     world_moved,
 )
 from clew_shared.record.fold.eviction import count, evict
-from clew_shared.record.fold.thoughts import drop_broken_streaks
+from clew_shared.record.fold.loops import drop_broken_streaks, learn, refused
 from clew_shared.record.model import ACTIONS_KEPT, Action, Result
 from clew_shared.record.moment import iso
 from clew_shared.record.signature import digest
@@ -33,26 +21,20 @@ from clew_shared.record.state import (
     EVERYWHERE,
     RERUNS_KEPT,
     RUNS_KEPT,
-    STEPS_KEPT,
     ClaimedChange,
-    CycleStep,
     InFlight,
     Rerun,
     State,
     Streak,
-    Tally,
 )
 from clew_shared.record.worlds import UNKNOWN, is_measured
 from clew_shared.text.words import action_text
-from clew_shared.tools import WRITE_ONLY_TOOLS
 
 if TYPE_CHECKING:
     from clew_shared.record import events as ev
 
 DAEMON_DIED = "daemon_died"
 """Why an action was cut off of which nobody knows when it ended."""
-IDLE_SHARE = 1 / 3
-"""What a refused proposal, or a look at the record, costs in shares of `patience`: as much as a thought."""
 
 
 def allowed(state: State, e: ev.ActionAllowed, seq: int) -> None:
@@ -79,12 +61,11 @@ def blocked(state: State, e: ev.ActionBlocked, seq: int) -> None:
     if e.counts:
         state.blocked_proposals += 1
     evict(state)
+    refused(state, e, seq)
     if e.done:
         state.in_flight[seq] = InFlight(seq, e.signature, action_of(e, seq, state.place))
         return
     _store(state, action_of(e, seq, state.place, Result.BLOCKED))
-    state.attention.steps += 1
-    take_idle(state.scope.memory, seq, action_text(e.tool, e.args), IDLE_SHARE)
 
 
 def interrupted(state: State, e: ev.ActionInterrupted, _seq: int) -> None:
@@ -114,8 +95,8 @@ def finished(state: State, e: ev.ActionFinished, _seq: int) -> None:
     elif may_have_changed(e):
         state.measured = ""
         _remember_change(state, flight.signature, e)
-    _learn(state, flight, e, before)
-    drop_broken_streaks(state)
+    learn(state, flight, e, before)
+    drop_broken_streaks(state.attention)
 
 
 def world_seen(state: State, e: ev.WorldSeen, seq: int) -> None:
@@ -195,84 +176,3 @@ def _remember_change(state: State, signature: str, e: ev.ActionFinished) -> None
     key = e.outcome
     outcomes.pop(key, None)
     outcomes[key] = ClaimedChange(state.world, state.novelty)
-
-
-def _learn(state: State, flight: InFlight, e: ev.ActionFinished, before: str) -> None:
-    """Take an outcome into what the judge remembers: worlds, outcomes, tallies, and what the step brought."""
-    scope, action, signature = state.scope, flight.action, flight.signature
-    state.attention.steps += 1
-    label = action_text(action.name, action.args)
-    if is_wait(action.name, action.args):
-        take_wait(scope.memory, action.seq, label)
-        return
-    after = state.world
-    claimed = bool(e.changed) and not is_measured(e.world)
-    moved = after != before or claimed
-    changed = claimed if e.world == UNKNOWN else moved
-    information = information_key(state, action, signature, after, e)
-    progress = makes_progress(scope, before, after, information) and not e.idle
-    writer = action.name in WRITE_ONLY_TOOLS or signature in scope.writers
-    if changed:
-        count(scope.writers, signature)
-    count(scope.worlds, after)
-    if information:
-        count(scope.outcomes, information)
-    polls = scope.memory.waited or sleeps(action.args)
-    tally = _tally(state, flight, e, reading=not changed, polls=polls)
-    may_vary = tally.kind == "varies" or e.soft
-    idle = (writer or changed) and not progress
-    scope.steps.append(CycleStep(signature, progress or may_vary, idle, e.plain))
-    del scope.steps[:-STEPS_KEPT]
-    state.attention.acted = state.attention.acted or not e.idle
-    if e.idle:
-        take_idle(scope.memory, action.seq, label, IDLE_SHARE)
-        return
-    if is_thought(action.name):
-        take_thought(scope.memory, action.seq, words_of(label), acts=False)
-        return
-    gain = take(
-        scope.memory,
-        Outcome(
-            seq=action.seq,
-            label=label,
-            result=e.result,
-            head=e.head,
-            moved=moved,
-            world=after if e.world else "",
-            varies=tally.kind == "varies",
-            polls=polls,
-            reading=e.evidence,
-        ),
-    )
-    if gain > NEWS or (progress and moved):
-        state.attention.fresh = True
-        state.attention.theme = Streak()
-
-
-def _tally(
-    state: State, flight: InFlight, e: ev.ActionFinished, *, reading: bool, polls: bool
-) -> Tally:
-    """Count an outcome of this signature in the world that it led to.
-
-    What has answered differently in one world, or to the letter differently but with the same outcome, may do so again;
-    so may a success that comes after a wait, or says that something goes on.
-    """
-    worlds = state.scope.tallies.setdefault(flight.signature, {})
-    tally = worlds.setdefault(state.world, Tally())
-    again, first = tally.outcome == e.outcome, not tally.outcome
-    success = e.result == Result.SUCCESS
-    answered = not e.outcome.endswith(":")  # of a tool that only writes, the result alone counts
-    differs = not first and (not again or (answered and tally.raw != e.evidence.raw))
-    by_itself = (success and (differs or polls)) or e.evidence.kind == "going_on"
-    tally.steady = first or again
-    if tally.kind == "varies" or by_itself:
-        tally.kind = "varies"
-    elif e.soft:
-        tally.kind = "temporary"
-    elif first or tally.kind == "temporary":
-        tally.kind = "read" if reading and success else ""
-    count(tally.counts, e.outcome)
-    tally.outcome, tally.result, tally.head = e.outcome, e.result, e.head
-    tally.seq, tally.raw = flight.action.seq, e.evidence.raw
-    tally.plain = tally.plain and e.plain
-    return tally

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from clew_shared.record.fold.loops import settle
 from clew_shared.record.state import (
     EVERYWHERE,
     FRESH_STARTS_KEPT,
@@ -24,6 +25,7 @@ def ended(state: State, e: ev.AttemptEnded, _seq: int) -> None:
     state.attempt.over = e.reason
     state.attempt.advancing = e.advancing
     state.attempt.tried = e.tried
+    settle(state, "attempt_ended")
 
 
 def started(state: State, e: ev.AttemptStarted, seq: int) -> None:

@@ -42,12 +42,7 @@ def evict(state: State) -> None:
 
 
 def _evict_from_scope(scope: Scope) -> None:
-    for table in (
-        scope.worlds,
-        scope.outcomes,
-        scope.loop_counts,
-        scope.writers,
-    ):
+    for table in (scope.worlds, scope.loop_counts, scope.writers):
         _truncate(table)
     _evict_tallies(scope)
 

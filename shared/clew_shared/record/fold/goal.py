@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from clew_shared.judge.memory import paid
 from clew_shared.record.fold.attempts import crash_blocks
+from clew_shared.record.fold.loops import settle
 from clew_shared.record.fold.plans import change_plan, new_task
 from clew_shared.record.fold.tree import settle_task
 from clew_shared.record.model import Goal, GoalStatus, StepStatus, Subtask, Task
@@ -132,6 +133,7 @@ def ended(state: State, e: ev.GoalEnded, seq: int) -> None:
     current = state.subtask
     state.verified = status is GoalStatus.COMPLETED and state.checked
     if status is GoalStatus.COMPLETED:
+        settle(state, "heeded")
         for task in state.goal.tasks:
             for subtask in task.subtasks:
                 if not StepStatus(subtask.status).done:
@@ -284,9 +286,7 @@ def _reset_counts(state: State, *, crashes: bool = False) -> None:
 
 
 def _without_counts(old: Scope, *, crashes: bool) -> Scope:
-    kept = Scope(
-        worlds=old.worlds, outcomes=old.outcomes, writers=old.writers, memory=paid(old.memory)
-    )
+    kept = Scope(worlds=old.worlds, writers=old.writers, memory=paid(old.memory))
     if not crashes:
         kept.crashes, kept.blocks = old.crashes, crash_blocks(old)
     return kept

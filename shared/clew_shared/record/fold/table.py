@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from clew_shared.record import events as ev
 from clew_shared.record import snapshot_events as snap
-from clew_shared.record.fold import actions, attempts, goal, snapshots, thoughts, tree
+from clew_shared.record.fold import actions, attempts, goal, loops, snapshots, tree, turns
 from clew_shared.record.state import State
 
 if TYPE_CHECKING:
@@ -60,10 +60,10 @@ TABLE: dict[type[ev.Event], Callable[[State, Any, int], None]] = {
     ev.ActionFinished: actions.finished,
     ev.ActionInterrupted: actions.interrupted,
     ev.WorldSeen: actions.world_seen,
-    ev.LoopDetected: thoughts.loop_detected,
-    ev.Intervened: thoughts.intervened,
-    ev.Thought: thoughts.thought,
-    ev.Reflected: thoughts.reflected,
+    ev.LoopDetected: loops.loop_detected,
+    ev.Intervened: loops.intervened,
+    ev.Thought: loops.thought,
+    ev.Reflected: turns.reflected,
     ev.ProbesSeen: goal.probes_seen,
     ev.CheckProposed: goal.check_proposed,
     ev.CheckStarted: goal.check_started,

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from pydantic import TypeAdapter
 
 from clew_shared.judge.memory import carry_debt
+from clew_shared.record.fold.loops import settle
 from clew_shared.record.fold.plans import NOWHERE, new_task, replan, set_aside
 from clew_shared.record.model import Goal, StepStatus, Task
 from clew_shared.record.state import (
@@ -99,6 +100,7 @@ def subtask_failed(state: State, e: ev.SubtaskFailed, _seq: int) -> None:
         state.subtask.attempts += 1
         state.subtask.last_failure = e.failure
     state.ignored_interventions = 0
+    settle(state, "attempt_ended")
     state.attention.raised.clear()
     state.attempt.from_iteration = state.iteration
     state.refused = RefusedFinishes()
@@ -109,6 +111,7 @@ def subtask_ended(state: State, e: ev.SubtaskEnded, _seq: int) -> None:
         state.subtask.status, state.subtask.summary = StepStatus(e.status), e.summary
         settle_task(state.task)
         state.goal.note_progress()
+    settle(state, "attempt_ended" if e.status == "failed" else "heeded")
 
 
 def escalated(state: State, e: ev.Escalated, _seq: int) -> None:
@@ -124,4 +127,5 @@ def escalated(state: State, e: ev.Escalated, _seq: int) -> None:
         state.goal.failed_replans += 1
         state.goal.replanned = False
     state.replan_required = e.to
+    settle(state, "attempt_ended")
     state.attention.raised.clear()

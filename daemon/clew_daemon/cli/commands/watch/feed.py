@@ -185,7 +185,7 @@ def _subtask_failed(e: ev.SubtaskFailed, _s: State, before: _Before) -> Descript
 
 
 def _attempt_ended(e: ev.AttemptEnded, _s: State, before: _Before) -> Description:
-    text = f"{before.place} attempt {e.attempt} ended: {short(e.reason, TEXT_CHARS)}"
+    text = f"{before.place} attempt {e.attempt} ended: {short(ending(e.reason), TEXT_CHARS)}"
     return _describe("attempt.ended", text, "yellow")
 
 

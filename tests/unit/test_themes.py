@@ -1,6 +1,7 @@
 import pytest
 
-from clew_shared.text.thoughts import merged, stem, theme
+from clew_shared.playbook.english import stem
+from clew_shared.text.themes import merged, theme
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,79 @@
+"""What people are told of a loop: what the agent was told or refused, the steps before it, and what came of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+from clew_daemon.record import pages
+from clew_daemon.record.store import end_of, load_state
+from clew_shared.record import events as ev
+from clew_shared.record.codec import decode
+from clew_shared.text.words import action_text
+
+if TYPE_CHECKING:
+    from clew_daemon.record.store import Readable
+    from clew_shared.record.state import Finding
+
+
+def findings(
+    ledger: Readable, goal: str | None, limit: int | None, before: int | None = None
+) -> pages.Page:
+    """Return the last loops as `pages.loops` does, with the fields of `intervened` and what came of it."""
+    found, more = pages.loops(ledger, goal, limit, before)
+    known = cache(lambda of: {one.seq: one for one in load_state(ledger, of).findings})
+    return [one | _told(ledger, one, known(one["goal"])) for one in found], more
+
+
+def _told(ledger: Readable, entry: dict[str, Any], known: dict[int, Finding]) -> dict[str, Any]:
+    """Return what a loop means: null is what the agent was not told, or what an older version did not record."""
+    loop = pages.event_at(ledger, entry["goal"], entry["seq"])
+    of = (loop.of if isinstance(loop, ev.LoopDetected) else 0) or entry["seq"] - 1
+    said = pages.event_at(ledger, entry["goal"], of)
+    told = said if isinstance(said, ev.Intervened) else None
+    refused = said if isinstance(said, ev.ActionBlocked) else None
+    finding, steps = known.get(of), told.steps if told else None
+    if steps is None and isinstance(loop, ev.LoopDetected):
+        steps = loop.steps
+    ended = entry["escalated_to"] is not None  # the subtask was given up
+    return {
+        "intervention": told.intervention if told else None,
+        "message": told.message if told else refused.message if refused else None,
+        "again": told.again if told else False,
+        "debt": told.debt if told else None,
+        "since_gain": told.since_gain if told else None,
+        "last_gain": told.last_gain.model_dump() if told and told.last_gain else None,
+        "steps": list(steps or ()),
+        "stays": told.stays.model_dump() if told and told.stays else None,
+        "came_of_it": finding.came if finding else "attempt_ended" if ended else None,
+        "came_after": finding.after if finding and finding.came != "open" else None,
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """What the agent did, and what came of it: a result, "" for a thought, and the head of the answer."""
+
+    seq: int
+    text: str
+    result: str = ""
+    answer: str = ""
+
+
+def step(ledger: Readable, goal: str, seq: int) -> Step | None:
+    """Return what a goal's agent did as event `seq`; None where that was no action and no thought."""
+    event = pages.event_at(ledger, goal, seq)
+    match event:
+        case ev.Thought():
+            return Step(seq, event.text)
+        case ev.ActionBlocked(done=False):
+            return Step(seq, action_text(event.tool, event.args), "blocked")
+        case ev.ActionAllowed() | ev.ActionBlocked():
+            row = end_of(ledger, goal, seq)
+            end = decode(row.body) if row else None
+            answer = end.head if isinstance(end, ev.ActionFinished) else ""
+            result = end.result if isinstance(end, ev.ActionFinished) else "interrupted"
+            return Step(seq, action_text(event.tool, event.args), result, answer)
+        case _:
+            return None

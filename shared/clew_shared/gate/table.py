@@ -1,0 +1,218 @@
+"""The rules that refuse: an action that can bring nothing is not done again (docs/loops.md, Refusals).
+
+They are asked in the order of this file. Blocking is for repetition: an action that is new in its scope is allowed.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from clew_shared.gate.verdict import Nudge, Proposal, Refusal, Thresholds
+from clew_shared.judge.reading import is_wait
+from clew_shared.record.state import EVERYWHERE
+from clew_shared.text.words import RESULTS, ordinal, times
+
+if TYPE_CHECKING:
+    from clew_shared.gate.verdict import AgentCalls
+    from clew_shared.record.state import CycleStep, State, Tally
+
+WHAT_ELSE = "Do something else:"
+"""Begins the advice in a refusal."""
+
+NAME_CHARS = 80
+
+
+def judge(state: State, proposal: Proposal, thresholds: Thresholds) -> Refusal | Nudge | None:
+    """Return whether a proposal may run: a Refusal, a Nudge (it may, with advice), or None (it may).
+
+    Waits are judged by the crash rule alone: letting time pass is not a loop.
+    """
+    if found := judge_again(state, proposal, thresholds):
+        return found
+    if proposal.signature not in state.scope.loop_counts or is_wait(proposal.tool, proposal.args):
+        return None
+    if proposal.known and proposal.known.progress and thresholds.progress_aware:
+        return None
+    repeated = repetition(state, proposal, thresholds)
+    if isinstance(repeated, Refusal):
+        return repeated
+    return cycle(state, proposal, thresholds) or repeated
+
+
+def judge_again(state: State, proposal: Proposal, thresholds: Thresholds) -> Refusal | None:
+    """Return why a step of a runbook must not run again at a person's word, or that of the goal file; None: it may."""
+    return blocked(state, proposal) or crash(state, proposal, thresholds)
+
+
+def blocked(state: State, proposal: Proposal) -> Refusal | None:
+    """Refuse an action that is blocked in this world.
+
+    Stops: the same failing command after it was refused. Must pass: the same command once the workspace has
+    changed, since a block belongs to the world in which it was made.
+    """
+    worlds = state.scope.blocks.get(proposal.signature, {})
+    kind = worlds.get(EVERYWHERE) or worlds.get(state.world)
+    if kind is None:
+        return None
+    why = f"This action is blocked ({kind}): it was refused before and nothing has changed since."
+    message = f"{why} {last_time(state, proposal)} {what_else(state, proposal.calls)}"
+    return Refusal("blocked_action", message, loop=False)
+
+
+def crash(state: State, proposal: Proposal, thresholds: Thresholds) -> Refusal | None:
+    """Refuse an action that was in flight when the worker died, `crash_limit` times.
+
+    Source: the restart intensity of OTP supervisors, applied per action. Stops: the build that uses all memory
+    and kills the worker, each time it runs. Must pass: an action that a stop, a reload or the
+    daemon's own death interrupted; those do not count.
+    """
+    deaths = state.scope.crashes.get(proposal.signature, 0)
+    if deaths < thresholds.crash_limit:
+        return None
+    why = state.scope.died.get(proposal.signature, "")
+    how = f" (the last time: {why})" if why else ""
+    message = (
+        f"Refused: the worker died {deaths} times while this action was running{how}. What it did is unknown. "
+        f"Look at the workspace first, then find a way that needs fewer resources. {what_else(state, proposal.calls)}"
+    )
+    evidence = f"it was running when the worker died, {times(deaths)}"
+    return Refusal("crash", message, deaths + 1, evidence, everywhere=True)
+
+
+def repetition(state: State, proposal: Proposal, thresholds: Thresholds) -> Refusal | Nudge | None:
+    """Refuse the same action, in the same world, with the same outcome each time.
+
+    Attempts are counted per signature, world and outcome in the scope, not only in a row. Reading (success, nothing
+    changed) passes once more, with an intervention. A temporary fault has `transient_limit` attempts. What may be
+    answered differently by itself is told of then, and never refused: that it moves may be what is watched.
+
+    Stops: `pytest` three times without an edit in between, the identical `write_file` again and again.
+    Must pass: `pytest` between different edits (another world each time), a poll, a measurement that is repeated, a
+    flaky test that is run a few times more.
+    """
+    own = thresholds.tools.get(proposal.tool)
+    limit = (own.repeat_limit if own else None) or thresholds.repeat_limit
+    if not thresholds.progress_aware:
+        attempt = state.scope.loop_counts.get(proposal.signature, 0) + 1
+        return _repeats(state, proposal, attempt, "", refuse=True) if attempt >= limit else None
+    known = proposal.known
+    tally = state.scope.tallies.get(proposal.signature, {}).get(
+        known.world if known else state.world
+    )
+    if tally is None:
+        return None
+    kind = known.kind if known and known.kind else tally.kind
+    attempt = tally.counts.get(known.outcome if known else tally.outcome, 0) + 1
+    if kind in ("varies", "temporary"):
+        limit = max(limit, thresholds.transient_limit)
+    if kind == "varies":
+        told = attempt % limit == 0
+        return _repeats(state, proposal, attempt, tally.result, refuse=False) if told else None
+    if attempt < limit + (not known and not tally.steady):  # else its outcome is less certain
+        return None
+    reads_on = kind == "read" and not tally.plain and attempt == limit
+    return _repeats(state, proposal, attempt, tally.result, refuse=not reads_on)
+
+
+def _repeats(
+    state: State, proposal: Proposal, attempt: int, result: str, *, refuse: bool
+) -> Refusal | Nudge:
+    came = f", with nothing changed; each time it {RESULTS.get(result, result)}" if result else ""
+    evidence = f"the same action for the {ordinal(attempt)} time{came}"
+    steps = tuple(step.seq for step in state.scope.steps if step.signature == proposal.signature)
+    else_ = what_else(state, proposal.calls)
+    if refuse:
+        message = (
+            f"Refused, a loop: this would be attempt {attempt} of the very same action, with nothing changed between. "
+            f"{last_time(state, proposal)} {else_}"
+        )
+        return Refusal("repetition", message, attempt, evidence, everywhere=not result, steps=steps)
+    message = (
+        f"You have now done this {attempt} times and nothing has changed: the answer is the same. "
+        f"If it stays so, do something else. {else_}"
+    )
+    return Nudge(message, attempt, evidence, steps)
+
+
+def cycle(state: State, proposal: Proposal, thresholds: Thresholds) -> Refusal | None:
+    """Refuse the action that would complete one more identical round of p actions without progress.
+
+    The second round is refused if it contains a write that changed nothing or led back to an earlier world, or if
+    there are only plain counts to go by; otherwise the third. Waits are not part of a round.
+
+    Stops: edit, test, the same edit, test; an edit made and undone; three greps in a ring.
+    Must pass: edit, test, another edit, test (other signatures), and rounds in which the output moves.
+    """
+    for period in range(2, thresholds.max_period + 1):
+        for rounds in (2, 3):
+            steps = state.scope.steps[1 - rounds * period :]
+            if len(steps) < rounds * period - 1 or not _are_rounds(steps, proposal, period):
+                break  # three rounds need two
+            if _is_certain(steps, proposal, period, rounds, thresholds):
+                return _round(state, proposal, steps, period, rounds)
+    return None
+
+
+def _are_rounds(steps: list[CycleStep], proposal: Proposal, period: int) -> bool:
+    names = [step.signature for step in steps] + [proposal.signature]
+    first = names[:period]
+    if len(set(first)) == 1:
+        return False  # one action over and over is for the repetition rule
+    return all(name == first[i % period] for i, name in enumerate(names))
+
+
+def _is_certain(
+    steps: list[CycleStep], proposal: Proposal, period: int, rounds: int, thresholds: Thresholds
+) -> bool:
+    if not thresholds.progress_aware:
+        return True
+    again = steps[period:]  # all but the first round, which may well be progress
+    if any(step.progress for step in again):
+        return False
+    idle = any(step.idle for step in again) or bool(proposal.known and proposal.known.idle)
+    return rounds == 3 or idle or all(step.plain for step in steps)
+
+
+def _round(
+    state: State, proposal: Proposal, steps: list[CycleStep], period: int, rounds: int
+) -> Refusal:
+    ring = [step.signature for step in steps[1 - period :]] + [proposal.signature]
+    names = " → ".join(name[:NAME_CHARS] for name in ring)
+    evidence = f"round {rounds} of the same {period} actions, which brought nothing new: {names}"
+    message = (
+        f"Refused, a loop: this would close round {rounds} of the same {period} actions in turn, and nothing new "
+        f"came of it. {last_time(state, proposal, in_cycle=not proposal.known)} {what_else(state, proposal.calls)}"
+    )
+    kind = "alternation" if period == 2 else "cycle"
+    return Refusal(kind, message, rounds, evidence, steps=tuple(step.seq for step in steps))
+
+
+def last_time(state: State, proposal: Proposal, *, in_cycle: bool = False) -> str:
+    """Return how the action went the last time, with the head of its output; `in_cycle`: others came in between."""
+    tally = last_tally(state, proposal)
+    if tally is None:
+        died = state.scope.died.get(proposal.signature)
+        return f"The last time it was cut off: {died}." if died else ""
+    if tally.result != "success":
+        output = f' with: "{tally.head}"' if tally.head else ""
+        return f"The last time it ended in {tally.result}{output}."
+    output = f' and said: "{tally.head}"' if tally.head else ""
+    if in_cycle and state.world not in state.scope.tallies[proposal.signature]:
+        return f"It already succeeded{output}, and the workspace has changed since: this goes back and forth."
+    return f"It already succeeded{output}. Its effect is already there; doing it again changes nothing."
+
+
+def last_tally(state: State, proposal: Proposal) -> Tally | None:
+    """Return the tally of the action in this world, else that of the world in which it was last done."""
+    worlds = state.scope.tallies.get(proposal.signature, {})
+    return worlds.get(state.world) or max(worlds.values(), key=lambda t: t.seq, default=None)
+
+
+def what_else(state: State, calls: AgentCalls) -> str:
+    """Return what to do instead."""
+    name = f' "{state.subtask.description}"' if state.subtask else ""
+    return (
+        f"{WHAT_ELSE} if the subtask{name} is done, {calls.done}; if the whole goal is done, {calls.finish}; "
+        "otherwise try a different action (read the output above, change a file, another command), "
+        f"or {calls.failed} to say that this way does not work and a replan is needed."
+    )

@@ -1,0 +1,194 @@
+"""The rules that speak: when the agent is told, and what (docs/loops.md, Interventions).
+
+An intervention refuses nothing. One that is ignored (its cause still holds three steps later, and has grown) is sent
+again; the fold counts those.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from clew_shared.gate.verdict import PROTOCOL
+from clew_shared.judge.memory import due
+from clew_shared.record.events import Intervened, LastGain, Stays
+from clew_shared.record.model import Action, Result
+from clew_shared.record.signature import signature
+from clew_shared.text.shorten import both_ends, in_one_line, one_line
+from clew_shared.text.themes import GENERAL
+
+if TYPE_CHECKING:
+    from clew_shared.gate.verdict import AgentCalls, Thresholds
+    from clew_shared.record.state import State
+
+IGNORED_AFTER_STEPS = 3
+FAILURE_CHARS = 300
+TEXT_CHARS = 120
+HEAD_CHARS = 200
+TRIED_MAX = 3
+_FAILED = {
+    Result.FAILURE: "failed",
+    Result.ERROR: "failed",
+    Result.TIMEOUT: "ran out of time",
+    Result.BLOCKED: "refused",
+}
+
+
+def review(state: State, thresholds: Thresholds, calls: AgentCalls = PROTOCOL) -> Intervened | None:
+    """Return the intervention that is due now, if any."""
+    said = {
+        "theme": theme(state, thresholds, calls),
+        "repeated_planning": repeated_planning(state, thresholds, calls),
+        "no_progress": no_progress(state, thresholds, calls),
+        "stuck": stuck(state, thresholds, calls),
+    }
+    for kind, message in said.items():
+        if message and _is_due(state, kind):
+            return _told(state, thresholds, kind, message, again=kind in state.attention.raised)
+    return nothing_new(state, thresholds, calls)
+
+
+def _is_due(state: State, kind: str) -> bool:
+    """Return whether a streak is to be spoken of now: it has grown since the last time, or no other one was."""
+    attention = state.attention
+    if kind in attention.raised:
+        return attention.streaks[kind] - attention.raised[kind] >= IGNORED_AFTER_STEPS
+    others = any(one in attention.raised for one in _BESIDE.get(kind, ()))
+    return not others or attention.steps - attention.told_at >= IGNORED_AFTER_STEPS
+
+
+_BESIDE = {"theme": ("repeated_planning",), "repeated_planning": ("theme",)}
+"""Thoughts are spoken of once, though two streaks may count them."""
+
+
+def theme(state: State, thresholds: Thresholds, calls: AgentCalls) -> str:
+    """Notice that the last thoughts all have one theme, without progress in between.
+
+    Stops: "I need to plan", three times. Must pass: three searches,
+    each announced by a thought, that find something new.
+    """
+    row = state.attention.theme
+    if row.count < thresholds.theme_window or row.what == GENERAL:
+        return ""
+    return (
+        f"Your last {row.count} thoughts were all {row.what.replace('_', ' ')} and nothing new came of them. "
+        f"You are repeating yourself: take one concrete action now, or {calls.finish}."
+    )
+
+
+def repeated_planning(state: State, thresholds: Thresholds, calls: AgentCalls) -> str:
+    """Notice thoughts in a row without a tool call; with new content in the last one, twice as many.
+
+    Stops: "let me think about step 2", "… step 3". Must pass: an analysis of four sentences before the first action,
+    each about something else.
+    """
+    count = state.attention.thoughts_without_tools
+    if count < thresholds.thoughts_without_tools * (2 if state.attention.new_thought else 1):
+        return ""
+    return (
+        f"{count} thoughts in a row without a tool call. Act now: call one tool, or {calls.finish}."
+    )
+
+
+def no_progress(state: State, thresholds: Thresholds, calls: AgentCalls) -> str:
+    """Notice whole iterations that bring no new world and nothing new to know."""
+    attention = state.attention
+    count = attention.iterations_without_facts
+    if count < thresholds.iterations_without_facts or attention.fresh:
+        return ""  # the present iteration is counted at its end
+    claimed = "You call it advancing, but " if attention.claims else ""
+    return (
+        f"{claimed}{count} iterations brought nothing new: no file changed and no new answer. Stop, say what you know, "
+        "and do one different, concrete action that you have not tried; if the work is done, "
+        f"{calls.finish}.{_tried(state)}"
+    )
+
+
+def stuck(state: State, thresholds: Thresholds, calls: AgentCalls) -> str:
+    """Notice that the agent itself reports, several times in a row, that it is stuck."""
+    count = state.attention.stuck
+    if count < thresholds.stuck_limit:
+        return ""
+    failed = in_one_line(state.subtask.last_failure, FAILURE_CHARS) if state.subtask else ""
+    failure = f" Last failure: {failed}." if failed else ""
+    return (
+        f"You have called yourself stuck {count} times in a row. To recover: name what you tried and why it failed,"
+        f" then do one different, concrete action.{failure} Otherwise {calls.failed}.{_tried(state)}"
+    )
+
+
+def nothing_new(state: State, thresholds: Thresholds, calls: AgentCalls) -> Intervened | None:
+    """Notice that steps which brought nothing new add up to `patience`, or that one answer stays.
+
+    Stops: one file by cat, head and sed; the same error after each edit. Must pass: each step that brings a line, a
+    name or a world that was not known, and numbers that go one way (docs/loops.md, What a step brings).
+    """
+    memory, patience = state.scope.memory, patience_of(state, thresholds)
+    why = due(memory, patience, thresholds.repeat_limit) if patience else ""
+    before = [one for one in state.findings if one.stays and one.seq > state.attempt.seq]
+    told = [one.times for one in before if one.stays == memory.stayed]
+    if not why or (why == "stays" and told and memory.stayed_times < told[-1] + told[0]):
+        return None
+    if why == "stays":
+        what = f'The same answer {memory.stayed_times} times, whatever was done: "{_short(memory.stayed)}".'
+    else:
+        steps = Counter(label for _, label in memory.idle)
+        names = "; ".join(f"{name} ({n} times)" if n > 1 else name for name, n in steps.items())
+        count = max(memory.since_gain, len(memory.idle))
+        what = f"The last {count} steps brought nothing new: {names}."
+    last = f' The last new thing: "{_short(memory.news)}".' if memory.news else ""
+    else_ = f"Do something that can bring something new, or, if the work is done, {calls.finish}."
+    warned = memory.warned if why == "debt" else told
+    again = bool(memory.firm and warned)
+    return _told(state, thresholds, "nothing_new", f"{what}{last} {else_}", why=why, again=again)
+
+
+def patience_of(state: State, thresholds: Thresholds) -> float:
+    """Return how many steps may bring nothing before the agent is told, 0 where it never is."""
+    own = state.spec.patience
+    return (thresholds.patience if own is None else own) if thresholds.progress_aware else 0.0
+
+
+def _told(
+    state: State, thresholds: Thresholds, kind: str, message: str, *, why: str = "", again: bool
+) -> Intervened:
+    memory = state.scope.memory
+    owed = memory.debt.steps + memory.debt.shares * patience_of(state, thresholds)
+    stays = Stays(text=memory.stayed, times=memory.stayed_times) if why == "stays" else None
+    return Intervened(
+        intervention=kind,
+        key=why or kind,
+        message=message,
+        again=again,
+        debt=round(max(owed, memory.debt.stays) if stays else owed, 1),
+        since_gain=memory.since_gain,
+        last_gain=LastGain(seq=memory.gained_seq, text=memory.news) if memory.news else None,
+        steps=tuple(seq for seq, _ in memory.idle),
+        stays=stays,
+    )
+
+
+def _short(text: str) -> str:
+    return in_one_line(text, TEXT_CHARS)
+
+
+def _tried(state: State) -> str:
+    """Return the last distinct actions of the subtask that failed or were refused, each with its output.
+
+    Each has a line of its own, the first one after a line break; "" if there are none.
+    """
+    lines: dict[str, str] = {}
+    for action in reversed(state.subtask.actions if state.subtask else ()):
+        name = signature(action.name, action.args, state.spec.workspace)
+        lines.setdefault(name, _line(state, action, name) if action.result in _FAILED else "")
+    found = [line for line in lines.values() if line][:TRIED_MAX]
+    return "\n".join(["", "Tried so far:", *reversed(found)]) if found else ""
+
+
+def _line(state: State, action: Action, name: str) -> str:
+    worlds = state.scope.tallies.get(name, {})
+    last = max(worlds.values(), key=lambda t: t.seq, default=None)
+    output = f': "{both_ends(one_line(last.head), HEAD_CHARS)}"' if last and last.head else ""
+    args = _short(json.dumps(action.args, sort_keys=True, ensure_ascii=False, default=str))
+    return f"- {action.name} {args} {_FAILED[Result(action.result)]}{output}"

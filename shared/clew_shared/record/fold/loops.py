@@ -1,0 +1,194 @@
+"""The fold of what loops are judged by: what came of actions, thoughts and turns, and what the agent was told."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from clew_shared.judge.memory import (
+    NEWS,
+    TEXT_CHARS,
+    Outcome,
+    take,
+    take_idle,
+    take_thought,
+    take_wait,
+    tell,
+    words_of,
+)
+from clew_shared.judge.reading import is_thought, is_wait, sleeps
+from clew_shared.record.consequences import by_itself, makes_progress
+from clew_shared.record.fold.eviction import count
+from clew_shared.record.model import Result
+from clew_shared.record.state import (
+    FINDINGS_KEPT,
+    STEPS_KEPT,
+    Attention,
+    CycleStep,
+    Finding,
+    InFlight,
+    State,
+    Streak,
+    Tally,
+)
+from clew_shared.record.worlds import UNKNOWN, is_measured
+from clew_shared.text.shorten import both_ends, one_line
+from clew_shared.text.words import action_text
+from clew_shared.tools import WRITE_ONLY_TOOLS
+
+if TYPE_CHECKING:
+    from clew_shared.record import events as ev
+
+IDLE_SHARE = 1 / 3
+"""What a refused proposal, or a look at the record, costs in shares of `patience`: as much as a thought."""
+
+OPEN_MAX = 10
+"""Of so many of the last findings it may be open what came of them."""
+
+TOLD = frozenset({"nothing_new", "theme", "repeated_planning", "repetition"})
+"""The interventions after which the judge waits until as much is owed again."""
+
+
+def loop_detected(state: State, _e: ev.LoopDetected, _seq: int) -> None:
+    state.loops_total += 1
+
+
+def intervened(state: State, e: ev.Intervened, seq: int) -> None:
+    if e.again:
+        state.ignored_interventions += 1
+        settle(state, "ignored")
+    if e.intervention in TOLD:
+        tell(state.scope.memory, warned=e.intervention == "nothing_new")
+    attention = state.attention
+    if e.intervention in attention.streaks:
+        attention.raised[e.intervention] = attention.streaks[e.intervention]
+        attention.told_at = attention.steps
+    stays, times = (e.stays.text, e.stays.times) if e.stays else ("", 0)
+    _find(state, Finding(seq, attention.steps, stays=stays, times=times))
+
+
+def refused(state: State, e: ev.ActionBlocked, seq: int) -> None:
+    """Take in the refusal of a loop, or that a blocked action was proposed again."""
+    if e.makes_block or e.counts:
+        settle(state, "ignored")
+    if e.makes_block:
+        _find(state, Finding(seq, state.attention.steps, refused=True))
+    if not e.done:
+        state.attention.steps += 1
+        take_idle(state.scope.memory, seq, action_text(e.tool, e.args), IDLE_SHARE)
+
+
+def settle(state: State, came: str, *, moved: bool = False) -> None:
+    """Note what came of the last things that the agent was told or refused, where that is open.
+
+    The end of an attempt outweighs that the last one was ignored. A change (`moved`) says nothing of an answer that
+    stays: what it brought, the next look says.
+    """
+    for one in state.findings[-OPEN_MAX:]:
+        last_straw = came == "attempt_ended" and one is state.findings[-1] and one.came == "ignored"
+        if last_straw or (one.came == "open" and not (moved and one.stays)):
+            one.came, one.after = came, state.attention.steps - one.at
+
+
+def _find(state: State, finding: Finding) -> None:
+    state.findings.append(finding)
+    del state.findings[:-FINDINGS_KEPT]
+
+
+def thought(state: State, e: ev.Thought, seq: int) -> None:
+    attention = state.attention
+    attention.steps += 1
+    same_theme = e.theme == attention.theme.what
+    attention.theme = Streak(e.theme, attention.theme.count + 1 if same_theme else 1)
+    attention.thoughts_without_tools = (
+        0 if e.has_tool_calls else attention.thoughts_without_tools + 1
+    )
+    attention.new_thought = e.new
+    take_thought(state.scope.memory, seq, e.words, acts=e.has_tool_calls)
+    drop_broken_streaks(attention)
+
+
+def judge_turn(attention: Attention, e: ev.Reflected) -> None:
+    """Count what a turn says of itself, and whether it brought a fact."""
+    is_stuck = e.assessment in ("stuck", "regressing")
+    attention.stuck = attention.stuck + 1 if is_stuck else 0
+    if attention.fresh or is_stuck:
+        attention.claims = 0
+    elif e.assessment == "advancing":
+        attention.claims += 1
+    attention.iterations_without_facts = (
+        0 if attention.fresh else attention.iterations_without_facts + 1
+    )
+    attention.fresh = False
+
+
+def drop_broken_streaks(attention: Attention) -> None:
+    """Forget what was said of a streak that was broken: it was heeded."""
+    now = attention.streaks
+    attention.raised = {kind: at for kind, at in attention.raised.items() if now[kind] >= at}
+
+
+def learn(state: State, flight: InFlight, e: ev.ActionFinished, before: str) -> None:
+    """Take in what came of an action that began in the world `before`: worlds, tallies, steps, and what it brought."""
+    scope, attention, action = state.scope, state.attention, flight.action
+    attention.steps += 1
+    label = action_text(action.name, action.args)
+    if is_wait(action.name, action.args):
+        take_wait(scope.memory, action.seq, label)
+        return
+    after = state.world
+    claimed = bool(e.changed) and not is_measured(e.world)
+    moved = after != before or claimed
+    changed = claimed if e.world == UNKNOWN else moved
+    progress = makes_progress(scope, flight.signature, action.name, before, after, e) and not e.idle
+    writes = changed or action.name in WRITE_ONLY_TOOLS or flight.signature in scope.writers
+    if changed:
+        count(scope.writers, flight.signature)
+    count(scope.worlds, after)
+    polls = scope.memory.waited or sleeps(action.args)
+    varies = _tally(state, flight, e, reading=not changed, polls=polls).kind == "varies"
+    moves = progress or varies or e.soft
+    step = CycleStep(flight.signature, moves, writes and not progress, e.plain, action.seq)
+    scope.steps = [*scope.steps[1 - STEPS_KEPT :], step]
+    attention.acted = attention.acted or not e.idle
+    if e.idle:
+        take_idle(scope.memory, action.seq, label, IDLE_SHARE)
+        return
+    if is_thought(action.name):
+        take_thought(scope.memory, action.seq, words_of(label), acts=False)
+        return
+    outcome = Outcome(
+        seq=action.seq,
+        label=label,
+        result=e.result,
+        head=both_ends(one_line(e.head), TEXT_CHARS),
+        moved=moved,
+        world=after if e.world else "",
+        varies=varies,
+        polls=polls,
+        reading=e.evidence,
+    )
+    if take(scope.memory, outcome) > NEWS or (progress and moved):
+        attention.fresh = True
+        attention.theme = Streak()
+        settle(state, "heeded", moved=moved)
+
+
+def _tally(
+    state: State, flight: InFlight, e: ev.ActionFinished, *, reading: bool, polls: bool
+) -> Tally:
+    """Count an outcome of this signature in the world that it led to, and return the tally."""
+    worlds = state.scope.tallies.setdefault(flight.signature, {})
+    tally = worlds.setdefault(state.world, Tally())
+    first, success = not tally.outcome, e.result == Result.SUCCESS
+    tally.steady = first or tally.outcome == e.outcome
+    if by_itself(tally, e) or (success and polls):
+        tally.kind = "varies"
+    elif e.soft:
+        tally.kind = "temporary"
+    elif first or tally.kind == "temporary":
+        tally.kind = "read" if reading and success else ""
+    count(tally.counts, e.outcome)
+    tally.outcome, tally.result, tally.head = e.outcome, e.result, e.head
+    tally.seq, tally.raw = flight.action.seq, e.evidence.raw
+    tally.plain = tally.plain and e.plain
+    return tally

@@ -1,0 +1,169 @@
+"""What people see of loops: why an agent was told or refused, and what came of it (docs/loops.md)."""
+
+import pytest
+
+from clew_daemon.cli.commands.loops import loop_lines
+from clew_daemon.herald.counters import Counters, counted
+from clew_daemon.herald.notes import GoalNote
+from clew_daemon.publish.report import render
+from clew_daemon.record.eventlog import line
+from clew_daemon.record.findings import findings, step
+from clew_daemon.record.goals import GoalStore
+from clew_shared.config.settings import LoopSettings, Settings, load
+from clew_shared.core.answers import ActionReport
+from clew_shared.core.journal import AttemptLimits
+from clew_shared.ledger import Ledger
+from clew_shared.record import events as ev
+from clew_shared.record.spec import Spec
+from clew_shared.views.publish import status_view
+
+
+def done(core, tool, args, output, result="success", world="w0"):
+    verdict = core.propose(tool, args, 1.0)
+    if verdict.allowed:
+        core.outcome(verdict.seq, ActionReport(result, output, None, world), 1.0)
+
+
+def search(core, n):
+    done(core, "search", {"pattern": f"word{n}"}, "nothing found")
+
+
+def make(core, _n):
+    done(core, "run_cmd", {"cmd": "make"}, "No rule to make target", "failure")
+
+
+def news(core, n):
+    done(core, "read_file", {"path": f"f{n}"}, f"a line of text number{n}")
+
+
+def till(step_, words):
+    """Do the same until the agent was told or refused so many times."""
+
+    def play(core, _n):
+        for n in range(60):
+            if len(core.state.findings) < words and not core.state.attempt.over:
+                step_(core, n)
+        assert len(core.state.findings) == words
+
+    return play
+
+
+@pytest.fixture
+async def told(tmp_path):
+    """Play steps into a ledger; give the loops as `clew loops` has them, and as it prints them."""
+    ledger = Ledger.open(tmp_path / "ledger.db")
+    book = GoalStore(ledger, Settings())
+    book.listeners.clear()
+
+    async def play(*steps, attempts=1):
+        await book.accept(ev.GoalAccepted(goal_id="g", spec=Spec(description="Do")), b"file")
+        core = book.cores["g"]
+        core.attempts = AttemptLimits(limit=attempts)
+        with book.entering(core):
+            core.emit(ev.GoalStarted())
+            core.see_world("w0", 0.0)
+            core.start(0.0)
+            for n, one in enumerate(steps):
+                one(core, n)
+        await book.commit(core)
+        found, _ = findings(ledger, "g", 100)
+        seqs = {seq for one in found for seq in one["steps"]}
+        named = {seq: step(ledger, "g", seq) for seq in seqs}
+        shown = [row for one in found for row in loop_lines(one, named)]
+        return core, found, "\n".join("".join(text for text, _ in row) for row in shown)
+
+    yield play
+    await ledger.close(10)
+
+
+@pytest.mark.parametrize(
+    ("steps", "attempts", "came"),
+    [
+        ([till(search, 1)], 1, ["open"]),
+        ([till(search, 1), news], 1, ["heeded"]),
+        ([till(search, 2)], 1, ["ignored", "open"]),
+        ([till(search, 3)], 3, ["ignored", "ignored", "attempt_ended"]),
+        ([till(make, 1)], 1, ["open"]),
+        ([till(make, 1), news], 1, ["heeded"]),
+        ([till(make, 1), make], 1, ["ignored"]),
+    ],
+)
+async def test_what_came_of_it(told, steps, attempts, came):
+    _, found, _ = await told(*steps, attempts=attempts)
+    assert [one["came_of_it"] for one in found] == came
+
+
+async def test_a_word_names_its_steps_the_last_news_and_what_was_said(told):
+    core, found, text = await told(news, till(search, 1), news)
+    (one,) = found
+    assert one["intervention"] == one["kind"] == "nothing_new"
+    assert (one["debt"] >= 3, one["since_gain"] >= 3, one["again"], one["stays"]) == (
+        True, True, False, None,
+    )  # fmt: skip
+    for part in ("search word1", "worked: nothing found", f"new thing: #{one['last_gain']['seq']}"):
+        assert part in text
+    assert one["message"] in text
+    assert "it heeded that" in text
+    assert "told once, 1 heeded" in render(core.state, [], [])
+
+
+async def test_a_refusal_names_what_was_done_before_and_with_what_answer(told):
+    core, found, text = await told(*[make] * 3)
+    (one,) = found
+    assert one["intervention"] is None
+    assert one["message"].startswith("Refused, a loop")
+    assert text.count("make → failed: No rule to make target") == 2
+    assert "refused once, 0 heeded" in render(core.state, [], [])
+
+
+async def test_an_answer_that_stays_is_told_of_again_after_as_many_more(told):
+    def fix(core, n):
+        done(core, "write_file", {"path": "a", "content": f"{n}"}, f"was v{n}x", world=f"w{n}")
+        done(core, "run_cmd", {"cmd": "make"}, "undefined name x", "failure", f"w{n}")
+
+    _, found, text = await told(till(fix, 2))
+    first, second = (one["stays"]["times"] for one in found)
+    assert second == 2 * first
+    assert [one["came_of_it"] for one in found] == ["ignored", "open"]
+    assert f"came {first} times, whatever it did: undefined name x" in text
+
+
+def test_an_attempt_that_was_told_twice_and_went_on_ends_for_that_reason(agent):
+    agent.core.attempts = AttemptLimits(limit=3)
+    for n in range(30):
+        agent.act("search", {"pattern": f"word{n}"}, output="nothing found")
+    events = [event for _, event in agent.take()]
+    (ended,) = [event for event in events if event.kind == "attempt_ended"]
+    assert ended.reason == "nothing_new"
+    assert "brought nothing new, and went on" in ended.tried[0]
+    words = [event for event in events if event.kind == "intervened"]
+    _, fields = line(words[0])
+    assert (fields["debt"], fields["since_gain"]) == (words[0].debt, words[0].since_gain)
+    counters = Counters({})
+    for event in words:
+        for series, count in counted(event, GoalNote()):
+            counters.add(series, count)
+    assert counters.values == {("clew_interventions_total", ("nothing_new",)): 3}
+
+
+def test_a_goal_at_work_shows_its_debt_and_steps_and_another_patience_applies_at_once(played):
+    agent = played(spec={"patience": 0})
+    for n in range(12):
+        assert agent.act("search", {"pattern": f"word{n}"}, output="nothing found").word == ""
+    view = status_view(agent.state)
+    assert view["since_gain"] >= 10
+    assert view["debt"] > 3
+    hurried = played(patience=50)
+    for n in range(12):
+        hurried.act("search", {"pattern": f"word{n}"}, output="nothing found")
+    hurried.core.loops = LoopSettings()
+    assert hurried.act("search", {"pattern": "x"}, output="nothing found").word == "nothing_new"
+    hurried.core.emit(ev.GoalEnded(status="cancelled"))
+    assert status_view(hurried.state)["since_gain"] is status_view(hurried.state)["debt"] is None
+
+
+def test_keys_that_patience_replaced_are_named_with_their_line_and_have_no_effect():
+    loaded = load("[loops]\nstale_actions = 9\nsame_error_limit = 9\n", {}, "c.toml")
+    assert loaded.settings == Settings()
+    assert [text.partition(" ")[0] for text in loaded.outdated] == ["c.toml:2:", "c.toml:3:"]
+    assert all("`loops.patience`" in text for text in loaded.outdated)
