@@ -135,7 +135,7 @@ def test_an_attempt_that_was_told_twice_and_went_on_ends_for_that_reason(agent):
     events = [event for _, event in agent.take()]
     (ended,) = [event for event in events if event.kind == "attempt_ended"]
     assert ended.reason == "nothing_new"
-    assert "brought nothing new, and went on" in ended.tried[0]
+    assert "brought nothing new, and continued" in ended.tried[0]
     words = [event for event in events if event.kind == "intervened"]
     _, fields = line(words[0])
     assert (fields["debt"], fields["since_gain"]) == (words[0].debt, words[0].since_gain)

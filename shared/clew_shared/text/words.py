@@ -41,7 +41,7 @@ ENDINGS = {
     "internal": "an unexpected error in clew",
     "ledger": "the record could not be read or written",
     "killed by SIGKILL": "killed by SIGKILL (signal 9, perhaps out of memory)",
-    "nothing_new": "it was told that its last steps brought nothing new, and went on in the same way",
+    "nothing_new": "it was told that its last steps brought nothing new, and continued in the same way",
 }
 """Why a worker or an attempt ended, or an action was cut off."""
 

@@ -21,7 +21,7 @@ ANSWER_CHARS = 80
 _CAME = {
     "open": "not known yet",
     "heeded": "it heeded that",
-    "ignored": "it went on in the same way",
+    "ignored": "it continued in the same way",
     "attempt_ended": "the attempt was ended",
 }
 
