@@ -93,8 +93,8 @@ CHOICES = {
     "complete": ("complete the undo", "clew undo {goal}"),
     "after_undo": ("then continue", "clew continue {goal}"),
     "retry_other": ("try {other} again", "clew retry {other}"),
-    "new": ("submit it again without that dependency", "clew submit FILE"),
     "after_other": ("then continue this one", "clew continue {goal}"),
+    "alone": ("take {other} out of its `depends_on`, then continue", "clew edit {goal}"),
     "cancel": ("end the goal", "clew cancel {goal}"),
 }
 """What a person can do: in words, and the command."""
@@ -262,8 +262,8 @@ def internal(state: State, fault: str) -> Question:
 def lost_dependency(state: State, other: str, status: str, *, known: bool) -> Question:
     """Return what is asked about a goal whose dependency was not completed; `known`: it is still on record."""
     why = WHY["depends" if known else "depends_removed"].format(goal=other, status=status)
-    choices = ("retry_other", "after_other") if known else ("new",)
-    return question(state, why, *choices, other=other)
+    choices = ("retry_other", "after_other") if known else ()
+    return question(state, why, *choices, "alone", other=other)
 
 
 def unfinished_undo(state: State) -> Question:
