@@ -15,7 +15,6 @@ from clew_shared.record.daemon_events import (
     BulletAdded,
     BulletRemoved,
     BulletTagged,
-    CallCounts,
     ModelUsed,
 )
 from clew_shared.record.spec import Spec
@@ -23,7 +22,6 @@ from clew_shared.record.spec import Spec
 AT = 1_790_000_000.0
 GOAL = "make-it-7f3a"
 SMALL = "small@127.0.0.1:8080"
-CIRCLING = CallCounts(turns=25, calls=25, refused=5, repeated=3, native=20, malformed=5)
 CONFIG = '[agents.small]\nmodel = "small"\nbase_url = "http://127.0.0.1:8080/v1"\n'
 
 
@@ -50,10 +48,8 @@ async def record(home):
             BulletAdded(at=AT, id="tes-00003", section="testing", content="Never run tests"),
             BulletTagged(at=AT, id="tes-00001", tag="helpful", reason="imported", times=2),
             BulletRemoved(at=AT, id="she-00002", reason="by a person"),
-            *(ModelUsed(at=AT, model=SMALL, goal=f"g-{n}", counts=CIRCLING) for n in range(4)),
-            ModelUsed(
-                at=AT, model="new\x1b[31m@h", goal="g-0", counts=CallCounts(turns=2, calls=2)
-            ),
+            *(ModelUsed(at=AT, model=SMALL, goal=f"g-{n}", needed=2) for n in range(5)),
+            ModelUsed(at=AT, model="new\x1b[31m@h", goal="g-0", needed=7),
         ]
     )
     await ledger.close(5)
@@ -109,56 +105,14 @@ def test_show_says_where_a_strategy_came_from_and_what_became_of_it(playbook):
     assert view["events"][1]["reason"] == "by a person"
 
 
-def test_models_lists_how_they_made_their_calls_and_what_may_fit_them_better(playbook, home):
+def test_models_lists_what_they_needed_and_how_long_their_attempts_are(playbook, home):
     (home / "config.toml").write_text(CONFIG)
-    out = playbook("models")[1]
-    assert out == (
-        "model                 goals  turns  calls  refused   repeated  malformed\n"
-        "new\\x1b[31m@h         1      2      2      0         0         0\n"
-        "small@127.0.0.1:8080  4      100    100    20 (20%)  12 (12%)  20 (20%)\n"
-        "\n"
-        "new\\x1b[31m@h: too little to advise: that takes 3 goals and 30 calls\n"
-        "\n"
-        "small@127.0.0.1:8080: 20 of 100 native calls of its last 4 goals could not be read\n"
-        "small@127.0.0.1:8080: 32 of 100 calls of its last 4 goals were refused as loops (20) or repeated (12), "
-        "at temperature 0.2\n"
-        "small@127.0.0.1:8080: 32 of 100 calls of its last 4 goals were refused as loops (20) or repeated (12), "
-        "in attempts of up to 10 turns\n"
-        "small@127.0.0.1:8080: 5 attempts of 6 are 30 turns, 3 of 10 are 30\n"
-        "to try it, in the config:\n"
-        '    [context.models."small*"]\n'
-        '    mode = "json"\n'
-        "    temperature = 0.4\n"
-        "    iterations = 6\n"
-        "    attempts = 5\n"
-    )
-    view = json.loads(playbook("models", "--json")[1])
-    assert view["minimum"] == {"goals": 3, "calls": 30}
-    new, small = view["models"]
-    assert (new["enough"], new["advice"], small["enough"]) == (False, [], True)
-    assert (small["calls"], small["shares"]["malformed"]) == (100, 0.2)
-    assert [(one["key"], one["value"]) for one in small["advice"]] == [
-        ("mode", "json"),
-        ("temperature", 0.4),
-        ("iterations", 6),
-        ("attempts", 5),
-    ]
-
-
-def test_doctor_advises_a_profile_and_does_not_fail_for_it(home, capsys):
-    (home / "config.toml").write_text(CONFIG)
-    run(["--home", str(home), "doctor", "--json"])
-    checks = json.loads(capsys.readouterr().out)["checks"]
-    (found,) = [one for one in checks if one["name"] == f"model {SMALL}"]
-    assert found["level"] == "warn"
-    assert found["found"].startswith("20 of 100 native calls")
-    assert found["mend"].splitlines()[1:] == [
-        '[context.models."small*"]',
-        'mode = "json"',
-        "temperature = 0.4",
-        "iterations = 6",
-        "attempts = 5",
-    ]
+    lines = playbook("models")[1].splitlines()
+    assert lines[1].split() == ["new\\x1b[31m@h", "1", "7", "-", "-", "-"]
+    assert lines[2].split() == [SMALL, "5", "2", "6", "10", "10"]
+    assert "from 5 verified goals on" in lines[-1]
+    small = json.loads(playbook("models", "--json")[1])["models"][1]
+    assert small["applies"] == {"first": 6, "later": 10, "full_until": 10}
 
 
 def test_a_home_whose_models_have_done_nothing_says_so(playbook, tmp_path):

@@ -47,6 +47,7 @@ HELD_AS = {
 
 READ_BY_CONFIG = {
     ("AgentSettings", "default"): "resolve",
+    ("AttemptSettings", "iterations"): "profiled_attempts",
     ("AttemptSettings", "ladder"): "profiled_attempts",
     ("CliAgentSettings", "program"): "looked_for",
     ("LedgerSettings", "url"): "located",

@@ -122,11 +122,12 @@ def _moment(
 ) -> _Moment:
     from clew_daemon.learning.models import LOADED_MAX, continued, known_models
     from clew_daemon.record.hello import hello_answer
-    from clew_shared.config.profiles import profiled_agent, profiled_settings
+    from clew_shared.config.need import settings_for
+    from clew_shared.config.profiles import profiled_agent
 
     shown, unshown = _strategies(reader, record, state, settings)
     agent = profiled_agent(settings, _llm_agent(settings, _agent(settings, state)))
-    settings = profiled_settings(settings, agent)
+    settings = settings_for(settings, agent, state.turns_needed)
     known = known_models(reader.known_models(LOADED_MAX))
     prompt = continued(agent, state.prompt, known)
     hello = hello_answer(state, settings, agent, record, shown, prompt=prompt)

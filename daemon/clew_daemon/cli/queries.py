@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
     from clew_daemon.cli.instance import Instance
-    from clew_daemon.learning.conduct import ModelConduct
+    from clew_daemon.learning.turns import Needs
     from clew_daemon.record.dependencies import KnownGoals
     from clew_shared.ledger import Reader
     from clew_shared.record.state import State
@@ -76,12 +76,12 @@ def interrupted_after(instance: Instance, seq: int) -> int:
     return 0
 
 
-def model_conducts(instance: Instance) -> dict[str, ModelConduct]:
-    """Return how each model made its calls in recent goals, by its name and endpoint."""
-    from clew_daemon.learning.conduct import LOADED_MAX, conducts
+def model_needs(instance: Instance) -> Needs:
+    """Return what the last verified goals of each model needed."""
+    from clew_daemon.learning.turns import USED_LOADED_MAX, recorded_needs
 
     with ledger_if_any(instance) as reader:
-        return {} if reader is None else conducts(reader.used_models(LOADED_MAX))
+        return recorded_needs([] if reader is None else reader.used_models(USED_LOADED_MAX))
 
 
 def refuse_lost_ledger(instance: Instance) -> None:

@@ -101,7 +101,8 @@ class ControlHandlers:
         return {"ledger": ledger.state.value, "commits": commits}
 
     async def _settings(self, _: requests.SettingsRequest) -> dict[str, Any]:
-        return self._daemon.settings.model_dump(mode="json")
+        """Return what the config sets, and no defaults: what applies to a model depends on what is set."""
+        return self._daemon.settings.model_dump(mode="json", exclude_unset=True)
 
     async def _executor_env(self, _: requests.ExecutorEnvRequest) -> dict[str, Any]:
         """Return the environment of executors: for `clew doctor`, which may have been started with another one."""

@@ -1,4 +1,4 @@
-"""What is learned of models across goals: how they make calls, and how many characters their tokens have.
+"""What is learned of models across goals: how they make calls, what they need, how many characters their tokens have.
 
 An agent reports with each turn (`Prompt`), and its goal's next epoch continues with that. Here the last reports of a
 model are kept for its next goals: a record per model and endpoint, an event of the daemon when it tells anything new.
@@ -10,8 +10,9 @@ import time
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
+from clew_daemon.learning.turns import USED_LOADED_MAX, Needs, recorded_needs
 from clew_shared.config.agent_tables import LlmAgentSettings
-from clew_shared.record.daemon_events import ModelKnown
+from clew_shared.record.daemon_events import ModelKnown, ModelUsed
 from clew_shared.record.prompt_facts import SERVED_CHARS_MAX, Prompt
 from clew_shared.text.redact import redact
 
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 
     from clew_daemon.record.goals import GoalStore
     from clew_shared.config.agent_tables import Agent
+    from clew_shared.core.journal import RecordedEvent
 
 RETRY_GOALS = 20
 """After this many goals in JSON mode, one tries native calls and the richest schema again: servers are upgraded."""
@@ -92,11 +94,23 @@ class KnownModels:
         self._goals = goals
         self._known: dict[str, ModelKnown] = {}
         self._recorded: dict[str, ModelKnown] = {}
+        self._needs = Needs()
+        goals.listeners.append(self._on_records)
 
     def load(self) -> None:
         """Read what the ledger has."""
         self._recorded = known_models(self._goals.ledger.known_models(LOADED_MAX))
         self._known = dict(self._recorded)
+        self._needs = recorded_needs(self._goals.ledger.used_models(USED_LOADED_MAX))
+
+    def turns_needed(self, agent: Agent) -> int:
+        """Return the turns of the longest attempt that verified goals of an agent's model needed, 0 if unknown."""
+        return self._needs.turns(model_key(agent)) if isinstance(agent, LlmAgentSettings) else 0
+
+    def _on_records(self, _goal: str, records: list[RecordedEvent]) -> None:
+        for record in records:
+            if isinstance(record.event, ModelUsed):
+                self._needs.add(record.event)
 
     def continued(self, agent: Agent, last: Prompt | None) -> Prompt | None:
         """Return what an agent's next prompt continues with, given the last report of its goal."""

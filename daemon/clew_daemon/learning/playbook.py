@@ -93,7 +93,7 @@ class PlaybookStore:
     ) -> None:
         """Credit what was shown, learn what the runs teach, and record the review: all or nothing.
 
-        How models made their calls is recorded with it, also where the playbook is switched off: it changes nothing.
+        What models needed is recorded with it, also where the playbook is switched off.
         """
         draft, at, goal = Draft.of(self.current), time.time(), core.state.goal_id
         reflector = ExecutionReflector(settings.min_tool_calls, settings.min_confidence)

@@ -11,10 +11,10 @@ from collections import deque
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from clew_daemon.learning.conduct import ConductFold
 from clew_daemon.learning.deltas import Lesson
 from clew_daemon.learning.loop_lessons import loop_lessons, loop_tag
 from clew_daemon.learning.loops import GoalLoops, LoopFold
+from clew_daemon.learning.turns import TurnsFold
 from clew_shared.playbook.curator import without_evidence
 from clew_shared.playbook.steps import ToolCall
 from clew_shared.record import events as ev
@@ -142,18 +142,18 @@ class OutcomeFold(EventFold[GoalOutcome]):
 class ReviewFold(EventFold[GoalOutcome]):
     """Folds a goal's events into its outcomes with all that a review needs, in one pass."""
 
-    kinds = OutcomeFold.kinds | LoopFold.kinds | ConductFold.kinds
+    kinds = OutcomeFold.kinds | LoopFold.kinds | TurnsFold.kinds
 
     def __init__(self, goal: str, spec: Spec, output: Callable[[int], str], after: int = 0) -> None:
         super().__init__(after)
         self._outcomes = OutcomeFold(spec, output, after)
         self._loops = LoopFold(after)
-        self._conduct = ConductFold(goal, after)
+        self._turns = TurnsFold(goal, spec, after)
 
     def take(self, seq: int, event: ev.Event) -> GoalOutcome | None:
         self.seq = seq
         outcome = self._outcomes.take(seq, event)
-        loops, models = self._loops.take(seq, event), self._conduct.take(seq, event)
+        loops, models = self._loops.take(seq, event), self._turns.take(seq, event)
         if outcome is None or loops is None:
             return None
         return replace(outcome, loops=loops, models=models or ())

@@ -11,7 +11,6 @@ import yaml
 from clew_daemon.publish.costs import by_agent, llm_calls, spent
 from clew_daemon.publish.markdown import code, inline, quoted, visible
 from clew_daemon.publish.standing import MARKS, standing
-from clew_shared.config.suggestion import suggested_lines
 from clew_shared.core.claims import described, finished_anyway, places
 from clew_shared.files.durable import sync
 from clew_shared.record.model import GoalStatus, StepStatus
@@ -35,7 +34,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from clew_shared.config.suggestion import Suggestion
     from clew_shared.record.model import Action, Subtask
     from clew_shared.record.state import CheckResult, FreshStart, State, SuggestedCheck
     from clew_shared.snapshots.comparison import FileCount
@@ -59,13 +57,11 @@ def render(
     loops: list[dict[str, Any]],
     strategies: Sequence[str] = (),
     files: Sequence[FileCount] | None = None,
-    suggested: Sequence[Suggestion] = (),
 ) -> str:
     """Return the report: status, question, tree, checks, files, what was tried, loops, restarts, time and tokens.
 
     Of actions and loops the last `TRIED_MAX` are enough. `strategies` are those that the agent was shown last, a
-    line each. `files` are those that the goal changed, None where that is not known. `suggested` settings may fit its
-    models better.
+    line each. `files` are those that the goal changed, None where that is not known.
     """
     parts = [
         f"# {inline(state.goal.description)}",
@@ -85,7 +81,6 @@ def render(
         _section("Feedback", [f"- {inline(text)}" for text in state.feedback]),
         _section("Replaced by replans", [f"- {inline(text)}" for text in state.replaced]),
         _section("Strategies shown", [f"- {inline(text)}" for text in strategies]),
-        _section("Suggested settings", _suggested_settings(suggested)),
         _unknown(state),
     ]
     return redact(visible("\n\n".join(part for part in parts if part))) + "\n"
@@ -334,15 +329,6 @@ def _loop(entry: dict[str, Any]) -> str:
     what = f" {code(entry['action_signature'], 100)}" if entry["action_signature"] else ""
     count = entry["attempt_count"]
     return f"- {loop(entry['kind'])}{what}" + (f", {_counted(count, 'time')}" if count else "")
-
-
-def _suggested_settings(suggested: Sequence[Suggestion]) -> list[str]:
-    """Return why other settings may fit the models of the goal, and the lines for the config; [] for none."""
-    if not suggested:
-        return []
-    reasons = [f"- {inline(one.model)}: {inline(one.reason)}" for one in suggested]
-    copied = [f"    {line}" for line in suggested_lines(suggested)]
-    return [*reasons, "", "clew changes nothing by itself. To try it, in the config:", "", *copied]
 
 
 def _unknown(state: State) -> str:

@@ -62,7 +62,7 @@ _LINES: dict[type[ev.Event], Callable[[Any], Line | None]] = {
     ev.WorkspaceKnown: lambda e: (
         ("workspace.accepted", {"inode": e.identity.ino}) if e.by == "person" else None
     ),
-    ev.WorkerStarted: _fields("worker.started", "epoch", "pid", "agent"),
+    ev.WorkerStarted: _fields("worker.started", "epoch", "pid", "agent", "turns_needed"),
     ev.WorkerReady: _fields("worker.ready", "epoch", "agent"),
     ev.WorkerExited: _fields("worker.exited", "epoch", "reason", "code", "crash"),
     ev.SubtaskStarted: _fields("subtask.started", "task_idx", "subtask_idx"),
@@ -143,7 +143,7 @@ _LINES: dict[type[ev.Event], Callable[[Any], Line | None]] = {
         {"undo": e.of, "restored": e.restored, "left": e.left_total, "resumed": e.resumed},
     ),
     ModelKnown: _fields("model.known", "model", "mode", "rung", "chars_per_token", "goals"),
-    ModelUsed: lambda e: ("model.used", {"goal": e.goal, "model": e.model, **dict(e.counts)}),
+    ModelUsed: _fields("model.used", "goal", "model", "needed"),
     BulletAdded: lambda e: ("strategy.learned", {"id": e.id, "content": e.content, **_from(e)}),
     BulletTagged: lambda e: (
         "strategy.tagged",

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from clew_shared.config.agent_tables import ModelAgentSettings
 from clew_shared.config.context_tables import Rung
+from clew_shared.config.need import first_attempt
 from clew_shared.config.profiles import profiled_agent, profiled_attempts, profiled_settings
 from clew_shared.config.settings import (
     CliAgentSettings,
@@ -78,7 +79,8 @@ def attempt_limits(state: State, settings: Settings) -> AttemptLimits:
     agent = _own_agent(state, settings)
     table = profiled_attempts(settings, agent)
     limit = state.spec.attempts or (table.limit if isinstance(agent, ModelAgentSettings) else 1)
-    return AttemptLimits(limit, table.iterations)
+    first = first_attempt(settings, agent, state.turns_needed)
+    return AttemptLimits(limit, max(table.iterations, first), first)
 
 
 def present_agent(state: State, settings: Settings) -> tuple[str, Agent]:

@@ -163,7 +163,7 @@ def _attempt_terms(state: State, settings: Settings) -> AttemptTerms:
         reason=present.reason,
         tried=present.tried,
         rung=rung.model_dump(mode="json", exclude_none=True),
-        iterations=limits.iterations if limits.limit > 1 else None,
+        iterations=limits.turns(present.number) if limits.limit > 1 else None,
         from_iteration=present.from_iteration,
         from_actions=present.from_actions,
         restored=present.restored,

@@ -20,7 +20,7 @@ from clew_daemon.session.cell_specs import CellSpecs
 from clew_daemon.session.executors import ExecutorPool
 from clew_daemon.session.snapshots import WorkspaceSnapshots
 from clew_daemon.session.trace import WorkerTrace
-from clew_shared.config.profiles import profiled_settings
+from clew_shared.config.need import settings_for
 from clew_shared.config.settings import (
     CliAgentSettings,
     CommandAgentSettings,
@@ -115,7 +115,8 @@ class GoalDesk:
     @property
     def settings(self) -> Settings:
         """The config as it is now for the agent's model, with the `[agents]` and `[limits]` of the goal's start."""
-        return profiled_settings(self.parts.settings_of(self.goal_id), self.traits.agent)
+        settings, needed = self.parts.settings_of(self.goal_id), self.core.state.turns_needed
+        return settings_for(settings, self.traits.agent, needed)
 
     @property
     def wants_another_agent(self) -> bool:

@@ -46,8 +46,10 @@ class EpochRecord:
             created=process.created,
             probe=state.waits_for_time,
             span=desk.specs.trace.span,
+            turns_needed=desk.parts.models.turns_needed(desk.traits.agent),
         )
         await desk.parts.goals.emit(desk.core, event)
+        desk.parts.goals.judge_by(desk.core, desk.parts.settings_of(desk.goal_id))
         for warning in dict.fromkeys(w for cell in process.cells for w in cell.warnings):
             log.warning("sandbox.weaker", goal=desk.goal_id, epoch=desk.epoch, what=warning)
 

@@ -12,8 +12,6 @@ import structlog
 
 from clew_daemon.host.git import program
 from clew_daemon.host.goal_queue import RETRY_S, GoalQueue
-from clew_daemon.learning.advice import suggestions
-from clew_daemon.learning.conduct import LOADED_MAX, conducts
 from clew_daemon.publish import report
 from clew_daemon.record import pages
 from clew_daemon.record.changed_files import changed_files
@@ -29,7 +27,6 @@ if TYPE_CHECKING:
 
     from clew_daemon.parts import DaemonParts
     from clew_daemon.record.store import Readable
-    from clew_shared.config.suggestion import Suggestion
     from clew_shared.record.state import State
     from clew_shared.snapshots.comparison import FileCount
 
@@ -97,20 +94,13 @@ class ReportWriter:
         playbook, ids = self._d.playbook.current, core.state.strategies
         shown = [f"[{i}] {bullet.content}" for i in ids if (bullet := playbook.get_bullet(i))]
         files = await self._changed_files(core.state)
-        suggested = await self._suggested(core.state)
-        text = report.render(core.state, actions, loops, shown, files, suggested)
+        text = report.render(core.state, actions, loops, shown, files)
         await asyncio.to_thread(report.write, self._d.places.outbox, core.state, text)
         if core.state.rested_seq != rested:
             return  # it has come to rest again: that report is due, and `Reported` would cover it unwritten
         await self._d.goals.emit(core, ev.Reported(at=time.time()))
         if core.state.ended and not self._in_use(goal):
             await clear(self._d.places, goal)
-
-    async def _suggested(self, state: State) -> list[Suggestion]:
-        """Return the settings that may fit the goal's models better, as far as earlier reviews are recorded."""
-        ledger = self._d.goals.ledger
-        known = await asyncio.to_thread(lambda: conducts(ledger.used_models(LOADED_MAX)))
-        return suggestions(known, self._d.settings, state.agent_costs)
 
     async def _compare(self, work: Callable[[], list[FileCount]]) -> list[FileCount]:
         """Run a comparison in a thread; its git is no leftover of a cell."""

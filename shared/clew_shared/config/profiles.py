@@ -52,7 +52,7 @@ class EffectiveProfile:
 def profile_of(settings: Settings, model: str) -> EffectiveProfile:
     """Return what the config and the built-in profiles say about a model."""
     own, known = _given(settings.context.models, model), _given(FAMILIES, model)
-    known = {key: found for key, found in known.items() if key not in _set_by_user(settings)}
+    known = {key: found for key, found in known.items() if key not in _set_in_general(settings)}
     found = known | own
     values = {key: value for key, (value, _) in found.items()}
     context = {key: value for key, value in values.items() if key in CONTEXT_KEYS}
@@ -152,8 +152,12 @@ def _set_keys(profile: ModelProfile) -> Iterator[tuple[str, Any]]:
             yield key, value
 
 
-def _set_by_user(settings: Settings) -> frozenset[str]:
-    """Return the keys of profiles that the config's general tables set."""
+def set_by_user(settings: Settings, model: str) -> frozenset[str]:
+    """Return the keys of profiles that the config sets for a model, by a profile of its own or a general table."""
+    return _set_in_general(settings) | frozenset(_given(settings.context.models, model))
+
+
+def _set_in_general(settings: Settings) -> frozenset[str]:
     attempts = {
         own for own, key in ATTEMPT_KEYS.items() if key in settings.attempts.model_fields_set
     }

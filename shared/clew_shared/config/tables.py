@@ -177,6 +177,7 @@ class AttemptSettings(Table):
 
     limit: AtLeastOne = 3
     iterations: AtLeastOne = 10
+    adapt: bool = True
     restore: Literal["subtask", "keep"] = "subtask"
     ladder: Ladder = (
         Rung(),

@@ -134,7 +134,7 @@ def iterations_used_up(state: State, limits: AttemptLimits) -> bool:
     One whose last turn made the checks pass may still ask to finish.
     """
     used = state.iteration - state.attempt.from_iteration
-    allowed = limits.iterations + (TURNS_TO_FINISH if _passes(state) else 0)
+    allowed = limits.turns(state.attempt.number) + (TURNS_TO_FINISH if _passes(state) else 0)
     return limits.limit > 1 and used >= allowed
 
 

@@ -76,7 +76,8 @@ def turns_left(
     found, spec = [], state.spec
     turns = state.iteration - state.iterations_granted
     if attempts.limit > 1:
-        used, of = state.iteration - state.attempt.from_iteration, attempts.iterations
+        used = state.iteration - state.attempt.from_iteration
+        of = attempts.turns(state.attempt.number)
         found.append(TurnsLeft(of - used, of, f"the {of} turns of this attempt"))
     if limit := spec.max_iterations or max_iterations:
         found.append(TurnsLeft(limit - turns, limit, f"the goal's {limit} turns"))

@@ -37,10 +37,18 @@ class LoopThresholds(Thresholds, Protocol):
 
 @dataclass(frozen=True, slots=True)
 class AttemptLimits:
-    """How many attempts a subtask gets, and how many turns each; one attempt has no such limit."""
+    """How many attempts a subtask gets, and how many turns each; one attempt has no such limit.
+
+    `first` are the turns of the first one where they differ, else 0.
+    """
 
     limit: int = 1
     iterations: int = 10
+    first: int = 0
+
+    def turns(self, attempt: int) -> int:
+        """Return the turns of an attempt, counted from 1."""
+        return self.first if self.first and attempt == 1 else self.iterations
 
 
 ONE_ATTEMPT = AttemptLimits()

@@ -3,17 +3,18 @@
 After ACE (agentic context engineering, arXiv 2510.04618). It reads no clock: callers pass the time of a change.
 """
 
+import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from datetime import UTC, datetime
 from typing import Any, Literal, Self
 
-from clew_shared.playbook.wilson import lower_bound
 from clew_shared.text.shorten import one_line
 
 Tag = Literal["helpful", "harmful", "neutral"]
 
 TAGS: tuple[Tag, ...] = ("helpful", "harmful", "neutral")
+_Z_90 = 1.645
 COUNT_MAX = 999_999_999
 SEEN_MIN = 3
 """In how many goals, whose checks passed, a loop has to be seen before agents are told of it."""
@@ -76,7 +77,7 @@ class Bullet:
 
         Five helpful of five outrank one of one, and an unused bullet outranks a harmful one.
         """
-        return lower_bound(self.helpful + 1, self.helpful + self.harmful + 2)
+        return _lower_bound(self.helpful + 1, self.helpful + self.harmful + 2)
 
     def expired(self, at: float) -> bool:
         """Return whether it has expired at `at`, in seconds since 1970."""
@@ -125,3 +126,12 @@ def seconds(text: str) -> float:
 
 def _is_count(value: Any) -> bool:
     return isinstance(value, int) and 0 <= value <= COUNT_MAX
+
+
+def _lower_bound(hits: float, total: float) -> float:
+    """Return Wilson's lower bound of a share at 90 % confidence, 0 where nothing was seen."""
+    if total <= 0:
+        return 0.0
+    share, z2 = hits / total, _Z_90**2
+    spread = _Z_90 * math.sqrt(share * (1 - share) / total + z2 / (4 * total**2))
+    return max(0.0, (share + z2 / (2 * total) - spread) / (1 + z2 / total))

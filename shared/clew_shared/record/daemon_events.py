@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Literal
 
-from pydantic import BaseModel
-
 from clew_shared.record.events import Event
 from clew_shared.record.identity import Identity
 from clew_shared.record.model import GoalStatus
@@ -110,35 +108,17 @@ class ModelKnown(Event, frozen=True):
     goals_in_json: int = 0
 
 
-class CallCounts(BaseModel, frozen=True, extra="ignore"):
-    """How a model made its calls.
-
-    `turns` are its answers with what came of them, `calls` the actions that it proposed. Of these, `refused` were
-    refused as a loop, and `repeated` had the same outcome again with nothing changed between. Where native calls were
-    offered, `native` answers had calls that could be read, and `malformed` ones had calls that could not.
-    """
-
-    turns: int = 0
-    calls: int = 0
-    refused: int = 0
-    repeated: int = 0
-    native: int = 0
-    malformed: int = 0
-
-    @property
-    def wasted(self) -> int:
-        """Calls that brought nothing."""
-        return self.refused + self.repeated
-
-
 class ModelUsed(Event, frozen=True):
-    """How a model made its calls in a goal, up to a rest of it; `completed`: the goal was completed there."""
+    """What a model needed in a goal: `needed` turns in the longest attempt that completed anything.
+
+    `completed`: the goal was completed there, and its checks passed. Records from before `needed` say nothing.
+    """
 
     kind: Literal["model_used"] = "model_used"
     model: str
     goal: str
     completed: bool = False
-    counts: CallCounts = CallCounts()
+    needed: int = 0
 
 
 class GoalForgotten(Event, frozen=True):

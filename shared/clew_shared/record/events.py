@@ -136,7 +136,8 @@ class WorkerStarted(GoalEvent, frozen=True):
     """A new worker started; `created` is its process creation time, which tells it from a later process.
 
     `probe`: it finds out whether what the goal waits for is available again; the goal waits meanwhile. `span`: the id
-    that its environment names as the parent of its own spans, "" if it names none.
+    that its environment names as the parent of its own spans, "" if it names none. `turns_needed`: the turns of the
+    longest attempt that completed anything in verified goals of the agent's model, 0 if that is not known.
     """
 
     kind: Literal["worker_started"] = "worker_started"
@@ -146,6 +147,7 @@ class WorkerStarted(GoalEvent, frozen=True):
     created: float = 0.0
     probe: bool = False
     span: str = ""
+    turns_needed: int = 0
 
 
 class WorkerReady(GoalEvent, frozen=True):

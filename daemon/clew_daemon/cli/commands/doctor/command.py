@@ -46,7 +46,7 @@ def doctor(instance: Instance, as_json: bool) -> None:
 
 def examine(instance: Instance) -> Iterator[Finding]:
     """Run all checks of the host and of this home, one after the other; a check that raises CliError has failed."""
-    from clew_daemon.cli.commands.doctor import agents, herald, home, host, models, systemd
+    from clew_daemon.cli.commands.doctor import agents, herald, home, host, systemd
     from clew_daemon.cli.commands.doctor.findings import Finding
 
     checks = (
@@ -64,7 +64,6 @@ def examine(instance: Instance) -> Iterator[Finding]:
         host.git,
         systemd.systemd,
         agents.agents,
-        models.models,
     )
     for check in checks:
         try:

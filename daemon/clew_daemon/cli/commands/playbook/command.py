@@ -104,7 +104,7 @@ def show(instance: Instance, bullet_id: str, as_json: bool) -> None:
 @parameters.as_json
 @click.pass_obj
 def models(instance: Instance, as_json: bool) -> None:
-    """Show how each model made its calls in recent goals, and which settings may fit it better."""
+    """Show what each model needed in recent goals, and how long its attempts are for that."""
     from clew_daemon.cli.commands.playbook.models import model_lines, models_view
 
     view = models_view(instance)

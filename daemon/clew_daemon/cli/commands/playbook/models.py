@@ -1,4 +1,4 @@
-"""How each model made its calls in recent goals, and what the config could set for it."""
+"""What each model needed in its verified goals, and how long its attempts are for that."""
 
 from __future__ import annotations
 
@@ -6,92 +6,66 @@ from typing import TYPE_CHECKING, Any
 
 from clew_daemon.cli.display.output import columns
 from clew_daemon.cli.display.sanitize import clean
-from clew_daemon.cli.queries import model_conducts
+from clew_daemon.cli.queries import model_needs
 
 if TYPE_CHECKING:
     from clew_daemon.cli.display.output import Line
     from clew_daemon.cli.instance import Instance
-    from clew_daemon.learning.conduct import ModelConduct
-    from clew_shared.config.suggestion import Suggestion
+    from clew_shared.config.settings import Settings
 
-COLUMNS = ("goals", "turns", "calls", "refused", "repeated", "malformed")
+COLUMNS = ("model", "verified goals", "turns needed", "first attempt", "later ones", "full until")
 
 
 def models_view(instance: Instance) -> dict[str, Any]:
-    """Return the models by name, each with its counts, their shares, and the advice for it."""
-    from clew_daemon.learning.advice import CALLS_MIN, GOALS_MIN, suggestions
+    """Return the models by name: what they needed, and what applies to those of the config's agents, else null."""
+    from clew_shared.config.need import GOALS_MIN
 
-    known = model_conducts(instance)
-    found = suggestions(known, instance.settings_for_display)
+    needs, settings = model_needs(instance), instance.settings_for_display
     return {
         "models": [
-            _model_view(one, [advice for advice in found if advice.model == name])
-            for name, one in sorted(known.items())
+            {
+                "model": model,
+                "goals": needs.goals(model),
+                "needed": max(needs.by_model[model]),
+                "applies": _applied(settings, model, needs.turns(model)),
+            }
+            for model in sorted(needs.by_model)
         ],
-        "minimum": {"goals": GOALS_MIN, "calls": CALLS_MIN},
+        "goals_min": GOALS_MIN,
+        "adapt": settings.attempts.adapt,
     }
 
 
-def _model_view(one: ModelConduct, advice: list[Suggestion]) -> dict[str, Any]:
-    from clew_daemon.learning.advice import enough
+def _applied(settings: Settings, model: str, needed: int) -> dict[str, int] | None:
+    """Return the turns of a first attempt and of later ones, and until when the context is full."""
+    from clew_daemon.learning.models import model_key
+    from clew_shared.config.agent_tables import LlmAgentSettings
+    from clew_shared.config.need import first_attempt, settings_for
+    from clew_shared.config.profiles import profiled_attempts
 
-    counts = one.counts
+    llms = (a for a in settings.agents.named.values() if isinstance(a, LlmAgentSettings))
+    agent = next((one for one in llms if model_key(one) == model), None)
+    if agent is None:
+        return None
+    usual, first = profiled_attempts(settings, agent), first_attempt(settings, agent, needed)
     return {
-        "model": one.model,
-        "goals": one.goals,
-        "completed": one.completed,
-        **dict(counts),
-        "shares": {
-            "refused": _share(counts.refused, counts.calls),
-            "repeated": _share(counts.repeated, counts.calls),
-            "malformed": _share(counts.malformed, counts.native + counts.malformed),
-        },
-        "enough": enough(one),
-        "advice": [
-            {"table": each.table, "key": each.key, "value": each.value, "reason": each.reason}
-            for each in advice
-        ],
-        "lines": _lines(advice),
+        "first": first or usual.iterations,
+        "later": max(first, usual.iterations),
+        "full_until": settings_for(settings, agent, needed).context.full_until,
     }
 
 
 def model_lines(view: dict[str, Any]) -> list[Line]:
-    """Return the table of models, and under it what fits them better, or why nothing is said."""
+    """Return the table of models, and under it when attempts adapt."""
     if not view["models"]:
-        return [[("no model has been used in a goal that came to rest", "")]]
-    head: Line = [("model", "bold"), *((name, "bold") for name in COLUMNS)]
-    rows = [
-        [(clean(one["model"]), ""), *((_cell(one, name), "") for name in COLUMNS)]
-        for one in view["models"]
-    ]
-    return [
-        *columns([head, *rows]),
-        *(line for one in view["models"] for line in _advice_lines(one, view["minimum"])),
-    ]
-
-
-def _advice_lines(one: dict[str, Any], minimum: dict[str, int]) -> list[Line]:
-    name = clean(one["model"])
-    if not one["enough"]:
-        needed = f"too little to advise: that takes {minimum['goals']} goals and {minimum['calls']} calls"
-        return [[("", "")], [(f"{name}: {needed}", "dim")]]
-    if not one["advice"]:
-        return [[("", "")], [(f"{name}: nothing to change", "dim")]]
-    reasons: list[Line] = [[(f"{name}: {clean(each['reason'])}", "")] for each in one["advice"]]
-    copied: list[Line] = [[(f"    {clean(line)}", "cyan")] for line in one["lines"]]
-    return [[("", "")], *reasons, [("to try it, in the config:", "dim")], *copied]
-
-
-def _cell(one: dict[str, Any], name: str) -> str:
-    share = one["shares"].get(name)
-    return f"{one[name]:,}" if share is None or not one[name] else f"{one[name]:,} ({share:.0%})"
-
-
-def _share(count: int, total: int) -> float:
-    return round(count / total, 4) if total else 0.0
-
-
-def _lines(advice: list[Suggestion]) -> list[str]:
-    from clew_shared.config.suggestion import suggested_lines
-
-    return suggested_lines(advice)
+        return [[("no model has completed a goal whose checks passed", "")]]
+    head: Line = [(name, "bold") for name in COLUMNS]
+    rows: list[Line] = []
+    for one in view["models"]:
+        applies = one["applies"] or {}
+        shown = [applies.get(key, "-") for key in ("first", "later", "full_until")]
+        cells = [clean(one["model"]), one["goals"], one["needed"], *shown]
+        rows.append([(str(cell), "") for cell in cells])
+    note = f"attempts adapt to a model from {view['goals_min']} verified goals on"
+    off = "attempts do not adapt: [attempts] adapt is false"
+    return [*columns([head, *rows]), [("", "")], [(note if view["adapt"] else off, "dim")]]

@@ -1,0 +1,38 @@
+"""Attempts become as long as a model's verified goals needed: learned, shown, kept over a restart, off with one key."""
+
+import json
+
+from llm_server import ScriptedLlm, calls
+
+WRITE, DONE = (
+    calls(("write_file", {"path": "a", "content": "b"})),
+    calls(("finish", {"summary": "done"})),
+)
+
+
+def test_attempts_adapt_to_a_model_after_five_verified_goals(clew):
+    def needed_at(number):
+        goal = clew.submit("---\nchecks: {a: test -f a}\n---\n# Do it\n", f"goal_{number}.md")
+        clew.wait("model.used", goal=goal)
+        return clew.wait("worker.started", goal=goal)["turns_needed"]
+
+    def first_attempt():
+        return shown()["applies"]["first"]
+
+    def shown():
+        return json.loads(clew.clew("playbook", "models", "--json"))["models"][0]
+
+    with ScriptedLlm(*[WRITE, DONE] * 7) as llm:
+        agent = {"kind": "llm", "base_url": llm.base_url, "model": "quick"}
+        clew.configure({f"agents.quick.{key}": value for key, value in agent.items()})
+        clew.configure({"agents.default": "quick"})
+        clew.start()
+        assert [needed_at(n) for n in range(6)] == [0, 0, 0, 0, 0, 2]
+        clew.kill()
+        clew.start()
+        assert needed_at(6) == 2
+    assert (shown()["goals"], shown()["needed"], first_attempt()) == (7, 2, 6)
+    clew.configure({"attempts.adapt": False})
+    clew.clew("reload")
+    assert first_attempt() == 10
+    assert clew.verified()
