@@ -49,15 +49,12 @@ DAEMON = {
     "control.stop": "clew_daemon.control.server:Control.stop",
     # the inbox
     "inbox.look": "clew_daemon.inbox.files:look_around",
-    "inbox.restore": "clew_daemon.inbox.files:restore",
-    "inbox.own": "clew_daemon.inbox.owner:InboxOwner.take",
+    "inbox.own": "clew_daemon.inbox.folder:InboxOwner.take",
     "inbox.claim": "clew_daemon.inbox.files:claim",
-    "inbox.claims": "clew_daemon.inbox.files:claims",
     "inbox.read": "clew_daemon.inbox.files:read",
     "inbox.remove": "clew_daemon.inbox.files:remove",
     "inbox.reject": "clew_daemon.inbox.files:reject",
     "inbox.reason": "clew_daemon.inbox.files:_write_error",
-    "inbox.rename_new": "clew_daemon.inbox.files:rename_new",
     "goal.copy": "clew_daemon.inbox.acceptance:_write_copy",
     "goal.folders": "clew_daemon.supervision.goal_run:GoalRun._unfit",
     # the worker, as the daemon sees it

@@ -10,17 +10,15 @@ from collections import Counter
 
 import pytest
 
-from clew_daemon.inbox.owner import LOCK_NAME
+from clew_daemon.inbox.folder import LOCK_NAME
 
 DAEMON = textwrap.dedent(
     """
     import asyncio, json, os, signal, sys
     from pathlib import Path
     import structlog
-    from clew_daemon.inbox import files
     from clew_daemon.inbox.inbox import Inbox
-    from clew_daemon.inbox.verdicts import Accepted, Already, Rejected
-    from clew_daemon.inbox.owner import InboxOwner
+    from clew_daemon.inbox.folder import InboxOwner
 
     folder, record, kill_at = Path(sys.argv[1]), Path(sys.argv[2]), int(sys.argv[3])
     known = [json.loads(line) for line in record.read_text().splitlines()]
@@ -29,13 +27,13 @@ DAEMON = textwrap.dedent(
 
     async def accept(drop):
         if drop.raw == b"bad":
-            return Rejected("bad")
+            return "bad"
         if drop.identity in identities:
-            return Already()
+            return None
         entry = json.dumps({"name": drop.name, "identity": drop.identity})
         os.write(ledger, entry.encode() + b"\\n")
         identities.add(drop.identity)
-        return Accepted(drop.name)
+        return None
 
     steps = 0
 
@@ -45,12 +43,6 @@ DAEMON = textwrap.dedent(
             steps += 1
             if steps == kill_at:
                 os.kill(os.getpid(), signal.SIGKILL)
-
-    def renameat2(*args, real=files._renameat2):
-        kill("os.rename", args)
-        return real(*args)
-
-    files._renameat2 = renameat2
 
     async def main():
         log = structlog.wrap_logger(structlog.ReturnLogger(), processors=[])

@@ -12,7 +12,6 @@ from clew_daemon.host.keys import Keys
 from clew_daemon.inbox import acceptance
 from clew_daemon.inbox.acceptance import accept
 from clew_daemon.inbox.files import Dropped
-from clew_daemon.inbox.verdicts import Accepted, Already, Rejected
 from clew_daemon.record.goals import GoalStore
 from clew_daemon.record.in_turn import OrderedTurns
 from clew_shared.config.places import places
@@ -53,9 +52,9 @@ async def test_a_drop_whose_acceptance_is_given_up_is_not_called_a_goal_before_t
     assert not await daemon.goals.ledger.sync(0.2)
     assert not second.done()
     disk.execute("ROLLBACK")
-    assert isinstance(await second, Already)
+    assert await second is None
     assert len(daemon.goals.ledger.goals()) == 1
-    assert isinstance(await accept(daemon, DROP), Already)
+    assert await accept(daemon, DROP) is None
     disk.close()
 
 
@@ -76,21 +75,23 @@ async def test_a_file_that_could_not_be_recorded_is_rejected_and_the_next_one_is
     ring = tmp_path / "ring"
     ring.symlink_to(ring)
     raw = f"---\n{front.replace('RING', str(ring))}\n---\nDo it\n".encode()
-    assert isinstance(await accept(daemon, Dropped("odd.md", raw, ("4", "5", "6"))), Rejected)
-    assert isinstance(await accept(daemon, DROP), Accepted)
+    assert await accept(daemon, Dropped("odd.md", raw, ("4", "5", "6")))
+    assert await accept(daemon, DROP) is None
+    assert len(daemon.goals.cores) == 1
 
 
 async def test_a_file_whose_name_is_not_utf_8_is_taken_once_and_the_next_one_too(daemon):
     name = os.fsdecode(b"\xfcbung.md")
     drop = Dropped(name, b"Do it\n", ("4", "5", "6", name))
-    assert isinstance(await accept(daemon, drop), Accepted)
-    assert isinstance(await accept(daemon, drop), Already)
-    assert isinstance(await accept(daemon, DROP), Accepted)
+    for one in (drop, drop, DROP):
+        assert await accept(daemon, one) is None
+    assert len(daemon.goals.cores) == 2
 
 
 async def test_a_goal_that_is_being_removed_cannot_be_asked_for_any_more(daemon):
     """Who retried it while its removal was being recorded was told yes, and the goal was gone."""
-    goal = (await accept(daemon, DROP)).goal_id
+    await accept(daemon, DROP)
+    (goal,) = daemon.goals.cores
     disk = apsw.Connection(str(daemon.goals.ledger.path))
     disk.execute("BEGIN IMMEDIATE")
     removal = asyncio.ensure_future(daemon.goals.purge(goal))
@@ -113,16 +114,8 @@ async def test_a_drop_that_the_ledger_could_not_take_is_no_goal(daemon):
 
 
 async def test_a_drop_is_one_goal_however_many_take_it_at_once(daemon):
-    verdicts = await asyncio.gather(*(accept(daemon, DROP) for _ in range(5)))
-    assert [type(v) for v in verdicts].count(Accepted) == 1
-    assert [type(v) for v in verdicts].count(Already) == 4
-
-
-async def test_a_drop_that_clew_0_1_0_recorded_without_a_name_is_a_goal_already(daemon):
-    old = Dropped("do.md", DROP.raw, ("1", "2", "3", "4", "5"))
-    assert isinstance(await accept(daemon, old), Accepted)
-    new = Dropped("do.md", DROP.raw, (*old.identity, "do.md"))
-    assert isinstance(await accept(daemon, new), Already)
+    assert await asyncio.gather(*(accept(daemon, DROP) for _ in range(5))) == [None] * 5
+    assert len(daemon.goals.cores) == 1
 
 
 async def test_the_beginning_of_an_id_means_the_goal_that_it_meant_when_the_file_was_accepted(
@@ -138,15 +131,14 @@ async def test_the_beginning_of_an_id_means_the_goal_that_it_meant_when_the_file
 
 
 async def rejected(daemon, name, text):
-    verdict = await accept(daemon, Dropped(name, text.encode(), (name, text)))
-    assert isinstance(verdict, Rejected)
-    return verdict.error
+    error = await accept(daemon, Dropped(name, text.encode(), (name, text)))
+    assert error
+    return error
 
 
 async def taken(daemon, name, text):
-    verdict = await accept(daemon, Dropped(name, text.encode(), (name, text)))
-    assert isinstance(verdict, Accepted)
-    return verdict.goal_id
+    assert await accept(daemon, Dropped(name, text.encode(), (name, text))) is None
+    return daemon.goals.identities[(name, text)]
 
 
 def end(daemon, goal):
@@ -225,5 +217,4 @@ async def test_a_workspace_that_cannot_be_had_is_told_with_its_line_beside_other
 
 async def test_a_file_of_two_million_bytes_is_told_with_its_size(daemon):
     drop = Dropped("big.md", b"x" * 1_048_577, ("1",), 2_000_000)
-    verdict = await accept(daemon, drop)
-    assert "the file has 2,000,000 bytes" in verdict.error
+    assert "the file has 2,000,000 bytes" in await accept(daemon, drop)

@@ -14,15 +14,13 @@ from clew_daemon.inbox import files
 from clew_daemon.inbox.files import (
     BeingWritten,
     Changed,
-    Claim,
+    Found,
     claim,
-    claims,
-    look_at,
-    put_back,
+    find,
+    look_around,
     read,
     reject,
     remove,
-    restore,
 )
 
 KILLED_AT = textwrap.dedent(
@@ -30,14 +28,9 @@ KILLED_AT = textwrap.dedent(
     import os, signal, sys
     from pathlib import Path
     from clew_daemon.inbox import files
-    verb, folder, point, whole = sys.argv[1], Path(sys.argv[2]), int(sys.argv[3]), sys.argv[4]
-    real = None if whole == "plain" else files._renameat2
-    def renameat2(*args):
-        hook("os.rename", args)
-        return real(*args)
-    files._renameat2 = real and renameat2
+    verb, folder, point = sys.argv[1], Path(sys.argv[2]), int(sys.argv[3])
     path = folder / "goal.md"
-    look = files.look_at(path)
+    found = files.find(path)
     steps = 0
     def hook(event, args):
         global steps
@@ -46,15 +39,13 @@ KILLED_AT = textwrap.dedent(
             if steps == point:
                 os.kill(os.getpid(), signal.SIGKILL)
     sys.addaudithook(hook)
-    claim = files.claim(path, look)
+    claim = files.claim(found)
     drop = files.read(claim)
     print(*drop.identity, flush=True)
     if verb == "remove":
         files.remove(claim)
-    elif verb == "reject":
-        files.reject(claim, folder / "rejected", "no good")
     else:
-        files.put_back(claim.hidden, path)
+        files.reject(claim, folder / "rejected", "no good")
     """
 )
 
@@ -66,27 +57,23 @@ def goal(tmp_path: Path) -> Path:
     return path
 
 
-def run_killed_at(verb: str, folder: Path, point: int, way: str) -> tuple[bool, str]:
+def run_killed_at(verb: str, folder: Path, point: int) -> tuple[bool, str]:
     """Whether the step was reached before the work was done, and the identity that was read by then."""
-    command = [sys.executable, "-c", KILLED_AT, verb, str(folder), str(point), way]
+    command = [sys.executable, "-c", KILLED_AT, verb, str(folder), str(point)]
     done = subprocess.run(command, check=False, timeout=60, capture_output=True, text=True)
     assert done.returncode in (0, -signal.SIGKILL), done.stderr
     return done.returncode != 0, done.stdout.strip()
 
 
-def claimed(path: Path) -> Claim:
-    look = look_at(path)
-    assert look is not None
-    return claim(path, look)
+def claimed(path: Path) -> Found:
+    return claim(find(path))
 
 
-def found_again(folder: Path) -> Claim | None:
-    """Give the file as the next daemon finds it, under its name or claimed; None where it is gone."""
-    (found, *others) = claims(folder) or [None]
-    assert not others
-    if found is None and (folder / "goal.md").exists():
-        return claimed(folder / "goal.md")
-    return found
+def found_again(folder: Path) -> Found | None:
+    """Give the file as the next daemon finds it, claimed; None where it is gone."""
+    found = look_around(folder)
+    assert len(found) < 2
+    return claim(found[0]) if found else None
 
 
 def names(folder: Path) -> list[str]:
@@ -97,9 +84,8 @@ def visible(folder: Path) -> dict[str, str]:
     return {path.name: path.read_text() for path in folder.iterdir() if path.is_file()}
 
 
-@pytest.mark.parametrize("way", ["renameat2", "plain"])
-@pytest.mark.parametrize("verb", ["remove", "reject", "put back"])
-def test_a_kill_at_any_step_leaves_the_file_whole_and_known_again(tmp_path, verb, way):
+@pytest.mark.parametrize("verb", ["remove", "reject"])
+def test_a_kill_at_any_step_leaves_the_file_whole_and_known_again(tmp_path, verb):
     """Once it may have been accepted (its identity was read), it must be known by that, or be gone."""
     point, killed = 0, True
     while killed:
@@ -107,18 +93,16 @@ def test_a_kill_at_any_step_leaves_the_file_whole_and_known_again(tmp_path, verb
         folder = tmp_path / f"{point}"
         folder.mkdir()
         (folder / "goal.md").write_text("# Goal")
-        killed, identity = run_killed_at(verb, folder, point, way)
+        killed, identity = run_killed_at(verb, folder, point)
         found = found_again(folder)
         if found is None:
             assert identity
-            assert verb != "put back"
             left = {"goal.md", "goal.md.error.txt"} if verb == "reject" else set()
             assert {p.name for p in (folder / "rejected").glob("*")} == left
             continue
         drop = read(found)
         assert drop.raw == b"# Goal"
-        if verb != "put back":
-            assert identity in ("", " ".join(map(str, drop.identity)))
+        assert identity in ("", " ".join(map(str, drop.identity)))
         if verb == "reject":
             assert reject(found, folder / "rejected", "no good")
             assert visible(folder) == {}
@@ -127,61 +111,64 @@ def test_a_kill_at_any_step_leaves_the_file_whole_and_known_again(tmp_path, verb
                 "goal.md.error.txt": "no good\n",
             }
         else:
-            assert remove(found)
+            remove(found)
             assert visible(folder) == {}
     assert point > 5
 
 
-def test_a_file_that_took_the_name_is_not_claimed_in_its_place(goal):
-    look = look_at(goal)
+def test_a_file_that_changed_or_took_the_name_is_not_claimed_in_its_place(goal):
+    found = find(goal)
+    goal.write_text("# Goal, changed")
+    with pytest.raises(Changed):
+        claim(found)
     goal.unlink()
     goal.write_text("another")
-    assert look is not None
     with pytest.raises(Changed):
-        claim(goal, look)
+        claim(found)
     assert visible(goal.parent) == {"goal.md": "another"}
 
 
-def test_a_file_that_takes_the_name_while_it_is_claimed_gets_it_back(goal, monkeypatch):
-    look, rename = look_at(goal), files.rename_new
+def test_a_file_that_takes_the_name_while_it_is_claimed_is_a_drop_of_its_own(goal, monkeypatch):
+    found, rename = find(goal), Path.rename
 
     def just_before(source, target):
-        monkeypatch.setattr(files, "rename_new", rename)
+        monkeypatch.setattr(Path, "rename", rename)
         goal.unlink()
         goal.write_text("another")
-        rename(source, target)
+        return rename(source, target)
 
-    monkeypatch.setattr(files, "rename_new", just_before)
-    assert look is not None
+    monkeypatch.setattr(Path, "rename", just_before)
     with pytest.raises(Changed):
-        claim(goal, look)
-    assert visible(goal.parent) == {"goal.md": "another"}
+        read(claim(found))
+    (one,) = look_around(goal.parent)
+    assert not one.is_claim
+    assert read(claim(one)).raw == b"another"
 
 
-def test_a_claimed_file_that_was_written_to_is_not_removed_nor_rejected(goal):
+def test_a_claimed_file_that_was_written_to_is_not_removed_nor_rejected(goal, monkeypatch):
     """Where the file system cannot tell about writers, one may write on after the file was read."""
-    late = goal.open("a")
-    (goal.parent / "rejected").mkdir()
-    for put_away in (remove, lambda one: reject(one, goal.parent / "rejected", "no good")):
-        with pytest.MonkeyPatch.context() as patched:
-            patched.setattr(files, "_has_writer", lambda _: False)
-            one = claimed(goal)
-        late.write(" and more")
-        late.flush()
-        assert not put_away(one)
-        assert list(visible(goal.parent)) == ["goal.md"]
-        assert names(goal.parent / "rejected") == []
-    late.close()
+    monkeypatch.setattr(files, "_has_writer", lambda _: False)
+    identities = set()
+    with goal.open("a") as late:
+        for _ in range(2):
+            one = claim(*look_around(goal.parent))
+            identities.add(read(one).identity)
+            late.write(" and more")
+            late.flush()
+            remove(one)
+            assert reject(one, goal.parent / "rejected", "no good") is None
+            assert names(goal.parent / "rejected") == []
+    assert read(claim(*look_around(goal.parent))).raw == b"# Goal and more and more"
+    assert len(identities) == 2
 
 
 def test_a_file_that_is_open_for_writing_is_neither_claimed_nor_read(goal):
-    one = claimed(goal)
-    with one.hidden.open("a"), pytest.raises(BeingWritten):
-        read(one)  # opened just before it was claimed
-    put_back(one.hidden, goal)
     with goal.open("a"), pytest.raises(BeingWritten):
         claimed(goal)
-    assert read(claimed(goal)).raw == b"# Goal"
+    one = claimed(goal)
+    with one.path.open("a"), pytest.raises(BeingWritten):
+        read(one)  # opened just before it was claimed
+    assert read(one).raw == b"# Goal"
 
 
 def test_a_file_that_is_open_for_reading_is_taken(goal):
@@ -217,35 +204,13 @@ def test_two_names_of_one_file_are_two_drops(goal):
     assert drops[0].identity != drops[1].identity
 
 
-def test_what_is_put_back_never_replaces_a_third_file(tmp_path):
-    (tmp_path / "hidden").write_text("second")
-    (tmp_path / "goal.md").write_text("third")
-    assert put_back(tmp_path / "hidden", tmp_path / "goal.md").name == "goal-2.md"
-    assert visible(tmp_path) == {"goal.md": "third", "goal-2.md": "second"}
-
-
-def test_what_clew_0_1_0_hid_and_did_not_remove_gets_its_name_again(goal):
-    (goal.parent / ".clew-taken-1-2-3.goal.md").write_text("someone's")
-    goal.unlink()
-    assert restore(goal.parent) == ["goal.md"]
-    assert visible(goal.parent) == {"goal.md": "someone's"}
-
-
-def test_what_clew_0_1_0_accepted_and_hid_is_removed(goal):
-    found = goal.stat()
-    mark = f"{found.st_ino:x}-{found.st_mtime_ns:x}-{found.st_size:x}"
-    goal.rename(goal.with_name(f".clew-taken-{mark}.goal.md"))
-    assert restore(goal.parent) == []
-    assert names(goal.parent) == []
-
-
 def test_a_name_as_long_as_names_may_be_can_be_removed_and_rejected(tmp_path):
     path = tmp_path / ("ä" * 126 + ".md")
     for put_away in (remove, lambda one: reject(one, tmp_path / "rejected", "too long")):
         path.write_text("long")
         one = claimed(path)
-        assert claims(tmp_path) == [one]
-        assert put_away(one)
+        assert look_around(tmp_path) == [one]
+        put_away(one)
     assert visible(tmp_path) == {}
     assert sorted(visible(tmp_path / "rejected").values()) == ["long", "too long\n"]
 
@@ -255,24 +220,17 @@ def test_any_name_is_claimed_found_again_and_rejected(tmp_path, name):
     path = tmp_path / os.fsdecode(name)
     path.write_text("text")
     one = claimed(path)
-    assert claims(tmp_path) == [one]
+    assert look_around(tmp_path) == [one]
     assert read(one).raw == b"text"
     assert reject(one, tmp_path / "rejected", f"{path.name} is not good")
     assert (tmp_path / "rejected" / path.name).read_text() == "text"
 
 
-def test_a_file_that_changed_since_it_was_looked_at_is_not_claimed(goal):
-    look = look_at(goal)
-    goal.write_text("# Goal, changed")
-    assert look is not None
-    with pytest.raises(Changed):
-        claim(goal, look)
-
-
 @pytest.mark.parametrize("make", [os.mkfifo, os.mkdir])
 def test_what_is_no_file_under_a_claims_name_is_not_waited_for(tmp_path, make):
     make(tmp_path / ".clew-claimed-1-2-3-4.goal.md")
-    (one,) = claims(tmp_path)
+    (one,) = look_around(tmp_path)
+    assert not one.look.regular
     with pytest.raises(Changed):
         read(one)
 
@@ -284,7 +242,7 @@ def test_a_claim_that_cannot_be_rejected_for_want_of_room_is_still_claimed(goal,
         raise OSError(errno.ENOSPC, "No space left on device")
 
     with monkeypatch.context() as patched:
-        patched.setattr(files, "rename_new", fail)
+        patched.setattr(Path, "rename", fail)
         with pytest.raises(OSError, match="No space"):
             reject(one, goal.parent / "rejected", "no good")
-    assert claims(goal.parent) == [one]
+    assert [one] == [f for f in look_around(goal.parent) if f.is_claim]

@@ -38,8 +38,8 @@ from clew_daemon.host.sd_notify import Notifier
 from clew_daemon.host.snapshot_space import SnapshotSpace
 from clew_daemon.host.threads import THREADS, ThreadsError, pool
 from clew_daemon.inbox.acceptance import accept
+from clew_daemon.inbox.folder import HeldElsewhereError, InboxOwner, NotOwnerError
 from clew_daemon.inbox.inbox import Inbox
-from clew_daemon.inbox.owner import HeldElsewhereError, InboxOwner, NotOwnerError
 from clew_daemon.learning.models import KnownModels
 from clew_daemon.learning.playbook import PlaybookStore
 from clew_daemon.learning.reviewer import Reviewer
@@ -59,7 +59,14 @@ from clew_daemon.supervision.stores import SnapshotStores
 from clew_daemon.supervision.supervisor import Supervisor
 from clew_daemon.undo.undo import Undo
 from clew_shared.exit_codes import ExitCode
-from clew_shared.ledger import Ledger, LedgerError, LedgerFailed, LedgerLostError, LedgerUnwell
+from clew_shared.ledger import (
+    Ledger,
+    LedgerError,
+    LedgerFailed,
+    LedgerLostError,
+    LedgerState,
+    LedgerUnwell,
+)
 from clew_shared.text.plain import plain
 
 if TYPE_CHECKING:
@@ -225,6 +232,7 @@ class App:
             sweep_s=self._settings.daemon.sweep_s,
             owner=self._inbox_owner,
             accept=lambda dropped: accept(daemon, dropped),
+            ready=lambda: daemon.goals.ledger.state is not LedgerState.FULL,
             log=log,
         )
 

@@ -12,9 +12,7 @@ import structlog
 from clew_daemon.inbox.goalfile.faults import GoalFileError, GoalFileFault
 from clew_daemon.inbox.goalfile.parse import goal_id, parse
 from clew_daemon.inbox.locating import check, locator
-from clew_daemon.inbox.verdicts import Accepted, Already, Later, Rejected, Verdict
 from clew_daemon.record import dependencies
-from clew_shared.ledger import LedgerState
 from clew_shared.record import events as ev
 from clew_shared.record.fold import fold
 from clew_shared.record.spec import PlannedStep, PlannedSubtask, PlannedTask, Spec
@@ -32,19 +30,14 @@ if TYPE_CHECKING:
 
 log = structlog.get_logger()
 
-FULL_RETRY_S = 1.0
 TOKEN_BYTES = 2
-OLD_IDENTITY_PARTS = 5
-"""clew 0.1.0 recorded no name; it may have been killed before it removed a file that it had accepted."""
 
 
-async def accept(daemon: DaemonParts, dropped: Dropped) -> Verdict:
-    """Make a goal of a dropped file, or return why it cannot be one."""
+async def accept(daemon: DaemonParts, dropped: Dropped) -> str | None:
+    """Make a goal of a dropped file, once, and wait until that is durable; return why it cannot be one."""
     identity = tuple(recordable(str(part)) for part in dropped.identity)
-    if await _accepted(daemon, identity):
-        return Already()
-    if daemon.goals.ledger.state is LedgerState.FULL:
-        return Later(FULL_RETRY_S)
+    if await daemon.goals.accepted(identity):
+        return None
     try:
         with daemon.goals.accepting.place() as turn:
             agents = daemon.settings.agents
@@ -54,13 +47,14 @@ async def accept(daemon: DaemonParts, dropped: Dropped) -> Verdict:
             await turn()  # in the order of the drops: a later one may name an earlier one
             core = _entered(daemon, dropped, found, identity)
     except GoalFileError as error:
-        return Rejected(redact(str(error)))
+        return redact(str(error))
     if core is None:  # the same drop was taken by another call meanwhile
-        return Already() if await _accepted(daemon, identity) else Later()
+        await daemon.goals.accepted(identity)
+        return None
     await daemon.goals.commit(core)
     goal = core.state.goal_id
     await asyncio.to_thread(_write_copy, daemon, goal, dropped.raw)
-    return Accepted(goal)
+    return None
 
 
 def _entered(
@@ -142,12 +136,6 @@ def name_taken(name: str, goal: str) -> str:
 def circular(way: Sequence[str]) -> str:
     """Return that goals would wait for each other forever."""
     return f"`depends_on` makes a cycle: {' → '.join(way)}; remove one of these dependencies"
-
-
-async def _accepted(daemon: DaemonParts, identity: tuple[str, ...]) -> bool:
-    """Return whether a drop is a goal already, as this clew or clew 0.1.0 records it."""
-    goals = daemon.goals
-    return await goals.accepted(identity) or await goals.accepted(identity[:OLD_IDENTITY_PARTS])
 
 
 def key_fault(raw: bytes) -> GoalFileFault | None:

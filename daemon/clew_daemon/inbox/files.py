@@ -1,9 +1,9 @@
-"""What the inbox does to files: look, claim, read, remove, reject, put back.
+"""What the inbox does to files: look, claim, read, remove, reject.
 
-Every step may be the last one before a power cut, and a person may rename another file over the
-name at any moment; so a file is first claimed: renamed to a hidden name that says which file was
-meant. What is done to it afterwards is done to the claimed file, which no name but ours leads to.
-Nothing here knows goals, asyncio or the ledger.
+Every step may be the last one before a power cut, and a person may rename another file over the name at any moment; so
+a file is first claimed: renamed to a hidden name that says how it looked. What is done to it afterwards is done to the
+claimed file, which no name but ours leads to. One that was written to since waits until it has settled again, and is
+then a drop of its own. Nothing here knows goals, asyncio or the ledger.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ import stat
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from clew_daemon.inbox.settle import Look, Stamp, is_goal_name
 from clew_daemon.publish.markdown import visible
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
+SUFFIXES = (".md", ".txt")
 MAX_BYTES = 1024 * 1024
 MAX_NAMES = 10_000
 """Files of an inbox that are looked at in one round; the others' turn comes when these are gone."""
@@ -37,26 +37,70 @@ _NAME_BYTES = 255
 _MARK_BYTES = 84
 """As long as what a claim puts before a name can be: what is left of a name must not depend on the numbers."""
 
-_HIDDEN_PREFIX = ".clew-"
 _CLAIMED = re.compile(
     r"\.clew-claimed-(?P<ino>[0-9a-f]{1,16})-(?P<ctime>-?[0-9a-f]{1,16})"
     r"-(?P<mtime>-?[0-9a-f]{1,16})-(?P<size>[0-9a-f]{1,16})\.(?P<name>.+)",
     re.DOTALL,
 )
-_OLD_HIDDEN = re.compile(  # of clew 0.1.0, killed while it removed or rejected a file
-    r"\.clew-(?P<kind>taken|moved)-(?P<ino>[0-9a-f]+)-(?P<mtime>-?[0-9a-f]+)-(?P<size>[0-9a-f]+)"
-    r"\.(?P<name>.+)",
-    re.DOTALL,
-)
 _READING = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 """For whatever has the name now: never block on it, nor take it as the controlling terminal."""
 
-_AT_FDCWD = -100
-_RENAME_NOREPLACE = 1
-_libc = ctypes.CDLL(None, use_errno=True)
-_renameat2 = getattr(_libc, "renameat2", None)
 _NETWORK = frozenset((0x6969, 0xFF534D42, 0xFE534D42, 0x517B))
 """NFS, CIFS, SMB2, SMB (statfs(2)): without a delegation they refuse every lease, writer or not."""
+
+
+class Changed(Exception):
+    """The file is no longer the one that was looked at."""
+
+
+class BeingWritten(Exception):
+    """Another program has the file open for writing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stamp:
+    """What the file system says of one inode: `size` in bytes, times in ns."""
+
+    dev: int
+    ino: int
+    ctime_ns: int
+    mtime_ns: int
+    size: int
+
+    def same_but_moved(self, other: Stamp) -> bool:
+        """Whether `other` is this very file, unwritten since; a rename alone changes its ctime."""
+        ours, theirs = ((s.dev, s.ino, s.mtime_ns, s.size) for s in (self, other))
+        return ours == theirs
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """What a name was at one moment: equal looks mean that nothing was written in between.
+
+    `entry` is what bears the name, `content` what is read through it: they differ for a link.
+    """
+
+    entry: Stamp
+    content: Stamp
+    regular: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A goal file in the inbox: `path` is where it is, `name` what it is called, `look` how it looks.
+
+    `claimed` is how it looked when it was claimed, None for one that still has its name.
+    """
+
+    path: Path
+    name: str
+    look: Look
+    claimed: Stamp | None = None
+
+    @property
+    def is_claim(self) -> bool:
+        """Whether it is claimed, and was not written to since."""
+        return self.claimed is not None and self.look.entry.same_but_moved(self.claimed)
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,48 +117,39 @@ class Dropped:
     size: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Claim:
-    """A claimed file: `hidden` is where it is, `name` what it was called, `entry` how it looked before."""
-
-    hidden: Path
-    name: str
-    entry: Stamp
+def is_goal_name(name: str) -> bool:
+    """Whether a file of this name is meant for clew: `*.md` and `*.txt` that are not hidden."""
+    return not name.startswith(".") and name.lower().endswith(SUFFIXES)
 
 
-class Changed(Exception):
-    """The file is no longer the one that was looked at."""
-
-
-class BeingWritten(Exception):
-    """Another program has the file open for writing."""
-
-
-def look_around(folder: Path) -> dict[str, Look | None]:
-    """Return how every goal file's name in `folder` looks now; None for a link that leads nowhere."""
-    names = [entry for entry in os.listdir(folder) if is_goal_name(entry)]  # noqa: PTH208 - names
-    looks: dict[str, Look | None] = {}
-    for name in names[:MAX_NAMES]:
+def look_around(folder: Path) -> list[Found]:
+    """Return the goal files of a folder: the claimed ones, and those with a goal's name."""
+    names = os.listdir(folder)  # noqa: PTH208 - names are all that is wanted
+    claims = [name for name in names if _CLAIMED.fullmatch(name)]
+    found = []
+    for name in (*claims, *[name for name in names if is_goal_name(name)][:MAX_NAMES]):
         with contextlib.suppress(FileNotFoundError):
-            looks[name] = look_at(folder / name)
-    return looks
+            found.append(find(folder / name))
+    return found
 
 
-def look_at(path: Path) -> Look | None:
-    """Return how `path` looks now, a link together with its target; None for a link that leads nowhere.
+def find(path: Path) -> Found:
+    """Return the file at `path`; raises FileNotFoundError when there is nothing."""
+    look = look_at(path)
+    mark = _CLAIMED.fullmatch(path.name)
+    if mark is None:
+        return Found(path, _shortened(path.name, _NAME_BYTES - _MARK_BYTES), look)
+    ino, ctime, mtime, size = (int(mark[key], 16) for key in ("ino", "ctime", "mtime", "size"))
+    return Found(path, mark["name"], look, Stamp(look.entry.dev, ino, ctime, mtime, size))
 
-    Raises FileNotFoundError when there is nothing.
-    """
+
+def look_at(path: Path) -> Look:
+    """Return how `path` looks now, a link together with its target; raises FileNotFoundError."""
     entry = path.lstat()
-    if not stat.S_ISLNK(entry.st_mode):
-        return _look(entry, entry)
-    try:
-        return _look(entry, path.stat())
-    except OSError:  # no target, a ring of links, a folder on the way that is closed to us
-        return None
-
-
-def _look(entry: os.stat_result, content: os.stat_result) -> Look:
+    content = entry
+    if stat.S_ISLNK(entry.st_mode):
+        with contextlib.suppress(OSError):  # no target, a ring of links, a closed folder on the way
+            content = path.stat()
     return Look(_stamp(entry), _stamp(content), stat.S_ISREG(content.st_mode))
 
 
@@ -122,67 +157,73 @@ def _stamp(of: os.stat_result) -> Stamp:
     return Stamp(of.st_dev, of.st_ino, of.st_ctime_ns, of.st_mtime_ns, of.st_size)
 
 
-def claim(path: Path, look: Look) -> Claim:
-    """Claim the file that looked like `look`: rename it to a name that only clew uses.
+def claim(found: Found) -> Found:
+    """Claim a file that has settled: rename it to a name that only clew uses.
 
-    Raises Changed when it is another file by now, BeingWritten while a program has it open for
-    writing (as far as the file system can tell), OSError when it cannot be renamed.
+    Raises Changed when it is another file by now, BeingWritten while a program has it open for writing (as far as the
+    file system can tell), OSError when it cannot be renamed.
     """
-    if look_at(path) != look:
-        raise Changed(path)
-    entry = look.entry
+    if found.is_claim:
+        return found
+    entry = found.look.entry
     mark = f"{entry.ino:x}-{entry.ctime_ns:x}-{entry.mtime_ns:x}-{entry.size:x}"
-    name = _shortened(path.name, _NAME_BYTES - _MARK_BYTES)
-    hidden = path.with_name(f"{_HIDDEN_PREFIX}claimed-{mark}.{name}")
-    with _opened(path) as fd:
+    hidden = found.path.with_name(f".clew-claimed-{mark}.{found.name}")
+    with _opened(found.path) as fd:
+        if look_at(found.path) != found.look:
+            raise Changed(found.path)
         if _has_writer(fd):
-            raise BeingWritten(path)
-        rename_new(path, hidden)
-        if not _stamp(hidden.lstat()).same_but_moved(entry):
-            put_back(hidden, path)
-            raise Changed(path)
-    return Claim(hidden, name, entry)
+            raise BeingWritten(found.path)
+        found.path.rename(hidden)
+    return find(hidden)
 
 
-def claims(folder: Path) -> list[Claim]:
-    """List what is claimed in `folder`, the oldest first: by an earlier daemon, or left for another try."""
-    found = []
-    for hidden in os.listdir(folder):  # noqa: PTH208 - names are all that is wanted
-        mark = _CLAIMED.fullmatch(hidden) if hidden.startswith(_HIDDEN_PREFIX) else None
-        if mark is None:
-            continue
-        ino, ctime, mtime, size = (int(mark[key], 16) for key in ("ino", "ctime", "mtime", "size"))
-        with contextlib.suppress(FileNotFoundError):
-            dev = (folder / hidden).lstat().st_dev
-            entry = Stamp(dev, ino, ctime, mtime, size)
-            found.append(Claim(folder / hidden, mark["name"], entry))
-    return sorted(found, key=lambda one: (one.entry.mtime_ns, one.name))
-
-
-def read(claim: Claim) -> Dropped:
+def read(found: Found) -> Dropped:
     """Read at most 1 MiB + 1 of a claimed file.
 
-    Raises BeingWritten when a program opened it for writing just before it was claimed, Changed when
-    it was written to since or is not a regular file, OSError (PermissionError) when it cannot be
-    read.
+    Raises BeingWritten when a program opened it for writing just before it was claimed, Changed when it was written to
+    since or is not a regular file, OSError (PermissionError) when it cannot be read.
     """
-    if not _stamp(claim.hidden.lstat()).same_but_moved(claim.entry):
-        raise Changed(claim.hidden)
-    fd = os.open(claim.hidden, _READING)
+    entry = found.claimed
+    if entry is None or not found.is_claim:
+        raise Changed(found.path)
+    fd = os.open(found.path, _READING)
     try:
         before = os.fstat(fd)
         if not stat.S_ISREG(before.st_mode):
-            raise Changed(claim.hidden)
+            raise Changed(found.path)
         if _has_writer(fd):
-            raise BeingWritten(claim.hidden)
+            raise BeingWritten(found.path)
         raw = _read_up_to(fd, MAX_BYTES + 1)
         if _stamp(os.fstat(fd)) != _stamp(before):
-            raise Changed(claim.hidden)
+            raise Changed(found.path)
     finally:
         os.close(fd)
-    entry, digest = claim.entry, hashlib.sha256(raw).hexdigest()
-    identity = (entry.dev, entry.ino, entry.ctime_ns, before.st_size, digest, claim.name)
-    return Dropped(claim.name, raw, identity, before.st_size)
+    digest = hashlib.sha256(raw).hexdigest()
+    identity = (entry.dev, entry.ino, entry.ctime_ns, before.st_size, digest, found.name)
+    return Dropped(found.name, raw, identity, before.st_size)
+
+
+def remove(found: Found) -> None:
+    """Remove an accepted file; one that was written to since stays."""
+    with contextlib.suppress(FileNotFoundError):
+        if find(found.path).is_claim:
+            found.path.unlink()
+
+
+def reject(found: Found, rejected: Path, error: str) -> Path | None:
+    """Move a claimed file to `rejected/NAME` with `NAME.error.txt` beside it; return its new place.
+
+    None: it is gone, or was written to since and stays. The text is written first: killed in between, the file is still
+    claimed, is judged again, and takes the place where its text already lies.
+    """
+    rejected.mkdir(parents=True, exist_ok=True)
+    target = _free_name(rejected, found.name)
+    _write_error(target, error)
+    with contextlib.suppress(FileNotFoundError):
+        if find(found.path).is_claim:
+            return found.path.rename(target)
+    _error_path(target).unlink(missing_ok=True)
+    return None
 
 
 @contextlib.contextmanager
@@ -202,9 +243,9 @@ def _opened(path: Path) -> Iterator[int | None]:
 def _has_writer(fd: int | None) -> bool:
     """Return whether any program has the file open for writing; False where the file system cannot tell.
 
-    The kernel refuses a read lease (fcntl(2), F_SETLEASE) with EAGAIN while there is a writer. When
-    a program opens the file while the lease is held, the kernel sends a signal to the daemon: SIGIO by
-    default, which would end it; so SIGURG, which is ignored.
+    The kernel refuses a read lease (fcntl(2), F_SETLEASE) with EAGAIN while there is a writer. When a program opens the
+    file while the lease is held, the kernel sends a signal to the daemon: SIGIO by default, which would end it; so
+    SIGURG, which is ignored.
     """
     if fd is None:
         return False
@@ -220,7 +261,8 @@ def _has_writer(fd: int | None) -> bool:
 def _on_network(fd: int) -> bool:
     """Return whether a file is on a network file system."""
     found = (ctypes.c_long * 64)()  # more than struct statfs has; its first member is the type
-    return bool(_libc.fstatfs(fd, found) == 0 and found[0] & 0xFFFFFFFF in _NETWORK)
+    fstatfs = ctypes.CDLL(None).fstatfs
+    return bool(fstatfs(fd, found) == 0 and found[0] & 0xFFFFFFFF in _NETWORK)
 
 
 def _read_up_to(fd: int, limit: int) -> bytes:
@@ -229,39 +271,6 @@ def _read_up_to(fd: int, limit: int) -> bytes:
         parts.append(part)
         limit -= len(part)
     return b"".join(parts)
-
-
-def remove(claim: Claim) -> bool:
-    """Remove the accepted file; False when it was written to since, and was put back."""
-    try:
-        if _stamp(claim.hidden.lstat()).same_but_moved(claim.entry):
-            claim.hidden.unlink()
-            return True
-        put_back(claim.hidden, claim.hidden.with_name(claim.name))
-    except FileNotFoundError:
-        return True
-    return False
-
-
-def reject(claim: Claim, rejected: Path, error: str) -> Path | None:
-    """Move a claimed file to `rejected/NAME` with `NAME.error.txt` beside it; return its new place.
-
-    None: it is gone, or was written to since and was put back. The text is written first: killed
-    in between, the file is still claimed, is judged again, and takes the place where its text
-    already lies.
-    """
-    rejected.mkdir(parents=True, exist_ok=True)
-    target = _free_name(rejected, claim.name)
-    _write_error(target, error)
-    try:
-        if _stamp(claim.hidden.lstat()).same_but_moved(claim.entry):
-            rename_new(claim.hidden, target)
-            return target
-        put_back(claim.hidden, claim.hidden.with_name(claim.name))
-    except FileNotFoundError:
-        pass
-    _error_path(target).unlink(missing_ok=True)
-    return None
 
 
 def _write_error(target: Path, error: str) -> None:
@@ -288,54 +297,6 @@ def _free_name(folder: Path, name: str) -> Path:
         if not os.path.lexists(path):
             return path
     raise OSError(errno.ENOSPC, "ten thousand files have that name; empty the folder", str(folder))
-
-
-def restore(folder: Path) -> list[str]:
-    """Finish what clew 0.1.0 had begun on files of `folder` when it was killed; the names that were put back.
-
-    An accepted file that was only hidden is removed; anything else gets its name again. Must not
-    run while another call here is under way.
-    """
-    back: list[str] = []
-    for name in sorted(os.listdir(folder)):  # noqa: PTH208 - names are all that is wanted
-        found = _OLD_HIDDEN.fullmatch(name) if name.startswith(_HIDDEN_PREFIX) else None
-        if found is None:
-            continue
-        hidden, now = folder / name, (folder / name).lstat()
-        meant = tuple(int(found[key], 16) for key in ("ino", "mtime", "size"))
-        if found["kind"] == "taken" and meant == (now.st_ino, now.st_mtime_ns, now.st_size):
-            hidden.unlink()
-        else:
-            back.append(put_back(hidden, folder / found["name"]).name)
-    return back
-
-
-def put_back(hidden: Path, path: Path) -> Path:
-    """Rename a hidden file to its name, or to the next free one; return its new path."""
-    try:
-        rename_new(hidden, path)
-    except FileExistsError:
-        path = _free_name(path.parent, path.name)
-        rename_new(hidden, path)
-    return path
-
-
-def rename_new(source: Path, target: Path) -> None:
-    """Rename without replacing `target` (FileExistsError): renameat2(2) with RENAME_NOREPLACE.
-
-    File systems that lack it (NFS among them) look first and then rename: a moment's gap, where
-    link(2) and unlink(2) would leave two names behind if killed in between.
-    """
-    if _renameat2 is not None:
-        old, new = os.fsencode(source), os.fsencode(target)
-        if _renameat2(_AT_FDCWD, old, _AT_FDCWD, new, _RENAME_NOREPLACE) == 0:
-            return
-        code = ctypes.get_errno()
-        if code not in (errno.EINVAL, errno.ENOSYS):
-            raise OSError(code, os.strerror(code), str(source), None, str(target))
-    if os.path.lexists(target):
-        raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(target))
-    source.rename(target)
 
 
 def _shortened(name: str, limit: int) -> str:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-from clew_daemon.inbox.settle import SUFFIXES, is_goal_name
+from clew_daemon.inbox.files import SUFFIXES, is_goal_name
 from clew_shared.text.plain import recordable
 
 if TYPE_CHECKING:

@@ -8,9 +8,8 @@ import structlog
 from structlog.testing import LogCapture
 
 from clew_daemon.inbox.files import Dropped
+from clew_daemon.inbox.folder import LOCK_NAME, InboxOwner
 from clew_daemon.inbox.inbox import Inbox
-from clew_daemon.inbox.owner import LOCK_NAME, InboxOwner
-from clew_daemon.inbox.verdicts import Accepted, Verdict
 
 DEADLINE_S = 20
 
@@ -27,12 +26,12 @@ class Daemon:
         self.folder = folder
         self.rejected = folder / "rejected"
         self.drops: list[Dropped] = []
-        self.answer = lambda drop: Accepted(f"goal-{len(self.drops)}")
+        self.answer = lambda _: None
         self.changed = asyncio.Condition()
         self.logged = LogCapture()
         self.owner = InboxOwner(folder)
 
-    async def accept(self, drop: Dropped) -> Verdict:
+    async def accept(self, drop: Dropped) -> str | None:
         async with self.changed:
             self.drops.append(drop)
             self.changed.notify_all()

@@ -3,17 +3,17 @@
 import errno
 import os
 from collections import Counter
+from pathlib import Path
 
 import pytest
 from inbox_taker import names, running
 
 from clew_daemon.inbox import files
 from clew_daemon.inbox.files import Dropped
-from clew_daemon.inbox.verdicts import Accepted, Already, Later, Rejected, Verdict
 
 
 async def test_a_rejected_file_moves_aside_with_the_reason_beside_it(daemon, folder):
-    daemon.answer = lambda _: Rejected("line 3: `budget` must be a table\nlike {tokens: 1}")
+    daemon.answer = lambda _: "line 3: `budget` must be a table\nlike {tokens: 1}"
     async with running(daemon):
         (folder / "goal.md").write_text("bad")
         await daemon.until(lambda: "goal.rejected" in daemon.events())
@@ -31,7 +31,7 @@ async def test_a_rejected_file_moves_aside_with_the_reason_beside_it(daemon, fol
 
 
 async def test_a_second_rejected_file_of_a_name_gets_a_name_of_its_own(daemon, folder):
-    daemon.answer = lambda drop: Rejected(f"not {drop.raw.decode()}")
+    daemon.answer = lambda drop: f"not {drop.raw.decode()}"
     async with running(daemon):
         for count, text in enumerate(("one", "two"), start=1):
             (folder / "goal.md").write_text(text)
@@ -45,30 +45,28 @@ async def test_a_second_rejected_file_of_a_name_gets_a_name_of_its_own(daemon, f
     }
 
 
-async def test_a_file_that_is_refused_for_now_is_tried_again(daemon, folder):
-    answers = [Later(0.01), Later(), Accepted("goal-1")]
-    daemon.answer = lambda _: answers[len(daemon.drops) - 1]
-    async with running(daemon):
-        (folder / "goal.md").write_text("later")
-        await daemon.until_drops(3)
+async def test_while_the_daemon_is_not_ready_files_stay_as_they_are(daemon, folder):
+    """A full disk: nothing could be recorded."""
+    is_ready = False
+    folder.mkdir(parents=True)
+    for count in range(300):
+        (folder / f"goal-{count}.md").write_text("later")
+    before = names(folder)
+    async with running(daemon, sweep_s=0.05, ready=lambda: is_ready) as inbox:
+        for _ in range(3):
+            await inbox.sweep()
+        assert names(folder) == before
+        assert daemon.drops == []
+        is_ready = True
         await daemon.until(lambda: not names(folder))
-    assert daemon.names == ["goal.md"] * 3
-
-
-async def test_a_file_that_is_refused_for_now_has_its_name_while_it_waits(daemon, folder):
-    daemon.answer = lambda _: Later(30)
-    async with running(daemon):
-        (folder / "goal.md").write_text("later")
-        await daemon.until_drops(1)
-        await daemon.until(lambda: names(folder) == ["goal.md"])
-    assert (folder / "goal.md").read_text() == "later"
+    assert len(daemon.drops) == 300
 
 
 async def test_a_fault_of_the_daemon_leaves_the_file_and_stops_no_other(daemon, folder):
-    def answer(drop: Dropped) -> Verdict:
+    def answer(drop: Dropped) -> str | None:
         if drop.name == "bad.md" and daemon.names.count("bad.md") < 3:
             raise OSError(28, "No space left on device")
-        return Accepted(drop.name)
+        return None
 
     daemon.answer = answer
     async with running(daemon):
@@ -79,44 +77,22 @@ async def test_a_fault_of_the_daemon_leaves_the_file_and_stops_no_other(daemon, 
     assert daemon.events() == ["inbox.deferred"]
 
 
-async def test_a_drop_that_was_recorded_before_a_crash_is_only_removed(daemon, folder):
-    daemon.answer = lambda _: Already()
-    async with running(daemon):
-        (folder / "goal.md").write_text("again")
-        await daemon.until(lambda: daemon.drops and not names(folder))
-    assert len(daemon.drops) == 1
-
-
-async def test_while_nothing_can_be_decided_only_the_first_files_are_tried(daemon, folder):
-    """A full disk: thousands of files would be renamed to and fro each second."""
-    daemon.answer = lambda _: Later(30)
-    folder.mkdir(parents=True)
-    for count in range(300):
-        (folder / f"goal-{count}.md").write_text("later")
-    async with running(daemon, sweep_s=0.05) as inbox:
-        await daemon.until_drops(64)
-        for _ in range(3):
-            await inbox.sweep()
-    assert len(daemon.drops) == 64
-    assert len(names(folder)) == 300
-
-
 @pytest.mark.parametrize("code", [errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EPERM])
 async def test_a_file_that_cannot_be_claimed_keeps_its_name_and_is_tried_again(
     daemon, folder, monkeypatch, code
 ):
-    rename = files.rename_new
+    rename = Path.rename
 
     def refuse(source, target):
         raise OSError(code, os.strerror(code))
 
-    monkeypatch.setattr(files, "rename_new", refuse)
+    monkeypatch.setattr(Path, "rename", refuse)
     async with running(daemon):
         (folder / "goal.md").write_text("no room")
         await daemon.until(lambda: "inbox.deferred" in daemon.events())
         assert names(folder) == ["goal.md"]
         assert daemon.drops == []
-        monkeypatch.setattr(files, "rename_new", rename)
+        monkeypatch.setattr(Path, "rename", rename)
         await daemon.until(lambda: not names(folder))
     assert daemon.names == ["goal.md"]
     assert os.strerror(code) in daemon.logged.entries[0]["error"]
@@ -127,7 +103,7 @@ async def test_a_file_that_may_have_been_accepted_stays_claimed_and_keeps_its_id
 ):
     """A daemon that dies, or whose ledger does not answer, cannot know: only the identity tells."""
 
-    def answer(drop: Dropped) -> Verdict:
+    def answer(drop: Dropped) -> str | None:
         raise TimeoutError
 
     daemon.answer = answer
@@ -138,7 +114,7 @@ async def test_a_file_that_may_have_been_accepted_stays_claimed_and_keeps_its_id
             await daemon.until_drops(len(daemon.drops) + 1)
     assert len({drop.identity for drop in daemon.drops}) == 1
     assert not (folder / "goal.md").exists()
-    daemon.answer = lambda _: Already()
+    daemon.answer = lambda _: None
     async with running(daemon):
         await daemon.until(lambda: not names(folder))
     assert len({drop.identity for drop in daemon.drops}) == 1

@@ -8,8 +8,7 @@ import pytest
 from inbox_taker import Daemon, names, running
 
 from clew_daemon.inbox.files import Dropped
-from clew_daemon.inbox.owner import LOCK_NAME, HeldElsewhereError, InboxOwner
-from clew_daemon.inbox.verdicts import Accepted, Verdict
+from clew_daemon.inbox.folder import LOCK_NAME, HeldElsewhereError, InboxOwner
 
 
 async def test_an_inbox_that_another_daemon_owns_is_left_alone_until_it_is_free(daemon, folder):
@@ -98,7 +97,7 @@ async def test_without_inotify_files_are_taken_by_the_sweep(daemon, folder, monk
     def refuse(self, path):
         raise OSError(24, "inotify instance limit reached")
 
-    monkeypatch.setattr("clew_daemon.inbox.folder_watch.FolderWatch.renew", refuse)
+    monkeypatch.setattr("clew_daemon.inbox.folder.FolderWatch.renew", refuse)
     inbox = daemon.inbox(sweep_s=0.1)
     await inbox.start()
     await daemon.until(lambda: "inbox.unwatched" in daemon.events())
@@ -139,11 +138,10 @@ async def test_stop_lets_what_is_under_way_end(daemon, folder):
     inside, go_on = asyncio.Event(), asyncio.Event()
     done: list[str] = []
 
-    async def accept(drop: Dropped) -> Verdict:
+    async def accept(drop: Dropped) -> None:
         inside.set()
         await go_on.wait()
         done.append(drop.name)
-        return Accepted(drop.name)
 
     daemon.accept = accept
     inbox = daemon.inbox()

@@ -10,7 +10,6 @@ from collections import Counter
 from inbox_taker import names, running
 
 from clew_daemon.inbox.files import Dropped
-from clew_daemon.inbox.verdicts import Accepted, Verdict
 
 
 async def test_a_file_that_is_written_is_handed_over_and_leaves(daemon, folder):
@@ -89,9 +88,8 @@ async def test_of_a_huge_file_one_byte_more_than_the_limit_is_read(daemon, folde
 async def test_a_file_is_claimed_before_it_is_accepted(daemon, folder):
     seen: list[bool] = []
 
-    def answer(drop: Dropped) -> Verdict:
+    def answer(drop: Dropped) -> None:
         seen.append((folder / drop.name).exists())
-        return Accepted(drop.name)
 
     daemon.answer = answer
     async with running(daemon):
@@ -215,11 +213,10 @@ async def test_a_thousand_files_dropped_while_it_runs_are_each_taken_once(daemon
 
 
 async def test_another_file_renamed_over_the_name_meanwhile_is_not_lost(daemon, folder, tmp_path):
-    def answer(drop: Dropped) -> Verdict:
+    def answer(drop: Dropped) -> None:
         if drop.raw == b"first":
             (tmp_path / "second").write_text("second")
             (tmp_path / "second").rename(folder / "goal.md")
-        return Accepted(drop.name)
 
     daemon.answer = answer
     async with running(daemon):
@@ -230,10 +227,9 @@ async def test_another_file_renamed_over_the_name_meanwhile_is_not_lost(daemon, 
 
 
 async def test_text_appended_after_the_reading_is_a_drop_of_its_own(daemon, folder):
-    def answer(drop: Dropped) -> Verdict:
+    def answer(drop: Dropped) -> None:
         if drop.raw == b"first":
             (folder / "goal.md").write_text("first and more")
-        return Accepted(drop.name)
 
     daemon.answer = answer
     async with running(daemon):

@@ -43,8 +43,6 @@ def drop_all(inbox: Path, files: Iterable[tuple[str, bytes]]) -> list[Path]:
     All are written under hidden names first, so that none appears if one cannot be written; they are durable when
     this returns.
     """
-    from clew_daemon.inbox.files import rename_new
-
     inbox.mkdir(parents=True, exist_ok=True)
     with ExitStack() as cleaning:
         written: list[tuple[Path, Path]] = []
@@ -60,7 +58,7 @@ def drop_all(inbox: Path, files: Iterable[tuple[str, bytes]]) -> list[Path]:
                 os.fsync(stream.fileno())
             written.append((partial, inbox / f"{given.stem[:100]}-{token}{given.suffix}"))
         for partial, target in written:
-            rename_new(partial, target)
+            partial.rename(target)  # no other file has this token
     sync(inbox)
     return [target for _, target in written]
 

@@ -1,7 +1,8 @@
-"""Notices at once, by inotify, that something has changed in a folder; what has changed is not reported.
+"""The inbox's folder: the one daemon that owns it, and how a change in it is noticed at once.
 
-Events can be lost (an overflow, a network file system), so users of this look at the folder themselves, and
-periodically without an event.
+The lock is a dot-file in the folder itself, so that it is found whatever path or link leads there, and moves with the
+folder. Events of inotify can be lost (an overflow, a network file system), so users of this look at the folder
+themselves, and periodically without an event.
 """
 
 from __future__ import annotations
@@ -22,13 +23,15 @@ from watchdog.events import (
 )
 from watchdog.observers import Observer
 
-from clew_daemon.inbox.owner import LOCK_NAME
-from clew_daemon.inbox.settle import is_goal_name
+from clew_daemon.inbox.files import is_goal_name
+from clew_shared.ledger.lock import DAEMON, Lock, LockError, LockHeldError, acquire
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from watchdog.observers.api import BaseObserver
+
+LOCK_NAME = ".clew.lock"
 
 # watchdog logs as an error that a watch which is being closed has nothing more to read.
 logging.getLogger("watchdog.observers.inotify").setLevel(logging.CRITICAL)
@@ -40,6 +43,49 @@ _EVENTS: list[type[FileSystemEvent]] = [
     FileDeletedEvent,
     FileMovedEvent,
 ]
+
+
+class NotOwnerError(Exception):
+    """Nothing may be taken from the inbox; the message says why, and what to do."""
+
+
+class HeldElsewhereError(NotOwnerError):
+    """Another daemon owns the inbox."""
+
+
+class InboxOwner:
+    """Holds the lock of the folder that stands at `folder` now; `socket` is how its owner can be reached."""
+
+    def __init__(self, folder: Path, socket: Path | None = None) -> None:
+        self._folder = folder
+        self._socket = socket
+        self._lock: Lock | None = None
+
+    def take(self) -> None:
+        """Own the folder, which may be another one than before; raises NotOwnerError, OSError."""
+        if self._lock is not None and self._lock.is_in_place:
+            return
+        self.release()
+        try:
+            self._lock = acquire(self._folder / LOCK_NAME, role=DAEMON, socket=self._socket)
+        except LockHeldError as error:
+            raise HeldElsewhereError(_owned(self._folder, error)) from None
+        except LockError as error:
+            raise NotOwnerError(str(error)) from None
+
+    def release(self) -> None:
+        """Release the lock; may be called twice."""
+        lock, self._lock = self._lock, None
+        if lock is not None:
+            lock.release()
+
+
+def _owned(folder: Path, error: LockHeldError) -> str:
+    at = f", control socket {error.holder.socket}" if error.holder.socket else ""
+    return (
+        f"the inbox {folder} belongs to another daemon: {error.holder.running}{at}. Two daemons would run "
+        "every goal twice: give each its own inbox ([paths] inbox in config.toml)"
+    )
 
 
 class FolderWatch(FileSystemEventHandler):
