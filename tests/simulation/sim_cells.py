@@ -46,6 +46,11 @@ class Files:
     def digest(self) -> str:
         return hashlib.sha256(repr(sorted(self.contents.items())).encode()).hexdigest()[:32]
 
+    def credit(self, goal: str, own: dict[str, str]) -> None:
+        """Take what a goal is credited with for its own: before a `record`, someone else may have changed it."""
+        self.by |= dict.fromkeys(own, goal)
+        self.made |= own
+
     def perform(
         self, tool: str, args: dict[str, Any], luck: float, goal: str
     ) -> tuple[str, str, int | None]:
@@ -253,6 +258,7 @@ class SimExecutor:
         self._living()
         self._changes.look(own=own)
         touched = self._changes.report() if report else Touched()
+        self._folder.credit(self._goal, dict(touched.own))
         return DigestDone(id=0, world=self._seen(), touched=touched)
 
     async def snapshot(self, *, own: bool = False, **_: Any) -> SnapshotDone:

@@ -74,10 +74,10 @@ class Recorder:
     def _committed(
         self, goal: str, events: list[RecordedEvent], done: asyncio.Future[None]
     ) -> None:
+        if done.cancelled() or done.exception() is not None:
+            return  # the ledger has failed, and reports it itself; whoever awaits this commit later learns of it, too
         if self._commits.get(goal) is done:
             del self._commits[goal]
-        if done.cancelled() or done.exception() is not None:
-            return  # the ledger has failed, and reports it itself
         self._durable.append((goal, events))
         loop = asyncio.get_running_loop()
         if all(record.event.kind in _STEPS for record in events):

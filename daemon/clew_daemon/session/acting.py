@@ -59,18 +59,14 @@ class Acting:
         await desk.ready.wait()
         await self._checks.run_before()
         await desk.look_past_claims()
-        await desk.look_before_action()
+        clean = _redacted(p)
         if desk.traits.is_runbook:
-            await self._ask_first(p)
-        verdict = await self._judge(p)
+            await self._ask_first(clean)
+        verdict = await self._judge(clean)
         if not verdict.allowed:
             if desk.traits.is_runbook and verdict.reason not in NO_RULE:
-                await self._ask_about_refusal(p, verdict.reason)
+                await self._ask_about_refusal(clean, verdict.reason)
             return _refused(verdict)
-        if (
-            desk.traits.is_cli
-        ):  # it may have to tell its model the number before the action has ended
-            desk.notify("allowed", {"seq": verdict.seq})
         report = await self._carry_out(verdict, p)
         at = time.time()
         if isinstance(report, str):
@@ -104,11 +100,18 @@ class Acting:
 
     async def propose(self, p: protocol.Propose) -> Judged:
         """Judge an action that the agent carries out itself."""
-        await self._desk.ready.wait()
+        desk = self._desk
+        await desk.ready.wait()
         await self._checks.run_before()
-        await self._desk.look_before_action()
-        verdict = await self._judge(p)
-        return _allowed(verdict, Feedback()) if verdict.allowed else _refused(verdict)
+        acts_already = desk.agent_acts
+        verdict = await self._judge(_redacted(p))
+        if not verdict.allowed:
+            return _refused(verdict)
+        if desk.traits.own_tools:  # what has changed until now is not this action's
+            await desk.snapshots.settled()
+            await desk.executors.digest(full=False, own=acts_already)
+        await desk.commit()
+        return _allowed(verdict, Feedback())
 
     async def outcome(self, p: protocol.Outcome) -> Noted:
         """Record the outcome of an allowed action that the agent has carried out; a second report changes nothing."""
@@ -149,8 +152,11 @@ class Acting:
             await self._desk.snapshots.settled()
 
     async def _judge(self, p: protocol.Act) -> Verdict:
-        """Judge a proposal; before a refusal, look whether the workspace is still what it was."""
-        desk, p = self._desk, _redacted(p)
+        """Judge a proposal without secret keys; before a refusal, look whether the workspace is still what it was.
+
+        A refusal is durable; an allowed action is being recorded: whoever tells of it or acts on it awaits `commit`.
+        """
+        desk = self._desk
         if desk.stopping:
             return await self._turn_away(p)
         with desk.entering() as core:
@@ -159,20 +165,19 @@ class Acting:
             await desk.look()
             with desk.entering() as core:
                 verdict = core.propose(p.tool, p.args, time.time(), p.rationale)
-        await desk.commit()
+        if not verdict.allowed:
+            await desk.commit()
         return verdict
 
     async def _ask_first(self, p: protocol.Act) -> None:
         """Ask a person whether a step that was cut off, or has failed, may run again; then raise WrongState."""
-        clean = _redacted(p)
-        if not self._desk.stopping and (ran := self._desk.core.asks_first(clean.tool, clean.args)):
+        if not self._desk.stopping and (ran := self._desk.core.asks_first(p.tool, p.args)):
             await ask_about_step(self._desk, ran)
             raise WrongState("a person is asked whether this step may run again")
 
     async def _ask_about_refusal(self, p: protocol.Act, reason: str) -> None:
         """Ask a person about a step that a rule has refused: a runbook has no other way."""
-        clean = _redacted(p)
-        if ran := self._desk.core.last_run(clean.tool, clean.args):
+        if ran := self._desk.core.last_run(p.tool, p.args):
             await ask_about_step(self._desk, ran, reason)
 
     async def _turn_away(self, p: protocol.Act) -> Verdict:
@@ -184,37 +189,49 @@ class Acting:
         return verdict
 
     async def _carry_out(self, verdict: Verdict, p: protocol.Act) -> ActionReport | str:
-        """Run an allowed action; where its effect is unknown, return how the executor died."""
+        """Run an allowed action once its verdict is durable; where its effect is unknown, return how the executor died.
+
+        What it needs is made ready while the verdict is being recorded.
+        """
+        desk = self._desk
         if p.tool == "recall":
+            await self._tell_allowed(verdict)
             return self._recall(p.args)
         began = time.monotonic()
-        await self._desk.snapshots.settled()
+        await desk.snapshots.settled()
         try:
-            executor = await self._desk.executors.executor_or_missing()
+            executor = await desk.executors.executor_or_missing()
             if isinstance(executor, Missing):
                 text = f"{executor.detail} Nothing can be done there: a person is asked."
                 return ActionReport("error", text, changed=False)
-            await self._desk.snapshots.before_action(executor)
-            timeout_s, limit = self._desk.action_limit(p.tool, p.args)
-            self._desk.work.said = ""
+            await desk.snapshots.before_action(executor)
+            timeout_s, limit = desk.action_limit(p.tool, p.args)
+            desk.work.said = ""
+            await self._tell_allowed(verdict)
             done = await executor.run(
                 verdict.seq,
                 p.tool,
                 p.args,
                 timeout_s=timeout_s,
                 limit=limit,
-                output_bytes=self._desk.settings.limits.output_bytes,
-                env=self._desk.specs.trace.of_action(verdict.seq, verdict.at),
-                said=self._desk.work.hear,
+                output_bytes=desk.settings.limits.output_bytes,
+                env=desk.specs.trace.of_action(verdict.seq, verdict.at),
+                said=desk.work.hear,
             )
         except OutOfResources:
             raise  # the action has not begun and is not to blame: the worker waits
         except WorkspaceMissingError as error:
             return ActionReport("error", f"Nothing was done: {error}", changed=False)
         except ExecutorDied as error:
-            await self._desk.executors.died(str(error))
+            await desk.executors.died(str(error))
             return str(error)
         return _report(done, time.monotonic() - began)
+
+    async def _tell_allowed(self, verdict: Verdict) -> None:
+        """Wait until a verdict is durable; a bridge is told then, since its model may have to know the number early."""
+        await self._desk.commit()
+        if self._desk.traits.is_cli:
+            self._desk.notify("allowed", {"seq": verdict.seq})
 
     def _recall(self, args: dict[str, Any]) -> ActionReport:
         seq = args.get("seq")

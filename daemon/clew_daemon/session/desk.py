@@ -208,16 +208,6 @@ class GoalDesk:
         """Whether the agent carries out an action itself now, as far as it has reported."""
         return self.traits.own_tools and bool(self.core.state.in_flight)
 
-    async def look_before_action(self) -> None:
-        """Look at the workspace before an agent with its own tools learns that it may act.
-
-        What has changed since its last action is then someone else's, unless another of its actions is under way. An
-        executor looks itself before what it carries out.
-        """
-        if self.traits.own_tools and not self.stopping:
-            await self.snapshots.settled()
-            await self.executors.digest(full=False, own=self.agent_acts)
-
     async def look(self) -> None:
         """Record the world as it is now: others may have changed it."""
         world = await self.executors.digest(full=True, own=self.agent_acts)

@@ -142,9 +142,15 @@ class ExecutorPool:
         return (found.world.name, found.touched) if found else ("", UNMEASURED)
 
     async def _measured(self, *, full: bool, own: bool, report: bool = False) -> DigestDone | None:
-        """Return what an executor has measured, None where that failed."""
+        """Return what an executor has measured, None where that failed.
+
+        One that runs stands in the goal's own folder, whatever is in its place by now: that is looked at for a full
+        look, before an action, and once a second (`Liveness`).
+        """
         try:
-            return await (await self.executor()).digest(full=full, own=own, report=report)
+            executor = self._executor if self.alive and not full else None
+            executor = executor or await self.executor()
+            return await executor.digest(full=full, own=own, report=report)
         except OutOfResources:
             raise
         except WorkspaceMissingError:  # the next action there reports why
