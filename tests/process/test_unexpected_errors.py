@@ -34,7 +34,7 @@ async def failing(self, core, event, *rest, **named):
 GoalStore.emit = failing
 """,
     "an error when the worker's process is there already": """
-from clew_daemon.session.epoch import EpochRecord
+from clew_daemon.session.session import EpochRecord
 async def start(self, process):
     raise AttributeError("pid")
 EpochRecord.start = start

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from clew_daemon.cli import run
 from clew_daemon.inbox.acceptance import key_fault
 from clew_daemon.learning.exchange import imported
-from clew_daemon.session.worker_output import LINE_CHARS, LINES_MAX, WorkerOutput
+from clew_daemon.session.launcher import LINE_CHARS, LINES_MAX, WorkerOutput
 from clew_shared.config.settings import Settings, SettingsError, load
 from clew_shared.record.codec import decode, decode_playbook
 from clew_shared.text.hidden import hide

@@ -12,7 +12,7 @@ from clew_daemon.learning import reviewer
 from clew_daemon.processes import endings, workspace_guard
 from clew_daemon.processes.endings import Ended
 from clew_daemon.record import goals
-from clew_daemon.session import acting, conversation, desk, epoch, lifetime, liveness, session
+from clew_daemon.session import acting, conversation, desk, lifetime, liveness, session
 from clew_daemon.supervision import goal_run, history, restart, schedule
 from clew_shared.core import actions as judging
 from clew_shared.core import attempts, core, journal, suggestions
@@ -135,9 +135,9 @@ def _folds_more_than_there_is(monkeypatch):
 
 def _times_by_the_wall_clock(monkeypatch):
     def lived_s(self):
-        return epoch.time.time() - self._desk.core.state.worker_since
+        return session.time.time() - self._desk.core.state.worker_since
 
-    monkeypatch.setattr(epoch.EpochRecord, "lived_s", lived_s)
+    monkeypatch.setattr(session.EpochRecord, "lived_s", lived_s)
 
 
 def _forgets_who_works_where(monkeypatch):

@@ -2,7 +2,7 @@
 
 import pytest
 
-from clew_daemon.session.acting import _CUT_OFF, _allowed, _outcome, _refused, noted
+from clew_daemon.session.acting import _CUT_OFF, _judged, _outcome, noted
 from clew_shared.core.answers import ActionReport, Advice, Feedback, Verdict
 from clew_shared.wire.answers import (
     ActionOutcome,
@@ -23,15 +23,15 @@ SAID = {"kind": "no_progress", "message": "Stop."}
         (noted(Feedback()), {"intervention": None, "escalated_to": None}),
         (noted(Feedback(WORD, "task")), {"intervention": SAID, "escalated_to": "task"}),
         (
-            _allowed(Verdict(True, 7), Feedback()),
+            _judged(Verdict(True, 7), Feedback()),
             {"verdict": "allowed", "seq": 7, "intervention": None, "escalated_to": None},
         ),
         (
-            _allowed(Verdict(True, 7, intervention=WORD), Feedback(escalated_to="goal")),
+            _judged(Verdict(True, 7, intervention=WORD), Feedback(escalated_to="goal")),
             {"verdict": "allowed", "seq": 7, "intervention": SAID, "escalated_to": "goal"},
         ),
         (
-            _refused(Verdict(False, 8, "repetition", "Refused.", escalated_to="person")),
+            _judged(Verdict(False, 8, "repetition", "Refused.", escalated_to="person")),
             {
                 "verdict": "blocked",
                 "seq": 8,
@@ -105,7 +105,7 @@ def test_what_is_not_given_is_not_sent(answer, json):
 
 def test_an_answer_to_act_holds_its_outcome():
     outcome = ActionOutcome(result="success", output="", duration_s=0.1, changed=False)
-    answer = _allowed(Verdict(True, 1), Feedback(), outcome).as_json()
+    answer = _judged(Verdict(True, 1), Feedback(), outcome).as_json()
     assert answer["outcome"] == {
         "result": "success",
         "output": "",

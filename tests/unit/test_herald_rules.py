@@ -12,7 +12,7 @@ from clew_daemon.herald.counters import VALUES_MAX, Counters, MetricSeries, coun
 from clew_daemon.herald.notes import GoalNote
 from clew_daemon.herald.quiet import quiet_until
 from clew_daemon.herald.spans import Trace
-from clew_daemon.session.trace import WorkerTrace
+from clew_daemon.session.cell_specs import WorkerTrace
 from clew_shared.config.tables import NotifySettings
 from clew_shared.record import events as ev
 from clew_shared.record.prompt_facts import Prompt

@@ -12,7 +12,7 @@ from clew_shared.files.pipes import PipeReader
 
 DRAINS = """
 import asyncio, os, uvloop
-from clew_daemon.session.worker_output import WorkerOutput, drain
+from clew_daemon.session.launcher import WorkerOutput, drain
 
 async def main():
     for _ in range(3):

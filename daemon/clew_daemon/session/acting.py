@@ -3,16 +3,15 @@
 A verdict and an outcome are durable before the agent learns of them (docs/guarantees.md).
 
 Whose a change in the workspace is, the executor finds out for what it carries out. For an agent with its own tools it
-looks before the verdict on `propose` and at the `outcome`: what changed while at least one of its actions was in
-flight is the goal's, and reported with the first of them to end. A `record` comes after the fact: what changed since
-the last look is its. Where a look fails, anything may have been changed by anyone. Other agents cannot write to the
-workspace, so what they report to have done has changed nothing there.
+looks while the verdict on `propose` becomes durable, and at the `outcome`: what changed while at least one of its
+actions was in flight is the goal's, and reported with the first of them to end. A `record` comes after the fact: what
+changed since the last look is its. Where a look fails, anything may have been changed by anyone. Other agents cannot
+write to the workspace, so what they report to have done has changed nothing there.
 """
 
 from __future__ import annotations
 
 import time
-from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from clew_daemon.processes.executor import (
@@ -42,6 +41,8 @@ _CUT_OFF = ActionOutcome(
     result="interrupted", output="", duration_s=0.0, changed=None, reason="executor_died"
 )
 
+NO_FEEDBACK = Feedback()
+
 NO_RULE = ("budget", "replan_required", "stopped")
 """Why a proposal is refused without a look at what it is."""
 
@@ -66,37 +67,37 @@ class Acting:
         if not verdict.allowed:
             if desk.traits.is_runbook and verdict.reason not in NO_RULE:
                 await self._ask_about_refusal(clean, verdict.reason)
-            return _refused(verdict)
+            return _judged(verdict)
         report = await self._carry_out(verdict, p)
         at = time.time()
         if isinstance(report, str):
-            desk.refuse_while_stopping()  # it was cut off: the end of the worker is recorded with it
+            return await self._cut_off(verdict, report, at)
         with desk.recording() as core:
-            if isinstance(report, str):
-                core.interrupt(
-                    "executor_died",
-                    at,
-                    counts=True,
-                    only=verdict.seq,
-                    detail=report,
-                    said=redact(desk.work.said),
-                )
-                feedback = Feedback()
-            else:
-                feedback = core.outcome(verdict.seq, report, at, last=desk.stopping)
-        if isinstance(report, str):
-            await desk.look()  # else the next action would be taken for what this one did
-            desk.snapshots.executor_died(verdict.seq)
-        else:
-            desk.snapshots.acted(too_many=report.touched.own_cut)
+            feedback = core.outcome(verdict.seq, report, at, last=desk.stopping)
+        desk.snapshots.acted(too_many=report.touched.own_cut)
         await desk.commit()
-        if isinstance(report, str):
-            return _allowed(verdict, feedback, _CUT_OFF)
         await self._shown(report)
         if report.result == "error":
             await desk.hand_over_if_missing()
-        judged = _allowed(verdict, feedback, _outcome(report, feedback))
-        return judged.model_copy(update={"at": at})
+        return _judged(verdict, feedback, outcome=_outcome(report, feedback), at=at)
+
+    async def _cut_off(self, verdict: Verdict, died: str, at: float) -> Judged:
+        """Record that the effect of an action is unknown: its executor died, in this way."""
+        desk = self._desk
+        desk.refuse_while_stopping()  # it was cut off: the end of the worker is recorded with it
+        with desk.recording() as core:
+            core.interrupt(
+                "executor_died",
+                at,
+                counts=True,
+                only=verdict.seq,
+                detail=died,
+                said=redact(desk.work.said),
+            )
+        await desk.look()  # else the next action would be taken for what this one did
+        desk.snapshots.executor_died(verdict.seq)
+        await desk.commit()
+        return _judged(verdict, outcome=_CUT_OFF)
 
     async def propose(self, p: protocol.Propose) -> Judged:
         """Judge an action that the agent carries out itself."""
@@ -106,12 +107,12 @@ class Acting:
         acts_already = desk.agent_acts
         verdict = await self._judge(_redacted(p))
         if not verdict.allowed:
-            return _refused(verdict)
+            return _judged(verdict)
         if desk.traits.own_tools:  # what has changed until now is not this action's
             await desk.snapshots.settled()
             await desk.executors.digest(full=False, own=acts_already)
         await desk.commit()
-        return _allowed(verdict, Feedback())
+        return _judged(verdict)
 
     async def outcome(self, p: protocol.Outcome) -> Noted:
         """Record the outcome of an allowed action that the agent has carried out; a second report changes nothing."""
@@ -122,7 +123,7 @@ class Acting:
             if not desk.stopping:
                 await desk.look()  # else the next action would be taken for what this one did
             await desk.commit()
-            return noted(Feedback())
+            return noted(NO_FEEDBACK)
         report = ActionReport(p.result)
         if p.seq in desk.core.state.in_flight:
             report = await self._reported(p)
@@ -143,8 +144,7 @@ class Acting:
             verdict = core.record(redact(p.tool), redacted(p.args), report, time.time())
         await desk.commit()
         await self._shown(report)
-        judged = _allowed(verdict, Feedback()) if verdict.allowed else _refused(verdict)
-        return Recorded(allowed=verdict.allowed, **judged.model_dump(exclude_unset=True))
+        return Recorded(allowed=verdict.allowed, **_words(verdict))
 
     async def _shown(self, report: ActionReport) -> None:
         """Wait for the snapshot of what was too much to list: what is changed after the answer is not the action's."""
@@ -310,26 +310,22 @@ def _outcome(report: ActionReport, feedback: Feedback) -> ActionOutcome:
     )
 
 
-def _allowed(verdict: Verdict, feedback: Feedback, outcome: ActionOutcome | None = None) -> Judged:
-    judged = Judged(
-        verdict="allowed",
-        seq=verdict.seq,
-        intervention=_intervention(feedback.intervention or verdict.intervention),
-        escalated_to=feedback.escalated_to or verdict.escalated_to,
-    )
-    return judged.model_copy(update={"outcome": outcome}) if outcome else judged
+def _judged(verdict: Verdict, feedback: Feedback = NO_FEEDBACK, **done: Any) -> Judged:
+    """Return the answer to a proposal; `done` are the fields of an action that was carried out."""
+    return Judged(**_words(verdict, feedback), **done)
 
 
-def _refused(verdict: Verdict) -> Judged:
-    return Judged(
-        verdict="blocked",
-        seq=verdict.seq,
-        reason=verdict.reason,
-        message=verdict.message,
-        intervention=_intervention(verdict.intervention),
-        escalated_to=verdict.escalated_to,
-    )
+def _words(verdict: Verdict, feedback: Feedback = NO_FEEDBACK) -> dict[str, Any]:
+    """Return what an answer says of a verdict, and of what followed from it."""
+    refused = {} if verdict.allowed else {"reason": verdict.reason, "message": verdict.message}
+    return {
+        "verdict": "allowed" if verdict.allowed else "blocked",
+        "seq": verdict.seq,
+        "intervention": _intervention(feedback.intervention or verdict.intervention),
+        "escalated_to": feedback.escalated_to or verdict.escalated_to,
+        **refused,
+    }
 
 
 def _intervention(advice: Advice | None) -> Intervention | None:
-    return Intervention(**asdict(advice)) if advice else None
+    return Intervention(kind=advice.kind, message=advice.message) if advice else None

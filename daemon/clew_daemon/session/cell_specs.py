@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from clew_daemon.processes import cells
 from clew_daemon.processes.cli_programs import CliProgramError, cli_program
 from clew_daemon.processes.nursery import SpawnError
-from clew_daemon.session.trace import WorkerTrace
+from clew_shared.record.trace_ids import TRACEPARENT, span_id, traceparent, worker_span_id
 
 if TYPE_CHECKING:
     from clew_daemon.parts import DaemonParts
@@ -16,6 +17,29 @@ if TYPE_CHECKING:
     from clew_shared.config.settings import Settings
     from clew_shared.record.state import State
     from clew_shared.wire.nursery import CellSpec
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerTrace:
+    """The place of one worker in its goal's trace: `span` is its span's id, "" where its programs learn nothing."""
+
+    goal: str = ""
+    span: str = ""
+
+    @classmethod
+    def begun(cls, goal: str, epoch: int, at: float) -> WorkerTrace:
+        """Return the place of a worker that is about to start, at `at` seconds since 1970."""
+        return cls(goal, worker_span_id(goal, epoch, at))
+
+    def of_worker(self) -> dict[str, str]:
+        """Return what is added to the environment of the worker's processes."""
+        return {TRACEPARENT: traceparent(self.goal, self.span)} if self.span else {}
+
+    def of_action(self, seq: int, at: float) -> dict[str, str]:
+        """Return what is added to the environment of the action that was allowed with event `seq`, at `at`."""
+        if not self.span:
+            return {}
+        return {TRACEPARENT: traceparent(self.goal, span_id(self.goal, seq, at))}
 
 
 class CellSpecs:

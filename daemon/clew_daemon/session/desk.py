@@ -15,11 +15,9 @@ from clew_daemon.host.login_copies import login_copies, place_of, secrets_of
 from clew_daemon.host.login_refresh import write_back
 from clew_daemon.record.doing import Work
 from clew_daemon.record.goal_limits import ActionLimit, action_limit, present_agent
-from clew_daemon.session.blocking import block_missing
-from clew_daemon.session.cell_specs import CellSpecs
+from clew_daemon.session.cell_specs import CellSpecs, WorkerTrace
 from clew_daemon.session.executors import ExecutorPool
 from clew_daemon.session.snapshots import WorkspaceSnapshots
-from clew_daemon.session.trace import WorkerTrace
 from clew_shared.config.need import settings_for
 from clew_shared.config.settings import (
     CliAgentSettings,
@@ -29,6 +27,7 @@ from clew_shared.config.settings import (
 )
 from clew_shared.core.answers import WrongState
 from clew_shared.core.questions import asks, stuck
+from clew_shared.record.model import Result
 from clew_shared.record.trace_ids import TRACEPARENT
 from clew_shared.text.redact import hide
 
@@ -37,10 +36,40 @@ if TYPE_CHECKING:
 
     from clew_daemon.parts import DaemonParts
     from clew_daemon.processes.workspace_guard import Missing, WorkspaceGuard
+    from clew_daemon.record.goals import GoalStore
     from clew_daemon.session.launcher import Launcher
     from clew_shared.config.agent_tables import Agent
     from clew_shared.config.settings import Settings
     from clew_shared.core.core import Core
+    from clew_shared.core.questions import Question
+
+
+async def block_goal(goals: GoalStore, core: Core, asked: Question) -> None:
+    """Block a goal with this question, and wait until that is durable."""
+    with goals.entering(core):
+        core.ask(asked, time.time())
+    await goals.commit(core)
+
+
+async def block_missing(goals: GoalStore, core: Core, missing: Missing) -> None:
+    """Block a goal whose workspace is missing, and wait until that is durable.
+
+    A runbook's step that has found nothing to act in runs again with the same word.
+    """
+    asked, at = missing.question(core.state), time.time()
+    subtask = core.state.subtask
+    last = subtask.actions[-1] if subtask and subtask.actions else None
+    step = last.seq if last and last.result == Result.ERROR else 0
+    with goals.entering(core):
+        core.block_goal(
+            asked.reason,
+            at,
+            question=asked.text,
+            stranger=missing.stranger,
+            gone=missing.gone,
+            step=step,
+        )
+    await goals.commit(core)
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +156,12 @@ class GoalDesk:
         state = self.core.state
         if state.attempt.seq == self._attempt_seq:
             return False
-        return present_agent(state, self.settings) != (self.agent_name, self.traits.agent)
+        wants = present_agent(state, self.settings) != (self.agent_name, self.traits.agent)
+        if not wants:
+            self._attempt_seq = (
+                state.attempt.seq
+            )  # known from now on: this is asked after every message
+        return wants
 
     def action_limit(self, tool: str = "", args: Mapping[str, Any] | None = None) -> ActionLimit:
         """Return how long this action may take, or any that is no step with a time of its own."""

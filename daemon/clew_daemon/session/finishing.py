@@ -14,7 +14,7 @@ from clew_shared.wire.answers import ActionOutcome, Checked, FailingCheck, Finis
 if TYPE_CHECKING:
     from clew_daemon.session.checks import Checks
     from clew_daemon.session.desk import GoalDesk
-    from clew_daemon.session.feedback import FeedbackSeen
+    from clew_daemon.session.greeting import FeedbackSeen
     from clew_shared.record.model import Level
 
 FEEDBACK_CAME = "Feedback from a person arrived that you may not have considered yet. Consider it, then finish again."

@@ -16,9 +16,8 @@ from clew_daemon.record.hello import subtask_view, task_view
 from clew_daemon.record.shrink import fitted_state
 from clew_daemon.session.acting import Acting, noted
 from clew_daemon.session.checks import Checks
-from clew_daemon.session.feedback import FeedbackSeen
 from clew_daemon.session.finishing import Finishing
-from clew_daemon.session.greeting import Greeting
+from clew_daemon.session.greeting import FeedbackSeen, Greeting
 from clew_shared.core.answers import WrongState
 from clew_shared.record import events as ev
 from clew_shared.record.prompt_facts import COUNT_MAX

@@ -21,7 +21,7 @@ from clew_daemon.processes.cli_programs import cli_program_fault
 from clew_daemon.processes.endings import Ended
 from clew_daemon.record.dependencies import KnownGoals
 from clew_daemon.record.goal_limits import agent_fault, present_agent, rung_of
-from clew_daemon.session.blocking import block_goal, block_missing
+from clew_daemon.session.desk import block_goal, block_missing
 from clew_daemon.session.session import Session
 from clew_daemon.supervision import restart, schedule
 from clew_daemon.supervision.worker_end import (

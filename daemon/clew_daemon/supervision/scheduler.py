@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import structlog
 
 from clew_daemon.record.dependencies import KnownGoals
-from clew_daemon.session.blocking import block_goal
+from clew_daemon.session.desk import block_goal
 from clew_daemon.supervision import schedule
 from clew_shared.core import questions
 
