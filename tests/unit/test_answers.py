@@ -105,7 +105,7 @@ def test_what_is_not_given_is_not_sent(answer, json):
 
 def test_an_answer_to_act_holds_its_outcome():
     outcome = ActionOutcome(result="success", output="", duration_s=0.1, changed=False)
-    answer = _judged(Verdict(True, 1), Feedback(), outcome).as_json()
+    answer = _judged(Verdict(True, 1), outcome=outcome).as_json()
     assert answer["outcome"] == {
         "result": "success",
         "output": "",
