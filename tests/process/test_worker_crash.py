@@ -224,7 +224,7 @@ def test_an_agent_that_always_crashes_is_given_up_with_the_evidence(clew):
     blocked = clew.wait("goal.blocked", goal=goal)
     assert len(clew.seen("worker.started", goal=goal)) == 4
     assert clew.seen("worker.gave_up", goal=goal)[0]["crashes"] == 4
-    assert "exit 1" in blocked["reason"]
+    assert "exit code 1" in blocked["reason"]
     assert "nothing_of_the_kind" in clew.report(goal)
     assert clew.goal(goal)["pid"] is None
 

@@ -28,7 +28,7 @@ def test_a_question_says_what_was_tried_what_came_out_why_it_stopped_and_what_to
     assert lines == [
         'Working on: 1.1 "Find the answer"',
         f"Tried last: `cat answer.txt`, which failed: {cannot}",
-        "Stopped: it proposed `cat answer.txt` again 3 times after that had been refused",
+        "Stopped: the agent asked for `cat answer.txt` again 3 times after clew had refused it",
         "You can:",
         '- say what to do differently: `clew feedback goal-1 "…"`',
         "- when you have fixed the cause, continue: `clew continue goal-1`",
@@ -43,7 +43,7 @@ def test_a_claim_of_done_that_a_check_contradicts_is_named_with_what_the_check_s
         agent.core.emit(ev.CheckFinished(name="pytest_ok", passed=False, output=said))
         agent.core.emit(ev.FinishRefused(failing=("pytest_ok",)))
     lines = escalated(agent)
-    why = "it said 4 times that it was done, but the check `pytest_ok` still fails"
+    why = "the agent said 4 times that it was done, but the check `pytest_ok` still fails"
     assert any(line.startswith(f"Stopped: {why}") for line in lines)
     assert "Check `pytest_ok` fails: `pytest -q`: 1 failed in 0.02s" in lines
     assert any("`clew edit goal-1`" in line for line in lines)

@@ -43,19 +43,19 @@ LONG_S = 10.0
 
 WHY = {
     "asks": "the agent asks: {question}",
-    "checks": "it said {times} that it was done, but {checks}",
-    "again": "it proposed `{action}` again {times} after that had been refused",
+    "checks": "the agent said {times} that it was done, but {checks}",
+    "again": "the agent asked for `{action}` again {times} after clew had refused it",
     "died": "the worker died {times} while `{action}` ran",
     "step_cut_off": "the step `{action}` was cut off: {ending}",
     "step_failed": "the step `{action}` {came}",
     "step_refused": "the step `{action}` is not run once more: {why}",
     "failed": "this step failed: {failure}",
     "failed_again": "this step failed {times}; the last time: {failure}",
-    "ended": "asked for another plan, it ended without one",
-    "no_plan": "asked for another plan, it sent {count} other messages",
+    "ended": "asked for another plan, the agent ended without one",
+    "no_plan": "asked for another plan, the agent did something else {count} times",
     "replans": "other plans for it did not work either",
-    "crashes": "its worker ended {times} within {window} s before the work was done; the last time: {ending}",
-    "idle": "{count} workers in a row ended before they had done anything; the last time: {ending}",
+    "crashes": "the agent's program ended {times} within {window} s, before its work was done; the last time: {ending}",
+    "idle": "the agent's program ended {count} times in a row before it had done anything; the last time: {ending}",
     "set_up": "the agent cannot work as it is set up: {fault}",
     "cannot_start": "the agent cannot be started: {fault}",
     "damaged": "the goal's record is damaged: {fault}",
@@ -89,7 +89,7 @@ CHOICES = {
     "limits": ("change the limit", "clew edit {goal}"),
     "reload": ("when you have changed the config, let clew read it", "clew reload"),
     "verify": ("see what is damaged", "clew verify"),
-    "log": ("see where the error occurred", "clew logs {goal}"),
+    "log": ("read the log", "clew logs {goal}"),
     "complete": ("complete the undo", "clew undo {goal}"),
     "after_undo": ("then continue", "clew continue {goal}"),
     "retry_other": ("try {other} again", "clew retry {other}"),
@@ -220,7 +220,7 @@ def crashed(state: State, count: int, window_s: float | None, reason: str, outpu
     key = "idle" if window_s is None else "crashes"
     window = f"{window_s or 0:g}"
     why = WHY[key].format(times=times(count), count=count, window=window, ending=ending(reason))
-    return question(state, why, "fixed", at_work=True, facts=output_facts(output))
+    return question(state, why, "log", "fixed", at_work=True, facts=output_facts(output))
 
 
 def set_up(state: State, fault: str, output: str = "") -> Question:

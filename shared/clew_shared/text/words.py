@@ -103,7 +103,7 @@ def passed_before(checks: Sequence[str]) -> str:
 
 def ending(reason: str) -> str:
     """Return why a worker or an attempt ended, or an action was cut off; a reason that is no code as it is."""
-    return ENDINGS.get(reason, reason)
+    return ENDINGS.get(reason, re.sub(r"\Aexit (?=\d+\Z)", "exit code ", reason))
 
 
 def refusal(reason: str) -> str:
