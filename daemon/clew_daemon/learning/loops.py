@@ -1,31 +1,63 @@
-"""The loops that cost a goal something: one of their actions was refused, or the agent was warned of them.
+"""What is learned from loops: which ones a goal ran into, the lessons of them, and how these are credited. Pure.
 
-Pure: a fold over a goal's events. `loop_lessons` says what is learned from them.
+A lesson names the whole action that was repeated, so that only the same loop in another goal is the same lesson again.
+Agents are told of it when three goals whose checks passed have had it; it is credited by whether such a goal, shown it,
+ran into that loop.
 """
 
 from __future__ import annotations
 
-from collections import Counter, deque
+import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from clew_daemon.learning.deltas import Lesson
+from clew_shared.playbook.bullet import SEEN_MIN, section_key
+from clew_shared.playbook.curator import without_evidence
 from clew_shared.record import events as ev
 from clew_shared.record.visitor import EventFold, takes
 from clew_shared.text.redact import redact
-from clew_shared.text.shorten import one_line
+from clew_shared.text.shorten import in_one_line, one_line
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
+    from clew_shared.playbook.bullet import Bullet, Tag
 
-STALE_ACTIONS = 5
-"""The actions without a change that a loop without an action of its own is about."""
+SECTION = "loops"
+LESSONS_MAX = 10
+"""How many loops of one goal become lessons: those that cost most."""
 
 PATTERN_CHARS = 160
 """A longer action is no pattern: another goal would not repeat it, and half of it says something else."""
 
-OF_THOUGHTS = frozenset(("theme", "repeated_planning", "stuck"))
-"""The kinds of loops that are about thoughts, not about an action."""
+ACTIONS_MAX = 20
+CALLS_MAX = 64
+SIGNATURE_CHARS = 200
+ADVICE = {
+    "theme": "When several thoughts in a row are about the same thing, act instead of thinking on",
+    "repeated_planning": "When there is a plan, call a tool instead of planning once more",
+    "stuck": "When work is stuck, do one thing that was not tried yet",
+    "repetition": "Do not call `{}` again while nothing has changed: it ends as it did before",
+    "alternation": "Do not go back and forth with `{}` without progress: change something else first",
+    "cycle": "Do not go round with `{}` without progress: change something else first",
+}
+"""The sentence of each kind of loop; without figures, so that the same loop gives the same sentence."""
+
+_OLD = (
+    "When calls of `{}` bring nothing new, stop and do something different",
+    "When `{}` fails again with the same error, find its cause instead of varying the call",
+    "Do not call `{}` again after the worker died of it: look for another way",
+)
+"""Learned by earlier versions, and not any more."""
+
+_ENDED = {
+    "attempt_ended": "a new attempt",
+    "escalated": "a new plan",
+    "subtask_ended": "the end of the subtask",
+    "feedback_given": "feedback from a person",
+}
+_QUOTED = re.compile(r"`([^`]+)`")
 
 
 @dataclass(slots=True)
@@ -33,7 +65,7 @@ class LoopPattern:
     """A kind of loop and what was repeated, whole ("" for thoughts and long actions), with what it cost.
 
     `last` is the number of the event at which it was last refused or warned of. `ended` is what ended it, "" if
-    nothing did. `blocked`: its subtask was blocked for it; `restarted`: it ended an attempt.
+    nothing did.
     """
 
     kind: str
@@ -41,16 +73,15 @@ class LoopPattern:
     signature: str = ""
     refused: int = 0
     warned: int = 0
-    blocked: bool = False
-    restarted: bool = False
     last: int = 0
     ended: str = ""
     actions: list[int] = field(default_factory=list)
 
     @property
-    def cost(self) -> tuple[bool, int]:
-        """What orders loops by how much they cost."""
-        return self.blocked or self.restarted, self.refused + self.warned
+    def advice(self) -> str:
+        """The sentence of its lesson, "" where it teaches nothing."""
+        advice = ADVICE.get(self.kind, "")
+        return advice.format(self.what) if self.what or "{}" not in advice else ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,103 +101,54 @@ class LoopFold(EventFold[GoalLoops]):
         self._patterns: dict[tuple[str, str], LoopPattern] = {}
         self._shown: dict[str, int] = {}
         self._tools: set[str] = set()
-        self._open: dict[int, str] = {}
-        self._called = ""
+        self._calls: dict[int, tuple[str, str]] = {}
         self._kinds: dict[str, str] = {}
-        self._stale: deque[str] = deque(maxlen=STALE_ACTIONS)
-        self._warning = ""
-        self._last: LoopPattern | None = None
 
     @takes(ev.StrategiesShown)
     def _strategies_shown(self, seq: int, event: ev.StrategiesShown) -> None:
         for bullet_id in event.ids:
             self._shown.setdefault(bullet_id, seq)
 
-    @takes(ev.ActionAllowed)
-    def _allowed(self, seq: int, event: ev.ActionAllowed) -> None:
-        self._open[seq] = self._call(event)
+    @takes(ev.ActionAllowed, ev.ActionBlocked)
+    def _called(self, seq: int, event: ev.ActionAllowed | ev.ActionBlocked) -> None:
+        what = action_pattern(event.tool, event.args)
+        self._tools.add(event.tool)
+        self._calls[seq] = (what, event.signature)
+        if len(self._calls) > CALLS_MAX:
+            del self._calls[next(iter(self._calls))]
+        if isinstance(event, ev.ActionBlocked) and (event.makes_block or event.counts):
+            kind = event.makes_block or self._kinds.get(event.signature, "repetition")
+            self._kinds[event.signature] = kind
+            pattern = self._pattern(seq, kind, what, event.signature)
+            pattern.refused += 1
+            pattern.actions = [*pattern.actions, seq][:ACTIONS_MAX]
 
-    @takes(ev.ActionBlocked)
-    def _refused(self, seq: int, event: ev.ActionBlocked) -> None:
-        what = self._call(event)
-        if event.done:
-            self._open[seq] = what
-        if not (event.makes_block or event.counts):
-            return  # out of order, or a budget: no loop
-        if event.makes_block:
-            self._kinds[event.signature] = event.makes_block
-        kind = self._kinds.get(event.signature, "repetition")
-        pattern = self._pattern(seq, kind, what, event.signature)
-        pattern.refused += 1
-        pattern.actions.append(seq)
+    @takes(ev.Intervened)
+    def _warned(self, seq: int, event: ev.Intervened) -> None:
+        is_nudge = event.intervention == "repetition"  # of the action that was just allowed
+        call = next(reversed(self._calls.values()), ("", "")) if is_nudge else ("", "")
+        self._pattern(seq, event.intervention, *call).warned += 1
 
     @takes(ev.ActionFinished)
     def _finished(self, _seq: int, event: ev.ActionFinished) -> None:
-        what = self._called = self._open.pop(event.of, "")
-        self._last = None
         if event.changed:
-            self._stale.clear()
+            what, _ = self._calls.get(event.of, ("", ""))
             self._end(f"`{what}`" if what else "a change")
-        elif what:
-            self._stale.append(what)
 
-    @takes(ev.Intervened)
-    def _warned(self, _seq: int, event: ev.Intervened) -> None:
-        self._warning = event.intervention
-
-    @takes(ev.LoopDetected)
-    def _loop(self, seq: int, event: ev.LoopDetected) -> None:
-        """Count a warning; a refusal was counted with its action, and an escalation is none of its own."""
-        warned, self._warning = self._warning == event.loop, ""
-        if not warned:
-            return
-        what = self._called if event.signature else self._stale_action()
-        what = "" if event.loop in OF_THOUGHTS else what
-        self._pattern(seq, event.loop, what, event.signature).warned += 1
-
-    @takes(ev.Reflected, ev.FinishRefused)
-    def _went_on(self, _seq: int, _event: ev.Event) -> None:
-        self._last = None  # what ends the attempt now is another reason
-
-    @takes(ev.AttemptEnded)
-    def _attempt_ended(self, _seq: int, _event: ev.AttemptEnded) -> None:
-        if self._last:
-            self._last.restarted = True
-        self._end("a new attempt")
-
-    @takes(ev.Escalated)
-    def _subtask_blocked(self, _seq: int, _event: ev.Escalated) -> None:
-        if self._last:
-            self._last.blocked = True
-        self._end("a new plan")
-
-    @takes(ev.SubtaskEnded, ev.FeedbackGiven)
-    def _moved_on(self, _seq: int, event: ev.SubtaskEnded | ev.FeedbackGiven) -> None:
-        is_end = isinstance(event, ev.SubtaskEnded)
-        self._end("the end of the subtask" if is_end else "feedback from a person")
-        self._stale.clear()
+    @takes(ev.AttemptEnded, ev.Escalated, ev.SubtaskEnded, ev.FeedbackGiven)
+    def _moved_on(self, _seq: int, event: ev.Event) -> None:
+        self._end(_ENDED[event.kind])
 
     @takes(*ev.RESTS)
     def _rested(self, _seq: int, _event: ev.Event) -> GoalLoops:
         found = GoalLoops(tuple(self._patterns.values()), frozenset(self._tools), self._shown)
-        self._patterns, self._shown, self._tools, self._last = {}, {}, set(), None
+        self._patterns, self._shown, self._tools = {}, {}, set()
         return found
-
-    def _call(self, event: ev.ActionAllowed | ev.ActionBlocked) -> str:
-        self._called = what = action_pattern(event.tool, event.args)
-        self._tools.add(event.tool)
-        self._warning, self._last = "", None
-        return what
 
     def _pattern(self, seq: int, kind: str, what: str, signature: str) -> LoopPattern:
         pattern = self._patterns.setdefault((kind, what), LoopPattern(kind, what, signature))
-        pattern.last, pattern.ended, self._last = seq, "", pattern
+        pattern.last, pattern.ended = seq, ""
         return pattern
-
-    def _stale_action(self) -> str:
-        """Return what most of the last actions were, "" where no one was."""
-        what, count = next(iter(Counter(self._stale).most_common(1)), ("", 0))
-        return what if 2 * count > len(self._stale) else ""
 
     def _end(self, by: str) -> None:
         for pattern in self._patterns.values():
@@ -182,6 +164,55 @@ def action_pattern(tool: str, args: Mapping[str, Any]) -> str:
     return what if len(what) <= PATTERN_CHARS else ""
 
 
-def tool_of(what: str) -> str:
-    """Return the tool of an action in one line."""
-    return what.partition(" ")[0]
+def loop_lessons(patterns: Sequence[LoopPattern]) -> list[Lesson]:
+    """Return a lesson for each loop of a goal whose checks passed, the costliest first.
+
+    None for what a killed worker had begun, nor for an action that is too long to be named whole.
+    """
+    told = [one for one in patterns if one.advice]
+    worst = sorted(told, key=lambda one: one.refused + one.warned, reverse=True)
+    return [_lesson(one) for one in worst[:LESSONS_MAX]]
+
+
+def _lesson(pattern: LoopPattern) -> Lesson:
+    ended = f" (seen: ended by {pattern.ended})" if pattern.ended else ""
+    facts = f"{pattern.kind}: {pattern.refused} refused, {pattern.warned} warned"
+    signature = in_one_line(redact(pattern.signature), SIGNATURE_CHARS)
+    return Lesson(
+        section=SECTION,
+        content=pattern.advice + ended,
+        evidence=f"{facts}\n{signature}" if signature else facts,
+        actions=tuple(pattern.actions),
+        again=f"learned again: {facts}",
+        seen=True,
+    )
+
+
+def loop_tag(bullet: Bullet, loops: GoalLoops, *, verified: bool) -> Tag | None:
+    """Return what a goal that was shown a lesson says of it; None for a strategy that is no lesson of a loop.
+
+    Only a goal whose checks passed says anything. Harmful: it ran into that loop nevertheless. Helpful: it did not, and
+    called that tool.
+    """
+    if not _is_lesson(bullet):
+        return None
+    if not verified:
+        return "neutral"
+    advice, since = without_evidence(bullet.content), loops.shown.get(bullet.id, 0)
+    if any(one.advice == advice and one.last > since for one in loops.patterns):
+        return "harmful"
+    named = _QUOTED.search(advice)
+    had_occasion = named[1].partition(" ")[0] in loops.tools if named else bool(loops.tools)
+    return "helpful" if had_occasion else "neutral"
+
+
+def is_shown(bullet: Bullet) -> bool:
+    """Return whether agents may be shown a strategy: a lesson of a loop only when enough goals have had it."""
+    return len(bullet.seen_in) >= SEEN_MIN or not _is_lesson(bullet)
+
+
+def _is_lesson(bullet: Bullet) -> bool:
+    advice = without_evidence(bullet.content).replace("the same tools", "``")  # as of old
+    named = _QUOTED.search(advice)
+    known = (sentence.format(named[1] if named else "") for sentence in (*ADVICE.values(), *_OLD))
+    return section_key(bullet.section) == SECTION and advice in known

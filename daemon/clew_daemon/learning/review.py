@@ -12,8 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from clew_daemon.learning.deltas import Lesson
-from clew_daemon.learning.loop_lessons import loop_lessons, loop_tag
-from clew_daemon.learning.loops import GoalLoops, LoopFold
+from clew_daemon.learning.loops import GoalLoops, LoopFold, loop_lessons, loop_tag
 from clew_daemon.learning.turns import TurnsFold
 from clew_shared.playbook.curator import without_evidence
 from clew_shared.playbook.steps import ToolCall

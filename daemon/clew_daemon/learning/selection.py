@@ -6,7 +6,7 @@ Pure and deterministic: the time is an argument, and equals are ordered by id.
 import math
 from collections.abc import Iterable, Sequence
 
-from clew_daemon.learning.loop_lessons import is_shown
+from clew_daemon.learning.loops import is_shown
 from clew_shared.playbook.bullet import Bullet, seconds
 from clew_shared.playbook.curator import key_words
 

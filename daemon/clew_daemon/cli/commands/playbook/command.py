@@ -61,7 +61,7 @@ def playbook(context: click.Context, archived: bool, as_json: bool) -> None:
 @click.pass_obj
 def list_(instance: Instance, words: tuple[str, ...], archived: bool, as_json: bool) -> None:
     """List the strategies by section, with their counts and contradictions."""
-    from clew_daemon.learning.loop_lessons import is_shown
+    from clew_daemon.learning.loops import is_shown
     from clew_shared.playbook.bullet import SEEN_MIN
     from clew_shared.playbook.text import render
 

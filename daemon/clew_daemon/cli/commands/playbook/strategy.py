@@ -42,7 +42,7 @@ def has_words(bullet: Bullet, words: Sequence[str]) -> bool:
 
 def view_of(instance: Instance, bullet_id: str) -> dict[str, Any]:
     """Return one strategy with its history and its source."""
-    from clew_daemon.learning.loop_lessons import is_shown
+    from clew_daemon.learning.loops import is_shown
     from clew_daemon.learning.playbook_fold import fold
 
     events = _events(instance)
