@@ -416,7 +416,7 @@ def nothing_grows_without_bound(state: State) -> str:
         ("blocks", len(scope.blocks), done),
         ("tallies", sum(map(len, scope.tallies.values())), done),
         ("writers", len(scope.writers), done),
-        ("changes", sum(map(len, state.changes.values())), done),
+        ("changes", len(state.changes), done),
         ("raised", len(state.attention.raised), 6),
     )
     over = [f"{name}: {size} of {limit}" for name, size, limit in lists + tables if size > limit]

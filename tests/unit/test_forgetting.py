@@ -106,25 +106,6 @@ def test_no_outcome_is_forgotten_within_what_a_goal_may_do_by_default():
     assert outcomes_of(core) == [1_000]
 
 
-def test_no_claim_that_says_something_is_forgotten_within_what_a_goal_may_do_by_default():
-    core = begun()
-    for n in range(1_000):
-        claimed = ActionReport("success", f"{n}x", changed=True)
-        core.record("tool", {"n": min(n, 500)}, claimed, AT)
-    assert len(next(reversed(core.state.changes.values()))) == 500
-
-
-def test_claims_that_say_nothing_any_more_are_forgotten():
-    core = begun()
-    for n in range(EVICT_EVERY - 1):
-        core.record("tool", {"n": n % 2}, ActionReport("success", f"{n}x", changed=True), AT)
-    before = sum(map(len, core.state.changes.values()))
-    core.record("tool", {"n": "another"}, ActionReport("success", "x", changed=True), AT)
-    for n in range(EVICT_EVERY):
-        core.record("tool", {"n": n % 2}, ActionReport("success", f"{n}y", changed=True), AT)
-    assert sum(map(len, core.state.changes.values())) < before + EVICT_EVERY
-
-
 def worked_through(subtasks, actions):
     core = begun(subtasks)
     for n in range(subtasks):

@@ -11,7 +11,8 @@ from clew_shared.core.outcomes import finished_event, known_outcome
 from clew_shared.core.reruns import in_vain, last_run, needs_word, run_number
 from clew_shared.core.thinking import ThinkingCommands
 from clew_shared.core.tree import MESSAGE_CHARS
-from clew_shared.gate import Nudge, Proposal, Refusal, judge, judge_again
+from clew_shared.gate.table import judge, judge_again
+from clew_shared.gate.verdict import Nudge, Proposal, Refusal
 from clew_shared.record import events as ev
 from clew_shared.record.model import GoalStatus, Result
 from clew_shared.record.signature import signature

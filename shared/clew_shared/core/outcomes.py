@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from clew_shared.gate import KnownOutcome
+from clew_shared.gate.verdict import KnownOutcome
 from clew_shared.judge.reading import Reading, error_of, outcome_of, plain, read
 from clew_shared.record import events as ev
 from clew_shared.record.consequences import (

@@ -45,11 +45,13 @@ def world_after(state: State, signature: str, e: ev.ActionFinished) -> str:
         return e.world
     if not may_have_changed(e):
         return state.world
-    known = state.changes.get(signature, {}).get(e.outcome)
-    if known and known.novelty == state.novelty and not counts_as_work(e):
-        return known.world
     kind = UNKNOWN if e.world else CLAIMED
-    return kind + digest(f"{state.world}\n{signature}\n{e.outcome}\n{state.novelty}")
+    return kind + digest(f"{signature}\n{e.outcome}\n{novelty_after(state, signature, e)}")
+
+
+def novelty_after(state: State, signature: str, e: ev.ActionFinished) -> int:
+    """Return how many signatures have changed something by then, without a measurement."""
+    return state.novelty + (signature not in state.changes or counts_as_work(e))
 
 
 def may_have_changed(e: ev.ActionFinished) -> bool:

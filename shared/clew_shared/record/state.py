@@ -154,14 +154,6 @@ class InFlight:
 
 
 @dataclass(slots=True)
-class ClaimedChange:
-    """Where a claimed change led, and how many signatures had changed something by then."""
-
-    world: str
-    novelty: int
-
-
-@dataclass(slots=True)
 class CheckResult:
     """The last result of a check, recorded as event `seq`."""
 
@@ -320,6 +312,7 @@ class State:
     checks that passed, None before its end. `restarts` counts deaths of the worker. `rested_seq` is the last event at
     which the goal was blocked or ended. `questioned` is the failed action that a `finish` was last questioned about,
     0 for none. `attempts_total` counts the fresh starts at subtasks, `fresh_starts` are the last of them.
+    `changes` has the signatures that changed something without a measurement, and `novelty` counts them.
     `findings` are the last times that the agent was told or refused something as a loop.
     `claims` counts the times that `finish` was refused because checks failed, since a person's last word.
     `messages` are those of workers that have ended, since the last turn.
@@ -349,7 +342,7 @@ class State:
     in_flight: dict[int, InFlight] = field(default_factory=dict)
     world: str = ""
     measured: str = ""
-    changes: dict[str, dict[str, ClaimedChange]] = field(default_factory=dict)
+    changes: dict[str, int] = field(default_factory=dict)
     novelty: int = 0
     replan_required: str = ""
     planned: bool = False

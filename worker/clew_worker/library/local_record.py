@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from clew_shared.core.answers import WrongState
 from clew_shared.core.core import Core
-from clew_shared.gate import AgentCalls
+from clew_shared.gate.verdict import AgentCalls
 from clew_shared.ledger import LedgerError, NewEvent, TurnLedger
 from clew_shared.record.codec import decode, encode
 from clew_shared.record.fold import fold

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from clew_shared.record.consequences import (
     comparison_world,
-    counts_as_work,
     may_have_changed,
+    novelty_after,
     world_after,
     world_moved,
 )
@@ -21,7 +21,6 @@ from clew_shared.record.state import (
     EVERYWHERE,
     RERUNS_KEPT,
     RUNS_KEPT,
-    ClaimedChange,
     InFlight,
     Rerun,
     State,
@@ -94,7 +93,8 @@ def finished(state: State, e: ev.ActionFinished, _seq: int) -> None:
         state.measured = e.world
     elif may_have_changed(e):
         state.measured = ""
-        _remember_change(state, flight.signature, e)
+        state.novelty = novelty_after(state, flight.signature, e)
+        count(state.changes, flight.signature)
     learn(state, flight, e, before)
     drop_broken_streaks(state.attention)
 
@@ -166,13 +166,3 @@ def _store(state: State, action: Action) -> None:
         subtask.actions.append(action)
         subtask.actions_total += 1
         del subtask.actions[:-ACTIONS_KEPT]
-
-
-def _remember_change(state: State, signature: str, e: ev.ActionFinished) -> None:
-    """Remember the world that an unmeasured change led to; `novelty` counts signatures that changed something."""
-    if signature not in state.changes or counts_as_work(e):
-        state.novelty += 1
-    outcomes = state.changes[signature] = state.changes.pop(signature, {})
-    key = e.outcome
-    outcomes.pop(key, None)
-    outcomes[key] = ClaimedChange(state.world, state.novelty)

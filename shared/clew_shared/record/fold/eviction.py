@@ -7,58 +7,50 @@ within the default `max_actions` (docs/loops.md, How far back); blocks and death
 from __future__ import annotations
 
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from clew_shared.record.model import Subtask
     from clew_shared.record.state import Scope, State
 
 EVICT_EVERY = 500
-"""Judged actions between two evictions: one eviction costs about as much as one action."""
+"""Judged actions between two evictions of tallies and actions: one costs about as much as one action."""
 
 ENTRIES_MAX = 4_000
-"""Entries of each table of a scope (signatures, worlds, outcomes, tallies), and of all subtasks' last actions."""
+"""Entries of each table of a scope (signatures, worlds, tallies), and of all subtasks' last actions."""
 
 OUTCOMES_MIN = 50
 """Outcomes of one action in one world that always stay: a poll whose output moves has a different one each time."""
 
 
 def count(counts: dict[str, int], key: str) -> None:
-    """Count one more and move the key to the end: the order is that of use."""
+    """Count one more and move the key to the end: the order is that of use, and the oldest of too many goes."""
     counts[key] = counts.pop(key, 0) + 1
+    if len(counts) > ENTRIES_MAX:
+        del counts[next(iter(counts))]
 
 
 def evict(state: State) -> None:
-    """Drop the least recently used entries where there are too many; called at each judged action."""
-    if (state.actions_total + state.blocked_total) % EVICT_EVERY:
-        return
-    _evict_from_scope(state.scope)
-    _truncate(state.changes)
-    for outcomes in state.changes.values():
-        for outcome in [o for o, c in outcomes.items() if c.novelty != state.novelty]:
-            del outcomes[outcome]  # outdated since another action has changed something
-    _truncate_shares(list(state.changes.values()), least=1)
-    _evict_actions([s for task in state.goal.tasks for s in task.subtasks if s.actions])
-
-
-def _evict_from_scope(scope: Scope) -> None:
-    for table in (scope.worlds, scope.loop_counts, scope.writers):
-        _truncate(table)
-    _evict_tallies(scope)
+    """Drop the least recently used tallies and actions where there are too many; called at each judged action."""
+    if (state.actions_total + state.blocked_total) % EVICT_EVERY == 0:
+        _evict_tallies(state.scope)
+        _evict_actions([s for task in state.goal.tasks for s in task.subtasks if s.actions])
 
 
 def _evict_tallies(scope: Scope) -> None:
     tallies = [tally for worlds in scope.tallies.values() for tally in worlds.values()]
-    _truncate_shares([tally.counts for tally in tallies], least=OUTCOMES_MIN)
-    seqs = sorted(tally.seq for tally in tallies)
-    if len(seqs) <= ENTRIES_MAX:
-        return
-    oldest = seqs[-ENTRIES_MAX]
-    recent = {
-        signature: {world: tally for world, tally in worlds.items() if tally.seq >= oldest}
-        for signature, worlds in scope.tallies.items()
-    }
-    scope.tallies = {signature: worlds for signature, worlds in recent.items() if worlds}
+    share = max(OUTCOMES_MIN, ENTRIES_MAX // max(1, len(tallies)))
+    if sum(len(tally.counts) for tally in tallies) > ENTRIES_MAX:
+        for tally in tallies:
+            late = islice(tally.counts.items(), max(0, len(tally.counts) - share), None)
+            tally.counts = dict(late)
+    if len(tallies) > ENTRIES_MAX:
+        oldest = sorted(tally.seq for tally in tallies)[-ENTRIES_MAX]
+        for name, worlds in list(scope.tallies.items()):
+            kept = {world: tally for world, tally in worlds.items() if tally.seq >= oldest}
+            scope.tallies[name] = kept
+            if not kept:
+                del scope.tallies[name]
 
 
 def _evict_actions(subtasks: list[Subtask]) -> None:
@@ -69,16 +61,3 @@ def _evict_actions(subtasks: list[Subtask]) -> None:
             return
         held -= len(subtask.actions)
         subtask.actions.clear()
-
-
-def _truncate_shares(tables: list[dict[str, Any]], least: int) -> None:
-    """Truncate each table to its share where all together have too many entries."""
-    if sum(map(len, tables)) > ENTRIES_MAX:
-        for table in tables:
-            _truncate(table, max(least, ENTRIES_MAX // len(tables)))
-
-
-def _truncate(table: dict[str, Any], most: int = ENTRIES_MAX) -> None:
-    if len(table) > most:
-        for key in list(islice(table, len(table) - most)):
-            del table[key]
