@@ -10,8 +10,8 @@ import re
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from clew_shared.config import configfile
-from clew_shared.config.configfile import ConfigFileError
+from clew_daemon.config import configfile
+from clew_daemon.config.configfile import ConfigFileError
 from clew_shared.config.settings import (
     LATER_TABLES,
     LIVE_TABLES,

@@ -4,7 +4,7 @@ import subprocess
 
 import pytest
 
-from clew_shared.core.check_tools import Tool, due, missing, probe, tool_of
+from clew_daemon.session.check_tools import Tool, due, missing, probe, tool_of
 from clew_shared.record import events as ev
 from clew_shared.record.fold import apply, fold
 from clew_shared.record.spec import PlannedStep, PlannedSubtask, PlannedTask, Spec

@@ -145,7 +145,6 @@ def test_asking_a_daemon_needs_neither_models_nor_the_ledger(tmp_path, args):
     shared = {name for name in seen if name.startswith("clew_shared.")}
     expected = {
         "clew_shared.config",
-        "clew_shared.config.configfile",
         "clew_shared.config.places",
         "clew_shared.exit_codes",
         "clew_shared.ledger",
@@ -153,7 +152,7 @@ def test_asking_a_daemon_needs_neither_models_nor_the_ledger(tmp_path, args):
         "clew_shared.text.shorten",
         "clew_shared.text.words",
     }
-    words = {"record", "record.moment", "text.percent", "text.words", "views", "views.attempts"}
+    words = {"record", "record.moment", "text.percent", "text.words"}
     shown = set() if "--json" in args else {f"clew_shared.{name}" for name in words}
     assert shared == {*expected, "clew_shared.ledger.lock", *shown}
 

@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-from clew_shared.config.configfile import BYTES_MAX, ConfigFileError, read
+from clew_daemon.config.configfile import BYTES_MAX, ConfigFileError, read
 
 
 def test_an_absent_file_is_none(tmp_path):

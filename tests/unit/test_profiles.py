@@ -2,9 +2,8 @@
 
 import pytest
 
-from clew_daemon.record.goal_limits import present_agent
-from clew_shared.config.families import FAMILIES, SMALL_ATTEMPTS
-from clew_shared.config.profiles import (
+from clew_daemon.config.families import FAMILIES, SMALL_ATTEMPTS
+from clew_daemon.config.profiles import (
     in_effect,
     matches,
     profile_of,
@@ -12,6 +11,7 @@ from clew_shared.config.profiles import (
     profiled_attempts,
     profiled_settings,
 )
+from clew_daemon.record.goal_limits import present_agent
 from clew_shared.config.settings import LlmAgentSettings, Settings, SettingsError, changes, load
 from clew_shared.record.spec import Spec
 from clew_shared.record.state import State

@@ -1,8 +1,8 @@
 """The prompt of a turn as lines, with what changed since the turn before."""
 
 from clew_daemon.cli.display.prompt import turn_lines
+from clew_daemon.cli.display.prompt_difference import PromptMessage, prompt_difference
 from clew_daemon.cli.prompt_turns import InspectedPrompt
-from clew_shared.views.prompt_difference import PromptMessage, prompt_difference
 
 LONG = "\n".join(f"line {n}" for n in range(20))
 

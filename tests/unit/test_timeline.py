@@ -2,9 +2,9 @@
 
 import pytest
 
+from clew_daemon.record.timeline import LANES_SHOWN, MARKS_MAX, TimelineFold, timeline
 from clew_shared.record import events as ev
 from clew_shared.record.spec import Spec
-from clew_shared.views.timeline import LANES_SHOWN, MARKS_MAX, TimelineFold, timeline
 
 HOUR = 3_600.0
 

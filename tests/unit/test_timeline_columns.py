@@ -3,8 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clew_shared.views.timeline import Lane, Mark
-from clew_shared.views.timeline_columns import column_of, lane_columns
+from clew_daemon.record.timeline import Lane, Mark, column_of, lane_columns
 
 
 def lane(*marks, start=0.0, width=1.0):

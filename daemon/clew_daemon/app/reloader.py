@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 import structlog
 
 from clew_daemon.bootstrap import configure_log, preload, record_places, warn_of
+from clew_daemon.config.configfile import ConfigFileError
 from clew_daemon.control.server import ControlError
 from clew_daemon.host import git
 from clew_daemon.reload import reload
-from clew_shared.config.configfile import ConfigFileError
 from clew_shared.config.settings import SettingsError
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from clew_daemon.cli.errors import print_error
-from clew_shared.config import configfile
+from clew_daemon.config import configfile
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

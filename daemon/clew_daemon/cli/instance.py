@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, cast
 
 from clew_daemon.cli.config_keys import SQLITE, ConfigKeys
 from clew_daemon.cli.errors import CliError
-from clew_shared.config import configfile
+from clew_daemon.config import configfile
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -120,10 +120,10 @@ def _past(reader: Reader, goal: str, attempt: int) -> PastEvents:
 def _moment(
     reader: Reader, record: Reader | PastEvents, state: State, settings: Settings
 ) -> _Moment:
+    from clew_daemon.config.need import settings_for
+    from clew_daemon.config.profiles import profiled_agent
     from clew_daemon.learning.models import LOADED_MAX, continued, known_models
     from clew_daemon.record.hello import hello_answer
-    from clew_shared.config.need import settings_for
-    from clew_shared.config.profiles import profiled_agent
 
     shown, unshown = _strategies(reader, record, state, settings)
     agent = profiled_agent(settings, _llm_agent(settings, _agent(settings, state)))

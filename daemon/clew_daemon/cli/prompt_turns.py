@@ -5,11 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from clew_daemon.cli.display.prompt_difference import (
+    ComparedMessage,
+    PromptMessage,
+    prompt_difference,
+)
 from clew_daemon.cli.prompt_preview import preview
 from clew_daemon.cli.queries import open_ledger
 from clew_shared.record import events as ev
 from clew_shared.record.codec import decode
-from clew_shared.views.prompt_difference import ComparedMessage, PromptMessage, prompt_difference
 
 if TYPE_CHECKING:
     from clew_daemon.cli.instance import Instance

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 from pydantic import BaseModel, Field
 
 from clew_daemon.herald import genai
+from clew_daemon.processes.trace_ids import span_id, trace_id
 from clew_shared.record import events as ev
-from clew_shared.record.trace_ids import span_id, trace_id
 from clew_shared.text.redact import redact
 
 if TYPE_CHECKING:

@@ -1,6 +1,6 @@
 """How many turns a model needs: the longest attempt in each goal of its whose checks passed.
 
-The length of an attempt follows from it (`clew_shared.config.need`). Pure: a fold over a goal's events, and what the
+The length of an attempt follows from it (`clew_daemon.config.need`). Pure: a fold over a goal's events, and what the
 folds of several goals have left in the ledger.
 """
 
@@ -10,7 +10,7 @@ from collections import Counter, deque
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from clew_shared.config.need import GOALS_MIN
+from clew_daemon.config.need import GOALS_MIN
 from clew_shared.record import events as ev
 from clew_shared.record.daemon_events import ModelUsed
 from clew_shared.record.visitor import EventFold, takes

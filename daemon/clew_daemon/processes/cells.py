@@ -13,8 +13,8 @@ from urllib.parse import urlsplit
 
 from clew_daemon.host.folders import overlap
 from clew_daemon.host.git import program
+from clew_daemon.processes.trace_ids import TRACEPARENT
 from clew_shared.config.settings import CommandAgentSettings
-from clew_shared.record.trace_ids import TRACEPARENT
 from clew_shared.wire.nursery import CellLimits, CellSpec, SandboxSpec
 
 if TYPE_CHECKING:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import yaml
 
 from clew_daemon.publish.costs import by_agent, llm_calls, spent
+from clew_daemon.publish.ground import ground_facts
 from clew_daemon.publish.markdown import code, inline, quoted, visible
 from clew_daemon.publish.standing import MARKS, standing
 from clew_shared.core.claims import described, finished_anyway, places
@@ -27,7 +28,6 @@ from clew_shared.text.words import (
     rerun_text,
     times,
 )
-from clew_shared.views.attempts import ground_facts
 from clew_shared.views.needs import need as needed
 
 if TYPE_CHECKING:

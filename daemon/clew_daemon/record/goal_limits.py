@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from clew_daemon.config.need import first_attempt
+from clew_daemon.config.profiles import profiled_agent, profiled_attempts, profiled_settings
 from clew_shared.config.agent_tables import ModelAgentSettings
 from clew_shared.config.context_tables import Rung
-from clew_shared.config.need import first_attempt
-from clew_shared.config.profiles import profiled_agent, profiled_attempts, profiled_settings
 from clew_shared.config.settings import (
     CliAgentSettings,
     CommandAgentSettings,

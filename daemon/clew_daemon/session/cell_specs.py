@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from clew_daemon.processes import cells
 from clew_daemon.processes.cli_programs import CliProgramError, cli_program
 from clew_daemon.processes.nursery import SpawnError
-from clew_shared.record.trace_ids import TRACEPARENT, span_id, traceparent, worker_span_id
+from clew_daemon.processes.trace_ids import TRACEPARENT, span_id, traceparent, worker_span_id
 
 if TYPE_CHECKING:
     from clew_daemon.parts import DaemonParts

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 
 from clew_daemon.processes.cells import executor_env
 from clew_daemon.processes.executor import ExecutorDied, OutOfResources, WorkspaceMissingError
-from clew_shared.core import check_tools, suggestions
+from clew_daemon.session import check_tools
+from clew_shared.core import suggestions
 from clew_shared.record import events as ev
 from clew_shared.record.worlds import is_measured
 from clew_shared.text.redact import redact

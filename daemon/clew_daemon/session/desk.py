@@ -11,14 +11,15 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from clew_daemon.config.need import settings_for
 from clew_daemon.host.login_copies import login_copies, place_of, secrets_of
 from clew_daemon.host.login_refresh import write_back
+from clew_daemon.processes.trace_ids import TRACEPARENT
 from clew_daemon.record.doing import Work
 from clew_daemon.record.goal_limits import ActionLimit, action_limit, present_agent
 from clew_daemon.session.cell_specs import CellSpecs, WorkerTrace
 from clew_daemon.session.executors import ExecutorPool
 from clew_daemon.session.snapshots import WorkspaceSnapshots
-from clew_shared.config.need import settings_for
 from clew_shared.config.settings import (
     CliAgentSettings,
     CommandAgentSettings,
@@ -28,7 +29,6 @@ from clew_shared.config.settings import (
 from clew_shared.core.answers import WrongState
 from clew_shared.core.questions import asks, stuck
 from clew_shared.record.model import Result
-from clew_shared.record.trace_ids import TRACEPARENT
 from clew_shared.text.redact import hide
 
 if TYPE_CHECKING:

@@ -12,10 +12,10 @@ from textual.widget import Widget
 from clew_daemon.cli.display.output import RESULT_STYLE, Line
 from clew_daemon.cli.display.sanitize import clean, short
 from clew_daemon.cli.display.units import counted
+from clew_daemon.record.timeline import column_of, lane_columns
 from clew_daemon.top.text import lines_text
 from clew_shared.record.moment import local, roughly
 from clew_shared.text.words import ending
-from clew_shared.views.timeline_columns import column_of, lane_columns
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -23,8 +23,7 @@ if TYPE_CHECKING:
     from textual.binding import BindingType
     from textual.events import Click
 
-    from clew_shared.views.timeline import Lane, Mark, RefusedAction, Timeline, Turn
-    from clew_shared.views.timeline_columns import LaneColumns
+    from clew_daemon.record.timeline import Lane, LaneColumns, Mark, RefusedAction, Timeline, Turn
 
 NAME_COLUMNS = 8
 ENDING_COLUMNS = 20

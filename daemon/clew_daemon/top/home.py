@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from clew_daemon.cli.display.output import Line
     from clew_daemon.cli.instance import Instance
     from clew_daemon.control.requests import ControlRequest
-    from clew_shared.views.timeline import TimelineFold
+    from clew_daemon.record.timeline import TimelineFold
 
 ENDED_SHOWN = 200
 ACTIONS_SHOWN = 200

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 from textual.containers import VerticalScroll
 
+from clew_daemon.record.timeline import RefusedAction, Timeline, TimelineFold, timeline
 from clew_daemon.top.chart import TimelineChart
 from clew_daemon.top.goal_screen import ActionScreen
 from clew_daemon.top.views import GoalViewScreen
-from clew_shared.views.timeline import RefusedAction, Timeline, TimelineFold, timeline
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

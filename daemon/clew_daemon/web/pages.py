@@ -14,12 +14,12 @@ from clew_daemon.cli.errors import CliError
 from clew_daemon.cli.prompt_turns import inspected
 from clew_daemon.inbox.leftovers import left
 from clew_daemon.record import pages as record_pages
+from clew_daemon.record.timeline import timeline
 from clew_daemon.web import log_page
 from clew_daemon.web.goal_page import action_row, buttons, goal_row, in_short
 from clew_daemon.web.record import ACTIONS_SHOWN, LOOPS_SHOWN, Record, last_actions
 from clew_daemon.web.rendering import page
 from clew_shared.ledger import SEQ_MAX
-from clew_shared.views.timeline import timeline
 
 if TYPE_CHECKING:
     from starlette.requests import Request

@@ -16,11 +16,11 @@ from clew_daemon.cli.errors import CliError
 from clew_daemon.host.memory import give_back
 from clew_daemon.record import pages
 from clew_daemon.record.store import catch_up, in_order, load_outlined, load_state, output_of
+from clew_daemon.record.timeline import TimelineFold
 from clew_shared.ledger import SEQ_MAX
 from clew_shared.record.codec import decode
 from clew_shared.record.fold import apply
 from clew_shared.record.snapshot import STATE_VERSION
-from clew_shared.views.timeline import TimelineFold
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

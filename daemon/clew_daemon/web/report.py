@@ -56,11 +56,11 @@ def goal_html(instance: Instance, goal: str) -> str:
     from clew_daemon.cli.commands.diff.command import hide_keys
     from clew_daemon.cli.commands.diff.listing import changed_files
     from clew_daemon.record import pages
+    from clew_daemon.record.timeline import timeline
     from clew_daemon.web.goal_page import action_row, goal_row
     from clew_daemon.web.record import LOOPS_SHOWN, Record
     from clew_daemon.web.rendering import STATIC, page
     from clew_shared.record.moment import local
-    from clew_shared.views.timeline import timeline
 
     hide_keys(instance)
     now, record = time.time(), Record(instance)

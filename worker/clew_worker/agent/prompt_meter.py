@@ -3,10 +3,12 @@
 import json
 from typing import Any
 
-from clew_shared.prompt.calibration import recalibrated
 from clew_shared.prompt.layout import PromptLayout
 from clew_shared.prompt.view import CHARS_PER_TOKEN
 from clew_shared.record.prompt_facts import Prompt
+
+CHARS_PER_TOKEN_MIN, CHARS_PER_TOKEN_MAX = 1.5, 8.0
+CALIBRATION_WEIGHT = 0.3
 
 
 class PromptMeter:
@@ -73,3 +75,15 @@ def _common_start(before: str, now: str) -> int:
         else:
             high = middle - 1
     return low
+
+
+def recalibrated(chars_per_token: float, chars: int, tokens: int, *, measured: bool) -> float:
+    """Return the average after one more count; `measured`: it is not a mere estimate so far.
+
+    A count without characters or tokens tells nothing.
+    """
+    if tokens <= 0 or chars <= 0:
+        return chars_per_token
+    found = min(max(chars / tokens, CHARS_PER_TOKEN_MIN), CHARS_PER_TOKEN_MAX)
+    weight = CALIBRATION_WEIGHT if measured else 1.0
+    return chars_per_token + weight * (found - chars_per_token)

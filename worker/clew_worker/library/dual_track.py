@@ -11,7 +11,6 @@ from dataclasses import replace
 from hashlib import sha256
 from typing import Any, Literal
 
-from clew_shared.prompt.calibration import recalibrated
 from clew_shared.prompt.windows import (
     JSON_CHARS_PER_TOKEN,
     Window,
@@ -22,6 +21,7 @@ from clew_shared.prompt.windows import (
 )
 from clew_shared.text.shorten import one_line
 from clew_shared.text.themes import GENERAL, merged, theme
+from clew_worker.agent.prompt_meter import recalibrated
 from clew_worker.library.conversation import (
     GO_ON,
     ConversationFrame,

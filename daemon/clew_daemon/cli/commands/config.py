@@ -114,8 +114,8 @@ def _of_what(key: str) -> str:
 
 def _effective(instance: Instance, loaded: Loaded) -> dict[str, tuple[Any, str | None]]:
     """Return values and sources by key, with the paths in use and what profiles set for the agents' models."""
+    from clew_daemon.config.profiles import in_effect
     from clew_shared.config.faults import dotted
-    from clew_shared.config.profiles import in_effect
     from clew_shared.config.settings import flatten, places
 
     values = flatten(loaded.settings)
@@ -146,7 +146,7 @@ def _short_value(value: object) -> str:
 
 
 def _text(path: Path) -> str:
-    from clew_shared.config import configfile
+    from clew_daemon.config import configfile
 
     try:
         text = configfile.read(path)

@@ -14,11 +14,11 @@ from typing import Any
 from clew_daemon.cli.display.output import INDENT, STATUS_STYLE, Line, Span, paragraph
 from clew_daemon.cli.display.sanitize import clean, short
 from clew_daemon.cli.display.units import counted, duration, thousands
+from clew_daemon.publish.ground import ground_facts
 from clew_daemon.publish.standing import MARKS, PAUSED, standing
 from clew_shared.record.moment import local
 from clew_shared.text.percent import percent
 from clew_shared.text.words import ACTION_CHARS, action_text, ending, passed_before, rerun_text
-from clew_shared.views.attempts import ground_facts
 
 BAR_CHARS = 20
 ENDED = ("completed", "failed", "cancelled")

@@ -11,8 +11,8 @@ from clew_daemon.cli.display.units import counted, thousands
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from clew_daemon.cli.display.prompt_difference import ComparedLine, ComparedMessage
     from clew_daemon.cli.prompt_turns import InspectedPrompt
-    from clew_shared.views.prompt_difference import ComparedLine, ComparedMessage
 
 AROUND = 2
 """Lines that are shown before and after a change, unless all are."""

@@ -76,7 +76,7 @@ def _agent_view(
     instance: Instance, settings: Settings, name: str, hold: SandboxHold, env: Mapping[str, str]
 ) -> dict[str, Any]:
     from clew_daemon.cli.commands.agents.abilities import abilities
-    from clew_shared.config.profiles import profiled_agent
+    from clew_daemon.config.profiles import profiled_agent
 
     agent = profiled_agent(settings, settings.agents.get(name))
     table = agent.model_dump(mode="json")
@@ -115,8 +115,8 @@ def _program(agent: Agent, env: Mapping[str, str]) -> str | None:
 
 def _attempts(settings: Settings, agent: Agent) -> int:
     """Return how many attempts a subtask gets where the goal file sets no number."""
+    from clew_daemon.config.profiles import profiled_attempts
     from clew_shared.config.agent_tables import ModelAgentSettings
-    from clew_shared.config.profiles import profiled_attempts
 
     return profiled_attempts(settings, agent).limit if isinstance(agent, ModelAgentSettings) else 1
 

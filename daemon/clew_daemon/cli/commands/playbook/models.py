@@ -18,7 +18,7 @@ COLUMNS = ("model", "verified goals", "turns needed", "first attempt", "later on
 
 def models_view(instance: Instance) -> dict[str, Any]:
     """Return the models by name: what they needed, and what applies to those of the config's agents, else null."""
-    from clew_shared.config.need import GOALS_MIN
+    from clew_daemon.config.need import GOALS_MIN
 
     needs, settings = model_needs(instance), instance.settings_for_display
     return {
@@ -38,10 +38,10 @@ def models_view(instance: Instance) -> dict[str, Any]:
 
 def _applied(settings: Settings, model: str, needed: int) -> dict[str, int] | None:
     """Return the turns of a first attempt and of later ones, and until when the context is full."""
+    from clew_daemon.config.need import first_attempt, settings_for
+    from clew_daemon.config.profiles import profiled_attempts
     from clew_daemon.learning.models import model_key
     from clew_shared.config.agent_tables import LlmAgentSettings
-    from clew_shared.config.need import first_attempt, settings_for
-    from clew_shared.config.profiles import profiled_attempts
 
     llms = (a for a in settings.agents.named.values() if isinstance(a, LlmAgentSettings))
     agent = next((one for one in llms if model_key(one) == model), None)

@@ -13,6 +13,7 @@ from clew_daemon.cli.display.goal import its_time, waited_for
 from clew_daemon.cli.display.output import RESULT_STYLE, STATUS_STYLE
 from clew_daemon.cli.display.sanitize import clean, short
 from clew_daemon.cli.display.units import counted, duration
+from clew_daemon.publish.ground import ground_facts
 from clew_daemon.publish.standing import MARKS, standing
 from clew_shared.core.questions import last_said
 from clew_shared.record import events as ev
@@ -22,7 +23,6 @@ from clew_shared.record.moment import iso, local
 from clew_shared.record.state import State
 from clew_shared.text.percent import percent
 from clew_shared.text.words import action_text, ending, loop, passed_before, warned, why_refused
-from clew_shared.views.attempts import ground_facts
 from clew_shared.views.publish import status_view
 
 if TYPE_CHECKING:

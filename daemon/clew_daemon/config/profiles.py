@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from typing import Any
 
+from clew_daemon.config.families import FAMILIES
 from clew_shared.config.agent_tables import Agent, LlmAgentSettings
 from clew_shared.config.context_tables import (
     ContextSettings,
@@ -17,7 +18,6 @@ from clew_shared.config.context_tables import (
     ModeSetting,
     Rung,
 )
-from clew_shared.config.families import FAMILIES
 from clew_shared.config.faults import Location
 from clew_shared.config.tables import AttemptSettings, Settings
 

@@ -8,9 +8,9 @@ since a harder goal than all before it may need them. What the config sets itsel
 from math import ceil
 from typing import Any
 
+from clew_daemon.config.profiles import profiled_attempts, profiled_settings, set_by_user
 from clew_shared.config.agent_tables import Agent, LlmAgentSettings
 from clew_shared.config.context_tables import ORDERED
-from clew_shared.config.profiles import profiled_attempts, profiled_settings, set_by_user
 from clew_shared.config.settings import Settings
 
 ROOM = 1.5
