@@ -61,10 +61,10 @@ WHY = {
     "damaged": "the goal's record is damaged: {fault}",
     "internal": "an unexpected error in clew: {fault}",
     "tools": "{checks} cannot run: {fault}",
-    "undo": "an undo was interrupted and is not complete",
+    "undo": "an undo was interrupted: some of the files are restored, and some are not yet",
     "copied": "clew's record was copied or moved from {place} on {host}; the original may be at work there",
-    "depends": "it depends on {goal}, which is {status}",
-    "depends_removed": "it depends on {goal}, which is {status} and is no longer on record",
+    "depends": "it depends on {goal}, which {ended}",
+    "depends_removed": "it depends on {goal}, which {ended} and is no longer on record",
 }
 """Why a goal needs a person."""
 
@@ -86,7 +86,7 @@ CHOICES = {
     "accept": ("accept the folder that is there now, and continue in it", "clew continue {goal}"),
     "here": ("when no daemon works on the original, continue here", "clew continue {goal}"),
     "edit": ("correct the goal's text, agent, checks or limits", "clew edit {goal}"),
-    "limits": ("change the limit", "clew edit {goal}"),
+    "limits": ("change the limit, then continue", "clew edit {goal}"),
     "reload": ("when you have changed the config, let clew read it", "clew reload"),
     "verify": ("see what is damaged", "clew verify"),
     "log": ("read the log", "clew logs {goal}"),
@@ -261,7 +261,8 @@ def internal(state: State, fault: str) -> Question:
 
 def lost_dependency(state: State, other: str, status: str, *, known: bool) -> Question:
     """Return what is asked about a goal whose dependency was not completed; `known`: it is still on record."""
-    why = WHY["depends" if known else "depends_removed"].format(goal=other, status=status)
+    ended = "was cancelled" if status == "cancelled" else "has failed"
+    why = WHY["depends" if known else "depends_removed"].format(goal=other, ended=ended)
     choices = ("retry_other", "after_other") if known else ()
     return question(state, why, *choices, "alone", other=other)
 
