@@ -1,0 +1,371 @@
+"""What is refused, and what never is: the table of docs/loops.md, played through the core. A move is one action."""
+
+import pytest
+
+from clew_shared.record import events as ev
+
+MAKE = 'run_cmd::{"cmd":"make"}'
+
+
+def write(path, content):
+    return lambda agent: agent.write(path, content)
+
+
+def fail(cmd, output="it does not work"):
+    return lambda agent: agent.fail(cmd, output)
+
+
+def run(cmd, output="", **files):
+    return lambda agent: agent.run(cmd, output=output, files=files)
+
+
+def read(path):
+    return lambda agent: agent.read(path, f"text of {path}")
+
+
+def record(tool, output=None, result="success", changed=None, **args):
+    return lambda agent: agent.record(tool, args, result, output, changed)
+
+
+def dies(tool, **args):
+    def move(agent):
+        verdict = agent.core.propose(tool, args, 0.0)
+        if verdict.allowed:
+            agent.core.interrupt("killed", 0.0, counts=True)
+        return verdict
+
+    return move
+
+
+def claim_and_touch(agent):
+    answer = agent.claim("sync", {"to": "x"}, output="ok", changed=True)
+    agent.files["x"] = "done"
+    return answer
+
+
+def recorded_write(content):
+    def move(agent):
+        agent.files["a"] = content
+        args = {"path": "a", "content": content}
+        return agent.record("write_file", args, output="ok", world=agent.world)
+
+    return move
+
+
+def restarted(agent):
+    agent.restart()
+
+
+def play(agent, moves):
+    """Make moves until one is refused; give its number and the reason."""
+    for n, move in enumerate(moves, 1):
+        answer = move(agent)
+        if hasattr(answer, "allowed") and not answer.allowed:
+            return n, answer.reason
+    return None
+
+
+A, B = write("a", "x"), write("a", "y")
+WAIT = [lambda agent: agent.act("wait", {"seconds": 1})]
+FILES = [read(f"file {n}") for n in range(5)]
+TALKS = [fail("pytest", "no x"), fail("pytest", "no y")]
+
+REFUSED = {
+    "a failing command, the 3rd time": ({}, [fail("make")] * 3, (3, "repetition")),
+    "the same, with other actions between": (
+        {},
+        [fail("make"), read("a"), fail("make"), read("b"), read("c"), fail("make")],
+        (6, "repetition"),
+    ),
+    "the same, restarted between": (
+        {},
+        [fail("make"), restarted, fail("make"), restarted, fail("make")],
+        (5, "repetition"),
+    ),
+    "only durations differ": (
+        {},
+        [fail("pytest", f"1 failed in 0.{n}s") for n in range(3)],
+        (3, "repetition"),
+    ),
+    "the identical write": ({}, [A] * 3, (3, "repetition")),
+    "a read, the 4th time": ({}, [read("a")] * 4, (4, "repetition")),
+    "a rate limit, the 6th time": ({}, [fail("curl", "HTTP 429")] * 6, (6, "repetition")),
+    "a flaky command has one attempt more": (
+        {},
+        [fail("flip", text) for text in ("red", "blue", "red", "blue", "red", "red")],
+        (6, "repetition"),
+    ),
+    "repeat_limit": ({"repeat_limit": 5}, [fail("make")] * 5, (5, "repetition")),
+    "repeat_limit of a tool": (
+        {"tools": {"run_cmd": {"repeat_limit": 2}}},
+        [fail("make")] * 2,
+        (2, "repetition"),
+    ),
+    "nothing reported": ({}, [record("go", n=1)] * 3, (3, "repetition")),
+    "a claim that leads to a world already seen": (
+        {},
+        [record("sync", "ok", changed=True)] * 3,
+        (3, "repetition"),
+    ),
+    "a claim, though the disk moves": ({}, [claim_and_touch] * 3, (3, "repetition")),
+    "the same outcome though others came between": (
+        {},
+        [record("flip", text, "failure") for text in ("red", "blue", "red", "red")],
+        (4, "repetition"),
+    ),
+    "an edit and its undoing": ({}, [A, B] * 3, (4, "alternation")),
+    "the same, reported afterwards": (
+        {},
+        [recorded_write("x"), recorded_write("y")] * 3,
+        (4, "alternation"),
+    ),
+    "the same, with waits between": ({}, [A, *WAIT, B] * 3, (6, "alternation")),
+    "an edit, a test, the same edit, the test": (
+        {},
+        [A, fail("pytest")] * 3,
+        (4, "alternation"),
+    ),
+    "two edits with a test after each": (
+        {},
+        [A, TALKS[0], B, TALKS[1]] * 3,
+        (8, "cycle"),
+    ),
+    "two reads in turn": ({}, FILES[:2] * 4, (6, "alternation")),
+    "a ring of three reads": ({}, FILES[:3] * 4, (9, "cycle")),
+    "a ring of four reads": ({}, FILES[:4] * 4, (12, "cycle")),
+    "a longer ring is for the other rule": ({}, FILES * 4, (16, "repetition")),
+    "max_period": ({"max_period": 5}, FILES * 4, (15, "cycle")),
+    "nothing reported, in turn": ({}, [record("a"), record("b")] * 3, (4, "alternation")),
+    "two deaths of the worker": ({}, [dies("run_cmd", cmd="make")] * 3, (3, "crash")),
+    "crash_limit": ({"crash_limit": 1}, [dies("run_cmd", cmd="make")] * 2, (2, "crash")),
+    "a wait of which it dies": ({}, [dies("wait", seconds=1)] * 3, (3, "crash")),
+    "plain counts, whatever came of it": (
+        {"progress_aware": False},
+        [run("make", f"{n}", n=f"{n}") for n in range(3)],
+        (3, "repetition"),
+    ),
+    "plain counts, in turn": (
+        {"progress_aware": False},
+        [run(cmd, f"{n}", n=f"{n}{cmd}") for n in range(2) for cmd in "ab"],
+        (4, "alternation"),
+    ),
+}
+
+ALLOWED = {
+    "a test between different edits": [
+        move for n in range(12) for move in (write("a", f"v{n}"), fail("pytest", "FAILED a"))
+    ],
+    "a poll whose answer moves": [run("job", f"{n}% done") for n in range(40)],
+    "a poll that stays": [run("job", "pending")] * 20,
+    "waits": [*WAIT, run("sleep 5")] * 20,
+    "rounds in which the output moves": [
+        move for n in range(20) for move in (run("list", f"{40 - n} left"), run("take", f"i{n}x"))
+    ],
+    "other edits with the same test and look between": [
+        move for n in range(12) for move in (write("a", f"v{n}"), fail("test"), read("b"))
+    ],
+    "back once, and then on": [
+        move
+        for text in ("old", "new", "old", "other")
+        for move in (write("a", text), fail("pytest", f"{text} fails"))
+    ],
+    "different actions of which nothing is reported": [record("go", n=n) for n in range(20)],
+    "a claim after a new one": [
+        move
+        for n in range(10)
+        for move in (record("sync", "ok", changed=True), record("edit", "ok", changed=True, n=n))
+    ],
+    "reports that bring something new": [
+        record("test", f"{20 - n} failed", "failure") for n in range(10)
+    ],
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_can_bring_nothing_is_refused(played, name):
+    loops, moves, expected = REFUSED[name]
+    assert play(played(**loops), moves) == expected
+
+
+@pytest.mark.parametrize("name", ALLOWED)
+def test_what_may_bring_something_is_never_refused(agent, name):
+    assert play(agent, ALLOWED[name]) is None
+
+
+def test_two_commands_in_turn_that_only_read_are_refused_when_the_third_round_would_close(agent):
+    assert play(agent, FILES[:2] * 4) == (6, "alternation")
+
+
+def test_what_may_change_by_itself_is_told_at_the_sixth_time(agent):
+    words = [agent.act("job_status", {"id": 7}, output="pending").word for _ in range(6)]
+    assert words[5] == "repetition"
+
+
+def test_a_refusal_says_what_happened_and_what_else_to_do(agent):
+    for _ in range(3):
+        answer = agent.fail("make", "No rule to make target `all`")
+    for word in ("No rule to make", "different action", "complete_subtask", "finish", "replan"):
+        assert word in answer.message
+    done = [agent.write("a", "x") for _ in range(3)][-1]
+    assert "already succeeded" in done.message
+    undone = [agent.write("b", text) for text in "xyxy"][-1]
+    assert "goes back and forth" in undone.message
+    loops = [e for _, e in agent.take() if e.kind == "loop_detected"]
+    assert [(e.loop, e.attempt_count) for e in loops] == [
+        *[("repetition", 3)] * 2,
+        ("alternation", 2),
+    ]
+    assert loops[0].signature == MAKE
+    assert all(e.of and len(e.steps) >= 2 for e in loops)
+
+
+def test_interrupted_is_no_outcome_and_a_stop_no_death(agent):
+    for _ in range(6):
+        assert agent.core.propose("run_cmd", {"cmd": "make"}, 0.0).allowed
+        agent.core.interrupt("stopped", 0.0, counts=False)
+
+
+def test_a_refused_report_is_stored_with_its_true_result(agent):
+    answers = [agent.record("test", {}, "failure", "1 failed") for _ in range(3)]
+    assert [a.allowed for a in answers] == [True, True, False]
+    assert [a.result for a in agent.state.subtask.actions] == ["failure"] * 3
+
+
+def test_the_first_measure_after_a_claim_is_no_change_of_who_was_measured(agent):
+    agent.record("sync", {}, output="ok", changed=True)
+    agent.files["x"] = "what sync did"
+    agent.record("look", {}, output="fine", world=agent.world)
+    assert [a.changed for a in agent.state.subtask.actions] == [True, False]
+
+
+def test_one_action_of_several_can_be_interrupted(agent):
+    first, second = (agent.core.propose(name, {}, 0.0).seq for name in "ab")
+    assert agent.core.interrupt("executor_died", 0.0, counts=True, only=first) == [first]
+    assert list(agent.state.in_flight) == [second]
+
+
+# -- blocks
+
+
+def blocked(agent):
+    """Make `make` blocked in the present world."""
+    assert play(agent, [fail("make", "no rule")] * 3) == (3, "repetition")
+    return agent
+
+
+def next_subtask(agent):
+    agent.complete()
+    agent.advance()
+
+
+def comes_back(agent):
+    agent.write("a", "x")
+    assert agent.fail("make", "no rule").allowed
+    agent.files.clear()
+    agent.run("git checkout .", output="clean")
+
+
+def new_worker(agent):
+    agent.core.emit(ev.WorkerExited(epoch=1, reason="killed", crash=True))
+    agent.core.emit(ev.WorkerStarted(epoch=2))
+
+
+LIFTED = {
+    "another world": lambda agent: agent.write("a", "x"),
+    "a person changed something": lambda agent: agent.files.update(a="by a person"),
+    "a person lifts it": lambda agent: agent.core.emit(ev.Unblocked(signature=MAKE)),
+    "feedback": lambda agent: agent.feedback(),
+    "the end of the subtask": next_subtask,
+}
+HOLDS = {
+    "at once": lambda _: None,
+    "its world is back": comes_back,
+    "a restart": restarted,
+    "a new worker": new_worker,
+}
+
+
+@pytest.mark.parametrize("what", LIFTED)
+def test_a_block_ends(played, what):
+    agent = blocked(played(["one", "two"]))
+    LIFTED[what](agent)
+    assert play(agent, [fail("make", "no rule")] * 3) == (3, "repetition")
+
+
+@pytest.mark.parametrize("what", HOLDS)
+def test_a_block_holds(played, what):
+    agent = blocked(played(["one", "two"]))
+    HOLDS[what](agent)
+    assert agent.fail("make").reason == "blocked_action"
+
+
+def test_the_next_proposal_of_it_is_a_blocked_action(agent):
+    answer = blocked(agent).fail("make")
+    assert (answer.reason, answer.escalated_to) == ("blocked_action", None)
+    assert "no rule" in answer.message
+    assert agent.state.blocked_actions == [MAKE]
+    assert [a.result for a in agent.state.subtask.actions] == ["failure"] * 2 + ["blocked"] * 2
+
+
+def test_a_block_does_not_hold_in_another_world(agent):
+    blocked(agent).write("a", "x")
+    assert agent.fail("make", "no rule").allowed
+
+
+@pytest.mark.parametrize("lift", ["feedback", "person"])
+def test_a_block_after_deaths_holds_in_every_world_until_a_person_lifts_it(agent, lift):
+    play(agent, [dies("run_cmd", cmd="make")] * 3)
+    agent.write("a", "another world")
+    agent.restart()
+    assert agent.fail("make").reason == "blocked_action"
+    if lift == "feedback":
+        agent.feedback()
+    else:
+        agent.core.emit(ev.Unblocked(signature=MAKE))
+    assert agent.fail("make").allowed is (lift == "person")
+
+
+def test_a_plain_block_holds_in_every_world_of_the_goal(played):
+    agent = blocked(played(["one", "two"], progress_aware=False))
+    agent.write("a", "x")
+    next_subtask(agent)
+    assert agent.fail("make").reason == "blocked_action"
+
+
+@pytest.mark.parametrize(
+    ("scope", "then", "later"), [("task", False, True), ("goal", False, False)]
+)
+def test_the_scope_can_be_widened(played, scope, then, later):
+    agent = blocked(played(["one", "two"], ["three"], scope=scope))
+    for allowed in (then, later):
+        next_subtask(agent)
+        assert agent.fail("make").allowed is allowed
+
+
+@pytest.mark.parametrize("let_go", [False, True])
+def test_each_subtask_of_a_replan_inherits_counts_and_blocks_unless_a_person_lifts_them(
+    played, let_go
+):
+    agent = blocked(played(["one", "two"]))
+    agent.fail("test", "broken")
+    agent.fail("test", "broken")
+    for _ in range(2):
+        agent.complete(success=False, failure="no way")
+    agent.replan("task", ["another", "and another"])
+    if let_go:
+        agent.feedback()
+    assert agent.fail("test", "broken").allowed is let_go
+    next_subtask(agent)
+    assert agent.fail("make", "no rule").allowed is let_go
+
+
+def test_later_proposals_of_whatever_is_blocked_count_together_and_the_third_escalates(agent):
+    for cmd in "abc":
+        play(agent, [fail(cmd, f"{cmd} fails")] * 3)
+    assert agent.state.blocked_proposals == 0
+    assert [agent.fail(cmd).escalated_to for cmd in "abc"] == [None, None, "task"]
+    assert agent.fail("a").reason == "replan_required"
+
+
+def test_blocked_limit_can_be_set(played):
+    assert blocked(played(blocked_limit=1)).fail("make").escalated_to == "task"

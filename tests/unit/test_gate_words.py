@@ -1,0 +1,136 @@
+"""When an agent is told that it gets no further, and what; `test_judge.py` has what steps bring."""
+
+import pytest
+
+from clew_shared.config.settings import LoopSettings
+
+PLANS = ("I plan", "the strategy is", "my approach")
+NAMES = ("parser", "lexer", "printer", "writer", "reader")
+
+
+def thinks(*texts, tools=False):
+    return [lambda agent, text=text: agent.think(text, tools=tools) for text in texts]
+
+
+def says(*assessments):
+    return [lambda agent, said=said: agent.reflect(said) for said in assessments]
+
+
+def reads(n):
+    return lambda agent: agent.read(f"file {n}", f"text {n}").word
+
+
+def broken(n):
+    return lambda agent: agent.fail(f"make {n}", f"broken {n}x").word
+
+
+TOLD = {
+    "three thoughts of one theme": ({}, thinks(*PLANS), "theme"),
+    "theme_window": ({"theme_window": 2}, thinks("I plan", "I plan"), "theme"),
+    "a theme of one's own": (
+        {"themes": {"self_doubt": ["not sure"]}},
+        thinks(*[f"I am not sure of {n}" for n in range(3)], tools=True),
+        "theme",
+    ),
+    "three thoughts without an act": ({}, thinks("hm 1", "hm 2", "hm 3"), "repeated_planning"),
+    "thoughts_without_tools": (
+        {"thoughts_without_tools": 2},
+        thinks("hm", "hm"),
+        "repeated_planning",
+    ),
+    "five turns without a fact": ({}, says(*["advancing"] * 5), "no_progress"),
+    "stuck three times": ({}, says("stuck", "regressing", "stuck"), "stuck"),
+}
+
+SILENT = {
+    "a planet is no plan": thinks(*["the planet"] * 5, tools=True),
+    "thoughts with tool calls": thinks(*["hm"] * 8, "", *["Let me go on"] * 8, tools=True),
+    "acts between thoughts": [
+        move for n in range(6) for move in (*thinks(f"hm {n}", f"well {n}"), reads(n))
+    ],
+    "searches that find something": [
+        move for n in range(10) for move in (*thinks("I search for it", tools=True), reads(n))
+    ],
+    "one sentence about ever other things": [
+        move
+        for n, name in enumerate(NAMES)
+        for move in (*thinks(f"I turn to the {name} and mend its loop", tools=True), broken(n))
+    ],
+    "turns that bring facts": [move for n in range(20) for move in (reads(n), *says("advancing"))],
+    "advancing ends the row of being stuck": says("stuck", "stuck", "advancing", "stuck"),
+}
+
+
+@pytest.mark.parametrize("name", TOLD)
+def test_it_is_told_at_the_limit_and_not_before(played, name):
+    loops, moves, kind = TOLD[name]
+    agent = played(**loops)
+    assert [move(agent) for move in moves] == [""] * (len(moves) - 1) + [kind]
+    kinds = [event.kind for _, event in agent.take()]
+    assert kinds[-2:] == ["intervened", "loop_detected"]  # on record before it is said
+
+
+@pytest.mark.parametrize("name", SILENT)
+def test_work_is_not_spoken_of(agent, name):
+    assert {move(agent) for move in SILENT[name]} == {""}
+
+
+def test_calling_oneself_stuck_three_times(agent):
+    said = [agent.reflect("stuck") for _ in range(9)]
+    assert said[2] == said[5] == "stuck"
+    assert agent.state.subtask.attempts == 1  # told again twice
+
+
+def test_the_windows_can_be_set(agent):
+    thoughts = ("Vorgehen eins", "Mein Vorgehen", "Das Vorgehen steht")
+    assert [agent.think(text, tools=True) for text in thoughts[:2]] == ["", ""]
+    agent.core.loops = LoopSettings.model_validate({"themes": {"planning": ["vorgehen"]}})
+    assert [agent.think(text, tools=True) for text in thoughts] == ["", "", "theme"]
+
+
+def test_feedback_starts_the_streaks_anew(agent):
+    agent.think("I plan")
+    agent.think("I plan")
+    agent.feedback()
+    assert agent.think("I plan") == ""
+
+
+def test_turns_that_only_complete_subtasks_or_recall_bring_nothing_new(played):
+    agent = played([f"{n}" for n in range(9)])
+    agent.write("a", "1")
+    words = [agent.reflect()]
+    for n in range(5):
+        agent.complete()
+        agent.advance()
+        found = agent.act("recall", {"seq": n}, output=f"text {n}")
+        words.append(agent.reflect() or found.word)
+    assert words[-1] == "no_progress"
+
+
+def stuck(agent):
+    """Let the agent call itself stuck; give what it is told."""
+    for _ in range(3):
+        agent.reflect("stuck")
+    return [e.message for _, e in agent.take() if getattr(e, "intervention", "") == "stuck"][-1]
+
+
+def test_being_stuck_names_the_last_three_different_failures_and_asks_for_another_action(agent):
+    for cmd in ("one", "two", "three", "four", "four", "three"):
+        agent.fail(cmd, f"begin {'and so on ' * 500} {cmd} is broken")
+    agent.fail("mended", "2 errors")
+    agent.run("mended", output="built")
+    message = stuck(agent)
+    named = [line.partition('{"cmd": "')[2].partition('"')[0] for line in message.splitlines()[2:]]
+    assert named == ["two", "four", "three"]
+    assert 'three is broken"' in message
+    assert "one different, concrete action" in message
+    assert len(message) <= 2000
+
+
+def test_a_claim_to_advance_without_a_new_fact_is_told_so(played):
+    for said, claims in (("advancing", True), ("stuck", False)):
+        agent = played(stuck_limit=99)
+        for _ in range(5):
+            agent.reflect(said)
+        (event,) = [e for _, e in agent.take() if e.kind == "intervened"]
+        assert event.message.startswith("You call it advancing, but 5 iterations") is claims
