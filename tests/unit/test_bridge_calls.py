@@ -6,7 +6,7 @@ import pytest
 
 from clew_shared.wire import protocol
 from clew_shared.wire.hello import HelloAnswer, HelloState, SentGoal, SentSubtask, SentTask
-from clew_worker.agent.client import RpcError
+from clew_worker.agent.rpc import RpcError
 from clew_worker.bridge.calls import ToolCalls
 from clew_worker.bridge.goal import GoalView
 

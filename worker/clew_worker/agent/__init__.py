@@ -4,6 +4,7 @@
 judges one.
 """
 
-from clew_worker.agent.client import AgentClient, Disconnected, RpcError
+from clew_worker.agent.client import AgentClient
+from clew_worker.agent.rpc import Disconnected, RpcError
 
 __all__ = ["AgentClient", "Disconnected", "RpcError"]

@@ -7,10 +7,10 @@ from clew_shared.prompt.messages import plain_args
 from clew_shared.text.shorten import without_middle
 from clew_shared.wire.answers import Judged
 from clew_shared.wire.hello import Call
-from clew_worker.agent.client import RpcError
 from clew_worker.agent.finishing import GoalEnding
 from clew_worker.agent.json_mode import ToolRequest
-from clew_worker.agent.plans import plan_fault, read_checks, read_covers, read_plan
+from clew_worker.agent.plans import plan_fault, read_checks, read_covers, tasks_of
+from clew_worker.agent.rpc import RpcError
 from clew_worker.agent.turn import AgentContext, AgentFinished
 
 FINISH_AFTER_REFUSALS = 2
@@ -92,10 +92,7 @@ class CallHandler:
 
     async def _plan(self, args: Mapping[str, Any]) -> None:
         replan = self._memory.state.replan_required
-        tasks = read_plan(args)
-        if replan == "task" and len(tasks) > 1:
-            joined = [s for task in tasks for s in task["subtasks"]]
-            tasks = [{"description": tasks[0]["description"], "subtasks": joined}]
+        tasks = tasks_of(args, replan)
         if fault := plan_fault(tasks):
             self._memory.answer("plan", {}, fault)
             return

@@ -6,39 +6,24 @@ notices a blocked loop.
 
 import asyncio
 import contextlib
-import itertools
 import os
 import socket
-from collections.abc import Callable
 from typing import Any, Self
 
 from clew_shared.wire import protocol
 from clew_shared.wire.hello import HelloAnswer
-
-Notice = Callable[[dict[str, Any]], None]
-
-ANSWER_TIMEOUT_S = 8 * 86_400.0
-"""Longer than any answer takes: an action has its own deadline, and so has the wait for an LLM slot."""
+from clew_worker.agent.rpc import (
+    ANSWER_TIMEOUT_S,
+    CHUNK_BYTES,
+    Disconnected,
+    Notice,
+    Rpc,
+    RpcError,
+    message_line,
+    result_of,
+)
 
 _GOODBYE_S = 1.0
-
-
-class RpcError(Exception):
-    """The daemon refused a request: `code` as in `clew_shared.wire.protocol` (WRONG_STATE, ...)."""
-
-    def __init__(self, method: str, code: int, message: str) -> None:
-        super().__init__(f"{method}: {message}")
-        self.code = code
-        self.message = message
-
-    @property
-    def stopping(self) -> bool:
-        """Whether the daemon refused because it is stopping this worker."""
-        return self.code == protocol.STOPPING
-
-
-class Disconnected(Exception):
-    """The daemon has closed the connection, or no longer answers."""
 
 
 class AgentClient:
@@ -50,9 +35,8 @@ class AgentClient:
 
     def __init__(self, sock: socket.socket) -> None:
         self._sock = sock
-        self._ids = itertools.count(1)
+        self._rpc = Rpc()
         self._waiting: dict[int, asyncio.Future[Any]] = {}
-        self._notices: dict[str, list[Notice]] = {}
         self._tasks: list[asyncio.Task[None]] = []
         self._beating = False
         self.closed = asyncio.Event()
@@ -64,9 +48,7 @@ class AgentClient:
 
     async def __aenter__(self) -> Self:
         self._sock.setblocking(False)
-        self._reader, self._writer = await asyncio.open_connection(
-            sock=self._sock, limit=protocol.LINE_BYTES_MAX + 1
-        )
+        self._reader, self._writer = await asyncio.open_connection(sock=self._sock)
         self._tasks.append(asyncio.create_task(self._listen()))
         return self
 
@@ -80,7 +62,7 @@ class AgentClient:
 
     def on(self, method: str, callback: Notice) -> None:
         """Call `callback` with the params of each notification of that name."""
-        self._notices.setdefault(method, []).append(callback)
+        self._rpc.on(method, callback)
 
     async def hello(self, agent: str) -> dict[str, Any]:
         """Introduce the agent (`name/version`); returns the goal's state as it is now. Can be called at any time."""
@@ -103,8 +85,7 @@ class AgentClient:
         """
         if self.closed.is_set():
             raise Disconnected(f"{method}: the daemon closed the connection")
-        request_id = next(self._ids)
-        line = request_line(method, params, request_id)
+        request_id, line = self._rpc.request(method, params)
         answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         self._waiting[request_id] = answer
         try:
@@ -115,9 +96,7 @@ class AgentClient:
             raise Disconnected(f"{method}: no answer from the daemon: {error}") from error
         finally:
             self._waiting.pop(request_id, None)
-        if fault := message.get("error"):
-            raise RpcError(method, int(fault.get("code", 0)), str(fault.get("message", "")))
-        return message.get("result")
+        return result_of(method, message)
 
     async def reflect(self, usage: dict[str, Any], record: dict[str, Any]) -> Any:
         """Report a turn; one whose record is refused, or too long, is reported with its cost alone: it was a turn."""
@@ -132,7 +111,7 @@ class AgentClient:
     async def notify(self, method: str, /, **params: Any) -> None:
         """Send a notification; `Disconnected` where the daemon is gone."""
         try:
-            await self._send(request_line(method, params))
+            await self._send(message_line(method, params))
         except OSError as error:
             raise Disconnected(f"{method}: {error}") from error
 
@@ -149,8 +128,11 @@ class AgentClient:
     async def _listen(self) -> None:
         """Dispatch messages until the daemon closes the connection or breaks the protocol."""
         try:
-            while line := await self._reader.readline():
-                self._dispatch(protocol.parse(line))
+            while data := await self._reader.read(CHUNK_BYTES):
+                for message in self._rpc.received(data):
+                    answer = self._waiting.get(message.get("id") or 0)
+                    if answer and not answer.done():
+                        answer.set_result(message)
         except (OSError, ValueError, protocol.ProtocolError):
             pass  # as good as closed: later bytes have no meaning
         finally:
@@ -158,24 +140,3 @@ class AgentClient:
             for answer in self._waiting.values():
                 if not answer.done():
                     answer.set_exception(Disconnected("the daemon closed the connection"))
-
-    def _dispatch(self, message: dict[str, Any]) -> None:
-        if "method" in message:
-            for callback in self._notices.get(str(message["method"]), ()):
-                callback(message.get("params") or {})
-            return
-        answer = self._waiting.get(message.get("id") or 0)
-        if answer and not answer.done():
-            answer.set_result(message)
-
-
-def request_line(method: str, params: dict[str, Any], request_id: int | None = None) -> bytes:
-    """Return a request, or a notification where it has no id; ValueError if it is too long to be sent."""
-    ids = {} if request_id is None else {"id": request_id}
-    line = protocol.line({"jsonrpc": "2.0", **ids, "method": method, "params": params})
-    if len(line) > protocol.LINE_BYTES_MAX:
-        raise ValueError(
-            f"{method}: a message of {len(line)} bytes; at most "
-            f"{protocol.LINE_BYTES_MAX} can be sent: use smaller arguments"
-        )
-    return line

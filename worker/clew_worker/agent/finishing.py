@@ -13,9 +13,9 @@ from clew_shared.guidance.notes import CheckNotes
 from clew_shared.guidance.requests import note_of_files
 from clew_shared.prompt.tools import is_small
 from clew_shared.wire.answers import Advanced, Checked, Finished
-from clew_worker.agent.client import RpcError
 from clew_worker.agent.first_look import paths_there
-from clew_worker.agent.plans import plain_text
+from clew_worker.agent.plans import plain_text, truth
+from clew_worker.agent.rpc import RpcError
 from clew_worker.agent.turn import AgentContext, AgentFinished
 
 CHECKED = "The checks pass now."
@@ -46,7 +46,7 @@ class GoalEnding:
 
     async def complete_subtask(self, args: Mapping[str, Any]) -> None:
         """End the current subtask, or this attempt at it, as the model asks."""
-        success = _truth(args.get("success", True))
+        success = truth(args.get("success", True))
         summary = plain_text(args.get("summary") or args.get("failure") or args.get("reason"))
         if success and (doubt := self._doubt("complete_subtask")):
             self._memory.answer("complete_subtask", args, doubt)
@@ -84,7 +84,7 @@ class GoalEnding:
     async def finish(self, args: Mapping[str, Any]) -> None:
         """End the goal as the model asks, if nothing speaks against it."""
         summary = plain_text(args.get("summary"))
-        if "success" in args and not _truth(args["success"]):
+        if "success" in args and not truth(args["success"]):
             await self._daemon.call("finish", success=False, summary=summary)
             raise AgentFinished
         if doubt := self._doubt("finish"):
@@ -245,9 +245,3 @@ class GoalEnding:
 
 def _listed(names: list[str] | tuple[str, ...]) -> str:
     return "\n".join(f"- {name}" for name in names[:10])
-
-
-def _truth(value: Any) -> bool:
-    if isinstance(value, str):
-        return value.strip().lower() not in ("false", "no", "0", "")
-    return bool(value)

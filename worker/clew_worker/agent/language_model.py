@@ -14,12 +14,12 @@ from clew_shared.prompt.tools import REFLECT, schema_of
 from clew_shared.prompt.view import PromptView
 from clew_shared.tools import Tool
 from clew_worker.agent import json_mode, reflecting
-from clew_worker.agent.client import Disconnected, RpcError
 from clew_worker.agent.completion import CALLS_MAX, CallUsage, Completion
 from clew_worker.agent.finishing import GoalEnding
 from clew_worker.agent.json_mode import ModelAnswer
 from clew_worker.agent.llm_client import LlmClient
 from clew_worker.agent.llm_faults import LlmError, Misconfigured, Overflow, Unsupported
+from clew_worker.agent.rpc import Disconnected, RpcError
 from clew_worker.agent.turn import AgentContext
 
 TIGHTNESS_MAX = 4

@@ -7,7 +7,8 @@ from collections.abc import Callable
 from typing import Any, Literal, Protocol
 
 from clew_shared.exit_codes import ExitCode
-from clew_worker.agent.client import AgentClient, Disconnected, RpcError
+from clew_worker.agent.client import AgentClient
+from clew_worker.agent.rpc import Disconnected, RpcError
 
 _REASON_CHARS = 4_000
 _RETRY_AFTER_MAX_S = 30 * 86_400.0

@@ -113,3 +113,19 @@ def read_covers(args: Mapping[str, Any], names: Sequence[str]) -> list[int]:
 def plain_text(value: Any) -> str:
     """Return a text stripped and bounded; "" for anything else."""
     return value.strip()[:_TEXT_CHARS] if isinstance(value, str) else ""
+
+
+def tasks_of(args: Mapping[str, Any], replan: str | None) -> list[dict[str, Any]]:
+    """Return a plan's tasks; a replan of a task brings one, so the subtasks of several become its own."""
+    tasks = read_plan(args)
+    if replan != "task" or len(tasks) < 2:
+        return tasks
+    joined = [subtask for task in tasks for subtask in task["subtasks"]]
+    return [{"description": tasks[0]["description"], "subtasks": joined}]
+
+
+def truth(value: Any) -> bool:
+    """Return whether a model meant yes: it may write a truth value as text."""
+    if isinstance(value, str):
+        return value.strip().lower() not in ("false", "no", "0", "")
+    return bool(value)

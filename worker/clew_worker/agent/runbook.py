@@ -14,8 +14,9 @@ from clew_shared.text.words import RESULTS, action_text, exit_text
 from clew_shared.wire import protocol
 from clew_shared.wire.answers import ActionOutcome, Advanced, Finished, Judged
 from clew_shared.wire.hello import Call, Entry, HelloAnswer, SentStep, SentSubtask
-from clew_worker.agent.client import AgentClient, RpcError
+from clew_worker.agent.client import AgentClient
 from clew_worker.agent.life import CannotContinue
+from clew_worker.agent.rpc import RpcError
 
 NAME = "runbook/1"
 _OUTPUT_CHARS = 500

@@ -11,8 +11,8 @@ from typing import Any
 
 from clew_shared.wire.answers import Advanced, Finished, Judged
 from clew_shared.wire.hello import StateAnswer
-from clew_worker.agent.client import Disconnected, RpcError
-from clew_worker.agent.plans import plain_text, plan_fault, read_checks, read_plan
+from clew_worker.agent.plans import plain_text, plan_fault, read_checks, tasks_of, truth
+from clew_worker.agent.rpc import Disconnected, RpcError
 from clew_worker.bridge.goal import IDLE_CALLS_MAX, GoalView
 from clew_worker.bridge.prompts import feedback_text
 from clew_worker.bridge.tools import (
@@ -147,7 +147,7 @@ class ToolCalls:
         return ToolAnswer(joined(answer.text, news), answer.refused)
 
     async def _done(self, args: Mapping[str, Any]) -> ToolAnswer:
-        success = _truth(args.get("success", True))
+        success = truth(args.get("success", True))
         summary = plain_text(args.get("summary"))
         if success and (news := self._goal.take_news()):
             return ToolAnswer(f"{feedback_text(news)}\nConsider this, then call clew_done again.")
@@ -182,10 +182,7 @@ class ToolCalls:
     async def _plan(self, args: Mapping[str, Any]) -> ToolAnswer:
         await self._goal.refresh()
         replan = self._goal.state.replan_required
-        tasks = read_plan(args)
-        if replan == "task" and len(tasks) > 1:
-            joined_up = [s for task in tasks for s in task["subtasks"]]
-            tasks = [{"description": tasks[0]["description"], "subtasks": joined_up}]
+        tasks = tasks_of(args, replan)
         if fault := plan_fault(tasks):
             return ToolAnswer(fault.replace(" plan ", " clew_plan "), refused=True)
         await self._daemon.call("plan", tasks=tasks, replan=replan, checks=read_checks(args))
@@ -200,9 +197,3 @@ class ToolCalls:
         await self._daemon.call("ask", question=question)
         self._goal.over.set()
         return ToolAnswer("The person is asked, and the goal waits for the answer. End your turn.")
-
-
-def _truth(value: Any) -> bool:
-    if isinstance(value, str):
-        return value.strip().lower() not in ("false", "no", "0", "")
-    return bool(value)

@@ -11,8 +11,9 @@ from contextlib import suppress
 
 from clew_shared.text.redact import hide
 from clew_shared.wire.answers import Noted
-from clew_worker.agent.client import AgentClient, Disconnected, RpcError
+from clew_worker.agent.client import AgentClient
 from clew_worker.agent.life import CannotContinue
+from clew_worker.agent.rpc import Disconnected, RpcError
 from clew_worker.bridge.calls import ToolCalls
 from clew_worker.bridge.cell import CellGoneError, CliCell, CliFaultError, CliRun
 from clew_worker.bridge.clis.cli import CliOptions, LimitReached

@@ -13,7 +13,7 @@ from clew_shared.record.model import StepStatus, Subtask, Task
 from clew_shared.record.state import State
 from clew_shared.wire import protocol
 from clew_shared.wire.answers import Advanced, Finished, Judged, Noted, Recorded
-from clew_worker.agent.client import RpcError
+from clew_worker.agent.rpc import RpcError
 from clew_worker.library.remote_state import (
     changed_since,
     graft,

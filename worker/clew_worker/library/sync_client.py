@@ -6,7 +6,6 @@ It transports messages; a thread sends the heartbeats, so that a busy agent does
 from __future__ import annotations
 
 import contextlib
-import itertools
 import os
 import socket
 import threading
@@ -14,15 +13,16 @@ from typing import Any, Self
 
 from clew_shared.wire import protocol
 from clew_shared.wire.hello import HelloAnswer
-from clew_worker.agent.client import (
+from clew_worker.agent.rpc import (
     ANSWER_TIMEOUT_S,
+    CHUNK_BYTES,
     Disconnected,
     Notice,
-    RpcError,
-    request_line,
+    Rpc,
+    message_line,
+    result_of,
 )
 
-_CHUNK_BYTES = 1 << 16
 _JOIN_S = 1.0
 
 _opening = threading.Lock()
@@ -41,9 +41,7 @@ class SyncClient:
     def __init__(self, sock: socket.socket) -> None:
         sock.settimeout(ANSWER_TIMEOUT_S)
         self._sock = sock
-        self._ids = itertools.count(1)
-        self._buffer = bytearray()
-        self._notices: dict[str, list[Notice]] = {}
+        self._rpc = Rpc()
         self._calling = threading.Lock()
         self._sending = threading.Lock()
         self._closed = threading.Event()
@@ -86,7 +84,7 @@ class SyncClient:
 
     def on(self, method: str, callback: Notice) -> None:
         """Call `callback` with the params of each notification of that name."""
-        self._notices.setdefault(method, []).append(callback)
+        self._rpc.on(method, callback)
 
     def hello(self, agent: str) -> dict[str, Any]:
         """Introduce the agent (`name/version`); returns the goal's state as it is now. Can be called at any time."""
@@ -110,16 +108,13 @@ class SyncClient:
         is too long.
         """
         with self._calling:
-            request_id = next(self._ids)
-            self._send(method, request_line(method, params, request_id))
-            answer = self._receive(method, request_id)
-        if fault := answer.get("error"):
-            raise RpcError(method, int(fault.get("code", 0)), str(fault.get("message", "")))
-        return answer.get("result")
+            request_id, line = self._rpc.request(method, params)
+            self._send(method, line)
+            return result_of(method, self._receive(method, request_id))
 
     def notify(self, method: str, /, **params: Any) -> None:
         """Send a notification; `Disconnected` where the daemon is gone."""
-        self._send(method, request_line(method, params))
+        self._send(method, message_line(method, params))
 
     def _send(self, method: str, line: bytes) -> None:
         if self.closed:
@@ -132,28 +127,14 @@ class SyncClient:
 
     def _receive(self, method: str, request_id: int) -> dict[str, Any]:
         try:
-            while True:
-                message = protocol.parse(self._line())
-                if "method" in message:
-                    for callback in self._notices.get(str(message["method"]), ()):
-                        callback(message.get("params") or {})
-                elif message.get("id") == request_id:
-                    return message
+            while data := self._sock.recv(CHUNK_BYTES):
+                for message in self._rpc.received(data):
+                    if message.get("id") == request_id:
+                        return message
+            raise ConnectionResetError("the daemon closed the connection")
         except (OSError, protocol.ProtocolError) as error:
             self._closed.set()  # later bytes have no meaning
             raise Disconnected(f"{method}: no answer from the daemon: {error}") from error
-
-    def _line(self) -> bytes:
-        while (end := self._buffer.find(b"\n")) < 0:
-            if len(self._buffer) > protocol.LINE_BYTES_MAX:
-                raise protocol.ProtocolError("an incomplete line")
-            chunk = self._sock.recv(_CHUNK_BYTES)
-            if not chunk:
-                raise ConnectionResetError("the daemon closed the connection")
-            self._buffer += chunk
-        line = bytes(self._buffer[: end + 1])
-        del self._buffer[: end + 1]
-        return line
 
     def _beat(self, every_s: float) -> None:
         with contextlib.suppress(Disconnected):
