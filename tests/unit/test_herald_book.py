@@ -21,6 +21,7 @@ from clew_daemon.herald.messenger import Messenger
 from clew_daemon.herald.sending import Delivery
 from clew_daemon.herald.server import Answers, MetricsServer
 from clew_daemon.herald.spools import Channels, MessageSpool, SpanSpool
+from clew_daemon.inbox.leftovers import Left
 from clew_shared.config.tables import NotifySettings
 from clew_shared.ledger import Cursor
 from clew_shared.record import events as ev
@@ -250,7 +251,7 @@ def test_a_daemon_that_is_down_is_told_once_and_only_if_it_was_up(book, monkeypa
     answers = iter(["gone", up, "gone", "gone", up, "gone"])
     monkeypatch.setattr(alerts, "ask_health", lambda _: next(answers))
     told = []
-    watch = Alerts(lambda: Address(Path("none")), book, ON, told.append)
+    watch = Alerts(lambda: Address(Path("none")), Left, book, ON, told.append)
     counts = []
     for _ in range(6):
         watch.look()
@@ -264,10 +265,31 @@ def test_a_full_or_slow_disk_is_told_once(book, monkeypatch):
     answers = iter(DaemonHealth(state, (1.0,), (5, slow), 0.1) for state, slow in states)
     monkeypatch.setattr(alerts, "ask_health", lambda _: next(answers))
     told = []
-    watch = Alerts(lambda: None, book, ON, told.append)
+    watch = Alerts(lambda: None, Left, book, ON, told.append)
     for _ in states:
         watch.look()
     assert [notice.title for notice in told] == ["clew: the disk is full", "clew: the disk is slow"]
+
+
+def test_a_rejected_goal_file_is_told_once_and_not_one_from_before(book, monkeypatch):
+    monkeypatch.setattr(alerts, "ask_health", lambda _: "gone")
+    files = [{"name": "old.md", "rejected": True, "reason": "?"}]
+    told = []
+
+    def look(book):
+        Alerts(lambda: None, lambda: Left(tuple(files)), book, ON, told.append).look()
+
+    look(book)
+    files += [
+        {"name": "new.md", "rejected": True, "reason": "line 2: `agent` names an unknown agent"},
+        {"name": "a", "rejected": False, "reason": "a folder"},
+    ]
+    look(book)
+    look(book)
+    [notice] = told
+    assert notice.title == "clew: a goal file was rejected"
+    assert "new.md: line 2: `agent` names an unknown agent" in notice.body
+    assert "old.md" not in notice.body
 
 
 def test_an_address_shows_nothing_but_its_line_and_scheme(tmp_path):

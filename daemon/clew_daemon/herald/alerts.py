@@ -1,7 +1,8 @@
-"""What only the running daemon can say, or its absence: asked now and then, in a thread."""
+"""What no event says: how the daemon does, and what its inbox has rejected. Looked at now and then, in a thread."""
 
 from __future__ import annotations
 
+import json
 import threading
 import time
 from typing import TYPE_CHECKING
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from clew_daemon.cli.client import Address
     from clew_daemon.herald.book import Book
     from clew_daemon.herald.notices import Notice
+    from clew_daemon.inbox.leftovers import Left
 
 log = structlog.get_logger()
 
@@ -28,6 +30,8 @@ SLOW_EVERY_S = 3600.0
 
 DAEMON = "daemon"
 """The fact in the book: "up" or "down", as a person was last told; a message about "down" needs an "up" before."""
+REJECTED = "rejected"
+"""The fact in the book: the names of the rejected files that a person was told of, or that were there before."""
 
 
 class Alerts:
@@ -36,11 +40,13 @@ class Alerts:
     def __init__(
         self,
         find: Callable[[], Address],
+        inbox: Callable[[], Left],
         book: Book,
         on: Collection[str],
         tell: Callable[[Notice], None],
     ) -> None:
         self._find = find
+        self._inbox = inbox
         self._book = book
         self._on = on
         self._tell = tell
@@ -66,6 +72,7 @@ class Alerts:
         else:
             self.health = None
             self._is_down(found, now)
+        self._look_for_rejected(now)
 
     def _run(self) -> None:
         while True:
@@ -96,6 +103,17 @@ class Alerts:
                 start = self._find().to_start
                 self._alert(notices.daemon_down(self._gone_at, why, start))
                 self._book.set_fact(DAEMON, "down")
+
+    def _look_for_rejected(self, now: float) -> None:
+        told = self._book.fact(REJECTED)
+        found = {one["name"]: one["reason"] for one in self._inbox().shown if one["rejected"]}
+        known = found.keys() if told is None else set(json.loads(told))
+        if told is not None and found.keys() == known:
+            return
+        with self._book.database.transaction():
+            self._book.set_fact(REJECTED, json.dumps(list(found)))
+            if new := {name: why for name, why in found.items() if name not in known}:
+                self._alert(notices.rejected(now, new))
 
     def _alert(self, notice: Notice) -> None:
         if notice.kind in self._on:

@@ -13,6 +13,7 @@ from clew_daemon.herald.alerts import Alerts
 from clew_daemon.herald.folding import Folding
 from clew_daemon.herald.health_file import HealthFile
 from clew_daemon.herald.reading import EventStream, all_events, catch_up, is_of
+from clew_daemon.inbox.leftovers import InboxLeft
 from clew_shared.ledger import Cursor, LedgerError
 
 if TYPE_CHECKING:
@@ -58,7 +59,13 @@ class Herald:
         self._messenger = senders.messenger(notify.quiet, self._is_outdated)
         self._tracer = senders.tracer()
         self._overdue_at = 0.0
-        self.alerts = Alerts(lambda: instance.socket, book, notify.on, self._tell)
+        self.alerts = Alerts(
+            lambda: instance.socket,
+            InboxLeft(instance.places.inbox).look,
+            book,
+            notify.on,
+            self._tell,
+        )
 
     def run(self, stop: threading.Event) -> None:
         """Work until `stop` is set."""

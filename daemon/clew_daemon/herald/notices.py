@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from pydantic import BaseModel
@@ -13,12 +14,13 @@ from clew_shared.text.redact import redact
 from clew_shared.text.words import passed_before
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Collection, Mapping
 
     from clew_daemon.herald.notes import GoalNote
 
 LONG_WAIT_S = 3600.0
 TITLE_CHARS = 120
+REJECTED_MAX = 5
 REPEATED = "(possibly a repeat: clew was interrupted while it sent this)"
 
 
@@ -78,6 +80,20 @@ def ledger_trouble(at: float, state: str) -> Notice:
         "failed": ("the ledger cannot be written", "The daemon stops: see `clew logs`."),
     }[state]
     return Notice(kind="ledger_full", title=f"clew: {title}", body=body, at=at)
+
+
+def rejected(at: float, files: Mapping[str, str]) -> Notice:
+    """Return the message about files that the inbox has rejected: names and reasons."""
+    title = (
+        "a goal file was rejected" if len(files) == 1 else f"{len(files)} goal files were rejected"
+    )
+    shown = [f"{name}: {why}" for name, why in islice(files.items(), REJECTED_MAX)]
+    text = "\n".join(
+        [*shown, "Correct it, and submit it again: clew submit FILE", "More: clew status"]
+    )
+    return Notice(
+        kind="rejected", title=f"clew: {title}", body=clean(redact(text), lines=True), at=at
+    )
 
 
 def _kind(note: GoalNote, on: Collection[str]) -> NoticeKind | None:

@@ -232,7 +232,14 @@ class LedgerSettings(Table):
 
 
 NoticeKind = Literal[
-    "blocked", "completed", "failed", "waiting_long", "gave_up", "ledger_full", "daemon_down"
+    "blocked",
+    "completed",
+    "failed",
+    "waiting_long",
+    "gave_up",
+    "rejected",
+    "ledger_full",
+    "daemon_down",
 ]
 """What `clew herald` can send a message about (docs/herald.md)."""
 
