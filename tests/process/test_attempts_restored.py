@@ -244,6 +244,7 @@ def test_an_undo_after_several_attempts_brings_back_what_was_before_the_goal(cle
 
 
 def test_a_restore_takes_no_second_snapshot_of_the_same_workspace(clew, kitchen):  # noqa: F811
+    clew.configure({"log.level": "debug"})
     goal = begin(clew, kitchen)
     hears(clew, goal, "messy")
     go_on(clew, goal)

@@ -61,6 +61,7 @@ def break_store(clew, goal):
 
 
 def test_a_goal_has_a_snapshot_of_its_start_of_each_subtask_and_of_its_end(clew):
+    clew.configure({"log.level": "debug"})
     goal = finished(clew.start(), "echo a > a", "echo b > b; rm a")
     report = clew.report(goal)
     found = moments(clew, goal)
@@ -190,7 +191,7 @@ def test_a_git_that_hangs_holds_up_neither_the_daemon_nor_the_goal_for_ever(clew
 
 
 def test_switched_off_there_is_none_and_nothing_is_said(make_clew):
-    clew = make_clew({"snapshots.enabled": False}).start()
+    clew = make_clew({"snapshots.enabled": False, "log.level": "debug"}).start()
     goal = finished(clew, "echo a > a")
     assert "Files changed" not in clew.report(goal)
     assert not clew.seen("snapshot.taken") + clew.seen("snapshot.missing")
@@ -198,7 +199,7 @@ def test_switched_off_there_is_none_and_nothing_is_said(make_clew):
 
 
 def test_switched_on_by_a_reload_the_next_subtask_has_one(make_clew):
-    clew = make_clew({"snapshots.enabled": False}).start()
+    clew = make_clew({"snapshots.enabled": False, "log.level": "debug"}).start()
     go = clew.folder / "go"
     goal = clew.submit(
         steps(f"until [ -e {clew.home}/workspaces/go ] || [ -e go ]; do sleep 0.05; done", "true")

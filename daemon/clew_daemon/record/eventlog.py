@@ -166,6 +166,7 @@ def log_events(goal: str, records: list[RecordedEvent]) -> None:
         found = line(record.event)
         if found:
             event, fields = found
-            probe = getattr(record.event, "probe", False)  # `goal.waiting` reports each retry
-            write = log.debug if probe else log.info
+            # `goal.waiting` reports each retry; snapshots are taken several times in each subtask
+            is_detail = getattr(record.event, "probe", isinstance(record.event, snap.SnapshotTaken))
+            write = log.debug if is_detail else log.info
             write(event, **({"goal": goal} if goal else {}), seq=record.seq, **fields)
