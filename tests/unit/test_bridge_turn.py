@@ -73,6 +73,7 @@ def test_a_limit_without_a_time_is_tried_again_with_back_off():
 
 def test_a_fault_of_the_endpoint_is_temporary_and_a_lasting_one_needs_a_person():
     ended = TurnEnded(False, "connection refused")
+    assert turn_of(SessionStarted("s"), ended).unfinished(1)
     assert outcome(turn_of(SessionStarted("s"), ended), 1).kind == "temporary"
     lasting = FaultReported("unknown model", lasting=True)
     found = outcome(turn_of(SessionStarted("s"), lasting, ended), 1)

@@ -129,8 +129,14 @@ class CliTurn:
         return not (self.listed or self.acted)
 
     def unfinished(self, code: int | None) -> bool:
-        """Return whether it was cut off in the middle; `code` is the program's, None where that is unknown."""
-        return self.without_tools if self.ended else code != ExitCode.OK
+        """Return whether it is no turn of the attempt: cut off in the middle, or failed before it did anything.
+
+        Otherwise an endpoint that is down for an hour would use up all attempts. `code` is the program's, None where
+        that is unknown.
+        """
+        if self.ended is None:
+            return code != ExitCode.OK
+        return self.without_tools or not (self.ended.ok or self.acted)
 
     def count(self, line: bytes, bytes_read: int) -> None:
         """Count a line of output; raises CannotContinue where there is too much."""
