@@ -14,13 +14,15 @@ from bench.digest import plant
 from bench.figures import Recorder, Result
 
 from clew_shared.config.tables import IGNORED
-from clew_shared.wire.executor import SnapshotRequest
+from clew_shared.wire.executor import SnapshotDone, SnapshotRequest
 from clew_shared.wire.nursery import CellSpec, SandboxSpec
+from clew_worker.executor.attribution import Attribution
 from clew_worker.executor.snapshots.taking import SnapshotTaker
 from clew_worker.executor.wire import Wire
 from clew_worker.executor.workspace import Workspace
+from clew_worker.executor.world.world import WorldWatch
 
-KINDS = ("the first", "one file changed", "nothing changed")
+KINDS = ("the first", "one file changed", "nothing changed", "nothing changed, a new executor")
 MB = 1 << 20
 
 
@@ -33,17 +35,26 @@ def snapshots(folder: Path, files: int, rounds: int, found: Recorder) -> dict[st
     git = shutil.which("git") or "/usr/bin/git"
     spec = CellSpec(kind="executor", sandbox=sandbox, cwd=str(root), git=git, ignore=IGNORED)
     ours, theirs = socket.socketpair()
-    taker = SnapshotTaker(spec, Workspace(str(root)), Wire(ours))
+    watch = WorldWatch(str(root), IGNORED)
+    looks = Attribution(watch)
+    taker = SnapshotTaker(spec, Workspace(str(root)), Wire(ours), watch)
+
+    def take() -> SnapshotDone:
+        looks.look()
+        return taker.take(request, looks.seen)
+
     request = SnapshotRequest(id=1, max_file_bytes=10 * MB, room_bytes=2_000 * MB)
-    first, changed, unchanged = (f"{files} files: {kind}" for kind in KINDS)
-    done = found.time(first, lambda: taker.take(request))
+    first, changed, unchanged, renewed = (f"{files} files: {kind}" for kind in KINDS)
+    done = found.time(first, take)
     held = {"files": files, "first_kb": done.bytes // 1024, "more_kb": 0.0}
     request = request.model_copy(update={"base": done.tree})
     for number in range(rounds):
         (root / "package000" / "module00" / "file00.py").write_text(f"# {number}")
-        done = found.time(changed, lambda: taker.take(request))
+        done = found.time(changed, take)
         held["more_kb"] = round(done.bytes / 1024, 1)
-        found.time(unchanged, lambda: taker.take(request))
+        found.time(unchanged, take)
+        taker = SnapshotTaker(spec, Workspace(str(root)), Wire(ours), watch)
+        found.time(renewed, take)
     theirs.close()
     if done.fault:
         raise SystemExit(done.fault)

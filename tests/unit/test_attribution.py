@@ -10,7 +10,7 @@ from clew_shared.record import touched
 from clew_shared.record.touched import Touched
 from clew_worker.executor import attribution
 from clew_worker.executor.attribution import Attribution
-from clew_worker.executor.world import traces, tree, watches
+from clew_worker.executor.world import contents, traces, tree, watches
 from clew_worker.executor.world.world import WorldWatch
 
 
@@ -28,15 +28,13 @@ class Looks:
     def __init__(self, root):
         self.root = root
         self.watch = WorldWatch(str(root), (".git", "skipped"))
-        self._fd = os.open(root, os.O_PATH)
-        self.attribution = Attribution(self.watch, self._fd)
+        self.attribution = Attribution(self.watch)
         self.watch.digest()
         self.attribution.sort(own=False)
         self.attribution.anchor()
 
     def close(self):
         self.watch.close()
-        os.close(self._fd)
 
     def changed(self, change):
         """What an action that makes a change is reported to have changed."""
@@ -195,7 +193,7 @@ def test_a_restore_is_not_someone_elses(looks):
 
 def test_until_there_is_a_snapshot_nothing_is_known_of_what_others_did(tmp_path):
     looks = Looks(tmp_path)
-    fresh = Attribution(looks.watch, os.open(tmp_path, os.O_PATH))
+    fresh = Attribution(looks.watch)
     fresh.look()
     assert fresh.report() == Touched(foreign_total=-1)
     fresh.anchor()
@@ -262,11 +260,5 @@ def test_long_names_are_listed_as_far_as_they_fit(looks):
 
 
 def test_a_file_that_is_too_large_is_named_and_not_read(looks, monkeypatch):
-    monkeypatch.setattr(attribution, "FILE_BYTES_MAX", 2)
+    monkeypatch.setattr(contents, "CONTENT_BYTES_MAX", 2)
     assert looks.changed(lambda root: (root / "file").write_text("new")) == {"file": "?"}
-
-
-def test_reading_ends_when_its_time_is_up(looks, monkeypatch):
-    monkeypatch.setattr(attribution, "READ_S", -1.0)
-    found = looks.changed(lambda root: (root / "file").write_text("new"))
-    assert found == {"file": "?"}

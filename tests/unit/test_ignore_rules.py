@@ -6,11 +6,8 @@ import subprocess
 
 import pytest
 
-from clew_worker.executor.snapshots import walk as walking
-from clew_worker.executor.snapshots.budget import SnapshotError
+from clew_worker.executor.snapshots.git import SnapshotError
 from clew_worker.executor.snapshots.rules import IgnoreRules
-from clew_worker.executor.snapshots.walk import Listing, Walk
-from clew_worker.executor.world.ignored import Ignored
 
 GIT = shutil.which("git")
 CASES = {
@@ -46,26 +43,29 @@ def build(folder, written):
         (folder / name).write_text(text)
 
 
-class Unhurried:
-    """A budget that never ends."""
-
-    def check(self):
-        pass
-
-
 def seen(folder, saved):
-    root = os.open(folder, os.O_PATH)
-    try:
-        rules = IgnoreRules(folder, saved)
-        found = Walk(root, Ignored(()), rules, Listing(), Unhurried()).look(1000, None)
-        rules.freeze()
-    finally:
+    """What git finds in a workspace by the rules alone."""
+    rules = IgnoreRules(saved)
+    if not rules.frozen:
+        root = os.open(folder, os.O_PATH)
+        written = [above for above in FOLDERS if (folder / above / ".gitignore").exists()]
+        rules.collect(root, folder, written, [""])
         os.close(root)
-    return sorted(
-        f"{above}/{name}" if above else name
-        for above, names in found.unread.items()
-        for name in names
-    )
+        rules.freeze(())
+    exclude = saved.with_name("exclude")
+    exclude.write_bytes(rules.text(()))
+    return listed(folder, f"--exclude-from={exclude}")
+
+
+def listed(folder, rules):
+    found = subprocess.run(
+        [GIT, "ls-files", "-z", "--cached", "--others", rules],
+        cwd=folder,
+        capture_output=True,
+        check=True,
+        env={"GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_NOSYSTEM": "1", "HOME": str(folder)},
+    ).stdout
+    return sorted(os.fsdecode(one) for one in found.split(b"\0") if one)
 
 
 @pytest.mark.skipif(not GIT, reason="git is not installed")
@@ -73,14 +73,7 @@ def seen(folder, saved):
 def test_the_same_files_are_ignored_as_by_git(tmp_path, name):
     folder = tmp_path / "workspace"
     build(folder, CASES[name])
-    listed = subprocess.run(
-        [GIT, "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
-        cwd=folder,
-        capture_output=True,
-        check=True,
-        env={"GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_NOSYSTEM": "1", "HOME": str(tmp_path)},
-    ).stdout
-    expected = sorted(os.fsdecode(one) for one in listed.split(b"\0") if one)
+    expected = listed(folder, "--exclude-standard")
     assert seen(folder, tmp_path / "ignore.json") == expected
     assert seen(folder, tmp_path / "ignore.json") == expected, "with the rules that were saved"
 
@@ -88,14 +81,4 @@ def test_the_same_files_are_ignored_as_by_git(tmp_path, name):
 def test_saved_rules_that_cannot_be_read_are_a_fault(tmp_path):
     (tmp_path / "ignore.json").write_text("{")
     with pytest.raises(SnapshotError, match="cannot be read"):
-        IgnoreRules(tmp_path, tmp_path / "ignore.json")
-
-
-def test_more_entries_than_the_limit_are_a_fault(tmp_path, monkeypatch):
-    monkeypatch.setattr(walking, "ENTRIES_MAX", 10)
-    folder = tmp_path / "workspace"
-    folder.mkdir()
-    for n in range(11):
-        (folder / str(n)).touch()
-    with pytest.raises(SnapshotError, match="more than 10 entries"):
-        seen(folder, tmp_path / "ignore.json")
+        IgnoreRules(tmp_path / "ignore.json")

@@ -8,8 +8,8 @@ import pytest
 
 from clew_worker.executor.snapshots import swapping
 from clew_worker.executor.snapshots.place import NamedPlace
-from clew_worker.executor.snapshots.reading import blob_hash
 from clew_worker.executor.snapshots.swapping import ChangedError
+from clew_worker.executor.world.contents import blob_id
 
 
 class Objects:
@@ -17,15 +17,13 @@ class Objects:
 
     def __init__(self, content):
         self.content = content
-        digest = blob_hash(len(content))
-        digest.update(content)
-        self.name = digest.hexdigest()
+        self.name = blob_id(content)
 
     def size(self, _name):
         return len(self.content)
 
     def read(self, _name):
-        yield self.content
+        return self.content
 
 
 @pytest.fixture

@@ -219,11 +219,8 @@ def test_a_store_with_bad_objects_leaves_their_files_as_they_are(snapshots):
     one.sh("rm gone; ln -sf 2 link")
     entries, present = one.entries(one.tree(), base), states(one.workspace)
     objects = one.store.folder / "objects"
-    for pack in (objects / "pack").iterdir():
-        pack.unlink()
     for name in {entry.wanted[1] for entry in entries}:
-        (objects / name[:2]).mkdir(exist_ok=True)
-        (objects / name[:2]).chmod(0o755)
+        (objects / name[:2] / name[2:]).chmod(0o600)
         (objects / name[:2] / name[2:]).write_bytes(zlib.compress(b"blob 5\0evil\n"))
     answer = one.restore(base, entries)
     damaged = "its content in the store is damaged"

@@ -33,7 +33,7 @@ ATTACKS = {
     "plant a hook": "mkdir -p {store}/hooks && echo x > {store}/hooks/post-update",
     "plant an object": "mkdir {store}/objects/00 && echo x > {store}/objects/00/00",
     "plant alternates": "echo $PWD > {store}/objects/info/alternates",
-    "truncate": "truncate -s 0 {store}/last.json",
+    "truncate": "truncate -s 0 {store}/index",
     "remove": "rm -f {store}/HEAD",
     "remove everything": "rm -r {store}",
     "rename": "mv {store} {store}.old",
@@ -67,7 +67,7 @@ def test_no_command_reaches_the_store(snapshots, name):
 
 @pytest.mark.parametrize("mode", ["000", "777"])
 def test_permissions_that_a_command_has_changed_are_set_right_by_the_next_snapshot(snapshots, mode):
-    names = "objects/pack/* objects/pack objects refs/snapshots config last.json"
+    names = "objects/pack/* objects/pack objects refs/snapshots config index ignore.json"
     before = picture(snapshots.store.folder)
     snapshots.hands.sh(f"cd /; for f in {names}; do chmod {mode} {snapshots.store.folder}/$f; done")
     assert snapshots.hands.sh(f"ls {snapshots.store.folder}/objects").result == "failure"

@@ -18,20 +18,18 @@ from clew_worker.executor.snapshots.restoring import Restorer
 from clew_worker.executor.snapshots.taking import SnapshotTaker
 from clew_worker.executor.wire import Wire
 from clew_worker.executor.workspace import Workspace
+from clew_worker.executor.world.world import WorldWatch
 
 pytestmark = pytest.mark.skipif(not GIT, reason="git is not installed")
 
 _HERE = "clew_worker.executor.snapshots"
 TAKING = {
     "store.make": "clew_shared.snapshots.store:SnapshotStore.make",
-    "walk": f"{_HERE}.walk:Walk.look",
     "rules.freeze": f"{_HERE}.rules:IgnoreRules.freeze",
-    "read": f"{_HERE}.changes:read_content",
-    "git.start": f"{_HERE}.process:GitProcess.__init__",
-    "git.write": f"{_HERE}.process:GitProcess.write",
-    "git.finish": f"{_HERE}.process:GitProcess.finish",
-    "tidy": f"{_HERE}.commit:tidy",
-    "memory.save": f"{_HERE}.memory:save",
+    "git": f"{_HERE}.git:Git.run",
+    "git.wait": f"{_HERE}.git:Budget.wait",
+    "tidy": f"{_HERE}.writing:_tidy",
+    "sync": "clew_worker.sandbox.kernel:sync_disk",
     "path.replace": "pathlib:Path.replace",
 }
 RESTORING = {
@@ -46,7 +44,7 @@ RESTORING = {
     "os.fsync": "os:fsync",
     "os.symlink": "os:symlink",
 }
-HITS = (1, 3)
+HITS = (1, 3, 6)
 
 
 class Goal:
@@ -70,7 +68,10 @@ class Goal:
 
     def take(self):
         request = SnapshotRequest(id=1, max_file_bytes=MB, room_bytes=100 * MB)
-        answer = SnapshotTaker(*self.args).take(request)
+        watch = WorldWatch(str(self.workspace), ())
+        watch.look(full=True)
+        answer = SnapshotTaker(*self.args, watch).take(request)
+        watch.close()
         assert answer.fault == ""
         self.store.check([answer.tree])
         return answer.tree

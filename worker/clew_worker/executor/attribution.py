@@ -10,16 +10,11 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import stat
-import time
 from typing import TYPE_CHECKING
 
 from clew_shared.record.touched import NAMES_BYTES_MAX, NAMES_MAX, Touched
 from clew_shared.snapshots.names import quoted, unquoted
-from clew_shared.snapshots.plan import UNREAD
-from clew_worker.executor.snapshots.folders import open_folder, split
-from clew_worker.executor.snapshots.reading import blob_id, file_id
-from clew_worker.executor.world.traces import FOLDER, REMOVED
+from clew_worker.executor.snapshots.folders import split
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -27,28 +22,25 @@ if TYPE_CHECKING:
 
     from clew_worker.executor.world.world import WorldWatch
 
-FILE_BYTES_MAX = 10 * 1024 * 1024
-READ_S = 1.0
-"""Of an action's changes, larger files and what is not read within this time are reported without their content."""
-
 PENDING_MAX = 100_000
 """More names than this are not collected between two reports; they are counted as "more than was seen"."""
 
 _NAME_BYTES = 60  # of an entry beside its name: the object, and JSON's signs
-_READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 
 
 class Attribution:
-    """What has changed in a workspace, open as `root`, since it was last reported, and whose that is.
+    """What has changed in a workspace since it was last reported, and whose that is.
+
+    `seen` counts the looks that have found changes.
 
     A new executor does not know what was done before it: its first look is where it begins. What it missed is visible
     in the snapshot at its start (`anchor`). Until there is one, it is not known whether someone else has changed
     what an action changes again: `foreign_total` is -1.
     """
 
-    def __init__(self, watch: WorldWatch, root: int, notes: Path | None = None) -> None:
+    def __init__(self, watch: WorldWatch, notes: Path | None = None) -> None:
         self._watch = watch
-        self._root = root
+        self.seen = 0
         self._notes = notes
         self._own: dict[str, str] = {}
         self._foreign: set[str] = set()
@@ -88,11 +80,11 @@ class Attribution:
 
     def sort(self, *, own: bool) -> None:
         """Take what the last look has found; see `look`."""
-        changed = self._watch.changed()
+        changed = self._changed()
         if changed is None:
             self._give_up(own=own)
         elif own:
-            self._own |= self._objects(changed)
+            self._own |= changed
         else:
             self._foreign |= changed.keys()
         if len(self._own) + len(self._foreign) > PENDING_MAX:
@@ -102,7 +94,7 @@ class Attribution:
         """Look after a restore: what it has restored, by quoted name, is reported with it and not here."""
         names = {os.fsdecode(unquoted(name)) for name in restored}
         self._watch.look(full=False)
-        changed = self._watch.changed()
+        changed = self._changed()
         if changed is None:
             self._give_up(own=False)
             return
@@ -128,59 +120,16 @@ class Attribution:
         self._own_unknown = self._foreign_unknown = False
         return touched
 
+    def _changed(self) -> dict[str, str] | None:
+        changed = self._watch.changed()
+        self.seen += changed is None or bool(changed)
+        return changed
+
     def _give_up(self, *, own: bool) -> None:
         if own:
             self._own, self._own_unknown = {}, True
         else:
             self._foreign, self._foreign_unknown = set(), True
-
-    def _objects(self, changed: dict[str, str]) -> dict[str, str]:
-        """Return the git object of each entry, as in Touched; of those beyond NAMES_MAX none is read."""
-        until = time.monotonic() + READ_S
-        found = {}
-        for path in sorted(changed):
-            kind = changed[path]
-            if kind == REMOVED:
-                found[path] = ""
-            elif kind == FOLDER:
-                found[path] = "/"
-            elif len(found) < NAMES_MAX and time.monotonic() < until:
-                found[path] = self._object(path)
-            else:
-                found[path] = UNREAD
-        return found
-
-    def _object(self, path: str) -> str:
-        """Return the git object of a file or symlink, "" where it has vanished, UNREAD where it cannot be read."""
-        folder, name = split(path)
-        try:
-            at = open_folder(self._root, folder)
-        except OSError:
-            return UNREAD
-        try:
-            return _object_at(at, name)
-        except FileNotFoundError:
-            return ""
-        except OSError:
-            return UNREAD
-        finally:
-            os.close(at)
-
-
-def _object_at(at: int, name: str) -> str:
-    info = os.stat(name, dir_fd=at, follow_symlinks=False)
-    if stat.S_ISLNK(info.st_mode):
-        return blob_id(os.fsencode(os.readlink(name, dir_fd=at)))
-    if not stat.S_ISREG(info.st_mode):
-        return UNREAD
-    fd = os.open(name, _READ, dir_fd=at)
-    try:
-        info = os.fstat(fd)
-        if not stat.S_ISREG(info.st_mode) or info.st_size > FILE_BYTES_MAX:
-            return UNREAD
-        return file_id(fd, info.st_size) or UNREAD
-    finally:
-        os.close(fd)
 
 
 def _above(path: str) -> Iterator[str]:

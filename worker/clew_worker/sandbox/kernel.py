@@ -145,6 +145,11 @@ def exchange(one: str, other: str, dir_fd: int) -> None:
     _checked(_renameat2(at, old, at, new, ctypes.c_uint(_RENAME_EXCHANGE)), other)
 
 
+def sync_disk(fd: int) -> None:
+    """Make everything durable that was written to the file system of an open file; raises OSError."""
+    _checked(int(_libc.syncfs(ctypes.c_int(fd))), "syncfs")
+
+
 def capabilities() -> int:
     """Return the capabilities that this process may use, as a mask of their numbers."""
     header = ctypes.create_string_buffer(struct.pack("Ii", _CAP_VERSION_3, 0), 8)

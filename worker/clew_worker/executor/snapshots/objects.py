@@ -1,72 +1,55 @@
-"""Reads contents from the store, by one `git cat-file` for their sizes and one for themselves."""
+"""Reads the contents of the store that a restore needs, many by one run of git."""
 
 from __future__ import annotations
 
-import contextlib
 import stat
-from typing import TYPE_CHECKING, Self
+from functools import cached_property
+from typing import TYPE_CHECKING
 
 from clew_shared.snapshots.entries import read_modes
 from clew_shared.snapshots.names import unquoted
 from clew_shared.snapshots.store import FILES, StoreError
-from clew_worker.executor.snapshots.budget import SnapshotError
-from clew_worker.executor.snapshots.process import GitProcess
+from clew_worker.executor.snapshots.git import SnapshotError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from types import TracebackType
+    from collections.abc import Iterable, Iterator
 
-    from clew_shared.snapshots.store import SnapshotStore
-    from clew_worker.executor.snapshots.budget import Budget
+    from clew_shared.wire.executor import RestoreEntry
+    from clew_worker.executor.snapshots.git import Git
 
-_CHUNK = 1024 * 1024
+_AT_ONCE_BYTES = 32 * 1024 * 1024
 
 
-class ObjectReader:
-    """Contents of a store; git is started when one is asked for. Every method raises SnapshotError."""
+class StoredContents:
+    """The contents that entries name. Every method raises SnapshotError."""
 
-    def __init__(self, store: SnapshotStore, budget: Budget) -> None:
-        self._store = store
-        self._budget = budget
-        self._running: dict[str, GitProcess] = {}
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        while self._running:
-            self._running.popitem()[1].__exit__(kind, error, trace)
+    def __init__(self, git: Git, entries: Iterable[RestoreEntry]) -> None:
+        self._git = git
+        self._wanted = [one.wanted[1] for one in entries if one.wanted and one.wanted[1]]
+        present = [one.present[1] for one in entries if one.present]
+        self._names = list(dict.fromkeys(filter(None, [*self._wanted, *present])))
+        self._read: dict[str, bytes] = {}
 
     def size(self, name: str) -> int:
         """Return the size of a content, -1 where the store does not have it."""
-        return self._asked("--batch-check", name)
+        return self._sizes.get(name, -1)
 
-    def read(self, name: str) -> Iterator[bytes]:
-        """Yield a content in parts; all of it must be read before anything else is asked for."""
-        left = self._asked("--batch", name)
-        if left < 0:
+    def read(self, name: str) -> bytes:
+        """Return a content as the store has it, damaged or not."""
+        if self.size(name) < 0:
             raise SnapshotError("the store does not have it")
-        with self._ended_on_failure("--batch") as git:
-            while left:
-                data = git.read_some(min(left, _CHUNK))
-                left -= len(data)
-                yield data
-            git.read_line()
+        if name not in self._read:
+            self._read = dict(self._read_from(name))
+        return self._read[name]
 
     def folders(self, tree: str) -> frozenset[bytes]:
         """Return the paths of a snapshot's folders, empty ones too."""
         if not tree:
             return frozenset()
-        options = ("-r", "-d", "-z", "--name-only", tree, f"{FILES}/")
-        with GitProcess(self._store, self._budget, "ls-tree", *options) as git:
-            listed = git.finish().split(b"\0")
+        options = ("ls-tree", "-r", "-d", "-z", "--name-only", tree, f"{FILES}/")
+        listed = self._git.run(*options).split(b"\0")
         try:
-            modes = read_modes(self._store, tree)
+            modes = read_modes(self._git.store, tree)
         except StoreError as error:
             raise SnapshotError(str(error)) from error
         return frozenset(
@@ -74,20 +57,27 @@ class ObjectReader:
             + [unquoted(name) for name, mode in modes.items() if stat.S_ISDIR(mode)]
         )
 
-    def _asked(self, how: str, name: str) -> int:
-        """Ask for an object, and return its size, -1 where it is missing or no content."""
-        with self._ended_on_failure(how) as git:
-            git.write(name.encode() + b"\n")
-            answer = git.read_line().split(b" ")
-        return int(answer[2]) if len(answer) == 3 and answer[1] == b"blob" else -1
+    @cached_property
+    def _sizes(self) -> dict[str, int]:
+        said = self._git.run("cat-file", "--batch-check", data=_lines(self._names)).decode()
+        found = (line.split(" ") for line in said.splitlines())
+        return {one[0]: int(one[2]) for one in found if len(one) == 3 and one[1] == "blob"}
 
-    @contextlib.contextmanager
-    def _ended_on_failure(self, how: str) -> Iterator[GitProcess]:
-        """Use the process; one that an answer was not read from to its end is of no use any more."""
-        if how not in self._running:
-            self._running[how] = GitProcess(self._store, self._budget, "cat-file", how)
-        try:
-            yield self._running[how]
-        except BaseException as error:
-            self._running.pop(how).__exit__(type(error), error, None)
-            raise
+    def _read_from(self, name: str) -> Iterator[tuple[str, bytes]]:
+        """Yield a content and those that are wanted after it, as many as may be held at once."""
+        names, size = [name], self.size(name)
+        for one in dict.fromkeys(self._wanted[self._wanted.index(name) + 1 :]):
+            size += max(self.size(one), 0)
+            if size > _AT_ONCE_BYTES:
+                break
+            if one != name and self.size(one) >= 0:
+                names.append(one)
+        said, at = self._git.run("cat-file", "--batch", data=_lines(names)), 0
+        for one in names:
+            begins = said.index(b"\n", at) + 1
+            at = begins + self.size(one) + 1
+            yield one, said[begins : at - 1]
+
+
+def _lines(names: Iterable[str]) -> bytes:
+    return b"".join(name.encode() + b"\n" for name in names)

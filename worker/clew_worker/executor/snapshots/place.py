@@ -13,9 +13,8 @@ import stat
 from typing import TYPE_CHECKING
 
 from clew_shared.wire.executor import DAMAGED, NOT_EMPTY
-from clew_worker.executor.snapshots.budget import SnapshotError
 from clew_worker.executor.snapshots.folders import open_folder
-from clew_worker.executor.snapshots.reading import blob_hash, blob_id, file_id
+from clew_worker.executor.snapshots.git import SnapshotError
 from clew_worker.executor.snapshots.swapping import (
     ChangedError,
     check,
@@ -25,25 +24,26 @@ from clew_worker.executor.snapshots.swapping import (
     remove_file,
     replace_by,
 )
-from clew_worker.executor.world.contents import stamp_of
+from clew_worker.executor.world.contents import blob_hash, blob_id, stamp_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from clew_worker.executor.snapshots.objects import ObjectReader
+    from clew_worker.executor.snapshots.objects import StoredContents
 
 Wanted = tuple[int, str] | None
 """A `st_mode` and a git object, "" for a folder; None for nothing (`RestoreEntry`)."""
 
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+_CHUNK = 1024 * 1024
 _NOT_OWNER = (errno.EPERM, errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP)
 
 
 class NamedPlace:
     """A name in the folder `at`, as it is now."""
 
-    def __init__(self, at: int, name: str, objects: ObjectReader) -> None:
+    def __init__(self, at: int, name: str, objects: StoredContents) -> None:
         self._at = at
         self._name = name
         self._objects = objects
@@ -102,7 +102,7 @@ class NamedPlace:
             fd = os.open(self._name, _READ, dir_fd=self._at)
             try:
                 same = stamp_of(os.fstat(fd)) == stamp_of(self._info)
-                self._ids[size] = file_id(fd, size) if same else ""
+                self._ids[size] = _file_id(fd, size) if same else ""
             finally:
                 os.close(fd)
         return self._ids[size] == name
@@ -171,23 +171,17 @@ class NamedPlace:
         return False
 
     def _write_draft(self, draft: str, mode: int, name: str) -> None:
+        data = self._objects.read(name)
+        if blob_id(data) != name:
+            raise SnapshotError(DAMAGED)
         if stat.S_ISLNK(mode):
-            target = b"".join(self._objects.read(name))
-            if blob_id(target) != name:
-                raise SnapshotError(DAMAGED)
-            os.symlink(target, draft, dir_fd=self._at)
+            os.symlink(data, draft, dir_fd=self._at)
             self._keep_owner(draft)
             return
-        size = self._objects.size(name)
-        digest = blob_hash(size)
         fd = os.open(draft, _NEW, 0o600, dir_fd=self._at)
         with os.fdopen(fd, "wb") as file:
-            for data in self._objects.read(name):
-                digest.update(data)
-                file.write(data)
+            file.write(data)
             file.flush()
-            if digest.hexdigest() != name:
-                raise SnapshotError(DAMAGED)
             self._keep_owner(draft)
             os.fchmod(
                 fd, stat.S_IMODE(mode)
@@ -242,3 +236,14 @@ def _opened(at: int, name: str) -> Iterator[int]:
         yield fd
     finally:
         os.close(fd)
+
+
+def _file_id(fd: int, size: int) -> str:
+    """Return the name that git gives the content of an open file of `size` bytes; "" where it has others."""
+    digest, left = blob_hash(size), size
+    while data := os.read(fd, _CHUNK):
+        left -= len(data)
+        if left < 0:
+            return ""
+        digest.update(data)
+    return digest.hexdigest() if left == 0 else ""

@@ -23,9 +23,9 @@ from clew_shared.wire.executor import (
     RestoreEntry,
     RestoreRequest,
 )
-from clew_worker.executor.snapshots.budget import Budget, SnapshotError
 from clew_worker.executor.snapshots.folders import open_folder, split
-from clew_worker.executor.snapshots.objects import ObjectReader
+from clew_worker.executor.snapshots.git import Budget, Git, SnapshotError
+from clew_worker.executor.snapshots.objects import StoredContents
 from clew_worker.executor.snapshots.place import NamedPlace, make_folder, writable
 from clew_worker.executor.snapshots.swapping import ChangedError, remove_drafts
 
@@ -58,29 +58,30 @@ class Restorer:
         left: list[str] = []
         faults: dict[str, str] = {}
         budget = Budget(self._wire, RESTORE_S)
-        with ObjectReader(self._store, budget) as objects:
-            work = _Restoring(self._workspace.fileno(), objects, request)
-            for entry in request.entries:
-                try:
-                    budget.check()
-                    work.restore(entry)
-                    restored.append((entry.name, _object(entry)))
-                    continue
-                except ChangedError:
-                    pass
-                except SnapshotError as error:
-                    faults[entry.name] = str(error)[:_IN_ANSWER_MAX]
-                except OSError as error:
-                    faults[entry.name] = plain(OSError(error.errno, error.strerror))
-                left.append(entry.name)
-            work.finish()
+        root = self._workspace.fileno()
+        objects = StoredContents(Git(self._store, root, budget), request.entries)
+        work = _Restoring(root, objects, request)
+        for entry in request.entries:
+            try:
+                budget.check()
+                work.restore(entry)
+                restored.append((entry.name, _object(entry)))
+                continue
+            except ChangedError:
+                pass
+            except SnapshotError as error:
+                faults[entry.name] = str(error)[:_IN_ANSWER_MAX]
+            except OSError as error:
+                faults[entry.name] = plain(OSError(error.errno, error.strerror))
+            left.append(entry.name)
+        work.finish()
         return RestoreDone(id=request.id, restored=tuple(restored), left=tuple(left), faults=faults)
 
 
 class _Restoring:
     """One request, in the workspace that is open as `root`."""
 
-    def __init__(self, root: int, objects: ObjectReader, request: RestoreRequest) -> None:
+    def __init__(self, root: int, objects: StoredContents, request: RestoreRequest) -> None:
         self._root = root
         self._objects = objects
         self._tree = request.tree

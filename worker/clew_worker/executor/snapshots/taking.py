@@ -1,7 +1,7 @@
-"""Takes snapshots: looks at the workspace, reads what has changed, and writes that into the store.
+"""Takes snapshots: git's own index finds, hashes and writes what has changed; what git does not keep is beside it.
 
-Killed at any point it leaves a store that the next snapshot can use: a snapshot exists once git has written its ref,
-and what is remembered of it is checked against that ref.
+Killed at any point it leaves a store that the next snapshot can use: the index takes the place of the one before when
+all objects are durable, and then the ref is written.
 """
 
 from __future__ import annotations
@@ -10,7 +10,9 @@ import contextlib
 import heapq
 import itertools
 import os
-from dataclasses import dataclass, replace
+import stat
+from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -24,27 +26,41 @@ from clew_shared.record.snapshot_events import (
     LeftOut,
 )
 from clew_shared.record.touched import NAMES_BYTES_MAX
+from clew_shared.snapshots.entries import LEFT_OUT, modes_text, own_mode
 from clew_shared.snapshots.names import quoted
-from clew_shared.snapshots.store import EMPTY_TREE, FILES, SnapshotStore, StoreError, at
+from clew_shared.snapshots.store import (
+    EMPTY_TREE,
+    FILES,
+    SnapshotStore,
+    StoreError,
+    at,
+    git_version,
+)
 from clew_shared.text.plain import plain
 from clew_shared.views import contextdir
 from clew_shared.wire.executor import SnapshotDone, SnapshotRequest
-from clew_worker.executor.snapshots import commit, memory
-from clew_worker.executor.snapshots.budget import Budget, NoRoomError, SnapshotError
-from clew_worker.executor.snapshots.changes import Changes
-from clew_worker.executor.snapshots.memory import LastSnapshot
-from clew_worker.executor.snapshots.process import GitFailedError, GitProcess
+from clew_worker.executor.snapshots.folders import PATH_BYTES_MAX, split
+from clew_worker.executor.snapshots.git import (
+    Budget,
+    Git,
+    GitFailedError,
+    NoRoomError,
+    SnapshotError,
+)
+from clew_worker.executor.snapshots.index import Index, special
 from clew_worker.executor.snapshots.rules import IgnoreRules
-from clew_worker.executor.snapshots.walk import Listing, Walk, Walked, modes_of
+from clew_worker.executor.snapshots.writing import DRAFT, StoreWriter
 from clew_worker.executor.world.git import GitState, head_commit, objects_and_index
 from clew_worker.executor.world.ignored import Ignored
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from clew_shared.wire.nursery import CellSpec
     from clew_worker.executor.wire import Wire
     from clew_worker.executor.workspace import Workspace
+    from clew_worker.executor.world.folder import Folder
+    from clew_worker.executor.world.world import WorldWatch
 
 SNAPSHOT_S = 60.0
 COUNT_S = 20.0
@@ -53,65 +69,217 @@ COUNT_S = 20.0
 STAGED_S = 5.0
 """How long git may take to tell what is staged."""
 
-_MEMORY = "last.json"
 _RULES = "ignore.json"
-_SAVE_FROM = (
-    100  # files read and found unchanged: reading them again costs more than saving the file
-)
+
+
+@dataclass
+class _Taken:
+    """A snapshot: what it holds, what had been seen when it was taken, and what it counted as changed since `base`."""
+
+    kept: set[str]
+    left_out: dict[str, str]
+    repositories: list[str]
+    ignored: list[str] = field(default_factory=list)
+    tree: str = ""
+    seen: int = -1
+    base: str = ""
+    changed: ChangeCount = field(default_factory=ChangeCount)
 
 
 class SnapshotTaker:
-    """Takes the snapshots of one workspace, and remembers the last one."""
+    """Takes the snapshots of one workspace, of which `watch` has looked at everything just before."""
 
-    def __init__(self, spec: CellSpec, workspace: Workspace, wire: Wire) -> None:
+    def __init__(self, spec: CellSpec, workspace: Workspace, wire: Wire, watch: WorldWatch) -> None:
         self._workspace = workspace
         self._wire = wire
+        self._watch = watch
         self._git = spec.git
         self._folder = Path(spec.sandbox.store)
         self._store = SnapshotStore(self._folder, spec.git)
-        self._ignore = list(spec.ignore)
+        self._ignore = (*spec.ignore, contextdir.FOLDER)
+        self._ignored = Ignored(self._ignore)
         self._root = Path(workspace.root)
         self._state = GitState(self._root)
         self._git_place: GitPlace | None = None
-        self._last: LastSnapshot | None = None
-        self._rules: IgnoreRules | None = None
+        self._last: _Taken | None = None
+        self._writer = StoreWriter(self._store)
+        self._used = 0
+        self._bare: frozenset[str] | None = None
+        self._bare_ignored = frozenset[str]()
+        self._exclude = str(self._folder / "info" / "exclude")
 
-    def take(self, request: SnapshotRequest) -> SnapshotDone:
-        """Take a snapshot; the answer states why there is none where that fails."""
+    def take(self, request: SnapshotRequest, seen: int = -1) -> SnapshotDone:
+        """Take a snapshot; the answer states why there is none where that fails.
+
+        `seen` counts what was found changed so far: the last snapshot holds where that is the same. -1 is never.
+        """
         budget = Budget(self._wire, SNAPSHOT_S)
         no_room = False
         try:
-            return self._take(request, budget)
+            return self._take(request, seen, budget)
         except (SnapshotError, StoreError) as error:
             fault, no_room = str(error), isinstance(error, NoRoomError)
         except OSError as error:
             fault = plain(OSError(error.errno, error.strerror))
-        self._last = self._rules = None  # as in the store, whatever was found so far
+        self._last = None
         return SnapshotDone(id=request.id, fault=fault, no_room=no_room)
 
-    def _take(self, request: SnapshotRequest, budget: Budget) -> SnapshotDone:
-        self._prepare()
-        last = self._remembered()
-        before = commit.packed_bytes(self._store)
-        walked = self._walk(last, request.max_file_bytes, budget)
-        taken = self._write(walked, last, request, budget)
-        self._count(taken, request.base)
-        read = sum(map(len, walked.unread.values()))
-        if last is None or taken.commit != last.commit or read >= _SAVE_FROM:
-            memory.save(self._folder / _MEMORY, taken, self._ignore)
-        self._last = taken
+    def _take(self, request: SnapshotRequest, seen: int, budget: Budget) -> SnapshotDone:
+        if not (self._folder.name and self._folder.is_dir()):
+            raise SnapshotError("there is no store for snapshots")
+        if self._workspace.gone:
+            raise SnapshotError("the workspace was removed")
+        last, before = self._last, self._used
+        if last is None or seen < 0 or last.seen != seen or not self._store.exists:
+            last, before = self._repaired(request, budget)
+            last.seen, self._used = seen, self._writer.used()
+        self._count(last, request.base)
+        self._last = last
         return SnapshotDone(
             id=request.id,
-            tree=taken.tree,
-            files=len(taken.listing.files),
-            bytes=max(commit.packed_bytes(self._store) - before, 0),
-            left_out=tuple(self._left_out(walked.listing.left_out)),
-            left_out_total=len(walked.listing.left_out),
-            changed=taken.changed,
+            tree=last.tree,
+            files=len(last.kept),
+            bytes=max(self._used - before, 0),
+            left_out=tuple(self._left_out(last.left_out)),
+            left_out_total=len(last.left_out),
+            changed=last.changed,
             git=self._place(),
-            inner=self._inner(walked.repositories),
-            ignored=() if request.base else tuple(_shortest(walked.ignored)),
+            inner=self._inner(last.repositories),
+            ignored=() if request.base else tuple(_shortest(last.ignored)),
         )
+
+    def _repaired(self, request: SnapshotRequest, budget: Budget) -> tuple[_Taken, int]:
+        """Write a snapshot; return it, and what the store had before.
+
+        Where git fails on an index from before, it is done once more without that.
+        """
+        at(self._folder, self._git or None)
+        self._writer.prepare()
+        before, had_index = self._writer.used(), self._writer.has_index
+        try:
+            return self._written(request, before, budget), before
+        except GitFailedError:
+            if not had_index:
+                raise
+            return self._written(request, before, budget), before
+
+    def _written(self, request: SnapshotRequest, used: int, budget: Budget) -> _Taken:
+        """Bring the index up to date, and write its tree with the modes beside it."""
+
+        def room(used: int = -1) -> None:
+            if (self._writer.used() if used < 0 else used) >= request.room_bytes:
+                raise NoRoomError("the snapshots have reached [snapshots] max_mb")
+
+        room(used)
+        root = self._workspace.fileno()
+        prune = partial(Git(self._store, root, budget).run, "prune", "--expire=now")
+        with self._writer.draft(prune):
+            git = Git(self._store, root, budget, DRAFT)
+            folders = self._folders()
+            repositories = self._repositories(folders)
+            rules = self._rules(folders, repositories)
+            streams = git_version(self._git) >= (2, 37)
+            index = Index(git, root, request.max_file_bytes, room, streams=streams)
+            names = self._fit(index.listed(self._exclude))
+            if not rules.frozen:
+                there = rules.tracked.difference(names)
+                rules.freeze(one for one in self._fit(there) if os.path.lexists(self._root / one))
+            index.update({*names, *rules.tracked})
+            taken = _Taken(index.kept, index.left_out, repositories)
+            modes = modes_text(self._modes(git, folders, taken))
+            taken.tree = self._writer.write(git.run("write-tree").decode().strip(), modes)
+        return taken
+
+    def _folders(self) -> list[Folder]:
+        """Return the folders of the workspace as they were just seen."""
+        if self._watch.partial:
+            raise SnapshotError("the workspace is too large to be looked at in time")
+        folders = list(self._watch.folders())
+        for folder in folders:
+            if kind := special(folder.modes.get(".gitattributes", 0)):  # git would wait for it
+                raise SnapshotError(f"{folder.path}.gitattributes is a {kind}")
+        return folders
+
+    def _repositories(self, folders: list[Folder]) -> list[str]:
+        """Return the folders with a `.git`."""
+        paths = (folder.path.rstrip("/") for folder in folders)
+        return sorted(path for path in paths if os.path.lexists(self._root / path / ".git"))
+
+    def _rules(self, folders: list[Folder], repositories: list[str]) -> IgnoreRules:
+        """Return the rules, collected where there are none yet; git reads them from a file in the store."""
+        rules = IgnoreRules(self._folder / _RULES)
+        if not rules.frozen:
+            written = (one.path.rstrip("/") for one in folders if ".gitignore" in one.lines)
+            rules.collect(self._workspace.fileno(), self._root, written, repositories)
+        more = [f"/{one}" if "/" in one.rstrip("/") else one for one in self._ignore]
+        if self._folder.is_relative_to(self._root):
+            more.append(f"/{self._folder.relative_to(self._root)}/")
+        Path(self._exclude).write_bytes(rules.text(more))
+        return rules
+
+    def _fit(self, names: Iterable[str]) -> list[str]:
+        """Return the names that are neither git's own nor covered by [loops] ignore."""
+        return [name for name in names if not self._is_covered(name)]
+
+    def _is_covered(self, name: str) -> bool:
+        above = ""
+        for part in name.rstrip("/").split("/"):
+            if part.lower() == ".git" or self._ignored.covers(above, part):
+                return True
+            above += f"{part}/"
+        return False
+
+    def _modes(self, git: Git, folders: list[Folder], taken: _Taken) -> dict[str, int]:
+        """Return what git does not keep, as in `entries.read_modes`; note what cannot be kept at all."""
+        above = _above(taken.kept)
+        ignored = self._ignored_by_git(git, folders, above)
+        taken.ignored = self._fit(ignored)
+        hidden: set[str] = set()
+        modes: dict[str, int] = {}
+        shown: dict[str, int] = {}
+        for folder in folders:
+            for name, mode in folder.modes.items():
+                path = folder.path + name
+                if stat.S_ISDIR(mode):
+                    is_ignored = f"{path}/" in ignored and path not in above
+                    if folder.path in hidden or is_ignored or name.lower() == ".git":
+                        hidden.add(f"{path}/")
+                    else:
+                        shown[path] = mode
+                elif path in taken.kept:
+                    modes[path] = mode
+                elif (kind := special(mode)) and folder.path not in hidden:
+                    taken.left_out[path] = kind
+        above |= _above(shown)
+        empty = {path: mode for path, mode in shown.items() if path not in above}
+        taken.left_out |= {path: "unreadable" for path in empty if not self._is_readable(path)}
+        taken.left_out |= {path: "deep" for path in shown if self._is_deep(path)}
+        odd = {path: own_mode(mode) for path, mode in (modes | shown).items()}
+        bits = {path: mode for path, mode in odd.items() if mode is not None}
+        found = bits | empty | dict.fromkeys(taken.left_out, LEFT_OUT.mode)
+        return {quoted(os.fsencode(path)): mode for path, mode in found.items()}
+
+    def _ignored_by_git(self, git: Git, folders: list[Folder], above: set[str]) -> frozenset[str]:
+        """Return what git ignores, folders with a slash for all in them; asked only where that may have changed.
+
+        git lists a folder in which everything is ignored, too, but then what is in it as well.
+        """
+        bare = frozenset(one.path for one in folders) - {f"{path}/" for path in above}
+        if self._bare != bare:
+            options = ("ls-files", "-z", "-o", "-i", "--directory")
+            names = sorted(git.names(*options, f"--exclude-from={self._exclude}"))
+            pairs = itertools.zip_longest(names, names[1:], fillvalue="")
+            holding = {name for name, after in pairs if name[-1] == "/" and after.startswith(name)}
+            self._bare, self._bare_ignored = bare, frozenset(names) - holding
+        return self._bare_ignored
+
+    def _is_deep(self, path: str) -> bool:
+        """Return whether what is in a folder cannot be looked at, as its path is too long."""
+        room = PATH_BYTES_MAX - len(self._workspace.root)
+        return len(path) * 4 > room and len(os.fsencode(self._root / path)) >= PATH_BYTES_MAX
+
+    def _is_readable(self, path: str) -> bool:
+        return os.access(path, os.R_OK | os.X_OK, dir_fd=self._workspace.fileno())
 
     def _place(self) -> GitPlace | None:
         """Return where the user's repository stands, with what is staged in it as far as git can tell."""
@@ -142,67 +310,7 @@ class SnapshotTaker:
                     size = (self._root / path).lstat().st_size
             yield LeftOut(path=name, why=found[path], bytes=size)
 
-    def _prepare(self) -> None:
-        """Have a store that can be used; raises SnapshotError, OSError."""
-        if not (self._folder.name and self._folder.is_dir()):
-            raise SnapshotError("there is no store for snapshots")
-        if self._workspace.gone:
-            raise SnapshotError("the workspace was removed")
-        commit.tidy(self._store)
-        if not self._store.exists:
-            at(self._folder, self._git or None)
-            self._store.make()
-
-    def _remembered(self) -> LastSnapshot | None:
-        """Return the last snapshot if the store still has it as it is remembered."""
-        last = self._last or memory.load(self._folder / _MEMORY, self._ignore)
-        if last is None or commit.commit_of(self._store, last.number) != last.commit:
-            return None
-        return last
-
-    def _walk(self, last: LastSnapshot | None, max_file_bytes: int, budget: Budget) -> Walked:
-        if self._rules is None:
-            self._rules = IgnoreRules(self._root, self._folder / _RULES)
-        known = last.listing if last else Listing()
-        ignored = Ignored((*self._ignore, contextdir.FOLDER))
-        walk = Walk(self._workspace.fileno(), ignored, self._rules, known, budget)
-        info = self._folder.stat()
-        found = walk.look(max_file_bytes, (info.st_dev, info.st_ino))
-        self._rules.freeze()
-        return found
-
-    def _write(
-        self, walked: Walked, last: LastSnapshot | None, request: SnapshotRequest, budget: Budget
-    ) -> LastSnapshot:
-        """Write what differs from the last snapshot; return the new one, which may be the same."""
-        known = last.listing if last else Listing()
-        root = self._workspace.fileno()
-        changes = Changes(walked, known, root, request.max_file_bytes, budget)
-        stream = changes.read()
-        first = next(stream, None)
-        if last is not None and first is None and not changes.of_modes:
-            return replace(last, listing=walked.listing)
-        at(self._folder, self._git or None)
-        number, after = commit.last_number(self._store) + 1, last.commit if last else ""
-        room = request.room_bytes
-        try:
-            with commit.NewSnapshot(self._store, budget, number, after, room) as new:
-                for change in itertools.chain((first,) if first else (), stream):
-                    new.write(change)
-                name, tree = new.finish(modes_of(walked.listing))
-        except SnapshotError as error:
-            self._clean_up(forget=isinstance(error, GitFailedError))
-            raise
-        return LastSnapshot(number, name, tree, walked.listing)
-
-    def _clean_up(self, *, forget: bool) -> None:
-        """Remove what an unfinished snapshot has left; `forget` what is remembered, which git may have failed on."""
-        with contextlib.suppress(OSError):
-            commit.tidy(self._store)
-            if forget:
-                (self._folder / _MEMORY).unlink(missing_ok=True)
-
-    def _count(self, taken: LastSnapshot, base: str) -> None:
+    def _count(self, taken: _Taken, base: str) -> None:
         """Count what changed since `base`; where that takes too long nothing is counted."""
         if taken.base == base and taken.base:
             return
@@ -210,14 +318,9 @@ class SnapshotTaker:
         if base in ("", taken.tree):
             return
         options = ("-r", "-z", "--numstat", "-M", "--no-ext-diff", "--no-textconv")
-        budget = Budget(self._wire, COUNT_S)
-        with (
-            contextlib.suppress(SnapshotError),
-            GitProcess(
-                self._store, budget, "diff-tree", *options, base, taken.tree, "--", FILES
-            ) as git,
-        ):
-            taken.changed = _counted(git.finish())
+        git = Git(self._store, self._workspace.fileno(), Budget(self._wire, COUNT_S))
+        with contextlib.suppress(SnapshotError):
+            taken.changed = _counted(git.run("diff-tree", *options, base, taken.tree, "--", FILES))
 
 
 @dataclass(frozen=True)
@@ -277,3 +380,14 @@ def _fitting(paths: list[str]) -> Iterator[tuple[str, str]]:
         if room < 0:
             return
         yield path, name
+
+
+def _above(paths: Iterable[str]) -> set[str]:
+    """Return the folders above paths."""
+    found: set[str] = set()
+    for path in paths:
+        above = split(path)[0]
+        while above and above not in found:
+            found.add(above)
+            above = split(above)[0]
+    return found

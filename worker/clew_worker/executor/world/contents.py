@@ -1,7 +1,10 @@
-"""Describes single entries of the world, in 17 bytes each: the kind, and a digest of the content.
+"""Describes single entries of the world: the kind, and the content's name in git.
 
-The content of a file is read once and then recognised by its stat; this module decides when that is safe.
+The content of a file is read once and then recognised by its stat; this module decides when that is safe. What cannot
+be read is described by its stat, in fewer bytes than a name has.
 """
+
+from __future__ import annotations
 
 import hashlib
 import os
@@ -15,7 +18,7 @@ _FRESH_COARSE_NS = 2_100_000_000  # the same, where the disk keeps whole seconds
 _SECOND_NS = 1_000_000_000
 _CHUNK = 1024 * 1024
 
-STAMP_BYTES = 44
+ID_BYTES = 20
 _stamp = struct.Struct("=QQqQQI").pack
 _NS_MASK = 2**64 - 1  # any date, also one before 1678 or after 2262
 
@@ -28,8 +31,24 @@ def _by_stat(info: os.stat_result) -> bytes:
     return _summary(b"%d %d" % (info.st_size, info.st_mtime_ns))
 
 
+def blob_hash(size: int, data: bytes = b"") -> hashlib._Hash:
+    """Return the hash of a content of `size` bytes that begins with `data`, as git names it."""
+    return hashlib.sha1(b"blob %d\0" % size + data, usedforsecurity=False)
+
+
+def blob_id(data: bytes) -> str:
+    """Return the name that git gives a content."""
+    return blob_hash(len(data), data).hexdigest()
+
+
+def object_of(description: bytes) -> str:
+    """Return the git object of a file or symlink that is described, "?" where its content was not read."""
+    content = description[1:]
+    return content.hex() if len(content) == ID_BYTES else "?"
+
+
 def stamp_of(info: os.stat_result) -> bytes:
-    """Return what changes with a file's content, type and permissions, in STAMP_BYTES."""
+    """Return what changes with a file's content, type and permissions, in 44 bytes."""
     times = info.st_mtime_ns & _NS_MASK, info.st_ctime_ns & _NS_MASK
     return _stamp(info.st_dev, info.st_ino, info.st_size, *times, info.st_mode)
 
@@ -80,7 +99,8 @@ class Contents:
         if not stat.S_ISLNK(info.st_mode):
             return b"o" + _summary(b"%o" % stat.S_IFMT(info.st_mode))
         try:
-            return b"l" + _summary(os.fsencode(os.readlink(name, dir_fd=at)))
+            target = os.fsencode(os.readlink(name, dir_fd=at))
+            return b"l" + blob_hash(len(target), target).digest()
         except OSError:
             return None
 
@@ -94,7 +114,7 @@ class Contents:
         return content
 
     def _read(self, at: int, name: str, info: os.stat_result) -> bytes | None:
-        """Return the digest of a file's content, or of size and time if it cannot be read; None if it has vanished."""
+        """Return the name of a file's content, or a digest of size and time if it cannot be read; None for none."""
         if info.st_size > CONTENT_BYTES_MAX or time.monotonic() > self._read_until:
             return _by_stat(info)
         try:
@@ -103,14 +123,15 @@ class Contents:
             return None
         except OSError:
             return _by_stat(info)
-        digest = hashlib.blake2b(digest_size=16)
         try:
-            left = CONTENT_BYTES_MAX if stat.S_ISREG(os.fstat(fd).st_mode) else 0
-            while left > 0 and (count := os.readv(fd, [self._buffer])):
+            now = os.fstat(fd)
+            left = size = now.st_size if stat.S_ISREG(now.st_mode) else 0
+            digest = blob_hash(size)
+            while left >= 0 and (count := os.readv(fd, [self._buffer])):
                 digest.update(memoryview(self._buffer)[:count])
                 left -= count
         except OSError:
             return _by_stat(info)
         finally:
             os.close(fd)
-        return digest.digest()
+        return digest.digest() if not left else _summary(digest.digest())  # it changes meanwhile

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from clew_worker.executor.world.contents import object_of
 from clew_worker.executor.world.folder import IS_FOLDER
 
 if TYPE_CHECKING:
@@ -11,11 +12,6 @@ if TYPE_CHECKING:
 
 TRACES_MAX = 500_000
 """More entries than this are not compared: the report says that it is not whole."""
-
-REMOVED = ""
-"""The kind of an entry that is gone; the others are the first letter of its description (`contents`)."""
-
-FOLDER = "d"
 
 
 class Traces:
@@ -60,7 +56,7 @@ class Traces:
                 self.note(folder, name)
 
     def changed(self, root: Folder) -> dict[str, str]:
-        """Return the kinds of the entries that are not what they were, by path; `root` is the tree's."""
+        """Return the entries that are not what they were, by path, as in Touched; `root` is the tree's."""
         folders: dict[str, Folder | None] = {"": root}
         found: dict[str, str] = {}
         for path, before in self._before.items():
@@ -68,7 +64,7 @@ class Traces:
             folder = _folder(folders, above)
             now = folder.look(name) if folder else None
             if now != before:
-                found[path] = _kind(now)
+                found[path] = _object(now)
         return found
 
 
@@ -87,7 +83,8 @@ def _folder(known: dict[str, Folder | None], path: str) -> Folder | None:
     return folder
 
 
-def _kind(look: Look | None) -> str:
+def _object(look: Look | None) -> str:
+    """Return the git object of an entry, "" for nothing, "/" for a folder, "?" where it was not read."""
     if look is None:
-        return REMOVED
-    return FOLDER if look[0] == IS_FOLDER else look[0].partition(b"\0")[2][:1].decode()
+        return ""
+    return "/" if look[0] == IS_FOLDER else object_of(look[0].partition(b"\0")[2])

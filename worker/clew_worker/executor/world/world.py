@@ -8,11 +8,13 @@ This module decides when to look at what; `tree` looks, `contents` describes ent
 """
 
 import hashlib
+from collections.abc import Iterator
 from pathlib import Path
 
 from clew_shared.views import contextdir
 from clew_shared.wire.executor import WorldDigest
 from clew_worker.executor.world.contents import Contents
+from clew_worker.executor.world.folder import Folder
 from clew_worker.executor.world.git import GitState
 from clew_worker.executor.world.ignored import Ignored
 from clew_worker.executor.world.tree import Tree
@@ -66,10 +68,23 @@ class WorldWatch:
         if self._tree.partial:
             self._tree.traces.lose()
 
+    @property
+    def partial(self) -> bool:
+        """Whether the last look did not see everything."""
+        return self._tree.partial
+
+    def folders(self) -> Iterator[Folder]:
+        """Yield every folder as it was last seen, the workspace itself first."""
+        left = [self._tree.root]
+        while left:
+            folder = left.pop()
+            yield folder
+            left.extend(folder.below.values())
+
     def changed(self) -> dict[str, str] | None:
         """Return what has changed between the last look before the last call and the last look, by path.
 
-        Each with its kind (`traces`). None where not everything was seen; the first call begins, and returns nothing.
+        Each with its object as in Touched. None where not everything was seen; the first call returns nothing.
         """
         traces, first = self._tree.traces, not self._reported
         found = traces.changed(self._tree.root) if traces.whole else None
