@@ -149,6 +149,9 @@ class ExecutorServer:
     def _snapshot(self, request: SnapshotRequest) -> SnapshotDone:
         """Take a snapshot; where there is none, what has changed is reported with the next one."""
         self._attribution.look(own=request.own)
+        if self._watch.partial:  # a large workspace, not seen before
+            self._watch.look(full=True)
+            self._attribution.sort(own=request.own)
         taken = self._snapshots.take(request, self._attribution.seen)
         self._attribution.look(own=request.own)  # what changed meanwhile may be in it
         if taken.fault:

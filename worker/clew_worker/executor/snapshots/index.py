@@ -108,7 +108,11 @@ class Index:
         """Add files; one that git cannot read to its end has been cut meanwhile."""
         left = dict.fromkeys(batch)
         from_bytes = 1 if len(batch) >= _PACKED_FROM else 32 * 1024
-        packed = ("-c", f"core.bigFileThreshold={from_bytes}") if self._streams else ()
+        packed = (
+            ("-c", "pack.compression=1", "-c", f"core.bigFileThreshold={from_bytes}")
+            if self._streams
+            else ()
+        )
         while left:
             try:
                 options = ("update-index", "-z", "--add", "--remove", "--replace", "--stdin")

@@ -94,8 +94,10 @@ class StoreWriter:
             entries = b"40000 %s\0%s" % (FILES.encode(), bytes.fromhex(files)) + entries
         tree = self._object(b"tree", entries)
         number, last = self._last()
-        self._keep_draft()
-        if tree != last:
+        if tree == last:  # all of it is durable
+            self._replace_index()
+        else:
+            self._keep_draft()
             ref = self._folder / _REFS / str(number + 1)
             draft = ref.with_name(f"{ref.name}.lock")
             draft.write_text(f"{tree}\n")
@@ -111,6 +113,9 @@ class StoreWriter:
             kernel.sync_disk(fd)
         finally:
             os.close(fd)
+        self._replace_index()
+
+    def _replace_index(self) -> None:
         with contextlib.suppress(FileNotFoundError):  # nothing was ever in it
             (self._folder / DRAFT).replace(self._folder / _INDEX)
 
