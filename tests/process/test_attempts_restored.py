@@ -105,7 +105,7 @@ def test_what_is_saved_right_after_an_action_of_very_many_files_survives(clew, k
     """
     slow = clew.folder / "git"
     slow.write_text(
-        f'#!/bin/sh\ncase "$*" in *fast-import*) sleep 1;; esac\nexec {shutil.which("git")} "$@"\n'
+        f'#!/bin/sh\ncase "$*" in *update-index*) sleep 1;; esac\nexec {shutil.which("git")} "$@"\n'
     )
     slow.chmod(0o755)
     goal = begin(clew, kitchen, body=many, git=str(slow))

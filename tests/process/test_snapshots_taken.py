@@ -47,17 +47,14 @@ def store_of(clew, goal):
     return clew.home / "state" / "snapshots" / goal
 
 
-def packs(clew, goal):
-    return sorted((store_of(clew, goal) / "objects" / "pack").glob("*.pack"))
-
-
 def break_store(clew, goal):
-    """Change a byte in the middle of a pack."""
-    pack = packs(clew, goal)[0]
-    pack.chmod(0o600)
-    content = bytearray(pack.read_bytes())
+    """Change a byte in the middle of the largest object, which is the content of a file."""
+    files = [one for one in (store_of(clew, goal) / "objects").rglob("*") if one.is_file()]
+    largest = max(files, key=lambda one: one.stat().st_size)
+    largest.chmod(0o600)
+    content = bytearray(largest.read_bytes())
     content[len(content) // 2] ^= 0xFF
-    pack.write_bytes(content)
+    largest.write_bytes(content)
 
 
 def test_a_goal_has_a_snapshot_of_its_start_of_each_subtask_and_of_its_end(clew):
