@@ -31,7 +31,7 @@ DAEMON = {
     "ledger.snapshot": "clew_shared.ledger.sqlite:Ledger.snapshot",
     "ledger.close": "clew_shared.ledger.writer_thread:WriterThread.close",
     "book.enter": "clew_daemon.record.goals:GoalStore.enter",
-    "book.tell": "clew_daemon.record.recorder:Recorder._announce",
+    "book.tell": "clew_daemon.record.goal_events:Recorder._announce",
     "log.events": "clew_daemon.record.eventlog:log_events",
     # start and stop
     "lock": "clew_daemon.bootstrap:acquire",

@@ -3,8 +3,8 @@ import re
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from clew_daemon.inbox.goalfile.faults import GoalFileError
-from clew_daemon.inbox.goalfile.model import GoalFile
+from clew_daemon.inbox.goalfile.front_yaml import GoalFileError
+from clew_daemon.inbox.goalfile.keys import GoalFile
 from clew_daemon.inbox.goalfile.parse import goal_id, parse
 
 PIECES = st.sampled_from(

@@ -48,7 +48,7 @@ from clew_daemon.processes.cgroups import Cgroups
 from clew_daemon.processes.llm_slots import LlmSlots
 from clew_daemon.processes.nursery import SpawnError
 from clew_daemon.publish import report
-from clew_daemon.record import snapshots
+from clew_daemon.record import goal_events
 from clew_daemon.record.dependencies import KnownGoals
 from clew_daemon.record.goals import GoalStore
 from clew_daemon.reload import reload
@@ -445,7 +445,7 @@ def in_place_of_the_machine(world: World) -> Iterator[None]:
         replace(workspace_guard, name, played)
     for module, name, played in sim_snapshots.in_place_of(world):
         replace(module, name, played)
-    replace(snapshots, "SNAPSHOT_EVERY", world.snapshot_every)
+    replace(goal_events, "SNAPSHOT_EVERY", world.snapshot_every)
     try:
         yield
     finally:

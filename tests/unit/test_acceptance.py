@@ -12,8 +12,7 @@ from clew_daemon.host.keys import Keys
 from clew_daemon.inbox import acceptance
 from clew_daemon.inbox.acceptance import accept
 from clew_daemon.inbox.files import Dropped
-from clew_daemon.record.goals import GoalStore
-from clew_daemon.record.in_turn import OrderedTurns
+from clew_daemon.record.goals import GoalStore, OrderedTurns
 from clew_shared.config.places import places
 from clew_shared.config.settings import Settings
 from clew_shared.ledger import Ledger, LedgerFailed

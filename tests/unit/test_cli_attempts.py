@@ -13,7 +13,7 @@ from clew_daemon.cli.commands.watch.goal_status import goal_lines as watched_lin
 from clew_daemon.cli.display.goal import goal_lines
 from clew_daemon.publish.report import render
 from clew_daemon.record.goals import GoalStore
-from clew_daemon.record.past import PastEvents, ends_of_attempts, state_of
+from clew_daemon.record.store import PastEvents, ends_of_attempts, state_of
 from clew_shared.config.settings import Settings
 from clew_shared.core.answers import ActionReport
 from clew_shared.core.attempts import AttemptGround

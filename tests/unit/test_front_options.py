@@ -5,9 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from clew_daemon.cli.commands.submit.front_options import SubmitOptions, merge
-from clew_daemon.inbox.goalfile.faults import GoalFileError
-from clew_daemon.inbox.goalfile.front_lines import split
-from clew_daemon.inbox.goalfile.front_yaml import composed
+from clew_daemon.inbox.goalfile.front import split
+from clew_daemon.inbox.goalfile.front_yaml import GoalFileError, composed
 from clew_daemon.inbox.goalfile.parse import parse
 
 AGENTS = ["default", "runbook", "mine"]

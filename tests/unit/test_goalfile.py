@@ -3,9 +3,10 @@ from pathlib import Path
 
 import pytest
 
-from clew_daemon.inbox.goalfile.faults import GoalFileError
 from clew_daemon.inbox.goalfile.front import KEYS as FRONT_KEYS
-from clew_daemon.inbox.goalfile.parse import goal_id, parse, workspace_fault
+from clew_daemon.inbox.goalfile.front_yaml import GoalFileError
+from clew_daemon.inbox.goalfile.parse import goal_id, parse
+from clew_daemon.inbox.locating import workspace_fault
 from clew_shared.config.places import places
 
 AGENTS = ["default", "runbook"]

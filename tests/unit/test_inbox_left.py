@@ -6,7 +6,7 @@ import socket
 import pytest
 
 from clew_daemon.inbox import leftovers
-from clew_daemon.inbox.leftovers import InboxLeft, left
+from clew_daemon.inbox.leftovers import left
 
 
 @pytest.fixture
@@ -89,17 +89,3 @@ def test_only_the_newest_are_named_and_all_are_counted(inbox):
 def test_a_name_that_is_not_utf8_can_be_shown(inbox):
     (inbox / os.fsdecode(b"\xff.markdown")).write_text("x")
     assert left(inbox).shown[0]["name"] == "\\udcff.markdown"
-
-
-def test_an_old_folder_is_read_once_and_again_when_it_changes(inbox, monkeypatch):
-    looked = []
-    inside = leftovers.left
-    monkeypatch.setattr(leftovers, "left", lambda folder: looked.append(1) or inside(folder))
-    watch = InboxLeft(inbox)
-    for folder in (inbox / "rejected", inbox):
-        os.utime(folder, (1, 1))
-    assert (watch.look().total, watch.look().total, len(looked)) == (0, 0, 1)
-    (inbox / "x.markdown").write_text("x")
-    assert (watch.look().total, len(looked)) == (1, 2)
-    (inbox / "y.markdown").write_text("y")  # at the same moment, as far as the clock of files tells
-    assert watch.look().total == 2

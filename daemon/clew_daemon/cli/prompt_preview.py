@@ -14,7 +14,7 @@ from clew_daemon.cli.errors import CliError
 
 if TYPE_CHECKING:
     from clew_daemon.cli.instance import Instance
-    from clew_daemon.record.past import PastEvents
+    from clew_daemon.record.store import PastEvents
     from clew_shared.config.agent_tables import Agent, LlmAgentSettings
     from clew_shared.config.settings import Settings
     from clew_shared.ledger import Reader
@@ -67,7 +67,7 @@ def preview(
 def state_at_end(instance: Instance, goal: str, attempt: int) -> State:
     """Return a goal's state at the end of an attempt at its current subtask; CliError where there is none."""
     from clew_daemon.cli.queries import open_ledger
-    from clew_daemon.record.past import state_of
+    from clew_daemon.record.store import state_of
 
     with open_ledger(instance) as reader:
         return state_of(_past(reader, goal, attempt), goal)
@@ -91,14 +91,14 @@ def _now(reader: Reader, goal: str, settings: Settings) -> _Moment:
 
 
 def _then(reader: Reader, goal: str, settings: Settings, attempt: int) -> _Moment:
-    from clew_daemon.record.past import state_of
+    from clew_daemon.record.store import state_of
 
     past = _past(reader, goal, attempt)
     return _moment(reader, past, state_of(past, goal), settings)
 
 
 def _after(reader: Reader, goal: str, settings: Settings, event: int) -> _Moment:
-    from clew_daemon.record.past import PastEvents, state_of
+    from clew_daemon.record.store import PastEvents, state_of
 
     past = PastEvents(reader, event)
     return _moment(reader, past, state_of(past, goal), settings)
@@ -106,7 +106,7 @@ def _after(reader: Reader, goal: str, settings: Settings, event: int) -> _Moment
 
 def _past(reader: Reader, goal: str, attempt: int) -> PastEvents:
     """Return the events up to the end of an attempt at the goal's current subtask; CliError where there is none."""
-    from clew_daemon.record.past import PastEvents, ends_of_attempts
+    from clew_daemon.record.store import PastEvents, ends_of_attempts
 
     ends = ends_of_attempts(reader, goal)
     if attempt not in ends:

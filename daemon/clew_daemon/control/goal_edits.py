@@ -10,7 +10,7 @@ from clew_daemon.control.goal_changes import request_basis
 from clew_daemon.control.objections import answer, is_runbook, objection, shown_status
 from clew_daemon.control.server import ControlError, refuse_abandoned
 from clew_daemon.inbox.acceptance import bound_spec, misplaced, planned, understood
-from clew_daemon.inbox.goalfile.faults import GoalFileError, GoalFileFault
+from clew_daemon.inbox.goalfile.front_yaml import GoalFileError, GoalFileFault
 from clew_daemon.inbox.goalfile.parse import tasks_of
 from clew_daemon.record.dependencies import called
 from clew_shared.record import events as ev
@@ -21,7 +21,7 @@ from clew_shared.text.shorten import without_middle
 if TYPE_CHECKING:
     from clew_daemon.control.goal_lookup import GoalLookup
     from clew_daemon.control.requests import EditRequest
-    from clew_daemon.inbox.goalfile.model import GoalFile
+    from clew_daemon.inbox.goalfile.keys import GoalFile
     from clew_daemon.parts import DaemonParts
     from clew_daemon.supervision.supervisor import Supervisor
     from clew_shared.core.core import Core

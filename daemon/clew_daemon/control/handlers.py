@@ -17,7 +17,7 @@ from clew_daemon.control.playbook_requests import PlaybookRequests
 from clew_daemon.control.room import trouble, with_room
 from clew_daemon.control.undo_requests import UndoRequests
 from clew_daemon.host.last_known import LastKnown
-from clew_daemon.inbox.leftovers import InboxLeft, Left
+from clew_daemon.inbox.leftovers import Left, left
 from clew_daemon.processes.cells import executor_env
 from clew_daemon.record.dependencies import KnownGoals
 from clew_daemon.record.doing import now_view, running_action
@@ -56,7 +56,7 @@ class ControlHandlers:
         self._view = view
         self._apply_config = reload
         self._lookup = GoalLookup(daemon.goals)
-        self._inbox_left = LastKnown(InboxLeft(daemon.places.inbox).look, Left())
+        self._inbox_left = LastKnown(lambda: left(daemon.places.inbox), Left())
 
     def by_method(self) -> dict[str, Handler]:
         """Return the handler of each method."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import structlog
 
-from clew_daemon.inbox.goalfile.faults import GoalFileError, GoalFileFault
+from clew_daemon.inbox.goalfile.front_yaml import GoalFileError, GoalFileFault
 from clew_daemon.inbox.goalfile.parse import goal_id, parse
 from clew_daemon.inbox.locating import check, locator
 from clew_daemon.record import dependencies
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Sequence
 
     from clew_daemon.inbox.files import Dropped
-    from clew_daemon.inbox.goalfile.model import GoalFile, GoalFileTask
+    from clew_daemon.inbox.goalfile.keys import GoalFile, GoalFileTask
     from clew_daemon.parts import DaemonParts
     from clew_shared.core.core import Core
 

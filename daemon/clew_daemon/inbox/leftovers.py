@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 import stat
-import time
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import islice
@@ -25,10 +24,6 @@ SHOWN_MAX = 50
 LOOKED_AT_MAX = 10_000
 REASON_CHARS = 500
 REASON_BYTES = 4_096
-FRESH_S = 2.0
-"""A folder changed within the last seconds may change again without a new time: it is looked at again."""
-
-DENIED = "permission denied"
 _ERROR = ".error.txt"
 _TEMPORARY = (".tmp", ".part", "~")
 _KINDS = (
@@ -42,35 +37,14 @@ _KINDS = (
 
 @dataclass(frozen=True, slots=True)
 class Left:
-    """The newest entries, each {name, rejected, reason}, how many there are in all, and whether one cannot be read."""
+    """The newest entries, each {name, rejected, reason}, and how many there are in all."""
 
     shown: tuple[dict[str, Any], ...] = ()
     total: int = 0
-    denied: bool = False
 
     def view(self) -> dict[str, Any]:
         """Return it as `clew status --json` has it."""
         return {"inbox": list(self.shown), "inbox_total": self.total}
-
-
-class InboxLeft:
-    """Looks again only when the inbox or its folder of rejected files has changed; in one thread at a time."""
-
-    def __init__(self, inbox: Path) -> None:
-        self._inbox = inbox
-        self._seen: tuple[int, int] | None = None
-        self._left = Left()
-
-    def look(self) -> Left:
-        """Return what is left there now; blocks, raises nothing."""
-        now = (_changed_ns(self._inbox), _changed_ns(self._inbox / REJECTED))
-        is_old = max(now) < time.time_ns() - int(FRESH_S * 1e9)
-        # a change of mode leaves the folder's time as it is
-        settled = is_old and not self._left.denied
-        if not (settled and now == self._seen):
-            self._left = left(self._inbox)
-        self._seen = now if settled else None
-        return self._left
 
 
 def left(inbox: Path) -> Left:
@@ -80,8 +54,7 @@ def left(inbox: Path) -> Left:
         {"name": recordable(path.name), "rejected": rejected, "reason": why or _reason(path)}
         for _, path, rejected, why in found[:SHOWN_MAX]
     ]
-    denied = any(why.startswith(DENIED) for *_, why in found)
-    return Left(tuple(shown), len(found), denied)
+    return Left(tuple(shown), len(found))
 
 
 def _rejected(folder: Path) -> Iterator[tuple[int, Path, bool, str]]:
@@ -118,7 +91,7 @@ def _why_not(path: Path, info: os.stat_result) -> str:
     if not is_goal_name(path.name):
         return f"the name must end in {' or '.join(SUFFIXES)}: rename it"
     if not os.access(path, os.R_OK):
-        return f"{DENIED}: {recordable(str(path))}"
+        return f"permission denied: {recordable(str(path))}"
     return ""
 
 
@@ -143,10 +116,3 @@ def _entries(folder: Path) -> list[os.DirEntry[str]]:
             return list(islice(entries, LOOKED_AT_MAX))
     except OSError:
         return []
-
-
-def _changed_ns(folder: Path) -> int:
-    try:
-        return folder.stat().st_mtime_ns
-    except OSError:
-        return 0

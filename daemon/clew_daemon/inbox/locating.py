@@ -7,7 +7,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from clew_daemon.inbox.goalfile.parse import workspace_fault
 from clew_shared.config.places import default_places, expanded
 from clew_shared.text.plain import plain, recordable
 
@@ -15,6 +14,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from clew_shared.config.places import Places
+
+
+SYSTEM_FOLDERS = ("/proc", "/sys", "/dev")
+"""What is there is not on a disk, and an action sees something else there than the daemon."""
 
 
 def locator(places: Places, env: Mapping[str, str]) -> Callable[[str], Path]:
@@ -51,3 +54,42 @@ def _resolved(places: Places) -> Places:
     """Return the places with their links resolved, as far as that can be done."""
     named = {"config": places.config, **places.folders}
     return replace(places, **{name: Path(os.path.realpath(one)) for name, one in named.items()})
+
+
+def workspace_fault(workspace: Path, places: Places, other: Places | None = None) -> str | None:
+    """Return why a goal may not work there, or None; all paths absolute and links resolved.
+
+    Refused: `/`, the kernel's folders, clew's own folders and what is in them, and every folder that holds one of them;
+    those of `other`, the default home's, as well. Allowed: what is in `workspaces`.
+    """
+    wanted = _normal(workspace)
+    if wanted == Path("/") or not wanted.is_absolute():
+        return f"must be the absolute path of a folder below /, not {workspace}"
+    for folder in SYSTEM_FOLDERS:
+        if wanted.is_relative_to(folder):
+            return f"{workspace} is inside {folder}, where no goal can work: choose another folder"
+    fault = _near_own(wanted, places)
+    if not fault and other and not wanted.is_relative_to(_normal(places.workspaces)):
+        fault = _near_own(wanted, other)
+    return f"{workspace} {fault}" if fault else None
+
+
+def _near_own(wanted: Path, places: Places) -> str:
+    own = [*places.folders.values()]
+    for name, folder in places.folders.items():
+        if wanted == _normal(folder):
+            return f"is clew's own {name} folder: choose another folder"
+    for folder in map(_normal, [*own, places.config]):
+        if folder.is_relative_to(wanted):
+            return f"contains clew's own {folder}: choose another folder"
+    if wanted.is_relative_to(_normal(places.workspaces)):
+        return ""
+    closed = own if places.home is not None else [*own, places.config.parent]
+    for folder in map(_normal, [*closed, places.config]):
+        if wanted.is_relative_to(folder):
+            return f"is inside clew's own {folder}: choose a folder outside"
+    return ""
+
+
+def _normal(path: Path) -> Path:
+    return Path(os.path.normpath(path))

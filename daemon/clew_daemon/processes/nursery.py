@@ -17,6 +17,7 @@ import structlog
 from clew_daemon.host import background
 from clew_daemon.processes.spawn_queue import SpawnQueue
 from clew_daemon.processes.zygote import KILL_WAIT_S, NurseryGone, Zygote, launch
+from clew_shared.backoff import backoff_s
 from clew_shared.text.plain import plain
 from clew_shared.wire.nursery import CellSpec, SandboxReport, SpawnFailed
 from clew_shared.wire.shortage import is_shortage
@@ -197,7 +198,7 @@ class Nursery:
 
     def _back_off(self, error: Exception) -> None:
         """Try again later, each time twice as late."""
-        pause_s = min(RETRY_MAX_S, RETRY_FIRST_S * 2.0**self._failures)
+        pause_s = backoff_s(self._failures, RETRY_FIRST_S, RETRY_MAX_S)
         self._failures += 1
         self._retry_at = time.monotonic() + pause_s
         self._fault = f"the nursery cannot start: {plain(error)}"

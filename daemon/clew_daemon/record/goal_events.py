@@ -1,26 +1,44 @@
-"""Commands to the goals' cores, bracketed so that the events they emit are recorded.
+"""The one way by which events reach the ledger, and by which the rest of the daemon learns of them.
 
-An event is folded at once, so that the next judgement sees it, and announced only when it is durable: before
-answering, await `commit`.
+Commands to the goals' cores are bracketed, so that the events they emit are recorded. An event is folded at once, so that
+the next judgement sees it, and announced only when it is durable: first to those who await `commit`, then to the
+listeners. Snapshots and outlines of goals are written behind the events, and awaited by no command.
 """
 
 from __future__ import annotations
 
+import asyncio
+from collections import deque
+from collections.abc import Callable, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from clew_daemon.record.recorder import Recorder
-from clew_daemon.record.snapshots import SnapshotWriter
+import structlog
+
+from clew_daemon.record import eventlog
+from clew_daemon.record.store import SNAPSHOT_EVERY
 from clew_shared.core.answers import WrongState
-from clew_shared.ledger import LedgerError
+from clew_shared.core.journal import RecordedEvent
+from clew_shared.ledger import Ledger, LedgerError, NewEvent
+from clew_shared.record.codec import encode
+from clew_shared.record.snapshot import STATE_VERSION, compressed, dump
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Coroutine, Iterator
 
-    from clew_daemon.record.recorder import Listener
     from clew_shared.core.core import Core
-    from clew_shared.ledger import Ledger
     from clew_shared.record import events as ev
+    from clew_shared.record.state import State
+
+log = structlog.get_logger()
+
+ANNOUNCE_S = 0.002
+"""How long the events of steps are collected before listeners are called with them."""
+
+_STEPS = ("action_allowed", "action_finished")
+
+Listener = Callable[[str, list[RecordedEvent]], None]
+"""Is called with a goal ("" for the daemon) and its events, in order, once they are durable."""
 
 
 class GoalEvents:
@@ -99,3 +117,145 @@ class GoalEvents:
             raise AssertionError(f"{goal} was evicted, and its outline cannot be continued")
         self.recorder.record(goal, events, own)
         self.snapshots.count(core.state, len(events))
+
+
+class Recorder:
+    """Appends events to the ledger, which numbers them, and calls the `listeners` once they are durable."""
+
+    def __init__(self, ledger: Ledger) -> None:
+        self.ledger = ledger
+        self.listeners: list[Listener] = [eventlog.log_events]
+        self._commits: dict[str, asyncio.Future[None]] = {}
+        self._durable: deque[tuple[str, list[RecordedEvent]]] = deque()
+        self._timer: asyncio.TimerHandle | None = None
+
+    def record(self, goal: str, events: list[RecordedEvent], own: Sequence[ev.Event] = ()) -> None:
+        """Append a goal's events, after `own` ones of the daemon, in one transaction; `commit` awaits it."""
+        entries = [NewEvent("", e.kind, encode(e)) for e in own]
+        entries += [NewEvent(goal, r.event.kind, encode(r.event), r.output) for r in events]
+        first = self.ledger.assigned + len(own) + 1
+        if [r.seq for r in events] != list(range(first, first + len(events))):
+            raise AssertionError(f"{goal}: numbered {events[0].seq}, would be recorded as {first}")
+        seqs, done = self.ledger.append(entries)
+        self._commits[goal] = done
+        if own:
+            beside = [RecordedEvent(*one) for one in zip(seqs, own, strict=False)]
+            done.add_done_callback(lambda f: self._committed("", beside, f))
+        done.add_done_callback(lambda f: self._committed(goal, events, f))
+
+    async def record_own(self, events: list[ev.Event]) -> None:
+        """Record events of the daemon, which belong to no goal, and wait until they are durable."""
+        seqs, done = self.ledger.append([NewEvent("", e.kind, encode(e)) for e in events])
+        await asyncio.shield(done)
+        self._tell("", [RecordedEvent(*one) for one in zip(seqs, events, strict=True)])
+
+    def is_committing(self, goal: str) -> bool:
+        """Return whether events of the goal are not durable yet."""
+        return goal in self._commits
+
+    async def commit(self, goal: str) -> None:
+        """Wait until all recorded events of the goal are durable."""
+        done = self._commits.get(goal)
+        if done is not None:
+            await asyncio.shield(done)
+
+    def _committed(
+        self, goal: str, events: list[RecordedEvent], done: asyncio.Future[None]
+    ) -> None:
+        if done.cancelled() or done.exception() is not None:
+            return  # the ledger has failed, and reports it itself; whoever awaits this commit later learns of it, too
+        if self._commits.get(goal) is done:
+            del self._commits[goal]
+        self._durable.append((goal, events))
+        loop = asyncio.get_running_loop()
+        if all(record.event.kind in _STEPS for record in events):
+            # steps are announced together, and not while the agent's next one may be on its way
+            self._timer = self._timer or loop.call_later(ANNOUNCE_S, self._announce)
+        else:
+            loop.call_soon(self._after_answers)
+
+    def _after_answers(self) -> None:
+        # one round later: those who await the commit answer before anything is logged or published
+        asyncio.get_running_loop().call_soon(self._announce)
+
+    def _announce(self) -> None:
+        if self._timer:
+            self._timer.cancel()
+            self._timer = None
+        while self._durable:
+            self._tell(*self._durable.popleft())
+
+    def _tell(self, goal: str, events: list[RecordedEvent]) -> None:
+        for listener in self.listeners:
+            try:
+                listener(goal, events)
+            except Exception as error:  # the others, and later events, must not suffer from it
+                log.exception("daemon.bug", goal=goal, error=repr(error))
+
+
+class SnapshotWriter:
+    """Writes a goal's snapshot every SNAPSHOT_EVERY events.
+
+    `replayed` has the number of events that were replayed after each goal's snapshot. They count too: daemons that
+    die early would never write one.
+    """
+
+    def __init__(self, ledger: Ledger, replayed: dict[str, int]) -> None:
+        self._ledger = ledger
+        self._seqs = ledger.snapshots(STATE_VERSION)
+        self._since = replayed
+        self._tasks: set[asyncio.Future[Any]] = set()
+        self._writing = asyncio.Lock()  # in order: an older one never replaces a newer one
+
+    def count(self, state: State, events: int) -> None:
+        """Count new events of a goal, and write its snapshot if one is due."""
+        since = self._since.get(state.goal_id, 0) + events
+        if since >= SNAPSHOT_EVERY:
+            since = 0
+            self._snapshot(state)
+        self._since[state.goal_id] = since
+
+    def settle(self, state: State, outline: State) -> None:
+        """Write the outline of a settled goal, and a snapshot of all of it unless there is one."""
+        if self._seqs.get(state.goal_id) != state.seq:
+            self._snapshot(state)
+        self._start(self._write_outline(outline, dump(outline)))
+
+    def store(self, goal: str, seq: int, version: int, body: bytes) -> None:
+        """Write a snapshot of something else that is a fold of events."""
+        self._start(self._ledger.snapshot(goal, seq, version, body))
+
+    def drop(self, goal: str) -> None:
+        """Forget a purged goal."""
+        self._since.pop(goal, None)
+        self._seqs.pop(goal, None)
+
+    async def drain(self) -> None:
+        """Wait until everything begun so far is written, or has failed."""
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    def _snapshot(self, state: State) -> None:
+        self._seqs[state.goal_id] = state.seq
+        self._start(self._write_snapshot(state.goal_id, state.seq, dump(state)))
+
+    async def _write_snapshot(self, goal: str, seq: int, dumped: bytes) -> None:
+        async with self._writing:
+            body = await asyncio.to_thread(compressed, dumped)
+            await self._ledger.snapshot(goal, seq, STATE_VERSION, body)
+
+    async def _write_outline(self, state: State, dumped: bytes) -> None:
+        async with self._writing:
+            body = compressed(dumped)
+            await self._ledger.outline(
+                state.goal_id, state.accepted_seq, state.seq, STATE_VERSION, body
+            )
+
+    def _start(self, writing: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.ensure_future(writing)
+        self._tasks.add(task)
+        task.add_done_callback(self._written)
+
+    def _written(self, task: asyncio.Future[Any]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled():
+            task.exception()  # a failed ledger is reported by `on_state`; a snapshot may be missing

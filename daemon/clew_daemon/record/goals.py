@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from clew_daemon.record.goal_events import GoalEvents
@@ -16,7 +17,6 @@ from clew_daemon.record.goal_limits import (
     max_iterations,
     max_messages,
 )
-from clew_daemon.record.in_turn import OrderedTurns
 from clew_daemon.record.store import in_order, load_outlined, load_state, replayed
 from clew_shared.core.core import Core
 from clew_shared.record.daemon_events import GoalForgotten
@@ -25,11 +25,15 @@ from clew_shared.record.snapshot import STATE_VERSION, outline
 from clew_shared.record.state import State
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Awaitable, Callable, Iterator
 
     from clew_shared.config.settings import Settings
     from clew_shared.ledger import Ledger
     from clew_shared.record import events as ev
+
+
+TURN_S = 2.0
+"""The longest wait for the turn before, which may be reading from a disk that hangs."""
 
 
 class GoalStore(GoalEvents):
@@ -172,3 +176,31 @@ def _purged_goals(ledger: Ledger) -> Iterator[tuple[str, str]]:
     for body in ledger.forgotten():
         event = GoalForgotten.model_validate_json(body)
         yield event.goal, event.status
+
+
+class OrderedTurns:
+    """Ordered turns: work that begins in some order does its last part in that order, unless one is slow."""
+
+    def __init__(self, turn_s: float = TURN_S) -> None:
+        self._turn_s = turn_s
+        self._last: asyncio.Event | None = None
+
+    @contextmanager
+    def place(self) -> Iterator[Callable[[], Awaitable[None]]]:
+        """Take a place in the order until the block is left; yields a function that waits for the turn."""
+        before, mine = self._last, asyncio.Event()
+        self._last = mine
+
+        async def turn() -> None:
+            if before is None:
+                return
+            try:
+                async with asyncio.timeout(self._turn_s):
+                    await before.wait()
+            except TimeoutError:
+                pass  # the one before continues after this one
+
+        try:
+            yield turn
+        finally:
+            mine.set()

@@ -5,6 +5,7 @@ The daemon loads every goal this way at its start; the command line does so when
 
 from __future__ import annotations
 
+from itertools import takewhile
 from typing import TYPE_CHECKING, Any, Protocol
 
 from clew_shared.ledger import SEQ_MAX, LedgerCorrupt
@@ -158,3 +159,42 @@ def output_text(ledger: ReadableEvents, seq: int) -> str:
 def text(output: bytes | None) -> str:
     """Return a recorded output as text."""
     return (output or b"").decode("utf-8", "replace")
+
+
+class PastEvents:
+    """The events of a ledger up to one of them, for `clew context --attempt`."""
+
+    def __init__(self, ledger: ReadableEvents, until: int) -> None:
+        self._ledger = ledger
+        self._until = until
+
+    def read(self, goal: str, after: int = 0, limit: int | None = None) -> Iterator[EventRow]:
+        rows = self._ledger.read(goal, after, limit)
+        return takewhile(lambda row: row.seq <= self._until, rows)
+
+    def output(self, seq: int) -> bytes | None:
+        return self._ledger.output(seq)
+
+
+def ends_of_attempts(ledger: ReadableEvents, goal: str) -> dict[int, int]:
+    """Return the last event of each attempt at the goal's current subtask, by the attempt's number.
+
+    The present attempt has the last event on record. Where a goal was reopened and numbers occur twice, the later
+    attempt counts.
+    """
+    state, ends = State(goal_id=goal), dict[int, int]()
+    for row in ledger.read(goal):
+        subtask = state.subtask_seq
+        apply(state, decode(row.body), row.seq)
+        if state.subtask_seq != subtask:
+            ends.clear()
+        ends[state.attempt.number] = row.seq
+    return ends
+
+
+def state_of(ledger: ReadableEvents, goal: str) -> State:
+    """Return a goal's state after all events of `ledger`, without the help of a snapshot."""
+    state = State(goal_id=goal)
+    for row in ledger.read(goal):
+        apply(state, decode(row.body), row.seq)
+    return state

@@ -1,6 +1,6 @@
 """The body of a goal file: Markdown to goal, tasks, subtasks, steps and acceptance.
 
-Pure. `blocks` has the Markdown, `done_when` the checks.
+Pure. `blocks` has the Markdown.
 """
 
 import json
@@ -15,7 +15,9 @@ from clew_daemon.inbox.goalfile.blocks import (
     CHECKBOX,
     LISTS,
     SHELLS,
+    AcceptanceCheck,
     Section,
+    commands,
     fences,
     file_of,
     inline,
@@ -26,10 +28,8 @@ from clew_daemon.inbox.goalfile.blocks import (
     timeout_of,
     title_of,
 )
-from clew_daemon.inbox.goalfile.done_when import AcceptanceCheck, commands
-from clew_daemon.inbox.goalfile.faults import GoalFileFault
-from clew_daemon.inbox.goalfile.keys import duration
-from clew_daemon.inbox.goalfile.model import GoalFileSubtask, GoalFileTask, RunbookStep
+from clew_daemon.inbox.goalfile.front_yaml import GoalFileFault
+from clew_daemon.inbox.goalfile.keys import GoalFileSubtask, GoalFileTask, RunbookStep, duration
 from clew_shared.text.shorten import in_whole_words
 from clew_shared.text.validation import Expected
 

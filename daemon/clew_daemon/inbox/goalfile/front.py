@@ -1,8 +1,9 @@
-"""Reading the front matter of a goal file: values, their lines, and all that is wrong with them.
+"""The front matter of a goal file: its lines, its values, and all that is wrong with them.
 
 Pure. Keys of other tools are named, not refused.
 """
 
+import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -11,8 +12,14 @@ import yaml
 from pydantic import ValidationError
 
 from clew_daemon.inbox.goalfile import front_yaml
-from clew_daemon.inbox.goalfile.faults import GoalFileFault
-from clew_daemon.inbox.goalfile.front_yaml import FrontError, Unusable, given
+from clew_daemon.inbox.goalfile.front_yaml import (
+    FRONT_CHARS_MAX,
+    FrontError,
+    GoalFileFault,
+    Unusable,
+    cut,
+    given,
+)
 from clew_daemon.inbox.goalfile.keys import Budget, FrontMatter
 from clew_shared.text.spelling import closest
 from clew_shared.text.validation import Expected, requirement
@@ -23,6 +30,19 @@ if TYPE_CHECKING:
 KEYS = FrontMatter.model_fields
 _INNER = {"checks": "has a command that", "budget": "has a `{}` that"}
 """How a message about a value inside a key's value begins."""
+KEYS_MAX = 100
+"""Keys of what looks like front matter that are compared with clew's."""
+
+_INVISIBLE = " \t\f\v\u00a0\u200b\u200c\u200d\u2060\ufeff"
+_MARKER = re.compile(  # dashes of any kind (two at least, or a long one), as in `--- # note`; `+++`, `===`, `***`, …
+    r"(?:[-\u2010-\u2015\u2212] ?){2,}(?:\s*(?:#.*|yaml|yml))?|[\u2014\u2015]|(?:[+=*_;] ?){3,}|\.\.\."
+)
+_KEY_LINE = re.compile(r"""["']?([A-Za-z_][\w .-]{0,40}?)["']?\s*[:=](?:\s|$|["'\[{0-9])""")
+_INSIDE = (" ", "\t", "#", "-", "[", "]", "}")
+"""How lines begin that stand between the keys: what is indented, comments, items, brackets."""
+_FENCES = ("```", "~~~")
+_NO_PROSE = ("#", "//", "%", *_FENCES)
+"""How comments, headings and the opening line of a fenced block begin."""
 
 
 @dataclass
@@ -118,3 +138,102 @@ def _fault(
     if path[1:] and key in _INNER and not is_whole:
         sentence = f"{_INNER[key].format(path[1])} {sentence}"
     return GoalFileFault(front_yaml.line_of(front, nodes[path].start_mark), f"`{key}` {sentence}")
+
+
+def split(text: str) -> tuple[str | None, str, int]:
+    """Return the front matter (None without), the body, and the body's first line number.
+
+    ValueError where the first line is `---` and no other closes it.
+    """
+    lines = text.split("\n")
+    if lines[0].rstrip() != "---":
+        return None, text, 1
+    for index, line in enumerate(lines[1:], start=1):
+        if line.rstrip() in {"---", "..."}:
+            return "\n".join(lines[1:index]), "\n".join(lines[index + 1 :]), index + 2
+    raise ValueError("the front matter is not closed: end it with a line `---`")
+
+
+def lookalike(body: str, first_line: int) -> GoalFileFault | None:
+    """Return what is wrong where a body begins with what seems meant as front matter.
+
+    That is: before any prose, a line of dashes or the like, then nothing but lines of keys and
+    values, of which one at least is a key of clew's or close to one, up to another such line. Or,
+    where one of the two lines of dashes is missing: the other one, and first of all a key of clew's.
+    """
+    lines = body[:FRONT_CHARS_MAX].split("\n")
+    start = _start(lines)
+    if start == len(lines):
+        return None
+    bare = not "".join(lines[:start]).strip(_INVISIBLE)
+    opened = _is_marker(lines[start])
+    keys, end = _block(lines, start + opened)
+    closed = end < len(lines) and _is_marker(lines[end])
+    if opened and closed:
+        meant = any(_is_ours(key.lower() if bare else key) for key in keys[:KEYS_MAX])
+    else:
+        meant = (opened or closed) and bool(keys) and keys[0] in KEYS
+    if not meant:
+        return None
+    return GoalFileFault(
+        first_line + start,
+        f"this looks like front matter, but would not be read: {_wrong(lines, start, first_line)}. Front matter "
+        "begins on line 1 with `---`, has lines of `key: value`, and ends with `---`; if you mean "
+        "this as text, put a sentence above it",
+    )
+
+
+def _start(lines: list[str]) -> int:
+    """Return the index of the first line that is not blank, a comment, a heading or the opening of a block.
+
+    What stands in a block below a heading is an example, and no front matter.
+    """
+    in_comment = titled = False
+    for index, line in enumerate(lines):
+        plain = line.strip(_INVISIBLE)
+        if in_comment or plain.startswith("<!--"):
+            in_comment = "-->" not in plain
+        elif plain and ((titled and plain.startswith(_FENCES)) or not plain.startswith(_NO_PROSE)):
+            return index
+        elif plain.startswith("#"):
+            titled = True
+    return len(lines)
+
+
+def _block(lines: list[str], start: int) -> tuple[list[str], int]:
+    """Return the keys of the lines from `start` on that could be YAML or TOML, and where these end."""
+    keys: list[str] = []
+    for index in range(start, len(lines)):
+        line = lines[index].strip("\ufeff").rstrip()
+        found = _KEY_LINE.match(line)
+        if _is_marker(line):
+            return keys, index
+        if found:
+            keys.append(found[1])
+        elif (line and not line.startswith(_INSIDE)) or line.startswith("##"):
+            return keys, index
+    return keys, len(lines)
+
+
+def _is_marker(line: str) -> bool:
+    return bool(_MARKER.fullmatch(line.strip(_INVISIBLE)))
+
+
+def _is_ours(key: str) -> bool:
+    return key in KEYS or (key.islower() and closest(key, KEYS) is not None)
+
+
+def _wrong(lines: list[str], start: int, first_line: int) -> str:
+    """Return why the line at `start`, where front matter seems to begin, does not begin it."""
+    line = lines[start]
+    if not _is_marker(line):
+        return "the `---` above it is missing"
+    if line.strip(_INVISIBLE) != "---":
+        return f"it begins with `{cut(line.strip(_INVISIBLE))}`"
+    if line.rstrip() != "---":
+        return "there is a space or an invisible character at its `---`"
+    if first_line > 1:
+        return "there is front matter above it already"
+    if "".join(lines[:start]).strip(_INVISIBLE):
+        return "there are other lines above it"
+    return "there is an empty line above it"

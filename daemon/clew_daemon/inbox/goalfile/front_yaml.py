@@ -1,15 +1,15 @@
-"""The YAML of a goal file's front matter: a small, bounded part of the language, with the line of each value.
+"""The faults of a goal file, and the YAML of its front matter: a small, bounded part, with the line of each value.
 
 Pure. There are no aliases, no tags and no deep nesting, so that nothing takes long or grows.
 """
 
 import re
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import yaml
 
-from clew_daemon.inbox.goalfile.faults import GoalFileFault, cut
 from clew_shared.text.shorten import in_whole_words
 
 FRONT_CHARS_MAX = 65_536
@@ -23,6 +23,31 @@ Path = tuple[int | str, ...]
 
 _UNRECORDABLE = re.compile("[\0\ud800-\udfff]")
 """What only an escape in quotes can make; no path or command can hold it, and the ledger cannot keep it."""
+
+
+@dataclass(frozen=True)
+class GoalFileFault:
+    """One thing that is wrong in a goal file; `line` counts from 1, None is the whole file."""
+
+    line: int | None
+    message: str
+
+    def __str__(self) -> str:
+        return self.message if self.line is None else f"line {self.line}: {self.message}"
+
+
+class GoalFileError(ValueError):
+    """The goal file cannot be used; its text, all errors one a line, is that of NAME.error.txt."""
+
+    def __init__(self, name: str, faults: list[GoalFileFault]) -> None:
+        self.name = name
+        self.faults = sorted(faults, key=lambda fault: fault.line or 0)
+        super().__init__("\n".join([f"{name} cannot be used:", *map(str, self.faults)]))
+
+
+def cut(text: str) -> str:
+    """Return a piece of the file as messages show it."""
+    return in_whole_words(text, 60)
 
 
 class FrontError(Exception):
@@ -49,13 +74,42 @@ class Unusable:
             )
 
 
+class _Loader(yaml.SafeLoader):
+    """Refuses, before a node is built, what could grow or nest without bound."""
+
+    def __init__(self, front: str) -> None:
+        super().__init__(front)
+        self._front = front
+        self._depth = 0
+
+    def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
+        event: yaml.Event = self.peek_event()  # type: ignore[no-untyped-call]
+        if fault := _unsupported(event, self._depth):
+            raise FrontError(line_of(self._front, event.start_mark), fault)
+        self._depth += 1
+        node = super().compose_node(parent, index)
+        self._depth -= 1
+        return node
+
+
+def _unsupported(event: yaml.Event, depth: int) -> str:
+    if isinstance(event, yaml.AliasEvent):
+        return "aliases (`*name`) are not supported: write the value out"
+    if isinstance(event, yaml.ScalarEvent) and _UNRECORDABLE.search(event.value):
+        return "a value contains a NUL or half of a surrogate pair: delete it"
+    if getattr(event, "tag", None) is not None:
+        return "tags (`!name`) are not supported: write the plain value"
+    if isinstance(event, yaml.CollectionStartEvent) and depth >= DEPTH_MAX:
+        return f"nested deeper than {DEPTH_MAX} levels: flatten it"
+    return ""
+
+
 def composed(front: str) -> yaml.MappingNode | None:
     """Return the front matter as YAML's nodes, None where there are none; raises FrontError."""
     if len(front) > FRONT_CHARS_MAX:
         raise FrontError(1, f"the front matter is over {FRONT_CHARS_MAX:,} characters: shorten it")
     try:
-        _check_events(front)
-        node = yaml.compose(front, Loader=yaml.SafeLoader)
+        node = _Loader(front).get_single_node()
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         line = line_of(front, mark) if mark else None
@@ -75,25 +129,6 @@ def composed(front: str) -> yaml.MappingNode | None:
             "the front matter must be lines of `key: value`; without any, don't begin the file with `---`",
         )
     return node
-
-
-def _check_events(front: str) -> None:
-    """Refuse, before anything is built, what could grow or nest without bound."""
-    depth = 0
-    for event in yaml.parse(front, Loader=yaml.SafeLoader):
-        line = line_of(front, event.start_mark)
-        if isinstance(event, yaml.AliasEvent):
-            raise FrontError(line, "aliases (`*name`) are not supported: write the value out")
-        if isinstance(event, yaml.ScalarEvent) and _UNRECORDABLE.search(event.value):
-            raise FrontError(line, "a value contains a NUL or half of a surrogate pair: delete it")
-        if getattr(event, "tag", None) is not None:
-            raise FrontError(line, "tags (`!name`) are not supported: write the plain value")
-        if isinstance(event, yaml.CollectionStartEvent):
-            depth += 1
-        elif isinstance(event, yaml.CollectionEndEvent):
-            depth -= 1
-        if depth > DEPTH_MAX:
-            raise FrontError(line, f"nested deeper than {DEPTH_MAX} levels: flatten it")
 
 
 def line_of(front: str, mark: Any) -> int:

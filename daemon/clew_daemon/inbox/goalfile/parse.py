@@ -5,7 +5,6 @@ the bytes are, `parse` returns a goal or raises GoalFileError, in bounded time.
 """
 
 import hashlib
-import os.path
 import re
 import unicodedata
 from collections.abc import Callable, Collection
@@ -13,15 +12,10 @@ from pathlib import Path
 
 from clew_daemon.inbox.goalfile import body as goalfile_body
 from clew_daemon.inbox.goalfile import front as goalfile_front
-from clew_daemon.inbox.goalfile import front_lines
-from clew_daemon.inbox.goalfile.faults import GoalFileError, GoalFileFault
-from clew_daemon.inbox.goalfile.model import GoalFile, GoalFileTask
-from clew_shared.config.places import Places
+from clew_daemon.inbox.goalfile.front_yaml import GoalFileError, GoalFileFault
+from clew_daemon.inbox.goalfile.keys import GoalFile, GoalFileTask
 
 BYTES_MAX = 1024 * 1024
-SYSTEM_FOLDERS = ("/proc", "/sys", "/dev")
-"""What is there is not on a disk, and an action sees something else there than the daemon."""
-
 SLUG_CHARS_MAX = 40
 SLUG_WORDS = 3
 
@@ -51,7 +45,7 @@ def parse(
     """
     text = _decoded(raw, name, size)
     try:
-        front, body_text, body_line = front_lines.split(re.sub(r"\r\n?", "\n", text))
+        front, body_text, body_line = goalfile_front.split(re.sub(r"\r\n?", "\n", text))
     except ValueError as error:
         raise GoalFileError(name, [GoalFileFault(1, str(error))]) from None
     head = goalfile_front.read(front or "", agents)
@@ -59,7 +53,7 @@ def parse(
     faults = [*head.faults, *body.faults]
     if body.without_check and not head.values.get("checks"):
         faults.append(body.without_check)
-    if fault := front_lines.lookalike(body_text, body_line):
+    if fault := goalfile_front.lookalike(body_text, body_line):
         faults.append(fault)
     if not body_text.strip():
         faults.append(
@@ -88,7 +82,7 @@ def parse(
 def tasks_of(raw: bytes) -> tuple[GoalFileTask, ...]:
     """Return only the tasks of a goal file that was accepted before, whatever its front matter names today."""
     text = re.sub(r"\r\n?", "\n", raw.decode("utf-8-sig", "replace"))
-    _, body, line = front_lines.split(text)
+    _, body, line = goalfile_front.split(text)
     return tuple(goalfile_body.read(body, line).tasks)
 
 
@@ -116,45 +110,6 @@ def _slug(description: str) -> str:
     while taken and taken[-1] in FILLERS:
         taken.pop()
     return "-".join(taken or words[:SLUG_WORDS])[:SLUG_CHARS_MAX].rstrip("-") or "goal"
-
-
-def workspace_fault(workspace: Path, places: Places, other: Places | None = None) -> str | None:
-    """Return why a goal may not work there, or None; all paths absolute and links resolved.
-
-    Refused: `/`, the kernel's folders, clew's own folders and what is in them, and every folder that holds one of them;
-    those of `other`, the default home's, as well. Allowed: what is in `workspaces`.
-    """
-    wanted = _normal(workspace)
-    if wanted == Path("/") or not wanted.is_absolute():
-        return f"must be the absolute path of a folder below /, not {workspace}"
-    for folder in SYSTEM_FOLDERS:
-        if wanted.is_relative_to(folder):
-            return f"{workspace} is inside {folder}, where no goal can work: choose another folder"
-    fault = _near_own(wanted, places)
-    if not fault and other and not wanted.is_relative_to(_normal(places.workspaces)):
-        fault = _near_own(wanted, other)
-    return f"{workspace} {fault}" if fault else None
-
-
-def _near_own(wanted: Path, places: Places) -> str:
-    own = [*places.folders.values()]
-    for name, folder in places.folders.items():
-        if wanted == _normal(folder):
-            return f"is clew's own {name} folder: choose another folder"
-    for folder in map(_normal, [*own, places.config]):
-        if folder.is_relative_to(wanted):
-            return f"contains clew's own {folder}: choose another folder"
-    if wanted.is_relative_to(_normal(places.workspaces)):
-        return ""
-    closed = own if places.home is not None else [*own, places.config.parent]
-    for folder in map(_normal, [*closed, places.config]):
-        if wanted.is_relative_to(folder):
-            return f"is inside clew's own {folder}: choose a folder outside"
-    return ""
-
-
-def _normal(path: Path) -> Path:
-    return Path(os.path.normpath(path))
 
 
 def _decoded(raw: bytes, name: str, size: int | None) -> str:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import yaml
 
 from clew_daemon.inbox.goalfile import front as goalfile_front
-from clew_daemon.inbox.goalfile import front_lines, front_yaml
+from clew_daemon.inbox.goalfile import front_yaml
 from clew_daemon.inbox.goalfile.front_yaml import FrontError
 
 if TYPE_CHECKING:
@@ -80,7 +80,7 @@ def merge(text: str, options: SubmitOptions) -> MergedText:
 
 def _is_readable(text: str) -> bool:
     try:
-        front, _, _ = front_lines.split(text)
+        front, _, _ = goalfile_front.split(text)
         front_yaml.composed(front or "")
     except (ValueError, FrontError):
         return False
@@ -88,9 +88,9 @@ def _is_readable(text: str) -> bool:
 
 
 def _edits(text: str, options: SubmitOptions) -> list[Edit]:
-    front, _, _ = front_lines.split(text)
+    front, _, _ = goalfile_front.split(text)
     if front is None:
-        if front_lines.lookalike(text, 1):
+        if goalfile_front.lookalike(text, 1):
             return []
         lines = [f"{key}: {value}\n" for key, value in _new(options, {})]
         return [(0, 0, f"---\n{''.join(lines)}---\n")]
