@@ -1,7 +1,7 @@
 """The one way by which events reach the ledger, and by which the rest of the daemon learns of them.
 
-Commands to the goals' cores are bracketed, so that the events they emit are recorded. An event is folded at once, so that
-the next judgement sees it, and announced only when it is durable: first to those who await `commit`, then to the
+Commands to the goals' cores are bracketed, so that the events they emit are recorded. An event is folded at once, so
+that the next judgement sees it, and announced only when it is durable: first to those who await `commit`, then to the
 listeners. Snapshots and outlines of goals are written behind the events, and awaited by no command.
 """
 
