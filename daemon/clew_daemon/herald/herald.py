@@ -13,7 +13,7 @@ from clew_daemon.herald.alerts import Alerts
 from clew_daemon.herald.folding import Folding
 from clew_daemon.herald.health_file import HealthFile
 from clew_daemon.herald.reading import EventStream, all_events, catch_up, is_of
-from clew_daemon.inbox.leftovers import InboxLeft
+from clew_daemon.inbox.leftovers import left
 from clew_shared.ledger import Cursor, LedgerError
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ class Herald:
         self._overdue_at = 0.0
         self.alerts = Alerts(
             lambda: instance.socket,
-            InboxLeft(instance.places.inbox).look,
+            lambda: left(instance.places.inbox),
             book,
             notify.on,
             self._tell,
