@@ -17,7 +17,7 @@ from urllib.request import (
     build_opener,
 )
 
-from clew_daemon.cli.commands.doctor.findings import OF_AGENT, Finding, Level
+from clew_daemon.cli.commands.doctor.findings import OF_AGENT, Finding, Level, in_one_line
 from clew_daemon.cli.errors import CliError
 
 if TYPE_CHECKING:
@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     )
 
 LLM_S = 3.0
-SHOWN_CHARS = 60
 
 
 def agents(instance: Instance) -> Iterator[Finding]:
@@ -88,7 +87,7 @@ def _settings(instance: Instance) -> Settings | None:
 
 def checked_command(name: str, agent: CommandAgentSettings, env: Mapping[str, str]) -> Finding:
     """Check whether the program of a command can be started; whether it speaks the protocol its first goal says."""
-    return _program(name, agent, env) or Finding(name, "ok", " ".join(agent.command)[:SHOWN_CHARS])
+    return _program(name, agent, env) or Finding(name, "ok", in_one_line(" ".join(agent.command)))
 
 
 def _program(name: str, agent: CommandAgentSettings, env: Mapping[str, str]) -> Finding | None:
