@@ -1,85 +1,244 @@
-"""What the gate notices of loops and of honest work: python -m bench.loops [FILE of recorded runs].
+"""What the judge notices of loops and of honest work: python -m bench.loops [FILE of recorded runs].
 
-Each run is played through the gate as an agent with tools of its own would report it (its changes are claimed), and the
-runs of tests/loop_runs also with a measured workspace. A loop is caught if it is refused, or warned of, in time.
-Nothing here runs a model or a daemon.
+Each run is played through the real core as an agent with tools of its own would report it (its changes are claimed).
+A loop is caught if it is refused, or told of, in time; of honest work a refusal is a false one, a word is counted
+apart. Nothing here runs a model or a daemon.
 """
 
 from __future__ import annotations
 
 import argparse
+import copy
+import functools
 import json
-from collections import Counter
+import random
+import re
+from collections import Counter, defaultdict
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from tests.loop_runs import KINDS
-from tests.loop_runs.player import PlayedRun, play, play_recorded
+from bench import stories
+from tests.loop_runs.player import PlayedRun, play_recorded
 
 from clew_shared.config.settings import LoopSettings
+from clew_shared.judge import masks, memory, reading
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-COLUMNS = ("loops", "caught", "by a refusal", "missed", "honest", "refused", "warned")
+Row = dict[str, Any]
+COLUMNS = ("loops", "caught", "by a refusal", "honest", "refused", "told")
+TONGUES = {
+    "German": ["der", "Vorgang", "wurde", "ohne", "Ergebnis", "beendet", "weil", "keine", "Datei", "gefunden", "konnte", "nicht", "geöffnet", "werden", "Fehler", "in", "Zeile", "erwartet", "aber", "erhalten", "Verbindung", "getrennt", "erneut", "versuchen", "läuft", "noch", "fertig"],
+    "Japanese": ["処理", "結果", "失敗", "成功", "見つからない", "接続", "切断", "再試行", "待機中", "完了", "行", "期待", "実際", "開けない", "変更", "権限", "拒否", "一覧"],
+}
+_WORD = re.compile("[A-Za-z]{4,}")
+OAK = ["red", "oak", "sea", "fog", "ash", "bee", "elm", "owl", "ivy", "dew", "fir", "sky", "jay", "hay", "pod", "rye"]
 
 
-def verdict(truth: str, heard: PlayedRun, earliest: int, latest: int) -> list[str]:
-    """Return the columns that a run counts in; `earliest` and `latest` are steps for a loop."""
-    if truth == "ok":
-        found = ["refused"] if heard.refusals else ["warned"] if heard.warnings else []
-        return ["honest", *found]
-    first = heard.first
-    if first is None or not earliest <= first <= latest:
-        return ["loops", "missed"]
-    refused = any(at <= latest for at, _ in heard.refusals)
-    return ["loops", "caught", *(["by a refusal"] if refused else [])]
+def verdict(row: Row, heard: PlayedRun) -> list[str]:
+    """Return the columns that a run counts in."""
+    if row["truth"] == "ok":
+        return ["honest", *(["refused"] if heard.refusals else ["told"] if heard.warnings else [])]
+    last = row["truth_index"] + row["tolerance"]
+    first = row.get("not_before") or 0
+    in_time = [at for at, _ in heard.refusals + heard.warnings if first <= at <= last]
+    refused = any(first <= at <= last for at, _ in heard.refusals)
+    return ["loops", *(["caught"] if in_time else []), *(["by a refusal"] if refused else [])]
 
 
-def of_kind(
-    kind: str, loops: LoopSettings, *, measured: bool
-) -> Iterable[tuple[str, list[str], PlayedRun]]:
-    """Return for each run of a kind its name, the columns that it counts in, and what was heard."""
-    for truth, runs in (("loop", KINDS[kind].LOOPS), ("ok", KINDS[kind].WORK)):
-        for run in runs:
-            heard = play(run, measured=measured, loops=loops)
-            yield run.name, verdict(truth, heard, 0, run.latest - 1), heard
+def kind_of(row: Row) -> str:
+    """Return the letters of the kinds that a run is of, or near to."""
+    found = re.match(r"(?:near )?([a-z](?:, [a-z])*)\b.*?:", row.get("note") or "")
+    return found[1][0] if found else "-"
 
 
-def of_file(path: Path, loops: LoopSettings) -> Iterable[tuple[str, list[str], PlayedRun]]:
-    """Return the same for the recorded runs of a file, without the contested ones."""
-    for line in path.read_text(encoding="utf-8").splitlines():
-        row = json.loads(line)
-        if not row.get("contested"):
-            heard = play_recorded(row, loops)
-            last = (row.get("truth_index") or 0) + (row.get("tolerance") or 0)
-            yield row["id"], verdict(row["truth"], heard, row.get("not_before") or 0, last), heard
+def score(rows: list[Row], loops: LoopSettings | None = None) -> Counter[str]:
+    """Return how many runs count in each column."""
+    counts = Counter[str]()
+    for row in rows:
+        counts.update(verdict(row, play_recorded(row, loops)))
+    return counts
+
+
+def loaded(path: Path) -> list[Row]:
+    """Return the recorded runs of a file, without the contested ones."""
+    rows = map(json.loads, path.read_text(encoding="utf-8").splitlines())
+    return [row for row in rows if not row.get("contested")]
+
+
+def spoken(value: Any, words: list[str]) -> Any:
+    """Return texts with each longer word in another language; the same word is the same again."""
+    if isinstance(value, list):
+        return [spoken(one, words) for one in value]
+    if isinstance(value, dict):
+        return {key: spoken(one, words) for key, one in value.items()}
+    return (
+        _WORD.sub(lambda m: translated(m[0].lower(), words), value)
+        if isinstance(value, str)
+        else value
+    )
+
+
+def translated(word: str, words: list[str]) -> str:
+    return word if word == "sleep" else words[len(word) % len(words)] + ending(word)
+
+
+@functools.cache
+def ending(word: str) -> str:
+    """Return four letters that tell words of one length apart."""
+    return "".join(chr(ord("a") + ord(c) % 26) for c in reading.hashed(word)[:4])
+
+
+def changed(row: Row, how: str) -> Row:
+    """Return a run with its tools renamed, its arguments turned round, in another language, or with noise."""
+    row, dice = copy.deepcopy(row), random.Random(row["id"])
+    names: dict[str, str] = {}
+    for step in row["steps"]:
+        if step["kind"] != "action":
+            continue
+        output = step.get("output") or ""
+        noise = {
+            "ids": lambda: f" req={dice.getrandbits(48):012x} {dice.random():.3f}s",
+            "numbers": lambda: f" load {dice.random():.2f} of {dice.randint(100, 900)} threads",
+            "words": lambda: " " + " ".join(dice.sample(OAK, 3)),
+        }
+        if how == "tools":
+            step["name"] = names.setdefault(step["name"], f"tool{len(names)}")
+        elif how == "arguments":
+            step["args"] = dict(sorted(step["args"].items(), key=lambda _: dice.random()))
+        elif how in TONGUES:
+            step["output"], step["args"] = (
+                spoken(output, TONGUES[how]),
+                spoken(step["args"], TONGUES[how]),
+            )
+        elif how.startswith("a line of "):
+            step["output"] = f"{output}\n{noise[how.removeprefix('a line of ')]().strip()}"
+        elif how.startswith("each line "):
+            end = noise[how.removeprefix("each line ")]
+            step["output"] = "\n".join(line + end() for line in output.split("\n"))
+    return row
+
+
+CHANGES = ("tools", "arguments", *TONGUES, *(f"{where} {what}" for where in ("a line of", "each line")
+           for what in ("ids", "numbers", "words")))  # fmt: skip
+GRID = [(patience, mild) for patience in (2.0, 2.5, 3.0, 3.5, 4.0) for mild in (0.4, 0.5, 0.6)]
+
+
+def left_out(rows: list[Row]) -> Counter[str]:
+    """Return the sums where each kind is judged with the patience and excuse that are best for the other kinds."""
+    by = {constants: per_kind(rows, *constants) for constants in GRID}
+    total = Counter[str]()
+    for kind in {kind_of(row) for row in rows}:
+        others = {
+            at: sum((c for k, c in found.items() if k != kind), Counter())
+            for at, found in by.items()
+        }
+        best = max(GRID, key=lambda at: (others[at]["caught"] - 3 * others[at]["refused"] - others[at]["told"] / 2,
+                                         -abs(at[0] - 3) - abs(at[1] - 0.5)))  # fmt: skip
+        total += by[best][kind]
+    return total
+
+
+def per_kind(rows: list[Row], patience: float, mild: float) -> dict[str, Counter[str]]:
+    """Return the columns of each kind, judged with other constants."""
+    found: dict[str, Counter[str]] = defaultdict(Counter)
+    with_constant(memory, "MILD", mild)
+    for row in rows:
+        found[kind_of(row)] += score([row], LoopSettings(patience=patience))
+    with_constant(memory, "MILD", 0.5)
+    return found
+
+
+def with_constant(module: Any, name: str, value: object) -> object:
+    """Set a constant of the judge, forget what was read with the other one, and return that."""
+    before = getattr(module, name)
+    setattr(module, name, value)
+    for one in (masks, reading, memory):
+        for function in vars(one).values():
+            if hasattr(function, "cache_clear"):
+                function.cache_clear()
+    return before
+
+
+def without() -> Iterable[tuple[str, Any, str, object]]:
+    """Return each constant of the judge by halves and twofold, and each pattern and list as if it were not there."""
+    for module in (masks, reading, memory):
+        for name, value in list(vars(module).items()):
+            if isinstance(value, re.Pattern):
+                yield f"{name} never", module, name, re.compile("(?!)(?P<what>)")
+            elif isinstance(value, tuple | frozenset) and name.isupper() and value:
+                yield f"{name} empty", module, name, type(value)()
+            elif (
+                isinstance(value, int | float)
+                and not isinstance(value, bool)
+                and name.strip("_").isupper()
+                and name != "HASH"
+            ):
+                for factor in (0.5, 2):
+                    yield f"{name} × {factor:g}", module, name, type(value)(value * factor)
+
+
+def line(name: str, sets: Iterable[Counter[str]]) -> None:
+    """Print a row of a table: caught, refused and told of each set."""
+    cells = [
+        f"{c['caught']}/{c['loops']} ({c['by a refusal']}), {c['refused']}, {c['told']}"
+        for c in sets
+    ]
+    print(f"| {name} | {' | '.join(cells)} |", flush=True)
 
 
 def main() -> None:
-    """Print a table of all sets, and with `--runs` each run in which something unexpected was heard."""
+    """Print the tables that were asked for."""
     options = argparse.ArgumentParser(prog="python -m bench.loops", description=__doc__)
     options.add_argument("file", nargs="*", type=Path, help="recorded runs, one JSON object a line")
     options.add_argument("--runs", action="store_true", help="list unexpected runs, too")
     options.add_argument(
-        "--plain", action="store_true", help="judge by plain counts, as with progress_aware = false"
+        "--changes", action="store_true", help="the same with other names, languages and noise"
+    )
+    options.add_argument(
+        "--kinds", action="store_true", help="by kind, and with each kind left out of the tuning"
+    )
+    options.add_argument(
+        "--without", action="store_true", help="without each pattern and constant in turn"
+    )
+    options.add_argument(
+        "--plain", action="store_true", help="by plain counts, as with progress_aware = false"
     )
     given = options.parse_args()
     loops = LoopSettings(progress_aware=not given.plain)
-    sets = {path.stem: of_file(path, loops) for path in given.file}
-    for kind in KINDS:
-        sets[f"{kind}, changes claimed"] = of_kind(kind, loops, measured=False)
-        sets[f"{kind}, measured"] = of_kind(kind, loops, measured=True)
-    print(f"| set | {' | '.join(COLUMNS)} |\n| --- |{' --- |' * len(COLUMNS)}")
-    for name, rows in sets.items():
-        counts, odd = Counter[str](), list[str]()
-        for run, columns, heard in rows:
-            counts.update(columns)
-            if {"missed", "refused", "warned"} & set(columns):
-                odd.append(f"  {columns[-1]}: {run}: {heard.refusals[:3]} {heard.warnings[:4]}")
-        print(f"| {name} | {' | '.join(str(counts[column]) for column in COLUMNS)} |")
-        if given.runs:
-            print(*odd, sep="\n")
+    sets = {path.stem: loaded(path) for path in given.file} | {"stories": stories.rows()}
+    print(
+        f"caught of loops (by a refusal), honest ones refused, honest ones told\n\n| set | {' | '.join(sets)} |"
+    )
+    print(f"| --- |{' --- |' * len(sets)}")
+    line("as they are", (score(rows, loops) for rows in sets.values()))
+    if given.changes:
+        for how in CHANGES:
+            line(how, (score([changed(row, how) for row in rows], loops) for rows in sets.values()))
+    if given.kinds:
+        line("each kind left out of the tuning", (left_out(rows) for rows in sets.values()))
+        for name, rows in sets.items():
+            for kind in sorted({kind_of(row) for row in rows} - {"-"}):
+                line(
+                    f"{name}, {kind}", [score([row for row in rows if kind_of(row) == kind], loops)]
+                )
+    if given.without:
+        for label, module, name, value in without():
+            before = with_constant(module, name, value)
+            line(label, (score(rows, loops) for rows in sets.values()))
+            with_constant(module, name, before)
+    for row in (row for rows in sets.values() for row in rows) if given.runs else ():
+        heard = play_recorded(row, loops)
+        if {"refused", "told"} & set(found := verdict(row, heard)) or found == ["loops"]:
+            window = (
+                f"{row['not_before']}-{row['truth_index']}+{row['tolerance']}"
+                if found[0] == "loops"
+                else ""
+            )
+            print(
+                f"  {found[-1] if found != ['loops'] else 'missed'}: {row['id']} {window}: {heard.refusals[:3]} {heard.warnings[:5]}"
+            )
 
 
 if __name__ == "__main__":

@@ -11,9 +11,10 @@ from __future__ import annotations
 import re
 from collections import Counter
 from dataclasses import dataclass, field, replace
+from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
-from clew_shared.judge.reading import HASH, each, hashed
+from clew_shared.judge.reading import each, hashed
 
 if TYPE_CHECKING:
     from clew_shared.judge.reading import Reading
@@ -37,9 +38,8 @@ FACTS_MAX: Final = 1_000
 FEW_MAX: Final = FACTS_MAX // 8
 """Questions, answers that stay, actions: far fewer of them are had in a scope than lines."""
 
-WRITES_FREE: Final = 2
-"""Changes in a row, of nothing named for the first time and answered by nothing new, that cost nothing."""
-
+TURNS: Final = 3
+SAME_MAX: Final = 4
 IDLE_MAX: Final = 12
 TEXT_CHARS: Final = 120
 
@@ -60,6 +60,7 @@ class Stay:
     owed: float = 0.0
     answer: str = ""
     times: int = 0
+    since: int = 0
 
 
 @dataclass(slots=True)
@@ -79,7 +80,11 @@ class Memory:
     news: str = ""
     world: str = ""
     waited: bool = False
-    writes: int = 0
+    learned: int = 0
+    same: int = 0
+    last: str = ""
+    same: int = 0
+    last: str = ""
     firm: int = 0
     warned: bool = False
     stayed: str = ""
@@ -89,7 +94,7 @@ class Memory:
     words: dict[str, int] = field(default_factory=dict)
     names: dict[str, str] = field(default_factory=dict)
     moves: dict[str, list[list[float]]] = field(default_factory=dict)
-    asked: dict[str, tuple[str, int, str]] = field(default_factory=dict)
+    asked: dict[str, tuple[str, int, str, int]] = field(default_factory=dict)
     stays: dict[str, Stay] = field(default_factory=dict)
 
     @property
@@ -155,83 +160,120 @@ def take(memory: Memory, of: Outcome) -> float:
     polled, memory.waited = memory.waited or of.polls, False
     known = memory.asked.get(reading.asked)
     other, listed = _about(memory, reading)
-    before = memory.world
+    renewed = known is not None and known[0] != memory.world  # changed since it was asked last
     wrote = _write(memory, of) if of.moved else 0.0
-    gain, varied, news = _learn(
-        memory, reading, known[1] if known else 0, other=other, failed=failed
-    )
-    renewed = (
-        known is not None and known[0] != before
-    )  # something was changed since it was asked last
-    lines = len(reading.lines) // (2 * HASH)
-    vain = failed or (
-        (reading.kind == "nothing" or (lines >= 3 and not gain + varied)) and not of.moved
-    )
-    by_itself = reading.kind == "going_on" or of.varies or polled
-    excuses = (known is None and not vain) + other + by_itself
+    found = _learn(memory, reading, known, other=other, failed=failed)
+    listed = listed and (of.moved or found.gain + found.varied > 0)
+    if of.moved and other:
+        memory.learned = memory.step
+    if found.gain > NEWS:
+        memory.learned = memory.step
+        if of.moved and not of.world:
+            memory.world = f"w{memory.step}"  # what a change brought is new, and so is the world
+    by_itself = reading.kind != "" or of.varies or polled
+    memory.same = memory.same + 1 if memory.last == found.answer else 0
+    memory.last = found.answer
+    excuses = (known is None and not failed and memory.same < 4) + other + by_itself
     excuses += AFTER_CHANGE * (renewed and not failed)
-    memory.writes = memory.writes + 1 if wrote and not other and gain <= NEWS else 0
-    cost = (
-        0.0
-        if listed or (wrote and memory.writes <= WRITES_FREE)
-        else (1 - varied / 2) * MILD**excuses
-    )
-    answer = hashed("".join(sorted(each(reading.lines)[::2])))
-    if known and known[2] != answer:
+    cost = 0.0 if listed or wrote else (1 - found.varied / 2) * MILD**excuses
+    if known and known[2] != found.answer:
         memory.stays.pop(known[2], None)  # it has changed, so that it did not stay
-    _stay(
-        memory, of, answer, failed=failed, cost=0.0 if other else cost * MILD if renewed else cost
-    )
-    _keep(memory.asked, reading.asked, (memory.world, memory.step, answer), FEW_MAX)
-    for name in each(reading.names):
-        _keep(memory.names, name, memory.names.get(name, reading.asked), FACTS_MAX)
-    gain = max(gain, wrote, MUCH if listed else 0.0)
-    _owe(memory, of.seq, of.label, gain, cost, news=of.head if news else "", by_itself=by_itself)
+    _stay(memory, of, found.answer, failed=failed, cost=0.0 if other else cost * MILD**renewed)
+    asked = (memory.world, memory.step, found.answer, found.turns)
+    _keep(memory.asked, reading.asked, asked, FEW_MAX)
+    names = memory.names
+    _keep_all(names, {name: names.get(name, reading.asked) for name in each(reading.names)})
+    gain = max(found.gain, wrote, MUCH if listed else 0.0)
+    news = of.head if found.fresh else ""
+    _owe(memory, of.seq, of.label, gain, cost, news=news, by_itself=by_itself)
     return gain
 
 
+@dataclass(slots=True)
+class Found:
+    """What an answer brings: its gain, the share of it that differs in numbers alone, and whether a line is new.
+
+    `answer` stands for it without noise. `turns`: how often in a row it was only known words in another order.
+    """
+
+    gain: float = 0.0
+    varied: float = 0.0
+    fresh: bool = False
+    answer: str = ""
+    turns: int = 0
+
+
 def _learn(
-    memory: Memory, reading: Reading, again: int, *, other: bool, failed: bool
-) -> tuple[float, float, bool]:
-    """Return how much of an answer is new, how much differs from it in numbers alone, and whether a line is new."""
+    memory: Memory,
+    reading: Reading,
+    known: tuple[str, int, str, int] | None,
+    *,
+    other: bool,
+    failed: bool,
+) -> Found:
+    """Return what an answer brings, and take it in."""
     hashes = each(reading.lines)
     pairs = list(zip(hashes[::2], hashes[1::2], strict=True))
     bones = Counter(bone for _, bone in pairs)
-    fresh = varied = items = moved = ends = frame = 0
+    again = known[1] if known else 0
+    new_words = _new_words(memory, reading)
+    fresh = shuffled = varied = items = moved = ends = frame = 0
+    kept: list[str] = []
     for at, (line, bone) in enumerate(pairs):
         same, alike = memory.facts.get(line, 0), memory.facts.get(bone, 0)
         if echo := reading.echoes.get(at):
-            same = alike = same or memory.facts.get(f"e{echo}", 0)
-            alike = alike or memory.facts.get(bone, 0)
+            same = same or memory.facts.get(f"e{echo}", 0)
+        alike = alike or same
         listed = bones[bone] >= 3  # in a list, numbers tell the items apart
-        frame += again > 0 and same == again  # it was in the last answer to this question, too
-        fresh += not alike
+        frame += again > 0 and alike == again  # it was in the last answer to this question, too
         noise = False
-        if not listed and at in reading.numbers:
+        if not same and not listed and at in reading.numbers:
             has_end, *values = reading.numbers[at]
             way, _ = _way(memory, f"{reading.asked}{bone}", values)
-            noise = _way(memory, bone, values)[1] and failed and not other and not way
+            every, noise = _way(memory, bone, values)
+            noise = noise and (failed or again) and not other and not way and not same
+            way = way or (0 if other else every)
             moved += way != 0
             ends += way < 0 or (way > 0 and has_end > 0)  # it falls, or has an end
-        varied += bool(alike) and not same and not noise
-        items += bool(alike) and not same and listed
-    for key in (*hashes, *(f"e{echo}" for echo in reading.echoes.values())):
-        _keep(memory.facts, key, memory.step, FACTS_MAX)
-    n = len(pairs)
-    if not n:
-        return 0.0, 0.0, False
+        if not alike and not new_words:
+            shuffled += 1  # known words in another order
+        else:
+            kept.append(bone if noise else line)
+            fresh += not alike
+            new_words -= not alike
+            varied += alike > 0 and not same and not noise
+            items += alike > 0 and not same and listed
+    echoes = [f"e{echo}" for echo in reading.echoes.values()]
+    _keep_all(memory.facts, dict.fromkeys([*hashes, *echoes], memory.step))
+    n = len(pairs) or 1
+    turns = known[3] + 1 if known and n / 2 <= frame < n else 0
     gain = max(2 * fresh / n, fresh / 4, min(HALF, items / 6))
-    if fresh and 0 < n - frame <= 2 * fresh:
+    if frame and turns <= TURNS and 0 < n - frame <= 2 * (fresh + shuffled):
         gain = max(
-            gain, MUCH
-        )  # most of what differs from the last answer is new: a line of a board that moves
-    if not again and other and not failed:
-        gain = max(gain, MUCH * min(1.0, 2 * varied / n))
-    elif not again:
-        gain = max(gain, (LITTLE if failed else HALF) * varied / n)
+            gain, MUCH if fresh else HALF
+        )  # most of what differs from the last answer: a board that moves
+    if not again:
+        share = (varied + shuffled) / n
+        gain = max(
+            gain,
+            MUCH * min(1.0, 2 * share)
+            if other and not failed
+            else (LITTLE if failed else HALF) * share,
+        )
     if moved:
         gain = max(gain, MUCH if ends else HALF * moved / n)
-    return min(1.0, gain), varied / n, bool(fresh)
+    answer = hashed("".join(sorted(kept or hashes[::2])))
+    return Found(min(1.0, gain), varied / n, fresh > 0, answer, turns)
+
+
+def _new_words(memory: Memory, reading: Reading) -> int:
+    """Return how many words of an answer were not read before, and take them in; old records do not say."""
+    if reading.words is None:
+        return len(reading.lines)
+    found = [f"v{word}" for word in each(reading.words)]
+    new = sum(word not in memory.words for word in found)
+    _keep_all(memory.words, dict.fromkeys(found, memory.step))
+    return new
 
 
 def _way(memory: Memory, key: str, now: list[float]) -> tuple[int, bool]:
@@ -283,10 +325,12 @@ def _stay(memory: Memory, of: Outcome, answer: str, *, failed: bool, cost: float
     """Take in an answer that stays, to one question or as an error whatever is done."""
     key = answer if failed else of.reading.asked
     last = memory.stays.get(key, Stay())
+    if cost and memory.learned <= last.since:  # nothing at all was learned meanwhile
+        cost = max(cost, MILD)
     now = (
-        Stay(last.owed + cost, answer, last.times + 1)
+        Stay(last.owed + cost, answer, last.times + 1, last.since)
         if last.answer == answer
-        else Stay(0.0, answer, 1)
+        else Stay(0.0, answer, 1, memory.step)
     )
     _keep(memory.stays, key, now, FEW_MAX)
     memory.debt.stays = now.owed
@@ -324,6 +368,14 @@ def _note(memory: Memory, seq: int, label: str) -> None:
     memory.idle = [*memory.idle[1 - IDLE_MAX :], (seq, label[:TEXT_CHARS])]
 
 
+def _keep_all(table: dict[str, Any], new: dict[str, Any]) -> None:
+    for key in new:
+        table.pop(key, None)
+    table.update(new)
+    for key in list(islice(table, max(0, len(table) - FACTS_MAX))):
+        del table[key]
+
+
 def _keep(table: dict[str, Any], key: str, value: Any, limit: int) -> None:
     table.pop(key, None)
     table[key] = value
@@ -354,9 +406,7 @@ def carry_debt(old: Memory, new: Memory) -> None:
 
 def paid(memory: Memory) -> Memory:
     """Return a memory in which nothing is owed and no answer stays; what is known stays known."""
-    return replace(
-        memory, debt=Debt(), told=Debt(), firm=0, warned=False, writes=0, idle=[], stays={}
-    )
+    return replace(memory, debt=Debt(), told=Debt(), firm=0, warned=False, idle=[], stays={})
 
 
 _ROUNDING: Final = 1e-9

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import posixpath
 import re
+from collections import Counter
 from functools import lru_cache
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
@@ -16,7 +17,7 @@ from zlib import crc32
 
 from pydantic import BaseModel
 
-from clew_shared.judge.masks import laid_out, masked, without_gutter, without_positions
+from clew_shared.judge.masks import laid_out, masked, without_positions
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -29,7 +30,10 @@ LINES_MAX: Final = 100
 LINE_CHARS: Final = 240
 NAMES_MAX: Final = 60
 NUMBERS_MAX: Final = 8
+WORDS_MAX: Final = 100
+SAID: Final = re.compile(r"[^\W\d_]{3,}")
 HASH: Final = 8
+LISTED: Final = 3
 ECHO_MIN: Final = 3
 """Shorter words of an action are in an answer by chance, unless they are names such as `f1`."""
 
@@ -62,11 +66,6 @@ GOING_ON: Final = _phrases(
 )
 """An answer that says one of these may be another one later, whatever the agent does."""
 
-_NOTHING: Final = re.compile(
-    r"\W*(?:no|none|not|nothing|never|zero|empty|false|null|0)\b(?!.{0,30}(?:problem|issue|error|warning|fail))"
-)
-"""An answer that begins like this has found nothing."""
-
 _HANDLE: Final = re.compile(r"\b[a-z]{1,2}\d{3,}\b")
 """A handle such as `e610`, by which tools name a thing anew each time; for comparing questions alone."""
 
@@ -74,12 +73,14 @@ _EXTENT: Final = re.compile(
     r"limit|max|range|lines?$|offset|start|end$|size|count$|timeout|tail|head$|top_?k",
     re.IGNORECASE,
 )
+_GUTTER: Final = re.compile(r"\s*\d+\s*[\t|:→]\s?")
 _NUMBER: Final = re.compile(r"\d+(?:[.,]\d+)*")
-_MEASURE: Final = re.compile(r"(?<![\w/.#<-])\d+(?:[.,]\d+)*(?![\w-]|\.\w)")
+_MEASURE: Final = re.compile(r"(?<![\w.#<-])\d+(?:[.,]\d+)*(?![\w-]|\.\w)")
 _HAS_END: Final = re.compile(r"%|\d ?(?:/|of|out of) ?\d")
 _PARTS: Final = re.compile(r"[,;{}\[\]]+|(?<=[.!?]) ")
 _WORD: Final = re.compile(r"[^\W\d_]{4,}")
 _ALNUM: Final = re.compile(r"[^\W_]")
+_DIGIT: Final = re.compile(r"\d")
 _TOKEN: Final = re.compile(r"[\w./@%+~:-]{3,}")
 _PLAIN_PATH: Final = re.compile(r"[\w./~-]+")
 _ASKED: Final = re.compile(r"[\s'\"=,;:|&()<>`]+")
@@ -97,8 +98,9 @@ class Reading(BaseModel, frozen=True, extra="ignore"):
     `asked` is the question without what may vary, `about` what the action names. `lines` are pairs: a line, and its
     skeleton without numbers. `numbers` are by the place of a line, with 1 first where they have an end (`3/10`);
     `echoes` are lines that repeat words of the action, without these words.
+    `words` are those of the answer that the action did not say itself, None in old records.
     `names` are those that the answer holds, `written` the lines of the action itself, `claim` the change that it
-    claims. `raw` is the answer to the letter, `kind` one of "", temporary, going_on, nothing.
+    claims. `raw` is the answer to the letter, `kind` one of "", temporary, going_on.
     """
 
     asked: str = ""
@@ -106,6 +108,7 @@ class Reading(BaseModel, frozen=True, extra="ignore"):
     lines: str = ""
     numbers: dict[int, tuple[float, ...]] = {}
     echoes: dict[int, str] = {}
+    words: str | None = None
     names: str = ""
     written: str = ""
     claim: str = ""
@@ -119,26 +122,27 @@ def read(
     """Return the reading of a step; `changed`: as it was reported or measured, None where that is unknown."""
     failed = result != "success"
     given = output or ""
-    text = laid_out(_edges_of(given))
-    lines = pieces(text, failed=failed) or ["nothing"]
-    echoed = _echoed(lines, args)
-    bones = [
-        _words_only(line) if failed else skeleton(line) for line in (echoed if failed else lines)
-    ]
-    asked = canonical(args, loose=True)
-    question = _digest(tool, asked)
+    text = _text_of(given)
+    lines = rows_of(text, failed=failed) or ["nothing"]
+    values = list(_texts(args))
+    own = {w.strip("@./-") for value in values for w in _ASKED.split(value[:HEAD_CHARS].lower())}
+    echoed = _echoed(lines, values, own)
+    bones, numbers = _measured(echoed)
+    words, names = _words(text, own)
+    question = _digest(tool, canonical(args, loose=True))
     did = _digest(tool, canonical(args)) if changed else skeleton(question)
     return Reading(
         asked=hashed(question),
-        about="".join(hashed(name) for name in targets(args)),
-        lines="".join(hashed(line) + hashed(bone) for line, bone in zip(lines, bones, strict=True)),
-        numbers={at: found for at, line in enumerate(lines) if (found := _numbers(line))},
+        about="".join(map(hashed, targets(args))),
+        lines="".join(hashed(line) + bone for line, bone in zip(lines, bones, strict=True)),
+        numbers=numbers,
         echoes={at: hashed(echo) for at, echo in enumerate(echoed) if echo != lines[at]},
-        names="".join(islice({_name_hash(one): None for one in _names_in(text)}, NAMES_MAX)),
-        written=_written(args) if changed is not False else "",
+        words=words,
+        names=names,
+        written=_written(values) if changed is not False else "",
         claim=hashed("\0".join([did, *sorted(set(bones))])),
         raw=hashed(given),
-        kind=_kind(text, failed=failed, nothing=lines == ["nothing"]),
+        kind=_kind(text, failed=failed),
     )
 
 
@@ -156,9 +160,9 @@ def plain(signature: str) -> Reading:
 
 def outcome_of(result: str, output: str) -> str:
     """Return the outcome of an action: its result, and a digest of its answer without times, durations and ids."""
-    text = laid_out(_edges_of(output))
-    same = "\n".join(part for row in text.split("\n") for part in _parts_of(row, failed=False))
-    if "<id>" in same and not _WORD.search(same):
+    text = _text_of(output)
+    same = masked(text)
+    if "<id>" in same and not _WORD.search(same.replace("<id>", "")):
         same = text  # nothing but ids: they are the answer
     return f"{result}:{hashed(same)}"
 
@@ -167,7 +171,7 @@ def error_of(result: str, output: str | None) -> str:
     """Return an error without what varies, "" if there was none; for people and traces."""
     if result not in ("failure", "error") or not output:
         return ""
-    rows = pieces(laid_out(_edges_of(output)), failed=True)
+    rows = rows_of(_text_of(output), failed=True)
     return " ".join(rows)[:ERROR_CHARS]
 
 
@@ -176,29 +180,51 @@ def each(joined: str) -> list[str]:
     return [joined[at : at + HASH] for at in range(0, len(joined), HASH)]
 
 
-@lru_cache(maxsize=4096)
-def _parts_of(row: str, *, failed: bool) -> tuple[str, ...]:
-    """Return what stands in a row of a text: a line, or the parts of a long one."""
-    line = masked(without_gutter(row))
-    if failed:
-        line = without_positions(line)
-    parts = _PARTS.split(line) if len(line) > LINE_CHARS else (line,)
-    short = (" ".join(part.split()).strip(" \"'|│") for part in parts)
-    return tuple(one for one in short if _ALNUM.search(one))
+@lru_cache(maxsize=4)
+def _text_of(output: str) -> str:
+    """Return what is read of an answer: of a long one both ends, and a digest of the rest."""
+    if len(output) > HEAD_CHARS + TAIL_CHARS:
+        middle = hashed(output[HEAD_CHARS:-TAIL_CHARS]).translate(_LETTERS)
+        output = f"{output[:HEAD_CHARS]}\n{middle}\n{output[-TAIL_CHARS:]}"
+    return laid_out(output)
 
 
-def pieces(text: str, *, failed: bool) -> list[str]:
+_LETTERS: Final = str.maketrans("0123456789", "ghijklmnop")
+
+
+@lru_cache(maxsize=4)
+def rows_of(text: str, *, failed: bool) -> list[str]:
     """Return the different lines of a text that was laid out, long ones in parts; of an error without positions."""
+    same = masked(text)
     found: dict[str, None] = {}
-    for row in text.split("\n"):
-        found.update(dict.fromkeys(_parts_of(row, failed=failed)))
-    if (
-        len(found) <= 3
-        and any("<id>" in one for one in found)
-        and not any(map(_WORD.search, found))
-    ):
+    for row in (without_positions(same) if failed else same).split("\n"):
+        if row[:8].lstrip()[:1].isdigit():
+            row = _GUTTER.sub("", row)
+        for part in _PARTS.split(row) if len(row) > LINE_CHARS else (row,):
+            found[" ".join(part.split()).strip(" \"'|│")] = None
+        if len(found) > LINES_MAX:
+            break
+    lines = [one for one in found if _ALNUM.search(one)][:LINES_MAX]
+    if len(lines) <= 3 and "<id>" in same and not any(map(_WORD.search, lines)):
         return [" ".join(text.split())[:LINE_CHARS]]  # nothing but ids: they are the answer
-    return list(found)[:LINES_MAX]
+    return lines
+
+
+def _measured(lines: list[str]) -> tuple[list[str], dict[int, tuple[float, ...]]]:
+    """Return the hashes of the skeletons of lines, and the numbers in them; in a list they tell the items apart."""
+    found = _NUMBER.sub("#", "\n".join(lines)).split("\n")
+    often = Counter(found)
+    return [hashed(bone) for bone in found], {
+        at: _numbers(lines[at])
+        for at, bone in enumerate(found)
+        if often[bone] < LISTED and bone != lines[at]
+    }
+
+
+def _numbers(line: str) -> tuple[float, ...]:
+    found = _MEASURE.findall(line)[:NUMBERS_MAX]
+    values = (float(one.replace(",", "")) if one.count(".") < 2 else 0.0 for one in found)
+    return (1.0 if _HAS_END.search(line) else 0.0, *values)
 
 
 @lru_cache(maxsize=4096)
@@ -241,8 +267,7 @@ def _canonical_text(text: str, key: str, *, loose: bool) -> str:
             w.strip(".,;:!?'\"()").isalpha() for w in words
         ) >= 0.7 * len(words)
         words = ["<prose>"] if prose else sorted(words)
-    lines = (masked(line) for line in laid_out(" ".join(words)).split("\n"))
-    return "\n".join(_HANDLE.sub("<id>", line) for line in lines)
+    return _HANDLE.sub("<id>", masked(laid_out(" ".join(words))))
 
 
 def command_of(args: Mapping[str, Any]) -> str:
@@ -269,16 +294,6 @@ def is_thought(tool: str) -> bool:
     return bool(_THINKS.search(tool))
 
 
-def _names_in(text: str) -> list[str]:
-    """Return the words of a text that may be names: with a digit, a dot, a slash or the like."""
-    return [word for word in _TOKEN.findall(text) if not word.isalpha()][: 2 * LINES_MAX]
-
-
-@lru_cache(maxsize=4096)
-def _name_hash(text: str) -> str:
-    return hashed(name_of(text))
-
-
 def name_of(text: str) -> str:
     """Return a name in one form: of a path its last two parts."""
     text = text.strip("\"'`.,:;()/")
@@ -298,34 +313,25 @@ def targets(args: Mapping[str, Any]) -> list[str]:
         if key in COMMANDS:
             command = command_of({key: value})
             for part in _SIMPLE.split(command) if len(command) <= 200 else ():
-                found += [word for word in part.split() if word[0] != "-"][1:]
-        elif isinstance(value, str | int | float) and len(str(value).split()) <= NAME_WORDS:
-            found.append(value if isinstance(value, str) else f"{key}={value}")
-    names = (name_of(masked(laid_out(one[:LINE_CHARS]))) for one in found[:NAMES_MAX])
+                found += [w.partition("=")[2] if w[0] == "-" else w for w in part.split()][1:]
+        elif isinstance(value, str):
+            words = value.split()
+            found += words if len(words) <= NAME_WORDS and all(map(_TOKEN.fullmatch, words)) else []
+        elif isinstance(value, int | float):
+            found.append(f"{key}={value}")
+    names = (name_of(laid_out(one[:LINE_CHARS])) for one in found[:NAMES_MAX])
     return [name for name in names if any(c.isalpha() for c in name)]
 
 
-def _edges_of(text: str) -> str:
-    if len(text) <= HEAD_CHARS + TAIL_CHARS:
-        return text
-    middle = hashed(text[HEAD_CHARS:-TAIL_CHARS]).translate(_LETTERS)
-    return f"{text[:HEAD_CHARS]}\n{middle}\n{text[-TAIL_CHARS:]}"
-
-
-_LETTERS: Final = str.maketrans("0123456789", "ghijklmnop")
-
-
-def _echoed(lines: list[str], args: Mapping[str, Any]) -> list[str]:
+def _echoed(lines: list[str], values: list[str], own: set[str]) -> list[str]:
     """Return the lines with a sign in the place of words of the action: to hear one's own words back is no news."""
-    words = {
-        word.strip("@./-")
-        for text in _texts(args)
-        for word in _ASKED.split(text[:LINE_CHARS].lower())
-    }
     joined = "\n".join(lines)
-    found = sorted((w for w in words if _is_telling(w) and w in joined), key=len, reverse=True)
-    for word in found[:NAMES_MAX]:
-        joined = joined.replace(word, "¤")
+    whole = {
+        one.lower() for one in values if ECHO_MIN <= len(one) <= LINE_CHARS and "\n" not in one
+    }
+    for one in sorted(whole | set(filter(_is_telling, own)), key=len, reverse=True)[:NAMES_MAX]:
+        if one in joined:
+            joined = joined.replace(one, "¤")
     return joined.split("\n")
 
 
@@ -334,33 +340,31 @@ def _is_telling(word: str) -> bool:
     return not word.isdigit() and len(word) >= (ECHO_MIN if word.isalpha() else 2)
 
 
-def _words_only(line: str) -> str:
-    """Return what an error says, in any order: the longer words of a line, or its skeleton where it has none."""
-    return " ".join(sorted(set(_WORD.findall(line)))) or skeleton(line)
+def _words(text: str, own: set[str]) -> tuple[str, str]:
+    """Return the words of an answer, and what may be names in it, without what the action said itself."""
+    found = [one for one in dict.fromkeys(_TOKEN.findall(text)) if one not in own]
+    words = (one for one in found if not _DIGIT.search(one))
+    names = (one for one in found if not one.isalpha())
+    return (
+        "".join(map(hashed, islice(words, WORDS_MAX))),
+        "".join([hashed(name_of(one)) for one in islice(names, NAMES_MAX)]),
+    )
 
 
-def _kind(text: str, *, failed: bool, nothing: bool) -> str:
+def _kind(text: str, *, failed: bool) -> str:
+    head = text[:HEAD_CHARS]
     if failed:
-        return "temporary" if any(word in text[:HEAD_CHARS] for word in TEMPORARY) else ""
-    if any(word in text[:HEAD_CHARS] for word in GOING_ON):
-        return "going_on"
-    return "nothing" if nothing or _NOTHING.match(text) else ""
+        return "temporary" if any(word in head for word in TEMPORARY) else ""
+    return "going_on" if any(word in head for word in GOING_ON) else ""
 
 
-@lru_cache(maxsize=4096)
-def _numbers(line: str) -> tuple[float, ...]:
-    found = _MEASURE.findall(line)[:NUMBERS_MAX]
-    if not found:
-        return ()
-    values = (float(one.replace(",", "")) if one.count(".") < 2 else 0.0 for one in found)
-    return (1.0 if _HAS_END.search(line) else 0.0, *values)
-
-
-def _written(args: Mapping[str, Any]) -> str:
+def _written(values: list[str]) -> str:
     """Return the lines of an action that may have changed something: to read what one wrote is no news."""
-    text = "\n".join(_texts(args))
-    found = pieces(laid_out(_edges_of(text)), failed=False) if text else []
-    return "".join(hashed(line) + hashed(skeleton(line)) for line in found)
+    lines = rows_of(_text_of("\n".join(values)), failed=False)
+    if not lines:
+        return ""
+    bones, _ = _measured(lines)
+    return "".join(hashed(line) + bone for line, bone in zip(lines, bones, strict=True))
 
 
 def _texts(value: Any) -> Iterable[str]:

@@ -1,0 +1,818 @@
+# fmt: off
+# ruff: noqa: E501, ARG001, B007, RUF001
+"""Sixty runs of agents to judge by, in the form of the recorded ones: thirty loops, and thirty honest ones.
+
+They were written before the judge was looked at, of kinds that the recorded runs do not have. A loop marks the first
+step at which a word could be justified (`early`), and the one at which a careful person would speak (`late`).
+"""
+
+from __future__ import annotations
+
+import json
+import random
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+Step = dict[str, Any]
+Story = "Callable[[random.Random], Iterator[Step]]"
+EARLY: Step = {"kind": "early"}
+LATE: Step = {"kind": "late"}
+TOLERANCE = 6
+STORIES: dict[str, tuple[str, Any]] = {}
+
+
+def loop(tell: Any) -> Any:
+    STORIES[tell.__name__] = ("loop", tell)
+    return tell
+
+
+def honest(tell: Any) -> Any:
+    STORIES[tell.__name__] = ("ok", tell)
+    return tell
+
+
+def rows() -> list[dict[str, Any]]:
+    """Return the stories in the form of recorded runs (docs/measurements.md)."""
+    return [_row(name, truth, tell) for name, (truth, tell) in STORIES.items()]
+
+
+def _row(name: str, truth: str, tell: Any) -> dict[str, Any]:
+    steps: list[Step] = []
+    marks: dict[str, int | None] = {"early": None, "late": None}
+    for step in tell(random.Random(name)):
+        if step["kind"] in marks:
+            marks[step["kind"]] = len(steps)
+        else:
+            steps.append(step)
+    return {
+        "id": name,
+        "truth": truth,
+        "steps": steps,
+        "not_before": marks["early"],
+        "truth_index": marks["late"],
+        "tolerance": TOLERANCE if truth == "loop" else 0,
+    }
+
+
+def user(text: str) -> Step:
+    return {"kind": "user", "text": text}
+
+
+def says(text: str) -> Step:
+    return {"kind": "thought", "text": text}
+
+
+def act(tool: str, args: dict[str, Any], output: Any = "", /, *, bad: bool = False, did: bool | None = False) -> Step:
+    text = output if isinstance(output, str) else json.dumps(output)
+    return {"kind": "action", "name": tool, "args": args, "result": "failure" if bad else "success",
+            "output": text, "changed": did}  # fmt: skip
+
+
+def sh(command: str, output: str = "", **how: Any) -> Step:
+    return act("bash", {"command": command}, output, **how)
+
+
+def terminal(command: str, output: str = "", **how: Any) -> Step:
+    return act("run_terminal_cmd", {"command": command, "explanation": f"Run {command.split()[0]}"}, output, **how)
+
+
+def ident(r: random.Random, size: int = 12) -> str:
+    return f"{r.getrandbits(4 * size):0{size}x}"
+
+
+def clock(at: int) -> str:
+    return f"2026-03-{4 + at // 1440:02} {8 + at // 60 % 14:02}:{at % 60:02}:{at * 17 % 60:02}"
+
+
+# ------------------------------------------------------------------------------------------------------------ loops
+
+
+@loop
+def bounced_mail(r):
+    yield user("Tell our supplier that we need the invoice for March.")
+    yield act("search_contacts", {"query": "Norwell"}, [{"name": "Norwell Ltd", "email": "billing@norwel.example"}])
+    for n, subject in enumerate(("Invoice March", "Invoice for March", "March invoice", "Your invoice of March", "Re: Invoice March",
+                                 "Invoice March (2nd try)", "Request: invoice March", "Invoice, March", "March", "Invoice needed")):
+        yield EARLY if n == 3 else LATE if n == 4 else says("It bounced. I will try with another subject.")
+        yield act("send_mail", {"to": "billing@norwel.example", "subject": subject, "body": f"Dear team,\nplease send it.\n{'Thanks' * (n % 2)}"},
+                  {"status": "queued", "message_id": f"<{ident(r)}@mx2>"}, did=True)
+        yield act("list_inbox", {"unread": True, "limit": 5},
+                  f"1 message\nfrom: MAILER-DAEMON@mx2  {clock(9 * n)}\nsubject: Undelivered Mail Returned to Sender\n"
+                  f"<billing@norwel.example>: host norwel.example said: 550 5.1.1 User unknown (queue id {ident(r, 10).upper()})")
+
+
+@loop
+def dates_in_csv(r):
+    yield user("Clean customers.csv; validate.py must pass.")
+    yield sh("head -3 customers.csv", "id,name,signup\n1,Ana,2024-02-30\n2,Bo,12/13/2024")
+    for n in range(10):
+        if n == 3:
+            yield EARLY
+        if n == 5:
+            yield LATE
+        body = ["df.signup = pd.to_datetime(df.signup, errors='coerce')", "df['signup'] = pd.to_datetime(df['signup'], errors='coerce')",
+                "# parse the dates\ndf['signup'] = pd.to_datetime(df['signup'], errors='coerce')",
+                "df = df.assign(signup=pd.to_datetime(df.signup, errors='coerce'))", "s = df['signup']\ndf['signup'] = pd.to_datetime(s, errors='coerce')"][n % 5]
+        yield act("write_file", {"path": "clean.py", "content": f"import pandas as pd\ndf = pd.read_csv('customers.csv')\n{body}\ndf.to_csv('out.csv')"},
+                  "ok", did=True)
+        yield sh("python clean.py && python validate.py out.csv",
+                 f"validated 8,412 rows in {r.uniform(1, 3):.2f}s\nFAIL: 17 rows with an empty signup date\nfirst: row 1, row 2, row 57", bad=True, did=None)
+
+
+@loop
+def glossary_or_length(r):
+    yield user("Translate the buttons to German; lint_po must be clean.")
+    for n in range(12):
+        if n == 4:
+            yield EARLY
+        if n == 6:
+            yield LATE
+        long = n % 2 == 0
+        text = "Einstellungen speichern" if long else "Speichern"
+        yield act("po_set", {"file": "de.po", "msgid": "Save settings", "msgstr": text}, "1 entry updated", did=True)
+        yield act("po_lint", {"file": "de.po"}, f"{clock(n)} de.po: " + ("'Save settings': 23 characters, at most 14 fit" if long
+                  else "'Save settings': glossary term 'Einstellungen' is missing"), bad=True)
+        yield says("Too long, I will shorten it." if long else "The glossary demands the full term.")
+
+
+@loop
+def perpetual_plan(r):
+    yield user("Bring the staging stack in line with the code, until plan shows no changes.")
+    for n in range(9):
+        if n == 2:
+            yield EARLY
+        if n == 4:
+            yield LATE
+        yield terminal(f"terraform plan -out=tf{n + 1}.plan",
+                       f"aws_lb_listener.web: Refreshing state... [id=arn:aws:{ident(r)}]\n  ~ resource \"aws_ecs_service\" \"web\" {{\n"
+                       f"      ~ desired_count = 3 -> 2\n    }}\nPlan: 0 to add, 1 to change, 0 to destroy.\nSaved the plan to: tf{n + 1}.plan", did=True)
+        yield terminal(f"terraform apply tf{n + 1}.plan",
+                       f"aws_ecs_service.web: Modifying... [id=web]\naws_ecs_service.web: Modifications complete after {r.randint(3, 9)}s [id=web]\n"
+                       "Apply complete! Resources: 0 added, 1 changed, 0 destroyed.", did=True)
+
+
+@loop
+def half_migrated(r):
+    yield user("Migrate the database to head.")
+    error = "sqlalchemy.exc.ProgrammingError: (psycopg2.errors.DuplicateTable) relation \"invoice_line\" already exists"
+    moves = ("alembic stamp 3f2a", "alembic downgrade -1", "alembic stamp base", "alembic stamp 3f2a", "alembic downgrade 3f2a",
+             "alembic history --verbose", "alembic stamp --purge 3f2a", "alembic current", "alembic stamp 3f2a", "alembic heads")
+    for n, move in enumerate(moves):
+        if n == 3:
+            yield EARLY
+        if n == 5:
+            yield LATE
+        yield sh("alembic upgrade head", f"INFO  [alembic.runtime.migration] Running upgrade 3f2a -> 91bc, add invoice lines\n"
+                 f"Traceback (most recent call last):\n  File \"/app/.venv/lib/python3.11/site-packages/sqlalchemy/engine/base.py\", line {1960 + n % 2}\n"
+                 f"{error}\n(Background on this error at: https://sqlalche.me/e/20/f405)", bad=True, did=None)
+        yield sh(move, f"INFO  [alembic.runtime.migration] Context impl PostgresqlImpl.\nINFO  [alembic.runtime.migration] Running {move.split()[1]}", did=True)
+
+
+@loop
+def no_such_selector(r):
+    yield user("Get all prices from the shop page into prices.json.")
+    yield act("fetch_page", {"url": "https://shop.example/all"}, "<html><body><div id=app></div><script src=/main.js></script></body></html>")
+    for n, css in enumerate((".price", "span.price", "div.product > .price", "[data-price]", ".product-card .amount", "#prices li", ".price-tag",
+                             "td.price", "p.price", ".offer__price", "[itemprop=price]", "main .cost", ".product .value", "ul.prices > li")):
+        if n == 5:
+            yield EARLY
+        if n == 8:
+            yield LATE
+        yield act("extract", {"url": "https://shop.example/all", "css": css, "attribute": "text"},
+                  {"selector": css, "matches": 0, "items": [], "took_ms": r.randint(80, 900)})
+
+
+@loop
+def robot_at_a_wall(r):
+    yield user("Drive the rover to the charging station.")
+    for n in range(40):
+        if n == 15:
+            yield EARLY
+        if n == 20:
+            yield LATE
+        x, y = 4.1 + r.uniform(-0.04, 0.04), 7.9 + r.uniform(-0.04, 0.04)
+        step = n % 4
+        if step == 0:
+            yield act("drive", {"meters": 1.0}, {"ok": False, "reason": "obstacle ahead", "pose": [round(x, 2), round(y, 2)], "battery": 81 - n // 8}, bad=True)
+        elif step == 3:
+            yield act("scan", {}, f"front 0.{r.randint(20, 24)} m, left 3.{r.randint(0, 9)} m, right 2.{r.randint(0, 9)} m, rear 1.8 m")
+        else:
+            yield act("turn", {"degrees": 90 if step == 1 else -90}, {"ok": True, "heading": 90 if step == 1 else 0, "battery": 81 - n // 8}, did=True)
+
+
+@loop
+def nobody_is_free(r):
+    yield user("Find an hour this week for Dana, Lee and me.")
+    for n in range(13):
+        if n == 5:
+            yield EARLY
+        if n == 7:
+            yield LATE
+        args = {"attendees": ["dana", "lee", "me"], "minutes": (60, 45, 30, 60)[n % 4], "from": f"2026-03-0{4 + n % 3}T{8 + n % 5:02}:00", "to": f"2026-03-06T1{n % 8}:00"}
+        yield act("find_meeting_time", args, {"slots": [], "blocked_by": "dana: out of office until 2026-03-09", "checked_at": clock(n)})
+        if n % 4 == 1:
+            yield says("Perhaps a shorter meeting, or another hour of the day.")
+
+
+@loop
+def outline_only(r):
+    text = "# Report\n## 1 Aim\n## 2 Method\n## 3 Results\n## 4 Discussion\nTODO: everything"
+    ways = (("read_document", {"id": "doc-7"}), ("get_outline", {"id": "doc-7", "depth": 2}), ("export", {"id": "doc-7", "format": "md"}),
+            ("read_document", {"id": "doc-7", "section": "all"}), ("find_in_document", {"id": "doc-7", "text": "#"}), ("get_outline", {"id": "doc-7", "depth": 3}),
+            ("export", {"id": "doc-7", "format": "txt"}), ("read_document", {"id": "doc-7", "page": 1}), ("preview", {"id": "doc-7"}),
+            ("read_document", {"id": "doc-7", "with_comments": True}), ("get_outline", {"id": "doc-7"}), ("export", {"id": "doc-7", "format": "markdown"}))
+    yield user("Write the report in doc-7; its outline stands.")
+    for n, (tool, args) in enumerate(ways):
+        if n == 4:
+            yield EARLY
+        if n == 6:
+            yield LATE
+            yield says("I should know the structure before I write.")
+        yield act(tool, args, text + f"\n(revision 12, opened {clock(n)})")
+
+
+@loop
+def one_log_line(r):
+    hit = "Mar 02 03:14:07 web3 sshd[811]: Accepted publickey for deploy from 203.0.113.9 port 50022"
+    yield user("How did the intruder get in? auth.log of web3 is in ./evidence.")
+    yield sh("wc -l evidence/auth.log", "90211 evidence/auth.log")
+    for n, command in enumerate(("grep Accepted {0}", "grep -n publickey {0}", "awk '/deploy/' {0}", "grep -i '203.0.113' {0} | head", "sed -n '/03:14/p' {0}",
+                                 "grep -c deploy {0}; grep deploy {0}", "cat {0} | grep -E 'Accepted|opened'", "rg 'Accepted' {0}", "grep -A0 'sshd.811' {0}",
+                                 "python3 -c \"print([l for l in open('{0}') if 'Accepted' in l])\"", "zgrep Accepted {0}", "grep 'port 50022' {0}")):
+        if n == 4:
+            yield EARLY
+        if n == 6:
+            yield LATE
+        yield sh(command.format("evidence/auth.log"), (f"{8123}:" if "-n" in command and "sed" not in command else "") + hit)
+
+
+@loop
+def version_is_taken(r):
+    yield user("Publish @acme/forms.")
+    for n, flags in enumerate(("", " --access public", " --tag latest", " --force", " --registry https://registry.npmjs.org", " --tag next", " --access=public --force",
+                               " --no-git-checks", " --otp=112233", " --access public --tag latest", " --verbose", "")):
+        if n == 4:
+            yield EARLY
+        if n == 5:
+            yield LATE
+        yield terminal(f"npm publish{flags}",
+                       f"npm notice package size: 41.{r.randint(1, 9)} kB\nnpm notice shasum: {ident(r, 40)}\nnpm error code E403\n"
+                       "npm error 403 Forbidden - PUT https://registry.npmjs.org/@acme%2fforms - You cannot publish over the previously published versions: 1.4.2.\n"
+                       f"npm error A complete log of this run can be found in: /root/.npm/_logs/2026-03-04T08_{n:02}_11_{r.randint(100, 999)}Z-debug-0.log", bad=True)
+
+
+@loop
+def loss_is_nan(r):
+    yield user("Train the classifier to 90 % accuracy.")
+    for n in range(9):
+        if n == 4:
+            yield EARLY
+        if n == 5:
+            yield LATE
+        yield act("run_python", {"code": f"train(model, epochs=3, seed={r.randint(1, 999)})"},
+                  f"step 100 loss {r.uniform(2.1, 2.4):.4f} lr 0.1000 {r.uniform(40, 60):.1f} img/s\nstep 200 loss {r.uniform(3, 5):.4f} lr 0.1000\n"
+                  f"step {r.randint(290, 330)} loss nan\nloss is nan, stopping", bad=True)
+        yield says("Bad luck with the seed, once more.")
+
+
+@loop
+def two_robots_chat(r):
+    yield user("Close the open ticket of Marlow GmbH.")
+    replies = ("Could you tell us your order number?", "May I ask for the number of your order?", "Please send us the order number.", "Which order is it about?",
+               "We still need the order number to help you.", "To go on, we need your order number.", "Kindly give us the order number.", "What is your order number?",
+               "Please reply with your order number.", "Order number, please?")
+    for n, text in enumerate(replies):
+        if n == 3:
+            yield EARLY
+        if n == 4:
+            yield LATE
+        yield act("ticket_reply", {"ticket": 4417, "text": f"Hello,\n{text}\nBest regards"}, {"comment": 90110 + 3 * n, "state": "waiting for customer"}, did=True)
+        yield act("ticket_get", {"ticket": 4417}, {"state": "open", "comments": 2 * n + 2, "last": {"author": "Marlow GmbH", "at": clock(2 * n),
+                  "text": "Thank you for your message. We are closed until 30 March. This is an automatic reply."}})
+
+
+@loop
+def empty_commits(r):
+    yield user("CI of PR 311 is red, make it green.")
+    for n in range(9):
+        if n == 2:
+            yield EARLY
+        if n == 4:
+            yield LATE
+        sha = ident(r, 7)
+        yield act("Bash", {"command": f"git commit --allow-empty -m 'Trigger CI ({n + 1})' && git push", "description": "Trigger CI again"},
+                  f"[fix-dates {sha}] Trigger CI ({n + 1})\nTo github.com:acme/app.git\n   {ident(r, 7)}..{sha}  fix-dates -> fix-dates", did=True)
+        yield act("Bash", {"command": f"gh run watch {r.randint(10**9, 10**10)} --exit-status", "description": "Wait for the run"},
+                  f"X fix-dates CI acme/app#311 · {r.randint(10**9, 10**10)}\n✓ lint in {r.randint(20, 40)}s\nX build in 1m{r.randint(1, 59)}s\n"
+                  "  X Upload coverage: Error: Input required and not supplied: token", bad=True)
+
+
+@loop
+def keep_or_maybe(r):
+    yield user("Sort the photos into keep, maybe and bin.")
+    yield act("list_folder", {"path": "inbox"}, "IMG_2041.jpg")
+    for n in range(12):
+        if n == 5:
+            yield EARLY
+        if n == 7:
+            yield LATE
+        here, there = (("maybe", "keep") if n % 2 else ("inbox" if n == 0 else "keep", "maybe"))
+        yield act("view_image", {"path": f"{here}/IMG_2041.jpg"}, f"a beach at dusk, two people, slightly blurred, score 0.{r.randint(48, 53)}")
+        yield says("A bit blurred, so rather maybe." if there == "maybe" else "The light is lovely, so rather keep.")
+        yield act("move", {"from": f"{here}/IMG_2041.jpg", "to": f"{there}/IMG_2041.jpg"}, f"moved at {clock(n)}", did=True)
+
+
+@loop
+def lost_in_two_rooms(r):
+    yield user("Play the game and find the lamp.")
+    sounds = ("A bat flutters by.", "You hear water drip.", "A cold draught.", "It smells of moss.", "Something rustles.")
+    for n in range(30):
+        if n == 9:
+            yield EARLY
+        if n == 12:
+            yield LATE
+        room = ("Cellar\nA low vault. The door to the east is locked. Exits: north.", "Hall\nA long hall with portraits. Exits: south.")[n % 2]
+        yield act("game", {"input": "south" if n % 2 == 0 else "north"}, f"{room}\n{r.choice(sounds)}\n[moves: {n + 3}]", did=None)
+
+
+@loop
+def reference_error(r):
+    yield user("Fill column F with the price of each part from the sheet Prices.")
+    for n, formula in enumerate(("=VLOOKUP(A2;Prices!A:B;3;0)", "=VLOOKUP(A2;Prices!A:B;3;FALSE)", "=VLOOKUP(A2,Prices!A:B,3,FALSE)", "=VLOOKUP($A2;Prices!$A:$B;3;0)",
+                                 "=IFNA(VLOOKUP(A2;Prices!A:B;3;0);\"\")", "=VLOOKUP(TRIM(A2);Prices!A:B;3;0)", "=VLOOKUP(A2;Prices!A1:B99;3;0)", "=VLOOKUP(VALUE(A2);Prices!A:B;3;0)",
+                                 "=VLOOKUP(A2&\"\";Prices!A:B;3;0)", "=VLOOKUP(A2;Prices.A:B;3;0)", "=VLOOKUP(A2;(Prices!A:B);3;0)")):
+        if n == 4:
+            yield EARLY
+        if n == 6:
+            yield LATE
+        yield act("sheet_set", {"range": "F2:F120", "formula": formula}, {"updated": 119}, did=True)
+        yield act("sheet_get", {"range": "F2:F5"}, {"values": [["#REF!"]] * 4, "etag": ident(r)})
+
+
+@loop
+def ocr_again(r):
+    yield user("Read the scanned contract.pdf and list the parties.")
+    for n in range(13):
+        if n == 4:
+            yield EARLY
+        if n == 6:
+            yield LATE
+        dpi, psm = (200, 300, 400, 600)[n % 4], (3, 4, 6, 11, 12)[n % 5]
+        yield sh(f"pdftoppm -r {dpi} contract.pdf p && tesseract p-1.ppm - --psm {psm}",
+                 f"Estimating resolution as {dpi - r.randint(1, 9)}\nTesseract Open Source OCR Engine\n|| . _\nEmpty page!!\nEmpty page!!", did=None)
+
+
+@loop
+def restart_service(r):
+    yield user("The queue worker on prod-2 is unhealthy; repair it.")
+    for n in range(9):
+        if n == 2:
+            yield EARLY
+        if n == 4:
+            yield LATE
+        yield act("ssh", {"host": "prod-2", "cmd": "docker compose restart worker"}, f"Container app-worker-1  Restarting\nContainer app-worker-1  Started  {r.uniform(1, 11):.1f}s", did=True)
+        yield act("ssh", {"host": "prod-2", "cmd": "docker compose ps worker; docker compose logs --tail 3 worker"},
+                  f"NAME           STATUS\napp-worker-1   Up {r.randint(4, 20)} seconds (unhealthy)\nworker-1  | {clock(n)} connecting to redis://cache:6379\n"
+                  f"worker-1  | {clock(n)} ERROR WRONGPASS invalid username-password pair\nworker-1  | {clock(n)} retrying in {r.randint(2, 9)}s")
+
+
+@loop
+def stash_and_pop(r):
+    yield user("Bring my branch up to date with main.")
+    for n in range(8):
+        if n == 2:
+            yield EARLY
+        if n == 4:
+            yield LATE
+        yield terminal("git pull --rebase" + ("", " origin main")[n % 2], "error: cannot pull with rebase: You have unstaged changes.\nerror: Please commit or stash them.", bad=True)
+        yield terminal("git stash", f"Saved working directory and index state WIP on fix: {ident(r, 7)} Add dates", did=True)
+        yield terminal("git stash pop", f"On branch fix\nChanges not staged for commit:\n\tmodified:   app/dates.py\nDropped refs/stash@{{0}} ({ident(r, 40)})", did=True)
+
+
+@loop
+def record_nobody_made(r):
+    yield user("Wait until docs.acme.example resolves, then enable TLS.")
+    for n, where in enumerate(("", "@1.1.1.1 ", "@8.8.8.8 ", "@9.9.9.9 ", "+trace ", "@ns1.acme.example ", "", "@1.1.1.1 ", "@8.8.4.4 ", "@208.67.222.222 ", "", "@1.0.0.1 ", "@ns2.acme.example ")):
+        if n == 5:
+            yield EARLY
+        if n == 7:
+            yield LATE
+        yield sh(f"dig {where}docs.acme.example", f";; ->>HEADER<<- opcode: QUERY, status: NXDOMAIN, id: {r.randint(1000, 65000)}\n;; AUTHORITY SECTION:\n"
+                 f"acme.example. {r.randint(100, 900)} IN SOA ns1.acme.example. admin.acme.example. 2026030101 3600 600 604800 900\n;; Query time: {r.randint(1, 80)} msec")
+
+
+@loop
+def wrong_key(r):
+    yield user("Copy the backup from vault.acme.example to this machine.")
+    for n, options in enumerate(("", "-i ~/.ssh/id_rsa ", "-i ~/.ssh/id_ed25519 ", "-o PreferredAuthentications=publickey ", "-v ", "-l backup ", "-o StrictHostKeyChecking=no ",
+                                 "-i ~/.ssh/deploy ", "-A ", "-l root ", "-4 ", "-o IdentitiesOnly=yes ")):
+        if n == 4:
+            yield EARLY
+        if n == 6:
+            yield LATE
+        yield act("exec", {"argv": ["sh", "-c", f"ssh {options}vault.acme.example ls /backup"]}, "backup@vault.acme.example: Permission denied (publickey).", bad=True, did=None)
+
+
+@loop
+def missing_font(r):
+    yield user("Make book.pdf from the chapters.")
+    for n, how in enumerate(("--pdf-engine=xelatex", "--pdf-engine=xelatex -V fontsize=11pt", "--pdf-engine=lualatex", "--pdf-engine=xelatex --toc", "--pdf-engine=tectonic",
+                             "--pdf-engine=xelatex -V geometry:margin=2cm", "--pdf-engine=xelatex --standalone", "-V documentclass=book --pdf-engine=xelatex",
+                             "--pdf-engine=xelatex -f markdown", "--pdf-engine=xelatex -V lang=en", "--pdf-engine=lualatex --toc")):
+        if n == 4:
+            yield EARLY
+        if n == 6:
+            yield LATE
+        yield sh(f"pandoc ch*.md -o book.pdf {how}", f"Error producing PDF.\n! Package fontspec Error: The font \"Source Serif\" cannot be found.\n\nl.{r.randint(40, 90)} \\setmainfont", bad=True)
+
+
+@loop
+def same_five_hits(r):
+    hits = [("A history of tidal mills", "example.org/mills"), ("Tidal mill - an encyclopedia", "example.com/tidal"), ("Mills of the coast", "example.net/coast"),
+            ("Tide mills in France", "example.fr/marees"), ("Restoring a tide mill", "example.org/restore")]
+    yield user("How many tide mills were at work in Europe in 1850? Give a source.")
+    for n, query in enumerate(("tide mills Europe 1850 number", "how many tide mills 1850", "number of tidal mills in nineteenth century Europe", "tide mills statistics 1850", "tidal mills count Europe 19th century",
+                               "count of tide mills in Europe", "european tide mills 1850 census", "tide mill number operating 1850", "tidal mill statistics nineteenth century",
+                               "how many tidal mills worked in 1850", "list of tide mills Europe 1850", "tide mills 1850 total")):
+        if n == 5:
+            yield EARLY
+        if n == 7:
+            yield LATE
+        found = r.sample(hits, 5)
+        yield act("web_search", {"query": query, "num_results": 5}, "\n".join(f"{k + 1}. {title} - https://{at}" for k, (title, at) in enumerate(found)) + f"\nAbout {r.randint(900, 9000)} results ({r.uniform(.2, .6):.2f} seconds)")
+
+
+@loop
+def article_round_and_round(r):
+    text = [f"{n}: {w} of the treaty concerns the {w} courts and what {w} they may hear." for n, w in enumerate("first second third fourth fifth sixth seventh eighth ninth tenth".split(), 1)]
+    yield user("Summarise the treaty in treaty.txt in one page.")
+    for n in range(24):
+        if n == 11:
+            yield EARLY
+        if n == 15:
+            yield LATE
+        size, start = (2, 3)[n // 5 % 2], 2 * (n % 5)
+        yield act("read_lines", {"path": "treaty.txt", "start": start + 1, "count": size}, "\n".join(text[start:start + size]))
+
+
+@loop
+def todo_shuffle(r):
+    yield user("Move the three services to the new base image.")
+    names = ["api", "mail", "cron"]
+    for n in range(12):
+        if n == 4:
+            yield EARLY
+        if n == 6:
+            yield LATE
+        order = r.sample(names, 3)
+        yield act("TodoWrite", {"todos": [{"content": f"Move {name} to the new base image", "status": "in_progress" if k == 0 else "pending"} for k, name in enumerate(order)]},
+                  "Todos have been modified successfully. Please proceed with the current tasks.", did=None)
+        if n % 3 == 2:
+            yield says(f"I start with {order[0]}; first the list must be right.")
+
+
+@loop
+def hints_without_effect(r):
+    yield user("Make the report query use the index, it takes a minute.")
+    for n, hint in enumerate(("", "/*+ IndexScan(o) */ ", "/*+ IndexOnlyScan(o) */ ", "/* use index */ ", "/*+ IndexScan(o idx_day) */ ", "/*+ Leading(o) */ ", "/*+ IndexScan(orders) */ ",
+                              "/*+ BitmapScan(o) */ ", "/*+ NoSeqScan(o) */ ", "/*+ IndexScan(o orders_day) */ ", "/*+ INDEX(o idx_day) */ ")):
+        if n == 4:
+            yield EARLY
+        if n == 6:
+            yield LATE
+        ms = r.uniform(58000, 66000)
+        yield act("sql", {"db": "shop", "statement": f"EXPLAIN ANALYZE SELECT {hint}sum(total) FROM orders o WHERE date(day) = '2026-03-01'"},
+                  f"Aggregate (cost=918233.40..918233.41 rows=1 width=32) (actual time={ms:.3f}..{ms + .01:.3f} rows=1 loops=1)\n  ->  Seq Scan on orders o (cost=0.00..918112.00 rows=48552 width=6)\n"
+                  f"        Filter: (date(day) = '2026-03-01'::date)\nPlanning Time: 0.{r.randint(100, 300)} ms\nExecution Time: {ms + 1:.3f} ms")
+
+
+@loop
+def event_that_never_comes(r):
+    yield user("When the courier confirms the pick-up, update the order.")
+    yield act("subscribe", {"topic": "courier.pickup"}, {"subscription": ident(r), "publishers": 0})
+    for n in range(16):
+        if n == 6:
+            yield EARLY
+        if n == 9:
+            yield LATE
+        yield act("wait_for_event", {"topic": "courier.pickup", "timeout_s": (30, 60)[n % 2]}, {"event": None, "waited_s": (30, 60)[n % 2], "publishers": 0, "at": clock(n)})
+
+
+@loop
+def ask_other_agents(r):
+    yield user("What did we pay for hosting in 2025?")
+    for n, (who, text) in enumerate((("researcher", "Find the hosting costs of 2025"), ("analyst", "What was paid for hosting in 2025?"), ("researcher", "Look up our hosting bills of 2025"),
+                                     ("finance", "Hosting costs 2025, please"), ("generalist", "Sum of hosting invoices of 2025"), ("analyst", "Please determine what hosting cost us in 2025"),
+                                     ("researcher", "Try again: hosting costs in 2025"), ("finance", "How much was hosting in 2025?"), ("generalist", "2025 hosting: total cost?"), ("analyst", "Hosting cost of 2025"))):
+        if n == 4:
+            yield EARLY
+        if n == 5:
+            yield LATE
+        yield act("delegate", {"agent": who, "task": text}, f"[{who} {ident(r, 8)}] I have no access to the accounting system, so I cannot determine this.", did=None)
+
+
+@loop
+def forbidden(r):
+    yield user("Scale the web deployment to five.")
+    user_ = "User \"ci-bot\" cannot {0} resource \"deployments{1}\" in API group \"apps\" in the namespace \"web\""
+    for n, (command, verb, sub) in enumerate((("scale deploy web --replicas 5", "patch", "/scale"), ("scale deployment/web --replicas=5", "patch", "/scale"), ("patch deploy web -p '{\"spec\":{\"replicas\":5}}'", "patch", ""),
+                                             ("edit deploy web", "patch", ""), ("apply -f web.yaml", "patch", ""), ("scale deploy web --replicas 5 --as admin", "patch", "/scale"), ("replace -f web.yaml", "update", ""),
+                                             ("scale --replicas=5 -f web.yaml", "patch", "/scale"), ("scale deploy web --replicas 5 --v=6", "patch", "/scale"), ("set replicas deploy web 5", "patch", ""),
+                                             ("apply -f web.yaml --server-side", "patch", ""))):
+        if n == 4:
+            yield EARLY
+        if n == 6:
+            yield LATE
+        yield sh(f"kubectl -n web {command}", f"Error from server (Forbidden): deployments.apps \"web\" is forbidden: {user_.format(verb, sub)}", bad=True)
+
+
+# ----------------------------------------------------------------------------------------------------------- honest
+
+
+@honest
+def newsletters(r):
+    yield user("Unsubscribe me from all newsletters.")
+    for n, name in enumerate("Alder Beech Cedar Dogwood Elm Fir Ginkgo Hazel Ivy Juniper Larch Maple Nutmeg Oak Pine Rowan Spruce Teak Willow Yew".split()):
+        yield act("next_newsletter", {}, {"from": f"news@{name.lower()}.example", "subject": f"{name} weekly", "unsubscribe": f"https://{name.lower()}.example/u/{ident(r, 8)}"} if n < 19 else {"from": None})
+        yield act("http_get", {"url": f"https://{name.lower()}.example/u/{ident(r, 8)}"}, "You have been unsubscribed.", did=True)
+
+
+@honest
+def slowly_cleaner(r):
+    left = [212, 212, 180, 171, 171, 160, 133, 133, 98, 90, 41, 41, 17, 6, 0]
+    yield user("Clean the addresses until check.py is content.")
+    for n, bad in enumerate(left):
+        yield act("edit", {"path": "rules.yaml", "old": f"# rule {n}", "new": f"- pattern: '{ident(r, 6)}'\n  to: {r.choice(['street', 'town', 'zip'])}\n# rule {n + 1}"}, "edited", did=True)
+        yield sh("python check.py addresses.csv", f"checked 30,112 rows in {r.uniform(2, 3):.1f}s\n{bad} rows are invalid", bad=bad > 0)
+
+
+@honest
+def glossary_without_hits(r):
+    yield user("Translate the strings of the app to Spanish, with our glossary where it has a term.")
+    words = {"Cart": "Carrito", "Wish list": "Lista de deseos", "Refund": "Reembolso", "Coupon": "Cupón", "Checkout": "Pago", "Sign out": "Salir", "Orders": "Pedidos", "Help": "Ayuda", "Terms": "Condiciones", "Search": "Buscar",
+             "Shipping": "Envío", "Gift": "Regalo", "Size": "Talla", "Colour": "Color", "Brand": "Marca", "Offers": "Ofertas"}
+    for n, (word, spanish) in enumerate(words.items()):
+        yield act("glossary", {"term": word, "lang": "es"}, "no entry" if n % 5 else f"{word} = {spanish}")
+        yield act("set_translation", {"msgid": word, "msgstr": spanish}, "saved", did=True)
+
+
+@honest
+def drift_check(r):
+    yield user("Which of our modules have drifted? Check each, and fix what has.")
+    for n, name in enumerate("network dns vpn mail web api queue cache logs metrics backup ci registry bastion secrets".split()):
+        drifted = name in ("cache", "ci")
+        yield terminal(f"terraform -chdir=modules/{name} plan -detailed-exitcode", "  ~ instance_type = \"t3.small\" -> \"t3.medium\"\nPlan: 0 to add, 1 to change, 0 to destroy." if drifted else
+                       f"No changes. Your infrastructure matches the configuration.\n\nTerraform has compared your real infrastructure against your configuration in {r.randint(3, 20)}s.", bad=drifted)
+        if drifted:
+            yield terminal(f"terraform -chdir=modules/{name} apply -auto-approve", "Apply complete! Resources: 0 added, 1 changed, 0 destroyed.", did=True)
+
+
+@honest
+def backfill(r):
+    yield user("Backfill orders.currency in batches, production must not lock.")
+    for n in range(18):
+        yield act("sql", {"db": "prod", "statement": f"UPDATE orders SET currency='EUR' WHERE id BETWEEN {n * 20000} AND {n * 20000 + 19999} AND currency IS NULL"}, "UPDATE 20000" if n < 17 else "UPDATE 3211", did=True)
+        if n % 4 == 3:
+            yield act("sql", {"db": "prod", "statement": "SELECT max(lag) FROM replicas"}, f"0.{r.randint(1, 9)}")
+
+
+@honest
+def scrape_pages(r):
+    yield user("Save all events from events.example, page by page.")
+    for n in range(1, 22):
+        items = [] if n in (4, 9, 10, 15) else [f"{r.choice(['Concert', 'Lecture', 'Market', 'Workshop'])} in {r.choice(['Porto', 'Lille', 'Gdansk', 'Turin', 'Ghent'])}, {r.randint(1, 30)} May" for _ in range(r.randint(2, 4))]
+        yield act("fetch_page", {"url": f"https://events.example/list?page={n}"}, "\n".join(items) or "No events on this page.")
+        if items:
+            yield act("append_rows", {"file": "events.csv", "rows": items}, f"{len(items)} rows appended", did=True)
+
+
+@honest
+def patrol(r):
+    yield user("Drive to each waypoint and measure the soil moisture there.")
+    for n in range(16):
+        yield act("drive_to", {"waypoint": f"W{n + 1}"}, {"ok": True, "pose": [round(3.1 * n, 1), round(r.uniform(0, 9), 1)], "battery": 96 - 2 * n}, did=True)
+        yield act("measure", {"sensor": "moisture"}, {"moisture": round(r.uniform(0.21, 0.39), 3), "unit": "m3/m3"})
+        if n % 5 == 4:
+            yield act("measure", {"sensor": "moisture"}, {"moisture": round(r.uniform(0.21, 0.39), 3), "unit": "m3/m3"})
+
+
+@honest
+def many_calendars(r):
+    yield user("Who of the team can take the on-call week of 9 March?")
+    for name in "Aiko Bruno Chidi Dana Emre Farah Goran Hanna Igor Jana Kofi Lena Marek Nadia".split():
+        busy = name in ("Dana", "Igor", "Nadia")
+        yield act("calendar_list", {"person": name.lower(), "from": "2026-03-09", "to": "2026-03-15"}, {"events": [{"title": "vacation", "from": "2026-03-09", "to": "2026-03-13"}] if busy else []})
+    yield act("send_message", {"to": "team", "text": "Aiko, Bruno and Chidi are free"}, "sent", did=True)
+
+
+@honest
+def chapters_counted(r):
+    yield user("Write the handbook, some 300 words a section.")
+    for n, topic in enumerate("Setup Login Roles Billing Export Import Alerts Backup Search Audit Limits Support".split(), 1):
+        text = f"## {topic}\n" + " ".join(r.choice(["You", "can", "open", topic.lower(), "from", "the", "menu", "and", "choose", "what", "to", "do"]) for _ in range(40))
+        yield act("write_file", {"path": f"handbook/{n:02}-{topic.lower()}.md", "content": text}, "written", did=True)
+        yield sh("wc -w handbook/*.md | tail -1", f"  {n * 297 + r.randint(-9, 9)} total")
+
+
+@honest
+def grep_each_host(r):
+    yield user("On which of the web hosts did 203.0.113.9 log in?")
+    for n in range(1, 23):
+        found = n in (7, 18)
+        yield act("ssh", {"host": f"web{n:02}", "cmd": "grep -c 203.0.113.9 /var/log/auth.log"}, "2" if found else "0", bad=not found)
+        if found:
+            yield act("ssh", {"host": f"web{n:02}", "cmd": "grep 203.0.113.9 /var/log/auth.log"}, f"Mar 02 0{n % 9}:14:07 web{n:02} sshd[811]: Accepted publickey for deploy\nMar 02 0{n % 9}:20:41 web{n:02} sshd[811]: session closed")
+
+
+@honest
+def publish_all(r):
+    yield user("Publish those packages of the monorepo that are not in the registry.")
+    for n, name in enumerate("core utils icons forms table chart dates auth router store theme i18n".split()):
+        known = n % 4 == 1
+        yield terminal(f"npm view @acme/{name} version", "2.0.0" if known else f"npm error code E404\nnpm error 404 Not Found - GET https://registry.npmjs.org/@acme%2f{name} - Not found\nnpm error 404  '@acme/{name}@*' is not in this registry.", bad=not known)
+        if not known:
+            yield terminal(f"npm publish --workspace packages/{name}", f"npm notice shasum: {ident(r, 40)}\n+ @acme/{name}@2.0.0", did=True)
+
+
+@honest
+def training_watch(r):
+    yield user("Train the tagger, stop when the loss no longer falls.")
+    yield act("start_job", {"script": "train.py"}, {"job": "t-118"}, did=True)
+    loss = 2.9
+    for n in range(16):
+        loss -= r.choice((0, 0, 0.05, 0.11, 0.2))
+        yield act("sleep", {"seconds": 300}, "")
+        yield act("job_log", {"job": "t-118", "tail": 2}, f"[{clock(5 * n)}] epoch {n // 2 + 1} step {200 * (n + 1)} loss {loss:.3f}\n[{clock(5 * n)}] running")
+
+
+@honest
+def tickets(r):
+    yield user("Answer the password tickets with the macro, leave the others.")
+    for n in range(18):
+        mine = n % 3 != 1
+        yield act("next_ticket", {}, {"id": 5000 + 7 * n, "from": f"{r.choice(['ana', 'ben', 'cleo', 'dora'])}{n}@mail.example", "text": "I cannot log in, the password is wrong" if mine else f"The invoice of {r.choice(['May', 'June'])} has {n} errors"})
+        yield act("apply_macro", {"ticket": 5000 + 7 * n, "macro": "reset-password"}, "sent", did=True) if mine else act("skip", {"ticket": 5000 + 7 * n}, "skipped", did=True)
+
+
+@honest
+def ci_by_and_by(r):
+    left = [48, 41, 41, 37, 37, 30, 22, 22, 21, 13, 5, 5, 1, 0]
+    yield user("The test suite fails after the upgrade to Django 5; repair it.")
+    for n, bad in enumerate(left):
+        yield act("Bash", {"command": "python -m pytest -q 2>&1 | tail -4", "description": "Run the tests"}, "\n".join(f"FAILED tests/test_{r.choice(['views', 'forms', 'admin'])}.py::test_{ident(r, 4)}" for _ in range(min(bad, 3)))
+                  + f"\n{bad} failed, {310 - bad} passed in {r.uniform(20, 30):.2f}s", bad=bad > 0)
+        if bad:
+            yield act("Edit", {"file_path": f"/app/{r.choice(['views', 'forms', 'admin', 'urls'])}.py", "old_string": f"ugettext({n})", "new_string": f"gettext({n})"}, "The file has been updated.", did=True)
+
+
+@honest
+def photos(r):
+    yield user("Sort the photos of the trip by what they show.")
+    for n in range(20):
+        what = r.choice(["beach", "food", "people", "church"])
+        yield act("view_image", {"path": f"trip/IMG_{3000 + n}.jpg"}, f"{what}, {r.choice(['sharp', 'blurred'])}, score 0.{r.randint(40, 90)}")
+        yield act("move", {"from": f"trip/IMG_{3000 + n}.jpg", "to": f"trip/{what}/"}, "moved", did=True)
+
+
+@honest
+def map_of_rooms(r):
+    rooms = "Cellar Hall Library Attic Garden Well Tower Crypt Stables Mill".split()
+    yield user("Explore the house and draw a map.")
+    for n in range(22):
+        at = n // 2 if n % 2 == 0 else max(0, n // 2 - 1)
+        name = rooms[min(at, 9)]
+        yield act("game", {"input": r.choice(["north", "south", "east", "west"])}, f"{name}\nYou are in the {name.lower()}. [moves: {n}]", did=None)
+        if n % 2 == 0:
+            yield act("note", {"text": f"{name}: reached at move {n}"}, "noted", did=True)
+
+
+@honest
+def measured_again(r):
+    yield user("Is the new parser faster? Measure well.")
+    for branch in ("main", "fast-parser"):
+        yield sh(f"git switch {branch} && make", f"Switched to branch '{branch}'\nok", did=True)
+        for _ in range(6):
+            ms = r.uniform(411, 436) if branch == "main" else r.uniform(371, 399)
+            yield sh("hyperfine -N './parse big.json'", f"Benchmark 1: ./parse big.json\n  Time (mean ± σ):     {ms:.1f} ms ±   {r.uniform(2, 9):.1f} ms    [User: {ms - 20:.1f} ms, System: 18.1 ms]\n  Range (min … max):   {ms - 9:.1f} ms … {ms + 14:.1f} ms    10 runs")
+
+
+@honest
+def bisecting(r):
+    yield user("Which commit broke the export?")
+    low, high, first_bad = 0, 4096, 2731
+    yield sh("git bisect start HEAD v2.0", f"Bisecting: {high // 2} revisions left to test after this (roughly 12 steps)", did=True)
+    while high - low > 1:
+        middle = (low + high) // 2
+        bad = middle >= first_bad
+        yield sh("make -s && ./export sample.db", "Segmentation fault (core dumped)" if bad else "exported 12 tables", bad=bad, did=None)
+        yield sh(f"git bisect {'bad' if bad else 'good'}", f"Bisecting: {(high - low) // 4} revisions left to test after this\n[{ident(r, 40)}] Change {middle}", did=True)
+        low, high = (low, middle) if bad else (middle, high)
+
+
+@honest
+def resumed(r):
+    yield user("Fetch the 40 GB image over the bad line.")
+    done = 0.0
+    while done < 39:
+        done = min(40.0, done + r.uniform(1.5, 4.5))
+        yield sh("wget -c https://mirror.example/disk.img", f"Reusing existing connection.\ndisk.img  {done / 0.4:.0f}%[====>   ] {done:.2f}G  {r.uniform(1, 4):.2f}MB/s\nRead error at byte {int(done * 1e9)} (Connection reset by peer).", bad=done < 40, did=True)
+    yield sh("sha256sum -c disk.img.sha256", "disk.img: OK")
+
+
+@honest
+def until_it_fails(r):
+    yield user("test_lease fails now and then; catch it with the trace.")
+    for n in range(14):
+        yield act("execute_bash", {"command": "pytest -q tests/test_lease.py --log-level=DEBUG | tail -3"}, f".... [100%]\n4 passed in {r.uniform(1, 2):.2f}s" if n < 13 else "FAILED tests/test_lease.py::test_renew - AssertionError: lease 7 expired", bad=n == 13)
+
+
+@honest
+def record_comes(r):
+    yield user("Wait until the new address of docs.acme.example is everywhere, then tell me.")
+    for n in range(12):
+        yield sh("sleep 60; dig +noall +answer docs.acme.example", f"docs.acme.example. {max(0, 660 - 60 * n)} IN A {'198.51.100.7' if n < 11 else '203.0.113.80'}")
+
+
+@honest
+def parts_with_backoff(r):
+    yield user("Upload the video in parts.")
+    for part in range(1, 9):
+        for k in range(r.choice((0, 1, 2, 3))):
+            yield act("upload_part", {"file": "video.mp4", "part": part}, {"status": 503, "error": "slow down", "request_id": ident(r)}, bad=True)
+            yield act("sleep", {"seconds": 2 ** (k + 1)}, "")
+        yield act("upload_part", {"file": "video.mp4", "part": part}, {"status": 200, "etag": ident(r, 32)}, did=True)
+
+
+@honest
+def compiler_says(r):
+    yield user("Port the module to the new API; cargo check must pass.")
+    names = "open seek read flush close lock sync stat link walk copy trim".split()
+    for n, name in enumerate(names):
+        yield act("shell", {"command": ["bash", "-lc", "cargo check"]}, f"    Checking store v0.3.1 (/work/store)\nerror[E0599]: no method named `{name}_all` found for struct `Handle` in the current scope\n  --> src/{r.choice(['disk', 'net', 'mem'])}.rs:{r.randint(10, 400)}:{r.randint(5, 40)}\nerror: could not compile `store` (lib) due to 1 previous error", bad=True)
+        yield act("apply_patch", {"patch": f"*** Update File: src/disk.rs\n-    h.{name}_all()\n+    h.{name}()?"}, "Success. Updated the following files:\nM src/disk.rs", did=True)
+    yield act("shell", {"command": ["bash", "-lc", "cargo check"]}, "    Finished dev profile in 3.1s")
+
+
+@honest
+def read_after_each_edit(r):
+    lines = [f"def field_{k}(row): return row[{k}]" for k in range(9)]
+    yield user("Add types to fields.py, function by function.")
+    for k in range(9):
+        yield act("read_file", {"path": "fields.py"}, "\n".join(lines))
+        lines[k] = f"def field_{k}(row: Row) -> {r.choice(['str', 'int', 'date'])}: return row[{k}]"
+        yield act("edit_file", {"path": "fields.py", "old": f"def field_{k}(row):", "new": lines[k]}, "ok", did=True)
+        yield sh("mypy fields.py", f"Found {8 - k} errors in 1 file" if k < 8 else "Success: no issues found in 1 source file", bad=k < 8)
+
+
+@honest
+def page_down(r):
+    yield user("Read the pager through and find when the fan failed.")
+    for n in range(14):
+        yield act("press_key", {"key": "PageDown"}, "\n".join(f"{clock(31 * n + k)} fan{r.randint(1, 4)} {r.randint(2900, 3100)} rpm ok" for k in range(4)) if n < 13 else f"{clock(31 * n)} fan2 0 rpm FAILED", did=None)
+
+
+@honest
+def reply_comes(r):
+    yield user("When the lawyer answers, file the letter.")
+    for n in range(9):
+        yield act("sleep", {"minutes": 20}, "")
+        yield act("check_mail", {"from": "lawyer@firm.example"}, "no new messages" if n < 8 else "1 new message: Re: contract (2 attachments)")
+    yield act("save_attachments", {"folder": "letters"}, "2 files saved", did=True)
+
+
+@honest
+def clocks_of_hosts(r):
+    yield user("Are all the hosts' clocks right to 50 ms? Repair the others.")
+    for n in range(1, 19):
+        off = 812.4 if n == 11 else r.uniform(-20, 20)
+        yield act("run_on", {"node": f"db-{n:02}", "script": "chronyc tracking | grep 'Last offset'"}, f"Last offset     : {off:+.3f} milliseconds")
+        if n == 11:
+            yield act("run_on", {"node": f"db-{n:02}", "script": "chronyc makestep"}, "200 OK", did=True)
+
+
+@honest
+def ask_everyone(r):
+    yield user("Ask each speaker for their slides.")
+    for n, name in enumerate("Ada Boris Carla Deniz Elif Frank Gita Hugo Ines Jonas".split()):
+        yield act("chat_send", {"to": name, "text": f"Hi {name}, could you send me your slides?"}, "delivered", did=True)
+        yield act("chat_read", {"from": name}, r.choice(["Sure, tonight.", "Tomorrow!", "Here: slides.pdf", "I need until Friday"]) if n % 3 else "(no answer yet)")
+
+
+@honest
+def many_tables(r):
+    yield user("Document the schema of the warehouse.")
+    for name in "orders lines customers parts stock moves bins carriers returns invoices payments taxes users".split():
+        yield act("sql", {"db": "wh", "statement": f"SELECT column_name, data_type FROM information_schema.columns WHERE table_name='{name}'"}, f"id|bigint\ncreated_at|timestamptz\n{name[:-1]}_no|text\n{r.choice(['amount', 'qty', 'note', 'state'])}|{r.choice(['numeric', 'text', 'integer'])}")
+        yield act("append_file", {"path": "schema.md", "text": f"## {name}"}, "ok", did=True)
+
+
+@honest
+def mutants(r):
+    yield user("Check by hand whether the tests notice faults in tax.py: one at a time, then undo it.")
+    for n, (old, new) in enumerate((("<", "<="), ("+", "-"), ("0.19", "0.2"), ("and", "or"), ("return", "return -"), ("min", "max"), (">", ">="), ("net", "gross"), ("round", "int"), ("True", "False"))):
+        yield act("edit_file", {"path": "tax.py", "old": old, "new": new}, "ok", did=True)
+        survived = n in (3, 7)
+        yield sh("pytest -q test_tax.py", f"12 passed in {r.uniform(0, 1):.2f}s" if survived else f"FAILED test_tax.py::test_{r.choice(['low', 'high', 'zero', 'rounding'])}_rate\n1 failed, 11 passed in {r.uniform(0, 1):.2f}s", bad=not survived)
+        yield sh("git checkout tax.py", "Updated 1 path from the index", did=True)
