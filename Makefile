@@ -14,7 +14,7 @@ QUICK := tests/unit tests/property tests/parity
 PYTEST := $(BIN)/python -m pytest -n 3 --dist loadgroup
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test test-failed test-long quick check static format lint types imports bench bench-peers minds simulate chaos surroundings soak agents agents-test browser screenshots clean
+.PHONY: help install demo test test-failed test-long quick check static format lint types imports bench bench-peers minds loops simulate chaos surroundings soak agents agents-test browser screenshots clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 14
@@ -79,6 +79,9 @@ bench: $(BENCH_STAMP) ## measure, and write the tables of docs/performance.md; n
 	$(BIN)/python -m bench.bridge
 	$(BIN)/python -m bench.live
 	$(BIN)/python -m bench.sight
+
+loops: $(BENCH_STAMP) ## what the judge notices of loops and of honest work, by kind, and with other names, languages and noise
+	$(BIN)/python -m bench.loops $(wildcard ../shared/data/loops-dev.jsonl ../shared/data/trajectories.jsonl) --kinds --changes
 
 bench-peers: $(BENCH_STAMP) ## compare clew with other supervisors and with libraries of durable steps
 	$(BIN)/python -m bench.peers.supervisors

@@ -29,11 +29,11 @@ if TYPE_CHECKING:
 Row = dict[str, Any]
 COLUMNS = ("loops", "caught", "by a refusal", "honest", "refused", "told")
 TONGUES = {
-    "German": ["der", "Vorgang", "wurde", "ohne", "Ergebnis", "beendet", "weil", "keine", "Datei", "gefunden", "konnte", "nicht", "geöffnet", "werden", "Fehler", "in", "Zeile", "erwartet", "aber", "erhalten", "Verbindung", "getrennt", "erneut", "versuchen", "läuft", "noch", "fertig"],
-    "Japanese": ["処理", "結果", "失敗", "成功", "見つからない", "接続", "切断", "再試行", "待機中", "完了", "行", "期待", "実際", "開けない", "変更", "権限", "拒否", "一覧"],
+    "German": "Vorgang ohne Ergebnis beendet weil keine Datei gefunden konnte nicht geöffnet werden Fehler läuft noch",
+    "Japanese": "処理 結果 失敗 成功 見つからない 接続 切断 再試行 待機中 完了 行 期待 実際 開けない 変更 権限 拒否 一覧",
 }
 _WORD = re.compile("[A-Za-z]{4,}")
-OAK = ["red", "oak", "sea", "fog", "ash", "bee", "elm", "owl", "ivy", "dew", "fir", "sky", "jay", "hay", "pod", "rye"]
+OAK = tuple(re.findall(r"\w+", "red oak sea fog ash bee elm owl ivy dew fir sky jay hay pod rye"))
 
 
 def verdict(row: Row, heard: PlayedRun) -> list[str]:
@@ -109,8 +109,8 @@ def changed(row: Row, how: str) -> Row:
             step["args"] = dict(sorted(step["args"].items(), key=lambda _: dice.random()))
         elif how in TONGUES:
             step["output"], step["args"] = (
-                spoken(output, TONGUES[how]),
-                spoken(step["args"], TONGUES[how]),
+                spoken(output, TONGUES[how].split()),
+                spoken(step["args"], TONGUES[how].split()),
             )
         elif how.startswith("a line of "):
             step["output"] = f"{output}\n{noise[how.removeprefix('a line of ')]().strip()}"
@@ -176,7 +176,7 @@ def without() -> Iterable[tuple[str, Any, str, object]]:
                 and name != "HASH"
             ):
                 for factor in (0.5, 2):
-                    yield f"{name} × {factor:g}", module, name, type(value)(value * factor)
+                    yield f"{name} times {factor:g}", module, name, type(value)(value * factor)
 
 
 def line(name: str, sets: Iterable[Counter[str]]) -> None:
@@ -188,13 +188,24 @@ def line(name: str, sets: Iterable[Counter[str]]) -> None:
     print(f"| {name} | {' | '.join(cells)} |", flush=True)
 
 
+def unexpected(row: Row, loops: LoopSettings) -> str:
+    """Return a line about a run that was missed, refused or told of, "" for the others."""
+    heard = play_recorded(row, loops)
+    found = verdict(row, heard)
+    if found in (["honest"], *([["loops", "caught"], ["loops", "caught", "by a refusal"]])):
+        return ""
+    window = f"{row['not_before']} to {row['truth_index']} + {row['tolerance']}"
+    what = "missed" if found == ["loops"] else found[-1]
+    return f"  {what}: {row['id']} ({window}): {heard.refusals[:3]} {heard.warnings[:5]}"
+
+
 def main() -> None:
     """Print the tables that were asked for."""
     options = argparse.ArgumentParser(prog="python -m bench.loops", description=__doc__)
     options.add_argument("file", nargs="*", type=Path, help="recorded runs, one JSON object a line")
     options.add_argument("--runs", action="store_true", help="list unexpected runs, too")
     options.add_argument(
-        "--changes", action="store_true", help="the same with other names, languages and noise"
+        "--changes", action="store_true", help="with other names, languages and noise"
     )
     options.add_argument(
         "--kinds", action="store_true", help="by kind, and with each kind left out of the tuning"
@@ -207,38 +218,25 @@ def main() -> None:
     )
     given = options.parse_args()
     loops = LoopSettings(progress_aware=not given.plain)
-    sets = {path.stem: loaded(path) for path in given.file} | {"stories": stories.rows()}
-    print(
-        f"caught of loops (by a refusal), honest ones refused, honest ones told\n\n| set | {' | '.join(sets)} |"
-    )
-    print(f"| --- |{' --- |' * len(sets)}")
+    sets = {path.stem: loaded(path) for path in given.file if path.exists()}
+    sets["stories"] = stories.rows()
+    print("caught of loops (by a refusal), honest ones refused, honest ones told\n")
+    print(f"| | {' | '.join(sets)} |\n| --- |{' --- |' * len(sets)}")
     line("as they are", (score(rows, loops) for rows in sets.values()))
-    if given.changes:
-        for how in CHANGES:
-            line(how, (score([changed(row, how) for row in rows], loops) for rows in sets.values()))
+    for how in CHANGES if given.changes else ():
+        line(how, (score([changed(row, how) for row in rows], loops) for rows in sets.values()))
     if given.kinds:
         line("each kind left out of the tuning", (left_out(rows) for rows in sets.values()))
-        for name, rows in sets.items():
-            for kind in sorted({kind_of(row) for row in rows} - {"-"}):
-                line(
-                    f"{name}, {kind}", [score([row for row in rows if kind_of(row) == kind], loops)]
-                )
-    if given.without:
-        for label, module, name, value in without():
-            before = with_constant(module, name, value)
-            line(label, (score(rows, loops) for rows in sets.values()))
-            with_constant(module, name, before)
-    for row in (row for rows in sets.values() for row in rows) if given.runs else ():
-        heard = play_recorded(row, loops)
-        if {"refused", "told"} & set(found := verdict(row, heard)) or found == ["loops"]:
-            window = (
-                f"{row['not_before']}-{row['truth_index']}+{row['tolerance']}"
-                if found[0] == "loops"
-                else ""
-            )
-            print(
-                f"  {found[-1] if found != ['loops'] else 'missed'}: {row['id']} {window}: {heard.refusals[:3]} {heard.warnings[:5]}"
-            )
+        for kind in sorted({kind_of(row) for rows in sets.values() for row in rows}):
+            of_kind = ([r for r in rows if kind_of(r) == kind] for rows in sets.values())
+            line(f"kind {kind}", (score(rows, loops) for rows in of_kind))
+    for label, module, name, value in without() if given.without else ():
+        before = with_constant(module, name, value)
+        line(label, (score(rows, loops) for rows in sets.values()))
+        with_constant(module, name, before)
+    if given.runs:
+        odd = (unexpected(row, loops) for rows in sets.values() for row in rows)
+        print(*filter(None, odd), sep="\n")
 
 
 if __name__ == "__main__":

@@ -11,7 +11,8 @@ _VARIES: Final = re.compile(
     rf"""(?<![a-z0-9.])(?=[a-z_-]{{0,12}}\d)(?:
       (?P<t>\d{{4}}-\d\d-\d\d(?:[t _]\d\d[:-]?\d\d(?:[:-]?\d\d(?:[.,]\d+)?)?)?(?:z|\s?[+-]\d\d:?\d\d)?\b
         | \d{{1,2}}/\d{{1,2}}/\d{{2,4}}\b | \d{{1,2}}\.\d{{1,2}}\.\d{{4}}\b | 20\d{{6}}[t_-]?\d{{4,6}}z?\b
-        | (?:\d{{1,2}}\ (?:[a-z]{{3}}\ \d{{4}}\ )?)?\d{{1,2}}:\d\d(?::\d\d)?(?:[.,]\d+)?(?:\ ?[ap]m)?(?:\ utc|\ gmt)?(?:\ 20\d\d)?\b)
+        | (?:\d{{1,2}}\ (?:[a-z]{{3}}\ \d{{4}}\ )?)?\d{{1,2}}:\d\d(?::\d\d)?(?:[.,]\d+)?(?:\ ?[ap]m)?
+          (?:\ utc|\ gmt)?(?:\ 20\d\d)?\b)
       | (?P<d>(?:\d+(?:\.\d+)?{_UNIT})+(?!\w))
       | (?P<i>[0-9a-f]{{8}}-(?:[0-9a-f]{{4}}-){{3}}[0-9a-f]{{12}}\b | 0x[0-9a-f]{{4,}}\b | \d{{10,}}(?:\.\d+)?\b
         | (?=\d*[a-f])(?=[a-f]*\d)[0-9a-f]{{7,64}}\b | \d+[a-z]+\d+[a-z][a-z0-9]* | [a-z]+\d+[a-z]+\d[a-z0-9]*)
@@ -21,7 +22,11 @@ _VARIES: Final = re.compile(
 )
 _MASKS: Final = {"t": "<t>", "d": "<d>", "i": "<id>"}
 _LABELS: Final = frozenset(
-    ["id", "pid", "tid", "uid", "ref", "trace", "req", "request", "session", "span", "nonce", "attempt", "try", "retry", "iteration", "process", "thread", "duration", "elapsed", "took", "runtime", "uptime", "age", "time", "timestamp", "ms", "seconds", "since", "waited", "latency"]
+    re.findall(
+        r"\w+",
+        "id pid tid uid ref trace req request session span nonce attempt try retry iteration process thread duration"
+        " elapsed took runtime uptime age time timestamp ms seconds since waited latency",
+    )
 )
 """What stands after one of these is counted or made anew in each run, and says nothing of the work."""
 

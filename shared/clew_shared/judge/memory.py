@@ -83,8 +83,6 @@ class Memory:
     learned: int = 0
     same: int = 0
     last: str = ""
-    same: int = 0
-    last: str = ""
     firm: int = 0
     warned: bool = False
     stayed: str = ""

@@ -73,7 +73,7 @@ _EXTENT: Final = re.compile(
     r"limit|max|range|lines?$|offset|start|end$|size|count$|timeout|tail|head$|top_?k",
     re.IGNORECASE,
 )
-_GUTTER: Final = re.compile(r"\s*\d+\s*[\t|:→]\s?")
+_GUTTER: Final = re.compile(r"^\s*\d+\s*[\t|:→]\s?")
 _NUMBER: Final = re.compile(r"\d+(?:[.,]\d+)*")
 _MEASURE: Final = re.compile(r"(?<![\w.#<-])\d+(?:[.,]\d+)*(?![\w-]|\.\w)")
 _HAS_END: Final = re.compile(r"%|\d ?(?:/|of|out of) ?\d")
@@ -198,9 +198,8 @@ def rows_of(text: str, *, failed: bool) -> list[str]:
     same = masked(text)
     found: dict[str, None] = {}
     for row in (without_positions(same) if failed else same).split("\n"):
-        if row[:8].lstrip()[:1].isdigit():
-            row = _GUTTER.sub("", row)
-        for part in _PARTS.split(row) if len(row) > LINE_CHARS else (row,):
+        line = _GUTTER.sub("", row) if row[:8].lstrip()[:1].isdigit() else row
+        for part in _PARTS.split(line) if len(line) > LINE_CHARS else (line,):
             found[" ".join(part.split()).strip(" \"'|│")] = None
         if len(found) > LINES_MAX:
             break
