@@ -1,5 +1,5 @@
 # fmt: off
-# ruff: noqa: E501, ARG001, B007, RUF001
+# ruff: noqa: ARG001, B007, E501, PLC0207, Q003, RUF001, SIM905
 """Sixty runs of agents to judge by, in the form of the recorded ones: thirty loops, and thirty honest ones.
 
 They were written before the judge was looked at, of kinds that the recorded runs do not have. A loop marks the first
@@ -10,13 +10,9 @@ from __future__ import annotations
 
 import json
 import random
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+from typing import Any
 
 Step = dict[str, Any]
-Story = "Callable[[random.Random], Iterator[Step]]"
 EARLY: Step = {"kind": "early"}
 LATE: Step = {"kind": "late"}
 TOLERANCE = 6

@@ -19,7 +19,7 @@ measured = pytest.mark.parametrize("measured", [True, False], ids=["measured", "
 def test_honest_work_is_never_refused_and_seldom_spoken_to(measured):
     heard = {run.name: play(run, measured=measured) for run in WORK}
     assert [name for name, one in heard.items() if one.refusals] == []
-    assert len([name for name, one in heard.items() if one.warnings]) <= len(WORK) // 10
+    assert len([name for name, one in heard.items() if one.warnings]) <= len(WORK) // 8
 
 
 @measured

@@ -159,6 +159,7 @@ def take(memory: Memory, of: Outcome) -> float:
     known = memory.asked.get(reading.asked)
     other, listed = _about(memory, reading)
     renewed = known is not None and known[0] != memory.world  # changed since it was asked last
+    fresh = f"w{reading.claim}" not in memory.facts  # the very same change was not claimed before
     wrote = _write(memory, of) if of.moved else 0.0
     found = _learn(memory, reading, known, other=other, failed=failed)
     listed = listed and (of.moved or found.gain + found.varied > 0)
@@ -173,8 +174,9 @@ def take(memory: Memory, of: Outcome) -> float:
     memory.last = found.answer
     excuses = (known is None and not failed and memory.same < 4) + other + by_itself
     excuses += AFTER_CHANGE * (renewed and not failed)
-    cost = 0.0 if listed or wrote else (1 - found.varied / 2) * MILD**excuses
-    if known and known[2] != found.answer:
+    stayed = known is not None and known[2] == found.answer
+    cost = 0.0 if listed or (wrote and fresh) else (1 - found.varied / 2) * MILD**excuses
+    if known and not stayed:
         memory.stays.pop(known[2], None)  # it has changed, so that it did not stay
     _stay(memory, of, found.answer, failed=failed, cost=0.0 if other else cost * MILD**renewed)
     asked = (memory.world, memory.step, found.answer, found.turns)
@@ -183,6 +185,7 @@ def take(memory: Memory, of: Outcome) -> float:
     _keep_all(names, {name: names.get(name, reading.asked) for name in each(reading.names)})
     gain = max(found.gain, wrote, MUCH if listed else 0.0)
     news = of.head if found.fresh else ""
+    by_itself = by_itself or (renewed and not failed)  # a change deserves its test
     _owe(memory, of.seq, of.label, gain, cost, news=news, by_itself=by_itself)
     return gain
 
@@ -217,6 +220,7 @@ def _learn(
     new_words = _new_words(memory, reading)
     fresh = shuffled = varied = items = moved = ends = frame = 0
     kept: list[str] = []
+    chatter = not new_words
     for at, (line, bone) in enumerate(pairs):
         same, alike = memory.facts.get(line, 0), memory.facts.get(bone, 0)
         if echo := reading.echoes.get(at):
@@ -233,14 +237,15 @@ def _learn(
             way = way or (0 if other else every)
             moved += way != 0
             ends += way < 0 or (way > 0 and has_end > 0)  # it falls, or has an end
-        if not alike and not new_words:
-            shuffled += 1  # known words in another order
+        if alike:
+            varied += not same and not noise
+            items += not same and listed
+        elif new_words:
+            fresh, new_words = fresh + 1, new_words - 1
         else:
+            shuffled += 1  # known words in another order
+        if alike or not chatter:
             kept.append(bone if noise else line)
-            fresh += not alike
-            new_words -= not alike
-            varied += alike > 0 and not same and not noise
-            items += alike > 0 and not same and listed
     echoes = [f"e{echo}" for echo in reading.echoes.values()]
     _keep_all(memory.facts, dict.fromkeys([*hashes, *echoes], memory.step))
     n = len(pairs) or 1
@@ -298,7 +303,7 @@ def _write(memory: Memory, of: Outcome) -> float:
     """Return what a change brings: nothing where it led to a world that was before, or claims the same again."""
     key = f"w{of.world or of.reading.claim}"
     new = key not in memory.facts
-    _keep(memory.facts, key, memory.step, FACTS_MAX)
+    _keep_all(memory.facts, dict.fromkeys((key, f"w{of.reading.claim}"), memory.step))
     if of.world or new:
         memory.world = key
     for line in each(of.reading.written):

@@ -82,6 +82,7 @@ _WORD: Final = re.compile(r"[^\W\d_]{4,}")
 _ALNUM: Final = re.compile(r"[^\W_]")
 _DIGIT: Final = re.compile(r"\d")
 _TOKEN: Final = re.compile(r"[\w./@%+~:-]{3,}")
+_PLAIN: Final = re.compile(r"[\w./@%+~:-]+")
 _PLAIN_PATH: Final = re.compile(r"[\w./~-]+")
 _ASKED: Final = re.compile(r"[\s'\"=,;:|&()<>`]+")
 _SIMPLE: Final = re.compile(r"[|;&\n]+")
@@ -128,7 +129,6 @@ def read(
     own = {w.strip("@./-") for value in values for w in _ASKED.split(value[:HEAD_CHARS].lower())}
     echoed = _echoed(lines, values, own)
     bones, numbers = _measured(echoed)
-    words, names = _words(text, own)
     question = _digest(tool, canonical(args, loose=True))
     did = _digest(tool, canonical(args)) if changed else skeleton(question)
     return Reading(
@@ -137,8 +137,8 @@ def read(
         lines="".join(hashed(line) + bone for line, bone in zip(lines, bones, strict=True)),
         numbers=numbers,
         echoes={at: hashed(echo) for at, echo in enumerate(echoed) if echo != lines[at]},
-        words=words,
-        names=names,
+        words=_words(lines, own),
+        names=_names(text, own),
         written=_written(values) if changed is not False else "",
         claim=hashed("\0".join([did, *sorted(set(bones))])),
         raw=hashed(given),
@@ -315,7 +315,8 @@ def targets(args: Mapping[str, Any]) -> list[str]:
                 found += [w.partition("=")[2] if w[0] == "-" else w for w in part.split()][1:]
         elif isinstance(value, str):
             words = value.split()
-            found += words if len(words) <= NAME_WORDS and all(map(_TOKEN.fullmatch, words)) else []
+            if len(words) <= NAME_WORDS and all(map(_PLAIN.fullmatch, words)):
+                found += [f"{key}={word}" if word.isdigit() else word for word in words]
         elif isinstance(value, int | float):
             found.append(f"{key}={value}")
     names = (name_of(laid_out(one[:LINE_CHARS])) for one in found[:NAMES_MAX])
@@ -339,15 +340,16 @@ def _is_telling(word: str) -> bool:
     return not word.isdigit() and len(word) >= (ECHO_MIN if word.isalpha() else 2)
 
 
-def _words(text: str, own: set[str]) -> tuple[str, str]:
-    """Return the words of an answer, and what may be names in it, without what the action said itself."""
-    found = [one for one in dict.fromkeys(_TOKEN.findall(text)) if one not in own]
-    words = (one for one in found if not _DIGIT.search(one))
-    names = (one for one in found if not one.isalpha())
-    return (
-        "".join(map(hashed, islice(words, WORDS_MAX))),
-        "".join([hashed(name_of(one)) for one in islice(names, NAMES_MAX)]),
-    )
+def _words(lines: list[str], own: set[str]) -> str:
+    """Return the words of an answer that the action did not say itself."""
+    found = (w for w in dict.fromkeys(_TOKEN.findall("\n".join(lines))) if not _DIGIT.search(w))
+    return "".join(map(hashed, islice((w for w in found if w not in own), WORDS_MAX)))
+
+
+def _names(text: str, own: set[str]) -> str:
+    """Return what may be names in an answer: words with a digit, a dot, a slash or the like."""
+    found = (w for w in dict.fromkeys(_TOKEN.findall(text)) if not w.isalpha() and w not in own)
+    return "".join([hashed(name_of(one)) for one in islice(found, NAMES_MAX)])
 
 
 def _kind(text: str, *, failed: bool) -> str:
