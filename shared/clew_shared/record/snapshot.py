@@ -15,7 +15,7 @@ from clew_shared.record.state import AttemptState, Scope, State
 if TYPE_CHECKING:
     from clew_shared.record.spec import Spec
 
-STATE_VERSION = 14
+STATE_VERSION = 15
 """The version of the snapshots' form: one of another version is not read, and the ledger is folded instead.
 
 Raise it once per release in which folding the same events gives another state: a new field that old events fill, a fold
