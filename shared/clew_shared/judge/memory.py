@@ -233,7 +233,7 @@ def _learn(
             has_end, *values = reading.numbers[at]
             way, _ = _way(memory, f"{reading.asked}{bone}", values)
             every, noise = _way(memory, bone, values)
-            noise = noise and (failed or again) and not other and not way and not same
+            noise = noise and (failed or again > 0) and not (other or way)
             way = way or (0 if other else every)
             moved += way != 0
             ends += way < 0 or (way > 0 and has_end > 0)  # it falls, or has an end
