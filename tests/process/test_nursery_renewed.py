@@ -12,8 +12,7 @@ from harness import alive, become_subreaper
 
 from clew_daemon.processes import nursery, zygote
 from clew_daemon.processes.children import Children
-from clew_daemon.processes.nursery import Nursery, SpawnError
-from clew_daemon.processes.spawn_queue import SpawnQueue
+from clew_daemon.processes.nursery import Nursery, SpawnError, SpawnQueue
 from clew_shared.wire.nursery import CellSpec, SandboxSpec
 
 pytestmark = pytest.mark.cold

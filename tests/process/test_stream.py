@@ -12,8 +12,8 @@ from harness import DEADLINE_S
 from clew_daemon.cli.client import connected
 from clew_daemon.cli.commands.watch.ledger_feed import LedgerFeed
 from clew_daemon.cli.instance import Instance
+from clew_daemon.cli.stream.client import EventSource
 from clew_daemon.cli.stream.messages import StreamBatch, StreamBegin, StreamGone, follow_line
-from clew_daemon.cli.stream.source import EventSource
 from clew_shared.ledger import Reader
 
 MANY = 40

@@ -13,7 +13,7 @@ from clew_daemon.processes import endings, workspace_guard
 from clew_daemon.processes.endings import Ended
 from clew_daemon.record import goals
 from clew_daemon.session import acting, conversation, desk, lifetime, liveness, session
-from clew_daemon.supervision import goal_run, history, restart, schedule
+from clew_daemon.supervision import goal_run, restart, schedule
 from clew_shared.core import actions as judging
 from clew_shared.core import attempts, core, journal, suggestions
 from clew_shared.ledger import lock
@@ -92,7 +92,7 @@ def _restarts_for_ever(monkeypatch):
 
 
 def _forgives_crashes_at_a_wait(monkeypatch):
-    monkeypatch.setattr(history.RestartHistory, "crashes", lambda *_: restart.Crashes([]))
+    monkeypatch.setattr(restart.RestartHistory, "crashes", lambda *_: restart.Crashes([]))
 
 
 def _changes_state_beside_the_record(monkeypatch):

@@ -15,8 +15,8 @@ from clew_daemon.host.goal_queue import GoalQueue
 from clew_daemon.processes.endings import Ended
 from clew_daemon.publish.publisher import Publisher
 from clew_daemon.supervision import goal_run, reports, scheduler
-from clew_daemon.supervision.history import RestartHistory
 from clew_daemon.supervision.reports import ReportWriter
+from clew_daemon.supervision.restart import RestartHistory
 from clew_daemon.supervision.retention import Retention
 from clew_daemon.supervision.scratch import clear
 from clew_daemon.supervision.waits import Waits

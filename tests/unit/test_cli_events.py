@@ -22,9 +22,9 @@ from clew_worker.bridge.clis.cli import (
     unexpected_tools,
 )
 from clew_worker.bridge.clis.codex import CodexReader
-from clew_worker.bridge.clis.fields import LINE_BYTES_MAX
 from clew_worker.bridge.clis.known import CLIS
 from clew_worker.bridge.clis.opencode import OpencodeReader
+from clew_worker.bridge.clis.printed import LINE_BYTES_MAX
 
 RECORDED = Path(__file__).parent / "recorded" / "agents"
 READERS = {"codex": CodexReader, "claude": ClaudeReader, "opencode": OpencodeReader}

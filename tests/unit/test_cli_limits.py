@@ -5,8 +5,7 @@ from datetime import UTC, datetime
 import pytest
 
 from clew_worker.bridge.clis.cli import FaultReported, LimitReached, LoginNeeded
-from clew_worker.bridge.clis.faults import fault
-from clew_worker.bridge.clis.limits import reset_time
+from clew_worker.bridge.clis.printed import fault, reset_time
 
 NOW = datetime(2026, 11, 23, 22, 30, tzinfo=UTC).timestamp()
 

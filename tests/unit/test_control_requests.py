@@ -5,7 +5,7 @@ import inspect
 import pytest
 
 from clew_daemon.control import requests
-from clew_daemon.control.checking import handler
+from clew_daemon.control.goal_lookup import handler
 from clew_daemon.control.requests import (
     ControlRequest,
     FeedbackRequest,

@@ -12,8 +12,8 @@ from clew_daemon.cli.stream.asynchronous import stream_news
 from clew_daemon.cli.stream.messages import StreamBatch, StreamBegin, StreamGone
 from clew_daemon.control import follow as follow_module
 from clew_daemon.control import stream as stream_module
-from clew_daemon.control.checking import handler
 from clew_daemon.control.follow import BATCH_BYTES, BATCH_ROWS, Following
+from clew_daemon.control.goal_lookup import handler
 from clew_daemon.control.requests import FollowRequest, PingRequest
 from clew_daemon.control.server import Control, ControlError
 from clew_daemon.control.stream import FOLLOWERS_MAX

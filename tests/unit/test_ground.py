@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from clew_daemon.processes import occupied, workspace_guard
+from clew_daemon.processes import workspace_guard
 from clew_shared.record.identity import Identity, of_path
 from clew_shared.record.state import State
 from clew_shared.views.contextdir import ContextDir
@@ -160,9 +160,9 @@ def test_a_folder_that_nobody_refers_to_any_more_is_closed(place):
 
 ELSEWHERE = """
 import os, sys
-from clew_daemon.processes import occupied
+from clew_daemon.processes import workspace_guard
 fd = os.open(sys.argv[1], os.O_RDONLY)
-print(occupied.occupy(fd), flush=True)
+print(workspace_guard.occupy(fd), flush=True)
 sys.stdin.read()
 """
 
@@ -213,8 +213,8 @@ def test_a_file_system_without_locks_is_worked_in(monkeypatch):
     def none(*_):
         raise OSError(95, "Operation not supported")
 
-    monkeypatch.setattr(occupied.fcntl, "fcntl", none)
-    assert occupied.occupy(0) == ""
+    monkeypatch.setattr(workspace_guard.fcntl, "fcntl", none)
+    assert workspace_guard.occupy(0) == ""
 
 
 def test_nothing_is_published_into_another_folder(place):

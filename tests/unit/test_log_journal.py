@@ -8,8 +8,8 @@ import struct
 
 import pytest
 
-from clew_daemon.logs import journal as log_journal
-from clew_daemon.logs.journal import Journal, entry, is_journal
+from clew_daemon.logs import sinks as log_journal
+from clew_daemon.logs.sinks import Journal, entry, is_journal
 
 LINE = b'{"level": "error", "event": "worker.gave_up", "goal": "g-1", "epoch": 3, "crashes": 6}\n'
 

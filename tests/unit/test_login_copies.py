@@ -5,7 +5,7 @@ import json
 import pytest
 
 from clew_daemon.host.keys import KeyFileError
-from clew_daemon.host.login_copies import LOGIN_BYTES_MAX, login_copies, secrets_of
+from clew_daemon.host.logins import LOGIN_BYTES_MAX, login_copies, secrets_of
 from clew_shared.text.redact import redact
 
 TOKEN = "rt-zQ81kXw02LmPt7yVbN44"

@@ -74,32 +74,6 @@ def cycles(edges):
     return found
 
 
-def importers():
-    """The modules of ours that import each top-level package."""
-    found = {}
-    for name, path in modules().items():
-        for node in ast.walk(ast.parse(path.read_text())):
-            if isinstance(node, ast.Import | ast.ImportFrom):
-                for wanted in imported(node, name, path):
-                    found.setdefault(wanted.partition(".")[0], set()).add(name)
-    return found
-
-
-def test_only_a_bridge_imports_the_gateway():
-    edges = graph({n: (p, p.read_text()) for n, p in modules().items()})
-    users = {name for name, others in edges.items() if "clew_worker.bridge.gateway" in others}
-    assert users == {"clew_worker.bridge.life"}
-    starters = {name for name, others in edges.items() if "clew_worker.bridge.running" in others}
-    assert starters == {"clew_worker.cell.payload"}
-
-
-def test_each_package_of_the_herald_is_imported_by_one_module_of_it():
-    found = importers()
-    assert found["apprise"] == {"clew_daemon.herald.apprise_process"}
-    assert found["opentelemetry"] == {"clew_daemon.herald.otlp"}
-    assert found["prometheus_client"] == {"clew_daemon.herald.exposition"}
-
-
 def test_the_relay_needs_nothing_but_the_standard_library():
     path = modules()["clew_worker.bridge.relay"]
     tree = ast.parse(path.read_text())

@@ -8,7 +8,7 @@ from textual.widgets import Input, Log, OptionList, Static
 
 from clew_daemon import cli
 from clew_daemon.cli.instance import Instance
-from clew_daemon.control.checking import handler
+from clew_daemon.control.goal_lookup import handler
 from clew_daemon.control.requests import (
     FeedbackRequest,
     PauseRequest,

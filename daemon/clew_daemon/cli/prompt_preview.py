@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from clew_daemon.cli.display.units import counted
+from clew_daemon.cli.display.sanitize import counted
 from clew_daemon.cli.errors import CliError
 
 if TYPE_CHECKING:

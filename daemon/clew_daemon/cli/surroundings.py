@@ -2,21 +2,45 @@
 
 from __future__ import annotations
 
+import subprocess
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from clew_daemon.cli.client import ask
 from clew_daemon.cli.errors import CliError
-from clew_daemon.cli.programs import run_program
 from clew_daemon.control.requests import ExecutorEnvRequest
 from clew_daemon.host import git
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from subprocess import CompletedProcess
 
     from clew_daemon.cli.instance import Instance
     from clew_shared.wire.nursery import SandboxReport
+
+
+def run_program(
+    command: list[str], within_s: float, env: Mapping[str, str] | None = None
+) -> subprocess.CompletedProcess[str] | str:
+    """Run a program and capture its output; return the error as a text where it cannot be run or takes too long.
+
+    `env` is its whole environment, None that of this process.
+    """
+    try:
+        return subprocess.run(
+            command,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=within_s,
+            check=False,
+            env=None if env is None else dict(env),
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return f"{command[0]}: {error}"
+
 
 SANDBOX_S = 30.0
 PROBE = "from clew_worker.sandbox import probe; print(probe().model_dump_json())"

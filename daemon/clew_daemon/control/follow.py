@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from clew_daemon.control.checking import fault
+from clew_daemon.control.goal_lookup import fault
 from clew_daemon.control.requests import StatusRequest
 from clew_daemon.control.stream import Stream
 from clew_shared.ledger import Cursor

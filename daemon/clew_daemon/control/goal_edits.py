@@ -7,7 +7,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from clew_daemon.control.goal_changes import request_basis
-from clew_daemon.control.objections import answer, is_runbook, objection, shown_status
+from clew_daemon.control.goal_lookup import answer, is_runbook, objection, shown_status
 from clew_daemon.control.server import ControlError, refuse_abandoned
 from clew_daemon.inbox.acceptance import bound_spec, misplaced, planned, understood
 from clew_daemon.inbox.goalfile.front_yaml import GoalFileError, GoalFileFault

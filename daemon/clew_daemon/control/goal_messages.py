@@ -5,9 +5,14 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Any
 
-from clew_daemon.control.checking import fault
-from clew_daemon.control.goal_lookup import SHOWN_MAX
-from clew_daemon.control.objections import RUNBOOK_DONE, answer, is_runbook, shown_status
+from clew_daemon.control.goal_lookup import (
+    RUNBOOK_DONE,
+    SHOWN_MAX,
+    answer,
+    fault,
+    is_runbook,
+    shown_status,
+)
 from clew_daemon.control.server import ControlError, refuse_abandoned
 from clew_daemon.record.dependencies import called
 from clew_shared.record import events as ev

@@ -7,14 +7,12 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from clew_daemon.control import requests
-from clew_daemon.control.checking import fault, handler
 from clew_daemon.control.follow import Following
-from clew_daemon.control.goal_changes import GoalChanges
+from clew_daemon.control.goal_changes import GoalChanges, trouble, with_room
 from clew_daemon.control.goal_edits import GoalEdits
-from clew_daemon.control.goal_lookup import GoalLookup
+from clew_daemon.control.goal_lookup import GoalLookup, fault, handler
 from clew_daemon.control.goal_messages import GoalMessages
 from clew_daemon.control.playbook_requests import PlaybookRequests
-from clew_daemon.control.room import trouble, with_room
 from clew_daemon.control.undo_requests import UndoRequests
 from clew_daemon.host.last_known import LastKnown
 from clew_daemon.inbox.leftovers import Left, left

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from clew_daemon.control.checking import fault
+from clew_daemon.control.goal_lookup import fault
 from clew_daemon.control.requests import IMPORTED_AT_ONCE_MAX
 from clew_daemon.control.server import ControlError
 from clew_daemon.learning.exchange import from_entry

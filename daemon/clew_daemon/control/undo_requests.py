@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any
 
-from clew_daemon.control.checking import fault
+from clew_daemon.control.goal_lookup import fault
 from clew_daemon.control.server import ControlError
 from clew_daemon.undo.planning import UndoRefused
 from clew_daemon.undo.view import undo_view

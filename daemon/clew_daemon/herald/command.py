@@ -40,8 +40,7 @@ def herald(instance: Instance, listen: str | None, test: bool) -> None:
 
     It follows the daemon's events, or reads the ledger while no daemon runs. Exit code 78: the config cannot be used.
     """
-    from clew_daemon.host.memory import collect_as_usual
-    from clew_daemon.host.priority import let_others_first
+    from clew_daemon.host.own_process import collect_as_usual, let_others_first
 
     collect_as_usual()
     let_others_first()

@@ -9,8 +9,8 @@ from contextlib import contextmanager
 from itertools import islice
 from typing import TYPE_CHECKING
 
+from clew_daemon.cli.stream.client import EventSource
 from clew_daemon.cli.stream.messages import StreamBatch, StreamBegin, StreamEvent
-from clew_daemon.cli.stream.source import EventSource
 from clew_shared.ledger import Cursor, LedgerEmpty, Reader
 
 if TYPE_CHECKING:

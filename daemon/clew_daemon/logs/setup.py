@@ -23,9 +23,8 @@ from typing import TYPE_CHECKING, Any
 
 import structlog
 
-from clew_daemon.logs.journal import Journal, is_journal
 from clew_daemon.logs.look import coloured, plain
-from clew_daemon.logs.sinks import RotatedFile, Stream
+from clew_daemon.logs.sinks import Journal, RotatedFile, Stream, is_journal
 from clew_shared.text.redact import REDACTED, redact
 
 if TYPE_CHECKING:

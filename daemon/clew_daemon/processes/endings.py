@@ -11,7 +11,7 @@ from clew_daemon.processes.nursery import SpawnError
 from clew_shared.exit_codes import SIGNAL_BASE, ExitCode
 from clew_shared.ledger import LedgerCorrupt, LedgerError, LedgerUnwell
 from clew_shared.text.plain import plain
-from clew_shared.wire.shortage import is_shortage
+from clew_shared.wire.nursery import is_shortage
 
 if TYPE_CHECKING:
     from clew_shared.record.state import State

@@ -7,25 +7,68 @@ and `clew_daemon.processes.zygote` for the connection to one process.
 from __future__ import annotations
 
 import asyncio
+import heapq
 import signal
 import time
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import structlog
 
 from clew_daemon.host import background
-from clew_daemon.processes.spawn_queue import SpawnQueue
 from clew_daemon.processes.zygote import KILL_WAIT_S, NurseryGone, Zygote, launch
 from clew_shared.backoff import backoff_s
 from clew_shared.text.plain import plain
-from clew_shared.wire.nursery import CellSpec, SandboxReport, SpawnFailed
-from clew_shared.wire.shortage import is_shortage
+from clew_shared.wire.nursery import CellSpec, SandboxReport, SpawnFailed, is_shortage
 
 if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
     from clew_daemon.processes.cgroups import CellGroup
     from clew_daemon.processes.children import Child, Children
     from clew_daemon.processes.zygote import ZygoteLaunch
+
+
+class SpawnQueue:
+    """A semaphore with two priorities: those that can wait come last, otherwise first come, first served."""
+
+    def __init__(self, places: int) -> None:
+        self._free = places
+        self._waiting: list[tuple[bool, int, asyncio.Future[None]]] = []
+        self._count = 0
+
+    @asynccontextmanager
+    async def place(self, *, can_wait: bool) -> AsyncIterator[None]:
+        """Hold one of the places."""
+        await self._acquire(can_wait=can_wait)
+        try:
+            yield
+        finally:
+            self._release()
+
+    async def _acquire(self, *, can_wait: bool) -> None:
+        if self._free:
+            self._free -= 1
+            return
+        turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._count += 1
+        heapq.heappush(self._waiting, (can_wait, self._count, turn))
+        try:
+            await turn
+        except asyncio.CancelledError:
+            if turn.done() and not turn.cancelled():
+                self._release()
+            raise
+
+    def _release(self) -> None:
+        while self._waiting:
+            turn = heapq.heappop(self._waiting)[2]
+            if not turn.done():
+                turn.set_result(None)
+                return
+        self._free += 1
+
 
 log = structlog.get_logger()
 

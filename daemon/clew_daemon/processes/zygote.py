@@ -29,10 +29,10 @@ from clew_shared.wire.nursery import (
     Spawn,
     Spawned,
     SpawnFailed,
+    is_shortage,
     read_from_nursery,
     to_packet,
 )
-from clew_shared.wire.shortage import is_shortage
 
 if TYPE_CHECKING:
     from clew_daemon.processes.children import Child, Children

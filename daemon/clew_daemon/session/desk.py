@@ -12,8 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from clew_daemon.config.need import settings_for
-from clew_daemon.host.login_copies import login_copies, place_of, secrets_of
-from clew_daemon.host.login_refresh import write_back
+from clew_daemon.host.logins import login_copies, place_of, secrets_of, write_back
 from clew_daemon.processes.trace_ids import TRACEPARENT
 from clew_daemon.record.doing import Work
 from clew_daemon.record.goal_limits import ActionLimit, action_limit, present_agent

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from clew_daemon.parts import DaemonParts
     from clew_daemon.processes.workspace_guard import WorkspaceGuard
     from clew_daemon.session.launcher import Launcher
-    from clew_daemon.supervision.history import RestartHistory
+    from clew_daemon.supervision.restart import RestartHistory
     from clew_daemon.supervision.waits import Waits
     from clew_shared.core.attempts import AttemptGround
     from clew_shared.core.core import Core

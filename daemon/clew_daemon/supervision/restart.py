@@ -1,8 +1,4 @@
-"""Whether and when a worker that crashed is started again: pure functions of monotonic times.
-
-Source: the restart intensity of OTP supervisors (`max_restarts` in `window_s`), with exponential back-off and
-full jitter between restarts, and the first crash in a window restarted at once.
-"""
+"""When a worker is restarted, and after how long: pure rules on the crashes so far."""
 
 from __future__ import annotations
 
@@ -13,6 +9,45 @@ from clew_shared.backoff import backoff_s
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+
+class RestartHistory:
+    """For each goal: crashes that still count, waits in a row, and whether its last run failed unexpectedly."""
+
+    def __init__(self) -> None:
+        self._crashes: dict[str, Crashes] = {}
+        self._waits: dict[str, tuple[int, int]] = {}
+        self._failed: set[str] = set()
+
+    def crashes(self, goal: str) -> Crashes:
+        """Return the crashes of a goal's workers."""
+        return self._crashes.setdefault(goal, Crashes([]))
+
+    def run_failed(self, goal: str) -> None:
+        """Note that a run ended by an unexpected error, which counts as a crash."""
+        self._failed.add(goal)
+
+    def goal_started(self, goal: str) -> None:
+        """Forgive a queued goal's crashes; but waiting in the queue between two failed runs forgives none."""
+        if goal not in self._failed:
+            self._crashes[goal] = Crashes([])
+
+    def goal_requeued(self, goal: str) -> None:
+        """Forgive waits and failed runs: a person has the goal tried again."""
+        self._failed.discard(goal)
+        self._waits.pop(goal, None)
+
+    def goal_ended(self, goal: str) -> None:
+        """Forget a goal."""
+        self._crashes.pop(goal, None)
+        self._waits.pop(goal, None)
+
+    def count_wait(self, goal: str, actions: int) -> int:
+        """Count a wait; return how many waits there were before it since the goal's last action."""
+        seen, count = self._waits.get(goal, (-1, 0))
+        count = count + 1 if seen == actions else 0
+        self._waits[goal] = (actions, count)
+        return count
 
 
 IDLE_MAX = 50

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import time
 from typing import TYPE_CHECKING
 
 import structlog
@@ -15,20 +16,48 @@ from clew_daemon.host import background
 from clew_daemon.host.folders import overlap
 from clew_daemon.session.launcher import Launcher
 from clew_daemon.supervision.goal_run import GoalRun
-from clew_daemon.supervision.history import RestartHistory
 from clew_daemon.supervision.reports import ReportWriter
+from clew_daemon.supervision.restart import RestartHistory
 from clew_daemon.supervision.scheduler import Scheduler
-from clew_daemon.supervision.takeover import recover
 from clew_daemon.supervision.waits import Waits
 from clew_shared.ledger import LedgerError, LedgerState
 from clew_shared.record import events as ev
+from clew_shared.record.model import GoalStatus
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from clew_daemon.parts import DaemonParts
     from clew_daemon.session.session import Session
+    from clew_shared.core.core import Core
     from clew_shared.core.journal import RecordedEvent
+
+
+async def recover(daemon: DaemonParts, waits: Waits, reports: ReportWriter) -> None:
+    """Record the ends of an earlier daemon's workers, and that the effects of their actions are unknown."""
+    for goal, core in daemon.goals.cores.items():
+        at = time.time()
+        with daemon.goals.entering(core):
+            core.interrupt("daemon_died", at, counts=False)
+            if core.state.working:
+                core.emit(ev.WorkerExited(at=at, epoch=core.state.epoch, reason="daemon_died"))
+        await daemon.goals.commit(core)
+        _resume_wait(core, waits, at)
+        unreported = core.state.rested_seq > core.state.reported_seq
+        if unreported:
+            reports.due(goal)
+        at_work = core.state.goal.status == GoalStatus.IN_PROGRESS  # its run publishes it
+        if core.state.epoch and not at_work and (unreported or not core.state.ended):
+            daemon.publisher.open(goal)
+
+
+def _resume_wait(core: Core, waits: Waits, now: float) -> None:
+    """Continue a wait that an earlier daemon began, for no longer than its whole duration."""
+    state = core.state
+    if state.goal.status == GoalStatus.WAITING and state.wait_until is not None:
+        left_s = min(state.wait_until - now, state.wait_until - state.updated_at)
+        waits.begin(state.goal_id, left_s)
+
 
 log = structlog.get_logger()
 

@@ -11,8 +11,7 @@ from clew_daemon.cli import parameters
 from clew_daemon.cli.display.output import on_terminal
 from clew_daemon.cli.errors import CliError
 from clew_daemon.cli.queries import goal_id
-from clew_daemon.host.memory import collect_as_usual
-from clew_daemon.host.priority import let_others_first
+from clew_daemon.host.own_process import collect_as_usual, let_others_first
 
 if TYPE_CHECKING:
     from clew_daemon.cli.instance import Instance

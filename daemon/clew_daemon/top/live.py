@@ -5,8 +5,8 @@ from __future__ import annotations
 import threading
 from typing import TYPE_CHECKING
 
+from clew_daemon.cli.stream.client import EventSource
 from clew_daemon.cli.stream.messages import StreamBatch, StreamBegin, StreamGone
-from clew_daemon.cli.stream.source import EventSource
 from clew_shared.ledger import LedgerError
 
 if TYPE_CHECKING:

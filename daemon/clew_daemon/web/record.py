@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from clew_daemon.cli import queries
 from clew_daemon.cli.errors import CliError
-from clew_daemon.host.memory import give_back
+from clew_daemon.host.own_process import give_back
 from clew_daemon.record import pages
 from clew_daemon.record.store import catch_up, in_order, load_outlined, load_state, output_of
 from clew_daemon.record.timeline import TimelineFold

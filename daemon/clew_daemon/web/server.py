@@ -14,8 +14,7 @@ import uvicorn
 
 from clew_daemon.cli.errors import CliError
 from clew_daemon.host.folders import FolderError, make_private
-from clew_daemon.host.memory import collect_as_usual
-from clew_daemon.host.priority import let_others_first
+from clew_daemon.host.own_process import collect_as_usual, let_others_first
 from clew_daemon.host.sd_notify import Notifier
 from clew_daemon.web.connections import HEAD_BYTES_MAX, BoundedConnection
 from clew_daemon.web.following import follow

@@ -28,9 +28,10 @@ from clew_shared.config.faults import (
     dotted,
     explain,
     key_lines,
+    known_agents,
+    ladder_faults,
     plain_location,
 )
-from clew_shared.config.ladder import known_agents, ladder_faults
 from clew_shared.config.places import Places, places
 from clew_shared.config.tables import (
     DaemonSettings,

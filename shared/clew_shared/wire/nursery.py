@@ -25,11 +25,31 @@ A cell
     P is what `clew status` shows.
 """
 
+import errno
 from typing import Annotated, Any, Literal
 
 from pydantic import Field, TypeAdapter
 
 from clew_shared.wire.framing import WireMessage, encode
+
+_SHORTAGES = frozenset(
+    {
+        errno.EMFILE,
+        errno.ENFILE,
+        errno.EAGAIN,
+        errno.ENOMEM,
+        errno.ENOBUFS,
+        errno.ETOOMANYREFS,  # too many descriptors in flight on Unix sockets
+    }
+)
+
+
+def is_shortage(error: BaseException) -> bool:
+    """Return whether descriptors, processes or memory have run out: what failed may succeed later."""
+    return isinstance(error, MemoryError) or (
+        isinstance(error, OSError) and error.errno in _SHORTAGES
+    )
+
 
 PACKET_BYTES_MAX = 128 * 1024
 CHANNEL_FD = 3

@@ -9,7 +9,7 @@ import subprocess
 
 import pytest
 
-from clew_daemon.host.priority import VIEW_NICE
+from clew_daemon.host.own_process import VIEW_NICE
 
 DEADLINE_S = 60.0
 HELLO = "# Say hello\n- [ ] Say it\n  ```sh\n  echo hello\n  ```\n"

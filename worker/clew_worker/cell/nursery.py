@@ -32,10 +32,10 @@ from clew_shared.wire.nursery import (
     Spawn,
     Spawned,
     SpawnFailed,
+    is_shortage,
     read_spawn,
     to_packet,
 )
-from clew_shared.wire.shortage import is_shortage
 from clew_worker import sandbox
 from clew_worker.cell import guard
 from clew_worker.cell.wiring import Wiring, hung_up, uses_pidns

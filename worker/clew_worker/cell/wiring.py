@@ -12,8 +12,7 @@ from typing import NoReturn
 
 from clew_shared.exit_codes import ExitCode
 from clew_shared.text.plain import plain
-from clew_shared.wire.nursery import CHANNEL_FD, CellSpec, SandboxReport
-from clew_shared.wire.shortage import is_shortage
+from clew_shared.wire.nursery import CHANNEL_FD, CellSpec, SandboxReport, is_shortage
 
 _CLOSED_MIN = 64  # descriptors below this are closed even where the limit was lowered further
 

@@ -11,8 +11,7 @@ import click
 from clew_daemon.cli import parameters
 from clew_daemon.cli.client import send
 from clew_daemon.cli.display.output import Line, print_json, print_lines
-from clew_daemon.cli.display.sanitize import clean, short
-from clew_daemon.cli.display.units import counted
+from clew_daemon.cli.display.sanitize import clean, counted, short
 from clew_daemon.cli.errors import CliError
 from clew_daemon.control.requests import ReloadRequest
 from clew_shared.exit_codes import ExitCode

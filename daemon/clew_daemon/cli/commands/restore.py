@@ -18,8 +18,7 @@ import click
 from clew_daemon.cli import parameters
 from clew_daemon.cli.commands.backup import contents, temporary, verified_copy
 from clew_daemon.cli.display.output import print_json
-from clew_daemon.cli.display.sanitize import clean
-from clew_daemon.cli.display.units import counted
+from clew_daemon.cli.display.sanitize import clean, counted
 from clew_daemon.cli.errors import CliError
 from clew_shared.files.durable import sync, unused_name
 

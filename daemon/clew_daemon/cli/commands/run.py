@@ -22,7 +22,7 @@ def run(instance: Instance) -> None:
     SIGTERM or SIGINT stops it, SIGHUP reads the config again. Exit code 78: the config cannot be
     used, and all its errors are on stderr; starting again would not change that.
     """
-    from clew_daemon.host.memory import collect_as_usual
+    from clew_daemon.host.own_process import collect_as_usual
     from clew_shared.config.settings import SettingsError, places
 
     try:

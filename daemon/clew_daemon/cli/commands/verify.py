@@ -9,8 +9,7 @@ import click
 
 from clew_daemon.cli import parameters
 from clew_daemon.cli.display.output import print_json, print_lines
-from clew_daemon.cli.display.sanitize import clean
-from clew_daemon.cli.display.units import counted
+from clew_daemon.cli.display.sanitize import clean, counted
 from clew_shared.exit_codes import ExitCode
 
 if TYPE_CHECKING:

@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from clew_daemon.cli.display.output import INDENT, paragraph
-from clew_daemon.cli.display.sanitize import clean
-from clew_daemon.cli.display.units import duration
+from clew_daemon.cli.display.sanitize import clean, duration
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

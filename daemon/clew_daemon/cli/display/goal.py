@@ -12,8 +12,7 @@ from datetime import datetime
 from typing import Any
 
 from clew_daemon.cli.display.output import INDENT, STATUS_STYLE, Line, Span, paragraph
-from clew_daemon.cli.display.sanitize import clean, short
-from clew_daemon.cli.display.units import counted, duration, thousands
+from clew_daemon.cli.display.sanitize import clean, counted, duration, short, thousands
 from clew_daemon.publish.ground import ground_facts
 from clew_daemon.publish.standing import MARKS, PAUSED, standing
 from clew_shared.record.moment import local

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 
 from clew_daemon.cli.display.goal import ENDED, activity, its_time, status_style, waited_for
 from clew_daemon.cli.display.output import Line, columns
-from clew_daemon.cli.display.sanitize import clean, short
-from clew_daemon.cli.display.units import counted, thousands
+from clew_daemon.cli.display.sanitize import clean, counted, short, thousands
 from clew_daemon.publish.standing import PAUSED, STOPPED, standing
 from clew_shared.record.moment import local, roughly
 from clew_shared.text.percent import percent

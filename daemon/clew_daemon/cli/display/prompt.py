@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from clew_daemon.cli.display.output import Line, columns
-from clew_daemon.cli.display.sanitize import clean
-from clew_daemon.cli.display.units import counted, thousands
+from clew_daemon.cli.display.sanitize import clean, counted, thousands
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -7,8 +7,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from clew_daemon.cli.display.output import Line, columns
-from clew_daemon.cli.display.sanitize import clean
-from clew_daemon.cli.display.units import counted
+from clew_daemon.cli.display.sanitize import clean, counted
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -19,9 +19,7 @@ from clew_worker.bridge.clis.cli import (
     TurnEnded,
     UsageReported,
 )
-from clew_worker.bridge.clis.faults import Fault, fault
-from clew_worker.bridge.clis.fields import Fields
-from clew_worker.bridge.clis.limits import AHEAD_MAX_S
+from clew_worker.bridge.clis.printed import AHEAD_MAX_S, Fault, Fields, fault
 
 START_TIMEOUT_MS = 120_000
 TOOL_TIMEOUT_MS = 3_600_000

@@ -16,8 +16,7 @@ from clew_worker.bridge.clis.cli import (
     TurnEnded,
     UsageReported,
 )
-from clew_worker.bridge.clis.faults import fault
-from clew_worker.bridge.clis.fields import Fields
+from clew_worker.bridge.clis.printed import Fields, fault
 
 START_TIMEOUT_S = 120
 TOOL_TIMEOUT_S = 3_600

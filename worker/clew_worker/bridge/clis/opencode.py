@@ -18,8 +18,7 @@ from clew_worker.bridge.clis.cli import (
     TurnEnded,
     UsageReported,
 )
-from clew_worker.bridge.clis.faults import Fault, fault
-from clew_worker.bridge.clis.fields import Fields
+from clew_worker.bridge.clis.printed import Fault, Fields, fault
 
 TIMEOUT_MS = 120_000
 """For the start of the MCP server, and for each call: clew answers a call within 45 s."""

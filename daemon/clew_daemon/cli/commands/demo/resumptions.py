@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from clew_daemon.cli.display.units import counted
+from clew_daemon.cli.display.sanitize import counted
 from clew_shared.record import events as ev
 from clew_shared.record.codec import decode
 from clew_shared.record.fold import apply

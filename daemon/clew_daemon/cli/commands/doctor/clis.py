@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from clew_daemon.cli.commands.doctor.findings import Finding, Level, in_one_line
 from clew_daemon.cli.errors import CliError
-from clew_daemon.cli.programs import run_program
+from clew_daemon.cli.surroundings import run_program
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

@@ -6,7 +6,7 @@ import os
 from typing import TYPE_CHECKING
 
 from clew_daemon.cli.commands.doctor.findings import Finding
-from clew_daemon.cli.programs import run_program
+from clew_daemon.cli.surroundings import run_program
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from clew_daemon.cli.display.goal import its_time, waited_for
 from clew_daemon.cli.display.output import RESULT_STYLE, STATUS_STYLE
-from clew_daemon.cli.display.sanitize import clean, short
-from clew_daemon.cli.display.units import counted, duration
+from clew_daemon.cli.display.sanitize import clean, counted, duration, short
 from clew_daemon.publish.ground import ground_facts
 from clew_daemon.publish.standing import MARKS, standing
 from clew_shared.core.questions import last_said

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 from clew_daemon.cli.commands.watch.feed import QUESTION_CHARS, place, shown_action
 from clew_daemon.cli.display.goal import is_in, its_time, progress_bar
 from clew_daemon.cli.display.output import STATUS_STYLE
-from clew_daemon.cli.display.sanitize import clean, short
-from clew_daemon.cli.display.units import counted, duration, thousands
+from clew_daemon.cli.display.sanitize import clean, counted, duration, short, thousands
 from clew_daemon.publish.standing import standing
 from clew_daemon.record.doing import running_action
 from clew_shared.record.moment import local

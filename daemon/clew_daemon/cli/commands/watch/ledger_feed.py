@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 from clew_daemon.cli.commands.watch.feed import FeedEntry, advance, note, past_entry, status_entry
 from clew_daemon.cli.errors import CliError
 from clew_daemon.cli.queries import WAITS_FOR_DAEMON, waits_in
+from clew_daemon.cli.stream.client import EventSource
 from clew_daemon.cli.stream.messages import StreamBatch, StreamBegin
-from clew_daemon.cli.stream.source import EventSource
 from clew_daemon.record.pages import event_at
 from clew_daemon.record.store import load_listed, load_state
 from clew_shared.ledger import Cursor, LedgerEmpty, LedgerError, Reader

@@ -1,10 +1,20 @@
-"""The memory of programs that live long, unlike most commands: garbage is collected, free memory is given back."""
+"""What a process of clew sets for itself: when it collects garbage, and that it runs after others."""
 
 from __future__ import annotations
 
 import ctypes
 import gc
+import os
 from contextlib import suppress
+
+VIEW_NICE = 5
+"""A third of what the daemon and its workers get: who looks on should not slow down what is looked at."""
+
+
+def let_others_first() -> None:
+    """Lower the priority of this process, a view."""
+    os.nice(VIEW_NICE)
+
 
 GC_DEFAULT = (700, 10, 10)
 """Python's own thresholds; the command line raises them for its short commands."""

@@ -1,0 +1,160 @@
+"""What the CLIs of coding agents print: fields of odd JSON, errors, and limits that are used up."""
+
+import json
+import re
+from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta, tzinfo
+from typing import Any
+from zoneinfo import ZoneInfo
+
+from clew_worker.bridge.clis.cli import FaultReported, LimitReached, LoginNeeded
+
+LINE_BYTES_MAX = 8 << 20
+"""A longer line is not parsed."""
+
+
+class Fields:
+    """One JSON object."""
+
+    def __init__(self, values: Mapping[str, Any]) -> None:
+        self._values = values
+
+    @classmethod
+    def of_line(cls, line: bytes) -> "Fields":
+        """Return the object of a line of JSON, one without fields if it is none."""
+        if len(line) > LINE_BYTES_MAX or not line.lstrip().startswith(b"{"):
+            return cls({})
+        try:
+            values = json.loads(line)
+        except (ValueError, RecursionError):
+            return cls({})
+        return cls(values)
+
+    def text(self, name: str) -> str:
+        value = self._values.get(name)
+        return value if isinstance(value, str) else ""
+
+    def number(self, name: str) -> float | None:
+        """Return a finite number; a boolean is none."""
+        value = self._values.get(name)
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            return None
+        return value if abs(value) < 1e15 else None
+
+    def count(self, name: str) -> int:
+        return max(0, int(self.number(name) or 0))
+
+    def true(self, name: str) -> bool:
+        return self._values.get(name) is True
+
+    def object(self, name: str) -> "Fields":
+        value = self._values.get(name)
+        return Fields(value if isinstance(value, dict) else {})
+
+    def objects(self, name: str) -> "tuple[Fields, ...]":
+        value = self._values.get(name)
+        items = value if isinstance(value, list) else []
+        return tuple(Fields(item) for item in items if isinstance(item, dict))
+
+    def texts(self, name: str) -> tuple[str, ...]:
+        value = self._values.get(name)
+        items = value if isinstance(value, list) else []
+        return tuple(item for item in items if isinstance(item, str))
+
+
+# When a usage limit ends, by the sentence in which a CLI says so.
+#
+# Codex: "try again at 12:51 PM.", "try again at Nov 28th, 2026 10:51 AM.", earlier "try again in 2 days 17 hours".
+# Claude Code: "resets 4pm (Europe/Berlin)", "resets Nov 28, 4:30pm (UTC)". opencode: "will reset in 5 days 10 hours".
+# A time of day is in the zone in parentheses, else in UTC: the CLIs are started with TZ=UTC.
+
+AHEAD_MAX_S = 32 * 86_400.0
+"""A later time is not believed."""
+
+_UNIT_S = {"day": 86_400, "hour": 3_600, "minute": 60, "min": 60, "second": 1, "sec": 1}
+_PART = re.compile(r"(\d{1,6})\s*(day|hour|minute|min|second|sec)s?\b", re.IGNORECASE)
+_IN = re.compile(r"\b(?:again|resets?)\s+in\s+([^.;]{1,80})", re.IGNORECASE)
+_AT = re.compile(
+    r"\b(?:again at|resets?(?: at)?)\s+"
+    r"(?:(?P<month>[A-Z][a-z]{2})[a-z]*\.? (?P<day>\d{1,2})(?:st|nd|rd|th)?,?\s*(?:(?P<year>\d{4}),?\s*)?(?:at )?)?"
+    r"(?P<hour>\d{1,2})(?::(?P<minute>\d{2}))?\s*(?P<half>[ap]m)(?:\s*\((?P<zone>[\w/+-]{1,40})\))?",
+    re.IGNORECASE,
+)
+_MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
+
+
+def reset_time(text: str, now: float) -> float | None:
+    """Return the time that a text names (seconds since the epoch), None if it names none in the next 32 days."""
+    found = _AT.search(text)
+    try:
+        at = _clock_time(found, now) if found else _after(text, now)
+    except (ValueError, OverflowError):
+        return None
+    return at if at is not None and now <= at <= now + AHEAD_MAX_S else None
+
+
+def _after(text: str, now: float) -> float | None:
+    """Return the time after a duration: "2 days 17 hours 14 minutes"."""
+    found = _IN.search(text)
+    parts = _PART.findall(found[1]) if found else []
+    return now + sum(int(n) * _UNIT_S[unit.lower()] for n, unit in parts) if parts else None
+
+
+def _clock_time(found: re.Match[str], now: float) -> float:
+    here = datetime.fromtimestamp(now, _zone(found["zone"]))
+    hour = int(found["hour"]) % 12 + (12 if found["half"].lower() == "pm" else 0)
+    at = here.replace(hour=hour, minute=int(found["minute"] or 0), second=0, microsecond=0)
+    if not found["month"]:
+        return (at if at >= here - timedelta(minutes=1) else at + timedelta(days=1)).timestamp()
+    month = _MONTHS.index(found["month"].lower()) + 1
+    at = at.replace(year=int(found["year"] or here.year), month=month, day=int(found["day"]))
+    if not found["year"] and at < here - timedelta(days=1):
+        at = at.replace(year=here.year + 1)
+    return at.timestamp()
+
+
+def _zone(name: str | None) -> tzinfo:
+    try:
+        return ZoneInfo(name) if name else UTC
+    except (OSError, ValueError, KeyError):
+        return UTC
+
+
+Fault = FaultReported | LimitReached | LoginNeeded
+
+MESSAGE_CHARS = 500
+
+_LIMIT = re.compile(
+    r"hit your (?:\w+ )?limit|(?:usage|session|weekly|5-hour|hour) limit|usage_limit_reached"
+    r"|(?<!rate )limit reached|limit will reset",
+    re.IGNORECASE,
+)
+_LOGIN = re.compile(
+    r"\b401\b|unauthorized|authenticat|not logged in|\blog ?in\b|/login|sign in|api[ _-]key|auth token"
+    r"|oauth|access token|refresh token|missing environment variable|credentials",
+    re.IGNORECASE,
+)
+_LASTING = re.compile(
+    r"quota|billing|credit|model.{0,80}(?:not ?found|not exist|not supported|invalid|unknown)"
+    r"|(?:issue with the selected|unknown|invalid|unsupported|no such) model|\b40[34]\b|forbidden"
+    r"|unknown feature flag|error loading config|unknown (?:option|argument|configuration)|unexpected argument"
+    r"|configuration is invalid",
+    re.IGNORECASE | re.DOTALL,
+)
+_OVER = re.compile(
+    r"context window|context.{0,20}length|prompt is too long|maximum context|no rollout found"
+    r"|no conversation found|session not found|notfounderror.{0,40}session",
+    re.IGNORECASE | re.DOTALL,
+)
+
+
+def fault(message: str, now: float) -> Fault:
+    """Return what a message reports, at the time `now` (seconds since the epoch)."""
+    short = " ".join(message.split())[:MESSAGE_CHARS] or "it reported a fault without a reason"
+    if _OVER.search(short):
+        return FaultReported(short, session_over=True)
+    if _LIMIT.search(short):
+        return LimitReached(short, reset_time(short, now))
+    if _LASTING.search(short):
+        return FaultReported(short, lasting=True)
+    return LoginNeeded(short) if _LOGIN.search(short) else FaultReported(short)
