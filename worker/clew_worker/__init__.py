@@ -14,12 +14,11 @@ if TYPE_CHECKING:
     from clew_shared.playbook.steps import ToolCall
     from clew_shared.prompt.windows import Windows
     from clew_shared.record.model import Action, Goal, Subtask, Task
-    from clew_worker.library.bullet import Bullet
     from clew_worker.library.context_manager import ContextManager
     from clew_worker.library.dual_track import DualTrackContext
     from clew_worker.library.iteration_log import Intervention, IterationLog
     from clew_worker.library.iteration_record import IterationRecord
-    from clew_worker.library.playbook import Playbook
+    from clew_worker.library.playbook import Bullet, Playbook
     from clew_worker.library.sync_client import SyncClient
     from clew_worker.library.work_state import Answer
 
@@ -48,7 +47,7 @@ __all__ = [
 _HOMES = {
     "Action": "clew_shared.record.model",
     "Answer": "clew_worker.library.work_state",
-    "Bullet": "clew_worker.library.bullet",
+    "Bullet": "clew_worker.library.playbook",
     "ContextManager": "clew_worker.library.context_manager",
     "DualTrackContext": "clew_worker.library.dual_track",
     "ExecutionReflector": "clew_shared.playbook.reflector",

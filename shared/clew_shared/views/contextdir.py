@@ -49,10 +49,10 @@ class ContextDir:
         """
         with context_folder(self._workspace, self._known) as folder:
             exclude_from_git(folder)
-            self._history_bytes = replace_file(folder, HISTORY, map(_json, lines))
-            replace_file(folder, LOOPS, [_json(loops)])
+            self._history_bytes = replace_file(folder, HISTORY, map(json_line, lines))
+            replace_file(folder, LOOPS, [json_line(loops)])
             if state is not None:
-                replace_file(folder, STATE, [_json(state)])
+                replace_file(folder, STATE, [json_line(state)])
 
     def update(
         self, state: dict[str, Any] | None, lines: list[dict[str, Any]], loops: list[Any] | None
@@ -62,9 +62,9 @@ class ContextDir:
             if lines and not self._append(folder, lines):
                 return False
             if loops is not None:
-                replace_file(folder, LOOPS, [_json(loops)])
+                replace_file(folder, LOOPS, [json_line(loops)])
             if state is not None:
-                replace_file(folder, STATE, [_json(state)])
+                replace_file(folder, STATE, [json_line(state)])
         return True
 
     def _append(self, folder: int, lines: list[dict[str, Any]]) -> bool:
@@ -78,8 +78,8 @@ class ContextDir:
             ours = stat.S_ISREG(found.st_mode) and found.st_nlink == 1
             if not ours or found.st_size != self._history_bytes:
                 return False
-            data = b"".join(map(_json, lines))
-            _write_all(fd, data)
+            data = b"".join(map(json_line, lines))
+            write_all(fd, data)
             self._history_bytes += len(data)
         finally:
             os.close(fd)
@@ -139,13 +139,15 @@ def replace_file(folder: int, name: str, parts: Iterable[bytes]) -> int:
     return size
 
 
-def _write_all(fd: int, data: bytes) -> None:
+def write_all(fd: int, data: bytes) -> None:
+    """Write all of the data, in as many pieces as it takes."""
     view = memoryview(data)
     while view:
         view = view[os.write(fd, view) :]
 
 
-def _json(value: Any) -> bytes:
+def json_line(value: Any) -> bytes:
+    """Return a value as one line of JSON."""
     return (
         json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace")
         + b"\n"

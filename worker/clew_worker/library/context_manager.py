@@ -11,7 +11,7 @@ import math
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from clew_shared.config.settings import load
 from clew_shared.core.answers import ActionReport
@@ -23,6 +23,9 @@ from clew_worker.library.local import LocalGoal
 from clew_worker.library.remote import RemoteGoal
 from clew_worker.library.sync_client import SyncClient
 from clew_worker.library.work_state import Answer, WorkState
+
+if TYPE_CHECKING:
+    from clew_worker.library.open_goal import OpenGoal
 
 OUTPUT_BYTES = 65_536
 """The limit of a recorded output, which is cut to its beginning and end, as by `[limits] output_bytes`."""
@@ -50,7 +53,7 @@ class ContextManager:
 
     def __init__(self, folder: str | os.PathLike[str] | None = None) -> None:
         self._folder = Path(folder or ".").absolute()
-        self._open: LocalGoal | RemoteGoal | None = None
+        self._open: OpenGoal | None = None
         self.answer = Answer(allowed=True)
         """The answer to the last action: why it was refused, and what to do instead."""
 
@@ -83,7 +86,7 @@ class ContextManager:
         return self._goal.work
 
     @property
-    def _goal(self) -> LocalGoal | RemoteGoal:
+    def _goal(self) -> OpenGoal:
         if self._open is None:
             raise RuntimeError("no goal is open: call load_or_init(goal) first")
         return self._open

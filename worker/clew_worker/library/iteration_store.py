@@ -13,13 +13,18 @@ import threading
 import warnings
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
 from clew_shared.text.redact import redacted
-from clew_shared.views.contextdir import FOLDER, context_folder, exclude_from_git, replace_file
-from clew_worker.library.goal_name import goal_id
+from clew_shared.views.contextdir import (
+    FOLDER,
+    context_folder,
+    exclude_from_git,
+    json_line,
+    replace_file,
+    write_all,
+)
+from clew_worker.library.identity import goal_id, runs_elsewhere, started_at
 from clew_worker.library.iteration_record import IterationRecord, parsed
-from clew_worker.library.processes import runs_elsewhere, started_at
 
 BYTES_MAX = 8 << 20
 """A larger file is reduced to its newest records, in half of this."""
@@ -89,7 +94,7 @@ class IterationStore:
     def append(self, record: IterationRecord) -> None:
         """Add a record; it is durable when this returns."""
         value = redacted(record.model_dump(mode="json", fallback=str))
-        line = _line(value)
+        line = json_line(value)
         if len(line) > LINE_BYTES_MAX:
             self._warn(f"the record of iteration {record.iteration} is too large and is not kept")
             return
@@ -107,10 +112,10 @@ class IterationStore:
         if self._named or self._off or not self._opened or crashed or os.getpid() != self._pid:
             return
         with self._lock, suppress(OSError):
-            self._write(_line({"ended": True}))
+            self._write(json_line({"ended": True}))
 
     def _opening(self) -> bytes:
-        return b"\n" * self._torn + _line({"opened": [os.getpid(), started_at()]})
+        return b"\n" * self._torn + json_line({"opened": [os.getpid(), started_at()]})
 
     def _content(self) -> bytes:
         """Return the end of the file, up to its limit."""
@@ -165,15 +170,8 @@ def _append(folder: int, name: str, data: bytes) -> bool:
         is_file = stat.S_ISREG(found.st_mode) and found.st_nlink == 1
         if not is_file or found.st_size + len(data) > BYTES_MAX:
             return False
-        view = memoryview(data)
-        while view:
-            view = view[os.write(fd, view) :]
+        write_all(fd, data)
         os.fdatasync(fd)
     finally:
         os.close(fd)
     return True
-
-
-def _line(value: Any) -> bytes:
-    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
-    return text.encode("utf-8", "replace") + b"\n"

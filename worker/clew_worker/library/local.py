@@ -6,24 +6,20 @@ It runs no action.
 from __future__ import annotations
 
 import os
-from dataclasses import asdict
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from clew_shared.core.answers import ActionReport, LookFirst, Verdict
-from clew_shared.prompt.compact_lines import RECENT_ACTIONS
 from clew_shared.record import events as ev
 from clew_shared.record.model import GoalStatus
 from clew_shared.record.spec import Spec
 from clew_worker.executor.world.world import WorldWatch
 from clew_worker.library import local_tree
-from clew_worker.library.goal_name import goal_id
+from clew_worker.library.identity import goal_id, runs_elsewhere, started_at
 from clew_worker.library.local_record import LocalRecord
-from clew_worker.library.processes import runs_elsewhere, started_at
+from clew_worker.library.open_goal import OpenGoal, all_done, answer_of, intervention_of
 from clew_worker.library.work_state import Answer, WorkState
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
     from pathlib import Path
 
     from clew_shared.config.settings import LoopSettings
@@ -36,18 +32,12 @@ ANOTHER_WAY = (
 )
 
 
-class LocalGoal:
+class LocalGoal(OpenGoal):
     """One goal at a time, recorded and judged in this process.
 
     Raises LedgerError (damaged, newer, full, failing) where nothing can be recorded; the call then had
     no effect, and the ledger is unchanged.
     """
-
-    failing: Mapping[str, str] = MappingProxyType({})
-    """Always empty: without a daemon no checks are run."""
-
-    recent_actions = RECENT_ACTIONS
-    """The last actions that the compact context shows."""
 
     def __init__(self, folder: Path, text: str, loops: LoopSettings) -> None:
         self._text = text
@@ -61,21 +51,17 @@ class LocalGoal:
 
     @property
     def work(self) -> WorkState:
-        """What the agent sees and may change."""
         return self._record.work
 
     @property
     def state(self) -> State:
-        """The goal's state as it is recorded."""
         return self._core.state
 
     @property
-    def loops_found(self) -> list[dict[str, Any]]:
-        """The entries of loops.json."""
+    def loops_found(self) -> list[dict[str, Any]]:  # type: ignore[override]
         return self._record.published.loops
 
     def record(self, tool: str, args: dict[str, Any], report: ActionReport) -> Answer:
-        """Judge and store an action that was already done."""
         with self._record.turn() as at:
             local_tree.make_ready(self._core, self._text, at)
             return _answer(self._core.record(tool, args, self._measured(report), at))
@@ -91,48 +77,37 @@ class LocalGoal:
             return _answer(verdict)
 
     def outcome(self, seq: int, report: ActionReport) -> Answer:
-        """Store the outcome of an allowed action; a second outcome has no effect."""
         with self._record.turn() as at:
             if seq not in self.state.in_flight:
                 self._record.require_allowed(seq)
                 return Answer(allowed=True, seq=seq)
             feedback = self._core.outcome(seq, self._measured(report), at)
-            intervention = asdict(feedback.intervention) if feedback.intervention else None
-            return Answer(True, seq, intervention=intervention, escalated_to=feedback.escalated_to)
+            told = intervention_of(feedback.intervention)
+            return Answer(True, seq, intervention=told, escalated_to=feedback.escalated_to)
 
     def see_probes(self, probes: dict[str, bool]) -> None:
-        """Store facts about the workspace."""
         with self._record.turn() as at:
             self._core.emit(ev.ProbesSeen(at=at, probes=probes, world=self._digest()))
 
     def complete(self, reason: str, *, success: bool) -> str | None:
-        """End the current subtask, or count a failed attempt; returns the level that must find another way."""
         failure, summary = ("", reason) if success else (reason, "")
         with self._record.turn() as at:
             if not self.state.replan_required:
                 self._core.complete_subtask(at, success=success, failure=failure, summary=summary)
             return self.state.replan_required or None
 
-    def advance(self) -> bool:
-        """Advance to the next pending subtask, past a blocked one; False if none is left.
-
-        An agent that continues gives up the blocked subtask, since no one else replans. The goal is completed when
-        all is done.
-        """
+    def _advance(self) -> bool:
         with self._record.turn() as at:
             state = self.state
             if state.replan_required:
                 if state.replan_required == "person" or state.next_pending() is None:
                     return False
                 local_tree.record_tree(self._core, at, replan=True)
-            more = self._core.advance(at)
-        if not more:
-            self.finish("", success=True)
-        return more
+            return bool(self._core.advance(at))
 
     def finish(self, summary: str, *, success: bool) -> bool:
         """End the goal; False if a subtask is still open. A goal that has ended stays as it is."""
-        if success and not local_tree.all_done(self.state.goal):
+        if success and not all_done(self.state.goal):
             return False
         with self._record.turn() as at:
             if self.state.goal.status == GoalStatus.IN_PROGRESS:
@@ -141,12 +116,10 @@ class LocalGoal:
             return True
 
     def save(self) -> None:
-        """Record manual changes, and publish."""
         with self._record.turn():
             pass
 
     def settle(self) -> None:
-        """Record manual changes, if there are any."""
         self._record.settle()
 
     def close(self) -> None:
@@ -196,8 +169,5 @@ class LocalGoal:
 
 
 def _answer(verdict: Verdict) -> Answer:
-    intervention = asdict(verdict.intervention) if verdict.intervention else None
-    message = ANOTHER_WAY if verdict.reason == "replan_required" else verdict.message
-    return Answer(
-        verdict.allowed, verdict.seq, verdict.reason, message, intervention, verdict.escalated_to
-    )
+    message = ANOTHER_WAY if verdict.reason == "replan_required" else ""
+    return answer_of(verdict, allowed=verdict.allowed, message=message)

@@ -27,12 +27,6 @@ def subtasks_of(goal: Goal) -> list[Subtask]:
     return [subtask for task in goal.tasks for subtask in task.subtasks]
 
 
-def all_done(goal: Goal) -> bool:
-    """Return whether there are subtasks, and all of them are done."""
-    subtasks = subtasks_of(goal)
-    return bool(subtasks) and all(StepStatus(one.status).done for one in subtasks)
-
-
 def make_ready(core: Core, text: str, at: float) -> None:
     """Provide something to act on: a goal that is not over, and a subtask with its description, `text`."""
     state = core.state

@@ -8,7 +8,8 @@ import os
 import tempfile
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
@@ -16,9 +17,24 @@ from clew_shared.playbook import bullet as shared
 from clew_shared.playbook.bullet import TAGS
 from clew_shared.playbook.playbook import LearnedPlaybook, normalized
 from clew_shared.playbook.text import render
-from clew_worker.library.bullet import Bullet
 
 BULLETS_MAX = 2_000
+
+
+def _now() -> str:
+    """Return the time in the form of bullets: UTC, ISO 8601 with microseconds."""
+    return datetime.now(UTC).isoformat(timespec="microseconds")
+
+
+@dataclass(slots=True)
+class Bullet(shared.Bullet):
+    """One strategy of a section, with counts of how often it helped, harmed, or did neither."""
+
+    created_at: str = field(default_factory=_now)
+
+    def tag(self, tag: str, increment: int = 1, at: str = "") -> None:
+        """Count a use, now; ValueError for a tag other than helpful, harmful and neutral."""
+        shared.Bullet.tag(self, tag, increment, at or _now())
 
 
 class Playbook(LearnedPlaybook):

@@ -8,12 +8,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from clew_shared.core.answers import ActionReport, WrongState
-from clew_shared.prompt.compact_lines import RECENT_ACTIONS
 from clew_shared.record.model import StepStatus, Subtask, Task
 from clew_shared.record.state import State
 from clew_shared.wire import protocol
 from clew_shared.wire.answers import Advanced, Finished, Judged, Noted, Recorded
 from clew_worker.agent.rpc import RpcError
+from clew_worker.library.open_goal import OpenGoal, answer_of, intervention_of
 from clew_worker.library.remote_state import (
     changed_since,
     graft,
@@ -27,27 +27,19 @@ from clew_worker.library.work_state import Answer, Edit, WorkState
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from clew_shared.wire.answers import Intervention
     from clew_worker.library.sync_client import SyncClient
 
 AGENT = "clew_worker.ContextManager/1"
 
 
-class RemoteGoal:
+class RemoteGoal(OpenGoal):
     """The goal that the daemon has assigned to this process.
 
     Raises WrongState where the daemon refuses a call as impossible now, and `Disconnected` where it is gone.
     """
 
-    loops_found: tuple[dict[str, Any], ...] = ()
-    """Always empty: the protocol does not send them. `.agent_context/loops.json` has them."""
-
-    recent_actions = RECENT_ACTIONS
-    """The last actions that the compact context shows."""
-
     def __init__(self, client: SyncClient) -> None:
         self._client = client
-        self.failing: dict[str, str] = {}
         self._state = State()
         self._probes: dict[str, tuple[bool, int]] = {}
         """What the agent's own probes have found, each with the last action before it."""
@@ -57,35 +49,30 @@ class RemoteGoal:
 
     @property
     def work(self) -> WorkState:
-        """What the agent sees and may change."""
         self._look()
         return self._work
 
     @property
     def state(self) -> State:
-        """The goal's state as the daemon sends it."""
         self._look()
         return self._state
 
     # -- calls -------------------------------------------------------------------------------------
 
     def record(self, tool: str, args: dict[str, Any], report: ActionReport) -> Answer:
-        """Report an action that was already done."""
         answer = Recorded.model_validate(
             self._call("record", tool=tool, args=args, **_outcome(report))
         )
-        return _answer(answer, allowed=answer.allowed)
+        return answer_of(answer, allowed=answer.allowed)
 
     def propose(self, tool: str, args: dict[str, Any]) -> Answer:
-        """Ask whether an action may be done."""
         answer = Judged.model_validate(self._call("propose", tool=tool, args=args))
-        return _answer(answer, allowed=answer.verdict == "allowed")
+        return answer_of(answer, allowed=answer.verdict == "allowed")
 
     def outcome(self, seq: int, report: ActionReport) -> Answer:
-        """Report the outcome of an allowed action."""
         noted = Noted.model_validate(self._call("outcome", seq=seq, **_outcome(report)))
-        intervention = _intervention(noted.intervention)
-        return Answer(True, seq, intervention=intervention, escalated_to=noted.escalated_to)
+        told = intervention_of(noted.intervention)
+        return Answer(True, seq, intervention=told, escalated_to=noted.escalated_to)
 
     def see_probes(self, probes: dict[str, bool]) -> None:
         """Store facts about the workspace, for the context only: the daemon has its own checks."""
@@ -95,25 +82,15 @@ class RemoteGoal:
         self._work.note(self._state)
 
     def complete(self, reason: str, *, success: bool) -> str | None:
-        """End the current subtask, or count a failed attempt."""
         text = {"summary": reason} if success else {"failure": reason}
         level = self._call("complete_subtask", success=success, **text).get("escalated_to")
         return str(level) if level else None
 
-    def advance(self) -> bool:
-        """Advance to the next pending subtask; past a blocked one by a plan of the remaining work.
-
-        Where all is done the goal is finished, as without a daemon.
-        """
+    def _advance(self) -> bool:
         self.settle()
         if self._state.replan_required:
             self._replan()
-        if Advanced.model_validate(self._call("advance")).subtask is not None:
-            return True
-        steps = [s for t in self.state.goal.tasks for s in t.subtasks]
-        if steps and all(StepStatus(s.status).done for s in steps):
-            self.finish("", success=True)
-        return False
+        return Advanced.model_validate(self._call("advance")).subtask is not None
 
     def finish(self, summary: str, *, success: bool) -> bool:
         """End the goal as done or failed; False if the daemon does not accept that."""
@@ -134,9 +111,6 @@ class RemoteGoal:
             self._replan(edit)
         else:
             self._plan([_planned(t) for t in goal.tasks], None)
-
-    save = settle
-    """The daemon publishes."""
 
     def close(self) -> None:
         """Do nothing: the connection belongs to the process and ends with it."""
@@ -202,21 +176,6 @@ class RemoteGoal:
 def _outcome(report: ActionReport) -> dict[str, Any]:
     outcome = {"result": report.result, "output": report.output, "changed": report.changed}
     return {k: v for k, v in outcome.items() if v is not None}
-
-
-def _answer(judged: Judged | Recorded, *, allowed: bool) -> Answer:
-    return Answer(
-        allowed,
-        judged.seq,
-        judged.reason,
-        judged.message,
-        _intervention(judged.intervention),
-        judged.escalated_to,
-    )
-
-
-def _intervention(intervention: Intervention | None) -> dict[str, str] | None:
-    return intervention.model_dump() if intervention else None
 
 
 def _replanned_task(state: State, task: Task, new: set[int]) -> dict[str, Any]:
