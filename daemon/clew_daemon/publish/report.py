@@ -10,7 +10,7 @@ import yaml
 
 from clew_daemon.publish.ground import ground_facts
 from clew_daemon.publish.markdown import code, inline, quoted, visible
-from clew_daemon.publish.standing import MARKS, standing
+from clew_daemon.publish.standing import MARKS, standing, step_status
 from clew_shared.core.claims import described, finished_anyway, places
 from clew_shared.files.durable import sync
 from clew_shared.record.model import GoalStatus, StepStatus
@@ -198,7 +198,9 @@ def _question(state: State) -> str:
 def _tree(state: State) -> list[str]:
     lines = []
     for task in state.goal.tasks:
-        lines.append(f"- [{MARKS[task.status]}] {inline(task.description)}")
+        lines.append(
+            f"- [{MARKS[step_status(task.status, state.goal.status)]}] {inline(task.description)}"
+        )
         for subtask in task.subtasks:
             lines += [f"  {line}" for line in _subtask(state, subtask)]
     return lines
@@ -208,7 +210,7 @@ def _subtask(state: State, subtask: Subtask) -> list[str]:
     notes = [_counted(subtask.actions_total, "action")] if subtask.actions_total else []
     notes += [_counted(subtask.attempts, "failed attempt")] if subtask.attempts else []
     suffix = f" ({', '.join(notes)})" if notes else ""
-    mark = MARKS[subtask.status]
+    mark = MARKS[step_status(subtask.status, state.goal.status)]
     lines = [f"- [{mark}] {inline(subtask.description)}{suffix}"]
     if subtask.summary and not _says(state.summary, subtask.summary):
         lines.append(f"  {inline(subtask.summary)}")

@@ -27,6 +27,15 @@ MARKS = {
 """The mark in brackets before a task or a subtask, by its status."""
 
 
+AT_REST = {"blocked": "blocked", "failed": "pending", "cancelled": "pending"}
+"""What a step in progress is in a goal of that status: nobody is at work on it."""
+
+
+def step_status(status: str, goal: str) -> str:
+    """Return the status of a task or a subtask as people read it, in a goal of this status."""
+    return AT_REST.get(goal, status) if status == "in_progress" else status
+
+
 def standing(goal: Mapping[str, Any] | str, verified: bool | None = None) -> str:
     """Return a goal's status as people read it: `completed, unverified` without checks, `paused`.
 

@@ -62,7 +62,7 @@ class TopApp(App[None]):
     .whole { height: 1fr; }
     .asking { height: auto; max-height: 8; }
     .question { border-top: solid $accent; }
-    GoalsScreen .question { height: auto; max-height: 60%; display: none; }
+    GoalsScreen .question { height: auto; max-height: 50%; display: none; }
     ModalScreen { align: center middle; }
     .dialog { width: 90%; max-width: 100; height: auto; max-height: 80%; border: solid $primary; padding: 1;
               background: $surface; }

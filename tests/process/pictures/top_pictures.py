@@ -57,7 +57,7 @@ def play(camera, shown):
     camera.take("Down", "Down", "Down", until=["choosing the next step"], seconds=1.5)
     goal = camera.take("Enter", until=[shown.looping, "epoch 2", "wc answer"], seconds=3)
     camera.take("2", until=["at work", "killed by SIGKILL"], seconds=2)
-    while " refused  run_cmd" not in camera.terminal.screen():
+    while " refused  cat" not in camera.terminal.screen():
         camera.take("Left", until=["worker 2, attempt 1"], seconds=0.2)
     timeline = camera.take(until=["refused"], seconds=2.5)
     camera.take("Enter", until=["verdict: "], seconds=4)

@@ -14,7 +14,7 @@ from typing import Any
 from clew_daemon.cli.display.output import INDENT, STATUS_STYLE, Line, Span, paragraph
 from clew_daemon.cli.display.sanitize import clean, counted, duration, short, thousands
 from clew_daemon.publish.ground import ground_facts
-from clew_daemon.publish.standing import MARKS, PAUSED, standing
+from clew_daemon.publish.standing import MARKS, PAUSED, standing, step_status
 from clew_shared.record.moment import local
 from clew_shared.text.percent import percent
 from clew_shared.text.words import ACTION_CHARS, action_text, ending, passed_before, rerun_text
@@ -182,12 +182,12 @@ def _tree_lines(detail: GoalView) -> list[Line]:
     shown_elsewhere = [detail.get("question"), detail.get("reason")]
     for t, task in enumerate(detail["goal"]["tasks"]):
         title = (f" {clean(task['description'])}", "bold")
-        lines.append([_mark(task["status"]), title, (f"  {_task_progress(task)}", "cyan")])
+        lines.append([_mark(task, detail), title, (f"  {_task_progress(task)}", "cyan")])
         for s, subtask in enumerate(task["subtasks"]):
             name = clean(subtask["description"])
             cost = _cost_spans(costs.get((t, s)))
             number = (f" {t + 1}.{s + 1}", "dim")
-            lines.append([(INDENT, ""), _mark(subtask["status"]), number, (f" {name}", ""), *cost])
+            lines.append([(INDENT, ""), _mark(subtask, detail), number, (f" {name}", ""), *cost])
             lines += _failure_lines(subtask, shown_elsewhere)
             if (t, s) == here and detail["status"] == "in_progress":
                 lines += [[("          ", ""), (_flight(f), "cyan")] for f in detail["in_flight"]]
@@ -283,7 +283,8 @@ def is_in(text: str, other: str) -> bool:
     return bool(whole) and all(part in whole for part in parts)
 
 
-def _mark(status: str) -> Span:
+def _mark(step: Mapping[str, Any], detail: GoalView) -> Span:
+    status = step_status(step["status"], detail["status"])
     return f"[{MARKS.get(status, '?')}]", STATUS_STYLE.get(status, "")
 
 
