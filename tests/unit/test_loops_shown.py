@@ -68,7 +68,7 @@ async def told(tmp_path):
         await book.commit(core)
         found, _ = findings(ledger, "g", 100)
         seqs = {seq for one in found for seq in one["steps"]}
-        named = {seq: step(ledger, "g", seq) for seq in seqs}
+        named = {seq: one for seq in seqs if (one := step(ledger, "g", seq))}
         shown = [row for one in found for row in loop_lines(one, named)]
         return core, found, "\n".join("".join(text for text, _ in row) for row in shown)
 
@@ -137,7 +137,9 @@ def test_an_attempt_that_was_told_twice_and_went_on_ends_for_that_reason(agent):
     assert ended.reason == "nothing_new"
     assert "brought nothing new, and continued" in ended.tried[0]
     words = [event for event in events if event.kind == "intervened"]
-    _, fields = line(words[0])
+    said = line(words[0])
+    assert said
+    _, fields = said
     assert (fields["debt"], fields["since_gain"]) == (words[0].debt, words[0].since_gain)
     counters = Counters({})
     for event in words:

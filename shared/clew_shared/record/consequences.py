@@ -70,14 +70,15 @@ def makes_progress(
     """Return whether a step reaches a world new to its scope, or without changing it, has an outcome new in it.
 
     What a tool that only writes answers says nothing beyond the world, nor does an action without a report that has
-    changed something before.
+    changed something before. Without a report, the same result says no more in another world.
     """
     if after != before:
         return after not in scope.worlds
     if tool in WRITE_ONLY_TOOLS or (e.plain and signature in scope.writers):
         return False
-    known = scope.tallies.get(signature, {}).get(after)
-    return known is None or e.outcome not in known.counts
+    worlds = scope.tallies.get(signature, {})
+    known = worlds.values() if e.plain else [worlds[after]] if after in worlds else ()
+    return not any(e.outcome in tally.counts for tally in known)
 
 
 def by_itself(tally: Tally | None, e: ev.ActionFinished) -> bool:
