@@ -170,7 +170,8 @@ def _near(one: Dependency, state: State, known: KnownGoals) -> str:
     """Return the goal that an unknown name probably means; "" where the name is known, or no goal has a similar one."""
     if one.goals:
         return ""
-    others = {n for g, s in known.states.items() if s is not state for n in (g, s.spec.name)}
+    goals = [(g, s.spec.name) for g, s in known.states.items() if s is not state]
+    others = {n for g, name in goals for n in (g, g.rpartition("-")[0], name)}
     candidates = (name for name in {*others, *known.gone} if len(name) > len(one.name) // 2)
     near = closest(one.name, candidates)
     return f"; did you mean {near}?" if near else ""
