@@ -34,7 +34,7 @@ def finished_event(
     moved = world_moved(state, report.world)
     changed = moved if report.changed is None else report.changed
     is_plain = report.output is None and report.changed is None and not moved
-    reading = _reading(state, tool, args, report, changed=changed, is_plain=is_plain)
+    reading = _reading(state, tool, args, report, is_plain=is_plain)
     writes = tool in WRITE_ONLY_TOOLS or not report.output
     return ev.ActionFinished(
         at=at,
@@ -56,17 +56,11 @@ def finished_event(
 
 
 def _reading(
-    state: State,
-    tool: str,
-    args: dict[str, Any],
-    report: ActionReport,
-    *,
-    changed: bool | None,
-    is_plain: bool,
+    state: State, tool: str, args: dict[str, Any], report: ActionReport, *, is_plain: bool
 ) -> Reading:
     if is_plain:
         return plain(signature(tool, args, state.spec.workspace))
-    return read(tool, args, report.result, report.output, changed=changed)
+    return read(tool, args, report.result, report.output)
 
 
 def known_outcome(

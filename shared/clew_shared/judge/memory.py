@@ -34,12 +34,19 @@ AFTER_CHANGE: Final = 3
 NOISE_TURNS: Final = 2
 """A number that has changed its direction as often goes to and fro."""
 
+FALLS_TURNS: Final = 3
+"""How often a number that falls may have risen between: the errors of a port, the bytes that are left."""
+
 FACTS_MAX: Final = 1_000
 FEW_MAX: Final = FACTS_MAX // 8
 """Questions, answers that stay, actions: far fewer of them are had in a scope than lines."""
 
 TURNS: Final = 3
+"""A part of an answer that is another one more often in a row is chatter, and no board that moves."""
+
 SAME_MAX: Final = 4
+"""After as many same answers in a row another question is no excuse: searches that find nothing."""
+
 IDLE_MAX: Final = 12
 TEXT_CHARS: Final = 120
 
@@ -138,8 +145,7 @@ def take_thought(memory: Memory, seq: int, words: str, *, acts: bool) -> None:
     """Take in a thought; where no action follows it costs a third of `patience`, a sixth if most words are new."""
     memory.step += 1
     new, found = is_new(memory, words), each(words)
-    for word in found:
-        _keep(memory.words, word, memory.step, FACTS_MAX)
+    _keep_all(memory.words, dict.fromkeys(found, memory.step))
     if found and not acts:
         take_idle(memory, seq, "a thought", 1 / 6 if new else 1 / 3)
 
@@ -172,7 +178,7 @@ def take(memory: Memory, of: Outcome) -> float:
     by_itself = reading.kind != "" or of.varies or polled
     memory.same = memory.same + 1 if memory.last == found.answer else 0
     memory.last = found.answer
-    excuses = (known is None and not failed and memory.same < 4) + other + by_itself
+    excuses = (known is None and not failed and memory.same < SAME_MAX) + other + by_itself
     excuses += AFTER_CHANGE * (renewed and not failed)
     stayed = known is not None and known[2] == found.answer
     cost = 0.0 if listed or (wrote and fresh) else (1 - found.varied / 2) * MILD**excuses
@@ -194,7 +200,7 @@ def take(memory: Memory, of: Outcome) -> float:
 class Found:
     """What an answer brings: its gain, the share of it that differs in numbers alone, and whether a line is new.
 
-    `answer` stands for it without noise. `turns`: how often in a row it was only known words in another order.
+    `answer` stands for it without noise. `turns`: how often in a row a small part of it was another one.
     """
 
     gain: float = 0.0
@@ -232,9 +238,8 @@ def _learn(
         if not same and not listed and at in reading.numbers:
             has_end, *values = reading.numbers[at]
             way, _ = _way(memory, f"{reading.asked}{bone}", values)
-            every, noise = _way(memory, bone, values)
+            _, noise = _way(memory, bone, values)
             noise = noise and (failed or again > 0) and not (other or way)
-            way = way or (0 if other else every)
             moved += way != 0
             ends += way < 0 or (way > 0 and has_end > 0)  # it falls, or has an end
         if alike:
@@ -281,22 +286,23 @@ def _new_words(memory: Memory, reading: Reading) -> int:
 
 def _way(memory: Memory, key: str, now: list[float]) -> tuple[int, bool]:
     """Return 1 if a number keeps rising, -1 if one keeps falling, else 0; and whether those that move go to and fro."""
-    found = {0}
-    row = memory.moves.get(key, [])
-    if len(row) != len(now):
-        row = [[value, 0, 0] for value in now]
+    row = memory.moves.get(key)
+    if row is None or len(row) != len(now):
+        _keep(memory.moves, key, [[value, 0, 0] for value in now], FEW_MAX)
+        return 0, False
+    rises = falls = moves = turned = 0
     for column, value in zip(row, now, strict=True):
         last, direction, turns = column
         if value != last:
             to = 1 if value > last else -1
             turns += direction == -to
-            if to == direction and turns < (1 if to > 0 else 3):
-                found.add(to)
-            column[:] = [value, to, turns]
+            rises += to == direction == 1 and not turns
+            falls += to == direction == -1 and turns < FALLS_TURNS
+            column[:] = value, to, turns
+        moves += column[1] != 0
+        turned += column[2] >= NOISE_TURNS
     _keep(memory.moves, key, row, FEW_MAX)
-    return min(found) or max(found), all(
-        turns >= NOISE_TURNS or not way for _, way, turns in row
-    ) and any(turns >= NOISE_TURNS for *_, turns in row)
+    return -1 if falls else int(rises > 0), 0 < turned == moves
 
 
 def _write(memory: Memory, of: Outcome) -> float:
@@ -306,8 +312,6 @@ def _write(memory: Memory, of: Outcome) -> float:
     _keep_all(memory.facts, dict.fromkeys((key, f"w{of.reading.claim}"), memory.step))
     if of.world or new:
         memory.world = key
-    for line in each(of.reading.written):
-        _keep(memory.facts, line, memory.step, FACTS_MAX)
     return LITTLE if new else 0.0
 
 

@@ -28,10 +28,9 @@ TAIL_CHARS: Final = 1_000
 
 LINES_MAX: Final = 100
 LINE_CHARS: Final = 240
-NAMES_MAX: Final = 60
+NAMES_MAX: Final = 40
 NUMBERS_MAX: Final = 8
 WORDS_MAX: Final = 100
-SAID: Final = re.compile(r"[^\W\d_]{3,}")
 HASH: Final = 8
 LISTED: Final = 3
 ECHO_MIN: Final = 3
@@ -43,10 +42,6 @@ NAME_WORDS: Final = 2
 ERROR_CHARS: Final = 160
 
 COMMANDS: Final = ("command", "cmd", "script")
-SAYS_WHY: Final = frozenset(
-    ("description", "justification", "reason", "reasoning", "explanation", "rationale", "comment")
-)
-"""Arguments by which agents explain a call; they do not change what is asked."""
 
 
 def _phrases(listed: str) -> tuple[str, ...]:
@@ -100,8 +95,7 @@ class Reading(BaseModel, frozen=True, extra="ignore"):
     skeleton without numbers. `numbers` are by the place of a line, with 1 first where they have an end (`3/10`);
     `echoes` are lines that repeat words of the action, without these words.
     `words` are those of the answer that the action did not say itself, None in old records.
-    `names` are those that the answer holds, `written` the lines of the action itself, `claim` the change that it
-    claims. `raw` is the answer to the letter, `kind` one of "", temporary, going_on.
+    `names` are those that the answer holds, `claim` the change that the action claims. `raw` is the answer to the letter, `kind` one of "", temporary, going_on.
     """
 
     asked: str = ""
@@ -111,16 +105,13 @@ class Reading(BaseModel, frozen=True, extra="ignore"):
     echoes: dict[int, str] = {}
     words: str | None = None
     names: str = ""
-    written: str = ""
     claim: str = ""
     raw: str = ""
     kind: str = ""
 
 
-def read(
-    tool: str, args: Mapping[str, Any], result: str, output: str | None, *, changed: bool | None
-) -> Reading:
-    """Return the reading of a step; `changed`: as it was reported or measured, None where that is unknown."""
+def read(tool: str, args: Mapping[str, Any], result: str, output: str | None) -> Reading:
+    """Return the reading of a step."""
     failed = result != "success"
     given = output or ""
     text = _text_of(given)
@@ -129,17 +120,15 @@ def read(
     own = {w.strip("@./-") for value in values for w in _ASKED.split(value[:HEAD_CHARS].lower())}
     echoed = _echoed(lines, values, own)
     bones, numbers = _measured(echoed)
-    question = _digest(tool, canonical(args, loose=True))
-    did = _digest(tool, canonical(args)) if changed else skeleton(question)
+    did = _digest(tool, canonical(args))
     return Reading(
-        asked=hashed(question),
+        asked=hashed(_digest(tool, canonical(args, loose=True))),
         about="".join(map(hashed, targets(args))),
         lines="".join(hashed(line) + bone for line, bone in zip(lines, bones, strict=True)),
         numbers=numbers,
         echoes={at: hashed(echo) for at, echo in enumerate(echoed) if echo != lines[at]},
         words=_words(lines, own),
         names=_names(text, own),
-        written=_written(values) if changed is not False else "",
         claim=hashed("\0".join([did, *sorted(set(bones))])),
         raw=hashed(given),
         kind=_kind(text, failed=failed),
@@ -203,10 +192,7 @@ def rows_of(text: str, *, failed: bool) -> list[str]:
             found[" ".join(part.split()).strip(" \"'|│")] = None
         if len(found) > LINES_MAX:
             break
-    lines = [one for one in found if _ALNUM.search(one)][:LINES_MAX]
-    if len(lines) <= 3 and "<id>" in same and not any(map(_WORD.search, lines)):
-        return [" ".join(text.split())[:LINE_CHARS]]  # nothing but ids: they are the answer
-    return lines
+    return [one for one in found if _ALNUM.search(one)][:LINES_MAX]
 
 
 def _measured(lines: list[str]) -> tuple[list[str], dict[int, tuple[float, ...]]]:
@@ -226,19 +212,11 @@ def _numbers(line: str) -> tuple[float, ...]:
     return (1.0 if _HAS_END.search(line) else 0.0, *values)
 
 
-@lru_cache(maxsize=4096)
-def skeleton(line: str) -> str:
-    """Return a line with `#` in the place of its numbers."""
-    return _NUMBER.sub("#", line)
-
-
 def canonical(value: Any, key: str = "", *, loose: bool = False) -> Any:
     """Return arguments so that equal requests are equal; loose: without extents, ids, times and the order of words."""
     match value:
         case dict():
-            kept = sorted(
-                k for k in value if k.lower() not in SAYS_WHY and not (loose and _EXTENT.search(k))
-            )
+            kept = sorted(k for k in value if not (loose and _EXTENT.search(k)))
             return {k: canonical(value[k], k, loose=loose) for k in kept}
         case str():
             return _canonical_text(value, key, loose=loose)
@@ -307,7 +285,7 @@ def targets(args: Mapping[str, Any]) -> list[str]:
     """Return what a call is about: short values, ids, the words of a command but for its programs and options."""
     found: list[str] = []
     for key, value in args.items():
-        if key.lower() in SAYS_WHY or _EXTENT.search(key):
+        if _EXTENT.search(key):
             continue
         if key in COMMANDS:
             command = command_of({key: value})
@@ -357,15 +335,6 @@ def _kind(text: str, *, failed: bool) -> str:
     if failed:
         return "temporary" if any(word in head for word in TEMPORARY) else ""
     return "going_on" if any(word in head for word in GOING_ON) else ""
-
-
-def _written(values: list[str]) -> str:
-    """Return the lines of an action that may have changed something: to read what one wrote is no news."""
-    lines = rows_of(_text_of("\n".join(values)), failed=False)
-    if not lines:
-        return ""
-    bones, _ = _measured(lines)
-    return "".join(hashed(line) + bone for line, bone in zip(lines, bones, strict=True))
 
 
 def _texts(value: Any) -> Iterable[str]:
