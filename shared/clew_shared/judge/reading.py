@@ -75,7 +75,7 @@ _HAS_END: Final = re.compile(r"%|\d ?(?:/|of|out of) ?\d")
 _PARTS: Final = re.compile(r"[,;{}\[\]]+|(?<=[.!?]) ")
 _WORD: Final = re.compile(r"[^\W\d_]{4,}")
 _ALNUM: Final = re.compile(r"[^\W_]")
-_DIGIT: Final = re.compile(r"\d")
+_LETTERS: Final = re.compile(r"[^\W\d_]{3,}")
 _TOKEN: Final = re.compile(r"[\w./@%+~:-]{3,}")
 _PLAIN: Final = re.compile(r"[\w./@%+~:-]+")
 _PLAIN_PATH: Final = re.compile(r"[\w./~-]+")
@@ -95,7 +95,8 @@ class Reading(BaseModel, frozen=True, extra="ignore"):
     skeleton without numbers. `numbers` are by the place of a line, with 1 first where they have an end (`3/10`);
     `echoes` are lines that repeat words of the action, without these words.
     `words` are those of the answer that the action did not say itself, None in old records.
-    `names` are those that the answer holds, `claim` the change that the action claims. `raw` is the answer to the letter, `kind` one of "", temporary, going_on.
+    `names` are those that the answer holds, `claim` the change that the action claims. `raw` is the answer to the
+    letter, `kind` one of "", temporary, going_on.
     """
 
     asked: str = ""
@@ -135,7 +136,6 @@ def read(tool: str, args: Mapping[str, Any], result: str, output: str | None) ->
     )
 
 
-@lru_cache(maxsize=8192)
 def hashed(text: str) -> str:
     """Return eight hex digits that stand for a text."""
     return f"{crc32(text.encode('utf-8', 'surrogatepass')):08x}"
@@ -173,12 +173,12 @@ def each(joined: str) -> list[str]:
 def _text_of(output: str) -> str:
     """Return what is read of an answer: of a long one both ends, and a digest of the rest."""
     if len(output) > HEAD_CHARS + TAIL_CHARS:
-        middle = hashed(output[HEAD_CHARS:-TAIL_CHARS]).translate(_LETTERS)
+        middle = hashed(output[HEAD_CHARS:-TAIL_CHARS]).translate(_NO_DIGITS)
         output = f"{output[:HEAD_CHARS]}\n{middle}\n{output[-TAIL_CHARS:]}"
     return laid_out(output)
 
 
-_LETTERS: Final = str.maketrans("0123456789", "ghijklmnop")
+_NO_DIGITS: Final = str.maketrans("0123456789", "ghijklmnop")
 
 
 @lru_cache(maxsize=4)
@@ -320,8 +320,9 @@ def _is_telling(word: str) -> bool:
 
 def _words(lines: list[str], own: set[str]) -> str:
     """Return the words of an answer that the action did not say itself."""
-    found = (w for w in dict.fromkeys(_TOKEN.findall("\n".join(lines))) if not _DIGIT.search(w))
-    return "".join(map(hashed, islice((w for w in found if w not in own), WORDS_MAX)))
+    said = set(_LETTERS.findall(" ".join(own)))
+    found = dict.fromkeys(_LETTERS.findall("\n".join(lines)))
+    return "".join([hashed(w) for w in islice((w for w in found if w not in said), WORDS_MAX)])
 
 
 def _names(text: str, own: set[str]) -> str:
