@@ -3,9 +3,9 @@
 import pytest
 
 from clew_daemon.config.need import GOALS_MIN, settings_for
+from clew_daemon.learning.models import RECENT_GOALS, TurnsFold, recorded_needs
 from clew_daemon.learning.playbook import PlaybookStore
 from clew_daemon.learning.reviewer import unreviewed_outcomes
-from clew_daemon.learning.turns import RECENT_GOALS, TurnsFold, recorded_needs
 from clew_daemon.record.goal_limits import attempt_limits
 from clew_daemon.record.goals import GoalStore
 from clew_shared.config.settings import PlaybookSettings, Settings, load

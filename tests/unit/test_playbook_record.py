@@ -5,8 +5,7 @@ import json
 import pytest
 
 from clew_daemon.learning import deltas, exchange
-from clew_daemon.learning.deltas import DeltaError, Draft, Lesson
-from clew_daemon.learning.playbook_fold import fold
+from clew_daemon.learning.deltas import DeltaError, Draft, Lesson, fold
 from clew_shared.playbook.playbook import LearnedPlaybook
 from clew_shared.record.codec import decode_playbook, encode
 from clew_shared.record.moment import iso

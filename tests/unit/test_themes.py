@@ -1,6 +1,6 @@
 import pytest
 
-from clew_shared.playbook.english import stem
+from clew_shared.playbook.curator import stem
 from clew_shared.text.themes import merged, theme
 
 

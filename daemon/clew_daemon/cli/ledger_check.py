@@ -10,7 +10,7 @@ import json
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from clew_daemon.learning import playbook_fold
+from clew_daemon.learning import deltas
 from clew_daemon.record.lost_record import lacking, lost
 from clew_shared.ledger import LedgerError, LedgerFault, Reader
 from clew_shared.ledger import verify as verify_record
@@ -71,7 +71,7 @@ def _playbook_fault(reader: Reader) -> LedgerFault | None:
         if not row.kind.startswith("bullet_"):
             continue
         try:
-            playbook_fold.apply(playbook, decode_playbook(row.body))
+            deltas.apply(playbook, decode_playbook(row.body))
         except Exception as error:  # noqa: BLE001 - any error is the fault of the event
             return LedgerFault(
                 row.seq, "", f"the event does not fold: {type(error).__name__}: {error}"

@@ -160,8 +160,8 @@ def _strategies(
     reader: Reader, record: Reader | PastEvents, state: State, settings: Settings
 ) -> tuple[list[dict[str, Any]], list[str]]:
     """Return the strategies as the agent was shown them, and a line on the others."""
+    from clew_daemon.learning.deltas import fold
     from clew_daemon.learning.playbook import playbook_events
-    from clew_daemon.learning.playbook_fold import fold
 
     if not settings.playbook.enabled:
         return [], []

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
     from clew_daemon.cli.instance import Instance
-    from clew_daemon.learning.turns import Needs
+    from clew_daemon.learning.models import Needs
     from clew_daemon.record.dependencies import KnownGoals
     from clew_shared.ledger import Reader
     from clew_shared.record.state import State
@@ -78,7 +78,7 @@ def interrupted_after(instance: Instance, seq: int) -> int:
 
 def model_needs(instance: Instance) -> Needs:
     """Return what the last verified goals of each model needed."""
-    from clew_daemon.learning.turns import USED_LOADED_MAX, recorded_needs
+    from clew_daemon.learning.models import USED_LOADED_MAX, recorded_needs
 
     with ledger_if_any(instance) as reader:
         return recorded_needs([] if reader is None else reader.used_models(USED_LOADED_MAX))

@@ -1,4 +1,6 @@
-"""What a change to the playbook means: deltas, credits, lessons and prunings in, events out.
+"""The playbook as a fold of its events, and what a change to it means: deltas, credits, lessons in, events out.
+
+A replay on any machine at any time yields the same playbook, ids included.
 
 Pure: the time is an argument, and only the caller's draft changes. Each function sees the playbook as it is after the
 events already in the draft.
@@ -8,7 +10,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from clew_daemon.learning.playbook_fold import apply
 from clew_shared.playbook.bullet import TAGS, Bullet, Tag
 from clew_shared.playbook.playbook import LearnedPlaybook, normalized
 from clew_shared.playbook.rules import PASSING_FAULT
@@ -20,6 +21,7 @@ from clew_shared.record.daemon_events import (
     BulletTagged,
     BulletUpdated,
 )
+from clew_shared.record.moment import iso
 from clew_shared.text.redact import redact
 
 BULLETS_MAX = 2_000
@@ -198,3 +200,53 @@ def _existing(playbook: LearnedPlaybook, bullet_id: Any) -> Bullet:
     if bullet is None:
         raise DeltaError(f"no strategy {bullet_id!r}")
     return bullet
+
+
+# ---- the fold
+
+
+def fold(events: Iterable[ev.Event], playbook: LearnedPlaybook | None = None) -> LearnedPlaybook:
+    """Return the playbook with recorded events applied, oldest first."""
+    playbook = playbook or LearnedPlaybook()
+    for event in events:
+        apply(playbook, event)
+    return playbook
+
+
+def apply(playbook: LearnedPlaybook, event: ev.Event) -> None:
+    """Apply one event to the playbook, in place; an unknown id changes nothing."""
+    match event:
+        case BulletAdded():
+            playbook.put(_bullet(event))
+        case BulletTagged():
+            if bullet := playbook.get_bullet(event.id):
+                bullet.tag(event.tag, event.times, iso(event.at))
+                if bullet.expires_at and event.expires_at:
+                    bullet.expires_at = iso(event.expires_at)
+                if event.seen:
+                    bullet.see(event.source_goal)
+        case BulletUpdated():
+            if bullet := playbook.get_bullet(event.id):
+                bullet.content, bullet.updated_at = event.content, iso(event.at)
+        case BulletRemoved():
+            playbook.remove_bullet(event.id)
+        case BulletRestored():
+            playbook.restore_bullet(event.id)
+        case _:
+            pass
+
+
+def _bullet(event: BulletAdded) -> Bullet:
+    return Bullet(
+        id=event.id,
+        section=event.section,
+        content=event.content,
+        helpful=event.helpful,
+        harmful=event.harmful,
+        neutral=event.neutral,
+        created_at=event.created_at or iso(event.at),
+        updated_at=iso(event.at),
+        source_goal=event.source_goal,
+        expires_at=iso(event.expires_at) if event.expires_at else "",
+        seen_in=event.seen_in,
+    )

@@ -11,8 +11,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from clew_daemon.learning import deltas, exchange, review
-from clew_daemon.learning.deltas import DeltaError, Draft
-from clew_daemon.learning.playbook_fold import apply
+from clew_daemon.learning.deltas import DeltaError, Draft, apply
 from clew_daemon.learning.selection import CHARS_MAX, select
 from clew_daemon.record.store import SNAPSHOT_EVERY
 from clew_shared.core.answers import WrongState

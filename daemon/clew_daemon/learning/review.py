@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from clew_daemon.learning.deltas import Lesson
 from clew_daemon.learning.loops import GoalLoops, LoopFold, loop_lessons, loop_tag
-from clew_daemon.learning.turns import TurnsFold
+from clew_daemon.learning.models import TurnsFold
 from clew_shared.playbook.curator import without_evidence
 from clew_shared.playbook.steps import ToolCall
 from clew_shared.record import events as ev

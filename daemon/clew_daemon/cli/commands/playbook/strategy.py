@@ -29,7 +29,7 @@ def _events(instance: Instance) -> list[tuple[int, Event]]:
 
 def playbook_of(instance: Instance) -> LearnedPlaybook:
     """Return the playbook on record."""
-    from clew_daemon.learning.playbook_fold import fold
+    from clew_daemon.learning.deltas import fold
 
     return fold(event for _, event in _events(instance))
 
@@ -42,8 +42,8 @@ def has_words(bullet: Bullet, words: Sequence[str]) -> bool:
 
 def view_of(instance: Instance, bullet_id: str) -> dict[str, Any]:
     """Return one strategy with its history and its source."""
+    from clew_daemon.learning.deltas import fold
     from clew_daemon.learning.loops import is_shown
-    from clew_daemon.learning.playbook_fold import fold
 
     events = _events(instance)
     playbook = fold(event for _, event in events)
