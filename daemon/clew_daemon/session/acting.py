@@ -19,7 +19,6 @@ from clew_daemon.processes.executor import (
     OutOfResources,
     WorkspaceMissingError,
 )
-from clew_daemon.processes.workspace_guard import Missing
 from clew_daemon.record.store import output_of
 from clew_daemon.session.steps import ask_about_step
 from clew_shared.core.answers import ActionReport, Feedback, LookFirst, Verdict, WrongState
@@ -205,10 +204,7 @@ class Acting:
         began = time.monotonic()
         await desk.snapshots.settled()
         try:
-            executor = await desk.executors.executor_or_missing()
-            if isinstance(executor, Missing):
-                text = f"{executor.detail} Nothing can be done there: a person is asked."
-                return ActionReport("error", text, changed=False)
+            executor = await desk.executors.executor()
             await desk.snapshots.before_action(executor)
             timeout_s, limit = desk.action_limit(p.tool, p.args)
             desk.work.said = ""

@@ -228,22 +228,17 @@ class Checks:
 
         The first run decides; the trace only shows with which command it ended.
         """
-        run = await self._shown(name, f"set -x\n{cmd}")
-        trace = run.output.strip()
-        if run.passed or run.exit_code is None or not trace:
-            return silent
-        return replace(silent, output=_trace(trace, cmd))
-
-    async def _shown(self, name: str, cmd: str) -> CheckRun:
-        """Run a command that shows more of a check that failed; an empty failure where it did not run to its end."""
         try:
-            run = await self._run(name, cmd, TRACE_S)
+            run = await self._run(name, f"set -x\n{cmd}", TRACE_S)
         except OutOfResources:
             raise
         except ExecutorDied as error:
             await self._broken(error)
-            return CheckRun(False, "")
-        return replace(run, output=self._without_values(run.output))
+            return silent
+        trace = self._without_values(run.output).strip()
+        if run.passed or run.exit_code is None or not trace:
+            return silent
+        return replace(silent, output=_trace(trace, cmd))
 
     def _without_values(self, trace: str) -> str:
         """Return a trace without the values of the variables that the config passes on: they may be keys."""

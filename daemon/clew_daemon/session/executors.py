@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 
 import structlog
 
-from clew_daemon.processes import workspace_guard
 from clew_daemon.processes.endings import is_short
 from clew_daemon.processes.executor import ExecutorDied, OutOfResources, WorkspaceMissingError
 from clew_daemon.processes.nursery import SpawnError
+from clew_daemon.processes.workspace_guard import is_place
 from clew_shared.record.touched import UNMEASURED
 from clew_shared.text.plain import plain
 
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from clew_daemon.processes.cgroups import CellGroup
     from clew_daemon.processes.executor import ExecutorProcess
     from clew_daemon.processes.nursery import Cell
-    from clew_daemon.processes.workspace_guard import Missing
     from clew_daemon.session.cell_specs import CellSpecs
     from clew_daemon.session.launcher import Launcher
     from clew_shared.record.touched import Touched
@@ -71,40 +70,30 @@ class ExecutorPool:
         self._private = await asyncio.to_thread(self._specs.private)
 
     async def executor(self) -> ExecutorProcess:
-        """Return the executor, a new one where the last has ended; raises ExecutorDied."""
-        found = await self.executor_or_missing()
-        if isinstance(found, workspace_guard.Missing):
-            raise WorkspaceMissingError(found.detail)
-        return found
+        """Return the executor, a new one where the last has ended, once the goal's folder was seen in its place.
 
-    async def executor_or_missing(self) -> ExecutorProcess | Missing:
-        """Return the executor, a new one where the last has ended, or what is wrong with the workspace.
-
-        Raises ExecutorDied. An executor whose TMPDIR or HOME was removed is ended: what it was shown of them cannot
-        be made again.
+        Raises WorkspaceMissingError and ExecutorDied. An executor whose TMPDIR or HOME was removed is ended: what it
+        was shown of them cannot be made again.
         """
         async with self._lock:
-            stands, missing, has_private = await asyncio.to_thread(self._look)
+            wrong, has_private = await asyncio.to_thread(self._look)
             if self._executor and not has_private:
                 log.warning("executor.ended", **self._about, reason="its TMPDIR or HOME is gone")
                 await self._executor.end()
             if self._ended:
                 raise ExecutorDied("the worker is ending")
-            if missing:
-                return missing
+            if wrong:
+                raise WorkspaceMissingError(wrong)
             if self._executor is None or not self._executor.alive:
                 self._executor = await self._started()
-            elif not stands:
-                raise WorkspaceMissingError("another folder is in the place of the workspace")
             return self._executor
 
-    def _look(self) -> tuple[bool, Missing | None, bool]:
-        """Return whether the workspace exists, what is wrong with it, and whether TMPDIR and HOME exist."""
-        stands = self._specs.guard.stands()
-        private = all(
-            workspace_guard.is_place(path, place) for path, place in self._private.items()
-        )
-        return stands, None if stands else self._specs.guard.missing(), private
+    def _look(self) -> tuple[str, bool]:
+        """Return what is wrong with the workspace, "" for nothing, and whether TMPDIR and HOME exist."""
+        guard = self._specs.guard
+        missing = None if guard.stands() else guard.missing()
+        private = all(is_place(path, place) for path, place in self._private.items())
+        return missing.detail if missing else "", private
 
     async def _started(self) -> ExecutorProcess:
         try:

@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from clew_shared.record.prompt_facts import Prompt
     from clew_shared.wire import protocol
     from clew_shared.wire.answers import Judged, Noted
-    from clew_shared.wire.hello import HelloAnswer
 
 RAW_OUTPUT_CHARS = 1_000
 
@@ -71,7 +70,7 @@ class Methods:
         self._acting = Acting(desk, self.checks)
         self._finishing = Finishing(desk, self.checks, self.feedback)
         self._methods: dict[str, Callable[[Any], Awaitable[WireAnswer]]] = {
-            "hello": self._hello,
+            "hello": self._greeting.hello,
             "heartbeat": self._heartbeat,
             "leave": self._leave,
             "llm_slot": self._llm_slot,
@@ -102,9 +101,6 @@ class Methods:
         if self._slot is not None:
             self._slot.release()
             self._slot = None
-
-    async def _hello(self, p: protocol.Hello) -> HelloAnswer:
-        return await self._greeting.hello(p)
 
     async def _heartbeat(self, _: protocol.Heartbeat) -> ViewAnswer:
         return ViewAnswer({})
