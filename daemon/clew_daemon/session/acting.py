@@ -144,9 +144,8 @@ class Acting:
         desk = self._desk
         await desk.ready.wait()
         report = await self._reported(p)
-        with desk.recording() as core:
-            verdict = core.record(redact(p.tool), redacted(p.args), report, time.time())
-        await desk.commit()
+        tool, args = redact(p.tool), redacted(p.args)
+        verdict = await desk.record(lambda core: core.record(tool, args, report, time.time()))
         await self._shown(report)
         return Recorded(allowed=verdict.allowed, **_words(verdict))
 
@@ -187,10 +186,7 @@ class Acting:
     async def _turn_away(self, p: protocol.Act) -> Verdict:
         """Refuse what a worker that is being stopped still proposes; recorded as any other refusal."""
         reason = "The worker is being stopped; nothing more is carried out."
-        with self._desk.recording() as core:
-            verdict = core.turn_away(p.tool, p.args, time.time(), reason)
-        await self._desk.commit()
-        return verdict
+        return await self._desk.record(lambda c: c.turn_away(p.tool, p.args, time.time(), reason))
 
     async def _carry_out(self, verdict: Verdict, p: protocol.Act) -> ActionReport | str:
         """Run an allowed action once its verdict is durable; where its effect is unknown, return how the executor died.

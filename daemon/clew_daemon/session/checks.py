@@ -21,9 +21,10 @@ from clew_shared.text.shorten import without_middle
 from clew_shared.wire.answers import FailingCheck
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from clew_daemon.session.desk import GoalDesk
+    from clew_shared.core.core import Core
     from clew_shared.wire.executor import CheckDone
 
 SUGGESTED_S = 60.0
@@ -169,14 +170,10 @@ class Checks:
             left_s = until - time.monotonic()
             if left_s < 1.0:
                 return
-            with desk.entering() as core:
-                core.emit(ev.CheckStarted(at=time.time(), name=name))
-            await desk.commit()
+            await desk.decide(_emits(ev.CheckStarted(at=time.time(), name=name)))
             with self._running(name):
                 run = await self._run_once(name, cmd, left_s)
-            with desk.entering() as core:
-                core.emit(_finished(name, run, suggested=True))
-            await desk.commit()
+            await desk.decide(_emits(_finished(name, run, suggested=True)))
 
     async def _run_once(self, name: str, cmd: str, left_s: float) -> CheckRun:
         """Run a check in at most `left_s` seconds; raises WrongState, WorkspaceMissingError."""
@@ -275,9 +272,7 @@ class Checks:
 
     async def _fail(self, name: str, run: CheckRun) -> FailingCheck:
         event = _finished(name, run)
-        with self._desk.entering() as core:
-            core.emit(event)
-        await self._desk.commit()
+        await self._desk.decide(_emits(event))
         cmd = self._desk.core.state.spec.checks[name]
         return FailingCheck(name=name, cmd=cmd, exit_code=run.exit_code, output=event.output)
 
@@ -290,6 +285,10 @@ class Checks:
             yield
         finally:
             work.check = ""
+
+
+def _emits(event: ev.Event) -> Callable[[Core], int]:
+    return lambda core: core.emit(event)
 
 
 def _trace(trace: str, cmd: str) -> str:

@@ -9,7 +9,7 @@ import asyncio
 import time
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from clew_daemon.config.need import settings_for
 from clew_daemon.host.logins import login_copies, place_of, secrets_of, write_back
@@ -26,7 +26,7 @@ from clew_shared.config.settings import (
     RunbookAgentSettings,
 )
 from clew_shared.core.answers import WrongState
-from clew_shared.core.questions import asks, stuck
+from clew_shared.core.questions import stuck
 from clew_shared.record.model import Result
 from clew_shared.text.redact import hide
 
@@ -69,6 +69,9 @@ async def block_missing(goals: GoalStore, core: Core, missing: Missing) -> None:
             step=step,
         )
     await goals.commit(core)
+
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,6 +195,18 @@ class GoalDesk:
         finally:
             (self.idle.clear if self.core.state.in_flight else self.idle.set)()
 
+    async def decide(self, command: Callable[[Core], T]) -> T:
+        """Give the core a command and wait until its events are durable; raises WrongState while the worker stops."""
+        self.refuse_while_stopping()
+        return await self.record(command)
+
+    async def record(self, command: Callable[[Core], T]) -> T:
+        """Give the core a command whether or not the worker is being stopped; wait until its events are durable."""
+        with self.recording() as core:
+            result = command(core)
+        await self.commit()
+        return result
+
     async def commit(self) -> None:
         """Wait until all that was emitted so far is durable."""
         await self.parts.goals.commit(self.core)
@@ -205,11 +220,6 @@ class GoalDesk:
         """Hand the goal, which was not planned again, to a person; `left` says what the agent did instead."""
         with self.recording() as core:
             core.ask(stuck(core.state, left), time.time())
-
-    def ask_person(self, question: str) -> None:
-        """Hand the goal to a person with the agent's own question."""
-        with self.entering() as core:
-            core.ask(asks(core.state, question), time.time())
 
     async def refresh_login(self, place: str, text: str) -> str:
         """Write refreshed tokens of a coding agent back to the user's file; return why not, "" if it was done."""

@@ -53,9 +53,7 @@ class Finishing:
             accepted = (state.goal.status == "completed") == p.success
             return Finished(accepted=accepted, failing_checks=(), open_subtasks=())
         if not p.success:
-            with self._desk.entering() as core:
-                core.finish_failed(summary, time.time())
-            await self._desk.commit()
+            await self._desk.decide(lambda core: core.finish_failed(summary, time.time()))
             return Finished(
                 accepted=True, failing_checks=(), open_subtasks=tuple(state.open_subtasks())
             )
@@ -65,17 +63,14 @@ class Finishing:
             return await self._refuse(objections)
         self._desk.snapshots.acted(too_many=False)  # the checks may have changed something
         await self._desk.snapshots.end()
-        with self._desk.entering() as core:
-            core.emit(
-                ev.GoalEnded(
-                    at=time.time(),
-                    status="completed",
-                    summary=summary,
-                    verified=state.checked,
-                    passed_before=state.passed_before,
-                )
-            )
-        await self._desk.commit()
+        reached = ev.GoalEnded(
+            at=time.time(),
+            status="completed",
+            summary=summary,
+            verified=state.checked,
+            passed_before=state.passed_before,
+        )
+        await self._desk.decide(lambda core: core.emit(reached))
         return Finished(accepted=True, failing_checks=(), open_subtasks=())
 
     async def check(self, p: protocol.Check) -> Checked:
@@ -135,10 +130,7 @@ class Finishing:
         """Question the claim of success once where the goal's last action failed; returns "" for no question."""
         if not self._desk.traits.own_prompt:
             return ""  # other agents know what they do
-        with self._desk.entering() as core:
-            message = core.question_finish(time.time())
-        await self._desk.commit()
-        return message
+        return await self._desk.decide(lambda core: core.question_finish(time.time()))
 
     async def _refuse(self, objections: Objections) -> Finished:
         await self._desk.look()  # else the next action would be taken for what a check did
@@ -157,10 +149,10 @@ class Finishing:
     async def _count(self, objections: Objections) -> Level | None:
         """Count a refused finish: to repeat the claim is no progress. Returns the level escalated to."""
         failing = tuple(check.name for check in objections.failing)
-        with self._desk.entering() as core:
-            level = core.refuse_finish(failing, time.time(), own_tools=self._desk.traits.own_tools)
-        await self._desk.commit()
-        return level
+        own_tools = self._desk.traits.own_tools
+        return await self._desk.decide(
+            lambda core: core.refuse_finish(failing, time.time(), own_tools=own_tools)
+        )
 
 
 def _failing(check: FailingCheck) -> str:

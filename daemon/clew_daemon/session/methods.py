@@ -19,6 +19,7 @@ from clew_daemon.session.checks import Checks
 from clew_daemon.session.finishing import Finishing
 from clew_daemon.session.greeting import FeedbackSeen, Greeting
 from clew_shared.core.answers import WrongState
+from clew_shared.core.questions import asks
 from clew_shared.record import events as ev
 from clew_shared.record.prompt_facts import COUNT_MAX
 from clew_shared.record.spec import PlannedSubtask, PlannedTask
@@ -127,15 +128,15 @@ class Methods:
         return ViewAnswer({"open": p.open})
 
     async def _ask(self, p: protocol.Ask) -> ViewAnswer:
-        self._desk.ask_person(redact(p.question))
-        await self._desk.commit()
+        question = redact(p.question)
+        await self._desk.decide(lambda core: core.ask(asks(core.state, question), time.time()))
         return ViewAnswer({})
 
     async def _think(self, p: protocol.Think) -> Noted:
-        with self._desk.entering() as core:
-            feedback = core.think(redact(p.text), time.time(), has_tool_calls=p.has_tool_calls)
-        await self._desk.commit()
-        return noted(feedback)
+        text, calls = redact(p.text), p.has_tool_calls
+        return noted(
+            await self._desk.decide(lambda c: c.think(text, time.time(), has_tool_calls=calls))
+        )
 
     async def _reflect(self, p: protocol.Reflect) -> Noted:
         desk, before = self._desk, self._desk.core.state.prompt
@@ -167,27 +168,21 @@ class Methods:
         checks = [  # a command that holds something like a key would be recorded, and run, without it
             (redact(one.name), one.cmd) for one in p.checks or () if redact(one.cmd) == one.cmd
         ]
-        with self._desk.entering() as core:
-            core.plan(tasks, p.replan, time.time(), checks, covers=p.covered)
-        await self._desk.commit()
+        await self._desk.decide(
+            lambda core: core.plan(tasks, p.replan, time.time(), checks, covers=p.covered)
+        )
         return ViewAnswer(fitted_state({"state": state_view(self._desk.core.state)}))
 
     async def _complete_subtask(self, p: protocol.CompleteSubtask) -> ViewAnswer:
-        with self._desk.entering() as core:
-            level = core.complete_subtask(
-                time.time(),
-                success=p.success,
-                failure=redact(p.failure),
-                summary=redact(p.summary),
-            )
-        await self._desk.commit()
+        told: dict[str, str] = {"failure": redact(p.failure), "summary": redact(p.summary)}
+        level = await self._desk.decide(
+            lambda core: core.complete_subtask(time.time(), success=p.success, **told)
+        )
         view = {"state": state_view(self._desk.core.state), "escalated_to": level}
         return ViewAnswer(fitted_state(view))
 
     async def _advance(self, _: protocol.Advance) -> ViewAnswer:
-        with self._desk.entering() as core:
-            more = core.advance(time.time())
-        await self._desk.commit()
+        more = await self._desk.decide(lambda core: core.advance(time.time()))
         state = self._desk.core.state
         return ViewAnswer(
             {

@@ -182,9 +182,7 @@ class Session:
         spawn(self._read_output(process))
         spawn(self._wait_exit(process))
         await self._epoch.start(process)
-        with desk.entering() as core:
-            core.start(time.time())
-        await desk.commit()
+        await desk.decide(lambda core: core.start(time.time()))
         desk.ready.set()
         spawn(self._serve(process))
         spawn(self._liveness.watch(process))

@@ -46,9 +46,7 @@ async def ask_about_step(desk: GoalDesk, ran: Action, refused: str = "") -> None
     asked = questions.step(
         desk.core.state, ran, refused=refused, cause=cause, said=said, changed=changed
     )
-    with desk.recording() as core:
-        core.ask_about_step(ran, asked, time.time())
-    await desk.commit()
+    await desk.record(lambda core: core.ask_about_step(ran, asked, time.time()))
 
 
 def _recorded(ran: Action) -> list[str] | None:
