@@ -167,7 +167,7 @@ class SimChannel:
 
     # the daemon's side
 
-    async def receive(self) -> dict[str, Any] | None:
+    async def receive(self) -> bytes | None:
         while not self._incoming:
             self._wake.clear()
             await self._wake.wait()
@@ -175,9 +175,8 @@ class SimChannel:
         if line is None:
             return None
         self._incoming.popleft()
-        message = protocol.parse(line)
-        self._world.watch.receives(self._goal, message)
-        return message
+        self._world.watch.receives(self._goal, protocol.parse(line))
+        return line
 
     async def send(self, line: bytes) -> bool:
         if self._closed:

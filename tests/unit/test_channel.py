@@ -1,4 +1,4 @@
-"""The agent's line: what happens when nobody reads at the other end of it."""
+"""A line to an agent or an executor: what happens when nobody reads at the other end of it."""
 
 import asyncio
 import socket
@@ -6,16 +6,15 @@ from contextlib import suppress
 
 import pytest
 
-from clew_daemon.session import channel
-from clew_daemon.session.channel import Channel
-from clew_shared.wire.protocol import ProtocolError
+from clew_daemon.processes import lines
+from clew_daemon.processes.lines import LineChannel, LineError
 
 LINE = b"x" * 65_536 + b"\n"
 
 
 @pytest.fixture
 def ends(monkeypatch):
-    monkeypatch.setattr(channel, "WRITE_TIMEOUT_S", 0.05)
+    monkeypatch.setattr(lines, "WRITE_TIMEOUT_S", 0.05)
     ours, theirs = socket.socketpair()
     ours.setblocking(False)
     with theirs:
@@ -23,7 +22,7 @@ def ends(monkeypatch):
 
 
 async def test_an_agent_that_reads_nothing_is_noticed_by_a_bounded_wait(ends):
-    line = await Channel.over(ends[0])
+    line = await LineChannel.over(ends[0], 1 << 20)
     async with asyncio.timeout(60):
         while await line.send(LINE):
             pass
@@ -33,7 +32,7 @@ async def test_an_agent_that_reads_nothing_is_noticed_by_a_bounded_wait(ends):
 
 
 async def test_an_agent_that_is_gone_has_left_nothing_unread(ends):
-    line = await Channel.over(ends[0])
+    line = await LineChannel.over(ends[0], 1 << 20)
     ends[1].close()
     async with asyncio.timeout(60):
         while await line.send(LINE):
@@ -48,7 +47,7 @@ def words(number: int) -> bytes:
 
 
 async def test_messages_come_one_by_one_however_their_bytes_do(ends):
-    line = await Channel.over(ends[0])
+    line = await LineChannel.over(ends[0], 1 << 20)
     whole = words(1) + words(2) + words(3)
     for piece in (whole[:7], whole[7:60], whole[60:]):
         ends[1].sendall(piece)
@@ -57,13 +56,13 @@ async def test_messages_come_one_by_one_however_their_bytes_do(ends):
         got = [await line.receive() for _ in range(3)]
         ends[1].close()
         assert await line.receive() is None
-    assert [message["id"] for message in got if message] == [1, 2, 3]
+    assert got == [words(1), words(2), words(3)]
     line.close()
     await asyncio.sleep(0)
 
 
 async def test_an_agent_that_floods_waits_in_its_own_socket_and_nothing_is_lost(ends):
-    line = await Channel.over(ends[0])
+    line = await LineChannel.over(ends[0], 1 << 20)
     ends[1].setblocking(False)
     flood = words(0) * 100_000
     taken = 0
@@ -83,17 +82,17 @@ async def test_an_agent_that_floods_waits_in_its_own_socket_and_nothing_is_lost(
 
 
 async def test_a_line_without_an_end_is_no_message(ends):
-    line = await Channel.over(ends[0])
+    line = await LineChannel.over(ends[0], 1 << 20)
     ends[1].sendall(words(1)[:-1])
     ends[1].close()
-    with pytest.raises(ProtocolError, match="no end"):
+    with pytest.raises(LineError, match="no end"):
         await line.receive()
     line.close()
     await asyncio.sleep(0)
 
 
 async def test_a_line_that_is_too_long_is_refused_before_it_has_an_end(ends):
-    line = await Channel.over(ends[0])
+    line = await LineChannel.over(ends[0], 1 << 20)
     ends[1].setblocking(False)
     refused = asyncio.ensure_future(line.receive())
     async with asyncio.timeout(60):
@@ -101,7 +100,7 @@ async def test_a_line_that_is_too_long_is_refused_before_it_has_an_end(ends):
             with suppress(BlockingIOError):
                 ends[1].send(LINE[:-1])
             await asyncio.sleep(0)
-    with pytest.raises(ProtocolError, match="over"):
+    with pytest.raises(LineError, match="over"):
         await refused
     line.close()
     await asyncio.sleep(0)

@@ -9,6 +9,7 @@ import asyncio
 import socket
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from clew_daemon.processes.lines import CutLineError, LineChannel, LineError
 from clew_daemon.processes.vitals import exit_words
 from clew_shared.text.plain import plain
 from clew_shared.text.redact import redact
@@ -66,12 +67,9 @@ class WorkspaceMissingError(ExecutorDied):
 class ExecutorProcess:
     """One executor process."""
 
-    def __init__(
-        self, cell: Cell, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
-    ) -> None:
+    def __init__(self, cell: Cell, channel: LineChannel) -> None:
         self.cell = cell
-        self._reader = reader
-        self._writer = writer
+        self._channel = channel
         self._next = 0
         self._said: Callable[[str], None] = lambda _tail: None
         self._lock = asyncio.Lock()
@@ -89,8 +87,7 @@ class ExecutorProcess:
         except BaseException:
             ours.close()
             raise
-        reader, writer = await asyncio.open_connection(sock=ours, limit=2 * LINE_BYTES_MAX)
-        executor = cls(cell, reader, writer)
+        executor = cls(cell, await LineChannel.over(ours, LINE_BYTES_MAX))
         try:
             async with asyncio.timeout(READY_TIMEOUT_S):
                 await executor._read()
@@ -205,7 +202,7 @@ class ExecutorProcess:
 
     async def end(self) -> None:
         """End the executor and everything that it started."""
-        self._writer.close()
+        self._channel.close()
         await self.cell.kill()
 
     async def _ask(
@@ -213,14 +210,13 @@ class ExecutorProcess:
     ) -> AnswerT:
         """Send one request and wait for its answer; one of another kind is a broken executor."""
         async with self._lock:
-            if self._writer.is_closing():  # it was ended while this request waited
+            if self._channel.closed:  # it was ended while this request waited
                 raise ExecutorDied("it was ended")
             self._next += 1
             line = to_line(request(self._next))
             try:
                 async with asyncio.timeout(timeout_s):
-                    self._writer.write(line)
-                    await self._writer.drain()
+                    await self._channel.send(line)  # one that is gone has ended: it is read below
                     while True:
                         answer = await self._read()
                         if isinstance(answer, kind) and answer.id == self._next:
@@ -237,13 +233,16 @@ class ExecutorProcess:
 
     async def _read(self) -> Any:
         try:
-            answer = read_answer(await self._reader.readuntil(b"\n"))
-        except (asyncio.IncompleteReadError, ConnectionError):
-            await self.cell.kill()
-            raise ExecutorDied(ending(exit_words(self.cell.guard.ended.result()))) from None
-        except (ValueError, asyncio.LimitOverrunError):
+            line = await self._channel.receive()
+            answer = read_answer(line) if line else None
+        except CutLineError:
+            answer = None
+        except (LineError, ValueError):
             await self.cell.kill()
             raise ExecutorDied("it sent an invalid message") from None
+        if answer is None:
+            await self.cell.kill()
+            raise ExecutorDied(ending(exit_words(self.cell.guard.ended.result())))
         if isinstance(answer, ExecutorFailed):
             await self.cell.kill()
             raise ExecutorDied(f"an error in clew: {redact(answer.error)}")

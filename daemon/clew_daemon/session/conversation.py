@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from clew_daemon.processes import endings
 from clew_daemon.processes.endings import ATTEMPT, Ended
 from clew_daemon.processes.executor import ExecutorDied
-from clew_daemon.session.channel import WRITE_TIMEOUT_S
+from clew_daemon.processes.lines import WRITE_TIMEOUT_S, LineError
 from clew_shared.core.answers import WrongState
 from clew_shared.core.questions import WHY
 from clew_shared.ledger import LedgerError
@@ -22,7 +22,7 @@ from clew_shared.wire import protocol
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from clew_daemon.session.channel import Channel
+    from clew_daemon.processes.lines import LineChannel
     from clew_daemon.session.desk import GoalDesk
     from clew_daemon.session.lifetime import Lifetime
     from clew_daemon.session.liveness import Liveness
@@ -50,10 +50,11 @@ class Conversation:
         self._lifetime = lifetime
         self._owed = 0
 
-    async def hold(self, channel: Channel) -> None:
+    async def hold(self, channel: LineChannel) -> None:
         """Answer until the agent hangs up or its worker ends; a broken line ends the worker."""
         try:
-            while (message := await channel.receive()) is not None:
+            while (line := await channel.receive()) is not None:
+                message = protocol.parse(line)
                 self._liveness.heard()
                 if self._lifetime.over and message.get("method") != "reflect":
                     continue  # what the last turn has cost is still recorded
@@ -63,7 +64,7 @@ class Conversation:
                     await self._answer(channel, message)
                 await self._desk.hold_to_limits()
                 self._see_what_follows()
-        except protocol.ProtocolError as error:
+        except (LineError, protocol.ProtocolError) as error:
             self._lifetime.end(Ended("crash", "protocol", redact(str(error))))
         except LedgerError as error:
             self._lifetime.end(endings.by_fault(error))
@@ -77,7 +78,7 @@ class Conversation:
         is_greeting = work.greeted and not greeted
         core.messages += not is_greeting and len(core.state.in_flight) >= in_flight
 
-    async def _answer(self, channel: Channel, message: dict[str, Any]) -> None:
+    async def _answer(self, channel: LineChannel, message: dict[str, Any]) -> None:
         request_id = None
         try:
             request_id, method, raw = protocol.request(message)

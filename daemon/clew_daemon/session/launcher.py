@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING, Any
 
 from clew_daemon.processes import vitals
 from clew_daemon.processes.executor import ExecutorProcess
-from clew_daemon.session.channel import Channel
+from clew_daemon.processes.lines import LineChannel
 from clew_shared.config.settings import CliAgentSettings
 from clew_shared.files.pipes import PipeReader
 from clew_shared.text.redact import redact
+from clew_shared.wire import protocol
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
@@ -92,7 +93,7 @@ class AgentProcess:
     """
 
     cell: Cell
-    channel: Channel
+    channel: LineChannel
     output: int
     cli: Cell | None = None
 
@@ -134,7 +135,7 @@ class Launcher:
             with theirs:
                 cell, cli = await self._cells(specs, agent, group, (theirs.fileno(), output_w))
             try:
-                return AgentProcess(cell, await Channel.over(ours), output, cli)
+                return AgentProcess(cell, await _connected(ours), output, cli)
             except BaseException:
                 await cell.kill()
                 if cli:
@@ -173,6 +174,10 @@ class Launcher:
     def memory_mb(self, cells: list[Cell]) -> float:
         """Measure what these cells use; it blocks."""
         return vitals.memory_mb([cell.guard.pid for cell in cells])
+
+
+async def _connected(sock: socket.socket) -> LineChannel:
+    return await LineChannel.over(sock, protocol.LINE_BYTES_MAX)
 
 
 async def _all_or_none(*spawns: Coroutine[Any, Any, Cell]) -> list[Cell]:

@@ -1,15 +1,13 @@
-"""The daemon's end of the worker protocol: bounded reading and writing, with a deadline on every write.
+"""The daemon's end of a socket to an agent or an executor: bounded reading and writing, with a deadline on every write.
 
-It frames and times; what a message means is decided elsewhere. Every step passes here, so messages are taken from the
-transport without a stream in between, and an answer goes to the socket at once.
+It frames and times; what a line means is decided elsewhere. Every step passes here, so lines are taken from the
+transport without a stream in between, and one that is sent goes to the socket at once.
 """
 
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any, cast
-
-from clew_shared.wire import protocol
+from typing import TYPE_CHECKING, cast
 
 if TYPE_CHECKING:
     import socket
@@ -17,14 +15,23 @@ if TYPE_CHECKING:
 WRITE_TIMEOUT_S = 30.0
 
 
-class Channel(asyncio.Protocol):
-    """A connected stream to one agent; one task receives.
+class LineError(Exception):
+    """A line is too long."""
 
-    `unread` says that the agent left an answer unread too long.
+
+class CutLineError(LineError):
+    """The last line has no end."""
+
+
+class LineChannel(asyncio.Protocol):
+    """A connected stream of lines of at most `bytes_max` bytes; one task receives.
+
+    `unread` says that the other side left a line unread too long.
     """
 
-    def __init__(self, sock: socket.socket) -> None:
+    def __init__(self, sock: socket.socket, bytes_max: int) -> None:
         self._sock = sock
+        self._bytes_max = bytes_max
         self._transport: asyncio.Transport | None = None
         self._came = bytearray()
         self._searched = 0  # bytes of it, without an end of a line
@@ -35,28 +42,27 @@ class Channel(asyncio.Protocol):
         self.unread = False
 
     @classmethod
-    async def over(cls, sock: socket.socket) -> Channel:
+    async def over(cls, sock: socket.socket, bytes_max: int) -> LineChannel:
         """Take over a connected, non-blocking socket."""
         loop = asyncio.get_running_loop()
-        _, channel = await loop.create_connection(lambda: cls(sock), sock=sock)
+        _, channel = await loop.create_connection(lambda: cls(sock, bytes_max), sock=sock)
         return channel
 
-    async def receive(self) -> dict[str, Any] | None:
-        """Return the next message, None at the end; raises ProtocolError on a broken line."""
+    async def receive(self) -> bytes | None:
+        """Return the next line with its end, None at the end of all; raises LineError."""
         while (end := self._came.find(b"\n", self._searched)) < 0:
             self._searched = len(self._came)
-            if self._searched > protocol.LINE_BYTES_MAX:
-                message = f"a line of over {protocol.LINE_BYTES_MAX} bytes"
-                raise protocol.ProtocolError(message, protocol.PARSE_ERROR)
+            if self._searched > self._bytes_max:
+                raise LineError(f"a line of over {self._bytes_max} bytes")
             if self._over and self._came.strip():
-                raise protocol.ProtocolError("the last line has no end", protocol.PARSE_ERROR)
+                raise CutLineError("the last line has no end")
             if self._over:
                 return None
             await self._wait()
         line = bytes(self._came[: end + 1])
         del self._came[: end + 1]
         self._searched = 0
-        return protocol.parse(line)
+        return line
 
     async def send(self, line: bytes) -> bool:
         """Send one line; False if the other side is gone or does not read."""
@@ -81,6 +87,11 @@ class Channel(asyncio.Protocol):
             self.unread = True
             return False
         return not transport.is_closing()
+
+    @property
+    def closed(self) -> bool:
+        """It was closed on this side."""
+        return self._transport is None or self._transport.is_closing()
 
     def close(self) -> None:
         """End the connection; what the other side has not read is dropped."""
@@ -109,13 +120,13 @@ class Channel(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         self._came += data
         self._wake()
-        if len(self._came) > protocol.LINE_BYTES_MAX and self._transport:
-            self._transport.pause_reading()  # an agent that floods waits in its own socket
+        if len(self._came) > self._bytes_max and self._transport:
+            self._transport.pause_reading()  # who floods waits in their own socket
 
     def eof_received(self) -> bool:
         self._over = True
         self._wake()
-        return True  # it may still read; the session closes
+        return True  # it may still read; whoever holds the channel closes it
 
     def connection_lost(self, exc: Exception | None) -> None:
         del exc
