@@ -142,7 +142,7 @@ WORKER = {
     "executor.digest": "clew_worker.executor.world.world:WorldWatch.digest",
     "executor.send": "clew_worker.executor.wire:Wire.send",
     "snapshot.take": "clew_worker.executor.snapshots.taking:SnapshotTaker.take",
-    "snapshot.finish": "clew_worker.executor.snapshots.commit:NewSnapshot.finish",
+    "snapshot.write": "clew_worker.executor.snapshots.taking:SnapshotTaker._written",
 }
 """Label → the function of the nursery, a cell, the runbook agent or the executor that it names."""
 
