@@ -72,5 +72,5 @@ def in_place_of(world: World) -> dict[str, Any]:
             of_descriptor=lambda fd: identity(played.opened(fd)),
         ),
         "Path": lambda path: SimpleNamespace(mkdir=lambda **_: world.make(path)),
-        "occupied": SimpleNamespace(occupy=lambda _: ""),
+        "occupy": lambda _: "",
     }
