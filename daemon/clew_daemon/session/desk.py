@@ -196,12 +196,12 @@ class GoalDesk:
             (self.idle.clear if self.core.state.in_flight else self.idle.set)()
 
     async def decide(self, command: Callable[[Core], T]) -> T:
-        """Give the core a command and wait until its events are durable; raises WrongState while the worker stops."""
+        """Pass the core a command and wait until its events are durable; raises WrongState while the worker stops."""
         self.refuse_while_stopping()
         return await self.record(command)
 
     async def record(self, command: Callable[[Core], T]) -> T:
-        """Give the core a command whether or not the worker is being stopped; wait until its events are durable."""
+        """Pass the core a command whether or not the worker is being stopped; wait until its events are durable."""
         with self.recording() as core:
             result = command(core)
         await self.commit()
