@@ -33,6 +33,9 @@ INVARIANTS: dict[str, str] = {}
 """Every invariant by its name, with its sentence."""
 
 
+ALL_DONE = 0.9999
+"""The progress of a goal whose steps are all done, and which is not completed."""
+
 CHANGES_OF_STATUS = (
     ev.GoalStarted,
     ev.GoalWaiting,
@@ -439,8 +442,8 @@ def a_replan_loses_no_pending_work(
 
 @invariant
 def progress_never_goes_down(goal: str, before: Sequence[float], now: Sequence[float]) -> str:
-    """Iterations, tools used and the share that is done only grow, unless work is added after all was done."""
-    added_to_all = len(before) > 2 and before[2] >= 1.0
+    """Iterations, tools used and the share done only grow, unless all was done and more turned out to be to do."""
+    added_to_all = len(before) > 2 and before[2] >= ALL_DONE
     fell = [(old, new) for old, new in zip(before, now, strict=True) if new < old]
     if not fell or (added_to_all and fell == [(before[2], now[2])]):
         return ""
