@@ -74,7 +74,7 @@ def play(camera, shown):
     camera.take("Enter", until=["Run this?"], seconds=2.5)
     camera.terminal.press("y")
     camera.clew.wait("goal.completed", goal=shown.asking)
-    camera.take(until=[f"{shown.asking}  completed"], seconds=4)
+    camera.take(until=[f"{shown.asking:29}  completed"], seconds=4)
     return {
         "top": recording(camera.frames, TITLE, COLUMNS, ROWS),
         "top-goal": still(goal, "clew top: a goal", COLUMNS, ROWS),
