@@ -2,7 +2,8 @@
 
 import pytest
 
-from clew_shared.ledger import Cursor, Follower, Ledger, NewEvent
+from clew_daemon.cli.stream.following import Follower
+from clew_shared.ledger import Cursor, Ledger, NewEvent
 
 
 async def append(ledger, *texts, goal="a"):

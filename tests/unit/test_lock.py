@@ -192,8 +192,9 @@ def test_where_the_file_system_has_no_locks_it_is_refused_with_what_to_do(
 
 
 def test_where_locks_exclude_nobody_it_is_refused_too(path, monkeypatch):
-    monkeypatch.setattr(fcntl, "fcntl", lambda *_: b"")
-    with pytest.raises(LocksUnsupportedError, match=r"taken a second time.*local disk"):
+    unlocked = lock._FLOCK.pack(fcntl.F_UNLCK, os.SEEK_SET, 0, 0, 0)
+    monkeypatch.setattr(fcntl, "fcntl", lambda *_: unlocked)
+    with pytest.raises(LocksUnsupportedError, match=r"can be taken again.*local disk"):
         acquire(path, role="daemon")
 
 

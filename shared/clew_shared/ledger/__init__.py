@@ -22,8 +22,7 @@ if TYPE_CHECKING:
         LedgerTooNew,
         LedgerUnwell,
     )
-    from clew_shared.ledger.following import Cursor, Follower
-    from clew_shared.ledger.reader import Reader
+    from clew_shared.ledger.reader import Cursor, Reader
     from clew_shared.ledger.records import SEQ_MAX, EventRow, LedgerState, NewEvent
     from clew_shared.ledger.sqlite import Ledger
     from clew_shared.ledger.turns import TurnLedger
@@ -33,7 +32,6 @@ __all__ = [
     "SEQ_MAX",
     "Cursor",
     "EventRow",
-    "Follower",
     "Ledger",
     "LedgerBehindError",
     "LedgerCorrupt",
@@ -58,8 +56,7 @@ _PARTS = {
     "backup": "copy remove",
     "errors": "LedgerBehindError LedgerCorrupt LedgerEmpty LedgerError LedgerFailed LedgerLostError LedgerTooNew "
     "LedgerUnwell",
-    "following": "Cursor Follower",
-    "reader": "Reader",
+    "reader": "Cursor Reader",
     "records": "SEQ_MAX EventRow LedgerState NewEvent",
     "sqlite": "Ledger",
     "turns": "TurnLedger",

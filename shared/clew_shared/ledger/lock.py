@@ -161,7 +161,8 @@ def acquire(path: Path, *, role: str, socket: Path | None = None) -> Lock:
         fd = _open(path)
         try:
             _take(fd, path)
-            if _is_at(fd, path) and _excludes(fd, path):
+            if _is_at(fd, path):
+                _check_effect(fd, path)
                 _write(fd, json.dumps(content))
                 return Lock(fd, path)
         except BaseException:
@@ -213,23 +214,10 @@ def _take(fd: int, path: Path) -> None:
         raise
 
 
-def _excludes(fd: int, path: Path) -> bool:
-    """Return whether a second opening of the file is refused; False if the file was replaced meanwhile.
-
-    Raises LocksUnsupportedError where the second one is granted the lock, too.
-    """
-    second = _open(path)
-    try:
-        if not os.path.samestat(os.fstat(fd), os.fstat(second)):
-            return False
-        _set(second)
-    except OSError as error:
-        if error.errno in _HELD:
-            return True
-        raise
-    finally:
-        os.close(second)
-    raise LocksUnsupportedError("a lock that is held can be taken a second time", path)
+def _check_effect(fd: int, path: Path) -> None:
+    """Raise LocksUnsupportedError where the lock that was taken is not seen by others."""
+    if holder(path) is None and _is_at(fd, path):
+        raise LocksUnsupportedError("a lock that is held can be taken again", path)
 
 
 def _set(fd: int) -> None:

@@ -7,9 +7,11 @@ page.
 
 from __future__ import annotations
 
+import re
 import struct
 from collections import deque
 from contextlib import closing, contextmanager
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self
 
 from clew_shared.ledger import schema
@@ -31,6 +33,7 @@ if TYPE_CHECKING:
     import apsw
 
 _PAGE_ROWS = 256
+_CURSOR = re.compile(r"(0|[1-9][0-9]{0,18})-((?:[0-9a-f]{64})?)")
 
 
 class ReadSide:
@@ -311,3 +314,34 @@ class Reader(ReadSide):
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+@dataclass(frozen=True, slots=True)
+class Cursor:
+    """A place in one ledger: the last event that was seen, and its hash, which tells it from other ledgers."""
+
+    seq: int = 0
+    hash: bytes = b""
+
+    def __str__(self) -> str:
+        return f"{self.seq}-{self.hash.hex()}"
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """Return the cursor that `str` turned into this text; raises ValueError."""
+        found = _CURSOR.fullmatch(text)
+        if found is None or int(found[1]) > SEQ_MAX:
+            raise ValueError(f"{text[:100]!r} is not a cursor")
+        return cls(int(found[1]), bytes.fromhex(found[2]))
+
+    @classmethod
+    def at_end(cls, ledger: ReadSide) -> Self:
+        """Return the cursor after the last event of a ledger."""
+        found = ledger.tip()
+        return cls(*found) if found else cls()
+
+    def is_of(self, ledger: ReadSide) -> bool:
+        """Return whether it is a place in this ledger after which no event was purged."""
+        if self.seq and not ledger.has_recorded(self.seq, self.hash):
+            return False
+        return ledger.last_purged() <= self.seq

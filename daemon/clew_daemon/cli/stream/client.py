@@ -22,7 +22,8 @@ from clew_daemon.cli.stream.messages import (
     read_line,
 )
 from clew_shared.backoff import backoff_s
-from clew_shared.ledger import Cursor, Follower
+from clew_daemon.cli.stream.following import Follower
+from clew_shared.ledger import Cursor
 
 if TYPE_CHECKING:
     import socket

@@ -1,61 +1,23 @@
-"""Following a ledger: what becomes durable after a cursor, in order, without asking the process that writes it.
+"""Following a ledger while no daemon runs: what becomes durable after a cursor, in order.
 
-There is no queue, so none can overflow: a slow follower finds the rest in the ledger. No transaction is open between
-two looks.
+The process that writes it is not asked. There is no queue, so none can overflow, and no transaction is open between two
+looks.
 """
 
 from __future__ import annotations
 
-import re
-from dataclasses import dataclass
 from itertools import islice
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING
 
-from clew_shared.ledger.errors import LedgerEmpty
-from clew_shared.ledger.reader import Reader
-from clew_shared.ledger.records import SEQ_MAX
+from clew_shared.ledger import Cursor, LedgerEmpty, Reader
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from clew_shared.ledger.reader import ReadSide
-    from clew_shared.ledger.records import EventRow
+    from clew_shared.ledger import EventRow
 
 LOOK_ROWS = 500
 """Events in one look, at most; the next look goes on there."""
-
-_TEXT = re.compile(r"(0|[1-9][0-9]{0,18})-((?:[0-9a-f]{64})?)")
-
-
-@dataclass(frozen=True, slots=True)
-class Cursor:
-    """A place in one ledger: the last event that was seen, and its hash, which tells it from other ledgers."""
-
-    seq: int = 0
-    hash: bytes = b""
-
-    def __str__(self) -> str:
-        return f"{self.seq}-{self.hash.hex()}"
-
-    @classmethod
-    def parse(cls, text: str) -> Self:
-        """Return the cursor that `str` turned into this text; raises ValueError."""
-        found = _TEXT.fullmatch(text)
-        if found is None or int(found[1]) > SEQ_MAX:
-            raise ValueError(f"{text[:100]!r} is not a cursor")
-        return cls(int(found[1]), bytes.fromhex(found[2]))
-
-    @classmethod
-    def at_end(cls, ledger: ReadSide) -> Self:
-        """Return the cursor after the last event of a ledger."""
-        found = ledger.tip()
-        return cls(*found) if found else cls()
-
-    def is_of(self, ledger: ReadSide) -> bool:
-        """Return whether it is a place in this ledger after which no event was purged."""
-        if self.seq and not ledger.has_recorded(self.seq, self.hash):
-            return False
-        return ledger.last_purged() <= self.seq
 
 
 class Follower:
