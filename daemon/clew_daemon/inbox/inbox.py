@@ -226,7 +226,9 @@ class Inbox:
             before = self._seen.get(key)
             seen[key] = before if before and before.look == one.look else Seen(one.look, now)
             at = due_at(seen[key], self._settle_s, claimed=one.is_claim)
-            is_second = seen[key] is before  # even where nothing is waited for, a first look decides nothing
+            is_second = (
+                seen[key] is before
+            )  # even where nothing is waited for, a first look decides nothing
             if at <= now and (is_second or one.is_claim):
                 due.append(one)
             else:

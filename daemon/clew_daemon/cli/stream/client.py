@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from clew_daemon.cli.client import connected
 from clew_daemon.cli.errors import CliError
+from clew_daemon.cli.stream.following import Follower
 from clew_daemon.cli.stream.messages import (
     ANSWER_S,
     LINE_BYTES_MAX,
@@ -22,7 +23,6 @@ from clew_daemon.cli.stream.messages import (
     read_line,
 )
 from clew_shared.backoff import backoff_s
-from clew_daemon.cli.stream.following import Follower
 from clew_shared.ledger import Cursor
 
 if TYPE_CHECKING:
