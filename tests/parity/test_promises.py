@@ -405,7 +405,7 @@ def test_what_one_is_told_names_calls_that_the_library_has(opened):
         ctx.record_action(*ring[i % 2])
         told.append(ctx.answer.message)
     stale = opened("Another goal", "A subtask")
-    for i in range(6):
+    for i in range(12):
         stale.record_action("search", {"pattern": f"{i}"}, "success", "", "nothing", False)
         told.append((stale.answer.intervention or {}).get("message", ""))
     told = [text for text in told if text]
