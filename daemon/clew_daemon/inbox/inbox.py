@@ -226,10 +226,10 @@ class Inbox:
             before = self._seen.get(key)
             seen[key] = before if before and before.look == one.look else Seen(one.look, now)
             at = due_at(seen[key], self._settle_s, claimed=one.is_claim)
-            is_second = (
-                seen[key] is before
-            )  # even where nothing is waited for, a first look decides nothing
-            if at <= now and (is_second or one.is_claim):
+            is_first = (
+                seen[key] is not before
+            )  # it decides nothing, also where nothing is waited for
+            if at <= now and (one.is_claim or not is_first):
                 due.append(one)
             else:
                 until = min(until, at)
