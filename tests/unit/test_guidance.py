@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 
+from clew_daemon.session.first_look import paths_there
 from clew_shared.guidance.notes import AS_BEFORE, NOT_YET, CheckNotes
-from clew_shared.guidance.requests import note_of_files
 from clew_shared.guidance.tracebacks import located_error, without_library_frames
 from clew_shared.prompt.state_block import state_block
 from clew_shared.prompt.tools import PLAN
@@ -14,7 +14,6 @@ from clew_shared.text.shell_tests import SILENT
 from clew_shared.tools import NO_EDIT, NO_LONGER, TOOLS
 from clew_shared.wire.answers import FailingCheck
 from clew_shared.wire.hello import Call, Said
-from clew_worker.agent.first_look import paths_there
 
 GOAL = "Tu was mit shop.py"  # no word of it counts but the names of files
 VIEW = PromptView(goal=GOAL, subtask=GOAL, checks={"right": './check "$(cat out)"'}, tools=TOOLS)
@@ -50,9 +49,6 @@ STEP = "Take the next step towards the goal."
     [
         # a look at what exists comes first, whatever the goal's language
         ((), "Begin: call a tool."),
-        ((Said("user", note_of_files(["shop.py", "docs/"])),), "call read_file on shop.py, before"),
-        ((Said("user", note_of_files(["docs/", "other.py"])),), "First look: search the files"),
-        ((Said("user", note_of_files(["docs/"])),), "Begin: call a tool."),
         # after a mere look the checks speak, and nobody is asked whether it is done
         ((READ,), f"Nothing is changed yet. {STEP}"),
         ((GOT, READ), f"Nothing is changed yet. Now change what is wrong: {VALUE}"),
@@ -95,6 +91,21 @@ def test_a_profile_without_guidance_is_only_asked_for_the_next_call(entries):
     )
 
 
+@pytest.mark.parametrize(
+    ("there", "asked"),
+    [
+        (("shop.py", "docs/"), "call read_file on shop.py, before"),
+        (("docs/", "other.py"), "First look: search the files"),
+        (("docs/",), "Begin: call a tool."),
+    ],
+)
+def test_a_look_at_what_is_there_comes_first_whatever_the_language(there, asked):
+    last = state_block(replace(VIEW, there=there))
+    assert asked in last
+    assert f"These are there: {', '.join(there)}" in last
+    assert "there" not in state_block(replace(VIEW, there=there, guided=False))
+
+
 def test_a_planned_goal_is_asked_about_its_subtask_and_a_large_one_for_a_plan():
     planned = replace(VIEW, goal="more", transcript=(WRITE,))
     assert "call complete_subtask" in state_block(planned)
@@ -109,14 +120,21 @@ def test_what_is_there_begins_with_what_the_goal_names(tmp_path):
     found = paths_there(
         tmp_path, "Sieh in docs nach, dann src/deep/c.py. Nicht ../etc/passwd, /etc."
     )
-    assert found == ["docs/a.txt", "src/deep/c.py", "b.py", "docs/", "src/"]
-    assert paths_there(tmp_path / "missing", "b.py") == []
+    assert found == ("docs/a.txt", "src/deep/c.py", "b.py", "docs/", "src/")
+    assert paths_there(tmp_path / "missing", "b.py") == ()
+
+
+def test_what_a_link_leads_to_is_not_named(tmp_path):
+    (tmp_path / "work").mkdir()
+    (tmp_path / "secret" / "inside").mkdir(parents=True)
+    (tmp_path / "work" / "link").symlink_to(tmp_path / "secret")
+    assert paths_there(tmp_path / "work", "link link/inside") == ("link",)
 
 
 def test_at_most_twenty_paths_are_named(tmp_path):
     for n in range(30):
         (tmp_path / f"{n:02}").touch()
-    assert paths_there(tmp_path, "")[19:] == ["19", "and 10 more"]
+    assert paths_there(tmp_path, "")[19:] == ("19", "and 10 more")
 
 
 def test_the_same_failure_is_shown_again_with_its_end_only():

@@ -135,6 +135,7 @@ def _hello_state(
         "transcript": sent_entries(fold.entries, folded),
         "folded": folded,
         "idea": fold.idea,
+        "there": state.there,
     }
     return HelloState.model_validate(_with_steps(state) | own)
 

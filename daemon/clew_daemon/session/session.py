@@ -8,7 +8,9 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
+from contextlib import suppress
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import structlog
@@ -20,10 +22,12 @@ from clew_daemon.processes.nursery import SpawnError
 from clew_daemon.record.hello import thresholds
 from clew_daemon.session.conversation import Conversation
 from clew_daemon.session.desk import GoalDesk, block_goal
+from clew_daemon.session.first_look import paths_there
 from clew_daemon.session.launcher import WorkerOutput
 from clew_daemon.session.lifetime import Lifetime
 from clew_daemon.session.liveness import Liveness
 from clew_daemon.session.methods import Methods
+from clew_shared.config.settings import LlmAgentSettings
 from clew_shared.core.answers import WrongState
 from clew_shared.core.questions import WHY, missing_tools
 from clew_shared.ledger import LedgerError
@@ -39,6 +43,7 @@ if TYPE_CHECKING:
 log = structlog.get_logger()
 
 LAST_MESSAGES_S = 1.0
+LOOK_S = 1.0
 
 log = structlog.get_logger()
 
@@ -71,11 +76,28 @@ class EpochRecord:
             probe=state.waits_for_time,
             span=desk.specs.trace.span,
             turns_needed=desk.parts.models.turns_needed(desk.traits.agent),
+            there=await self._there(),
         )
         await desk.parts.goals.emit(desk.core, event)
         desk.parts.goals.judge_by(desk.core, desk.parts.settings_of(desk.goal_id))
         for warning in dict.fromkeys(w for cell in process.cells for w in cell.warnings):
             log.warning("sandbox.weaker", goal=desk.goal_id, epoch=desk.epoch, what=warning)
+
+    async def _there(self) -> tuple[str, ...]:
+        """Return some paths in the workspace, for a model that is asked to look first."""
+        desk, state = self._desk, self._desk.core.state
+        again = state.attempt.number > 1 and state.last_action < state.attempt.seq
+        begins = (
+            not state.actions_total or again
+        )  # else the worker before it would not have asked so
+        guided = desk.settings.context.guidance and isinstance(desk.traits.agent, LlmAgentSettings)
+        if not (begins and guided):
+            return ()
+        text = state.subtask.description if state.subtask else state.goal.description
+        with suppress(TimeoutError):
+            async with asyncio.timeout(LOOK_S):
+                return await asyncio.to_thread(paths_there, Path(state.spec.workspace), text)
+        return ()
 
     async def close(self, ended: Ended) -> Ended:
         """Record the end of the epoch, and what it left in flight."""

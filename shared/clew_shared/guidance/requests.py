@@ -16,7 +16,7 @@ from clew_shared.guidance.notes import (
     shows_what_fails,
     wrong_value,
 )
-from clew_shared.text.shorten import in_one_line, without_middle
+from clew_shared.text.shorten import without_middle
 from clew_shared.tools import NO_EDIT, NO_LONGER, WRITE_ONLY_TOOLS, Tool
 from clew_shared.wire.hello import Call, Entry, Said
 
@@ -24,9 +24,6 @@ NAME_CHARS = 160
 NAMED_SHOWN = 3
 WRONG = "Now change what is wrong"
 STEP = "Take the next step towards the goal."
-THERE = "These are there: "
-"""Begins the note that tells what is in the workspace when a conversation begins."""
-
 _LOOKS = frozenset({"read_file", "list_files", "search", "recall"})
 """After a mere look small models that are asked whether the goal is done say yes."""
 
@@ -47,6 +44,8 @@ class Conversation(Protocol):
     def checks(self) -> Mapping[str, str]: ...
     @property
     def tools(self) -> Sequence[Tool]: ...
+    @property
+    def there(self) -> Sequence[str]: ...
     @property
     def transcript(self) -> Sequence[Entry]: ...
 
@@ -84,8 +83,8 @@ class Guided(Plain):
     """Asks for what the facts call for; each line was seen to help small models."""
 
     def first(self, view: Conversation) -> str:
-        """Ask for a look at what is there, as the note on it says: else small models overwrite files unread."""
-        there = _files_there(view.transcript)
+        """Ask for a look at what is there: else small models overwrite files unread."""
+        there = [name for name in view.there if not name.endswith("/")]
         named = [name for name in there if _mentions(view.subtask or view.goal, name)]
         if named:
             names = " and ".join(named[:NAMED_SHOWN])
@@ -225,21 +224,6 @@ def _may_have_changed(entry: Entry) -> bool:
 
 def _path(call: Call) -> str:
     return without_middle(str(call.args.get("path", "")), NAME_CHARS)
-
-
-# ---- what is there
-
-
-def note_of_files(paths: Sequence[str]) -> str:
-    """Return the note with what is in the workspace, which the first request goes by."""
-    return THERE + ", ".join(in_one_line(path, NAME_CHARS) for path in paths)
-
-
-def _files_there(transcript: Sequence[Entry]) -> list[str]:
-    """Return the files of that note, without the folders."""
-    texts = (e.text for e in transcript if isinstance(e, Said) and e.role == "user")
-    note = next((text for text in texts if text.startswith(THERE)), THERE)
-    return [n for n in note.removeprefix(THERE).split(", ") if n and not n.endswith("/")]
 
 
 def _mentions(text: str, name: str) -> bool:

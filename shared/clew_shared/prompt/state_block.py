@@ -53,6 +53,8 @@ def _standing(view: PromptView) -> list[str]:
         lines += filter(None, [f"{number}{why}".strip()])
     if view.next_subtask and f"- {view.next_subtask}" not in plan_text(view).splitlines():
         lines.append(f"After this subtask: {without_middle(view.next_subtask, 200)}")
+    if view.there and view.guided and view.subtask_open and not view.replan:
+        lines.append(f"These are there: {', '.join(view.there)}")
     lines += _probes(view)
     if view.blocked:
         names = "; ".join(without_middle(name, 120) for name in view.blocked[-BLOCKED_SHOWN:])

@@ -73,6 +73,8 @@ class PromptView:
     left: TurnsLeft | None = None
     progress: GoalProgress = field(default_factory=GoalProgress)
     windows: Windows = field(default_factory=Windows)
+    there: tuple[str, ...] = ()
+    """Some paths in the workspace, when the conversation begins there and nothing was called yet."""
     guided: bool = True
     """Whether the request for the next call says what the facts ask for (`[context] guidance`)."""
     reflects: bool = False
@@ -146,6 +148,7 @@ def view_from(
         left=state.turns_left,
         progress=progress_of(hello, iteration=state.iteration, actions=state.actions_total),
         windows=windows_of(context),
+        there=() if any(isinstance(e, Call) for e in entries) else state.there,
         guided=context.guidance,
         reflects=reflects,
         max_tokens=context.max_tokens,

@@ -137,7 +137,8 @@ class WorkerStarted(GoalEvent, frozen=True):
 
     `probe`: it finds out whether what the goal waits for is available again; the goal waits meanwhile. `span`: the id
     that its environment names as the parent of its own spans, "" if it names none. `turns_needed`: the turns of the
-    longest attempt that completed anything in verified goals of the agent's model, 0 if that is not known.
+    longest attempt that completed anything in verified goals of the agent's model, 0 if that is not known. `there`:
+    some paths in the workspace, folders with a slash, for a model that is asked to look first.
     """
 
     kind: Literal["worker_started"] = "worker_started"
@@ -148,6 +149,7 @@ class WorkerStarted(GoalEvent, frozen=True):
     probe: bool = False
     span: str = ""
     turns_needed: int = 0
+    there: tuple[str, ...] = ()
 
 
 class WorkerReady(GoalEvent, frozen=True):

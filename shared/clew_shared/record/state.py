@@ -401,6 +401,7 @@ class State:
     attempt: AttemptState = field(default_factory=AttemptState)
     attempts_total: int = 0
     turns_needed: int = 0
+    there: tuple[str, ...] = ()
     fresh_starts: list[FreshStart] = field(default_factory=list)
     refused: RefusedFinishes = field(default_factory=RefusedFinishes)
     asked_step: int = 0

@@ -5,15 +5,12 @@ the last result, the model is asked once more.
 """
 
 from collections.abc import Awaitable, Callable, Mapping
-from pathlib import Path
 from typing import Any
 
 from clew_shared.core.claims import FAILED
 from clew_shared.guidance.notes import CheckNotes
-from clew_shared.guidance.requests import note_of_files
 from clew_shared.prompt.tools import is_small
 from clew_shared.wire.answers import Advanced, Checked, Finished
-from clew_worker.agent.first_look import paths_there
 from clew_worker.agent.plans import plain_text, truth
 from clew_worker.agent.rpc import RpcError
 from clew_worker.agent.turn import AgentContext, AgentFinished
@@ -123,30 +120,10 @@ class GoalEnding:
             self._checked_at, self.in_vain = self._memory.changes, self.in_vain if again else 0
         self._memory.answer("finish", {"summary": summary}, self._not_accepted(answer))
 
-    async def look_around(self) -> None:
-        """Note at the start of a conversation what is in the workspace, and what fails there, for a guided model.
-
-        In an empty workspace all is still to be made, and checks say no more than the goal does.
-        """
-        hello, subtask = self._memory.hello, self._memory.state.subtask
-        if self._memory.transcript or not (hello.options.context.guidance and hello.spec.workspace):
-            return
-        text = subtask.description or self._memory.state.goal.description
-        if found := paths_there(Path(hello.spec.workspace), text):
-            self._memory.note(note_of_files(found))
-            await self._check_early(at_start=True)
-
     async def check_after_change(self) -> None:
         """Have the checks of a small goal run after a change, and show the model what still fails.
 
         Else it learns only from a `finish` that is not accepted that a part is missing.
-        """
-        await self._check_early(at_start=False)
-
-    async def _check_early(self, *, at_start: bool) -> None:
-        """Show what the checks say, unless they take longer than `[context] check_within_s`.
-
-        That they pass before anything was done says nothing about the goal.
         """
         hello = self._memory.hello
         within_s = hello.options.context.check_within_s
@@ -159,7 +136,7 @@ class GoalEnding:
                 raise
             return
         self._slow = answer.passed is None
-        if answer.passed and not at_start:
+        if answer.passed:
             self._memory.note(CHECKED)
         elif answer.passed is False:
             # the model has not asked to finish yet: its first two requests still reach the daemon

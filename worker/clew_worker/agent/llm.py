@@ -63,7 +63,6 @@ class LlmAgent:
         if hello.options.playbook.llm_reflection:
             self._finishing.on_completed = partial(self._learn_strategies, model)
         try:
-            await self._finishing.look_around()
             while True:
                 await self._turn(model)
         except AgentFinished:
