@@ -21,7 +21,7 @@ from clew_shared.record import events as ev
 from clew_shared.record.snapshot_events import SnapshotTaken
 from clew_shared.snapshots.names import quoted
 from clew_shared.snapshots.plan import plan
-from clew_shared.snapshots.steps import steps
+from clew_shared.snapshots.steps import comparing, steps
 from clew_shared.snapshots.store import SnapshotStore
 from clew_shared.wire.executor import (
     CheckRequest,
@@ -211,7 +211,8 @@ class Goal:
     def undo(self):
         """Take a snapshot of the present, and restore what the plan says; return the plan."""
         self.snapshot()
-        found = plan(steps(self.store, self.rows, 1), 1)
+        between = comparing(self.store)
+        found = plan(steps(between, self.rows, 1), between, 1)
         entries = [
             RestoreEntry(name=one.name, present=one.present, wanted=one.wanted)
             for one in found.restore

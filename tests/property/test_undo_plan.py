@@ -33,7 +33,7 @@ class World:
 
     files: dict = field(default_factory=lambda: dict.fromkeys(["a", "b", "c", "d/e"], "0"))
     steps: list = field(default_factory=list)
-    seen: dict = field(default_factory=dict)
+    trees: dict = field(default_factory=dict)
     noticed: dict = field(default_factory=dict)
     by_goal: set = field(default_factory=set)
     by_others: set = field(default_factory=set)
@@ -75,17 +75,17 @@ class World:
 
     def snapshot(self, _edits=None, *, remembers=True):
         foreign = self.foreign()
-        changes = {
-            name: (entry(self.seen.get(name, "")), entry(content))
-            for name, content in self.files.items()
-            if self.seen.get(name, "") != content
-        }
         seq = len(self.steps) + 1
+        self.trees[str(seq + 1)] = dict(self.files)
         self.steps += [
             Acted(seq, {}, foreign if remembers else frozenset()),
-            Seen(seq + 1, changes),
+            Seen(seq + 1, str(seq + 1), watched=remembers),
         ]
-        self.seen, self.noticed = dict(self.files), dict(self.files)
+        self.noticed = dict(self.files)
+
+    def between(self, old, new):
+        old, new = self.trees[old], self.trees[new]
+        return {n: (entry(old[n]), entry(new[n])) for n in new if old[n] != new[n]}
 
     def restart(self, _edits):
         """A new executor remembers nothing of the one before it: the snapshot at its start shows what changed."""
@@ -94,7 +94,7 @@ class World:
 
 def undo(world, first, last=None):
     world.snapshot()
-    found = plan(world.steps, first, last)
+    found = plan(world.steps, world.between, first, last)
     for one in found.restore:
         assert entry(world.files[one.name]) == one.present
         world.files[one.name] = one.wanted.id if one.wanted else ""
@@ -123,7 +123,7 @@ def test_undoing_an_undo_brings_everything_back(events, earlier):
         getattr(world, kind)(edits)
     world.snapshot()
     before, present = dict(world.files), world.steps[-1].seq
-    found = plan(world.steps, 2)
+    found = plan(world.steps, world.between, 2)
     for one in found.restore:
         world.files[one.name] = one.wanted.id if one.wanted else ""
     restored = {one.name: world.files[one.name] for one in found.restore}
@@ -155,7 +155,7 @@ def test_a_diff_shows_what_the_goal_has_changed_and_nothing_else(events):
     for kind, edits in events:
         getattr(world, kind)(edits)
     world.snapshot()
-    shown = own_changes(world.steps, 2)
+    shown = own_changes(world.steps, world.between, 2)
     killed = any(kind == "killed" for kind, _ in events)
     assert set(shown) <= world.by_goal | (world.by_others if killed else set())
     changed = {n for n in world.files if world.files[n] != world.base[n]}

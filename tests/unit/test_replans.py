@@ -2,7 +2,7 @@
 
 import pytest
 
-from clew_daemon.undo.subtasks import NumberedSubtasks
+from clew_daemon.undo.scope import NumberedSubtasks
 from clew_shared.core.answers import WrongState
 from clew_shared.record import events as ev
 from clew_shared.record.codec import decode, encode

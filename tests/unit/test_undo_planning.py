@@ -6,7 +6,6 @@ import pytest
 
 from clew_daemon.undo.planning import planned_undo
 from clew_shared.record import snapshot_events as snap
-from clew_shared.snapshots import steps as record_steps
 from clew_shared.snapshots.entries import Entry
 from clew_shared.snapshots.plan import (
     Acted,
@@ -14,6 +13,7 @@ from clew_shared.snapshots.plan import (
     Seen,
     above_removed,
     folders_of_others,
+    plan,
 )
 from clew_shared.snapshots.store import SnapshotStore, StoreError, StoreSlowError
 
@@ -24,14 +24,11 @@ def taken(*trees):
     return [(seq, snap.SnapshotTaken(tree=tree)) for seq, tree in enumerate(trees, start=1)]
 
 
-def test_only_the_snapshots_of_the_span_are_compared(monkeypatch):
+def test_only_the_ends_and_what_no_one_has_watched_are_compared():
     compared = []
-    monkeypatch.setattr(
-        record_steps, "changes", lambda _, old, new: compared.append((old, new)) or {}
-    )
-    found = record_steps.steps(None, taken("a", "b", "c", "d", "e"), 2, 4)
-    assert compared == [("b", "c"), ("c", "d")]
-    assert [step.seq for step in found if isinstance(step, Seen)] == [3, 4]
+    steps = [Seen(1, "a"), Seen(2, "b"), Seen(3, "c", watched=False), Seen(4, "d"), Seen(5, "e")]
+    plan(steps, lambda old, new: compared.append((old, new)) or {}, 1, 4)
+    assert compared == [("b", "c"), ("a", "e"), ("a", "d")]
 
 
 @pytest.mark.skipif(not shutil.which("git"), reason="git is not installed")
@@ -52,12 +49,13 @@ def test_a_plan_that_takes_too_long_is_given_up_with_the_reason(tmp_path, monkey
 
 def test_a_folder_is_someone_elses_from_its_making_until_the_goal_removes_it():
     steps = [
-        Seen(1, {}),
+        Seen(1, "a"),
         Acted(2, foreign=frozenset(["mine", "gone"])),
         Acted(3, {"ours": "/", "mine/file": "new", "gone": ""}),
-        Seen(4, {"seen": (None, FOLDER), "ours": (None, FOLDER)}),
+        Seen(4, "b", watched=False),
     ]
-    assert folders_of_others(steps, 1) == {"mine", "seen"}
+    made = {"seen": (None, FOLDER), "ours": (None, FOLDER)}
+    assert folders_of_others(steps, lambda _old, _new: made, 1) == {"mine", "seen"}
 
 
 def test_of_an_entry_that_is_removed_the_deepest_folder_of_someone_else_is_named():

@@ -10,8 +10,8 @@ FOLDER = Entry(0o040755, "")
 
 
 def found(changes, own, *, watched=True, **acted):
-    start = Seen(1, {})
-    result = plan([start, Acted(2, own, **acted), Seen(3, changes, watched=watched)], 1)
+    steps = [Seen(1, "old"), Acted(2, own, **acted), Seen(3, "new", watched=watched)]
+    result = plan(steps, lambda old, new: changes if old != new else {}, 1)
     return [one.name for one in result.restore], {one.name: one.reason for one in result.left}
 
 
@@ -46,5 +46,11 @@ def test_after_an_action_that_was_lost_only_what_is_as_an_action_left_it_is_rest
     assert left == {"other": "unknown", "third": "unknown"}
 
 
-def test_a_file_that_is_not_as_the_goal_left_it_is_shared():
-    assert found({"file": (OLD, NEW)}, {"file": "else"}) == ([], {"file": "shared"})
+def test_a_file_that_is_not_as_the_goal_left_it_while_no_one_watched_is_shared():
+    changes, own = {"file": (OLD, NEW)}, {"file": "else"}
+    assert found(changes, own, watched=False) == ([], {"file": "shared"})
+
+
+def test_a_name_that_someone_else_has_touched_is_left_whatever_the_goal_did_afterwards():
+    changes, own = {"file": (OLD, NEW)}, {"file": "new"}
+    assert found(changes, own, foreign=frozenset(["file"])) == ([], {"file": "shared"})

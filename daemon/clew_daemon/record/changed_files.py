@@ -10,7 +10,7 @@ from clew_shared.record.codec import decode
 from clew_shared.snapshots.comparison import FileCount, comparison
 from clew_shared.snapshots.entries import LEFT_OUT, as_seen, changes
 from clew_shared.snapshots.plan import own_changes
-from clew_shared.snapshots.steps import steps, with_store
+from clew_shared.snapshots.steps import comparing, steps, with_store
 from clew_shared.views.publish import plain_paths
 
 if TYPE_CHECKING:
@@ -26,7 +26,8 @@ def changed_files(ledger: Readable, goal: str, store: SnapshotStore) -> list[Fil
     """
     rows = with_store((row.seq, decode(row.body)) for row in ledger.read(goal))
     first = next((seq for seq, event in rows if isinstance(event, snap.SnapshotTaken)), 0)
-    own = own_changes(steps(store, rows, first), first)
+    between = comparing(store)
+    own = own_changes(steps(between, rows, first), between, first) if first else {}
     if not own:
         return []
     with comparison(store, own) as compared:

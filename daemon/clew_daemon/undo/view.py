@@ -11,7 +11,7 @@ from clew_shared.wire.executor import FINAL_FAULTS, NOT_EMPTY
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from clew_daemon.undo.gone import Gone
+    from clew_daemon.undo.planning import Gone
     from clew_daemon.undo.undo import GitMoved, GitNotes, UndoResult
     from clew_shared.record.snapshot_events import GitPlace
     from clew_shared.record.state import State

@@ -1,12 +1,14 @@
 """Who changed what, and what undo restores; pure rules over the record (docs/snapshots.md).
 
-A change belongs to the goal if it happened during an action or a check, and to someone else if it happened while
-none was running. What is someone else's is never restored, unless a person asks for exactly that.
+A name is the goal's if it was changed during an action or a check, and someone else's if it was changed while none was
+running. What is someone else's is never restored, unless a person asks for exactly that. Contents are compared only
+where no executor has watched, or not all names are on record.
 """
 
 from __future__ import annotations
 
 import stat
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
@@ -30,14 +32,14 @@ that was not there before, or in one in which there are other commits now."""
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """A snapshot: what differs from the snapshot before it.
+    """A snapshot, by its tree.
 
     `watched`: the executor that took it has seen everything since the one before. Without that, someone else may have
     changed files unseen.
     """
 
     seq: int
-    changes: Changes
+    tree: str
     watched: bool = True
 
 
@@ -59,6 +61,8 @@ class Acted:
 
 
 Step = Seen | Acted
+Between = Callable[[str, str], "Changes"]
+"""Returns what differs between the trees of two snapshots."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,107 +117,118 @@ class UndoPlan:
 
 
 @dataclass(slots=True)
-class _Span:
-    """What is known of the time between two snapshots."""
+class _Names:
+    """Whose the names are that were changed after a snapshot; `others`: as `folders_of_others`.
 
-    own: dict[str, str] = field(default_factory=dict)
+    The goal's, someone else's, and those of which it is not known.
+    """
+
+    between: Between
+    base: str
+    own: set[str] = field(default_factory=set)
     foreign: set[str] = field(default_factory=set)
-    all_own: bool = False
-    all_foreign: bool = False
-    lost: bool = False
+    unknown: set[str] = field(default_factory=set)
+    others: set[str] = field(default_factory=set)
 
-    def take(self, step: Acted) -> None:
-        self.own |= step.own
-        self.foreign |= step.foreign
-        self.all_own |= step.all_own
-        self.all_foreign |= step.all_foreign
-        self.lost |= step.lost
+    def take(self, acts: list[Acted], before: Seen, seen: Seen, *, inside: bool) -> None:
+        """Take in the time between two snapshots; `inside`: it is part of what is undone."""
+        one = _Names(self.between, self.base)
+        own: dict[str, str] = {}
+        for act in acts:
+            own |= act.own
+            one.foreign |= act.foreign
+            self.others |= act.foreign
+            self.others -= {name for name, now in act.own.items() if not now}
+        one.own |= own.keys()
+        all_own = any(act.all_own or act.lost for act in acts)
+        if all_own or not seen.watched or any(act.all_foreign for act in acts):
+            one.compare(acts, own, self.between(before.tree, seen.tree), seen)
+        self.others |= one.others
+        if inside:
+            self.own |= one.own
+            self.foreign |= one.foreign
+            self.unknown |= one.unknown
 
-    def judge(self, file: _File, name: str, now: Entry | None, *, watched: bool) -> None:
-        """Take into a file whose the change of this span was."""
-        recorded = self.own.get(name)
-        there = (now.id or "/",) if now else ("", "/")  # a folder that is not empty is no entry
-        explained = recorded in there or (recorded == UNREAD and watched)
-        file.own |= recorded is not None or self.all_own or self.lost
-        file.unknown |= self.all_foreign or (self.lost and not explained)
-        file.unknown |= recorded == UNREAD and not watched
-        if not (explained or recorded == UNREAD or self.all_own or self.lost):
-            file.foreign = True
-
-
-@dataclass(slots=True)
-class _File:
-    """One name between the base and now."""
-
-    base: Entry | None
-    end: Entry | None = None
-    present: Entry | None = None
-    own: bool = False
-    foreign: bool = False
-    unknown: bool = False
-    closed: bool = False  # there is, or was, something in or above it that is in no snapshot
-
-    @property
-    def reason(self) -> Reason | None:
-        """Why the change of the goal is left, None where it can be restored."""
-        if self.closed or LEFT_OUT in (self.base, self.present):
-            return "left_out"
-        if self.foreign:
-            return "shared"
-        if self.unknown or self.end == LEFT_OUT:
-            return "unknown"
-        return None if self.present == self.end else "later"
+    def compare(self, acts: list[Acted], own: dict[str, str], found: Changes, seen: Seen) -> None:
+        """Take in what was found changed, where not all names are on record; `own`: each name's object after it."""
+        lost = any(act.lost for act in acts)
+        all_own = any(act.all_own for act in acts)
+        all_foreign = any(act.all_foreign for act in acts)
+        for name, (_, now) in found.items():
+            said = own.get(name)
+            as_said = said is not None and (seen.watched or _is_left_so(said, now))
+            if lost or all_own:
+                self.own.add(name)
+            elif not as_said and said != UNREAD:
+                self.foreign.add(name)
+                if now and not now.id and said is None:
+                    self.others.add(name)
+            if all_foreign or (not as_said and (lost or said == UNREAD)):
+                self.unknown.add(name)
+        if not seen.watched and (back := own.keys() - found.keys()):  # changed, and changed back
+            since = self.between(self.base, seen.tree)
+            there = (name for name in back if name in since and own[name] != UNREAD)
+            self.foreign |= {name for name in there if not _is_left_so(own[name], since[name][1])}
 
 
-def plan(steps: Sequence[Step], first: int, last: int | None = None) -> UndoPlan:
+def _is_left_so(recorded: str, now: Entry | None) -> bool:
+    """Return whether an entry is as it was recorded; a folder that is not empty is no entry."""
+    return recorded in ((now.id or "/",) if now else ("", "/"))
+
+
+def plan(steps: Sequence[Step], between: Between, first: int, last: int | None = None) -> UndoPlan:
     """Return what undoing the goal's changes after snapshot `first` does; `last`: only those up to that snapshot.
 
     `steps` are in the order of the record and reach to the present: its last is the snapshot taken now. `first` and
     `last` are the numbers of snapshots among them.
     """
-    files: dict[str, _File] = {}
-    foreign: set[str] = set()
-    span = _Span()
-    for step in _after(steps, first):
-        if isinstance(step, Acted):
-            span.take(step)
-            continue
-        inside = last is None or step.seq <= last
-        _see(files, span, step, inside=inside)
-        foreign |= span.foreign if inside else set()
-        span = _Span()
-    hidden = {name for name, file in files.items() if LEFT_OUT in (file.base, file.end)}
-    kept = (name for name, file in files.items() if file.present == LEFT_OUT)
+    names = _names(steps, between, first, last)
+    seen = {step.seq: step.tree for step in steps if isinstance(step, Seen)}
+    changed = between(seen[first], seen[max(seen)])
+    ended = changed if last is None else between(seen[first], seen[last])
+    sides = [(name, side) for found in (changed, ended) for name, side in found.items()]
+    hidden = {name for name, (was, _) in sides if was == LEFT_OUT}
+    hidden |= {name for name, (_, end) in ended.items() if end == LEFT_OUT}
+    kept = (name for name, (_, now) in changed.items() if now == LEFT_OUT)
     holding = {folder for name in kept for folder in folders_above(name)}
     restore, left = [], []
-    for name, file in sorted(files.items()):
-        if not file.own or file.present == file.base:
-            continue
-        file.foreign |= name in foreign
-        file.closed = bool(hidden) and not hidden.isdisjoint(folders_above(name))
-        file.closed |= file.base is None and name in holding
-        if reason := file.reason:
-            left.append(Left(name, reason, file.present, file.base))
+    for name in sorted(changed.keys() & names.own):
+        was, now = changed[name]
+        end = ended[name][1] if name in ended else was
+        closed = bool(hidden) and not hidden.isdisjoint(folders_above(name))
+        closed |= was is None and name in holding
+        if closed or LEFT_OUT in (was, now):
+            left.append(Left(name, "left_out", now, was))
+        elif name in names.foreign:
+            left.append(Left(name, "shared", now, was))
+        elif name in names.unknown or end == LEFT_OUT:
+            left.append(Left(name, "unknown", now, was))
+        elif now != end:
+            left.append(Left(name, "later", now, was))
         else:
-            restore.append(Restored(name, file.present, file.base))
+            restore.append(Restored(name, now, was))
     return UndoPlan(tuple(restore), tuple(left))
 
 
-def folders_of_others(steps: Sequence[Step], first: int) -> set[str]:
-    """Return names that include all folders which someone else made after snapshot `first`."""
-    found: set[str] = set()
-    span = _Span()
-    for step in _after(steps, first):
+def _names(steps: Iterable[Step], between: Between, first: int, last: int | None = None) -> _Names:
+    found = _Names(between, "")
+    acts: list[Acted] = []
+    before: Seen | None = None
+    for step in steps:
         if isinstance(step, Acted):
-            span.take(step)
-            found |= step.foreign
-            found -= {name for name, now in step.own.items() if not now}
+            acts.append(step)
             continue
-        if not (span.all_own or span.lost):
-            seen = {name for name, (_, now) in step.changes.items() if now and not now.id}
-            found |= seen - span.own.keys()
-        span = _Span()
+        if step.seq == first:
+            found.base = step.tree
+        elif before and before.seq >= first:
+            found.take(acts, before, step, inside=last is None or step.seq <= last)
+        before, acts = step, []
     return found
+
+
+def folders_of_others(steps: Sequence[Step], between: Between, first: int) -> set[str]:
+    """Return names that include all folders which someone else made after snapshot `first`."""
+    return _names(steps, between, first).others
 
 
 def above_removed(entries: Iterable[Restored | Left], folders: AbstractSet[str]) -> tuple[str, ...]:
@@ -223,9 +238,9 @@ def above_removed(entries: Iterable[Restored | Left], folders: AbstractSet[str])
     return tuple(sorted(set(found) - {""}))
 
 
-def own_changes(steps: Sequence[Step], first: int) -> Changes:
+def own_changes(steps: Sequence[Step], between: Between, first: int) -> Changes:
     """Return what the goal changed from snapshot `first` to the last one; `steps` as in `plan`."""
-    found = plan(steps, first)
+    found = plan(steps, between, first)
     changed: list[Restored | Left] = [*found.restore, *found.left]
     return {one.name: (one.wanted, one.present) for one in changed}
 
@@ -236,22 +251,3 @@ def folders_above(name: str) -> Iterator[str]:
     while b"/" in path:
         path = path.rpartition(b"/")[0]
         yield quoted(path)
-
-
-def _after(steps: Iterable[Step], first: int) -> Iterable[Step]:
-    return (step for step in steps if step.seq > first)
-
-
-def _see(files: dict[str, _File], span: _Span, step: Seen, *, inside: bool) -> None:
-    """Take in a snapshot: what changed since the one before, and whose that was."""
-    for name in span.own.keys() - step.changes.keys() if inside else ():
-        if known := files.get(
-            name
-        ):  # changed back to what it was; by someone else, if not as the goal left it
-            span.judge(known, name, known.present, watched=step.watched)
-    for name, (was, now) in step.changes.items():
-        file = files.setdefault(name, _File(base=was, end=was))
-        file.present = now
-        if inside:
-            file.end = now
-            span.judge(file, name, now, watched=step.watched)

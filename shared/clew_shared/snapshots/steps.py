@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import TYPE_CHECKING
 
 from clew_shared.record import events as ev
@@ -13,8 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from clew_shared.record.touched import Touched
-    from clew_shared.snapshots.entries import Changes
-    from clew_shared.snapshots.plan import Step
+    from clew_shared.snapshots.plan import Between, Step
     from clew_shared.snapshots.store import SnapshotStore
 
 
@@ -25,10 +25,15 @@ UNWATCHED = ("goal", "worker", "undo")
 """The moments at which a new executor takes a snapshot, which has not seen what was before."""
 
 
+def comparing(store: SnapshotStore) -> Between:
+    """Return what compares the snapshots of a store, each two of them once; it blocks, and raises StoreError."""
+    return cache(lambda old, new: changes(store, old, new))
+
+
 def steps(
-    store: SnapshotStore, rows: Sequence[tuple[int, ev.Event]], first: int, last: int | None = None
+    between: Between, rows: Sequence[tuple[int, ev.Event]], first: int, last: int | None = None
 ) -> list[Step]:
-    """Return the steps that recorded events describe after snapshot `first`, oldest first; raises StoreError. Blocks.
+    """Return the steps that recorded events describe from snapshot `first` on, oldest first; raises as `between`.
 
     `last` is the number of the last event that counts, None for all.
     """
@@ -38,11 +43,9 @@ def steps(
     gone_back_to: dict[int, str] = {}
     shown = {of for _, e in rows if isinstance(e, snap.SnapshotTaken) for of in e.cut_off}
     for seq, event in rows:
-        if seq == first:
-            tree = trees.get(seq, "")
         if isinstance(event, snap.UndoStarted):
             gone_back_to[seq] = trees.get(event.first, "")
-        if seq <= first or (last is not None and seq > last):
+        if seq < first or (last is not None and seq > last):
             continue
         if isinstance(event, ev.ActionInterrupted) and event.of in shown:
             continue  # the snapshot that was taken at once has shown what it did
@@ -50,22 +53,19 @@ def steps(
         if isinstance(event, snap.UndoFinished) and event.restored != len(event.own):
             undone = gone_back_to.get(event.of, "")
         if isinstance(event, snap.SnapshotTaken):
-            watched = event.moment not in UNWATCHED
-            seen = changes(store, tree, event.tree)
             if undone:
-                differs = changes(store, undone, event.tree)
-                found.append(Acted(seq, _written(seen, differs)))
-                undone = ""
-            found.append(Seen(seq, seen, watched=watched))
-            tree = event.tree
+                found.append(Acted(seq, _written(between, tree, event.tree, undone)))
+            found.append(Seen(seq, event.tree, watched=event.moment not in UNWATCHED))
+            tree, undone = event.tree, ""
     return found
 
 
-def _written(seen: Changes, differs: Changes) -> dict[str, str]:
+def _written(between: Between, before: str, now: str, undone: str) -> dict[str, str]:
     """Return what an undo has written, with the object of each: what is now as in the snapshot gone back to."""
+    differs = between(undone, now)
     return {
-        name: "" if now is None else now.id or "/"
-        for name, (_, now) in seen.items()
+        name: "" if entry is None else entry.id or "/"
+        for name, (_, entry) in between(before, now).items()
         if name not in differs
     }
 

@@ -15,9 +15,9 @@ from clew_daemon.undo import scope
 from clew_shared.record import snapshot_events as snap
 from clew_shared.record.codec import decode
 from clew_shared.snapshots.comparison import FileCount, comparison
-from clew_shared.snapshots.entries import LEFT_OUT, as_seen, changes
+from clew_shared.snapshots.entries import LEFT_OUT, as_seen
 from clew_shared.snapshots.plan import own_changes
-from clew_shared.snapshots.steps import PLAN_S, steps
+from clew_shared.snapshots.steps import PLAN_S, comparing, steps
 from clew_shared.snapshots.store import StoreError, StoreSlowError, at
 
 if TYPE_CHECKING:
@@ -84,8 +84,10 @@ def goal_diff(instance: Instance, goal: str, subtask: Position | None) -> Iterat
         store = at(instance.places.snapshots / goal, program(instance.env)).within(PLAN_S)
         if not store.exists:
             raise CliError(f"the snapshots of {goal} are gone: there is no {store.folder}")
-        own = own_changes(steps(store, rows, span.first, last.seq), span.first)
-        everything = changes(store, first.taken.tree, last.taken.tree)
+        between = comparing(store)
+        known = steps(between, rows, span.first, last.seq)
+        own = own_changes(known, between, span.first)
+        everything = between(first.taken.tree, last.taken.tree)
         with comparison(store, own) as compared:
             files = _changed_files(own, compared.files())
             foreign = sum(
