@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
     from clew_shared.record.model import Action, LlmCost, Subtask
     from clew_shared.record.state import CheckResult, FreshStart, State, SuggestedCheck
-    from clew_shared.snapshots.comparison import FileCount
+    from clew_shared.snapshots.comparison import ChangedFile
 
 
 def spent(state: State) -> list[str]:
@@ -106,7 +106,7 @@ def render(
     actions: list[dict[str, Any]],
     loops: list[dict[str, Any]],
     strategies: Sequence[str] = (),
-    files: Sequence[FileCount] | None = None,
+    files: Sequence[ChangedFile] | None = None,
 ) -> str:
     """Return the report: status, question, tree, checks, files, what was tried, loops, restarts, time and tokens.
 
@@ -278,7 +278,7 @@ def _how_it_ended(one: SuggestedCheck) -> str:
     return f"failed: {inline(ends, 2 * CHECK_CHARS)}" if ends else "failed"
 
 
-def _files(state: State, files: Sequence[FileCount] | None) -> list[str]:
+def _files(state: State, files: Sequence[ChangedFile] | None) -> list[str]:
     """Return the files that the goal changed, or why that is not known; [] where snapshots are not wanted."""
     known = state.snapshots
     if not known.first:
@@ -298,7 +298,7 @@ def _files(state: State, files: Sequence[FileCount] | None) -> list[str]:
     return lines
 
 
-def _file(one: FileCount) -> str:
+def _file(one: ChangedFile) -> str:
     was = f" (was {code(one.old_path)})" if one.old_path else ""
     counts = ", binary" if one.binary else _plus_minus([one])
     unknown = ", left out of the snapshot" if one.left_out else ""
@@ -306,7 +306,7 @@ def _file(one: FileCount) -> str:
     return f"- {code(one.path)}{was}{counts}{unknown}"
 
 
-def _plus_minus(files: Sequence[FileCount]) -> str:
+def _plus_minus(files: Sequence[ChangedFile]) -> str:
     added, removed = sum(one.added for one in files), sum(one.removed for one in files)
     return f", +{added} -{removed}" if added or removed else ""
 

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from clew_daemon.parts import DaemonParts
     from clew_daemon.record.store import Readable
     from clew_shared.record.state import State
-    from clew_shared.snapshots.comparison import FileCount
+    from clew_shared.snapshots.comparison import ChangedFile
 
 log = structlog.get_logger()
 
@@ -54,7 +54,7 @@ class ReportWriter:
         self._in_use = in_use
         self._queue = GoalQueue(self._report, self._log_failure)
         self._unwritten: set[str] = set()
-        self._comparison: asyncio.Task[list[FileCount]] | None = None
+        self._comparison: asyncio.Task[list[ChangedFile]] | None = None
 
     async def start(self) -> None:
         """Start writing what is due."""
@@ -102,12 +102,12 @@ class ReportWriter:
         if core.state.ended and not self._in_use(goal):
             await clear(self._d.places, goal)
 
-    async def _compare(self, work: Callable[[], list[FileCount]]) -> list[FileCount]:
+    async def _compare(self, work: Callable[[], list[ChangedFile]]) -> list[ChangedFile]:
         """Run a comparison in a thread; its git is no leftover of a cell."""
         with self._d.children.starting_own():
             return await asyncio.to_thread(work)
 
-    async def _changed_files(self, state: State) -> list[FileCount] | None:
+    async def _changed_files(self, state: State) -> list[ChangedFile] | None:
         """Return the files that a goal changed; None where that cannot be found out, or not soon."""
         if not state.snapshots.first:
             return None
@@ -126,13 +126,15 @@ class ReportWriter:
             return None
 
 
-def _see_result(task: asyncio.Task[list[FileCount]]) -> None:
+def _see_result(task: asyncio.Task[list[ChangedFile]]) -> None:
     """Take the exception of a comparison that no report waits for any more."""
     if not task.cancelled():
         task.exception()
 
 
-def _files_in(ledger: Readable, goal: str, folder: Path, env: Mapping[str, str]) -> list[FileCount]:
+def _files_in(
+    ledger: Readable, goal: str, folder: Path, env: Mapping[str, str]
+) -> list[ChangedFile]:
     return changed_files(ledger, goal, at(folder, program(env)))
 
 

@@ -7,11 +7,12 @@ store for everything else.
 from __future__ import annotations
 
 import contextlib
+import stat
 import subprocess
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from clew_shared.snapshots.entries import LEFT_OUT, git_mode
 from clew_shared.snapshots.names import quoted, unquoted
@@ -20,25 +21,31 @@ from clew_shared.snapshots.store import SnapshotStore, StoreError
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from clew_shared.snapshots.entries import Changes, Entry
+    from clew_shared.snapshots.entries import Change, Changes, Entry
 
 _RENAMES = ("-r", "--find-renames", "--no-ext-diff", "--no-textconv")
 _READ_BYTES = 1 << 16
 
 
-class FileCount(NamedTuple):
-    """A file that differs, by quoted name, and by how many lines; `old_path` is that of a renamed one, else "".
+FileStatus = Literal["added", "modified", "deleted", "renamed", "mode"]
 
-    `left_out`: a snapshot does not have it, so its lines are not known. `folder`: it is, or was, an empty folder.
+
+class ChangedFile(NamedTuple):
+    """A file, symlink or empty folder that differs, by quoted name, and by how many lines.
+
+    `old_path` is that of a renamed file, else "". `left_out`: a snapshot does not have it, so nothing else is known of
+    it. `modes` are its `st_mode` before and after, 0 for nothing or not known.
     """
 
     path: str
-    old_path: str
-    added: int
-    removed: int
-    binary: bool
-    left_out: bool = False
+    old_path: str = ""
+    status: FileStatus = "modified"
+    added: int = 0
+    removed: int = 0
+    binary: bool = False
     folder: bool = False
+    left_out: bool = False
+    modes: tuple[int, int] = (0, 0)
 
 
 @dataclass(frozen=True)
@@ -73,27 +80,34 @@ class _ScratchStore(SnapshotStore):
 
 @dataclass(frozen=True)
 class Comparison:
-    """The two sides of changes, as trees."""
+    """Changes, and the two sides of them as trees."""
 
     store: _ScratchStore
+    changes: Changes
     old: str
     new: str
 
-    def files(self) -> list[FileCount]:
-        """Return the files and symlinks that differ in more than git's mode, sorted by name; raises StoreError."""
+    def files(self) -> list[ChangedFile]:
+        """Return the changes sorted by name, a renamed file once; raises StoreError."""
+        counts = {one.path: one for one in self._counts()}
+        renamed = {one.old_path for one in counts.values()}
+        return [
+            _described(change, counts.get(path) or ChangedFile(path))
+            for path, change in sorted(self.changes.items())
+            if path in counts or path not in renamed
+        ]
+
+    def _counts(self) -> Iterator[ChangedFile]:
+        """Yield the files and symlinks that differ in more than git's mode."""
         options = (*_RENAMES, "--numstat", "-z")
-        fields = iter(self.store.run("diff-tree", *options, self.old, self.new).split(b"\0"))
-        found = []
+        fields = iter(self.store.run("diff-tree", *options, self.old, self.new).split(b"\0")[:-1])
         for head in fields:
-            if not head:
-                break
             added, removed, name = head.split(b"\t", 2)
             old = b"" if name else next(fields)
             path, old_path = quoted(name or next(fields)), quoted(old) if old else ""
             binary = added == b"-"
-            counts = (0, 0) if binary else (int(added), int(removed))
-            found.append(FileCount(path, old_path, *counts, binary))
-        return found
+            lines = (0, 0) if binary else (int(added), int(removed))
+            yield ChangedFile(path, old_path, "modified", *lines, binary)
 
     @contextlib.contextmanager
     def patch(self) -> Iterator[Iterator[bytes]]:
@@ -116,6 +130,26 @@ class Comparison:
                 git.kill()
 
 
+def _described(change: Change, counted: ChangedFile) -> ChangedFile:
+    before, after = change
+    left_out = LEFT_OUT in change
+    status: FileStatus = "modified"
+    if counted.old_path:
+        status = "renamed"
+    elif before is None:
+        status = "added"
+    elif after is None:
+        status = "deleted"
+    elif before.id == after.id and stat.S_IFMT(before.mode) == stat.S_IFMT(after.mode):
+        status = "mode"
+    return counted._replace(
+        status=status,
+        folder=not left_out and not any(entry and entry.id for entry in change),
+        left_out=left_out,
+        modes=(before.mode if before else 0, after.mode if after else 0),
+    )
+
+
 def _pieces(git: subprocess.Popen[bytes]) -> Iterator[bytes]:
     assert git.stdout is not None  # noqa: S101 - a pipe
     while piece := git.stdout.read1(_READ_BYTES):  # type: ignore[attr-defined]
@@ -134,4 +168,4 @@ def comparison(store: SnapshotStore, changes: Changes) -> Iterator[Comparison]:
         old, new = (
             scratch.tree({name: change[side] for name, change in known.items()}) for side in (0, 1)
         )
-        yield Comparison(scratch, old, new)
+        yield Comparison(scratch, changes, old, new)

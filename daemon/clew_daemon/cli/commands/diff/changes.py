@@ -5,8 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Sequence
 from dataclasses import dataclass
-from stat import S_IFMT
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING
 
 from clew_daemon.cli.errors import CliError
 from clew_daemon.cli.queries import goal_state, open_ledger
@@ -14,8 +13,8 @@ from clew_daemon.host.git import program
 from clew_daemon.undo import scope
 from clew_shared.record import snapshot_events as snap
 from clew_shared.record.codec import decode
-from clew_shared.snapshots.comparison import FileCount, comparison
-from clew_shared.snapshots.entries import LEFT_OUT, as_seen
+from clew_shared.snapshots.comparison import ChangedFile, comparison
+from clew_shared.snapshots.entries import LEFT_OUT
 from clew_shared.snapshots.plan import own_changes
 from clew_shared.snapshots.steps import PLAN_S, comparing, steps
 from clew_shared.snapshots.store import StoreError, StoreSlowError, at
@@ -29,27 +28,8 @@ if TYPE_CHECKING:
     from clew_shared.record import events as ev
     from clew_shared.record.state import State
     from clew_shared.snapshots.comparison import Comparison
-    from clew_shared.snapshots.entries import Change, Changes
 
-FileStatus = Literal["added", "modified", "deleted", "renamed", "mode"]
 Rows = Sequence[tuple[int, "ev.Event"]]
-
-
-class ChangedFile(NamedTuple):
-    """One file, symlink or empty folder; `modes` are its `st_mode` before and after, 0 for nothing or not known.
-
-    `left_out`: one of the snapshots does not have it, so nothing else is known of it.
-    """
-
-    path: str
-    old_path: str
-    status: FileStatus
-    added: int
-    removed: int
-    binary: bool
-    folder: bool
-    left_out: bool
-    modes: tuple[int, int]
 
 
 @dataclass(frozen=True)
@@ -89,7 +69,7 @@ def goal_diff(instance: Instance, goal: str, subtask: Position | None) -> Iterat
         own = own_changes(known, between, span.first)
         everything = between(first.taken.tree, last.taken.tree)
         with comparison(store, own) as compared:
-            files = _changed_files(own, compared.files())
+            files = compared.files()
             foreign = sum(
                 any(one and (one.id or one == LEFT_OUT) for one in everything[name])
                 for name in everything.keys() - own.keys()
@@ -120,43 +100,3 @@ def _points(rows: Rows, span: Span) -> list[SnapshotPoint]:
         if isinstance(event, snap.SnapshotTaken) and span.first <= seq <= (span.last or seq)
     ]
     return found if len(found) > 1 else found * 2
-
-
-def _changed_files(own: Changes, counts: list[FileCount]) -> list[ChangedFile]:
-    """Return the changes sorted by name, a renamed file once."""
-    by_name = {one.path: one for one in counts}
-    renamed = {one.old_path for one in counts if one.old_path}
-    return [
-        _changed_file(path, change, by_name.get(path))
-        for path, change in sorted(as_seen(own).items())
-        if path in by_name or path not in renamed
-    ]
-
-
-def _changed_file(path: str, change: Change, count: FileCount | None) -> ChangedFile:
-    count = count or FileCount(path, "", 0, 0, binary=False)
-    before, after = change
-    return ChangedFile(
-        path,
-        count.old_path,
-        "renamed" if count.old_path else _status(change),
-        count.added,
-        count.removed,
-        count.binary,
-        LEFT_OUT not in change and not any(entry and entry.id for entry in change),
-        LEFT_OUT in change,
-        (before.mode if before else 0, after.mode if after else 0),
-    )
-
-
-def _status(change: Change) -> FileStatus:
-    before, after = change
-    if before is None:
-        return "added"
-    if after is None:
-        return "deleted"
-    return (
-        "mode"
-        if before.id == after.id and S_IFMT(before.mode) == S_IFMT(after.mode)
-        else "modified"
-    )

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 from clew_daemon.cli.errors import CliError
 
 if TYPE_CHECKING:
-    from clew_daemon.cli.commands.diff.changes import ChangedFile
     from clew_daemon.cli.instance import Instance
+    from clew_shared.snapshots.comparison import ChangedFile
 
 LINES_MAX = 5_000
 LINE_CHARS = 2_000

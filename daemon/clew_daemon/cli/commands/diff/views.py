@@ -15,8 +15,9 @@ from clew_shared.views.publish import path_view
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from clew_daemon.cli.commands.diff.changes import ChangedFile, GoalDiff, SnapshotPoint
+    from clew_daemon.cli.commands.diff.changes import GoalDiff, SnapshotPoint
     from clew_daemon.cli.subtasks import Position
+    from clew_shared.snapshots.comparison import ChangedFile
 
 LEFT_OUT_SHOWN = 10
 LEFT_OUT = "left out of the snapshot"
