@@ -35,9 +35,8 @@ def snapshots(folder: Path, files: int, rounds: int, found: Recorder) -> dict[st
     git = shutil.which("git") or "/usr/bin/git"
     spec = CellSpec(kind="executor", sandbox=sandbox, cwd=str(root), git=git, ignore=IGNORED)
     ours, theirs = socket.socketpair()
-    watch = WorldWatch(str(root), IGNORED)
-    looks = Attribution(watch)
-    taker = SnapshotTaker(spec, Workspace(str(root)), Wire(ours), watch)
+    looks = Attribution(WorldWatch(str(root), IGNORED))
+    taker = SnapshotTaker(spec, Workspace(str(root)), Wire(ours))
 
     def take() -> SnapshotDone:
         looks.look()
@@ -53,7 +52,7 @@ def snapshots(folder: Path, files: int, rounds: int, found: Recorder) -> dict[st
         done = found.time(changed, take)
         held["more_kb"] = round(done.bytes / 1024, 1)
         found.time(unchanged, take)
-        taker = SnapshotTaker(spec, Workspace(str(root)), Wire(ours), watch)
+        taker = SnapshotTaker(spec, Workspace(str(root)), Wire(ours))
         found.time(renewed, take)
     theirs.close()
     if done.fault:

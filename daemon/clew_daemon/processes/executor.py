@@ -48,7 +48,7 @@ ANSWER_MARGIN_S = 30.0
 """An executor that is later than its own deadline by more than this hangs."""
 
 DIGEST_TIMEOUT_S = 120.0
-SNAPSHOT_TIMEOUT_S = 240.0
+SNAPSHOT_TIMEOUT_S = 120.0
 RESTORE_TIMEOUT_S = 300.0
 
 

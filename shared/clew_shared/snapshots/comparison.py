@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
-from clew_shared.snapshots.entries import LEFT_OUT, git_mode
+from clew_shared.snapshots.entries import LEFT_OUT, as_seen, git_mode
 from clew_shared.snapshots.names import quoted, unquoted
 from clew_shared.snapshots.store import SnapshotStore, StoreError
 
@@ -93,7 +93,7 @@ class Comparison:
         renamed = {one.old_path for one in counts.values()}
         return [
             _described(change, counts.get(path) or ChangedFile(path))
-            for path, change in sorted(self.changes.items())
+            for path, change in sorted(as_seen(self.changes).items())
             if path in counts or path not in renamed
         ]
 

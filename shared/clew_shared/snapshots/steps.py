@@ -39,6 +39,7 @@ def steps(
     """
     found: list[Step] = []
     tree = undone = ""
+    watched = True
     trees = {seq: event.tree for seq, event in rows if isinstance(event, snap.SnapshotTaken)}
     gone_back_to: dict[int, str] = {}
     shown = {of for _, e in rows if isinstance(e, snap.SnapshotTaken) for of in e.cut_off}
@@ -50,13 +51,16 @@ def steps(
         if isinstance(event, ev.ActionInterrupted) and event.of in shown:
             continue  # the snapshot that was taken at once has shown what it did
         found += _acts(seq, event)
-        if isinstance(event, snap.UndoFinished) and event.restored != len(event.own):
-            undone = gone_back_to.get(event.of, "")
+        if isinstance(event, snap.UndoFinished):
+            watched = (
+                False  # what someone else writes after its name was restored is not told apart
+            )
+            undone = gone_back_to.get(event.of, "") if event.restored != len(event.own) else undone
         if isinstance(event, snap.SnapshotTaken):
             if undone:
                 found.append(Acted(seq, _written(between, tree, event.tree, undone)))
-            found.append(Seen(seq, event.tree, watched=event.moment not in UNWATCHED))
-            tree, undone = event.tree, ""
+            found.append(Seen(seq, event.tree, watched=watched and event.moment not in UNWATCHED))
+            tree, undone, watched = event.tree, "", True
     return found
 
 

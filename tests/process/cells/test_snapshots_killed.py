@@ -18,7 +18,6 @@ from clew_worker.executor.snapshots.restoring import Restorer
 from clew_worker.executor.snapshots.taking import SnapshotTaker
 from clew_worker.executor.wire import Wire
 from clew_worker.executor.workspace import Workspace
-from clew_worker.executor.world.world import WorldWatch
 
 pytestmark = pytest.mark.skipif(not GIT, reason="git is not installed")
 
@@ -28,6 +27,7 @@ TAKING = {
     "rules.freeze": f"{_HERE}.rules:IgnoreRules.freeze",
     "git": f"{_HERE}.git:Git.run",
     "git.wait": f"{_HERE}.git:Budget.wait",
+    "walk": f"{_HERE}.walk:Walk._list",
     "tidy": f"{_HERE}.writing:_tidy",
     "sync": "clew_worker.sandbox.kernel:sync_disk",
     "path.replace": "pathlib:Path.replace",
@@ -68,10 +68,7 @@ class Goal:
 
     def take(self):
         request = SnapshotRequest(id=1, max_file_bytes=MB, room_bytes=100 * MB)
-        watch = WorldWatch(str(self.workspace), ())
-        watch.look(full=True)
-        answer = SnapshotTaker(*self.args, watch).take(request)
-        watch.close()
+        answer = SnapshotTaker(*self.args).take(request)
         assert answer.fault == ""
         self.store.check([answer.tree])
         return answer.tree

@@ -68,7 +68,7 @@ class ExecutorServer:
         self._watch = WorldWatch(self._workspace.root, spec.ignore)
         notes = Path(spec.sandbox.store, "foreign.json") if spec.sandbox.store else None
         self._attribution = Attribution(self._watch, notes)
-        self._snapshots = SnapshotTaker(spec, self._workspace, wire, self._watch)
+        self._snapshots = SnapshotTaker(spec, self._workspace, wire)
         self._restorer = Restorer(spec, self._workspace, wire)
         self._commands = Commands(
             wire,
@@ -149,9 +149,6 @@ class ExecutorServer:
     def _snapshot(self, request: SnapshotRequest) -> SnapshotDone:
         """Take a snapshot; where there is none, what has changed is reported with the next one."""
         self._attribution.look(own=request.own)
-        if self._watch.partial:  # a large workspace, not seen before
-            self._watch.look(full=True)
-            self._attribution.sort(own=request.own)
         taken = self._snapshots.take(request, self._attribution.seen)
         self._attribution.look(own=request.own)  # what changed meanwhile may be in it
         if taken.fault:

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import errno
 import os
+from typing import TYPE_CHECKING
 
 from clew_worker.sandbox import kernel
 
-PATH_BYTES_MAX = 4095
-"""The longest path that the kernel takes at once; what lies deeper is in no snapshot."""
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
@@ -46,3 +47,14 @@ def split(path: str) -> tuple[str, str]:
     """Return the folder of a path, and its last name."""
     folder, _, name = path.rpartition("/")
     return folder, name
+
+
+def above(paths: Iterable[str]) -> set[str]:
+    """Return the folders above paths."""
+    found: set[str] = set()
+    for path in paths:
+        folder = split(path)[0]
+        while folder and folder not in found:
+            found.add(folder)
+            folder = split(folder)[0]
+    return found

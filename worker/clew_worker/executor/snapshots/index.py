@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import re
@@ -9,8 +10,8 @@ import stat
 from itertools import groupby
 from typing import TYPE_CHECKING
 
-from clew_worker.executor.snapshots.folders import open_folder, split
-from clew_worker.executor.snapshots.git import GitFailedError
+from clew_worker.executor.snapshots.folders import above, open_folder, split
+from clew_worker.executor.snapshots.git import GitFailedError, SnapshotError
 from clew_worker.executor.world.contents import stamp_of
 
 if TYPE_CHECKING:
@@ -53,34 +54,41 @@ class Index:
         self._room = room
         self._max_file_bytes = max_file_bytes
         self._streams = streams
+        self.inner: set[str] = set()
         self.kept: set[str] = set()
         self.left_out: dict[str, str] = {}
 
     def listed(self, rules: str) -> list[str]:
-        """Return what git finds changed, new or gone by the rules in a file.
+        """Return what git finds changed, new or gone by rules, which are an option of ls-files.
 
-        git lists a repository inside as one name, until a file of it is in the index.
+        git lists a repository inside as one name, until a file of it is in the index; these names are in `inner`.
         """
-        known: set[str] = set()
         while True:
-            options = ("ls-files", "-z", "-t", "-c", "-o", "-m", "-d", f"--exclude-from={rules}")
+            options = ("ls-files", "-z", "-t", "-c", "-o", "-m", "-d", rules)
             found = [(one[0], one[2:]) for one in self._git.names(*options)]
-            inner = {name for _, name in found if name.endswith("/")} - known
+            inner = {name for _, name in found if name.endswith("/")} - self.inner
             if not inner:
                 self.kept = {name for tag, name in found if tag == "H"}
-                return [name for tag, name in found if tag != "H" and name not in known]
-            known |= inner
+                return [name for tag, name in found if tag != "H" and name not in self.inner]
+            self.inner |= inner
             lines = (f"100644 {_EMPTY_BLOB}\t{name}.clew" for name in inner)
             self._git.tell(lines, "update-index", "-z", "--index-info")
 
     def update(self, names: Iterable[str]) -> None:
         """Take in these names as they are now; one that does not stop changing is left out. Raises SnapshotError."""
         left = list(names)
+        for folder in ("", *above(left)):  # git reads these, and would wait for a FIFO
+            self._check_attributes(f"{folder}/.gitattributes".removeprefix("/"))
         for _ in range(_TRIES):
             left = self._updated(left)
             if not left:
                 return
         self._leave(left, "changing")
+
+    def _check_attributes(self, path: str) -> None:
+        with contextlib.suppress(OSError):
+            if kind := special(os.stat(path, dir_fd=self._root).st_mode):
+                raise SnapshotError(f"{path} is a {kind}")
 
     def _updated(self, names: list[str]) -> list[str]:
         """Take in names; return those that have changed meanwhile."""
@@ -138,14 +146,14 @@ class Index:
             try:
                 at = open_folder(self._root, folder)
             except OSError as error:
-                yield from ((name, _why(error)) for name in inside)
+                yield from ((name, why_not(error)) for name in inside)
                 continue
             try:
                 for name in inside:
                     try:
                         yield name, self._fit(at, split(name)[1])
                     except OSError as error:
-                        yield name, _why(error)
+                        yield name, why_not(error)
             finally:
                 os.close(at)
 
@@ -167,7 +175,8 @@ def special(mode: int) -> str:
     return _SPECIAL.get(stat.S_IFMT(mode), "")
 
 
-def _why(error: OSError) -> str:
+def why_not(error: OSError) -> str:
+    """Return why what cannot be looked at is not in a snapshot, "" where it is not there any more."""
     if error.errno == errno.ENAMETOOLONG:
         return "deep"
     return "" if error.errno in _GONE else "unreadable"

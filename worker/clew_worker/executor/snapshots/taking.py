@@ -39,7 +39,7 @@ from clew_shared.snapshots.store import (
 from clew_shared.text.plain import plain
 from clew_shared.views import contextdir
 from clew_shared.wire.executor import SnapshotDone, SnapshotRequest
-from clew_worker.executor.snapshots.folders import PATH_BYTES_MAX, split
+from clew_worker.executor.snapshots.folders import above, split
 from clew_worker.executor.snapshots.git import (
     Budget,
     Git,
@@ -49,6 +49,7 @@ from clew_worker.executor.snapshots.git import (
 )
 from clew_worker.executor.snapshots.index import Index, special
 from clew_worker.executor.snapshots.rules import IgnoreRules
+from clew_worker.executor.snapshots.walk import Walk
 from clew_worker.executor.snapshots.writing import DRAFT, StoreWriter
 from clew_worker.executor.world.git import GitState, head_commit, objects_and_index
 from clew_worker.executor.world.ignored import Ignored
@@ -59,8 +60,6 @@ if TYPE_CHECKING:
     from clew_shared.wire.nursery import CellSpec
     from clew_worker.executor.wire import Wire
     from clew_worker.executor.workspace import Workspace
-    from clew_worker.executor.world.folder import Folder
-    from clew_worker.executor.world.world import WorldWatch
 
 SNAPSHOT_S = 60.0
 COUNT_S = 20.0
@@ -87,12 +86,11 @@ class _Taken:
 
 
 class SnapshotTaker:
-    """Takes the snapshots of one workspace, of which `watch` has looked at everything just before."""
+    """Takes the snapshots of one workspace."""
 
-    def __init__(self, spec: CellSpec, workspace: Workspace, wire: Wire, watch: WorldWatch) -> None:
+    def __init__(self, spec: CellSpec, workspace: Workspace, wire: Wire) -> None:
         self._workspace = workspace
         self._wire = wire
-        self._watch = watch
         self._git = spec.git
         self._folder = Path(spec.sandbox.store)
         self._store = SnapshotStore(self._folder, spec.git)
@@ -104,8 +102,6 @@ class SnapshotTaker:
         self._last: _Taken | None = None
         self._writer = StoreWriter(self._store)
         self._used = 0
-        self._bare: frozenset[str] | None = None
-        self._bare_ignored = frozenset[str]()
         self._exclude = str(self._folder / "info" / "exclude")
 
     def take(self, request: SnapshotRequest, seen: int = -1) -> SnapshotDone:
@@ -175,42 +171,30 @@ class SnapshotTaker:
         prune = partial(Git(self._store, root, budget).run, "prune", "--expire=now")
         with self._writer.draft(prune):
             git = Git(self._store, root, budget, DRAFT)
-            folders = self._folders()
-            repositories = self._repositories(folders)
-            rules = self._rules(folders, repositories)
             streams = git_version(self._git) >= (2, 37)
             index = Index(git, root, request.max_file_bytes, room, streams=streams)
-            names = self._fit(index.listed(self._exclude))
+            rules = self._rules(index)
+            names = self._fit(index.listed(f"--exclude-from={self._exclude}"))
             if not rules.frozen:
                 there = rules.tracked.difference(names)
                 rules.freeze(one for one in self._fit(there) if os.path.lexists(self._root / one))
             index.update({*names, *rules.tracked})
-            taken = _Taken(index.kept, index.left_out, repositories)
-            modes = modes_text(self._modes(git, folders, taken))
+            ignored = _ignored(git, self._exclude)
+            walk = Walk(root, self._ignored, ignored, index.kept, budget)
+            taken = _Taken(index.kept, index.left_out | walk.left_out, walk.repositories)
+            taken.ignored = self._fit(ignored)
+            modes = modes_text(_modes(walk.modes, taken))
             taken.tree = self._writer.write(git.run("write-tree").decode().strip(), modes)
         return taken
 
-    def _folders(self) -> list[Folder]:
-        """Return the folders of the workspace as they were just seen."""
-        if self._watch.partial:
-            raise SnapshotError("the workspace is too large to be looked at in time")
-        folders = list(self._watch.folders())
-        for folder in folders:
-            if kind := special(folder.modes.get(".gitattributes", 0)):  # git would wait for it
-                raise SnapshotError(f"{folder.path}.gitattributes is a {kind}")
-        return folders
-
-    def _repositories(self, folders: list[Folder]) -> list[str]:
-        """Return the folders with a `.git`."""
-        paths = (folder.path.rstrip("/") for folder in folders)
-        return sorted(path for path in paths if os.path.lexists(self._root / path / ".git"))
-
-    def _rules(self, folders: list[Folder], repositories: list[str]) -> IgnoreRules:
+    def _rules(self, index: Index) -> IgnoreRules:
         """Return the rules, collected where there are none yet; git reads them from a file in the store."""
         rules = IgnoreRules(self._folder / _RULES)
         if not rules.frozen:
-            written = (one.path.rstrip("/") for one in folders if ".gitignore" in one.lines)
-            rules.collect(self._workspace.fileno(), self._root, written, repositories)
+            names = map(split, index.listed("--exclude-per-directory=.gitignore"))
+            written = sorted(folder for folder, name in names if name == ".gitignore")
+            inner = sorted(name.rstrip("/") for name in self._fit(index.inner))
+            rules.collect(self._workspace.fileno(), self._root, written, ["", *inner])
         more = [f"/{one}" if "/" in one.rstrip("/") else one for one in self._ignore]
         if self._folder.is_relative_to(self._root):
             more.append(f"/{self._folder.relative_to(self._root)}/")
@@ -228,58 +212,6 @@ class SnapshotTaker:
                 return True
             above += f"{part}/"
         return False
-
-    def _modes(self, git: Git, folders: list[Folder], taken: _Taken) -> dict[str, int]:
-        """Return what git does not keep, as in `entries.read_modes`; note what cannot be kept at all."""
-        above = _above(taken.kept)
-        ignored = self._ignored_by_git(git, folders, above)
-        taken.ignored = self._fit(ignored)
-        hidden: set[str] = set()
-        modes: dict[str, int] = {}
-        shown: dict[str, int] = {}
-        for folder in folders:
-            for name, mode in folder.modes.items():
-                path = folder.path + name
-                if stat.S_ISDIR(mode):
-                    is_ignored = f"{path}/" in ignored and path not in above
-                    if folder.path in hidden or is_ignored or name.lower() == ".git":
-                        hidden.add(f"{path}/")
-                    else:
-                        shown[path] = mode
-                elif path in taken.kept:
-                    modes[path] = mode
-                elif (kind := special(mode)) and folder.path not in hidden:
-                    taken.left_out[path] = kind
-        above |= _above(shown)
-        empty = {path: mode for path, mode in shown.items() if path not in above}
-        taken.left_out |= {path: "unreadable" for path in empty if not self._is_readable(path)}
-        taken.left_out |= {path: "deep" for path in shown if self._is_deep(path)}
-        odd = {path: own_mode(mode) for path, mode in (modes | shown).items()}
-        bits = {path: mode for path, mode in odd.items() if mode is not None}
-        found = bits | empty | dict.fromkeys(taken.left_out, LEFT_OUT.mode)
-        return {quoted(os.fsencode(path)): mode for path, mode in found.items()}
-
-    def _ignored_by_git(self, git: Git, folders: list[Folder], above: set[str]) -> frozenset[str]:
-        """Return what git ignores, folders with a slash for all in them; asked only where that may have changed.
-
-        git lists a folder in which everything is ignored, too, but then what is in it as well.
-        """
-        bare = frozenset(one.path for one in folders) - {f"{path}/" for path in above}
-        if self._bare != bare:
-            options = ("ls-files", "-z", "-o", "-i", "--directory")
-            names = sorted(git.names(*options, f"--exclude-from={self._exclude}"))
-            pairs = itertools.zip_longest(names, names[1:], fillvalue="")
-            holding = {name for name, after in pairs if name[-1] == "/" and after.startswith(name)}
-            self._bare, self._bare_ignored = bare, frozenset(names) - holding
-        return self._bare_ignored
-
-    def _is_deep(self, path: str) -> bool:
-        """Return whether what is in a folder cannot be looked at, as its path is too long."""
-        room = PATH_BYTES_MAX - len(self._workspace.root)
-        return len(path) * 4 > room and len(os.fsencode(self._root / path)) >= PATH_BYTES_MAX
-
-    def _is_readable(self, path: str) -> bool:
-        return os.access(path, os.R_OK | os.X_OK, dir_fd=self._workspace.fileno())
 
     def _place(self) -> GitPlace | None:
         """Return where the user's repository stands, with what is staged in it as far as git can tell."""
@@ -382,12 +314,28 @@ def _fitting(paths: list[str]) -> Iterator[tuple[str, str]]:
         yield path, name
 
 
-def _above(paths: Iterable[str]) -> set[str]:
-    """Return the folders above paths."""
-    found: set[str] = set()
-    for path in paths:
-        above = split(path)[0]
-        while above and above not in found:
-            found.add(above)
-            above = split(above)[0]
-    return found
+def _ignored(git: Git, exclude: str) -> set[str]:
+    """Return what git ignores: folders, with a slash, for all in them, and files in others.
+
+    git lists a folder in which everything is ignored, too, but then what is in it as well.
+    """
+    options = ("ls-files", "-z", "-o", "-i", "--directory", f"--exclude-from={exclude}")
+    names = sorted(git.names(*options))
+    pairs = itertools.zip_longest(names, names[1:], fillvalue="")
+    return {name for name, after in pairs if not (name[-1] == "/" and after.startswith(name))}
+
+
+def _modes(seen: dict[str, int], taken: _Taken) -> dict[str, int]:
+    """Return what git does not keep, as in `entries.read_modes`, of all that was seen; note what cannot be kept."""
+    found: dict[str, int] = {}
+    holding = above(seen)
+    for path, mode in seen.items():
+        bits = own_mode(mode)
+        if kind := special(mode):
+            taken.left_out[path] = kind
+        elif stat.S_ISDIR(mode) and path not in holding:
+            found[path] = mode
+        elif bits is not None and (path in taken.kept or stat.S_ISDIR(mode)):
+            found[path] = bits
+    found |= dict.fromkeys(taken.left_out, LEFT_OUT.mode)
+    return {quoted(os.fsencode(path)): mode for path, mode in found.items()}

@@ -8,13 +8,11 @@ This module decides when to look at what; `tree` looks, `contents` describes ent
 """
 
 import hashlib
-from collections.abc import Iterator
 from pathlib import Path
 
 from clew_shared.views import contextdir
 from clew_shared.wire.executor import WorldDigest
 from clew_worker.executor.world.contents import Contents
-from clew_worker.executor.world.folder import Folder
 from clew_worker.executor.world.git import GitState
 from clew_worker.executor.world.ignored import Ignored
 from clew_worker.executor.world.tree import Tree
@@ -67,19 +65,6 @@ class WorldWatch:
             self._walk(budget_s)
         if self._tree.partial:
             self._tree.traces.lose()
-
-    @property
-    def partial(self) -> bool:
-        """Whether the last look did not see everything."""
-        return self._tree.partial
-
-    def folders(self) -> Iterator[Folder]:
-        """Yield every folder as it was last seen, the workspace itself first."""
-        left = [self._tree.root]
-        while left:
-            folder = left.pop()
-            yield folder
-            left.extend(folder.below.values())
 
     def changed(self) -> dict[str, str] | None:
         """Return what has changed between the last look before the last call and the last look, by path.
