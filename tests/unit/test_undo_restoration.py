@@ -4,7 +4,7 @@ import stat
 
 import pytest
 
-from clew_daemon.undo.on_record import restoration, unpacked
+from clew_daemon.undo.planning import restoration, unpacked
 from clew_shared.snapshots.entries import Entry
 from clew_shared.snapshots.plan import Restored
 from clew_shared.snapshots.store import StoreError

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 import structlog
 
-from clew_daemon.undo.on_record import RecordedUndo, restoration
-from clew_daemon.undo.planning import planned_restore
+from clew_daemon.undo.on_record import RecordedUndo
+from clew_daemon.undo.planning import planned_restore, restoration
 from clew_daemon.undo.scope import NoSpanError, NothingDoneError, of_attempts
 from clew_daemon.undo.visit import VisitFailed, visit_within
 from clew_shared.core.attempts import AttemptGround

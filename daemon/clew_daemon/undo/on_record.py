@@ -4,29 +4,25 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import json
-import stat
 import time
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import structlog
 
 from clew_daemon.host.git import program
 from clew_daemon.processes.executor import ExecutorDied
+from clew_daemon.undo.planning import unpacked
 from clew_daemon.undo.scope import of_undo
 from clew_daemon.undo.visit import VisitFailed
 from clew_shared.record import snapshot_events as snap
 from clew_shared.record.codec import decode
 from clew_shared.record.touched import NAMES_MAX
-from clew_shared.snapshots.entries import Entry
-from clew_shared.snapshots.plan import Restored
-from clew_shared.snapshots.store import StoreError, at
+from clew_shared.snapshots.store import at
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from clew_daemon.parts import DaemonParts
+    from clew_daemon.undo.planning import Restoration
     from clew_daemon.undo.scope import Span
     from clew_daemon.undo.visit import WorkspaceVisit
     from clew_shared.core.core import Core
@@ -46,20 +42,6 @@ class UndoOutcome:
     tree: str
     finished: snap.UndoFinished
     failed: dict[str, str]
-
-
-@dataclass(frozen=True, slots=True)
-class Restoration:
-    """What is restored, from the snapshot `tree`; folders of `others` stay even if they become empty."""
-
-    tree: str
-    entries: list[Restored]
-    others: tuple[str, ...] = ()
-
-    def packed(self) -> bytes:
-        """Return it as it is recorded."""
-        entries = [[one.name, one.present, one.wanted] for one in self.entries]
-        return json.dumps([self.tree, entries, self.others]).encode()
 
 
 class RecordedUndo:
@@ -182,39 +164,3 @@ def _is_elsewhere(core: Core, started: snap.UndoStarted) -> bool:
     """Return whether a person has accepted another folder as the workspace since an undo began."""
     then, now = started.workspace, core.state.workspace
     return bool(then and now and not then.is_same(now))
-
-
-def restoration(
-    tree: str, entries: Iterable[Restored], others: tuple[str, ...] = ()
-) -> Restoration:
-    """Return the restoration of entries in the order in which each finds its place free.
-
-    What is removed comes first, the deepest first; then folders, then files and symlinks.
-    """
-    return Restoration(tree, sorted(entries, key=_turn), others)
-
-
-def _turn(one: Restored) -> tuple[int, int, str]:
-    if one.wanted is None:
-        return 0, -one.name.count("/"), one.name
-    return (1 if stat.S_ISDIR(one.wanted.mode) else 2), 0, one.name
-
-
-def unpacked(body: bytes | None) -> Restoration:
-    """Return the restoration that is on record; raises StoreError where that is missing or damaged.
-
-    Earlier versions recorded no folders of others.
-    """
-    try:
-        tree, entries, *rest = json.loads(body or b"")
-        restored = [Restored(name, _entry(was), _entry(wanted)) for name, was, wanted in entries]
-        others = tuple(rest[0]) if rest else ()
-    except (ValueError, TypeError) as error:
-        raise StoreError(
-            f"the record of what the undo restores is missing or damaged: {error}"
-        ) from None
-    return Restoration(tree, restored, others)
-
-
-def _entry(value: Any) -> Entry | None:
-    return None if value is None else Entry(*value)

@@ -10,16 +10,16 @@ import asyncio
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from clew_daemon.undo.on_record import RecordedUndo, restoration
-from clew_daemon.undo.planning import PlannedUndo, UndoRefused, gone, planned_undo
+from clew_daemon.undo.on_record import RecordedUndo
+from clew_daemon.undo.planning import PlannedUndo, UndoRefused, gone, planned_undo, restoration
 from clew_daemon.undo.visit import visit
 from clew_shared.snapshots.plan import UndoPlan
 
 if TYPE_CHECKING:
     from clew_daemon.parts import DaemonParts
     from clew_daemon.session.launcher import Launcher
-    from clew_daemon.undo.on_record import Restoration, UndoOutcome
-    from clew_daemon.undo.planning import Gone
+    from clew_daemon.undo.on_record import UndoOutcome
+    from clew_daemon.undo.planning import Gone, Restoration
     from clew_daemon.undo.scope import Span
     from clew_daemon.undo.visit import WorkspaceVisit
     from clew_shared.core.core import Core

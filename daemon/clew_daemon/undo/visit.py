@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from clew_daemon.processes.executor import ExecutorProcess
     from clew_daemon.processes.workspace_guard import WorkspaceGuard
     from clew_daemon.session.launcher import Launcher
-    from clew_daemon.undo.on_record import Restoration
+    from clew_daemon.undo.planning import Restoration
     from clew_shared.core.core import Core
     from clew_shared.record.snapshot_events import GitPlace, SnapshotMoment, SnapshotTaken
     from clew_shared.snapshots.plan import Restored
