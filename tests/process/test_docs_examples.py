@@ -53,8 +53,8 @@ def test_the_worker_with_its_own_tools_does_its_goal(worker):
     assert clew.lines(goal, "notes/today.txt")
 
 
-def test_the_worker_of_the_readme_does_its_goal(worker):
-    clew = worker("mine", example(README, "python"))
+def test_the_worker_with_the_library_does_its_goal(worker):
+    clew = worker("mine", example(AGENTS, "python agent=mine"))
     goal = clew.submit("---\nagent: mine\n---\nLook where we are.\n")
     clew.wait("goal.completed", goal=goal)
     assert clew.lines(goal, "where.txt")
