@@ -120,9 +120,9 @@ def test_status_report_and_diff_have_one_count_of_the_files_that_a_goal_changed_
     (clew.workspace(goal) / "input.txt").write_text("a person's\nown\n")
     clew.ask("feedback", goal=goal, text="there is an input now")
     clew.wait("goal.completed", goal=goal)
-    assert "\n1 file and 1 empty folder changed: 1 line added" in clew.cli("diff", goal, "--stat")
+    assert "\n1 file changed: 1 line added" in clew.cli("diff", goal, "--stat")
     assert "changed: 1 file, +1 -0" in clew.cli("status", goal)
-    assert changed(clew.report(goal)).startswith("1 file and 1 empty folder, +1 -0 (")
+    assert changed(clew.report(goal)).startswith("1 file, +1 -0 (")
 
 
 def test_without_git_there_is_no_snapshot_and_the_goal_goes_on(clew):

@@ -328,7 +328,8 @@ def _ignored(git: Git, exclude: str) -> set[str]:
 def _modes(seen: dict[str, int], taken: _Taken) -> dict[str, int]:
     """Return what git does not keep, as in `entries.read_modes`, of all that was seen; note what cannot be kept."""
     found: dict[str, int] = {}
-    holding = above(seen)
+    folders = [path for path, mode in seen.items() if stat.S_ISDIR(mode)]
+    holding = above([*taken.kept, *folders])
     for path, mode in seen.items():
         bits = own_mode(mode)
         if kind := special(mode):
