@@ -1,5 +1,7 @@
 """When an agent is told that it gets no further, and what; `test_judge.py` has what steps bring."""
 
+from itertools import pairwise
+
 import pytest
 
 from clew_shared.config.settings import LoopSettings
@@ -134,3 +136,31 @@ def test_a_claim_to_advance_without_a_new_fact_is_told_so(played):
             agent.reflect(said)
         (event,) = [e for _, e in agent.take() if e.kind == "intervened"]
         assert event.message.startswith("You call it advancing, but 5 iterations") is claims
+
+
+def test_an_honest_poll_is_told_to_wait_longer_and_never_that_it_ignored_that(agent):
+    for _ in range(40):
+        agent.think("I check and search for the state of the build", tools=True)
+        agent.run("curl -s http://ci/build/7", output="state: building")
+        agent.reflect("advancing")
+        agent.act("wait", {"seconds": 60, "why": "the build"})
+        agent.reflect("advancing")
+    words = [event for _, event in agent.take() if event.kind == "intervened"]
+    assert 1 <= len(words) <= 40 / 3
+    assert {word.again for word in words} == {False}
+    assert all("wait longer between looks" in word.message.lower() for word in words), words
+    assert not agent.state.ignored_interventions
+    assert agent.state.subtask.attempts == 0
+
+
+def test_one_cause_has_one_word_and_the_next_only_after_three_more_turns(agent):
+    for n in range(12):
+        agent.act("search", {"pattern": f"word{n}"}, output="nothing found")
+        agent.reflect("advancing")
+    turns, words = 0, []
+    for _, event in agent.take():
+        turns += event.kind == "reflected"
+        if event.kind == "intervened":
+            words.append((turns, event.intervention))
+    at = [turn for turn, _ in words]
+    assert all(later - before >= 3 for before, later in pairwise(at)), words

@@ -71,8 +71,8 @@ def refused(cmd, reason="repetition", tool="run_cmd"):
     )
 
 
-def warned(kind):
-    return ev.Intervened(intervention=kind, message="stop")
+def warned(kind, key=""):
+    return ev.Intervened(intervention=kind, message="stop", key=key)
 
 
 END = ev.GoalEnded(status="completed")
@@ -99,6 +99,11 @@ def test_a_refused_repetition_is_a_pattern_with_its_cost_and_what_ended_it():
 def test_a_goal_without_refusals_and_warnings_has_no_pattern():
     budget = refused("pytest").model_copy(update={"reason": "budget", "makes_block": ""})
     assert folded(allowed("pytest"), finished(1), budget, END).patterns == ()
+
+
+def test_a_poll_teaches_nothing():
+    word = warned("repetition", ev.POLL)
+    assert folded(allowed("curl http://ci"), finished(1), word, END).patterns == ()
 
 
 @pytest.mark.parametrize(

@@ -128,6 +128,20 @@ async def test_an_answer_that_stays_is_told_of_again_after_as_many_more(told):
     assert f"came {first} times, whatever it did: undefined name x" in text
 
 
+def test_no_word_is_said_after_the_end_of_an_attempt_or_in_its_last_turn(agent):
+    agent.core.attempts = AttemptLimits(limit=3)
+    for n in range(60):
+        if not agent.state.attempt.over:
+            agent.act("search", {"pattern": f"word{n}"}, output="nothing found")
+            agent.reflect("advancing")
+    told = len(agent.state.findings)
+    assert {agent.think("I plan") for _ in range(5)} == {""}
+    agent.core.begin_attempt(1.0)
+    agent.read("new", "a line of text that nobody has read")
+    assert len(agent.state.findings) == told
+    assert agent.state.findings[-1].came == "attempt_ended"
+
+
 def test_an_attempt_that_was_told_twice_and_went_on_ends_for_that_reason(agent):
     agent.core.attempts = AttemptLimits(limit=3)
     for n in range(30):

@@ -125,6 +125,8 @@ class LoopFold(EventFold[GoalLoops]):
 
     @takes(ev.Intervened)
     def _warned(self, seq: int, event: ev.Intervened) -> None:
+        if event.key == ev.POLL:  # to look again was no fault
+            return
         is_nudge = event.intervention == "repetition"  # of the action that was just allowed
         call = next(reversed(self._calls.values()), ("", "")) if is_nudge else ("", "")
         self._pattern(seq, event.intervention, *call).warned += 1

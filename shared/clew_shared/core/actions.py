@@ -204,7 +204,9 @@ class ActionCommands(ThinkingCommands):
         if nudge is None:
             return Verdict(True, seq, at=at)
         advice = Advice("repetition", nudge.message)
-        of = self.emit(ev.Intervened(at=at, intervention=advice.kind, message=advice.message))
+        key = ev.POLL if nudge.polls else ""
+        word = ev.Intervened(at=at, intervention=advice.kind, message=advice.message, key=key)
+        of = self.emit(word)
         self._emit_loop(advice.kind, proposal, nudge, of, at)
         return Verdict(True, seq, intervention=advice, at=at)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from clew_shared.core.answers import Advice, Feedback
 from clew_shared.core.attempts import advances, iterations_used_up
@@ -40,32 +40,31 @@ class ThinkingCommands(TreeCommands):
 
     def reflect(self, event: ev.Reflected) -> Feedback:
         """Record an iteration record: one turn is over."""
+        told = self.state.attention.told_in_turn
         self.emit(event)
         if not event.unfinished:
             self.messages = 0
-        feedback = self._review(event.at)
         if self.hold_to_limits(event.at):
-            return replace(feedback, escalated_to="person")
-        return feedback if feedback.escalated_to else self._bound_attempt(feedback, event.at)
-
-    def _bound_attempt(self, feedback: Feedback, at: float) -> Feedback:
-        """End an attempt that has taken all its turns."""
+            return Feedback(escalated_to="person")
         at_work = self.state.goal.status == GoalStatus.IN_PROGRESS and self._is_in_progress()
-        if not at_work or not iterations_used_up(self.state, self.attempts):
-            return feedback
+        if at_work and iterations_used_up(self.state, self.attempts):
+            return self._bound_attempt(event.at)
+        return Feedback() if told else self._review(event.at)
+
+    def _bound_attempt(self, at: float) -> Feedback:
+        """End an attempt that has taken all its turns."""
         used = self.state.iteration - self.state.attempt.from_iteration
         reason = f"all {used} iterations of the attempt are used up"
         if self.start_over(reason, at, advancing=advances(self.state)):
-            return feedback
-        level = self.fail(reason, at)
-        return replace(feedback, escalated_to=level)
+            return Feedback()
+        return Feedback(escalated_to=self.fail(reason, at))
 
     def _review(self, at: float) -> Feedback:
         """Intervene if a streak calls for it; ignored interventions are a failure of the subtask.
 
-        A runbook can heed none.
+        A runbook can heed none, nor can an agent whose attempt is over.
         """
-        if self.runbook:
+        if self.runbook or self.state.attempt.over:
             return Feedback()
         found = review(self.state, self.loops, self.calls)
         if found is None:

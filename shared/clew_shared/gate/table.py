@@ -107,28 +107,42 @@ def repetition(state: State, proposal: Proposal, thresholds: Thresholds) -> Refu
         limit = max(limit, thresholds.transient_limit)
     if kind == "varies":
         told = attempt % limit == 0
-        return _repeats(state, proposal, attempt, tally.result, refuse=False) if told else None
+        return _still_the_same(state, proposal, attempt) if told else None
     if attempt < limit + (not known and not tally.steady):  # else its outcome is less certain
         return None
     reads_on = kind == "read" and not tally.plain and attempt == limit
     return _repeats(state, proposal, attempt, tally.result, refuse=not reads_on)
 
 
+def _still_the_same(state: State, proposal: Proposal, attempt: int) -> Nudge:
+    message = (
+        f"Still the same after {attempt - 1} looks: wait longer between looks, or say what you wait for. If you wait "
+        f"for nothing, {proposal.calls.done}."
+    )
+    evidence = f"it looks for the {ordinal(attempt)} time at what may change by itself"
+    return Nudge(message, attempt, evidence, _steps(state, proposal), polls=True)
+
+
+def _steps(state: State, proposal: Proposal) -> tuple[int, ...]:
+    return tuple(step.seq for step in state.scope.steps if step.signature == proposal.signature)
+
+
 def _repeats(
     state: State, proposal: Proposal, attempt: int, result: str, *, refuse: bool
 ) -> Refusal | Nudge:
-    came = f", with nothing changed; each time it {RESULTS.get(result, result)}" if result else ""
+    same = ", with the same files" if result else ""  # plain counts know no files
+    came = f"{same}; each time it {RESULTS.get(result, result)}" if result else ""
     evidence = f"the same action for the {ordinal(attempt)} time{came}"
-    steps = tuple(step.seq for step in state.scope.steps if step.signature == proposal.signature)
+    steps = _steps(state, proposal)
     else_ = what_else(state, proposal.calls)
     if refuse:
         message = (
-            f"Refused, a loop: this would be attempt {attempt} of the very same action, with nothing changed between. "
+            f"Refused, a loop: this would be attempt {attempt} of the very same action{same}. "
             f"{last_time(state, proposal)} {else_}"
         )
         return Refusal("repetition", message, attempt, evidence, everywhere=not result, steps=steps)
     message = (
-        f"You have now done this {attempt} times and nothing has changed: the answer is the same. "
+        f"You have now done this {attempt} times{same}: the answer is the same. "
         f"If it stays so, do something else. {else_}"
     )
     return Nudge(message, attempt, evidence, steps)

@@ -107,9 +107,10 @@ class Refusal:
 
 @dataclass(frozen=True, slots=True)
 class Nudge:
-    """The action may run, with the advice that nothing new is to be expected."""
+    """The action may run, with the advice that nothing new is to be expected; `polls`: it may change by itself."""
 
     message: str
     attempt: int
     evidence: str
     steps: tuple[int, ...] = ()
+    polls: bool = False

@@ -12,13 +12,15 @@ from typing import TYPE_CHECKING
 
 from clew_shared.gate.verdict import PROTOCOL
 from clew_shared.judge.memory import due
-from clew_shared.record.events import Intervened, LastGain, Stays
+from clew_shared.record.events import POLL, Intervened, LastGain, Stays
 from clew_shared.record.model import Action, Result
 from clew_shared.record.signature import signature
 from clew_shared.text.shorten import both_ends, in_one_line, one_line
 from clew_shared.text.themes import GENERAL
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from clew_shared.gate.verdict import AgentCalls, Thresholds
     from clew_shared.record.state import State
 
@@ -37,16 +39,31 @@ _FAILED = {
 
 def review(state: State, thresholds: Thresholds, calls: AgentCalls = PROTOCOL) -> Intervened | None:
     """Return the intervention that is due now, if any."""
-    said = {
-        "theme": theme(state, thresholds, calls),
-        "repeated_planning": repeated_planning(state, thresholds, calls),
-        "no_progress": no_progress(state, thresholds, calls),
-        "stuck": stuck(state, thresholds, calls),
-    }
-    for kind, message in said.items():
-        if message and _is_due(state, kind):
-            return _told(state, thresholds, kind, message, again=kind in state.attention.raised)
-    return nothing_new(state, thresholds, calls)
+    return (
+        _streak(state, thresholds, calls, "theme", theme)
+        or _streak(state, thresholds, calls, "repeated_planning", repeated_planning)
+        or nothing_new(state, thresholds, calls)
+        or _streak(state, thresholds, calls, "no_progress", no_progress)
+        or _streak(state, thresholds, calls, "stuck", stuck)
+    )
+
+
+def _streak(
+    state: State,
+    thresholds: Thresholds,
+    calls: AgentCalls,
+    kind: str,
+    rule: Callable[[State, Thresholds, AgentCalls], str],
+) -> Intervened | None:
+    message = rule(state, thresholds, calls)
+    if not message or not _is_due(state, kind):
+        return None
+    return _told(state, thresholds, kind, message, again=kind in state.attention.raised)
+
+
+def _only_looks(state: State) -> bool:
+    """Return whether all that brought nothing was to look at what may change by itself."""
+    return state.scope.memory.looks > 0 and not state.scope.memory.firm
 
 
 def _is_due(state: State, kind: str) -> bool:
@@ -66,10 +83,10 @@ def theme(state: State, thresholds: Thresholds, calls: AgentCalls) -> str:
     """Notice that the last thoughts all have one theme, without progress in between.
 
     Stops: "I need to plan", three times. Must pass: three searches,
-    each announced by a thought, that find something new.
+    each announced by a thought, that find something new; a poll.
     """
     row = state.attention.theme
-    if row.count < thresholds.theme_window or row.what == GENERAL:
+    if row.count < thresholds.theme_window or row.what == GENERAL or _only_looks(state):
         return ""
     return (
         f"Your last {row.count} thoughts were all {row.what.replace('_', ' ')} and nothing new came of them. "
@@ -130,18 +147,24 @@ def nothing_new(state: State, thresholds: Thresholds, calls: AgentCalls) -> Inte
     told = [one.times for one in before if one.stays == memory.stayed]
     if not why or (why == "stays" and told and memory.stayed_times < told[-1] + told[0]):
         return None
-    if why == "stays":
+    last = f' The last new thing: "{_short(memory.news)}".' if memory.news else ""
+    else_ = f"Do something that can bring something new, or, if the work is done, {calls.finish}."
+    if polls := _only_looks(state):
+        what = f'Still the same after {memory.looks} looks ("{_short(memory.stayed)}"):'
+        else_ = f"wait longer between looks, or say what you wait for; if the work is done, {calls.finish}."
+        last = ""
+    elif why == "stays":
         what = f'The same answer {memory.stayed_times} times, whatever was done: "{_short(memory.stayed)}".'
     else:
         steps = Counter(label for _, label in memory.idle)
         names = "; ".join(f"{name} ({n} times)" if n > 1 else name for name, n in steps.items())
         count = max(memory.since_gain, len(memory.idle))
         what = f"The last {count} steps brought nothing new: {names}."
-    last = f' The last new thing: "{_short(memory.news)}".' if memory.news else ""
-    else_ = f"Do something that can bring something new, or, if the work is done, {calls.finish}."
     warned = memory.warned if why == "debt" else told
     again = bool(memory.firm and warned)
-    return _told(state, thresholds, "nothing_new", f"{what}{last} {else_}", why=why, again=again)
+    return _told(
+        state, thresholds, "nothing_new", f"{what}{last} {else_}", why=why, again=again, poll=polls
+    )
 
 
 def patience_of(state: State, thresholds: Thresholds) -> float:
@@ -151,14 +174,21 @@ def patience_of(state: State, thresholds: Thresholds) -> float:
 
 
 def _told(
-    state: State, thresholds: Thresholds, kind: str, message: str, *, why: str = "", again: bool
+    state: State,
+    thresholds: Thresholds,
+    kind: str,
+    message: str,
+    *,
+    why: str = "",
+    again: bool,
+    poll: bool = False,
 ) -> Intervened:
     memory = state.scope.memory
     owed = memory.debt.steps + memory.debt.shares * patience_of(state, thresholds)
     stays = Stays(text=memory.stayed, times=memory.stayed_times) if why == "stays" else None
     return Intervened(
         intervention=kind,
-        key=why or kind,
+        key=POLL if poll else why or kind,
         message=message,
         again=again,
         debt=round(max(owed, memory.debt.stays) if stays else owed, 1),

@@ -74,7 +74,8 @@ class Stay:
 class Memory:
     """What a scope remembers; of every table the least recently used entries go first.
 
-    `told` is the debt at the last word, `firm` the costly steps since then whose answer could not change by itself.
+    `told` is the debt at the last word, `firm` the costly steps since then, or since something was new, whose answer
+    could not change by itself; `looks` are the others that looked at what may, since something was new.
     `gained` is the step that last brought something, `news` the head of its answer. `idle` are the last steps that
     brought nothing, with their numbers. `stayed` is the last answer, and how often it came.
     """
@@ -91,6 +92,7 @@ class Memory:
     same: int = 0
     last: str = ""
     firm: int = 0
+    looks: int = 0
     warned: bool = False
     stayed: str = ""
     stayed_times: int = 0
@@ -191,6 +193,7 @@ def take(memory: Memory, of: Outcome) -> float:
     _keep_all(names, {name: names.get(name, reading.asked) for name in each(reading.names)})
     gain = max(found.gain, wrote, MUCH if listed else 0.0)
     news = of.head if found.fresh else ""
+    memory.looks += by_itself
     by_itself = by_itself or (renewed and not failed)  # a change deserves its test
     _owe(memory, of.seq, of.label, gain, cost, news=news, by_itself=by_itself)
     return gain
@@ -364,7 +367,7 @@ def _owe(
     )
     if gain > NEWS:
         memory.gained, memory.gained_seq, memory.idle = memory.step, seq, []
-        memory.warned = False
+        memory.warned, memory.firm, memory.looks = False, 0, 0
         memory.news = news[:TEXT_CHARS] or memory.news
     elif cost:
         memory.firm += not by_itself
@@ -408,12 +411,14 @@ def tell(memory: Memory, *, warned: bool = True) -> None:
 def carry_debt(old: Memory, new: Memory) -> None:
     """Owe in a new scope what was owed in the one before, in which nothing was done."""
     new.debt, new.told, new.warned, new.firm = old.debt, old.told, old.warned, old.firm
-    new.idle = old.idle
+    new.idle, new.looks = old.idle, old.looks
 
 
 def paid(memory: Memory) -> Memory:
     """Return a memory in which nothing is owed and no answer stays; what is known stays known."""
-    return replace(memory, debt=Debt(), told=Debt(), firm=0, warned=False, idle=[], stays={})
+    return replace(
+        memory, debt=Debt(), told=Debt(), firm=0, looks=0, warned=False, idle=[], stays={}
+    )
 
 
 _ROUNDING: Final = 1e-9

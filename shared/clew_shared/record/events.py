@@ -402,6 +402,10 @@ class Stays(BaseModel, frozen=True):
     times: int
 
 
+POLL = "poll"
+"""The key of a word about what may change by itself: it is no fault to look again."""
+
+
 class Intervened(GoalEvent, frozen=True):
     """A message to the agent, recorded before it is sent; `again`: an earlier one was ignored.
 

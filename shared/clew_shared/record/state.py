@@ -117,8 +117,9 @@ class Attention:
 
     `theme` counts thoughts in a row with one theme; `new_thought`: the last one had new content; `claims` counts how
     often in a row the agent said that it advances while nothing new came; `acted`: an action was carried out that does
-    more than wait or look at the record. `raised` are the streaks at which the agent was told, `told_at` the last step
-    at which it was.
+    more than wait or look at the record. `waits` and `firm`: in this turn it waited or looked at what may change by
+    itself, and did anything else. `raised` are the streaks at which the agent was told, `told_at` the last step at
+    which it was, `turn_steps` the steps up to the end of the last turn.
     """
 
     steps: int = 0
@@ -130,6 +131,9 @@ class Attention:
     stuck: int = 0
     claims: int = 0
     acted: bool = False
+    waits: bool = False
+    firm: bool = False
+    turn_steps: int = 0
     raised: dict[str, int] = field(default_factory=dict)
     told_at: int = -99
 
@@ -142,6 +146,11 @@ class Attention:
             "no_progress": self.iterations_without_facts,
             "stuck": self.stuck,
         }
+
+    @property
+    def told_in_turn(self) -> bool:
+        """Whether the agent was told something of a step of the present turn."""
+        return self.told_at > self.turn_steps
 
 
 @dataclass(slots=True)

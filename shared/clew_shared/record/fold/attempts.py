@@ -29,6 +29,7 @@ def ended(state: State, e: ev.AttemptEnded, _seq: int) -> None:
 
 
 def started(state: State, e: ev.AttemptStarted, seq: int) -> None:
+    settle(state, "attempt_ended")
     state.attempt = AttemptState(
         number=e.attempt,
         seq=seq,

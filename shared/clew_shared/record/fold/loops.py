@@ -17,6 +17,7 @@ from clew_shared.judge.memory import (
 )
 from clew_shared.judge.reading import is_thought, is_wait, sleeps
 from clew_shared.record.consequences import by_itself, makes_progress
+from clew_shared.record.events import POLL
 from clew_shared.record.fold.eviction import count
 from clew_shared.record.model import Result
 from clew_shared.record.state import (
@@ -44,7 +45,7 @@ IDLE_SHARE = 1 / 3
 OPEN_MAX = 10
 """Of so many of the last findings it may be open what came of them."""
 
-TOLD = frozenset({"nothing_new", "theme", "repeated_planning", "repetition"})
+TOLD = frozenset({"nothing_new", "no_progress", "theme", "repeated_planning", "repetition"})
 """The interventions after which the judge waits until as much is owed again."""
 
 
@@ -61,7 +62,9 @@ def intervened(state: State, e: ev.Intervened, seq: int) -> None:
     attention = state.attention
     if e.intervention in attention.streaks:
         attention.raised[e.intervention] = attention.streaks[e.intervention]
-        attention.told_at = attention.steps
+    elif e.intervention == "nothing_new" and attention.iterations_without_facts and e.key != POLL:
+        attention.raised["no_progress"] = attention.iterations_without_facts  # one cause, one word
+    attention.told_at = attention.steps + (e.intervention == "repetition")  # of the next step
     stays, times = (e.stays.text, e.stays.times) if e.stays else ("", 0)
     _find(state, Finding(seq, attention.steps, stays=stays, times=times))
 
@@ -74,6 +77,7 @@ def refused(state: State, e: ev.ActionBlocked, seq: int) -> None:
         _find(state, Finding(seq, state.attention.steps, refused=True))
     if not e.done:
         state.attention.steps += 1
+        state.attention.firm = True
         take_idle(state.scope.memory, seq, action_text(e.tool, e.args), IDLE_SHARE)
 
 
@@ -108,7 +112,12 @@ def thought(state: State, e: ev.Thought, seq: int) -> None:
 
 
 def judge_turn(attention: Attention, e: ev.Reflected) -> None:
-    """Count what a turn says of itself, and whether it brought a fact."""
+    """Count what a turn says of itself, and whether it brought a fact; not one that only waits or polls."""
+    attention.turn_steps = attention.steps
+    only_waits = attention.waits and not (attention.firm or attention.fresh)
+    attention.waits = attention.firm = False
+    if only_waits:
+        return
     is_stuck = e.assessment in ("stuck", "regressing")
     attention.stuck = attention.stuck + 1 if is_stuck else 0
     if attention.fresh or is_stuck:
@@ -133,6 +142,7 @@ def learn(state: State, flight: InFlight, e: ev.ActionFinished, before: str) -> 
     attention.steps += 1
     label = action_text(action.name, action.args)
     if is_wait(action.name, action.args):
+        attention.waits = True
         take_wait(scope.memory, action.seq, label)
         return
     after = state.world
@@ -151,11 +161,15 @@ def learn(state: State, flight: InFlight, e: ev.ActionFinished, before: str) -> 
     scope.steps = [*scope.steps[1 - STEPS_KEPT :], step]
     attention.acted = attention.acted or not e.idle
     if e.idle:
+        attention.firm = True
         take_idle(scope.memory, action.seq, label, IDLE_SHARE)
         return
     if is_thought(action.name):
         take_thought(scope.memory, action.seq, words_of(label), acts=False)
         return
+    may_change = bool(e.evidence.kind) or varies or polls
+    attention.waits = attention.waits or may_change
+    attention.firm = attention.firm or not may_change
     outcome = Outcome(
         seq=action.seq,
         label=label,
