@@ -354,6 +354,7 @@ def test_a_reload_names_each_changed_key_and_when_it_applies():
         ("daemon.settle_s", 0.5, 1.0, "after a restart", False),
         ("limits.memory_mb", 2048, 64, "to new goals", False),
         ("loops.repeat_limit", 3, 4, "now", True),
+        ("agents.default", "default", "mine", "to new goals", False),
         ("agents.mine.kind", None, "command", "to new goals", False),
         ("agents.mine.command", None, ["x"], "to new goals", False),
         ("agents.mine.own_tools", None, False, "to new goals", False),

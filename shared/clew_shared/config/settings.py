@@ -186,8 +186,15 @@ def flatten(settings: Settings) -> dict[str, Any]:
 
 
 def changes(old: Settings, new: Settings) -> list[SettingChange]:
-    """Return the keys whose values differ, in the order of the config; absent ones are None."""
+    """Return the keys whose values differ, in the order of the config; absent ones are None.
+
+    The default agent is among them also where it follows from which agents there are.
+    """
     before, after = flatten(old), flatten(new)
+    before["agents.default"], after["agents.default"] = (
+        old.agents.default_name,
+        new.agents.default_name,
+    )
     return [
         SettingChange(key, before.get(key), after.get(key), _applies(key))
         for key in {**before, **after}
