@@ -30,6 +30,26 @@ def test_questions_that_find_nothing_are_told_of_in_facts(agent):
     assert "brought nothing new: search" in event.message
 
 
+def test_the_last_new_thing_is_the_line_that_was_new_in_the_step_that_is_named(agent):
+    agent.run("cat a", output="alpha beta\nsecond line")
+    last = agent.run("cat b", output="alpha beta\nthe third kind: gamma delta")
+    memory_ = agent.state.scope.memory
+    assert (memory_.gained_seq, memory_.news) == (last.verdict.seq, "the third kind: gamma delta")
+    written = agent.write("a", "1")
+    assert (memory_.gained_seq, memory_.news) == (written.verdict.seq, "written")
+
+
+def test_what_clew_publishes_is_nothing_new(agent):
+    agent.run("grep -rn port .", output="./a.conf: port 80")
+    gained = agent.state.scope.memory.gained_seq
+    for n in range(3):
+        published = (
+            f"./.agent_context/state.json: step {n} word{n}x of port\n/w/.agent_context/log: p{n}"
+        )
+        agent.run(f"grep -rn port . | tail -{n}9", output=f"{published}\n./a.conf: port 80")
+    assert agent.state.scope.memory.gained_seq == gained
+
+
 def test_what_brings_something_is_never_spoken_of(agent):
     for n in range(40):
         assert agent.act("search", {"pattern": str(n)}, output=f"place {n}: a word{n}x").word == ""

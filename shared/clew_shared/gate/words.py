@@ -193,7 +193,7 @@ def _told(
         again=again,
         debt=round(max(owed, memory.debt.stays) if stays else owed, 1),
         since_gain=memory.since_gain,
-        last_gain=LastGain(seq=memory.gained_seq, text=memory.news) if memory.news else None,
+        last_gain=LastGain(seq=memory.gained_seq, text=memory.news) if memory.gained_seq else None,
         steps=tuple(seq for seq, _ in memory.idle),
         stays=stays,
     )

@@ -14,7 +14,9 @@ from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
-from clew_shared.judge.reading import each, hashed
+from clew_shared.judge.masks import laid_out
+from clew_shared.judge.reading import each, hashed, rows_of
+from clew_shared.text.shorten import one_line
 
 if TYPE_CHECKING:
     from clew_shared.judge.reading import Reading
@@ -76,8 +78,9 @@ class Memory:
 
     `told` is the debt at the last word, `firm` the costly steps since then, or since something was new, whose answer
     could not change by itself; `looks` are the others that looked at what may, since something was new.
-    `gained` is the step that last brought something, `news` the head of its answer. `idle` are the last steps that
-    brought nothing, with their numbers. `stayed` is the last answer, and how often it came.
+    `gained` is the step that last brought something, `news` a line that was new in its answer.
+    `idle` are the last steps that brought nothing, with their numbers. `stayed` is the last answer, and how often it
+    came.
     """
 
     step: int = 0
@@ -114,7 +117,8 @@ class Memory:
 class Outcome:
     """What came of an action, for the judge.
 
-    `label` names it for people, `world` is the digest after it where it was measured, `moved`: it changed something.
+    `label` names it for people, `text` is what is on record of the answer, `head` that in a line.
+    `world` is the digest after it where it was measured, `moved`: it changed something.
     `varies`: by itself it has answered differently before, or in what is left out. `polls`: it waits before it asks.
     """
 
@@ -122,6 +126,7 @@ class Outcome:
     label: str
     result: str
     head: str
+    text: str
     moved: bool
     world: str
     varies: bool
@@ -192,7 +197,7 @@ def take(memory: Memory, of: Outcome) -> float:
     names = memory.names
     _keep_all(names, {name: names.get(name, reading.asked) for name in each(reading.names)})
     gain = max(found.gain, wrote, MUCH if listed else 0.0)
-    news = of.head if found.fresh else ""
+    news = _new_line(of, found.fresh, failed=failed) if gain > NEWS else ""
     memory.looks += by_itself
     by_itself = by_itself or (renewed and not failed)  # a change deserves its test
     _owe(memory, of.seq, of.label, gain, cost, news=news, by_itself=by_itself)
@@ -201,14 +206,14 @@ def take(memory: Memory, of: Outcome) -> float:
 
 @dataclass(slots=True)
 class Found:
-    """What an answer brings: its gain, the share of it that differs in numbers alone, and whether a line is new.
+    """What an answer brings: its gain, the share of it that differs in numbers alone, and the lines that are new.
 
     `answer` stands for it without noise. `turns`: how often in a row a small part of it was another one.
     """
 
     gain: float = 0.0
     varied: float = 0.0
-    fresh: bool = False
+    fresh: frozenset[str] = frozenset()
     answer: str = ""
     turns: int = 0
 
@@ -229,6 +234,7 @@ def _learn(
     new_words = _new_words(memory, reading)
     fresh = shuffled = varied = items = moved = ends = frame = 0
     kept: list[str] = []
+    new: list[str] = []
     chatter = not new_words
     for at, (line, bone) in enumerate(pairs):
         same, alike = memory.facts.get(line, 0), memory.facts.get(bone, 0)
@@ -250,6 +256,7 @@ def _learn(
             items += not same and listed
         elif new_words:
             fresh, new_words = fresh + 1, new_words - 1
+            new.append(line)
         else:
             shuffled += 1  # known words in another order
         if alike or not chatter:
@@ -274,7 +281,15 @@ def _learn(
     if moved:
         gain = max(gain, MUCH if ends else HALF * moved / n)
     answer = hashed("".join(sorted(kept or hashes[::2])))
-    return Found(min(1.0, gain), varied / n, fresh > 0, answer, turns)
+    return Found(min(1.0, gain), varied / n, frozenset(new), answer, turns)
+
+
+def _new_line(of: Outcome, fresh: frozenset[str], *, failed: bool) -> str:
+    """Return the first line of what is on record of an answer that is new, else its head."""
+    for line in of.text.splitlines() if fresh else ():
+        if any(hashed(row) in fresh for row in rows_of(laid_out(line), failed=failed)):
+            return one_line(line)
+    return of.head
 
 
 def _new_words(memory: Memory, reading: Reading) -> int:
@@ -368,7 +383,7 @@ def _owe(
     if gain > NEWS:
         memory.gained, memory.gained_seq, memory.idle = memory.step, seq, []
         memory.warned, memory.firm, memory.looks = False, 0, 0
-        memory.news = news[:TEXT_CHARS] or memory.news
+        memory.news = news[:TEXT_CHARS]
     elif cost:
         memory.firm += not by_itself
         _note(memory, seq, label)

@@ -68,6 +68,9 @@ _EXTENT: Final = re.compile(
     r"limit|max|range|lines?$|offset|start|end$|size|count$|timeout|tail|head$|top_?k",
     re.IGNORECASE,
 )
+_PUBLISHED: Final = re.compile(r"^(?:[^\s:]*/)?\.agent_context/.*\n?", re.MULTILINE)
+"""A line that names what clew itself publishes, as of `grep -r`: it says nothing of the work."""
+
 _GUTTER: Final = re.compile(r"^\s*\d+\s*[\t|:→]\s?")
 _NUMBER: Final = re.compile(r"\d+(?:[.,]\d+)*")
 _MEASURE: Final = re.compile(r"(?<![\w.#<-])\d+(?:[.,]\d+)*(?![\w-]|\.\w)")
@@ -172,6 +175,8 @@ def each(joined: str) -> list[str]:
 @lru_cache(maxsize=4)
 def _text_of(output: str) -> str:
     """Return what is read of an answer: of a long one both ends, and a digest of the rest."""
+    if ".agent_context/" in output:
+        output = _PUBLISHED.sub("", output)
     if len(output) > HEAD_CHARS + TAIL_CHARS:
         middle = hashed(output[HEAD_CHARS:-TAIL_CHARS]).translate(_NO_DIGITS)
         output = f"{output[:HEAD_CHARS]}\n{middle}\n{output[-TAIL_CHARS:]}"

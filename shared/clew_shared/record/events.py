@@ -389,7 +389,7 @@ class LoopDetected(GoalEvent, frozen=True):
 
 
 class LastGain(BaseModel, frozen=True):
-    """What was new last: the action, and the head of its answer."""
+    """What was new last: the action, and the line that was new in its answer; its head where no line was."""
 
     seq: int
     text: str

@@ -175,6 +175,7 @@ def learn(state: State, flight: InFlight, e: ev.ActionFinished, before: str) -> 
         label=label,
         result=e.result,
         head=both_ends(one_line(e.head), TEXT_CHARS),
+        text=e.head,
         moved=moved,
         world=after if e.world else "",
         varies=varies,
