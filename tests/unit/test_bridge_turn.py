@@ -91,8 +91,10 @@ def test_a_fault_before_its_session_is_waited_out_only_if_it_is_the_endpoints(me
 
 
 def test_a_login_that_is_asked_for_needs_a_person():
-    with pytest.raises(CannotContinue, match="wants a login: expired") as caught:
-        turn_of(LoginNeeded("expired"))
+    turn = CliTurn(Named(), lambda: 1000.0, "type `coder login`")
+    said = "wants a login: type `coder login`. It said: expired"
+    with pytest.raises(CannotContinue, match=said) as caught:
+        turn.take(LoginNeeded("expired"))
     assert caught.value.kind == "configuration"
 
 

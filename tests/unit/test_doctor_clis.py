@@ -124,7 +124,9 @@ def test_a_program_that_is_not_installed_says_how_to_install_it(coder, proofs):
 
 def test_login_files_must_be_there_and_for_this_user_alone(coder, tmp_path):
     keys = f'credentials = ["{tmp_path}/auth.json"]'
-    assert "No such file" in coder(keys)["agent coder: login"]["found"]
+    gone = coder(keys)["agent coder: login"]
+    assert "No such file" in gone["found"]
+    assert "`codex login`" in gone["mend"]
     (tmp_path / "auth.json").write_text("{}")
     (tmp_path / "auth.json").chmod(0o644)
     assert "chmod 600" in coder(keys)["agent coder: login"]["found"]

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING
 from clew_shared.config.agent_tables import CliAgentSettings, ModelAgentSettings
 from clew_shared.config.places import PlacesError, expanded
 from clew_shared.text.redact import hide, redact
+from clew_shared.text.words import log_in
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -91,15 +92,19 @@ class Keys:
     def fault(self, agent: Agent) -> str:
         """Return why an agent's key, or one of its login files, is not available; "" where all are."""
         try:
-            key = self.of(agent)
-            faults = [
-                fault for path in self.login_files(agent) if (fault := login_file_fault(path))
-            ]
+            key, fault = self.of(agent), self._login_fault(agent)
         except KeyFileError as error:
             return str(error)
         if isinstance(agent, ModelAgentSettings) and agent.api_key_env and not key:
             return f"the environment variable {agent.api_key_env} (api_key_env) is not set for the daemon"
-        return faults[0] if faults else ""
+        return fault
+
+    def _login_fault(self, agent: Agent) -> str:
+        for path in self.login_files(agent):
+            if fault := login_file_fault(path):
+                is_gone = isinstance(agent, CliAgentSettings) and not path.exists()
+                return f"{fault}; {log_in(agent.cli)}" if is_gone else fault
+        return ""
 
     def paths(self, settings: Settings) -> list[Path]:
         """List the key and login files of all agents and the folder of credentials, which no worker may see."""

@@ -17,7 +17,7 @@ _INVISIBLE = re.compile(
     "\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u2069\ufeff"  # reordering and invisible ones
     "\ud800-\udfff\U000e0000-\U000e007f]"
 )
-_BLOCK = re.compile(r"\s*([#>+*=|~`-]|\d{1,9}[.)])")
+_BLOCK = re.compile(r"\s*([#>+*=|~`-]|\d{1,9}[.)](?!\S))")
 _HTML = re.compile(r"(\\*)<(?=[A-Za-z/!?])")
 _LINK = re.compile(r"(\\*)\](?=[(\[:]|$)")  # a report may put a colon behind the text
 

@@ -17,6 +17,7 @@ from clew_shared.text.shell_tests import said_why
 from clew_shared.text.shorten import beginning, in_one_line
 from clew_shared.text.words import (
     ACTION_CHARS,
+    LOG_IN,
     RESULTS,
     action_text,
     ending,
@@ -227,12 +228,17 @@ def set_up(state: State, fault: str, output: str = "") -> Question:
     """Return what is asked where an agent says that it cannot work as it is set up."""
     why = WHY["set_up"].format(fault=fault)
     facts = output_facts("" if key_line(output) in fault else output)
-    return question(state, why, "reload", "edit", "fixed", facts=facts)
+    return question(state, why, *_mends(fault), facts=facts)
 
 
 def cannot_start(state: State, fault: str) -> Question:
     """Return what is asked where the goal's agent cannot be started."""
-    return question(state, WHY["cannot_start"].format(fault=fault), "reload", "edit", "fixed")
+    return question(state, WHY["cannot_start"].format(fault=fault), *_mends(fault))
+
+
+def _mends(fault: str) -> tuple[str, ...]:
+    """Return what helps against a fault of the agent's set-up; a login needs no other config."""
+    return ("fixed", "reload", "edit") if LOG_IN in fault else ("reload", "edit", "fixed")
 
 
 def damaged(state: State, fault: str) -> Question:

@@ -82,6 +82,20 @@ RESULTS = {
 }
 """What came of an action."""
 
+LOGINS = {
+    "codex": "`codex login`",
+    "claude": "`claude`, and in it `/login`",
+    "opencode": "`opencode auth login`",
+}
+"""What a person types to log in with a coding agent; the sources are their own manuals."""
+
+LOG_IN = "log in with"
+
+
+def log_in(cli: str) -> str:
+    """Return what to do where a coding agent has no login, as a clause."""
+    return f"{LOG_IN} {cli} itself, outside of clew: {LOGINS.get(cli, f'`{cli}`')}"
+
 
 def exit_text(code: int | None) -> str:
     """Return an exit code in brackets, with the signal that it stands for; "" for none and for 0."""

@@ -10,6 +10,7 @@ import time
 from contextlib import suppress
 
 from clew_shared.text.redact import hide
+from clew_shared.text.words import log_in
 from clew_shared.wire.answers import Noted
 from clew_worker.agent.client import AgentClient
 from clew_worker.agent.life import CannotContinue
@@ -82,6 +83,16 @@ class Bridge:
             args=tuple(map(str, args)),
         )
 
+    @property
+    def _login(self) -> str:
+        """What a person does where the CLI wants a login."""
+        if self._options.key:
+            return "its key is refused; check `api_key_env` or `api_key_file` of the agent"
+        fix = log_in(self._cli.name)
+        if self._logins:
+            return fix
+        return f"{fix}; then name its login file in `credentials` of the agent, or a key in `api_key_file`"
+
     async def _prepare(self) -> None:
         """Empty the CLI's HOME but for its sessions, and put its login files there."""
         before = Conversation.read(await self._cell.read(PLACE))
@@ -120,7 +131,7 @@ class Bridge:
 
     async def _turn(self, prompt: str) -> bool:
         """Have the CLI take a turn; return False where it cannot continue its conversation, and begins a new one."""
-        turn = CliTurn(self._cli, time.time)
+        turn = CliTurn(self._cli, time.time, self._login)
         began = time.monotonic()
         relays = self._gateway.begin()
         run = await self._start(prompt)

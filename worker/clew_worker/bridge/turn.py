@@ -67,6 +67,8 @@ class CliTurn:
 
     cli: Cli
     now: Callable[[], float]
+    login: str = ""
+    """What a person does where it wants a login."""
     session: str = ""
     usage: UsageReported = NOTHING_USED
     events: int = 0
@@ -103,10 +105,7 @@ class CliTurn:
             case LimitReached():
                 self.limit = event
             case LoginNeeded():
-                raise self.lasting(
-                    f"wants a login: {event.message}. Name its login file in `credentials` of the agent, or a key in "
-                    "`api_key_env` or `api_key_file`"
-                )
+                raise self.lasting(f"wants a login: {self.login}. It said: {event.message}")
             case FaultReported():
                 self.faults = [*self.faults[-4:], event]
             case TurnEnded():

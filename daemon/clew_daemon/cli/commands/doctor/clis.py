@@ -100,18 +100,20 @@ def _version(title: str, program: Path, env: Mapping[str, str]) -> Finding:
 def _login(title: str, agent: CliAgentSettings, instance: Instance) -> Finding:
     """Check the key and the login files: that they are there, and that no one else can read them."""
     from clew_daemon.host.keys import Keys
+    from clew_shared.text.words import log_in
 
     if fault := Keys(instance.env, instance.config.parent).fault(agent):
-        fix = f"log in with {agent.cli} itself, outside of clew, or correct `credentials`"
-        return Finding(title, "warn", fault, fix if "cannot be read" in fault else "")
-    found = [f"${agent.api_key_env}"] if agent.api_key_env else []
-    found += [agent.api_key_file] if agent.api_key_file else []
-    found += agent.credentials
-    if found:
-        return Finding(title, "ok", ", ".join(found))
+        found, _, fix = fault.partition("; ")
+        return Finding(title, "warn", found, fix)
+    named = [f"${agent.api_key_env}"] if agent.api_key_env else []
+    named += [agent.api_key_file] if agent.api_key_file else []
+    named += agent.credentials
+    if named:
+        is_there = f"{', '.join(named)} is there; whether it works only a goal shows"
+        return Finding(title, "ok", is_there)
     if agent.base_url:
         return Finding(title, "ok", f"none configured for {agent.base_url}")
-    fix = "name its login files in `credentials`, or its key: docs/agents/README.md"
+    fix = f"{log_in(agent.cli)}; then name its login files in `credentials`: docs/agents/{agent.cli}.md"
     return Finding(title, "warn", "it has neither a key nor a login file", fix)
 
 

@@ -88,8 +88,12 @@ def _summary(findings: Sequence[Finding], ready: Sequence[str]) -> str:
     """Return the last line: what clew is ready for, and how much is wrong."""
     counts = Counter(finding.level for finding in findings)
     what = "ready for runbooks" if ready else "not ready"
-    if agents := ready[1:]:
+    names = {finding.name for finding in findings}
+    coders = [name for name in ready[1:] if f"{OF_AGENT}{name}: login" in names]
+    if agents := [name for name in ready[1:] if name not in coders]:
         what += f" and for the agent{'s' if len(agents) > 1 else ''} {', '.join(agents)}"
+    if coders:  # their logins were not tried
+        what += f"; installed and confined: {', '.join(coders)}"
     wrong = [numbered(counts["fail"], "failure")] if counts["fail"] else []
     wrong += [numbered(counts["warn"], "warning")] if counts["warn"] else []
     return clean("; ".join([what, *wrong]))
