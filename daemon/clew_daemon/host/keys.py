@@ -102,8 +102,9 @@ class Keys:
     def _login_fault(self, agent: Agent) -> str:
         for path in self.login_files(agent):
             if fault := login_file_fault(path):
-                is_gone = isinstance(agent, CliAgentSettings) and not path.exists()
-                return f"{fault}; {log_in(agent.cli)}" if is_gone else fault
+                if isinstance(agent, CliAgentSettings) and not path.exists():
+                    fault += f"; {log_in(agent.cli)}"
+                return fault
         return ""
 
     def paths(self, settings: Settings) -> list[Path]:
