@@ -69,7 +69,7 @@ WAYS = {
     "it said twice that it was done, but these checks fail: right": [WRONG, FINISH, FINISH],
     "I cannot do it": [WRONG, GIVES_UP],
     "it proposed refused actions again 3 times": [FAILS] * 6,
-    "all 3 iterations of the attempt are used up": [WRONG, LOOK, LOOK],
+    "its 3 turns were used up": [WRONG, LOOK, LOOK],
     "it did not react to 2 warnings": [
         calls(("run_cmd", {"cmd": f"echo {n}", "reflect": STUCK})) for n in range(15)
     ],

@@ -197,7 +197,7 @@ def test_the_turns_of_an_attempt_count_from_its_start(stubborn):
         stubborn.agent.reflect()
         assert not stubborn.over
     stubborn.agent.reflect()
-    assert "iterations of the attempt are used up" in stubborn.over
+    assert "turns were used up" in stubborn.over
 
 
 def test_what_was_tried_names_the_last_actions_and_why_each_attempt_ended(stubborn):

@@ -128,6 +128,33 @@ async def test_an_answer_that_stays_is_told_of_again_after_as_many_more(told):
     assert f"came {first} times, whatever it did: undefined name x" in text
 
 
+async def test_an_attempt_that_was_ended_has_its_number_and_its_reason(told):
+    _, found, text = await told(till(search, 3), attempts=3)
+    assert found[-1]["ended"] == {"attempt": 1, "reason": "nothing_new"}
+    assert "attempt 1 was ended: it was told that its last steps brought nothing new" in text
+    assert found[1]["again"]
+    assert min(found[1]["steps"]) > found[0]["seq"]  # those since the word before
+
+
+async def test_a_refusal_is_quoted_whole_though_its_output_has_lines(told):
+    def make_lines(core, _n):
+        done(core, "run_cmd", {"cmd": "make"}, "cc a.c\nNo rule\nto make target", "failure")
+
+    _, _, text = await told(*[make_lines] * 3)
+    assert 'with the same files. The last time it ended in failure with: "cc a.c' in text
+    assert 'to make target"' in text
+
+
+def test_turns_that_lead_back_are_not_said_to_change_no_file(played):
+    agent = played(patience=0)
+    for n in range(9):
+        agent.run(f"patch {n}", files={"a": f"{n % 2}"}, output="patched")
+        agent.reflect("advancing")
+    (word,) = [e for _, e in agent.take() if e.kind == "intervened"][:1]
+    assert "led back to states of the files that were there before" in word.message
+    assert "no file changed" not in word.message
+
+
 def test_no_word_is_said_after_the_end_of_an_attempt_or_in_its_last_turn(agent):
     agent.core.attempts = AttemptLimits(limit=3)
     for n in range(60):

@@ -15,7 +15,7 @@ from clew_shared.wire.hello import HelloAnswer
 
 TRIED = (
     "Attempt 1: run_cmd: failure",
-    "Attempt 1: ended: all 10 iterations of the attempt are used up",
+    "Attempt 1: ended: its 10 turns were used up",
 )
 
 
@@ -54,7 +54,7 @@ def test_the_first_of_several_attempts_has_the_same_prompt_as_the_only_one(mode)
 def test_a_later_attempt_says_what_was_tried_before_its_own_conversation():
     shown = prompt(hello(n=2, limit=3, tried=TRIED))
     assert "Earlier attempts at this goal have failed. Start again from the beginning.\n" in shown
-    assert "- Attempt 1: run_cmd: failure\n- Attempt 1: ended: all 10 iterations" in shown
+    assert "- Attempt 1: run_cmd: failure\n- Attempt 1: ended: its 10 turns" in shown
     assert "The files" not in shown
 
 

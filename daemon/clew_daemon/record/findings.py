@@ -37,6 +37,7 @@ def _told(ledger: Readable, entry: dict[str, Any], known: dict[int, Finding]) ->
     if steps is None and isinstance(loop, ev.LoopDetected):
         steps = loop.steps
     ended = entry["escalated_to"] is not None  # the subtask was given up
+    came = finding.came if finding else "attempt_ended" if ended else None
     return {
         "intervention": told.intervention if told else None,
         "message": told.message if told else refused.message if refused else None,
@@ -46,9 +47,28 @@ def _told(ledger: Readable, entry: dict[str, Any], known: dict[int, Finding]) ->
         "last_gain": told.last_gain.model_dump() if told and told.last_gain else None,
         "steps": list(steps or ()),
         "stays": told.stays.model_dump() if told and told.stays else None,
-        "came_of_it": finding.came if finding else "attempt_ended" if ended else None,
+        "came_of_it": came,
         "came_after": finding.after if finding and finding.came != "open" else None,
+        "ended": _end(ledger, entry["goal"], of) if came == "attempt_ended" else None,
     }
+
+
+def _end(ledger: Readable, goal: str, seq: int) -> dict[str, Any] | None:
+    """Return the number of the attempt that ended after event `seq`, null for the last one, and why it ended."""
+    for row in ledger.read(goal, seq):
+        match decode(row.body) if row.kind in _ENDS else None:
+            case ev.AttemptEnded() as end:
+                return {"attempt": end.attempt, "reason": end.reason}
+            case ev.SubtaskFailed() as end:
+                return {"attempt": None, "reason": end.failure}
+            case ev.Escalated() as end:
+                return {"attempt": None, "reason": end.reason}
+            case _:
+                continue
+    return None
+
+
+_ENDS = frozenset({"attempt_ended", "subtask_failed", "escalated"})
 
 
 @dataclass(frozen=True, slots=True)

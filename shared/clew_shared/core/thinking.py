@@ -54,7 +54,7 @@ class ThinkingCommands(TreeCommands):
     def _bound_attempt(self, at: float) -> Feedback:
         """End an attempt that has taken all its turns."""
         used = self.state.iteration - self.state.attempt.from_iteration
-        reason = f"all {used} iterations of the attempt are used up"
+        reason = f"its {used} turns were used up"
         if self.start_over(reason, at, advancing=advances(self.state)):
             return Feedback()
         return Feedback(escalated_to=self.fail(reason, at))

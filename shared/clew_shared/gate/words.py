@@ -115,8 +115,11 @@ def no_progress(state: State, thresholds: Thresholds, calls: AgentCalls) -> str:
     if count < thresholds.iterations_without_facts or attention.fresh:
         return ""  # the present iteration is counted at its end
     claimed = "You call it advancing, but " if attention.claims else ""
+    files = "no file changed"
+    if attention.moved:
+        files = "the changes led back to states of the files that were there before"
     return (
-        f"{claimed}{count} iterations brought nothing new: no file changed and no new answer. Stop, say what you know, "
+        f"{claimed}{count} iterations brought nothing new: {files}, and no new answer came. Stop, say what you know, "
         "and do one different, concrete action that you have not tried; if the work is done, "
         f"{calls.finish}.{_tried(state)}"
     )
@@ -184,6 +187,8 @@ def _told(
     poll: bool = False,
 ) -> Intervened:
     memory = state.scope.memory
+    told = (one.seq for one in state.findings if again and not one.refused)
+    last = max(told, default=0)
     owed = memory.debt.steps + memory.debt.shares * patience_of(state, thresholds)
     stays = Stays(text=memory.stayed, times=memory.stayed_times) if why == "stays" else None
     return Intervened(
@@ -194,7 +199,7 @@ def _told(
         debt=round(max(owed, memory.debt.stays) if stays else owed, 1),
         since_gain=memory.since_gain,
         last_gain=LastGain(seq=memory.gained_seq, text=memory.news) if memory.gained_seq else None,
-        steps=tuple(seq for seq, _ in memory.idle),
+        steps=tuple(seq for seq, _ in memory.idle if seq > last),
         stays=stays,
     )
 

@@ -118,8 +118,9 @@ class Attention:
     `theme` counts thoughts in a row with one theme; `new_thought`: the last one had new content; `claims` counts how
     often in a row the agent said that it advances while nothing new came; `acted`: an action was carried out that does
     more than wait or look at the record. `waits` and `firm`: in this turn it waited or looked at what may change by
-    itself, and did anything else. `raised` are the streaks at which the agent was told, `told_at` the last step at
-    which it was, `turn_steps` the steps up to the end of the last turn.
+    itself, and did anything else; `moved`: it changed a file since the last turn with a fact. `raised`
+    are the streaks at which the agent was told, `told_at` the last step at which it was, `turn_steps` the steps up to
+    the end of the last turn.
     """
 
     steps: int = 0
@@ -133,6 +134,7 @@ class Attention:
     acted: bool = False
     waits: bool = False
     firm: bool = False
+    moved: bool = False
     turn_steps: int = 0
     raised: dict[str, int] = field(default_factory=dict)
     told_at: int = -99

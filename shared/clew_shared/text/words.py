@@ -62,7 +62,7 @@ WARNINGS = {
     "theme": "its thoughts repeat one another",
     "repeated_planning": "it thinks again and again without doing anything",
     "repetition": "it asks for the same again and learns nothing new",
-    "no_progress": "its last turns changed no file and brought no new answer",
+    "no_progress": "its last turns brought nothing new",
     "nothing_new": "its last steps brought nothing new",
     "same_error": "the same error comes back",
     "stuck": "it says itself that it is stuck",

@@ -127,6 +127,7 @@ def judge_turn(attention: Attention, e: ev.Reflected) -> None:
     attention.iterations_without_facts = (
         0 if attention.fresh else attention.iterations_without_facts + 1
     )
+    attention.moved = attention.moved and not attention.fresh
     attention.fresh = False
 
 
@@ -170,6 +171,7 @@ def learn(state: State, flight: InFlight, e: ev.ActionFinished, before: str) -> 
     may_change = bool(e.evidence.kind) or varies or polls
     attention.waits = attention.waits or may_change
     attention.firm = attention.firm or not may_change
+    attention.moved = attention.moved or moved
     outcome = Outcome(
         seq=action.seq,
         label=label,
