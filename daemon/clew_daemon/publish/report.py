@@ -10,7 +10,7 @@ import yaml
 
 from clew_daemon.publish.ground import ground_facts
 from clew_daemon.publish.markdown import code, inline, quoted, visible
-from clew_daemon.publish.standing import MARKS, standing, step_status
+from clew_daemon.publish.standing import MARKS, after_failure, standing, step_status
 from clew_shared.core.claims import described, finished_anyway, places
 from clew_shared.files.durable import sync
 from clew_shared.record.model import GoalStatus, StepStatus
@@ -132,6 +132,7 @@ def render(
         _section("Replaced by replans", [f"- {inline(text)}" for text in state.replaced]),
         _section("Strategies shown", [f"- {inline(text)}" for text in strategies]),
         _unknown(state),
+        _after_failure(state),
     ]
     return redact(visible("\n\n".join(part for part in parts if part))) + "\n"
 
@@ -193,6 +194,14 @@ def _question(state: State) -> str:
         f"\n\n    {need.command}" if (need := needed(state)) and "`clew " not in question else ""
     )
     return f"## Your answer is needed\n\n{quoted(question, QUESTION_CHARS)}{answer}"
+
+
+def _after_failure(state: State) -> str:
+    if state.goal.status != GoalStatus.FAILED:
+        return ""
+    return "\n".join(
+        ["## What you can do", "", *after_failure(state.goal_id, state.spec.agent)[1:]]
+    )
 
 
 def _tree(state: State) -> list[str]:

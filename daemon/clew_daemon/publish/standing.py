@@ -31,6 +31,16 @@ AT_REST = {"blocked": "blocked", "failed": "pending", "cancelled": "pending"}
 """What a step in progress is in a goal of that status: nobody is at work on it."""
 
 
+def after_failure(goal: str, agent: str | None) -> list[str]:
+    """Return what a person can do about a failed goal, a line each; a runbook takes no advice."""
+    lines = [
+        f"- when you have fixed the cause, continue: `clew continue {goal}`",
+        f"- correct its text, agent, checks or limits, then continue: `clew edit {goal}`",
+    ]
+    advice = f'- say what to do differently, then continue: `clew feedback {goal} "…"`'
+    return ["You can:", *lines, *([] if agent == "runbook" else [advice])]
+
+
 def step_status(status: str, goal: str) -> str:
     """Return the status of a task or a subtask as people read it, in a goal of this status."""
     return AT_REST.get(goal, status) if status == "in_progress" else status

@@ -63,7 +63,9 @@ def status(
         return
     from clew_daemon.cli.display.daemon import daemon_lines
 
-    lines = daemon_lines(daemon, instance.holder if daemon is None else None)
+    silent = daemon is None
+    holder, to_start = (instance.holder, instance.socket.to_start) if silent else (None, "")
+    lines = daemon_lines(daemon, holder, to_start)
     shown = _goal_lines(instance, view) if goal is not None else _list_lines(instance, view)
     print_lines([*lines, *shown])
 

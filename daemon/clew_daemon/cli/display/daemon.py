@@ -16,10 +16,16 @@ if TYPE_CHECKING:
 KEEPS_CONFIG = f"{INDENT}the daemon keeps the config that it has; `clew config` names every error"
 
 
-def daemon_lines(daemon: Mapping[str, Any] | None, holder: Holder | None = None) -> list[Line]:
-    """Return lines on the daemon that answered, or on the `holder` of the ledger's lock where none did."""
+def daemon_lines(
+    daemon: Mapping[str, Any] | None, holder: Holder | None = None, to_start: str = ""
+) -> list[Line]:
+    """Return lines on the daemon that answered, or on the `holder` of the lock, or how to start one, where none did."""
     if daemon is None:
-        state = f"{holder.running} but does not answer" if holder else "no daemon is running"
+        state = (
+            f"{holder.running} but does not answer"
+            if holder
+            else f"no daemon is running (start it with {to_start})"
+        )
         return [[(clean(f"{state}; showing the last recorded state"), "yellow")]]
     ready = "" if daemon.get("ready", True) else ", not ready yet"
     up = duration(daemon["uptime_s"], whole=True)

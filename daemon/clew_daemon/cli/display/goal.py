@@ -14,7 +14,7 @@ from typing import Any
 from clew_daemon.cli.display.output import INDENT, STATUS_STYLE, Line, Span, paragraph
 from clew_daemon.cli.display.sanitize import clean, counted, duration, short, thousands
 from clew_daemon.publish.ground import ground_facts
-from clew_daemon.publish.standing import MARKS, PAUSED, standing, step_status
+from clew_daemon.publish.standing import MARKS, PAUSED, after_failure, standing, step_status
 from clew_shared.record.moment import local
 from clew_shared.text.percent import percent
 from clew_shared.text.words import ACTION_CHARS, action_text, ending, passed_before, rerun_text
@@ -229,6 +229,8 @@ def closing_lines(detail: GoalView) -> list[Line]:
         lines += paragraph("summary: ", summary)
     if question:
         lines += paragraph("question: ", question, "bold magenta")
+    if status == "failed":
+        lines += [[(clean(one), "")] for one in after_failure(detail["id"], detail.get("agent"))]
     return [*lines, *answer_lines(detail)]
 
 

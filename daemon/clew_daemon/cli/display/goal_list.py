@@ -72,7 +72,10 @@ def goal_cells(goal: GoalView, at: float) -> Line:
     """Return the cells of a goal's row, as `overview` has them."""
     return [
         (clean(goal["id"]), ""),
-        (clean(standing(goal)), status_style(goal)),
+        (
+            clean(standing(goal)) + (" [!]" if goal["status"] == "failed" else ""),
+            status_style(goal),
+        ),
         (percent(goal["progress"]), ""),
         (roughly(goal.get("age_s") or 0.0), "dim"),
         (clean(goal.get("agent") or "-"), ""),
