@@ -78,7 +78,7 @@ WAYS = {
 
 @pytest.mark.parametrize(("reason", "script"), WAYS.items())
 def test_whatever_ends_the_first_attempt_the_second_one_can_reach_the_goal(clew, reason, script):
-    iterations = 3 if "iterations" in reason else 15
+    iterations = 3 if "turns" in reason else 15
     with LlmOfAttempts(script, [RIGHT, FINISH]) as llm:
         goal = begun(clew, llm, iterations=iterations)
         clew.wait(
