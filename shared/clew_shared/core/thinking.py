@@ -8,7 +8,8 @@ from clew_shared.core.answers import Advice, Feedback
 from clew_shared.core.attempts import advances, iterations_used_up
 from clew_shared.core.tree import TreeCommands
 from clew_shared.gate.words import review
-from clew_shared.judge.memory import is_new, words_of
+from clew_shared.judge.memory import is_new
+from clew_shared.judge.reading import words_of
 from clew_shared.record import events as ev
 from clew_shared.record.model import GoalStatus
 from clew_shared.text.shorten import beginning

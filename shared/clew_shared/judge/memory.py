@@ -8,7 +8,6 @@ remembered, so that changed ones apply at once.
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from dataclasses import dataclass, field, replace
 from itertools import islice
@@ -51,6 +50,11 @@ SAME_MAX: Final = 4
 
 IDLE_MAX: Final = 12
 TEXT_CHARS: Final = 120
+_ROUNDING: Final = 1e-9
+
+
+Asked = tuple[str, int, str, int]
+"""A question in the memory: its world, the step that asked it last, the answer, and the turns of a part of that."""
 
 
 @dataclass(slots=True)
@@ -104,7 +108,7 @@ class Memory:
     words: dict[str, int] = field(default_factory=dict)
     names: dict[str, str] = field(default_factory=dict)
     moves: dict[str, list[list[float]]] = field(default_factory=dict)
-    asked: dict[str, tuple[str, int, str, int]] = field(default_factory=dict)
+    asked: dict[str, Asked] = field(default_factory=dict)
     stays: dict[str, Stay] = field(default_factory=dict)
 
     @property
@@ -139,7 +143,7 @@ def take_wait(memory: Memory, seq: int, label: str) -> None:
     memory.step += 1
     cost = MILD if memory.waited else 0.0
     memory.waited = True
-    _owe(memory, seq, label, 0.0, cost, by_itself=True)
+    _owe(memory, seq, label, 0.0, cost, by_itself=True, news="")
 
 
 def is_new(memory: Memory, words: str) -> bool:
@@ -200,7 +204,7 @@ def take(memory: Memory, of: Outcome) -> float:
     news = _new_line(of, found.fresh, failed=failed) if gain > NEWS else ""
     memory.looks += by_itself
     by_itself = by_itself or (renewed and not failed)  # a change deserves its test
-    _owe(memory, of.seq, of.label, gain, cost, news=news, by_itself=by_itself)
+    _owe(memory, of.seq, of.label, gain, cost, by_itself=by_itself, news=news)
     return gain
 
 
@@ -219,12 +223,7 @@ class Found:
 
 
 def _learn(
-    memory: Memory,
-    reading: Reading,
-    known: tuple[str, int, str, int] | None,
-    *,
-    other: bool,
-    failed: bool,
+    memory: Memory, reading: Reading, known: Asked | None, *, other: bool, failed: bool
 ) -> Found:
     """Return what an answer brings, and take it in."""
     hashes = each(reading.lines)
@@ -232,20 +231,20 @@ def _learn(
     bones = Counter(bone for _, bone in pairs)
     again = known[1] if known else 0
     new_words = _new_words(memory, reading)
-    fresh = shuffled = varied = items = moved = ends = frame = 0
+    facts, echoes, numbers = memory.facts, reading.echoes, reading.numbers
+    shuffled = varied = items = moved = ends = frame = 0
     kept: list[str] = []
     new: list[str] = []
     chatter = not new_words
     for at, (line, bone) in enumerate(pairs):
-        same, alike = memory.facts.get(line, 0), memory.facts.get(bone, 0)
-        if echo := reading.echoes.get(at):
-            same = same or memory.facts.get(f"e{echo}", 0)
+        same, alike = facts.get(line, 0), facts.get(bone, 0)
+        if at in echoes:
+            same = same or facts.get(f"e{echoes[at]}", 0)
         alike = alike or same
-        listed = bones[bone] >= 3  # in a list, numbers tell the items apart
-        frame += again > 0 and alike == again  # it was in the last answer to this question, too
-        noise = False
-        if not same and not listed and at in reading.numbers:
-            has_end, *values = reading.numbers[at]
+        frame += alike == again > 0  # it was in the last answer to this question, too
+        listed, noise = bones[bone] >= 3, False  # in a list, numbers tell the items apart
+        if not same and not listed and at in numbers:
+            has_end, *values = numbers[at]
             way, _ = _way(memory, f"{reading.asked}{bone}", values)
             _, noise = _way(memory, bone, values)
             noise = noise and (failed or again > 0) and not (other or way)
@@ -254,30 +253,23 @@ def _learn(
         if alike:
             varied += not same and not noise
             items += not same and listed
-        elif new_words:
-            fresh, new_words = fresh + 1, new_words - 1
+        elif len(new) < new_words:
             new.append(line)
         else:
             shuffled += 1  # known words in another order
         if alike or not chatter:
             kept.append(bone if noise else line)
-    echoes = [f"e{echo}" for echo in reading.echoes.values()]
-    _keep_all(memory.facts, dict.fromkeys([*hashes, *echoes], memory.step))
-    n = len(pairs) or 1
+    heard = [f"e{echo}" for echo in echoes.values()]
+    _keep_all(facts, dict.fromkeys([*hashes, *heard], memory.step))
+    n, fresh = len(pairs) or 1, len(new)
     turns = known[3] + 1 if known and n / 2 <= frame < n else 0
     gain = max(2 * fresh / n, fresh / 4, min(HALF, items / 6))
     if frame and turns <= TURNS and 0 < n - frame <= 2 * (fresh + shuffled):
-        gain = max(
-            gain, MUCH if fresh else HALF
-        )  # most of what differs from the last answer: a board that moves
+        gain = max(gain, MUCH if fresh else HALF)  # most that differs is new: a board that moves
     if not again:
         share = (varied + shuffled) / n
-        gain = max(
-            gain,
-            MUCH * min(1.0, 2 * share)
-            if other and not failed
-            else (LITTLE if failed else HALF) * share,
-        )
+        much = MUCH * min(1.0, 2 * share) if other else HALF * share
+        gain = max(gain, LITTLE * share if failed else much)
     if moved:
         gain = max(gain, MUCH if ends else HALF * moved / n)
     answer = hashed("".join(sorted(kept or hashes[::2])))
@@ -296,9 +288,9 @@ def _new_words(memory: Memory, reading: Reading) -> int:
     """Return how many words of an answer were not read before, and take them in; old records do not say."""
     if reading.words is None:
         return len(reading.lines)
-    found = [f"v{word}" for word in each(reading.words)]
-    new = sum(word not in memory.words for word in found)
-    _keep_all(memory.words, dict.fromkeys(found, memory.step))
+    found = dict.fromkeys([f"v{word}" for word in each(reading.words)], memory.step)
+    new = len(found.keys() - memory.words.keys())
+    _keep_all(memory.words, found)
     return new
 
 
@@ -363,23 +355,13 @@ def _stay(memory: Memory, of: Outcome, answer: str, *, failed: bool, cost: float
 
 
 def _owe(
-    memory: Memory,
-    seq: int,
-    label: str,
-    gain: float,
-    cost: float,
-    *,
-    news: str = "",
-    by_itself: bool = False,
+    memory: Memory, seq: int, label: str, gain: float, cost: float, *, by_itself: bool, news: str
 ) -> None:
     debt, told, keeps = memory.debt, memory.told, 1 - gain * gain
     debt.steps = debt.steps * keeps + cost * (1 - gain)
     debt.shares *= keeps
-    told.steps, told.shares, told.stays = (
-        min(told.steps, debt.steps),
-        min(told.shares, debt.shares),
-        min(told.stays, debt.stays),
-    )
+    told.steps, told.shares = min(told.steps, debt.steps), min(told.shares, debt.shares)
+    told.stays = min(told.stays, debt.stays)
     if gain > NEWS:
         memory.gained, memory.gained_seq, memory.idle = memory.step, seq, []
         memory.warned, memory.firm, memory.looks = False, 0, 0
@@ -394,8 +376,8 @@ def _note(memory: Memory, seq: int, label: str) -> None:
 
 
 def _keep_all(table: dict[str, Any], new: dict[str, Any]) -> None:
-    for key in new:
-        table.pop(key, None)
+    for key in new.keys() & table.keys():
+        del table[key]
     table.update(new)
     for key in list(islice(table, max(0, len(table) - FACTS_MAX))):
         del table[key]
@@ -434,13 +416,3 @@ def paid(memory: Memory) -> Memory:
     return replace(
         memory, debt=Debt(), told=Debt(), firm=0, looks=0, warned=False, idle=[], stays={}
     )
-
-
-_ROUNDING: Final = 1e-9
-WORDS: Final = re.compile(r"[^\W\d_]{4,}")
-
-
-def words_of(text: str) -> str:
-    """Return the hashes of the words of a thought, by their first six letters, each once."""
-    found = {word[:6]: None for word in WORDS.findall(text.casefold())}
-    return "".join(hashed(word) for word in list(found)[:100])

@@ -33,6 +33,7 @@ NUMBERS_MAX: Final = 8
 WORDS_MAX: Final = 100
 HASH: Final = 8
 LISTED: Final = 3
+WORD_MIN: Final = 3
 ECHO_MIN: Final = 3
 """Shorter words of an action are in an answer by chance, unless they are names such as `f1`."""
 
@@ -78,9 +79,11 @@ _HAS_END: Final = re.compile(r"%|\d ?(?:/|of|out of) ?\d")
 _PARTS: Final = re.compile(r"[,;{}\[\]]+|(?<=[.!?]) ")
 _WORD: Final = re.compile(r"[^\W\d_]{4,}")
 _ALNUM: Final = re.compile(r"[^\W_]")
-_LETTERS: Final = re.compile(r"[^\W\d_]{3,}")
-_TOKEN: Final = re.compile(r"[\w./@%+~:-]{3,}")
-_PLAIN: Final = re.compile(r"[\w./@%+~:-]+")
+_LETTERS: Final = re.compile(r"[^\W\d_]+")
+_TOKEN: Final = re.compile(r"[\w./@%+~:-]+")
+_ASCII: Final = [chr(code) for code in range(128)]
+_ONLY_LETTERS: Final = {ord(c): c if c.isalpha() else " " for c in _ASCII}
+_ONLY_TOKENS: Final = {ord(c): c if c.isalnum() or c in "_./@%+~:-" else " " for c in _ASCII}
 _PLAIN_PATH: Final = re.compile(r"[\w./~-]+")
 _ASKED: Final = re.compile(r"[\s'\"=,;:|&()<>`]+")
 _SIMPLE: Final = re.compile(r"[|;&\n]+")
@@ -124,16 +127,17 @@ def read(tool: str, args: Mapping[str, Any], result: str, output: str | None) ->
     own = {w.strip("@./-") for value in values for w in _ASKED.split(value[:HEAD_CHARS].lower())}
     echoed = _echoed(lines, values, own)
     bones, numbers = _measured(echoed)
-    did = _digest(tool, canonical(args))
+    pairs = hashes([text for pair in zip(lines, bones, strict=True) for text in pair])
+    claim = [_digest(tool, canonical(args)), *sorted(set(each(pairs)[1::2]))]
     return Reading(
         asked=hashed(_digest(tool, canonical(args, loose=True))),
         about="".join(map(hashed, targets(args))),
-        lines="".join(hashed(line) + bone for line, bone in zip(lines, bones, strict=True)),
+        lines=pairs,
         numbers=numbers,
         echoes={at: hashed(echo) for at, echo in enumerate(echoed) if echo != lines[at]},
         words=_words(lines, own),
         names=_names(text, own),
-        claim=hashed("\0".join([did, *sorted(set(bones))])),
+        claim=hashed("\0".join(claim)),
         raw=hashed(given),
         kind=_kind(text, failed=failed),
     )
@@ -142,6 +146,17 @@ def read(tool: str, args: Mapping[str, Any], result: str, output: str | None) ->
 def hashed(text: str) -> str:
     """Return eight hex digits that stand for a text."""
     return f"{crc32(text.encode('utf-8', 'surrogatepass')):08x}"
+
+
+def hashes(texts: list[str]) -> str:
+    """Return the hashes of texts without line breaks, in one text."""
+    parts = "\n".join(texts).encode("utf-8", "surrogatepass").split(b"\n")
+    return "%08x" * len(parts) % tuple(map(crc32, parts)) if texts else ""
+
+
+def words_of(text: str) -> str:
+    """Return the hashes of the words of a thought, by their first six letters, each once."""
+    return hashes(list({word[:6]: None for word in _WORD.findall(text.casefold())})[:WORDS_MAX])
 
 
 def plain(signature: str) -> Reading:
@@ -197,17 +212,17 @@ def rows_of(text: str, *, failed: bool) -> list[str]:
             found[" ".join(part.split()).strip(" \"'|│")] = None
         if len(found) > LINES_MAX:
             break
-    return [one for one in found if _ALNUM.search(one)][:LINES_MAX]
+    return [one for one in found if one[:1].isalnum() or _ALNUM.search(one)][:LINES_MAX]
 
 
 def _measured(lines: list[str]) -> tuple[list[str], dict[int, tuple[float, ...]]]:
-    """Return the hashes of the skeletons of lines, and the numbers in them; in a list they tell the items apart."""
-    found = _NUMBER.sub("#", "\n".join(lines)).split("\n")
-    often = Counter(found)
-    return [hashed(bone) for bone in found], {
-        at: _numbers(lines[at])
-        for at, bone in enumerate(found)
-        if often[bone] < LISTED and bone != lines[at]
+    """Return the skeletons of lines, and the numbers in them; in a list they tell the items apart."""
+    bones = _NUMBER.sub("#", "\n".join(lines)).split("\n")
+    often = Counter(bones)
+    return bones, {
+        at: _numbers(line)
+        for at, (line, bone) in enumerate(zip(lines, bones, strict=True))
+        if bone != line and often[bone] < LISTED
     }
 
 
@@ -279,10 +294,10 @@ def is_thought(tool: str) -> bool:
 def name_of(text: str) -> str:
     """Return a name in one form: of a path its last two parts."""
     text = text.strip("\"'`.,:;()/")
-    return (
-        text
-        if "/" not in text or "://" in text
-        else "/".join(posixpath.normpath(text).split("/")[-2:])
+    if "://" in text:
+        return text
+    return "/".join(
+        (posixpath.normpath(text) if "/." in text or "//" in text else text).rsplit("/", 2)[-2:]
     )
 
 
@@ -298,7 +313,7 @@ def targets(args: Mapping[str, Any]) -> list[str]:
                 found += [w.partition("=")[2] if w[0] == "-" else w for w in part.split()][1:]
         elif isinstance(value, str):
             words = value.split()
-            if len(words) <= NAME_WORDS and all(map(_PLAIN.fullmatch, words)):
+            if len(words) <= NAME_WORDS and all(map(_TOKEN.fullmatch, words)):
                 found += [f"{key}={word}" if word.isdigit() else word for word in words]
         elif isinstance(value, int | float):
             found.append(f"{key}={value}")
@@ -325,15 +340,22 @@ def _is_telling(word: str) -> bool:
 
 def _words(lines: list[str], own: set[str]) -> str:
     """Return the words of an answer that the action did not say itself."""
-    said = set(_LETTERS.findall(" ".join(own)))
-    found = dict.fromkeys(_LETTERS.findall("\n".join(lines)))
-    return "".join([hashed(w) for w in islice((w for w in found if w not in said), WORDS_MAX)])
+    said = set(_split(" ".join(own), _LETTERS, _ONLY_LETTERS))
+    found = dict.fromkeys(_split("\n".join(lines), _LETTERS, _ONLY_LETTERS))
+    new = (w for w in found if len(w) >= WORD_MIN and w not in said)
+    return hashes(list(islice(new, WORDS_MAX)))
 
 
 def _names(text: str, own: set[str]) -> str:
     """Return what may be names in an answer: words with a digit, a dot, a slash or the like."""
-    found = (w for w in dict.fromkeys(_TOKEN.findall(text)) if not w.isalpha() and w not in own)
-    return "".join([hashed(name_of(one)) for one in islice(found, NAMES_MAX)])
+    found = dict.fromkeys(_split(text, _TOKEN, _ONLY_TOKENS))
+    names = (w for w in found if not w.isalpha() and len(w) >= WORD_MIN and w not in own)
+    return hashes([name_of(one) for one in islice(names, NAMES_MAX)])
+
+
+def _split(text: str, shape: re.Pattern[str], table: dict[int, str]) -> list[str]:
+    """Return what of a text has a shape; a table is several times as fast as a pattern, but for ASCII alone."""
+    return text.translate(table).split() if text.isascii() else shape.findall(text)
 
 
 def _kind(text: str, *, failed: bool) -> str:

@@ -13,9 +13,8 @@ from clew_shared.judge.memory import (
     take_thought,
     take_wait,
     tell,
-    words_of,
 )
-from clew_shared.judge.reading import is_thought, is_wait, sleeps
+from clew_shared.judge.reading import is_thought, is_wait, sleeps, words_of
 from clew_shared.record.consequences import by_itself, makes_progress
 from clew_shared.record.events import POLL
 from clew_shared.record.fold.eviction import count
