@@ -20,6 +20,8 @@ WHAT_ELSE = "Do something else:"
 """Begins the advice in a refusal."""
 
 NAME_CHARS = 80
+NEXT_WORD_STEPS = 3
+"""A poll that the agent was told of so few steps ago needs no second word."""
 
 
 def judge(state: State, proposal: Proposal, thresholds: Thresholds) -> Refusal | Nudge | None:
@@ -106,8 +108,9 @@ def repetition(state: State, proposal: Proposal, thresholds: Thresholds) -> Refu
     if kind in ("varies", "temporary"):
         limit = max(limit, thresholds.transient_limit)
     if kind == "varies":
-        told = attempt % limit == 0
-        return _still_the_same(state, proposal, attempt) if told else None
+        since = state.attention.steps - state.attention.told_at
+        due = attempt % limit == 0 and since >= NEXT_WORD_STEPS
+        return _still_the_same(state, proposal, attempt) if due else None
     if attempt < limit + (not known and not tally.steady):  # else its outcome is less certain
         return None
     reads_on = kind == "read" and not tally.plain and attempt == limit

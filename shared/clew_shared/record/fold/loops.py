@@ -197,7 +197,7 @@ def _tally(
     tally = worlds.setdefault(state.world, Tally())
     first, success = not tally.outcome, e.result == Result.SUCCESS
     tally.steady = first or tally.outcome == e.outcome
-    if by_itself(tally, e) or (success and polls):
+    if by_itself(tally, e) or ((success or e.soft) and polls):
         tally.kind = "varies"
     elif e.soft:
         tally.kind = "temporary"
