@@ -18,6 +18,7 @@ from clew_shared.core.journal import AttemptLimits
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from pathlib import Path
 
     from clew_shared.config.agent_tables import Agent
     from clew_shared.config.settings import Settings
@@ -117,10 +118,10 @@ def rung_of(state: State, settings: Settings, attempt: int) -> Rung:
     return rung
 
 
-def agent_fault(state: State, settings: Settings) -> str:
-    """Return why the agent of the present attempt cannot be used, "" if it can."""
+def agent_fault(state: State, settings: Settings, config: Path) -> str:
+    """Return why the agent of the present attempt cannot be used, and what to do in `config`; "" if it can."""
     name = present_rung(state, settings).agent or state.spec.agent
-    return settings.agents.fault(name or None) or ""
+    return settings.agents.fault(name or None, config) or ""
 
 
 def _own_agent(state: State, settings: Settings) -> Agent | None:

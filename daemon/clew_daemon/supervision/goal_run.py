@@ -196,7 +196,7 @@ class GoalRun:
     def _unfit(self, core: Core) -> Question | None:
         """Return what a person is asked where the goal, or its next attempt, cannot start: no agent, key or program."""
         state, settings = core.state, self._d.settings_of(self.goal)
-        fault = agent_fault(state, settings)
+        fault = agent_fault(state, settings, self._d.places.config)
         if not fault:
             agent, keys = present_agent(state, settings)[1], self._d.keys
             fault = keys.fault(agent) or cli_program_fault(agent, keys.env)

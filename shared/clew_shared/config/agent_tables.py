@@ -206,8 +206,8 @@ class AgentSettings(Table):
         }
         return built_in[name]
 
-    def fault(self, name: str | None = None) -> str | None:
-        """Return why the agent cannot be used and what to do, or None if it can."""
+    def fault(self, name: str | None = None, config: object = "the config") -> str | None:
+        """Return why the agent cannot be used and what to do in the file `config`, or None if it can."""
         name = self.resolve(name)
         if name not in self.names:
             available = ", ".join(self.names)
@@ -216,12 +216,12 @@ class AgentSettings(Table):
         if isinstance(agent, LlmAgentSettings) and not agent.model:
             which = "the built-in agent" if name not in self.named else "agent"
             return (
-                f"{which} {name!r} has no model; set `model` in [agents.{name}] of the config "
-                f"(its `base_url` is {agent.base_url})"
+                f"{which} {name!r} has no model; set one in [agents.{name}] of {config}, as in "
+                f'`model = "qwen2.5-coder:7b"` (its `base_url` is {agent.base_url}), or name another agent'
             )
         if isinstance(agent, CliAgentSettings) and agent.base_url and not agent.model:
             return (
-                f"agent {name!r} has a `base_url` and no model; set `model` in [agents.{name}] of the config "
+                f"agent {name!r} has a `base_url` and no model; set `model` in [agents.{name}] of {config} "
                 f"to the model's name at {agent.base_url}"
             )
         return None

@@ -129,7 +129,8 @@ def _fault(
     from clew_daemon.processes.cli_programs import cli_program_fault
 
     keys = Keys(instance.env, instance.config.parent)
-    return settings.agents.fault(name) or keys.fault(agent) or cli_program_fault(agent, env) or None
+    fault = settings.agents.fault(name, instance.config)
+    return fault or keys.fault(agent) or cli_program_fault(agent, env) or None
 
 
 def _lines(sandbox: dict[str, Any], found: list[dict[str, Any]]) -> list[Line]:

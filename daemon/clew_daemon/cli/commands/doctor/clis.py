@@ -60,7 +60,7 @@ def _agent(
     from clew_daemon.processes.cli_programs import CliProgramError, cli_program
 
     title = f"agent {name}"
-    if fault := around.settings.agents.fault(name):
+    if fault := around.settings.agents.fault(name, around.instance.config):
         yield Finding(title, "fail", fault)
         return
     try:

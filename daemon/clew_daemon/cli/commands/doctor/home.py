@@ -49,7 +49,7 @@ def config(instance: Instance) -> Iterator[Finding]:
         return
     missing = "" if instance.config_text is not None else " does not exist: all defaults"
     yield Finding("config", "ok", f"{instance.config}{missing}")
-    if fault := loaded.settings.agents.fault():
+    if fault := loaded.settings.agents.fault(None, instance.config):
         level: Level = "warn" if loaded.settings.agents.named else "note"
         yield Finding("default agent", level, fault, "goals with a runbook work without one")
 

@@ -250,7 +250,7 @@ def _print_notes(
         print_note(clean(f"clew: note: {of}unknown key {key!r} (ignored){meant}"))
     if goal.agent is None and goal.runnable_without_llm:
         return
-    if fault := agents.fault(goal.agent):
+    if fault := agents.fault(goal.agent, instance.config):
         if _is_fixed(instance, goal.agent):
             fault = "the daemon does not have your last changes of the config: run `clew reload`"
         print_note(clean(f"clew: note: {of}{fault}"))
