@@ -55,7 +55,7 @@ SWITCH_S = 0.0005
 """How long a thread that packs or publishes runs while the event loop waits: a tenth of Python's default."""
 
 LLM_MODULES = ("clew_worker.agent.llm",)
-BRIDGE_MODULES = ("clew_worker.bridge.running", "clew_worker.bridge.starter")
+BRIDGE_MODULES = ("clew_worker.bridge.life", "clew_worker.bridge.starter")
 NURSERY_ENV = ("PATH", "LANG", "PYTHONPATH", "LD_LIBRARY_PATH", "COVERAGE_PROCESS_CONFIG")
 
 

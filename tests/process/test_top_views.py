@@ -8,7 +8,7 @@ from llm_server import Reply, ScriptedLlm, calls
 from clew_daemon.cli.instance import Instance
 from clew_daemon.top.app import TopApp
 from clew_daemon.top.files_screen import FilesScreen
-from clew_daemon.top.page import TextPage
+from clew_daemon.top.goal_screen import TextPage
 from clew_daemon.top.prompt_screen import PromptScreen
 
 WITHIN_S = 60.0

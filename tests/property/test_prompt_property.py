@@ -14,7 +14,7 @@ from clew_shared.record.state import State
 from clew_shared.tools import BY_NAME, TOOLS
 from clew_shared.wire.hello import Call, FinishedSubtask, Said, SentProbe
 from clew_worker.agent import json_mode
-from clew_worker.agent.arguments import fitted
+from clew_worker.agent.json_mode import fitted
 from clew_worker.agent.plans import read_plan
 
 json_values = st.recursive(

@@ -15,7 +15,7 @@ from clew_daemon.cli.stream.messages import (
     read_line,
 )
 from clew_shared.ledger import Cursor
-from clew_shared.ledger.records import SEQ_MAX
+from clew_shared.ledger.errors import SEQ_MAX
 
 values = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(),

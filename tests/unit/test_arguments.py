@@ -3,7 +3,7 @@
 import pytest
 
 from clew_shared.tools import BY_NAME
-from clew_worker.agent.arguments import fitted
+from clew_worker.agent.json_mode import fitted
 
 
 def test_right_arguments_stay_as_they_are():

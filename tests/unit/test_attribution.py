@@ -10,7 +10,7 @@ from clew_shared.record import touched
 from clew_shared.record.touched import Touched
 from clew_worker.executor import attribution
 from clew_worker.executor.attribution import Attribution
-from clew_worker.executor.world import contents, traces, tree, watches
+from clew_worker.executor.world import contents, tree, watches
 from clew_worker.executor.world.world import WorldWatch
 
 
@@ -215,7 +215,7 @@ def test_a_look_that_does_not_see_everything_knows_nothing(looks, monkeypatch):
 
 
 def test_more_changes_than_are_compared_are_not_known(looks, monkeypatch):
-    monkeypatch.setattr(traces, "TRACES_MAX", 3)
+    monkeypatch.setattr(tree, "TRACES_MAX", 3)
     looks.attribution.look()
     for number in range(5):
         (looks.root / f"n{number}").touch()

@@ -2,7 +2,7 @@
 
 import asyncio
 
-from clew_worker.bridge.relays import Relays
+from clew_worker.bridge.gateway import Relays
 
 
 async def is_lost(relays):

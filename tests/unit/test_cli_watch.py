@@ -9,8 +9,7 @@ from rich.console import Console
 
 from clew_daemon.cli.commands.watch.feed import FeedEntry, advance, past_entry, status_entry
 from clew_daemon.cli.commands.watch.goal_status import GoalMoment, goal_lines
-from clew_daemon.cli.commands.watch.live_view import LiveView
-from clew_daemon.cli.commands.watch.views import PlainView, entry_line, entry_lines
+from clew_daemon.cli.commands.watch.live_view import LiveView, PlainView, entry_line, entry_lines
 from clew_shared.record import events as ev
 from clew_shared.record.state import State
 

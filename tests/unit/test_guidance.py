@@ -5,8 +5,13 @@ from dataclasses import replace
 import pytest
 
 from clew_daemon.session.first_look import paths_there
-from clew_shared.guidance.notes import AS_BEFORE, NOT_YET, CheckNotes
-from clew_shared.guidance.tracebacks import located_error, without_library_frames
+from clew_shared.guidance.notes import (
+    AS_BEFORE,
+    NOT_YET,
+    CheckNotes,
+    located_error,
+    without_library_frames,
+)
 from clew_shared.prompt.state_block import state_block
 from clew_shared.prompt.tools import PLAN
 from clew_shared.prompt.view import PromptView

@@ -11,14 +11,12 @@ import pytest
 from clew_daemon.cli.client import Address
 from clew_daemon.cli.stream.messages import StreamEvent
 from clew_daemon.herald import alerts, messenger, notices, spools
-from clew_daemon.herald.addresses import AddressError, read_addresses
-from clew_daemon.herald.alerts import Alerts
+from clew_daemon.herald.alerts import Alerts, DaemonHealth
 from clew_daemon.herald.book import Book, BookError
 from clew_daemon.herald.counters import MetricSeries
-from clew_daemon.herald.daemon_health import DaemonHealth
 from clew_daemon.herald.folding import Folding, UnknownEventError
 from clew_daemon.herald.messenger import Messenger
-from clew_daemon.herald.sending import Delivery
+from clew_daemon.herald.sending import AddressError, Delivery, read_addresses
 from clew_daemon.herald.server import Answers, MetricsServer
 from clew_daemon.herald.spools import Channels, MessageSpool, SpanSpool
 from clew_daemon.inbox.leftovers import Left

@@ -7,7 +7,7 @@ from datetime import datetime
 
 import pytest
 
-from clew_daemon.herald import genai, notices
+from clew_daemon.herald import notices, spans
 from clew_daemon.herald.counters import VALUES_MAX, Counters, MetricSeries, counted
 from clew_daemon.herald.notes import GoalNote
 from clew_daemon.herald.quiet import quiet_until
@@ -187,7 +187,7 @@ def test_spans_are_a_tree_of_goal_epoch_tool_and_call():
 def test_a_refused_action_is_an_error_with_its_reason():
     refused = next(span for span in spans_of(LIFE) if span.error)
     assert refused.attributes["clew.reason"] == "repetition"
-    assert refused.attributes[genai.ERROR] == "blocked"
+    assert refused.attributes[spans.ERROR] == "blocked"
 
 
 def test_spans_are_the_same_wherever_the_process_is_stopped_between_two_events():
@@ -245,20 +245,21 @@ def test_an_epoch_without_an_end_is_closed_by_the_next_one():
 
 
 def test_contents_are_in_spans_only_where_they_are_wanted():
-    names = {genai.TOOL_ARGUMENTS, genai.TOOL_RESULT, "clew.goal.description"}
+    names = {spans.TOOL_ARGUMENTS, spans.TOOL_RESULT, "clew.goal.description"}
     for wanted in (False, True):
-        spans = spans_of(LIFE, contents=wanted)
-        given = set(itertools.chain.from_iterable(span.attributes for span in spans))
+        found = spans_of(LIFE, contents=wanted)
+        given = set(itertools.chain.from_iterable(span.attributes for span in found))
         assert names & given == (names if wanted else set())
 
 
 def test_contents_hold_no_key_and_are_short():
     args = {"cmd": f"curl -H 'X: {KEY}' " + "x" * 10_000}
-    spans = spans_of([ACCEPTED, STARTED, ALLOWED.model_copy(update={"args": args})], contents=True)
-    assert spans == []
+    assert not spans_of(
+        [ACCEPTED, STARTED, ALLOWED.model_copy(update={"args": args})], contents=True
+    )
     trace = Trace(goal=GOAL)
     for seq, event in enumerate([ACCEPTED, STARTED, ALLOWED.model_copy(update={"args": args})], 1):
         trace.advance(event, seq, contents=True)
-    text = trace.actions[3].attributes[genai.TOOL_ARGUMENTS]
+    text = trace.actions[3].attributes[spans.TOOL_ARGUMENTS]
     assert KEY not in text
     assert len(text) == 4_000

@@ -18,9 +18,9 @@ from clew_shared.record.codec import encode
 from clew_shared.record.daemon_events import ModelKnown
 from clew_shared.record.prompt_facts import CallForms, Prompt
 from clew_shared.wire.hello import AgentOptions, HelloAnswer, HelloOptions, HelloState
-from clew_worker.agent.call_form import CallForm
 from clew_worker.agent.completion import Completion, NativeCall
 from clew_worker.agent.json_mode import ModelAnswer, ToolRequest
+from clew_worker.agent.memory import CallForm
 from clew_worker.agent.prompt_meter import PromptMeter
 
 AGENT = LlmAgentSettings(model="small", base_url="http://me:secret@127.0.0.1:8080/v1")

@@ -2,7 +2,7 @@
 
 from clew_daemon.cli.display.prompt import turn_lines
 from clew_daemon.cli.display.prompt_difference import PromptMessage, prompt_difference
-from clew_daemon.cli.prompt_turns import InspectedPrompt
+from clew_daemon.cli.prompt_preview import InspectedPrompt
 
 LONG = "\n".join(f"line {n}" for n in range(20))
 

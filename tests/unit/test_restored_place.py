@@ -6,9 +6,8 @@ import stat
 
 import pytest
 
-from clew_worker.executor.snapshots import swapping
-from clew_worker.executor.snapshots.place import NamedPlace
-from clew_worker.executor.snapshots.swapping import ChangedError
+from clew_worker.executor.snapshots import place
+from clew_worker.executor.snapshots.place import ChangedError, NamedPlace
 from clew_worker.executor.world.contents import blob_id
 
 
@@ -68,14 +67,14 @@ def test_a_restored_file_has_the_owner_of_what_it_replaces_where_that_is_allowed
 @pytest.fixture
 def saved_at_that_moment(tmp_path, monkeypatch):
     """Have a person save the file, by writing another one over it, between the last look and the change."""
-    looks = swapping.check
+    looks = place.check
 
     def check(*args):
         looks(*args)
         (tmp_path / "new").write_text("mine")
         (tmp_path / "new").replace(tmp_path / "file")
 
-    monkeypatch.setattr(swapping, "check", check)
+    monkeypatch.setattr(place, "check", check)
 
 
 @pytest.mark.parametrize("restored", [True, False])

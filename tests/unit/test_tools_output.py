@@ -2,7 +2,7 @@
 
 import pytest
 
-from clew_worker.executor.output import Capture, clean, cut
+from clew_worker.executor.commands import Capture, clean, cut
 
 
 def test_a_short_output_is_kept_whole():

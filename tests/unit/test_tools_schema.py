@@ -3,7 +3,7 @@
 import pytest
 
 from clew_shared import tools
-from clew_worker.executor.tools import arguments, registry
+from clew_worker.executor.tools import registry
 
 
 def test_the_built_in_tools_are_all_there():
@@ -36,8 +36,8 @@ def test_a_schema_is_closed_and_describes_every_argument(tool):
     ],
 )
 def test_a_wrong_call_is_refused_in_words(name, args, said):
-    with pytest.raises(arguments.BadArgumentsError, match=said):
-        arguments.check_arguments(name, args)
+    with pytest.raises(registry.BadArgumentsError, match=said):
+        registry.check_arguments(name, args)
 
 
 @pytest.mark.parametrize(
@@ -51,7 +51,7 @@ def test_a_wrong_call_is_refused_in_words(name, args, said):
     ],
 )
 def test_what_can_be_understood_is_taken(name, args, checked):
-    assert arguments.check_arguments(name, args) == checked
+    assert registry.check_arguments(name, args) == checked
 
 
 def test_every_tool_is_carried_out_by_the_executor_or_by_the_daemon():

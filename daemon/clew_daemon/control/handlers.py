@@ -23,7 +23,7 @@ from clew_daemon.record.goal_limits import attempt_limits
 from clew_daemon.record.store import listed
 from clew_daemon.supervision import schedule
 from clew_shared.ledger import LedgerState
-from clew_shared.ledger.records import BOUNDS_S
+from clew_shared.ledger.errors import BOUNDS_S
 from clew_shared.views.publish import goal_detail, status_view
 
 if TYPE_CHECKING:

@@ -5,13 +5,16 @@ from __future__ import annotations
 import json
 import threading
 import time
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import apsw
 import structlog
 
+from clew_daemon.cli.client import NoAnswer, NoDaemon, RequestRefused, send
+from clew_daemon.cli.errors import CliError
+from clew_daemon.control.requests import HealthRequest
 from clew_daemon.herald import notices
-from clew_daemon.herald.daemon_health import DaemonHealth, ask_health
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
@@ -20,6 +23,43 @@ if TYPE_CHECKING:
     from clew_daemon.herald.book import Book
     from clew_daemon.herald.notices import Notice
     from clew_daemon.inbox.leftovers import Left
+
+
+ANSWER_S = 5.0
+SLOW_S = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class DaemonHealth:
+    """The ledger's `state`; `counts` are the commits up to each of `bounds`, in seconds, and above the last one."""
+
+    state: str
+    bounds: tuple[float, ...]
+    counts: tuple[int, ...]
+    sum_s: float
+
+    @property
+    def slow_commits(self) -> int:
+        """How many commits took longer than `SLOW_S`."""
+        return sum(self.counts[sum(bound <= SLOW_S for bound in self.bounds) :])
+
+
+def ask_health(at: Address) -> DaemonHealth | str:
+    """Return how the daemon does, or why it cannot be known: no daemon is there, or it does not answer."""
+    try:
+        answer = send(at, HealthRequest(), within_s=ANSWER_S)
+        commits = answer["commits"]
+        bounds, counts = tuple(commits["bounds_s"]), tuple(commits["counts"])
+        return DaemonHealth(answer["ledger"], bounds, counts, commits["sum_s"])
+    except RequestRefused:  # an older daemon runs
+        return DaemonHealth("ok", (), (0,), 0.0)
+    except NoDaemon:
+        return "No daemon is running."
+    except NoAnswer:
+        return "A daemon is running but does not answer."
+    except (CliError, KeyError, TypeError) as error:
+        return f"The daemon cannot be asked: {error}"
+
 
 log = structlog.get_logger()
 

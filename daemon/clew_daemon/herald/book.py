@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 
 import apsw
 
-from clew_daemon.herald import schema
 from clew_daemon.herald.counters import Counters, MetricSeries
 from clew_daemon.herald.notes import GoalNote
 from clew_daemon.herald.spans import Trace
@@ -26,6 +25,82 @@ if TYPE_CHECKING:
 
     from clew_daemon.herald.notices import Notice
     from clew_daemon.herald.spans import TraceSpan
+
+
+VERSION = 1
+CREATE = f"""
+CREATE TABLE facts (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
+CREATE TABLE goals (
+  goal TEXT PRIMARY KEY, status TEXT NOT NULL, note TEXT NOT NULL, trace TEXT NOT NULL
+) WITHOUT ROWID;
+CREATE TABLE counters (
+  name TEXT NOT NULL, labels TEXT NOT NULL, value INTEGER NOT NULL, PRIMARY KEY (name, labels)
+) WITHOUT ROWID;
+CREATE TABLE messages (
+  id INTEGER PRIMARY KEY, key TEXT NOT NULL, channel TEXT NOT NULL, body TEXT NOT NULL,
+  tries INTEGER NOT NULL DEFAULT 0, due REAL NOT NULL DEFAULT 0, maybe_sent INTEGER NOT NULL DEFAULT 0,
+  UNIQUE (key, channel)
+);
+CREATE TABLE spans (id INTEGER PRIMARY KEY, span TEXT NOT NULL UNIQUE, body TEXT NOT NULL);
+CREATE TABLE channels (
+  channel TEXT PRIMARY KEY, label TEXT NOT NULL, failing_since REAL, error TEXT NOT NULL DEFAULT '',
+  dropped INTEGER NOT NULL DEFAULT 0
+) WITHOUT ROWID;
+PRAGMA user_version = {VERSION};
+"""
+
+FACT = "SELECT value FROM facts WHERE name = ?"
+SET_FACT = "INSERT OR REPLACE INTO facts VALUES (?, ?)"
+
+GOAL = "SELECT note, trace FROM goals WHERE goal = ?"
+SET_GOAL = "INSERT OR REPLACE INTO goals VALUES (?, ?, ?, ?)"
+FORGET_GOAL = "DELETE FROM goals WHERE goal = ?"
+FORGET_GOALS = "DELETE FROM goals"
+STATUSES = "SELECT status, count(*) FROM goals GROUP BY status"
+UNSETTLED = """
+SELECT goal, note, trace FROM goals WHERE status NOT IN ('completed', 'failed', 'cancelled')
+"""
+
+COUNTERS = "SELECT name, labels, value FROM counters"
+SET_COUNTER = "INSERT OR REPLACE INTO counters VALUES (?, ?, ?)"
+
+ADD_MESSAGE = "INSERT OR IGNORE INTO messages (key, channel, body) VALUES (?, ?, ?)"
+DUE = """
+SELECT id, channel, body, tries, maybe_sent FROM messages AS m
+ WHERE due <= ? AND id = (SELECT min(id) FROM messages WHERE channel = m.channel) ORDER BY id
+"""
+NEXT_DUE = "SELECT due FROM messages WHERE channel = ? ORDER BY id LIMIT 1"
+SENDING = "UPDATE messages SET tries = tries + 1, maybe_sent = 1 WHERE id = ?"
+RETRY = "UPDATE messages SET due = ?, maybe_sent = ? WHERE id = ?"
+HOLD = "UPDATE messages SET due = ? WHERE id = ?"
+SENT = "DELETE FROM messages WHERE id = ?"
+WAITING = "SELECT channel, count(*) FROM messages GROUP BY channel"
+OLDEST = """
+DELETE FROM messages WHERE channel = ? AND id NOT IN (
+  SELECT id FROM messages WHERE channel = ? ORDER BY id DESC LIMIT ?)
+"""
+FORGET_MESSAGES = "DELETE FROM messages WHERE channel = ?"
+MESSAGE_CHANNELS = "SELECT DISTINCT channel FROM messages"
+
+ADD_SPAN = "INSERT OR IGNORE INTO spans (span, body) VALUES (?, ?)"
+SPANS = "SELECT id, body FROM spans ORDER BY id LIMIT ?"
+SPANS_SENT = "DELETE FROM spans WHERE id <= ?"
+SPAN_COUNT = "SELECT count(*) FROM spans"
+OLDEST_SPANS = """
+DELETE FROM spans WHERE id <= (SELECT id FROM spans ORDER BY id DESC LIMIT 1 OFFSET ?)
+"""
+
+CHANNELS = "SELECT channel, label, failing_since, error, dropped FROM channels"
+ADD_CHANNEL = """
+INSERT INTO channels (channel, label) VALUES (?, ?)
+    ON CONFLICT (channel) DO UPDATE SET label = excluded.label
+"""
+WORKS = "UPDATE channels SET failing_since = NULL, error = '' WHERE channel = ?"
+FAILS = """
+UPDATE channels SET failing_since = ifnull(failing_since, ?), error = ? WHERE channel = ?
+"""
+DROPPED = "UPDATE channels SET dropped = dropped + ? WHERE channel = ?"
+FORGET_CHANNEL = "DELETE FROM channels WHERE channel = ?"
 
 BUSY_MS = 5_000
 CURSOR = "cursor"
@@ -101,7 +176,7 @@ class Book:
     def __init__(self, database: Database) -> None:
         self.database = database
         self._unsettled = {
-            goal: _entry(note, trace) for goal, note, trace in database.rows(schema.UNSETTLED)
+            goal: _entry(note, trace) for goal, note, trace in database.rows(UNSETTLED)
         }
 
     @classmethod
@@ -119,8 +194,8 @@ class Book:
             version = con.pragma("user_version")
             if version == 0:
                 with con:
-                    con.execute(schema.CREATE)
-            elif version != schema.VERSION:
+                    con.execute(CREATE)
+            elif version != VERSION:
                 raise BookError(f"{path} is of version {version}: run the newer clew that wrote it")
             return cls(Database(con))
         except (apsw.Error, OSError, ValueError) as error:
@@ -155,12 +230,12 @@ class Book:
 
     def fact(self, name: str) -> str | None:
         """Return what was stored under a name."""
-        found = self.database.rows(schema.FACT, name)
+        found = self.database.rows(FACT, name)
         return found[0][0] if found else None
 
     def set_fact(self, name: str, value: str) -> None:
         """Store something under a name."""
-        self.database.rows(schema.SET_FACT, name, value)
+        self.database.rows(SET_FACT, name, value)
 
     def goal(self, goal: str, *, fresh: bool = False) -> GoalEntry:
         """Return a copy of what is remembered of a goal, empty for a new one, or if it is to be `fresh`."""
@@ -168,7 +243,7 @@ class Book:
             return GoalEntry(GoalNote(), Trace(goal=goal))
         if (known := self._unsettled.get(goal)) is not None:
             return GoalEntry(known.note.model_copy(), known.trace.model_copy(deep=True))
-        found = self.database.rows(schema.GOAL, goal)
+        found = self.database.rows(GOAL, goal)
         return _entry(*found[0]) if found else GoalEntry(GoalNote(), Trace(goal=goal))
 
     def unsettled(self) -> dict[str, GoalNote]:
@@ -177,29 +252,29 @@ class Book:
 
     def statuses(self) -> dict[str, int]:
         """Return how many goals have which status."""
-        return dict(self.database.rows(schema.STATUSES))
+        return dict(self.database.rows(STATUSES))
 
     def counters(self) -> Counters:
         """Return the counters as they are stored."""
-        found = self.database.rows(schema.COUNTERS)
+        found = self.database.rows(COUNTERS)
         return Counters({MetricSeries(name, tuple(json.loads(lab))): n for name, lab, n in found})
 
     def store(self, page: Page, channels: Iterable[str], *, spans: bool) -> None:
         """Store what events lead to: a copy of each message for each channel, and the spans if they are wanted."""
         with self.database.transaction():
             if page.from_scratch:
-                self.database.rows(schema.FORGET_GOALS)
+                self.database.rows(FORGET_GOALS)
             for goal, entry in page.goals.items():
                 self._set_goal(goal, entry)
             for goal in page.forgotten:
-                self.database.rows(schema.FORGET_GOAL, goal)
+                self.database.rows(FORGET_GOAL, goal)
             for series, value in page.counters.items():
                 labels = json.dumps(series.labels)
-                self.database.rows(schema.SET_COUNTER, series.name, labels, value)
+                self.database.rows(SET_COUNTER, series.name, labels, value)
             for notice in page.notices:
                 self.add_message(notice, channels)
             for span in page.spans if spans else ():
-                self.database.rows(schema.ADD_SPAN, span.id, span.model_dump_json())
+                self.database.rows(ADD_SPAN, span.id, span.model_dump_json())
             self.set_fact(CURSOR, str(page.after))
         self._remember(page)
 
@@ -207,12 +282,12 @@ class Book:
         """Queue a message, once for each channel."""
         body = notice.model_dump_json()
         for channel in channels:
-            self.database.rows(schema.ADD_MESSAGE, notice.key, channel, body)
+            self.database.rows(ADD_MESSAGE, notice.key, channel, body)
 
     def _set_goal(self, goal: str, entry: GoalEntry) -> None:
         trace = entry.trace.model_dump_json(exclude_defaults=True)
         note = entry.note.model_dump_json(exclude_defaults=True)
-        self.database.rows(schema.SET_GOAL, goal, str(entry.note.status), note, trace)
+        self.database.rows(SET_GOAL, goal, str(entry.note.status), note, trace)
 
     def _remember(self, page: Page) -> None:
         if page.from_scratch:

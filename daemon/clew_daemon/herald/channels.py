@@ -5,13 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from clew_daemon.herald.addresses import AddressError, read_addresses
 from clew_daemon.herald.messenger import Messenger
 from clew_daemon.herald.notices import Notice
 from clew_daemon.herald.sending import (
     DESKTOP,
+    AddressError,
     check_addresses,
     desktop_there,
+    read_addresses,
     send_by_apprise,
     send_to_desktop,
 )
@@ -21,11 +22,9 @@ from clew_shared.text.hidden import HIDDEN
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from clew_daemon.herald.addresses import NotifyAddress
     from clew_daemon.herald.book import Book
-    from clew_daemon.herald.otlp import OtlpTarget
-    from clew_daemon.herald.sending import Delivery
-    from clew_daemon.herald.tracer import Tracer
+    from clew_daemon.herald.otlp import OtlpTarget, Tracer
+    from clew_daemon.herald.sending import Delivery, NotifyAddress
     from clew_shared.config.settings import NotifySettings
 
 
@@ -72,7 +71,7 @@ class Senders:
         """Return what sends spans, None if they are not wanted."""
         if self._target is None:
             return None
-        from clew_daemon.herald.tracer import Tracer
+        from clew_daemon.herald.otlp import Tracer
 
         return Tracer(SpanSpool(self._book.database, self.health), self._target)
 

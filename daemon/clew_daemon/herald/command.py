@@ -64,9 +64,9 @@ def herald(instance: Instance, listen: str | None, test: bool) -> None:
 def metrics(instance: Instance) -> None:
     """Print the metrics once, as `clew herald` serves them."""
     from clew_daemon.herald.book import BookError
+    from clew_daemon.herald.endpoint import readings_once
     from clew_daemon.herald.exposition import render
     from clew_daemon.herald.folding import UnknownEventError
-    from clew_daemon.herald.readings import readings_once
     from clew_shared.ledger import LedgerError
 
     try:

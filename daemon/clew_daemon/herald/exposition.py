@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from prometheus_client.metrics_core import Metric
 
-    from clew_daemon.herald.daemon_health import DaemonHealth
+    from clew_daemon.herald.alerts import DaemonHealth
     from clew_daemon.herald.spools import ChannelHealth
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import apsw
 import structlog
 
-from clew_daemon.herald import genai
+from clew_daemon.herald import spans
 from clew_daemon.herald.alerts import Alerts
 from clew_daemon.herald.folding import Folding
 from clew_daemon.herald.health_file import HealthFile
@@ -52,7 +52,7 @@ class Herald:
         if since is None:
             since = repr(time.time())
             book.set_fact(SINCE, since)
-        contents = instance.env.get(genai.CAPTURE, "").lower() == "true"
+        contents = instance.env.get(spans.CAPTURE, "").lower() == "true"
         self._folding = Folding(
             book, book.counters(), notify.on, since=float(since), contents=contents
         )

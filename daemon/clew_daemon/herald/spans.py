@@ -11,13 +11,57 @@ from typing import TYPE_CHECKING
 
 from pydantic import BaseModel, Field
 
-from clew_daemon.herald import genai
 from clew_daemon.processes.trace_ids import span_id, trace_id
 from clew_shared.record import events as ev
 from clew_shared.text.redact import redact
 
 if TYPE_CHECKING:
     from clew_shared.record.events import Event
+
+
+# The names of OpenTelemetry's GenAI conventions that clew's spans use.
+#
+# Their status is "Development", and the constants of `opentelemetry-semantic-conventions` are deprecated, so they are
+# here, in one place. Source: open-telemetry/semantic-conventions-genai, docs/gen-ai/gen-ai-agent-spans.md.
+
+OPERATION = "gen_ai.operation.name"
+INVOKE_WORKFLOW = "invoke_workflow"
+INVOKE_AGENT = "invoke_agent"
+CHAT = "chat"
+EXECUTE_TOOL = "execute_tool"
+
+CONVERSATION = "gen_ai.conversation.id"
+PROVIDER = "gen_ai.provider.name"
+AGENT = "gen_ai.agent.name"
+MODEL = "gen_ai.request.model"
+SERVED = "gen_ai.response.model"
+TOKENS_IN = "gen_ai.usage.input_tokens"
+TOKENS_OUT = "gen_ai.usage.output_tokens"
+TOKENS_CACHED = "gen_ai.usage.cache_read.input_tokens"
+TOOL = "gen_ai.tool.name"
+TOOL_CALL = "gen_ai.tool.call.id"
+TOOL_ARGUMENTS = "gen_ai.tool.call.arguments"
+TOOL_RESULT = "gen_ai.tool.call.result"
+ERROR = "error.type"
+
+CAPTURE = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"
+"""The variable that permits contents in spans, if it is "true"."""
+
+_PROVIDERS = {
+    "api.openai.com": "openai",
+    "api.anthropic.com": "anthropic",
+    "api.mistral.ai": "mistral_ai",
+    "api.groq.com": "groq",
+    "api.deepseek.com": "deepseek",
+    "api.x.ai": "x_ai",
+}
+OTHER = "_OTHER"
+
+
+def provider(host: str) -> str:
+    """Return the provider that an endpoint's host belongs to."""
+    return _PROVIDERS.get(host, OTHER)
+
 
 CONTENT_CHARS = 4_000
 
@@ -43,7 +87,7 @@ class TraceSpan(BaseModel):
     @property
     def is_call(self) -> bool:
         """Whether it is a call of a model, at a server."""
-        return self.attributes.get(genai.OPERATION) == genai.CHAT
+        return self.attributes.get(OPERATION) == CHAT
 
 
 class Trace(BaseModel):
@@ -87,8 +131,8 @@ class Trace(BaseModel):
     # -- the goal
 
     def _begin_goal(self, event: Event, seq: int) -> None:
-        name = f"{genai.INVOKE_WORKFLOW} {self.label}"
-        self.root = self._span(seq, event.at, name, "", {genai.OPERATION: genai.INVOKE_WORKFLOW})
+        name = f"{INVOKE_WORKFLOW} {self.label}"
+        self.root = self._span(seq, event.at, name, "", {OPERATION: INVOKE_WORKFLOW})
 
     def _end_goal(self, event: ev.GoalEnded) -> list[TraceSpan]:
         root, self.root = self.root, None
@@ -103,11 +147,11 @@ class Trace(BaseModel):
         lost = [_ended(span, event.at, "lost") for span in self.epochs.values()]
         self.agent = event.agent or self.agent
         attributes: Attributes = {
-            genai.OPERATION: genai.INVOKE_AGENT,
-            genai.AGENT: self.agent,
+            OPERATION: INVOKE_AGENT,
+            AGENT: self.agent,
             "clew.epoch": event.epoch,
         }
-        name = f"{genai.INVOKE_AGENT} {self.agent}".rstrip()
+        name = f"{INVOKE_AGENT} {self.agent}".rstrip()
         parent = self.root.id if self.root else ""
         span = self._span(seq, event.at, name, parent, attributes, span=event.span)
         self.epochs, self.last_epoch = {event.epoch: span}, event.epoch
@@ -133,33 +177,33 @@ class Trace(BaseModel):
         named, _, endpoint = known.rpartition("@")
         model = named or known
         attributes: Attributes = {
-            genai.OPERATION: genai.CHAT,
-            genai.PROVIDER: genai.provider(endpoint.partition(":")[0]),
-            genai.MODEL: model,
-            genai.SERVED: served,
-            genai.AGENT: self.agent,
-            genai.TOKENS_IN: event.tokens_in,
-            genai.TOKENS_OUT: event.tokens_out,
-            genai.TOKENS_CACHED: event.tokens_cached,
+            OPERATION: CHAT,
+            PROVIDER: provider(endpoint.partition(":")[0]),
+            MODEL: model,
+            SERVED: served,
+            AGENT: self.agent,
+            TOKENS_IN: event.tokens_in,
+            TOKENS_OUT: event.tokens_out,
+            TOKENS_CACHED: event.tokens_cached,
             "clew.iteration": event.iteration,
         }
         given = {name: value for name, value in attributes.items() if value != ""}
-        parent, name = self._parent(self.last_epoch), f"{genai.CHAT} {model}".rstrip()
+        parent, name = self._parent(self.last_epoch), f"{CHAT} {model}".rstrip()
         span = self._span(seq, event.at - event.llm_s, name, parent, given)
         return [_ended(span, event.at)]
 
     def _judged(
         self, event: ev.ActionAllowed | ev.ActionBlocked, seq: int, *, contents: bool
     ) -> list[TraceSpan]:
-        name = f"{genai.EXECUTE_TOOL} {event.tool}"
+        name = f"{EXECUTE_TOOL} {event.tool}"
         attributes: Attributes = {
-            genai.OPERATION: genai.EXECUTE_TOOL,
-            genai.TOOL: event.tool,
-            genai.TOOL_CALL: str(seq),
+            OPERATION: EXECUTE_TOOL,
+            TOOL: event.tool,
+            TOOL_CALL: str(seq),
             "clew.attempt": event.attempt,
         }
         if contents:
-            attributes[genai.TOOL_ARGUMENTS] = _content(json.dumps(event.args))
+            attributes[TOOL_ARGUMENTS] = _content(json.dumps(event.args))
         span = self._span(seq, event.at, name, self._parent(event.epoch), attributes)
         if isinstance(event, ev.ActionBlocked):
             span.attributes |= {"clew.verdict": "blocked", "clew.reason": event.reason}
@@ -179,7 +223,7 @@ class Trace(BaseModel):
             return [_ended(span, event.at, "interrupted")]
         span.attributes |= {"clew.result": event.result, "clew.world": event.world}
         if contents:
-            span.attributes[genai.TOOL_RESULT] = _content(event.head)
+            span.attributes[TOOL_RESULT] = _content(event.head)
         failed = "" if event.result == "success" else event.error_class or event.result
         return [_ended(span, event.at, failed)]
 
@@ -200,14 +244,14 @@ class Trace(BaseModel):
             parent=parent,
             name=name,
             start=start,
-            attributes={genai.CONVERSATION: self.goal, **attributes},
+            attributes={CONVERSATION: self.goal, **attributes},
         )
 
 
 def _ended(span: TraceSpan, at: float, error: str = "") -> TraceSpan:
     span.end, span.error = max(at, span.start), error
     if error:
-        span.attributes[genai.ERROR] = error
+        span.attributes[ERROR] = error
     return span
 
 

@@ -6,6 +6,7 @@ import asyncio
 import time
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from rich.terminal_theme import TerminalTheme
 from textual.app import App
 from textual.binding import Binding
 from textual.screen import ModalScreen
@@ -13,7 +14,6 @@ from textual.screen import ModalScreen
 from clew_daemon.cli import goal_commands
 from clew_daemon.cli.display.sanitize import clean
 from clew_daemon.cli.errors import CliError
-from clew_daemon.top import colours
 from clew_daemon.top.dialogs import ChoiceDialog, ConfirmDialog, KeysDialog, MessageDialog
 from clew_daemon.top.files_screen import FilesScreen
 from clew_daemon.top.goal_screen import GoalScreen
@@ -31,6 +31,32 @@ if TYPE_CHECKING:
 
     from clew_daemon.cli.goal_commands import GoalCommand
     from clew_daemon.cli.instance import Instance
+
+
+_DARK = [
+    (84, 93, 104),
+    (244, 112, 103),
+    (87, 171, 90),
+    (218, 170, 63),
+    (83, 155, 245),
+    (176, 131, 240),
+    (57, 197, 207),
+    (205, 217, 229),
+]
+_LIGHT = [
+    (36, 41, 47),
+    (207, 34, 46),
+    (26, 127, 55),
+    (154, 103, 0),
+    (9, 105, 218),
+    (130, 80, 223),
+    (27, 124, 131),
+    (110, 119, 129),
+]
+"""Black, red, green, yellow, blue, magenta, cyan, white."""
+
+DARK = TerminalTheme((18, 18, 18), (224, 224, 224), _DARK)
+LIGHT = TerminalTheme((255, 255, 255), (36, 41, 47), _LIGHT)
 
 DRAW_S = 0.25
 """How often a screen is drawn again, at most, while events arrive."""
@@ -86,7 +112,7 @@ class TopApp(App[None]):
 
     def __init__(self, instance: Instance, goal: str | None = None) -> None:
         super().__init__()
-        self.ansi_theme_dark, self.ansi_theme_light = colours.DARK, colours.LIGHT
+        self.ansi_theme_dark, self.ansi_theme_light = DARK, LIGHT
         self._home = HomeReader(instance)
         self._first = goal
         self._news = LiveNews(instance, self._heard)

@@ -12,7 +12,7 @@ from textual.widget import Widget
 from clew_daemon.cli.display.output import RESULT_STYLE, Line
 from clew_daemon.cli.display.sanitize import clean, counted, short
 from clew_daemon.record.timeline import column_of, lane_columns
-from clew_daemon.top.text import lines_text
+from clew_daemon.top.tables import lines_text
 from clew_shared.record.moment import local, roughly
 from clew_shared.text.words import ending
 

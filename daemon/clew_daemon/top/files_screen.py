@@ -9,7 +9,7 @@ from textual.containers import VerticalScroll
 
 from clew_daemon.cli.commands.diff.listing import ChangedFiles, changed_files
 from clew_daemon.cli.display.sanitize import clean
-from clew_daemon.top.page import TextPage, scrolling
+from clew_daemon.top.goal_screen import TextPage, scrolling
 from clew_daemon.top.views import GoalViewScreen, hidden
 
 if TYPE_CHECKING:

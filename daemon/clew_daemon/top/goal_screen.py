@@ -5,19 +5,45 @@ from __future__ import annotations
 import shlex
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from rich.text import Text
+from textual.containers import VerticalScroll
+from textual.widgets import Static
+
 from clew_daemon.cli.display.output import Line
 from clew_daemon.top.home import GoalPage, HomeReader
-from clew_daemon.top.page import TextPage, scrolling
 from clew_daemon.top.screens import LiveScreen
-from clew_daemon.top.tables import RowTable
+from clew_daemon.top.tables import RowTable, lines_text
 from clew_daemon.top.views import GoalViewScreen
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from textual.binding import BindingType
     from textual.widget import Widget
     from textual.widgets import DataTable
+
+
+READING = "reading …"
+
+
+class TextPage(Static):
+    """Lines of text; showing the same ones again keeps what is selected."""
+
+    def __init__(self, classes: str = "page", *, before: str = READING) -> None:
+        self._text = Text(before, "dim")
+        super().__init__(self._text, classes=classes)
+
+    def show(self, lines: Iterable[Line]) -> None:
+        """Show these lines instead."""
+        text = lines_text(lines)
+        if text != self._text:
+            self._text = text
+            self.update(text)
+
+
+def scrolling(*pages: TextPage, classes: str = "whole") -> VerticalScroll:
+    """Return pages below each other that scroll together."""
+    return VerticalScroll(*pages, classes=classes)
 
 
 class GoalScreen(GoalViewScreen[GoalPage]):

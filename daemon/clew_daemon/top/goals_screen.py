@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, ClassVar
 
-from clew_daemon.top.goal_screen import GoalScreen
+from clew_daemon.top.goal_screen import GoalScreen, TextPage
 from clew_daemon.top.home import GoalList, GoalRow, HomeReader
-from clew_daemon.top.page import TextPage
 from clew_daemon.top.screens import LiveScreen
 from clew_daemon.top.tables import RowTable
 

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from clew_daemon.cli.display.prompt import turn_lines
 from clew_daemon.cli.display.sanitize import clean
 from clew_daemon.cli.errors import CliError
-from clew_daemon.cli.prompt_turns import InspectedPrompt, inspected
-from clew_daemon.top.page import TextPage, scrolling
+from clew_daemon.cli.prompt_preview import InspectedPrompt, inspected
+from clew_daemon.top.goal_screen import TextPage, scrolling
 from clew_daemon.top.views import GoalViewScreen, hidden
 
 if TYPE_CHECKING:

@@ -8,14 +8,27 @@ from rich.text import Text
 from textual.binding import Binding
 from textual.widgets import DataTable
 
-from clew_daemon.top.text import cell
-
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from textual.binding import BindingType
 
     from clew_daemon.cli.display.output import Line
+
+
+def line_text(line: Line) -> Text:
+    """Return a line as one text."""
+    return Text.assemble(*((text, style) for text, style in line), end="")
+
+
+def lines_text(lines: Iterable[Line]) -> Text:
+    """Return lines below each other."""
+    return Text("\n").join(map(line_text, lines))
+
+
+def cell(text: str, style: str = "") -> Text:
+    """Return a cell of a table."""
+    return Text(text, style, no_wrap=True)
 
 
 class RowTable(DataTable[Text]):

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import time
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from starlette.responses import HTMLResponse, PlainTextResponse
@@ -11,20 +13,94 @@ from starlette.responses import HTMLResponse, PlainTextResponse
 from clew_daemon.cli.commands.diff.listing import changed_files
 from clew_daemon.cli.display.sanitize import clean
 from clew_daemon.cli.errors import CliError
-from clew_daemon.cli.prompt_turns import inspected
+from clew_daemon.cli.prompt_preview import inspected
 from clew_daemon.inbox.leftovers import left
 from clew_daemon.record import pages as record_pages
 from clew_daemon.record.timeline import timeline
-from clew_daemon.web import log_page
 from clew_daemon.web.goal_page import action_row, buttons, goal_row, in_short
 from clew_daemon.web.record import ACTIONS_SHOWN, LOOPS_SHOWN, Record, last_actions
 from clew_daemon.web.rendering import page
 from clew_shared.ledger import SEQ_MAX
+from clew_shared.record.moment import local
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
     from starlette.requests import Request
 
     from clew_daemon.cli.instance import Instance
+
+
+READ_BYTES = 4 << 20
+LINES_SHOWN = 300
+TEXT_CHARS = 500
+_HEAD = ("timestamp", "level", "event", "goal", "epoch", "seq")
+
+
+@dataclass(frozen=True, slots=True)
+class LogLine:
+    """A line of the log: `rest` is everything besides its head, as `key=value`."""
+
+    at: str
+    level: str
+    event: str
+    goal: str
+    rest: str
+
+
+def last_lines(path: Path, text: str, goal: str) -> list[LogLine]:
+    """Return the last lines that contain a text (in whatever case) and are about a goal, the latest first."""
+    wanted, found = text.casefold(), list[LogLine]()
+    for raw in reversed(_tail(path)):
+        if wanted and wanted not in raw.decode("utf-8", "replace").casefold():
+            continue
+        line = _line(raw)
+        if goal and line.goal != goal:
+            continue
+        found.append(line)
+        if len(found) == LINES_SHOWN:
+            break
+    return found
+
+
+def _tail(path: Path) -> list[bytes]:
+    try:
+        with path.open("rb") as file:
+            size = file.seek(0, 2)
+            file.seek(max(0, size - READ_BYTES))
+            lines = file.read(READ_BYTES).splitlines()
+    except OSError:
+        return []
+    return lines[1:] if size > READ_BYTES else lines
+
+
+def _line(raw: bytes) -> LogLine:
+    try:
+        entry: Any = json.loads(raw)
+    except ValueError:
+        entry = None
+    if not isinstance(entry, dict):  # a torn line, after a full disk or a power cut
+        return LogLine("", "warning", raw[:TEXT_CHARS].decode("utf-8", "replace"), "", "")
+    rest = " ".join(_words(entry))
+    return LogLine(
+        local(str(entry.get("timestamp", ""))),
+        str(entry.get("level", "")),
+        str(entry.get("event", "")),
+        str(entry.get("goal", "")),
+        rest if len(rest) <= TEXT_CHARS else f"{rest[:TEXT_CHARS]}…",
+    )
+
+
+def _words(entry: dict[str, Any]) -> Iterator[str]:
+    for key in ("epoch", "seq"):
+        if entry.get(key):
+            yield f"{key}={entry[key]}"
+    for key, value in entry.items():
+        if key not in _HEAD:
+            shown = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+            yield f"{key}={shown}"
+
 
 OUTPUT_SHOWN_CHARS = 100_000
 REFUSALS_SHOWN = 8
@@ -141,7 +217,7 @@ class Pages:
     def log(self, request: Request) -> HTMLResponse:
         """Show the last lines of the log that contain a text."""
         goal, text = request.query_params.get("goal", ""), request.query_params.get("q", "")
-        lines = log_page.last_lines(self._instance.log_file, text, goal)
+        lines = last_lines(self._instance.log_file, text, goal)
         return self._page(request, "log.html", lines=lines, goal=goal, text=text)
 
     def new(self, request: Request) -> HTMLResponse:

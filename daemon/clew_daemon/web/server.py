@@ -13,15 +13,16 @@ import anyio.to_thread
 import uvicorn
 
 from clew_daemon.cli.errors import CliError
+from clew_daemon.cli.stream.asynchronous import stream_news
+from clew_daemon.cli.stream.messages import StreamBatch
 from clew_daemon.host.folders import FolderError, make_private
 from clew_daemon.host.own_process import collect_as_usual, let_others_first
 from clew_daemon.host.sd_notify import Notifier
 from clew_daemon.web.connections import HEAD_BYTES_MAX, BoundedConnection
-from clew_daemon.web.following import follow
 from clew_daemon.web.guard import LINK_PATH, Guard
 from clew_daemon.web.links import link_server, refuse_second
 from clew_daemon.web.listening import BACKLOG, Listening, listening
-from clew_daemon.web.live import LiveChanges
+from clew_daemon.web.live import ALL, LiveChanges
 from clew_daemon.web.rules import Policy, served_hosts
 from clew_daemon.web.sessions import Sessions
 
@@ -32,6 +33,17 @@ if TYPE_CHECKING:
     from clew_daemon.control.server import Control
     from clew_daemon.web.guard import AsgiApp, Receive, Scope, Send
     from clew_shared.config.tables import WebSettings
+
+
+async def follow(instance: Instance, live: LiveChanges) -> None:
+    """Note every change until cancelled: the goals of new events, or all where the daemon came or went."""
+    async for news in stream_news(lambda: instance.socket):
+        if isinstance(news, StreamBatch):
+            if news.events:
+                live.add(sorted({event.goal for event in news.events}))
+        else:
+            live.add([ALL])
+
 
 IDLE_S = 15
 THREADS = 4

@@ -13,17 +13,20 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from clew_shared.ledger.backup import copy, remove
     from clew_shared.ledger.errors import (
+        SEQ_MAX,
+        EventRow,
         LedgerBehindError,
         LedgerCorrupt,
         LedgerEmpty,
         LedgerError,
         LedgerFailed,
         LedgerLostError,
+        LedgerState,
         LedgerTooNew,
         LedgerUnwell,
+        NewEvent,
     )
     from clew_shared.ledger.reader import Cursor, Reader
-    from clew_shared.ledger.records import SEQ_MAX, EventRow, LedgerState, NewEvent
     from clew_shared.ledger.sqlite import Ledger
     from clew_shared.ledger.turns import TurnLedger
     from clew_shared.ledger.verify import LedgerFault, VerifyReport, verify
@@ -55,9 +58,8 @@ __all__ = [
 _PARTS = {
     "backup": "copy remove",
     "errors": "LedgerBehindError LedgerCorrupt LedgerEmpty LedgerError LedgerFailed LedgerLostError LedgerTooNew "
-    "LedgerUnwell",
+    "LedgerUnwell SEQ_MAX EventRow LedgerState NewEvent",
     "reader": "Cursor Reader",
-    "records": "SEQ_MAX EventRow LedgerState NewEvent",
     "sqlite": "Ledger",
     "turns": "TurnLedger",
     "verify": "LedgerFault VerifyReport verify",

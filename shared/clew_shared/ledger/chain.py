@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     import apsw
 
-    from clew_shared.ledger.records import NewEvent
+    from clew_shared.ledger.errors import NewEvent
 
 _SEALED = b""
 _NUMBERS = struct.Struct(">6Q")

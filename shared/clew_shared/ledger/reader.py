@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from clew_shared.ledger import schema
 from clew_shared.ledger.chain import genesis, link, unsealed, whole
-from clew_shared.ledger.errors import LedgerEmpty, corrupt
+from clew_shared.ledger.errors import SEQ_MAX, EventRow, LedgerEmpty, corrupt
 from clew_shared.ledger.opening import (
     check_kind,
     explained,
@@ -24,7 +24,6 @@ from clew_shared.ledger.opening import (
     open_reading,
     refuse_remains,
 )
-from clew_shared.ledger.records import SEQ_MAX, EventRow
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

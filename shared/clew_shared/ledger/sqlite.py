@@ -12,12 +12,11 @@ from typing import TYPE_CHECKING, Self
 
 from clew_shared.ledger import schema
 from clew_shared.ledger.chain import PACKED_BYTES_MIN, Tips, digest_of, packed, sealed
-from clew_shared.ledger.errors import LedgerLostError
+from clew_shared.ledger.errors import LedgerLostError, LedgerState
 from clew_shared.ledger.lock import WRITER, Lock, acquire, beside
 from clew_shared.ledger.open_files import OpenFiles
 from clew_shared.ledger.opening import explained, open_writing
 from clew_shared.ledger.reader import ReadSide
-from clew_shared.ledger.records import LedgerState
 from clew_shared.ledger.writer import PUT_BACK, Writer
 
 if TYPE_CHECKING:
@@ -26,8 +25,7 @@ if TYPE_CHECKING:
 
     import apsw
 
-    from clew_shared.ledger.errors import LedgerFailed
-    from clew_shared.ledger.records import CommitTimes, NewEvent
+    from clew_shared.ledger.errors import CommitTimes, LedgerFailed, NewEvent
     from clew_shared.ledger.writer_thread import Statement
 
 PACK_ROWS = 16  # outputs, each of some 64 kB: what is written in one transaction

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from pathlib import Path
 
-    from clew_shared.ledger.records import NewEvent
+    from clew_shared.ledger.errors import NewEvent
 
 
 class TurnLedger(ReadSide):

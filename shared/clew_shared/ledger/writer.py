@@ -11,8 +11,7 @@ from contextlib import suppress
 from queue import Empty
 from typing import TYPE_CHECKING
 
-from clew_shared.ledger.errors import LedgerFailed, LedgerLostError
-from clew_shared.ledger.records import LedgerState
+from clew_shared.ledger.errors import LedgerFailed, LedgerLostError, LedgerState
 from clew_shared.ledger.writer_thread import Job, WriterThread
 
 if TYPE_CHECKING:
@@ -21,8 +20,8 @@ if TYPE_CHECKING:
 
     import apsw
 
+    from clew_shared.ledger.errors import CommitTimes
     from clew_shared.ledger.open_files import OpenFiles
-    from clew_shared.ledger.records import CommitTimes
     from clew_shared.ledger.writer_thread import Statement
 
 GIVE_UP_S = 0.5  # for a thread that must not retry any more

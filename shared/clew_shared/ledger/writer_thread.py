@@ -18,8 +18,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import apsw
 
 from clew_shared.ledger.checkpoint import Checkpoints, is_full
-from clew_shared.ledger.errors import LedgerFailed
-from clew_shared.ledger.records import CommitTimes, LedgerState
+from clew_shared.ledger.errors import CommitTimes, LedgerFailed, LedgerState
 
 if TYPE_CHECKING:
     import asyncio

@@ -13,7 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from pydantic_core import to_json
 
 from clew_shared.core.suggestions import CMD_CHARS_MAX, NAME_CHARS_MAX, SUGGESTED_MAX
-from clew_shared.ledger.records import SEQ_MAX
+from clew_shared.ledger.errors import SEQ_MAX
 from clew_shared.record.prompt_facts import COUNT_MAX, Prompt
 
 PROTOCOL_VERSION = 1

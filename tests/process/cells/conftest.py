@@ -31,7 +31,7 @@ from clew_shared.wire.nursery import (
     to_packet,
 )
 from clew_worker.sandbox import kernel
-from clew_worker.sandbox.processes import descendants
+from clew_worker.sandbox.kernel import descendants
 
 __all__ = ["snapshots"]
 

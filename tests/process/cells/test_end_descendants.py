@@ -6,7 +6,7 @@ import sys
 FORKING = """
 import os, sys, time
 from clew_worker.sandbox import kernel
-from clew_worker.sandbox.processes import descendants, end_descendants
+from clew_worker.sandbox.kernel import descendants, end_descendants
 
 kernel.prctl(kernel.PR_SET_CHILD_SUBREAPER, 1)
 started, start = os.pipe()

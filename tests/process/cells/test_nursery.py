@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from clew_worker.sandbox.processes import descendants
+from clew_worker.sandbox.kernel import descendants
 
 # A grandchild that has left everything behind by which it could be found: session, parent, pipe.
 ESCAPE = "(setsid sh -c 'setsid sleep 1000 & echo up >&3' >/dev/null 2>&1 &) ; exec sleep 1000"

@@ -15,8 +15,42 @@ from typing import Any, Self
 
 from clew_worker.bridge.clis.cli import SERVER
 from clew_worker.bridge.place import CONNECTIONS_MAX
-from clew_worker.bridge.relays import Relays
 from clew_worker.bridge.tools import OFFERED, ToolAnswer
+
+WITHOUT_RELAY_S = 2.0
+"""How long a CLI may be without a relay before it is given up: one may start another."""
+
+
+class Relays:
+    """The relays of one run; `lost` is set when one ended with a call open on it, or the last one for good."""
+
+    def __init__(self, patience_s: float = WITHOUT_RELAY_S) -> None:
+        self.lost = asyncio.Event()
+        self.listed = False
+        """Whether the CLI has asked which tools there are: without that its model is offered none."""
+        self._patience_s = patience_s
+        self._connected = 0
+        self._waiting: asyncio.TimerHandle | None = None
+
+    def came(self) -> None:
+        """Note that one has connected."""
+        self._connected += 1
+        self._stop_waiting()
+
+    def went(self, *, open_calls: int) -> None:
+        """Note that one has ended with this number of unanswered calls."""
+        self._connected -= 1
+        if open_calls:
+            self.lost.set()
+        elif not self._connected:
+            loop = asyncio.get_running_loop()
+            self._waiting = loop.call_later(self._patience_s, self.lost.set)
+
+    def _stop_waiting(self) -> None:
+        if self._waiting:
+            self._waiting.cancel()
+        self._waiting = None
+
 
 LINE_BYTES_MAX = 4 << 20
 """A file to write, as JSON at its worst, and more than a message to the daemon may have."""

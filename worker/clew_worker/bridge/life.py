@@ -6,26 +6,50 @@ CLI its own conversation, which continues after a crash where it belongs to the 
 
 import asyncio
 import os
+import socket
+import sys
 import time
 from contextlib import suppress
 
+import uvloop
+
+from clew_shared.exit_codes import ExitCode
 from clew_shared.text.redact import hide
 from clew_shared.text.words import log_in
 from clew_shared.wire.answers import Noted
 from clew_worker.agent.client import AgentClient
-from clew_worker.agent.life import CannotContinue
+from clew_worker.agent.life import BuiltInAgent, CannotContinue, live
 from clew_worker.agent.rpc import Disconnected, RpcError
 from clew_worker.bridge.calls import ToolCalls
 from clew_worker.bridge.cell import CellGoneError, CliCell, CliFaultError, CliRun
 from clew_worker.bridge.clis.cli import CliOptions, LimitReached
 from clew_worker.bridge.clis.known import CLIS
 from clew_worker.bridge.conversation import PLACE, Conversation
-from clew_worker.bridge.gateway import Gateway
+from clew_worker.bridge.gateway import Gateway, Relays
 from clew_worker.bridge.goal import GoalView
 from clew_worker.bridge.prompts import first_prompt, next_prompt, resume_prompt
-from clew_worker.bridge.relays import Relays
 from clew_worker.bridge.tools import warning
-from clew_worker.bridge.turn import START_FIX, CliTurn
+from clew_worker.bridge.turn import START_FIX, CliCrashError, CliTurn
+
+
+def run_bridge(channel_fd: int, peer_fd: int) -> int:
+    """Run a bridge until its goal is over; return its exit code, as `clew_worker.agent.main.main`.
+
+    `channel_fd` leads to the daemon, `peer_fd` to the cell of the CLI.
+    """
+
+    def make(daemon: AgentClient) -> BuiltInAgent:
+        return Bridge(daemon, CliCell(socket.socket(fileno=peer_fd)))
+
+    async def run() -> int:
+        return await live(socket.socket(fileno=channel_fd), make)
+
+    try:
+        return uvloop.run(run())
+    except (CellGoneError, CliCrashError) as error:
+        sys.stderr.write(f"{error}\n")
+        return ExitCode.FAILED
+
 
 NAME = "cli/1"
 IDLE_TURNS_MAX = 3

@@ -34,7 +34,7 @@ from clew_worker.bridge.wire import (
     read_order,
 )
 from clew_worker.sandbox import interpreter, kernel
-from clew_worker.sandbox.processes import end_descendants
+from clew_worker.sandbox.kernel import end_descendants
 
 GRACE_S = 2.0
 SWEEP_S = 5.0

@@ -14,7 +14,7 @@ from setproctitle import setproctitle
 from clew_worker.cell import payload
 from clew_worker.cell.wiring import Wiring, close_all_but, enter_group, hung_up, run_to_end
 from clew_worker.sandbox import kernel, namespaces
-from clew_worker.sandbox.processes import end_descendants
+from clew_worker.sandbox.kernel import end_descendants
 
 _PATH_BYTES_MAX = 4096
 _SWEEP_S = 5.0

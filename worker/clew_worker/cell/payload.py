@@ -244,7 +244,7 @@ def _builtin(spec: CellSpec, inherited: _Inherited) -> int:
         channel = socket.socket(fileno=CHANNEL_FD)
         return starter.main(spec, channel, inherited.listener, alone=inherited.alone)
     if spec.agent == "cli":
-        from clew_worker.bridge.running import run_bridge
+        from clew_worker.bridge.life import run_bridge
 
         return run_bridge(CHANNEL_FD, inherited.peer)
     from clew_worker.agent.main import main

@@ -38,8 +38,7 @@ from clew_shared.wire.executor import (
 from clew_shared.wire.framing import OversizedMessageError
 from clew_shared.wire.nursery import CellSpec
 from clew_worker.executor.attribution import Attribution
-from clew_worker.executor.commands import Commands
-from clew_worker.executor.output import cut
+from clew_worker.executor.commands import Commands, cut
 from clew_worker.executor.snapshots.restoring import Restorer
 from clew_worker.executor.snapshots.taking import SnapshotTaker
 from clew_worker.executor.tools import registry as tools

@@ -18,7 +18,7 @@ from clew_shared.core.answers import ActionReport
 from clew_shared.prompt.compact import compact_context
 from clew_shared.record.model import Result
 from clew_shared.text.redact import redact
-from clew_worker.executor.output import cut
+from clew_worker.executor.commands import cut
 from clew_worker.library.local import LocalGoal
 from clew_worker.library.remote import RemoteGoal
 from clew_worker.library.sync_client import SyncClient

@@ -77,7 +77,7 @@ def context(
 
 def _prompt_lines(prompt: dict[str, Any]) -> list[Line]:
     from clew_daemon.cli.display.prompt import left_out_lines, size_lines
-    from clew_daemon.cli.prompt_turns import message_text
+    from clew_daemon.cli.prompt_preview import message_text
 
     lines: list[Line] = [[(f"-- {clean(prompt['note'])}", "yellow")]] if prompt["note"] else []
     for message in prompt["messages"]:
@@ -93,7 +93,7 @@ def _prompt_lines(prompt: dict[str, Any]) -> list[Line]:
 
 def _print_turn(instance: Instance, goal: str, turn: int, *, as_json: bool) -> None:
     from clew_daemon.cli.display.prompt import turn_lines
-    from clew_daemon.cli.prompt_turns import inspected
+    from clew_daemon.cli.prompt_preview import inspected
 
     found = inspected(instance, goal, turn)
     if found.turn != turn:

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from clew_daemon.cli.display.prompt_difference import ComparedLine, ComparedMessage
-    from clew_daemon.cli.prompt_turns import InspectedPrompt
+    from clew_daemon.cli.prompt_preview import InspectedPrompt
 
 AROUND = 2
 """Lines that are shown before and after a change, unless all are."""

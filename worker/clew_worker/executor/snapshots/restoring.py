@@ -25,9 +25,14 @@ from clew_shared.wire.executor import (
 )
 from clew_worker.executor.snapshots.folders import open_folder, split
 from clew_worker.executor.snapshots.git import Budget, Git, SnapshotError
-from clew_worker.executor.snapshots.objects import StoredContents
-from clew_worker.executor.snapshots.place import NamedPlace, make_folder, writable
-from clew_worker.executor.snapshots.swapping import ChangedError, remove_drafts
+from clew_worker.executor.snapshots.index import StoredContents
+from clew_worker.executor.snapshots.place import (
+    ChangedError,
+    NamedPlace,
+    make_folder,
+    remove_drafts,
+    writable,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -9,9 +9,8 @@ from pathlib import PurePosixPath
 from typing import Any
 
 from clew_shared.text.shorten import in_one_line
-from clew_worker.executor.output import clean, cut
-from clew_worker.executor.tools.alarm import TimeUpError, time_limit
-from clew_worker.executor.tools.files import is_binary
+from clew_worker.executor.commands import clean, cut
+from clew_worker.executor.tools.files import TimeUpError, is_binary, time_limit
 from clew_worker.executor.tools.outcome import ToolContext, ToolOutcome
 from clew_worker.executor.workspace import PathError, Workspace
 

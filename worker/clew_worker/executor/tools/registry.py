@@ -3,17 +3,96 @@
 from collections.abc import Callable
 from typing import Any
 
-from clew_worker.executor.tools import editing, files, finding, shell
-from clew_worker.executor.tools.arguments import BadArgumentsError, check_arguments
+from clew_shared.text.spelling import closest
+from clew_shared.tools import BY_NAME
+from clew_worker.executor.tools import files, finding, shell
 from clew_worker.executor.tools.outcome import ToolContext, ToolOutcome
 from clew_worker.executor.workspace import MissingError, PathError
+
+_NUMBER_MAX = 1_000_000_000
+
+
+class BadArgumentsError(Exception):
+    """The tool is unknown, or its arguments are wrong; the text says what would be right."""
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _as_number(value: Any, *, whole: bool) -> Any:
+    """Take "5" for 5 and 5.0 for 5, as small models write them; anything else stays as it is."""
+    if isinstance(value, str):
+        try:
+            value = float(value)
+        except ValueError:
+            return value
+    if whole and isinstance(value, float) and value.is_integer():
+        return int(value)
+    return value
+
+
+def _shown(value: Any) -> str:
+    """Show a wrong value; Python writes out no number of thousands of digits."""
+    try:
+        return f"{value!r:.60}"
+    except ValueError:
+        return "a number with thousands of digits"
+
+
+def _checked(tool: str, key: str, schema: dict[str, Any], value: Any) -> Any:
+    """Return an argument in its proper type; BadArgumentsError where it has another one."""
+    kind = schema.get("type")
+    if kind in ("integer", "number"):
+        value = _as_number(value, whole=kind == "integer")
+        fits = _is_number(value) and (kind == "number" or isinstance(value, int))
+        least = schema.get("minimum", 0)
+        if not fits or not least <= value <= _NUMBER_MAX:  # what is no number (NaN) is neither
+            raise BadArgumentsError(
+                f"{tool}: {key} must be {'a whole number' if kind == 'integer' else 'a number'} "
+                f"of at least {least} and at most {_NUMBER_MAX:,}, not {_shown(value)}"
+            )
+        return value
+    words = isinstance(value, list) and value and all(isinstance(one, str) for one in value)
+    if isinstance(value, str) or ("anyOf" in schema and words):
+        return value
+    wanted = "a string or a list of strings" if "anyOf" in schema else "a string"
+    raise BadArgumentsError(f"{tool}: {key} must be {wanted}, not {type(value).__name__}")
+
+
+def check_arguments(name: str, args: dict[str, Any]) -> dict[str, Any]:
+    """Return the arguments of a call in their proper types, without optional ones that are null.
+
+    BadArgumentsError where they do not fit the tool's schema.
+    """
+    tool = BY_NAME.get(name)
+    if tool is None:
+        near = closest(name, BY_NAME)
+        hint = f" Did you mean {near}?" if near else ""
+        raise BadArgumentsError(
+            f"tool {name:.60} not found; available: {', '.join(BY_NAME)}.{hint}"
+        )
+    properties: dict[str, dict[str, Any]] = tool.parameters["properties"]
+    required: list[str] = tool.parameters["required"]
+    given = {key: value for key, value in args.items() if value is not None or key in required}
+    if unknown := [key for key in given if key not in properties]:
+        raise BadArgumentsError(
+            f"{name} has no argument {', '.join(unknown):.80}; it takes: {', '.join(properties)}"
+        )
+    if absent := [key for key in required if key not in given]:
+        raise BadArgumentsError(
+            f"{name} needs {', '.join(absent)}; it takes: {', '.join(properties)} "
+            f"(required: {', '.join(required)})"
+        )
+    return {key: _checked(name, key, properties[key], value) for key, value in given.items()}
+
 
 CARRIED_OUT: dict[str, Callable[[dict[str, Any], ToolContext], ToolOutcome]] = {
     "run_cmd": shell.run_cmd,
     "wait": shell.wait,
     "read_file": files.read_file,
     "write_file": files.write_file,
-    "edit_file": editing.edit_file,
+    "edit_file": files.edit_file,
     "list_files": finding.list_files,
     "search": finding.search,
 }

@@ -3,6 +3,11 @@
 from __future__ import annotations
 
 import os
+import shutil
+import signal
+import subprocess
+import sys
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
 import click
@@ -13,8 +18,52 @@ from clew_daemon.cli.errors import print_note
 from clew_daemon.cli.queries import goal_id, goal_state
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
     from clew_daemon.cli.commands.diff.changes import GoalDiff
     from clew_daemon.cli.instance import Instance
+
+
+LESS = "less -FRX"
+"""Colours, no screen of its own, and an end at once where all fits on the screen."""
+
+NONE = ("", "cat")
+
+
+@contextmanager
+def paged() -> Iterator[Callable[[str], object]]:
+    """Yield a function that writes text; the block ends early if the person closes the pager."""
+    command = _command() if on_terminal() else ""
+    if not command:
+        yield sys.stdout.write
+        return
+    sys.stdout.flush()
+    pager = subprocess.Popen(  # noqa: S602 - the person's own command, as other programs run it
+        command,
+        shell=True,
+        stdin=subprocess.PIPE,
+        text=True,
+        errors="backslashreplace",
+        env={"LESS": "FRX", **os.environ},
+    )
+    assert pager.stdin is not None  # noqa: S101 - a pipe
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the pager
+    try:
+        with suppress(BrokenPipeError):
+            yield pager.stdin.write
+        with suppress(BrokenPipeError):
+            pager.stdin.close()
+        pager.wait()
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def _command() -> str:
+    """Return the command of the pager, "" for none."""
+    named = os.environ.get("PAGER")
+    if named is not None:
+        return "" if named.strip() in NONE else named
+    return LESS if shutil.which("less") else ""
 
 
 @click.command()
@@ -56,7 +105,6 @@ def hide_keys(instance: Instance) -> None:
 
 def _print(found: GoalDiff, *, stat: bool, name_only: bool) -> None:
     from clew_daemon.cli.commands.diff import views
-    from clew_daemon.cli.display.pager import paged
 
     colour = on_terminal() and not os.environ.get("NO_COLOR")
     with paged() as write:

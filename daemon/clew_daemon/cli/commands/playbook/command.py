@@ -5,23 +5,26 @@ It reads the ledger, with or without a daemon; changes go through the daemon.
 
 from __future__ import annotations
 
+import os
 import sys
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from clew_daemon.cli import parameters
 from clew_daemon.cli.client import send
-from clew_daemon.cli.commands.playbook.files import read, write
 from clew_daemon.cli.commands.playbook.strategy import (
     has_words,
     playbook_of,
     strategy_lines,
     view_of,
 )
-from clew_daemon.cli.display.output import print_json, print_lines
+from clew_daemon.cli.display.output import columns, print_json, print_lines
 from clew_daemon.cli.display.sanitize import clean
+from clew_daemon.cli.errors import CliError
 from clew_daemon.cli.lazy import CommandGroup
+from clew_daemon.cli.queries import model_needs
 from clew_daemon.control.requests import (
     IMPORTED_AT_ONCE_MAX,
     ImportRequest,
@@ -31,9 +34,114 @@ from clew_daemon.control.requests import (
 )
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
+    from clew_daemon.cli.display.output import Line
     from clew_daemon.cli.instance import Instance
+    from clew_shared.config.settings import Settings
+    from clew_shared.playbook.bullet import Bullet
+
+
+COLUMNS = ("model", "verified goals", "turns needed", "first attempt", "later ones", "full until")
+
+
+def models_view(instance: Instance) -> dict[str, Any]:
+    """Return the models by name: what they needed, and what applies to those of the config's agents, else null."""
+    from clew_daemon.config.need import GOALS_MIN
+
+    needs, settings = model_needs(instance), instance.settings_for_display
+    return {
+        "models": [
+            {
+                "model": model,
+                "goals": needs.goals(model),
+                "needed": max(needs.by_model[model]),
+                "applies": _applied(settings, model, needs.turns(model)),
+            }
+            for model in sorted(needs.by_model)
+        ],
+        "goals_min": GOALS_MIN,
+        "adapt": settings.attempts.adapt,
+    }
+
+
+def _applied(settings: Settings, model: str, needed: int) -> dict[str, int] | None:
+    """Return the turns of a first attempt and of later ones, and until when the context is full."""
+    from clew_daemon.config.need import first_attempt, settings_for
+    from clew_daemon.config.profiles import profiled_attempts
+    from clew_daemon.learning.models import model_key
+    from clew_shared.config.agent_tables import LlmAgentSettings
+
+    llms = (a for a in settings.agents.named.values() if isinstance(a, LlmAgentSettings))
+    agent = next((one for one in llms if model_key(one) == model), None)
+    if agent is None:
+        return None
+    usual, first = profiled_attempts(settings, agent), first_attempt(settings, agent, needed)
+    return {
+        "first": first or usual.iterations,
+        "later": max(first, usual.iterations),
+        "full_until": settings_for(settings, agent, needed).context.full_until,
+    }
+
+
+def model_lines(view: dict[str, Any]) -> list[Line]:
+    """Return the table of models, and under it when attempts adapt."""
+    if not view["models"]:
+        return [[("no model has completed a goal whose checks passed", "")]]
+    head: Line = [(name, "bold") for name in COLUMNS]
+    rows: list[Line] = []
+    for one in view["models"]:
+        applies = one["applies"] or {}
+        shown = [applies.get(key, "-") for key in ("first", "later", "full_until")]
+        cells = [clean(one["model"]), one["goals"], one["needed"], *shown]
+        rows.append([(str(cell), "") for cell in cells])
+    note = f"attempts adapt to a model from {view['goals_min']} verified goals on"
+    off = "attempts do not adapt: [attempts] adapt is false"
+    return [*columns([head, *rows]), [("", "")], [(note if view["adapt"] else off, "dim")]]
+
+
+IMPORT_BYTES_MAX = 16 << 20
+
+
+def write(file: Path, text: str, *, force: bool) -> None:
+    """Write a file, a device or a pipe; an existing file is replaced atomically, and only with `force`."""
+    if file.exists() and not file.is_file():
+        file.write_text(text, encoding="utf-8")
+        return
+    if not force:
+        try:
+            with file.open("x", encoding="utf-8") as made:
+                made.write(text)
+        except FileExistsError:
+            how = "name another file, or replace it with --force"
+            raise CliError(f"{file} exists; {how}") from None
+        return
+    part = file.with_name(f".{file.name}.{os.getpid()}.part")
+    try:
+        part.write_text(text, encoding="utf-8")
+        part.replace(file)
+    finally:
+        part.unlink(missing_ok=True)
+
+
+def read(file: str) -> list[Bullet]:
+    """Return the strategies of a file, or of stdin for `-`; CliError where there are none."""
+    from clew_daemon.learning.exchange import imported
+
+    if file == "-":
+        raw = sys.stdin.buffer.read(IMPORT_BYTES_MAX + 1)
+    else:
+        with Path(file).open("rb") as opened:
+            raw = opened.read(IMPORT_BYTES_MAX + 1)
+    if len(raw) > IMPORT_BYTES_MAX:
+        raise CliError(f"{file} is larger than {IMPORT_BYTES_MAX >> 20} MiB: not a playbook")
+    try:
+        bullets = imported(raw.decode("utf-8"))
+    except ValueError as error:
+        raise CliError(f"{file} cannot be imported: {error}") from None
+    if not bullets:
+        needed = "what `clew playbook export` writes, or lines `- what to do` under `### Section`"
+        raise CliError(f"{file} has no strategies: it needs {needed}")
+    return bullets
+
 
 _bullet_id = click.argument("bullet_id", metavar="ID", help="A strategy's id, such as fil-00042.")
 _archived = click.option("--archived", is_flag=True, help="List removed and pruned strategies too.")
@@ -105,8 +213,6 @@ def show(instance: Instance, bullet_id: str, as_json: bool) -> None:
 @click.pass_obj
 def models(instance: Instance, as_json: bool) -> None:
     """Show what each model needed in recent goals, and how long its attempts are for that."""
-    from clew_daemon.cli.commands.playbook.models import model_lines, models_view
-
     view = models_view(instance)
     if as_json:
         print_json(view)

@@ -18,7 +18,7 @@ from clew_shared.exit_codes import ExitCode
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from clew_daemon.cli.commands.watch.views import WatchView
+    from clew_daemon.cli.commands.watch.live_view import WatchView
     from clew_daemon.cli.commands.watch.watched_goals import GoalDetail
     from clew_daemon.cli.instance import Instance
 
@@ -85,7 +85,7 @@ def watch(
 @contextmanager
 def _view(*, as_json: bool, several: bool, foot: str) -> Iterator[WatchView]:
     """Yield the view for this stdout; `several` goals are told apart, `foot` is below a live view."""
-    from clew_daemon.cli.commands.watch.views import JsonView, PlainView
+    from clew_daemon.cli.commands.watch.live_view import JsonView, PlainView
 
     if as_json:
         yield JsonView()

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from clew_daemon.cli.commands.watch.feed import FeedEntry
-    from clew_daemon.cli.commands.watch.views import WatchView
+    from clew_daemon.cli.commands.watch.live_view import WatchView
     from clew_daemon.cli.instance import Instance
 
 POLL_S = 0.1
