@@ -26,6 +26,10 @@ INSTALLED_BY: dict[CliName, str] = {
 """How each of them is installed; the sources are their own pages in the npm registry."""
 
 
+TO_SERVICE = "`systemctl --user import-environment PATH`, then `clew restart`"
+"""How the service gets the PATH of a shell; the source is systemctl(1)."""
+
+
 class CliProgramError(Exception):
     """The program of a coding agent cannot be started; the message says why, and what to do."""
 
@@ -40,7 +44,9 @@ def cli_program(agent: CliAgentSettings, env: Mapping[str, str]) -> Path:
     if "/" not in found:
         install = INSTALLED_BY[agent.cli]
         raise CliProgramError(
-            f"{named} is not found on the PATH of the daemon; install it ({install}), or give its path as `program`"
+            f"{named} is not found on the PATH of the daemon, which is that of its start; install it ({install}), "
+            "or give its path as `program`; if your shell finds it, start `clew run` again from there, "
+            f"or the service: {TO_SERVICE}"
         )
     path = Path(found)
     if why := unusable(path):

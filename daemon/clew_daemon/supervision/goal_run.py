@@ -199,7 +199,7 @@ class GoalRun:
         fault = agent_fault(state, settings, self._d.places.config)
         if not fault:
             agent, keys = present_agent(state, settings)[1], self._d.keys
-            fault = keys.fault(agent) or cli_program_fault(agent, keys.env)
+            fault = cli_program_fault(agent, keys.env) or keys.fault(agent)
         return questions.cannot_start(state, fault) if fault else None
 
     async def _enter(self, core: Core) -> WorkspaceGuard | None:

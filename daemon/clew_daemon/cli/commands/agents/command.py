@@ -130,7 +130,7 @@ def _fault(
 
     keys = Keys(instance.env, instance.config.parent)
     fault = settings.agents.fault(name, instance.config)
-    return fault or keys.fault(agent) or cli_program_fault(agent, env) or None
+    return fault or cli_program_fault(agent, env) or keys.fault(agent) or None
 
 
 def _lines(sandbox: dict[str, Any], found: list[dict[str, Any]]) -> list[Line]:

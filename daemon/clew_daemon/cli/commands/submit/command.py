@@ -78,7 +78,7 @@ def submit(
     if name is not None and len(goals) > 1:
         raise click.UsageError("--name can only be used with one goal")
     options = SubmitOptions(name, given["agent"], workspace, given["checks"])
-    checked = check_goals(instance, goals, options, new=new)
+    checked = check_goals(instance, goals, options, new=new, wait=wait)
     if dry_run:
         _print_checked(instance, checked, as_json=as_json)
         return

@@ -64,11 +64,17 @@ class CheckedGoal:
 
 
 def check_goals(
-    instance: Instance, given: Sequence[str], options: SubmitOptions, *, new: bool = False
+    instance: Instance,
+    given: Sequence[str],
+    options: SubmitOptions,
+    *,
+    new: bool = False,
+    wait: bool = False,
 ) -> list[CheckedGoal]:
     """Read and check all goals; return them in the order in which to drop them, or raise CliError with all errors.
 
     A text without a workspace works in the git repository of the working directory, if there is one and not `new`.
+    With `wait` the goal itself says which agent cannot work.
     """
     if given.count("-") > 1:
         raise click.UsageError("- can be given only once: there is one stdin")
@@ -92,7 +98,7 @@ def check_goals(
     if errors:
         raise CliError("\n".join(errors))
     for each in checked:
-        _print_notes(instance, each, agents, several=len(checked) > 1)
+        _print_notes(instance, each, None if wait else agents, several=len(checked) > 1)
     return checked
 
 
@@ -241,14 +247,14 @@ def _in_order(checked: list[CheckedGoal]) -> tuple[list[CheckedGoal], list[str]]
 
 
 def _print_notes(
-    instance: Instance, checked: CheckedGoal, agents: AgentSettings, *, several: bool
+    instance: Instance, checked: CheckedGoal, agents: AgentSettings | None, *, several: bool
 ) -> None:
-    """Print notes on a goal: its unknown keys, and an agent that could not work now."""
+    """Print notes on a goal: its unknown keys, and one of the `agents` that could not work now."""
     goal, of = checked.goal, f"{checked.source.shown}: " if several else ""
     for key in goal.unknown_keys:
         meant = f"; did you mean {goal.suggestions[key]}?" if key in goal.suggestions else ""
         print_note(clean(f"clew: note: {of}unknown key {key!r} (ignored){meant}"))
-    if goal.agent is None and goal.runnable_without_llm:
+    if agents is None or (goal.agent is None and goal.runnable_without_llm):
         return
     if fault := agents.fault(goal.agent, instance.config):
         if _is_fixed(instance, goal.agent):

@@ -99,8 +99,13 @@ def _question_lines(entry: FeedEntry) -> list[str]:
     """Return the lines of a blocked goal's question; [] for other entries."""
     if entry.event != "goal.blocked":
         return []
+    return [f"question: {each}" for each in _asked_lines(entry)]
+
+
+def _asked_lines(entry: FeedEntry) -> list[str]:
+    """Return the lines of a question, without the one that repeats the entry's own text."""
     lines = _output_lines(entry.output, QUESTION_CHARS, QUESTION_CHARS)
-    return [f"question: {each}" for each in lines]
+    return [one for one in lines if one not in f"Stopped: {entry.text.partition(': ')[2]}"]
 
 
 def _output_lines(output: str, most: int, chars: int) -> list[str]:
@@ -119,8 +124,8 @@ def entry_lines(entry: FeedEntry, *, several: bool) -> list[Line]:
     if entry.event == "action.blocked":  # one line: `clew show` has the rest
         return [[*head, (f": {short(entry.output, OUTPUT_CHARS)}", "dim")]]
     asks = entry.event == "goal.blocked"  # its question must not be cut
-    most, chars = (QUESTION_CHARS, QUESTION_CHARS) if asks else (OUTPUT_LINES, OUTPUT_CHARS)
-    output = _output_lines(entry.output, most, chars)
+    cut = _output_lines(entry.output, OUTPUT_LINES, OUTPUT_CHARS)
+    output = _asked_lines(entry) if asks else cut
     return [head, *([(f"         {text}", "dim")] for text in output)]
 
 
