@@ -219,7 +219,7 @@ def test_a_terminal_shows_all_that_a_pipe_gets(prints, width, look):
             pairs = enumerate(zip(one, other, strict=False))
             parted = max(0, next((n for n, (a, b) in pairs if a != b), len(other)) - 20)
             wrong.append((args, code, same, one[parted:], other[parted:]))
-    assert not wrong
+    assert [(a, o[:400], t[:400]) for a, _, _, o, t in wrong] == []
 
 
 @pytest.mark.parametrize("width", WIDTHS)
@@ -264,7 +264,7 @@ def test_the_log_on_a_terminal_has_every_value_of_its_lines(prints, width, look)
         for key in entry.keys() - {"timestamp", "seq"}:
             value = in_words(entry, key, entry[key])
             said = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-            assert letters(said, []) in shown
+            assert letters(said, []).replace("⏎", "") in shown.replace("⏎", "")
 
 
 def test_a_daemon_in_a_terminal_says_where_its_inbox_is_and_logs_as_clew_logs_does(make_clew):
