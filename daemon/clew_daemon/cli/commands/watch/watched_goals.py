@@ -45,6 +45,7 @@ class WatchedGoals:
         self._poller = DaemonPoller(instance)
         self._presence = DaemonPresence(instance, self._poller)
         self._was_at_rest = False
+        self._attach = attach  # otherwise all that it did is shown as it was
 
     @contextmanager
     def open(self) -> Iterator[None]:
@@ -81,7 +82,7 @@ class WatchedGoals:
         view.tell(self._feed.read())
         view.tell(self._daemon_entries())
         view.draw(self._moments(), self._presence.note)
-        self._was_at_rest = self.is_at_rest
+        self._was_at_rest = self._attach and self.is_at_rest
 
     def look(self, view: WatchView, each: Callable[[Sequence[GoalDetail]], None] | None) -> None:
         """Show what is new, and the status of the goals."""
