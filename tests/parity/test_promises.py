@@ -8,6 +8,7 @@ import json
 import re
 import subprocess
 import sys
+import time
 from itertools import pairwise
 from pathlib import Path
 from types import SimpleNamespace
@@ -335,7 +336,7 @@ def calls_made(ctx, steps):
 
 
 def test_the_work_of_a_step_does_not_grow_with_the_history(opened, monkeypatch):
-    standing = SimpleNamespace(monotonic=lambda: 0.0)
+    standing = SimpleNamespace(monotonic=lambda: 0.0, time=time.time)
     monkeypatch.setattr("clew_worker.library.local_record.time", standing)
     ctx = opened(GOAL, "Long")
     calls_made(ctx, range(300))
