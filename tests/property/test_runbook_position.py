@@ -50,3 +50,13 @@ def test_actions_of_other_steps_say_nothing():
     steps = [{"tool": "run_cmd", "args": {"cmd": "a"}}]
     other = [{"name": "run_cmd", "args": {"cmd": "b"}, "result": "success"}]
     assert position(steps, other, 1) == 0
+
+
+@given(runs(), st.sampled_from(["failure", "error", "timeout", "interrupted"]), st.integers(1, 2))
+def test_a_step_that_a_person_has_corrected_or_put_in_is_the_next_one(run, result, times):
+    steps, done, actions = run
+    failed = {"name": "run_cmd", "args": {"cmd": "wrong"}, "result": result}
+    corrected = [*steps[:done], {"tool": "run_cmd", "args": {"cmd": "right"}}, *steps[done:]]
+    over = actions[:-1] if actions and actions[-1]["result"] != "success" else actions
+    acted = [*over, *[failed] * times]
+    assert position(corrected, acted, len(acted)) == done

@@ -142,9 +142,10 @@ def position(
     """
     names = [signature(step.tool, redacted(step.args), workspace) for step in steps]
     acted = [_done(entry) for entry in transcript if isinstance(entry, Call)]
-    if total <= len(acted):
+    unknown = max(total - len(acted), 0)
+    if not unknown:
         acted = _without_changed(names, acted)
-    furthest = min(max(total - len(acted), 0), len(steps))
+    furthest = min(unknown, len(steps))
     for start in range(furthest, -1, -1):
         reached = _walk(names, acted, start)
         if reached is not None:
