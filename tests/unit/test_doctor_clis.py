@@ -251,3 +251,12 @@ def test_a_command_that_cannot_be_started_is_said_with_the_reason(command, told)
     found = checked_command("agent mine", agent, {"PATH": "/usr/bin"})
     assert told in found.found
     assert found.level == ("ok" if command == "/bin/true" else "fail")
+
+
+def test_an_agent_that_only_this_shell_finds_is_named_with_the_reason(tmp_path):
+    program = tmp_path / "codex"
+    program.write_text("#!/bin/sh\n")
+    program.chmod(0o755)
+    [found] = clis._unused({"PATH": "/nowhere"}, {"PATH": str(tmp_path)}, set())
+    assert (found.name, found.level) == ("codex", "note")
+    assert "not on that of the daemon" in found.found

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from clew_daemon.cli.commands.agents.abilities import SandboxHold
     from clew_daemon.cli.instance import Instance
-    from clew_shared.config.agent_tables import CliAgentSettings
+    from clew_shared.config.agent_tables import CliAgentSettings, CliName
     from clew_shared.config.settings import Settings
 
 VERSION_S = 30.0
@@ -47,7 +47,7 @@ def coding_agents(
         proved: dict[tuple[Path, tuple[str, ...]], Finding] = {}
         for name, agent in agents.items():
             yield from _agent(around, name, agent, proved)
-    yield from _unused(env, {agent.cli for agent in agents.values()})
+    yield from _unused(env, instance.env, {agent.cli for agent in agents.values()})
 
 
 def _agent(
@@ -153,17 +153,33 @@ def _proof(title: str, agent: CliAgentSettings, program: Path, around: _Surround
     return Finding(title, level, proof.found, fix)
 
 
-def _unused(env: Mapping[str, str], used: set[str]) -> Iterator[Finding]:
-    """Mention coding agents that are installed and that the config does not use."""
-    from clew_daemon.processes.cli_programs import INSTALLED_BY, CliProgramError, cli_program
-    from clew_shared.config.agent_tables import CliAgentSettings
-
+def _unused(env: Mapping[str, str], shell: Mapping[str, str], used: set[str]) -> Iterator[Finding]:
+    """Mention coding agents that are installed and that the config does not use; `shell` is the caller's environment."""
+    from clew_daemon.processes.cli_programs import INSTALLED_BY
+    """Mention coding agents that are installed and not in the config; `shell` is the environment of the caller."""
     for cli in INSTALLED_BY:
         if cli in used:
             continue
-        try:
-            program = cli_program(CliAgentSettings(cli=cli), env)
-        except CliProgramError:
+        program = _found(cli, env) or _found(cli, {**env, "PATH": shell.get("PATH", "")})
+        if program is None:
             continue
         fix = f'to use it: [agents.{cli}] with cli = "{cli}" in the config (docs/agents/{cli}.md)'
-        yield Finding(cli, "ok", f"installed ({program}), not configured", fix)
+        is_reached = _found(cli, env) is not None
+        where = "" if is_reached else ", on the PATH of this shell and not on that of the daemon"
+        yield Finding(
+            cli,
+            "ok" if is_reached else "note",
+            f"installed ({program}), not configured{where}",
+            fix,
+        )
+
+
+def _found(cli: CliName, env: Mapping[str, str]) -> Path | None:
+    """Return where a coding agent is installed, None where it is not found."""
+    from clew_daemon.processes.cli_programs import CliProgramError, cli_program
+    from clew_shared.config.agent_tables import CliAgentSettings
+
+    try:
+        return cli_program(CliAgentSettings(cli=cli), env)
+    except CliProgramError:
+        return None
