@@ -154,9 +154,9 @@ def _proof(title: str, agent: CliAgentSettings, program: Path, around: _Surround
 
 
 def _unused(env: Mapping[str, str], shell: Mapping[str, str], used: set[str]) -> Iterator[Finding]:
-    """Mention coding agents that are installed and that the config does not use; `shell` is the caller's environment."""
-    from clew_daemon.processes.cli_programs import INSTALLED_BY
     """Mention coding agents that are installed and not in the config; `shell` is the environment of the caller."""
+    from clew_daemon.processes.cli_programs import INSTALLED_BY
+
     for cli in INSTALLED_BY:
         if cli in used:
             continue
