@@ -199,7 +199,9 @@ class SimDaemon:
         self.ledger = SimLedger(world, self.loop, self._ledger_state)
         goals = GoalStore(self.ledger, world.settings)  # type: ignore[arg-type]
         self.daemon = DaemonParts(
-            places=SimpleNamespace(outbox=None, snapshots=Path("/nowhere")),  # type: ignore[arg-type]
+            places=SimpleNamespace(
+                config=Path("/nowhere/config.toml"), outbox=None, snapshots=Path("/nowhere")
+            ),  # type: ignore[arg-type]
             settings=world.settings,
             keys=Keys({}),
             goals=goals,
