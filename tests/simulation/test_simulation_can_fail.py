@@ -18,8 +18,8 @@ from clew_shared.core import actions as judging
 from clew_shared.core import attempts, core, journal, suggestions
 from clew_shared.ledger import lock
 from clew_shared.prompt import transcript
-from clew_shared.record.fold import actions as fold_actions
 from clew_shared.record.fold import attempts as fold_attempts
+from clew_shared.record.fold import loops as fold_loops
 from clew_shared.record.fold import plans
 from clew_shared.record.identity import Identity
 from clew_shared.record.model import Goal
@@ -124,7 +124,7 @@ def _waits_for_replans_for_ever(monkeypatch):
 
 
 def _keeps_every_step(monkeypatch):
-    monkeypatch.setattr(fold_actions, "STEPS_KEPT", 10**9)
+    monkeypatch.setattr(fold_loops, "STEPS_KEPT", 10**9)
 
 
 def _folds_more_than_there_is(monkeypatch):
@@ -203,7 +203,7 @@ def _completes_what_was_paused_meanwhile(monkeypatch):
 
 def _locks_nothing(monkeypatch):
     monkeypatch.setattr(lock, "_set", lambda _: None)
-    monkeypatch.setattr(lock, "_excludes", lambda *_: True)
+    monkeypatch.setattr(lock, "_check_effect", lambda *_: None)
 
 
 def _owns_what_another_owns(monkeypatch):
@@ -290,8 +290,7 @@ def _takes_an_attempt_for_a_crash(monkeypatch):
 
 
 def _restores_what_others_changed(monkeypatch):
-    monkeypatch.setattr(plan._File, "reason", None)
-    monkeypatch.setattr(plan._Span, "judge", _all_its_own)
+    monkeypatch.setattr(plan._Names, "take", _all_its_own)
     made = World.__init__
 
     def make(self, seed, cast=()):
@@ -301,9 +300,9 @@ def _restores_what_others_changed(monkeypatch):
     monkeypatch.setattr(World, "__init__", make)
 
 
-def _all_its_own(_span, file, _name, _now, *, watched):
-    del watched
-    file.own = True
+def _all_its_own(names, _acts, before, seen, *, inside):
+    if inside:
+        names.own |= names.between(before.tree, seen.tree).keys()
 
 
 CASTS = {

@@ -119,9 +119,9 @@ def test_a_restored_home_goes_on_from_the_backup_and_says_what_is_lost(clew):
     clew.wait("goal.completed", goal=lost)
     assert "a clew daemon is running" in clew.cli("restore", str(clew.folder / "copy.db"), code=1)
     clew.stop()
-    (clew.home / "run").chmod(0o777)
+    (clew.home / "state").chmod(0o777)
     assert "can be written by others" in clew.cli("restore", str(clew.folder / "copy.db"), code=1)
-    (clew.home / "run").chmod(0o700)
+    (clew.home / "state").chmod(0o700)
     assert clew.state(goal)["goal"]["status"] == "completed"
 
     said = clew.cli("restore", str(clew.folder / "copy.db"), code=1)

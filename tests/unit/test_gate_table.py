@@ -196,9 +196,10 @@ def test_two_commands_in_turn_that_only_read_are_refused_when_the_third_round_wo
     assert play(agent, FILES[:2] * 4) == (6, "alternation")
 
 
-def test_what_may_change_by_itself_is_told_at_the_sixth_time(agent):
-    words = [agent.act("job_status", {"id": 7}, output="pending").word for _ in range(6)]
-    assert words[5] == "repetition"
+def test_what_may_change_by_itself_is_told_once_in_six_looks_and_never_refused(agent):
+    looks = [agent.act("job_status", {"id": 7}, output="pending") for _ in range(18)]
+    assert [n for n, look in enumerate(looks, 1) if look.word] == [5, 11, 17]
+    assert not any(look.reason for look in looks)
 
 
 def test_a_refusal_says_what_happened_and_what_else_to_do(agent):
