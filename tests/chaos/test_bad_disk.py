@@ -374,7 +374,7 @@ def test_on_a_full_disk_a_person_stops_a_worker_at_once_and_the_record_follows(f
     said = clew.cli(verb, goal)
     done = {"cancel": "cancelled", "pause": "paused"}[verb]
     assert said == f"{goal}: {done}; not yet on record: the disk is full\n"
-    assert not running("600.25")
+    clew.until(lambda: not running("600.25"), "the worker has ended")
     assert "not yet on record: the disk is full" in clew.cli("status", goal)
     assert "the disk is full" in clew.cli("continue", goal, code=1)
     ballast.unlink()
@@ -389,7 +389,7 @@ def test_on_a_full_disk_a_person_stops_a_worker_at_once_and_the_record_follows(f
 def test_on_a_full_disk_a_worker_is_stopped_at_once_even_if_that_is_on_record(filled, verb):
     clew, goal, _ = filled(room=True)
     assert "nothing was waited for: the disk is full" in clew.cli(verb, goal)
-    assert not running("600.25")
+    clew.until(lambda: not running("600.25"), "the worker has ended")
 
 
 def test_on_a_full_disk_the_daemon_stops(filled):
