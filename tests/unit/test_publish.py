@@ -30,7 +30,8 @@ ACTION_KEYS = {
 STATUS_KEYS = {
     "id", "description", "status", "progress", "task", "subtask", "epoch", "pid", "restarts",
     "blocked_actions", "blocked_total", "iteration", "reason", "updated_at",
-    "name", "agent", "attempt", "verified", "passed_before", "tokens", "age_s", "paused",
+    "name", "agent", "attempt", "verified", "passed_before", "tokens", "age_s",
+    "accepted_at", "paused",
     "since_gain", "debt", "needs_person", "waiting",
 }  # fmt: skip
 LOOP_KEYS = {

@@ -190,6 +190,7 @@ def status_view(
         "passed_before": list(state.passed_before),
         "tokens": state.cost.tokens,
         "age_s": round(max(0.0, now - state.accepted_at), 3),
+        "accepted_at": iso(state.accepted_at),
         "paused": state.paused,
         "needs_person": stuck or need(state) is not None,
         "waiting": _waiting(state, now, waits),

@@ -101,7 +101,9 @@ def _fact_lines(detail: GoalView, report: str, at: float) -> list[Line]:
         "name": detail.get("name"),
         "workspace": detail.get("workspace"),
         "agent": detail.get("agent"),
-        "accepted": f"{local(at - age_s)}, {duration(age_s, whole=True)} ago" if age_s else "",
+        "accepted": f"{local(detail.get('accepted_at') or at - age_s)}, {duration(age_s, whole=True)} ago"
+        if age_s
+        else "",
         "ended": local(ended) if detail["status"] in ENDED else "",
         "working time": duration(worked) if worked else "",
         "report": report,
