@@ -256,7 +256,7 @@ def version_is_taken(r):
         yield terminal(f"npm publish{flags}",
                        f"npm notice package size: 41.{r.randint(1, 9)} kB\nnpm notice shasum: {ident(r, 40)}\nnpm error code E403\n"
                        "npm error 403 Forbidden - PUT https://registry.npmjs.org/@acme%2fforms - You cannot publish over the previously published versions: 1.4.2.\n"
-                       f"npm error A complete log of this run can be found in: /root/.npm/_logs/2026-03-04T08_{n:02}_11_{r.randint(100, 999)}Z-debug-0.log", bad=True)
+                       f"npm error A complete log of this run can be found in: /home/dev/.npm/_logs/2026-03-04T08_{n:02}_11_{r.randint(100, 999)}Z-debug-0.log", bad=True)
 
 
 @loop
@@ -746,7 +746,7 @@ def compiler_says(r):
     yield user("Port the module to the new API; cargo check must pass.")
     names = "open seek read flush close lock sync stat link walk copy trim".split()
     for n, name in enumerate(names):
-        yield act("shell", {"command": ["bash", "-lc", "cargo check"]}, f"    Checking store v0.3.1 (/work/store)\nerror[E0599]: no method named `{name}_all` found for struct `Handle` in the current scope\n  --> src/{r.choice(['disk', 'net', 'mem'])}.rs:{r.randint(10, 400)}:{r.randint(5, 40)}\nerror: could not compile `store` (lib) due to 1 previous error", bad=True)
+        yield act("shell", {"command": ["bash", "-lc", "cargo check"]}, f"    Checking store v0.3.1 (/src/store)\nerror[E0599]: no method named `{name}_all` found for struct `Handle` in the current scope\n  --> src/{r.choice(['disk', 'net', 'mem'])}.rs:{r.randint(10, 400)}:{r.randint(5, 40)}\nerror: could not compile `store` (lib) due to 1 previous error", bad=True)
         yield act("apply_patch", {"patch": f"*** Update File: src/disk.rs\n-    h.{name}_all()\n+    h.{name}()?"}, "Success. Updated the following files:\nM src/disk.rs", did=True)
     yield act("shell", {"command": ["bash", "-lc", "cargo check"]}, "    Finished dev profile in 3.1s")
 

@@ -57,10 +57,10 @@ class Seen:
 
 @dataclass(frozen=True, slots=True)
 class Wait:
-    """It is to be looked at again in `after_s`; with None by back-off, with `anew` as if it had just appeared."""
+    """The file is looked at again after `after_s` seconds, None for a back-off; `forget`: as if it had just appeared."""
 
     after_s: float | None = None
-    anew: bool = False
+    forget: bool = False
 
 
 def settle_time_s(look: Look, settle_s: float) -> float:
@@ -261,7 +261,7 @@ class Inbox:
                 return found, None
             return found, self._read(found)
         except (Changed, FileNotFoundError):
-            return found, Wait(GATHER_S, anew=True)
+            return found, Wait(GATHER_S, forget=True)
         except BeingWritten:
             reason = "another program still has it open for writing"
             self._tell("inbox.waiting", found.name, "info", reason=reason)
@@ -316,7 +316,7 @@ class Inbox:
         if after_s is None:
             after_s = backoff_s(seen.tries, RETRY_INITIAL_S, RETRY_MAX_S)
             seen = replace(seen, tries=seen.tries + 1)
-        if not wait.anew:
+        if not wait.forget:
             self._seen[found.path.name] = replace(seen, look=found.look, not_before=now + after_s)
         return now + after_s
 

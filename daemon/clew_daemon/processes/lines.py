@@ -126,7 +126,7 @@ class LineChannel(asyncio.Protocol):
     def eof_received(self) -> bool:
         self._over = True
         self._wake()
-        return True  # it may still read; whoever holds the channel closes it
+        return True  # the other side may still read: the owner of the channel closes it
 
     def connection_lost(self, exc: Exception | None) -> None:
         del exc

@@ -28,7 +28,7 @@ MARKS = {
 
 
 AT_REST = {"blocked": "blocked", "failed": "pending", "cancelled": "pending"}
-"""What a step in progress is in a goal of that status: nobody is at work on it."""
+"""How a step in progress is shown in a goal with this status, on which no worker is working."""
 
 
 def after_failure(goal: str, agent: str | None) -> list[str]:

@@ -163,7 +163,7 @@ class Recorder:
         self, goal: str, events: list[RecordedEvent], done: asyncio.Future[None]
     ) -> None:
         if done.cancelled() or done.exception() is not None:
-            return  # the ledger has failed, and reports it itself; whoever awaits this commit later learns of it, too
+            return  # the ledger reports its failure itself; `commit` raises it for those who await it later
         if self._commits.get(goal) is done:
             del self._commits[goal]
         self._durable.append((goal, events))

@@ -211,7 +211,7 @@ class Acting:
     async def _judge(self, p: protocol.Act) -> Verdict:
         """Judge a proposal without secret keys; before a refusal, look whether the workspace is still what it was.
 
-        A refusal is durable; an allowed action is being recorded: whoever tells of it or acts on it awaits `commit`.
+        A refusal is durable. An allowed action is still being recorded: await `commit` before telling or acting on it.
         """
         desk = self._desk
         if desk.stopping:

@@ -21,7 +21,7 @@ HEAD_BYTES_MAX = 16 << 10
 class BoundedConnection(H11Protocol):
     """Closes a connection whose next head is not whole in time; where there are too many, the one that waits longest.
 
-    So whoever opens connections and sends nothing, for which no session is needed, shuts nobody out.
+    So a client that opens connections and sends nothing, for which no session is needed, keeps no one else out.
     """
 
     def __init__(
