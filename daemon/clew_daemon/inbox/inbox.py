@@ -57,7 +57,7 @@ class Seen:
 
 @dataclass(frozen=True, slots=True)
 class Wait:
-    """The file is looked at again after `after_s` seconds, None for a back-off; `forget`: as if it had just appeared."""
+    """The file is looked at again after `after_s` seconds, None for a back-off; `forget`: as if it were new."""
 
     after_s: float | None = None
     forget: bool = False
