@@ -226,9 +226,8 @@ class Inbox:
             before = self._seen.get(key)
             seen[key] = before if before and before.look == one.look else Seen(one.look, now)
             at = due_at(seen[key], self._settle_s, claimed=one.is_claim)
-            is_first = (
-                seen[key] is not before
-            )  # it decides nothing, also where nothing is waited for
+            # A first look decides nothing, also where nothing is waited for.
+            is_first = seen[key] is not before
             if at <= now and (one.is_claim or not is_first):
                 due.append(one)
             else:

@@ -158,16 +158,14 @@ class Acting:
         await desk.ready.wait()
         await self._checks.run_before()
         if desk.traits.own_tools:
-            await (
-                desk.snapshots.settled()
-            )  # in one that begins later, what has changed counts as the action's
+            # In a snapshot that begins later, what has changed would count as the action's.
+            await desk.snapshots.settled()
         acts_already = desk.agent_acts
         verdict = await self._judge(_redacted(p))
         if not verdict.allowed:
             return _judged(verdict)
-        if (
-            desk.traits.own_tools
-        ):  # what has changed until the agent learns of the verdict is not this action's
+        if desk.traits.own_tools:
+            # What has changed until the agent learns of the verdict is not this action's.
             await desk.executors.digest(full=False, own=acts_already)
         await desk.commit()
         return _judged(verdict)

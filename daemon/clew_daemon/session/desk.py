@@ -160,9 +160,7 @@ class GoalDesk:
             return False
         wants = present_agent(state, self.settings) != (self.agent_name, self.traits.agent)
         if not wants:
-            self._attempt_seq = (
-                state.attempt.seq
-            )  # known from now on: this is asked after every message
+            self._attempt_seq = state.attempt.seq  # kept: this is asked after every message
         return wants
 
     def action_limit(self, tool: str = "", args: Mapping[str, Any] | None = None) -> ActionLimit:

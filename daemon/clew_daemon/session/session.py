@@ -87,9 +87,7 @@ class EpochRecord:
         """Return some paths in the workspace, for a model that is asked to look first."""
         desk, state = self._desk, self._desk.core.state
         again = state.attempt.number > 1 and state.last_action < state.attempt.seq
-        begins = (
-            not state.actions_total or again
-        )  # else the worker before it would not have asked so
+        begins = not state.actions_total or again  # else the conversation has begun before
         guided = desk.settings.context.guidance and isinstance(desk.traits.agent, LlmAgentSettings)
         if not (begins and guided):
             return ()

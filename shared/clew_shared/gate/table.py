@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from clew_shared.gate.verdict import Nudge, Proposal, Refusal, Thresholds
+from clew_shared.gate.verdict import WAIT_LONGER, Nudge, Proposal, Refusal, Thresholds
 from clew_shared.judge.reading import is_wait
 from clew_shared.record.state import EVERYWHERE
 from clew_shared.text.words import RESULTS, ordinal, times
@@ -21,7 +21,7 @@ WHAT_ELSE = "Do something else:"
 
 NAME_CHARS = 80
 NEXT_WORD_STEPS = 3
-"""A poll that the agent was told of so few steps ago needs no second word."""
+"""Within this many steps of the last word about a poll, there is no second one."""
 
 
 def judge(state: State, proposal: Proposal, thresholds: Thresholds) -> Refusal | Nudge | None:
@@ -118,10 +118,7 @@ def repetition(state: State, proposal: Proposal, thresholds: Thresholds) -> Refu
 
 
 def _still_the_same(state: State, proposal: Proposal, attempt: int) -> Nudge:
-    message = (
-        f"Still the same after {attempt - 1} looks: wait longer between looks, or say what you wait for. If you wait "
-        f"for nothing, {proposal.calls.done}."
-    )
+    message = f"Still the same after {attempt - 1} looks: {WAIT_LONGER}. If you wait for nothing, {proposal.calls.done}."
     evidence = f"it looks for the {ordinal(attempt)} time at what may change by itself"
     return Nudge(message, attempt, evidence, _steps(state, proposal), polls=True)
 

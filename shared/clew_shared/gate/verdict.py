@@ -43,6 +43,10 @@ class Thresholds(Protocol):
     def tools(self) -> Mapping[str, ToolThresholds]: ...
 
 
+WAIT_LONGER = "wait longer between looks, or say what you wait for"
+"""What an agent is told that looks again and again at what changes by itself."""
+
+
 @dataclass(frozen=True, slots=True)
 class AgentCalls:
     """The calls by which an agent reports that its work is done, or cannot be done, in its own terms."""

@@ -10,7 +10,7 @@ import json
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from clew_shared.gate.verdict import PROTOCOL
+from clew_shared.gate.verdict import PROTOCOL, WAIT_LONGER
 from clew_shared.judge.memory import due
 from clew_shared.record.events import POLL, Intervened, LastGain, Stays
 from clew_shared.record.model import Action, Result
@@ -156,7 +156,7 @@ def nothing_new(state: State, thresholds: Thresholds, calls: AgentCalls) -> Inte
     else_ = f"Do something that can bring something new, or, if the work is done, {calls.finish}."
     if polls := _only_looks(state):
         what = f'Still the same after {memory.looks} looks ("{_short(memory.stayed)}"):'
-        else_ = f"wait longer between looks, or say what you wait for; if the work is done, {calls.finish}."
+        else_ = f"{WAIT_LONGER}; if the work is done, {calls.finish}."
         last = ""
     elif why == "stays":
         what = f'The same answer {memory.stayed_times} times, whatever was done: "{_short(memory.stayed)}".'

@@ -108,9 +108,8 @@ def _replace(instance: Instance, file: Path, *, ask: bool) -> dict[str, Any]:
         lost = _compare(instance, part)
         if ask and (lost["goals_lost"] or lost["goals_set_back"]):
             _ask(lost)
-        aside = _put_in_place(
-            part, ledger
-        )  # after a kill here, the next start asks what is missing
+        # Killed after this, the next start asks what is missing.
+        aside = _put_in_place(part, ledger)
     return {"file": str(file.absolute()), **found, "aside": aside and str(aside), **lost}
 
 

@@ -42,7 +42,7 @@ IDLE_SHARE = 1 / 3
 """What a refused proposal, or a look at the record, costs in shares of `patience`: as much as a thought."""
 
 OPEN_MAX = 10
-"""Of so many of the last findings it may be open what came of them."""
+"""How many of the last findings can still be open."""
 
 TOLD = frozenset({"nothing_new", "no_progress", "theme", "repeated_planning", "repetition"})
 """The interventions after which the judge waits until as much is owed again."""

@@ -23,7 +23,7 @@ from clew_worker.sandbox import kernel
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from clew_worker.executor.snapshots.index import StoredContents
+    from clew_worker.executor.snapshots.objects import StoredContents
 
 
 # Replaces and removes files in an open folder in one step; what someone saves there in that very moment is put back.

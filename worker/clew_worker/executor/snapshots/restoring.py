@@ -25,7 +25,7 @@ from clew_shared.wire.executor import (
 )
 from clew_worker.executor.snapshots.folders import open_folder, split
 from clew_worker.executor.snapshots.git import Budget, Git, SnapshotError
-from clew_worker.executor.snapshots.index import StoredContents
+from clew_worker.executor.snapshots.objects import StoredContents
 from clew_worker.executor.snapshots.place import (
     ChangedError,
     NamedPlace,

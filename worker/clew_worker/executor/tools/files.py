@@ -58,9 +58,8 @@ def edit_file(args: dict[str, Any], context: ToolContext) -> ToolOutcome:
     if not old:
         raise PathError("old is empty: give the text to replace, or use write_file")
     found = text.count(old)
-    if (
-        found and old == new
-    ):  # before its count: models count in this way, and take the answer for a slip
+    # Before the count is compared: models count in this way, and take the answer for a slip.
+    if found and old == new:
         return ToolOutcome("error", _SAME, changed=False)
     if found != count:
         return ToolOutcome("error", _miscounted(path, text, old, found, count), changed=False)

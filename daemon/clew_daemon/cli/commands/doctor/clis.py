@@ -160,18 +160,12 @@ def _unused(env: Mapping[str, str], shell: Mapping[str, str], used: set[str]) ->
     for cli in INSTALLED_BY:
         if cli in used:
             continue
-        program = _found(cli, env) or _found(cli, {**env, "PATH": shell.get("PATH", "")})
-        if program is None:
-            continue
         fix = f'to use it: [agents.{cli}] with cli = "{cli}" in the config (docs/agents/{cli}.md)'
-        is_reached = _found(cli, env) is not None
-        where = "" if is_reached else ", on the PATH of this shell and not on that of the daemon"
-        yield Finding(
-            cli,
-            "ok" if is_reached else "note",
-            f"installed ({program}), not configured{where}",
-            fix,
-        )
+        if program := _found(cli, env):
+            yield Finding(cli, "ok", f"installed ({program}), not configured", fix)
+        elif program := _found(cli, {**env, "PATH": shell.get("PATH", "")}):
+            where = "on the PATH of this shell and not on that of the daemon"
+            yield Finding(cli, "note", f"installed ({program}), not configured, {where}", fix)
 
 
 def _found(cli: CliName, env: Mapping[str, str]) -> Path | None:
