@@ -162,7 +162,7 @@ def control(verb: str, home: Path | None, *, env: Mapping[str, str] | None = Non
     if _own(DAEMON_UNIT, home, env) is None:
         path = unit_path(env)
         raise ServiceError(
-            f"the service is not installed ({path} does not exist): {_install(home)}"
+            f"the service is not installed ({path} does not exist); to install it: {_install(home)}"
         )
     if fault := systemctl(env, (verb, DAEMON_UNIT.name), deadline_s=JOB_DEADLINE_S):
         if error := look("", home=home, env=env).error:
