@@ -1,4 +1,4 @@
-"""When a worker is restarted, and after how long: pure rules on the crashes so far."""
+"""When a worker is restarted, and after how long: rules, and what earlier workers of each goal count for."""
 
 from __future__ import annotations
 
