@@ -118,7 +118,8 @@ def repetition(state: State, proposal: Proposal, thresholds: Thresholds) -> Refu
 
 
 def _still_the_same(state: State, proposal: Proposal, attempt: int) -> Nudge:
-    message = f"Still the same after {attempt - 1} looks: {WAIT_LONGER}. If you wait for nothing, {proposal.calls.done}."
+    looks, done = attempt - 1, proposal.calls.done
+    message = f"Still the same after {looks} looks: {WAIT_LONGER}. If you wait for nothing, {done}."
     evidence = f"it looks for the {ordinal(attempt)} time at what may change by itself"
     return Nudge(message, attempt, evidence, _steps(state, proposal), polls=True)
 
