@@ -12,10 +12,10 @@ import os
 import resource
 import signal
 import sys
+from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import structlog
 from setproctitle import setproctitle
@@ -29,23 +29,18 @@ from clew_daemon.logs import setup as logging
 from clew_daemon.processes import zygote
 from clew_daemon.processes.cgroups import Cgroups
 from clew_daemon.processes.children import become_subreaper
-from clew_shared.config.settings import CliAgentSettings, LlmAgentSettings
+from clew_daemon.processes.zygote import ZygoteLaunch
+from clew_shared.config.settings import CliAgentSettings, LlmAgentSettings, Loaded, Places, Settings
 from clew_shared.exit_codes import ExitCode
 from clew_shared.ledger.lock import (
     DAEMON,
+    Lock,
     LockError,
     LockHeldError,
     acquire,
     beside,
 )
 from clew_shared.text.plain import plain
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
-    from clew_daemon.processes.zygote import ZygoteLaunch
-    from clew_shared.config.settings import Loaded, Places, Settings
-    from clew_shared.ledger.lock import Lock
 
 TRANSIENT_ERRNOS = (errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EMFILE, errno.ENFILE, errno.ENOMEM)
 """Errors that may be gone at the next start: the service manager tries again."""

@@ -3,22 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
-from clew_shared.config.settings import LATER_TABLES
-
-if TYPE_CHECKING:
-    from clew_daemon.host.keys import Keys
-    from clew_daemon.host.snapshot_space import SnapshotSpace
-    from clew_daemon.learning.models import KnownModels
-    from clew_daemon.learning.playbook import PlaybookStore
-    from clew_daemon.processes.cgroups import Cgroups
-    from clew_daemon.processes.children import Children
-    from clew_daemon.processes.llm_slots import LlmSlots
-    from clew_daemon.processes.nursery import Nursery
-    from clew_daemon.publish.publisher import Publisher
-    from clew_daemon.record.goals import GoalStore
-    from clew_shared.config.settings import Places, Settings
+from clew_daemon.host.keys import Keys
+from clew_daemon.host.snapshot_space import SnapshotSpace
+from clew_daemon.learning.models import KnownModels
+from clew_daemon.learning.playbook import PlaybookStore
+from clew_daemon.processes.cgroups import Cgroups
+from clew_daemon.processes.children import Children
+from clew_daemon.processes.llm_slots import LlmSlots
+from clew_daemon.processes.nursery import Nursery
+from clew_daemon.publish.publisher import Publisher
+from clew_daemon.record.goals import GoalStore
+from clew_shared.config.settings import LATER_TABLES, Places, Settings
 
 
 @dataclass(slots=True)

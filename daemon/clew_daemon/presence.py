@@ -7,20 +7,15 @@ daemon has taken the ledger's lock first, this one ends at once, since two must 
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import structlog
 
-from clew_daemon.bootstrap import failed, ledger_lock, run_lock
+from clew_daemon.bootstrap import Bootstrap, failed, ledger_lock, run_lock
+from clew_daemon.control.server import Control
 from clew_daemon.host.folders import FolderError, make_private
 from clew_shared.exit_codes import ExitCode
 from clew_shared.ledger.lock import LockError, LockHeldError
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from clew_daemon.bootstrap import Bootstrap
-    from clew_daemon.control.server import Control
 
 log = structlog.get_logger()
 

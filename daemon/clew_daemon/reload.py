@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from clew_daemon.config import configfile
 from clew_daemon.config.configfile import ConfigFileError
@@ -21,10 +22,6 @@ from clew_shared.config.settings import (
     changes,
     load,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from pathlib import Path
 
 ERROR_CHARS = 4_000
 

@@ -3,24 +3,21 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any
+from collections.abc import Coroutine
+from typing import Any
 
 from clew_daemon.app.ledger_health import EVERY_S as LEDGER_EVERY_S
+from clew_daemon.app.ledger_health import LedgerWatch
 from clew_daemon.host import background
+from clew_daemon.host.sd_notify import Notifier
 from clew_daemon.learning.deltas import VERDICTS_MIN
 from clew_daemon.learning.reviewer import PRUNE_EVERY_S
+from clew_daemon.parts import DaemonParts
+from clew_daemon.presence import PresenceCheck
 from clew_daemon.supervision.retention import EVERY_S as RETENTION_EVERY_S
+from clew_daemon.supervision.retention import Retention
+from clew_daemon.supervision.stores import SnapshotStores
 from clew_shared.ledger import LedgerState
-
-if TYPE_CHECKING:
-    from collections.abc import Coroutine
-
-    from clew_daemon.app.ledger_health import LedgerWatch
-    from clew_daemon.host.sd_notify import Notifier
-    from clew_daemon.parts import DaemonParts
-    from clew_daemon.presence import PresenceCheck
-    from clew_daemon.supervision.retention import Retention
-    from clew_daemon.supervision.stores import SnapshotStores
 
 
 class Housekeeping:

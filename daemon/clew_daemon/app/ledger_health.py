@@ -4,19 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import time
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from pathlib import Path
 
 import structlog
 
+from clew_daemon.app.status import StatusLine
 from clew_daemon.record.lost_record import write_note
 from clew_shared.ledger import Ledger, LedgerError, LedgerLostError, LedgerState
 from clew_shared.ledger.writer_thread import SLOW_S
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from clew_daemon.app.status import StatusLine
 
 log = structlog.get_logger()
 

@@ -10,7 +10,8 @@ import contextlib
 import os
 import signal
 import time
-from typing import TYPE_CHECKING, Any
+from collections.abc import Coroutine
+from typing import Any
 
 import structlog
 import uvloop
@@ -28,6 +29,7 @@ from clew_daemon.app.reloader import Reloader
 from clew_daemon.app.status import DaemonView, StatusLine
 from clew_daemon.bootstrap import (
     TRANSIENT_ERRNOS,
+    Bootstrap,
     failed,
     ledger_file,
 )
@@ -68,11 +70,6 @@ from clew_shared.ledger import (
     LedgerUnwell,
 )
 from clew_shared.text.plain import plain
-
-if TYPE_CHECKING:
-    from collections.abc import Coroutine
-
-    from clew_daemon.bootstrap import Bootstrap
 
 log = structlog.get_logger()
 

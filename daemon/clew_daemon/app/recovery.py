@@ -5,26 +5,22 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from pathlib import Path
 
 import psutil
 import structlog
 
+from clew_daemon.parts import DaemonParts
 from clew_daemon.record import home
+from clew_daemon.record.goals import GoalStore
 from clew_daemon.record.lost_record import accept as accept_lacking
 from clew_daemon.record.lost_record import lacking, lost
+from clew_daemon.undo.undo import Undo
 from clew_daemon.undo.visit import VisitFailed
 from clew_shared.record import events as ev
+from clew_shared.record.daemon_events import HomeKnown
 from clew_shared.snapshots.store import StoreError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from clew_daemon.parts import DaemonParts
-    from clew_daemon.record.goals import GoalStore
-    from clew_daemon.undo.undo import Undo
-    from clew_shared.record.daemon_events import HomeKnown
 
 log = structlog.get_logger()
 

@@ -4,23 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from typing import TYPE_CHECKING
 
 import structlog
 
+from clew_daemon.app.status import StatusLine
 from clew_daemon.bootstrap import configure_log, preload, record_places, warn_of
 from clew_daemon.config.configfile import ConfigFileError
 from clew_daemon.control.server import ControlError
 from clew_daemon.host import git
+from clew_daemon.host.sd_notify import Notifier
+from clew_daemon.parts import DaemonParts
 from clew_daemon.reload import reload
-from clew_shared.config.settings import SettingsError
-
-if TYPE_CHECKING:
-    from clew_daemon.app.status import StatusLine
-    from clew_daemon.host.sd_notify import Notifier
-    from clew_daemon.parts import DaemonParts
-    from clew_daemon.supervision.supervisor import Supervisor
-    from clew_shared.config.settings import SettingChange
+from clew_daemon.supervision.supervisor import Supervisor
+from clew_shared.config.settings import SettingChange, SettingsError
 
 log = structlog.get_logger()
 

@@ -5,17 +5,15 @@ from __future__ import annotations
 import asyncio
 import os
 import time
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from clew_daemon import VERSION
 from clew_daemon.host.last_known import LastKnown
+from clew_daemon.host.sd_notify import Notifier
+from clew_daemon.parts import DaemonParts
 from clew_daemon.reload import ConfigWatch
-
-if TYPE_CHECKING:
-    from clew_daemon.host.sd_notify import Notifier
-    from clew_daemon.parts import DaemonParts
-    from clew_daemon.supervision.supervisor import Supervisor
-    from clew_shared.config.settings import Settings
+from clew_daemon.supervision.supervisor import Supervisor
+from clew_shared.config.settings import Settings
 
 EVERY_S = 1.0
 RELOAD_RESULT_S = 60.0

@@ -9,23 +9,17 @@ from __future__ import annotations
 import asyncio
 import json
 import time
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from clew_daemon.control.goal_lookup import fault
-from clew_daemon.control.requests import StatusRequest
+from clew_daemon.control.goal_lookup import GoalLookup, fault
+from clew_daemon.control.requests import FollowRequest, StatusRequest
 from clew_daemon.control.stream import Stream
-from clew_shared.ledger import Cursor
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator
-
-    from clew_daemon.control.goal_lookup import GoalLookup
-    from clew_daemon.control.requests import FollowRequest
-    from clew_daemon.record.goal_events import GoalEvents
-    from clew_shared.core.journal import RecordedEvent
-    from clew_shared.ledger import EventRow
+from clew_daemon.record.goal_events import GoalEvents
+from clew_shared.core.journal import RecordedEvent
+from clew_shared.ledger import Cursor, EventRow
 
 BATCH_ROWS = 500
 BATCH_BYTES = 256 << 10

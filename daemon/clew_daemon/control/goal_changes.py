@@ -7,31 +7,31 @@ from __future__ import annotations
 
 import asyncio
 import time
-from typing import TYPE_CHECKING, Any, TypeVar
+from collections.abc import Callable, Coroutine, Sequence
+from typing import Any, TypeVar
 
-from clew_daemon.control.goal_lookup import answer, fault, is_runbook, objection, shown_status
-from clew_daemon.control.requests import GOALS_MAX, PauseRequest
+from clew_daemon.control.goal_lookup import (
+    GoalLookup,
+    answer,
+    fault,
+    is_runbook,
+    objection,
+    shown_status,
+)
+from clew_daemon.control.requests import GOALS_MAX, GoalChangeRequest, PauseRequest
 from clew_daemon.control.server import ControlError, refuse_abandoned
+from clew_daemon.parts import DaemonParts
 from clew_daemon.processes import workspace_guard
 from clew_daemon.record.dependencies import holder
 from clew_daemon.record.doing import interrupted, running_action
-from clew_shared.ledger import LedgerError, LedgerState
+from clew_daemon.record.goals import GoalStore
+from clew_daemon.supervision.supervisor import Supervisor
+from clew_shared.core.core import Core
+from clew_shared.ledger import Ledger, LedgerError, LedgerState
 from clew_shared.record import events as ev
 from clew_shared.record.model import GoalStatus, Result
+from clew_shared.record.state import State
 from clew_shared.record.transitions import follow_up
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Sequence
-
-    from clew_daemon.control.goal_lookup import GoalLookup
-    from clew_daemon.control.requests import GoalChangeRequest
-    from clew_daemon.parts import DaemonParts
-    from clew_daemon.record.goals import GoalStore
-    from clew_daemon.supervision.supervisor import Supervisor
-    from clew_shared.core.core import Core
-    from clew_shared.ledger import Ledger
-    from clew_shared.record.state import State
-
 
 # What becomes of a request while the ledger takes nothing, because its disk is full or does not answer.
 #

@@ -4,28 +4,25 @@ from __future__ import annotations
 
 import asyncio
 import time
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from clew_daemon.control.goal_changes import request_basis
-from clew_daemon.control.goal_lookup import answer, is_runbook, objection, shown_status
+from clew_daemon.control.goal_lookup import GoalLookup, answer, is_runbook, objection, shown_status
+from clew_daemon.control.requests import EditRequest
 from clew_daemon.control.server import ControlError, refuse_abandoned
 from clew_daemon.inbox.acceptance import bound_spec, misplaced, planned, understood
 from clew_daemon.inbox.goalfile.front_yaml import GoalFileError, GoalFileFault
+from clew_daemon.inbox.goalfile.keys import GoalFile
 from clew_daemon.inbox.goalfile.parse import tasks_of
+from clew_daemon.parts import DaemonParts
 from clew_daemon.record.dependencies import called
+from clew_daemon.supervision.supervisor import Supervisor
+from clew_shared.core.core import Core
 from clew_shared.record import events as ev
 from clew_shared.record.model import GoalStatus
+from clew_shared.record.spec import Spec
 from clew_shared.text.redact import redact
 from clew_shared.text.shorten import without_middle
-
-if TYPE_CHECKING:
-    from clew_daemon.control.goal_lookup import GoalLookup
-    from clew_daemon.control.requests import EditRequest
-    from clew_daemon.inbox.goalfile.keys import GoalFile
-    from clew_daemon.parts import DaemonParts
-    from clew_daemon.supervision.supervisor import Supervisor
-    from clew_shared.core.core import Core
-    from clew_shared.record.spec import Spec
 
 TOLD_CHARS = 10_000
 TEXT = "text"

@@ -4,29 +4,24 @@ from __future__ import annotations
 
 import contextlib
 import time
-from typing import TYPE_CHECKING, Any, TypeVar
+from collections.abc import Awaitable, Callable
+from typing import Any, TypeVar
 
 from pydantic import TypeAdapter, ValidationError
 from pydantic_core import to_json
 
 from clew_daemon.control.requests import GOALS_MAX, IMPORTED_AT_ONCE_MAX, ControlRequest
-from clew_daemon.control.server import ControlError
+from clew_daemon.control.server import Answer, ControlError, Handler
 from clew_daemon.record.dependencies import called
 from clew_daemon.record.goal_limits import has_runbook
+from clew_daemon.record.goals import GoalStore
 from clew_daemon.record.naming import ambiguous, meant
+from clew_shared.config.settings import Settings
+from clew_shared.core.core import Core
 from clew_shared.record.model import GoalStatus
+from clew_shared.record.state import State
 from clew_shared.record.transitions import has_follow_up
 from clew_shared.text.spelling import closest
-
-if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
-
-    from clew_daemon.control.server import Answer, Handler
-    from clew_daemon.record.goals import GoalStore
-    from clew_shared.config.settings import Settings
-    from clew_shared.core.core import Core
-    from clew_shared.record.state import State
-
 
 RUNBOOK_DONE = (
     "Its agent is a runbook, which carries out the steps of the goal file and nothing else: "

@@ -3,28 +3,26 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from clew_daemon.control.goal_lookup import (
     RUNBOOK_DONE,
     SHOWN_MAX,
+    GoalLookup,
     answer,
     fault,
     is_runbook,
     shown_status,
 )
+from clew_daemon.control.requests import FeedbackRequest, UnblockRequest
 from clew_daemon.control.server import ControlError, refuse_abandoned
+from clew_daemon.parts import DaemonParts
 from clew_daemon.record.dependencies import called
+from clew_daemon.supervision.supervisor import Supervisor
 from clew_shared.record import events as ev
 from clew_shared.record.model import GoalStatus
+from clew_shared.record.state import State
 from clew_shared.text.redact import redact
-
-if TYPE_CHECKING:
-    from clew_daemon.control.goal_lookup import GoalLookup
-    from clew_daemon.control.requests import FeedbackRequest, UnblockRequest
-    from clew_daemon.parts import DaemonParts
-    from clew_daemon.supervision.supervisor import Supervisor
-    from clew_shared.record.state import State
 
 FEEDBACK_CHARS_MAX = 20_000
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Awaitable, Callable
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from clew_daemon.control import requests
 from clew_daemon.control.follow import Following
@@ -13,28 +14,24 @@ from clew_daemon.control.goal_edits import GoalEdits
 from clew_daemon.control.goal_lookup import GoalLookup, fault, handler
 from clew_daemon.control.goal_messages import GoalMessages
 from clew_daemon.control.playbook_requests import PlaybookRequests
+from clew_daemon.control.server import Handler
 from clew_daemon.control.undo_requests import UndoRequests
 from clew_daemon.host.last_known import LastKnown
 from clew_daemon.inbox.leftovers import Left, left
+from clew_daemon.parts import DaemonParts
 from clew_daemon.processes.cells import executor_env
 from clew_daemon.record.dependencies import KnownGoals
 from clew_daemon.record.doing import now_view, running_action
 from clew_daemon.record.goal_limits import attempt_limits
 from clew_daemon.record.store import listed
 from clew_daemon.supervision import schedule
+from clew_daemon.supervision.supervisor import Supervisor
+from clew_daemon.undo.undo import Undo
+from clew_shared.config.settings import SettingChange
 from clew_shared.ledger import LedgerState
 from clew_shared.ledger.errors import BOUNDS_S
+from clew_shared.record.state import State
 from clew_shared.views.publish import goal_detail, status_view
-
-if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
-
-    from clew_daemon.control.server import Handler
-    from clew_daemon.parts import DaemonParts
-    from clew_daemon.supervision.supervisor import Supervisor
-    from clew_daemon.undo.undo import Undo
-    from clew_shared.config.settings import SettingChange
-    from clew_shared.record.state import State
 
 
 class ControlHandlers:

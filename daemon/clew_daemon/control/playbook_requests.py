@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Awaitable, Callable
+from typing import Any
 
 from clew_daemon.control.goal_lookup import fault
-from clew_daemon.control.requests import IMPORTED_AT_ONCE_MAX
+from clew_daemon.control.requests import (
+    IMPORTED_AT_ONCE_MAX,
+    ImportRequest,
+    PruneRequest,
+    RemoveStrategyRequest,
+    RestoreStrategyRequest,
+)
 from clew_daemon.control.server import ControlError
 from clew_daemon.learning.exchange import from_entry
-
-if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
-
-    from clew_daemon.control.requests import (
-        ImportRequest,
-        PruneRequest,
-        RemoveStrategyRequest,
-        RestoreStrategyRequest,
-    )
-    from clew_daemon.parts import DaemonParts
+from clew_daemon.parts import DaemonParts
 
 
 class PlaybookRequests:

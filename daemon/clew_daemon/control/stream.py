@@ -6,12 +6,10 @@ The server of the control socket sends them; what is in them is up to the reques
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator
+from typing import Any
 
 FOLLOWERS_MAX = 16
 """Connections with a stream at a time; they have no place among the clients."""

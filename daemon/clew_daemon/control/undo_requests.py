@@ -3,23 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from clew_daemon.control.goal_lookup import fault
+from clew_daemon.control.goal_lookup import GoalLookup, fault
+from clew_daemon.control.requests import UndoRequest
 from clew_daemon.control.server import ControlError
+from clew_daemon.supervision.supervisor import Supervisor
 from clew_daemon.undo.planning import UndoRefused
+from clew_daemon.undo.undo import Undo, UndoResult
 from clew_daemon.undo.view import undo_view
 from clew_daemon.undo.visit import VisitFailed
+from clew_shared.core.core import Core
+from clew_shared.record.state import State
 from clew_shared.snapshots.store import StoreError
-
-if TYPE_CHECKING:
-    from clew_daemon.control.goal_lookup import GoalLookup
-    from clew_daemon.control.requests import UndoRequest
-    from clew_daemon.supervision.supervisor import Supervisor
-    from clew_daemon.undo.undo import Undo, UndoResult
-    from clew_shared.core.core import Core
-    from clew_shared.record.state import State
-
 
 END_S = 60.0
 """How long an undo waits for the end of a worker whose goal is no longer at work."""

@@ -5,25 +5,19 @@ from __future__ import annotations
 import json
 import threading
 import time
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import apsw
 import structlog
 
-from clew_daemon.cli.client import NoAnswer, NoDaemon, RequestRefused, send
+from clew_daemon.cli.client import Address, NoAnswer, NoDaemon, RequestRefused, send
 from clew_daemon.cli.errors import CliError
 from clew_daemon.control.requests import HealthRequest
 from clew_daemon.herald import notices
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Collection
-
-    from clew_daemon.cli.client import Address
-    from clew_daemon.herald.book import Book
-    from clew_daemon.herald.notices import Notice
-    from clew_daemon.inbox.leftovers import Left
-
+from clew_daemon.herald.book import Book
+from clew_daemon.herald.notices import Notice
+from clew_daemon.inbox.leftovers import Left
 
 ANSWER_S = 5.0
 SLOW_S = 1.0

@@ -8,24 +8,19 @@ from __future__ import annotations
 
 import json
 import threading
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import apsw
 
 from clew_daemon.herald.counters import Counters, MetricSeries
 from clew_daemon.herald.notes import GoalNote
-from clew_daemon.herald.spans import Trace
+from clew_daemon.herald.notices import Notice
+from clew_daemon.herald.spans import Trace, TraceSpan
 from clew_shared.ledger import Cursor
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-    from pathlib import Path
-
-    from clew_daemon.herald.notices import Notice
-    from clew_daemon.herald.spans import TraceSpan
-
 
 VERSION = 1
 CREATE = f"""

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from clew_daemon.herald.book import Book
 from clew_daemon.herald.messenger import Messenger
 from clew_daemon.herald.notices import Notice
+from clew_daemon.herald.otlp import OtlpTarget, Tracer
 from clew_daemon.herald.sending import (
     DESKTOP,
     AddressError,
+    Delivery,
+    NotifyAddress,
     check_addresses,
     desktop_there,
     read_addresses,
@@ -17,15 +21,8 @@ from clew_daemon.herald.sending import (
     send_to_desktop,
 )
 from clew_daemon.herald.spools import OTLP, Channels, MessageSpool, SpanSpool
+from clew_shared.config.settings import NotifySettings
 from clew_shared.text.hidden import HIDDEN
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-
-    from clew_daemon.herald.book import Book
-    from clew_daemon.herald.otlp import OtlpTarget, Tracer
-    from clew_daemon.herald.sending import Delivery, NotifyAddress
-    from clew_shared.config.settings import NotifySettings
 
 
 class ChannelError(Exception):

@@ -5,19 +5,15 @@ from __future__ import annotations
 import signal
 import threading
 from contextlib import ExitStack
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import click
 
 from clew_daemon.cli.errors import CliError
+from clew_daemon.cli.instance import Instance
+from clew_daemon.herald.book import Book
+from clew_shared.config.settings import Settings
 from clew_shared.exit_codes import ExitCode
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from clew_daemon.cli.instance import Instance
-    from clew_daemon.herald.book import Book
-    from clew_shared.config.settings import Settings
 
 USAGE = 2
 BOOK, LOCK = "herald.db", "herald.lock"

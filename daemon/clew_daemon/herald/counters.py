@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Iterator
+from typing import NamedTuple
 
+from clew_daemon.herald.notes import GoalNote
 from clew_shared.record import events as ev
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from clew_daemon.herald.notes import GoalNote
-    from clew_shared.record.events import Event
+from clew_shared.record.events import Event
 
 ACTIONS = "clew_actions_total"
 REFUSALS = "clew_refusals_total"

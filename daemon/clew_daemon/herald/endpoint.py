@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import structlog
 
-from clew_daemon.herald.alerts import DaemonHealth, ask_health
+from clew_daemon.cli.instance import Instance
+from clew_daemon.herald.alerts import Alerts, DaemonHealth, ask_health
 from clew_daemon.herald.book import Book
 from clew_daemon.herald.exposition import Readings, render
 from clew_daemon.herald.folding import Folding
@@ -14,12 +15,6 @@ from clew_daemon.herald.reading import all_events, catch_up, is_of
 from clew_daemon.herald.server import Answers, MetricsServer
 from clew_daemon.herald.spools import Channels
 from clew_shared.ledger import LedgerEmpty, LedgerError, Reader
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from clew_daemon.cli.instance import Instance
-    from clew_daemon.herald.alerts import Alerts
 
 
 def readings(book: Book, health: DaemonHealth | None) -> Readings:

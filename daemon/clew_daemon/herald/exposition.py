@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from prometheus_client import CollectorRegistry
 from prometheus_client.core import (
@@ -13,19 +13,14 @@ from prometheus_client.core import (
     InfoMetricFamily,
 )
 from prometheus_client.exposition import choose_encoder
+from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
 from clew_daemon import VERSION
+from clew_daemon.herald.alerts import DaemonHealth
 from clew_daemon.herald.counters import HELP, LABELS, MetricSeries
+from clew_daemon.herald.spools import ChannelHealth
 from clew_shared.record.model import GoalStatus
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
-    from prometheus_client.metrics_core import Metric
-
-    from clew_daemon.herald.alerts import DaemonHealth
-    from clew_daemon.herald.spools import ChannelHealth
 
 
 @dataclass(frozen=True, slots=True)

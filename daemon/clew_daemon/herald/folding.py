@@ -3,22 +3,17 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
+from collections.abc import Collection, Iterable
 
 from pydantic import ValidationError
 
+from clew_daemon.cli.stream.messages import StreamEvent
 from clew_daemon.herald import notices
-from clew_daemon.herald.book import Page
+from clew_daemon.herald.book import Book, GoalEntry, Page
 from clew_daemon.herald.counters import Counters, counted
+from clew_daemon.herald.notices import Notice
+from clew_shared.ledger import Cursor
 from clew_shared.record.codec import decode
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable
-
-    from clew_daemon.cli.stream.messages import StreamEvent
-    from clew_daemon.herald.book import Book, GoalEntry
-    from clew_daemon.herald.notices import Notice
-    from clew_shared.ledger import Cursor
 
 FORGOTTEN = "goal_forgotten"
 

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Sequence
 from dataclasses import asdict
-from typing import TYPE_CHECKING
+from pathlib import Path
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from pathlib import Path
-
-    from clew_daemon.herald.spools import ChannelHealth
+from clew_daemon.herald.spools import ChannelHealth
 
 
 class HealthFile:

@@ -2,28 +2,24 @@
 
 from __future__ import annotations
 
+import threading
 import time
-from typing import TYPE_CHECKING
 
 import apsw
 import structlog
 
+from clew_daemon.cli.instance import Instance
 from clew_daemon.herald import spans
 from clew_daemon.herald.alerts import Alerts
+from clew_daemon.herald.book import Book, Page
+from clew_daemon.herald.channels import Senders
 from clew_daemon.herald.folding import Folding
 from clew_daemon.herald.health_file import HealthFile
+from clew_daemon.herald.notices import Notice
 from clew_daemon.herald.reading import EventStream, all_events, catch_up, is_of
 from clew_daemon.inbox.leftovers import left
+from clew_shared.config.settings import NotifySettings
 from clew_shared.ledger import Cursor, LedgerError
-
-if TYPE_CHECKING:
-    import threading
-
-    from clew_daemon.cli.instance import Instance
-    from clew_daemon.herald.book import Book, Page
-    from clew_daemon.herald.channels import Senders
-    from clew_daemon.herald.notices import Notice
-    from clew_shared.config.settings import NotifySettings
 
 log = structlog.get_logger()
 

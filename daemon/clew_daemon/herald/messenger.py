@@ -4,20 +4,16 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Callable, Mapping
 from datetime import datetime
-from typing import TYPE_CHECKING
 
 import apsw
 import structlog
 
+from clew_daemon.herald.notices import Notice
 from clew_daemon.herald.quiet import quiet_until
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
-    from clew_daemon.herald.notices import Notice
-    from clew_daemon.herald.sending import Delivery
-    from clew_daemon.herald.spools import Message, MessageSpool
+from clew_daemon.herald.sending import Delivery
+from clew_daemon.herald.spools import Message, MessageSpool
 
 log = structlog.get_logger()
 

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from pydantic import BaseModel
 
 from clew_shared.record import events as ev
+from clew_shared.record.events import Event
 from clew_shared.record.model import GoalStatus
 from clew_shared.views.needs import is_needed
-
-if TYPE_CHECKING:
-    from clew_shared.record.events import Event
 
 TEXT_CHARS = 2_000
 

@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Mapping
 from itertools import islice
-from typing import TYPE_CHECKING
 
 from pydantic import BaseModel
 
 from clew_daemon.cli.display.sanitize import clean
+from clew_daemon.herald.notes import GoalNote
 from clew_shared.config.tables import NoticeKind
 from clew_shared.record.model import GoalStatus
 from clew_shared.text.redact import redact
 from clew_shared.text.words import passed_before
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
-
-    from clew_daemon.herald.notes import GoalNote
 
 LONG_WAIT_S = 3600.0
 TITLE_CHARS = 120

@@ -6,8 +6,8 @@ import threading
 import time
 import urllib.error
 import urllib.request
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 from urllib.parse import unquote, urlsplit
 
 import apsw
@@ -19,15 +19,9 @@ from opentelemetry.proto.trace.v1.trace_pb2 import ResourceSpans, ScopeSpans, St
 from opentelemetry.proto.trace.v1.trace_pb2 import Span as ProtoSpan
 
 from clew_daemon import VERSION
-from clew_daemon.herald.spools import BACKOFF_MAX_S, BACKOFF_S
+from clew_daemon.herald.spans import TraceSpan, Value
+from clew_daemon.herald.spools import BACKOFF_MAX_S, BACKOFF_S, SpanSpool
 from clew_shared.backoff import backoff_s
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from clew_daemon.herald.spans import TraceSpan, Value
-    from clew_daemon.herald.spools import SpanSpool
-
 
 log = structlog.get_logger()
 

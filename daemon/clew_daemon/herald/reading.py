@@ -5,20 +5,15 @@ While no daemon runs, the ledger is read in short transactions. What each batch 
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from itertools import islice
-from typing import TYPE_CHECKING
+from pathlib import Path
 
+from clew_daemon.cli.client import Address
 from clew_daemon.cli.stream.client import EventSource
 from clew_daemon.cli.stream.messages import StreamBatch, StreamBegin, StreamEvent
-from clew_shared.ledger import Cursor, LedgerEmpty, Reader
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
-    from pathlib import Path
-
-    from clew_daemon.cli.client import Address
-    from clew_shared.ledger import EventRow
+from clew_shared.ledger import Cursor, EventRow, LedgerEmpty, Reader
 
 BATCH_ROWS = 500
 

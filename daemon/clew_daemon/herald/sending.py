@@ -11,18 +11,14 @@ import shutil
 import stat
 import subprocess
 import sys
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from clew_daemon.herald import apprise_process
+from clew_daemon.herald.notices import Notice
 from clew_daemon.host.packages import install
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from clew_daemon.herald.notices import Notice
-
 
 SIZE_MAX = 1 << 16
 _SCHEME = re.compile(r"([a-z][a-z0-9+.-]{0,19})://", re.IGNORECASE)

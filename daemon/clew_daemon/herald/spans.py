@@ -7,17 +7,13 @@ it: sent twice, it is the same span. Goal, epoch, and in an epoch LLM calls and 
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
 
 from pydantic import BaseModel, Field
 
 from clew_daemon.processes.trace_ids import span_id, trace_id
 from clew_shared.record import events as ev
+from clew_shared.record.events import Event
 from clew_shared.text.redact import redact
-
-if TYPE_CHECKING:
-    from clew_shared.record.events import Event
-
 
 # The names of OpenTelemetry's GenAI conventions that clew's spans use.
 #

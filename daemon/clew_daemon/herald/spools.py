@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from clew_daemon.herald import book
+from clew_daemon.herald.book import Database
 from clew_daemon.herald.notices import Notice
 from clew_daemon.herald.spans import TraceSpan
 from clew_shared.backoff import backoff_s
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from clew_daemon.herald.book import Database
 
 MESSAGES_MAX = 1_000
 """Messages that wait for one channel; the oldest are dropped, and counted."""

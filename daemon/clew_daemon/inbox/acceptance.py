@@ -5,28 +5,24 @@ from __future__ import annotations
 import asyncio
 import secrets
 import time
-from typing import TYPE_CHECKING
+from collections.abc import Collection, Iterable, Sequence
 
 import structlog
 
+from clew_daemon.inbox.files import Dropped
 from clew_daemon.inbox.goalfile.front_yaml import GoalFileError, GoalFileFault
+from clew_daemon.inbox.goalfile.keys import GoalFile, GoalFileTask
 from clew_daemon.inbox.goalfile.parse import goal_id, parse
 from clew_daemon.inbox.locating import check, locator
+from clew_daemon.parts import DaemonParts
 from clew_daemon.record import dependencies
+from clew_shared.core.core import Core
 from clew_shared.record import events as ev
 from clew_shared.record.fold import fold
 from clew_shared.record.spec import PlannedStep, PlannedSubtask, PlannedTask, Spec
 from clew_shared.text.hidden import HIDDEN
 from clew_shared.text.plain import plain, recordable
 from clew_shared.text.redact import redact
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Sequence
-
-    from clew_daemon.inbox.files import Dropped
-    from clew_daemon.inbox.goalfile.keys import GoalFile, GoalFileTask
-    from clew_daemon.parts import DaemonParts
-    from clew_shared.core.core import Core
 
 log = structlog.get_logger()
 

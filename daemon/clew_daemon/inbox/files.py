@@ -17,14 +17,11 @@ import os
 import re
 import signal
 import stat
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from clew_daemon.publish.markdown import visible
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
 
 SUFFIXES = (".md", ".txt")
 MAX_BYTES = 1024 * 1024

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import logging
 import os
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from watchdog.events import (
     DirDeletedEvent,
@@ -22,14 +22,10 @@ from watchdog.events import (
     FileSystemEventHandler,
 )
 from watchdog.observers import Observer
+from watchdog.observers.api import BaseObserver
 
 from clew_daemon.inbox.files import is_goal_name
 from clew_shared.ledger.lock import DAEMON, Lock, LockError, LockHeldError, acquire
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from watchdog.observers.api import BaseObserver
 
 LOCK_NAME = ".clew.lock"
 

@@ -9,20 +9,16 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import math
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from pathlib import Path
+
+from structlog.typing import FilteringBoundLogger
 
 from clew_daemon.inbox import files
 from clew_daemon.inbox.files import BeingWritten, Changed, Dropped, Found, Look
 from clew_daemon.inbox.folder import FolderWatch, InboxOwner, NotOwnerError
 from clew_shared.backoff import backoff_s
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from pathlib import Path
-
-    from structlog.typing import FilteringBoundLogger
 
 EMPTY_SETTLE_S = 2.0
 """A file of no bytes is mostly one whose writer has only just opened it: it gets longer."""

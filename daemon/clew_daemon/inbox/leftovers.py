@@ -7,17 +7,15 @@ from __future__ import annotations
 
 import os
 import stat
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 from clew_daemon.inbox.files import SUFFIXES, is_goal_name
 from clew_shared.text.plain import recordable
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
 
 REJECTED = "rejected"
 SHOWN_MAX = 50

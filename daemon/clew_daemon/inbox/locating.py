@@ -3,18 +3,12 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from clew_shared.config.places import default_places, expanded
+from clew_shared.config.places import Places, default_places, expanded
 from clew_shared.text.plain import plain, recordable
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
-    from clew_shared.config.places import Places
-
 
 SYSTEM_FOLDERS = ("/proc", "/sys", "/dev")
 """What is there is not on a disk, and an action sees something else there than the daemon."""

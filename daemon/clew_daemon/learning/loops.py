@@ -8,21 +8,17 @@ ran into that loop.
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from clew_daemon.learning.deltas import Lesson
-from clew_shared.playbook.bullet import SEEN_MIN, section_key
+from clew_shared.playbook.bullet import SEEN_MIN, Bullet, Tag, section_key
 from clew_shared.playbook.curator import without_evidence
 from clew_shared.record import events as ev
 from clew_shared.record.visitor import EventFold, takes
 from clew_shared.text.redact import redact
 from clew_shared.text.shorten import in_one_line, one_line
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from clew_shared.playbook.bullet import Bullet, Tag
 
 SECTION = "loops"
 LESSONS_MAX = 10

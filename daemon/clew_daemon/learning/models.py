@@ -8,25 +8,20 @@ from __future__ import annotations
 
 import time
 from collections import Counter, deque
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from clew_daemon.config.need import GOALS_MIN
-from clew_shared.config.agent_tables import LlmAgentSettings
+from clew_daemon.record.goals import GoalStore
+from clew_shared.config.agent_tables import Agent, LlmAgentSettings
+from clew_shared.core.journal import RecordedEvent
 from clew_shared.record import events as ev
 from clew_shared.record.daemon_events import ModelKnown, ModelUsed
 from clew_shared.record.prompt_facts import SERVED_CHARS_MAX, Prompt
+from clew_shared.record.spec import Spec
 from clew_shared.record.visitor import EventFold, takes
 from clew_shared.text.redact import redact
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from clew_daemon.record.goals import GoalStore
-    from clew_shared.config.agent_tables import Agent
-    from clew_shared.core.journal import RecordedEvent
-    from clew_shared.record.spec import Spec
 
 RETRY_GOALS = 20
 """After this many goals in JSON mode, one tries native calls and the richest schema again: servers are upgraded."""

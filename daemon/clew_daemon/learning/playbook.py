@@ -8,27 +8,23 @@ from __future__ import annotations
 
 import json
 import time
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Iterator
+from typing import Any
 
 from clew_daemon.learning import deltas, exchange, review
 from clew_daemon.learning.deltas import DeltaError, Draft, apply
 from clew_daemon.learning.selection import CHARS_MAX, select
-from clew_daemon.record.store import SNAPSHOT_EVERY
+from clew_daemon.record.goals import GoalStore
+from clew_daemon.record.store import SNAPSHOT_EVERY, Readable
+from clew_shared.config.settings import PlaybookSettings
 from clew_shared.core.answers import WrongState
+from clew_shared.core.core import Core
+from clew_shared.playbook.bullet import Bullet
 from clew_shared.playbook.playbook import VERSION, LearnedPlaybook
 from clew_shared.playbook.reflector import ExecutionReflector
 from clew_shared.record import events as ev
 from clew_shared.record.codec import decode_playbook
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
-    from clew_daemon.record.goals import GoalStore
-    from clew_daemon.record.store import Readable
-    from clew_shared.config.settings import PlaybookSettings
-    from clew_shared.core.core import Core
-    from clew_shared.playbook.bullet import Bullet
-    from clew_shared.record.state import State
+from clew_shared.record.state import State
 
 
 def playbook_events(ledger: Readable, after: int = 0) -> Iterator[tuple[int, ev.Event]]:

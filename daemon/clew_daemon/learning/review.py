@@ -8,25 +8,22 @@ outcome is neutral. Lessons of success come only from completed goals, because u
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from clew_daemon.learning.deltas import Lesson
 from clew_daemon.learning.loops import GoalLoops, LoopFold, loop_lessons, loop_tag
 from clew_daemon.learning.models import TurnsFold
+from clew_shared.playbook.bullet import Bullet, Tag
 from clew_shared.playbook.curator import without_evidence
+from clew_shared.playbook.reflector import ExecutionReflector
 from clew_shared.playbook.steps import ToolCall
 from clew_shared.record import events as ev
+from clew_shared.record.daemon_events import ModelUsed
+from clew_shared.record.spec import Spec
 from clew_shared.record.visitor import EventFold, takes
 from clew_shared.text.redact import redact
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from clew_shared.playbook.bullet import Bullet, Tag
-    from clew_shared.playbook.reflector import ExecutionReflector
-    from clew_shared.record.daemon_events import ModelUsed
-    from clew_shared.record.spec import Spec
 
 CALLS_MAX = 200
 """How many of a subtask's last actions the reflector sees."""

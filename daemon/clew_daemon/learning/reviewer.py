@@ -7,25 +7,20 @@ review is repeated as a whole or not at all.
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 import structlog
 
 from clew_daemon.host.goal_queue import RETRY_S, GoalQueue
+from clew_daemon.learning.playbook import PlaybookStore
 from clew_daemon.learning.review import GoalOutcome, ReviewFold
-from clew_daemon.record.store import catch_up, output_text
+from clew_daemon.record.goals import GoalStore
+from clew_daemon.record.store import Readable, catch_up, output_text
+from clew_shared.config.tables import PlaybookSettings
+from clew_shared.core.journal import RecordedEvent
 from clew_shared.ledger import LedgerCorrupt
 from clew_shared.record import events as ev
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from clew_daemon.learning.playbook import PlaybookStore
-    from clew_daemon.record.goals import GoalStore
-    from clew_daemon.record.store import Readable
-    from clew_shared.config.tables import PlaybookSettings
-    from clew_shared.core.journal import RecordedEvent
-    from clew_shared.record.state import State
+from clew_shared.record.state import State
 
 log = structlog.get_logger()
 

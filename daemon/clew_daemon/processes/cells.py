@@ -6,25 +6,21 @@ The rules are those of docs/security.md, "Mechanisms".
 from __future__ import annotations
 
 import os
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import urlsplit
 
 from clew_daemon.host.folders import overlap
 from clew_daemon.host.git import program
+from clew_daemon.host.snapshot_space import SnapshotSpace
 from clew_daemon.processes.trace_ids import TRACEPARENT
-from clew_shared.config.settings import CommandAgentSettings
+from clew_shared.config.agent_tables import Agent, CliAgentSettings
+from clew_shared.config.places import Places
+from clew_shared.config.settings import CommandAgentSettings, Settings
+from clew_shared.record.state import State
 from clew_shared.wire.nursery import CellLimits, CellSpec, SandboxSpec
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping
-
-    from clew_daemon.host.snapshot_space import SnapshotSpace
-    from clew_shared.config.agent_tables import Agent, CliAgentSettings
-    from clew_shared.config.places import Places
-    from clew_shared.config.settings import Settings
-    from clew_shared.record.state import State
 
 EXECUTOR_ENV = ("PATH", "LANG", "TERM", "USER")
 AGENT_ENV = ("PATH", "LANG")

@@ -5,11 +5,8 @@ from __future__ import annotations
 import contextlib
 import os
 import re
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
 
 _DELEGATED = ("user.delegate", "trusted.delegate")
 """The system's systemd sets the first since 251, and the second, which only root can read, since 236."""

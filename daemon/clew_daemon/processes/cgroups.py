@@ -21,15 +21,12 @@ import re
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import structlog
 
 from clew_daemon.host import systemctl
 from clew_daemon.processes import cgroup_tree as tree
-
-if TYPE_CHECKING:
-    from clew_shared.wire.nursery import CellLimits
+from clew_shared.wire.nursery import CellLimits
 
 log = structlog.get_logger()
 

@@ -11,13 +11,10 @@ import contextlib
 import ctypes
 import os
 import signal
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from clew_daemon.processes import vitals
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 PR_SET_CHILD_SUBREAPER = 36
 LOST_CODE = 255

@@ -6,17 +6,12 @@ It looks at the file system and starts nothing.
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from clew_daemon.processes.cells import resolved
-from clew_shared.config.agent_tables import CliAgentSettings, CliName
+from clew_shared.config.agent_tables import Agent, CliAgentSettings, CliName
 from clew_shared.config.places import PlacesError, expanded
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from clew_shared.config.agent_tables import Agent
 
 INSTALLED_BY: dict[CliName, str] = {
     "codex": "npm install -g @openai/codex",

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from clew_daemon.processes import vitals
 from clew_daemon.processes.executor import ExecutorDied, OutOfResources
 from clew_daemon.processes.nursery import SpawnError
 from clew_shared.exit_codes import SIGNAL_BASE, ExitCode
 from clew_shared.ledger import LedgerCorrupt, LedgerError, LedgerUnwell
+from clew_shared.record.state import State
 from clew_shared.text.plain import plain
 from clew_shared.wire.nursery import is_shortage
-
-if TYPE_CHECKING:
-    from clew_shared.record.state import State
-    from clew_shared.wire.protocol import Leave
+from clew_shared.wire.protocol import Leave
 
 OWES_REPLAN = "left_instead_of_replanning"
 UNFINISHED = "exited_unfinished"

@@ -7,9 +7,12 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from typing import TYPE_CHECKING, Any, TypeVar
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
 
+from clew_daemon.processes.cgroups import CellGroup
 from clew_daemon.processes.lines import CutLineError, LineChannel, LineError
+from clew_daemon.processes.nursery import Cell, Nursery
 from clew_daemon.processes.vitals import exit_words
 from clew_shared.text.plain import plain
 from clew_shared.text.redact import redact
@@ -33,13 +36,7 @@ from clew_shared.wire.executor import (
     to_line,
 )
 from clew_shared.wire.framing import OversizedMessageError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
-    from clew_daemon.processes.cgroups import CellGroup
-    from clew_daemon.processes.nursery import Cell, Nursery
-    from clew_shared.wire.nursery import CellSpec
+from clew_shared.wire.nursery import CellSpec
 
 AnswerT = TypeVar("AnswerT", ActionDone, DigestDone, CheckDone, SnapshotDone, RestoreDone)
 

@@ -7,10 +7,8 @@ transport without a stream in between, and one that is sent goes to the socket a
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, cast
-
-if TYPE_CHECKING:
-    import socket
+import socket
+from typing import cast
 
 WRITE_TIMEOUT_S = 30.0
 

@@ -10,24 +10,19 @@ import asyncio
 import heapq
 import signal
 import time
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import structlog
 
 from clew_daemon.host import background
-from clew_daemon.processes.zygote import KILL_WAIT_S, NurseryGone, Zygote, launch
+from clew_daemon.processes.cgroups import CellGroup
+from clew_daemon.processes.children import Child, Children
+from clew_daemon.processes.zygote import KILL_WAIT_S, NurseryGone, Zygote, ZygoteLaunch, launch
 from clew_shared.backoff import backoff_s
 from clew_shared.text.plain import plain
 from clew_shared.wire.nursery import CellSpec, SandboxReport, SpawnFailed, is_shortage
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
-    from clew_daemon.processes.cgroups import CellGroup
-    from clew_daemon.processes.children import Child, Children
-    from clew_daemon.processes.zygote import ZygoteLaunch
 
 
 class SpawnQueue:

@@ -14,18 +14,14 @@ import struct
 import weakref
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from clew_shared.core.questions import Question, question
 from clew_shared.record import identity
+from clew_shared.record.identity import Identity
 from clew_shared.record.moment import iso
+from clew_shared.record.state import State
 from clew_shared.text.plain import plain
 from clew_shared.wire.nursery import is_shortage
-
-if TYPE_CHECKING:
-    from clew_shared.record.identity import Identity
-    from clew_shared.record.state import State
-
 
 # Which daemon works in a folder: a mark on the folder itself, which the kernel removes when its holder ends.
 #

@@ -15,10 +15,11 @@ import sys
 import time
 from dataclasses import dataclass
 from importlib.metadata import version
-from typing import TYPE_CHECKING, Self
+from typing import Self
 
 import structlog
 
+from clew_daemon.processes.children import Child, Children
 from clew_shared.text.plain import plain
 from clew_shared.wire.nursery import (
     PACKET_BYTES_MAX,
@@ -33,9 +34,6 @@ from clew_shared.wire.nursery import (
     read_from_nursery,
     to_packet,
 )
-
-if TYPE_CHECKING:
-    from clew_daemon.processes.children import Child, Children
 
 log = structlog.get_logger()
 

@@ -10,27 +10,24 @@ import asyncio
 import errno
 import threading
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import structlog
 
 from clew_daemon.host import threads
+from clew_daemon.record.goals import GoalStore
 from clew_daemon.record.shrink import published_state
 from clew_daemon.record.store import history_lines, text
+from clew_shared.core.core import Core
+from clew_shared.core.journal import RecordedEvent
 from clew_shared.ledger import LedgerCorrupt, LedgerError, LedgerFailed
 from clew_shared.record import events as ev
 from clew_shared.text.plain import plain
 from clew_shared.views.contextdir import ContextDir
 from clew_shared.views.publish import HistoryFold, history_view, state_view
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from clew_daemon.record.goals import GoalStore
-    from clew_shared.core.core import Core
-    from clew_shared.core.journal import RecordedEvent
 
 log = structlog.get_logger()
 

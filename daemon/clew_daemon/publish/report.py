@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import yaml
 
@@ -13,8 +15,10 @@ from clew_daemon.publish.markdown import code, inline, quoted, visible
 from clew_daemon.publish.standing import MARKS, after_failure, standing, step_status
 from clew_shared.core.claims import described, finished_anyway, places
 from clew_shared.files.durable import sync
-from clew_shared.record.model import GoalStatus, StepStatus
+from clew_shared.record.model import Action, GoalStatus, LlmCost, StepStatus, Subtask
 from clew_shared.record.moment import local
+from clew_shared.record.state import CheckResult, FreshStart, State, SuggestedCheck
+from clew_shared.snapshots.comparison import ChangedFile
 from clew_shared.text.percent import percent
 from clew_shared.text.redact import redact
 from clew_shared.text.shorten import both_ends, one_line
@@ -29,14 +33,6 @@ from clew_shared.text.words import (
 )
 from clew_shared.views.needs import need as needed
 from clew_shared.views.publish import costs_by_agent
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from pathlib import Path
-
-    from clew_shared.record.model import Action, LlmCost, Subtask
-    from clew_shared.record.state import CheckResult, FreshStart, State, SuggestedCheck
-    from clew_shared.snapshots.comparison import ChangedFile
 
 
 def spent(state: State) -> list[str]:

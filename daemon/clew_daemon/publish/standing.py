@@ -5,10 +5,8 @@ It imports nothing expensive: the command line shows them without the models.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
+from collections.abc import Mapping
+from typing import Any
 
 PAUSED = "paused"
 """The status of a waiting goal that a person has paused."""

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from clew_daemon.record.store import Readable
 from clew_shared.record import events as ev
 from clew_shared.record import snapshot_events as snap
 from clew_shared.record.codec import decode
@@ -11,11 +10,8 @@ from clew_shared.snapshots.comparison import ChangedFile, comparison
 from clew_shared.snapshots.entries import changes
 from clew_shared.snapshots.plan import own_changes
 from clew_shared.snapshots.steps import comparing, steps, with_store
+from clew_shared.snapshots.store import SnapshotStore
 from clew_shared.views.publish import plain_paths
-
-if TYPE_CHECKING:
-    from clew_daemon.record.store import Readable
-    from clew_shared.snapshots.store import SnapshotStore
 
 
 def changed_files(ledger: Readable, goal: str, store: SnapshotStore) -> list[ChangedFile]:

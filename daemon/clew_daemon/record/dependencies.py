@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import PurePosixPath
 from types import MappingProxyType
-from typing import TYPE_CHECKING
 
 from clew_daemon.record.naming import Names
 from clew_shared.record.model import GoalStatus
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
-
-    from clew_shared.record.state import State
+from clew_shared.record.state import State
 
 NONE_GONE: Mapping[str, str] = MappingProxyType({})
 

@@ -7,13 +7,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from clew_shared.record.moment import iso
+from clew_shared.record.state import InFlight, State
 from clew_shared.text.words import action_text
-
-if TYPE_CHECKING:
-    from clew_shared.record.state import InFlight, State
 
 SHOWN_CHARS = 60
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 import structlog
 
+from clew_shared.core.journal import RecordedEvent
 from clew_shared.record import events as ev
 from clew_shared.record import snapshot_events as snap
 from clew_shared.record.daemon_events import (
@@ -17,11 +19,6 @@ from clew_shared.record.daemon_events import (
     ModelKnown,
     ModelUsed,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from clew_shared.core.journal import RecordedEvent
 
 log = structlog.get_logger()
 

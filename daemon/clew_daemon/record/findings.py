@@ -4,17 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from clew_daemon.record import pages
-from clew_daemon.record.store import end_of, load_state
+from clew_daemon.record.store import Readable, end_of, load_state
 from clew_shared.record import events as ev
 from clew_shared.record.codec import decode
+from clew_shared.record.state import Finding
 from clew_shared.text.words import action_text
-
-if TYPE_CHECKING:
-    from clew_daemon.record.store import Readable
-    from clew_shared.record.state import Finding
 
 
 def findings(

@@ -9,26 +9,22 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import structlog
 
 from clew_daemon.record import eventlog
 from clew_daemon.record.store import SNAPSHOT_EVERY
 from clew_shared.core.answers import WrongState
+from clew_shared.core.core import Core
 from clew_shared.core.journal import RecordedEvent
 from clew_shared.ledger import Ledger, LedgerError, NewEvent
+from clew_shared.record import events as ev
 from clew_shared.record.codec import encode
 from clew_shared.record.snapshot import STATE_VERSION, compressed, dump
-
-if TYPE_CHECKING:
-    from collections.abc import Coroutine, Iterator
-
-    from clew_shared.core.core import Core
-    from clew_shared.record import events as ev
-    from clew_shared.record.state import State
+from clew_shared.record.state import State
 
 log = structlog.get_logger()
 

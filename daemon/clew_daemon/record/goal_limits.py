@@ -2,29 +2,24 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
 
 from clew_daemon.config.need import first_attempt
 from clew_daemon.config.profiles import profiled_agent, profiled_attempts, profiled_settings
-from clew_shared.config.agent_tables import ModelAgentSettings
+from clew_shared.config.agent_tables import Agent, ModelAgentSettings
 from clew_shared.config.context_tables import Rung
 from clew_shared.config.settings import (
     CliAgentSettings,
     CommandAgentSettings,
     LlmAgentSettings,
     RunbookAgentSettings,
+    Settings,
 )
+from clew_shared.config.tables import LimitSettings
 from clew_shared.core.journal import AttemptLimits
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from pathlib import Path
-
-    from clew_shared.config.agent_tables import Agent
-    from clew_shared.config.settings import Settings
-    from clew_shared.config.tables import LimitSettings
-    from clew_shared.record.state import State
-
+from clew_shared.record.state import State
 
 ActionLimit = tuple[float, str]
 """Seconds, and the setting that says so, as a person can change it."""

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
 
 from clew_daemon.record.goal_events import GoalEvents
 from clew_daemon.record.goal_limits import (
@@ -18,19 +18,14 @@ from clew_daemon.record.goal_limits import (
     max_messages,
 )
 from clew_daemon.record.store import in_order, load_outlined, load_state, replayed
+from clew_shared.config.settings import Settings
 from clew_shared.core.core import Core
+from clew_shared.ledger import Ledger
+from clew_shared.record import events as ev
 from clew_shared.record.daemon_events import GoalForgotten
 from clew_shared.record.model import GoalStatus
 from clew_shared.record.snapshot import STATE_VERSION, outline
 from clew_shared.record.state import State
-
-if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterator
-
-    from clew_shared.config.settings import Settings
-    from clew_shared.ledger import Ledger
-    from clew_shared.record import events as ev
-
 
 TURN_S = 2.0
 """The longest wait for the turn before, which may be reading from a disk that hangs."""

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from clew_daemon.processes.cells import agent_options
 from clew_daemon.record.goal_limits import attempt_limits, max_iterations, present_rung
 from clew_daemon.record.shrink import fitted
-from clew_daemon.record.store import catch_up, output_text
-from clew_shared.config.settings import LlmAgentSettings
+from clew_daemon.record.store import ReadableEvents, catch_up, output_text
+from clew_shared.config.agent_tables import Agent
+from clew_shared.config.settings import LlmAgentSettings, Settings
 from clew_shared.core.budgets import turns_left
 from clew_shared.prompt.transcript import TranscriptFold, sent_entries
+from clew_shared.record.prompt_facts import Prompt
+from clew_shared.record.state import State
 from clew_shared.tools import TOOLS
 from clew_shared.views.publish import state_view
 from clew_shared.wire.hello import (
@@ -22,14 +25,6 @@ from clew_shared.wire.hello import (
     HelloOptions,
     HelloState,
 )
-
-if TYPE_CHECKING:
-    from clew_daemon.record.store import ReadableEvents
-    from clew_shared.config.agent_tables import Agent
-    from clew_shared.config.settings import Settings
-    from clew_shared.record.prompt_facts import Prompt
-    from clew_shared.record.state import State
-
 
 GIVEN_UP_SENT = 20
 

@@ -7,18 +7,14 @@ from __future__ import annotations
 
 import os
 import time
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from clew_shared.core.questions import WHY, Question, question
+from clew_shared.ledger.reader import ReadSide
 from clew_shared.record import identity
 from clew_shared.record.daemon_events import HomeKnown
 from clew_shared.record.model import GoalStatus
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from clew_shared.ledger.reader import ReadSide
-    from clew_shared.record.state import State
+from clew_shared.record.state import State
 
 UNFINISHED = (GoalStatus.IN_PROGRESS, GoalStatus.QUEUED, GoalStatus.WAITING)
 """What the original of a copied home may continue with on its own."""

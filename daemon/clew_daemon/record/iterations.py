@@ -7,15 +7,13 @@ out.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import Any
 
 from clew_shared.prompt.reasoning import RELEVANCES, as_text
 from clew_shared.record import events as ev
 from clew_shared.record.moment import iso
 from clew_shared.record.visitor import EventFold, takes
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 RAW_OUTPUT_CHARS = 1_000
 OUTCOMES = ("success", "failure", "timeout", "error")

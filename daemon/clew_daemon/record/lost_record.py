@@ -12,14 +12,11 @@ import re
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from clew_shared.files.durable import sync
 from clew_shared.ledger import LedgerBehindError, LedgerCorrupt, LedgerEmpty, LedgerError, Reader
 from clew_shared.ledger.opening import refuse_remains
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 GOALS = "goals"
 NAMED_MAX = 5

@@ -4,15 +4,11 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 from clew_shared.record.moment import roughly
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
-
-    from clew_shared.record.state import State
+from clew_shared.record.state import State
 
 NAME_CHARS_MAX = 64
 SHOWN_MAX = 8

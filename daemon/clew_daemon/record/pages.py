@@ -5,19 +5,16 @@ What a page needs from before it (where an action began, in which subtask) is lo
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from clew_daemon.record.store import end_of, output_text
+from clew_daemon.record.store import Readable, end_of, output_text
 from clew_shared.ledger import SEQ_MAX
 from clew_shared.record import events as ev
 from clew_shared.record.codec import decode
 from clew_shared.record.fold.actions import DAEMON_DIED
+from clew_shared.record.model import Action
 from clew_shared.record.moment import iso
 from clew_shared.views.publish import Began, HistoryFold, history_view, loop_view, plain_paths
-
-if TYPE_CHECKING:
-    from clew_daemon.record.store import Readable
-    from clew_shared.record.model import Action
 
 Page = tuple[list[dict[str, Any]], bool]
 

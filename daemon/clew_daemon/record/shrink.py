@@ -7,26 +7,30 @@ are never touched. Pure functions of frozen models.
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Iterable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
+
+from pydantic import BaseModel
 
 from clew_shared.prompt.messages import plain_args
 from clew_shared.text.redact import redacted
 from clew_shared.text.shorten import without_middle
-from clew_shared.wire.hello import Call, HelloAnswer, StateAnswer
+from clew_shared.wire.hello import (
+    Call,
+    Entry,
+    HelloAnswer,
+    HelloState,
+    SentState,
+    SentSubtask,
+    StateAnswer,
+)
 from clew_shared.wire.protocol import LINE_BYTES_MAX
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
-
-    from pydantic import BaseModel
-
-    from clew_shared.wire.hello import Entry, HelloState, SentState, SentSubtask
-
-    _Model = TypeVar("_Model", bound=BaseModel)
-    _State = TypeVar("_State", bound=SentState)
-    _Answer = TypeVar("_Answer", HelloAnswer, StateAnswer)
-    _Step = Callable[[_Answer], _Answer]
+_Model = TypeVar("_Model", bound=BaseModel)
+_State = TypeVar("_State", bound=SentState)
+_Answer = TypeVar("_Answer", HelloAnswer, StateAnswer)
+_Step = Callable[[_Answer], _Answer]
 
 ROOM_BYTES = LINE_BYTES_MAX - 50_000
 """The rest is for the envelope, the key, and the fields beside the goal."""

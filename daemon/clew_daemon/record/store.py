@@ -5,23 +5,18 @@ The daemon loads every goal this way at its start; the command line does so when
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from itertools import takewhile
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
-from clew_shared.ledger import SEQ_MAX, LedgerCorrupt
+from clew_shared.ledger import SEQ_MAX, EventRow, LedgerCorrupt
 from clew_shared.record import events as ev
 from clew_shared.record.codec import decode
 from clew_shared.record.fold import apply
 from clew_shared.record.snapshot import STATE_VERSION, decompress, outline
 from clew_shared.record.state import State
-from clew_shared.views.publish import history_view
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
-    from clew_shared.ledger import EventRow
-    from clew_shared.record.visitor import EventFold, Found
-    from clew_shared.views.publish import HistoryFold
+from clew_shared.record.visitor import EventFold, Found
+from clew_shared.views.publish import HistoryFold, history_view
 
 SNAPSHOT_EVERY = 1_000
 """Events of a goal between two snapshots: the most that a start has to replay."""

@@ -8,16 +8,13 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import deque
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import TYPE_CHECKING
 
 from clew_shared.record import events as ev
 from clew_shared.record.visitor import EventFold, takes
 from clew_shared.text.words import action_text, key_line, why_refused
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
 
 SPANS_MAX = 20_000
 """Actions that are remembered, the last ones."""

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import structlog
 
@@ -21,12 +21,14 @@ from clew_daemon.host.git import program
 from clew_daemon.processes.executor import ExecutorDied, OutOfResources, WorkspaceMissingError
 from clew_daemon.record.changed_files import changed_by
 from clew_daemon.record.store import end_of, output_of
+from clew_daemon.session.checks import Checks
+from clew_daemon.session.desk import GoalDesk
 from clew_shared.core import questions
-from clew_shared.core.answers import ActionReport, Feedback, LookFirst, Verdict, WrongState
+from clew_shared.core.answers import ActionReport, Advice, Feedback, LookFirst, Verdict, WrongState
 from clew_shared.ledger.errors import SEQ_MAX
 from clew_shared.record import events as ev
 from clew_shared.record.codec import decode
-from clew_shared.record.model import Result
+from clew_shared.record.model import Action, Result
 from clew_shared.record.touched import Touched
 from clew_shared.record.worlds import UNKNOWN
 from clew_shared.snapshots.store import StoreError, at
@@ -34,16 +36,9 @@ from clew_shared.text.plain import plain
 from clew_shared.text.redact import redact, redacted
 from clew_shared.text.words import ending
 from clew_shared.views.publish import plain_paths
+from clew_shared.wire import protocol
 from clew_shared.wire.answers import ActionOutcome, Intervention, Judged, Noted, Recorded
-
-if TYPE_CHECKING:
-    from clew_daemon.session.checks import Checks
-    from clew_daemon.session.desk import GoalDesk
-    from clew_shared.core.answers import Advice
-    from clew_shared.record.model import Action
-    from clew_shared.wire import protocol
-    from clew_shared.wire.executor import ActionDone
-
+from clew_shared.wire.executor import ActionDone
 
 log = structlog.get_logger()
 

@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from clew_daemon.parts import DaemonParts
 from clew_daemon.processes import cells
 from clew_daemon.processes.cli_programs import CliProgramError, cli_program
 from clew_daemon.processes.nursery import SpawnError
 from clew_daemon.processes.trace_ids import TRACEPARENT, span_id, traceparent, worker_span_id
-
-if TYPE_CHECKING:
-    from clew_daemon.parts import DaemonParts
-    from clew_daemon.processes.workspace_guard import WorkspaceGuard
-    from clew_shared.config.agent_tables import Agent, CliAgentSettings
-    from clew_shared.config.settings import Settings
-    from clew_shared.record.state import State
-    from clew_shared.wire.nursery import CellSpec
+from clew_daemon.processes.workspace_guard import WorkspaceGuard
+from clew_shared.config.agent_tables import Agent, CliAgentSettings
+from clew_shared.config.settings import Settings
+from clew_shared.record.state import State
+from clew_shared.wire.nursery import CellSpec
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,13 +8,10 @@ module of its own, or what its text speaks of, is never missing, and nothing is 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
-
-    from clew_shared.record.state import State
+from clew_shared.record.state import State
 
 BUILTINS = frozenset(
     re.findall(

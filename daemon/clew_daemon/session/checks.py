@@ -3,29 +3,25 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from os.path import expanduser
 from pathlib import PurePath
-from typing import TYPE_CHECKING
 
 from clew_daemon.processes.cells import executor_env
 from clew_daemon.processes.executor import ExecutorDied, OutOfResources, WorkspaceMissingError
 from clew_daemon.session import check_tools
+from clew_daemon.session.desk import GoalDesk
 from clew_shared.core import suggestions
+from clew_shared.core.core import Core
 from clew_shared.record import events as ev
 from clew_shared.record.worlds import is_measured
 from clew_shared.text.redact import redact
 from clew_shared.text.shell_tests import explanation
 from clew_shared.text.shorten import without_middle
 from clew_shared.wire.answers import FailingCheck
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from clew_daemon.session.desk import GoalDesk
-    from clew_shared.core.core import Core
-    from clew_shared.wire.executor import CheckDone
+from clew_shared.wire.executor import CheckDone
 
 SUGGESTED_S = 60.0
 """How long all checks that an agent suggested may take together."""

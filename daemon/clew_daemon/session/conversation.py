@@ -6,27 +6,23 @@ While one is answered, nothing is read: an agent that floods waits in its own so
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from clew_daemon.processes import endings
 from clew_daemon.processes.endings import ATTEMPT, Ended
 from clew_daemon.processes.executor import ExecutorDied
-from clew_daemon.processes.lines import WRITE_TIMEOUT_S, LineError
+from clew_daemon.processes.lines import WRITE_TIMEOUT_S, LineChannel, LineError
+from clew_daemon.session.desk import GoalDesk
+from clew_daemon.session.lifetime import Lifetime
+from clew_daemon.session.liveness import Liveness
+from clew_daemon.session.methods import Methods
 from clew_shared.core.answers import WrongState
 from clew_shared.core.questions import WHY
 from clew_shared.ledger import LedgerError
 from clew_shared.text.redact import redact
 from clew_shared.wire import protocol
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from clew_daemon.processes.lines import LineChannel
-    from clew_daemon.session.desk import GoalDesk
-    from clew_daemon.session.lifetime import Lifetime
-    from clew_daemon.session.liveness import Liveness
-    from clew_daemon.session.methods import Methods
 
 BEFORE_THE_LOOK = ("hello", "llm_slot", "leave", "heartbeat")
 """Methods that are answered before the world was looked at: none of them is judged by it."""

@@ -7,40 +7,36 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 from clew_daemon.config.need import settings_for
 from clew_daemon.host.logins import login_copies, place_of, secrets_of, write_back
+from clew_daemon.parts import DaemonParts
 from clew_daemon.processes.trace_ids import TRACEPARENT
+from clew_daemon.processes.workspace_guard import Missing, WorkspaceGuard
 from clew_daemon.record.doing import Work
 from clew_daemon.record.goal_limits import ActionLimit, action_limit, present_agent
+from clew_daemon.record.goals import GoalStore
 from clew_daemon.session.cell_specs import CellSpecs, WorkerTrace
 from clew_daemon.session.executors import ExecutorPool
+from clew_daemon.session.launcher import Launcher
 from clew_daemon.session.snapshots import WorkspaceSnapshots
+from clew_shared.config.agent_tables import Agent
 from clew_shared.config.settings import (
     CliAgentSettings,
     CommandAgentSettings,
     LlmAgentSettings,
     RunbookAgentSettings,
+    Settings,
 )
 from clew_shared.core.answers import WrongState
-from clew_shared.core.questions import stuck
+from clew_shared.core.core import Core
+from clew_shared.core.questions import Question, stuck
 from clew_shared.record.model import Result
 from clew_shared.text.redact import hide
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
-
-    from clew_daemon.parts import DaemonParts
-    from clew_daemon.processes.workspace_guard import Missing, WorkspaceGuard
-    from clew_daemon.record.goals import GoalStore
-    from clew_daemon.session.launcher import Launcher
-    from clew_shared.config.agent_tables import Agent
-    from clew_shared.config.settings import Settings
-    from clew_shared.core.core import Core
-    from clew_shared.core.questions import Question
 
 
 async def block_goal(goals: GoalStore, core: Core, asked: Question) -> None:

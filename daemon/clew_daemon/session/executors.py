@@ -7,27 +7,26 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from typing import TYPE_CHECKING
 
 import structlog
 
+from clew_daemon.parts import DaemonParts
+from clew_daemon.processes.cgroups import CellGroup
 from clew_daemon.processes.endings import is_short
-from clew_daemon.processes.executor import ExecutorDied, OutOfResources, WorkspaceMissingError
-from clew_daemon.processes.nursery import SpawnError
+from clew_daemon.processes.executor import (
+    ExecutorDied,
+    ExecutorProcess,
+    OutOfResources,
+    WorkspaceMissingError,
+)
+from clew_daemon.processes.nursery import Cell, SpawnError
 from clew_daemon.processes.workspace_guard import is_place
-from clew_shared.record.touched import UNMEASURED
+from clew_daemon.session.cell_specs import CellSpecs
+from clew_daemon.session.launcher import Launcher
+from clew_shared.record.touched import UNMEASURED, Touched
 from clew_shared.text.plain import plain
-
-if TYPE_CHECKING:
-    from clew_daemon.parts import DaemonParts
-    from clew_daemon.processes.cgroups import CellGroup
-    from clew_daemon.processes.executor import ExecutorProcess
-    from clew_daemon.processes.nursery import Cell
-    from clew_daemon.session.cell_specs import CellSpecs
-    from clew_daemon.session.launcher import Launcher
-    from clew_shared.record.touched import Touched
-    from clew_shared.wire.executor import DigestDone
-    from clew_shared.wire.nursery import CellSpec
+from clew_shared.wire.executor import DigestDone
+from clew_shared.wire.nursery import CellSpec
 
 log = structlog.get_logger()
 

@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
+from clew_daemon.session.checks import Checks
+from clew_daemon.session.desk import GoalDesk
+from clew_daemon.session.greeting import FeedbackSeen
 from clew_shared.record import events as ev
+from clew_shared.record.model import Level
 from clew_shared.text.redact import redact
 from clew_shared.wire import protocol
 from clew_shared.wire.answers import ActionOutcome, Checked, FailingCheck, Finished, Judged
-
-if TYPE_CHECKING:
-    from clew_daemon.session.checks import Checks
-    from clew_daemon.session.desk import GoalDesk
-    from clew_daemon.session.greeting import FeedbackSeen
-    from clew_shared.record.model import Level
 
 FEEDBACK_CAME = "Feedback from a person arrived that you may not have considered yet. Consider it, then finish again."
 

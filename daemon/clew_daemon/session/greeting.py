@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from clew_daemon.learning.selection import CHARS_MAX
 from clew_daemon.record.hello import SubtaskTranscript, hello_answer
+from clew_daemon.session.desk import GoalDesk
+from clew_shared.playbook.bullet import Bullet
 from clew_shared.prompt.layout import playbook_chars
 from clew_shared.record import events as ev
 from clew_shared.text.redact import redact
 from clew_shared.wire import protocol
-
-if TYPE_CHECKING:
-    from clew_daemon.session.desk import GoalDesk
-    from clew_shared.playbook.bullet import Bullet
-    from clew_shared.wire.hello import HelloAnswer
+from clew_shared.wire.hello import HelloAnswer
 
 
 class FeedbackSeen:

@@ -6,27 +6,24 @@ import asyncio
 import contextlib
 import os
 import socket
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from clew_daemon.processes import vitals
+from clew_daemon.processes.cgroups import CellGroup
 from clew_daemon.processes.executor import ExecutorProcess
 from clew_daemon.processes.lines import LineChannel
+from clew_daemon.processes.nursery import Cell, Nursery
+from clew_daemon.session.cell_specs import CellSpecs
+from clew_shared.config.agent_tables import Agent
 from clew_shared.config.settings import CliAgentSettings
 from clew_shared.files.pipes import PipeReader
 from clew_shared.text.redact import redact
 from clew_shared.wire import protocol
+from clew_shared.wire.nursery import CellSpec
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine
-
-    from clew_daemon.processes.cgroups import CellGroup
-    from clew_daemon.processes.nursery import Cell, Nursery
-    from clew_daemon.session.cell_specs import CellSpecs
-    from clew_shared.config.agent_tables import Agent
-    from clew_shared.wire.nursery import CellSpec
-
-    Group = Callable[[CellSpec], CellGroup | None]
+Group = Callable[[CellSpec], CellGroup | None]
 
 LINES_MAX = 200
 LINE_CHARS = 500

@@ -7,20 +7,17 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from typing import TYPE_CHECKING, Any
+from collections.abc import Coroutine
+from typing import Any
 
 import structlog
 
 from clew_daemon.processes import endings
 from clew_daemon.processes.endings import Ended
+from clew_daemon.session.desk import GoalDesk
+from clew_daemon.session.launcher import AgentProcess
 from clew_shared.ledger import LedgerError
 from clew_shared.wire import protocol
-
-if TYPE_CHECKING:
-    from collections.abc import Coroutine
-
-    from clew_daemon.session.desk import GoalDesk
-    from clew_daemon.session.launcher import AgentProcess
 
 log = structlog.get_logger()
 

@@ -7,20 +7,16 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
 
 from clew_daemon.host import threads
 from clew_daemon.processes.endings import Ended
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from clew_daemon.processes.workspace_guard import Missing
-    from clew_daemon.session.desk import GoalDesk
-    from clew_daemon.session.launcher import AgentProcess, Launcher
-    from clew_daemon.session.lifetime import Lifetime
+from clew_daemon.processes.workspace_guard import Missing
+from clew_daemon.session.desk import GoalDesk
+from clew_daemon.session.launcher import AgentProcess, Launcher
+from clew_daemon.session.lifetime import Lifetime
 
 MEMORY_EVERY_S = 0.5
 WORKSPACE_EVERY_S = 1.0

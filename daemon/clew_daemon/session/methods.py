@@ -7,33 +7,28 @@ answered (docs/guarantees.md).
 from __future__ import annotations
 
 import time
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 from clew_daemon.learning.models import of_model
-from clew_daemon.processes.llm_slots import calls_at
+from clew_daemon.processes.llm_slots import Endpoint, calls_at
 from clew_daemon.record.hello import subtask_view, task_view
 from clew_daemon.record.shrink import fitted_state
 from clew_daemon.session.acting import Acting, noted
 from clew_daemon.session.checks import Checks
+from clew_daemon.session.desk import GoalDesk
 from clew_daemon.session.finishing import Finishing
 from clew_daemon.session.greeting import FeedbackSeen, Greeting
 from clew_shared.core.answers import WrongState
 from clew_shared.core.questions import asks
 from clew_shared.record import events as ev
-from clew_shared.record.prompt_facts import COUNT_MAX
+from clew_shared.record.prompt_facts import COUNT_MAX, Prompt
 from clew_shared.record.spec import PlannedSubtask, PlannedTask
 from clew_shared.text.redact import redact, redacted
 from clew_shared.views.publish import state_view
-
-if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
-
-    from clew_daemon.processes.llm_slots import Endpoint
-    from clew_daemon.session.desk import GoalDesk
-    from clew_shared.record.prompt_facts import Prompt
-    from clew_shared.wire import protocol
-    from clew_shared.wire.answers import Judged, Noted
+from clew_shared.wire import protocol
+from clew_shared.wire.answers import Judged, Noted
 
 RAW_OUTPUT_CHARS = 1_000
 

@@ -11,19 +11,21 @@ import time
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import structlog
 
+from clew_daemon.parts import DaemonParts
 from clew_daemon.processes import endings
 from clew_daemon.processes.endings import Ended
 from clew_daemon.processes.executor import ExecutorDied
 from clew_daemon.processes.nursery import SpawnError
+from clew_daemon.processes.workspace_guard import WorkspaceGuard
+from clew_daemon.record.doing import Work
 from clew_daemon.record.hello import thresholds
 from clew_daemon.session.conversation import Conversation
 from clew_daemon.session.desk import GoalDesk, block_goal
 from clew_daemon.session.first_look import paths_there
-from clew_daemon.session.launcher import WorkerOutput
+from clew_daemon.session.launcher import AgentProcess, Launcher, WorkerOutput
 from clew_daemon.session.lifetime import Lifetime
 from clew_daemon.session.liveness import Liveness
 from clew_daemon.session.methods import Methods
@@ -33,12 +35,6 @@ from clew_shared.core.questions import WHY, missing_tools
 from clew_shared.ledger import LedgerError
 from clew_shared.record import events as ev
 from clew_shared.text.redact import redact
-
-if TYPE_CHECKING:
-    from clew_daemon.parts import DaemonParts
-    from clew_daemon.processes.workspace_guard import WorkspaceGuard
-    from clew_daemon.record.doing import Work
-    from clew_daemon.session.launcher import AgentProcess, Launcher
 
 log = structlog.get_logger()
 

@@ -9,25 +9,20 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 import structlog
 
-from clew_daemon.processes.executor import ExecutorDied
+from clew_daemon.parts import DaemonParts
+from clew_daemon.processes.executor import ExecutorDied, ExecutorProcess
 from clew_daemon.processes.nursery import SpawnError
+from clew_daemon.session.executors import ExecutorPool
+from clew_shared.core.core import Core
 from clew_shared.ledger import LedgerError, LedgerState
 from clew_shared.record import snapshot_events as snap
+from clew_shared.record.snapshot_events import SnapshotMoment
 from clew_shared.text.redact import redact
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from clew_daemon.parts import DaemonParts
-    from clew_daemon.processes.executor import ExecutorProcess
-    from clew_daemon.session.executors import ExecutorPool
-    from clew_shared.core.core import Core
-    from clew_shared.record.snapshot_events import SnapshotMoment
-    from clew_shared.wire.executor import SnapshotDone
+from clew_shared.wire.executor import SnapshotDone
 
 log = structlog.get_logger()
 

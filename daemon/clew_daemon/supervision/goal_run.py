@@ -10,20 +10,25 @@ import asyncio
 import contextlib
 import random
 import time
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 import structlog
 
 from clew_daemon.host import git
 from clew_daemon.host.keys import KeyFileError
+from clew_daemon.parts import DaemonParts
 from clew_daemon.processes import endings, workspace_guard
 from clew_daemon.processes.cli_programs import cli_program_fault
 from clew_daemon.processes.endings import Ended
+from clew_daemon.processes.workspace_guard import WorkspaceGuard
 from clew_daemon.record.dependencies import KnownGoals
 from clew_daemon.record.goal_limits import agent_fault, present_agent, rung_of
 from clew_daemon.session.desk import block_goal, block_missing
+from clew_daemon.session.launcher import Launcher
 from clew_daemon.session.session import Session
 from clew_daemon.supervision import restart, schedule
+from clew_daemon.supervision.restart import RestartHistory
+from clew_daemon.supervision.waits import Waits
 from clew_daemon.supervision.worker_end import (
     DETAIL_CHARS,
     HandOver,
@@ -33,21 +38,12 @@ from clew_daemon.supervision.worker_end import (
 )
 from clew_daemon.undo.attempts import AttemptRestore, RestoreUnfinishedError
 from clew_shared.core import questions
+from clew_shared.core.attempts import AttemptGround
+from clew_shared.core.core import Core
+from clew_shared.core.questions import Question
 from clew_shared.ledger import LedgerError, LedgerFailed
 from clew_shared.record import events as ev
 from clew_shared.record.model import GoalStatus
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from clew_daemon.parts import DaemonParts
-    from clew_daemon.processes.workspace_guard import WorkspaceGuard
-    from clew_daemon.session.launcher import Launcher
-    from clew_daemon.supervision.restart import RestartHistory
-    from clew_daemon.supervision.waits import Waits
-    from clew_shared.core.attempts import AttemptGround
-    from clew_shared.core.core import Core
-    from clew_shared.core.questions import Question
 
 log = structlog.get_logger()
 

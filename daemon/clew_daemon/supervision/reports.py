@@ -5,30 +5,27 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
+from collections.abc import Callable, Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import structlog
 
 from clew_daemon.host.git import program
 from clew_daemon.host.goal_queue import RETRY_S, GoalQueue
+from clew_daemon.parts import DaemonParts
 from clew_daemon.publish import report
 from clew_daemon.record import pages
 from clew_daemon.record.changed_files import changed_files
+from clew_daemon.record.store import Readable
 from clew_daemon.supervision.scratch import clear
 from clew_shared.ledger import LedgerCorrupt
 from clew_shared.record import events as ev
+from clew_shared.record.state import State
+from clew_shared.snapshots.comparison import ChangedFile
 from clew_shared.snapshots.store import StoreError, at
 from clew_shared.text.plain import plain
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-    from pathlib import Path
-
-    from clew_daemon.parts import DaemonParts
-    from clew_daemon.record.store import Readable
-    from clew_shared.record.state import State
-    from clew_shared.snapshots.comparison import ChangedFile
 
 log = structlog.get_logger()
 

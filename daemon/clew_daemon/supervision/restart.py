@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 from clew_shared.backoff import backoff_s
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 
 class RestartHistory:

@@ -9,19 +9,15 @@ from __future__ import annotations
 
 import asyncio
 import time
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterable
 
 import structlog
 
+from clew_daemon.parts import DaemonParts
 from clew_daemon.record.dependencies import KnownGoals
 from clew_daemon.supervision.scratch import clear, remove_folders
 from clew_shared.ledger import LedgerCorrupt
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
-
-    from clew_daemon.parts import DaemonParts
-    from clew_shared.record.state import State
+from clew_shared.record.state import State
 
 log = structlog.get_logger()
 

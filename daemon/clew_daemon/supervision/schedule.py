@@ -5,18 +5,14 @@ Knows priorities, `not_before`, dependencies and workspaces; nothing about proce
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Collection, Iterable
 
 from clew_daemon.host.folders import overlap
 from clew_daemon.record.dependencies import Dependency, KnownGoals, circle, dependencies, rank
 from clew_shared.record.model import GoalStatus
 from clew_shared.record.moment import iso
+from clew_shared.record.state import State
 from clew_shared.text.spelling import closest
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable
-
-    from clew_shared.record.state import State
 
 ENDED_BADLY = (GoalStatus.FAILED, GoalStatus.CANCELLED)
 FOR_A_WORKER = "waits for a worker"

@@ -5,20 +5,16 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Collection
 
 import structlog
 
+from clew_daemon.parts import DaemonParts
 from clew_daemon.record.dependencies import KnownGoals
 from clew_daemon.session.desk import block_goal
 from clew_daemon.supervision import schedule
+from clew_daemon.supervision.waits import Waits
 from clew_shared.core import questions
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Collection
-
-    from clew_daemon.parts import DaemonParts
-    from clew_daemon.supervision.waits import Waits
 
 log = structlog.get_logger()
 

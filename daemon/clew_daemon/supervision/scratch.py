@@ -4,17 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import secrets
+from collections.abc import Callable
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from clew_daemon.processes import cells
+from clew_shared.config.places import Places
 from clew_shared.files.removal import remove_tree
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from clew_shared.config.places import Places
 
 GONE = ".gone"
 """The suffix of folders that are being removed."""

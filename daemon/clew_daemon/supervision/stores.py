@@ -9,21 +9,16 @@ from __future__ import annotations
 import asyncio
 import secrets
 import time
-from contextlib import suppress
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from contextlib import AbstractContextManager, suppress
+from pathlib import Path
 
 import structlog
 
+from clew_daemon.parts import DaemonParts
 from clew_daemon.supervision.scratch import GONE, remove_folders
 from clew_shared.record.snapshot_events import SnapshotsMissing
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from contextlib import AbstractContextManager
-    from pathlib import Path
-
-    from clew_daemon.parts import DaemonParts
-    from clew_shared.record.state import State
+from clew_shared.record.state import State
 
 log = structlog.get_logger()
 

@@ -8,29 +8,25 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 import structlog
 
 from clew_daemon.host import background
 from clew_daemon.host.folders import overlap
+from clew_daemon.parts import DaemonParts
 from clew_daemon.session.launcher import Launcher
+from clew_daemon.session.session import Session
 from clew_daemon.supervision.goal_run import GoalRun
 from clew_daemon.supervision.reports import ReportWriter
 from clew_daemon.supervision.restart import RestartHistory
 from clew_daemon.supervision.scheduler import Scheduler
 from clew_daemon.supervision.waits import Waits
+from clew_shared.core.core import Core
+from clew_shared.core.journal import RecordedEvent
 from clew_shared.ledger import LedgerError, LedgerState
 from clew_shared.record import events as ev
 from clew_shared.record.model import GoalStatus
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from clew_daemon.parts import DaemonParts
-    from clew_daemon.session.session import Session
-    from clew_shared.core.core import Core
-    from clew_shared.core.journal import RecordedEvent
 
 
 async def recover(daemon: DaemonParts, waits: Waits, reports: ReportWriter) -> None:

@@ -9,19 +9,15 @@ crash                     RestartAfter, or HandOver where there were too many (`
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
+from clew_daemon.processes.endings import Ended
 from clew_daemon.supervision import restart
+from clew_daemon.supervision.restart import Crashes, RestartAfter, RestartNumbers
 from clew_shared.core import questions
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from clew_daemon.processes.endings import Ended
-    from clew_daemon.supervision.restart import Crashes, RestartAfter, RestartNumbers
-    from clew_shared.core.questions import Question
-    from clew_shared.record.state import State
+from clew_shared.core.questions import Question
+from clew_shared.record.state import State
 
 DETAIL_CHARS = 400
 

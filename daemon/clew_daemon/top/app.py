@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import time
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 from rich.terminal_theme import TerminalTheme
 from textual.app import App
-from textual.binding import Binding
+from textual.binding import Binding, BindingType
 from textual.screen import ModalScreen
 
 from clew_daemon.cli import goal_commands
 from clew_daemon.cli.display.sanitize import clean
 from clew_daemon.cli.errors import CliError
+from clew_daemon.cli.goal_commands import GoalCommand
+from clew_daemon.cli.instance import Instance
 from clew_daemon.top.dialogs import ChoiceDialog, ConfirmDialog, KeysDialog, MessageDialog
 from clew_daemon.top.files_screen import FilesScreen
 from clew_daemon.top.goal_screen import GoalScreen
@@ -25,13 +27,6 @@ from clew_daemon.top.prompt_screen import PromptScreen
 from clew_daemon.top.screens import LiveScreen
 from clew_daemon.top.timeline_screen import TimelineScreen
 from clew_daemon.top.views import VIEWS, GoalViewScreen, ViewName
-
-if TYPE_CHECKING:
-    from textual.binding import BindingType
-
-    from clew_daemon.cli.goal_commands import GoalCommand
-    from clew_daemon.cli.instance import Instance
-
 
 _DARK = [
     (84, 93, 104),

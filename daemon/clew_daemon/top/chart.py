@@ -2,27 +2,31 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 from rich.text import Text
+from textual.binding import BindingType
+from textual.events import Click
 from textual.message import Message
 from textual.widget import Widget
 
 from clew_daemon.cli.display.output import RESULT_STYLE, Line
 from clew_daemon.cli.display.sanitize import clean, counted, short
-from clew_daemon.record.timeline import column_of, lane_columns
+from clew_daemon.record.timeline import (
+    Lane,
+    LaneColumns,
+    Mark,
+    RefusedAction,
+    Timeline,
+    Turn,
+    column_of,
+    lane_columns,
+)
 from clew_daemon.top.tables import lines_text
 from clew_shared.record.moment import local, roughly
 from clew_shared.text.words import ending
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from textual.binding import BindingType
-    from textual.events import Click
-
-    from clew_daemon.record.timeline import Lane, LaneColumns, Mark, RefusedAction, Timeline, Turn
 
 NAME_COLUMNS = 8
 ENDING_COLUMNS = 20

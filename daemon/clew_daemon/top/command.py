@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING
 
 import click
 
 from clew_daemon.cli import parameters
 from clew_daemon.cli.display.output import on_terminal
 from clew_daemon.cli.errors import CliError
+from clew_daemon.cli.instance import Instance
 from clew_daemon.cli.queries import goal_id
 from clew_daemon.host.own_process import collect_as_usual, let_others_first
-
-if TYPE_CHECKING:
-    from clew_daemon.cli.instance import Instance
 
 NO_TERMINAL = (
     "`clew top` needs a terminal; `clew status` and `clew watch` show the same without one"

@@ -3,23 +3,19 @@
 from __future__ import annotations
 
 import shlex
-from typing import TYPE_CHECKING, Any, ClassVar
+from collections.abc import Mapping
+from typing import Any, ClassVar
 
+from textual.binding import BindingType
 from textual.containers import VerticalScroll
+from textual.widget import Widget
 
 from clew_daemon.cli.commands.diff.listing import ChangedFiles, changed_files
+from clew_daemon.cli.display.output import Line
 from clew_daemon.cli.display.sanitize import clean
 from clew_daemon.top.goal_screen import TextPage, scrolling
+from clew_daemon.top.home import HomeReader
 from clew_daemon.top.views import GoalViewScreen, hidden
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from textual.binding import BindingType
-    from textual.widget import Widget
-
-    from clew_daemon.cli.display.output import Line
-    from clew_daemon.top.home import HomeReader
 
 _STYLES = {"added": "green", "removed": "red", "hunk": "cyan", "file": "bold"}
 _FILE = "diff --git "

@@ -3,25 +3,20 @@
 from __future__ import annotations
 
 import shlex
-from typing import TYPE_CHECKING, Any, ClassVar
+from collections.abc import Iterable, Mapping
+from typing import Any, ClassVar
 
 from rich.text import Text
+from textual.binding import BindingType
 from textual.containers import VerticalScroll
-from textual.widgets import Static
+from textual.widget import Widget
+from textual.widgets import DataTable, Static
 
 from clew_daemon.cli.display.output import Line
 from clew_daemon.top.home import GoalPage, HomeReader
 from clew_daemon.top.screens import LiveScreen
 from clew_daemon.top.tables import RowTable, lines_text
 from clew_daemon.top.views import GoalViewScreen
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-
-    from textual.binding import BindingType
-    from textual.widget import Widget
-    from textual.widgets import DataTable
-
 
 READING = "reading …"
 

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
+from textual.binding import BindingType
+from textual.widget import Widget
+from textual.widgets import DataTable
+
+from clew_daemon.cli.display.output import Line
 from clew_daemon.top.goal_screen import GoalScreen, TextPage
 from clew_daemon.top.home import GoalList, GoalRow, HomeReader
 from clew_daemon.top.screens import LiveScreen
 from clew_daemon.top.tables import RowTable
-
-if TYPE_CHECKING:
-    from textual.binding import BindingType
-    from textual.widget import Widget
-    from textual.widgets import DataTable
-
-    from clew_daemon.cli.display.output import Line
 
 
 class GoalTable(RowTable):

@@ -3,17 +3,12 @@
 from __future__ import annotations
 
 import threading
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
+from clew_daemon.cli.instance import Instance
 from clew_daemon.cli.stream.client import EventSource
-from clew_daemon.cli.stream.messages import StreamBatch, StreamBegin, StreamGone
+from clew_daemon.cli.stream.messages import StreamBatch, StreamBegin, StreamGone, StreamNews
 from clew_shared.ledger import LedgerError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from clew_daemon.cli.instance import Instance
-    from clew_daemon.cli.stream.messages import StreamNews
 
 POLL_S = 1.0
 FAILED_S = 1.0

@@ -4,19 +4,16 @@ from __future__ import annotations
 
 import shlex
 from collections import deque
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
+from textual.binding import BindingType
+from textual.widget import Widget
 from textual.widgets import Input, Log
 
 from clew_daemon.cli.commands.logs import LogTail, entries_of
 from clew_daemon.logs.look import plain
+from clew_daemon.top.home import HomeReader
 from clew_daemon.top.screens import LiveScreen
-
-if TYPE_CHECKING:
-    from textual.binding import BindingType
-    from textual.widget import Widget
-
-    from clew_daemon.top.home import HomeReader
 
 LINES_MAX = 5_000
 LINE_CHARS = 2_000

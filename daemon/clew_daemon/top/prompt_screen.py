@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 import shlex
-from typing import TYPE_CHECKING, Any, ClassVar
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+from textual.binding import BindingType
+from textual.widget import Widget
 
 from clew_daemon.cli.display.prompt import turn_lines
 from clew_daemon.cli.display.sanitize import clean
 from clew_daemon.cli.errors import CliError
 from clew_daemon.cli.prompt_preview import InspectedPrompt, inspected
 from clew_daemon.top.goal_screen import TextPage, scrolling
+from clew_daemon.top.home import HomeReader
 from clew_daemon.top.views import GoalViewScreen, hidden
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from textual.binding import BindingType
-    from textual.widget import Widget
-
-    from clew_daemon.top.home import HomeReader
 
 
 class PromptScreen(GoalViewScreen[InspectedPrompt | str]):

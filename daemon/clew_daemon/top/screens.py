@@ -6,20 +6,17 @@ import asyncio
 import time
 from abc import abstractmethod
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from rich.text import Text
+from textual.app import ComposeResult
 from textual.screen import Screen
+from textual.widget import Widget
 from textual.widgets import Footer, Static
 
 from clew_daemon.cli.display.sanitize import clean
 from clew_daemon.cli.errors import CliError
-
-if TYPE_CHECKING:
-    from textual.app import ComposeResult
-    from textual.widget import Widget
-
-    from clew_daemon.top.home import HomeReader
+from clew_daemon.top.home import HomeReader
 
 Read = TypeVar("Read")
 

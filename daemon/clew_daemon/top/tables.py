@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar
+from collections.abc import Iterable, Sequence
+from typing import ClassVar
 
 from rich.text import Text
-from textual.binding import Binding
+from textual.binding import Binding, BindingType
 from textual.widgets import DataTable
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-    from textual.binding import BindingType
-
-    from clew_daemon.cli.display.output import Line
+from clew_daemon.cli.display.output import Line
 
 
 def line_text(line: Line) -> Text:

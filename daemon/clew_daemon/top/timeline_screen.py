@@ -4,22 +4,18 @@ from __future__ import annotations
 
 import shlex
 import time
+from collections.abc import Mapping
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from textual.containers import VerticalScroll
+from textual.widget import Widget
 
 from clew_daemon.record.timeline import RefusedAction, Timeline, TimelineFold, timeline
 from clew_daemon.top.chart import TimelineChart
 from clew_daemon.top.goal_screen import ActionScreen
+from clew_daemon.top.home import HomeReader
 from clew_daemon.top.views import GoalViewScreen
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from textual.widget import Widget
-
-    from clew_daemon.top.home import HomeReader
 
 TimelineView = tuple[Timeline, tuple[RefusedAction, ...]]
 

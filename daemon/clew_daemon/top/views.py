@@ -4,20 +4,16 @@ from __future__ import annotations
 
 import time
 from abc import abstractmethod
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeVar, get_args
+from collections.abc import Mapping
+from typing import Any, ClassVar, Literal, TypeVar, get_args
 
-from textual.binding import Binding
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
 from textual.containers import Horizontal
 from textual.widgets import Static
 
 from clew_daemon.top.home import GoalRow, HomeReader, goal_row
 from clew_daemon.top.screens import LiveScreen
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from textual.app import ComposeResult
-    from textual.binding import BindingType
 
 View = TypeVar("View")
 

@@ -7,35 +7,28 @@ stays as it is, and the next attempt's agent is told why.
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
+from collections.abc import Coroutine, Sequence
 
 import structlog
 
-from clew_daemon.undo.on_record import RecordedUndo
-from clew_daemon.undo.planning import planned_restore, restoration
-from clew_daemon.undo.scope import NoSpanError, NothingDoneError, of_attempts
+from clew_daemon.parts import DaemonParts
+from clew_daemon.processes.workspace_guard import WorkspaceGuard
+from clew_daemon.session.launcher import Launcher
+from clew_daemon.undo.on_record import RecordedUndo, UndoOutcome
+from clew_daemon.undo.planning import PlannedUndo, planned_restore, restoration
+from clew_daemon.undo.scope import NoSpanError, NothingDoneError, Span, of_attempts
 from clew_daemon.undo.visit import VisitFailed, visit_within
 from clew_shared.core.attempts import AttemptGround
+from clew_shared.core.core import Core
 from clew_shared.record import events as ev
 from clew_shared.record import snapshot_events as snap
+from clew_shared.record.snapshot_events import GitPlace
 from clew_shared.snapshots.store import StoreError
 from clew_shared.text.redact import redact
 from clew_shared.text.shorten import in_one_line
 from clew_shared.views.publish import path_view
 
-if TYPE_CHECKING:
-    from collections.abc import Coroutine, Sequence
-
-    from clew_daemon.parts import DaemonParts
-    from clew_daemon.processes.workspace_guard import WorkspaceGuard
-    from clew_daemon.session.launcher import Launcher
-    from clew_daemon.undo.on_record import UndoOutcome
-    from clew_daemon.undo.planning import PlannedUndo
-    from clew_daemon.undo.scope import Span
-    from clew_shared.core.core import Core
-    from clew_shared.record.snapshot_events import GitPlace
-
-    Rows = Sequence[tuple[int, ev.Event]]
+Rows = Sequence[tuple[int, ev.Event]]
 
 log = structlog.get_logger()
 

@@ -6,28 +6,21 @@ import asyncio
 import contextlib
 import time
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import structlog
 
 from clew_daemon.host.git import program
+from clew_daemon.parts import DaemonParts
 from clew_daemon.processes.executor import ExecutorDied
-from clew_daemon.undo.planning import unpacked
-from clew_daemon.undo.scope import of_undo
-from clew_daemon.undo.visit import VisitFailed
+from clew_daemon.undo.planning import Restoration, unpacked
+from clew_daemon.undo.scope import Span, of_undo
+from clew_daemon.undo.visit import VisitFailed, WorkspaceVisit
+from clew_shared.core.core import Core
+from clew_shared.record import events as ev
 from clew_shared.record import snapshot_events as snap
 from clew_shared.record.codec import decode
 from clew_shared.record.touched import NAMES_MAX
-from clew_shared.snapshots.store import at
-
-if TYPE_CHECKING:
-    from clew_daemon.parts import DaemonParts
-    from clew_daemon.undo.planning import Restoration
-    from clew_daemon.undo.scope import Span
-    from clew_daemon.undo.visit import WorkspaceVisit
-    from clew_shared.core.core import Core
-    from clew_shared.record import events as ev
-    from clew_shared.snapshots.store import SnapshotStore
+from clew_shared.snapshots.store import SnapshotStore, at
 
 log = structlog.get_logger()
 

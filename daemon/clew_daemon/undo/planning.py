@@ -7,16 +7,21 @@ import hashlib
 import json
 import os
 import stat
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from clew_daemon.undo import scope
+from clew_daemon.undo.scope import Span, UndoInForce
+from clew_shared.record import events as ev
 from clew_shared.record import snapshot_events as snap
+from clew_shared.record.snapshot_events import GitPlace
 from clew_shared.snapshots.entries import Entry
 from clew_shared.snapshots.names import quoted, unquoted
 from clew_shared.snapshots.plan import (
     Left,
+    Reason,
     Restored,
     UndoPlan,
     above_removed,
@@ -25,18 +30,9 @@ from clew_shared.snapshots.plan import (
     plan,
 )
 from clew_shared.snapshots.steps import PLAN_S, comparing, steps
-from clew_shared.snapshots.store import StoreError, StoreSlowError
+from clew_shared.snapshots.store import SnapshotStore, StoreError, StoreSlowError
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
-
-    from clew_daemon.undo.scope import Span, UndoInForce
-    from clew_shared.record import events as ev
-    from clew_shared.record.snapshot_events import GitPlace
-    from clew_shared.snapshots.plan import Reason
-    from clew_shared.snapshots.store import SnapshotStore
-
-    Rows = Sequence[tuple[int, ev.Event]]
+Rows = Sequence[tuple[int, ev.Event]]
 
 
 class UndoRefused(Exception):

@@ -7,20 +7,15 @@ An undo is of a goal, of one of its subtasks, or of the undo before it.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from clew_shared.record import events as ev
 from clew_shared.record import snapshot_events as snap
 from clew_shared.record.fold import apply
-from clew_shared.record.model import StepStatus
+from clew_shared.record.model import StepStatus, Subtask
 from clew_shared.record.state import State
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-    from clew_shared.record.model import Subtask
-
 
 Place = tuple[int, int]
 """The index of a task and that of a subtask in it: what its number shows, as of one moment."""

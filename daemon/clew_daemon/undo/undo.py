@@ -8,23 +8,25 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
 
-from clew_daemon.undo.on_record import RecordedUndo
-from clew_daemon.undo.planning import PlannedUndo, UndoRefused, gone, planned_undo, restoration
-from clew_daemon.undo.visit import visit
+from clew_daemon.parts import DaemonParts
+from clew_daemon.session.launcher import Launcher
+from clew_daemon.undo.on_record import RecordedUndo, UndoOutcome
+from clew_daemon.undo.planning import (
+    Gone,
+    PlannedUndo,
+    Restoration,
+    UndoRefused,
+    gone,
+    planned_undo,
+    restoration,
+)
+from clew_daemon.undo.scope import Span
+from clew_daemon.undo.visit import WorkspaceVisit, visit
+from clew_shared.core.core import Core
+from clew_shared.record import snapshot_events as snap
+from clew_shared.record.snapshot_events import GitPlace
 from clew_shared.snapshots.plan import UndoPlan
-
-if TYPE_CHECKING:
-    from clew_daemon.parts import DaemonParts
-    from clew_daemon.session.launcher import Launcher
-    from clew_daemon.undo.on_record import UndoOutcome
-    from clew_daemon.undo.planning import Gone, Restoration
-    from clew_daemon.undo.scope import Span
-    from clew_daemon.undo.visit import WorkspaceVisit
-    from clew_shared.core.core import Core
-    from clew_shared.record import snapshot_events as snap
-    from clew_shared.record.snapshot_events import GitPlace
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Iterator
+from typing import Any
 
+from clew_daemon.undo.planning import Gone
+from clew_daemon.undo.undo import GitMoved, GitNotes, UndoResult
+from clew_shared.record.snapshot_events import GitPlace
+from clew_shared.record.state import State
+from clew_shared.snapshots.plan import Left, Restored
 from clew_shared.text.redact import redact
 from clew_shared.views.publish import path_view
 from clew_shared.wire.executor import FINAL_FAULTS, NOT_EMPTY
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
-    from clew_daemon.undo.planning import Gone
-    from clew_daemon.undo.undo import GitMoved, GitNotes, UndoResult
-    from clew_shared.record.snapshot_events import GitPlace
-    from clew_shared.record.state import State
-    from clew_shared.snapshots.plan import Left, Restored
 
 LEFT_OUT_SHOWN = 10
 NAMES_SHOWN = 5_000

@@ -5,32 +5,25 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-from typing import TYPE_CHECKING
+from collections.abc import AsyncIterator, Iterator, Sequence
 
+from clew_daemon.parts import DaemonParts
 from clew_daemon.processes import workspace_guard
-from clew_daemon.processes.executor import ExecutorDied
+from clew_daemon.processes.executor import ExecutorDied, ExecutorProcess
 from clew_daemon.processes.nursery import SpawnError
+from clew_daemon.processes.workspace_guard import WorkspaceGuard
 from clew_daemon.session.cell_specs import CellSpecs
 from clew_daemon.session.executors import ExecutorPool
+from clew_daemon.session.launcher import Launcher
 from clew_daemon.session.snapshots import ask_snapshot, record
+from clew_daemon.undo.planning import Restoration
+from clew_shared.core.core import Core
+from clew_shared.record.snapshot_events import GitPlace, SnapshotMoment, SnapshotTaken
 from clew_shared.snapshots.names import quoted
-from clew_shared.snapshots.plan import above_removed
+from clew_shared.snapshots.plan import Restored, above_removed
 from clew_shared.text.git_names import commit_name
 from clew_shared.text.plain import plain
-from clew_shared.wire.executor import RESTORE_MAX, RestoreEntry
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterator, Sequence
-
-    from clew_daemon.parts import DaemonParts
-    from clew_daemon.processes.executor import ExecutorProcess
-    from clew_daemon.processes.workspace_guard import WorkspaceGuard
-    from clew_daemon.session.launcher import Launcher
-    from clew_daemon.undo.planning import Restoration
-    from clew_shared.core.core import Core
-    from clew_shared.record.snapshot_events import GitPlace, SnapshotMoment, SnapshotTaken
-    from clew_shared.snapshots.plan import Restored
-    from clew_shared.wire.executor import RestoreDone, SnapshotDone
+from clew_shared.wire.executor import RESTORE_MAX, RestoreDone, RestoreEntry, SnapshotDone
 
 GIT = "git --no-pager -c log.showSignature=false -c core.fsmonitor=false -c core.pager=cat"
 GIT_LOG = f"{GIT} log --oneline --no-decorate -n 20 --end-of-options"

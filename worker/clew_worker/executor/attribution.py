@@ -10,17 +10,13 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Iterator
+from pathlib import Path
 
 from clew_shared.record.touched import NAMES_BYTES_MAX, NAMES_MAX, Touched
 from clew_shared.snapshots.names import quoted, unquoted
 from clew_worker.executor.snapshots.folders import split
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-    from pathlib import Path
-
-    from clew_worker.executor.world.world import WorldWatch
+from clew_worker.executor.world.world import WorldWatch
 
 PENDING_MAX = 100_000
 """More names than this are not collected between two reports; they are counted as "more than was seen"."""

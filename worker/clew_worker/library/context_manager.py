@@ -11,7 +11,7 @@ import math
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 from clew_shared.config.settings import load
 from clew_shared.core.answers import ActionReport
@@ -20,12 +20,10 @@ from clew_shared.record.model import Result
 from clew_shared.text.redact import redact
 from clew_worker.executor.commands import cut
 from clew_worker.library.local import LocalGoal
+from clew_worker.library.open_goal import OpenGoal
 from clew_worker.library.remote import RemoteGoal
 from clew_worker.library.sync_client import SyncClient
 from clew_worker.library.work_state import Answer, WorkState
-
-if TYPE_CHECKING:
-    from clew_worker.library.open_goal import OpenGoal
 
 OUTPUT_BYTES = 65_536
 """The limit of a recorded output, which is cut to its beginning and end, as by `[limits] output_bytes`."""

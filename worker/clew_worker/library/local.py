@@ -6,25 +6,22 @@ It runs no action.
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
+from clew_shared.config.settings import LoopSettings
 from clew_shared.core.answers import ActionReport, LookFirst, Verdict
+from clew_shared.core.core import Core
 from clew_shared.record import events as ev
 from clew_shared.record.model import GoalStatus
 from clew_shared.record.spec import Spec
+from clew_shared.record.state import State
 from clew_worker.executor.world.world import WorldWatch
 from clew_worker.library import local_tree
 from clew_worker.library.identity import goal_id, runs_elsewhere, started_at
 from clew_worker.library.local_record import LocalRecord
 from clew_worker.library.open_goal import OpenGoal, all_done, answer_of, intervention_of
 from clew_worker.library.work_state import Answer, WorkState
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from clew_shared.config.settings import LoopSettings
-    from clew_shared.core.core import Core
-    from clew_shared.record.state import State
 
 ANOTHER_WAY = (
     "The subtask is blocked: this approach does not work. Add other subtasks to its task, "

@@ -8,11 +8,15 @@ from __future__ import annotations
 import sys
 import threading
 import time
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
+from clew_shared.config.settings import LoopSettings
 from clew_shared.core.answers import WrongState
 from clew_shared.core.core import Core
+from clew_shared.core.journal import RecordedEvent
 from clew_shared.gate.verdict import AgentCalls
 from clew_shared.ledger import LedgerError, NewEvent, TurnLedger
 from clew_shared.record import events as ev
@@ -23,14 +27,6 @@ from clew_shared.views.contextdir import FOLDER, ContextDir
 from clew_shared.views.publish import HistoryFold, history_view, state_view
 from clew_worker.library.local_tree import record_edit
 from clew_worker.library.work_state import WorkState
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-    from pathlib import Path
-
-    from clew_shared.config.settings import LoopSettings
-    from clew_shared.core.journal import RecordedEvent
-
 
 # The published files of a goal without a daemon, which people and programs read in `.agent_context/`.
 #

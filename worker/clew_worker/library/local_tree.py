@@ -5,19 +5,14 @@ Functions of the core, which holds the state; they write nothing and read no clo
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from pydantic import TypeAdapter
 
+from clew_shared.core.core import Core
 from clew_shared.record import events as ev
 from clew_shared.record.fold.plans import given_up_line
-from clew_shared.record.model import Goal, GoalStatus, StepStatus
+from clew_shared.record.model import Goal, GoalStatus, StepStatus, Subtask
 from clew_shared.record.spec import PlannedSubtask, PlannedTask
-
-if TYPE_CHECKING:
-    from clew_shared.core.core import Core
-    from clew_shared.record.model import Subtask
-    from clew_worker.library.work_state import Edit
+from clew_worker.library.work_state import Edit
 
 _goals: TypeAdapter[Goal] = TypeAdapter(Goal)
 

@@ -3,21 +3,16 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from clew_shared.core.answers import ActionReport, Advice, Verdict
 from clew_shared.prompt.compact_lines import RECENT_ACTIONS
-from clew_shared.record.model import StepStatus
-from clew_worker.library.work_state import Answer
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from clew_shared.core.answers import ActionReport, Advice, Verdict
-    from clew_shared.record.model import Goal
-    from clew_shared.record.state import State
-    from clew_shared.wire.answers import Intervention, Judged, Recorded
-    from clew_worker.library.work_state import WorkState
+from clew_shared.record.model import Goal, StepStatus
+from clew_shared.record.state import State
+from clew_shared.wire.answers import Intervention, Judged, Recorded
+from clew_worker.library.work_state import Answer, WorkState
 
 
 class OpenGoal(ABC):

@@ -5,7 +5,8 @@ It shows the state of the last `hello`, and says hello again when the state is r
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Sequence
+from typing import Any
 
 from clew_shared.core.answers import ActionReport, WrongState
 from clew_shared.record.model import Action, Goal, StepStatus, Subtask, Task
@@ -14,17 +15,11 @@ from clew_shared.record.spec import Spec
 from clew_shared.record.state import EVERYWHERE, ProbeSeen, Scope, State, Tally
 from clew_shared.wire import protocol
 from clew_shared.wire.answers import Advanced, Finished, Judged, Noted, Recorded
-from clew_shared.wire.hello import Call
+from clew_shared.wire.hello import Call, FinishedSubtask, HelloAnswer, SentGoal, SentSubtask
 from clew_worker.agent.rpc import RpcError
 from clew_worker.library.open_goal import OpenGoal, answer_of, intervention_of
+from clew_worker.library.sync_client import SyncClient
 from clew_worker.library.work_state import Answer, Edit, WorkState
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-    from clew_shared.wire.hello import FinishedSubtask, HelloAnswer, SentGoal, SentSubtask
-    from clew_worker.library.sync_client import SyncClient
-
 
 _OVER = (StepStatus.COMPLETED, StepStatus.SKIPPED, StepStatus.FAILED)
 

@@ -6,12 +6,10 @@ It detects manual changes; it neither records nor judges them.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from clew_shared.record.model import Goal, GoalStatus, StepStatus, Subtask, Task
-
-if TYPE_CHECKING:
-    from clew_shared.record.state import State
+from clew_shared.record.state import State
 
 _T = TypeVar("_T")
 _STATUSES = frozenset(str(s) for s in StepStatus)

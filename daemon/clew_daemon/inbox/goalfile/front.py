@@ -6,10 +6,11 @@ Pure. Keys of other tools are named, not refused.
 import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import yaml
 from pydantic import ValidationError
+from pydantic_core import ErrorDetails
 
 from clew_daemon.inbox.goalfile import front_yaml
 from clew_daemon.inbox.goalfile.front_yaml import (
@@ -23,9 +24,6 @@ from clew_daemon.inbox.goalfile.front_yaml import (
 from clew_daemon.inbox.goalfile.keys import Budget, FrontMatter
 from clew_shared.text.spelling import closest
 from clew_shared.text.validation import Expected, requirement
-
-if TYPE_CHECKING:
-    from pydantic_core import ErrorDetails
 
 KEYS = FrontMatter.model_fields
 _INNER = {"checks": "has a command that", "budget": "has a `{}` that"}

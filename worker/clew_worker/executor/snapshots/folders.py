@@ -7,12 +7,9 @@ from __future__ import annotations
 
 import errno
 import os
-from typing import TYPE_CHECKING
+from collections.abc import Iterable
 
 from clew_worker.sandbox import kernel
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
 
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 

@@ -10,15 +10,11 @@ import re
 import signal
 import subprocess
 import time
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterable
 
+from clew_shared.snapshots.store import SnapshotStore
+from clew_worker.executor.wire import Wire
 from clew_worker.sandbox import kernel
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
-
-    from clew_shared.snapshots.store import SnapshotStore
-    from clew_worker.executor.wire import Wire
 
 _SLICE_S = 0.2  # how soon a hang-up is noticed
 _FATAL = "fatal: "

@@ -7,18 +7,12 @@ import errno
 import os
 import re
 import stat
+from collections.abc import Callable, Iterable, Iterator
 from itertools import groupby
-from typing import TYPE_CHECKING
 
 from clew_worker.executor.snapshots.folders import above, open_folder, split
-from clew_worker.executor.snapshots.git import GitFailedError, SnapshotError
+from clew_worker.executor.snapshots.git import Git, GitFailedError, SnapshotError
 from clew_worker.executor.world.contents import stamp_of
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
-
-    from clew_worker.executor.snapshots.git import Git
-
 
 _TRIES = 3
 _BATCH_BYTES = 32 * 1024 * 1024  # the limit of the store may be passed by so much

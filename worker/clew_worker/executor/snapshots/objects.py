@@ -3,19 +3,14 @@
 from __future__ import annotations
 
 import stat
+from collections.abc import Iterable, Iterator
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 from clew_shared.snapshots.entries import read_modes
 from clew_shared.snapshots.names import unquoted
 from clew_shared.snapshots.store import FILES, StoreError
-from clew_worker.executor.snapshots.git import SnapshotError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
-    from clew_shared.wire.executor import RestoreEntry
-    from clew_worker.executor.snapshots.git import Git
+from clew_shared.wire.executor import RestoreEntry
+from clew_worker.executor.snapshots.git import Git, SnapshotError
 
 _AT_ONCE_BYTES = 32 * 1024 * 1024
 

@@ -12,19 +12,14 @@ import os
 import re
 import secrets
 import stat
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 from clew_shared.wire.executor import DAMAGED, NOT_EMPTY
 from clew_worker.executor.snapshots.folders import open_folder
 from clew_worker.executor.snapshots.git import SnapshotError
+from clew_worker.executor.snapshots.objects import StoredContents
 from clew_worker.executor.world.contents import blob_hash, blob_id, stamp_of
 from clew_worker.sandbox import kernel
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from clew_worker.executor.snapshots.objects import StoredContents
-
 
 # Replaces and removes files in an open folder in one step; what someone saves there in that very moment is put back.
 #

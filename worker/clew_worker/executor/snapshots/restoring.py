@@ -9,8 +9,8 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from clew_shared.snapshots.entries import LEFT_OUT
 from clew_shared.snapshots.names import unquoted
@@ -23,6 +23,7 @@ from clew_shared.wire.executor import (
     RestoreEntry,
     RestoreRequest,
 )
+from clew_shared.wire.nursery import CellSpec
 from clew_worker.executor.snapshots.folders import open_folder, split
 from clew_worker.executor.snapshots.git import Budget, Git, SnapshotError
 from clew_worker.executor.snapshots.objects import StoredContents
@@ -33,13 +34,8 @@ from clew_worker.executor.snapshots.place import (
     remove_drafts,
     writable,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from clew_shared.wire.nursery import CellSpec
-    from clew_worker.executor.wire import Wire
-    from clew_worker.executor.workspace import Workspace
+from clew_worker.executor.wire import Wire
+from clew_worker.executor.workspace import Workspace
 
 RESTORE_S = 90.0
 """How long one request may take; the daemon waits longer for the answer."""

@@ -9,16 +9,14 @@ from __future__ import annotations
 import json
 import os
 import re
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
 
 from clew_shared.files.durable import sync
 from clew_worker.executor.snapshots.folders import open_folder
 from clew_worker.executor.snapshots.git import SnapshotError
 from clew_worker.executor.world import git
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-    from pathlib import Path
 
 _FILE_BYTES_MAX = 1024 * 1024
 _FILES_MAX = 10_000

@@ -11,10 +11,10 @@ import heapq
 import itertools
 import os
 import stat
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from clew_shared.record.snapshot_events import (
     IGNORED_MAX,
@@ -39,6 +39,7 @@ from clew_shared.snapshots.store import (
 from clew_shared.text.plain import plain
 from clew_shared.views import contextdir
 from clew_shared.wire.executor import SnapshotDone, SnapshotRequest
+from clew_shared.wire.nursery import CellSpec
 from clew_worker.executor.snapshots.folders import above, split
 from clew_worker.executor.snapshots.git import (
     Budget,
@@ -51,15 +52,10 @@ from clew_worker.executor.snapshots.index import Index, special
 from clew_worker.executor.snapshots.rules import IgnoreRules
 from clew_worker.executor.snapshots.walk import Walk
 from clew_worker.executor.snapshots.writing import DRAFT, StoreWriter
+from clew_worker.executor.wire import Wire
+from clew_worker.executor.workspace import Workspace
 from clew_worker.executor.world.git import GitState, head_commit, objects_and_index
 from clew_worker.executor.world.ignored import Ignored
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
-    from clew_shared.wire.nursery import CellSpec
-    from clew_worker.executor.wire import Wire
-    from clew_worker.executor.workspace import Workspace
 
 SNAPSHOT_S = 60.0
 COUNT_S = 20.0

@@ -4,16 +4,12 @@ from __future__ import annotations
 
 import os
 import stat
-from typing import TYPE_CHECKING
+from collections.abc import Collection
 
 from clew_worker.executor.snapshots.folders import above, open_folder
+from clew_worker.executor.snapshots.git import Budget
 from clew_worker.executor.snapshots.index import why_not
-
-if TYPE_CHECKING:
-    from collections.abc import Collection
-
-    from clew_worker.executor.snapshots.git import Budget
-    from clew_worker.executor.world.ignored import Ignored
+from clew_worker.executor.world.ignored import Ignored
 
 
 class Walk:

@@ -7,18 +7,13 @@ import hashlib
 import os
 import shutil
 import zlib
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from clew_shared.files.durable import sync
-from clew_shared.snapshots.store import EMPTY_TREE, FILES, MODES
+from clew_shared.snapshots.store import EMPTY_TREE, FILES, MODES, SnapshotStore
 from clew_worker.executor.snapshots.git import GitFailedError, NoRoomError, SnapshotError
 from clew_worker.sandbox import kernel
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from clew_shared.snapshots.store import SnapshotStore
 
 DRAFT = "index.new"
 _INDEX = "index"

@@ -10,19 +10,20 @@ from __future__ import annotations
 import os
 import stat
 import time
+from collections.abc import Iterable
 from operator import attrgetter
-from typing import TYPE_CHECKING
 
-from clew_worker.executor.world.contents import object_of
-from clew_worker.executor.world.watches import IS_FOLDER, WRITTEN, Folder, Identity
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from clew_worker.executor.world.contents import Contents
-    from clew_worker.executor.world.ignored import Ignored
-    from clew_worker.executor.world.watches import Look, Touched, Watches
-
+from clew_worker.executor.world.contents import Contents, object_of
+from clew_worker.executor.world.ignored import Ignored
+from clew_worker.executor.world.watches import (
+    IS_FOLDER,
+    WRITTEN,
+    Folder,
+    Identity,
+    Look,
+    Touched,
+    Watches,
+)
 
 TRACES_MAX = 500_000
 """More entries than this are not compared: the report says that it is not whole."""
