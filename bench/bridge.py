@@ -22,7 +22,7 @@ from bench.cli_double import Tools
 from bench.figures import Recorder, Result
 from bench.processes import pss_mb, spent
 
-from clew_daemon.cli.client import call
+from clew_daemon.reading.client import call
 from clew_worker.bridge import relay
 from clew_worker.bridge.gateway import Gateway
 from clew_worker.bridge.place import SOCKET as GATEWAY

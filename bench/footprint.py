@@ -26,7 +26,7 @@ from bench.home import Home, temporary, wait_for
 from bench.processes import pss_mb, spent
 
 from clew_daemon import cli
-from clew_daemon.cli.client import call
+from clew_daemon.reading.client import call
 
 WORKERS, FILES = 8, 1000
 LATER = "---\nnot_before: 2099-01-01T00:00:00Z\n---\n# Goal {}\ntext\n"

@@ -18,7 +18,7 @@ import pointed
 import points
 from harness import DEADLINE_S, POLL_S
 
-from clew_daemon.cli.errors import CliError
+from clew_daemon.reading.errors import CliError
 
 if TYPE_CHECKING:
     from harness import Clew

@@ -17,8 +17,8 @@ import pytest
 from harness import DEADLINE_S, Clew, become_subreaper
 from ordinary import NOBODY, give
 
-from clew_daemon.cli.client import NoDaemon
-from clew_daemon.cli.errors import CliError
+from clew_daemon.reading.client import NoDaemon
+from clew_daemon.reading.errors import CliError
 
 pytestmark = pytest.mark.skipif(not shutil.which("git"), reason="git is not installed")
 

@@ -24,7 +24,7 @@ import pytest
 from forge import Forge, Process
 
 from clew_daemon import cli
-from clew_daemon.cli.client import NoDaemon, call
+from clew_daemon.reading.client import NoDaemon, call
 
 DEADLINE_S = 60.0
 POLL_S = 0.01

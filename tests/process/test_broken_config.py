@@ -79,7 +79,7 @@ def config_error(clew):
 
 
 def _call(at, method, **params):
-    from clew_daemon.cli.client import call
+    from clew_daemon.reading.client import call
 
     return call(at, method, **params)
 

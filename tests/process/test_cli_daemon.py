@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from harness import become_subreaper, forge
 
-from clew_daemon.cli.client import RequestRefused, call
+from clew_daemon.reading.client import RequestRefused, call
 from clew_daemon.record.store import load_state
 from clew_shared.ledger import Reader
 

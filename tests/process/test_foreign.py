@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from clew_daemon.cli.client import CliError
+from clew_daemon.reading.client import CliError
 
 GOAL = "# Do it\n\n## A task\n- [ ] First\n- [ ] Second\n"
 

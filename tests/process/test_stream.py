@@ -9,11 +9,16 @@ import threading
 import psutil
 from harness import DEADLINE_S
 
-from clew_daemon.cli.client import connected
 from clew_daemon.cli.commands.watch.ledger_feed import LedgerFeed
-from clew_daemon.cli.instance import Instance
-from clew_daemon.cli.stream.client import EventSource
-from clew_daemon.cli.stream.messages import StreamBatch, StreamBegin, StreamGone, follow_line
+from clew_daemon.reading.client import connected
+from clew_daemon.reading.follow import (
+    EventSource,
+    StreamBatch,
+    StreamBegin,
+    StreamGone,
+    follow_line,
+)
+from clew_daemon.reading.instance import Instance
 from clew_shared.ledger import Reader
 
 MANY = 40
@@ -178,7 +183,7 @@ def test_followers_that_read_nothing_take_no_memory_and_delay_nobody(clew):
         for _ in range(8):
             channel = closing.enter_context(connected(instance.socket))
             channel.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
-            channel.sendall(follow_line(None, "0-"))
+            channel.sendall(follow_line("0-"))
         clew.wait("goal.completed", goal=clew.submit(STEPS))
         assert clew.answers()
         grown = psutil.Process(clew.daemon.pid).memory_info().rss - before

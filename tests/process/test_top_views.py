@@ -5,7 +5,7 @@ import time
 
 from llm_server import Reply, ScriptedLlm, calls
 
-from clew_daemon.cli.instance import Instance
+from clew_daemon.reading.instance import Instance
 from clew_daemon.top.app import TopApp
 from clew_daemon.top.files_screen import FilesScreen
 from clew_daemon.top.goal_screen import TextPage

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clew_daemon.cli.stream.messages import (
+from clew_daemon.reading.follow import (
     StreamBatch,
     StreamBegin,
     StreamError,

@@ -14,9 +14,9 @@ from pathlib import Path
 import pytest
 from harness import DEADLINE_S, children
 
-from clew_daemon.cli.client import ask
 from clew_daemon.control.requests import PingRequest
 from clew_daemon.host.folders import FolderError, make_private
+from clew_daemon.reading.client import ask
 
 OTHER_UID = 12345
 LINE_BYTES_MAX = 1 << 20

@@ -10,8 +10,8 @@ from clew_daemon.cli import run
 from clew_daemon.cli.commands.watch.feed import advance
 from clew_daemon.cli.commands.watch.goal_status import GoalMoment
 from clew_daemon.cli.commands.watch.goal_status import goal_lines as watched_lines
-from clew_daemon.cli.display.goal import goal_lines
 from clew_daemon.publish.report import render
+from clew_daemon.reading.goal_text import goal_lines
 from clew_daemon.record.goals import GoalStore
 from clew_daemon.record.store import PastEvents, ends_of_attempts, state_of
 from clew_shared.config.settings import Settings

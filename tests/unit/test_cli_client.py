@@ -9,13 +9,14 @@ from contextlib import contextmanager
 
 import pytest
 
-from clew_daemon.cli import queries, run
-from clew_daemon.cli.client import NoDaemon, RequestRefused, call
+from clew_daemon.cli import run
 from clew_daemon.cli.commands.demo.command import WorkerKiller
 from clew_daemon.cli.commands.submit import inbox
-from clew_daemon.cli.errors import CliError
-from clew_daemon.cli.instance import Instance
 from clew_daemon.host.unit_file import HERALD_UNIT
+from clew_daemon.reading import queries
+from clew_daemon.reading.client import NoDaemon, RequestRefused, call
+from clew_daemon.reading.errors import CliError
+from clew_daemon.reading.instance import Instance
 
 PING = {"pid": 1, "version": "0.1.0", "uptime_s": 5.0, "ready": True, "status": "idle"}
 

@@ -4,11 +4,11 @@ import pytest
 
 from clew_daemon.cli.commands.watch.goal_status import GoalMoment
 from clew_daemon.cli.commands.watch.goal_status import goal_lines as moment_lines
-from clew_daemon.cli.display.daemon import daemon_lines, inbox_lines
-from clew_daemon.cli.display.goal import activity, goal_lines
-from clew_daemon.cli.display.goal_list import in_view, needs_lines, overview
-from clew_daemon.cli.display.output import print_lines
-from clew_daemon.cli.display.sanitize import thousands
+from clew_daemon.reading.daemon_text import daemon_lines, inbox_lines
+from clew_daemon.reading.goal_list import in_view, needs_lines, overview
+from clew_daemon.reading.goal_text import activity, goal_lines
+from clew_daemon.reading.output import print_lines
+from clew_daemon.reading.sanitize import thousands
 from clew_shared.record import events as ev
 from clew_shared.record.moment import iso, local
 from clew_shared.record.prompt_facts import Prompt

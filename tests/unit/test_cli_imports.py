@@ -140,7 +140,7 @@ def test_asking_a_daemon_needs_neither_models_nor_the_ledger(tmp_path, args):
         thread.start()
         seen = loaded(EVERY, "--home", tmp_path, *args)
         thread.join(60)
-    assert "clew_daemon.cli.client" in seen
+    assert "clew_daemon.reading.client" in seen
     assert not {name.partition(".")[0] for name in seen} & ALL
 
 

@@ -5,8 +5,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
-from clew_daemon.cli.display.output import columns, width_of, wrapped
-from clew_daemon.cli.display.sanitize import counted, duration
+from clew_daemon.reading.output import columns, width_of, wrapped
+from clew_daemon.reading.sanitize import counted, duration
 
 WORDS = st.lists(st.text("ab[]漢 \u0301é-", min_size=1, max_size=90), max_size=12).map(" ".join)
 

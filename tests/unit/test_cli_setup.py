@@ -14,12 +14,12 @@ from typing import Any
 import pytest
 
 from clew_daemon.cli import run
-from clew_daemon.cli.client import Address, NoDaemon
 from clew_daemon.cli.commands.doctor.command import ready_for
 from clew_daemon.cli.commands.doctor.findings import Finding
 from clew_daemon.cli.commands.submit import command as submit
 from clew_daemon.host import systemctl, units
 from clew_daemon.inbox.goalfile.parse import parse
+from clew_daemon.reading.client import Address, NoDaemon
 from clew_shared.ledger.lock import DAEMON, acquire, beside
 
 REPO = Path(__file__).resolve().parents[2]
@@ -87,7 +87,7 @@ def leaving(monkeypatch):
     dropped: list[Any] = []
     then: list[Any] = [_gone]
     original = submit.drop_all
-    monkeypatch.setattr("clew_daemon.cli.client.call", call)
+    monkeypatch.setattr("clew_daemon.reading.client.call", call)
     monkeypatch.setattr(submit, "drop_all", drop_all)
     return then
 
@@ -498,7 +498,7 @@ def test_config_check_of_the_example_finds_nothing(clew, tmp_path):
 
 
 def test_the_places_are_those_that_the_whole_config_gives(tmp_path, monkeypatch):
-    from clew_daemon.cli.instance import Instance
+    from clew_daemon.reading.instance import Instance
     from clew_shared.config.settings import load, places
 
     text = '[paths]\nstate = "elsewhere"\n[ledger]\nurl = "sqlite:///<state>/x.db"\n'
@@ -511,7 +511,7 @@ def test_the_places_are_those_that_the_whole_config_gives(tmp_path, monkeypatch)
 
 
 def test_a_relative_home_is_meant_from_here(tmp_path, monkeypatch):
-    from clew_daemon.cli.instance import Instance
+    from clew_daemon.reading.instance import Instance
 
     monkeypatch.chdir(tmp_path)
     assert Instance.of(Path("h"), {}).places.state == tmp_path / "h" / "state"

@@ -12,7 +12,7 @@ from clew_daemon.cli.commands.doctor.agents import checked_command
 from clew_daemon.cli.commands.doctor.proof import goal as proof_goal
 from clew_daemon.cli.commands.doctor.proof.goal import KEY, Proof, furnish, judged, moves
 from clew_daemon.cli.commands.doctor.proof.wires import ModelCall, ModelRequest
-from clew_daemon.cli.errors import CliError
+from clew_daemon.reading.errors import CliError
 from clew_shared.config.settings import (
     CliAgentSettings,
     CommandAgentSettings,

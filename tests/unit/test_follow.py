@@ -2,14 +2,11 @@
 
 import asyncio
 import json
-from contextlib import aclosing, asynccontextmanager
+from contextlib import asynccontextmanager
 
 import pytest
 from structlog.testing import capture_logs
 
-from clew_daemon.cli.client import Address
-from clew_daemon.cli.stream.asynchronous import stream_news
-from clew_daemon.cli.stream.messages import StreamBatch, StreamBegin, StreamGone
 from clew_daemon.control import follow as follow_module
 from clew_daemon.control import stream as stream_module
 from clew_daemon.control.follow import BATCH_BYTES, BATCH_ROWS, Following
@@ -319,27 +316,3 @@ async def test_the_end_of_the_daemon_ends_its_followers(daemon):
         await one.ask()
         await daemon.control.stop()
         assert await one.is_ended()
-
-
-async def test_a_client_in_an_event_loop_continues_when_the_daemon_is_back(daemon):
-    seen = []
-
-    async def until(kind):
-        async for one in news:
-            if isinstance(one, StreamBatch):
-                seen.extend(event.seq for event in one.events)
-            if isinstance(one, kind) and not (kind is StreamBatch and not one.events):
-                return one
-        raise AssertionError
-
-    async with asyncio.timeout(60), aclosing(stream_news(lambda: Address(daemon.socket))) as news:
-        assert [goal["id"] for goal in (await until(StreamBegin)).goals] == ["a", "b"]
-        await daemon.record(1)
-        await until(StreamBatch)
-        await daemon.control.stop()
-        assert not (await until(StreamGone)).refused
-        await daemon.record(2, 3)
-        await daemon.control.start()
-        assert (await until(StreamBegin)).goals == ()
-        await until(StreamBatch)
-    assert seen == [1, 2, 3]

@@ -2,7 +2,7 @@
 
 import pytest
 
-from clew_daemon.cli.stream.following import Follower
+from clew_daemon.reading.follow import Follower
 from clew_shared.ledger import Cursor, Ledger, NewEvent
 
 

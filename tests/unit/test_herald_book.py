@@ -8,8 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from clew_daemon.cli.client import Address
-from clew_daemon.cli.stream.messages import StreamEvent
 from clew_daemon.herald import alerts, messenger, notices, spools
 from clew_daemon.herald.alerts import Alerts, DaemonHealth
 from clew_daemon.herald.book import Book, BookError
@@ -20,6 +18,8 @@ from clew_daemon.herald.sending import AddressError, Delivery, read_addresses
 from clew_daemon.herald.server import Answers, MetricsServer
 from clew_daemon.herald.spools import Channels, MessageSpool, SpanSpool
 from clew_daemon.inbox.leftovers import Left
+from clew_daemon.reading.client import Address
+from clew_daemon.reading.follow import StreamEvent
 from clew_shared.config.tables import NotifySettings
 from clew_shared.ledger import Cursor
 from clew_shared.record import events as ev

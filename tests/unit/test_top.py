@@ -7,7 +7,6 @@ import pytest
 from textual.widgets import Input, Log, OptionList, Static
 
 from clew_daemon import cli
-from clew_daemon.cli.instance import Instance
 from clew_daemon.control.goal_lookup import handler
 from clew_daemon.control.requests import (
     FeedbackRequest,
@@ -16,6 +15,7 @@ from clew_daemon.control.requests import (
     UnblockRequest,
 )
 from clew_daemon.control.server import Control, ControlError
+from clew_daemon.reading.instance import Instance
 from clew_daemon.record.goals import GoalStore
 from clew_daemon.top.app import TopApp
 from clew_daemon.top.chart import TimelineChart

@@ -60,7 +60,7 @@ def run(args: Sequence[str]) -> int:
 
 def _flushed() -> bool:
     """Flush stdout and return whether that worked; an error other than a closed pipe is printed."""
-    from clew_daemon.cli.errors import print_error
+    from clew_daemon.reading.errors import print_error
 
     try:
         sys.stdout.flush()
@@ -77,7 +77,7 @@ def _invoke(args: Sequence[str]) -> int:
 
     from clew_daemon.cli.app import clew
     from clew_daemon.cli.completion import answer_shell
-    from clew_daemon.cli.errors import CliError, explained, print_error
+    from clew_daemon.reading.errors import CliError, explained, print_error
 
     try:
         if (code := answer_shell(clew)) is not None:

@@ -11,8 +11,8 @@ from pathlib import Path
 import click
 
 from clew_daemon.cli.completion import install_completion, show_completion
-from clew_daemon.cli.instance import Instance
 from clew_daemon.cli.lazy import CommandGroup, LazyCommand
+from clew_daemon.reading.instance import Instance
 
 SECTIONS = {
     "Goals": [

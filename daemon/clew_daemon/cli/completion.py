@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from clew_daemon.cli.errors import CliError
+from clew_daemon.reading.errors import CliError
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -8,20 +8,20 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from clew_daemon.cli.errors import CliError
-from clew_daemon.cli.instance import Instance
+from clew_daemon.reading.errors import CliError
+from clew_daemon.reading.instance import Instance
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from click.decorators import FC
 
-    from clew_daemon.cli.display.output import Line
+    from clew_daemon.reading.output import Line
 
 
 def complete_goal(context: click.Context, _: click.Parameter, incomplete: str) -> list[str]:
     """Return the names and ids of goals that begin with `incomplete`; none where the ledger cannot be read."""
-    from clew_daemon.cli.queries import goal_names
+    from clew_daemon.reading.queries import goal_names
 
     instance = Instance.of(context.find_root().params.get("home"), os.environ)
     try:

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 import click
 from click.shell_completion import CompletionItem
 
-from clew_daemon.cli.display.sanitize import clean, short
-from clew_daemon.cli.errors import CliError
-from clew_daemon.cli.instance import Instance
+from clew_daemon.reading.errors import CliError
+from clew_daemon.reading.instance import Instance
+from clew_daemon.reading.sanitize import clean, short
 
 if TYPE_CHECKING:
     from clew_shared.record.model import Goal
@@ -27,7 +27,7 @@ def complete_subtask(
     context: click.Context, _: click.Parameter, incomplete: str
 ) -> list[CompletionItem]:
     """Return the subtasks of the goal that was named, with their descriptions."""
-    from clew_daemon.cli.queries import goal_id, goal_state
+    from clew_daemon.reading.queries import goal_id, goal_state
 
     instance = Instance.of(context.find_root().params.get("home"), os.environ)
     try:

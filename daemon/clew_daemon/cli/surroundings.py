@@ -7,16 +7,16 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from clew_daemon.cli.client import ask
-from clew_daemon.cli.errors import CliError
 from clew_daemon.control.requests import ExecutorEnvRequest
 from clew_daemon.host import git
+from clew_daemon.reading.client import ask
+from clew_daemon.reading.errors import CliError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from subprocess import CompletedProcess
 
-    from clew_daemon.cli.instance import Instance
+    from clew_daemon.reading.instance import Instance
     from clew_shared.wire.nursery import SandboxReport
 
 

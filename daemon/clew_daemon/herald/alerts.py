@@ -11,13 +11,13 @@ from dataclasses import dataclass
 import apsw
 import structlog
 
-from clew_daemon.cli.client import Address, NoAnswer, NoDaemon, RequestRefused, send
-from clew_daemon.cli.errors import CliError
 from clew_daemon.control.requests import HealthRequest
 from clew_daemon.herald import notices
 from clew_daemon.herald.book import Book
 from clew_daemon.herald.notices import Notice
 from clew_daemon.inbox.leftovers import Left
+from clew_daemon.reading.client import Address, NoAnswer, NoDaemon, RequestRefused, send
+from clew_daemon.reading.errors import CliError
 
 ANSWER_S = 5.0
 SLOW_S = 1.0

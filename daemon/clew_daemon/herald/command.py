@@ -9,9 +9,9 @@ from pathlib import Path
 
 import click
 
-from clew_daemon.cli.errors import CliError
-from clew_daemon.cli.instance import Instance
 from clew_daemon.herald.book import Book
+from clew_daemon.reading.errors import CliError
+from clew_daemon.reading.instance import Instance
 from clew_shared.config.settings import Settings
 from clew_shared.exit_codes import ExitCode
 

@@ -6,7 +6,6 @@ from pathlib import Path
 
 import structlog
 
-from clew_daemon.cli.instance import Instance
 from clew_daemon.herald.alerts import Alerts, DaemonHealth, ask_health
 from clew_daemon.herald.book import Book
 from clew_daemon.herald.exposition import Readings, render
@@ -14,6 +13,7 @@ from clew_daemon.herald.folding import Folding
 from clew_daemon.herald.reading import all_events, catch_up, is_of
 from clew_daemon.herald.server import Answers, MetricsServer
 from clew_daemon.herald.spools import Channels
+from clew_daemon.reading.instance import Instance
 from clew_shared.ledger import LedgerEmpty, LedgerError, Reader
 
 

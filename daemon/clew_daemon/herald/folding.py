@@ -7,11 +7,11 @@ from collections.abc import Collection, Iterable
 
 from pydantic import ValidationError
 
-from clew_daemon.cli.stream.messages import StreamEvent
 from clew_daemon.herald import notices
 from clew_daemon.herald.book import Book, GoalEntry, Page
 from clew_daemon.herald.counters import Counters, counted
 from clew_daemon.herald.notices import Notice
+from clew_daemon.reading.follow import StreamEvent
 from clew_shared.ledger import Cursor
 from clew_shared.record.codec import decode
 

@@ -8,7 +8,6 @@ import time
 import apsw
 import structlog
 
-from clew_daemon.cli.instance import Instance
 from clew_daemon.herald import spans
 from clew_daemon.herald.alerts import Alerts
 from clew_daemon.herald.book import Book, Page
@@ -18,6 +17,7 @@ from clew_daemon.herald.health_file import HealthFile
 from clew_daemon.herald.notices import Notice
 from clew_daemon.herald.reading import EventStream, all_events, catch_up, is_of
 from clew_daemon.inbox.leftovers import left
+from clew_daemon.reading.instance import Instance
 from clew_shared.config.settings import NotifySettings
 from clew_shared.ledger import Cursor, LedgerError
 

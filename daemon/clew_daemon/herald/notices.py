@@ -7,8 +7,8 @@ from itertools import islice
 
 from pydantic import BaseModel
 
-from clew_daemon.cli.display.sanitize import clean
 from clew_daemon.herald.notes import GoalNote
+from clew_daemon.reading.sanitize import clean
 from clew_shared.config.tables import NoticeKind
 from clew_shared.record.model import GoalStatus
 from clew_shared.text.redact import redact

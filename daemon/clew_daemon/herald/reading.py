@@ -10,9 +10,8 @@ from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
 
-from clew_daemon.cli.client import Address
-from clew_daemon.cli.stream.client import EventSource
-from clew_daemon.cli.stream.messages import StreamBatch, StreamBegin, StreamEvent
+from clew_daemon.reading.client import Address
+from clew_daemon.reading.follow import EventSource, StreamBatch, StreamBegin, StreamEvent
 from clew_shared.ledger import Cursor, EventRow, LedgerEmpty, Reader
 
 BATCH_ROWS = 500

@@ -11,17 +11,23 @@ from textual.app import App
 from textual.binding import Binding, BindingType
 from textual.screen import ModalScreen
 
-from clew_daemon.cli import goal_commands
-from clew_daemon.cli.display.sanitize import clean
-from clew_daemon.cli.errors import CliError
-from clew_daemon.cli.goal_commands import GoalCommand
-from clew_daemon.cli.instance import Instance
+from clew_daemon.reading import goal_commands
+from clew_daemon.reading.errors import CliError
+from clew_daemon.reading.follow import (
+    Following,
+    StreamBatch,
+    StreamBegin,
+    StreamGone,
+    StreamNews,
+)
+from clew_daemon.reading.goal_commands import GoalCommand
+from clew_daemon.reading.instance import Instance
+from clew_daemon.reading.sanitize import clean
 from clew_daemon.top.dialogs import ChoiceDialog, ConfirmDialog, KeysDialog, MessageDialog
 from clew_daemon.top.files_screen import FilesScreen
 from clew_daemon.top.goal_screen import GoalScreen
 from clew_daemon.top.goals_screen import GoalsScreen
 from clew_daemon.top.home import GoalRow, HomeReader
-from clew_daemon.top.live import LiveNews
 from clew_daemon.top.log_screen import LogScreen
 from clew_daemon.top.prompt_screen import PromptScreen
 from clew_daemon.top.screens import LiveScreen
@@ -110,7 +116,7 @@ class TopApp(App[None]):
         self.ansi_theme_dark, self.ansi_theme_light = DARK, LIGHT
         self._home = HomeReader(instance)
         self._first = goal
-        self._news = LiveNews(instance, self._heard)
+        self._following = Following(instance, self._heard)
         self._note = ""
         self._is_due = False
         self._drawn_at = 0.0
@@ -119,16 +125,20 @@ class TopApp(App[None]):
         self.push_screen(GoalsScreen(self._home))
         if self._first is not None:
             self.push_screen(GoalScreen(self._home, self._first))
-        self._news.begin()
+        self._following.begin()
         self.set_interval(DRAW_S, self._draw)
 
     def on_unmount(self) -> None:
-        self._news.end()
+        self._following.end()
 
-    def _heard(self, note: str | None) -> None:
+    def _heard(self, news: StreamNews) -> None:
         """Take in, from the thread that follows, that something has changed."""
-        if note is not None:
-            self._note = note
+        if isinstance(news, StreamGone):
+            self._note = news.reason
+        elif isinstance(news, StreamBegin) and self._following.source.is_streaming:
+            self._note = ""
+        elif isinstance(news, StreamBatch) and not news.events:
+            return
         self._is_due = True
 
     def _draw(self) -> None:

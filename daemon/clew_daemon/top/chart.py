@@ -12,8 +12,8 @@ from textual.events import Click
 from textual.message import Message
 from textual.widget import Widget
 
-from clew_daemon.cli.display.output import RESULT_STYLE, Line
-from clew_daemon.cli.display.sanitize import clean, counted, short
+from clew_daemon.reading.output import RESULT_STYLE, Line
+from clew_daemon.reading.sanitize import clean, counted, short
 from clew_daemon.record.timeline import (
     Lane,
     LaneColumns,

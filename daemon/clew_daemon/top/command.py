@@ -7,11 +7,11 @@ import sys
 import click
 
 from clew_daemon.cli import parameters
-from clew_daemon.cli.display.output import on_terminal
-from clew_daemon.cli.errors import CliError
-from clew_daemon.cli.instance import Instance
-from clew_daemon.cli.queries import goal_id
 from clew_daemon.host.own_process import collect_as_usual, let_others_first
+from clew_daemon.reading.errors import CliError
+from clew_daemon.reading.instance import Instance
+from clew_daemon.reading.output import on_terminal
+from clew_daemon.reading.queries import goal_id
 
 NO_TERMINAL = (
     "`clew top` needs a terminal; `clew status` and `clew watch` show the same without one"

@@ -12,7 +12,7 @@ from textual.containers import Horizontal, Vertical
 from textual.screen import ModalScreen
 from textual.widgets import Button, Input, OptionList, Static
 
-from clew_daemon.cli.display.sanitize import clean
+from clew_daemon.reading.sanitize import clean
 
 KEYS = """\
 Enter      open              Esc   back

@@ -11,8 +11,8 @@ from textual.containers import VerticalScroll
 from textual.widget import Widget
 
 from clew_daemon.cli.commands.diff.listing import ChangedFiles, changed_files
-from clew_daemon.cli.display.output import Line
-from clew_daemon.cli.display.sanitize import clean
+from clew_daemon.reading.output import Line
+from clew_daemon.reading.sanitize import clean
 from clew_daemon.top.goal_screen import TextPage, scrolling
 from clew_daemon.top.home import HomeReader
 from clew_daemon.top.views import GoalViewScreen, hidden

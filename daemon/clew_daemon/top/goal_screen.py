@@ -12,7 +12,7 @@ from textual.containers import VerticalScroll
 from textual.widget import Widget
 from textual.widgets import DataTable, Static
 
-from clew_daemon.cli.display.output import Line
+from clew_daemon.reading.output import Line
 from clew_daemon.top.home import GoalPage, HomeReader
 from clew_daemon.top.screens import LiveScreen
 from clew_daemon.top.tables import RowTable, lines_text

@@ -8,7 +8,7 @@ from textual.binding import BindingType
 from textual.widget import Widget
 from textual.widgets import DataTable
 
-from clew_daemon.cli.display.output import Line
+from clew_daemon.reading.output import Line
 from clew_daemon.top.goal_screen import GoalScreen, TextPage
 from clew_daemon.top.home import GoalList, GoalRow, HomeReader
 from clew_daemon.top.screens import LiveScreen

@@ -8,19 +8,19 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from clew_daemon.cli.client import send
 from clew_daemon.cli.commands.show import action_lines
 from clew_daemon.cli.commands.status import all_goals, one_goal
-from clew_daemon.cli.display.daemon import inbox_lines
-from clew_daemon.cli.display.goal import closing_lines, goal_lines, shown_action
-from clew_daemon.cli.display.goal_list import goal_cells
-from clew_daemon.cli.display.output import RESULT_STYLE, Line
-from clew_daemon.cli.display.sanitize import clean, short
-from clew_daemon.cli.errors import CliError
-from clew_daemon.cli.instance import Instance
-from clew_daemon.cli.queries import ledger_if_any
 from clew_daemon.control.requests import ControlRequest
 from clew_daemon.publish.standing import PAUSED, standing
+from clew_daemon.reading.client import send
+from clew_daemon.reading.daemon_text import inbox_lines
+from clew_daemon.reading.errors import CliError
+from clew_daemon.reading.goal_list import goal_cells
+from clew_daemon.reading.goal_text import closing_lines, goal_lines, shown_action
+from clew_daemon.reading.instance import Instance
+from clew_daemon.reading.output import RESULT_STYLE, Line
+from clew_daemon.reading.queries import ledger_if_any
+from clew_daemon.reading.sanitize import clean, short
 from clew_daemon.record.timeline import TimelineFold
 from clew_shared.record.moment import local
 

@@ -9,10 +9,10 @@ from typing import Any, ClassVar
 from textual.binding import BindingType
 from textual.widget import Widget
 
-from clew_daemon.cli.display.prompt import turn_lines
-from clew_daemon.cli.display.sanitize import clean
-from clew_daemon.cli.errors import CliError
-from clew_daemon.cli.prompt_preview import InspectedPrompt, inspected
+from clew_daemon.reading.errors import CliError
+from clew_daemon.reading.prompt_preview import InspectedPrompt, inspected
+from clew_daemon.reading.prompt_text import turn_lines
+from clew_daemon.reading.sanitize import clean
 from clew_daemon.top.goal_screen import TextPage, scrolling
 from clew_daemon.top.home import HomeReader
 from clew_daemon.top.views import GoalViewScreen, hidden

@@ -14,8 +14,8 @@ from textual.screen import Screen
 from textual.widget import Widget
 from textual.widgets import Footer, Static
 
-from clew_daemon.cli.display.sanitize import clean
-from clew_daemon.cli.errors import CliError
+from clew_daemon.reading.errors import CliError
+from clew_daemon.reading.sanitize import clean
 from clew_daemon.top.home import HomeReader
 
 Read = TypeVar("Read")

@@ -9,7 +9,7 @@ from rich.text import Text
 from textual.binding import Binding, BindingType
 from textual.widgets import DataTable
 
-from clew_daemon.cli.display.output import Line
+from clew_daemon.reading.output import Line
 
 
 def line_text(line: Line) -> Text:

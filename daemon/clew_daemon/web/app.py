@@ -11,8 +11,8 @@ from starlette.responses import HTMLResponse, JSONResponse, PlainTextResponse, S
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
-from clew_daemon.cli.display.sanitize import clean
-from clew_daemon.cli.errors import CliError
+from clew_daemon.reading.errors import CliError
+from clew_daemon.reading.sanitize import clean
 from clew_daemon.web.changes import perform
 from clew_daemon.web.live import READERS_MAX
 from clew_daemon.web.pages import Pages
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from starlette.requests import Request
     from starlette.responses import Response
 
-    from clew_daemon.cli.instance import Instance
+    from clew_daemon.reading.instance import Instance
     from clew_daemon.web.live import LiveChanges
 
 BUSY = "too many pages are open: close some of them"

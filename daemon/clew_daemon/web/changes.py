@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from clew_daemon.cli import goal_commands
-from clew_daemon.cli.client import send
-from clew_daemon.cli.errors import CliError
+from clew_daemon.reading import goal_commands
+from clew_daemon.reading.client import send
+from clew_daemon.reading.errors import CliError
 
 if TYPE_CHECKING:
-    from clew_daemon.cli.goal_commands import GoalCommand
-    from clew_daemon.cli.instance import Instance
+    from clew_daemon.reading.goal_commands import GoalCommand
+    from clew_daemon.reading.instance import Instance
 
 ACCEPTED_WITHIN_S = 5.0
 TEXT_CHARS_MAX = 100_000

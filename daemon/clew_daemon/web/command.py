@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 
 import click
 
-from clew_daemon.cli.display.sanitize import clean
+from clew_daemon.reading.sanitize import clean
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from clew_daemon.cli.instance import Instance
+    from clew_daemon.reading.instance import Instance
     from clew_shared.config.tables import WebSettings
 
 

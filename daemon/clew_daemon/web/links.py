@@ -7,16 +7,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from clew_daemon.cli.client import LOOK_S, NoDaemon, RequestRefused, call
-from clew_daemon.cli.errors import CliError
+from clew_daemon.reading.client import LOOK_S, NoDaemon, RequestRefused, call
+from clew_daemon.reading.errors import CliError
 from clew_shared.exit_codes import ExitCode
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from clew_daemon.cli.instance import Instance
     from clew_daemon.control.server import Control
+    from clew_daemon.reading.instance import Instance
 
 SOCKET = "web.sock"
 NOT_RUNNING = "no `clew web` is running: start it with `clew web`, or as a service"

@@ -9,7 +9,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from clew_daemon.cli.errors import CliError
+from clew_daemon.reading.errors import CliError
 
 BACKLOG = 64
 

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 from starlette.responses import HTMLResponse, PlainTextResponse
 
 from clew_daemon.cli.commands.diff.listing import changed_files
-from clew_daemon.cli.display.sanitize import clean
-from clew_daemon.cli.errors import CliError
-from clew_daemon.cli.prompt_preview import inspected
 from clew_daemon.inbox.leftovers import left
+from clew_daemon.reading.errors import CliError
+from clew_daemon.reading.prompt_preview import inspected
+from clew_daemon.reading.sanitize import clean
 from clew_daemon.record import pages as record_pages
 from clew_daemon.record.timeline import timeline
 from clew_daemon.web.goal_page import action_row, buttons, goal_row, in_short
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from starlette.requests import Request
 
-    from clew_daemon.cli.instance import Instance
+    from clew_daemon.reading.instance import Instance
 
 
 READ_BYTES = 4 << 20

@@ -11,9 +11,9 @@ from collections import OrderedDict
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from clew_daemon.cli import queries
-from clew_daemon.cli.errors import CliError
 from clew_daemon.host.own_process import give_back
+from clew_daemon.reading import queries
+from clew_daemon.reading.errors import CliError
 from clew_daemon.record import pages
 from clew_daemon.record.store import catch_up, in_order, load_outlined, load_state, output_of
 from clew_daemon.record.timeline import TimelineFold
@@ -25,7 +25,7 @@ from clew_shared.record.snapshot import STATE_VERSION
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from clew_daemon.cli.instance import Instance
+    from clew_daemon.reading.instance import Instance
     from clew_shared.ledger import Reader
     from clew_shared.record.state import State
 

@@ -14,7 +14,7 @@ from typing import Any
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
-from clew_daemon.cli.display.sanitize import clean, thousands
+from clew_daemon.reading.sanitize import clean, thousands
 from clew_shared.record.moment import iso, local, roughly
 from clew_shared.text import words
 from clew_shared.text.redact import redact

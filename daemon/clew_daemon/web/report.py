@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING
 import click
 
 from clew_daemon.cli import parameters
-from clew_daemon.cli.display.sanitize import clean
-from clew_daemon.cli.errors import CliError
-from clew_daemon.cli.queries import goal_id
+from clew_daemon.reading.errors import CliError
+from clew_daemon.reading.queries import goal_id
+from clew_daemon.reading.sanitize import clean
 
 if TYPE_CHECKING:
-    from clew_daemon.cli.instance import Instance
+    from clew_daemon.reading.instance import Instance
 
 ACTIONS_MAX = 500
 

@@ -12,12 +12,11 @@ from typing import TYPE_CHECKING
 import anyio.to_thread
 import uvicorn
 
-from clew_daemon.cli.errors import CliError
-from clew_daemon.cli.stream.asynchronous import stream_news
-from clew_daemon.cli.stream.messages import StreamBatch
 from clew_daemon.host.folders import FolderError, make_private
 from clew_daemon.host.own_process import collect_as_usual, let_others_first
 from clew_daemon.host.sd_notify import Notifier
+from clew_daemon.reading.errors import CliError
+from clew_daemon.reading.follow import Following, StreamBatch
 from clew_daemon.web.connections import HEAD_BYTES_MAX, BoundedConnection
 from clew_daemon.web.guard import LINK_PATH, Guard
 from clew_daemon.web.links import link_server, refuse_second
@@ -29,20 +28,23 @@ from clew_daemon.web.sessions import Sessions
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from clew_daemon.cli.instance import Instance
     from clew_daemon.control.server import Control
+    from clew_daemon.reading.follow import StreamNews
+    from clew_daemon.reading.instance import Instance
     from clew_daemon.web.guard import AsgiApp, Receive, Scope, Send
     from clew_shared.config.tables import WebSettings
 
 
-async def follow(instance: Instance, live: LiveChanges) -> None:
-    """Note every change until cancelled: the goals of new events, or all where the daemon came or went."""
-    async for news in stream_news(lambda: instance.socket):
-        if isinstance(news, StreamBatch):
-            if news.events:
-                live.add(sorted({event.goal for event in news.events}))
-        else:
-            live.add([ALL])
+def following(instance: Instance, live: LiveChanges) -> Following:
+    """Return what notes every change: the goals of new events, or all where the daemon came or went."""
+    loop = asyncio.get_running_loop()
+
+    def heard(news: StreamNews) -> None:
+        goals = {e.goal for e in news.events} if isinstance(news, StreamBatch) else {ALL}
+        if goals:
+            loop.call_soon_threadsafe(live.add, sorted(goals))
+
+    return Following(instance, heard)
 
 
 IDLE_S = 15
@@ -86,10 +88,8 @@ async def _serve(
         await links.start()
     except (FolderError, OSError) as error:
         raise CliError(f"cannot listen for `clew web --link`: {error}") from None
-    beside = [
-        asyncio.create_task(follow(instance, live)),
-        asyncio.create_task(_stay_reachable(instance, place, links, server)),
-    ]
+    followed = following(instance, live)
+    staying = asyncio.create_task(_stay_reachable(instance, place, links, server))
     notifier = Notifier.from_env(os.environ)
 
     def end(*_: object) -> None:
@@ -99,15 +99,16 @@ async def _serve(
     for each in (signal.SIGTERM, signal.SIGINT):
         signal.signal(each, end)
     try:
+        followed.begin()
         if announce:
             announce(new_link())
         notifier.ready(f"serving {place.base}")
         await server.serve(sockets=[place.socket])
     finally:
         notifier.stopping()
-        for task in beside:
-            task.cancel()
-        await asyncio.gather(*beside, return_exceptions=True)
+        followed.end()
+        staying.cancel()
+        await asyncio.gather(staying, return_exceptions=True)
         await links.stop()
     if not place.is_found:
         raise CliError(f"the socket {place.path} was removed or replaced: start `clew web` again")

@@ -11,7 +11,7 @@ import installed as agents
 import pytest
 from harness import alive
 
-from clew_daemon.cli.client import NoDaemon, call
+from clew_daemon.reading.client import NoDaemon, call
 from clew_worker.sandbox import landlock
 
 PROOF_S = 300

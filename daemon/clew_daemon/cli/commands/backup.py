@@ -13,15 +13,15 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from clew_daemon.cli import parameters
-from clew_daemon.cli.display.output import print_json
-from clew_daemon.cli.display.sanitize import counted
-from clew_daemon.cli.errors import CliError
+from clew_daemon.reading.errors import CliError
+from clew_daemon.reading.output import print_json
+from clew_daemon.reading.sanitize import counted
 from clew_shared.files.durable import sync
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from clew_daemon.cli.instance import Instance
+    from clew_daemon.reading.instance import Instance
 
 DEADLINE_S = 600.0
 PROGRESS_S = 0.2

@@ -9,17 +9,17 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from clew_daemon.cli import parameters
-from clew_daemon.cli.client import send
-from clew_daemon.cli.display.output import Line, print_json, print_lines
-from clew_daemon.cli.display.sanitize import clean, counted, short
-from clew_daemon.cli.errors import CliError
 from clew_daemon.control.requests import ReloadRequest
+from clew_daemon.reading.client import send
+from clew_daemon.reading.errors import CliError
+from clew_daemon.reading.output import Line, print_json, print_lines
+from clew_daemon.reading.sanitize import clean, counted, short
 from clew_shared.exit_codes import ExitCode
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from clew_daemon.cli.instance import Instance
+    from clew_daemon.reading.instance import Instance
     from clew_shared.config.settings import Loaded
 
 AFTER_RESTART = "after a restart"

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from clew_daemon.cli import parameters
-from clew_daemon.cli.display.output import Line, print_json, print_lines
-from clew_daemon.cli.display.sanitize import clean
-from clew_daemon.cli.errors import CliError
-from clew_daemon.cli.queries import goal_id, goal_state
+from clew_daemon.reading.errors import CliError
+from clew_daemon.reading.output import Line, print_json, print_lines
+from clew_daemon.reading.queries import goal_id, goal_state
+from clew_daemon.reading.sanitize import clean
 
 if TYPE_CHECKING:
-    from clew_daemon.cli.instance import Instance
+    from clew_daemon.reading.instance import Instance
 
 
 @click.command()
@@ -49,7 +49,7 @@ def context(
     as_json: bool,
 ) -> None:
     """Show exactly what the agent's LLM would be shown now, message by message, and its size."""
-    from clew_daemon.cli.prompt_preview import preview, state_at_end
+    from clew_daemon.reading.prompt_preview import preview, state_at_end
     from clew_shared.prompt.compact import compact_context
 
     if max_chars and not (compact or as_json):
@@ -76,8 +76,8 @@ def context(
 
 
 def _prompt_lines(prompt: dict[str, Any]) -> list[Line]:
-    from clew_daemon.cli.display.prompt import left_out_lines, size_lines
-    from clew_daemon.cli.prompt_preview import message_text
+    from clew_daemon.reading.prompt_preview import message_text
+    from clew_daemon.reading.prompt_text import left_out_lines, size_lines
 
     lines: list[Line] = [[(f"-- {clean(prompt['note'])}", "yellow")]] if prompt["note"] else []
     for message in prompt["messages"]:
@@ -92,8 +92,8 @@ def _prompt_lines(prompt: dict[str, Any]) -> list[Line]:
 
 
 def _print_turn(instance: Instance, goal: str, turn: int, *, as_json: bool) -> None:
-    from clew_daemon.cli.display.prompt import turn_lines
-    from clew_daemon.cli.prompt_preview import inspected
+    from clew_daemon.reading.prompt_preview import inspected
+    from clew_daemon.reading.prompt_text import turn_lines
 
     found = inspected(instance, goal, turn)
     if found.turn != turn:

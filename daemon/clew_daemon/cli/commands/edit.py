@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING
 import click
 
 from clew_daemon.cli import parameters
-from clew_daemon.cli.client import RequestRefused, send
-from clew_daemon.cli.display.sanitize import clean
-from clew_daemon.cli.errors import CliError, print_error
 from clew_daemon.control.requests import EditRequest
+from clew_daemon.reading.client import RequestRefused, send
+from clew_daemon.reading.errors import CliError, print_error
+from clew_daemon.reading.sanitize import clean
 
 if TYPE_CHECKING:
-    from clew_daemon.cli.instance import Instance
+    from clew_daemon.reading.instance import Instance
 
 FILE_BYTES_MAX = 1 << 20
 SENT_CHARS_MAX = 1_000_000
@@ -41,7 +41,7 @@ def edit(instance: Instance, goal: str, file: str | None) -> None:
 
     What was done stays, and the agent is told what has changed.
     """
-    from clew_daemon.cli.queries import goal_file, goal_id
+    from clew_daemon.reading.queries import goal_file, goal_id
 
     name = goal_id(instance, goal)
     send(instance.socket, EditRequest(name))  # before anyone has written anything

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from clew_daemon.cli import parameters
-from clew_daemon.cli.display.output import RESULT_STYLE, Line, columns, print_json, print_lines
-from clew_daemon.cli.display.sanitize import clean, short
-from clew_daemon.cli.queries import goal_id, goal_state, open_ledger
+from clew_daemon.reading.output import RESULT_STYLE, Line, columns, print_json, print_lines
+from clew_daemon.reading.queries import goal_id, goal_state, open_ledger
+from clew_daemon.reading.sanitize import clean, short
 
 if TYPE_CHECKING:
-    from clew_daemon.cli.instance import Instance
+    from clew_daemon.reading.instance import Instance
 
 ARGS_CHARS = 120
 """The length to which an action's arguments are shortened in its line; `clew show` has them whole."""
@@ -64,7 +64,7 @@ def history(
 
 def _none_yet(instance: Instance, goal: str, what: str) -> Line:
     """Return a line saying that there are no actions or iterations yet, and which action is running."""
-    from clew_daemon.cli.display.goal import shown_action
+    from clew_daemon.reading.goal_text import shown_action
 
     flights = list(goal_state(instance, goal).in_flight.values()) if what == "actions" else []
     if not flights:
@@ -138,7 +138,7 @@ def _action_lines(goal: str, actions: list[dict[str, Any]], *, heads: bool) -> l
 
 def _action_row(action: dict[str, Any], *, attempt: bool) -> Line:
     """Return an action's row, with the number of its attempt on request."""
-    from clew_daemon.cli.display.goal import shown_action
+    from clew_daemon.reading.goal_text import shown_action
     from clew_shared.record.moment import local
 
     return [

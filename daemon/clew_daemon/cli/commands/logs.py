@@ -16,15 +16,15 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from clew_daemon.cli import parameters
-from clew_daemon.cli.display.output import on_terminal, print_json, print_lines
-from clew_daemon.cli.errors import CliError
-from clew_daemon.cli.queries import goal_id
+from clew_daemon.reading.errors import CliError
+from clew_daemon.reading.output import on_terminal, print_json, print_lines
+from clew_daemon.reading.queries import goal_id
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from pathlib import Path
 
-    from clew_daemon.cli.instance import Instance
+    from clew_daemon.reading.instance import Instance
 
 POLL_S = 0.2
 LINES_MAX = 100_000

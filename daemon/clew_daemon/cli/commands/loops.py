@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from clew_daemon.cli import parameters
-from clew_daemon.cli.display.output import INDENT, Line, print_json, print_lines
-from clew_daemon.cli.display.sanitize import clean, counted, short
-from clew_daemon.cli.queries import goal_id, ledger_if_any
+from clew_daemon.reading.output import INDENT, Line, print_json, print_lines
+from clew_daemon.reading.queries import goal_id, ledger_if_any
+from clew_daemon.reading.sanitize import clean, counted, short
 
 if TYPE_CHECKING:
-    from clew_daemon.cli.instance import Instance
+    from clew_daemon.reading.instance import Instance
     from clew_daemon.record.findings import Step
     from clew_shared.record.state import State
 
@@ -95,7 +95,7 @@ def _goal_line(state: State) -> Line:
 
 def _now(state: State) -> list[Line]:
     """Return what one can do about a goal now, as `clew status` has it."""
-    from clew_daemon.cli.display.goal import closing_lines
+    from clew_daemon.reading.goal_text import closing_lines
     from clew_shared.views.publish import goal_detail
 
     lines = closing_lines(goal_detail(state, time.time()))

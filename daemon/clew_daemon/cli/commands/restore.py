@@ -17,15 +17,15 @@ import click
 
 from clew_daemon.cli import parameters
 from clew_daemon.cli.commands.backup import contents, temporary, verified_copy
-from clew_daemon.cli.display.output import print_json
-from clew_daemon.cli.display.sanitize import clean, counted
-from clew_daemon.cli.errors import CliError
+from clew_daemon.reading.errors import CliError
+from clew_daemon.reading.output import print_json
+from clew_daemon.reading.sanitize import clean, counted
 from clew_shared.files.durable import sync, unused_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from clew_daemon.cli.instance import Instance
+    from clew_daemon.reading.instance import Instance
     from clew_shared.ledger import Reader
     from clew_shared.record.state import State
 

@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING
 
 import click
 
-from clew_daemon.cli.errors import CliError
+from clew_daemon.reading.errors import CliError
 from clew_shared.exit_codes import ExitCode
 
 if TYPE_CHECKING:
-    from clew_daemon.cli.instance import Instance
+    from clew_daemon.reading.instance import Instance
     from clew_shared.config.settings import Loaded, Places
 
 

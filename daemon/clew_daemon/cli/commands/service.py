@@ -8,18 +8,18 @@ from typing import TYPE_CHECKING
 import click
 
 from clew_daemon.cli import parameters
-from clew_daemon.cli.display.output import print_json, print_lines
-from clew_daemon.cli.display.sanitize import clean
-from clew_daemon.cli.errors import CliError, print_error
 from clew_daemon.cli.lazy import CommandGroup
+from clew_daemon.reading.errors import CliError, print_error
+from clew_daemon.reading.output import print_json, print_lines
+from clew_daemon.reading.sanitize import clean
 from clew_shared.exit_codes import ExitCode
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from clew_daemon.cli.instance import Instance
     from clew_daemon.host.unit_file import ServiceUnit
     from clew_daemon.host.units import Installed, Service
+    from clew_daemon.reading.instance import Instance
 
 
 @click.command()
@@ -55,8 +55,8 @@ def restart(instance: Instance) -> None:
 
 
 def _control(instance: Instance, verb: str) -> None:
-    from clew_daemon.cli.queries import interrupted_after, last_seq
     from clew_daemon.host import units
+    from clew_daemon.reading.queries import interrupted_after, last_seq
     from clew_daemon.record.doing import interrupted
 
     before = None if verb == "start" else last_seq(instance)
@@ -89,8 +89,8 @@ def _unmanaged(instance: Instance) -> str:
 
 def _is_managed(instance: Instance) -> bool:
     """Return whether the running daemon reports that systemd started it."""
-    from clew_daemon.cli.client import ask
     from clew_daemon.control.requests import PingRequest
+    from clew_daemon.reading.client import ask
 
     try:
         return bool((ask(instance.socket, PingRequest()) or {}).get("managed"))

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from clew_daemon.cli import parameters
-from clew_daemon.cli.display.output import INDENT, RESULT_STYLE, Line, print_json, print_lines
-from clew_daemon.cli.display.sanitize import clean
-from clew_daemon.cli.errors import CliError
-from clew_daemon.cli.queries import goal_id, open_ledger
+from clew_daemon.reading.errors import CliError
+from clew_daemon.reading.output import INDENT, RESULT_STYLE, Line, print_json, print_lines
+from clew_daemon.reading.queries import goal_id, open_ledger
+from clew_daemon.reading.sanitize import clean
 
 if TYPE_CHECKING:
-    from clew_daemon.cli.instance import Instance
+    from clew_daemon.reading.instance import Instance
 
 CHANGED = {True: "changed", False: "not changed"}
 

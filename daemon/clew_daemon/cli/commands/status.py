@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from clew_daemon.cli import parameters
-from clew_daemon.cli.client import ask_soon
-from clew_daemon.cli.display.output import Line, print_json, print_lines
-from clew_daemon.cli.display.sanitize import clean
 from clew_daemon.control.requests import StatusRequest
+from clew_daemon.reading.client import ask_soon
+from clew_daemon.reading.output import Line, print_json, print_lines
+from clew_daemon.reading.sanitize import clean
 
 if TYPE_CHECKING:
-    from clew_daemon.cli.instance import Instance
+    from clew_daemon.reading.instance import Instance
 
 RECENT = 10
 """How many goals that have ended the list shows."""
@@ -61,7 +61,7 @@ def status(
         view["daemon"] = daemon and {**daemon, **{key: daemon.get(key) for key in DAEMON_KEYS}}
         print_json(view)
         return
-    from clew_daemon.cli.display.daemon import daemon_lines
+    from clew_daemon.reading.daemon_text import daemon_lines
 
     silent = daemon is None
     holder, to_start = (instance.holder, instance.socket.to_start) if silent else (None, "")
@@ -71,15 +71,15 @@ def status(
 
 
 def _goal_lines(instance: Instance, view: dict[str, Any]) -> list[Line]:
-    from clew_daemon.cli.display.goal import goal_lines
+    from clew_daemon.reading.goal_text import goal_lines
 
     goal = view["goal"] if view["daemon"] else {**view["goal"], "stopped": True}
     return goal_lines(goal, report=instance.report_of(view["goal"]["id"]))
 
 
 def _list_lines(instance: Instance, view: dict[str, Any]) -> list[Line]:
-    from clew_daemon.cli.display.daemon import inbox_lines
-    from clew_daemon.cli.display.goal_list import in_view, left_out_lines, needs_lines, overview
+    from clew_daemon.reading.daemon_text import inbox_lines
+    from clew_daemon.reading.goal_list import in_view, left_out_lines, needs_lines, overview
 
     goals = in_view(view["goals"])
     if view["daemon"] is None:
@@ -95,7 +95,7 @@ def _list_lines(instance: Instance, view: dict[str, Any]) -> list[Line]:
 
 def all_goals(instance: Instance, limit: int | None, before: str | None) -> dict[str, Any]:
     """Return the answer to `status` on all goals: the daemon's, or without one that of the ledger."""
-    from clew_daemon.cli.queries import goal_id, listed_states, stuck, waits
+    from clew_daemon.reading.queries import goal_id, listed_states, stuck, waits
 
     last = None if before is None else goal_id(instance, before)
     answer = ask_soon(instance.socket, StatusRequest(limit=limit, before=last))
@@ -117,7 +117,7 @@ def all_goals(instance: Instance, limit: int | None, before: str | None) -> dict
 
 def one_goal(instance: Instance, goal: str) -> dict[str, Any]:
     """Return the answer to `status` on one goal: the daemon's, or without one that of the ledger."""
-    from clew_daemon.cli.queries import goal_id, goal_state, stuck, waits
+    from clew_daemon.reading.queries import goal_id, goal_state, stuck, waits
 
     name = goal_id(instance, goal)
     answer = ask_soon(instance.socket, StatusRequest(name))
@@ -145,7 +145,7 @@ def _with_own_changes(instance: Instance, detail: dict[str, Any]) -> dict[str, A
         return detail
     key = (str(instance.places.snapshots), detail["id"], known["taken"], known["undo"])
     if key not in _OWN_CHANGES:
-        from clew_daemon.cli.queries import own_changes
+        from clew_daemon.reading.queries import own_changes
 
         _OWN_CHANGES.clear()
         _OWN_CHANGES[key] = own_changes(instance, detail["id"])

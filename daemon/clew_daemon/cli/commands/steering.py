@@ -10,9 +10,6 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from clew_daemon.cli import parameters
-from clew_daemon.cli.client import send
-from clew_daemon.cli.display.sanitize import clean
-from clew_daemon.cli.errors import print_error
 from clew_daemon.control.requests import (
     CancelRequest,
     ContinueRequest,
@@ -25,10 +22,13 @@ from clew_daemon.control.requests import (
     StatusRequest,
     UnblockRequest,
 )
+from clew_daemon.reading.client import send
+from clew_daemon.reading.errors import print_error
+from clew_daemon.reading.sanitize import clean
 from clew_shared.exit_codes import ExitCode
 
 if TYPE_CHECKING:
-    from clew_daemon.cli.instance import Instance
+    from clew_daemon.reading.instance import Instance
 
 HOW_TO_NAME_GOALS = "which goals? Name one or more, or use --all"
 DONE = {

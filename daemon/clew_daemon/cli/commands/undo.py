@@ -11,15 +11,15 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from clew_daemon.cli import parameters, subtasks
-from clew_daemon.cli.client import NoAnswer, send
-from clew_daemon.cli.display.output import print_json, print_lines
-from clew_daemon.cli.errors import CliError
-from clew_daemon.cli.queries import goal_id, goal_state
 from clew_daemon.control.requests import UndoRequest
+from clew_daemon.reading.client import NoAnswer, send
+from clew_daemon.reading.errors import CliError
+from clew_daemon.reading.output import print_json, print_lines
+from clew_daemon.reading.queries import goal_id, goal_state
 from clew_shared.exit_codes import ExitCode
 
 if TYPE_CHECKING:
-    from clew_daemon.cli.instance import Instance
+    from clew_daemon.reading.instance import Instance
 
 DEADLINE_S = 1800.0
 """How long an answer may take: a snapshot takes up to minutes, and so does each batch of entries."""

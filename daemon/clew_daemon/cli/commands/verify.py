@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from clew_daemon.cli import parameters
-from clew_daemon.cli.display.output import print_json, print_lines
-from clew_daemon.cli.display.sanitize import clean, counted
 from clew_daemon.host.git import program
+from clew_daemon.reading.output import print_json, print_lines
+from clew_daemon.reading.sanitize import clean, counted
 from clew_daemon.record import home
 from clew_shared.exit_codes import ExitCode
 from clew_shared.ledger import LedgerFault, Reader
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-    from clew_daemon.cli.display.output import Line
-    from clew_daemon.cli.instance import Instance
+    from clew_daemon.reading.instance import Instance
+    from clew_daemon.reading.output import Line
 
 
 CHECK_S = 300.0

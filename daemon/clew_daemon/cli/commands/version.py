@@ -11,7 +11,7 @@ import click
 import clew_daemon
 from clew_daemon import VERSION
 from clew_daemon.cli import parameters
-from clew_daemon.cli.display.output import print_json
+from clew_daemon.reading.output import print_json
 
 GIT_S = 5.0
 

@@ -6,8 +6,8 @@ import shlex
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from clew_daemon.cli.display.output import Line, columns
-from clew_daemon.cli.display.sanitize import clean, counted
+from clew_daemon.reading.output import Line, columns
+from clew_daemon.reading.sanitize import clean, counted
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from clew_daemon.cli import parameters
-from clew_daemon.cli.display.output import Line, columns, print_json, print_lines
-from clew_daemon.cli.display.sanitize import clean
+from clew_daemon.reading.output import Line, columns, print_json, print_lines
+from clew_daemon.reading.sanitize import clean
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from clew_daemon.cli.commands.agents.abilities import SandboxHold
-    from clew_daemon.cli.instance import Instance
+    from clew_daemon.reading.instance import Instance
     from clew_shared.config.agent_tables import Agent
     from clew_shared.config.settings import Settings
 

@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from clew_daemon.cli.display.sanitize import clean, counted
-from clew_daemon.cli.errors import CliError
-from clew_daemon.cli.instance import Instance
+from clew_daemon.reading.errors import CliError
+from clew_daemon.reading.instance import Instance
+from clew_daemon.reading.sanitize import clean, counted
 from clew_shared.exit_codes import ExitCode
 from clew_shared.record import events as ev
 from clew_shared.record.codec import decode
@@ -227,7 +227,7 @@ def _show_report(instance: Instance, goal: str) -> None:
 
 def _resumed(instance: Instance, goals: list[str], kills: int) -> bool:
     """Print where each killed worker was resumed; return whether nothing was lost."""
-    from clew_daemon.cli.queries import open_ledger
+    from clew_daemon.reading.queries import open_ledger
 
     with open_ledger(instance) as reader:
         found = [(goal, one) for goal in goals for one in resumptions(reader, goal)]

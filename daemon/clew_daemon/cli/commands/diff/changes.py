@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from clew_daemon.cli.errors import CliError
-from clew_daemon.cli.queries import goal_state, open_ledger
 from clew_daemon.host.git import program
+from clew_daemon.reading.errors import CliError
+from clew_daemon.reading.queries import goal_state, open_ledger
 from clew_daemon.undo import scope
 from clew_shared.record import snapshot_events as snap
 from clew_shared.record.codec import decode
@@ -22,8 +22,8 @@ from clew_shared.snapshots.store import StoreError, StoreSlowError, at
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from clew_daemon.cli.instance import Instance
     from clew_daemon.cli.subtasks import Position
+    from clew_daemon.reading.instance import Instance
     from clew_daemon.undo.scope import Span
     from clew_shared.record import events as ev
     from clew_shared.record.state import State

@@ -13,15 +13,15 @@ from typing import TYPE_CHECKING
 import click
 
 from clew_daemon.cli import parameters, subtasks
-from clew_daemon.cli.display.output import on_terminal, print_json
-from clew_daemon.cli.errors import print_note
-from clew_daemon.cli.queries import goal_id, goal_state
+from clew_daemon.reading.errors import print_note
+from clew_daemon.reading.output import on_terminal, print_json
+from clew_daemon.reading.queries import goal_id, goal_state
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from clew_daemon.cli.commands.diff.changes import GoalDiff
-    from clew_daemon.cli.instance import Instance
+    from clew_daemon.reading.instance import Instance
 
 
 LESS = "less -FRX"
@@ -94,8 +94,8 @@ def diff(
 
 def hide_keys(instance: Instance) -> None:
     """Let no key of an agent be shown, as far as the keys can be read here."""
-    from clew_daemon.cli.errors import CliError
     from clew_daemon.host.keys import Keys
+    from clew_daemon.reading.errors import CliError
 
     try:
         Keys(instance.env, instance.config.parent).hide(instance.settings)

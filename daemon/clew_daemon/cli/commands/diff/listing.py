@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from clew_daemon.cli.errors import CliError
+from clew_daemon.reading.errors import CliError
 
 if TYPE_CHECKING:
-    from clew_daemon.cli.instance import Instance
+    from clew_daemon.reading.instance import Instance
     from clew_shared.snapshots.comparison import ChangedFile
 
 LINES_MAX = 5_000

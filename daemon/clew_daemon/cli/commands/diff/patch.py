@@ -5,7 +5,7 @@ from __future__ import annotations
 import codecs
 from typing import TYPE_CHECKING
 
-from clew_daemon.cli.display.sanitize import clean
+from clew_daemon.reading.sanitize import clean
 from clew_shared.text.redact import redact
 
 if TYPE_CHECKING:

@@ -6,8 +6,8 @@ import stat
 from typing import TYPE_CHECKING, Any
 
 from clew_daemon.cli.commands.diff.patch import patch_lines
-from clew_daemon.cli.display.output import width_of
-from clew_daemon.cli.display.sanitize import clean, counted
+from clew_daemon.reading.output import width_of
+from clew_daemon.reading.sanitize import clean, counted
 from clew_shared.record.moment import iso, local
 from clew_shared.text.redact import redact
 from clew_shared.views.publish import path_view

@@ -18,12 +18,12 @@ from urllib.request import (
 )
 
 from clew_daemon.cli.commands.doctor.findings import OF_AGENT, Finding, Level, in_one_line
-from clew_daemon.cli.errors import CliError
+from clew_daemon.reading.errors import CliError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from clew_daemon.cli.instance import Instance
+    from clew_daemon.reading.instance import Instance
     from clew_shared.config.settings import (
         CliAgentSettings,
         CommandAgentSettings,

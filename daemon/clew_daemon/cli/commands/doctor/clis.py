@@ -7,15 +7,15 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from clew_daemon.cli.commands.doctor.findings import Finding, Level, in_one_line
-from clew_daemon.cli.errors import CliError
 from clew_daemon.cli.surroundings import run_program
+from clew_daemon.reading.errors import CliError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from pathlib import Path
 
     from clew_daemon.cli.commands.agents.abilities import SandboxHold
-    from clew_daemon.cli.instance import Instance
+    from clew_daemon.reading.instance import Instance
     from clew_shared.config.agent_tables import CliAgentSettings, CliName
     from clew_shared.config.settings import Settings
 

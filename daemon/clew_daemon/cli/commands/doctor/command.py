@@ -9,16 +9,16 @@ import click
 
 from clew_daemon.cli import parameters
 from clew_daemon.cli.commands.doctor.findings import OF_AGENT, numbered
-from clew_daemon.cli.display.output import Line, print_json, print_lines
-from clew_daemon.cli.display.sanitize import clean
-from clew_daemon.cli.errors import CliError
+from clew_daemon.reading.errors import CliError
+from clew_daemon.reading.output import Line, print_json, print_lines
+from clew_daemon.reading.sanitize import clean
 from clew_shared.exit_codes import ExitCode
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from clew_daemon.cli.commands.doctor.findings import Finding
-    from clew_daemon.cli.instance import Instance
+    from clew_daemon.reading.instance import Instance
 
 STYLES = {"ok": "green", "note": "cyan", "warn": "yellow", "fail": "bold red"}
 

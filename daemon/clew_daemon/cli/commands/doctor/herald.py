@@ -11,7 +11,7 @@ from clew_shared.record.moment import local
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from clew_daemon.cli.instance import Instance
+    from clew_daemon.reading.instance import Instance
 
 HEALTH, LOCK = "herald.json", "herald.lock"
 FIX = "check the address in [notify] urls_file, or OTEL_EXPORTER_OTLP_ENDPOINT, and that its server runs"

@@ -8,16 +8,16 @@ import stat
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from clew_daemon.cli.client import NoDaemon, send
 from clew_daemon.cli.commands.doctor.findings import Finding, Level, numbered
-from clew_daemon.cli.errors import CliError
 from clew_daemon.cli.surroundings import executor_env
 from clew_daemon.control.requests import PingRequest
+from clew_daemon.reading.client import NoDaemon, send
+from clew_daemon.reading.errors import CliError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from clew_daemon.cli.instance import Instance
+    from clew_daemon.reading.instance import Instance
 
 MB = 1 << 20
 FREE_MB_MIN = 200
@@ -89,7 +89,7 @@ def _existing(path: Path) -> Path:
 
 
 def ledger(instance: Instance) -> Iterator[Finding]:
-    from clew_daemon.cli.queries import goal_ids, refuse_lost_ledger
+    from clew_daemon.reading.queries import goal_ids, refuse_lost_ledger
     from clew_daemon.record.lost_record import lacking
     from clew_shared.ledger import LedgerError
 

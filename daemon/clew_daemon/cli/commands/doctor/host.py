@@ -13,7 +13,7 @@ from clew_daemon.host import packages
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from clew_daemon.cli.instance import Instance
+    from clew_daemon.reading.instance import Instance
 
 OPEN_STORE = "commands of agents could read and change it: nothing keeps them from it here"
 OPEN_STORE_FIX = '[sandbox] mode = "enforce", on a kernel with Landlock, keeps them away'
@@ -122,11 +122,11 @@ def _sandbox_mode(instance: Instance) -> str:
 
 def cgroup(instance: Instance) -> Iterator[Finding]:
     """Report the control groups of the daemon, or those of a daemon that would be started from here."""
-    from clew_daemon.cli.client import NoDaemon, send
     from clew_daemon.control.requests import PingRequest
     from clew_daemon.host import systemctl
     from clew_daemon.processes import cgroup_tree
     from clew_daemon.processes.cgroups import CONTROLLERS
+    from clew_daemon.reading.client import NoDaemon, send
 
     try:
         view = send(instance.socket, PingRequest()).get("cgroup", {})

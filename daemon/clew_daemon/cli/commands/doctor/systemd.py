@@ -11,7 +11,7 @@ from clew_daemon.cli.surroundings import run_program
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from clew_daemon.cli.instance import Instance
+    from clew_daemon.reading.instance import Instance
 
 PROGRAM_S = 10.0
 NOTIFY_RELOAD_SINCE = 253

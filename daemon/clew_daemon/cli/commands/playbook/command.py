@@ -13,18 +13,13 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from clew_daemon.cli import parameters
-from clew_daemon.cli.client import send
 from clew_daemon.cli.commands.playbook.strategy import (
     has_words,
     playbook_of,
     strategy_lines,
     view_of,
 )
-from clew_daemon.cli.display.output import columns, print_json, print_lines
-from clew_daemon.cli.display.sanitize import clean
-from clew_daemon.cli.errors import CliError
 from clew_daemon.cli.lazy import CommandGroup
-from clew_daemon.cli.queries import model_needs
 from clew_daemon.control.requests import (
     IMPORTED_AT_ONCE_MAX,
     ImportRequest,
@@ -32,10 +27,15 @@ from clew_daemon.control.requests import (
     RemoveStrategyRequest,
     RestoreStrategyRequest,
 )
+from clew_daemon.reading.client import send
+from clew_daemon.reading.errors import CliError
+from clew_daemon.reading.output import columns, print_json, print_lines
+from clew_daemon.reading.queries import model_needs
+from clew_daemon.reading.sanitize import clean
 
 if TYPE_CHECKING:
-    from clew_daemon.cli.display.output import Line
-    from clew_daemon.cli.instance import Instance
+    from clew_daemon.reading.instance import Instance
+    from clew_daemon.reading.output import Line
     from clew_shared.config.settings import Settings
     from clew_shared.playbook.bullet import Bullet
 

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from clew_daemon.cli.display.sanitize import clean, short
-from clew_daemon.cli.errors import CliError
-from clew_daemon.cli.queries import ledger_if_any, open_ledger
+from clew_daemon.reading.errors import CliError
+from clew_daemon.reading.queries import ledger_if_any, open_ledger
+from clew_daemon.reading.sanitize import clean, short
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from clew_daemon.cli.display.output import Line
-    from clew_daemon.cli.instance import Instance
+    from clew_daemon.reading.instance import Instance
+    from clew_daemon.reading.output import Line
     from clew_shared.playbook.bullet import Bullet
     from clew_shared.playbook.playbook import LearnedPlaybook
     from clew_shared.record.events import Event
@@ -93,7 +93,7 @@ def _event_view(seq: int, event: Any) -> dict[str, Any]:
 
 def strategy_lines(view: dict[str, Any]) -> list[Line]:
     """Return the lines of a strategy."""
-    from clew_daemon.cli.display.goal import shown_action
+    from clew_daemon.reading.goal_text import shown_action
     from clew_shared.playbook.bullet import SEEN_MIN
     from clew_shared.record.moment import local
 

@@ -12,19 +12,19 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from clew_daemon.cli import parameters
-from clew_daemon.cli.client import ask, send
 from clew_daemon.cli.commands.submit.inbox import Submission, await_decisions, drop_all, goal_ids
-from clew_daemon.cli.display.output import print_json
-from clew_daemon.cli.display.sanitize import clean
-from clew_daemon.cli.errors import CliError, print_error, print_note
 from clew_daemon.control.requests import PingRequest, StatusRequest
+from clew_daemon.reading.client import ask, send
+from clew_daemon.reading.errors import CliError, print_error, print_note
+from clew_daemon.reading.output import print_json
+from clew_daemon.reading.sanitize import clean
 from clew_shared.exit_codes import ExitCode
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from clew_daemon.cli.commands.submit.goal_files import CheckedGoal
-    from clew_daemon.cli.instance import Instance
+    from clew_daemon.reading.instance import Instance
 
 ACCEPTED_WITHIN_S = 5.0
 WAITED_FOR_S = 60.0

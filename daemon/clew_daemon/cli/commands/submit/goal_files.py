@@ -14,18 +14,18 @@ from typing import TYPE_CHECKING
 import click
 
 from clew_daemon.cli.commands.submit.front_options import SubmitOptions, merge
-from clew_daemon.cli.display.sanitize import clean, short
-from clew_daemon.cli.errors import CliError, print_note
 from clew_daemon.host.git import top_folder
 from clew_daemon.inbox.goalfile.front_yaml import GoalFileError, GoalFileFault
 from clew_daemon.inbox.goalfile.parse import parse
 from clew_daemon.inbox.locating import locator
+from clew_daemon.reading.errors import CliError, print_note
+from clew_daemon.reading.sanitize import clean, short
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from clew_daemon.cli.instance import Instance
     from clew_daemon.inbox.goalfile.keys import GoalFile
+    from clew_daemon.reading.instance import Instance
     from clew_shared.config.settings import AgentSettings
 
 GOAL_BYTES_MAX = 1 << 20

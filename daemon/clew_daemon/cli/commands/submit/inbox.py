@@ -15,7 +15,7 @@ from clew_shared.files.durable import sync
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from clew_daemon.cli.instance import Instance
+    from clew_daemon.reading.instance import Instance
 
 LATEST_ENDED = 100
 """How many ended goals are listed as well: ours may have ended by the time of the request."""
@@ -86,7 +86,7 @@ def await_decisions(
 
 def _find_goals(instance: Instance, by_name: dict[str, Submission], looked_at: set[str]) -> None:
     """Search the goals that are new for those of the files."""
-    from clew_daemon.cli.queries import file_name
+    from clew_daemon.reading.queries import file_name
 
     for goal in sorted(goal_ids(instance) - looked_at):
         if not (name := file_name(instance, goal)):
@@ -106,8 +106,8 @@ def _rejection(path: Path) -> str:
 
 def goal_ids(instance: Instance) -> set[str]:
     """Return the ids of the goals that have not ended, and of the latest that have."""
-    from clew_daemon.cli.client import send
     from clew_daemon.control.requests import StatusRequest
+    from clew_daemon.reading.client import send
 
     goals = send(instance.socket, StatusRequest(limit=LATEST_ENDED))["goals"]
     return {goal["id"] for goal in goals}

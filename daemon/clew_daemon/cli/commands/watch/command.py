@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 import click
 
 from clew_daemon.cli import parameters
-from clew_daemon.cli.display.output import on_terminal
-from clew_daemon.cli.errors import print_note
-from clew_daemon.cli.queries import goal_id
+from clew_daemon.reading.errors import print_note
+from clew_daemon.reading.output import on_terminal
+from clew_daemon.reading.queries import goal_id
 from clew_shared.exit_codes import ExitCode
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from clew_daemon.cli.commands.watch.live_view import WatchView
     from clew_daemon.cli.commands.watch.watched_goals import GoalDetail
-    from clew_daemon.cli.instance import Instance
+    from clew_daemon.reading.instance import Instance
 
 POLL_S = 0.1
 FOOT = "Ctrl-C stops watching; the goals continue."

@@ -6,16 +6,16 @@ import threading
 import time
 from typing import TYPE_CHECKING, Any
 
-from clew_daemon.cli.client import send
 from clew_daemon.cli.commands.watch.feed import note
-from clew_daemon.cli.display.sanitize import short
-from clew_daemon.cli.errors import CliError
 from clew_daemon.control.requests import StatusRequest
+from clew_daemon.reading.client import send
+from clew_daemon.reading.errors import CliError
+from clew_daemon.reading.sanitize import short
 from clew_shared.exit_codes import ExitCode
 
 if TYPE_CHECKING:
     from clew_daemon.cli.commands.watch.feed import FeedEntry
-    from clew_daemon.cli.instance import Instance
+    from clew_daemon.reading.instance import Instance
 
 HOLDER_S = 0.5
 """How often the lock of the ledger is looked at."""

@@ -9,11 +9,11 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from clew_daemon.cli.display.goal import its_time, waited_for
-from clew_daemon.cli.display.output import RESULT_STYLE, STATUS_STYLE
-from clew_daemon.cli.display.sanitize import clean, counted, duration, short
 from clew_daemon.publish.ground import ground_facts
 from clew_daemon.publish.standing import MARKS, standing
+from clew_daemon.reading.goal_text import its_time, waited_for
+from clew_daemon.reading.output import RESULT_STYLE, STATUS_STYLE
+from clew_daemon.reading.sanitize import clean, counted, duration, short
 from clew_shared.core.questions import last_said
 from clew_shared.record import events as ev
 from clew_shared.record import snapshot_events as snap

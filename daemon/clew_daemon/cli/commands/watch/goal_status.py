@@ -7,10 +7,10 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from clew_daemon.cli.commands.watch.feed import QUESTION_CHARS, place, shown_action
-from clew_daemon.cli.display.goal import is_in, its_time, progress_bar
-from clew_daemon.cli.display.output import STATUS_STYLE
-from clew_daemon.cli.display.sanitize import clean, counted, duration, short, thousands
 from clew_daemon.publish.standing import standing
+from clew_daemon.reading.goal_text import is_in, its_time, progress_bar
+from clew_daemon.reading.output import STATUS_STYLE
+from clew_daemon.reading.sanitize import clean, counted, duration, short, thousands
 from clew_daemon.record.doing import running_action
 from clew_shared.record.moment import local
 from clew_shared.text.percent import percent
@@ -19,7 +19,7 @@ from clew_shared.views.publish import status_view
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from clew_daemon.cli.display.output import Line
+    from clew_daemon.reading.output import Line
     from clew_shared.record.state import State
 
 SHORTEST = 40

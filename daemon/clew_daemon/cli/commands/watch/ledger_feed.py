@@ -11,10 +11,9 @@ from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING
 
 from clew_daemon.cli.commands.watch.feed import FeedEntry, advance, note, past_entry, status_entry
-from clew_daemon.cli.errors import CliError
-from clew_daemon.cli.queries import WAITS_FOR_DAEMON, waits_in
-from clew_daemon.cli.stream.client import EventSource
-from clew_daemon.cli.stream.messages import StreamBatch, StreamBegin
+from clew_daemon.reading.errors import CliError
+from clew_daemon.reading.follow import EventSource, StreamBatch, StreamBegin
+from clew_daemon.reading.queries import WAITS_FOR_DAEMON, waits_in
 from clew_daemon.record.pages import event_at
 from clew_daemon.record.store import load_listed, load_state
 from clew_shared.ledger import Cursor, LedgerEmpty, LedgerError, Reader
@@ -24,8 +23,8 @@ from clew_shared.record.state import State
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from clew_daemon.cli.instance import Instance
-    from clew_daemon.cli.stream.messages import StreamEvent, StreamNews
+    from clew_daemon.reading.follow import StreamEvent, StreamNews
+    from clew_daemon.reading.instance import Instance
 
 UNREADABLE_S = 5.0
 POLLS_MAX = 20

@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Protocol
 
 from clew_daemon.cli.commands.watch.feed import QUESTION_CHARS
 from clew_daemon.cli.commands.watch.goal_status import SHORTEST, brief_lines, goal_lines
-from clew_daemon.cli.display.output import wrapped
-from clew_daemon.cli.display.sanitize import clean, short
+from clew_daemon.reading.output import wrapped
+from clew_daemon.reading.sanitize import clean, short
 from clew_shared.exit_codes import ExitCode
 from clew_shared.views.needs import need
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from clew_daemon.cli.commands.watch.feed import FeedEntry
     from clew_daemon.cli.commands.watch.goal_status import GoalMoment
-    from clew_daemon.cli.display.output import Line
+    from clew_daemon.reading.output import Line
     from clew_shared.record.state import State
 
 

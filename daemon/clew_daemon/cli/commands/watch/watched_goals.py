@@ -15,9 +15,9 @@ from clew_daemon.cli.commands.watch.daemon_watch import DaemonPoller, DaemonPres
 from clew_daemon.cli.commands.watch.feed import waiting_entry
 from clew_daemon.cli.commands.watch.goal_status import GoalMoment
 from clew_daemon.cli.commands.watch.ledger_feed import LedgerFeed
-from clew_daemon.cli.display.goal import answer_lines, closing_lines, goal_lines
-from clew_daemon.cli.display.output import on_terminal, print_lines
-from clew_daemon.cli.display.sanitize import clean
+from clew_daemon.reading.goal_text import answer_lines, closing_lines, goal_lines
+from clew_daemon.reading.output import on_terminal, print_lines
+from clew_daemon.reading.sanitize import clean
 from clew_shared.views.publish import goal_detail
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from clew_daemon.cli.commands.watch.feed import FeedEntry
     from clew_daemon.cli.commands.watch.live_view import WatchView
-    from clew_daemon.cli.instance import Instance
+    from clew_daemon.reading.instance import Instance
 
 POLL_S = 0.1
 REPORT_S = 2.0

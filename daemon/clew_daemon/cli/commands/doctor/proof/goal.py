@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 from clew_daemon.cli.commands.doctor.findings import in_one_line
 from clew_daemon.cli.commands.doctor.proof.endpoint import ModelEndpoint
 from clew_daemon.cli.commands.doctor.proof.wires import SERVER, ModelCall
-from clew_daemon.cli.errors import CliError
-from clew_daemon.cli.instance import Instance
+from clew_daemon.reading.errors import CliError
+from clew_daemon.reading.instance import Instance
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -156,7 +156,7 @@ def _ended(instance: Instance, env: Mapping[str, str], workspace: Path) -> State
     """Run a daemon with the goal until it has ended, is blocked or takes too long; return its last state."""
     from clew_daemon.cli.commands.submit.inbox import Submission, await_decisions, drop_all
     from clew_daemon.cli.own_daemon import own_daemon
-    from clew_daemon.cli.queries import goal_state
+    from clew_daemon.reading.queries import goal_state
 
     text = _GOAL.replace("---\n", f"---\nworkspace: {_toml(str(workspace))}\n", 1)
     with own_daemon(instance, env):

@@ -14,7 +14,7 @@ import sys
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from clew_daemon.cli.display.sanitize import clean
+from clew_daemon.reading.sanitize import clean
 
 if TYPE_CHECKING:
     from rich.text import Text

@@ -5,17 +5,17 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
-from clew_daemon.cli.display.goal import ENDED, activity, its_time, status_style, waited_for
-from clew_daemon.cli.display.output import Line, columns
-from clew_daemon.cli.display.sanitize import clean, counted, short, thousands
 from clew_daemon.publish.standing import PAUSED, STOPPED, standing
+from clew_daemon.reading.goal_text import ENDED, activity, its_time, status_style, waited_for
+from clew_daemon.reading.output import Line, columns
+from clew_daemon.reading.sanitize import clean, counted, short, thousands
 from clew_shared.record.moment import local, roughly
 from clew_shared.text.percent import percent
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from clew_daemon.cli.display.goal import GoalView
+    from clew_daemon.reading.goal_text import GoalView
 
 IDLE_SHOWN = 3
 """The number of steps without anything new from which the list says so."""

@@ -10,13 +10,13 @@ from contextlib import contextmanager, suppress
 from functools import cache
 from typing import TYPE_CHECKING
 
-from clew_daemon.cli.errors import CliError
+from clew_daemon.reading.errors import CliError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-    from clew_daemon.cli.instance import Instance
     from clew_daemon.learning.models import Needs
+    from clew_daemon.reading.instance import Instance
     from clew_daemon.record.dependencies import KnownGoals
     from clew_shared.ledger import Reader
     from clew_shared.record.state import State

@@ -10,19 +10,19 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from clew_daemon.cli.display.prompt_difference import (
+from clew_daemon.reading.errors import CliError
+from clew_daemon.reading.prompt_difference import (
     ComparedMessage,
     PromptMessage,
     prompt_difference,
 )
-from clew_daemon.cli.display.sanitize import counted
-from clew_daemon.cli.errors import CliError
-from clew_daemon.cli.queries import open_ledger
+from clew_daemon.reading.queries import open_ledger
+from clew_daemon.reading.sanitize import counted
 from clew_shared.record import events as ev
 from clew_shared.record.codec import decode
 
 if TYPE_CHECKING:
-    from clew_daemon.cli.instance import Instance
+    from clew_daemon.reading.instance import Instance
     from clew_daemon.record.store import PastEvents
     from clew_shared.config.agent_tables import Agent, LlmAgentSettings
     from clew_shared.config.settings import Settings
@@ -122,7 +122,7 @@ def preview(
     there is no next call. With `attempt` it is the prompt at the end of that attempt; CliError where there is none.
     With `until`, the number of an event, it is the prompt after that event.
     """
-    from clew_daemon.cli.queries import open_ledger
+    from clew_daemon.reading.queries import open_ledger
     from clew_shared.prompt.layout import lay_out
     from clew_shared.prompt.view import view_on_record
 
@@ -151,7 +151,7 @@ def preview(
 
 def state_at_end(instance: Instance, goal: str, attempt: int) -> State:
     """Return a goal's state at the end of an attempt at its current subtask; CliError where there is none."""
-    from clew_daemon.cli.queries import open_ledger
+    from clew_daemon.reading.queries import open_ledger
     from clew_daemon.record.store import state_of
 
     with open_ledger(instance) as reader:

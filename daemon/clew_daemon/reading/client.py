@@ -13,7 +13,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from clew_daemon.cli.errors import CliError
+from clew_daemon.reading.errors import CliError
 from clew_shared.exit_codes import ExitCode
 
 if TYPE_CHECKING:

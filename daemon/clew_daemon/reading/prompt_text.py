@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from clew_daemon.cli.display.output import Line, columns
-from clew_daemon.cli.display.sanitize import clean, counted, thousands
+from clew_daemon.reading.output import Line, columns
+from clew_daemon.reading.sanitize import clean, counted, thousands
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from clew_daemon.cli.display.prompt_difference import ComparedLine, ComparedMessage
-    from clew_daemon.cli.prompt_preview import InspectedPrompt
+    from clew_daemon.reading.prompt_difference import ComparedLine, ComparedMessage
+    from clew_daemon.reading.prompt_preview import InspectedPrompt
 
 AROUND = 2
 """Lines that are shown before and after a change, unless all are."""

@@ -11,10 +11,10 @@ from collections.abc import Iterable, Mapping
 from datetime import datetime
 from typing import Any
 
-from clew_daemon.cli.display.output import INDENT, STATUS_STYLE, Line, Span, paragraph
-from clew_daemon.cli.display.sanitize import clean, counted, duration, short, thousands
 from clew_daemon.publish.ground import ground_facts
 from clew_daemon.publish.standing import MARKS, PAUSED, after_failure, standing, step_status
+from clew_daemon.reading.output import INDENT, STATUS_STYLE, Line, Span, paragraph
+from clew_daemon.reading.sanitize import clean, counted, duration, short, thousands
 from clew_shared.record.moment import local
 from clew_shared.text.percent import percent
 from clew_shared.text.words import ACTION_CHARS, action_text, ending, passed_before, rerun_text

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from clew_daemon.cli.display.output import INDENT, paragraph
-from clew_daemon.cli.display.sanitize import clean, duration
+from clew_daemon.reading.output import INDENT, paragraph
+from clew_daemon.reading.sanitize import clean, duration
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from clew_daemon.cli.display.output import Line
+    from clew_daemon.reading.output import Line
     from clew_shared.ledger.lock import Holder
 
 KEEPS_CONFIG = f"{INDENT}the daemon keeps the config that it has; `clew config` names every error"

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import sys
 
-from clew_daemon.cli.display.sanitize import clean
+from clew_daemon.reading.sanitize import clean
 from clew_shared.exit_codes import ExitCode
 
 
@@ -34,7 +34,7 @@ def print_note(text: str) -> None:
     if sys.stderr.isatty():
         from shutil import get_terminal_size
 
-        from clew_daemon.cli.display.output import wrapped
+        from clew_daemon.reading.output import wrapped
 
         width = get_terminal_size().columns
         text = "\n".join(part.plain for part in wrapped([(text, "")], width))

@@ -15,13 +15,13 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, cast
 
-from clew_daemon.cli.errors import CliError, print_error
 from clew_daemon.config import configfile
+from clew_daemon.reading.errors import CliError, print_error
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from clew_daemon.cli.client import Address
+    from clew_daemon.reading.client import Address
     from clew_shared.config.places import Places
     from clew_shared.config.settings import Loaded, Settings
     from clew_shared.ledger.lock import Holder
@@ -178,7 +178,7 @@ class Instance:
 
         A holder in another container names a path of that container, so our own run folder comes first.
         """
-        from clew_daemon.cli.client import Address
+        from clew_daemon.reading.client import Address
 
         own, found = self.places.socket, self.holder
         if found is None or found.socket is None or (not found.is_here and own.exists()):
@@ -214,8 +214,8 @@ class Instance:
     @cached_property
     def settings_in_force(self) -> Settings:
         """The settings of the running daemon; without one those of the file, or CliError."""
-        from clew_daemon.cli.client import ask_soon
         from clew_daemon.control.requests import SettingsRequest
+        from clew_daemon.reading.client import ask_soon
         from clew_shared.config.settings import Settings
 
         with suppress(CliError, ValueError):  # an older daemon

@@ -1,0 +1,325 @@
+"""Durable events as they are recorded: from the daemon's stream, and from the ledger while no daemon runs.
+
+Both have the same cursor, so nothing is missed or seen twice when one takes the place of the other.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from dataclasses import dataclass
+from itertools import islice
+from typing import TYPE_CHECKING, Any
+
+from clew_daemon.reading.client import connected
+from clew_daemon.reading.errors import CliError
+from clew_shared.backoff import backoff_s
+from clew_shared.ledger import Cursor, EventRow, LedgerEmpty, LedgerError, Reader
+
+if TYPE_CHECKING:
+    import socket
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from clew_daemon.reading.client import Address
+    from clew_daemon.reading.instance import Instance
+
+SILENT_S = 30.0
+"""After this time without a line the daemon counts as gone: it sends one at least every 10 s."""
+
+ANSWER_S = 5.0
+"""How long the answer to `follow` may take; the ledger has the events in the meantime."""
+
+LOOK_S = 0.1
+"""How long a poll waits, at most, between two looks into the ledger."""
+
+LOOK_ROWS = 500
+LINE_BYTES_MAX = 64 << 20
+READ_BYTES = 1 << 18
+RETRY_S, RETRY_MAX_S = 0.1, 5.0
+POLL_S = 1.0
+_UNREADABLE = (ValueError, LookupError, TypeError, AttributeError, OverflowError, RecursionError)
+
+
+@dataclass(frozen=True, slots=True)
+class StreamEvent:
+    """A durable event; `goal` is "" for the daemon's own, `body` its JSON, which `record.codec` decodes."""
+
+    seq: int
+    goal: str
+    kind: str
+    body: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class StreamBegin:
+    """The stream begins, or begins again after an interruption.
+
+    With `reset`, the earlier cursor is of another ledger, or events after it were purged. `goals` has the entries of
+    `clew status --json` if the daemon does not continue from an earlier cursor.
+    """
+
+    after: str
+    reset: bool
+    goals: tuple[dict[str, Any], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class StreamBatch:
+    """Events in the order in which they were recorded; none while nothing happens. `after` is the cursor after them."""
+
+    after: str
+    events: tuple[StreamEvent, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class StreamGone:
+    """The daemon cannot be followed for now."""
+
+    reason: str
+
+
+StreamNews = StreamBegin | StreamBatch | StreamGone
+
+
+class StreamError(ValueError):
+    """A line that is not of the stream."""
+
+
+def follow_line(after: str | None) -> bytes:
+    """Return the request to follow all goals, as it is sent."""
+    params = {} if after is None else {"after": after}
+    request = {"jsonrpc": "2.0", "id": 1, "method": "follow", "params": params}
+    return json.dumps(request).encode() + b"\n"
+
+
+def read_line(line: bytes) -> StreamNews:
+    """Return what a line says; raises StreamError."""
+    try:
+        return _news(json.loads(line))
+    except _UNREADABLE as error:
+        raise StreamError(f"the daemon's answer cannot be read: {error}") from None
+
+
+def _news(message: dict[str, Any]) -> StreamNews:
+    if "error" in message:
+        return StreamGone(str(message["error"]["message"]))
+    if "result" in message:
+        result = message["result"]
+        return StreamBegin(str(result["after"]), bool(result["reset"]), tuple(result["goals"]))
+    params = message["params"]
+    return StreamBatch(str(params["after"]), tuple(map(_event, params["events"])))
+
+
+def _event(found: dict[str, Any]) -> StreamEvent:
+    event = found["event"]
+    body = json.dumps(event, ensure_ascii=False, separators=(",", ":")).encode()
+    return StreamEvent(int(found["seq"]), str(found["goal"]), str(event["kind"]), body)
+
+
+class Follower:
+    """Follows the ledger at `path`, which may be absent, replaced or restored meanwhile.
+
+    Each look is a short transaction of its own, so it holds nothing back.
+    """
+
+    def __init__(self, path: Path, after: Cursor | None = None) -> None:
+        self._path = path
+        self._file = (0, 0)
+        self._after = after
+        self.reader: Reader | None = None
+        self.was_reset = False
+        """The last look found another ledger, or events after the cursor purged, and continues from the end."""
+
+    @property
+    def after(self) -> Cursor:
+        """Where the next look begins."""
+        return self._after or Cursor()
+
+    def look(self, limit: int = LOOK_ROWS) -> list[EventRow]:
+        """Return the next events; the first look without a cursor begins at the end. Raises LedgerError."""
+        self.was_reset = False
+        if self.reader is None or self._found() != self._file:
+            self._open()
+        if self.reader is None:
+            return []
+        rows = list(islice(self.reader.read_all(self.after.seq), limit))
+        if rows:
+            self._after = Cursor(rows[-1].seq, rows[-1].hash)
+        return rows
+
+    def close(self) -> None:
+        """Close the ledger; may be called twice."""
+        if self.reader is not None:
+            self.reader.close()
+            self.reader = None
+
+    def _open(self) -> None:
+        self.close()
+        self._file = self._found()
+        if self._file == (0, 0):
+            return
+        try:
+            self.reader = Reader.open(self._path)
+        except LedgerEmpty:  # a first start is making it
+            return
+        if self._after is not None and not self._after.is_of(self.reader):
+            self.was_reset, self._after = True, None
+        if self._after is None:
+            self._after = Cursor.at_end(self.reader)
+
+    def _found(self) -> tuple[int, int]:
+        try:
+            found = self._path.stat()
+        except OSError:
+            return 0, 0
+        return found.st_dev, found.st_ino
+
+
+class EventSource:
+    """All events of a home; `find` returns where its daemon listens, which may change with each daemon.
+
+    `after` is the cursor after the last events that `poll` returned, `is_streaming` says that they come from a daemon.
+    """
+
+    def __init__(self, find: Callable[[], Address], ledger: Path, after: str | None = None) -> None:
+        self._find = find
+        self._follower = Follower(ledger)
+        self._path = ledger
+        self.after = after
+        self.is_streaming = False
+        self._channel: socket.socket | None = None
+        self._rest = bytearray()
+        self._heard_at = self._retry_at = 0.0
+        self._failures = 0
+        self._was_told = False
+
+    def poll(self, wait_s: float) -> list[StreamNews]:
+        """Return what is new, after at most `wait_s` if nothing is; raises LedgerError.
+
+        A daemon that cannot be followed is reported once, until it is back.
+        """
+        news = self._streamed(wait_s if self.is_streaming else min(wait_s, LOOK_S))
+        if self.is_streaming:
+            self._follower.close()
+            return news
+        return news if self._channel else [*news, *self._looked()]  # it may still answer
+
+    def close(self) -> None:
+        """Close the connection and the ledger."""
+        self._disconnect()
+        self._follower.close()
+
+    def _streamed(self, wait_s: float) -> list[StreamNews]:
+        try:
+            if self._channel is None and not self._connect(wait_s):
+                return []
+            return self._received(wait_s)
+        except (OSError, EOFError, CliError, StreamError) as error:
+            return self._gone(StreamGone(str(error) or "the daemon has ended"))
+
+    def _connect(self, wait_s: float) -> bool:
+        """Connect if it is time to, and ask to follow; return whether there is a connection."""
+        pause_s = self._retry_at - time.monotonic()
+        if pause_s > wait_s:
+            time.sleep(wait_s)
+            return False
+        time.sleep(max(0.0, pause_s))
+        self._channel = connected(self._find())
+        self._heard_at = time.monotonic()
+        self._channel.sendall(follow_line(self.after))
+        return True
+
+    def _received(self, wait_s: float) -> list[StreamNews]:
+        assert self._channel is not None  # noqa: S101 - connected before
+        self._channel.settimeout(max(wait_s, 0.001))
+        try:
+            part = self._channel.recv(READ_BYTES)
+        except TimeoutError:
+            silent_s = SILENT_S if self.is_streaming else ANSWER_S
+            if time.monotonic() - self._heard_at > silent_s:
+                raise StreamError(f"the daemon has sent nothing for {silent_s:g} s") from None
+            return []
+        if not part:
+            raise EOFError
+        self._heard_at = time.monotonic()
+        self._rest += part
+        if len(self._rest) > LINE_BYTES_MAX:
+            raise StreamError(f"a line of more than {LINE_BYTES_MAX} bytes")
+        return self._news() if b"\n" in part else []
+
+    def _news(self) -> list[StreamNews]:
+        """Take the whole lines that were received."""
+        *lines, rest = self._rest.split(b"\n")
+        self._rest = bytearray(rest)
+        found: list[StreamNews] = []
+        for line in lines:
+            news = read_line(bytes(line))
+            if isinstance(news, StreamGone):
+                return [*found, *self._gone(news)]
+            if isinstance(news, StreamBegin):
+                self.is_streaming, self._was_told, self._failures = True, False, 0
+            self.after = news.after
+            found.append(news)
+        return found
+
+    def _gone(self, news: StreamGone) -> list[StreamNews]:
+        self._disconnect()
+        self._retry_at = time.monotonic() + backoff_s(self._failures, RETRY_S, RETRY_MAX_S)
+        self._failures += 1
+        was_told, self._was_told = self._was_told, True
+        return [] if was_told else [news]
+
+    def _disconnect(self) -> None:
+        if self._channel is not None:
+            self._channel.close()
+        self._channel, self.is_streaming = None, False
+        self._rest.clear()
+
+    def _looked(self) -> list[StreamNews]:
+        """Read the next events from the ledger, from the cursor of the stream on."""
+        before, follower = self.after, self._follower
+        if follower.reader is None:
+            follower = self._follower = Follower(
+                self._path, Cursor.parse(before) if before else None
+            )
+        rows = follower.look()
+        if follower.reader is None:
+            return []
+        after = self.after = str(follower.after)
+        found: list[StreamNews] = []
+        if follower.was_reset or before is None:
+            found.append(StreamBegin(after, reset=follower.was_reset))
+        if rows:
+            events = tuple(StreamEvent(row.seq, row.goal, row.kind, row.body) for row in rows)
+            found.append(StreamBatch(after, events))
+        return found
+
+
+class Following:
+    """Follows all events of an instance in a thread, which calls `heard` with each piece of news."""
+
+    def __init__(self, instance: Instance, heard: Callable[[StreamNews], None]) -> None:
+        self.source = EventSource(lambda: instance.socket, instance.ledger)
+        self._heard = heard
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="following", daemon=True)
+
+    def begin(self) -> None:
+        """Start following."""
+        self._thread.start()
+
+    def end(self) -> None:
+        """Stop following, without waiting for the thread."""
+        self._ended.set()
+
+    def _run(self) -> None:
+        while not self._ended.is_set():
+            try:
+                for news in self.source.poll(POLL_S):
+                    self._heard(news)
+            except LedgerError as error:
+                self._heard(StreamGone(str(error)))
+                self._ended.wait(POLL_S)
+        self.source.close()
