@@ -1,0 +1,186 @@
+"""Section 8: loops, blocks and escalation, by a worker that goes in circles."""
+
+import pytest
+
+GOAL = "---\nagent: looper\n---\n# Loop\n"
+
+
+@pytest.fixture
+def loop(clew):
+    def play(script, config=None, goal=GOAL):
+        clew.agent("looper", "hello()\n" + script + "\nnotice('stop')\n", own_tools=True)
+        clew.configure(config or {})
+        clew.start()
+        return clew.submit(goal)
+
+    return play
+
+
+STEP = """
+def step(tool, args, result="failure", output="nope", changed=False):
+    p = call("propose", tool=tool, args=args)
+    if p["verdict"] == "allowed":
+        o = call("outcome", seq=p["seq"], result=result, output=output, changed=changed)
+        return ["allowed", (o["intervention"] or p["intervention"] or {}).get("kind")]
+    return ["blocked", p["reason"]]
+"""
+
+
+def test_the_third_identical_action_is_refused(clew, loop):
+    goal = loop(STEP + "say([step('look', {'at': 1}) for _ in range(3)])")
+    assert [v for v, _ in clew.said(goal)[0]] == ["allowed", "allowed", "blocked"]
+    assert clew.goal(goal)["blocked_actions"]
+
+
+def test_reading_the_same_again_is_let_through_once_with_a_word_and_then_refused(clew, loop):
+    goal = loop(STEP + "say([step('look', {'at': 1}, 'success', 'same') for _ in range(4)])")
+    said = clew.said(goal)[0]
+    assert [v for v, _ in said] == ["allowed", "allowed", "allowed", "blocked"]
+    assert said[2][1]
+
+
+def test_alternation_without_progress_is_refused(clew, loop):
+    goal = loop(
+        STEP + "say([step('abab'[n % 2], {}, 'success', 'ab'[n % 2]) for n in range(6)])",
+        {"loops.repeat_limit": 9},
+    )
+    assert ["blocked", "alternation"] in clew.said(goal)[0]
+
+
+def test_a_cycle_of_three_without_progress_is_refused(clew, loop):
+    goal = loop(
+        STEP + "say([step('abc'[n % 3], {}, 'success', 'abc'[n % 3]) for n in range(9)])",
+        {"loops.repeat_limit": 9},
+    )
+    assert ["blocked", "cycle"] in clew.said(goal)[0]
+
+
+def test_progress_is_no_loop(clew, loop):
+    goal = loop(
+        STEP + "say([step('look', {'at': 1}, 'success', f'{n} of 9 and more') for n in range(6)])"
+    )
+    assert {v for v, _ in clew.said(goal)[0]} == {"allowed"}
+
+
+def test_a_temporary_fault_has_more_patience(clew, loop):
+    goal = loop(
+        STEP + "say([step('fetch', {}, 'failure', '503 Service Unavailable')[0] for _ in range(6)])"
+    )
+    assert clew.said(goal)[0] == ["allowed"] * 5 + ["blocked"]
+
+
+def test_a_block_outlives_the_worker_and_the_daemon(clew, loop):
+    goal = loop(STEP + "say([step('look', {'at': 1})[0] for _ in range(3 if epoch == 1 else 1)])")
+    assert clew.said(goal)[0][-1] == "blocked"
+    clew.kill_agent(goal)
+    assert clew.said(goal, count=2)[1] == ["blocked"]
+    clew.kill()
+    clew.start()
+    assert clew.said(goal, count=3)[2] == ["blocked"]
+
+
+def test_a_block_does_not_hold_in_another_world(clew, loop):
+    goal = loop(
+        STEP + "v = [step('look', {'at': 1})[0] for _ in range(3)]\n"
+        "import pathlib\npathlib.Path('new').write_text('x')\nstep('make', {}, 'success', 'made', True)\n"
+        "say([v[-1], step('look', {'at': 1})[0]])"
+    )
+    assert clew.said(goal) == [["blocked", "allowed"]]
+
+
+def test_a_person_lifts_a_block(clew, loop):
+    goal = loop(
+        STEP + "say([step('look', {'at': 1})[0] for _ in range(3)][-1])\nnotice('feedback')\n"
+        "say(step('look', {'at': 1})[0])"
+    )
+    clew.said(goal)
+    clew.cli("unblock", goal, clew.goal(goal)["blocked_actions"][0])
+    clew.cli("feedback", goal, "go on")
+    assert clew.said(goal, count=2) == ["blocked", "allowed"]
+
+
+def test_refused_actions_proposed_again_block_the_subtask_and_a_replan_is_asked_for(clew, loop):
+    goal = loop(
+        STEP + "say([step('look', {'at': 1})[1] for _ in range(7)][-1])\n"
+        "plan = [{'description': 'other', 'subtasks': [{'description': 'way'}]}]\n"
+        "s = call('plan', tasks=plan, replan='task')['state']\nsay([t['description'] for t in s['goal']['tasks']])"
+    )
+    assert clew.said(goal)[0] == "replan_required"
+    assert clew.said(goal, count=2)[1]
+
+
+def test_two_failures_of_a_subtask_block_it(clew, loop):
+    goal = loop(
+        "call('complete_subtask', success=False, failure='no')\n"
+        "say(call('complete_subtask', success=False, failure='no')['escalated_to'])"
+    )
+    assert clew.said(goal) == ["task"]
+
+
+def test_an_action_in_flight_at_two_deaths_is_refused_in_every_world(clew, loop):
+    goal = loop(
+        "import os\np = call('propose', tool='boom', args={})\nsay([p['verdict'], p.get('reason')])\n"
+        "if p['verdict'] == 'allowed':\n    os.kill(os.getpid(), 9)"
+    )
+    assert clew.said(goal, count=3) == [["allowed", None], ["allowed", None], ["blocked", "crash"]]
+
+
+THOUGHTS = {
+    "repeated_planning": "Hm {n}.",
+    "theme": "I will search for part {n} of it.",
+}
+
+
+@pytest.mark.parametrize("kind", THOUGHTS)
+def test_thoughts_in_circles_are_answered_with_an_intervention(clew, loop, kind):
+    goal = loop(
+        "kinds = []\nfor n in range(6):\n"
+        f"    text = {THOUGHTS[kind]!r}.format(n=n)\n"
+        f"    i = call('think', text=text, has_tool_calls={kind == 'theme'})['intervention']\n"
+        "    kinds.append((i or {}).get('kind'))\nsay(kinds)"
+    )
+    assert kind in clew.said(goal)[0]
+
+
+def test_stuck_three_times_in_a_row_brings_a_recovery(clew, loop):
+    goal = loop(
+        "kinds = []\nfor n in range(3):\n"
+        "    i = call('reflect', iteration=n, tool_calls=[], progress_assessment='stuck')['intervention']\n"
+        "    kinds.append((i or {}).get('kind'))\nsay(kinds)"
+    )
+    assert "stuck" in clew.said(goal)[0]
+
+
+def test_steps_that_bring_nothing_new_are_told_with_the_facts_and_never_refused(clew, loop):
+    goal = loop(
+        STEP + "step('cat', {'f': 'a'}, 'success', 'one\\ntwo\\nthree')\n"
+        "say([step('sed', {'f': 'a', 'n': n}, 'success', 'one\\ntwo') for n in range(8)])"
+    )
+    said = clew.said(goal)[0]
+    assert {v for v, _ in said} == {"allowed"}
+    assert "nothing_new" in [kind for _, kind in said]
+    assert "nothing" in clew.cli("loops", goal)
+
+
+def test_patience_0_turns_the_measure_off(clew, loop):
+    goal = loop(
+        STEP + "say([step('sed', {'f': 'a', 'n': n}, 'success', 'one\\ntwo') for n in range(8)])",
+        goal="---\nagent: looper\npatience: 0\n---\n# Loop\n",
+    )
+    assert "nothing_new" not in [kind for _, kind in clew.said(goal)[0]]
+
+
+def test_plain_counts_without_progress_awareness(clew, loop):
+    goal = loop(
+        STEP + "say([step('look', {'at': 1}, 'success', f'{n} other')[0] for n in range(3)])",
+        {"loops.progress_aware": False},
+    )
+    assert clew.said(goal)[0] == ["allowed", "allowed", "blocked"]
+
+
+def test_a_tool_may_have_its_own_limit(clew, loop):
+    goal = loop(
+        STEP + "say([step('look', {'at': 1})[0] for n in range(5)])",
+        {"loops.tools.look.repeat_limit": 5},
+    )
+    assert clew.said(goal)[0] == ["allowed"] * 4 + ["blocked"]

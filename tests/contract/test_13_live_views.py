@@ -1,0 +1,67 @@
+"""Section 13: the stream of events and the web view."""
+
+import contextlib
+import http.client
+import json
+import re
+import socket
+import subprocess
+from urllib.parse import urlsplit
+
+import pytest
+from harness import DEADLINE_S
+
+
+@pytest.fixture
+def web(clew):
+    clew.start()
+    command = clew.command("web", "--listen", "127.0.0.1:0")
+    server = subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=clew.environment()
+    )
+    for line in server.stdout:
+        if found := re.search(r"http://\S+", line):
+            break
+    yield urlsplit(found[0])
+    server.terminate()
+    server.communicate(timeout=DEADLINE_S)
+
+
+def ask(link, path, method="GET", **headers):
+    connection = http.client.HTTPConnection(link.hostname, link.port, timeout=DEADLINE_S)
+    with contextlib.closing(connection):
+        connection.request(method, path, headers=headers)
+        answer = connection.getresponse()
+        answer.read()
+        return answer
+
+
+def test_the_web_view_refuses_foreign_hosts_sessions_and_sites(web):
+    assert ask(web, "/").status == 401
+    assert ask(web, "/", Host="evil.example").status == 421
+    opened = ask(web, f"{web.path}?{web.query}" if web.query else web.path)
+    cookie = opened.getheader("Set-Cookie").partition(";")[0]
+    home = ask(web, "/", Cookie=cookie)
+    assert home.status in {200, 303}
+    assert home.getheader("Access-Control-Allow-Origin") is None
+    foreign = ask(web, "/", "POST", Cookie=cookie, Origin="http://evil.example")
+    assert foreign.status == 403
+
+
+def test_a_link_works_once(web):
+    path = f"{web.path}?{web.query}" if web.query else web.path
+    assert ask(web, path).getheader("Set-Cookie")
+    assert ask(web, path).status == 401
+
+
+def test_the_stream_gives_events_in_order_from_a_cursor(clew):
+    clew.start()
+    goal = clew.submit("# Do\n- [ ] it\n  ```sh\n  true\n  ```\n")
+    clew.wait("goal.completed", goal=goal)
+    with socket.socket(socket.AF_UNIX) as stream:
+        stream.settimeout(DEADLINE_S)
+        stream.connect(str(clew.home / "run" / "control.sock"))
+        request = {"jsonrpc": "2.0", "id": 1, "method": "follow", "params": {"after": None}}
+        stream.sendall(json.dumps(request).encode() + b"\n")
+        first = json.loads(stream.makefile().readline())
+    assert "error" not in first
