@@ -21,7 +21,6 @@ from clew_shared.wire.hello import AgentOptions, HelloAnswer, HelloOptions, Hell
 from clew_worker.agent.completion import Completion, NativeCall
 from clew_worker.agent.json_mode import ModelAnswer, ToolRequest
 from clew_worker.agent.memory import CallForm
-from clew_worker.agent.prompt_meter import PromptMeter
 
 AGENT = LlmAgentSettings(model="small", base_url="http://me:secret@127.0.0.1:8080/v1")
 KEY = "small@127.0.0.1:8080"
@@ -211,7 +210,7 @@ def test_nothing_is_known_of_a_model_that_was_never_asked():
 
 
 def test_the_first_count_of_a_server_replaces_a_guess_and_moves_what_is_known():
-    fresh, knowing = PromptMeter(), PromptMeter()
+    fresh, knowing = CallForm(), CallForm()
     fresh.resume(Prompt())
     knowing.resume(report())
     for meter in (fresh, knowing):

@@ -110,6 +110,7 @@ ENV_NAME = re.compile(r"CLEW_[A-Z0-9]+(_[A-Z0-9]+)*(__[A-Z0-9]+(_[A-Z0-9]+)*)+")
 OUTDATED = {
     ("loops", "stale_actions"): "loops.patience",
     ("loops", "same_error_limit"): "loops.patience",
+    ("playbook", "llm_reflection"): "agents.NAME.reflection",
 }
 """Keys of the release before, which are accepted and have no effect, and those that took their place."""
 

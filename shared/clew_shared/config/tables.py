@@ -206,7 +206,6 @@ class PlaybookSettings(Table):
     min_tool_calls: AtLeastOne = 2
     min_confidence: Annotated[float, Field(ge=0, le=1)] = 0.7
     prune_below: Annotated[float, Field(ge=-1, le=1)] = -0.3
-    llm_reflection: bool = False
 
 
 class LedgerSettings(Table):

@@ -87,11 +87,16 @@ class PromptLayout:
         return hashlib.sha256(content.encode("utf-8", "surrogatepass")).hexdigest()[:16]
 
     @property
+    def chars(self) -> int:
+        """The characters of all that is sent, the tools' schemas included; `chars_per_token` is measured on them."""
+        return tools_chars(self.view) + sum(chars(messages) for _, messages in self.blocks)
+
+    @property
     def sizes(self) -> dict[str, dict[str, int]]:
         """The size of each block in `chars` and estimated `tokens`; the tools are sent beside the messages."""
         sizes = {"tools": tools_chars(self.view)}
         sizes |= {name: chars(messages) for name, messages in self.blocks}
-        sizes["total"] = sum(sizes.values())
+        sizes["total"] = self.chars
         per_token = _per_token(self.view)
         return {n: {"chars": c, "tokens": round(c / per_token)} for n, c in sizes.items()}
 

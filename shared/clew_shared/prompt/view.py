@@ -11,7 +11,6 @@ from typing import Any, Literal
 from clew_shared.core.budgets import TurnsLeft
 from clew_shared.playbook.bullet import Bullet
 from clew_shared.playbook.text import render
-from clew_shared.prompt.pace import GoalProgress, conversation_turn, progress_of, windows_of
 from clew_shared.prompt.tools import REFLECT, is_small, offered_tools, steady_tools
 from clew_shared.prompt.windows import Window, Windows
 from clew_shared.tools import Tool
@@ -28,6 +27,18 @@ from clew_shared.wire.hello import (
 
 LATER_SHOWN = 3
 CHARS_PER_TOKEN = 4.0
+
+
+@dataclass(frozen=True, slots=True)
+class GoalProgress:
+    """The goal's iterations so far, the most there may be, and the tools used, as the progress marker shows them.
+
+    They are counted over all attempts, plans and workers, so that they never go down.
+    """
+
+    iteration: int = 0
+    max_iterations: int = 30
+    tools_used: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,7 +125,7 @@ def view_from(
     agent = hello.options.agent
     entries = state.transcript if transcript is None else tuple(transcript)
     mode = mode or ("json" if agent.mode == "json" else "tools")
-    reflects = agent.reflection == "inline" and not is_small(hello)
+    reflects = agent.reflection != "off" and not is_small(hello)
     own_tools = (REFLECT,) if reflects and mode == "tools" else ()
     return PromptView(
         goal=state.goal.description,
@@ -147,7 +158,13 @@ def view_from(
         turn=conversation_turn(hello, iteration=state.iteration),
         left=state.turns_left,
         progress=progress_of(hello, iteration=state.iteration, actions=state.actions_total),
-        windows=windows_of(context),
+        windows=Windows(
+            full_until=context.full_until,
+            moderate_until=context.moderate_until,
+            aggressive_until=context.aggressive_until,
+            progress_from=context.progress_from,
+            emergency_results=context.recent_actions,
+        ),
         there=() if any(isinstance(e, Call) for e in entries) else state.there,
         guided=context.guidance,
         reflects=reflects,
@@ -156,6 +173,20 @@ def view_from(
         chars_per_token=chars_per_token,
         tightness=tightness,
     )
+
+
+def progress_of(hello: HelloAnswer, *, iteration: int, actions: int) -> GoalProgress:
+    """Return the goal's progress, given its iterations and actions so far."""
+    limit = hello.spec.max_iterations or hello.options.context.max_iterations
+    return GoalProgress(iteration, hello.state.iterations_granted + limit, actions)
+
+
+def conversation_turn(hello: HelloAnswer, *, iteration: int) -> int:
+    """Return the turn of the present conversation, counted from 0, given the goal's iterations so far.
+
+    A conversation begins with each subtask, and with each attempt at it.
+    """
+    return max(iteration - hello.attempt.from_iteration, 0)
 
 
 def view_on_record(hello: HelloAnswer) -> PromptView:

@@ -332,18 +332,12 @@ class AgentOptions(_ConfigTable):
     reflection: Literal["inline", "separate", "off"] = "off"
 
 
-class PlaybookOptions(_ConfigTable):
-    """`[playbook]`, as far as the llm agent reads it."""
-
-    llm_reflection: bool = False
-
-
 class HelloOptions(AnswerModel):
     """What an agent is configured with."""
 
     agent: AgentOptions = AgentOptions()
     context: ContextOptions = ContextOptions()
-    playbook: PlaybookOptions = PlaybookOptions()
+    playbook: _ConfigTable = _ConfigTable()
 
 
 class GoalTerms(AnswerModel):

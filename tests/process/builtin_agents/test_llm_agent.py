@@ -265,17 +265,6 @@ async def test_a_finish_after_a_failed_action_is_questioned_though_checks_pass(d
     assert daemon.finished[0] is True
 
 
-async def test_a_subtask_that_is_not_the_last_is_doubted_by_the_agent_itself(tmp_path, run_llm):
-    tasks = (task("Files", subtask("Write hello"), subtask("Check it")),)
-    daemon = GoalDaemon(tmp_path, tasks=tasks)
-    failing = calls(("run_cmd", {"cmd": "exit 3"}))
-    done = calls(("complete_subtask", {"success": True, "summary": "ok"}))
-    with ScriptedLlm(failing, done, done, WRITE, done) as llm:
-        assert await run_llm(daemon, llm) == 0
-    assert "ended in failure" in llm.prompt(2)
-    assert daemon.finished[0] is True
-
-
 # ---- plans
 
 

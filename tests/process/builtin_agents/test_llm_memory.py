@@ -78,22 +78,6 @@ def _as_text(reply):
     return says(f"{message['content']}\n{text}" if message["content"] else text)
 
 
-async def test_the_head_of_the_prompt_changes_only_at_a_cut(tmp_path, run_llm):
-    steps = tuple(subtask(f"step {n}") for n in range(3))
-    daemon = GoalDaemon(tmp_path, tasks=(task("All", *steps),), notes=LONG_NOTES)
-    daemon.context["max_tokens"] = 2500
-    done = calls(("complete_subtask", {"success": True, "summary": "it is done"}))
-    script = [r for n in range(3) for r in (*(shell(10 * n + k) for k in range(1, 8)), done)]
-    with ScriptedLlm(*script) as llm:
-        assert await run_llm(daemon, llm) == 0
-    told = [params["prompt"] for params in daemon.params("reflect")]
-    assert len({one["sha"] for one in told}) > 3
-    for before, now in pairwise(told):
-        assert before["sha"] == now["sha"] or before["cuts"] < now["cuts"]
-        if before["cuts"] == now["cuts"]:  # then all but the state block is served from a cache
-            assert now["kept"] >= before["chars"] - before["ending"] * 1.2 - 20
-
-
 async def test_the_prompt_that_is_sent_begins_as_the_one_before_did(daemon, run_llm):
     with ScriptedLlm(*(shell(n) for n in range(1, 9)), then=DOWN) as llm:
         assert await run_llm(daemon, llm) == 75
@@ -178,47 +162,6 @@ async def test_a_goal_in_short_is_not_asked_to_reflect(tmp_path, run_llm):
     with ScriptedLlm(then=DOWN) as llm:
         assert await run_llm(daemon, llm) == 75
     assert "reflect" not in llm.offered(0)
-
-
-async def test_reflection_is_no_extra_call_unless_it_is_asked_to_be(daemon, run_llm):
-    with ScriptedLlm(shell(1), shell(2), then=DOWN) as llm:
-        assert await run_llm(daemon, llm) == 75
-    assert sum("what did the last results tell" in llm.prompt(n) for n in range(3)) == 0
-    assert daemon.params("reflect")[0]["mode"] == "fast"
-
-
-async def test_a_separate_reflection_is_a_call_of_its_own_with_the_same_beginning(daemon, run_llm):
-    daemon.agent["reflection"] = "separate"
-    thought = says('{"insights": "it counts", "relevance": "high", "next": "stop"}')
-    with ScriptedLlm(shell(1), thought, shell(2), then=DOWN) as llm:
-        assert await run_llm(daemon, llm) == 75
-    assert "what did the last results tell you" in llm.prompt(1)
-    assert "what did the last" not in llm.prompt(2)
-    assert llm.requests[2]["messages"][:-1] == llm.requests[1]["messages"][:-1]
-    _, second = daemon.params("reflect")
-    assert second["mode"] == "deep"
-    assert second["hindsight"][0]["insights"] == "it counts"
-    assert second["usage"]["input"] == 200
-
-
-async def test_strategies_are_asked_for_at_a_subtasks_end_where_that_is_wanted(tmp_path, run_llm):
-    daemon = GoalDaemon(tmp_path, tasks=(task("All", subtask("one")),))
-    daemon.playbook["llm_reflection"] = True
-    done = calls(("complete_subtask", {"success": True, "summary": "ok"}))
-    learned = says('{"strategies": [{"section": "testing", "content": "Count  first"}, {"x": 1}]}')
-    with ScriptedLlm(shell(1), done, learned) as llm:
-        assert await run_llm(daemon, llm) == 0
-    assert daemon.learned == [{"op": "add", "section": "testing", "content": "Count first"}]
-    assert daemon.finished[0] is True
-
-
-async def test_an_endpoint_that_fails_the_extra_question_does_not_stop_the_work(tmp_path, run_llm):
-    daemon = GoalDaemon(tmp_path, tasks=(task("All", subtask("one")),))
-    daemon.playbook["llm_reflection"] = True
-    done = calls(("complete_subtask", {"success": True, "summary": "ok"}))
-    with ScriptedLlm(shell(1), done, fails(401, "no"), fails(401, "no")) as llm:
-        assert await run_llm(daemon, llm) == 0
-    assert daemon.finished[0] is True
 
 
 async def test_tokens_of_a_turn_are_shared_among_its_calls_and_charged_to_the_subtask(

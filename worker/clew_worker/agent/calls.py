@@ -9,15 +9,13 @@ from clew_shared.wire.answers import Judged
 from clew_shared.wire.hello import Call
 from clew_worker.agent.finishing import GoalEnding
 from clew_worker.agent.json_mode import ToolRequest
-from clew_worker.agent.plans import plan_fault, read_checks, read_covers, tasks_of
+from clew_worker.agent.plans import plan_fault, read_checks, read_covers, read_plan
 from clew_worker.agent.rpc import RpcError
-from clew_worker.agent.turn import AgentContext, AgentFinished
+from clew_worker.agent.turn import RECORD_CHARS, AgentContext, AgentFinished, call_record
 
+ENDED = ("stopped", "budget")
 FINISH_AFTER_REFUSALS = 2
 _NAME_CHARS = 200
-_RATIONALE_CHARS = 1_000
-_RECORD_CHARS = 1_000
-_ENDED = ("stopped", "budget")
 
 
 class CallHandler:
@@ -48,15 +46,12 @@ class CallHandler:
     async def _act(self, call: ToolRequest, rationale: str) -> bool:
         name = call.name[:_NAME_CHARS] or "?"
         try:
-            answer = await self._daemon.call(
-                "act", tool=name, args=call.args, rationale=rationale[:_RATIONALE_CHARS]
-            )
+            judged = await self._daemon.act(name, call.args, rationale[:RECORD_CHARS])
         except (ValueError, RpcError) as error:
             if isinstance(error, RpcError) and error.stopping:
                 raise
             self._memory.answer(call.name, plain_args(call.args, 200), str(error))
             return False
-        judged = Judged.model_validate(answer)
         self._remember(call, judged, rationale)
         if judged.verdict == "blocked":
             await self._refused(call, judged)
@@ -67,18 +62,33 @@ class CallHandler:
         return True
 
     def _remember(self, call: ToolRequest, judged: Judged, rationale: str) -> None:
-        entry = entry_of(call, judged, self._memory.output_limit(call.name))
-        self._memory.transcript.append(entry)
-        self._memory.actions += entry.result != "blocked"
-        waited = call.name == "wait"  # then the world outside may have changed
-        changed = entry.result != "blocked" and (waited or entry.changed is not False)
-        self._memory.changes += changed
-        self._context.turn.reached_daemon = True
-        self._context.turn.records.append(_record(entry, judged, rationale))
+        memory, turn, outcome = self._memory, self._context.turn, judged.outcome
+        said = judged.message or judged.reason
+        entry = Call(judged.seq, call.name, plain_args(call.args), "blocked", message=said)
+        if outcome:
+            output = without_middle(outcome.output, memory.output_limit(call.name))
+            entry = Call(
+                judged.seq,
+                call.name,
+                plain_args(call.args),
+                outcome.result,
+                output=output,
+                changed=outcome.changed,
+                exit_code=outcome.exit_code,
+                at=judged.at,
+            )
+            memory.actions += 1
+            # after a wait the world outside may have changed
+            memory.changes += call.name == "wait" or outcome.changed is not False
+        memory.transcript.append(entry)
+        turn.reached_daemon = True
+        turn.records.append(
+            call_record(call.name, call.args, outcome, message=said, rationale=rationale)
+        )
         self._context.show(judged.intervention)
 
     async def _refused(self, call: ToolRequest, judged: Judged) -> None:
-        if judged.reason in _ENDED:
+        if judged.reason in ENDED:
             raise AgentFinished
         self._context.turn.refused = call.name
         self._memory.refusals += 1
@@ -92,7 +102,7 @@ class CallHandler:
 
     async def _plan(self, args: Mapping[str, Any]) -> None:
         replan = self._memory.state.replan_required
-        tasks = tasks_of(args, replan)
+        tasks = read_plan(args, replan)
         if fault := plan_fault(tasks):
             self._memory.answer("plan", {}, fault)
             return
@@ -107,36 +117,3 @@ class CallHandler:
             return
         self._context.turn.reached_daemon = True
         await self._context.refresh(replanned=True)
-
-
-def entry_of(call: ToolRequest, judged: Judged, max_chars: int) -> Call:
-    """Return an action as the ledger would return it, its output cut to `max_chars`."""
-    args, outcome = plain_args(call.args), judged.outcome
-    if outcome is None:
-        message = judged.message or judged.reason
-        return Call(judged.seq, call.name, args, "blocked", message=message)
-    return Call(
-        judged.seq,
-        call.name,
-        args,
-        outcome.result,
-        output=without_middle(outcome.output, max_chars),
-        changed=outcome.changed,
-        exit_code=outcome.exit_code,
-        at=judged.at,
-    )
-
-
-def _record(entry: Call, judged: Judged, rationale: str) -> dict[str, Any]:
-    """Return the entry of the iteration record (docs/protocol.md); its tokens are not known here."""
-    duration_s = judged.outcome.duration_s if judged.outcome else 0.0
-    known = entry.result in ("success", "failure", "timeout")
-    return {
-        "tool": entry.name,
-        "params": plain_args(entry.args, _RECORD_CHARS),
-        "raw_output": (entry.output or entry.message)[:_RECORD_CHARS],
-        "outcome": entry.result if known else "error",
-        "execution_time": duration_s,
-        "cost": {"tokens": 0, "time": duration_s},
-        "tool_selection_rationale": rationale[:_RATIONALE_CHARS],
-    }

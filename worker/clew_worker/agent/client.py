@@ -1,22 +1,22 @@
 """The agent's side of the worker protocol, for all agents that are written in Python with asyncio.
 
-It transports messages and sends heartbeats. The heartbeat runs on the agent's own event loop, so that the daemon
-notices a blocked loop.
+The heartbeat runs on the agent's own event loop, so that the daemon notices a blocked loop.
 """
 
 import asyncio
 import contextlib
 import os
 import socket
+from collections.abc import Mapping
 from typing import Any, Self
 
 from clew_shared.wire import protocol
-from clew_shared.wire.hello import HelloAnswer
+from clew_shared.wire.answers import Advanced, Finished, Judged
+from clew_shared.wire.hello import HelloAnswer, StateAnswer
 from clew_worker.agent.rpc import (
     ANSWER_TIMEOUT_S,
     CHUNK_BYTES,
     Disconnected,
-    Notice,
     Rpc,
     RpcError,
     message_line,
@@ -40,6 +40,7 @@ class AgentClient:
         self._tasks: list[asyncio.Task[None]] = []
         self._beating = False
         self.closed = asyncio.Event()
+        self.on = self._rpc.on
 
     @classmethod
     def from_env(cls) -> Self:
@@ -60,9 +61,7 @@ class AgentClient:
         with contextlib.suppress(OSError, TimeoutError):
             await asyncio.wait_for(self._writer.wait_closed(), _GOODBYE_S)
 
-    def on(self, method: str, callback: Notice) -> None:
-        """Call `callback` with the params of each notification of that name."""
-        self._rpc.on(method, callback)
+    # ---- requests
 
     async def hello(self, agent: str) -> dict[str, Any]:
         """Introduce the agent (`name/version`); returns the goal's state as it is now. Can be called at any time."""
@@ -76,6 +75,38 @@ class AgentClient:
     async def greet(self, agent: str) -> HelloAnswer:
         """Send `hello`, and return its answer as a model."""
         return HelloAnswer.model_validate(await self.hello(agent))
+
+    async def act(self, tool: str, args: Mapping[str, Any], rationale: str = "") -> Judged:
+        """Propose an action, which clew carries out where it is allowed."""
+        answer = await self.call("act", tool=tool, args=dict(args), rationale=rationale)
+        return Judged.model_validate(answer)
+
+    async def complete_subtask(self, *, success: bool, failure: str, summary: str) -> str | None:
+        """End the current subtask, or this attempt at it; returns the level to which it was escalated."""
+        answer = await self.call(
+            "complete_subtask", success=success, failure=failure, summary=summary
+        )
+        return StateAnswer.model_validate(answer).escalated_to
+
+    async def advance(self) -> bool:
+        """Begin the next pending subtask; False where none is left."""
+        return Advanced.model_validate(await self.call("advance")).subtask is not None
+
+    async def finish(self, *, success: bool, summary: str) -> Finished:
+        """End the goal; a success is accepted where its checks pass."""
+        return Finished.model_validate(await self.call("finish", success=success, summary=summary))
+
+    async def reflect(self, usage: dict[str, Any], record: dict[str, Any]) -> Any:
+        """Report a turn; one whose record is refused, or too long, is reported with its cost alone: it was a turn."""
+        try:
+            return await self.call("reflect", usage=usage, **record)
+        except (RpcError, ValueError):
+            with contextlib.suppress(RpcError):
+                kept = {key: record[key] for key in ("unfinished",) if key in record}
+                return await self.call("reflect", usage=usage, **kept)
+        return None
+
+    # ---- transport
 
     async def call(self, method: str, /, **params: Any) -> Any:
         """Send a request and return its result.
@@ -97,16 +128,6 @@ class AgentClient:
         finally:
             self._waiting.pop(request_id, None)
         return result_of(method, message)
-
-    async def reflect(self, usage: dict[str, Any], record: dict[str, Any]) -> Any:
-        """Report a turn; one whose record is refused, or too long, is reported with its cost alone: it was a turn."""
-        try:
-            return await self.call("reflect", usage=usage, **record)
-        except (RpcError, ValueError):
-            with contextlib.suppress(RpcError):
-                kept = {key: record[key] for key in ("unfinished",) if key in record}
-                return await self.call("reflect", usage=usage, **kept)
-        return None
 
     async def notify(self, method: str, /, **params: Any) -> None:
         """Send a notification; `Disconnected` where the daemon is gone."""

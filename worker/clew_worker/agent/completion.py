@@ -19,14 +19,6 @@ class CallUsage:
     cached: int = 0
     seconds: float = 0.0
 
-    def __add__(self, other: "CallUsage") -> "CallUsage":
-        return CallUsage(
-            self.input + other.input,
-            self.output + other.output,
-            self.cached + other.cached,
-            self.seconds + other.seconds,
-        )
-
 
 @dataclass(frozen=True)
 class NativeCall:
@@ -58,20 +50,16 @@ def read_completion(raw: bytes, seconds: float) -> Completion | None:
         message = choice.get("message") or {}
         calls = [_native(c) for c in (message.get("tool_calls") or ())[:CALLS_MAX]]
         text = _text(message.get("content")) or _text(message.get("refusal"))
+        named = (answer.get("model"), answer.get("system_fingerprint"))
         return Completion(
             text=text[:TEXT_CHARS_MAX],
             calls=tuple(call for call in calls if call),
             finish_reason=str(choice.get("finish_reason") or ""),
             usage=_usage(answer.get("usage"), seconds),
-            served=_served(answer),
+            served=" ".join(s for s in named if isinstance(s, str) and s)[:SERVED_CHARS_MAX],
         )
     except (ValueError, KeyError, IndexError, TypeError, AttributeError, RecursionError):
         return None
-
-
-def _served(answer: dict[str, Any]) -> str:
-    named = (answer.get("model"), answer.get("system_fingerprint"))
-    return " ".join(one for one in named if isinstance(one, str) and one)[:SERVED_CHARS_MAX]
 
 
 def _native(raw: Any) -> NativeCall | None:

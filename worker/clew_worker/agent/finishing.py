@@ -4,18 +4,19 @@ A subtask is completed when the model says so, a goal when its checks agree. Whe
 the last result, the model is asked once more.
 """
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from clew_shared.core.claims import FAILED
 from clew_shared.guidance.notes import CheckNotes
 from clew_shared.prompt.tools import is_small
-from clew_shared.wire.answers import Advanced, Checked, Finished
+from clew_shared.wire.answers import Checked, Finished
 from clew_worker.agent.plans import plain_text, truth
 from clew_worker.agent.rpc import RpcError
 from clew_worker.agent.turn import AgentContext, AgentFinished
 
 CHECKED = "The checks pass now."
+NOTHING_DONE = "Nothing was done for it yet. Do it first. If it really is done, call {} again."
 
 
 class GoalEnding:
@@ -25,14 +26,12 @@ class GoalEnding:
         self._context = context
         self._daemon = context.daemon
         self._memory = context.memory
-        self._doubted: set[tuple[int, str]] = set()
+        self._asked_to_begin = False
         self._checked_at = -1
         self._notes = CheckNotes()
         self._slow = False
         self.in_vain = 0
         """How often finishing was asked for with nothing changed since the checks failed; -1: not even once refused."""
-        self.on_completed: Callable[[], Awaitable[None]] | None = None
-        """Called when a subtask is completed, while its transcript is still there."""
 
     @property
     def possible(self) -> bool:
@@ -45,36 +44,28 @@ class GoalEnding:
         """End the current subtask, or this attempt at it, as the model asks."""
         success = truth(args.get("success", True))
         summary = plain_text(args.get("summary") or args.get("failure") or args.get("reason"))
-        if success and (doubt := self._doubt("complete_subtask")):
-            self._memory.answer("complete_subtask", args, doubt)
-        elif not (success and self._claims_all and await self._questioned(summary)):
-            await self.end_subtask(success=success, summary=summary)
+        if not success:
+            await self.end_subtask(success=False, summary=summary)
+        elif not (self._must_begin("complete_subtask", args) or await self._questioned(summary)):
+            await self.end_subtask(success=True, summary=summary)
 
     async def end_subtask(self, *, success: bool, summary: str) -> None:
         """End the current subtask, or this attempt at it, and advance to the next one."""
         self._context.turn.reached_daemon = True
         failure = "" if success else summary or "the agent gave up on this attempt"
         try:
-            answer = await self._daemon.call(
-                "complete_subtask", success=success, failure=failure, summary=summary
+            level = await self._daemon.complete_subtask(
+                success=success, failure=failure, summary=summary
             )
             self._context.turn.moved = success
-            if success and self.on_completed is not None:
-                await self.on_completed()
-            if success and not answer.get("escalated_to") and not await self._advance():
+            if success and not level and not await self._daemon.advance():
                 await self.try_finish(summary)
                 return
         except RpcError as error:
-            if error.stopping:
-                raise
-            self._memory.note(f"Note: {error.message}")
+            self._memory.note(f"Note: {_refusal(error)}")
         if not success:
             self._memory.note(f"This attempt is recorded as failed: {failure}")
         await self._context.refresh()
-
-    async def _advance(self) -> bool:
-        answer = Advanced.model_validate(await self._daemon.call("advance"))
-        return answer.subtask is not None
 
     # ---- the goal
 
@@ -82,10 +73,9 @@ class GoalEnding:
         """End the goal as the model asks, if nothing speaks against it."""
         summary = plain_text(args.get("summary"))
         if "success" in args and not truth(args["success"]):
-            await self._daemon.call("finish", success=False, summary=summary)
+            await self._daemon.finish(success=False, summary=summary)
             raise AgentFinished
-        if doubt := self._doubt("finish"):
-            self._memory.answer("finish", args, doubt)
+        if self._must_begin("finish", args):
             return
         others = self._others_open()
         if not self._memory.hello.checks and others:
@@ -111,9 +101,7 @@ class GoalEnding:
         try:
             answer = await self._finish(summary)
         except RpcError as error:
-            if error.stopping:
-                raise
-            self._memory.answer("finish", {"summary": summary}, error.message)
+            self._memory.answer("finish", {"summary": summary}, _refusal(error))
             return
         await self._context.refresh()
         if answer.failing_checks or not answer.message:
@@ -132,8 +120,7 @@ class GoalEnding:
         try:
             answer = Checked.model_validate(await self._daemon.call("check", within_s=within_s))
         except RpcError as error:
-            if error.stopping:
-                raise
+            _refusal(error)
             return
         self._slow = answer.passed is None
         if answer.passed:
@@ -150,14 +137,13 @@ class GoalEnding:
         It asks once for each failed action, whatever the epoch; any other refusal does not count as a question.
         """
         last = self._memory.last_call
-        if last is None or last.result not in FAILED:
+        if not self._claims_all or last is None or last.result not in FAILED:
             return False
         self._context.turn.reached_daemon = True
         try:
             message = (await self._finish(summary)).message
         except RpcError as error:
-            if error.stopping:
-                raise
+            _refusal(error)
             return False  # ending the subtask is refused as well, and names the reason
         if message:
             self._memory.answer("finish", {"summary": summary}, f"Not finished: {message}")
@@ -165,20 +151,18 @@ class GoalEnding:
 
     async def _finish(self, summary: str) -> Finished:
         """Return why the goal is not finished."""
-        answer = await self._daemon.call("finish", success=True, summary=summary)
-        finished = Finished.model_validate(answer)
+        finished = await self._daemon.finish(success=True, summary=summary)
         if finished.accepted:
             raise AgentFinished
         return finished
 
     def _not_accepted(self, answer: Finished) -> str:
-        message = f"Not finished: {answer.message}" if answer.message else ""
         if answer.failing_checks:
             workspace = self._memory.hello.spec.workspace
             failing = self._notes.refused(answer.failing_checks, workspace)
-            return f"{failing}\n{answer.message}" if message else failing
-        left = f"Not finished: this is still open:\n{_listed(answer.open_subtasks)}"
-        return message or left
+            return f"{failing}\n{answer.message}" if answer.message else failing
+        left = f"this is still open:\n{_listed(answer.open_subtasks)}"
+        return f"Not finished: {answer.message or left}"
 
     # ---- what is left
 
@@ -193,31 +177,25 @@ class GoalEnding:
     @property
     def _claims_all(self) -> bool:
         """Whether completing the current subtask completes a goal without checks."""
-        return (
-            self._memory.state.subtask.open
-            and not self._others_open()
-            and not self._memory.hello.checks
-        )
+        unchecked = self._memory.state.subtask.open and not self._memory.hello.checks
+        return unchecked and not self._others_open()
 
-    # ---- doubts
+    def _must_begin(self, claim: str, args: Mapping[str, Any]) -> bool:
+        """Answer the first claim of success, in a goal without checks, for which nothing was done."""
+        memory = self._memory
+        done = memory.last_call or memory.hello.checks or not memory.state.subtask.open
+        if done or self._asked_to_begin:
+            return False
+        self._asked_to_begin = True
+        memory.answer(claim, args, NOTHING_DONE.format(claim))
+        return True
 
-    def _doubt(self, claim: str) -> str:
-        """Return a question, once, where a claim of success contradicts the results of this subtask; else "".
 
-        The daemon itself asks about a failed action at the end of the last subtask: see `_questioned`.
-        """
-        last = self._memory.last_call
-        key = (len(self._memory.calls), claim)
-        if key in self._doubted or self._memory.hello.checks or not self._memory.state.subtask.open:
-            return ""
-        if last is None:
-            doubt = "Nothing was done for it yet. Do it first."
-        elif last.result == "success" or (last.result in FAILED and self._claims_all):
-            return ""
-        else:
-            doubt = f"But the last call, {last.name}, ended in {last.result}. Fix that first."
-        self._doubted = {(key[0], "finish"), (key[0], "complete_subtask")}
-        return f"{doubt} If it really is done, call {claim} again."
+def _refusal(error: RpcError) -> str:
+    """Return why the daemon refused; raises the error where it is because the worker is to stop."""
+    if error.stopping:
+        raise error
+    return error.message
 
 
 def _listed(names: list[str] | tuple[str, ...]) -> str:

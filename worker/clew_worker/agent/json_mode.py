@@ -1,4 +1,10 @@
-"""Calls as JSON text, for models without native tool calls: schemas to ask for, and a tolerant reader. Pure."""
+"""Calls as JSON text, for models without native tool calls: schemas to ask for, and a tolerant reader. Pure.
+
+Of arguments only slips with a single plausible meaning are corrected: another common name of a parameter, a value that
+is not the text that it should be, an option of 0 where only more is possible. Texts are never rewritten, and all else
+stays for the executor to refuse with a reason. Reflections are read wherever models put them; progress never depends
+on them.
+"""
 
 import contextlib
 import json
@@ -7,15 +13,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from clew_shared.prompt.reasoning import RELEVANCES, as_text
 from clew_shared.prompt.tools import REFLECT
+from clew_shared.text.shorten import in_one_line
 from clew_shared.tools import BY_NAME, Tool
-from clew_worker.agent.reflecting import parts_of
 
-# Arguments as models write them, brought into the form of a tool's schema. Pure; never raises.
-#
-# Only slips with a single plausible meaning are corrected: another common name of a parameter, a value that is not the
-# text that it should be, an option of 0 where only more is possible. Texts are never rewritten, and all else stays for
-# the executor to refuse with a reason.
+SCANNED_CHARS = 200_000
+STARTS_TRIED = 200
+PARTS_MAX = 20
+FIELD_CHARS = 600
 
 _OTHER_NAMES = {
     "path": ("file_path", "filepath", "file", "filename", "file_name", "name"),
@@ -25,77 +31,24 @@ _OTHER_NAMES = {
     "new": ("new_str", "new_string", "new_text", "replace", "replacement"),
     "pattern": ("query", "regex"),
 }
-
-
-def fitted(tool: Tool, args: Mapping[str, Any]) -> dict[str, Any]:
-    """Return arguments under the names of the schema, and texts as text."""
-    properties: Mapping[str, Any] = tool.parameters.get("properties", {})
-    found = _without_unset(tool, _renamed(dict(args), properties))
-    for name, value in found.items():
-        schema = properties.get(name, {})
-        if schema.get("type") == "string" or "anyOf" in schema:
-            found[name] = _as_text(name, value)
-    return found
-
-
-def _without_unset(tool: Tool, args: dict[str, Any]) -> dict[str, Any]:
-    """Leave out options of 0 or less where the schema asks for more: some models fill in each option."""
-    whole = BY_NAME.get(tool.name, tool).parameters  # as it is offered, it may lack such limits
-    required = whole.get("required", ())
-    lowest = {
-        name: schema.get("minimum")
-        for name, schema in whole.get("properties", {}).items()
-        if name not in required and schema.get("type") == "integer"
-    }
-    return {name: value for name, value in args.items() if not _unset(value, lowest.get(name))}
-
-
-def _unset(value: Any, lowest: int | None) -> bool:
-    number = isinstance(value, int) and not isinstance(value, bool)
-    return number and lowest is not None and value <= 0 < lowest
-
-
-def _renamed(args: dict[str, Any], properties: Mapping[str, Any]) -> dict[str, Any]:
-    """Put an unknown argument in the place of the missing one that it is another name of."""
-    for name in properties:
-        other = next((o for o in _OTHER_NAMES.get(name, ()) if o in args), None)
-        if name not in args and other is not None and other not in properties:
-            args[name] = args.pop(other)
-    return args
-
-
-def _as_text(name: str, value: Any) -> Any:
-    """Return a value as the text that is meant by it; a command may also be a list of program and arguments."""
-    if isinstance(value, bool) or value is None or isinstance(value, str):
-        return value
-    if isinstance(value, int | float):
-        return str(value)
-    lines = isinstance(value, list) and all(isinstance(one, str) for one in value)
-    if name == "cmd":
-        return value[0] if lines and len(value) == 1 else value
-    if name != "content":
-        return value
-    return "\n".join(value) + "\n" if lines else json.dumps(value, indent=2) + "\n"
-
-
-SCANNED_CHARS = 200_000
-STARTS_TRIED = 200
-
 _NAME_KEYS = ("tool", "name", "tool_name", "function", "action")
 _ARGS_KEYS = ("args", "arguments", "parameters", "params", "input", "action_input")
 _THOUGHT_KEYS = ("thought", "thoughts", "reasoning", "why", "rationale")
-_REFLECTION_KEYS = (
-    "insights",
-    "learning",
-    "synthesis",
-    "progress_assessment",
-    "relevance",
-    "next_suggested_actions",
-)
-_TEXT_OR_OBJECT = {"anyOf": [{"type": "string"}, {"type": "object"}]}
-"""The content of a file: JSON in a JSON string, all quotes escaped, is beyond small models."""
-
+_REFLECTION_KEYS = {
+    "insights": ("insights", "insight", "found"),
+    "learning": ("learning", "learned", "lesson"),
+    "relevance": ("relevance",),
+    "next": ("next", "next_suggested_actions", "next_action", "next_step"),
+    "assessment": ("assessment", "progress_assessment"),
+    "synthesis": ("synthesis",),
+}
+_ALLOWED = {
+    "relevance": RELEVANCES,
+    "assessment": ("advancing", "stuck", "regressing"),
+}
 _DECODER = json.JSONDecoder(strict=False)  # raw line breaks in strings are a common slip
+
+Hindsight = tuple[dict[str, str], ...]
 
 
 @dataclass(frozen=True)
@@ -113,7 +66,12 @@ class ModelAnswer:
 
     calls: tuple[ToolRequest, ...] = ()
     text: str = ""
-    hindsight: tuple[dict[str, str], ...] = ()
+    hindsight: Hindsight = ()
+
+
+# ---- what is asked for
+
+RUNGS = 4
 
 
 def response_format(
@@ -124,16 +82,14 @@ def response_format(
     A server that supports a rung enforces it on the model; one that refuses it is asked for the next. With
     `reflects` each schema has an optional `reflect` part.
     """
-    optional = {"reflect": _optional_object(REFLECT.parameters)} if reflects else {}
+    reflect = {**REFLECT.parameters, "additionalProperties": False}
+    optional = {"reflect": reflect} if reflects else {}
     if rung == 0:
         return _schema({"anyOf": [_call_schema(tool, optional) for tool in tools]})
     if rung == 1:
         names = {"type": "string", "enum": [tool.name for tool in tools]}
         return _schema(_object({"tool": names, "args": {"type": "object"}}, optional))
     return {"type": "json_object"} if rung == 2 else None
-
-
-RUNGS = 4
 
 
 def _schema(schema: dict[str, Any]) -> dict[str, Any]:
@@ -149,53 +105,36 @@ def _object(properties: dict[str, Any], optional: dict[str, Any]) -> dict[str, A
     }
 
 
-def _optional_object(parameters: Mapping[str, Any]) -> dict[str, Any]:
-    return {**parameters, "additionalProperties": False}
-
-
 def _call_schema(tool: Tool, optional: dict[str, Any]) -> dict[str, Any]:
     properties = {**tool.parameters.get("properties", {})}
-    if "content" in properties:
-        properties["content"] = _TEXT_OR_OBJECT
+    if "content" in properties:  # JSON in a JSON string, all quotes escaped, is beyond small models
+        properties["content"] = {"anyOf": [{"type": "string"}, {"type": "object"}]}
     args = {**tool.parameters, "properties": properties, "additionalProperties": False}
     return _object({"tool": {"const": tool.name}, "args": args}, optional)
+
+
+# ---- what comes back
 
 
 def read(text: str, tools: Sequence[Tool]) -> ModelAnswer:
     """Return the calls in a model's text; never raises."""
     known = {tool.name: tool for tool in tools}
     calls: list[ToolRequest] = []
-    hindsight: tuple[dict[str, str], ...] = ()
+    hindsight: Hindsight = ()
     thoughts: list[str] = []
     words: list[str] = []
     at = 0
     for start, end, value in _objects(text[:SCANNED_CHARS]):
-        found = _calls(value, known)
-        if found:
+        if found := _calls(value, known):
             calls += found
             words.append(text[at:start])
             at = end
-            hindsight += parts_of(value.get("reflect") or _beside(value))
-            thoughts += [
-                str(value[key]) for key in _THOUGHT_KEYS if isinstance(value.get(key), str)
-            ]
-    words.append(text[at:])
-    plain = _without_fences("\n".join([*thoughts, *words])) if calls else text.strip()
-    return ModelAnswer(tuple(calls), plain, hindsight)
-
-
-def first_object(text: str) -> dict[str, Any]:
-    """Return the first JSON object of a text; empty if there is none."""
-    return next((value for _, _, value in _objects(text[:SCANNED_CHARS])), {})
-
-
-def _beside(value: Mapping[str, Any]) -> dict[str, Any]:
-    return {key: value[key] for key in _REFLECTION_KEYS if key in value}
-
-
-def _without_fences(text: str) -> str:
-    bare = re.sub(r"```\w*|</?tool_call>", "", text)
-    return re.sub(r"\n{2,}", "\n", bare).strip(" \n,[]")
+            hindsight += parts_of(value.get("reflect") or value)
+            thoughts += [value[key] for key in _THOUGHT_KEYS if isinstance(value.get(key), str)]
+    if not calls:
+        return ModelAnswer((), text.strip())
+    bare = re.sub(r"```\w*|</?tool_call>", "", "\n".join([*thoughts, *words, text[at:]]))
+    return ModelAnswer(tuple(calls), re.sub(r"\n{2,}", "\n", bare).strip(" \n,[]"), hindsight)
 
 
 def _objects(text: str) -> Iterator[tuple[int, int, dict[str, Any]]]:
@@ -217,31 +156,30 @@ def _objects(text: str) -> Iterator[tuple[int, int, dict[str, Any]]]:
 
 def _calls(value: Mapping[str, Any], known: Mapping[str, Tool]) -> list[ToolRequest]:
     """Return the call in an object, or the list of calls under `tool_calls`."""
-    several = value.get("tool_calls")
+    several, inner = value.get("tool_calls"), value.get("function")
     if isinstance(several, list):
         return [c for one in several if isinstance(one, dict) for c in _calls(one, known)]
-    inner = value.get("function")
     if isinstance(inner, dict):
         return _calls(inner, known)
     name = next((value[k] for k in _NAME_KEYS if isinstance(value.get(k), str)), None)
     if name is None:
         return _by_key(value, known)
-    name = str(name).strip().removeprefix("functions.")
+    name = name.strip().removeprefix("functions.")
     raw = next((value[k] for k in _ARGS_KEYS if k in value), None)
-    if name not in known and raw is None:
-        return []  # some other object with a `name`, such as a package.json
     if raw is None:
-        used = {*_NAME_KEYS, *_THOUGHT_KEYS, *_REFLECTION_KEYS, REFLECT.name}
+        if name not in known:
+            return []  # some other object with a `name`, such as a package.json
+        reflection = [key for keys in _REFLECTION_KEYS.values() for key in keys]
+        used = {*_NAME_KEYS, *_THOUGHT_KEYS, *reflection, REFLECT.name}
         raw = {key: v for key, v in value.items() if key not in used}
     return [request(name, raw, known)]
 
 
 def _by_key(value: Mapping[str, Any], known: Mapping[str, Tool]) -> list[ToolRequest]:
     """Read `{"write_file": {"path": ...}}`."""
-    if len(value) != 1:
-        return []
-    name, raw = next(iter(value.items()))
-    return [request(name, raw, known)] if name in known and isinstance(raw, dict) else []
+    name, raw = next(iter(value.items()), ("", None))
+    is_call = len(value) == 1 and name in known and isinstance(raw, dict)
+    return [request(name, raw, known)] if is_call else []
 
 
 def request(name: str, raw: Any, known: Mapping[str, Tool]) -> ToolRequest:
@@ -261,3 +199,66 @@ def request(name: str, raw: Any, known: Mapping[str, Tool]) -> ToolRequest:
     if len(required) == 1:
         return ToolRequest(name, {required[0]: raw})
     return ToolRequest(name, {}, f"the arguments of {name} are not a JSON object: {raw!r:.200}")
+
+
+# ---- arguments
+
+
+def fitted(tool: Tool, args: Mapping[str, Any]) -> dict[str, Any]:
+    """Return arguments under the names of the schema, and texts as text."""
+    properties: Mapping[str, Any] = tool.parameters.get("properties", {})
+    whole = BY_NAME.get(tool.name, tool).parameters  # as it is offered, it may lack such limits
+    found = dict(args)
+    for name in properties:
+        other = next((o for o in _OTHER_NAMES.get(name, ()) if o in found), None)
+        if name not in found and other is not None and other not in properties:
+            found[name] = found.pop(other)
+    for name, value in list(found.items()):
+        schema = properties.get(name, {})
+        if schema.get("type") == "string" or "anyOf" in schema:
+            found[name] = _as_text(name, value)
+        limits = whole.get("properties", {}).get(name, {})
+        if name not in whole.get("required", ()) and _unset(value, limits):
+            del found[name]  # some models fill in each option
+    return found
+
+
+def _unset(value: Any, schema: Mapping[str, Any]) -> bool:
+    whole = schema.get("type") == "integer" and isinstance(value, int)
+    return whole and not isinstance(value, bool) and value <= 0 < schema.get("minimum", 0)
+
+
+def _as_text(name: str, value: Any) -> Any:
+    """Return a value as the text that is meant by it; a command may also be a list of program and arguments."""
+    if isinstance(value, bool) or value is None or isinstance(value, str):
+        return value
+    if isinstance(value, int | float):
+        return str(value)
+    lines = isinstance(value, list) and all(isinstance(one, str) for one in value)
+    if name == "cmd":
+        return value[0] if lines and len(value) == 1 else value
+    if name != "content":
+        return value
+    return "\n".join(value) + "\n" if lines else json.dumps(value, indent=2) + "\n"
+
+
+# ---- reflections
+
+
+def parts_of(raw: Any) -> Hindsight:
+    """Return the parts of `reflect`: from an object, or a list with one for each call; () for anything else."""
+    given = raw if isinstance(raw, list) else [raw]
+    parts = (_part(one) for one in given[:PARTS_MAX] if isinstance(one, Mapping))
+    return tuple(part for part in parts if part)
+
+
+def _part(raw: Mapping[str, Any]) -> dict[str, str]:
+    found = {}
+    for name, spellings in _REFLECTION_KEYS.items():
+        value = next((raw[key] for key in spellings if raw.get(key)), "")
+        text = in_one_line(as_text(value), FIELD_CHARS)
+        if name in _ALLOWED:
+            text = text.casefold() if text.casefold() in _ALLOWED[name] else ""
+        if text:
+            found[name] = text
+    return found

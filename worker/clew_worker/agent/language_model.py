@@ -3,30 +3,25 @@
 Native tool calls, then JSON by a schema, then any JSON, then plain text: what a server refuses is not asked again.
 """
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
-from typing import Any
 
-from clew_shared.prompt.layout import merged, tools_chars
-from clew_shared.prompt.messages import chars
 from clew_shared.prompt.tools import REFLECT, schema_of
 from clew_shared.prompt.view import PromptView
 from clew_shared.tools import Tool
-from clew_worker.agent import json_mode, reflecting
-from clew_worker.agent.completion import CALLS_MAX, CallUsage, Completion
+from clew_worker.agent import json_mode
+from clew_worker.agent.completion import CALLS_MAX, Completion
 from clew_worker.agent.finishing import GoalEnding
 from clew_worker.agent.json_mode import ModelAnswer
 from clew_worker.agent.llm_client import LlmClient
-from clew_worker.agent.llm_faults import LlmError, Misconfigured, Overflow, Unsupported
+from clew_worker.agent.llm_faults import Misconfigured, Overflow, Unsupported
 from clew_worker.agent.rpc import Disconnected, RpcError
 from clew_worker.agent.turn import AgentContext
 
 TIGHTNESS_MAX = 4
 ANSWER_TOKENS_MIN = 256
 AFTER_REPETITION_TEMPERATURE = 0.7
-JSON_RUNG = 3
-"""From this rung on the server knows no `response_format`."""
 
 
 class LanguageModel:
@@ -35,49 +30,39 @@ class LanguageModel:
     def __init__(self, context: AgentContext, finishing: GoalEnding) -> None:
         self._context = context
         self._memory = context.memory
+        self._form = context.memory.form
         self._finishing = finishing
         hello = self._memory.hello
         self._auto = hello.options.agent.mode == "auto"
-        self._form = self._memory.form
         self.withheld = ""
         """The tool that is not offered in the next question."""
-        self.aside = CallUsage()
-        """The cost of the questions beside the turns' own, until it is reported."""
         self._llm = LlmClient(hello.options.agent, hello.credential, slot=self._slot)
-
-    async def close(self) -> None:
-        """Close the connections to the endpoint."""
-        await self._llm.close()
+        self.close = self._llm.close
 
     async def ask(self) -> tuple[Completion, ModelAnswer]:
         """Ask until there is an answer, in a form that this server and this model support."""
         while True:
             layout = self._memory.laid_out()
-            view, messages = layout.view, layout.messages
+            view = layout.view
             tools = self._offered(view)
-            json_wanted = self._form.mode == "json"
+            native = self._form.mode == "tools"
+            form = json_mode.response_format(tools, self._form.rung, reflects=view.reflects)
+            repeats = self._context.turn.refused or self._memory.fails_again
             try:
                 completion = await self._llm.ask(
-                    messages,
-                    tools=() if json_wanted else [schema_of(tool) for tool in tools],
-                    response_format=json_mode.response_format(
-                        tools, self._form.rung, reflects=view.reflects
-                    )
-                    if json_wanted
-                    else None,
+                    layout.messages,
+                    tools=[schema_of(tool) for tool in tools] if native else (),
+                    response_format=None if native else form,
                     max_tokens=self._answer_tokens(view),
                     # after a repetition the likeliest answer is not wanted
-                    temperature_min=AFTER_REPETITION_TEMPERATURE
-                    if self._context.turn.refused or self._memory.fails_again
-                    else 0.0,
+                    temperature_min=AFTER_REPETITION_TEMPERATURE if repeats else 0.0,
                 )
             except Overflow as fault:
                 self._fold_harder(fault)
             except Unsupported as fault:
                 self._step_down(fault)
             else:
-                size = chars(messages) + tools_chars(view)
-                self._memory.meter.calibrate(size, completion.usage.input)
+                self._form.calibrate(layout.chars, completion.usage.input)
                 return completion, self._read(completion, view.tools)
 
     def _answer_tokens(self, view: PromptView) -> int:
@@ -92,7 +77,7 @@ class LanguageModel:
         With native tools `finish` goes only after it was called in vain, since another list costs the cached prompt.
         """
         withheld = {self.withheld}
-        insists = self._memory.mode == "json" or self._finishing.in_vain > 0
+        insists = self._form.mode == "json" or self._finishing.in_vain > 0
         if insists and not self._finishing.possible and not view.replan:
             withheld.add("finish")
         return tuple(t for t in view.tools if t.name not in withheld) or view.tools
@@ -108,8 +93,8 @@ class LanguageModel:
         return _without_reflect(answer)
 
     def _fold_harder(self, fault: Overflow) -> None:
-        self._memory.meter.tightness += 1
-        if self._memory.meter.tightness > TIGHTNESS_MAX:
+        self._form.tightness += 1
+        if self._form.tightness > TIGHTNESS_MAX:
             raise Misconfigured(
                 f"the prompt is too long for the model, however much is folded: {fault}. "
                 "Give the model a larger context, or set `[context] max_tokens` lower"
@@ -122,40 +107,19 @@ class LanguageModel:
         elif self._form.mode == "tools" and self._auto:
             self._form.refused()
         else:
-            hint = ' Try `mode = "json"`.' if self._memory.mode == "tools" else ""
+            hint = ' Try `mode = "json"`.' if self._form.mode == "tools" else ""
             raise Misconfigured(f"the server refuses what is asked: {fault}.{hint}") from None
-
-    async def ask_aside(self, question: str) -> dict[str, Any]:
-        """Ask one question at the end of the same prompt, whose prefix is cached; {} without an answer."""
-        layout = self._memory.laid_out()
-        view = layout.view
-        messages = merged([*layout.messages, {"role": "user", "content": question}])
-        wanted = (
-            {"type": "json_object"} if view.mode == "json" and self._form.rung < JSON_RUNG else None
-        )
-        tools = [schema_of(tool) for tool in view.tools] if view.mode == "tools" else ()
-        try:
-            completion = await self._llm.ask(
-                messages, tools=tools, response_format=wanted, max_tokens=ANSWER_TOKENS_MIN * 2
-            )
-        except LlmError:
-            return {}  # the turn's main question meets the same fault and reports it
-        self.aside += completion.usage
-        asked = next((c.arguments for c in completion.calls if c.name == REFLECT.name), None)
-        if isinstance(asked, Mapping):
-            return dict(asked)
-        return json_mode.first_object(asked if isinstance(asked, str) else completion.text)
 
     @asynccontextmanager
     async def _slot(self) -> AsyncIterator[None]:
         """Hold one of the endpoint's slots, for one HTTP call."""
-        base_url = self._memory.hello.options.agent.base_url
-        await self._context.daemon.call("llm_slot", open=True, base_url=base_url)
+        daemon, base_url = self._context.daemon, self._memory.hello.options.agent.base_url
+        await daemon.call("llm_slot", open=True, base_url=base_url)
         try:
             yield
         finally:
             with suppress(Disconnected, RpcError):
-                await self._context.daemon.call("llm_slot", open=False, base_url=base_url)
+                await daemon.call("llm_slot", open=False, base_url=base_url)
 
 
 def _without_reflect(answer: ModelAnswer) -> ModelAnswer:
@@ -164,9 +128,9 @@ def _without_reflect(answer: ModelAnswer) -> ModelAnswer:
     calls = []
     for call in answer.calls:
         if call.name == REFLECT.name:
-            parts += reflecting.parts_of(call.args)
+            parts += json_mode.parts_of(call.args)
             continue
         args = dict(call.args)
-        parts += reflecting.parts_of(args.pop(REFLECT.name, None))
+        parts += json_mode.parts_of(args.pop(REFLECT.name, None))
         calls.append(replace(call, args=args))
-    return ModelAnswer(tuple(calls[:CALLS_MAX]), answer.text, tuple(parts[: reflecting.PARTS_MAX]))
+    return ModelAnswer(tuple(calls[:CALLS_MAX]), answer.text, tuple(parts[: json_mode.PARTS_MAX]))

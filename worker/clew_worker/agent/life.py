@@ -4,7 +4,7 @@ import asyncio
 import socket
 import sys
 from collections.abc import Callable
-from typing import Any, Literal, Protocol
+from typing import Literal, Protocol
 
 from clew_shared.exit_codes import ExitCode
 from clew_worker.agent.client import AgentClient
@@ -36,7 +36,7 @@ class BuiltInAgent(Protocol):
 
 
 async def live(sock: socket.socket, make: Callable[[AgentClient], BuiltInAgent]) -> int:
-    """Run an agent on a connection and return its exit code."""
+    """Run an agent on a connection until it ends, or the daemon wants that; return its exit code."""
     async with AgentClient(sock) as daemon:
         stop_asked = asyncio.Event()
         daemon.on("stop", lambda _: stop_asked.set())
@@ -46,13 +46,8 @@ async def live(sock: socket.socket, make: Callable[[AgentClient], BuiltInAgent])
         finished = work.done()
         for task in (work, *ends):
             task.cancel()
-        results = await asyncio.gather(work, *ends, return_exceptions=True)
-        if not finished:
-            return ExitCode.OK
-        outcome: int | BaseException | Any = results[0]
-        if isinstance(outcome, BaseException):
-            raise outcome
-        return int(outcome)
+        await asyncio.gather(work, *ends, return_exceptions=True)
+        return work.result() if finished else ExitCode.OK
 
 
 async def _work(daemon: AgentClient, agent: BuiltInAgent) -> int:

@@ -25,9 +25,9 @@ from clew_worker.agent.llm_faults import (
 TRIES = 4
 PAUSE_FIRST_S = 0.5
 PAUSE_IN_PLACE_MAX_S = 5.0
+RETRY_AFTER_IN_PLACE_MAX_S = 1.0
 """A longer wait is left to the daemon: the goal is shown as waiting, and its worker ends."""
 
-RETRY_AFTER_IN_PLACE_MAX_S = 1.0
 CONNECT_TIMEOUT_S = 5.0
 ANSWER_BYTES_MAX = 8 << 20
 ERROR_BYTES_MAX = 64 << 10
@@ -54,11 +54,10 @@ class LlmClient:
         self._unwanted: set[str] = set()
         self._slot = slot
         self._pause = pause
-        plain = agent.base_url.startswith("http://")
         self._connect_s = min(agent.timeout_s, CONNECT_TIMEOUT_S)
         self._http = httpx2.AsyncClient(  # no TLS context, and no way to https, for http
             headers={"Authorization": f"Bearer {api_key or 'none'}", "Accept": "application/json"},
-            verify=not plain,
+            verify=not agent.base_url.startswith("http://"),
             follow_redirects=False,
             timeout=httpx2.Timeout(agent.timeout_s, connect=self._connect_s),
             trust_env=False,
@@ -80,22 +79,21 @@ class LlmClient:
 
         `temperature_min` raises the agent's own temperature for this request.
         """
-        if not self._agent.model or not self._agent.base_url:
-            missing = "model" if not self._agent.model else "base_url"
-            raise Misconfigured(
-                f"no `{missing}` is set for this agent; set it in its [agents.NAME] table"
-            )
-        body: dict[str, Any] = {"model": self._agent.model, "messages": messages}
-        warmth = self._agent.temperature
-        if warmth is not None:
-            warmth = max(warmth, temperature_min)
-        extras = {"temperature": warmth, "max_tokens": max_tokens}
-        wanted = {k: v for k, v in extras.items() if v is not None and k not in self._unwanted}
-        body |= wanted
-        if tools:
-            body["tools"] = tools
-        if response_format:
-            body["response_format"] = response_format
+        agent = self._agent
+        for name in ("model", "base_url"):
+            if not getattr(agent, name):
+                raise Misconfigured(
+                    f"no `{name}` is set for this agent; set it in its [agents.NAME] table"
+                )
+        warmth = None if agent.temperature is None else max(agent.temperature, temperature_min)
+        optional = {"temperature": warmth, "max_tokens": max_tokens}
+        body = {
+            "model": agent.model,
+            "messages": messages,
+            **{k: v for k, v in optional.items() if v is not None and k not in self._unwanted},
+            **({"tools": tools} if tools else {}),
+            **({"response_format": response_format} if response_format else {}),
+        }
         return await self._persistently(body)
 
     async def _persistently(self, body: dict[str, Any]) -> Completion:
@@ -105,7 +103,7 @@ class LlmClient:
                 async with self._slot():
                     return await self._once(body)
             except Unsupported as fault:
-                if not (tries_left and self._drop_extra(body, str(fault))):
+                if not (tries_left and self._drop_optional(body, str(fault))):
                     raise
                 continue
             except Temporary as fault:
@@ -118,7 +116,7 @@ class LlmClient:
             pause_s *= 3
         raise AssertionError  # the last try has returned or raised
 
-    def _drop_extra(self, body: dict[str, Any], refusal: str) -> bool:
+    def _drop_optional(self, body: dict[str, Any], refusal: str) -> bool:
         """Drop the optional parameters that a server names in its refusal; False if there are none."""
         named = {key for key in _OPTIONAL if key in body and key in refusal}
         for key in named:
@@ -127,7 +125,7 @@ class LlmClient:
         return bool(named)
 
     async def _once(self, body: dict[str, Any]) -> Completion:
-        started = time.monotonic()
+        base_url, started = self._agent.base_url, time.monotonic()
         try:
             async with asyncio.timeout(self._agent.timeout_s):
                 raw = await self._post(body)
@@ -136,16 +134,16 @@ class LlmClient:
         except (TimeoutError, httpx2.TransportError) as error:
             raise connection_fault(error, self._agent, self._connect_s) from None
         except Exception as error:  # noqa: BLE001 - HTTP faults that no library foresaw
-            raise Temporary(f"{self._agent.base_url}: {type(error).__name__}: {error}") from None
-        if (completion := read_completion(raw, time.monotonic() - started)) is None:
-            head = raw[:200].decode("utf-8", "replace").strip() or "nothing"
-            if head.lower().startswith(("<!doctype", "<html")):
-                raise Misconfigured(
-                    f"{self._agent.base_url} answered with a web page, not with a completion: "
-                    f"check `base_url` (most end in /v1) and whether a login page is in the way"
-                )
-            raise Temporary(f"{self._agent.base_url} answered no chat completion but: {head}")
-        return completion
+            raise Temporary(f"{base_url}: {type(error).__name__}: {error}") from None
+        if completion := read_completion(raw, time.monotonic() - started):
+            return completion
+        head = raw[:200].decode("utf-8", "replace").strip() or "nothing"
+        if head.lower().startswith(("<!doctype", "<html")):
+            raise Misconfigured(
+                f"{base_url} answered with a web page, not with a completion: "
+                f"check `base_url` (most end in /v1) and whether a login page is in the way"
+            )
+        raise Temporary(f"{base_url} answered no chat completion but: {head}")
 
     async def _post(self, body: dict[str, Any]) -> bytes:
         url = f"{self._agent.base_url.rstrip('/')}/chat/completions"

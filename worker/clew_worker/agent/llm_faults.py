@@ -1,5 +1,6 @@
 """The four ways in which an endpoint can fail, each with a sentence that can be shown anywhere."""
 
+import contextlib
 import errno
 import json
 import math
@@ -126,14 +127,13 @@ def _advice(status: int, message: str, model: str) -> str:
 def _server_message(body: bytes) -> str:
     """Return the server's own message in an error, with its code."""
     text = body.decode("utf-8", "replace").strip()
-    try:
-        found: Any = json.loads(text)
-    except (ValueError, RecursionError):
-        found = text
+    found: Any = text
+    with contextlib.suppress(ValueError, RecursionError):
+        found = json.loads(text)
     if isinstance(found, dict):
         found = found.get("error", found)
-    fields = found if isinstance(found, dict) else {}
-    message = (fields.get("message") or fields.get("detail")) if fields else found
+    fields = found if isinstance(found, dict) else {"message": found}
+    message = fields.get("message") or fields.get("detail")
     if not (isinstance(message, str) and message.strip()):
         message = text or "nothing"
     code = str(fields.get("code") or "")
@@ -142,18 +142,10 @@ def _server_message(body: bytes) -> str:
 
 def _retry_after_s(headers: Mapping[str, str]) -> float | None:
     """Return the server's own retry time: seconds, milliseconds (`retry-after-ms`), or a date."""
-    milliseconds, value = headers.get("retry-after-ms"), headers.get("retry-after")
-    try:
-        if milliseconds:
-            return _seconds(float(milliseconds) / 1000)
-        return _seconds(float(value)) if value else None
-    except ValueError:
-        pass
-    try:
-        return _seconds(parsedate_to_datetime(str(value)).timestamp() - time.time())
-    except (ValueError, TypeError, OverflowError):
-        return None
-
-
-def _seconds(value: float) -> float | None:
-    return max(value, 0.0) if math.isfinite(value) and value <= RETRY_AFTER_MAX_S else None
+    milliseconds, value = headers.get("retry-after-ms"), headers.get("retry-after", "")
+    wait_s = math.inf
+    with contextlib.suppress(ValueError, TypeError, OverflowError):
+        wait_s = parsedate_to_datetime(value).timestamp() - time.time()
+    with contextlib.suppress(ValueError):
+        wait_s = float(milliseconds) / 1000 if milliseconds else float(value)
+    return max(wait_s, 0.0) if wait_s <= RETRY_AFTER_MAX_S else None

@@ -3,7 +3,9 @@
 import socket
 import sys
 
+from clew_shared.exit_codes import ExitCode
 from clew_worker.agent.client import AgentClient
+from clew_worker.agent.life import BuiltInAgent, live
 
 BUILT_IN = ("runbook", "llm")
 
@@ -14,9 +16,6 @@ def main(name: str, sock_fd: int) -> int:
     0 done (or asked to stop, or the daemon is gone), 75 temporary, 78 configuration.
     """
     import uvloop
-
-    from clew_shared.exit_codes import ExitCode
-    from clew_worker.agent.life import BuiltInAgent, live
 
     def make(daemon: AgentClient) -> BuiltInAgent:
         if name == "llm":

@@ -11,62 +11,71 @@ from typing import Any
 
 from clew_shared.prompt.layout import PromptLayout, lay_out
 from clew_shared.prompt.messages import folded_entry, output_chars, plain_args
-from clew_shared.prompt.pace import conversation_turn, progress_of
 from clew_shared.prompt.transcript import apply_hindsight, recorded, turn_of, warning
-from clew_shared.prompt.view import PromptView, recorded_mode, view_from
-from clew_shared.record.prompt_facts import CallForms, Prompt
+from clew_shared.prompt.view import conversation_turn, progress_of, recorded_mode, view_from
+from clew_shared.prompt.windows import recalibrated
+from clew_shared.record.prompt_facts import Prompt
 from clew_shared.text.redact import redact
 from clew_shared.text.shorten import without_middle
 from clew_shared.wire.hello import Call, Entry, HelloAnswer, HelloState, Mode, Said
 from clew_worker.agent.completion import Completion
 from clew_worker.agent.json_mode import RUNGS, ModelAnswer
-from clew_worker.agent.prompt_meter import PromptMeter
-
-# How a model is asked for calls: its mode, what its server accepts, and how it has answered so far.
-#
-# It is reported with each turn. The next epoch continues with it, and the next goal of this model begins with it.
 
 
 class CallForm:
-    """The form of the next question; `rung` is the `response_format` of JSON mode (`json_mode.response_format`)."""
+    """How the model is asked, and how long its prompts may be; reported with each turn, for epochs and goals to come.
+
+    `rung` is the `response_format` of JSON mode (`json_mode.response_format`). `tightness` is how often the server
+    found a prompt too long; `chars_per_token` goes by its own counts.
+    """
 
     def __init__(self) -> None:
         self.mode: Mode = "tools"
         self.rung = 0
-        self._forms = CallForms()
-        self._served = ""
+        self.tightness = 0
+        self._last = Prompt()
+
+    @property
+    def chars_per_token(self) -> float:
+        return self._last.chars_per_token
 
     def resume(self, last: Prompt) -> None:
         """Continue with what the last epoch knew."""
-        self.rung = min(last.rung, RUNGS - 1)
-        self._forms, self._served = last.forms, last.served
+        self.rung, self.tightness = min(last.rung, RUNGS - 1), last.tightness
+        self._last = last
 
     def answered(self, completion: Completion, answer: ModelAnswer, *, auto: bool) -> None:
         """Count an answer to an offer of native calls; with `auto` ask for JSON from now on if that fits better."""
-        self._served = completion.served or self._served
+        self._note(served=completion.served or self._last.served)
         if self.mode == "json":
             return
         if kind := kind_of(completion, answer):
-            self._forms = self._forms.more(kind)
-        if auto and self._forms.mode == "json":
-            self._ask_for_json()
+            self._note(forms=self._last.forms.more(kind))
+        if auto and self._last.forms.mode == "json":
+            self.mode, self.rung = "json", 0
 
     def refused(self) -> None:
         """Ask for JSON from now on: the server accepts no tools."""
-        self._forms = self._forms.more("refused")
-        self._ask_for_json()
+        self._note(forms=self._last.forms.more("refused"))
+        self.mode, self.rung = "json", 0
+
+    def calibrate(self, chars: int, tokens: int) -> None:
+        """Adjust the characters per token to the server's own count; the first one replaces the guess."""
+        measured = self.chars_per_token != Prompt().chars_per_token
+        found = recalibrated(self.chars_per_token, chars, tokens, measured=measured)
+        self._note(chars_per_token=round(found, 4))
 
     def report(self) -> dict[str, Any]:
-        """Return the part of the report on a prompt (`clew_shared.record.prompt_facts.Prompt`) that is about calls."""
+        """Return the part of the report on a prompt (`clew_shared.record.prompt_facts.Prompt`) that continues."""
         return {
             "mode": self.mode,
             "rung": self.rung,
-            "served": self._served,
-            "forms": self._forms.model_dump(),
+            "tightness": self.tightness,
+            **self._last.model_dump(include={"served", "forms", "chars_per_token"}),
         }
 
-    def _ask_for_json(self) -> None:
-        self.mode, self.rung = "json", 0
+    def _note(self, **news: Any) -> None:
+        self._last = self._last.model_copy(update=news)
 
 
 def kind_of(completion: Completion, answer: ModelAnswer) -> str:
@@ -84,97 +93,80 @@ def kind_of(completion: Completion, answer: ModelAnswer) -> str:
 
 
 class Memory:
-    """The agent's own copy of the goal; `transcript` belongs to the current subtask."""
+    """The agent's own copy of the goal; `transcript` belongs to the current subtask.
+
+    `changes` counts actions that changed something, or may have; the first `folded` entries are shown as lines.
+    """
 
     def __init__(self) -> None:
         self.hello = HelloAnswer()
         self.transcript: list[Entry] = []
         self.form = CallForm()
-        self.meter = PromptMeter()
         self.iteration = 0
         self.left = self.hello.state.turns_left
-        self.actions = 0
-        self.refusals = 0
-        self.changes = 0
-        """Actions that changed something, or may have."""
-        self.folded = 0
+        self.actions = self.refusals = self.changes = self.folded = 0
         self.idea = ""
-        self._turn_from = self._reported = 0
-        self._cut_to = 0
-        """The limit in characters to which the transcript's outputs are cut."""
-        self._notes = 0
+        self._shown: dict[str, Any] = {}
+        self._turn_from = self._reported = self._cut_to = self._notes = 0
         self._subtask: tuple[Any, ...] | None = None
-        """Position and description of the current subtask; None before the first `hello`."""
 
     def update(self, hello: HelloAnswer, *, replanned: bool = False) -> None:
         """Take over an answer to `hello`; another subtask, or another plan, begins another transcript."""
         first, self.hello, state = self._subtask is None, hello, hello.state
-        place = (state.current_task_idx, state.current_subtask_idx)
-        subtask_key = (*place, state.subtask.description)
-        self.iteration = state.iteration
-        self.left = state.turns_left
-        if subtask_key != self._subtask or replanned:
-            self._subtask = subtask_key
-            self.transcript = list(state.transcript)
+        self.iteration, self.left, self.actions = (
+            state.iteration,
+            state.turns_left,
+            state.actions_total,
+        )
+        key = (state.current_task_idx, state.current_subtask_idx, state.subtask.description)
+        if key != self._subtask or replanned:
+            self._subtask = key
+            self.transcript, self.idea = list(state.transcript), state.idea
             self.folded = min(state.folded, len(self.transcript))
-            self.idea = state.idea
             self._turn_from = self._reported = len(self.transcript)
             self.refusals = sum(c.result == "blocked" for c in self.calls)
             self._notes = max([0, *(-e.seq for e in self.transcript if isinstance(e, Call))])
             self._cut_to = self.output_limit()
-        elif self._cut_to != self.output_limit():
-            self._cut_again()
-        self.actions = state.actions_total
+        elif self._cut_to != self.output_limit() and len(state.transcript) == len(self.transcript):
+            # outputs as cut for the config's new budget, unless the turn has entries not yet reported
+            self.transcript, self._cut_to = list(state.transcript), self.output_limit()
         if first:
-            self._resume()
-
-    def _cut_again(self) -> None:
-        """Take over the outputs as cut for the config's new budget, unless the turn has entries not yet reported."""
-        sent = self.state.transcript
-        if len(sent) == len(self.transcript):
-            self.transcript = list(sent)
-            self._cut_to = self.output_limit()
-
-    def _resume(self) -> None:
-        """Continue with the mode and the token count of the last epoch."""
-        self.form.mode = recorded_mode(self.hello)
-        if self.state.prompt:
-            self.meter.resume(self.state.prompt)
-            self.form.resume(self.state.prompt)
+            self.form.mode = recorded_mode(hello)
+            if state.prompt:
+                self.form.resume(state.prompt)
 
     # ---- the prompt
 
     def laid_out(self) -> PromptLayout:
         """Return the prompt, folded as far as it must be, and prepare its report."""
-        layout = lay_out(self._view())
-        for n in range(self.folded, layout.view.folded):
-            self.transcript[n] = folded_entry(self.transcript[n])
-        self.folded = layout.view.folded
-        self.meter.note(layout, self._subtask)
-        return layout
-
-    def prompt_report(self) -> dict[str, Any]:
-        """Return the report on the last prompt, and what the next epoch continues with."""
-        return self.meter.report(self.folded) | self.form.report()
-
-    def _view(self) -> PromptView:
         view = view_from(
             self.hello,
             mode=self.mode,
             transcript=self.transcript,
-            chars_per_token=self.meter.chars_per_token,
-            tightness=self.meter.tightness,
+            chars_per_token=self.form.chars_per_token,
+            tightness=self.form.tightness,
             acted=bool(self.actions or self.calls),
         )
-        progress = progress_of(self.hello, iteration=self.iteration, actions=self.actions)
-        return replace(
-            view,
-            turn=conversation_turn(self.hello, iteration=self.iteration),
-            left=self.left,
-            progress=progress,
-            idea=self.idea,
-            folded=self.folded,
+        layout = lay_out(
+            replace(
+                view,
+                turn=conversation_turn(self.hello, iteration=self.iteration),
+                left=self.left,
+                progress=progress_of(self.hello, iteration=self.iteration, actions=self.actions),
+                idea=self.idea,
+                folded=self.folded,
+            )
         )
+        for n in range(self.folded, layout.view.folded):
+            self.transcript[n] = folded_entry(self.transcript[n])
+        self.folded = layout.view.folded
+        window = layout.view.window.name.lower()
+        self._shown = {"sha": layout.sha, "chars": layout.chars, "window": window}
+        return layout
+
+    def prompt_report(self) -> dict[str, Any]:
+        """Return the report on the last prompt, and what the next epoch continues with."""
+        return {**self._shown, "folded": self.folded, **self.form.report()}
 
     # ---- what is known
 
@@ -232,10 +224,10 @@ class Memory:
         """Add an intervention to the transcript; it stays visible when folded."""
         self.transcript.append(warning(message))
 
-    def answer(self, name: str, args: Mapping[str, Any], text: str, result: str = "error") -> None:
+    def answer(self, name: str, args: Mapping[str, Any], text: str) -> None:
         """Add the answer to a call that no executor carried out: it has no number in the ledger."""
         self._notes += 1
-        call = Call(-self._notes, name, plain_args(args), result, self._plain(text))
+        call = Call(-self._notes, name, plain_args(args), "error", self._plain(text))
         self.transcript.append(call)
 
     def output_limit(self, tool: str = "") -> int:

@@ -14,31 +14,32 @@ PLAN_DEPTH_MAX = 4
 PLAN_READ_MAX = 1_000
 _TEXT_CHARS = 2_000
 _NUMBER = re.compile(r"#?(\d{1,4})(?:[.):].*)?", re.DOTALL)
+_NAMES = ("description", "name", "title", "task", "subtask", "step")
+
+Tasks = list[dict[str, Any]]
 
 
-def read_plan(args: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Return the tasks of a plan; empty where there is none.
+def read_plan(args: Mapping[str, Any], replan: str | None = None) -> Tasks:
+    """Return the tasks of a plan, two levels deep; empty where there is none.
 
-    A plan is two levels deep: deeper steps become a flat list.
+    The replan of a task brings one, so that the subtasks of several become its own.
     """
-    raw = args.get("tasks") or args.get("plan") or args.get("subtasks") or args.get("steps")
-    if not isinstance(raw, list):
-        return []
-    raw = raw[:PLAN_READ_MAX]
-    nested = [item for item in raw if isinstance(item, dict) and _inner(item)]
-    if not nested:  # a bare list of steps is one task
-        subtasks = _subtasks(raw)
-        return [{"description": "Do the work", "subtasks": subtasks}] if subtasks else []
-    tasks = []
-    for item in raw:
-        inner = _subtasks(_inner(item) or [item])
-        name = _description(item) or (inner[0]["description"] if inner else "")
-        if inner:
+    raw = next((args[k] for k in ("tasks", "plan", "subtasks", "steps") if args.get(k)), None)
+    items = raw[:PLAN_READ_MAX] if isinstance(raw, list) else []
+    tasks: Tasks = []
+    for item in items if any(map(_inner, items)) else []:
+        if inner := _subtasks(_inner(item) or [item]):
+            name = _description(item) or inner[0]["description"]
             tasks.append({"description": name, "subtasks": inner})
+    if not tasks and (subtasks := _subtasks(items)):  # a bare list of steps
+        tasks = [{"description": "Do the work", "subtasks": subtasks}]
+    if replan == "task" and tasks:
+        joined = [subtask for task in tasks for subtask in task["subtasks"]]
+        tasks = [{"description": tasks[0]["description"], "subtasks": joined}]
     return tasks
 
 
-def plan_fault(tasks: Sequence[Mapping[str, Any]]) -> str:
+def plan_fault(tasks: Tasks) -> str:
     """Return what is wrong with a plan and what would be right; "" for nothing."""
     if not tasks:
         return 'A plan needs tasks: [{"description": "...", "subtasks": ["...", "..."]}]'
@@ -69,9 +70,8 @@ def _subtasks(raw: Sequence[Any], within: str = "", depth: int = 0) -> list[dict
 
 def _description(item: Any) -> str:
     if isinstance(item, dict):
-        keys = ("description", "name", "title", "task", "subtask", "step")
-        item = next((item[key] for key in keys if isinstance(item.get(key), str)), "")
-    return plain_text(item)[: protocol.DESCRIPTION_CHARS_MAX] if isinstance(item, str) else ""
+        item = next((item[key] for key in _NAMES if isinstance(item.get(key), str)), "")
+    return plain_text(item)[: protocol.DESCRIPTION_CHARS_MAX]
 
 
 def read_checks(args: Mapping[str, Any]) -> list[dict[str, str]]:
@@ -79,10 +79,8 @@ def read_checks(args: Mapping[str, Any]) -> list[dict[str, str]]:
     raw = args.get("checks")
     if isinstance(raw, Mapping):
         raw = [{"name": name, "cmd": cmd} for name, cmd in raw.items()]
-    if not isinstance(raw, list):
-        return []
     found: dict[str, str] = {}
-    for n, item in enumerate(raw[:PLAN_READ_MAX], start=1):
+    for n, item in enumerate(raw[:PLAN_READ_MAX] if isinstance(raw, list) else [], start=1):
         one = item if isinstance(item, Mapping) else {"cmd": item}
         cmd = plain_text(one.get("cmd") or one.get("command"))
         name = " ".join(plain_text(one.get("name")).split())[:NAME_CHARS_MAX] or f"check_{n}"
@@ -113,15 +111,6 @@ def read_covers(args: Mapping[str, Any], names: Sequence[str]) -> list[int]:
 def plain_text(value: Any) -> str:
     """Return a text stripped and bounded; "" for anything else."""
     return value.strip()[:_TEXT_CHARS] if isinstance(value, str) else ""
-
-
-def tasks_of(args: Mapping[str, Any], replan: str | None) -> list[dict[str, Any]]:
-    """Return a plan's tasks; a replan of a task brings one, so the subtasks of several become its own."""
-    tasks = read_plan(args)
-    if replan != "task" or len(tasks) < 2:
-        return tasks
-    joined = [subtask for task in tasks for subtask in task["subtasks"]]
-    return [{"description": tasks[0]["description"], "subtasks": joined}]
 
 
 def truth(value: Any) -> bool:

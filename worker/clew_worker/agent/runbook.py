@@ -13,11 +13,12 @@ from clew_shared.record.signature import signature
 from clew_shared.text.redact import redacted
 from clew_shared.text.words import RESULTS, action_text, exit_text
 from clew_shared.wire import protocol
-from clew_shared.wire.answers import ActionOutcome, Advanced, Finished, Judged
+from clew_shared.wire.answers import ActionOutcome
 from clew_shared.wire.hello import Call, Entry, HelloAnswer, SentStep, SentSubtask
 from clew_worker.agent.client import AgentClient
 from clew_worker.agent.life import CannotContinue
 from clew_worker.agent.rpc import RpcError
+from clew_worker.agent.turn import call_record
 
 NAME = "runbook/1"
 _OUTPUT_CHARS = 500
@@ -37,15 +38,18 @@ class Runbook:
             if hello.state.replan_required:
                 return  # a runbook has no alternative: the goal goes to a person
             if hello.state.subtask.status == "in_progress":
-                if not await self._subtask(hello, hello.state.subtask):
-                    return
-            elif not await self._advance():
-                await self._finish(hello)
+                try:
+                    goes_on = await self._subtask(hello, hello.state.subtask)
+                except RpcError as error:
+                    if error.code == protocol.WRONG_STATE:  # a person is asked
+                        return
+                    raise
+            else:
+                goes_on = await self._daemon.advance()
+                if not goes_on:
+                    await self._finish(hello)
+            if not goes_on:
                 return
-
-    async def _advance(self) -> bool:
-        answer = Advanced.model_validate(await self._daemon.call("advance"))
-        return answer.subtask is not None
 
     async def _subtask(self, hello: HelloAnswer, subtask: SentSubtask) -> bool:
         """Do the remaining steps of a subtask; False when the goal is over for this agent."""
@@ -57,62 +61,43 @@ class Runbook:
                 "give it one in the goal file, or use an llm agent (`agent:` in the front matter)",
             )
         total = subtask.actions_total - hello.attempt.from_actions or len(transcript)
-        at = position(steps, transcript, total, hello.spec.workspace)
         records: list[dict[str, Any]] = []
-        failure, interrupted = "", False
-        for step in steps[at:]:
-            outcome = await self._carried_out(step)
+        failure = ""
+        for step in steps[position(steps, transcript, total, hello.spec.workspace) :]:
+            outcome = (await self._daemon.act(step.tool, step.args)).outcome
             if outcome is None:
                 return False
-            records.append(_record(step, outcome))
-            interrupted = outcome.result == "interrupted"
-            failure = "" if interrupted else _failure(step, outcome)
-            if interrupted or failure:
+            records.append(call_record(step.tool, step.args, outcome))
+            failure = _failure(step, outcome)
+            if failure:
                 break
         try:
-            if interrupted:
+            if failure and outcome and outcome.result == "interrupted":
                 return True  # not the step's failure: the next round proposes it again, or asks
             return await self._complete(hello, failure, len(steps))
         finally:  # at last: the goal's limits may end with the turn
             await self._daemon.call("reflect", mode="fast", tool_calls=records)
 
-    async def _carried_out(self, step: SentStep) -> ActionOutcome | None:
-        """Have a step carried out; None where it was not, and a person is asked."""
-        try:
-            answer = await self._daemon.call("act", tool=step.tool, args=step.args)
-        except RpcError as error:
-            if error.code == protocol.WRONG_STATE:
-                return None
-            raise
-        return Judged.model_validate(answer).outcome
-
     async def _complete(self, hello: HelloAnswer, failure: str, count: int) -> bool:
         """End a subtask, or this attempt at it, and the goal after the last one; False when the goal is over."""
         summary = "" if failure else f"{count} step{'s' if count > 1 else ''} of the runbook done"
-        try:
-            answer = await self._daemon.call(
-                "complete_subtask", success=not failure, failure=failure, summary=summary
-            )
-        except RpcError as error:
-            if error.code == protocol.WRONG_STATE:  # blocked meanwhile: a replan is required
-                return False
-            raise
-        if answer.get("escalated_to"):
+        if await self._daemon.complete_subtask(
+            success=not failure, failure=failure, summary=summary
+        ):
             return False
-        if failure or await self._advance():
+        if failure or await self._daemon.advance():
             return True
         await self._finish(hello)
         return False
 
     async def _finish(self, hello: HelloAnswer) -> None:
-        answer = await self._daemon.call("finish", success=True, summary=done_summary(hello))
-        finished = Finished.model_validate(answer)
+        finished = await self._daemon.finish(success=True, summary=done_summary(hello))
         if finished.accepted:
             return
         failing = ", ".join(check.name for check in finished.failing_checks)
         still_open = ", ".join(finished.open_subtasks)
         reason = f"checks failed: {failing}" if failing else f"still open: {still_open}"
-        await self._daemon.call("finish", success=False, summary=reason)
+        await self._daemon.finish(success=False, summary=reason)
 
 
 def done_summary(hello: HelloAnswer) -> str:
@@ -141,42 +126,30 @@ def position(
     more, or a later one, was changed by a person since (`clew edit`).
     """
     names = [signature(step.tool, redacted(step.args), workspace) for step in steps]
-    acted = [_done(entry) for entry in transcript if isinstance(entry, Call)]
+    acted = [
+        (call.signature or signature(call.name, dict(call.args)), call.result == "success")
+        for call in transcript
+        if isinstance(call, Call)
+    ]
     unknown = max(total - len(acted), 0)
-    if not unknown:
-        acted = _without_changed(names, acted)
-    furthest = min(unknown, len(steps))
-    for start in range(furthest, -1, -1):
-        reached = _walk(names, acted, start)
+    for start in range(min(unknown, len(steps)), -1, -1):
+        reached = _walk(names, acted, start, all_known=not unknown)
         if reached is not None:
             return reached
     return 0
 
 
-def _without_changed(
-    names: Sequence[str], acted: Sequence[tuple[str, bool]]
-) -> list[tuple[str, bool]]:
-    """Return the actions without those that failed where another step is now."""
-    at, kept = 0, []
-    for name, succeeded in acted:
-        is_here = at < len(names) and name == names[at]
-        if is_here or succeeded:
-            kept.append((name, succeeded))
-            at += is_here and succeeded
-    return kept
-
-
-def _done(call: Call) -> tuple[str, bool]:
-    """Return an action's signature, which does not depend on shortened arguments, and whether it succeeded."""
-    return call.signature or signature(call.name, dict(call.args)), call.result == "success"
-
-
-def _walk(names: Sequence[str], acted: Sequence[tuple[str, bool]], start: int) -> int | None:
+def _walk(
+    names: Sequence[str], acted: Sequence[tuple[str, bool]], start: int, *, all_known: bool
+) -> int | None:
+    """Return the index after these actions from a start on, None where they do not follow from it."""
     at = start
     for name, succeeded in acted:
-        if at >= len(names) or name != names[at]:
+        is_here = at < len(names) and name == names[at]
+        if is_here:
+            at += succeeded
+        elif succeeded or not all_known:
             return None
-        at += succeeded
     return at
 
 
@@ -186,20 +159,5 @@ def _failure(step: SentStep, outcome: ActionOutcome) -> str:
         return ""
     output = outcome.output[-_OUTPUT_CHARS:].strip()
     came = f"{RESULTS[outcome.result]}{exit_text(outcome.exit_code)}"
-    return f"{_named(step)} {came}" + (f": {output}" if output else "")
-
-
-def _record(step: SentStep, outcome: ActionOutcome) -> dict[str, Any]:
-    """Return the entry of the iteration record (docs/protocol.md)."""
-    known = outcome.result in ("success", "failure", "timeout")
-    return {
-        "tool": step.tool,
-        "params": {key: str(value)[:_OUTPUT_CHARS] for key, value in step.args.items()},
-        "raw_output": outcome.output[:1000],
-        "outcome": outcome.result if known else "error",
-        "execution_time": outcome.duration_s,
-    }
-
-
-def _named(step: SentStep) -> str:
-    return f"`{action_text(step.tool, step.args, _STEP_CHARS)}`"
+    named = action_text(step.tool, step.args, _STEP_CHARS)
+    return f"`{named}` {came}" + (f": {output}" if output else "")

@@ -1,11 +1,15 @@
-"""The current turn of an llm agent, and its access to the daemon. It decides nothing."""
+"""The current turn of an llm agent and its access to the daemon, and the record of a call for all agents."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from clew_shared.wire.answers import Intervention
+from clew_shared.prompt.messages import plain_args
+from clew_shared.wire.answers import ActionOutcome, Intervention
 from clew_worker.agent.client import AgentClient
 from clew_worker.agent.memory import Memory
+
+RECORD_CHARS = 1_000
 
 
 class AgentFinished(Exception):
@@ -42,3 +46,25 @@ class AgentContext:
         """Show the model an intervention."""
         if intervention:
             self.memory.warn(intervention.message)
+
+
+def call_record(
+    tool: str,
+    args: Mapping[str, Any],
+    outcome: ActionOutcome | None,
+    *,
+    message: str = "",
+    rationale: str = "",
+) -> dict[str, Any]:
+    """Return a call's entry of the iteration record (docs/protocol.md); `message` says why it has no outcome."""
+    duration_s = outcome.duration_s if outcome else 0.0
+    known = outcome is not None and outcome.result in ("success", "failure", "timeout")
+    return {
+        "tool": tool,
+        "params": plain_args(args, RECORD_CHARS),
+        "raw_output": (outcome.output if outcome else message)[:RECORD_CHARS],
+        "outcome": outcome.result if outcome and known else "error",
+        "execution_time": duration_s,
+        "cost": {"tokens": 0, "time": duration_s},
+        "tool_selection_rationale": rationale[:RECORD_CHARS],
+    }

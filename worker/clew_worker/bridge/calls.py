@@ -11,7 +11,7 @@ from typing import Any
 
 from clew_shared.wire.answers import Advanced, Finished, Judged
 from clew_shared.wire.hello import StateAnswer
-from clew_worker.agent.plans import plain_text, plan_fault, read_checks, tasks_of, truth
+from clew_worker.agent.plans import plain_text, plan_fault, read_checks, read_plan, truth
 from clew_worker.agent.rpc import Disconnected, RpcError
 from clew_worker.bridge.goal import IDLE_CALLS_MAX, GoalView
 from clew_worker.bridge.prompts import feedback_text
@@ -182,7 +182,7 @@ class ToolCalls:
     async def _plan(self, args: Mapping[str, Any]) -> ToolAnswer:
         await self._goal.refresh()
         replan = self._goal.state.replan_required
-        tasks = tasks_of(args, replan)
+        tasks = read_plan(args, replan)
         if fault := plan_fault(tasks):
             return ToolAnswer(fault.replace(" plan ", " clew_plan "), refused=True)
         await self._daemon.call("plan", tasks=tasks, replan=replan, checks=read_checks(args))

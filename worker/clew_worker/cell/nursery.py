@@ -48,6 +48,9 @@ _WARM = (
     "clew_worker.agent.runbook",
     "uvloop",
 )
+_WITH_LLM = ("httpcore2", "anyio._backends._asyncio", "truststore")
+"""What the first request of a process imports: it takes longer than the rest of a restart."""
+
 _VERSION = version("clew")
 _SPAWN_TIMEOUT_S = 10.0
 _PREPARE_RETRY_S = 1.0
@@ -144,14 +147,11 @@ class _StartingCell:
 def preload(modules: list[str]) -> tuple[str, ...]:
     """Import what cells will need; return the names of those that are installed."""
     loaded = []
-    for name in (*_WARM, *modules):
+    later = _WITH_LLM if "clew_worker.agent.llm" in modules else ()
+    for name in (*_WARM, *modules, *later):
         with contextlib.suppress(ModuleNotFoundError):
             importlib.import_module(name)
             loaded.append(name)
-    if "clew_worker.agent.llm" in loaded:
-        from clew_worker.agent.rehearsal import rehearse
-
-        rehearse()
     return tuple(loaded)
 
 

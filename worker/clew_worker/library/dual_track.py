@@ -17,11 +17,11 @@ from clew_shared.prompt.windows import (
     Windows,
     json_chars,
     progress_marker,
+    recalibrated,
     urgency_marker,
 )
 from clew_shared.text.shorten import one_line
 from clew_shared.text.themes import GENERAL, merged, theme
-from clew_worker.agent.prompt_meter import recalibrated
 from clew_worker.library.conversation import (
     GO_ON,
     ConversationFrame,
