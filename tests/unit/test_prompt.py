@@ -7,17 +7,15 @@ from clew_shared.gate.table import WHAT_ELSE
 from clew_shared.prompt.compact import compact_context
 from clew_shared.prompt.layout import lay_out
 from clew_shared.prompt.messages import NO_CALL, folded_lines, plain_args
-from clew_shared.prompt.pace import GoalProgress
 from clew_shared.prompt.state_block import state_block
 from clew_shared.prompt.tools import COMPLETE_SUBTASK, offered_tools
-from clew_shared.prompt.view import PromptView, view_from
+from clew_shared.prompt.view import GoalProgress, PromptView, view_from
 from clew_shared.record import events as ev
 from clew_shared.record.fold import fold
 from clew_shared.record.spec import PlannedSubtask, PlannedTask, Spec
 from clew_shared.text.shorten import without_middle
 from clew_shared.tools import TOOLS
 from clew_shared.wire.hello import Call, FinishedSubtask, HelloAnswer, Said, SentProbe
-from clew_worker.agent.reflecting import ASK_REFLECTION
 
 
 def build(view):
@@ -372,7 +370,6 @@ def test_larger_goals_are_asked_to_reflect_beside_their_calls():
     assert "reflect(" not in text
     for name in view_from(large).tools[-1].parameters["properties"]:
         assert f'"{name}": ' in text
-        assert f'"{name}": ' in ASK_REFLECTION
     assert {"learning", "synthesis"} <= view_from(large).tools[-1].parameters["properties"].keys()
     off = view_from(hello(options={"agent": {"reflection": "off"}}, notes="line\n" * 10))
     assert "reflect" not in [tool.name for tool in off.tools]
