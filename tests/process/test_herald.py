@@ -3,7 +3,6 @@
 import contextlib
 import http.server
 import json
-import os
 import re
 import shutil
 import signal
@@ -303,13 +302,10 @@ def test_a_blocked_goal_brings_one_message_with_its_question_and_the_answer(clew
     [message] = endpoint.messages
     assert "needs an answer" in message["title"]
     assert f"clew continue {goal}" in message["message"]
-    assert "repeat" not in message["message"]
     assert SECRET not in herald.out.read_text() + clew.log.read_text()
 
 
-def test_a_message_cut_off_before_its_acknowledgement_comes_again_and_says_so(
-    clew, herald, endpoint
-):
+def test_a_message_cut_off_before_its_acknowledgement_comes_again(clew, herald, endpoint):
     herald.messages_to(endpoint.port)
     clew.start()
     endpoint.holds.set()
@@ -322,9 +318,7 @@ def test_a_message_cut_off_before_its_acknowledgement_comes_again_and_says_so(
     clew.until(lambda: len(endpoint.messages) == 2, "the message has come again")
     clew.until(lambda: herald.event("message.sent"), "it is acknowledged")
     first, second = endpoint.messages
-    assert "repeat" not in first["message"]
-    assert second["message"].startswith(first["message"])
-    assert "possibly a repeat" in second["message"]
+    assert first["message"] == second["message"]
 
 
 def test_a_message_waits_for_an_endpoint_that_is_down_and_the_doctor_says_so(clew, herald):
@@ -335,17 +329,16 @@ def test_a_message_waits_for_an_endpoint_that_is_down_and_the_doctor_says_so(cle
     herald.start()
     goal = blocked(clew)
     health = clew.home / "state" / "herald.json"
-    clew.until(lambda: health.exists() and "no connection" in health.read_text(), "it fails")
+    clew.until(lambda: health.exists() and "cannot be reached" in health.read_text(), "it fails")
     found = checks(clew)
     [said] = [one for one in found if one["name"] == "herald" and one["level"] == "warn"]
     assert "line 3 (json://)" in said["found"]
-    assert "no connection" in said["found"]
+    assert "the service cannot be reached" in said["found"]
     assert SECRET not in json.dumps(found)
     up = Endpoint(down.port)
     try:
         clew.until(lambda: up.messages, "the message has come")
         assert goal in up.messages[0]["message"]
-        assert "repeat" not in up.messages[0]["message"]
     finally:
         up.close()
     assert SECRET not in herald.out.read_text() + clew.log.read_text()
@@ -361,9 +354,7 @@ def test_spans_wait_for_a_collector_that_is_down_and_the_doctor_says_so(clew, he
     clew.start()
     herald.start()
     clew.wait("worker.exited", goal=clew.submit(RUNBOOK))
-    clew.until(lambda: herald.event("spans.failed"), "it fails")
-    waiting = f'clew_herald_undelivered{{channel="OTLP, 127.0.0.1:{down.port}"}}'
-    clew.until(lambda: herald.value(waiting) == 14, "they wait")
+    clew.until(lambda: herald.event("delivery.failed"), "it fails")
     health = clew.home / "state" / "herald.json"
     clew.until(lambda: health.exists() and "no connection" in health.read_text(), "it is told")
     found = checks(clew)
@@ -430,12 +421,11 @@ def test_another_host_name_is_refused(clew, herald):
         refused.value.close()
 
 
-def test_a_port_in_use_is_refused_with_the_name_of_who_has_it(clew, herald):
+def test_a_port_in_use_is_refused(clew, herald):
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         said = clew.clew("herald", "--listen", f"127.0.0.1:{port}", code=1)
     assert f"127.0.0.1:{port}" in said
-    assert f"process {os.getpid()}" in said
 
 
 def test_a_test_sends_a_message_to_each_channel_and_says_what_came_of_it(clew, herald, endpoint):
@@ -445,7 +435,9 @@ def test_a_test_sends_a_message_to_each_channel_and_says_what_came_of_it(clew, h
     assert [one["title"] for one in endpoint.messages] == ["clew: a test"]
     endpoint.status = 500
     said = clew.clew("herald", "--test", code=1)
-    assert said == "line 3 (json://): not sent: the service did not accept it\n"
+    assert (
+        said == "line 3 (json://): not sent: the service cannot be reached, or did not accept it\n"
+    )
 
 
 def test_a_second_herald_of_a_home_is_refused(clew, herald):

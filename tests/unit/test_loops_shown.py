@@ -3,8 +3,7 @@
 import pytest
 
 from clew_daemon.cli.commands.loops import loop_lines
-from clew_daemon.herald.counters import Counters, counted
-from clew_daemon.herald.notes import GoalNote
+from clew_daemon.herald.metrics import counted
 from clew_daemon.publish.report import render
 from clew_daemon.record.eventlog import line
 from clew_daemon.record.findings import findings, step
@@ -182,11 +181,8 @@ def test_an_attempt_that_was_told_twice_and_went_on_ends_for_that_reason(agent):
     assert said
     _, fields = said
     assert (fields["debt"], fields["since_gain"]) == (words[0].debt, words[0].since_gain)
-    counters = Counters({})
-    for event in words:
-        for series, count in counted(event, GoalNote()):
-            counters.add(series, count)
-    assert counters.values == {("clew_interventions_total", ("nothing_new",)): 3}
+    series = [found for event in words for found in counted(event, "")]
+    assert series == [(("clew_interventions", "nothing_new"), 1)] * 3
 
 
 def test_a_goal_at_work_shows_its_debt_and_steps_and_another_patience_applies_at_once(played):

@@ -2,7 +2,6 @@
 
 import pytest
 
-from clew_daemon.herald.notes import GoalNote
 from clew_daemon.web.goal_page import goal_row
 from clew_shared.core import questions
 from clew_shared.record import events as ev
@@ -58,15 +57,13 @@ def test_a_wait_without_a_time_needs_a_person_and_is_ended_by_resuming():
         [ev.GoalEnded(at=1.0, status="failed")],
     ],
 )
-def test_the_list_the_pages_and_the_metric_agree_on_what_needs_a_person(events):
+def test_the_list_and_the_pages_agree_on_what_needs_a_person(events):
     accepted = ev.GoalAccepted(at=0.0, goal_id="a-1", spec=Spec(description="d"))
-    known, note = State(goal_id="a-1"), GoalNote()
+    known = State(goal_id="a-1")
     for seq, event in enumerate([accepted, ev.GoalStarted(at=0.5), *events], start=1):
         apply(known, event, seq)
-        note.advance(event, seq)
     is_needed = bool(needs_person([known]))
     assert status_view(known)["needs_person"] is is_needed
-    assert note.needs_person is is_needed
     assert (goal_row(known, 2.0, running=True).need is not None) is is_needed
 
 

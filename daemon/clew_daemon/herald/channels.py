@@ -1,131 +1,230 @@
-"""Where the herald sends to, from the config and the environment; wrong entries are found before anything is sent."""
+"""The channels of the herald: each is a thread with a cursor of its own, so that a slow one holds up no other."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import threading
+import time
+from collections.abc import Callable
+from datetime import datetime
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from clew_daemon.herald.book import Book
-from clew_daemon.herald.messenger import Messenger
+import structlog
+
+from clew_daemon.herald import notices
+from clew_daemon.herald.book import Book, ChannelRecord
 from clew_daemon.herald.notices import Notice
-from clew_daemon.herald.otlp import OtlpTarget, Tracer
-from clew_daemon.herald.sending import (
-    DESKTOP,
-    AddressError,
-    Delivery,
-    NotifyAddress,
-    check_addresses,
-    desktop_there,
-    read_addresses,
-    send_by_apprise,
-    send_to_desktop,
-)
-from clew_daemon.herald.spools import OTLP, Channels, MessageSpool, SpanSpool
+from clew_daemon.herald.reading import UnknownEventError, batch, continues, event_of, opened
+from clew_daemon.herald.senders import Sender, UndeliveredError
+from clew_daemon.herald.situation import DAEMON, Situation
+from clew_daemon.record.store import load_state
+from clew_shared.backoff import backoff_s
 from clew_shared.config.settings import NotifySettings
-from clew_shared.text.hidden import HIDDEN
+from clew_shared.ledger import Cursor, EventRow, LedgerError, Reader
+from clew_shared.record import events as ev
+
+if TYPE_CHECKING:
+    from opentelemetry.proto.trace.v1.trace_pb2 import Span
+
+    from clew_daemon.herald.otlp import OtlpTarget
+    from clew_daemon.herald.spans import Trace
+
+log = structlog.get_logger()
+
+LOOK_S, BACKOFF_S, BACKOFF_MAX_S = 60.0, 1.0, 300.0
+SAVE_S = 5.0
+"""How far, at most, a cursor in the file is behind while nothing is to be delivered."""
 
 
-class ChannelError(Exception):
-    """A channel cannot be used as it is configured; the message shows no secret."""
+class Channel:
+    """What is common to channels: the thread, the cursor in the book, and the pauses after failures."""
+
+    def __init__(self, key: str, label: str, book: Book, ledger: Path) -> None:
+        self.key, self.label = key, label
+        self._book, self._ledger = book, ledger
+        self._wake = threading.Event()
+        self._failures = 0
+        self._save_at = 0.0
+        with book.changing() as contents:
+            self.record = contents.channels.setdefault(key, ChannelRecord())
+            self.record.label = label
+
+    def begin(self, failed: Callable[[UnknownEventError], None]) -> None:
+        """Start delivering; `failed` is called when no newer event can be read."""
+
+        def run() -> None:
+            try:
+                while True:
+                    self._wake.wait(self.step())
+                    self._wake.clear()
+            except UnknownEventError as error:
+                failed(error)
+
+        threading.Thread(target=run, name=self.key, daemon=True).start()
+
+    def wake(self) -> None:
+        """Look for something new."""
+        if not self._failures:
+            self._wake.set()
+
+    def step(self) -> float:
+        """Deliver what waits; return for how many seconds there is nothing to do. Raises UnknownEventError."""
+        try:
+            with opened(self._ledger) as reader:
+                pause_s = self._deliver(reader)
+        except (UndeliveredError, LedgerError) as error:
+            self._fails(str(error))
+            return backoff_s(self._failures - 1, BACKOFF_S, BACKOFF_MAX_S)
+        self._failures = 0
+        return pause_s
+
+    def _deliver(self, reader: Reader | None) -> float:
+        raise NotImplementedError
+
+    def _move(self, after: Cursor, *, delivered: bool) -> None:
+        """Move the cursor; what was `delivered` is on record at once."""
+        is_new, self.record.cursor = self.record.cursor != str(after), str(after)
+        if not delivered and not (is_new and time.monotonic() > self._save_at):
+            return
+        self._save_at = time.monotonic() + SAVE_S
+        with self._book.changing():
+            if delivered:
+                self.record.failing_since, self.record.error = None, ""
+
+    def _fails(self, error: str) -> None:
+        self._failures += 1
+        if self.record.error != error:
+            log.warning("delivery.failed", channel=self.label, reason=error)
+        with self._book.changing():
+            self.record.failing_since = self.record.failing_since or time.time()
+            self.record.error = error
 
 
-class Senders:
-    """Every channel, with what sends to it; `labels` are what people call them."""
+class Messages(Channel):
+    """Messages to one address: of goals that have ended, and of what is so that a person should know."""
 
     def __init__(
         self,
+        sender: Sender,
         book: Book,
-        addresses: Sequence[NotifyAddress],
-        target: OtlpTarget | None,
-        *,
-        desktop: bool,
+        ledger: Path,
+        notify: NotifySettings,
+        situation: Situation,
     ) -> None:
-        self._book = book
+        super().__init__(sender.key, sender.label, book, ledger)
+        self._send = sender.send
+        self._notify = notify
+        self._situation = situation
+
+    def _deliver(self, reader: Reader | None) -> float:
+        until = notices.quiet_until(datetime.now().astimezone(), self._notify.quiet)
+        if until is not None:
+            return min(LOOK_S, until.timestamp() - time.time())
+        first = self.record.cursor is None
+        if reader is not None:
+            after = Cursor.parse(self.record.cursor or "0-")
+            if first or not continues(reader, after):
+                self._move(Cursor.at_end(reader), delivered=True)
+            else:
+                self._ends(reader, after)
+        elif first:
+            self._move(Cursor(), delivered=True)
+        self._tell_conditions()
+        return LOOK_S
+
+    def _ends(self, reader: Reader, after: Cursor) -> None:
+        """Tell the goals that have ended since, and move the cursor behind each."""
+        while True:
+            rows, end = batch(reader, after)
+            for row in rows:
+                if row.kind != "goal_ended" or not isinstance(ended := event_of(row), ev.GoalEnded):
+                    continue
+                found = notices.of_end(load_state(reader, row.goal), ended)
+                if found is not None and self._tell(found):
+                    self._move(Cursor(row.seq, row.hash), delivered=True)
+            self._move(end, delivered=False)
+            if not rows:
+                return
+            after = end
+
+    def _tell_conditions(self) -> None:
+        """Tell what is so, once; that the daemon is down only to who has known it up."""
+        told, conditions = self.record.told, self._situation.conditions
+        for topic, one in conditions.items():
+            if told.get(topic) == one.key:
+                continue
+            if one.notice is not None and (topic != DAEMON or topic in told):
+                self._tell(one.notice)
+            with self._book.changing():
+                told[topic] = one.key
+        if gone := told.keys() - conditions.keys() - {DAEMON}:
+            with self._book.changing():
+                for topic in gone:
+                    del told[topic]
+
+    def _tell(self, notice: Notice) -> bool:
+        """Send a message, if it is of a kind that is wanted; return whether it was. Raises UndeliveredError."""
+        if notice.kind not in self._notify.on:
+            return False
+        self._send(notice)
+        self._failures = 0
+        about = {"goal": notice.goal} if notice.goal else {}
+        log.info("message.sent", channel=self.label, kind=notice.kind, **about)
+        with self._book.changing():
+            self.record.failing_since, self.record.error = None, ""
+        return True
+
+
+class Traces(Channel):
+    """Spans to an OpenTelemetry collector, which takes the same one twice."""
+
+    def __init__(self, book: Book, ledger: Path, target: OtlpTarget, *, contents: bool) -> None:
+        """`contents` lets arguments and outputs into spans."""
+        super().__init__("otlp", f"OTLP, {target.label}", book, ledger)
         self._target = target
-        self._send: dict[str, Callable[[Notice, bool], Delivery]] = {}
-        self.labels: dict[str, str] = {}
-        for address in addresses:
-            self._send[address.channel] = _to(address)
-            self.labels[address.channel] = address.label
-        if desktop:
-            self._send[DESKTOP] = lambda notice, again: send_to_desktop(notice, repeated=again)
-            self.labels[DESKTOP] = DESKTOP
-        self.health = Channels(book.database)
-        traces = {OTLP: f"OTLP, {target.label}"} if target else {}
-        self.health.configure({**self.labels, **traces})
+        self._contents = contents
+        self._traces: dict[str, Trace] = {}
 
-    @property
-    def channels(self) -> Sequence[str]:
-        """The channels of messages."""
-        return list(self._send)
+    def _deliver(self, reader: Reader | None) -> float:
+        if reader is None:
+            return LOOK_S
+        after = Cursor.parse(self.record.cursor or "0-")
+        if not continues(reader, after):
+            self._traces.clear()
+            after = Cursor.at_end(reader)
+        while True:
+            rows, end = batch(reader, after)
+            spans = [span for row in rows if row.goal for span in self._completed(reader, row)]
+            if spans:
+                self._post(spans)
+            self._move(end, delivered=bool(spans))
+            if not rows:
+                return LOOK_S
+            after = end
 
-    def messenger(self, quiet: str, outdated: Callable[[Notice], bool]) -> Messenger:
-        """Return what sends messages."""
-        spool = MessageSpool(self._book.database, self.health)
-        return Messenger(spool, self._send, self.labels, quiet, outdated)
+    def _completed(self, reader: Reader, row: EventRow) -> list[Span]:
+        """Return the spans that an event completes; what came before of its goal is read if it is not known."""
+        from clew_daemon.herald.spans import Trace
 
-    def tracer(self) -> Tracer | None:
-        """Return what sends spans, None if they are not wanted."""
-        if self._target is None:
-            return None
-        from clew_daemon.herald.otlp import Tracer
+        trace = self._traces.get(row.goal)
+        if trace is None:
+            trace = self._traces[row.goal] = Trace(row.goal, contents=self._contents)
+            for earlier in reader.read(row.goal):
+                if earlier.seq >= row.seq:
+                    break
+                trace.advance(event_of(earlier), earlier.seq)
+        found = trace.advance(event_of(row), row.seq)
+        if trace.is_closed:
+            del self._traces[row.goal]
+        return found
 
-        return Tracer(SpanSpool(self._book.database, self.health), self._target)
+    def _post(self, spans: list[Span]) -> None:
+        from clew_daemon.herald.otlp import RefusedError, post
 
-
-def senders(book: Book, notify: NotifySettings, env: Mapping[str, str], folder: Path) -> Senders:
-    """Return what sends to the channels of the config and the environment; raises ChannelError.
-
-    A relative path starts at `folder`, that of the config.
-    """
-    return Senders(
-        book,
-        _addresses(notify, folder),
-        _target(env),
-        desktop=notify.desktop and desktop_there(env),
-    )
-
-
-def tried(notify: NotifySettings, env: Mapping[str, str], folder: Path) -> dict[str, Delivery]:
-    """Send a message to every channel of messages, and return what came of it, by what people call the channel."""
-    notice = Notice(
-        kind="completed", title="clew: a test", body="clew herald can send you messages."
-    )
-    results = {
-        one.label: send_by_apprise(one, notice, repeated=False)
-        for one in _addresses(notify, folder)
-    }
-    if notify.desktop and desktop_there(env):
-        results[DESKTOP] = send_to_desktop(notice, repeated=False)
-    return results
-
-
-def _addresses(notify: NotifySettings, folder: Path) -> list[NotifyAddress]:
-    if notify.urls_file is None:
-        return []
-    path = folder / Path(notify.urls_file).expanduser()
-    try:
-        found = read_addresses(path)
-        HIDDEN.hide(address.url for address in found)
-        if found:
-            check_addresses(path, found)
-    except AddressError as error:
-        raise ChannelError(str(error)) from None
-    return found
-
-
-def _target(env: Mapping[str, str]) -> OtlpTarget | None:
-    if not any(env.get(f"OTEL_EXPORTER_OTLP_{name}ENDPOINT") for name in ("", "TRACES_")):
-        return None
-    from clew_daemon.herald.otlp import OtlpError, target_of
-
-    try:
-        target = target_of(env)
-    except OtlpError as error:
-        raise ChannelError(str(error)) from None
-    HIDDEN.hide(target.headers.values() if target else ())
-    return target
-
-
-def _to(address: NotifyAddress) -> Callable[[Notice, bool], Delivery]:
-    return lambda notice, again: send_by_apprise(address, notice, repeated=again)
+        try:
+            post(self._target, spans)
+        except RefusedError as error:
+            log.error("spans.refused", channel=self.label, count=len(spans), reason=str(error))  # noqa: TRY400
+        except UndeliveredError:
+            self._traces.clear()  # they are ahead of the cursor
+            raise

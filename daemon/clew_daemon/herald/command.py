@@ -9,14 +9,13 @@ from pathlib import Path
 
 import click
 
-from clew_daemon.herald.book import Book
 from clew_daemon.reading.errors import CliError
 from clew_daemon.reading.instance import Instance
 from clew_shared.config.settings import Settings
 from clew_shared.exit_codes import ExitCode
 
 USAGE = 2
-BOOK, LOCK = "herald.db", "herald.lock"
+BOOK, LOCK = "herald.json", "herald.lock"
 
 
 @click.command()
@@ -34,59 +33,62 @@ BOOK, LOCK = "herald.db", "herald.lock"
 def herald(instance: Instance, listen: str | None, test: bool) -> None:
     """Serve metrics, and send traces and messages, until it is stopped.
 
-    It follows the daemon's events, or reads the ledger while no daemon runs. Exit code 78: the config cannot be used.
+    Exit code 78: the config cannot be used.
     """
+    from clew_daemon.herald.senders import ChannelError
     from clew_daemon.host.own_process import collect_as_usual, let_others_first
 
     collect_as_usual()
     let_others_first()
     settings = _settings(instance, listen)
-    if test:
-        _try_channels(instance, settings)
-        return
-    stop = threading.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: stop.set())
-    state = instance.places.state
-    state.mkdir(mode=0o700, parents=True, exist_ok=True)
-    with ExitStack() as held:
-        _hold_lock(held, state / LOCK)
-        book = _open_book(held, state / BOOK)
-        _run(instance, settings, book, stop, held)
+    try:
+        if test:
+            _test_channels(instance, settings)
+        else:
+            _run(instance, settings)
+    except ChannelError as error:
+        raise CliError(str(error), ExitCode.CONFIGURATION) from None
 
 
 @click.command()
 @click.pass_obj
 def metrics(instance: Instance) -> None:
     """Print the metrics once, as `clew herald` serves them."""
-    from clew_daemon.herald.book import BookError
-    from clew_daemon.herald.endpoint import readings_once
-    from clew_daemon.herald.exposition import render
-    from clew_daemon.herald.folding import UnknownEventError
+    from prometheus_client import generate_latest
+
+    from clew_daemon.herald.book import Book, BookError
+    from clew_daemon.herald.herald import Herald
+    from clew_daemon.herald.reading import UnknownEventError
     from clew_shared.ledger import LedgerError
 
     try:
-        found = readings_once(instance, instance.places.state / BOOK)
+        found = Herald(instance, Book(instance.places.state / BOOK))
+        found.look()
     except (BookError, LedgerError, UnknownEventError) as error:
         raise CliError(str(error)) from None
-    click.echo(render(found)[0].decode(), nl=False)
+    click.echo(generate_latest(found.metrics.registry()).decode(), nl=False)
 
 
-def _try_channels(instance: Instance, settings: Settings) -> None:
-    from clew_daemon.herald.channels import ChannelError, tried
+def _test_channels(instance: Instance, settings: Settings) -> None:
+    from clew_daemon.herald.notices import Notice
+    from clew_daemon.herald.senders import UndeliveredError, senders
 
-    try:
-        found = tried(settings.notify, instance.env, instance.config.parent)
-    except ChannelError as error:
-        raise CliError(str(error), ExitCode.CONFIGURATION) from None
+    found = senders(settings.notify, instance.env, instance.config.parent)
     if not found:
         raise CliError(
             "there is no channel: write an address into a file, and name it as [notify] urls_file in "
             f"{instance.config} (docs/herald.md)"
         )
-    for label, delivery in found.items():
-        click.echo(f"{label}: {f'not sent: {delivery.error}' if delivery.error else 'sent'}")
-    if any(delivery.error for delivery in found.values()):
+    notice = Notice("completed", "clew: a test", "clew herald can send you messages.")
+    failed = False
+    for sender in found:
+        try:
+            sender.send(notice)
+            click.echo(f"{sender.label}: sent")
+        except UndeliveredError as error:
+            click.echo(f"{sender.label}: not sent: {error}")
+            failed = True
+    if failed:
         raise click.exceptions.Exit(ExitCode.FAILED)
 
 
@@ -107,49 +109,50 @@ def _settings(instance: Instance, listen: str | None) -> Settings:
         ) from None
 
 
-def _hold_lock(held: ExitStack, path: Path) -> None:
+def _run(instance: Instance, settings: Settings) -> None:
+    import structlog
+
+    from clew_daemon.herald.book import Book, BookError
+    from clew_daemon.herald.herald import Herald
+    from clew_daemon.herald.reading import UnknownEventError
+    from clew_daemon.herald.server import MetricsServer, PortTakenError
+    from clew_daemon.logs import setup
     from clew_shared.ledger.lock import HERALD, LockError, acquire
 
-    try:
-        held.enter_context(acquire(path, role=HERALD))
-    except LockError as error:
-        raise CliError(str(error)) from None
-
-
-def _open_book(held: ExitStack, path: Path) -> Book:
-    from clew_daemon.herald.book import Book, BookError
-
-    try:
-        book = Book.open(path)
-    except BookError as error:
-        raise CliError(str(error)) from None
-    held.callback(book.close)
-    return book
-
-
-def _run(
-    instance: Instance, settings: Settings, book: Book, stop: threading.Event, held: ExitStack
-) -> None:
-    from clew_daemon.herald.channels import ChannelError, senders
-    from clew_daemon.herald.endpoint import serve
-    from clew_daemon.herald.folding import UnknownEventError
-    from clew_daemon.herald.herald import Herald
-    from clew_daemon.herald.server import PortTakenError
-    from clew_daemon.logs import setup
-
+    stop = threading.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: stop.set())
+    state = instance.places.state
+    state.mkdir(mode=0o700, parents=True, exist_ok=True)
     setup.configure(settings.log.model_copy(update={"file": None}))
-    folder = instance.places.config.parent
+    host, _, port = settings.herald.listen.rpartition(":")
+    with ExitStack() as held:
+        try:
+            held.enter_context(acquire(state / LOCK, role=HERALD))
+            found = Herald(instance, Book(state / BOOK))
+            channels = found.channels(instance, settings.notify)
+            registry = found.metrics.registry()
+            server = MetricsServer(
+                host.strip("[]"), int(port), registry, lambda: _unready(instance.ledger)
+            )
+            held.callback(server.close)
+            log = structlog.get_logger()
+            log.info("herald.ready", metrics=f"http://{host}:{server.port}/metrics")
+            found.run(channels, stop)
+        # after an event of a later clew a service manager starts the version that is installed now
+        except (LockError, BookError, PortTakenError, UnknownEventError) as error:
+            raise CliError(str(error)) from None
+
+
+def _unready(ledger: Path) -> str:
+    """Return why the ledger does not answer, "" if it does; one that does not exist yet has no goals."""
+    from clew_daemon.herald.reading import opened
+    from clew_shared.ledger import LedgerError
+
     try:
-        channels = senders(book, settings.notify, instance.env, folder)
-    except ChannelError as error:
-        raise CliError(str(error), ExitCode.CONFIGURATION) from None
-    found = Herald(instance, book, settings.notify, channels)
-    try:
-        server = serve(settings.herald.listen, instance.ledger, book, found.alerts)
-        held.callback(server.close)
-    except PortTakenError as error:
-        raise CliError(str(error)) from None
-    try:
-        found.run(stop)
-    except UnknownEventError as error:  # a service manager starts the version that is installed now
-        raise CliError(str(error)) from None
+        with opened(ledger) as reader:
+            if reader is not None:
+                reader.last_seq()
+    except LedgerError as error:
+        return str(error)
+    return ""

@@ -1,145 +1,115 @@
-"""The life of `clew herald`: its parts are put together, and events become pages of its book until it is stopped."""
+"""The life of `clew herald`: events are counted as they are recorded, and wake the channels, until it is stopped."""
 
 from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Sequence
 
-import apsw
 import structlog
 
-from clew_daemon.herald import spans
-from clew_daemon.herald.alerts import Alerts
-from clew_daemon.herald.book import Book, Page
-from clew_daemon.herald.channels import Senders
-from clew_daemon.herald.folding import Folding
-from clew_daemon.herald.health_file import HealthFile
-from clew_daemon.herald.notices import Notice
-from clew_daemon.herald.reading import EventStream, all_events, catch_up, is_of
-from clew_daemon.inbox.leftovers import left
+from clew_daemon.herald.book import Book
+from clew_daemon.herald.channels import Channel, Messages, Traces
+from clew_daemon.herald.metrics import Counting, Metrics
+from clew_daemon.herald.reading import UnknownEventError, opened
+from clew_daemon.herald.senders import senders
+from clew_daemon.herald.situation import Situation
 from clew_daemon.reading.instance import Instance
 from clew_shared.config.settings import NotifySettings
-from clew_shared.ledger import Cursor, LedgerError
+from clew_shared.ledger import LedgerError, Reader
+from clew_shared.text.hidden import HIDDEN
 
 log = structlog.get_logger()
 
-POLL_S = 0.5
-ALONE_S = 1.0
-"""The pause between two looks into the ledger while no daemon runs."""
-OVERDUE_S = 5.0
+POLL_S, ASK_S, SAVE_S = 0.5, 5.0, 5.0
 TROUBLE_S = 5.0
-HEALTH = "herald.json"
-SINCE = "since"
-"""The fact in the book: when the first herald began, before which nothing brings a message."""
+CAPTURE = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"
+"""The variable that permits contents in spans, if it is "true"."""
 
 
 class Herald:
-    """Follows the ledger, and keeps the book; `tracer` is None where no spans are wanted."""
+    """Follows the ledger; `book` has how far each part of it has got."""
 
-    def __init__(
-        self, instance: Instance, book: Book, notify: NotifySettings, senders: Senders
-    ) -> None:
-        self._instance = instance
+    def __init__(self, instance: Instance, book: Book) -> None:
+        self._ledger = instance.ledger
         self._book = book
-        self._senders = senders
-        self._channels = senders.channels
-        self._health_file = HealthFile(instance.places.state / HEALTH)
-        since = book.fact(SINCE)
-        if since is None:
-            since = repr(time.time())
-            book.set_fact(SINCE, since)
-        contents = instance.env.get(spans.CAPTURE, "").lower() == "true"
-        self._folding = Folding(
-            book, book.counters(), notify.on, since=float(since), contents=contents
-        )
-        self._messenger = senders.messenger(notify.quiet, self._is_outdated)
-        self._tracer = senders.tracer()
-        self._overdue_at = 0.0
-        self.alerts = Alerts(
-            lambda: instance.socket,
-            lambda: left(instance.places.inbox),
-            book,
-            notify.on,
-            self._tell,
-        )
+        self._situation = Situation(instance)
+        self._counting = Counting(book)
+        self._is_loaded = False
+        self._asked_at = float("-inf")
+        self.metrics = Metrics(self._counting, self._situation)
 
-    def run(self, stop: threading.Event) -> None:
-        """Work until `stop` is set."""
-        self._messenger.begin()
-        self.alerts.begin()
-        if self._tracer:
-            self._tracer.begin()
-        trouble = ""
+    def channels(self, instance: Instance, notify: NotifySettings) -> list[Channel]:
+        """Return the channels of the config and the environment; raises ChannelError."""
+        found: list[Channel] = [
+            Messages(one, self._book, self._ledger, notify, self._situation)
+            for one in senders(notify, instance.env, instance.places.config.parent)
+        ]
+        if any(instance.env.get(f"OTEL_EXPORTER_OTLP_{name}ENDPOINT") for name in ("", "TRACES_")):
+            from clew_daemon.herald.otlp import target_of
+
+            if target := target_of(instance.env):
+                HIDDEN.hide(target.headers.values())
+                contents = instance.env.get(CAPTURE, "").lower() == "true"
+                found.append(Traces(self._book, self._ledger, target, contents=contents))
+        with self._book.changing() as known:
+            keys = {channel.key for channel in found}
+            known.channels = {key: one for key, one in known.channels.items() if key in keys}
+        return found
+
+    def run(self, channels: Sequence[Channel], stop: threading.Event) -> None:
+        """Work until `stop` is set; raises UnknownEventError."""
+        ended: list[UnknownEventError] = []
+
+        def failed(error: UnknownEventError) -> None:
+            ended.append(error)
+            stop.set()
+
+        started, trouble, save_at = False, "", 0.0
         while not stop.is_set():
             try:
-                self._catch_up()
-                self._follow(stop)
+                news = self.look()
                 trouble = ""
-                stop.wait(POLL_S)
-            except (LedgerError, apsw.Error) as error:
+            except LedgerError as error:
                 if str(error) != trouble:
                     log.error("herald.held", reason=str(error))  # noqa: TRY400 - a reason
-                    trouble = str(error)
-                self._folding.begin_again(self._book.counters())
-                stop.wait(TROUBLE_S)
+                trouble, news = str(error), True
+            for channel in channels:
+                if not started:
+                    channel.begin(failed)
+                elif news:
+                    channel.wake()
+            started = True
+            if time.monotonic() > save_at:
+                self._counting.save()
+                save_at = time.monotonic() + SAVE_S
+            stop.wait(TROUBLE_S if trouble else POLL_S)
+        self._counting.save()
+        if ended:
+            raise ended[0]
 
-    def _catch_up(self) -> None:
-        """Take the events that were recorded while no herald ran; of another ledger only the state of its goals."""
-        ledger, cursor = self._instance.ledger, self._book.cursor
-        if cursor is not None and not is_of(ledger, cursor):
-            log.warning("ledger.replaced")
-            self._store(self._folding.rebuilt(*all_events(ledger)))
-            return
-        for events, after in catch_up(ledger, cursor):
-            self._store(self._folding.page(events, after))
+    def look(self) -> bool:
+        """Take what is new; return whether anything is. Raises LedgerError, UnknownEventError."""
+        news = False
+        with opened(self._ledger) as reader:
+            if reader is not None:
+                news = self._take(reader)
+        now = time.monotonic()
+        if now - self._asked_at > ASK_S:
+            self._situation.ask(time.time())
+            self._asked_at = time.monotonic()
+        before = self._situation.conditions
+        self._situation.look(time.time())
+        return news or self._situation.conditions != before
 
-    def _follow(self, stop: threading.Event) -> None:
-        """Take events as they are recorded, until the ledger must be looked at as a whole."""
-        stream = EventStream(lambda: self._instance.socket, self._instance.ledger, self._cursor)
-        try:
-            while not stop.is_set() and (batches := stream.poll(POLL_S)) is not None:
-                for events, after in batches:
-                    self._store(self._folding.page(events, after))
-                if time.monotonic() > self._overdue_at:
-                    self._overdue_at = time.monotonic() + OVERDUE_S
-                    self._look_around()
-                if not stream.is_streaming and not batches:
-                    stop.wait(ALONE_S)
-        finally:
-            stream.close()
-
-    def _look_around(self) -> None:
-        """Do what no event brings: messages about long waits, and what the doctor reads."""
-        overdue = self._folding.overdue(self._cursor, time.time())
-        if overdue.notices:
-            self._store(overdue)
-        try:
-            self._health_file.write(self._senders.health.health())
-        except OSError as error:
-            log.debug("herald.health_file", reason=str(error))
-
-    @property
-    def _cursor(self) -> Cursor:
-        return self._book.cursor or Cursor()
-
-    def _store(self, page: Page) -> None:
-        self._book.store(page, self._channels, spans=self._tracer is not None)
-        if page.notices:
-            self._messenger.wake()
-        if page.spans and self._tracer:
-            self._tracer.wake()
-
-    def _tell(self, notice: Notice) -> None:
-        try:
-            self._book.add_message(notice, self._channels)
-        except apsw.Error:  # the full disk that this may be about
-            self._messenger.send_unrecorded(notice)
-        self._messenger.wake()
-
-    def _is_outdated(self, notice: Notice) -> bool:
-        """Return whether what a message says no longer holds."""
-        if notice.kind == "daemon_down":
-            return self.alerts.health is not None
-        if not notice.goal or notice.kind in ("completed", "failed"):
-            return False
-        return self._book.goal(notice.goal).note.first_seq != notice.seq
+    def _take(self, reader: Reader) -> bool:
+        goals, news = self._situation.goals, False
+        self._is_loaded = self._counting.begin(reader) and self._is_loaded
+        for rows in self._counting.advance(reader):
+            news = True
+            if self._is_loaded:
+                goals.advance(reader, rows)
+        if not self._is_loaded:
+            goals.load(reader)
+            self._is_loaded = news = True
+        return news

@@ -1,89 +1,28 @@
-"""Where the herald's events come from: the ledger first, as far as it is behind, then the daemon's stream.
-
-While no daemon runs, the ledger is read in short transactions. What each batch leads to is stored before the next.
-"""
+"""The herald's reading of the ledger: batches of events after a cursor, in short transactions."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
 
-from clew_daemon.reading.client import Address
-from clew_daemon.reading.follow import EventSource, StreamBatch, StreamBegin, StreamEvent
+from pydantic import ValidationError
+
 from clew_shared.ledger import Cursor, EventRow, LedgerEmpty, Reader
+from clew_shared.record.codec import decode
+from clew_shared.record.events import GoalEvent
 
 BATCH_ROWS = 500
 
 
-def catch_up(path: Path, cursor: Cursor | None) -> Iterator[tuple[list[StreamEvent], Cursor]]:
-    """Yield the events after a cursor of this ledger in batches, each with the cursor behind it; raises LedgerError.
-
-    Events that were purged meanwhile are passed over. Without a cursor, all events.
-    """
-    with _opened(path) as reader:
-        if reader is None:
-            return
-        end = Cursor.at_end(reader)
-        after = cursor or Cursor()
-        rows = reader.read_all(after.seq)
-        while batch := list(islice(rows, BATCH_ROWS)):
-            after = Cursor(batch[-1].seq, batch[-1].hash)
-            yield _events(batch), after
-        if end.seq > after.seq:  # the last events were purged
-            yield [], end
-
-
-def all_events(path: Path) -> tuple[Iterable[StreamEvent], Cursor]:
-    """Return all events up to now, and the cursor behind them; raises LedgerError."""
-    with _opened(path) as reader:
-        end = Cursor.at_end(reader) if reader else Cursor()
-    found = (event for events, _ in catch_up(path, None) for event in events)
-    return (event for event in found if event.seq <= end.seq), end
-
-
-def is_of(path: Path, cursor: Cursor) -> bool:
-    """Return whether a cursor is a place in this ledger, even if its event was purged since; raises LedgerError."""
-    with _opened(path) as reader:
-        if reader is None:
-            return cursor.seq == 0
-        return (
-            cursor.seq == 0
-            or reader.has_recorded(cursor.seq, cursor.hash)
-            or (reader.hash_at(cursor.seq) is None and reader.was_purged(cursor.seq))
-        )
-
-
-class EventStream:
-    """The events from a cursor on, wherever they come from; None from `poll` says to catch up from the ledger."""
-
-    def __init__(self, find: Callable[[], Address], ledger: Path, after: Cursor) -> None:
-        self._source = EventSource(find, ledger, str(after))
-
-    @property
-    def is_streaming(self) -> bool:
-        """Whether a daemon sends the events."""
-        return self._source.is_streaming
-
-    def poll(self, wait_s: float) -> list[tuple[list[StreamEvent], Cursor]] | None:
-        """Return the next batches, after at most `wait_s` if there are none; raises LedgerError."""
-        found = []
-        for news in self._source.poll(wait_s):
-            if isinstance(news, StreamBegin) and news.reset:
-                return None
-            if isinstance(news, StreamBatch):
-                found.append((list(news.events), Cursor.parse(news.after)))
-        return found
-
-    def close(self) -> None:
-        """End the connection."""
-        self._source.close()
+class UnknownEventError(ValueError):
+    """An event of a later clew; it is not passed over, and waits for the herald of that version."""
 
 
 @contextmanager
-def _opened(path: Path) -> Iterator[Reader | None]:
-    """Open the ledger for reading; None where there is none yet."""
+def opened(path: Path) -> Iterator[Reader | None]:
+    """Open the ledger for reading; None where there is none yet. Raises LedgerError."""
     if not path.exists():
         yield None
         return
@@ -96,5 +35,29 @@ def _opened(path: Path) -> Iterator[Reader | None]:
         yield reader
 
 
-def _events(rows: list[EventRow]) -> list[StreamEvent]:
-    return [StreamEvent(row.seq, row.goal, row.kind, row.body) for row in rows]
+def batch(reader: Reader, after: Cursor) -> tuple[list[EventRow], Cursor]:
+    """Return the next events, and the cursor behind them; events that were purged are passed over."""
+    rows = list(islice(reader.read_all(after.seq), BATCH_ROWS))
+    if rows:
+        return rows, Cursor(rows[-1].seq, rows[-1].hash)
+    end = Cursor.at_end(reader)
+    return [], end if end.seq > after.seq else after
+
+
+def continues(reader: Reader, cursor: Cursor) -> bool:
+    """Return whether a cursor is a place in this ledger, even if its event was purged since."""
+    return (
+        cursor.seq == 0
+        or reader.has_recorded(cursor.seq, cursor.hash)
+        or (reader.hash_at(cursor.seq) is None and reader.was_purged(cursor.seq))
+    )
+
+
+def event_of(row: EventRow) -> GoalEvent:
+    """Return a goal's event; raises UnknownEventError."""
+    try:
+        return decode(row.body)
+    except ValidationError:
+        raise UnknownEventError(
+            f"event {row.seq} was recorded by another version of clew: start clew herald again"
+        ) from None

@@ -1,48 +1,29 @@
-"""A goal's trace, span by span, as its events come. Pure.
+"""A goal's trace, span by span, as its events come: the goal, its epochs, and in an epoch LLM calls and tools. Pure.
 
-A span is complete when the event that ends it has come, and its ids are derived from the goal and the event that began
-it: sent twice, it is the same span. Goal, epoch, and in an epoch LLM calls and tools.
+A span is complete when the event that ends it has come. Its ids are derived from the goal and the event that began it:
+sent twice, it is the same span.
 """
 
 from __future__ import annotations
 
 import json
 
-from pydantic import BaseModel, Field
+from opentelemetry.proto.common.v1.common_pb2 import AnyValue, KeyValue
+from opentelemetry.proto.trace.v1.trace_pb2 import Span, Status
 
 from clew_daemon.processes.trace_ids import span_id, trace_id
 from clew_shared.record import events as ev
 from clew_shared.record.events import Event
 from clew_shared.text.redact import redact
 
-# The names of OpenTelemetry's GenAI conventions that clew's spans use.
-#
-# Their status is "Development", and the constants of `opentelemetry-semantic-conventions` are deprecated, so they are
-# here, in one place. Source: open-telemetry/semantic-conventions-genai, docs/gen-ai/gen-ai-agent-spans.md.
+Attributes = dict[str, str | int | bool]
 
+# Names of OpenTelemetry's GenAI conventions (open-telemetry/semantic-conventions-genai); they are still in development.
 OPERATION = "gen_ai.operation.name"
-INVOKE_WORKFLOW = "invoke_workflow"
-INVOKE_AGENT = "invoke_agent"
-CHAT = "chat"
-EXECUTE_TOOL = "execute_tool"
-
-CONVERSATION = "gen_ai.conversation.id"
-PROVIDER = "gen_ai.provider.name"
-AGENT = "gen_ai.agent.name"
-MODEL = "gen_ai.request.model"
-SERVED = "gen_ai.response.model"
-TOKENS_IN = "gen_ai.usage.input_tokens"
-TOKENS_OUT = "gen_ai.usage.output_tokens"
-TOKENS_CACHED = "gen_ai.usage.cache_read.input_tokens"
-TOOL = "gen_ai.tool.name"
-TOOL_CALL = "gen_ai.tool.call.id"
-TOOL_ARGUMENTS = "gen_ai.tool.call.arguments"
-TOOL_RESULT = "gen_ai.tool.call.result"
+WORKFLOW, AGENT, CHAT, TOOL = "invoke_workflow", "invoke_agent", "chat", "execute_tool"
+AGENT_NAME = "gen_ai.agent.name"
+ARGUMENTS, RESULT = "gen_ai.tool.call.arguments", "gen_ai.tool.call.result"
 ERROR = "error.type"
-
-CAPTURE = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"
-"""The variable that permits contents in spans, if it is "true"."""
-
 _PROVIDERS = {
     "api.openai.com": "openai",
     "api.anthropic.com": "anthropic",
@@ -51,205 +32,166 @@ _PROVIDERS = {
     "api.deepseek.com": "deepseek",
     "api.x.ai": "x_ai",
 }
-OTHER = "_OTHER"
-
-
-def provider(host: str) -> str:
-    """Return the provider that an endpoint's host belongs to."""
-    return _PROVIDERS.get(host, OTHER)
-
-
 CONTENT_CHARS = 4_000
-
-Value = str | int | float | bool
-Attributes = dict[str, Value]
+NS = 1e9
 
 
-class TraceSpan(BaseModel):
-    """A span of OpenTelemetry: ids in hex, `parent` "" for none, times in seconds since 1970.
+class Trace:
+    """The open spans of a goal: its own, that of its epoch, and those of its actions by their numbers."""
 
-    `error` is "" for a span that ended well.
-    """
-
-    trace: str
-    id: str
-    parent: str = ""
-    name: str
-    start: float
-    end: float = 0.0
-    attributes: Attributes = Field(default_factory=dict)
-    error: str = ""
+    def __init__(self, goal: str, *, contents: bool) -> None:
+        """`contents` lets arguments, outputs and the goal's text into spans."""
+        self._goal = goal
+        self._contents = contents
+        self._name = goal
+        self._agent = ""
+        self._root: Span | None = None
+        self._epoch: Span | None = None
+        self._number = 0
+        self.actions: dict[int, Span] = {}
 
     @property
-    def is_call(self) -> bool:
-        """Whether it is a call of a model, at a server."""
-        return self.attributes.get(OPERATION) == CHAT
+    def is_closed(self) -> bool:
+        """Whether no span is open."""
+        return self._root is None and self._epoch is None and not self.actions
 
-
-class Trace(BaseModel):
-    """The open spans of a goal: its own, and those of its epochs and its actions, by their numbers."""
-
-    goal: str
-    label: str = ""
-    agent: str = ""
-    root: TraceSpan | None = None
-    epochs: dict[int, TraceSpan] = Field(default_factory=dict)
-    actions: dict[int, TraceSpan] = Field(default_factory=dict)
-    last_epoch: int = 0
-
-    def advance(self, event: Event, seq: int, *, contents: bool) -> list[TraceSpan]:
-        """Take the next event, and return the spans that it completes; `contents`: they have arguments and outputs."""
-        found: list[TraceSpan] = []
+    def advance(self, event: Event, seq: int) -> list[Span]:
+        """Take the next event, and return the spans that it completes."""
         match event:
-            case ev.GoalAccepted():
-                self.label = event.spec.name or self.goal
-                self._begin_goal(event, seq)
-                if contents and self.root:
-                    self.root.attributes["clew.goal.description"] = _content(event.spec.description)
-            case ev.GoalRequeued() if self.root is None:
-                self._begin_goal(event, seq)
-            case ev.GoalEnded():
-                found = self._end_goal(event)
-            case ev.WorkerStarted():
-                found = self._begin_epoch(event, seq)
-            case ev.WorkerExited():
-                found = self._end_epoch(event)
-            case ev.Reflected():
-                found = self._llm_call(event, seq)
             case ev.ActionAllowed() | ev.ActionBlocked():
-                found = self._judged(event, seq, contents=contents)
+                found = self._judged(event, seq)
             case ev.ActionFinished() | ev.ActionInterrupted():
-                found = self._action_ended(event, contents=contents)
+                found = self._acted(event)
+            case ev.WorkerStarted() | ev.WorkerExited():
+                found = self._worked(event, seq)
+            case ev.Reflected() if event.llm_s or event.tokens:
+                found = self._called(event, seq)
             case _:
-                pass
-        return found
+                found = self._goal_event(event, seq)
+        return [] if found is None else [found]
 
-    # -- the goal
+    def _goal_event(self, event: Event, seq: int) -> Span | None:
+        root = self._root
+        if isinstance(event, ev.GoalAccepted):
+            self._name = event.spec.name or self._goal
+            given: Attributes = {"clew.goal.description": _short(event.spec.description)}
+            self._root = self._begun(WORKFLOW, self._name, event, seq, self._wanted(given))
+        elif isinstance(event, ev.GoalRequeued) and root is None:
+            self._root = self._begun(WORKFLOW, self._name, event, seq, {})
+        elif isinstance(event, ev.GoalEnded) and root is not None:
+            self._root = None
+            error = "" if event.status == "completed" else event.status
+            ended: Attributes = {"clew.status": event.status, "clew.verified": event.verified}
+            return _ended(root, event, error, ended)
+        return None
 
-    def _begin_goal(self, event: Event, seq: int) -> None:
-        name = f"{INVOKE_WORKFLOW} {self.label}"
-        self.root = self._span(seq, event.at, name, "", {OPERATION: INVOKE_WORKFLOW})
+    def _worked(self, event: ev.WorkerStarted | ev.WorkerExited, seq: int) -> Span | None:
+        before, epoch = self._epoch, event.epoch
+        if isinstance(event, ev.WorkerExited):
+            if before is None or epoch != self._number:
+                return None
+            self._epoch = None
+            error = event.reason if event.crash else ""
+            return _ended(before, event, error, {"clew.reason": event.reason})
+        self._agent, self._number = event.agent or self._agent, epoch
+        given: Attributes = {AGENT_NAME: self._agent, "clew.epoch": epoch}
+        self._epoch = self._begun(AGENT, self._agent, event, seq, given)
+        if event.span:
+            self._epoch.span_id = bytes.fromhex(event.span)
+        return before and _ended(before, event, "lost")
 
-    def _end_goal(self, event: ev.GoalEnded) -> list[TraceSpan]:
-        root, self.root = self.root, None
-        if root is None:
-            return []
-        root.attributes |= {"clew.status": event.status, "clew.verified": event.verified}
-        return [_ended(root, event.at, "" if event.status == "completed" else event.status)]
-
-    # -- an epoch
-
-    def _begin_epoch(self, event: ev.WorkerStarted, seq: int) -> list[TraceSpan]:
-        lost = [_ended(span, event.at, "lost") for span in self.epochs.values()]
-        self.agent = event.agent or self.agent
-        attributes: Attributes = {
-            OPERATION: INVOKE_AGENT,
-            AGENT: self.agent,
-            "clew.epoch": event.epoch,
-        }
-        name = f"{INVOKE_AGENT} {self.agent}".rstrip()
-        parent = self.root.id if self.root else ""
-        span = self._span(seq, event.at, name, parent, attributes, span=event.span)
-        self.epochs, self.last_epoch = {event.epoch: span}, event.epoch
-        return lost
-
-    def _end_epoch(self, event: ev.WorkerExited) -> list[TraceSpan]:
-        span = self.epochs.pop(event.epoch, None)
+    def _acted(self, event: ev.ActionFinished | ev.ActionInterrupted) -> Span | None:
+        span = self.actions.pop(event.of, None)
         if span is None:
-            return []
-        span.attributes["clew.reason"] = event.reason
-        return [_ended(span, event.at, event.reason if event.crash else "")]
+            return None
+        if isinstance(event, ev.ActionInterrupted):
+            return _ended(span, event, "interrupted", {"clew.reason": event.reason})
+        given: Attributes = {"clew.result": event.result, "clew.world": event.world}
+        given |= self._wanted({RESULT: _short(event.head)})
+        error = "" if event.result == "success" else event.error_class or event.result
+        return _ended(span, event, error, given)
 
-    def _parent(self, epoch: int) -> str:
-        span = self.epochs.get(epoch) or self.root
-        return span.id if span else ""
+    def _judged(self, event: ev.ActionAllowed | ev.ActionBlocked, seq: int) -> Span | None:
+        given: Attributes = {
+            "gen_ai.tool.name": event.tool,
+            "gen_ai.tool.call.id": str(seq),
+            "clew.attempt": event.attempt,
+            "clew.verdict": "allowed" if isinstance(event, ev.ActionAllowed) else "blocked",
+        }
+        given |= self._wanted({ARGUMENTS: _short(json.dumps(event.args))})
+        span = self._begun(TOOL, event.tool, event, seq, given)
+        if isinstance(event, ev.ActionBlocked):
+            return _ended(span, event, "blocked", {"clew.reason": event.reason})
+        self.actions[seq] = span
+        return None
 
-    # -- in an epoch
-
-    def _llm_call(self, event: ev.Reflected, seq: int) -> list[TraceSpan]:
-        if not (event.llm_s or event.tokens):
-            return []
+    def _called(self, event: ev.Reflected, seq: int) -> Span:
         known, served = (event.prompt.model, event.prompt.served) if event.prompt else ("", "")
         named, _, endpoint = known.rpartition("@")
         model = named or known
-        attributes: Attributes = {
-            OPERATION: CHAT,
-            PROVIDER: provider(endpoint.partition(":")[0]),
-            MODEL: model,
-            SERVED: served,
-            AGENT: self.agent,
-            TOKENS_IN: event.tokens_in,
-            TOKENS_OUT: event.tokens_out,
-            TOKENS_CACHED: event.tokens_cached,
+        given: Attributes = {
+            "gen_ai.provider.name": _PROVIDERS.get(endpoint.partition(":")[0], "_OTHER"),
+            "gen_ai.request.model": model,
+            "gen_ai.response.model": served,
+            AGENT_NAME: self._agent,
+            "gen_ai.usage.input_tokens": event.tokens_in,
+            "gen_ai.usage.output_tokens": event.tokens_out,
+            "gen_ai.usage.cache_read.input_tokens": event.tokens_cached,
             "clew.iteration": event.iteration,
         }
-        given = {name: value for name, value in attributes.items() if value != ""}
-        parent, name = self._parent(self.last_epoch), f"{CHAT} {model}".rstrip()
-        span = self._span(seq, event.at - event.llm_s, name, parent, given)
-        return [_ended(span, event.at)]
+        span = self._begun(CHAT, model, event, seq, given, at=event.at - event.llm_s)
+        span.kind = Span.SPAN_KIND_CLIENT
+        return _ended(span, event)
 
-    def _judged(
-        self, event: ev.ActionAllowed | ev.ActionBlocked, seq: int, *, contents: bool
-    ) -> list[TraceSpan]:
-        name = f"{EXECUTE_TOOL} {event.tool}"
-        attributes: Attributes = {
-            OPERATION: EXECUTE_TOOL,
-            TOOL: event.tool,
-            TOOL_CALL: str(seq),
-            "clew.attempt": event.attempt,
-        }
-        if contents:
-            attributes[TOOL_ARGUMENTS] = _content(json.dumps(event.args))
-        span = self._span(seq, event.at, name, self._parent(event.epoch), attributes)
-        if isinstance(event, ev.ActionBlocked):
-            span.attributes |= {"clew.verdict": "blocked", "clew.reason": event.reason}
-            return [_ended(span, event.at, "blocked")]
-        span.attributes["clew.verdict"] = "allowed"
-        self.actions[seq] = span
-        return []
-
-    def _action_ended(
-        self, event: ev.ActionFinished | ev.ActionInterrupted, *, contents: bool
-    ) -> list[TraceSpan]:
-        span = self.actions.pop(event.of, None)
-        if span is None:
-            return []
-        if isinstance(event, ev.ActionInterrupted):
-            span.attributes["clew.reason"] = event.reason
-            return [_ended(span, event.at, "interrupted")]
-        span.attributes |= {"clew.result": event.result, "clew.world": event.world}
-        if contents:
-            span.attributes[TOOL_RESULT] = _content(event.head)
-        failed = "" if event.result == "success" else event.error_class or event.result
-        return [_ended(span, event.at, failed)]
-
-    def _span(
+    def _begun(
         self,
-        seq: int,
-        start: float,
+        operation: str,
         name: str,
-        parent: str,
+        event: Event,
+        seq: int,
         attributes: Attributes,
         *,
-        span: str = "",
-    ) -> TraceSpan:
-        """Return a span that begins with an event; `span` is its id if the event has one."""
-        return TraceSpan(
-            trace=trace_id(self.goal),
-            id=span or span_id(self.goal, seq, start),
-            parent=parent,
-            name=name,
-            start=start,
-            attributes={CONVERSATION: self.goal, **attributes},
+        at: float | None = None,
+    ) -> Span:
+        """Return a span that begins with an event; `at` is its start if that was earlier."""
+        start = event.at if at is None else at
+        parent = None if operation == WORKFLOW else self._root
+        if operation in (CHAT, TOOL):
+            parent = self._epoch or self._root
+        span = Span(
+            trace_id=bytes.fromhex(trace_id(self._goal)),
+            span_id=bytes.fromhex(span_id(self._goal, seq, start)),
+            parent_span_id=parent.span_id if parent else b"",
+            name=f"{operation} {name}".rstrip(),
+            kind=Span.SPAN_KIND_INTERNAL,
+            start_time_unix_nano=round(start * NS),
         )
+        given = {"gen_ai.conversation.id": self._goal, OPERATION: operation, **attributes}
+        span.attributes.extend(attribute(key, value) for key, value in given.items() if value != "")
+        return span
+
+    def _wanted(self, contents: Attributes) -> Attributes:
+        return contents if self._contents else {}
 
 
-def _ended(span: TraceSpan, at: float, error: str = "") -> TraceSpan:
-    span.end, span.error = max(at, span.start), error
+def attribute(key: str, value: str | bool | int) -> KeyValue:
+    """Return an attribute of a span or of what describes clew."""
+    if isinstance(value, bool):
+        return KeyValue(key=key, value=AnyValue(bool_value=value))
+    if isinstance(value, int):
+        return KeyValue(key=key, value=AnyValue(int_value=value))
+    return KeyValue(key=key, value=AnyValue(string_value=value))
+
+
+def _ended(span: Span, event: Event, error: str = "", attributes: Attributes | None = None) -> Span:
+    """Complete a span, with `error` "" if it ended well."""
+    span.end_time_unix_nano = max(round(event.at * NS), span.start_time_unix_nano)
+    given: Attributes = {**(attributes or {}), ERROR: error}
+    span.attributes.extend(attribute(key, value) for key, value in given.items() if value != "")
     if error:
-        span.attributes[ERROR] = error
+        span.status.CopyFrom(Status(code=Status.STATUS_CODE_ERROR, message=error))
     return span
 
 
-def _content(text: str) -> str:
+def _short(text: str) -> str:
     return redact(text)[:CONTENT_CHARS]

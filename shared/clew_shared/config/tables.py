@@ -236,7 +236,6 @@ NoticeKind = Literal[
     "failed",
     "waiting_long",
     "gave_up",
-    "rejected",
     "ledger_full",
     "daemon_down",
 ]
@@ -252,6 +251,14 @@ class NotifySettings(Table):
     desktop: bool = True
     on: Annotated[tuple[NoticeKind, ...], Field(strict=False)] = get_args(NoticeKind)
     quiet: str = ""
+
+    @field_validator("on", mode="before")
+    @classmethod
+    def _without_rejected(cls, value: object) -> object:
+        """Pass over a kind of message that clew no longer sends."""
+        if isinstance(value, list | tuple):
+            return [one for one in value if one != "rejected"]
+        return value
 
     @field_validator("quiet")
     @classmethod

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from clew_daemon.cli.commands.doctor.findings import Finding, numbered
+from clew_daemon.cli.commands.doctor.findings import Finding
 from clew_shared.record.moment import local
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ def herald(instance: Instance) -> Iterator[Finding]:
     except (OSError, ValueError) as error:
         yield Finding("herald", "warn", f"{state / HEALTH} cannot be read: {error}")
         return
-    failing = [one for one in found.get("channels", ()) if one["failing_since"] or one["dropped"]]
+    failing = [one for one in found.get("channels", {}).values() if one["failing_since"]]
     for channel in failing:
         yield _failing(channel)
     if running is None:
@@ -41,11 +41,6 @@ def herald(instance: Instance) -> Iterator[Finding]:
 
 
 def _failing(channel: dict[str, Any]) -> Finding:
-    parts = []
-    if channel["failing_since"]:
-        since = local(channel["failing_since"])
-        parts.append(f"cannot be reached since {since}: {channel['error']}")
-        parts.append(f"{numbered(channel['waiting'], 'item')} to be sent later")
-    if channel["dropped"]:
-        parts.append(f"{numbered(channel['dropped'], 'item')} dropped")
-    return Finding("herald", "warn", f"{channel['label']}: {'; '.join(parts)}", FIX)
+    since = local(channel["failing_since"])
+    text = f"{channel['label']}: cannot be reached since {since}: {channel['error']}"
+    return Finding("herald", "warn", text, FIX)

@@ -1,0 +1,180 @@
+"""The metrics: counters as a fold of events, and the text that Prometheus reads.
+
+Counters only ever grow, whatever is purged from the ledger.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator
+
+from prometheus_client import CollectorRegistry
+from prometheus_client.core import (
+    CounterMetricFamily,
+    GaugeMetricFamily,
+    HistogramMetricFamily,
+    InfoMetricFamily,
+)
+from prometheus_client.metrics_core import Metric
+from prometheus_client.registry import Collector
+
+from clew_daemon import VERSION
+from clew_daemon.herald.book import Book
+from clew_daemon.herald.reading import batch, continues, event_of
+from clew_daemon.herald.situation import DaemonHealth, Situation
+from clew_shared.ledger import Cursor, EventRow, Reader
+from clew_shared.record import events as ev
+from clew_shared.record.events import Event
+from clew_shared.record.model import GoalStatus
+
+ACTIONS, REFUSALS = "clew_actions", "clew_refusals"
+RESTARTS, INTERVENTIONS = "clew_worker_restarts", "clew_interventions"
+CHECKS, TOKENS = "clew_checks", "clew_llm_tokens"
+COUNTERS = {
+    ACTIONS: (
+        "Actions that agents proposed, when they ended or were refused.",
+        ("verdict", "result"),
+    ),
+    REFUSALS: ("Actions that the gate refused.", ("reason",)),
+    INTERVENTIONS: ("Times that an agent was told that it gets no further.", ("kind",)),
+    RESTARTS: ("Workers that died.", ("reason",)),
+    CHECKS: ("Checks that the daemon ran.", ("result",)),
+    TOKENS: ("Tokens that LLMs read and wrote.", ("direction", "agent")),
+}
+VALUES_MAX = 200
+"""Series of one counter; values beyond count as `other`."""
+
+Series = tuple[str, ...]
+"""A counter's name, and the values of its labels."""
+
+
+def counted(event: Event, agent: str) -> Iterator[tuple[Series, int]]:
+    """Yield what an event of a goal that `agent` works on adds to which counters."""
+    match event:
+        case ev.ActionFinished():
+            yield (ACTIONS, "allowed", event.result), 1
+        case ev.ActionInterrupted():
+            yield (ACTIONS, "allowed", "interrupted"), 1
+        case ev.ActionBlocked():
+            yield (ACTIONS, "blocked", "blocked"), 1
+            yield (REFUSALS, event.reason), 1
+        case ev.Intervened():
+            yield (INTERVENTIONS, event.intervention), 1
+        case ev.WorkerExited(crash=True):
+            yield (RESTARTS, event.reason), 1
+        case ev.CheckFinished():
+            yield (CHECKS, "passed" if event.passed else "failed"), 1
+        case ev.Reflected(tokens_in=0, tokens_out=0):  # an agent that reports a sum only
+            yield (TOKENS, "unknown", agent), event.tokens
+        case ev.Reflected():
+            yield (TOKENS, "input", agent), event.tokens_in
+            yield (TOKENS, "output", agent), event.tokens_out
+        case _:
+            pass
+
+
+class Counting:
+    """The counters, up to a cursor; stored with it."""
+
+    def __init__(self, book: Book) -> None:
+        self._book = book
+        stored = book.contents.counters.items()
+        self.values: dict[Series, int] = {tuple(json.loads(name)): n for name, n in stored}
+        self._agents = dict(book.contents.agents)
+        self._after = book.contents.counted
+
+    def begin(self, reader: Reader) -> bool:
+        """Return whether the cursor is of this ledger; of another one nothing that is in it now is counted."""
+        if continues(reader, Cursor.parse(self._after or "0-")):
+            return True
+        self._after, self._agents = str(Cursor.at_end(reader)), {}
+        return False
+
+    def advance(self, reader: Reader) -> Iterator[list[EventRow]]:
+        """Count what was recorded since, and yield the events."""
+        after = Cursor.parse(self._after or "0-")
+        while True:
+            rows, after = batch(reader, after)
+            self.take(rows)
+            self._after = str(after)
+            if not rows:
+                return
+            yield rows
+
+    def take(self, rows: Iterable[EventRow]) -> None:
+        """Count events."""
+        for row in rows:
+            if not row.goal:
+                continue
+            event = event_of(row)
+            if isinstance(event, ev.WorkerStarted) and event.agent:
+                self._agents[row.goal] = event.agent
+            elif isinstance(event, ev.GoalEnded) and row.goal in self._agents:
+                del self._agents[row.goal]
+            for series, count in counted(event, self._agents.get(row.goal, "")):
+                if count:
+                    self.add(series, count)
+
+    def add(self, series: Series, count: int) -> None:
+        """Add to a counter; one with too many series counts new ones as `other`."""
+        name, *labels = series
+        is_new = series not in self.values
+        if is_new and sum(known[0] == name for known in self.values) >= VALUES_MAX:
+            series = (name, *["other" for _ in labels])
+        self.values[series] = self.values.get(series, 0) + count
+
+    def save(self) -> None:
+        """Store the counters with their cursor."""
+        if self._after == self._book.contents.counted:
+            return
+        with self._book.changing() as contents:
+            contents.counted, contents.agents = self._after, dict(self._agents)
+            contents.counters = {json.dumps(series): n for series, n in self.values.items()}
+
+
+class Metrics(Collector):
+    """What the metrics show."""
+
+    def __init__(self, counting: Counting, situation: Situation) -> None:
+        self._counting = counting
+        self._situation = situation
+
+    def registry(self) -> CollectorRegistry:
+        """Return a registry that has these metrics alone."""
+        found = CollectorRegistry(auto_describe=False)
+        found.register(self)
+        return found
+
+    def collect(self) -> Iterator[Metric]:
+        goals, health = self._situation.goals, self._situation.health
+        yield InfoMetricFamily("clew_build", "The version of clew.", {"version": VERSION})
+        statuses = GaugeMetricFamily("clew_goals", "Goals on record.", labels=["status"])
+        counts = goals.counts
+        for status in GoalStatus:
+            statuses.add_metric([status], counts.get(status, 0))
+        yield statuses
+        needing = "Goals that wait for a person."
+        yield GaugeMetricFamily("clew_needs_person", needing, goals.needing)
+        values = sorted(self._counting.values.copy().items())
+        for name, (text, labels) in COUNTERS.items():
+            family = CounterMetricFamily(name, text, labels=labels)
+            for series, count in values:
+                if series[0] == name:
+                    family.add_metric(series[1:], count)
+            yield family
+        up = int(health is not None)
+        yield GaugeMetricFamily("clew_daemon_up", "Whether the daemon answers.", up)
+        if health is not None:
+            yield _commits(health)
+
+
+def _commits(health: DaemonHealth) -> Metric:
+    times = HistogramMetricFamily(
+        "clew_ledger_commit_seconds", "How long the daemon's commits to the ledger took."
+    )
+    cumulated, buckets = 0, []
+    for bound, count in zip([*map(str, health.bounds), "+Inf"], health.counts, strict=True):
+        cumulated += count
+        buckets.append((bound, cumulated))
+    times.add_metric([], buckets, health.sum_s)
+    return times

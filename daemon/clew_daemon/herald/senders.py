@@ -1,0 +1,128 @@
+"""The addresses that messages go to, and sending one message to one of them, with a deadline."""
+
+from __future__ import annotations
+
+import hashlib
+import html
+import os
+import re
+import shutil
+import stat
+import subprocess
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+from clew_daemon.herald.notices import Notice
+from clew_shared.config.settings import NotifySettings
+from clew_shared.text.hidden import HIDDEN
+
+SIZE_MAX = 1 << 16
+DESKTOP_S = 5.0
+DESKTOP = "desktop"
+_SCHEME = re.compile(r"([a-z][a-z0-9+.-]{0,19})://", re.IGNORECASE)
+
+
+class ChannelError(Exception):
+    """A channel cannot be used as it is configured; the message shows no secret."""
+
+
+class UndeliveredError(Exception):
+    """A delivery failed, and is tried again later; the message shows no secret."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sender:
+    """What sends to one address; it raises UndeliveredError. `label` is what people may see of the address."""
+
+    key: str
+    label: str
+    send: Callable[[Notice], None]
+
+
+def senders(notify: NotifySettings, env: Mapping[str, str], folder: Path) -> list[Sender]:
+    """Return what sends to the addresses of the config; raises ChannelError.
+
+    A relative path starts at `folder`, that of the config.
+    """
+    found = []
+    if notify.urls_file is not None:
+        path = folder / Path(notify.urls_file).expanduser()
+        addresses = _addresses(path)
+        HIDDEN.hide(addresses.values())
+        _check(path, addresses)
+        for label, url in addresses.items():
+            key = hashlib.sha256(url.encode()).hexdigest()[:16]  # others may be added before it
+            found.append(Sender(key, label, partial(_send_by_apprise, url)))
+    if notify.desktop and _desktop_there(env):
+        found.append(Sender(DESKTOP, DESKTOP, _send_to_desktop))
+    return found
+
+
+def _addresses(path: Path) -> dict[str, str]:
+    """Return the URLs of a file, one a line, by what people may see of them; `#` begins a comment line."""
+    where = f"[notify] urls_file: {path}"
+    try:
+        with path.open("rb") as file:
+            found = os.fstat(file.fileno())
+            if not stat.S_ISREG(found.st_mode):
+                raise ChannelError(f"{where} is not a file")
+            if found.st_mode & 0o077:
+                mode = stat.S_IMODE(found.st_mode)
+                raise ChannelError(f"{where} is open to others (mode {mode:03o}): chmod 600 {path}")
+            text = file.read(SIZE_MAX).decode()
+    except OSError as error:
+        raise ChannelError(f"{where} cannot be read: {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise ChannelError(f"{where} is not UTF-8") from None
+    lines = ((number, line.strip()) for number, line in enumerate(text.splitlines(), 1))
+    return {_label(url, number): url for number, url in lines if url and not url.startswith("#")}
+
+
+def _label(url: str, line: int) -> str:
+    found = _SCHEME.match(url)
+    return f"line {line} ({found[1].lower() + '://' if found else 'no scheme'})"
+
+
+def _check(path: Path, addresses: Mapping[str, str]) -> None:
+    """Raise ChannelError for the URLs that apprise does not know, by their lines."""
+    if not addresses:
+        return
+    import apprise
+
+    apprise.logger.disabled = True  # what it logs may hold secrets
+    wrong = [label for label, url in addresses.items() if not apprise.Apprise().add(url)]
+    if wrong:
+        raise ChannelError(
+            f"[notify] urls_file: {path}: {', '.join(wrong)}: not a URL that apprise can use; "
+            "its documentation lists them: https://github.com/caronc/apprise/wiki"
+        )
+
+
+def _send_by_apprise(url: str, notice: Notice) -> None:
+    import apprise
+
+    target = apprise.Apprise()
+    target.add(url)
+    if not target.notify(title=notice.title, body=notice.body, body_format="text"):
+        raise UndeliveredError("the service cannot be reached, or did not accept it")
+
+
+def _desktop_there(env: Mapping[str, str]) -> bool:
+    bus = Path(env.get("XDG_RUNTIME_DIR") or "/nonexistent") / "bus"
+    has_bus = bool(env.get("DBUS_SESSION_BUS_ADDRESS")) or bus.exists()
+    return has_bus and shutil.which("notify-send", path=env.get("PATH")) is not None
+
+
+def _send_to_desktop(notice: Notice) -> None:
+    urgency = "normal" if notice.kind == "completed" else "critical"
+    body = html.escape(notice.body, quote=False)  # desktops show markup
+    command = ["notify-send", "--app-name=clew", f"--urgency={urgency}", "--", notice.title, body]
+    nothing = subprocess.DEVNULL
+    try:
+        subprocess.run(
+            command, stdin=nothing, stdout=nothing, stderr=nothing, timeout=DESKTOP_S, check=True
+        )
+    except (OSError, subprocess.SubprocessError) as error:
+        raise UndeliveredError(f"notify-send: {type(error).__name__}") from None

@@ -1,0 +1,176 @@
+"""What is so now, goal by goal and of the daemon, and what of it a person should know."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from clew_daemon.control.requests import HealthRequest
+from clew_daemon.herald import notices
+from clew_daemon.herald.notices import Notice
+from clew_daemon.herald.reading import event_of
+from clew_daemon.reading.client import Address, NoAnswer, NoDaemon, RequestRefused, send
+from clew_daemon.reading.errors import CliError
+from clew_daemon.reading.instance import Instance
+from clew_daemon.record.store import load_listed, load_state
+from clew_shared.ledger import EventRow, Reader
+from clew_shared.record import events as ev
+from clew_shared.record.model import GoalStatus
+from clew_shared.record.state import State
+from clew_shared.views.needs import need
+
+ANSWER_S = 5.0
+DOWN_S = 10.0
+"""How long a daemon may be gone, as for a restart, before a message says so."""
+LONG_WAIT_S = 3600.0
+DAEMON = "daemon"
+"""The topic of the condition that the daemon runs, or doesn't."""
+BEFORE_BLOCK = 200
+"""This many events before a block are searched for the death of a worker."""
+
+
+@dataclass(frozen=True, slots=True)
+class DaemonHealth:
+    """The ledger's `state`; `counts` are the commits up to each of `bounds`, in seconds, and above the last one."""
+
+    state: str
+    bounds: tuple[float, ...]
+    counts: tuple[int, ...]
+    sum_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """Something that is so: `key` tells it from the last time that it was, `notice` is None if nobody needs to know."""
+
+    key: str
+    notice: Notice | None = None
+
+
+def ask_health(at: Address) -> DaemonHealth | str:
+    """Return how the daemon does, or why it cannot be known: no daemon is there, or it does not answer."""
+    try:
+        answer = send(at, HealthRequest(), within_s=ANSWER_S)
+        commits = answer["commits"]
+        bounds, counts = tuple(commits["bounds_s"]), tuple(commits["counts"])
+        return DaemonHealth(answer["ledger"], bounds, counts, commits["sum_s"])
+    except RequestRefused:  # an older daemon runs
+        return DaemonHealth("ok", (), (0,), 0.0)
+    except NoDaemon:
+        return "No daemon is running."
+    except NoAnswer:
+        return "A daemon is running but does not answer."
+    except (CliError, KeyError, TypeError) as error:
+        return f"The daemon cannot be asked: {error}"
+
+
+class Goals:
+    """The goals on record: their statuses, and the states of those that have not ended."""
+
+    def __init__(self) -> None:
+        self.statuses: dict[str, GoalStatus] = {}
+        self._living: dict[str, State] = {}
+        self._died: set[str] = set()
+
+    def load(self, reader: Reader) -> None:
+        """Take all goals of a ledger, and forget those of another."""
+        self.statuses, self._living = {}, {}
+        for state in load_listed(reader, None, None).values():
+            self._take(reader, state)
+
+    def advance(self, reader: Reader, rows: Iterable[EventRow]) -> None:
+        """Take what events changed."""
+        rows = list(rows)
+        for goal in {row.goal for row in rows if row.goal and row.kind.startswith("goal_")}:
+            self._take(reader, load_state(reader, goal))
+        for row in rows:
+            if row.kind == "goal_forgotten":
+                gone = str(json.loads(row.body)["goal"])
+                self.statuses.pop(gone, None)
+                self._living.pop(gone, None)
+
+    @property
+    def counts(self) -> Mapping[str, int]:
+        """How many goals have which status."""
+        return Counter(map(str, list(self.statuses.values())))
+
+    @property
+    def needing(self) -> int:
+        """How many goals need a person."""
+        return sum(need(state) is not None for state in list(self._living.values()))
+
+    def conditions(self, now: float) -> dict[str, Condition]:
+        """Return which goals are blocked, or have waited for long, at `now` (seconds since 1970)."""
+        found: dict[str, Condition] = {}
+        for goal, state in self._living.items():
+            status = state.goal.status
+            if status == GoalStatus.BLOCKED:
+                notice = notices.of_block(state, died=goal in self._died)
+                found[f"goal {goal}"] = Condition(str(state.rested_seq), notice)
+            waits = status == GoalStatus.WAITING and not state.paused
+            if waits and now - state.waiting_since >= LONG_WAIT_S:
+                key = f"waits since {state.waiting_since}"
+                found[f"goal {goal}"] = Condition(key, notices.of_wait(state))
+        return found
+
+    def _take(self, reader: Reader, state: State) -> None:
+        goal = state.goal_id
+        if not goal or not state.accepted_seq:
+            return
+        self.statuses[goal] = GoalStatus(state.goal.status)
+        self._died.discard(goal)
+        if state.ended:
+            self._living.pop(goal, None)
+            return
+        self._living[goal] = state
+        if state.goal.status == GoalStatus.BLOCKED and _worker_died(reader, state):
+            self._died.add(goal)
+
+
+class Situation:
+    """The goals and the daemon, as one thread sees them; the others read `conditions`."""
+
+    def __init__(self, instance: Instance) -> None:
+        self._instance = instance
+        self.goals = Goals()
+        self.health: DaemonHealth | None = None
+        """The last answer of the daemon; None while it does not answer."""
+        self.conditions: dict[str, Condition] = {}
+        self._daemon: dict[str, Condition] = {}
+        self._gone_at: float | None = None
+
+    def look(self, now: float) -> None:
+        """Say anew what is so."""
+        self.conditions = self._daemon | self.goals.conditions(now)
+
+    def ask(self, now: float) -> None:
+        """Ask the daemon how it does."""
+        answer = ask_health(self._instance.socket)
+        found: dict[str, Condition] = {}
+        if isinstance(answer, DaemonHealth):
+            self.health, self._gone_at = answer, None
+            found[DAEMON] = Condition("up")
+            if answer.state in ("full", "failed"):
+                found["ledger"] = Condition(answer.state, notices.ledger_trouble(answer.state))
+        else:
+            self.health, self._gone_at = None, self._gone_at or now
+            if now - self._gone_at >= DOWN_S:
+                notice = notices.daemon_down(answer, self._instance.socket.to_start)
+                found[DAEMON] = Condition("down", notice)
+            elif DAEMON in self._daemon:
+                found[DAEMON] = self._daemon[DAEMON]
+        self._daemon = found
+
+
+def _worker_died(reader: Reader, state: State) -> bool:
+    """Return whether a goal was blocked after its worker died."""
+    died = False
+    for row in reader.read(state.goal_id, max(0, state.rested_seq - BEFORE_BLOCK)):
+        if row.seq > state.rested_seq:
+            break
+        if row.kind in ("worker_started", "worker_exited"):
+            event = event_of(row)
+            died = isinstance(event, ev.WorkerExited) and event.crash
+    return died

@@ -1,0 +1,431 @@
+"""The rules of `clew herald`: what is counted, what becomes a span, and what a person is told, once."""
+
+import http.client
+import random
+import re
+from datetime import datetime
+from types import SimpleNamespace
+
+import pytest
+from prometheus_client import CollectorRegistry
+
+from clew_daemon.herald import channels, notices, situation, spans
+from clew_daemon.herald.book import Book, BookError
+from clew_daemon.herald.channels import Messages
+from clew_daemon.herald.metrics import VALUES_MAX, Counting
+from clew_daemon.herald.reading import UnknownEventError
+from clew_daemon.herald.senders import ChannelError, Sender, UndeliveredError, senders
+from clew_daemon.herald.server import MetricsServer
+from clew_daemon.herald.situation import DaemonHealth, Goals, Situation
+from clew_daemon.herald.spans import Trace
+from clew_daemon.session.cell_specs import WorkerTrace
+from clew_shared.config.tables import NotifySettings
+from clew_shared.ledger import Cursor, EventRow, Ledger, NewEvent, Reader
+from clew_shared.record import events as ev
+from clew_shared.record.codec import encode
+from clew_shared.record.daemon_events import GoalForgotten
+from clew_shared.record.fold import apply
+from clew_shared.record.prompt_facts import Prompt
+from clew_shared.record.spec import Spec
+from clew_shared.record.state import State
+
+GOAL = "say-hello-1a2b"
+NOTIFY = NotifySettings()
+KEY = "ghp_abcdefghij0123456789"
+ACCEPTED = ev.GoalAccepted(at=1.0, goal_id=GOAL, spec=Spec(description="Say hello", name="hello"))
+QUESTION = ev.GoalBlocked(at=9.0, reason="the agent asked", question="Which name?")
+ALLOWED = ev.ActionAllowed(at=4.0, epoch=1, tool="run_cmd", args={"cmd": "ls"}, signature="s")
+FINISHED = ev.ActionFinished(at=5.0, of=4, result="success", outcome="o", head="a b")
+REFUSED = ev.ActionBlocked(
+    at=6.0, epoch=1, tool="run_cmd", args={}, signature="s", reason="repetition", message="no"
+)
+TURN = ev.Reflected(
+    at=8.0, iteration=1, tokens=9, tokens_in=7, tokens_out=2, llm_s=1.5, prompt=Prompt(model="m@h")
+)
+STARTED = ev.WorkerStarted(at=3.0, epoch=1, agent="default")
+EXITED = ev.WorkerExited(at=10.0, epoch=1, reason="finished")
+CRASHED = ev.WorkerExited(at=8.0, epoch=1, reason="exit 3", crash=True)
+ENDED = ev.GoalEnded(at=9.5, status="completed")
+LIFE = [ACCEPTED, ev.GoalStarted(at=2.0), STARTED, ALLOWED, FINISHED, REFUSED, TURN, ENDED, EXITED]
+
+
+def state_of(*events):
+    state = State(goal_id=GOAL)
+    for seq, event in enumerate(events, 1):
+        apply(state, event, seq)
+    return state
+
+
+def rows(events, first=1):
+    return [EventRow(n, GOAL, n, e.kind, encode(e), b"") for n, e in enumerate(events, first)]
+
+
+def spans_of(events, *, contents=False):
+    trace = Trace(GOAL, contents=contents)
+    return [span for n, event in enumerate(events, 1) for span in trace.advance(event, n)]
+
+
+def values(span):
+    return {one.key: one.value.string_value for one in span.attributes}
+
+
+def test_a_blocked_goal_is_told_with_its_question_and_the_command_that_answers():
+    found = notices.of_block(state_of(ACCEPTED, QUESTION), died=False)
+    assert (found.kind, found.title) == ("blocked", "clew: hello needs an answer")
+    assert found.body.splitlines()[:2] == ["Which name?", f'Answer it: clew feedback {GOAL} "…"']
+
+
+def test_a_goal_whose_folder_is_gone_is_answered_by_continuing():
+    gone = QUESTION.model_copy(update={"gone": True})
+    assert f"clew continue {GOAL}" in notices.of_block(state_of(ACCEPTED, gone), died=False).body
+
+
+def test_ends_are_told_with_what_proves_nothing_and_a_cancelled_goal_is_not():
+    state = state_of(ACCEPTED)
+    ended = ev.GoalEnded(status="completed", verified=True, passed_before=("lint", "Unit"))
+    body = notices.of_end(state, ended).body
+    assert "But checks lint, Unit passed before any work: they prove nothing." in body
+    assert "No check has verified this." in notices.of_end(state, ENDED).body
+    assert notices.of_end(state, ev.GoalEnded(status="failed")).kind == "failed"
+    assert notices.of_end(state, ev.GoalEnded(status="cancelled")) is None
+
+
+def test_a_message_holds_no_terminal_escape_and_no_key():
+    asked = QUESTION.model_copy(update={"question": f"Is \x1b[31mred\u202e {KEY} right?"})
+    body = notices.of_block(state_of(ACCEPTED, asked), died=False).body
+    assert not [part for part in ("\x1b", "\u202e", KEY) if part in body]
+
+
+@pytest.mark.parametrize(
+    ("clock", "quiet", "until"),
+    [
+        ("21:59", "22:00-07:00", None),
+        ("22:00", "22:00-07:00", "2026-11-24 07:00"),
+        ("06:59", "22:00-07:00", "2026-11-23 07:00"),
+        ("07:00", "22:00-07:00", None),
+        ("12:30", "12:00-13:00", "2026-11-23 13:00"),
+        ("03:00", "", None),
+    ],
+)
+def test_quiet_hours_end_at_their_next_end(clock, quiet, until):
+    found = notices.quiet_until(datetime.fromisoformat(f"2026-11-23 {clock}"), quiet)
+    assert (found and found.isoformat(" ", "minutes")) == until
+
+
+@pytest.mark.parametrize("quiet", ["22:00", "25:00-07:00", "7-9", "07:00-07:00"])
+def test_hours_that_are_none_are_refused(quiet):
+    with pytest.raises(ValueError, match="must be hours"):
+        NotifySettings(quiet=quiet)
+
+
+def test_a_kind_of_message_that_is_no_longer_sent_may_stand_in_the_config():
+    assert NotifySettings(on=["rejected", "failed"]).on == ("failed",)
+
+
+# -- what was recorded
+
+
+@pytest.fixture
+async def ledger(tmp_path):
+    found = Ledger.open(tmp_path / "ledger.db")
+    yield found
+    await found.close(10)
+
+
+class Recorded:
+    """A ledger with a book, and what a channel was sent; `fails` is why the channel takes nothing."""
+
+    def __init__(self, ledger, folder):
+        self.ledger = ledger
+        self.path = folder / "herald.json"
+        self.sent = []
+        self.fails = ""
+
+    async def add(self, *events, goal=GOAL):
+        await self.ledger.append([NewEvent(goal, e.kind, encode(e)) for e in events])[1]
+
+    def send(self, notice):
+        if self.fails:
+            raise UndeliveredError(self.fails)
+        self.sent.append(notice)
+
+    def look(self, now=100.0, notify=NOTIFY):
+        """Let a new herald look once; return the kinds of the messages that it sends."""
+        self.sent.clear()
+        seen = Situation(SimpleNamespace())
+        with Reader.open(self.ledger.path) as reader:
+            seen.goals.load(reader)
+        seen.look(now)
+        sender = Sender("a", "line 1", self.send)
+        self.channel = Messages(sender, Book(self.path), self.ledger.path, notify, seen)
+        self.channel.step()
+        return [notice.kind for notice in self.sent]
+
+
+@pytest.fixture
+def recorded(ledger, tmp_path):
+    return Recorded(ledger, tmp_path)
+
+
+async def test_events_before_the_first_herald_bring_no_message_but_a_blocked_goal_does(recorded):
+    await recorded.add(*LIFE)
+    other = ACCEPTED.model_copy(update={"goal_id": "other"})
+    await recorded.add(other, QUESTION, goal="other")
+    assert recorded.look() == ["blocked"]
+    assert recorded.sent[0].goal == "other"
+    assert recorded.look() == []
+
+
+async def test_each_end_is_told_once_and_each_block_again_after_it_was_lifted(recorded):
+    await recorded.add(ACCEPTED)
+    assert recorded.look() == []
+    await recorded.add(QUESTION)
+    assert (recorded.look(), recorded.look()) == (["blocked"], [])
+    await recorded.add(ev.GoalRequeued(by="feedback"), QUESTION)
+    assert (recorded.look(), recorded.look()) == (["blocked"], [])
+    await recorded.add(ENDED)
+    assert (recorded.look(), recorded.look()) == (["completed"], [])
+
+
+async def test_what_was_not_taken_is_sent_again_and_the_book_says_since_when(recorded):
+    await recorded.add(ACCEPTED)
+    recorded.look()
+    await recorded.add(ENDED)
+    recorded.fails = "no connection"
+    assert recorded.look() == []
+    record = recorded.channel.record
+    assert (record.label, record.error, record.failing_since is None) == (
+        "line 1",
+        "no connection",
+        False,
+    )
+    recorded.fails = ""
+    assert recorded.look() == ["completed"]
+    assert recorded.channel.record.failing_since is None
+
+
+async def test_a_goal_that_is_blocked_after_a_crash_has_been_given_up(recorded):
+    await recorded.add(ACCEPTED, STARTED, CRASHED, QUESTION)
+    assert recorded.look() == ["gave_up"]
+
+
+async def test_a_long_wait_is_told_once_however_often_it_is_tried_again_and_a_pause_is_none(
+    recorded,
+):
+    waits = [ev.GoalWaiting(at=60.0 * n, reason="no endpoint", until=60.0 * n) for n in range(9)]
+    await recorded.add(ACCEPTED, *waits)
+    assert recorded.look(3599.0) == []
+    assert recorded.look(3600.0) == ["waiting_long"]
+    await recorded.add(waits[8])
+    assert recorded.look(9999.0) == []
+    await recorded.add(ev.GoalWaiting(at=700.0, reason="paused", paused=True))
+    assert recorded.look(99999.0) == []
+
+
+async def test_in_quiet_hours_messages_wait_and_what_no_longer_holds_is_not_told(
+    recorded, monkeypatch
+):
+    await recorded.add(ACCEPTED)
+    recorded.look()
+    await recorded.add(QUESTION)
+    later = datetime.now().astimezone().replace(year=2999)
+    monkeypatch.setattr(channels.notices, "quiet_until", lambda *_: later)
+    assert recorded.look() == []
+    await recorded.add(ev.GoalRequeued(by="feedback"), ENDED)
+    assert recorded.look() == []
+    monkeypatch.setattr(channels.notices, "quiet_until", lambda *_: None)
+    assert recorded.look() == ["completed"]
+
+
+async def test_a_kind_that_is_not_wanted_is_not_sent(recorded):
+    await recorded.add(ACCEPTED)
+    recorded.look()
+    await recorded.add(ENDED)
+    assert recorded.look(notify=NotifySettings(on=["failed"])) == []
+
+
+def test_a_daemon_that_is_down_is_told_once_and_only_if_it_was_up(tmp_path, monkeypatch):
+    monkeypatch.setattr(situation, "DOWN_S", 0.0)
+    up, full = DaemonHealth("ok", (1.0,), (1, 0), 0.1), DaemonHealth("full", (1.0,), (1, 0), 0.1)
+    answers = iter(["gone", up, "gone", "gone", up, full, full])
+    monkeypatch.setattr(situation, "ask_health", lambda _: next(answers))
+    told, counts = [], []
+    seen = Situation(SimpleNamespace(socket=SimpleNamespace(to_start="clew run")))
+    sender = Sender("a", "line 1", told.append)
+    channel = Messages(sender, Book(tmp_path / "book"), tmp_path / "no ledger", NOTIFY, seen)
+    for now in range(7):
+        seen.ask(float(now + 1))
+        seen.look(now)
+        channel.step()
+        counts.append(len(told))
+    assert counts == [0, 0, 1, 1, 1, 2, 2]
+    assert [notice.kind for notice in told] == ["daemon_down", "ledger_full"]
+
+
+def test_a_message_about_a_full_disk_needs_no_disk(tmp_path, monkeypatch):
+    def full(*_):
+        raise OSError(28, "no space")
+
+    monkeypatch.setattr(Book, "_write", full)
+    monkeypatch.setattr(
+        situation, "ask_health", lambda _: DaemonHealth("full", (1.0,), (1, 0), 0.1)
+    )
+    told = []
+    seen = Situation(SimpleNamespace(socket=None))
+    seen.ask(1.0)
+    seen.look(1.0)
+    sender = Sender("a", "line 1", told.append)
+    channel = Messages(sender, Book(tmp_path / "book"), tmp_path / "no ledger", NOTIFY, seen)
+    channel.step()
+    channel.step()
+    assert [notice.title for notice in told] == ["clew: the disk is full"]
+
+
+def test_purging_a_goal_lowers_its_gauge_and_no_counter(tmp_path):
+    goals, counting = Goals(), Counting(Book(tmp_path / "book"))
+    counting.take(rows(LIFE))
+    goals.statuses[GOAL] = "completed"
+    gone = GoalForgotten(goal=GOAL, status="completed")
+    goals.advance(None, [EventRow(20, "", 1, gone.kind, encode(gone), b"")])
+    assert (goals.counts, len(counting.values)) == ({}, 5)
+
+
+def test_counters_are_those_of_the_events_and_stay_in_the_book(tmp_path):
+    book = Book(tmp_path / "book")
+    counting = Counting(book)
+    counting.take(rows([*LIFE, ev.CheckFinished(name="c", passed=False), CRASHED]))
+    counting._after = str(Cursor(11, b"x"))
+    counting.save()
+    assert Counting(Book(tmp_path / "book")).values == {
+        ("clew_actions", "allowed", "success"): 1,
+        ("clew_actions", "blocked", "blocked"): 1,
+        ("clew_refusals", "repetition"): 1,
+        ("clew_checks", "failed"): 1,
+        ("clew_llm_tokens", "input", "default"): 7,
+        ("clew_llm_tokens", "output", "default"): 2,
+        ("clew_worker_restarts", "exit 3"): 1,
+    }
+
+
+def test_a_counter_has_a_bounded_number_of_series(tmp_path):
+    counting = Counting(Book(tmp_path / "book"))
+    for number in range(2 * VALUES_MAX):
+        counting.add(("clew_refusals", f"reason {number}"), 1)
+    assert len(counting.values) == VALUES_MAX + 1
+    assert sum(counting.values.values()) == 2 * VALUES_MAX
+
+
+def test_an_event_of_a_later_clew_is_not_passed_over(tmp_path):
+    later = EventRow(6, GOAL, 1, "new_kind", b'{"kind":"new_kind"}', b"")
+    with pytest.raises(UnknownEventError, match="event 6"):
+        Counting(Book(tmp_path / "book")).take([later])
+
+
+def test_a_file_that_is_no_book_is_refused(tmp_path):
+    (tmp_path / "book").write_text("something else")
+    with pytest.raises(BookError, match="move it away"):
+        Book(tmp_path / "book")
+
+
+# -- spans
+
+
+def test_spans_are_a_tree_of_goal_epoch_tool_and_call():
+    found = {span.name: span for span in spans_of(LIFE)}
+    goal, epoch = found["invoke_workflow hello"], found["invoke_agent default"]
+    assert (goal.parent_span_id, epoch.parent_span_id) == (b"", goal.span_id)
+    tools = (found["chat m"].parent_span_id, found["execute_tool run_cmd"].parent_span_id)
+    assert tools == (epoch.span_id, epoch.span_id)
+    assert found["chat m"].start_time_unix_nano == 6.5e9
+    assert (goal.start_time_unix_nano, goal.end_time_unix_nano) == (1e9, 9.5e9)
+
+
+def test_a_refused_action_is_an_error_with_its_reason():
+    refused = next(span for span in spans_of(LIFE) if span.status.message)
+    assert values(refused)["clew.reason"] == "repetition"
+    assert values(refused)[spans.ERROR] == "blocked"
+
+
+def test_the_same_numbers_in_another_ledger_give_other_spans():
+    later = [event.model_copy(update={"at": event.at + 0.5}) for event in LIFE]
+    assert not {s.span_id for s in spans_of(LIFE)} & {s.span_id for s in spans_of(later)}
+
+
+def test_programs_are_told_the_span_that_the_herald_gives_what_they_run_in():
+    trace = WorkerTrace.begun(GOAL, 1, 2.75)
+    started = STARTED.model_copy(update={"span": trace.span})
+    life = [*LIFE[:2], started, ALLOWED, FINISHED, EXITED]
+    found = {span.name: span for span in spans_of(life)}
+    worker, action = found["invoke_agent default"], found["execute_tool run_cmd"]
+    assert worker.span_id.hex() == action.parent_span_id.hex() == trace.span
+    told = f"00-{worker.trace_id.hex()}-"
+    assert trace.of_worker() == {"TRACEPARENT": f"{told}{worker.span_id.hex()}-01"}
+    given = trace.of_action(4, ALLOWED.at)
+    assert given == {"TRACEPARENT": f"{told}{action.span_id.hex()}-01"}
+    form = r"00-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-01"
+    assert re.fullmatch(form, given["TRACEPARENT"])
+    assert WorkerTrace().of_worker() == WorkerTrace().of_action(3, 4.0) == {}
+
+
+def test_no_two_spans_of_a_life_have_one_id_however_it_goes():
+    chosen = random.Random(7)
+    kinds = [*LIFE[1:], ev.GoalRequeued(by="retry"), ev.ActionInterrupted(of=4, reason="killed")]
+    for _ in range(200):
+        ids = [span.span_id for span in spans_of([ACCEPTED, *chosen.choices(kinds, k=30)])]
+        assert len(ids) == len(set(ids))
+
+
+def test_an_epoch_without_an_end_is_closed_by_the_next_one():
+    [span] = spans_of([ACCEPTED, STARTED, STARTED.model_copy(update={"epoch": 2, "at": 7.0})])
+    assert (span.name, span.end_time_unix_nano) == ("invoke_agent default", 7e9)
+    assert span.status.message == "lost"
+
+
+def test_contents_are_in_spans_only_where_they_are_wanted_without_keys_and_short():
+    names = {spans.ARGUMENTS, spans.RESULT, "clew.goal.description"}
+    args = {"cmd": f"curl -H 'X: {KEY}' " + "x" * 10_000}
+    life = [*LIFE[:3], ALLOWED.model_copy(update={"args": args}), *LIFE[4:]]
+    for wanted in (False, True):
+        found = {}
+        for span in spans_of(life, contents=wanted):
+            found |= values(span)
+        assert names & found.keys() == (names if wanted else set())
+    text = next(values(s) for s in spans_of(life, contents=True) if spans.ARGUMENTS in values(s))
+    assert KEY not in text[spans.ARGUMENTS]
+    assert len(text[spans.ARGUMENTS]) == 4_000
+
+
+# -- addresses and the page
+
+
+@pytest.mark.filterwarnings("ignore:'imghdr' is deprecated")  # apprise imports it
+def test_an_address_shows_nothing_but_its_line_and_scheme(tmp_path):
+    file = tmp_path / "urls"
+    file.write_text("# mine\n\njson://me:T0KEN@127.0.0.1/secret/\n")
+    file.chmod(0o600)
+    notify = NotifySettings(urls_file=str(file), desktop=False)
+    [sender] = senders(notify, {}, tmp_path)
+    assert sender.label == "line 3 (json://)"
+    assert "T0KEN" not in sender.key
+    file.chmod(0o640)
+    with pytest.raises(ChannelError, match="chmod 600"):
+        senders(notify, {}, tmp_path)
+
+
+def test_the_server_answers_its_own_host_name_and_get_alone():
+    server = MetricsServer("127.0.0.1", 0, CollectorRegistry(), lambda: "no")
+    try:
+        asked = [("GET", "/metrics", None), ("GET", "/readyz", None), ("GET", "/../etc", None)]
+        asked += [("GET", "/metrics", "evil.example"), ("POST", "/metrics", None)]
+        assert [answered(server.port, *one) for one in asked] == [200, 503, 404, 421, 501]
+    finally:
+        server.close()
+
+
+def answered(port, method, path, host):
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
+    connection.request(method, path, headers={"Host": host} if host else {})
+    try:
+        return connection.getresponse().status
+    finally:
+        connection.close()
