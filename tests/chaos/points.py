@@ -49,7 +49,7 @@ DAEMON = {
     "control.stop": "clew_daemon.control.server:Control.stop",
     # the inbox
     "inbox.look": "clew_daemon.inbox.files:look_around",
-    "inbox.own": "clew_daemon.inbox.folder:InboxOwner.take",
+    "inbox.own": "clew_daemon.inbox.files:InboxOwner.take",
     "inbox.claim": "clew_daemon.inbox.files:claim",
     "inbox.read": "clew_daemon.inbox.files:read",
     "inbox.remove": "clew_daemon.inbox.files:remove",

@@ -10,7 +10,7 @@ from collections import Counter
 
 import pytest
 
-from clew_daemon.inbox.folder import LOCK_NAME
+from clew_daemon.inbox.files import LOCK_NAME
 
 DAEMON = textwrap.dedent(
     """
@@ -18,7 +18,7 @@ DAEMON = textwrap.dedent(
     from pathlib import Path
     import structlog
     from clew_daemon.inbox.inbox import Inbox
-    from clew_daemon.inbox.folder import InboxOwner
+    from clew_daemon.inbox.files import InboxOwner
 
     folder, record, kill_at = Path(sys.argv[1]), Path(sys.argv[2]), int(sys.argv[3])
     known = [json.loads(line) for line in record.read_text().splitlines()]

@@ -1,10 +1,12 @@
 """The settle rule, over any look."""
 
+from pathlib import Path
+
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clew_daemon.inbox.files import Look, Stamp, is_goal_name
-from clew_daemon.inbox.inbox import EMPTY_SETTLE_S, Seen, due_at, settle_time_s
+from clew_daemon.inbox.files import Found, Look, Stamp, is_goal_name
+from clew_daemon.inbox.inbox import EMPTY_SETTLE_S, Waiting
 
 stamps = st.builds(
     Stamp,
@@ -23,22 +25,10 @@ settles_s = st.floats(0, 2)
 def test_a_file_is_taken_once_it_looked_the_same_for_the_whole_settle_time(
     look, since, not_before, settle_s
 ):
-    at = due_at(Seen(look, since, not_before), settle_s)
-    assert at >= since + settle_time_s(look, settle_s)
+    at = Waiting(Found(Path("g.md"), "g.md", look), since, not_before).due_at(settle_s)
+    assert at >= since + settle_s
     assert at >= not_before
-    assert at in (since + settle_time_s(look, settle_s), not_before)
-
-
-@given(looks, times_s, times_s, settles_s)
-def test_a_claimed_file_waits_only_for_its_retry(look, since, not_before, settle_s):
-    assert due_at(Seen(look, since, not_before), settle_s, claimed=True) == max(since, not_before)
-
-
-@given(looks, settles_s)
-def test_an_empty_file_never_waits_less_than_a_full_one(look, settle_s):
-    wait_s = settle_time_s(look, settle_s)
-    assert wait_s >= settle_s
-    assert look.content.size or wait_s >= EMPTY_SETTLE_S
+    assert look.content.size or at >= since + EMPTY_SETTLE_S
 
 
 @given(st.text(max_size=20))

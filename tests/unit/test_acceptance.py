@@ -212,8 +212,3 @@ async def test_a_workspace_that_cannot_be_had_is_told_with_its_line_beside_other
     error = await rejected(daemon, "a.md", f"---\npriority: x\nworkspace: {workspace}\n---\nx\n")
     assert "line 2: `priority`" in error
     assert "line 3: `workspace`" in error
-
-
-async def test_a_file_of_two_million_bytes_is_told_with_its_size(daemon):
-    drop = Dropped("big.md", b"x" * 1_048_577, ("1",), 2_000_000)
-    assert "the file has 2,000,000 bytes" in await accept(daemon, drop)

@@ -127,7 +127,7 @@ def test_the_json_of_submit_is_printed_whatever_becomes_of_the_daemon(
     [
         (["--check", ""], "--check: is empty"),
         (["--workspace", ""], "--workspace: is empty"),
-        (["--agent", "nobody"], "--agent: unknown agent `nobody`"),
+        (["--agent", "nobody"], "--agent: names an unknown agent `nobody`"),
     ],
 )
 def test_a_wrong_option_of_submit_is_told_by_its_name(clew, tmp_path, options, told):
@@ -135,16 +135,9 @@ def test_a_wrong_option_of_submit_is_told_by_its_name(clew, tmp_path, options, t
     assert (code, told in err) == (1, True)
 
 
-def test_checks_behind_an_anchor_are_left_to_the_author(clew, tmp_path):
-    goal = tmp_path / "g.md"
-    goal.write_text("---\nchecks: &c\n  a: ls\n---\nMake tea\n")
-    code, _, err = clew("--home", tmp_path / "h", "submit", "--check", "make test", goal)
-    assert (code, "cannot be added to its front matter; write them there" in err) == (1, True)
-
-
 def test_a_workspace_that_is_a_folder_of_clew_says_which(clew, tmp_path):
     code, _, err = clew("--home", tmp_path, "submit", "--workspace", tmp_path / "state", "Make tea")
-    assert (code, f"{tmp_path}/state is clew's own state folder" in err) == (1, True)
+    assert (code, f"{tmp_path}/state is, contains or is inside clew's own" in err) == (1, True)
 
 
 @pytest.mark.parametrize("command", [["submit"], ["playbook", "import"]])
@@ -244,16 +237,7 @@ def test_a_repository_in_which_no_goal_may_work_is_told_with_the_ways_to_go_on(c
     (tmp_path / ".git").mkdir()
     (tmp_path / ".git" / "HEAD").touch()
     code, _, err = clew("--home", tmp_path / "h", "submit", "Make tea.")
-    assert (code, "contains clew's own" in err, "--new" in err) == (1, True, True)
-    assert not (tmp_path / "h").exists()
-
-
-def test_a_dry_run_of_submit_checks_the_goals_and_drops_nothing(clew, tmp_path):
-    (tmp_path / "tea.md").write_text("---\nworkspace: ~/src/absent\n---\nMake tea.\n")
-    code, out, err = clew("--home", tmp_path / "h", "submit", "--dry-run", "tea.md")
-    assert (code, out) == (0, "tea.md: no errors; nothing was submitted\n")
-    assert "does not exist; it will be created" in err
-    assert clew("--home", tmp_path / "h", "submit", "--dry-run", "absent.md")[0] == 1
+    assert (code, "clew's own" in err, "--new" in err) == (1, True, True)
     assert not (tmp_path / "h").exists()
 
 
@@ -275,7 +259,7 @@ def test_what_looks_like_a_file_is_one_and_an_error_where_it_is_absent(
 ):
     monkeypatch.chdir(tmp_path)
     code, _, err = clew("--home", "h", "submit", given)
-    hint = "; if this is the text of a goal, end it with a full stop" if " " in given else ""
+    hint = "" if " " in given else '; to submit a text, put it in quotes: "…"'
     assert (code, err) == (1, f"clew: no such file: {given}{hint}\n")
     assert not (tmp_path / "h").exists()
 
@@ -285,13 +269,6 @@ def test_a_file_whose_name_has_white_space_is_that_file(clew, tmp_path, monkeypa
     Path("write a poem").write_text("About tea.\n")
     assert clew("--home", tmp_path, "submit", "write a poem")[0] == 0
     assert dropped(tmp_path)[0].read_text() == "About tea.\n"
-
-
-def test_words_without_quotes_are_told_to_be_quoted(clew, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    code, _, err = clew("--home", "h", "submit", "make", "tea")
-    assert code == 1
-    assert "no such file: make\nno such file: tea\nto submit a text, put it in quotes" in err
 
 
 def test_options_are_in_what_is_dropped_and_the_file_stays_as_it_is(clew, tmp_path, monkeypatch):
@@ -353,31 +330,6 @@ def test_errors_are_told_with_the_lines_of_the_file_also_where_options_are_put_i
     assert "nobody" not in err
 
 
-def test_goals_that_depend_on_each_other_are_dropped_in_that_order_and_a_cycle_is_named(
-    clew, tmp_path
-):
-    for name, text in (
-        ("c", "depends_on: b"),
-        ("b", "depends_on: [a, other]"),
-        ("a", "priority: 1"),
-    ):
-        (tmp_path / f"{name}.md").write_text(f"---\nname: {name}\n{text}\n---\nx\n")
-    paths = [tmp_path / f"{name}.md" for name in "cab"]
-    assert clew("--home", tmp_path, "submit", *paths)[0] == 0
-    assert [path.name[0] for path in dropped(tmp_path)] == ["a", "b", "c"]
-    paths[1].write_text("---\nname: a\ndepends_on: c\n---\nx\n")
-    code, _, err = clew("--home", tmp_path / "h", "submit", *paths)
-    assert code == 1
-    assert re.search("makes a cycle: (a → c → b → a|c → b → a → c|b → a → c → b)", err)
-    assert not (tmp_path / "h").exists()
-
-
-def test_one_name_for_two_goals_is_an_error(clew, tmp_path):
-    (tmp_path / "a.md").write_text("---\nname: tea\n---\nx\n")
-    code, _, err = clew("--home", tmp_path / "h", "submit", tmp_path / "a.md", tmp_path / "a.md")
-    assert (code, "`name` tea is used by several" in err) == (1, True)
-
-
 @pytest.mark.parametrize(
     "args", [["a b", "c d", "--name", "x"], ["-", "-"], ["a b", "--wait", "--json"], []]
 )
@@ -409,12 +361,6 @@ def test_a_workspace_that_is_refused_is_told_with_its_line_before_anything_is_dr
 def test_a_config_to_check_that_never_ends_or_is_absent_is_an_error(clew, tmp_path, file, told):
     code, _, err = clew("--home", tmp_path, "config", "--check", file)
     assert (code, told in err) == (1, True)
-
-
-def test_a_file_of_two_million_bytes_is_told_with_its_size(clew, tmp_path):
-    (tmp_path / "a.md").write_bytes(b"x" * 2_000_000)
-    code, _, err = clew("--home", tmp_path, "submit", tmp_path / "a.md")
-    assert (code, "2,000,000 bytes" in err) == (1, True)
 
 
 def test_submit_as_json_names_what_was_dropped(clew, tmp_path):

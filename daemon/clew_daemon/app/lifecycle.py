@@ -40,7 +40,7 @@ from clew_daemon.host.sd_notify import Notifier
 from clew_daemon.host.snapshot_space import SnapshotSpace
 from clew_daemon.host.threads import THREADS, ThreadsError, pool
 from clew_daemon.inbox.acceptance import accept
-from clew_daemon.inbox.folder import HeldElsewhereError, InboxOwner, NotOwnerError
+from clew_daemon.inbox.files import HeldElsewhereError, InboxOwner, NotOwnerError
 from clew_daemon.inbox.inbox import Inbox
 from clew_daemon.learning.models import KnownModels
 from clew_daemon.learning.playbook import PlaybookStore

@@ -11,8 +11,7 @@ from clew_daemon.control.goal_lookup import GoalLookup, answer, is_runbook, obje
 from clew_daemon.control.requests import EditRequest
 from clew_daemon.control.server import ControlError, refuse_abandoned
 from clew_daemon.inbox.acceptance import bound_spec, misplaced, planned, understood
-from clew_daemon.inbox.goalfile.front_yaml import GoalFileError, GoalFileFault
-from clew_daemon.inbox.goalfile.keys import GoalFile
+from clew_daemon.inbox.goalfile.keys import GoalFile, GoalFileError, GoalFileFault
 from clew_daemon.inbox.goalfile.parse import tasks_of
 from clew_daemon.parts import DaemonParts
 from clew_daemon.record.dependencies import called

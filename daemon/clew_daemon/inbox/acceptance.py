@@ -6,12 +6,17 @@ import asyncio
 import secrets
 import time
 from collections.abc import Collection, Iterable, Sequence
+from typing import Any
 
 import structlog
 
 from clew_daemon.inbox.files import Dropped
-from clew_daemon.inbox.goalfile.front_yaml import GoalFileError, GoalFileFault
-from clew_daemon.inbox.goalfile.keys import GoalFile, GoalFileTask
+from clew_daemon.inbox.goalfile.keys import (
+    GoalFile,
+    GoalFileError,
+    GoalFileFault,
+    GoalFileTask,
+)
 from clew_daemon.inbox.goalfile.parse import goal_id, parse
 from clew_daemon.inbox.locating import check, locator
 from clew_daemon.parts import DaemonParts
@@ -19,7 +24,7 @@ from clew_daemon.record import dependencies
 from clew_shared.core.core import Core
 from clew_shared.record import events as ev
 from clew_shared.record.fold import fold
-from clew_shared.record.spec import PlannedStep, PlannedSubtask, PlannedTask, Spec
+from clew_shared.record.spec import PlannedTask, Spec
 from clew_shared.text.hidden import HIDDEN
 from clew_shared.text.plain import plain, recordable
 from clew_shared.text.redact import redact
@@ -27,6 +32,15 @@ from clew_shared.text.redact import redact
 log = structlog.get_logger()
 
 TOKEN_BYTES = 2
+
+_AS_THEY_ARE = set(GoalFile.model_fields) & set(Spec.model_fields) - {
+    "agent",
+    "notes",
+    "not_before",
+    "unknown_keys",
+    "workspace",
+}
+_NOT_PLANNED = {"notes": True, "steps": {"__all__": {"line"}}}
 
 
 async def accept(daemon: DaemonParts, dropped: Dropped) -> str | None:
@@ -38,7 +52,7 @@ async def accept(daemon: DaemonParts, dropped: Dropped) -> str | None:
         with daemon.goals.accepting.place() as turn:
             agents = daemon.settings.agents
             found = await asyncio.to_thread(
-                understood, daemon, dropped.raw, dropped.name, agents.names, dropped.size
+                understood, daemon, dropped.raw, dropped.name, agents.names
             )
             await turn()  # in the order of the drops: a later one may name an earlier one
             core = _entered(daemon, dropped, found, identity)
@@ -81,12 +95,10 @@ def _entered(
     return daemon.goals.enter(event, dropped.raw)
 
 
-def understood(
-    daemon: DaemonParts, raw: bytes, name: str, agents: Collection[str], size: int | None = None
-) -> GoalFile:
+def understood(daemon: DaemonParts, raw: bytes, name: str, agents: Collection[str]) -> GoalFile:
     """Parse a goal file, and resolve the workspace that it names. Raises GoalFileError."""
     located = locator(daemon.places, daemon.keys.env)
-    found = parse(raw, name, agents, located=located, size=size)
+    found = parse(raw, name, agents, located=located)
     if fault := key_fault(raw):
         raise GoalFileError(name, [fault])
     return found
@@ -179,23 +191,13 @@ def spec(found: GoalFile, workspace: str, agent: str, file_name: str) -> Spec:
     """Return what a goal file asks for, as the ledger keeps it."""
     hints = found.suggestions
     return Spec(
-        description=found.description,
-        name=found.name,
+        **found.model_dump(include=_AS_THEY_ARE),
         notes=_notes(found),
-        done_when=found.done_when,
         workspace=workspace,
         agent=agent,
-        checks=found.checks,
-        priority=found.priority,
-        max_iterations=found.max_iterations,
-        attempts=found.attempts,
         budget_tokens=found.budget.tokens,
         budget_wall_s=found.budget.wall_s,
         not_before=found.not_before.timestamp() if found.not_before else None,
-        depends_on=found.depends_on,
-        on_interrupt="retry" if found.on_interrupt == "retry" else "ask",
-        patience=found.patience,
-        retries=found.retries,
         timeout_s=found.timeout,
         unknown_keys=tuple(
             f"{key} (did you mean {hints[key]}?)" if key in hints else key
@@ -207,23 +209,8 @@ def spec(found: GoalFile, workspace: str, agent: str, file_name: str) -> Spec:
 
 def planned(tasks: Iterable[GoalFileTask]) -> tuple[PlannedTask, ...]:
     """Return the tasks and subtasks of a goal file."""
-    return tuple(
-        PlannedTask(
-            description=task.description,
-            subtasks=tuple(
-                PlannedSubtask(
-                    description=sub.description,
-                    done=sub.done,
-                    steps=tuple(
-                        PlannedStep(tool=s.tool, args=s.args, timeout_s=s.timeout_s)
-                        for s in sub.steps
-                    ),
-                )
-                for sub in task.subtasks
-            ),
-        )
-        for task in tasks
-    )
+    without: Any = {"notes": True, "subtasks": {"__all__": _NOT_PLANNED}}
+    return tuple(PlannedTask.model_validate(task.model_dump(exclude=without)) for task in tasks)
 
 
 def _notes(found: GoalFile) -> str:

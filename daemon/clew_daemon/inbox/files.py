@@ -1,47 +1,40 @@
-"""What the inbox does to files: look, claim, read, remove, reject.
+"""What the inbox does to files: own the folder, look, claim, read, remove, reject.
 
 Every step may be the last one before a power cut, and a person may rename another file over the name at any moment; so
-a file is first claimed: renamed to a hidden name that says how it looked. What is done to it afterwards is done to the
-claimed file, which no name but ours leads to. One that was written to since waits until it has settled again, and is
-then a drop of its own. Nothing here knows goals, asyncio or the ledger.
+a file is first claimed: renamed to a hidden name with a token of its own. Token, name and content are its identity, by
+which a daemon that was killed in between knows it again; one that was written to since is a drop of its own. Nothing
+here knows goals, asyncio or the ledger.
 """
 
-from __future__ import annotations
-
-import contextlib
 import ctypes
 import errno
 import fcntl
 import hashlib
 import os
 import re
+import secrets
 import signal
 import stat
-from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from clew_daemon.publish.markdown import visible
+from clew_shared.ledger.lock import DAEMON, Lock, LockError, LockHeldError, acquire
 
+LOCK_NAME = ".clew.lock"
+REJECTED = "rejected"
 SUFFIXES = (".md", ".txt")
 MAX_BYTES = 1024 * 1024
 MAX_NAMES = 10_000
 """Files of an inbox that are looked at in one round; the others' turn comes when these are gone."""
 
-Identity = tuple[int, int, int, int, str, str]
-
 _NAME_BYTES = 255
-_MARK_BYTES = 84
-"""As long as what a claim puts before a name can be: what is left of a name must not depend on the numbers."""
-
-_CLAIMED = re.compile(
-    r"\.clew-claimed-(?P<ino>[0-9a-f]{1,16})-(?P<ctime>-?[0-9a-f]{1,16})"
-    r"-(?P<mtime>-?[0-9a-f]{1,16})-(?P<size>[0-9a-f]{1,16})\.(?P<name>.+)",
-    re.DOTALL,
-)
+_CLAIMED = re.compile(r"\.clew-claimed-(?P<token>[0-9a-f-]+)\.(?P<name>.+)", re.DOTALL)
+_MARK_BYTES = len(".clew-claimed-.") + 16
 _READING = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 """For whatever has the name now: never block on it, nor take it as the controlling terminal."""
-
 _NETWORK = frozenset((0x6969, 0xFF534D42, 0xFE534D42, 0x517B))
 """NFS, CIFS, SMB2, SMB (statfs(2)): without a delegation they refuse every lease, writer or not."""
 
@@ -54,8 +47,49 @@ class BeingWritten(Exception):
     """Another program has the file open for writing."""
 
 
-@dataclass(frozen=True, slots=True)
-class Stamp:
+class NotOwnerError(Exception):
+    """Nothing may be taken from the inbox; the message says why, and what to do."""
+
+
+class HeldElsewhereError(NotOwnerError):
+    """Another daemon owns the inbox."""
+
+
+class InboxOwner:
+    """Holds the lock of the folder that stands at `folder` now; `socket` is how its owner can be reached.
+
+    The lock is a dot-file in the folder itself, so that it is found whatever path or link leads there.
+    """
+
+    def __init__(self, folder: Path, socket: Path | None = None) -> None:
+        self._folder = folder
+        self._socket = socket
+        self._lock: Lock | None = None
+
+    def take(self) -> None:
+        """Own the folder, which may be another one than before; raises NotOwnerError, OSError."""
+        if self._lock is not None and self._lock.is_in_place:
+            return
+        self.release()
+        try:
+            self._lock = acquire(self._folder / LOCK_NAME, role=DAEMON, socket=self._socket)
+        except LockHeldError as error:
+            at = f", control socket {error.holder.socket}" if error.holder.socket else ""
+            raise HeldElsewhereError(
+                f"the inbox {self._folder} belongs to another daemon: {error.holder.running}{at}. Two daemons would "
+                "run every goal twice: give each its own inbox ([paths] inbox in config.toml)"
+            ) from None
+        except LockError as error:
+            raise NotOwnerError(str(error)) from None
+
+    def release(self) -> None:
+        """Release the lock; may be called twice."""
+        lock, self._lock = self._lock, None
+        if lock is not None:
+            lock.release()
+
+
+class Stamp(NamedTuple):
     """What the file system says of one inode: `size` in bytes, times in ns."""
 
     dev: int
@@ -64,14 +98,8 @@ class Stamp:
     mtime_ns: int
     size: int
 
-    def same_but_moved(self, other: Stamp) -> bool:
-        """Whether `other` is this very file, unwritten since; a rename alone changes its ctime."""
-        ours, theirs = ((s.dev, s.ino, s.mtime_ns, s.size) for s in (self, other))
-        return ours == theirs
 
-
-@dataclass(frozen=True, slots=True)
-class Look:
+class Look(NamedTuple):
     """What a name was at one moment: equal looks mean that nothing was written in between.
 
     `entry` is what bears the name, `content` what is read through it: they differ for a link.
@@ -81,37 +109,31 @@ class Look:
     content: Stamp
     regular: bool = True
 
+    def unmoved(self) -> tuple[Stamp, Stamp]:
+        """Return what stays when the name changes, which changes an inode's ctime."""
+        return self.entry._replace(ctime_ns=0), self.content._replace(ctime_ns=0)
+
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """A goal file in the inbox: `path` is where it is, `name` what it is called, `look` how it looks.
-
-    `claimed` is how it looked when it was claimed, None for one that still has its name.
-    """
+    """A goal file in the inbox: `path` is where it is, `name` what it is called; `token` is its claim's, "" without."""
 
     path: Path
     name: str
     look: Look
-    claimed: Stamp | None = None
-
-    @property
-    def is_claim(self) -> bool:
-        """Whether it is claimed, and was not written to since."""
-        return self.claimed is not None and self.look.entry.same_but_moved(self.claimed)
+    token: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Dropped:
-    """A completely written file, as it was read.
+    """A completely written file, as it was read: at most 1 MiB and one byte of it; one that is longer is too big.
 
-    `raw` holds at most 1 MiB and one byte of it: one that is longer is too big; `size` is that of all of it.
-    `identity` is (dev, ino, ctime_ns, size, sha256 of raw, name): the same one twice is the same drop.
+    `identity` is (token, sha256 of raw, name): the same one twice is the same drop.
     """
 
     name: str
     raw: bytes
-    identity: Identity
-    size: int | None = None
+    identity: tuple[str, ...]
 
 
 def is_goal_name(name: str) -> bool:
@@ -125,29 +147,22 @@ def look_around(folder: Path) -> list[Found]:
     claims = [name for name in names if _CLAIMED.fullmatch(name)]
     found = []
     for name in (*claims, *[name for name in names if is_goal_name(name)][:MAX_NAMES]):
-        with contextlib.suppress(FileNotFoundError):
+        with suppress(FileNotFoundError):
             found.append(find(folder / name))
-    return found
+    return [one for one in found if one.look.regular]
 
 
 def find(path: Path) -> Found:
-    """Return the file at `path`; raises FileNotFoundError when there is nothing."""
-    look = look_at(path)
-    mark = _CLAIMED.fullmatch(path.name)
-    if mark is None:
-        return Found(path, _shortened(path.name, _NAME_BYTES - _MARK_BYTES), look)
-    ino, ctime, mtime, size = (int(mark[key], 16) for key in ("ino", "ctime", "mtime", "size"))
-    return Found(path, mark["name"], look, Stamp(look.entry.dev, ino, ctime, mtime, size))
-
-
-def look_at(path: Path) -> Look:
-    """Return how `path` looks now, a link together with its target; raises FileNotFoundError."""
+    """Return the file at `path`, a link with its target; raises FileNotFoundError when there is nothing."""
     entry = path.lstat()
     content = entry
     if stat.S_ISLNK(entry.st_mode):
-        with contextlib.suppress(OSError):  # no target, a ring of links, a closed folder on the way
+        with suppress(OSError):  # no target, a ring of links, a closed folder on the way
             content = path.stat()
-    return Look(_stamp(entry), _stamp(content), stat.S_ISREG(content.st_mode))
+    look = Look(_stamp(entry), _stamp(content), stat.S_ISREG(content.st_mode))
+    if mark := _CLAIMED.fullmatch(path.name):
+        return Found(path, mark["name"], look, mark["token"])
+    return Found(path, _shortened(path.name, _NAME_BYTES - _MARK_BYTES), look)
 
 
 def _stamp(of: os.stat_result) -> Stamp:
@@ -160,51 +175,42 @@ def claim(found: Found) -> Found:
     Raises Changed when it is another file by now, BeingWritten while a program has it open for writing (as far as the
     file system can tell), OSError when it cannot be renamed.
     """
-    if found.is_claim:
+    if found.token:
         return found
-    entry = found.look.entry
-    mark = f"{entry.ino:x}-{entry.ctime_ns:x}-{entry.mtime_ns:x}-{entry.size:x}"
-    hidden = found.path.with_name(f".clew-claimed-{mark}.{found.name}")
-    with _opened(found.path) as fd:
-        if look_at(found.path) != found.look:
-            raise Changed(found.path)
-        if _has_writer(fd):
-            raise BeingWritten(found.path)
-        found.path.rename(hidden)
-    return find(hidden)
+    if find(found.path).look != found.look:
+        raise Changed(found.path)
+    with suppress(PermissionError):  # one that cannot be read is claimed all the same, and rejected
+        _refuse_written(found.path)
+    hidden = found.path.with_name(f".clew-claimed-{secrets.token_hex(8)}.{found.name}")
+    found.path.rename(hidden)
+    claimed = find(hidden)
+    if claimed.look.unmoved() != found.look.unmoved():
+        raise Changed(found.path)  # it has to settle under its hidden name
+    return claimed
 
 
 def read(found: Found) -> Dropped:
     """Read at most 1 MiB + 1 of a claimed file.
 
     Raises BeingWritten when a program opened it for writing just before it was claimed, Changed when it was written to
-    since or is not a regular file, OSError (PermissionError) when it cannot be read.
+    since, OSError (PermissionError) when it cannot be read.
     """
-    entry = found.claimed
-    if entry is None or not found.is_claim:
-        raise Changed(found.path)
-    fd = os.open(found.path, _READING)
-    try:
-        before = os.fstat(fd)
-        if not stat.S_ISREG(before.st_mode):
+    _refuse_written(found.path)
+    with open(_opened(found.path), "rb") as stream:
+        raw = stream.read(MAX_BYTES + 1)
+        if _stamp(os.fstat(stream.fileno())) != found.look.content or not found.look.regular:
             raise Changed(found.path)
-        if _has_writer(fd):
-            raise BeingWritten(found.path)
-        raw = _read_up_to(fd, MAX_BYTES + 1)
-        if _stamp(os.fstat(fd)) != _stamp(before):
-            raise Changed(found.path)
-    finally:
-        os.close(fd)
     digest = hashlib.sha256(raw).hexdigest()
-    identity = (entry.dev, entry.ino, entry.ctime_ns, before.st_size, digest, found.name)
-    return Dropped(found.name, raw, identity, before.st_size)
+    return Dropped(found.name, raw, (found.token, digest, found.name))
 
 
-def remove(found: Found) -> None:
-    """Remove an accepted file; one that was written to since stays."""
-    with contextlib.suppress(FileNotFoundError):
-        if find(found.path).is_claim:
-            found.path.unlink()
+def remove(found: Found) -> bool:
+    """Remove an accepted file; False for one that was written to since, which stays."""
+    with suppress(FileNotFoundError):
+        if find(found.path) != found:
+            return False
+        found.path.unlink()
+    return True
 
 
 def reject(found: Found, rejected: Path, error: str) -> Path | None:
@@ -216,43 +222,39 @@ def reject(found: Found, rejected: Path, error: str) -> Path | None:
     rejected.mkdir(parents=True, exist_ok=True)
     target = _free_name(rejected, found.name)
     _write_error(target, error)
-    with contextlib.suppress(FileNotFoundError):
-        if find(found.path).is_claim:
+    with suppress(FileNotFoundError):
+        if find(found.path) == found:
             return found.path.rename(target)
-    _error_path(target).unlink(missing_ok=True)
+    error_path(target).unlink(missing_ok=True)
     return None
 
 
-@contextlib.contextmanager
-def _opened(path: Path) -> Iterator[int | None]:
-    """Open a file for reading; None where that is not allowed."""
-    try:
-        fd = os.open(path, _READING)
-    except PermissionError:
-        yield None
-        return
-    try:
-        yield fd
-    finally:
-        os.close(fd)
+def error_path(rejected: Path) -> Path:
+    """Return where the reason for a rejected file stands."""
+    return rejected.with_name(f"{rejected.name}.error.txt")
 
 
-def _has_writer(fd: int | None) -> bool:
-    """Return whether any program has the file open for writing; False where the file system cannot tell.
+def _opened(path: Path) -> int:
+    return os.open(path, _READING)
+
+
+def _refuse_written(path: Path) -> None:
+    """Raise BeingWritten where any program has the file open for writing, as far as the file system can tell.
 
     The kernel refuses a read lease (fcntl(2), F_SETLEASE) with EAGAIN while there is a writer. When a program opens the
     file while the lease is held, the kernel sends a signal to the daemon: SIGIO by default, which would end it; so
     SIGURG, which is ignored.
     """
-    if fd is None:
-        return False
+    fd = _opened(path)
     try:
         fcntl.fcntl(fd, fcntl.F_SETSIG, signal.SIGURG)
         fcntl.fcntl(fd, fcntl.F_SETLEASE, fcntl.F_RDLCK)
+        fcntl.fcntl(fd, fcntl.F_SETLEASE, fcntl.F_UNLCK)
     except OSError as error:
-        return error.errno == errno.EAGAIN and not _on_network(fd)
-    fcntl.fcntl(fd, fcntl.F_SETLEASE, fcntl.F_UNLCK)
-    return False
+        if error.errno == errno.EAGAIN and not _on_network(fd):
+            raise BeingWritten(path) from None
+    finally:
+        os.close(fd)
 
 
 def _on_network(fd: int) -> bool:
@@ -262,28 +264,15 @@ def _on_network(fd: int) -> bool:
     return bool(fstatfs(fd, found) == 0 and found[0] & 0xFFFFFFFF in _NETWORK)
 
 
-def _read_up_to(fd: int, limit: int) -> bytes:
-    parts: list[bytes] = []
-    while limit and (part := os.read(fd, limit)):
-        parts.append(part)
-        limit -= len(part)
-    return b"".join(parts)
-
-
 def _write_error(target: Path, error: str) -> None:
     partial = target.with_name(".error.tmp")
     try:
-        partial.write_text(
-            visible(error).rstrip("\n") + "\n", encoding="utf-8", errors="backslashreplace"
-        )
-        partial.replace(_error_path(target))
+        text = visible(error).rstrip("\n") + "\n"
+        partial.write_text(text, encoding="utf-8", errors="backslashreplace")
+        partial.replace(error_path(target))
     except OSError:
         partial.unlink(missing_ok=True)
         raise
-
-
-def _error_path(target: Path) -> Path:
-    return target.with_name(f"{target.name}.error.txt")
 
 
 def _free_name(folder: Path, name: str) -> Path:

@@ -4,20 +4,20 @@ A file is claimed first, then accepted, then removed: a daemon killed in between
 recognises it by its identity. How a goal is parsed and stored is not known here.
 """
 
-from __future__ import annotations
-
 import asyncio
-import contextlib
+import ctypes
 import math
-from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, replace
+import os
+import time
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 
 from structlog.typing import FilteringBoundLogger
 
 from clew_daemon.inbox import files
-from clew_daemon.inbox.files import BeingWritten, Changed, Dropped, Found, Look
-from clew_daemon.inbox.folder import FolderWatch, InboxOwner, NotOwnerError
+from clew_daemon.inbox.files import BeingWritten, Changed, Dropped, Found, InboxOwner, NotOwnerError
 from clew_shared.backoff import backoff_s
 
 EMPTY_SETTLE_S = 2.0
@@ -26,55 +26,47 @@ GATHER_S = 0.05
 """A thousand files that arrive together are looked at together."""
 WRITER_S = 1.0
 """How often a file that another program has open for writing is looked at, and an `accept` that is not ready."""
-RETRY_INITIAL_S, RETRY_MAX_S = 0.5, 60.0
 UNWATCHED_SWEEP_S = 2.0
+RETRY_INITIAL_S, RETRY_MAX_S = 0.5, 60.0
 ACCEPT_DEADLINE_S = 60.0
 STOP_DEADLINE_S = 10.0
-BATCH_FILES = 64
-BATCH_BYTES = 8 * 1024 * 1024
+BATCH_FILES = 32
+"""Files that are read into memory and accepted together."""
 FAULTS_CHARS = 500
+
+_EVENTS = 0x8 | 0x40 | 0x80 | 0x100 | 0x200
+"""inotify(7): closed after writing, moved from and to, created, deleted (with the folder goes its lock)."""
 
 Accept = Callable[[Dropped], Awaitable[str | None]]
 """Returns why a drop can never be a goal; None once it is one, durably, also if it was recorded before."""
 
 
-@dataclass(frozen=True, slots=True)
-class Seen:
-    """A look that has been the same since `since`; not to be tried before `not_before` (s, on one clock).
+@dataclass(slots=True)
+class Waiting:
+    """A file that looks as it did at `since`, and is not to be tried before `not_before` (monotonic seconds).
 
-    `tries` counts how often it was tried and had to be left.
+    `tries` counts how often it was tried and had to be left; `drop` is what was read of it, until it is judged.
     """
 
-    look: Look
+    found: Found
     since: float
     not_before: float = 0.0
     tries: int = 0
+    drop: Dropped | None = None
+    is_done: bool = False
 
-
-@dataclass(frozen=True, slots=True)
-class Wait:
-    """The file is looked at again after `after_s` seconds, None for a back-off; `forget`: as if it were new."""
-
-    after_s: float | None = None
-    forget: bool = False
-
-
-def settle_time_s(look: Look, settle_s: float) -> float:
-    """Return how long this look must last, in seconds, before the file counts as written."""
-    return settle_s if look.content.size else max(settle_s * 4, EMPTY_SETTLE_S)
-
-
-def due_at(seen: Seen, settle_s: float, *, claimed: bool = False) -> float:
-    """Return when a file is to be taken, on the clock of `seen`; one that is claimed had settled before."""
-    settled = seen.since if claimed else seen.since + settle_time_s(seen.look, settle_s)
-    return max(settled, seen.not_before)
+    def due_at(self, settle_s: float) -> float:
+        """Return when it is to be taken: once it has looked the same for the whole settle time."""
+        if not self.found.look.content.size:
+            settle_s = max(settle_s * 4, EMPTY_SETTLE_S)
+        return max(self.since + settle_s, self.not_before)
 
 
 class Inbox:
-    """Watches `folder`; rejected files go to `rejected`. Times in seconds.
+    """Looks after `folder`; rejected files go to `rejected`. Times in seconds.
 
     `owner` holds the folder's lock: while it cannot, nothing is taken; nor while `ready` says no (a full disk).
-    `accept` is called for up to 64 files at once, the oldest first; when it raises, the file stays claimed and is tried
+    `accept` is called for several files at once, the oldest first; when it raises, the file stays claimed and is tried
     again later. Logs `goal.rejected` and `inbox.*`, each once as long as its reason lasts.
     """
 
@@ -98,25 +90,24 @@ class Inbox:
         self._accept = accept
         self._ready = ready
         self._log = log
-        self._seen: dict[str, Seen] = {}  # by the name that a file has now
-        self._accepted: set[str] = set()  # claims that could not be removed yet
-        self._told: set[tuple[str, str]] = set()
-        self._trouble = ("", "")
-        self._watched = False
+        self._waiting: dict[str, Waiting] = {}  # by the name that a file has now
+        self._told: set[str] = set()  # names that are known to be open for writing
+        self._trouble = ""
+        self._events = -1
+        self._is_watched = False
+        self._wake = asyncio.Event()
         self._stopping = False
         self._round_lock = asyncio.Lock()
-        self._wake = asyncio.Event()
-        self._noticed = False
         self._task: asyncio.Task[None] | None = None
-        self._watch = FolderWatch(self._notice)
-        self._loop: asyncio.AbstractEventLoop | None = None
 
     async def start(self) -> None:
-        """Make the folder, finish what an earlier daemon began, and watch from now on."""
+        """Make the folder, finish what an earlier daemon began, and look after it from now on."""
         if self._task is not None:
             return
-        self._loop = asyncio.get_running_loop()
         self._stopping = False
+        self._events = ctypes.CDLL(None).inotify_init1(os.O_NONBLOCK | os.O_CLOEXEC)
+        if self._events >= 0:
+            asyncio.get_running_loop().add_reader(self._events, self._notice)
         self._task = asyncio.create_task(self._run(), name="inbox")
 
     async def stop(self) -> None:
@@ -129,24 +120,20 @@ class Inbox:
             if late:
                 task.cancel()
                 await asyncio.wait(late, timeout=STOP_DEADLINE_S)
-        await asyncio.to_thread(self._watch.close)
-
-    async def sweep(self) -> None:
-        """Look at the folder now, and take everything in it that has settled."""
-        await self._round()
+        if self._events >= 0:
+            asyncio.get_running_loop().remove_reader(self._events)
+            os.close(self._events)
+        self._events, self._is_watched = -1, False
 
     def _notice(self) -> None:
-        """Wake the loop; called by the watch's thread, a thousand times for a thousand files."""
-        if self._noticed or self._loop is None:
-            return
-        self._noticed = True
-        with contextlib.suppress(RuntimeError):  # the loop has been closed
-            self._loop.call_soon_threadsafe(self._wake.set)
+        with suppress(BlockingIOError):
+            os.read(self._events, 1 << 16)  # what it was is found by looking
+        self._wake.set()
 
     async def _run(self) -> None:
         while not self._stopping:
             try:
-                until = await self._round()
+                until = await self.sweep()
             except Exception:  # noqa: BLE001 - an inbox that has silently died is worse than any fault
                 self._log.exception("inbox.failed", folder=str(self._folder))
                 until = math.inf
@@ -154,193 +141,143 @@ class Inbox:
 
     async def _pause(self, until: float) -> None:
         """Sleep until then, the next sweep, or an event, whichever is first."""
-        now = asyncio.get_running_loop().time()
-        sweep_s = min(self._sweep_s, UNWATCHED_SWEEP_S) if self._trouble[0] else self._sweep_s
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(max(0.0, min(until - now, sweep_s))):
+        sweep_s = self._sweep_s if self._is_watched else min(self._sweep_s, UNWATCHED_SWEEP_S)
+        with suppress(TimeoutError):
+            async with asyncio.timeout(max(0.0, min(until - time.monotonic(), sweep_s))):
                 await self._wake.wait()
                 await asyncio.sleep(GATHER_S)
 
     # -- one round ---------------------------------------------------------------------------------
 
-    async def _round(self) -> float:
-        """Look once and take what is due; return when to look again, on the loop's clock."""
+    async def sweep(self) -> float:
+        """Look once and take what is due; return when to look again, in monotonic seconds."""
         async with self._round_lock:
             self._wake.clear()
-            self._noticed = False
             found = await asyncio.to_thread(self._look_around)
-            now = asyncio.get_running_loop().time()
-            due, until = self._due(found, now)
-            while due and not self._stopping:
+            now = time.monotonic()
+            due = self._due(found, now)
+            for at in range(0, len(due), BATCH_FILES):
+                if self._stopping:
+                    break
                 if not self._ready():
-                    return min(until, now + WRITER_S)
-                batch = first_batch(due)
-                due = due[len(batch) :]
-                until = min(until, await self._take(batch))
-            return until
+                    return now + WRITER_S
+                await self._take(due[at : at + BATCH_FILES])
+            waits = (one.due_at(self._settle_s) for one in self._waiting.values())
+            return min(waits, default=math.inf)
 
     def _look_around(self) -> list[Found]:
-        """Return the files of the folder, which is made, locked and watched where it is another one; blocks."""
+        """Return the files of the folder, which is made and locked where it is another one; blocks."""
         try:
             self._folder.mkdir(parents=True, exist_ok=True)
             self._owner.take()
-            self._keep_watch()
+            self._watch()
             found = files.look_around(self._folder)
-            if self._watch.holds(self._folder):
-                self._trouble = ("", "")
-        except OSError as error:
-            self._tell_trouble("inbox.unusable", error.strerror or str(error))
-        except NotOwnerError as error:
-            self._tell_trouble("inbox.unusable", str(error))
-        else:
-            return found
-        return []
+        except (OSError, NotOwnerError) as error:
+            reason = (error.strerror if isinstance(error, OSError) else None) or str(error)
+            if self._trouble != reason:
+                self._log.error("inbox.unusable", folder=str(self._folder), error=reason)
+            self._trouble, self._is_watched = reason, False
+            return []
+        self._trouble = ""
+        return found
 
-    def _keep_watch(self) -> None:
-        """Watch the folder that is there now, which may be another one of the same name."""
-        if self._watch.holds(self._folder):
-            return
-        if self._watched:
-            self._watched = False
-            self._log.warning("inbox.recreated", folder=str(self._folder))
-        try:
-            self._watch.renew(self._folder)
-        except OSError as error:
-            self._tell_trouble("inbox.unwatched", error.strerror or str(error))
-        else:
-            self._watched = True
+    def _watch(self) -> None:
+        """Watch the folder that is there now; where that fails, it is looked at more often."""
+        path = os.fsencode(self._folder)
+        add = ctypes.CDLL(None).inotify_add_watch
+        self._is_watched = self._events >= 0 and add(self._events, path, _EVENTS) >= 0
 
-    def _due(self, found: list[Found], now: float) -> tuple[list[Found], float]:
-        """Return the files that are due, oldest first, and when the next of the others will be."""
-        seen: dict[str, Seen] = {}
-        due, until = [], math.inf
+    def _due(self, found: list[Found], now: float) -> list[Waiting]:
+        """Return the files that are due, oldest first; a first look decides nothing."""
+        before, self._waiting = self._waiting, {}
+        due = []
         for one in found:
-            key = one.path.name
-            if not one.look.regular:
-                self._tell("inbox.ignored", one.name, error="neither a file nor a link to one")
+            seen = before.get(one.path.name)
+            if seen is None or seen.found.look != one.look:
+                self._waiting[one.path.name] = Waiting(one, now)
                 continue
-            before = self._seen.get(key)
-            seen[key] = before if before and before.look == one.look else Seen(one.look, now)
-            at = due_at(seen[key], self._settle_s, claimed=one.is_claim)
-            # A first look decides nothing, also where nothing is waited for.
-            is_first = seen[key] is not before
-            if at <= now and (one.is_claim or not is_first):
-                due.append(one)
-            else:
-                until = min(until, at)
-        self._seen = seen
-        self._accepted.intersection_update(seen)
-        names = {one.name for one in found}
-        self._told = {told for told in self._told if told[1] in names}
-        return sorted(due, key=lambda one: (one.look.content.mtime_ns, one.name)), until
+            self._waiting[one.path.name] = seen
+            if seen.due_at(self._settle_s) <= now:
+                due.append(seen)
+        self._told &= {one.name for one in found}
+        return sorted(due, key=lambda one: (one.found.look.content.mtime_ns, one.found.name))
 
     # -- taking files ------------------------------------------------------------------------------
 
-    async def _take(self, batch: list[Found]) -> float:
-        """Claim, read, have judged, and put away one batch; return when the first of them is to be retried."""
-        tries = [self._seen.pop(one.path.name) for one in batch]
-        fetched = await asyncio.to_thread(lambda: list(map(self._fetch, batch, tries)))
-        judged = [self._judge(*one, seen) for one, seen in zip(fetched, tries, strict=True)]
-        verdicts = await asyncio.gather(*judged)
-        claims = [one for one, _ in fetched]
-        ends = await asyncio.to_thread(lambda: list(map(self._put_away, claims, verdicts, tries)))
-        now = asyncio.get_running_loop().time()
-        again = [self._again(*one, now) for one in zip(claims, ends, tries, strict=True)]
-        return min(again, default=math.inf)
+    async def _take(self, batch: list[Waiting]) -> None:
+        """Claim, read, have judged, and put away one batch, in order."""
+        for one in batch:
+            self._waiting.pop(one.found.path.name)
+        await asyncio.to_thread(self._fetch_all, batch)
+        verdicts = await asyncio.gather(*map(self._judge, batch))
+        await asyncio.to_thread(self._put_all_away, batch, verdicts)
+        self._waiting |= {one.found.path.name: one for one in batch if not one.is_done}
 
-    def _fetch(self, found: Found, seen: Seen) -> tuple[Found, Dropped | str | Wait | None]:
-        """Claim and read a file; return where it is now, and what was read or what becomes of it; blocks."""
+    def _fetch_all(self, batch: list[Waiting]) -> None:
+        for one in batch:
+            self._fetch(one)
+
+    def _put_all_away(self, batch: list[Waiting], verdicts: list[str | None]) -> None:
+        for one, verdict in zip(batch, verdicts, strict=True):
+            self._put_away(one, verdict)
+
+    def _fetch(self, one: Waiting) -> None:
+        """Claim and read a file; blocks."""
         try:
-            found = files.claim(found)
-            if found.path.name in self._accepted:
-                return found, None
-            return found, self._read(found)
+            one.found = files.claim(one.found)
+            one.drop = files.read(one.found)
         except (Changed, FileNotFoundError):
-            return found, Wait(GATHER_S, forget=True)
+            one.is_done = True  # it is looked at as a new one
         except BeingWritten:
-            reason = "another program still has it open for writing"
-            self._tell("inbox.waiting", found.name, "info", reason=reason)
-            return found, Wait(WRITER_S)
-        except OSError as error:
-            return found, self._deferred(found, seen, f"cannot be taken: {error.strerror}")
-
-    def _read(self, found: Found) -> Dropped | str:
-        try:
-            return files.read(found)
+            name, one.not_before = one.found.name, time.monotonic() + WRITER_S
+            if name not in self._told:
+                self._told.add(name)
+                reason = "another program still has it open for writing"
+                self._log.info("inbox.waiting", name=name, reason=reason)
         except PermissionError as error:
-            return (
-                f"{found.name} cannot be read: {error.strerror}. Let the user that clew runs as read it (chmod), "
-                "and submit it again."
-            )
+            if not one.found.token:
+                self._defer(one, f"cannot be taken: {error.strerror}")
+                return
+            how = "Let the user that clew runs as read it (chmod), and submit it again."
+            self._put_away(one, f"{one.found.name} cannot be read: {error.strerror}. {how}")
+        except OSError as error:
+            self._defer(one, f"cannot be taken: {error.strerror}")
 
-    async def _judge(
-        self, found: Found, fetched: Dropped | str | Wait | None, seen: Seen
-    ) -> str | Wait | None:
-        """Return what `accept` decides about a file that was read, or what reading it decided."""
-        if not isinstance(fetched, Dropped):
-            return fetched
-        if self._stopping:
-            return Wait()
+    async def _judge(self, one: Waiting) -> str | None:
+        """Return why `accept` refuses a file that was read; its `drop` is gone where nothing was decided."""
+        if one.drop is None or self._stopping:
+            one.drop = None
+            return None
         try:
             async with asyncio.timeout(ACCEPT_DEADLINE_S):
-                return await self._accept(fetched)
+                return await self._accept(one.drop)
         except Exception as error:  # noqa: BLE001 - whatever it is, the file must stay and others go on
-            return self._deferred(found, seen, f"{type(error).__name__}: {error}")
+            one.drop = None
+            self._defer(one, f"{type(error).__name__}: {error}")
+            return None
 
-    def _put_away(self, found: Found, verdict: str | Wait | None, seen: Seen) -> Wait | None:
-        """Do to a file what was decided; None when it is done with; blocks."""
-        if isinstance(verdict, Wait):
-            return verdict
+    def _put_away(self, one: Waiting, verdict: str | None) -> None:
+        """Do to a file what was decided; blocks."""
+        if one.drop is None and verdict is None:
+            return
+        one.drop = None
         try:
             if verdict is None:
-                self._accepted.add(found.path.name)
-                files.remove(found)
-            elif files.reject(found, self._rejected, verdict):
-                self._log.warning("goal.rejected", name=found.name, error=_in_one_line(verdict))
+                files.remove(one.found)
+            elif files.reject(one.found, self._rejected, verdict):
+                error = _in_one_line(verdict)
+                self._log.warning("goal.rejected", name=one.found.name, error=error)
+            one.is_done = True
         except OSError as error:
-            what = "is a goal, but cannot be removed" if verdict is None else "cannot be rejected"
-            return self._deferred(found, seen, f"{what}: {error.strerror}")
-        self._accepted.discard(found.path.name)
-        return None
+            what = "cannot be rejected" if verdict else "is a goal, but cannot be removed"
+            self._defer(one, f"{what}: {error.strerror}")
 
-    def _again(self, found: Found, wait: Wait | None, seen: Seen, now: float) -> float:
-        """Return when to look at a file again, and remember it; inf for one that is done with."""
-        if wait is None:
-            return math.inf
-        after_s = wait.after_s
-        if after_s is None:
-            after_s = backoff_s(seen.tries, RETRY_INITIAL_S, RETRY_MAX_S)
-            seen = replace(seen, tries=seen.tries + 1)
-        if not wait.forget:
-            self._seen[found.path.name] = replace(seen, look=found.look, not_before=now + after_s)
-        return now + after_s
-
-    # -- what is logged ----------------------------------------------------------------------------
-
-    def _deferred(self, found: Found, seen: Seen, error: str) -> Wait:
-        if seen.tries == 0:
-            self._log.warning("inbox.deferred", name=found.name, error=error)
-        return Wait()
-
-    def _tell(self, event: str, name: str, level: str = "warning", **values: str) -> None:
-        if (event, name) not in self._told:
-            self._told.add((event, name))
-            getattr(self._log, level)(event, name=name, **values)
-
-    def _tell_trouble(self, event: str, reason: str) -> None:
-        if self._trouble != (event, reason):
-            self._trouble = (event, reason)
-            self._log.error(event, folder=str(self._folder), error=reason)
-
-
-def first_batch(due: Sequence[Found]) -> list[Found]:
-    """Return as many of the first as are read into memory together; at least one."""
-    total = 0
-    for count, one in enumerate(due[:BATCH_FILES]):
-        total += min(one.look.content.size, files.MAX_BYTES)
-        if count and total > BATCH_BYTES:
-            return list(due[:count])
-    return list(due[:BATCH_FILES])
+    def _defer(self, one: Waiting, error: str) -> None:
+        """Leave a file for later, with a back-off."""
+        if one.tries == 0:
+            self._log.warning("inbox.deferred", name=one.found.name, error=error)
+        one.not_before = time.monotonic() + backoff_s(one.tries, RETRY_INITIAL_S, RETRY_MAX_S)
+        one.tries += 1
 
 
 def _in_one_line(text: str) -> str:

@@ -3,8 +3,6 @@
 For `status` and `doctor`, with or without a daemon. It only looks; the inbox itself decides.
 """
 
-from __future__ import annotations
-
 import os
 import stat
 from collections.abc import Iterator
@@ -12,80 +10,78 @@ from contextlib import suppress
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import TypedDict
 
-from clew_daemon.inbox.files import SUFFIXES, is_goal_name
+from clew_daemon.inbox.files import REJECTED, SUFFIXES, error_path, is_goal_name
 from clew_shared.text.plain import recordable
 
-REJECTED = "rejected"
 SHOWN_MAX = 50
 LOOKED_AT_MAX = 10_000
 REASON_CHARS = 500
 REASON_BYTES = 4_096
-_ERROR = ".error.txt"
 _TEMPORARY = (".tmp", ".part", "~")
-_KINDS = (
-    (stat.S_ISDIR, "a folder"),
-    (stat.S_ISFIFO, "a FIFO"),
-    (stat.S_ISSOCK, "a socket"),
-    (stat.S_ISBLK, "a device"),
-    (stat.S_ISCHR, "a device"),
-)
+_KINDS = {stat.S_IFDIR: "a folder", stat.S_IFIFO: "a FIFO", stat.S_IFSOCK: "a socket"}
+
+
+class LeftEntry(TypedDict):
+    """One entry, as `clew status --json` has it."""
+
+    name: str
+    rejected: bool
+    reason: str
+
+
+class LeftView(TypedDict):
+    """What is left in an inbox, as `clew status --json` has it."""
+
+    inbox: list[LeftEntry]
+    inbox_total: int
 
 
 @dataclass(frozen=True, slots=True)
 class Left:
-    """The newest entries, each {name, rejected, reason}, and how many there are in all."""
+    """The newest entries, and how many there are in all."""
 
-    shown: tuple[dict[str, Any], ...] = ()
+    shown: tuple[LeftEntry, ...] = ()
     total: int = 0
 
-    def view(self) -> dict[str, Any]:
+    def view(self) -> LeftView:
         """Return it as `clew status --json` has it."""
         return {"inbox": list(self.shown), "inbox_total": self.total}
 
 
 def left(inbox: Path) -> Left:
     """Return what is rejected, and what lies in the inbox and will not be taken; the newest first."""
-    found = sorted([*_rejected(inbox / REJECTED), *_ignored(inbox)], key=lambda one: -one[0])
+    found = [(at_ns, path, True, "") for at_ns, path in _entries(inbox / REJECTED, (".error.txt",))]
+    for at_ns, path in _entries(inbox, _TEMPORARY):
+        if path.name != REJECTED and (why := _why_not(path)):
+            found.append((at_ns, path, False, why))
+    found.sort(key=lambda one: -one[0])
     shown = [
-        {"name": recordable(path.name), "rejected": rejected, "reason": why or _reason(path)}
+        LeftEntry(name=recordable(path.name), rejected=rejected, reason=why or _reason(path))
         for _, path, rejected, why in found[:SHOWN_MAX]
     ]
     return Left(tuple(shown), len(found))
 
 
-def _rejected(folder: Path) -> Iterator[tuple[int, Path, bool, str]]:
-    for entry in _entries(folder):
-        if not (entry.name.startswith(".") or entry.name.endswith(_ERROR)):
-            with suppress(OSError):
-                at_ns = entry.stat(follow_symlinks=False).st_mtime_ns
-                yield at_ns, folder / entry.name, True, ""
+def _entries(folder: Path, without: tuple[str, ...]) -> Iterator[tuple[int, Path]]:
+    """Yield the entries of a folder that are not hidden and end otherwise, with their times in ns."""
+    with suppress(OSError), os.scandir(folder) as entries:
+        for entry in islice(entries, LOOKED_AT_MAX):
+            if not (entry.name.startswith(".") or entry.name.endswith(without)):
+                with suppress(OSError):
+                    at_ns = entry.stat(follow_symlinks=False).st_mtime_ns
+                    yield at_ns, folder / entry.name
 
 
-def _ignored(inbox: Path) -> Iterator[tuple[int, Path, bool, str]]:
-    for entry in _entries(inbox):
-        name = entry.name
-        if name.startswith(".") or name.endswith(_TEMPORARY):
-            continue
-        with suppress(OSError):
-            info = entry.stat(follow_symlinks=False)
-            if name == REJECTED and stat.S_ISDIR(info.st_mode):
-                continue
-            if why := _why_not(inbox / name, info):
-                yield info.st_mtime_ns, inbox / name, False, why
-
-
-def _why_not(path: Path, info: os.stat_result) -> str:
+def _why_not(path: Path) -> str:
     """Return why an entry of the inbox will not be taken, "" if it will be."""
-    if stat.S_ISLNK(info.st_mode):
-        try:
-            info = path.stat()
-        except OSError:
-            return "a link that leads nowhere; only files are taken"
-    for is_kind, what in _KINDS:
-        if is_kind(info.st_mode):
-            return f"{what}; only files are taken"
+    try:
+        mode = path.stat().st_mode
+    except OSError:
+        return "a link that leads nowhere; only files are taken" if path.is_symlink() else ""
+    if not stat.S_ISREG(mode):
+        return f"{_KINDS.get(stat.S_IFMT(mode), 'a device')}; only files are taken"
     if not is_goal_name(path.name):
         return f"the name must end in {' or '.join(SUFFIXES)}: rename it"
     if not os.access(path, os.R_OK):
@@ -97,20 +93,9 @@ def _reason(path: Path) -> str:
     """Return the first words of NAME.error.txt, on one line."""
     with suppress(OSError):
         flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-        fd = os.open(path.with_name(path.name + _ERROR), flags)
-        try:
-            raw = os.read(fd, REASON_BYTES)
-        finally:
-            os.close(fd)
-        first, _, rest = raw.decode("utf-8", "replace").strip().partition("\n")
+        with open(os.open(error_path(path), flags), "rb") as stream:  # noqa: PTH123 - a descriptor
+            text = stream.read(REASON_BYTES).decode("utf-8", "replace")
+        first, _, rest = text.strip().partition("\n")
         lines = rest.splitlines() if rest and first.endswith(":") else [first]
         return "; ".join(line.strip() for line in lines if line.strip())[:REASON_CHARS]
     return "no reason was kept"
-
-
-def _entries(folder: Path) -> list[os.DirEntry[str]]:
-    try:
-        with os.scandir(folder) as entries:
-            return list(islice(entries, LOOKED_AT_MAX))
-    except OSError:
-        return []

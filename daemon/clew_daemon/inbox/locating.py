@@ -1,7 +1,5 @@
 """Where a goal may work: the folder that a `workspace:` means, with its links resolved, unless it is clew's own."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -56,34 +54,27 @@ def workspace_fault(workspace: Path, places: Places, other: Places | None = None
     Refused: `/`, the kernel's folders, clew's own folders and what is in them, and every folder that holds one of them;
     those of `other`, the default home's, as well. Allowed: what is in `workspaces`.
     """
-    wanted = _normal(workspace)
+    wanted = Path(os.path.normpath(workspace))
     if wanted == Path("/") or not wanted.is_absolute():
         return f"must be the absolute path of a folder below /, not {workspace}"
     for folder in SYSTEM_FOLDERS:
         if wanted.is_relative_to(folder):
             return f"{workspace} is inside {folder}, where no goal can work: choose another folder"
-    fault = _near_own(wanted, places)
-    if not fault and other and not wanted.is_relative_to(_normal(places.workspaces)):
-        fault = _near_own(wanted, other)
-    return f"{workspace} {fault}" if fault else None
+    own = _near_own(wanted, places)
+    if own is None and other and not wanted.is_relative_to(places.workspaces):
+        own = _near_own(wanted, other)
+    if own is None:
+        return None
+    return f"{workspace} is, contains or is inside clew's own {own}: choose another folder"
 
 
-def _near_own(wanted: Path, places: Places) -> str:
-    own = [*places.folders.values()]
-    for name, folder in places.folders.items():
-        if wanted == _normal(folder):
-            return f"is clew's own {name} folder: choose another folder"
-    for folder in map(_normal, [*own, places.config]):
-        if folder.is_relative_to(wanted):
-            return f"contains clew's own {folder}: choose another folder"
-    if wanted.is_relative_to(_normal(places.workspaces)):
-        return ""
-    closed = own if places.home is not None else [*own, places.config.parent]
-    for folder in map(_normal, [*closed, places.config]):
-        if wanted.is_relative_to(folder):
-            return f"is inside clew's own {folder}: choose a folder outside"
-    return ""
-
-
-def _normal(path: Path) -> Path:
-    return Path(os.path.normpath(path))
+def _near_own(wanted: Path, places: Places) -> Path | None:
+    """Return the folder of clew's that is, contains or is inside the wanted one."""
+    closed = [*places.folders.values(), places.config]
+    if places.home is None:
+        closed.append(places.config.parent)
+    is_within = wanted != places.workspaces and wanted.is_relative_to(places.workspaces)
+    for folder in closed:
+        if folder.is_relative_to(wanted) or (wanted.is_relative_to(folder) and not is_within):
+            return folder
+    return None

@@ -100,8 +100,7 @@ def _cancel(body: ConfirmedBody) -> GoalCommand:
 def _submit(instance: Instance, body: NewGoalBody) -> dict[str, Any]:
     """Put a goal into the inbox, checked first, and wait a moment for the daemon's decision."""
     from clew_daemon.cli.commands.submit import inbox
-    from clew_daemon.cli.commands.submit.front_options import SubmitOptions
-    from clew_daemon.cli.commands.submit.goal_files import GoalSource, checked_goal
+    from clew_daemon.cli.commands.submit.goals import GoalSource, SubmitOptions, checked_goal
 
     options = SubmitOptions(
         body.name or None,

@@ -7,8 +7,7 @@ from pathlib import Path
 import structlog
 from structlog.testing import LogCapture
 
-from clew_daemon.inbox.files import Dropped
-from clew_daemon.inbox.folder import LOCK_NAME, InboxOwner
+from clew_daemon.inbox.files import LOCK_NAME, Dropped, InboxOwner
 from clew_daemon.inbox.inbox import Inbox
 
 DEADLINE_S = 20
@@ -70,7 +69,7 @@ class Daemon:
 async def running(daemon: Daemon, **settings):
     inbox = daemon.inbox(**settings)
     await inbox.start()
-    await daemon.until(lambda: inbox._watched)
+    await daemon.until((daemon.folder / LOCK_NAME).exists)
     try:
         yield inbox
     finally:

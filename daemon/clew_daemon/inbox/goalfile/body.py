@@ -1,35 +1,26 @@
 """The body of a goal file: Markdown to goal, tasks, subtasks, steps and acceptance.
 
-Pure. `blocks` has the Markdown.
+Pure. Only blocks are parsed (headings, lists, fences); the text inside a line stays as it was written. Setext headings
+are off: a line of `---` under prose is no heading.
 """
 
 import json
 import posixpath
 import re
 import textwrap
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+from markdown_it import MarkdownIt
 from markdown_it.tree import SyntaxTreeNode
 
-from clew_daemon.inbox.goalfile.blocks import (
-    CHECKBOX,
-    LISTS,
-    SHELLS,
-    AcceptanceCheck,
-    Section,
-    commands,
-    fences,
-    file_of,
-    inline,
-    is_marked,
-    is_step,
-    language,
-    parsed,
-    timeout_of,
-    title_of,
+from clew_daemon.inbox.goalfile.keys import (
+    GoalFileFault,
+    GoalFileSubtask,
+    GoalFileTask,
+    RunbookStep,
+    duration,
 )
-from clew_daemon.inbox.goalfile.front_yaml import GoalFileFault
-from clew_daemon.inbox.goalfile.keys import GoalFileSubtask, GoalFileTask, RunbookStep, duration
 from clew_shared.text.shorten import in_whole_words
 from clew_shared.text.validation import Expected
 
@@ -40,14 +31,23 @@ ITEM_CHARS_MAX = 1_000
 STEPS_BYTES_MAX = 400_000
 """The steps of a subtask go to its agent in one line of the worker protocol."""
 
+SHELLS = frozenset({"sh", "bash", "shell"})
+LISTS = frozenset({"bullet_list", "ordered_list"})
+NO_CHECK = (
+    "`## Done when` has no check. Write a list item that is only a command in backticks "
+    "(- `pytest -q`), or a ```sh block"
+)
 STRUCTURE = re.compile(r"^ {0,3}#{1,2}\s", re.MULTILINE)
+CHECKBOX = re.compile(r"\[([ xX])\](?:\s+|$)")
+TIMEOUT = re.compile(r"(?:^|\s)timeout=(\S*)")
+FILE = re.compile(r"""(?:^|\s)file=(?:"([^"]*)"|'([^']*)'|(\S*))""")
 
 
 @dataclass
 class Body:
     """The content of the body; `commands` are the checks of `## Done when`, in order.
 
-    `without_check` is a `## Done when` of nothing but prose: wrong where the front matter has no check either.
+    `without_check` is a `## Done when` without any: wrong where the front matter has no check either.
     """
 
     description: str = ""
@@ -57,6 +57,24 @@ class Body:
     commands: list[str] = field(default_factory=list)
     without_check: GoalFileFault | None = None
     faults: list[GoalFileFault] = field(default_factory=list)
+
+
+@dataclass
+class Section:
+    """The blocks under one heading; `level` 0 is before any, and `line` is the heading's."""
+
+    level: int
+    title: str
+    line: int
+    blocks: list[SyntaxTreeNode] = field(default_factory=list)
+
+    @property
+    def is_done_when(self) -> bool:
+        return self.level > 0 and _is_done_when(self.title)
+
+    @property
+    def lists(self) -> list[SyntaxTreeNode]:
+        return [block for block in self.blocks if block.type in LISTS]
 
 
 def read(body: str, first_line: int) -> Body:
@@ -95,7 +113,11 @@ class _Reader:
         heads = [s for s in sections if s.level == 2 and not s.is_done_when]
         done = [s for s in sections if s.is_done_when]
         goal = next((s.title for s in intro if s.level == 1 and s.title), "")
-        lists = self._subtask_lists(intro, whole=bool(goal) and not heads)
+        # Without any `##` all lists under the goal are subtasks, else only those with a checkbox or a step.
+        whole = bool(goal) and not heads
+        lists = [
+            one for s in intro for one in s.lists if whole or any(map(_is_marked, one.children))
+        ]
         if not (goal or heads or done or lists):
             return _plain(self.body)
         notes = "\n\n".join(filter(None, (self._prose(s, lists, goal) for s in intro)))
@@ -104,63 +126,50 @@ class _Reader:
             description = _plain(notes or self.body).description
         tasks = [self._task(section) for section in heads]
         if lists:
-            items = [item for block in lists for item in block.children]
-            tasks.insert(0, GoalFileTask(description=description, subtasks=self._subtasks(items)))
+            tasks.insert(0, GoalFileTask(description=description, subtasks=self._subtasks(lists)))
         self._check_count(tasks)
-        acceptance = AcceptanceCheck(self._line)
-        for section in sections:
-            acceptance.look(section)
+        without_check = [s for s in done if not any(_commands(s.blocks))]
         return Body(
             description=description,
             notes=notes,
             tasks=[task for task in tasks if task.subtasks],
             done_when="\n\n".join(filter(None, (self._prose(s, []) for s in done))),
-            commands=[command for section in done for command in commands(section.blocks)],
-            faults=[*self.faults, *acceptance.faults],
-            without_check=acceptance.without_check,
+            commands=[command for section in done for command in _commands(section.blocks)],
+            without_check=GoalFileFault(without_check[0].line, NO_CHECK) if without_check else None,
+            faults=self.faults,
         )
 
     def _sections(self) -> list[Section]:
+        """Return the sections of `#` and `##`; a deeper heading is prose, but for a `Done when`."""
         sections = [Section(0, "", self.first_line)]
-        for block in parsed(self.body):
+        for block in _parsed(self.body):
+            title = _inline(block) if block.type == "heading" else ""
             level = int(block.tag[1]) if block.type == "heading" else 9
-            if level > 2:
+            if level > 2 and not _is_done_when(title):
                 sections[-1].blocks.append(block)
                 continue
-            title = inline(block)
             sections.append(Section(level, title, self._line(block)))
             if level == 2 and not title:
-                self.faults.append(
-                    GoalFileFault(self._line(block), "`##` needs a title, which names the task")
-                )
+                self._fault(block, "`##` needs a title, which names the task")
         return sections
-
-    def _subtask_lists(self, intro: list[Section], *, whole: bool) -> list[SyntaxTreeNode]:
-        """Return the lists above any `##` whose items are subtasks.
-
-        All of them where the goal has no `##`; otherwise, and in text without any heading, only
-        those with a checkbox or a step: other lists are prose.
-        """
-        lists = [block for s in intro for block in s.blocks if block.type in LISTS]
-        return [block for block in lists if whole or any(map(is_marked, block.children))]
 
     def _task(self, section: Section) -> GoalFileTask:
         title = in_whole_words(section.title, ITEM_CHARS_MAX)
-        lists = [block for block in section.blocks if block.type in LISTS]
-        subtasks = self._subtasks(section.items) or (GoalFileSubtask(description=title),)
-        return GoalFileTask(description=title, notes=self._prose(section, lists), subtasks=subtasks)
+        subtasks = self._subtasks(section.lists) or (GoalFileSubtask(description=title),)
+        notes = self._prose(section, section.lists)
+        return GoalFileTask(description=title, notes=notes, subtasks=subtasks)
 
-    def _subtasks(self, items: list[SyntaxTreeNode]) -> tuple[GoalFileSubtask, ...]:
-        read = (self._subtask(item) for item in items)
+    def _subtasks(self, lists: list[SyntaxTreeNode]) -> tuple[GoalFileSubtask, ...]:
+        read = (self._subtask(item) for one in lists for item in one.children)
         return tuple(subtask for subtask in read if subtask is not None)
 
     def _subtask(self, item: SyntaxTreeNode) -> GoalFileSubtask | None:
         """Return the item as a subtask, or None for an empty one."""
-        title, blocks = title_of(item)
-        steps = tuple(filter(None, (self._step(fence) for fence in fences(item))))
+        title, blocks = _title_of(item)
+        steps = tuple(filter(None, map(self._step, _fences(item))))
         box = CHECKBOX.match(title)
         words = " ".join(title[box.end() if box else 0 :].split())
-        notes = "\n\n".join(self._source(b) for b in blocks if not is_step(b))
+        notes = "\n\n".join(self._source(block) for block in blocks if not _is_step(block))
         if not words and not steps:
             return None
         size = sum(len(json.dumps(step.args, ensure_ascii=False).encode()) for step in steps)
@@ -180,36 +189,24 @@ class _Reader:
         )
 
     def _step(self, fence: SyntaxTreeNode) -> RunbookStep | None:
-        line = self._line(fence)
-        path = file_of(fence)
+        line, path = self._line(fence), _file_of(fence)
         if path is not None:
-            fault = _path_fault(path)
-            if fault:
-                self.faults.append(
-                    GoalFileFault(line, f"`file={in_whole_words(path, 80)}` {fault}")
-                )
+            if fault := _path_fault(path):
+                self._fault(fence, f"`file={in_whole_words(path, 80)}` {fault}")
             args = {"path": posixpath.normpath(path or "."), "content": fence.content}
             return RunbookStep(tool="write_file", args=args, line=line)
-        if language(fence) not in SHELLS:
+        if _language(fence) not in SHELLS:
             return None
         command = fence.content.strip("\n")
         if not command.strip():
-            self.faults.append(
-                GoalFileFault(line, "this block has no command: write one, or delete it")
-            )
-        timeout_s = self._timeout(fence, line)
-        return RunbookStep(tool="run_cmd", args={"cmd": command}, line=line, timeout_s=timeout_s)
-
-    def _timeout(self, fence: SyntaxTreeNode, line: int) -> float | None:
-        text = timeout_of(fence)
-        if text is None:
-            return None
+            self._fault(fence, "this block has no command: write one, or delete it")
+        timeout_s, given = None, TIMEOUT.search(fence.info)
         try:
-            return duration(text)
+            timeout_s = duration(given[1]) if given else None
         except Expected as error:
-            given = in_whole_words(text, 80)
-            self.faults.append(GoalFileFault(line, f"`timeout=` must be {error}, not `{given}`"))
-            return None
+            shown = in_whole_words(given[1], 80) if given else ""
+            self._fault(fence, f"`timeout=` must be {error}, not `{shown}`")
+        return RunbookStep(tool="run_cmd", args={"cmd": command}, line=line, timeout_s=timeout_s)
 
     def _prose(self, section: Section, taken: list[SyntaxTreeNode], goal: str = "") -> str:
         """Return the section's source, without the lists taken as subtasks and the goal's title."""
@@ -226,11 +223,86 @@ class _Reader:
     def _line(self, block: SyntaxTreeNode) -> int:
         return self.first_line + (block.map or (0, 0))[0]
 
+    def _fault(self, block: SyntaxTreeNode, message: str) -> None:
+        self.faults.append(GoalFileFault(self._line(block), message))
+
     def _check_count(self, tasks: list[GoalFileTask]) -> None:
         count = sum(len(task.subtasks) for task in tasks)
         if count > SUBTASKS_MAX:
             message = f"the file has {count:,} subtasks, more than {SUBTASKS_MAX:,}: split it into several goals"
             self.faults.append(GoalFileFault(None, message))
+
+
+# ---- the Markdown
+
+
+def _parsed(body: str) -> list[SyntaxTreeNode]:
+    markdown = MarkdownIt("commonmark")
+    markdown.core.ruler.enableOnly(["normalize", "block"])
+    markdown.block.ruler.disable(["reference", "lheading"])
+    return SyntaxTreeNode(markdown.parse(body)).children
+
+
+def _inline(block: SyntaxTreeNode) -> str:
+    """Return the text of a heading or paragraph."""
+    return " ".join(child.content for child in block.children if child.type == "inline").strip()
+
+
+def _title_of(item: SyntaxTreeNode) -> tuple[str, list[SyntaxTreeNode]]:
+    """Return the item's first paragraph, and the blocks after it."""
+    blocks = list(item.children)
+    if blocks and blocks[0].type == "paragraph":
+        return _inline(blocks[0]), blocks[1:]
+    return "", blocks
+
+
+def _fences(block: SyntaxTreeNode) -> Iterator[SyntaxTreeNode]:
+    return (node for node in block.walk() if node.type == "fence")
+
+
+def _language(fence: SyntaxTreeNode) -> str:
+    return (fence.info.split() or [""])[0].lower()
+
+
+def _file_of(fence: SyntaxTreeNode) -> str | None:
+    """Return the path of a fence with `file=PATH`, None without."""
+    found = FILE.search(fence.info)
+    return next((part for part in found.groups() if part is not None), "") if found else None
+
+
+def _is_step(block: SyntaxTreeNode) -> bool:
+    """Return whether a block is a command to run or a file to write."""
+    return block.type == "fence" and (_file_of(block) is not None or _language(block) in SHELLS)
+
+
+def _is_marked(item: SyntaxTreeNode) -> bool:
+    """Return whether a list item has a checkbox or a step, and so is a subtask wherever it stands."""
+    return bool(CHECKBOX.match(_title_of(item)[0])) or any(map(_is_step, _fences(item)))
+
+
+def _is_done_when(title: str) -> bool:
+    """Return whether a heading begins with `Done when`, whatever its spelling."""
+    return re.findall(r"[^\W_]+", title.casefold())[:2] == ["done", "when"]
+
+
+def _commands(blocks: list[SyntaxTreeNode]) -> Iterator[str]:
+    """Yield the checks of a `## Done when`: its shell blocks, and items that are inline code."""
+    for node in (node for block in blocks for node in block.walk()):
+        command = ""
+        if node.type == "fence" and _language(node) in SHELLS and _file_of(node) is None:
+            command = node.content.strip()
+        elif node.type == "list_item":
+            command = _code_of(CHECKBOX.sub("", _title_of(node)[0], count=1).strip())
+        if command:
+            yield command
+
+
+def _code_of(text: str) -> str:
+    """Return the code where the text is one piece of inline code and nothing else."""
+    inner = text.strip("`")
+    ticks = text[: len(text) - len(text.lstrip("`"))]
+    whole = bool(ticks) and text == ticks + inner + ticks and ticks not in inner
+    return " ".join(inner.split()) if whole else ""
 
 
 def _named_by(step: RunbookStep) -> str:

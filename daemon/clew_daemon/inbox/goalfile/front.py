@@ -1,35 +1,33 @@
 """The front matter of a goal file: its lines, its values, and all that is wrong with them.
 
-Pure. Keys of other tools are named, not refused.
+Pure. A small, bounded part of YAML: no aliases, no tags and no deep nesting, so that nothing takes long or grows. Keys
+of other tools are named, not refused.
 """
 
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
 import yaml
 from pydantic import ValidationError
-from pydantic_core import ErrorDetails
 
-from clew_daemon.inbox.goalfile import front_yaml
-from clew_daemon.inbox.goalfile.front_yaml import (
-    FRONT_CHARS_MAX,
-    FrontError,
-    GoalFileFault,
-    Unusable,
-    cut,
-    given,
-)
-from clew_daemon.inbox.goalfile.keys import Budget, FrontMatter
+from clew_daemon.inbox.goalfile.keys import Budget, FrontMatter, GoalFileFault, cut
+from clew_shared.text.shorten import in_whole_words
 from clew_shared.text.spelling import closest
-from clew_shared.text.validation import Expected, requirement
+from clew_shared.text.validation import requirement
 
+FRONT_CHARS_MAX = 65_536
+DEPTH_MAX = 8
 KEYS = FrontMatter.model_fields
-_INNER = {"checks": "has a command that", "budget": "has a `{}` that"}
-"""How a message about a value inside a key's value begins."""
-KEYS_MAX = 100
+LOOKALIKE_KEYS_MAX = 100
 """Keys of what looks like front matter that are compared with clew's."""
+
+_NULL = "tag:yaml.org,2002:null"
+_UNREADABLE = (yaml.YAMLError, ValueError, LookupError, TypeError, OverflowError)
+"""What PyYAML raises for values that it takes for numbers, dates and the like but cannot read."""
+_UNRECORDABLE = re.compile("[\0\ud800-\udfff]")
+"""What only an escape in quotes can make; no path or command can hold it, and the ledger cannot keep it."""
 
 _INVISIBLE = " \t\f\v\u00a0\u200b\u200c\u200d\u2060\ufeff"
 _MARKER = re.compile(  # dashes of any kind (two at least, or a long one), as in `--- # note`; `+++`, `===`, `***`, …
@@ -38,9 +36,19 @@ _MARKER = re.compile(  # dashes of any kind (two at least, or a long one), as in
 _KEY_LINE = re.compile(r"""["']?([A-Za-z_][\w .-]{0,40}?)["']?\s*[:=](?:\s|$|["'\[{0-9])""")
 _INSIDE = (" ", "\t", "#", "-", "[", "]", "}")
 """How lines begin that stand between the keys: what is indented, comments, items, brackets."""
-_FENCES = ("```", "~~~")
-_NO_PROSE = ("#", "//", "%", *_FENCES)
-"""How comments, headings and the opening line of a fenced block begin."""
+_NO_PROSE = ("#", "//", "%", "<!--")
+"""How comments and headings begin."""
+
+NodePath = tuple[int | str, ...]
+"""Where a value is: its key, and the keys or indices below."""
+
+
+class FrontError(Exception):
+    """The front matter, or one of its values, cannot be read; `fault` says why and on which line."""
+
+    def __init__(self, line: int | None, message: str) -> None:
+        super().__init__(message)
+        self.fault = GoalFileFault(line, message)
 
 
 @dataclass
@@ -52,90 +60,6 @@ class Front:
     unknown_keys: list[str] = field(default_factory=list)
     suggestions: dict[str, str] = field(default_factory=dict)
     faults: list[GoalFileFault] = field(default_factory=list)
-
-
-def read(front: str, agents: Collection[str]) -> Front:
-    """Read the front matter; `agents` are the names that `agent:` may have. Never raises."""
-    found = Front()
-    try:
-        root = front_yaml.composed(front)
-    except FrontError as error:
-        found.faults.append(error.fault)
-        return found
-    if root is not None:
-        nodes = dict(front_yaml.pairs(root, front, found.faults))
-        for key, node in nodes.items():
-            if key in KEYS:
-                found.lines[key] = front_yaml.line_of(front, node.start_mark)
-                _read_key(key, node, front, agents, found)
-            else:
-                _note_unknown(found, key, KEYS)
-    return found
-
-
-def _read_key(key: str, node: yaml.Node, front: str, agents: Collection[str], found: Front) -> None:
-    if fault := _inner_keys_fault(key, node, front):
-        found.faults.append(fault)
-        return
-    nodes: dict[front_yaml.Path, yaml.Node] = {}
-    value = front_yaml.plain_value(node, (key,), nodes)
-    if isinstance(value, Unusable):
-        found.faults.append(GoalFileFault(found.lines[key], f"`{key}` {value.reason}"))
-        return
-    try:
-        validated = FrontMatter.model_validate({key: value}, context={"agents": agents})
-    except ValidationError as error:
-        found.faults.append(_fault(key, error.errors()[0], nodes, front))
-        return
-    found.values[key] = getattr(validated, key)
-    if key == "budget":
-        for name in value:
-            if name not in Budget.model_fields:
-                _note_unknown(found, name, Budget.model_fields, "budget.")
-
-
-def _note_unknown(found: Front, name: str, known: Collection[str], table: str = "") -> None:
-    found.unknown_keys.append(f"{table}{name}")
-    if meant := closest(name, known):
-        found.suggestions[f"{table}{name}"] = f"{table}{meant}"
-
-
-def _inner_keys_fault(key: str, node: yaml.Node, front: str) -> GoalFileFault | None:
-    """Return what is wrong with the keys inside a key's value: one that is no word, or is given twice."""
-    if key not in _INNER or not isinstance(node, yaml.MappingNode):
-        return None
-    is_checks = key == "checks"
-    for name, _ in node.value if is_checks else ():
-        if not isinstance(name, yaml.ScalarNode) or not name.value.strip():
-            line = front_yaml.line_of(front, name.start_mark)
-            return GoalFileFault(line, "`checks` must be lines of `name: command`")
-    twice = front_yaml.repeated_key(node)
-    if twice is None:
-        return None
-    if is_checks:
-        line = front_yaml.line_of(front, node.start_mark)
-        return GoalFileFault(line, "`checks` must have a different name for each check")
-    line = front_yaml.line_of(front, twice.start_mark)
-    return GoalFileFault(line, f"`{key}.{front_yaml.key_text(twice)}` is given twice: keep one")
-
-
-def _fault(
-    key: str, error: "ErrorDetails", nodes: Mapping[front_yaml.Path, yaml.Node], front: str
-) -> GoalFileFault:
-    """Return a key's first error as a sentence, with the line of the value that is wrong."""
-    path = error["loc"]
-    while path not in nodes:
-        path = path[:-1]
-    reason = error.get("ctx", {}).get("error")
-    is_whole = isinstance(reason, ValueError) and not isinstance(reason, Expected)
-    if isinstance(error["input"], Unusable) and not is_whole:
-        sentence = error["input"].reason
-    else:
-        shown = given(nodes[path])
-        sentence = requirement(error, shown, f'"{shown.strip("`")}"')
-    if path[1:] and key in _INNER and not is_whole:
-        sentence = f"{_INNER[key].format(path[1])} {sentence}"
-    return GoalFileFault(front_yaml.line_of(front, nodes[path].start_mark), f"`{key}` {sentence}")
 
 
 def split(text: str) -> tuple[str | None, str, int]:
@@ -152,6 +76,170 @@ def split(text: str) -> tuple[str | None, str, int]:
     raise ValueError("the front matter is not closed: end it with a line `---`")
 
 
+def composed(front: str) -> yaml.MappingNode | None:
+    """Return the front matter as YAML's nodes, None where there are none; raises FrontError."""
+    if len(front) > FRONT_CHARS_MAX:
+        raise FrontError(1, f"the front matter is over {FRONT_CHARS_MAX:,} characters: shorten it")
+    try:
+        _refuse_unsupported(front)
+        node = yaml.compose(front, Loader=yaml.SafeLoader)
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        line = _line_of(front, mark) if mark else None
+        raise FrontError(line, f"the front matter is not valid YAML: {error.problem}") from None
+    except yaml.reader.ReaderError as error:
+        line = front.count("\n", 0, error.position) + 2
+        raise FrontError(line, "the front matter contains a character that YAML forbids") from None
+    except _UNREADABLE as error:
+        problem = in_whole_words(str(error), 200)
+        raise FrontError(1, f"the front matter is not valid YAML: {problem}") from None
+    if node is not None and not isinstance(node, yaml.MappingNode):
+        raise FrontError(
+            _line_of(front, node.start_mark),
+            "the front matter must be lines of `key: value`; without any, don't begin the file with `---`",
+        )
+    return node
+
+
+def mapping(values: dict[str, Any]) -> yaml.MappingNode:
+    """Return plain values as YAML's nodes."""
+    node = yaml.compose(yaml.safe_dump(values), Loader=yaml.SafeLoader)
+    assert isinstance(node, yaml.MappingNode)  # noqa: S101 - a mapping in is a mapping out
+    return node
+
+
+def _refuse_unsupported(front: str) -> None:
+    """Raise FrontError, before a node is built, for what could grow or nest without bound."""
+    depth = 0
+    for event in yaml.parse(front, Loader=yaml.SafeLoader):
+        fault = ""
+        if isinstance(event, yaml.CollectionStartEvent):
+            depth += 1
+        elif isinstance(event, yaml.CollectionEndEvent):
+            depth -= 1
+        if depth > DEPTH_MAX:
+            fault = f"nested deeper than {DEPTH_MAX} levels: flatten it"
+        elif isinstance(event, yaml.AliasEvent):
+            fault = "aliases (`*name`) are not supported: write the value out"
+        elif getattr(event, "tag", None) is not None:
+            fault = "tags (`!name`) are not supported: write the plain value"
+        elif isinstance(event, yaml.ScalarEvent) and _UNRECORDABLE.search(event.value):
+            fault = "a value contains a NUL or half of a surrogate pair: delete it"
+        if fault:
+            raise FrontError(_line_of(front, event.start_mark), fault)
+
+
+def _line_of(front: str, mark: Any) -> int:
+    """Return the file's line of a mark; by its index, since YAML knows more line breaks than clew."""
+    return front.count("\n", 0, mark.index) + 2
+
+
+def read(front: str, agents: Collection[str]) -> Front:
+    """Read the front matter; `agents` are the names that `agent:` may have. Never raises."""
+    found = Front()
+    try:
+        root = composed(front)
+    except FrontError as error:
+        found.faults.append(error.fault)
+        return found
+    reader = _Reader(front, found)
+    for key, node in reader.pairs(root) if root else ():
+        if key in KEYS:
+            reader.read(key, node, agents)
+        else:
+            _note_unknown(found, key, KEYS)
+    return found
+
+
+def _note_unknown(found: Front, name: str, known: Collection[str], table: str = "") -> None:
+    found.unknown_keys.append(f"{table}{name}")
+    if meant := closest(name, known):
+        found.suggestions[f"{table}{name}"] = f"{table}{meant}"
+
+
+class _Reader:
+    """One reading of one front matter; what it finds is added to `found`."""
+
+    def __init__(self, front: str, found: Front) -> None:
+        self._front = front
+        self._found = found
+        self._nodes: dict[NodePath, yaml.Node] = {}
+
+    def pairs(self, mapping: yaml.MappingNode) -> Iterator[tuple[str, yaml.Node]]:
+        """Yield each key with its value; one that is no word or is given twice is a fault."""
+        seen: set[str] = set()
+        for key, value in mapping.value:
+            if not isinstance(key, yaml.ScalarNode) or not key.value.strip():
+                self._fault(key, "a key must be a word, as in `priority: 1`")
+            elif key.value in seen:
+                self._fault(key, f"`{cut(key.value)}` is given twice: keep one")
+            else:
+                seen.add(key.value)
+                yield key.value, value
+
+    def read(self, key: str, node: yaml.Node, agents: Collection[str]) -> None:
+        """Read the value of one of clew's keys; the first thing that is wrong with it is a fault."""
+        found = self._found
+        found.lines[key] = _line_of(self._front, node.start_mark)
+        faults_before = len(found.faults)
+        try:
+            value = self._plain(node, (key,))
+            if len(found.faults) > faults_before:
+                return
+            validated = FrontMatter.model_validate({key: value}, context={"agents": agents})
+        except FrontError as error:
+            found.faults.append(error.fault)
+        except ValidationError as error:
+            details = error.errors()[0]
+            path = details["loc"]
+            while path not in self._nodes:
+                path = path[:-1]
+            shown = _given(self._nodes[path])
+            quoted = f'"{shown.strip("`")}"'
+            sentence = requirement(details, shown, quoted)
+            self._fault(self._nodes[path], f"`{_dotted(path)}` {sentence}")
+        else:
+            found.values[key] = getattr(validated, key)
+            for name in value if key == "budget" else ():
+                if name not in Budget.model_fields:
+                    _note_unknown(found, name, Budget.model_fields, "budget.")
+
+    def _plain(self, node: yaml.Node, path: NodePath) -> Any:
+        """Return what YAML makes of a node, with keys as texts; FrontError for a scalar without a usable value."""
+        self._nodes[path] = node
+        if isinstance(node, yaml.MappingNode):
+            return {key: self._plain(value, (*path, key)) for key, value in self.pairs(node)}
+        if isinstance(node, yaml.SequenceNode):
+            return [self._plain(item, (*path, at)) for at, item in enumerate(node.value)]
+        fault = f"has a value that cannot be read: {_given(node)}"
+        if node.tag == _NULL:
+            fault = "has no value: write one (in quotes, if it is a word), or delete the line"
+        else:
+            try:
+                return yaml.SafeLoader("").construct_object(node)
+            except _UNREADABLE:
+                pass
+        raise FrontError(_line_of(self._front, node.start_mark), f"`{_dotted(path)}` {fault}")
+
+    def _fault(self, node: yaml.Node, message: str) -> None:
+        self._found.faults.append(GoalFileFault(_line_of(self._front, node.start_mark), message))
+
+
+def _dotted(path: NodePath) -> str:
+    """Return a place as people name it: `budget.tokens`; an item of a list is named by its list."""
+    return ".".join(cut(part) for part in path if isinstance(part, str))
+
+
+def _given(node: yaml.Node) -> str:
+    """Return a value as messages show it."""
+    if isinstance(node, yaml.ScalarNode):
+        return f"`{cut(node.value)}`" if node.value else "nothing"
+    return "a list" if isinstance(node, yaml.SequenceNode) else "a mapping"
+
+
+# ---- what looks like front matter, but is none: it would be taken for text, and the goal run without its checks
+
+
 def lookalike(body: str, first_line: int) -> GoalFileFault | None:
     """Return what is wrong where a body begins with what seems meant as front matter.
 
@@ -161,52 +249,45 @@ def lookalike(body: str, first_line: int) -> GoalFileFault | None:
     """
     lines = body[:FRONT_CHARS_MAX].split("\n")
     start = _start(lines)
-    if start == len(lines):
-        return None
-    bare = not "".join(lines[:start]).strip(_INVISIBLE)
-    opened = _is_marker(lines[start])
-    keys, end = _block(lines, start + opened)
+    opened = start < len(lines) and _is_marker(lines[start])
+    keys, end = _key_lines(lines, start + opened)
     closed = end < len(lines) and _is_marker(lines[end])
     if opened and closed:
-        meant = any(_is_ours(key.lower() if bare else key) for key in keys[:KEYS_MAX])
+        meant = any(map(_is_ours, keys[:LOOKALIKE_KEYS_MAX]))
     else:
         meant = (opened or closed) and bool(keys) and keys[0] in KEYS
     if not meant:
         return None
     return GoalFileFault(
         first_line + start,
-        f"this looks like front matter, but would not be read: {_wrong(lines, start, first_line)}. Front matter "
-        "begins on line 1 with `---`, has lines of `key: value`, and ends with `---`; if you mean "
-        "this as text, put a sentence above it",
+        "this looks like front matter, but would not be read: that begins on line 1 with exactly `---`, has lines "
+        "of `key: value`, and ends with `---`; if you mean this as text, put a sentence above it",
     )
 
 
 def _start(lines: list[str]) -> int:
-    """Return the index of the first line that is not blank, a comment, a heading or the opening of a block.
+    """Return the index of the first line that is not blank, a comment, a heading or the opening of a first block.
 
     What stands in a block below a heading is an example, and no front matter.
     """
-    in_comment = titled = False
+    is_first = True
     for index, line in enumerate(lines):
         plain = line.strip(_INVISIBLE)
-        if in_comment or plain.startswith("<!--"):
-            in_comment = "-->" not in plain
-        elif plain and ((titled and plain.startswith(_FENCES)) or not plain.startswith(_NO_PROSE)):
+        skipped = plain.startswith(_NO_PROSE) or (is_first and plain.startswith(("```", "~~~")))
+        if plain and not skipped:
             return index
-        elif plain.startswith("#"):
-            titled = True
+        is_first = is_first and not plain
     return len(lines)
 
 
-def _block(lines: list[str], start: int) -> tuple[list[str], int]:
+def _key_lines(lines: list[str], start: int) -> tuple[list[str], int]:
     """Return the keys of the lines from `start` on that could be YAML or TOML, and where these end."""
     keys: list[str] = []
     for index in range(start, len(lines)):
         line = lines[index].strip("\ufeff").rstrip()
-        found = _KEY_LINE.match(line)
         if _is_marker(line):
             return keys, index
-        if found:
+        if found := _KEY_LINE.match(line):
             keys.append(found[1])
         elif (line and not line.startswith(_INSIDE)) or line.startswith("##"):
             return keys, index
@@ -219,19 +300,3 @@ def _is_marker(line: str) -> bool:
 
 def _is_ours(key: str) -> bool:
     return key in KEYS or (key.islower() and closest(key, KEYS) is not None)
-
-
-def _wrong(lines: list[str], start: int, first_line: int) -> str:
-    """Return why the line at `start`, where front matter seems to begin, does not begin it."""
-    line = lines[start]
-    if not _is_marker(line):
-        return "the `---` above it is missing"
-    if line.strip(_INVISIBLE) != "---":
-        return f"it begins with `{cut(line.strip(_INVISIBLE))}`"
-    if line.rstrip() != "---":
-        return "there is a space or an invisible character at its `---`"
-    if first_line > 1:
-        return "there is front matter above it already"
-    if "".join(lines[:start]).strip(_INVISIBLE):
-        return "there are other lines above it"
-    return "there is an empty line above it"

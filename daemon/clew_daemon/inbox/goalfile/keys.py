@@ -1,16 +1,17 @@
 """What a goal file says once it is read, and what each key of its front matter may be. Pure. See docs/goal-files.md."""
 
 import re
-from collections.abc import Callable, Collection
+from collections.abc import Collection
+from dataclasses import dataclass
 from datetime import UTC, date, datetime, time
 from pathlib import Path, PurePosixPath
 from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationInfo
 
-from clew_daemon.inbox.goalfile.front_yaml import Unusable, cut
 from clew_daemon.record.naming import name_fault
 from clew_shared.config.agent_tables import to_add
+from clew_shared.text.shorten import in_whole_words
 from clew_shared.text.spelling import closest
 from clew_shared.text.validation import Expected
 
@@ -21,6 +22,42 @@ RETRIES_MAX = 10
 
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*([smhd]?)", re.ASCII)
 _UNITS = {"": 1, "s": 1, "m": 60, "h": 3_600, "d": 86_400}
+
+
+@dataclass(frozen=True)
+class GoalFileFault:
+    """One thing that is wrong in a goal file; `line` counts from 1, None is the whole file."""
+
+    line: int | None
+    message: str
+
+    def __str__(self) -> str:
+        return self.message if self.line is None else f"line {self.line}: {self.message}"
+
+
+class GoalFileError(ValueError):
+    """The goal file cannot be used; its text, all errors one a line, is that of NAME.error.txt."""
+
+    def __init__(self, name: str, faults: list[GoalFileFault]) -> None:
+        self.name = name
+        self.faults = sorted(faults, key=lambda fault: fault.line or 0)
+        super().__init__("\n".join([f"{name} cannot be used:", *map(str, self.faults)]))
+
+
+def cut(text: str) -> str:
+    """Return a piece of the file as messages show it."""
+    return in_whole_words(text, 60)
+
+
+def duration(value: Any) -> float:
+    """Return the seconds of a duration: a number, or one with a unit such as `20m`."""
+    found = _DURATION.fullmatch(value.strip()) if isinstance(value, str) else None
+    number: Any = float(found[1]) * _UNITS[found[2]] if found else value
+    if type(number) not in {int, float}:
+        raise Expected("a time like 90s, 20m or 2h, or a number of seconds")
+    if not 0 < number <= DURATION_MAX_S:
+        raise Expected("a time above 0, and at most 7 days")
+    return float(number)
 
 
 def _stripped(text: str) -> str:
@@ -54,34 +91,6 @@ def _known_agent(name: str, info: ValidationInfo) -> str:
     )
 
 
-def _within(least: int, most: int = NUMBER_MAX) -> Callable[[int], int]:
-    def check(value: int) -> int:
-        if not least <= value <= most:
-            raise Expected(f"from {least:,} to {most:,}")
-        return value
-
-    return check
-
-
-def _seconds(value: Any) -> float:
-    if type(value) not in {int, float}:
-        raise Expected("a number of seconds")
-    if not 0 < value <= NUMBER_MAX:
-        raise Expected("a number of seconds above 0")
-    return float(value)
-
-
-def duration(value: Any) -> float:
-    """Return the seconds of a duration: a number, or one with a unit such as `20m`."""
-    found = _DURATION.fullmatch(value.strip()) if isinstance(value, str) else None
-    number: Any = float(found[1]) * _UNITS[found[2]] if found else value
-    if type(number) not in {int, float}:
-        raise Expected("a time like 90s, 20m or 2h, or a number of seconds")
-    if not 0 < number <= DURATION_MAX_S:
-        raise Expected("a time above 0, and at most 7 days")
-    return float(number)
-
-
 def _moment(value: Any) -> datetime:
     """Return the moment in UTC; one without a zone is taken as UTC, a date as its first moment."""
     try:
@@ -99,26 +108,11 @@ def _listed(value: Any) -> Any:
     return tuple(value) if isinstance(value, list | tuple) else (value,)
 
 
-def _goal_reference(value: Any) -> Any:
-    if isinstance(value, list | dict | Unusable):
-        raise ValueError("must be a list of names or ids of goals, like [other]")  # noqa: TRY004 - pydantic's
-    return value
-
-
 def _by_name(value: Any) -> Any:
     """Return commands by name, or by number from 0 where they have none."""
     if isinstance(value, dict):
         return value
     return dict(enumerate(value if isinstance(value, list) else [value]))
-
-
-def _command(value: Any) -> Any:
-    if isinstance(value, Unusable) and value.is_null:
-        raise ValueError("has a check without a command: write lines of `name: command`")
-    if isinstance(value, list | dict):
-        what = "a list" if isinstance(value, list) else "a mapping"
-        raise ValueError(f"must be lines of `name: command`, not {what} as command")  # noqa: TRY004 - pydantic's
-    return value
 
 
 def _named(checks: dict[Any, str]) -> dict[str, str]:
@@ -131,74 +125,48 @@ def _named(checks: dict[Any, str]) -> dict[str, str]:
     return {name if isinstance(name, str) else f"check_{name + 1}": c for name, c in checks.items()}
 
 
-def _limits(value: Any) -> Any:
-    if not isinstance(value, dict | Budget):
-        raise Expected("like {tokens: 200000, wall_s: 3600}")
-    return value
-
-
-def _on_interrupt(choice: str) -> str:
-    if choice not in {"retry", "ask"}:
-        raise Expected("retry or ask")
-    return choice
+def _patience(value: Any) -> Any:
+    """Return the number of steps; YAML reads a bare `off` as false."""
+    return 0.0 if value is False or value == "off" else value
 
 
 Text = Annotated[str, AfterValidator(_stripped)]
-Positive = Annotated[int, AfterValidator(_within(1))]
-
-
-Seconds = Annotated[float, BeforeValidator(_seconds)]
-Commands = Annotated[
-    dict[Any, Annotated[Text, BeforeValidator(_command)]],
-    BeforeValidator(_by_name),
-    AfterValidator(_named),
-]
+Positive = Annotated[int, Field(ge=1, le=NUMBER_MAX)]
+Commands = Annotated[dict[Any, Text], BeforeValidator(_by_name), AfterValidator(_named)]
 
 
 class Budget(BaseModel):
     """What the goal may use at most; None is no limit."""
 
-    model_config = ConfigDict(frozen=True, strict=True, extra="ignore")
+    model_config = ConfigDict(frozen=True, strict=True, extra="ignore", allow_inf_nan=False)
 
     tokens: Positive | None = None
-    wall_s: Seconds | None = None
-
-
-def _patience(value: Any) -> float:
-    if value is False or value == "off":  # YAML reads a bare `off` as false
-        return 0.0
-    if (
-        isinstance(value, bool)
-        or not isinstance(value, int | float)
-        or not 0 <= value <= NUMBER_MAX
-    ):
-        raise ValueError("must be a number of steps, such as 5, or `off`")
-    return float(value)
+    wall_s: Annotated[float, Field(gt=0, le=NUMBER_MAX)] | None = None
 
 
 class FrontMatter(BaseModel):
     """The values of the keys; the validation's context has the names of the `agents`. `not_before` is in UTC."""
 
-    model_config = ConfigDict(frozen=True, strict=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, strict=True, extra="forbid", allow_inf_nan=False)
 
     name: Annotated[Text, AfterValidator(_goal_name)] = ""
     workspace: Annotated[Text, AfterValidator(_workspace)] | None = None
     agent: Annotated[Text, AfterValidator(_known_agent)] | None = None
     checks: Commands = Field(default_factory=dict)
-    priority: Annotated[int, AfterValidator(_within(-NUMBER_MAX))] = 0
+    priority: Annotated[int, Field(ge=-NUMBER_MAX, le=NUMBER_MAX)] = 0
     max_iterations: Positive | None = None
     attempts: Positive | None = None
-    budget: Annotated[Budget, BeforeValidator(_limits)] = Budget()
+    budget: Budget = Budget()
     not_before: Annotated[datetime, BeforeValidator(_moment)] | None = None
     depends_on: Annotated[
-        tuple[Annotated[Text, BeforeValidator(_goal_reference)], ...],
+        tuple[Text, ...],
         BeforeValidator(_listed),
         AfterValidator(lambda names: tuple(dict.fromkeys(names))),
     ] = ()
-    on_interrupt: Annotated[Text, AfterValidator(_on_interrupt)] = "ask"
-    retries: Annotated[int, AfterValidator(_within(0, RETRIES_MAX))] = 0
+    on_interrupt: Literal["ask", "retry"] = "ask"
+    retries: Annotated[int, Field(ge=0, le=RETRIES_MAX)] = 0
     timeout: Annotated[float, BeforeValidator(duration)] | None = None
-    patience: Annotated[float, BeforeValidator(_patience)] | None = None
+    patience: Annotated[float, BeforeValidator(_patience), Field(ge=0, le=NUMBER_MAX)] | None = None
 
 
 class _FrozenPart(BaseModel):
@@ -232,7 +200,7 @@ class GoalFileTask(_FrozenPart):
 
 
 class GoalFile(FrontMatter):
-    """A goal as its file gives it; `text` is the file as it came, without a byte order mark.
+    """A goal as its file gives it.
 
     `checks` has the commands by name, those of `## Done when` as `done_1`, `done_2`, … `folder` is the one that
     `workspace` means on this machine, where the caller asked for it. `lines` has the line of each key of the front
@@ -240,7 +208,6 @@ class GoalFile(FrontMatter):
     """
 
     description: str
-    text: str
     notes: str = ""
     folder: Path | None = None
     agent: str | None = None

@@ -1,10 +1,9 @@
-"""Goal files: bytes in, a goal or all its errors out (docs/goal-files.md), and what follows.
+"""Goal files: bytes in, a goal or all its errors out (docs/goal-files.md).
 
 Pure: no clock is read, the config's agents come in as names, and the caller says where a workspace is. Whatever
 the bytes are, `parse` returns a goal or raises GoalFileError, in bounded time.
 """
 
-import hashlib
 import re
 import unicodedata
 from collections.abc import Callable, Collection
@@ -12,8 +11,7 @@ from pathlib import Path
 
 from clew_daemon.inbox.goalfile import body as goalfile_body
 from clew_daemon.inbox.goalfile import front as goalfile_front
-from clew_daemon.inbox.goalfile.front_yaml import GoalFileError, GoalFileFault
-from clew_daemon.inbox.goalfile.keys import GoalFile, GoalFileTask
+from clew_daemon.inbox.goalfile.keys import GoalFile, GoalFileError, GoalFileFault, GoalFileTask
 
 BYTES_MAX = 1024 * 1024
 SLUG_CHARS_MAX = 40
@@ -26,7 +24,7 @@ FILLERS = frozenset(
         "as so then please my our your i we you they where when which what how who about",
     )
 )
-"""Words that an id does not end with, and of which alone it says nothing."""
+"""Words that say nothing in an id."""
 
 
 def parse(
@@ -35,17 +33,15 @@ def parse(
     agents: Collection[str],
     *,
     located: Callable[[str], Path] | None = None,
-    size: int | None = None,
 ) -> GoalFile:
     """Read a goal file; `name` is what errors call it, `agents` what `agent:` may be.
 
     `located` gives the folder that a `workspace:` means, or raises ValueError with the reason why no goal may work
-    there. `size` is the file's in bytes, where `raw` may be only its beginning. Raises GoalFileError, and nothing
-    else, with all errors at once.
+    there. Raises GoalFileError, and nothing else, with all errors at once.
     """
-    text = _decoded(raw, name, size)
+    text = decoded(raw, name)
     try:
-        front, body_text, body_line = goalfile_front.split(re.sub(r"\r\n?", "\n", text))
+        front, body_text, body_line = goalfile_front.split(text)
     except ValueError as error:
         raise GoalFileError(name, [GoalFileFault(1, str(error))]) from None
     head = goalfile_front.read(front or "", agents)
@@ -67,7 +63,6 @@ def parse(
     if faults:
         raise GoalFileError(name, faults)
     return GoalFile(
-        text=text,
         description=body.description,
         notes=body.notes,
         done_when=body.done_when,
@@ -87,52 +82,39 @@ def tasks_of(raw: bytes) -> tuple[GoalFileTask, ...]:
 
 
 def goal_id(description: str, token: str, name: str = "") -> str:
-    """Return a readable id: the goal's name, or the first words of its description; and 4 hex digits of the token.
+    """Return a readable id: the goal's name, or the first words of its description; and the hex digits of `token`.
 
     `create-mathx-package-7f3a`; always `[a-z0-9-]+`, and `goal-7f3a` where no word is ASCII.
     """
-    slug = re.sub(r"[^a-z0-9]+", "-", name).strip("-") or _slug(description)
-    hexadecimal = token[:4].lower()
-    if not re.fullmatch(r"[0-9a-f]{4}", hexadecimal):
-        hexadecimal = hashlib.sha256(token.encode("utf-8", "surrogatepass")).hexdigest()[:4]
-    return f"{slug}-{hexadecimal}"
+    slug = re.sub(r"[^a-z0-9]+", "-", name).strip("-")
+    if not slug:
+        ascii_text = unicodedata.normalize("NFKD", description[:1000]).encode("ascii", "ignore")
+        words = re.findall(r"[a-z0-9]+", ascii_text.decode().lower())
+        telling = [word for word in words if word not in FILLERS] or words
+        slug = "-".join(telling[:SLUG_WORDS])[:SLUG_CHARS_MAX].rstrip("-") or "goal"
+    return f"{slug}-{token}"
 
 
-def _slug(description: str) -> str:
-    ascii_text = unicodedata.normalize("NFKD", description[:1000]).encode("ascii", "ignore")
-    words = re.findall(r"[a-z0-9]+", ascii_text.decode().lower())
-    taken: list[str] = []
-    for word in words:
-        telling = set(taken) - FILLERS
-        if len(telling) >= SLUG_WORDS or (len(telling) > 1 and len(taken) > SLUG_WORDS):
-            break
-        taken.append(word)
-    while taken and taken[-1] in FILLERS:
-        taken.pop()
-    return "-".join(taken or words[:SLUG_WORDS])[:SLUG_CHARS_MAX].rstrip("-") or "goal"
-
-
-def _decoded(raw: bytes, name: str, size: int | None) -> str:
-    """Return the text without a byte order mark; raises GoalFileError where it is not text."""
+def decoded(raw: bytes, name: str) -> str:
+    """Return the text, with Unix line ends and without a byte order mark; GoalFileError where it is none."""
+    line: int | None = None
+    message, text = "", ""
     if len(raw) > BYTES_MAX:
-        has = f"{size:,} bytes" if size and size > BYTES_MAX else f"more than {BYTES_MAX:,} bytes"
-        message = f"the file has {has}; a goal file may have at most {BYTES_MAX:,}"
-        raise GoalFileError(name, [GoalFileFault(None, message)])
-    try:
-        text = raw.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        line = raw.count(b"\n", 0, error.start) + 1
-        hint = "it looks like UTF-16; " if raw[:2] in {b"\xff\xfe", b"\xfe\xff"} else ""
-        message = f"the file is not UTF-8 (at byte {error.start:,}): {hint}save it as UTF-8"
-        raise GoalFileError(name, [GoalFileFault(line, message)]) from None
-    if "\0" in text:
+        message = f"the file is too long; a goal file may have at most {BYTES_MAX:,} bytes"
+    else:
+        try:
+            text = raw.decode("utf-8-sig")
+        except UnicodeDecodeError as error:
+            line = raw.count(b"\n", 0, error.start) + 1
+            message = f"the file is not UTF-8 (at byte {error.start:,}): save it as UTF-8"
+    if not message and "\0" in text:
         line = text.count("\n", 0, text.index("\0")) + 1
-        raise GoalFileError(
-            name, [GoalFileFault(line, "the file contains a NUL byte: it is not text")]
-        )
-    if not text.strip():
-        raise GoalFileError(name, [GoalFileFault(None, "the file is empty: write what to do")])
-    return text
+        message = "the file contains a NUL byte: it is not text"
+    elif not message and not text.strip():
+        message = "the file is empty: write what to do"
+    if message:
+        raise GoalFileError(name, [GoalFileFault(line, message)])
+    return re.sub(r"\r\n?", "\n", text)
 
 
 def _merged(checks: dict[str, str], commands: list[str]) -> dict[str, str]:

@@ -6,15 +6,14 @@ It reads and checks the goals first, so that all their errors are shown at once;
 from __future__ import annotations
 
 import os
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from clew_daemon.cli import parameters
 from clew_daemon.cli.commands.submit.inbox import Submission, await_decisions, drop_all, goal_ids
-from clew_daemon.control.requests import PingRequest, StatusRequest
-from clew_daemon.reading.client import ask, send
+from clew_daemon.control.requests import PingRequest
+from clew_daemon.reading.client import ask
 from clew_daemon.reading.errors import CliError, print_error, print_note
 from clew_daemon.reading.output import print_json
 from clew_daemon.reading.sanitize import clean
@@ -23,7 +22,7 @@ from clew_shared.exit_codes import ExitCode
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from clew_daemon.cli.commands.submit.goal_files import CheckedGoal
+    from clew_daemon.cli.commands.submit.goals import CheckedGoal
     from clew_daemon.reading.instance import Instance
 
 ACCEPTED_WITHIN_S = 5.0
@@ -46,17 +45,10 @@ WAITED_FOR_S = 60.0
 @click.option("--workspace", metavar="DIR", help="Where the agent works.")
 @click.option("--new", is_flag=True, help="Work in a fresh folder, also inside a git repository.")
 @click.option("--check", "checks", metavar="CMD", multiple=True, help="A check; may be repeated.")
-@click.option("--dry-run", is_flag=True, help="Only check the goals; submit nothing.")
 @parameters.as_json
 @click.pass_obj
 def submit(
-    instance: Instance,
-    /,
-    goals: tuple[str, ...],
-    wait: bool,
-    dry_run: bool,
-    as_json: bool,
-    **given: Any,
+    instance: Instance, /, goals: tuple[str, ...], wait: bool, as_json: bool, **given: Any
 ) -> None:
     """Add goals to the inbox: files, or the text of a goal.
 
@@ -64,26 +56,23 @@ def submit(
     A text that is submitted inside a git repository works in that repository.
     Options take precedence over the front matter of each file, and checks are added to its own.
     """
-    from clew_daemon.cli.commands.submit.front_options import SubmitOptions
-    from clew_daemon.cli.commands.submit.goal_files import check_goals
+    from clew_daemon.cli.commands.submit.goals import SubmitOptions, check_goals
 
     name, new, workspace = given["name"], given["new"], _absolute(given["workspace"])
-    for one, other, both in (
-        ("--json", "--wait", as_json and wait),
-        ("--dry-run", "--wait", dry_run and wait),
-        ("--new", "--workspace", new and workspace is not None),
-    ):
-        if both:
-            raise click.UsageError(f"{one} cannot be used with {other}")
+    if as_json and wait:
+        raise click.UsageError("--json cannot be used with --wait")
+    if new and workspace is not None:
+        raise click.UsageError("--new cannot be used with --workspace")
     if name is not None and len(goals) > 1:
         raise click.UsageError("--name can only be used with one goal")
     options = SubmitOptions(name, given["agent"], workspace, given["checks"])
-    checked = check_goals(instance, goals, options, new=new, wait=wait)
-    if dry_run:
-        _print_checked(instance, checked, as_json=as_json)
-        return
-    if is_running := _is_running(instance, wait=wait):
-        _refuse_names_in_use(instance, checked)
+    checked = check_goals(instance, goals, options, new=new)
+    for each in checked:
+        _print_unknown_keys(each)
+    is_running = ask(instance.socket, PingRequest()) is not None
+    if wait and not is_running:
+        queued = "nothing was submitted (without --wait the goals would wait in the inbox)"
+        raise CliError(f"{instance.socket.silence}; {queued}", ExitCode.NO_DAEMON)
     known = goal_ids(instance) if is_running else set[str]()
     paths = drop_all(instance.places.inbox, [(each.source.name, each.raw) for each in checked])
     submissions = [Submission(path) for path in paths]
@@ -92,14 +81,11 @@ def submit(
     if as_json:
         _print_json(instance, submissions, checked)
     else:
-        _print_results(
-            instance, submissions, checked, is_running=is_running and code != ExitCode.NO_DAEMON
-        )
-    if code == ExitCode.INTERRUPTED or (wait and code):
-        raise click.exceptions.Exit(code)
-    raise click.exceptions.Exit(
-        0 if _succeeded(instance, submissions, wait=wait) else ExitCode.FAILED
-    )
+        is_running = is_running and code != ExitCode.NO_DAEMON
+        _print_results(instance, submissions, checked, is_running=is_running)
+    if not (code == ExitCode.INTERRUPTED or (wait and code)):
+        code = 0 if _succeeded(instance, submissions, wait=wait) else ExitCode.FAILED
+    raise click.exceptions.Exit(code)
 
 
 def _absolute(workspace: str | None) -> str | None:
@@ -109,28 +95,13 @@ def _absolute(workspace: str | None) -> str | None:
     return os.path.abspath(workspace)  # noqa: PTH100 - links stay
 
 
-def _is_running(instance: Instance, *, wait: bool) -> bool:
-    """Return whether a daemon answers; CliError where one is to be waited for and none does."""
-    is_running = ask(instance.socket, PingRequest()) is not None
-    if wait and not is_running:
-        queued = "nothing was submitted (without --wait the goals would wait in the inbox)"
-        raise CliError(f"{instance.socket.silence}; {queued}", ExitCode.NO_DAEMON)
-    return is_running
-
-
-def _refuse_names_in_use(instance: Instance, checked: Sequence[CheckedGoal]) -> None:
-    """Raise CliError, before anything is dropped, if a goal that has not ended has one of the names."""
-    wanted = {each.goal.name for each in checked if each.goal.name}
-    if not wanted:
-        return
-    errors = [
-        f"`name` {goal['name']} is in use by {goal['id']}, which has not ended: choose another name, "
-        f"or end that goal (`clew cancel {goal['id']}`)"
-        for goal in send(instance.socket, StatusRequest(limit=0))["goals"]
-        if goal.get("name") in wanted and goal["status"] not in ("completed", "failed", "cancelled")
-    ]
-    if errors:
-        raise CliError("\n".join(errors))
+def _print_unknown_keys(checked: CheckedGoal) -> None:
+    for key in checked.goal.unknown_keys:
+        hint = checked.goal.suggestions.get(key)
+        meant = f"; did you mean {hint}?" if hint else ""
+        print_note(
+            clean(f"clew: note: {checked.source.shown}: unknown key {key!r} (ignored){meant}")
+        )
 
 
 def _await_decisions(
@@ -148,11 +119,9 @@ def _await_decisions(
 
 def _succeeded(instance: Instance, submissions: Sequence[Submission], *, wait: bool) -> bool:
     """Return whether none was rejected; with `wait` watch the goals, and return whether all were completed."""
-    if not wait:
-        return not any(one.error for one in submissions)
     goals = [one.goal for one in submissions if one.goal]
-    if not goals:
-        return False
+    if not wait or not goals:
+        return not wait and not any(one.error for one in submissions)
     from clew_daemon.cli.commands.watch.command import watch
 
     return watch(instance, goals) and len(goals) == len(submissions)
@@ -166,31 +135,21 @@ def _print_results(
     is_running: bool,
 ) -> None:
     for one, each in zip(submissions, checked, strict=True):
-        if one.error:
-            continue
-        known = f"added to the inbox as {clean(str(one.path))}"
-        print(one.goal or known, flush=True)  # the id alone, for scripts
-        _print_workspace(instance, each, one.goal)
-        if is_running and one.goal and each.goal.depends_on:
-            _print_what_it_waits_for(instance, one.goal)
+        if not one.error:
+            known = f"added to the inbox as {clean(str(one.path))}"
+            print(one.goal or known, flush=True)  # the id alone, for scripts
+            _print_workspace(instance, each, one.goal)
     for one in submissions:
         if one.error:
             print_error(one.error)
-    undecided = sum(not one.is_decided for one in submissions)
-    if undecided and not is_running:
-        print(_when_it_starts(instance, undecided))
-    elif undecided:
-        print("not accepted yet: see `clew status` and `clew logs`")
-
-
-def _print_checked(instance: Instance, checked: Sequence[CheckedGoal], *, as_json: bool) -> None:
-    """Print that the goals have no errors, and where each would work."""
-    if as_json:
-        _print_json(instance, [Submission(Path(one.source.shown)) for one in checked], checked)
+    if all(one.is_decided for one in submissions):
         return
-    for one in checked:
-        print(f"{clean(one.source.shown)}: no errors; nothing was submitted", flush=True)
-        _print_workspace(instance, one, None)
+    if is_running:
+        print("not accepted yet: see `clew status` and `clew logs`")
+    elif found := instance.holder:
+        print(clean(f"{found.running} but does not answer now: it starts later"))
+    else:
+        print(f"no daemon is running: it starts once one runs: {instance.socket.to_start}")
 
 
 def _print_workspace(instance: Instance, checked: CheckedGoal, goal: str | None) -> None:
@@ -208,13 +167,6 @@ def _print_workspace(instance: Instance, checked: CheckedGoal, goal: str | None)
     print_note(f"  workspace: {shown} ({how})")
 
 
-def _print_what_it_waits_for(instance: Instance, goal: str) -> None:
-    """Print a note where a goal waits for what only a person can bring about, such as a name that no goal has."""
-    found = send(instance.socket, StatusRequest(goal))["goal"]
-    if found["status"] == "queued" and found["needs_person"]:
-        print_note(f"clew: note: it {clean(found['waiting']['for'])}")
-
-
 def _print_json(
     instance: Instance, submissions: Sequence[Submission], checked: Sequence[CheckedGoal]
 ) -> None:
@@ -230,10 +182,3 @@ def _print_json(
         for one, each in zip(submissions, checked, strict=True)
     ]
     print_json({"goals": goals})
-
-
-def _when_it_starts(instance: Instance, count: int) -> str:
-    it = "it starts" if count == 1 else "they start"
-    if found := instance.holder:
-        return clean(f"{found.running} but does not answer now: {it} later")
-    return f"no daemon is running: {it} once one runs: {instance.socket.to_start}"

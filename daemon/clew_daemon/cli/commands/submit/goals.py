@@ -1,0 +1,241 @@
+"""Goals as they are given to `clew submit`: read, with its options in them, and checked."""
+
+import os
+import re
+import sys
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import click
+import yaml
+
+from clew_daemon.host.git import top_folder
+from clew_daemon.inbox.files import MAX_BYTES, SUFFIXES
+from clew_daemon.inbox.goalfile import front as goalfile_front
+from clew_daemon.inbox.goalfile.keys import GoalFile, GoalFileError
+from clew_daemon.inbox.goalfile.parse import decoded, parse
+from clew_daemon.inbox.locating import locator
+from clew_daemon.reading.errors import CliError
+from clew_daemon.reading.instance import Instance
+from clew_daemon.reading.sanitize import short
+
+CHECK_NAME = "check_"
+
+
+@dataclass(frozen=True)
+class GoalSource:
+    """A goal as it was given: its name in messages and in the inbox, and its bytes."""
+
+    shown: str
+    name: str
+    raw: bytes
+    is_text: bool = False
+
+
+@dataclass(frozen=True)
+class SubmitOptions:
+    """The options beside the file: they override its front matter; checks are added to its own."""
+
+    name: str | None = None
+    agent: str | None = None
+    workspace: str | None = None
+    checks: tuple[str, ...] = ()
+
+    @property
+    def single(self) -> dict[str, str]:
+        """The given keys that have one value, not a list."""
+        given = {"name": self.name, "agent": self.agent, "workspace": self.workspace}
+        return {key: value for key, value in given.items() if value is not None}
+
+    def faults(self, agents: Collection[str]) -> list[str]:
+        """Return the errors of the options themselves, each with the name of its option."""
+        given = [(key, key, value) for key, value in self.single.items()]
+        given += [("check", "checks", check) for check in self.checks]
+        faults = []
+        for option, key, value in given:
+            front = yaml.safe_dump({key: value})
+            found = goalfile_front.read(front, agents).faults if value.strip() else ["is empty"]
+            told = [re.sub(r"^(line \d+: )?(`\w+` )?", "", str(fault)) for fault in found]
+            faults += [f"--{option}: {fault}" for fault in told]
+        return faults
+
+
+@dataclass(frozen=True)
+class CheckedGoal:
+    """A goal to drop: its bytes with the options in them, and the goal that they parse to.
+
+    `is_here`: a text that works in the repository that it was submitted in.
+    """
+
+    source: GoalSource
+    raw: bytes
+    goal: GoalFile
+    is_here: bool = False
+
+    @property
+    def is_new(self) -> bool:
+        """Whether its workspace will be made."""
+        return self.goal.folder is None or not os.path.lexists(self.goal.folder)
+
+    def workspace(self, workspaces: Path, goal: str | None) -> Path | None:
+        """Return where it works as goal `goal`; None while that is not known."""
+        if self.goal.folder:
+            return self.goal.folder
+        return (workspaces / goal).resolve() if goal else None
+
+
+def check_goals(
+    instance: Instance, given: Sequence[str], options: SubmitOptions, *, new: bool = False
+) -> list[CheckedGoal]:
+    """Read and check all goals; return them, or raise CliError with all errors.
+
+    A text without a workspace works in the git repository of the working directory, if there is one and not `new`.
+    """
+    if given.count("-") > 1:
+        raise click.UsageError("- can be given only once: there is one stdin")
+    agents = instance.settings_in_force.agents.names
+    errors = _option_faults(instance, options, agents)
+    if errors:
+        options = SubmitOptions()
+    checked: list[CheckedGoal] = []
+    here = None if new else _repository_here()
+    for one in given:
+        try:
+            goal = _parsed(instance, _source(one), options, agents)
+            checked.append(_placed(instance, goal, options, agents, here))
+            if new and goal.goal.folder:
+                errors.append(f"{goal.source.shown}: --new cannot be used: it has a `workspace`")
+        except CliError as error:
+            errors.append(error.message)
+        except FileNotFoundError:
+            hint = "" if " " in one.strip() else '; to submit a text, put it in quotes: "…"'
+            errors.append(f"no such file: {short(one)}{hint}")
+        except OSError as error:
+            errors.append(f"{short(one)}: {error.strerror}")
+    if errors:
+        raise CliError("\n".join(errors))
+    return checked
+
+
+def checked_goal(instance: Instance, source: GoalSource, options: SubmitOptions) -> CheckedGoal:
+    """Check one goal with its options; return it, or raise CliError with all errors."""
+    agents = instance.settings_in_force.agents.names
+    if faults := _option_faults(instance, options, agents):
+        raise CliError("\n".join(faults))
+    return _parsed(instance, source, options, agents)
+
+
+def _source(given: str) -> GoalSource:
+    """Read an argument: stdin, a file, or the text of a goal."""
+    if given == "-":
+        return GoalSource("stdin", "stdin.md", sys.stdin.buffer.read(MAX_BYTES + 1))
+    path = Path(given)
+    if not os.path.lexists(given) and re.search(r"\s", given) and not given.endswith(SUFFIXES):
+        return GoalSource("the text", "goal.md", os.fsencode(given), is_text=True)
+    if not given:
+        raise CliError("the goal is empty: give a file, or a text in quotes")
+    with path.open("rb") as stream:
+        raw = stream.read(MAX_BYTES + 1)
+    # A person chose this very file, so its name need not tell what is in it.
+    name = path.name.lstrip(".") or "goal"
+    return GoalSource(given, name if path.suffix in SUFFIXES else f"{name}.md", raw)
+
+
+def _option_faults(
+    instance: Instance, options: SubmitOptions, agents: Collection[str]
+) -> list[str]:
+    faults = options.faults(agents)
+    if options.workspace is not None and not any("--workspace" in fault for fault in faults):
+        try:
+            locator(instance.places, instance.env)(options.workspace)
+        except ValueError as error:
+            faults.append(f"--workspace: {error}")
+    return faults
+
+
+def _repository_here() -> Path | None:
+    try:
+        return top_folder(Path.cwd())
+    except OSError:  # the working directory is gone
+        return None
+
+
+def _placed(
+    instance: Instance,
+    one: CheckedGoal,
+    options: SubmitOptions,
+    agents: Collection[str],
+    here: Path | None,
+) -> CheckedGoal:
+    """Return a goal with its workspace: a text that names none gets the repository `here`. Raises CliError."""
+    folder = one.goal.folder
+    if folder and not one.is_new and not folder.is_dir():
+        raise CliError(f"{one.source.shown}: its workspace {folder} is not a folder")
+    if here is None or folder or not one.source.is_text:
+        return one
+    try:
+        locator(instance.places, instance.env)(str(here))
+    except ValueError as error:
+        raise CliError(
+            f"{one.source.shown}: the git repository here cannot be its workspace: {error}; "
+            "--workspace DIR names one, --new makes a fresh folder"
+        ) from None
+    placed = _parsed(instance, one.source, replace(options, workspace=str(here)), agents)
+    return replace(placed, is_here=True)
+
+
+def _parsed(
+    instance: Instance, source: GoalSource, options: SubmitOptions, agents: Collection[str]
+) -> CheckedGoal:
+    """Parse a goal with the options in it; CliError with all its errors, by the lines of the given file."""
+    located = locator(instance.places, instance.env)
+    try:
+        raw = merged(source, options)
+        return CheckedGoal(source, raw, parse(raw, source.shown, agents, located=located))
+    except GoalFileError as error:
+        faults, told = error.faults, {fault.message for fault in error.faults}
+        try:  # the lines are those of the file as it was given
+            parse(source.raw, source.shown, agents, located=located)
+        except GoalFileError as own:
+            faults = [fault for fault in own.faults if fault.message in told] or faults
+        raise CliError(str(GoalFileError(source.shown, faults))) from None
+
+
+def merged(source: GoalSource, options: SubmitOptions) -> bytes:
+    """Return a goal file with the options in its front matter; one that cannot be read stays as it is."""
+    if not (options.single or options.checks):
+        return source.raw
+    text = decoded(source.raw, source.shown)
+    try:
+        front, body, first_line = goalfile_front.split(text)
+        root = goalfile_front.composed(front or "")
+    except (ValueError, goalfile_front.FrontError):
+        return source.raw
+    if goalfile_front.lookalike(body, first_line):
+        return source.raw
+    root = root or goalfile_front.mapping({})
+    values = {key.value: value for key, value in root.value if isinstance(key, yaml.ScalarNode)}
+    given: dict[str, object] = dict(options.single)
+    if options.checks:
+        given["checks"] = _with_checks(values.get("checks"), options.checks)
+    added = goalfile_front.mapping(given)
+    kept = [(key, value) for key, value in root.value if str(key.value) not in given]
+    root.value = [*kept, *added.value]
+    root.flow_style = False
+    return f"---\n{yaml.serialize(root, allow_unicode=True)}---\n{body}".encode()
+
+
+def _with_checks(node: yaml.Node | None, checks: Sequence[str]) -> dict[str, object]:
+    """Return the checks of the file, by name, and those of the options behind them."""
+    own = yaml.safe_load(yaml.serialize(node)) if node is not None else None
+    if not isinstance(own, dict):
+        listed = own if isinstance(own, list) else [own] if own is not None else []
+        own = {f"{CHECK_NAME}{number}": one for number, one in enumerate(listed, start=1)}
+    number = 0
+    for check in checks:
+        number += 1
+        while f"{CHECK_NAME}{number}" in own:
+            number += 1
+        own[f"{CHECK_NAME}{number}"] = check
+    return own
