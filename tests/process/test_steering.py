@@ -233,7 +233,7 @@ def test_goals_of_one_batch_depend_on_each_other_by_name(clew, tmp_path):
     clew.start()
     files = [str(tmp_path / f"{name}.md") for name in "cba"]
     out = clew.clew("submit", "--wait", *files)
-    assert [line.split("-")[0] for line in out.splitlines()[:3]] == ["a", "b", "c"]
+    assert [line.split("-")[0] for line in out.splitlines()[:3]] == ["c", "b", "a"]
     assert (tmp_path / "order").read_text().split() == ["a", "b", "c"]
 
 
