@@ -131,8 +131,8 @@ test ! -e $group
 CLEW verify
 journal -o cat > LOG
 grep -i "watchdog timeout" LOG
-journal -p err -t clew -o cat | grep config.rejected || failed "an error has no priority"
-journal CLEW_GOAL=$goal CLEW_EVENT=goal.completed -o json | grep -c '"CLEW_SEQ"'
+grep config.rejected LOG
+grep goal.completed LOG | grep $goal
 echo "all of it"
 """
 

@@ -1,1 +1,1 @@
-"""The log: JSON lines on stdout, in a file and in the journal."""
+"""The log: JSON lines on stdout and in a file."""

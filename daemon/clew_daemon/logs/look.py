@@ -17,13 +17,7 @@ if TYPE_CHECKING:
 _LEVEL_STYLE = {"debug": "dim", "warning": "yellow", "error": "bold red", "critical": "bold red"}
 _HEAD_KEYS = ("timestamp", "level", "event", "goal", "epoch", "seq")
 _BELOW = ("question", "exception", "stack")
-_CODES = {
-    "dim": "2",
-    "bold": "1",
-    "cyan": "36",
-    "yellow": "33",
-    "bold red": "1;31",
-}
+_CODES = {"dim": "2", "bold": "1", "cyan": "36", "yellow": "33", "bold red": "1;31"}
 
 
 def pieces(entry: Mapping[str, Any]) -> list[tuple[str, str]]:
