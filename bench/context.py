@@ -25,7 +25,8 @@ from bench.home import temporary, wait_for
 from bench.page import table
 
 from clew_daemon.record.hello import hello_answer
-from clew_shared.config.settings import LlmAgentSettings, Settings
+from clew_shared.config.agent_tables import LlmAgentSettings
+from clew_shared.config.tables import Settings
 from clew_shared.ledger import Reader
 from clew_shared.prompt.compact import compact_context
 from clew_shared.record.codec import decode

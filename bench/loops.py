@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 from bench import stories
 from tests.loop_runs.player import PlayedRun, play_recorded
 
-from clew_shared.config.settings import LoopSettings
+from clew_shared.config.tables import LoopSettings
 from clew_shared.judge import masks, memory, reading
 
 if TYPE_CHECKING:

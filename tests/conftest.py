@@ -12,7 +12,7 @@ from itertools import count
 import hypothesis
 import pytest
 
-from clew_shared.config.settings import LoopSettings
+from clew_shared.config.tables import LoopSettings
 from clew_shared.core.answers import ActionReport, LookFirst
 from clew_shared.core.core import Core
 from clew_shared.record import events as ev

@@ -30,7 +30,10 @@ from clew_daemon.processes import zygote
 from clew_daemon.processes.cgroups import Cgroups
 from clew_daemon.processes.children import become_subreaper
 from clew_daemon.processes.zygote import ZygoteLaunch
-from clew_shared.config.settings import CliAgentSettings, LlmAgentSettings, Loaded, Places, Settings
+from clew_shared.config.agent_tables import CliAgentSettings, LlmAgentSettings
+from clew_shared.config.places import Places
+from clew_shared.config.settings import Loaded
+from clew_shared.config.tables import Settings
 from clew_shared.exit_codes import ExitCode
 from clew_shared.ledger.lock import (
     DAEMON,

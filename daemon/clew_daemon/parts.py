@@ -14,7 +14,9 @@ from clew_daemon.processes.llm_slots import LlmSlots
 from clew_daemon.processes.nursery import Nursery
 from clew_daemon.publish.publisher import Publisher
 from clew_daemon.record.goals import GoalStore
-from clew_shared.config.settings import LATER_TABLES, Places, Settings
+from clew_shared.config.places import Places
+from clew_shared.config.settings import LATER_TABLES
+from clew_shared.config.tables import Settings
 
 
 @dataclass(slots=True)

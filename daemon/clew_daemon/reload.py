@@ -13,15 +13,9 @@ from pathlib import Path
 
 from clew_daemon.config import configfile
 from clew_daemon.config.configfile import ConfigFileError
-from clew_shared.config.settings import (
-    LATER_TABLES,
-    LIVE_TABLES,
-    SettingChange,
-    Settings,
-    SettingsError,
-    changes,
-    load,
-)
+from clew_shared.config.faults import SettingsError
+from clew_shared.config.settings import LATER_TABLES, LIVE_TABLES, SettingChange, changes, load
+from clew_shared.config.tables import Settings
 
 ERROR_CHARS = 4_000
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
-from clew_shared.config.settings import LoopSettings
+from clew_shared.config.tables import LoopSettings
 from clew_shared.core.answers import ActionReport
 from clew_shared.core.core import Core
 from clew_shared.record import events as ev

@@ -428,17 +428,6 @@ def test_the_same_thought_is_no_loop_when_a_new_result_came_between_or_it_is_abo
         assert ctx.detect_stuck_loop(5) is None
 
 
-def test_the_themes_can_be_replaced_and_extended():
-    ctx = context(themes={"planning": ["planen"], "doubt": ["not sure"], "read_intent": []})
-    for n in range(3):
-        ctx.add_thinking(f"I plan to read {n}", has_tool_calls=True)
-    assert ctx.detect_stuck_loop(1) is None
-    for n in range(3):
-        ctx.add_thinking(f"I am not sure of {n}", has_tool_calls=True)
-    assert ctx.detect_stuck_loop(1) == "theme_loop"
-    assert "were doubt" in ctx.inject_urgency(3, "theme_loop")
-
-
 def thinking_research(steps):
     """Every call with a thought beside it, as models with `<think>` write them."""
     return opening() + [

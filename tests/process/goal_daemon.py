@@ -15,12 +15,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from clew_shared.config.agent_tables import LlmAgentSettings
-from clew_shared.config.tables import (
-    IGNORED,
-    ContextSettings,
-    LoopSettings,
-    PlaybookSettings,
-)
+from clew_shared.config.tables import IGNORED, ContextSettings, LoopSettings, PlaybookSettings
 from clew_shared.core import questions
 from clew_shared.core.answers import ActionReport, WrongState
 from clew_shared.core.core import Core

@@ -12,7 +12,7 @@ import pytest
 from harness import DEADLINE_S, paused, remove_at_once
 
 from clew_daemon.record.goals import GoalStore
-from clew_shared.config.settings import Settings
+from clew_shared.config.tables import Settings
 from clew_shared.ledger import Ledger, Reader
 from clew_shared.record import events as ev
 from clew_shared.record.spec import PlannedStep, PlannedSubtask, PlannedTask, Spec

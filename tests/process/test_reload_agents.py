@@ -115,7 +115,7 @@ def test_an_llm_agent_that_is_added_finds_its_modules_loaded(clew):
 
 
 def test_the_daemon_tells_its_settings(clew):
-    from clew_shared.config.settings import Settings
+    from clew_shared.config.tables import Settings
 
     clew.agent("player", QUICK)
     clew.start()

@@ -14,7 +14,9 @@ from clew_daemon.cli import run
 from clew_daemon.inbox.acceptance import key_fault
 from clew_daemon.learning.exchange import imported
 from clew_daemon.session.launcher import LINE_CHARS, LINES_MAX, WorkerOutput
-from clew_shared.config.settings import Settings, SettingsError, load
+from clew_shared.config.faults import SettingsError
+from clew_shared.config.settings import load
+from clew_shared.config.tables import Settings
 from clew_shared.record.codec import decode, decode_playbook
 from clew_shared.text.hidden import hide
 from clew_shared.wire import protocol

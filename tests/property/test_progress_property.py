@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from clew_daemon.record.hello import hello_answer
 from clew_shared.config.agent_tables import LlmAgentSettings
-from clew_shared.config.settings import Settings
+from clew_shared.config.tables import Settings
 from clew_shared.prompt.state_block import state_block
 from clew_shared.prompt.view import view_on_record
 from clew_shared.record import events as ev

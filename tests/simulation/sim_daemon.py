@@ -55,7 +55,7 @@ from clew_daemon.reload import reload
 from clew_daemon.supervision import reports, schedule
 from clew_daemon.supervision.supervisor import Supervisor
 from clew_daemon.undo.undo import Undo
-from clew_shared.config.settings import SettingsError
+from clew_shared.config.faults import SettingsError
 from clew_shared.ledger import LedgerError, LedgerState, lock
 
 if TYPE_CHECKING:

@@ -15,12 +15,14 @@ from sim_ledger import Disk
 from sim_loop import Clock
 from sim_watch import Watch
 
-from clew_shared.config.settings import Settings, load
+from clew_shared.config.settings import load
 from clew_shared.record import events as ev
 from clew_shared.record.spec import PlannedSubtask, PlannedTask, Spec
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from clew_shared.config.tables import Settings
 
 AGENTS = """
 [agents]

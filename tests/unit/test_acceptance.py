@@ -14,7 +14,7 @@ from clew_daemon.inbox.acceptance import accept
 from clew_daemon.inbox.files import Dropped
 from clew_daemon.record.goals import GoalStore, OrderedTurns
 from clew_shared.config.places import places
-from clew_shared.config.settings import Settings
+from clew_shared.config.tables import Settings
 from clew_shared.ledger import Ledger, LedgerFailed
 from clew_shared.record import events as ev
 

@@ -5,7 +5,8 @@ from itertools import pairwise
 import pytest
 
 from clew_daemon.record.goal_limits import attempt_limits, present_agent, present_rung
-from clew_shared.config.settings import Settings, changes, load
+from clew_shared.config.settings import changes, load
+from clew_shared.config.tables import Settings
 from clew_shared.core.attempts import TRIED_MAX
 from clew_shared.core.journal import AttemptLimits
 from clew_shared.record import events as ev

@@ -20,7 +20,7 @@ from clew_daemon.supervision.restart import RestartHistory
 from clew_daemon.supervision.retention import Retention
 from clew_daemon.supervision.scratch import clear
 from clew_daemon.supervision.waits import Waits
-from clew_shared.config.settings import Settings
+from clew_shared.config.tables import Settings
 from clew_shared.ledger import LedgerCorrupt, LedgerError, LedgerFailed, LedgerUnwell
 from clew_shared.record import events as ev
 from clew_shared.record.state import State

@@ -4,14 +4,13 @@ from pathlib import Path
 import pytest
 
 from clew_daemon.processes.cells import CellRules
-from clew_shared.config.places import places
-from clew_shared.config.settings import (
+from clew_shared.config.agent_tables import (
     CommandAgentSettings,
     LlmAgentSettings,
     RunbookAgentSettings,
-    Settings,
 )
-from clew_shared.config.tables import SandboxSettings
+from clew_shared.config.places import places
+from clew_shared.config.tables import SandboxSettings, Settings
 from clew_shared.record.spec import Spec
 from clew_shared.record.state import State
 from clew_shared.wire.framing import OversizedMessageError

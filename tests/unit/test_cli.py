@@ -22,7 +22,7 @@ from clew_daemon.cli.app import COMMANDS
 from clew_daemon.cli.commands.version import version_line
 from clew_daemon.reading.goal_text import ENDED
 from clew_daemon.record.goals import GoalStore
-from clew_shared.config.settings import Settings
+from clew_shared.config.tables import Settings
 from clew_shared.core.answers import ActionReport
 from clew_shared.ledger import Ledger
 from clew_shared.record import events as ev

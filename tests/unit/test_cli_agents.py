@@ -7,13 +7,13 @@ import pytest
 
 from clew_daemon.cli import run
 from clew_daemon.cli.commands.agents.abilities import SandboxHold, abilities
-from clew_shared.config.settings import (
+from clew_shared.config.agent_tables import (
     CliAgentSettings,
     CommandAgentSettings,
     LlmAgentSettings,
     RunbookAgentSettings,
-    SandboxSettings,
 )
+from clew_shared.config.tables import SandboxSettings
 from clew_shared.wire.nursery import SandboxReport
 
 WIDTH = 80

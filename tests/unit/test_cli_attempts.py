@@ -14,7 +14,7 @@ from clew_daemon.publish.report import render
 from clew_daemon.reading.goal_text import goal_lines
 from clew_daemon.record.goals import GoalStore
 from clew_daemon.record.store import PastEvents, ends_of_attempts, state_of
-from clew_shared.config.settings import Settings
+from clew_shared.config.tables import Settings
 from clew_shared.core.answers import ActionReport
 from clew_shared.core.attempts import AttemptGround
 from clew_shared.core.journal import AttemptLimits

@@ -15,7 +15,7 @@ import pytest
 
 from clew_daemon.host import packages
 from clew_daemon.record.goals import GoalStore
-from clew_shared.config.settings import Settings
+from clew_shared.config.tables import Settings
 from clew_shared.ledger import Ledger
 from clew_shared.record import events as ev
 from clew_shared.record.spec import Spec

@@ -8,7 +8,7 @@ from clew_daemon.processes.cli_programs import (
     cli_program,
     cli_program_fault,
 )
-from clew_shared.config.settings import CliAgentSettings, LlmAgentSettings
+from clew_shared.config.agent_tables import CliAgentSettings, LlmAgentSettings
 
 CODEX = CliAgentSettings(cli="codex")
 

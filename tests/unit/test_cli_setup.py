@@ -445,7 +445,8 @@ def test_config_check_of_the_example_finds_nothing(clew, tmp_path):
 
 def test_the_places_are_those_that_the_whole_config_gives(tmp_path, monkeypatch):
     from clew_daemon.reading.instance import Instance
-    from clew_shared.config.settings import load, places
+    from clew_shared.config.places import places
+    from clew_shared.config.settings import load
 
     text = '[paths]\nstate = "elsewhere"\n[ledger]\nurl = "sqlite:///<state>/x.db"\n'
     (tmp_path / "config.toml").write_text(text)

@@ -13,13 +13,9 @@ from clew_daemon.cli.app import COMMANDS as LISTED
 from clew_daemon.cli.app import clew
 from clew_daemon.inbox.goalfile import parse as goalfile
 from clew_shared import tools
-from clew_shared.config.agent_tables import (
-    CliAgentSettings,
-    CommandAgentSettings,
-    LlmAgentSettings,
-)
-from clew_shared.config.settings import Settings, flatten, load
-from clew_shared.config.tables import ToolLoopSettings
+from clew_shared.config.agent_tables import CliAgentSettings, CommandAgentSettings, LlmAgentSettings
+from clew_shared.config.settings import flatten, load
+from clew_shared.config.tables import Settings, ToolLoopSettings
 from clew_shared.core import questions
 from clew_shared.text import words
 from clew_shared.wire import protocol

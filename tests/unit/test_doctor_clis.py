@@ -13,12 +13,9 @@ from clew_daemon.cli.commands.doctor.proof import goal as proof_goal
 from clew_daemon.cli.commands.doctor.proof.goal import KEY, Proof, furnish, judged, moves
 from clew_daemon.cli.commands.doctor.proof.wires import ModelCall, ModelRequest
 from clew_daemon.reading.errors import CliError
-from clew_shared.config.settings import (
-    CliAgentSettings,
-    CommandAgentSettings,
-    SandboxSettings,
-    load,
-)
+from clew_shared.config.agent_tables import CliAgentSettings, CommandAgentSettings
+from clew_shared.config.settings import load
+from clew_shared.config.tables import SandboxSettings
 from clew_shared.record.model import GoalStatus
 from clew_shared.record.state import State
 from clew_shared.wire.nursery import SandboxReport

@@ -2,7 +2,7 @@
 
 import pytest
 
-from clew_shared.config.settings import Settings
+from clew_shared.config.tables import Settings
 from clew_shared.core.answers import ActionReport
 from clew_shared.core.core import Core
 from clew_shared.record import events as ev

@@ -4,7 +4,7 @@ from itertools import pairwise
 
 import pytest
 
-from clew_shared.config.settings import LoopSettings
+from clew_shared.config.tables import LoopSettings
 
 PLANS = ("I plan", "the strategy is", "my approach")
 NAMES = ("parser", "lexer", "printer", "writer", "reader")

@@ -12,8 +12,8 @@ import pytest
 
 from clew_daemon.record.hello import hello_answer
 from clew_daemon.record.shrink import fitted_state, published_state
-from clew_shared.config.agent_tables import RunbookAgentSettings
-from clew_shared.config.settings import LlmAgentSettings, Settings
+from clew_shared.config.agent_tables import LlmAgentSettings, RunbookAgentSettings
+from clew_shared.config.tables import Settings
 from clew_shared.prompt.layout import lay_out
 from clew_shared.prompt.view import view_on_record
 from clew_shared.record import events as ev

@@ -5,7 +5,7 @@ import random
 
 import pytest
 
-from clew_shared.config.settings import LoopSettings
+from clew_shared.config.tables import LoopSettings
 from clew_shared.judge import masks, memory, reading
 from clew_shared.record import snapshot
 

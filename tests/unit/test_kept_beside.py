@@ -8,7 +8,7 @@ from clew_daemon.learning import playbook as playbook_module
 from clew_daemon.learning.playbook import PlaybookStore
 from clew_daemon.record.goals import GoalStore
 from clew_daemon.record.store import SNAPSHOT_EVERY, load_listed, load_state
-from clew_shared.config.settings import Settings
+from clew_shared.config.tables import Settings
 from clew_shared.ledger import Ledger, verify
 from clew_shared.record import events as ev
 from clew_shared.record.daemon_events import BulletAdded, BulletRemoved, BulletTagged

@@ -7,12 +7,8 @@ import pytest
 
 from clew_daemon.host import keys as keys_module
 from clew_daemon.host.keys import KEY_BYTES_MAX, KeyFileError, Keys, read_key, scrubbed
-from clew_shared.config.settings import (
-    CliAgentSettings,
-    LlmAgentSettings,
-    RunbookAgentSettings,
-    Settings,
-)
+from clew_shared.config.agent_tables import CliAgentSettings, LlmAgentSettings, RunbookAgentSettings
+from clew_shared.config.tables import Settings
 from clew_shared.text.redact import redact
 
 

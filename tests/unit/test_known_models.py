@@ -12,7 +12,7 @@ from clew_daemon.learning.models import (
     model_key,
     of_model,
 )
-from clew_shared.config.settings import LlmAgentSettings, RunbookAgentSettings
+from clew_shared.config.agent_tables import LlmAgentSettings, RunbookAgentSettings
 from clew_shared.prompt.view import recorded_mode
 from clew_shared.record.codec import encode
 from clew_shared.record.daemon_events import ModelKnown

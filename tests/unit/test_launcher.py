@@ -8,7 +8,7 @@ import pytest
 
 from clew_daemon.processes.nursery import SpawnError
 from clew_daemon.session.launcher import Launcher
-from clew_shared.config.settings import CliAgentSettings
+from clew_shared.config.agent_tables import CliAgentSettings
 
 AGENT = CliAgentSettings(kind="cli", cli="codex")
 SPECS = SimpleNamespace(agent=lambda _: "bridge", cli=lambda _: "cli")

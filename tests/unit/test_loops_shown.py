@@ -8,7 +8,8 @@ from clew_daemon.publish.report import render
 from clew_daemon.record.eventlog import line
 from clew_daemon.record.findings import findings, step
 from clew_daemon.record.goals import GoalStore
-from clew_shared.config.settings import LoopSettings, Settings, load
+from clew_shared.config.settings import load
+from clew_shared.config.tables import LoopSettings, Settings
 from clew_shared.core.answers import ActionReport
 from clew_shared.core.journal import AttemptLimits
 from clew_shared.ledger import Ledger

@@ -8,7 +8,8 @@ from clew_daemon.learning.playbook import PlaybookStore
 from clew_daemon.learning.reviewer import unreviewed_outcomes
 from clew_daemon.record.goal_limits import attempt_limits
 from clew_daemon.record.goals import GoalStore
-from clew_shared.config.settings import PlaybookSettings, Settings, load
+from clew_shared.config.settings import load
+from clew_shared.config.tables import PlaybookSettings, Settings
 from clew_shared.core.attempts import iterations_used_up
 from clew_shared.ledger import Ledger
 from clew_shared.record import events as ev

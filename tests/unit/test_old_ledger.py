@@ -9,7 +9,7 @@ from clew_daemon.cli.ledger_check import check_ledger
 from clew_daemon.record.goals import GoalStore
 from clew_daemon.record.pages import actions
 from clew_daemon.record.store import load_state
-from clew_shared.config.settings import Settings
+from clew_shared.config.tables import Settings
 from clew_shared.core.answers import ActionReport
 from clew_shared.ledger import Ledger, Reader
 from clew_shared.record import events as ev

@@ -7,7 +7,7 @@ import pytest
 from clew_daemon.record import pages
 from clew_daemon.record.goals import GoalStore
 from clew_daemon.record.store import history_lines, listed
-from clew_shared.config.settings import Settings
+from clew_shared.config.tables import Settings
 from clew_shared.core.answers import ActionReport
 from clew_shared.ledger import Ledger
 from clew_shared.record import events as ev

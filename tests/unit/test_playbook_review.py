@@ -6,7 +6,7 @@ from clew_daemon.learning.playbook import PlaybookStore, playbook_events
 from clew_daemon.learning.review import OutcomeFold, lessons
 from clew_daemon.learning.reviewer import unreviewed_outcomes
 from clew_daemon.record.goals import GoalStore
-from clew_shared.config.settings import Settings
+from clew_shared.config.tables import Settings
 from clew_shared.core.answers import ActionReport
 from clew_shared.ledger import Ledger
 from clew_shared.playbook.reflector import ExecutionReflector

@@ -12,7 +12,10 @@ from clew_daemon.config.profiles import (
     profiled_settings,
 )
 from clew_daemon.record.goal_limits import present_agent
-from clew_shared.config.settings import LlmAgentSettings, Settings, SettingsError, changes, load
+from clew_shared.config.agent_tables import LlmAgentSettings
+from clew_shared.config.faults import SettingsError
+from clew_shared.config.settings import changes, load
+from clew_shared.config.tables import Settings
 from clew_shared.record.spec import Spec
 from clew_shared.record.state import State
 

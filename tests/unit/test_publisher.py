@@ -11,7 +11,7 @@ from clew_daemon.cli.commands.restore import republish
 from clew_daemon.publish import publisher as publisher_module
 from clew_daemon.publish.publisher import Publisher
 from clew_daemon.record.goals import GoalStore
-from clew_shared.config.settings import Settings
+from clew_shared.config.tables import Settings
 from clew_shared.core.answers import ActionReport
 from clew_shared.ledger import Ledger
 from clew_shared.record import events as ev

@@ -7,7 +7,7 @@ from structlog.testing import capture_logs
 
 from clew_daemon.record.goals import GoalStore
 from clew_daemon.record.store import load_state
-from clew_shared.config.settings import Settings
+from clew_shared.config.tables import Settings
 from clew_shared.core.answers import WrongState
 from clew_shared.ledger import Ledger, verify
 from clew_shared.record import events as ev

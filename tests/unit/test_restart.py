@@ -3,7 +3,7 @@
 import pytest
 
 from clew_daemon.supervision.restart import Crashes, GiveUp, RestartAfter, decide, wait_s
-from clew_shared.config.settings import RestartSettings
+from clew_shared.config.tables import RestartSettings
 
 NUMBERS = RestartSettings()
 

@@ -4,22 +4,16 @@ from pathlib import Path
 import pytest
 from pydantic import BaseModel
 
-from clew_shared.config.context_tables import ContextSettings, ModelProfile
-from clew_shared.config.faults import dotted, key_lines
-from clew_shared.config.places import PlacesError
-from clew_shared.config.settings import (
+from clew_shared.config.agent_tables import (
     CliAgentSettings,
     CommandAgentSettings,
     LlmAgentSettings,
     RunbookAgentSettings,
-    Settings,
-    SettingsError,
-    changes,
-    flatten,
-    load,
-    places,
 )
-from clew_shared.text.themes import THEMES
+from clew_shared.config.faults import SettingsError, dotted, key_lines
+from clew_shared.config.places import PlacesError, places
+from clew_shared.config.settings import changes, flatten, load
+from clew_shared.config.tables import ContextSettings, ModelProfile, Settings
 
 EXAMPLE = Path(__file__).parents[2] / "config.example.toml"
 
@@ -170,13 +164,6 @@ def test_broken_toml_is_one_fault_with_its_line(text, place):
         "[agents]\nx = 5",
         "[agents]\ndefault = 5",
         "[loops.tools]\nx = 5",
-        "[loops]\nthemes = 5",
-        "[loops.themes]\nplanning = 'plan'",
-        "[loops.themes]\nplanning = ['']",
-        "[loops.themes]\nplanning = ['42']",
-        "[loops.themes]\ngeneral = ['plan']",
-        "[loops.themes]\n2nd = ['plan']",
-        "[loops.themes.planning]\nwords = ['plan']",
         "[loops.tools.x]\nrepeat_limit = 1",
         "[loops.tools.x]\nrepeatlimit = 1",
         "[agents.x]\nkind = []",
@@ -228,37 +215,6 @@ def test_the_environment_reaches_tables_in_tables_and_lists():
     assert settings.sandbox.read == ("/opt",)
     assert settings.sandbox.network is False
     assert settings.log.level == "debug"
-
-
-def test_a_theme_that_is_named_gets_other_words_and_the_rest_stay():
-    loaded = load(
-        "[loops.themes]\nplanning = ['planen']\nread_intent = []\ndoubt = ['not sure']\n",
-        {"CLEW_LOOPS__THEMES__SYNTHESIS": '["alles in allem"]'},
-        "c.toml",
-    )
-    themes = loaded.settings.loops.themes
-    assert themes == {
-        "planning": ("planen",),
-        "synthesis": ("alles in allem",),
-        "search_intent": tuple(THEMES["search_intent"]),
-        "read_intent": (),
-        "doubt": ("not sure",),
-    }
-    assert list(themes)[-1] == "doubt"
-    assert loaded.sources["loops.themes.planning"] == "c.toml:2"
-    assert loaded.sources["loops.themes.search_intent"] == "default"
-
-
-def test_all_faults_of_the_themes_are_named_at_once():
-    faults = faults_of(
-        "[loops.themes]\ngeneral = ['x']\n'a b' = ['x']\nfine = ['ok']\ndoubt = ['?', 3]\n"
-    )
-    assert [fault.split(" must")[0] for fault in faults] == [
-        "c.toml:2: `loops.themes.general`",
-        'c.toml:3: `loops.themes."a b"`',
-        "c.toml:5: `loops.themes.doubt.0`",
-        "c.toml:5: `loops.themes.doubt.1`",
-    ]
 
 
 def test_faults_of_the_environment_name_the_variable_beside_those_of_the_file():
@@ -435,14 +391,13 @@ def test_every_rung_whose_agent_does_not_fit_is_named_with_the_other_errors():
         'command = ["a"]\n'
         "[attempts]\n"
         "limits = 2\n"
-        'ladder = [{}, {agent = "huge"}, {agent = "runbook"}, {agent = "prog", mode = "json"}, {tempo = 1}]\n'
+        'ladder = [{}, {agent = "huge"}, {agent = "runbook"}, {tempo = 1}]\n'
     )
     assert faults == [
         "c.toml:4: unknown key `attempts.limits`; did you mean `limit`?",
-        "c.toml:5: unknown key `attempts.ladder.4.tempo`; did you mean `temperature`?",
+        "c.toml:5: unknown key `attempts.ladder.3.tempo`; did you mean `temperature`?",
         "c.toml:5: `attempts.ladder.1.agent`: unknown agent 'huge'; available: default, prog, runbook",
         "c.toml:5: `attempts.ladder.2.agent`: 'runbook' is a runbook, which cannot take over a model's work",
-        "c.toml:5: `attempts.ladder.3.agent`: 'prog' is a command agent, which has no mode",
     ]
 
 

@@ -5,7 +5,7 @@ import pytest
 from clew_daemon.record.goals import GoalStore
 from clew_daemon.record.store import load_state, load_states
 from clew_daemon.supervision.retention import DAY_S, expired, kept_since
-from clew_shared.config.settings import Settings
+from clew_shared.config.tables import Settings
 from clew_shared.core.answers import ActionReport
 from clew_shared.ledger import Ledger, verify
 from clew_shared.record import events as ev

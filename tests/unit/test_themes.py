@@ -1,7 +1,7 @@
 import pytest
 
 from clew_shared.playbook.curator import stem
-from clew_shared.text.themes import merged, theme
+from clew_shared.text.themes import theme
 
 
 @pytest.mark.parametrize(
@@ -44,23 +44,6 @@ def test_a_theme_is_told_by_words_and_their_inflections(text, expected):
 )
 def test_a_word_inside_another_word_is_no_theme(text):
     assert theme(text) == "general"
-
-
-def test_the_table_of_themes_can_be_extended():
-    table = merged({"planning": ("planen", "vorgehen"), "read_intent": (), "doubt": ("not sure",)})
-    assert theme("Mein Vorgehen ist so", table) == "planning"
-    assert theme("I plan", table) == "general"
-    assert theme("I read the page", table) == "general"
-    assert theme("I am not sure", table) == "doubt"
-    assert theme("I search, not sure where", table) == "search_intent"
-
-
-def test_an_entry_without_a_word_is_never_met():
-    assert theme("I plan", {"empty": ("", "42")}) == "general"
-
-
-def test_a_phrase_may_be_written_with_signs():
-    assert theme("Let me double-check it", {"doubt": ("double-check",)}) == "doubt"
 
 
 def test_inflected_words_have_one_stem():

@@ -28,7 +28,7 @@ from clew_daemon.top.prompt_screen import PromptScreen
 from clew_daemon.top.tables import RowTable
 from clew_daemon.top.timeline_screen import TimelineScreen
 from clew_daemon.top.views import KeyTab
-from clew_shared.config.settings import Settings
+from clew_shared.config.tables import Settings
 from clew_shared.ledger import Ledger
 from clew_shared.record import events as ev
 from clew_shared.record.spec import Spec

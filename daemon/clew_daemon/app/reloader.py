@@ -16,7 +16,8 @@ from clew_daemon.host.sd_notify import Notifier
 from clew_daemon.parts import DaemonParts
 from clew_daemon.reload import reload
 from clew_daemon.supervision.supervisor import Supervisor
-from clew_shared.config.settings import SettingChange, SettingsError
+from clew_shared.config.faults import SettingsError
+from clew_shared.config.settings import SettingChange
 
 log = structlog.get_logger()
 

@@ -13,7 +13,7 @@ from clew_daemon.host.sd_notify import Notifier
 from clew_daemon.parts import DaemonParts
 from clew_daemon.reload import ConfigWatch
 from clew_daemon.supervision.supervisor import Supervisor
-from clew_shared.config.settings import Settings
+from clew_shared.config.tables import Settings
 
 EVERY_S = 1.0
 RELOAD_RESULT_S = 60.0

@@ -9,7 +9,7 @@ config win over these (docs/configuration.md).
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from clew_shared.config.context_tables import ModelProfile, Rung
+from clew_shared.config.tables import ModelProfile, Rung
 
 SMALL_ATTEMPTS, SMALL_ITERATIONS = 5, 6
 _SMALL = ModelProfile(

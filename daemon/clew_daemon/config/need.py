@@ -10,8 +10,7 @@ from typing import Any
 
 from clew_daemon.config.profiles import profiled_attempts, profiled_settings, set_by_user
 from clew_shared.config.agent_tables import Agent, LlmAgentSettings
-from clew_shared.config.context_tables import ORDERED
-from clew_shared.config.settings import Settings
+from clew_shared.config.tables import ORDERED, Settings
 
 ROOM = 1.5
 GOALS_MIN = 5

@@ -11,15 +11,9 @@ from fnmatch import fnmatchcase
 from typing import Any
 
 from clew_daemon.config.families import FAMILIES
-from clew_shared.config.agent_tables import Agent, LlmAgentSettings
-from clew_shared.config.context_tables import (
-    ContextSettings,
-    ModelProfile,
-    ModeSetting,
-    Rung,
-)
+from clew_shared.config.agent_tables import Agent, LlmAgentSettings, ModeSetting
 from clew_shared.config.faults import Location
-from clew_shared.config.tables import AttemptSettings, Settings
+from clew_shared.config.tables import AttemptSettings, ContextSettings, ModelProfile, Rung, Settings
 
 PROMPT_SHARE = 2 / 3
 """The part of a model's context that its prompt may take: an answer may be half as long as the prompt."""

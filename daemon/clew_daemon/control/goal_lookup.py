@@ -16,7 +16,7 @@ from clew_daemon.record.dependencies import called
 from clew_daemon.record.goal_limits import has_runbook
 from clew_daemon.record.goals import GoalStore
 from clew_daemon.record.naming import ambiguous, meant
-from clew_shared.config.settings import Settings
+from clew_shared.config.tables import Settings
 from clew_shared.core.core import Core
 from clew_shared.record.model import GoalStatus
 from clew_shared.record.state import State

@@ -19,7 +19,7 @@ from clew_daemon.herald.senders import Sender, UndeliveredError
 from clew_daemon.herald.situation import DAEMON, Situation
 from clew_daemon.record.store import load_state
 from clew_shared.backoff import backoff_s
-from clew_shared.config.settings import NotifySettings
+from clew_shared.config.tables import NotifySettings
 from clew_shared.ledger import Cursor, EventRow, LedgerError, Reader
 from clew_shared.record import events as ev
 

@@ -11,7 +11,7 @@ import click
 
 from clew_daemon.reading.errors import CliError
 from clew_daemon.reading.instance import Instance
-from clew_shared.config.settings import Settings
+from clew_shared.config.tables import Settings
 from clew_shared.exit_codes import ExitCode
 
 USAGE = 2
@@ -93,7 +93,8 @@ def _test_channels(instance: Instance, settings: Settings) -> None:
 
 
 def _settings(instance: Instance, listen: str | None) -> Settings:
-    from clew_shared.config.settings import HeraldSettings, SettingsError
+    from clew_shared.config.faults import SettingsError
+    from clew_shared.config.tables import HeraldSettings
 
     try:
         settings = instance.loaded.settings

@@ -15,7 +15,7 @@ from clew_daemon.herald.reading import UnknownEventError, opened
 from clew_daemon.herald.senders import senders
 from clew_daemon.herald.situation import Situation
 from clew_daemon.reading.instance import Instance
-from clew_shared.config.settings import NotifySettings
+from clew_shared.config.tables import NotifySettings
 from clew_shared.ledger import LedgerError, Reader
 from clew_shared.text.hidden import HIDDEN
 

@@ -15,7 +15,7 @@ from functools import partial
 from pathlib import Path
 
 from clew_daemon.herald.notices import Notice
-from clew_shared.config.settings import NotifySettings
+from clew_shared.config.tables import NotifySettings
 from clew_shared.text.hidden import HIDDEN
 
 SIZE_MAX = 1 << 16

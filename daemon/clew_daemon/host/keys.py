@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from clew_shared.config.agent_tables import Agent
-    from clew_shared.config.settings import Settings
+    from clew_shared.config.tables import Settings
 
 MEMFD = "CLEW_ENV_FD"
 KEY_BYTES_MAX = 65536

@@ -16,7 +16,7 @@ from clew_daemon.learning.deltas import DeltaError, Draft, apply
 from clew_daemon.learning.selection import CHARS_MAX, select
 from clew_daemon.record.goals import GoalStore
 from clew_daemon.record.store import SNAPSHOT_EVERY, Readable
-from clew_shared.config.settings import PlaybookSettings
+from clew_shared.config.tables import PlaybookSettings
 from clew_shared.core.answers import WrongState
 from clew_shared.core.core import Core
 from clew_shared.playbook.bullet import Bullet

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from structlog.typing import EventDict
 
-    from clew_shared.config.settings import LogSettings
+    from clew_shared.config.tables import LogSettings
 
 MAX_CHARS = 16_384
 MAX_ITEMS = 1000

@@ -16,9 +16,9 @@ from clew_daemon.host.folders import overlap
 from clew_daemon.host.git import program
 from clew_daemon.host.snapshot_space import SnapshotSpace
 from clew_daemon.processes.trace_ids import TRACEPARENT
-from clew_shared.config.agent_tables import Agent, CliAgentSettings
+from clew_shared.config.agent_tables import Agent, CliAgentSettings, CommandAgentSettings
 from clew_shared.config.places import Places
-from clew_shared.config.settings import CommandAgentSettings, Settings
+from clew_shared.config.tables import Settings
 from clew_shared.record.state import State
 from clew_shared.wire.nursery import CellLimits, CellSpec, SandboxSpec
 

@@ -23,7 +23,8 @@ if TYPE_CHECKING:
 
     from clew_daemon.reading.client import Address
     from clew_shared.config.places import Places
-    from clew_shared.config.settings import Loaded, Settings
+    from clew_shared.config.settings import Loaded
+    from clew_shared.config.tables import Settings
     from clew_shared.ledger.lock import Holder
 
 
@@ -204,7 +205,7 @@ class Instance:
     @property
     def settings(self) -> Settings:
         """The values of the whole config file; CliError with all errors in it."""
-        from clew_shared.config.settings import SettingsError
+        from clew_shared.config.faults import SettingsError
 
         try:
             return self.loaded.settings
@@ -216,7 +217,7 @@ class Instance:
         """The settings of the running daemon; without one those of the file, or CliError."""
         from clew_daemon.control.requests import SettingsRequest
         from clew_daemon.reading.client import ask_soon
-        from clew_shared.config.settings import Settings
+        from clew_shared.config.tables import Settings
 
         with suppress(CliError, ValueError):  # an older daemon
             if (answer := ask_soon(self.socket, SettingsRequest())) is not None:
@@ -226,7 +227,7 @@ class Instance:
     @cached_property
     def settings_for_display(self) -> Settings:
         """The settings in force, or the defaults if the file is broken: for commands that only show things."""
-        from clew_shared.config.settings import Settings
+        from clew_shared.config.tables import Settings
 
         try:
             return self.settings_in_force

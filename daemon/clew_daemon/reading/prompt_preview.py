@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from clew_daemon.reading.instance import Instance
     from clew_daemon.record.store import PastEvents
     from clew_shared.config.agent_tables import Agent, LlmAgentSettings
-    from clew_shared.config.settings import Settings
+    from clew_shared.config.tables import Settings
     from clew_shared.ledger import Reader
     from clew_shared.prompt.view import PromptView
     from clew_shared.record.state import State

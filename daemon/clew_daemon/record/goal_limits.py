@@ -8,16 +8,15 @@ from typing import Any
 
 from clew_daemon.config.need import first_attempt
 from clew_daemon.config.profiles import profiled_agent, profiled_attempts, profiled_settings
-from clew_shared.config.agent_tables import Agent, ModelAgentSettings
-from clew_shared.config.context_tables import Rung
-from clew_shared.config.settings import (
+from clew_shared.config.agent_tables import (
+    Agent,
     CliAgentSettings,
     CommandAgentSettings,
     LlmAgentSettings,
+    ModelAgentSettings,
     RunbookAgentSettings,
-    Settings,
 )
-from clew_shared.config.tables import LimitSettings
+from clew_shared.config.tables import LimitSettings, Rung, Settings
 from clew_shared.core.journal import AttemptLimits
 from clew_shared.record.state import State
 

@@ -18,7 +18,7 @@ from clew_daemon.record.goal_limits import (
     max_messages,
 )
 from clew_daemon.record.store import in_order, load_outlined, load_state, replayed
-from clew_shared.config.settings import Settings
+from clew_shared.config.tables import Settings
 from clew_shared.core.core import Core
 from clew_shared.ledger import Ledger
 from clew_shared.record import events as ev

@@ -9,8 +9,8 @@ from clew_daemon.processes.cells import agent_options
 from clew_daemon.record.goal_limits import attempt_limits, max_iterations, present_rung
 from clew_daemon.record.shrink import fitted
 from clew_daemon.record.store import ReadableEvents, catch_up, output_text
-from clew_shared.config.agent_tables import Agent
-from clew_shared.config.settings import LlmAgentSettings, Settings
+from clew_shared.config.agent_tables import Agent, LlmAgentSettings
+from clew_shared.config.tables import Settings
 from clew_shared.core.budgets import turns_left
 from clew_shared.prompt.transcript import TranscriptFold, sent_entries
 from clew_shared.record.prompt_facts import Prompt

@@ -12,7 +12,7 @@ from clew_daemon.processes.nursery import SpawnError
 from clew_daemon.processes.trace_ids import TRACEPARENT, span_id, traceparent, worker_span_id
 from clew_daemon.processes.workspace_guard import WorkspaceGuard
 from clew_shared.config.agent_tables import Agent, CliAgentSettings
-from clew_shared.config.settings import Settings
+from clew_shared.config.tables import Settings
 from clew_shared.record.state import State
 from clew_shared.wire.nursery import CellSpec
 

@@ -24,14 +24,14 @@ from clew_daemon.session.cell_specs import CellSpecs, WorkerTrace
 from clew_daemon.session.executors import ExecutorPool
 from clew_daemon.session.launcher import Launcher
 from clew_daemon.session.snapshots import WorkspaceSnapshots
-from clew_shared.config.agent_tables import Agent
-from clew_shared.config.settings import (
+from clew_shared.config.agent_tables import (
+    Agent,
     CliAgentSettings,
     CommandAgentSettings,
     LlmAgentSettings,
     RunbookAgentSettings,
-    Settings,
 )
+from clew_shared.config.tables import Settings
 from clew_shared.core.answers import WrongState
 from clew_shared.core.core import Core
 from clew_shared.core.questions import Question, stuck

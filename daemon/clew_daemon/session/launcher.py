@@ -16,8 +16,7 @@ from clew_daemon.processes.executor import ExecutorProcess
 from clew_daemon.processes.lines import LineChannel
 from clew_daemon.processes.nursery import Cell, Nursery
 from clew_daemon.session.cell_specs import CellSpecs
-from clew_shared.config.agent_tables import Agent
-from clew_shared.config.settings import CliAgentSettings
+from clew_shared.config.agent_tables import Agent, CliAgentSettings
 from clew_shared.files.pipes import PipeReader
 from clew_shared.text.redact import redact
 from clew_shared.wire import protocol

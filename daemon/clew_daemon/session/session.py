@@ -29,7 +29,7 @@ from clew_daemon.session.launcher import AgentProcess, Launcher, WorkerOutput
 from clew_daemon.session.lifetime import Lifetime
 from clew_daemon.session.liveness import Liveness
 from clew_daemon.session.methods import Methods
-from clew_shared.config.settings import LlmAgentSettings
+from clew_shared.config.agent_tables import LlmAgentSettings
 from clew_shared.core.answers import WrongState
 from clew_shared.core.questions import WHY, missing_tools
 from clew_shared.ledger import LedgerError

@@ -1,12 +1,103 @@
-"""The agents of `config.toml`: one frozen class for each kind, and which of them a goal's `agent:` means. Pure data."""
+"""What the tables of `config.toml` have in common, and the agents: one frozen class for each kind. Pure data."""
 
 import re
-from typing import Annotated, Any, Literal, get_args
+from pathlib import Path
+from typing import Annotated, Any, Literal, TypeVar, get_args
 
-from pydantic import AfterValidator, Discriminator, Field, Tag, ValidationInfo, field_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Discriminator,
+    Field,
+    Tag,
+    ValidationInfo,
+    field_validator,
+)
 
-from clew_shared.config.context_tables import ModeSetting
-from clew_shared.config.values import AbsolutePaths, PathText, Seconds, Table, Temperature, Texts
+NumberT = TypeVar("NumberT", int, float)
+
+
+class Table(BaseModel):
+    """What every table has in common: frozen, no unknown keys, no silent conversion of types."""
+
+    model_config = ConfigDict(
+        frozen=True, extra="forbid", strict=True, validate_default=True, allow_inf_nan=False
+    )
+
+
+def above(earlier: str, *, or_equal: bool = False) -> AfterValidator:
+    """Return a validator for a value that must be larger than that of an earlier key, or `or_equal`."""
+
+    def check(value: NumberT, info: ValidationInfo) -> NumberT:
+        floor = info.data.get(earlier)
+        if floor is None or value > floor or (or_equal and value == floor):
+            return value
+        words = "at least" if or_equal else "larger than"
+        raise ValueError(f"must be {words} `{earlier}` ({floor:g}), not {value:g}")
+
+    return AfterValidator(check)
+
+
+def shaped(pattern: str, what: str) -> AfterValidator:
+    """Return a validator for a text that matches the pattern as a whole; `what` says in words what it must be."""
+
+    def check(value: str) -> str:
+        if not re.fullmatch(pattern, value):
+            raise ValueError(f"must be {what}, not {value!r}")
+        return value
+
+    return AfterValidator(check)
+
+
+def _text(text: str) -> str:
+    if "\0" in text:
+        raise ValueError("must contain no NUL characters")
+    return text
+
+
+def _path(text: str) -> str:
+    """Return a path that can be used as it stands; else ValueError."""
+    if text.startswith("~") and text[1:2] not in ("", "/"):
+        try:
+            Path(text).expanduser()
+        except RuntimeError:
+            raise ValueError(f"must be a path; {text!r} begins with an unknown user") from None
+    return _text(text)
+
+
+def _absolute_path(text: str) -> str:
+    if not text.startswith(("/", "~")):
+        raise ValueError(f"must be an absolute path or begin with ~/, not {text!r}")
+    return _path(text)
+
+
+def _program(text: str) -> str:
+    if not text or ("/" in text and not text.startswith(("/", "~"))):
+        raise ValueError(f"must be a program's name, absolute path or begin with ~/, not {text!r}")
+    return _path(text)
+
+
+def _begins_with_program(command: tuple[str, ...]) -> tuple[str, ...]:
+    first = command[0]
+    if not first or (first.startswith("~") and not first.startswith("~/")):
+        raise ValueError(f"must begin with a program's name, absolute path or ~/, not {first!r}")
+    return command
+
+
+Seconds = Annotated[float, Field(gt=0)]
+SecondsOrZero = Annotated[float, Field(ge=0)]
+AtLeastOne = Annotated[int, Field(ge=1)]
+AtLeastTwo = Annotated[int, Field(ge=2)]
+Temperature = Annotated[float, Field(ge=0, le=2)]
+Texts = Annotated[tuple[Annotated[str, AfterValidator(_text)], ...], Field(strict=False)]
+PathText = Annotated[str, Field(min_length=1), AfterValidator(_path)]
+AbsolutePaths = Annotated[
+    tuple[Annotated[str, AfterValidator(_absolute_path)], ...], Field(strict=False)
+]
+
+ModeSetting = Literal["auto", "tools", "json"]
+"""How a model is asked for calls: by native tool calls, by JSON, or by whichever of them it answers with."""
 
 LOCAL_LLM = "http://127.0.0.1:11434/v1"
 """Where Ollama listens by default."""
@@ -15,7 +106,6 @@ DEFAULT_AGENT = "default"
 RUNBOOK_AGENT = "runbook"
 
 CliName = Literal["codex", "claude", "opencode"]
-
 
 CREDENTIALS_MAX = 16
 ARGUMENTS_MAX = 64
@@ -29,19 +119,17 @@ def to_add(name: str) -> str:
     return "if you have just added it: clew reload"
 
 
-def _http_address(value: str) -> str:
-    if not re.match(r"https?://[^/\s]", value):
-        raise ValueError(f"must begin with http:// or https:// (like {LOCAL_LLM}): {value!r}")
-    return value.rstrip("/")
-
-
 def _only_key(value: str | None, info: ValidationInfo) -> str | None:
     if value is not None and info.data.get("api_key_env") is not None:
         raise ValueError("give `api_key_env` or `api_key_file`, not both")
     return value
 
 
-BaseUrl = Annotated[str, AfterValidator(_http_address)]
+BaseUrl = Annotated[
+    str,
+    shaped(r"https?://[^/\s].*", f"an address with http:// or https:// (like {LOCAL_LLM})"),
+    AfterValidator(lambda url: url.rstrip("/")),
+]
 KeyEnv = Annotated[str, Field(min_length=1)]
 KeyFile = Annotated[PathText | None, AfterValidator(_only_key)]
 """A table that has this key has `api_key_env` before it."""
@@ -71,20 +159,8 @@ class CommandAgentSettings(Table):
     """A program of any language that speaks the worker protocol."""
 
     kind: Literal["command"] = "command"
-    command: Annotated[tuple[str, ...], Field(strict=False, min_length=1)]
+    command: Annotated[Texts, Field(min_length=1), AfterValidator(_begins_with_program)]
     own_tools: bool = False
-
-    @field_validator("command")
-    @classmethod
-    def _program(cls, value: tuple[str, ...]) -> tuple[str, ...]:
-        program = value[0]
-        if not program or "\0" in "".join(value):
-            raise ValueError("must begin with a program, and contain no NUL characters")
-        if program.startswith("~") and not program.startswith("~/"):
-            raise ValueError(
-                f"must begin with a program's name, absolute path or ~/, not {program!r}"
-            )
-        return value
 
 
 class CliAgentSettings(Table):
@@ -92,45 +168,20 @@ class CliAgentSettings(Table):
 
     kind: Literal["cli"] = "cli"
     cli: CliName
-    program: PathText | None = None
+    program: Annotated[str, AfterValidator(_program)] | None = None
     model: str = ""
     base_url: BaseUrl | None = None
     api_key_env: KeyEnv | None = None
     api_key_file: KeyFile = None
-    credentials: AbsolutePaths = ()
+    credentials: Annotated[AbsolutePaths, Field(max_length=CREDENTIALS_MAX)] = ()
     refresh_credentials: bool = False
-    args: Texts = ()
-
-    @field_validator("program")
-    @classmethod
-    def _findable(cls, value: str | None) -> str | None:
-        if value is not None and "/" in value and not value.startswith(("/", "~")):
-            raise ValueError(
-                f"must be a program's name, absolute path or begin with ~/, not {value!r}"
-            )
-        return value
-
-    @field_validator("credentials")
-    @classmethod
-    def _a_few(cls, value: tuple[str, ...]) -> tuple[str, ...]:
-        if len(value) > CREDENTIALS_MAX:
-            raise ValueError(f"must name at most {CREDENTIALS_MAX} files, not {len(value)}")
-        return value
+    args: Annotated[Texts, Field(max_length=ARGUMENTS_MAX)] = ()
 
     @field_validator("refresh_credentials")
     @classmethod
     def _has_credentials(cls, value: bool, info: ValidationInfo) -> bool:
         if value and info.data.get("credentials") == ():
             raise ValueError("has nothing to write back: name the files in `credentials`")
-        return value
-
-    @field_validator("args")
-    @classmethod
-    def _passable(cls, value: tuple[str, ...]) -> tuple[str, ...]:
-        if len(value) > ARGUMENTS_MAX:
-            raise ValueError(f"must be at most {ARGUMENTS_MAX} arguments, not {len(value)}")
-        if "\0" in "".join(value):
-            raise ValueError("must contain no NUL characters")
         return value
 
     @property
@@ -198,13 +249,11 @@ class AgentSettings(Table):
     def get(self, name: str | None = None) -> Agent:
         """Return the agent of that name, or the default one; KeyError where there is none."""
         name = self.resolve(name)
-        if name in self.named:
-            return self.named[name]
-        built_in: dict[str, LlmAgentSettings | RunbookAgentSettings] = {
+        built_in: dict[str, Agent] = {
             RUNBOOK_AGENT: RunbookAgentSettings(),
             DEFAULT_AGENT: LlmAgentSettings(),
         }
-        return built_in[name]
+        return {**built_in, **self.named}[name]
 
     def fault(self, name: str | None = None, config: object = "the config") -> str | None:
         """Return why the agent cannot be used and what to do in the file `config`, or None if it can."""
@@ -214,9 +263,8 @@ class AgentSettings(Table):
             return f"unknown agent {name!r}; available: {available}; {to_add(name)}"
         agent = self.get(name)
         if isinstance(agent, LlmAgentSettings) and not agent.model:
-            which = "the built-in agent" if name not in self.named else "agent"
             return (
-                f"{which} {name!r} has no model; set one in [agents.{name}] of {config}, as in "
+                f"agent {name!r} has no model; set one in [agents.{name}] of {config}, as in "
                 f'`model = "qwen2.5-coder:7b"` (its `base_url` is {agent.base_url}), or name another agent'
             )
         if isinstance(agent, CliAgentSettings) and agent.base_url and not agent.model:

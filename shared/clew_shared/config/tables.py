@@ -5,25 +5,26 @@ knows neither TOML nor the environment. Bounds are set at the keys; a bound that
 checked at the later one, so that the error has a place.
 """
 
-import re
+from itertools import pairwise
 from typing import Annotated, Literal, get_args
 
-from pydantic import AfterValidator, Field, field_validator
+from pydantic import AfterValidator, Field, ValidationInfo, field_validator
 
-from clew_shared.config.agent_tables import AgentSettings
-from clew_shared.config.context_tables import ContextSettings, Ladder, Rung
-from clew_shared.config.values import (
+from clew_shared.config.agent_tables import (
     AbsolutePaths,
+    AgentSettings,
     AtLeastOne,
     AtLeastTwo,
+    ModeSetting,
     PathText,
     Seconds,
     SecondsOrZero,
     Table,
+    Temperature,
     Texts,
     above,
+    shaped,
 )
-from clew_shared.text.themes import GENERAL, merged, spoken
 
 IGNORED = (
     ".git",
@@ -43,7 +44,13 @@ IGNORED = (
 )
 """By-products of tools, which are not part of the world (docs/loops.md)."""
 
-PORT_MAX = 65_535
+_HOST = r"(?:[A-Za-z0-9.-]+|\[[0-9A-Fa-f:.]+\])"
+_PORT = r"(?:[0-9]{1,4}|[1-5][0-9]{4}|6[0-4][0-9]{3}|65[0-4][0-9]{2}|655[0-2][0-9]|6553[0-5])"
+_CLOCK = r"(?:[01][0-9]|2[0-3]):[0-5][0-9]"
+_ENV_NAME = shaped("[A-Za-z_][A-Za-z0-9_]*", "the name of an environment variable (like LC_ALL)")
+_HOST_NAME = shaped(
+    f"{_HOST}(?::{_PORT})?", "the name of a host, with a port where it differs (phone.lan:80)"
+)
 
 
 class PathSettings(Table):
@@ -104,45 +111,13 @@ class SandboxSettings(Table):
     read: AbsolutePaths = ()
     write: AbsolutePaths = ()
     network: bool = True
-    env: Texts = ()
-
-    @field_validator("env")
-    @classmethod
-    def _names(cls, value: tuple[str, ...]) -> tuple[str, ...]:
-        for name in value:
-            if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name):
-                raise ValueError(
-                    f"must hold names of environment variables (like LC_ALL), not {name!r}"
-                )
-        return value
+    env: Annotated[tuple[Annotated[str, _ENV_NAME], ...], Field(strict=False)] = ()
 
 
 class ToolLoopSettings(Table):
     """Limits of one tool; unset means the limit of `[loops]`."""
 
     repeat_limit: AtLeastTwo | None = None
-
-
-def _theme_name(name: str) -> str:
-    if name == GENERAL:
-        raise ValueError(
-            f"must have another name: {GENERAL!r} is reserved for thoughts without a theme"
-        )
-    if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name):
-        raise ValueError(f"must have a name of letters, digits and _ (like planning), not {name!r}")
-    return name
-
-
-def _theme_words(text: str) -> str:
-    if not spoken(text):
-        raise ValueError(f"must be a word or a phrase (like look for), not {text!r}")
-    return text
-
-
-Themes = dict[
-    Annotated[str, AfterValidator(_theme_name)],
-    Annotated[tuple[Annotated[str, AfterValidator(_theme_words)], ...], Field(strict=False)],
-]
 
 
 class LoopSettings(Table):
@@ -163,13 +138,97 @@ class LoopSettings(Table):
     patience: SecondsOrZero = 3.0
     stuck_limit: AtLeastOne = 3
     ignore: Texts = IGNORED
-    themes: Themes = Field(default_factory=dict)
     tools: dict[str, ToolLoopSettings] = Field(default_factory=dict)
 
-    @field_validator("themes")
+
+CompactChars = Annotated[int, Field(ge=200)]
+PromptTokens = Annotated[int, Field(ge=256)]
+ORDERED = ("full_until", "moderate_until", "aggressive_until")
+"""Each of these is larger than the one before."""
+
+
+class Rung(Table):
+    """How one attempt differs from the agent's own settings; `agent` names another agent of the config."""
+
+    temperature: Temperature | None = None
+    mode: ModeSetting | None = None
+    agent: Annotated[str, Field(min_length=1)] | None = None
+
+    def __str__(self) -> str:
+        """Return the keys that are set, as in `temperature 0.7, mode json`."""
+        set_here = self.model_dump(exclude_none=True)
+        return ", ".join(f"{key} {value}" for key, value in set_here.items())
+
+
+Ladder = Annotated[tuple[Rung, ...], Field(strict=False)]
+
+
+class ModelProfile(Table):
+    """What applies to the models whose name matches; unset keys are those of `[context]` and of the agent.
+
+    `window` is the model's context in tokens: prompt and answer fit into it. `attempts` and `iterations` are
+    `[attempts] limit` and `iterations` for this model. Which profile applies is decided elsewhere.
+    """
+
+    window: Annotated[int, Field(ge=512)] | None = None
+    max_chars: CompactChars | None = None
+    max_tokens: PromptTokens | None = None
+    answer_tokens: PromptTokens | None = None
+    guidance: bool | None = None
+    recent_actions: AtLeastOne | None = None
+    stale_after_s: SecondsOrZero | None = None
+    full_until: AtLeastOne | None = None
+    moderate_until: AtLeastOne | None = None
+    aggressive_until: AtLeastOne | None = None
+    progress_from: AtLeastOne | None = None
+    max_iterations: AtLeastOne | None = None
+    mode: ModeSetting | None = None
+    temperature: Temperature | None = None
+    attempts: AtLeastOne | None = None
+    iterations: AtLeastOne | None = None
+    ladder: Ladder | None = None
+
+
+def _in_order(profile: ModelProfile, info: ValidationInfo) -> ModelProfile:
+    """Return a profile whose windows are in order, together with those of `[context]` that it leaves unset."""
+    own = {key: getattr(profile, key) for key in ORDERED}
+    if any(own.values()):
+        found = [(key, own[key] or info.data.get(key)) for key in ORDERED]
+        known = [(key, value) for key, value in found if value is not None]
+        for (before, low), (after, high) in pairwise(known):
+            if high <= low:
+                raise ValueError(
+                    f"must have a larger `{after}` than `{before}` ({low}), not {high}"
+                )
+    return profile
+
+
+class ContextSettings(Table):
+    """How much an agent's LLM is shown, and from which turn on it is shown less."""
+
+    max_chars: CompactChars = 2000
+    max_tokens: PromptTokens = 8000
+    answer_tokens: PromptTokens | None = None
+    guidance: bool = True
+    recent_actions: AtLeastOne = 3
+    stale_after_s: SecondsOrZero = 0.0
+    check_within_s: SecondsOrZero = 10.0
+    full_until: AtLeastOne = 10
+    moderate_until: Annotated[AtLeastOne, above("full_until")] = 15
+    aggressive_until: Annotated[AtLeastOne, above("moderate_until")] = 20
+    progress_from: AtLeastOne = 5
+    max_iterations: AtLeastOne = 30
+    models: dict[str, Annotated[ModelProfile, AfterValidator(_in_order)]] = Field(
+        default_factory=dict
+    )
+
+    @field_validator("models")
     @classmethod
-    def _with_built_in(cls, value: dict[str, tuple[str, ...]]) -> dict[str, tuple[str, ...]]:
-        return merged(value)
+    def _distinct(cls, value: dict[str, ModelProfile]) -> dict[str, ModelProfile]:
+        names = [name.strip().lower() for name in value]
+        if same := next((name for name in names if names.count(name) > 1), None):
+            raise ValueError(f"must not have two profiles for {same!r}: case makes no difference")
+        return value
 
 
 class AttemptSettings(Table):
@@ -211,19 +270,14 @@ class PlaybookSettings(Table):
 class LedgerSettings(Table):
     """Where the ledger is; `<state>` in the url stands for the state folder."""
 
-    url: str = "sqlite:///<state>/ledger.db"
-    keep_days: Annotated[float, Field(gt=0)] = 90.0
-
-    @field_validator("url")
-    @classmethod
-    def _known(cls, value: str) -> str:
-        if not value.startswith("sqlite:///") or value == "sqlite:///":
-            raise ValueError(f"must be sqlite:///PATH, like sqlite:///<state>/ledger.db: {value!r}")
-        if not value.removeprefix("sqlite:///").startswith(("/", "<state>")) or "\0" in value:
-            raise ValueError(
-                f"must have an absolute path (sqlite:////srv/clew/ledger.db) or one below <state>: {value!r}"
-            )
-        return value
+    url: Annotated[
+        str,
+        shaped(
+            "sqlite:///(?:/|<state>)[^\\0]*",
+            "sqlite:/// with an absolute path (sqlite:////srv/clew/ledger.db) or one below <state>",
+        ),
+    ] = "sqlite:///<state>/ledger.db"
+    keep_days: Seconds = 90.0
 
     def located(self, state: str) -> str:
         """Return the url with `<state>` filled in."""
@@ -241,8 +295,6 @@ NoticeKind = Literal[
 ]
 """What `clew herald` can send a message about (docs/herald.md)."""
 
-_CLOCK = r"([01][0-9]|2[0-3]):[0-5][0-9]"
-
 
 class NotifySettings(Table):
     """Which messages `clew herald` sends, and where and when."""
@@ -250,66 +302,28 @@ class NotifySettings(Table):
     urls_file: PathText | None = None
     desktop: bool = True
     on: Annotated[tuple[NoticeKind, ...], Field(strict=False)] = get_args(NoticeKind)
-    quiet: str = ""
-
-    @field_validator("on", mode="before")
-    @classmethod
-    def _without_rejected(cls, value: object) -> object:
-        """Pass over a kind of message that clew no longer sends."""
-        if isinstance(value, list | tuple):
-            return [one for one in value if one != "rejected"]
-        return value
-
-    @field_validator("quiet")
-    @classmethod
-    def _hours(cls, value: str) -> str:
-        begin, _, end = value.partition("-")
-        if value and (not re.fullmatch(f"{_CLOCK}-{_CLOCK}", value) or begin == end):
-            raise ValueError(f'must be hours like "22:00-07:00", or "" for none, not {value!r}')
-        return value
+    quiet: Annotated[
+        str,
+        shaped(rf"({_CLOCK})-(?!\1){_CLOCK}|", 'hours like "22:00-07:00", or "" for none'),
+    ] = ""
 
 
 class HeraldSettings(Table):
     """Where `clew herald` serves its metrics."""
 
-    listen: str = "127.0.0.1:8421"
-
-    @field_validator("listen")
-    @classmethod
-    def _loopback(cls, value: str) -> str:
-        host, _, port = value.rpartition(":")
-        if host not in ("127.0.0.1", "[::1]") or not port.isdecimal() or int(port) > PORT_MAX:
-            raise ValueError(f"must be 127.0.0.1:PORT or [::1]:PORT, not {value!r}")
-        return value
+    listen: Annotated[
+        str, shaped(rf"(?:127\.0\.0\.1|\[::1\]):{_PORT}", "127.0.0.1:PORT or [::1]:PORT")
+    ] = "127.0.0.1:8421"
 
 
 class WebSettings(Table):
     """Where `clew web` listens, under which other names, and whether its pages may change anything."""
 
-    listen: str = "127.0.0.1:8420"
-    hosts: Texts = ()
+    listen: Annotated[
+        str, shaped(rf"{_HOST}:{_PORT}|unix:[^\0]+", "HOST:PORT (127.0.0.1:8420) or unix:PATH")
+    ] = "127.0.0.1:8420"
+    hosts: Annotated[tuple[Annotated[str, _HOST_NAME], ...], Field(strict=False)] = ()
     read_only: bool = False
-
-    @field_validator("listen")
-    @classmethod
-    def _address(cls, value: str) -> str:
-        if value.startswith("unix:") and len(value) > len("unix:") and "\0" not in value:
-            return value
-        host, _, port = value.rpartition(":")
-        named = re.fullmatch(r"[A-Za-z0-9.-]+|\[[0-9A-Fa-f:.]+\]", host)
-        if named is None or not re.fullmatch(r"[0-9]{1,5}", port) or int(port) > PORT_MAX:
-            raise ValueError(f"must be HOST:PORT (127.0.0.1:8420) or unix:PATH, not {value!r}")
-        return value
-
-    @field_validator("hosts")
-    @classmethod
-    def _names(cls, value: tuple[str, ...]) -> tuple[str, ...]:
-        for name in value:
-            if not re.fullmatch(r"([A-Za-z0-9.-]+|\[[0-9A-Fa-f:.]+\])(:[0-9]{1,5})?", name):
-                raise ValueError(
-                    f"must hold names of hosts, with a port where it differs (phone.lan:80), not {name!r}"
-                )
-        return value
 
 
 class LogSettings(Table):

@@ -11,7 +11,7 @@ from clew_shared.record.fold import apply
 from clew_shared.record.transitions import refusal
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable
 
     from clew_shared.record import events as ev
     from clew_shared.record.state import State
@@ -31,8 +31,6 @@ class LoopThresholds(Thresholds, Protocol):
     def blocked_limit(self) -> int: ...
     @property
     def replan_limit(self) -> int: ...
-    @property
-    def themes(self) -> Mapping[str, Sequence[str]]: ...
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,7 +31,7 @@ class ThinkingCommands(TreeCommands):
             ev.Thought(
                 at=at,
                 text=short,
-                theme=theme(text, self.loops.themes),
+                theme=theme(text),
                 has_tool_calls=has_tool_calls,
                 new=is_new(self.state.scope.memory, words),
                 words=words,

@@ -26,23 +26,20 @@ THEMES: Mapping[str, Sequence[str]] = {
     "search_intent": ("search", "find", "look for"),
     "read_intent": ("read", "article", "page"),
 }
-"""Words and phrases of each theme in their base form; where several match, the first theme wins.
-
-The default of `[loops.themes]`.
-"""
+"""Words and phrases of each theme in their base form; where several match, the first theme wins."""
 
 
 _WORD = re.compile(r"[^\W\d_]+(?:['’][^\W\d_]+)?")  # noqa: RUF001 (people type both apostrophes)
 _VOWEL = re.compile(r"[aeiouy]")
 
 
-def theme(text: str, table: Mapping[str, Sequence[str]] = THEMES) -> str:
-    """Return the first theme in `table` that has a word or phrase of the text, or GENERAL.
+def theme(text: str) -> str:
+    """Return the first theme that has a word or phrase of the text, or GENERAL.
 
     Only whole words and their inflections count: "planning" is a form of "plan", "planet" is not.
     """
     words = spoken(text)
-    for name, entries in table.items():
+    for name, entries in THEMES.items():
         if any(_occurs(entry, words) for entry in entries):
             return name
     return GENERAL
@@ -51,11 +48,6 @@ def theme(text: str, table: Mapping[str, Sequence[str]] = THEMES) -> str:
 def spoken(text: str) -> list[str]:
     """Return the words by which themes are found: letters only, lower case."""
     return [match.group().casefold() for match in _WORD.finditer(text)]
-
-
-def merged(table: Mapping[str, Sequence[str]]) -> dict[str, tuple[str, ...]]:
-    """Return the built-in themes with those of `table` in their place, and its new ones after them."""
-    return {name: tuple(words) for name, words in {**THEMES, **table}.items()}
 
 
 def _occurs(entry: str, words: Sequence[str]) -> bool:

@@ -47,6 +47,8 @@ def requirement(error: "ErrorDetails", given: str, quoted: str, *, text: str = "
         return "must not be empty"
     if kind == "string_type" and isinstance(error["input"], bool | int | float | date | time):
         return f"must be text; quote it: {quoted}"
+    if kind == "too_long":
+        return f"must have at most {context['max_length']} items, not {context['actual_length']}"
     expected = text if kind == "string_type" else EXPECTED.get(kind, error["msg"])
     if kind == "value_error":
         expected = str(context["error"])

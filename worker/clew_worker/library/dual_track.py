@@ -21,7 +21,7 @@ from clew_shared.prompt.windows import (
     urgency_marker,
 )
 from clew_shared.text.shorten import one_line
-from clew_shared.text.themes import GENERAL, merged, theme
+from clew_shared.text.themes import GENERAL, theme
 from clew_worker.library.conversation import (
     GO_ON,
     ConversationFrame,
@@ -41,11 +41,10 @@ class DualTrackContext:
     """Memory streams of one question, and the message list built from them.
 
     `max_tokens` bounds the built list (estimated; the system prompt, the question and what the
-    user's last messages stay even beyond it). `windows` holds the thresholds by iteration; `themes` replaces the words
-    of a built-in theme, or adds a theme (as `[loops.themes]` of the config).
+    user's last messages stay even beyond it). `windows` holds the thresholds by iteration.
     """
 
-    def __init__(  # noqa: PLR0913 - the agreed signature, and all but two have defaults
+    def __init__(
         self,
         system_prompt: str,
         user_message: str,
@@ -55,8 +54,6 @@ class DualTrackContext:
         theme_window: int = 3,
         max_iterations: int = 30,
         windows: Windows | None = None,
-        *,
-        themes: Mapping[str, Sequence[str]] | None = None,
     ) -> None:
         if min(max_tokens, consecutive_threshold, theme_window, max_iterations) < 1:
             raise ValueError("max_tokens, thresholds and max_iterations must be at least 1")
@@ -74,7 +71,6 @@ class DualTrackContext:
         self.consecutive_thoughts_without_tools = 0
         self.last_thinking_themes: list[str] = []
         self.iterations_without_new_facts = 0
-        self._themes = merged(themes or {})
         self._known_facts: set[str] = set()
         self._news = False
         self._quiet_since = 0
@@ -107,7 +103,7 @@ class DualTrackContext:
         text = content or ""
         self.thinking_blocks.append(text)
         self._chars += json_chars({"role": "assistant", "content": text})
-        self.last_thinking_themes.append(theme(text, self._themes))
+        self.last_thinking_themes.append(theme(text))
         del self.last_thinking_themes[: -self.theme_window]
         streak = self.consecutive_thoughts_without_tools + 1
         self.consecutive_thoughts_without_tools = 0 if has_tool_calls else streak

@@ -9,7 +9,7 @@ import os
 from pathlib import Path
 from typing import Any
 
-from clew_shared.config.settings import LoopSettings
+from clew_shared.config.tables import LoopSettings
 from clew_shared.core.answers import ActionReport, LookFirst, Verdict
 from clew_shared.core.core import Core
 from clew_shared.record import events as ev

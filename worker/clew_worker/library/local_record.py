@@ -13,7 +13,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from clew_shared.config.settings import LoopSettings
+from clew_shared.config.tables import LoopSettings
 from clew_shared.core.answers import WrongState
 from clew_shared.core.core import Core
 from clew_shared.core.journal import RecordedEvent

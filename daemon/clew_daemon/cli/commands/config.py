@@ -36,7 +36,8 @@ AFTER_RESTART = "after a restart"
 @click.pass_obj
 def config(instance: Instance, check: Path | None, as_json: bool) -> None:
     """Show the config in effect, and where each value comes from."""
-    from clew_shared.config.settings import SettingsError, load
+    from clew_shared.config.faults import SettingsError
+    from clew_shared.config.settings import load
 
     try:
         loaded = instance.loaded if check is None else load(_text(check), {}, str(check))
@@ -82,7 +83,7 @@ def reload(instance: Instance) -> None:
 
 def _as_written(instance: Instance, changes: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     """Return the changes without the defaults that an agent brings with it, or takes away."""
-    from clew_shared.config.settings import SettingsError
+    from clew_shared.config.faults import SettingsError
 
     try:
         sources = instance.loaded.sources
@@ -115,7 +116,8 @@ def _effective(instance: Instance, loaded: Loaded) -> dict[str, tuple[Any, str |
     """Return values and sources by key, with the paths in use and what profiles set for the agents' models."""
     from clew_daemon.config.profiles import in_effect
     from clew_shared.config.faults import dotted
-    from clew_shared.config.settings import flatten, places
+    from clew_shared.config.places import places
+    from clew_shared.config.settings import flatten
 
     values = flatten(loaded.settings)
     used = places(instance.env, instance.home, loaded.settings)

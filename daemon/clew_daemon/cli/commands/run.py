@@ -11,7 +11,8 @@ from clew_shared.exit_codes import ExitCode
 
 if TYPE_CHECKING:
     from clew_daemon.reading.instance import Instance
-    from clew_shared.config.settings import Loaded, Places
+    from clew_shared.config.places import Places
+    from clew_shared.config.settings import Loaded
 
 
 @click.command()
@@ -23,7 +24,8 @@ def run(instance: Instance) -> None:
     used, and all its errors are on stderr; starting again would not change that.
     """
     from clew_daemon.host.own_process import collect_as_usual
-    from clew_shared.config.settings import SettingsError, places
+    from clew_shared.config.faults import SettingsError
+    from clew_shared.config.places import places
 
     try:
         loaded = instance.loaded

@@ -24,12 +24,12 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from clew_daemon.reading.instance import Instance
-    from clew_shared.config.settings import (
+    from clew_shared.config.agent_tables import (
         CliAgentSettings,
         CommandAgentSettings,
         LlmAgentSettings,
-        Settings,
     )
+    from clew_shared.config.tables import Settings
 
 LLM_S = 3.0
 
@@ -54,7 +54,7 @@ def _each(instance: Instance, settings: Settings) -> Iterator[Finding]:
     """Check the endpoint and key of each agent, its command, or its program."""
     from clew_daemon.cli.commands.doctor.clis import coding_agents
     from clew_daemon.cli.surroundings import executor_env
-    from clew_shared.config.settings import (
+    from clew_shared.config.agent_tables import (
         CliAgentSettings,
         CommandAgentSettings,
         LlmAgentSettings,
@@ -74,7 +74,7 @@ def _each(instance: Instance, settings: Settings) -> Iterator[Finding]:
 
 def _settings(instance: Instance) -> Settings | None:
     """Return the settings of the file; of a broken file, those of the running daemon."""
-    from clew_shared.config.settings import SettingsError
+    from clew_shared.config.faults import SettingsError
 
     try:
         return instance.loaded.settings

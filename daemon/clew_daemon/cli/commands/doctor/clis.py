@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from clew_daemon.cli.commands.agents.abilities import SandboxHold
     from clew_daemon.reading.instance import Instance
     from clew_shared.config.agent_tables import CliAgentSettings, CliName
-    from clew_shared.config.settings import Settings
+    from clew_shared.config.tables import Settings
 
 VERSION_S = 30.0
 

@@ -35,7 +35,7 @@ REJECTED_FIX = "fix it and submit it again, then delete it and its .error.txt fr
 
 
 def config(instance: Instance) -> Iterator[Finding]:
-    from clew_shared.config.settings import SettingsError
+    from clew_shared.config.faults import SettingsError
 
     try:
         loaded = instance.loaded
@@ -114,7 +114,7 @@ def ledger(instance: Instance) -> Iterator[Finding]:
 def snapshots(instance: Instance) -> Iterator[Finding]:
     """Report how much disk the snapshots use, and how much they may."""
     from clew_daemon.host.snapshot_space import SnapshotSpace
-    from clew_shared.config.settings import SettingsError
+    from clew_shared.config.faults import SettingsError
 
     space = SnapshotSpace(instance.places.snapshots)
     space.measure()
@@ -171,7 +171,7 @@ def _path(instance: Instance) -> Iterator[Finding]:
 
 def _may_start(instance: Instance) -> bool:
     """Return whether a daemon could start with the config as it is on disk."""
-    from clew_shared.config.settings import SettingsError
+    from clew_shared.config.faults import SettingsError
 
     try:
         return bool(instance.loaded)

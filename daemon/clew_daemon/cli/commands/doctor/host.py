@@ -112,7 +112,7 @@ def sandbox(instance: Instance) -> Iterator[Finding]:
 
 
 def _sandbox_mode(instance: Instance) -> str:
-    from clew_shared.config.settings import SettingsError
+    from clew_shared.config.faults import SettingsError
 
     try:
         return instance.loaded.settings.sandbox.mode

@@ -36,7 +36,7 @@ from clew_daemon.reading.sanitize import clean
 if TYPE_CHECKING:
     from clew_daemon.reading.instance import Instance
     from clew_daemon.reading.output import Line
-    from clew_shared.config.settings import Settings
+    from clew_shared.config.tables import Settings
     from clew_shared.playbook.bullet import Bullet
 
 
