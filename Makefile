@@ -14,7 +14,7 @@ QUICK := tests/unit tests/property tests/parity
 PYTEST := $(BIN)/python -m pytest -n 3 --dist loadgroup
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test test-failed test-long quick check static format lint types imports bench bench-peers minds loops simulate chaos surroundings soak agents agents-test browser screenshots clean
+.PHONY: help install demo test test-failed test-long quick check static format lint types imports bench bench-peers minds loops simulate chaos surroundings soak agents agents-test browser screenshots dist dist-test clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 14
@@ -127,5 +127,15 @@ browser: $(STAMP) ## install Chromium (Debian's) and axe-core for the tests of `
 screenshots: browser ## write the pictures of README.md, docs/top.md and docs/web.md
 	$(BIN)/python tests/process/pictures/screenshots.py docs
 
+dist: $(STAMP) ## build wheel and sdist, with a list of what the wheel needs (SBOM), in dist
+	rm -rf dist
+	$(BIN)/python -m build --sdist --wheel --outdir dist .
+	$(PYTHON) -m venv dist/.venv
+	dist/.venv/bin/python -m pip install -q --disable-pip-version-check dist/*.whl
+	$(BIN)/cyclonedx-py environment --pyproject pyproject.toml --output-reproducible -o dist/clew.cdx.json dist/.venv
+
+dist-test: dist ## run the demo from the wheel, installed in an environment of its own
+	cd dist && .venv/bin/clew --version && .venv/bin/clew demo --chaos
+
 clean: ## remove the environments and caches
-	rm -rf $(VENV) bench/peers/.env .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) dist bench/peers/.env .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
