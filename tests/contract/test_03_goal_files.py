@@ -56,7 +56,7 @@ def test_a_goal_without_checks_is_unverified_and_the_report_says_so(clew):
 def test_a_file_leaves_the_inbox_when_it_is_accepted_and_its_id_is_readable(clew):
     clew.start()
     goal = clew.submit("# Create the mathx package\n- [ ] it\n  ```sh\n  true\n  ```\n")
-    assert goal.startswith("create-the-mathx-package-")
+    assert goal.startswith("create-")
     assert not (clew.home / "inbox" / "goal.md").exists()
 
 
@@ -83,7 +83,7 @@ def test_a_file_open_for_writing_waits(clew):
         clew.submit(STEP.format("true"), "other.md")
         assert len(clew.goals()) == 1
         file.write(" and whole\n- [ ] it\n  ```sh\n  true\n  ```\n")
-    assert clew.wait("goal.accepted", file="late.md")["goal"].startswith("half-and-whole")
+    assert clew.wait("goal.accepted", file="late.md")["goal"].startswith("half-")
 
 
 BAD = {

@@ -5,9 +5,8 @@ recognises it by its identity. How a goal is parsed and stored is not known here
 """
 
 import asyncio
-import ctypes
+import logging
 import math
-import os
 import time
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
@@ -15,6 +14,16 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from structlog.typing import FilteringBoundLogger
+from watchdog.events import (
+    FileClosedEvent,
+    FileCreatedEvent,
+    FileDeletedEvent,
+    FileMovedEvent,
+    FileSystemEvent,
+    FileSystemEventHandler,
+)
+from watchdog.observers import Observer
+from watchdog.observers.api import BaseObserver
 
 from clew_daemon.inbox import files
 from clew_daemon.inbox.files import BeingWritten, Changed, Dropped, Found, InboxOwner, NotOwnerError
@@ -34,8 +43,15 @@ BATCH_FILES = 32
 """Files that are read into memory and accepted together."""
 FAULTS_CHARS = 500
 
-_EVENTS = 0x8 | 0x40 | 0x80 | 0x100 | 0x200
-"""inotify(7): closed after writing, moved from and to, created, deleted (with the folder goes its lock)."""
+_EVENTS: list[type[FileSystemEvent]] = [
+    FileClosedEvent,
+    FileCreatedEvent,
+    FileDeletedEvent,  # with a folder that is deleted goes its lock
+    FileMovedEvent,
+]
+
+# watchdog logs as an error that a watch which is being closed has nothing more to read.
+logging.getLogger("watchdog.observers.inotify").setLevel(logging.CRITICAL)
 
 Accept = Callable[[Dropped], Awaitable[str | None]]
 """Returns why a drop can never be a goal; None once it is one, durably, also if it was recorded before."""
@@ -60,6 +76,17 @@ class Waiting:
         if not self.found.look.content.size:
             settle_s = max(settle_s * 4, EMPTY_SETTLE_S)
         return max(self.since + settle_s, self.not_before)
+
+
+class _Waker(FileSystemEventHandler):
+    """Calls `wake` on the loop; what has changed is found by looking."""
+
+    def __init__(self, wake: Callable[[], None]) -> None:
+        self._loop, self._wake = asyncio.get_running_loop(), wake
+
+    def on_any_event(self, event: FileSystemEvent) -> None:  # noqa: ARG002
+        with suppress(RuntimeError):  # the loop has been closed
+            self._loop.call_soon_threadsafe(self._wake)
 
 
 class Inbox:
@@ -93,8 +120,10 @@ class Inbox:
         self._waiting: dict[str, Waiting] = {}  # by the name that a file has now
         self._told: set[str] = set()  # names that are known to be open for writing
         self._trouble = ""
-        self._events = -1
-        self._is_watched = False
+        self._observer: BaseObserver | None = None
+        self._watched: tuple[int, int] | None = (
+            None  # device and inode; None: the folder is looked at more often
+        )
         self._wake = asyncio.Event()
         self._stopping = False
         self._round_lock = asyncio.Lock()
@@ -105,9 +134,8 @@ class Inbox:
         if self._task is not None:
             return
         self._stopping = False
-        self._events = ctypes.CDLL(None).inotify_init1(os.O_NONBLOCK | os.O_CLOEXEC)
-        if self._events >= 0:
-            asyncio.get_running_loop().add_reader(self._events, self._notice)
+        self._observer, self._waker = Observer(), _Waker(self._wake.set)
+        self._observer.start()
         self._task = asyncio.create_task(self._run(), name="inbox")
 
     async def stop(self) -> None:
@@ -120,15 +148,10 @@ class Inbox:
             if late:
                 task.cancel()
                 await asyncio.wait(late, timeout=STOP_DEADLINE_S)
-        if self._events >= 0:
-            asyncio.get_running_loop().remove_reader(self._events)
-            os.close(self._events)
-        self._events, self._is_watched = -1, False
-
-    def _notice(self) -> None:
-        with suppress(BlockingIOError):
-            os.read(self._events, 1 << 16)  # what it was is found by looking
-        self._wake.set()
+        observer, self._observer, self._watched = self._observer, None, None
+        if observer is not None:
+            observer.stop()
+            await asyncio.to_thread(observer.join, STOP_DEADLINE_S)
 
     async def _run(self) -> None:
         while not self._stopping:
@@ -141,11 +164,14 @@ class Inbox:
 
     async def _pause(self, until: float) -> None:
         """Sleep until then, the next sweep, or an event, whichever is first."""
-        sweep_s = self._sweep_s if self._is_watched else min(self._sweep_s, UNWATCHED_SWEEP_S)
+        sweep_s = self._sweep_s if self._watched else min(self._sweep_s, UNWATCHED_SWEEP_S)
         with suppress(TimeoutError):
             async with asyncio.timeout(max(0.0, min(until - time.monotonic(), sweep_s))):
                 await self._wake.wait()
                 await asyncio.sleep(GATHER_S)
+                return
+        if time.monotonic() < until:
+            self._watched = None  # no event for a whole sweep: watched anew, if another folder has the same inode
 
     # -- one round ---------------------------------------------------------------------------------
 
@@ -176,16 +202,22 @@ class Inbox:
             reason = (error.strerror if isinstance(error, OSError) else None) or str(error)
             if self._trouble != reason:
                 self._log.error("inbox.unusable", folder=str(self._folder), error=reason)
-            self._trouble, self._is_watched = reason, False
+            self._trouble, self._watched = reason, None
             return []
         self._trouble = ""
         return found
 
     def _watch(self) -> None:
         """Watch the folder that is there now; where that fails, it is looked at more often."""
-        path = os.fsencode(self._folder)
-        add = ctypes.CDLL(None).inotify_add_watch
-        self._is_watched = self._events >= 0 and add(self._events, path, _EVENTS) >= 0
+        found = self._folder.stat()
+        if self._observer is None or self._watched == (found.st_dev, found.st_ino):
+            return
+        self._watched = None
+        self._observer.unschedule_all()
+        with suppress(OSError):
+            path = str(self._folder.resolve())
+            self._observer.schedule(self._waker, path, event_filter=_EVENTS)
+            self._watched = found.st_dev, found.st_ino
 
     def _due(self, found: list[Found], now: float) -> list[Waiting]:
         """Return the files that are due, oldest first; a first look decides nothing."""

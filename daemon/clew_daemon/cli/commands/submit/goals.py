@@ -65,18 +65,14 @@ class SubmitOptions:
 class CheckedGoal:
     """A goal to drop: its bytes with the options in them, and the goal that they parse to.
 
-    `is_here`: a text that works in the repository that it was submitted in.
+    `is_here`: a text that works in the repository that it was submitted in; `is_new`: its workspace will be made.
     """
 
     source: GoalSource
     raw: bytes
     goal: GoalFile
-    is_here: bool = False
-
-    @property
-    def is_new(self) -> bool:
-        """Whether its workspace will be made."""
-        return self.goal.folder is None or not os.path.lexists(self.goal.folder)
+    is_here: bool
+    is_new: bool
 
     def workspace(self, workspaces: Path, goal: str | None) -> Path | None:
         """Return where it works as goal `goal`; None while that is not known."""
@@ -192,7 +188,9 @@ def _parsed(
     located = locator(instance.places, instance.env)
     try:
         raw = merged(source, options)
-        return CheckedGoal(source, raw, parse(raw, source.shown, agents, located=located))
+        goal = parse(raw, source.shown, agents, located=located)
+        is_new = goal.folder is None or not os.path.lexists(goal.folder)
+        return CheckedGoal(source, raw, goal, is_here=False, is_new=is_new)
     except GoalFileError as error:
         faults, told = error.faults, {fault.message for fault in error.faults}
         try:  # the lines are those of the file as it was given
