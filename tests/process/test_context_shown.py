@@ -128,8 +128,7 @@ def test_context_is_what_was_asked_where_much_is_folded_and_says_what_is_left_ou
         now = shown(clew, goal)
         assert now["messages"] == llm.requests[-1]["messages"]
         told = "\n".join(now["left_out"])
-        assert "are lines (the token budget" in told
-        assert "thoughts are not in the transcript (the moderate window)" in told
+        assert "earlier calls of this subtask are lines (`recall` has them)" in told
         assert "the middle of 1 output (too long" in told
         assert "tool plan (work has begun)" in told
         assert "tool complete_subtask (the goal has no subtasks" in told

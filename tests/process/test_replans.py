@@ -1,9 +1,8 @@
 """A replan under the real daemon: pending work is named, and not lost; the progress marker never goes down."""
 
-import json
 import re
 
-from llm_server import Reply, ScriptedLlm, calls
+from llm_server import ScriptedLlm, calls
 
 MARKER = re.compile(r"\[PROGRESS: Iteration (\d+)/(\d+) \| (\d+) tools used\]")
 GIVES_UP = calls(("complete_subtask", {"success": False, "failure": "no way"}))
@@ -67,20 +66,3 @@ def test_the_marker_never_goes_down_over_a_replan(clew):
     assert seen == sorted(seen)
     assert seen[-1] == (8, 30, 4)
     assert [tools for _, _, tools in seen] == [0, 1, 2, 2, 2, 3, 3, 4]
-
-
-def test_old_results_are_lines_in_what_is_asked_and_in_what_is_asked_after_a_crash(clew):
-    slow = calls(("run_cmd", {"cmd": "sleep 1.5; echo slept"}))
-    script = [plan("one", "two"), run("first"), slow]
-    with ScriptedLlm(*script, then=Reply(hang=True)) as llm:
-        configured(clew, llm)
-        clew.configure({"context.stale_after_s": 1.0})
-        goal = clew.start().submit(GOAL)
-        clew.until(lambda: len(llm.requests) > len(script), "the question after the script")
-        shown = json.loads(clew.clew("context", goal, "--json"))
-        assert shown["messages"] == llm.requests[-1]["messages"]
-        assert "older than 1 s" in shown["left_out"][0]
-        assert "Earlier in this subtask" in llm.prompt(len(script))
-        clew.kill_agent(goal)
-        clew.until(lambda: len(llm.requests) > len(script) + 1, "the new epoch's question")
-        assert llm.requests[-1]["messages"] == shown["messages"]

@@ -19,7 +19,7 @@ from clew_shared.record.model import Action, GoalStatus, LlmCost, StepStatus, Su
 from clew_shared.record.moment import local
 from clew_shared.record.state import CheckResult, FreshStart, State, SuggestedCheck
 from clew_shared.snapshots.comparison import ChangedFile
-from clew_shared.text.percent import percent
+from clew_shared.text.plain import percent
 from clew_shared.text.redact import redact
 from clew_shared.text.shorten import both_ends, one_line
 from clew_shared.text.words import (

@@ -10,7 +10,7 @@ from clew_daemon.reading.goal_text import ENDED, activity, its_time, status_styl
 from clew_daemon.reading.output import Line, columns
 from clew_daemon.reading.sanitize import clean, counted, short, thousands
 from clew_shared.record.moment import local, roughly
-from clew_shared.text.percent import percent
+from clew_shared.text.plain import percent
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

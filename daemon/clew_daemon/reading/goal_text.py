@@ -16,7 +16,7 @@ from clew_daemon.publish.standing import MARKS, PAUSED, after_failure, standing,
 from clew_daemon.reading.output import INDENT, STATUS_STYLE, Line, Span, paragraph
 from clew_daemon.reading.sanitize import clean, counted, duration, short, thousands
 from clew_shared.record.moment import local
-from clew_shared.text.percent import percent
+from clew_shared.text.plain import percent
 from clew_shared.text.words import ACTION_CHARS, action_text, ending, passed_before, rerun_text
 
 BAR_CHARS = 20

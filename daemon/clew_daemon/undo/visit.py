@@ -21,8 +21,7 @@ from clew_shared.core.core import Core
 from clew_shared.record.snapshot_events import GitPlace, SnapshotMoment, SnapshotTaken
 from clew_shared.snapshots.names import quoted
 from clew_shared.snapshots.plan import Restored, above_removed
-from clew_shared.text.git_names import commit_name
-from clew_shared.text.plain import plain
+from clew_shared.text.plain import commit_name, plain
 from clew_shared.wire.executor import RESTORE_MAX, RestoreDone, RestoreEntry, SnapshotDone
 
 GIT = "git --no-pager -c log.showSignature=false -c core.fsmonitor=false -c core.pager=cat"

@@ -50,6 +50,7 @@ OUTDATED = {
     ("loops", "same_error_limit"): ": `loops.patience` has taken its place",
     ("loops", "themes"): "",
     ("playbook", "llm_reflection"): ": `agents.NAME.reflection` has taken its place",
+    ("context", "stale_after_s"): "",
 }
 """Keys of an earlier release, which are accepted and have no effect, and what is said of them."""
 

@@ -176,7 +176,6 @@ class ModelProfile(Table):
     answer_tokens: PromptTokens | None = None
     guidance: bool | None = None
     recent_actions: AtLeastOne | None = None
-    stale_after_s: SecondsOrZero | None = None
     full_until: AtLeastOne | None = None
     moderate_until: AtLeastOne | None = None
     aggressive_until: AtLeastOne | None = None
@@ -211,7 +210,6 @@ class ContextSettings(Table):
     answer_tokens: PromptTokens | None = None
     guidance: bool = True
     recent_actions: AtLeastOne = 3
-    stale_after_s: SecondsOrZero = 0.0
     check_within_s: SecondsOrZero = 10.0
     full_until: AtLeastOne = 10
     moderate_until: Annotated[AtLeastOne, above("full_until")] = 15

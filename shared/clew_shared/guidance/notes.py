@@ -10,9 +10,24 @@ from clew_shared.wire.answers import FailingCheck
 from clew_shared.wire.hello import Entry, Said
 
 CODE_CHARS = 120
-_FRAME = re.compile(r'^( *)File "([^"\n]*)", line (\d+).*\n((?:\1 +.*\n)*)', re.MULTILINE)
+LINE_CHARS = 320
+"""The longest line of a failure that is said again."""
+
+CHECK_OUTPUT_CHARS = 1_500
+NOT_YET = "The goal is not reached yet."
+"""Begins the note of an agent that had the checks run after a change."""
+
+AS_BEFORE = "It fails as before your change."
+"""Follows it where the checks fail with the same last line as before: small models do the same again unless told."""
+
+_IN_LIBRARY = r"(?:<frozen |[^\"\n]*?(?:/lib(?:64)?/python\d|/(?:site|dist)-packages/))[^\"\n]*"
+_FRAME = re.compile(
+    rf'^( *)File "(?!{_IN_LIBRARY}")([^"\n]*)", line (\d+).*\n((?:\1 +.*\n)*)', re.MULTILINE
+)
+_LIBRARY_RUN = re.compile(
+    rf'(?:^( *)File "{_IN_LIBRARY}", line \d+.*\n(?:\1 +.*\n)*)+', re.MULTILINE
+)
 _ERROR = re.compile(r"[A-Za-z_][\w.]*(Error|Exception|Exit|Interrupt|Warning)\b.*")
-_LIBRARY = re.compile(r"/lib(?:64)?/python\d|/(?:site|dist)-packages/|^<frozen ")
 
 
 def without_library_frames(text: str) -> str:
@@ -20,20 +35,12 @@ def without_library_frames(text: str) -> str:
 
     A small model reads them again in every turn, and the fault is rarely there.
     """
-    found, at, hidden = [], 0, 0
-    for frame in _FRAME.finditer(text):
-        between = text[at : frame.start()]
-        is_library = bool(_LIBRARY.search(frame[2]))
-        if hidden and (between or not is_library):
-            found.append(_hidden(hidden))
-            hidden = 0
-        found.append(between)
-        if is_library:
-            hidden += 1
-        else:
-            found.append(frame[0])
-        at = frame.end()
-    return "".join([*found, _hidden(hidden) if hidden else "", text[at:]])
+
+    def counted(run: re.Match[str]) -> str:
+        frames = len(re.findall(r'^ *File "', run[0], re.MULTILINE))
+        return f"  ({frames} frame{'s' if frames > 1 else ''} of libraries)\n"
+
+    return _LIBRARY_RUN.sub(counted, text)
 
 
 def located_error(text: str) -> str:
@@ -41,32 +48,13 @@ def located_error(text: str) -> str:
 
     As in: a.py line 1, `def main()`: SyntaxError: expected ':'. Told the error alone, small models change another line.
     """
-    error = text.rstrip().rpartition("\n")[2]
-    if not _ERROR.fullmatch(error):
-        return ""
-    frames = [f for f in _FRAME.finditer(text) if f[4].strip() and not _LIBRARY.search(f[2])]
-    if not frames:
+    error = _last_line(text)
+    frames = [frame for frame in _FRAME.finditer(text) if frame[4].strip()]
+    if not frames or not _ERROR.fullmatch(error):
         return ""
     _, file, line, code = frames[-1].groups()
     shown = in_one_line(code.strip().splitlines()[0], CODE_CHARS)
     return f"{file} line {line}, `{shown}`: {error}"
-
-
-def _hidden(frames: int) -> str:
-    return f"  ({frames} frame{'s' if frames > 1 else ''} of libraries)\n"
-
-
-LINE_CHARS = 320
-"""The longest line of a failure that is said again."""
-
-CHECK_OUTPUT_CHARS = 1_500
-LAST_LINE_CHARS = 300
-
-NOT_YET = "The goal is not reached yet."
-"""Begins the note of an agent that had the checks run after a change."""
-
-AS_BEFORE = "It fails as before your change."
-"""Follows it where the checks fail with the same last line as before: small models do the same again unless told."""
 
 
 class CheckNotes:
@@ -100,35 +88,29 @@ class CheckNotes:
         return shown.replace(f"{folder}/", "") if folder else shown
 
 
-def shows_what_fails(entry: Entry) -> bool:
-    """Return whether an entry is the result of checks: of a `finish` that was not accepted, or after a change."""
+def failure_text(entry: Entry) -> str:
+    """Return what checks found: after a change, or at a `finish` that was not accepted; "" for another entry."""
     if isinstance(entry, Said):
-        return entry.text.startswith(NOT_YET)
-    return entry.name == "finish"
+        return entry.text if entry.text.startswith(NOT_YET) else ""
+    return entry.output if entry.name == "finish" else ""
 
 
 def same_failure(note: Entry) -> str:
     """Return the last line of the failure that a note says is as before, "" for another note."""
-    if isinstance(note, Said) and note.text.startswith(f"{NOT_YET} {AS_BEFORE}"):
-        return _last_line(note.text)
-    return ""
+    as_before = isinstance(note, Said) and note.text.startswith(f"{NOT_YET} {AS_BEFORE}")
+    return _last_line(failure_text(note)) if as_before else ""
 
 
 def last_failure(note: Entry) -> str:
     """Return the failure that a note of checks ends with, in a line: an error of Python, or a wrong value; "" else."""
-    text = _text(note) if shows_what_fails(note) else ""
-    return located_error(text) or wrong_value(note)
+    return located_error(failure_text(note)) or wrong_value(note)
 
 
 def wrong_value(note: Entry) -> str:
     """Return which value the check that a note ends with got, and which it expected; "" where it is no such check."""
-    text = _text(note) if shows_what_fails(note) else ""
+    text = failure_text(note)
     why = _last_line(text) if SILENT in text else ""
     return why if why.startswith(GOT) else ""
-
-
-def _text(note: Entry) -> str:
-    return note.text if isinstance(note, Said) else note.output
 
 
 def _last_line(text: str) -> str:
@@ -144,11 +126,10 @@ def _check_text(check: FailingCheck) -> str:
 
 def _in_short(check: FailingCheck) -> str:
     """Return in a line why a check failed: where in the code, or with its command."""
-    return located_error(check.output) or f"`{check.cmd}`: {_end(check)}"
-
-
-def _end(check: FailingCheck) -> str:
-    """Return the last line of what a check printed, or the reason of its failure where that is known."""
-    why = said_why(check.output)
-    lines = check.output.strip().splitlines() or ["(no output)"]
-    return without_middle(lines[-1] if why == check.output else why, LAST_LINE_CHARS)
+    explained = check.output.startswith(SILENT)
+    end = (
+        without_middle(said_why(check.output), LINE_CHARS)
+        if explained
+        else _last_line(check.output)
+    )
+    return located_error(check.output) or f"`{check.cmd}`: {end or '(no output)'}"

@@ -11,14 +11,14 @@ from typing import Protocol
 
 from clew_shared.guidance.notes import (
     AS_BEFORE,
+    failure_text,
     last_failure,
     same_failure,
-    shows_what_fails,
     wrong_value,
 )
 from clew_shared.text.shorten import without_middle
 from clew_shared.tools import NO_EDIT, NO_LONGER, WRITE_ONLY_TOOLS, Tool
-from clew_shared.wire.hello import Call, Entry, Said
+from clew_shared.wire.hello import Call, Entry
 
 NAME_CHARS = 160
 NAMED_SHOWN = 3
@@ -52,22 +52,28 @@ class Conversation(Protocol):
 
 def request(view: Conversation, *, guided: bool) -> str:
     """Return what the model is asked to do now, as the last line of its prompt."""
-    asking = Guided() if guided else Plain()
+    asking = Guided(view) if guided else Plain(view)
     last = next((e for e in reversed(view.transcript) if isinstance(e, Call)), None)
-    return asking.first(view) if last is None else asking.next(view, last)
+    return asking.first() if last is None else asking.next(last)
 
 
 class Plain:
     """Asks for the next call, whatever the last one brought."""
 
-    def first(self, view: Conversation) -> str:
+    def __init__(self, view: Conversation) -> None:
+        self._view = view
+        self._what, self._done = (
+            ("goal", "finish") if view.implicit else ("subtask", "complete_subtask")
+        )
+
+    def first(self) -> str:
         """Return the request for the first call of a conversation."""
-        plan = any(tool.name == "plan" for tool in view.tools)
+        plan = any(tool.name == "plan" for tool in self._view.tools)
         return "Call plan, or begin with another tool." if plan else "Begin: call a tool."
 
-    def next(self, view: Conversation, last: Call) -> str:
+    def next(self, last: Call) -> str:
         """Return the request for the next call, given the last one."""
-        what, done = ("goal", "finish") if view.implicit else ("subtask", "complete_subtask")
+        what, done = self._what, self._done
         if last.name == "finish":  # not accepted, or the agent would have ended
             return "Look at what is wrong: read the file, or list the folder with run_cmd. Then correct it."
         if last.result == "blocked":
@@ -82,144 +88,118 @@ class Plain:
 class Guided(Plain):
     """Asks for what the facts call for; each line was seen to help small models."""
 
-    def first(self, view: Conversation) -> str:
+    def first(self) -> str:
         """Ask for a look at what is there: else small models overwrite files unread."""
+        view = self._view
         there = [name for name in view.there if not name.endswith("/")]
         named = [name for name in there if _mentions(view.subtask or view.goal, name)]
         if named:
             names = " and ".join(named[:NAMED_SHOWN])
             return f"First look: call read_file on {names}, before you change anything."
         if any(tool.name == "plan" for tool in view.tools) or not there:
-            return super().first(view)
+            return super().first()
         return "First look: search the files with run_cmd (grep -rn) or call read_file, before you change anything."
 
-    def next(self, view: Conversation, last: Call) -> str:
+    def next(self, last: Call) -> str:
         """Return the request for the next call, which depends on the result of the last one."""
         if last.name == "finish" or last.result == "blocked":
-            return super().next(view, last)
+            return super().next(last)
         if last.result != "success":
-            return _after_failure(view, last) or super().next(view, last)
-        checked = bool(view.implicit and view.checks)
+            return self._after_failure(last) or super().next(last)
+        checked = self._view.implicit and self._view.checks
+        changed = self._changed()
         if last.changed is False and last.name in WRITE_ONLY_TOOLS:
-            done = "finish" if view.implicit else "complete_subtask"
-            asked = f"If it is done, call {done} now." if _changed(view) or not checked else ""
+            asked = f"If it is done, call {self._done} now." if changed or not checked else ""
             return f"Nothing changed: it was already so. {asked or 'Change something else.'}"
-        if checked and (last.name in _LOOKS or not _changed(view)):
-            return _next_step(view, last)
-        return super().next(view, last)
+        if checked and (last.name in _LOOKS or not changed):
+            return self._next_step(last)
+        return super().next(last)
 
+    def _after_failure(self, last: Call) -> str:
+        if last.name == "edit_file" and last.output.startswith(NO_EDIT):  # else they repeat it
+            failure = self._known_failure()
+            end = f"as it should be: {failure}" if failure else "as it should be."
+            return f"Nothing was edited. Call write_file with the whole file {_path(last)} {end}"
+        command = str(last.args.get("cmd", ""))
+        for tool in self._view.tools:
+            missing = rf"\b{tool.name}: (command )?not found"
+            if tool.name in command and re.search(missing, last.output):
+                return f"{tool.name} is a tool and not a shell command: call {tool.name} itself instead of run_cmd."
+        if self._view.implicit and last.result == "failure" and self._is_a_check(command):
+            return (
+                "This shows what is still wrong. Now change it."  # else small models run it again
+            )
+        if self._view.implicit and failure_text(self._view.transcript[-1]):
+            return "It changed files, but the goal is not reached. Now change what is still wrong."
+        return ""
 
-# ---- after a call that failed
+    def _is_a_check(self, command: str) -> bool:
+        """Return whether a command is, but for quotes, a part of a shown check, or of its trace."""
+        shown = (*self._view.checks.values(), *map(failure_text, self._view.transcript))
+        return any(f" {_words(command)} " in f" {_words(one)} " for one in shown)
 
+    # ---- after a call that left the goal's checks failing
 
-def _after_failure(view: Conversation, last: Call) -> str:
-    if last.name == "edit_file" and last.output.startswith(NO_EDIT):  # else they repeat it
-        failure = _known_failure(view)
-        end = f"as it should be: {failure}" if failure else "as it should be."
-        return f"Nothing was edited. Call write_file with the whole file {_path(last)} {end}"
-    if tool := _tool_run_as_command(view, last):
-        return f"{tool} is a tool and not a shell command: call {tool} itself instead of run_cmd."
-    if view.implicit and _is_a_check(view, last):
-        return "This shows what is still wrong. Now change it."  # else small models run it again
-    if view.implicit and shows_what_fails(view.transcript[-1]):  # run since it changed files
-        return "It changed files, but the goal is not reached. Now change what is still wrong."
-    return ""
+    def _next_step(self, last: Call) -> str:
+        entries, failure = self._view.transcript, self._known_failure()
+        if not any(map(_may_have_changed, entries)):
+            read = any(isinstance(e, Call) and e.name == "read_file" for e in entries)
+            return f"Nothing is changed yet. {f'{WRONG}: {failure}' if read and failure else STEP}"
+        if entries[-1] is last and not self._changed():  # it has only looked
+            if failure:
+                return f"{WRONG}: {failure}"
+            return f"{WRONG}." if last.name in _LOOKS else STEP
+        return self._slip(last) or self._after_checks(entries[-1], last, failure)
 
+    def _after_checks(self, note: Entry, last: Call, failure: str) -> str:
+        """Return what to do about checks that have just failed after a change."""
+        if before := same_failure(note):  # else they do the same again
+            return f"{AS_BEFORE} {WRONG}: {before}"
+        if value := wrong_value(note):  # without the name they look in another file
+            return f"Now correct {_path(last) or 'what is wrong'}: {value}"
+        return f"{WRONG}: {failure}" if failure else STEP
 
-def _tool_run_as_command(view: Conversation, call: Call) -> str:
-    """Return the name of a tool that a shell was asked for and did not find, "" for none."""
-    names = [tool.name for tool in view.tools if tool.name in str(call.args.get("cmd", ""))]
-    found = (n for n in names if re.search(rf"\b{n}: (command )?not found", call.output))
-    return next(found, "")
-
-
-def _is_a_check(view: Conversation, call: Call) -> bool:
-    """Return whether a failed command is, but for quotes, a part of a shown check, or of its trace."""
-    words = _words(str(call.args.get("cmd", "")))
-    traced = (_text(e) for e in view.transcript if shows_what_fails(e))
-    shown = (*view.checks.values(), *traced)
-    return call.result == "failure" and any(f" {words} " in f" {_words(one)} " for one in shown)
-
-
-def _words(command: str) -> str:
-    return " ".join(_NO_WORDS.sub(" ", command).split())
-
-
-def _text(entry: Entry) -> str:
-    return entry.text if isinstance(entry, Said) else entry.output
-
-
-# ---- after a call that left the goal's checks failing
-
-
-def _next_step(view: Conversation, last: Call) -> str:
-    failure = _known_failure(view)
-    if not any(map(_may_have_changed, view.transcript)):
-        read = any(isinstance(e, Call) and e.name == "read_file" for e in view.transcript)
-        return f"Nothing is changed yet. {f'{WRONG}: {failure}' if read and failure else STEP}"
-    if view.transcript[-1] is last and not _changed(view):  # it has only looked
-        if failure:
-            return f"{WRONG}: {failure}"
-        return f"{WRONG}." if last.name in _LOOKS else STEP
-    return _after_checks(view, last, failure)
-
-
-def _after_checks(view: Conversation, last: Call, failure: str) -> str:
-    """Return what to do about checks that have just failed after a change."""
-    if slip := _slip(view, last):
-        return slip
-    if before := same_failure(view.transcript[-1]):  # else they do the same again
-        return f"{AS_BEFORE} {WRONG}: {before}"
-    if value := wrong_value(view.transcript[-1]):  # without the name they look in another file
-        return f"Now correct {_path(last) or 'what is wrong'}: {value}"
-    return f"{WRONG}: {failure}" if failure else STEP
-
-
-def _slip(view: Conversation, last: Call) -> str:
-    """Return what went wrong in writing a file whose checks then fail: a fence around it, or lines that it lost."""
-    if last.name == "write_file" and _FENCED.fullmatch(str(last.args.get("content", ""))):
-        return (
-            f"{_path(last)} begins and ends with ```. Write it without, unless they belong there."
+    def _slip(self, last: Call) -> str:
+        """Return what went wrong in writing a file: a fence around it, or lines of others that it lost."""
+        if last.name == "write_file" and _FENCED.fullmatch(str(last.args.get("content", ""))):
+            return f"{_path(last)} begins and ends with ```. Write it without, unless they belong there."
+        path = str(last.args.get("path", ""))
+        written = (e for e in self._view.transcript if isinstance(e, Call) and _wrote(e, path))
+        lost = last.output.partition(NO_LONGER)[2] if last is next(written, None) else ""
+        text = (
+            f"{_path(last)} lacks lines that it had before. Put them back, unless they had to go: "
         )
-    if lost := _lost(view, last):
-        return f"{_path(last)} lacks lines that it had before. Put them back, unless they had to go: {lost}"
-    return ""
+        return text + lost if lost else ""
+
+    # ---- facts of the conversation
+
+    def _known_failure(self) -> str:
+        """Return what the last checks found in a line, "" where that is not known."""
+        note = next(filter(failure_text, reversed(self._view.transcript)), None)
+        return last_failure(note) if note else ""
+
+    def _changed(self) -> bool:
+        """Return whether a call may have changed something since checks last failed."""
+        for entry in reversed(self._view.transcript):
+            if failure_text(entry):
+                return False
+            if _may_have_changed(entry):
+                return True
+        return False
 
 
-def _lost(view: Conversation, last: Call) -> str:
-    """Return which lines of others the file of the last call has lost; what the agent wrote itself may go."""
-    path = str(last.args.get("path", ""))
-    written = (e for e in view.transcript if isinstance(e, Call) and _may_have_written(e, path))
-    return last.output.partition(NO_LONGER)[2] if last is next(written, None) else ""
+def _may_have_changed(entry: Entry) -> bool:
+    return isinstance(entry, Call) and entry.result == "success" and entry.changed is not False
 
 
-def _may_have_written(call: Call, path: str) -> bool:
+def _wrote(call: Call, path: str) -> bool:
     """Return whether a call may have changed a file: it was about it, or is a command that names it."""
     is_about = call.args.get("path") == path or path in str(call.args.get("cmd", ""))
     return is_about and _may_have_changed(call)
 
 
-# ---- facts of a conversation
-
-
-def _known_failure(view: Conversation) -> str:
-    """Return what the last checks found in a line, "" where that is not known."""
-    note = next(filter(shows_what_fails, reversed(view.transcript)), None)
-    return last_failure(note) if note else ""
-
-
-def _changed(view: Conversation) -> bool:
-    """Return whether a call may have changed something since checks last failed."""
-    for entry in reversed(view.transcript):
-        if shows_what_fails(entry):
-            return False
-        if _may_have_changed(entry):
-            return True
-    return False
-
-
-def _may_have_changed(entry: Entry) -> bool:
-    return isinstance(entry, Call) and entry.result == "success" and entry.changed is not False
+def _words(command: str) -> str:
+    return " ".join(_NO_WORDS.sub(" ", command).split())
 
 
 def _path(call: Call) -> str:

@@ -1,39 +1,83 @@
-"""The need-to-know text of a goal, `get_compact_context` (docs/context.md).
+"""The need-to-know text of a goal, `get_compact_context` (docs/context.md): a pure function of the state.
 
-A pure function of the state: `compact_lines` collects the lines, this module makes them fit. Goal, active subtask,
-blocked actions and warnings are never dropped, only shortened; recent actions are dropped first, then notes, then
-finished work and failed attempts, then all other lines.
+Goal, active subtask, blocked actions and warnings are never dropped, only shortened; recent actions are dropped first,
+then notes, then finished work and failed attempts, then all other lines.
 """
 
-from __future__ import annotations
+import json
+from enum import IntEnum
+from itertools import groupby
+from typing import NamedTuple
 
-from itertools import pairwise
-from typing import TYPE_CHECKING
+from clew_shared.record.model import Action, StepStatus
+from clew_shared.record.state import EVERYWHERE, State
+from clew_shared.text.plain import percent
+from clew_shared.text.shorten import beginning, both_ends, one_line
 
-from clew_shared.prompt.compact_lines import RECENT_ACTIONS, Keep, Line, lines_of
-from clew_shared.text.shorten import beginning
-
-if TYPE_CHECKING:
-    from clew_shared.record.state import State
-
+RECENT_ACTIONS = 3
+OUTPUT_CHARS = 300
+ARGS_CHARS = 120
+OVER_CHARS = 160
+TRIED_SHOWN, TRIED_CHARS = 5, 200
+BLOCKS_SHOWN = 20
+REPEATS_SHOWN, REPEATED_FROM = 5, 2
+FEEDBACK_SHOWN = 2
 ALWAYS_SHARE = 0.5
 """The share of the room up to which the lines that must stay displace no other line."""
 
 SPACING_SHARE = 0.1
 """Headings and empty lines are left out where they would take more of the room."""
 
+BLOCK_ADVICE = "⚠ Action blocked due to loops. Try different approach."
+
+_WARNINGS = {
+    "theme": "your thoughts stay on one theme: act",
+    "repeated_planning": "you are planning without acting: call a tool",
+    "repetition": "these answers hold nothing new: ask for something else",
+    "no_progress": "nothing new came of the last turns: do something else",
+    "stuck": "you are stuck: take a different approach",
+}
+
+
+class Keep(IntEnum):
+    """The priority of a line: the lowest is dropped first."""
+
+    RECENT = 0
+    NOTES = 1
+    OVER = 2
+    TRIED = 3
+    USEFUL = 4
+    ALWAYS = 5
+
+
 _SHARES = ((Keep.OVER, 0.25), (Keep.RECENT, 0.2), (Keep.NOTES, 0.2), (Keep.TRIED, 0.15))
-"""The kinds that are shortened first, in this order, and the share of the room that each keeps.
+"""The kinds that are cut first, in this order, and the share of the room that a last line of each keeps.
 
 Finished work comes before the actions only where there is a lot of it: it must not displace the last results.
 """
+
+
+class Line(NamedTuple):
+    """One line of the text; lines of one kind are ordered by age, oldest first.
+
+    An empty line stands between two sections; `heading` is shown once, above the first of its lines.
+    """
+
+    text: str
+    keep: Keep
+    heading: str = ""
+    section: int = 0
+
+    @property
+    def width(self) -> int:
+        return len(self.text) + 1
 
 
 def compact_context(
     state: State, max_chars: int = 2000, *, recent_actions: int = RECENT_ACTIONS
 ) -> str:
     """Return the state of the work in at most `max_chars` characters."""
-    lines = lines_of(state, recent_actions)
+    lines = _lines(state, recent_actions)
     spacing = len(_text(lines, spaced=True)) - len(_text(lines, spaced=False))
     spaced = spacing <= SPACING_SHARE * max_chars
     limit = max_chars + 1  # each line is counted with its end, the last has none
@@ -42,81 +86,238 @@ def compact_context(
     always = _size(lines, Keep.ALWAYS)
     for keep, share in _SHARES:
         room = int(share * limit)
-        lines = _without_older(
-            lines, keep, _size(lines) - limit, 0 if keep is Keep.RECENT else room
-        )
-        lines = _shorter(lines, keep, _size(lines) - limit, room)
+        floor = 0 if keep is Keep.RECENT else room
+        lines = _without_older(lines, keep, limit, floor, spare=1)
+        if (excess := _size(lines) - limit) > 0:
+            lines = [
+                _cut(line, max(len(line.text) - excess, min(room, len(line.text))))
+                if line.keep is keep
+                else line
+                for line in lines
+            ]
     yielding = max(always - int(ALWAYS_SHARE * limit), 0)
     for keep in Keep:
         if keep is not Keep.ALWAYS:
-            lines = _without_older(lines, keep, _size(lines) - yielding - limit, 0, spare=0)
-    lines = _squeezed(lines, limit - (_size(lines) - always))
+            lines = _without_older(lines, keep, limit + yielding, 0)
+    level = _level(
+        [line.width for line in lines if line.keep is Keep.ALWAYS], limit - _size(lines) + always
+    )
+    lines = [_cut(line, level) if line.keep is Keep.ALWAYS else line for line in lines]
     return _text(lines, spaced=spaced)[: max(max_chars, 0)]
+
+
+# ---- what fits
 
 
 def _text(lines: list[Line], *, spaced: bool) -> str:
     """Return the lines as one text, with headings and empty lines between sections if it is `spaced`."""
     texts: list[str] = []
-    for before, line in pairwise([None, *lines]):
-        if line is None:
-            continue
+    before = None
+    for line in lines:
         if spaced and before and line.section != before.section:
             texts.append("")
         if spaced and line.heading and (before is None or line.heading != before.heading):
             texts.append(line.heading)
         texts.append(line.text)
+        before = line
     return "\n".join(texts)
 
 
 def _without_older(
-    lines: list[Line], keep: Keep, excess: int, share: int, spare: int = 1
+    lines: list[Line], keep: Keep, limit: int, floor: int, spare: int = 0
 ) -> list[Line]:
-    """Drop the older lines of a kind while there is an excess and they take more than their share."""
-    size = _size(lines, keep)
+    """Drop the older lines of a kind, but `spare`, while all exceed the limit, and these the floor."""
+    excess, size = _size(lines) - limit, _size(lines, keep)
     count = sum(line.keep is keep for line in lines)
     left = []
     for line in lines:
-        if line.keep is keep and count > spare and excess > 0 and size > share:
-            excess, size, count = excess - _width(line), size - _width(line), count - 1
+        if line.keep is keep and count > spare and excess > 0 and size > floor:
+            excess, size, count = excess - line.width, size - line.width, count - 1
         else:
             left.append(line)
     return left
 
 
-def _shorter(lines: list[Line], keep: Keep, excess: int, share: int) -> list[Line]:
-    """Shorten the lines of a kind by the excess, but not below its share."""
-    if excess <= 0 or not share:
-        return lines
-    return [
-        _cut(line, max(len(line.text) - excess, min(share, len(line.text))))
-        if line.keep is keep
-        else line
-        for line in lines
-    ]
-
-
-def _squeezed(lines: list[Line], room: int) -> list[Line]:
-    """Shorten the longest of the lines that must stay until all fit; each keeps its beginning."""
-    widths = [_width(line) for line in lines if line.keep is Keep.ALWAYS]
-    if sum(widths) <= room:
-        return lines
-    low, high = 1, max(widths)
-    while low < high:
-        middle = (low + high + 1) // 2
-        if sum(min(width, middle + 1) for width in widths) <= room:
-            low = middle
-        else:
-            high = middle - 1
-    return [_cut(line, low) if line.keep is Keep.ALWAYS else line for line in lines]
+def _level(widths: list[int], room: int) -> int:
+    """Return to how many characters the longest lines are cut so that all fit: each keeps its beginning."""
+    left = len(widths)
+    for width in sorted(widths):
+        if width * left > room:
+            return max(room // left - 1, 1)
+        room -= width
+        left -= 1
+    return max(widths, default=1)
 
 
 def _cut(line: Line, max_chars: int) -> Line:
     return line._replace(text=beginning(line.text, max_chars))
 
 
-def _width(line: Line) -> int:
-    return len(line.text) + 1
-
-
 def _size(lines: list[Line], keep: Keep | None = None) -> int:
-    return sum(_width(line) for line in lines if keep is None or line.keep is keep)
+    return sum(line.width for line in lines if keep is None or line.keep is keep)
+
+
+# ---- what there is to know
+
+
+def _lines(state: State, recent_actions: int) -> list[Line]:
+    shown = state.subtask.actions[-recent_actions:] if state.subtask and recent_actions > 0 else []
+    sections = (
+        _goal(state),
+        _task(state),
+        _over(state),
+        [*_subtask(state), *_tried(state, {a.seq for a in shown})],
+        _recent(state, shown),
+        _next(state),
+        _probes(state),
+        _warnings(state),
+    )
+    return [line._replace(section=n) for n, lines in enumerate(sections) for line in lines]
+
+
+def _goal(state: State) -> list[Line]:
+    lines = [
+        Line(f"GOAL: {one_line(state.goal.description)}", Keep.ALWAYS),
+        Line(f"Status: {state.goal.status} ({percent(state.goal.progress())})", Keep.USEFUL),
+    ]
+    notes = one_line(state.spec.notes)
+    if notes and notes != one_line(state.goal.description):
+        lines.append(Line(f"NOTES: {notes}", Keep.NOTES))
+    feedback = state.feedback[-FEEDBACK_SHOWN:]
+    return [*lines, *(Line(f"A PERSON SAYS: {one_line(text)}", Keep.USEFUL) for text in feedback)]
+
+
+def _task(state: State) -> list[Line]:
+    if state.task is None:
+        return []
+    shown = f"CURRENT TASK: {one_line(state.task.description)}", f"Status: {state.task.status}"
+    return [Line(text, Keep.USEFUL) for text in shown]
+
+
+def _over(state: State) -> list[Line]:
+    """Return a line for each subtask that is over, so that its work is not repeated."""
+    subtasks = [s for t in state.goal.tasks for s in t.subtasks if s is not state.subtask]
+    here = tuple(f"{s.description} (" for s in subtasks if s.status == StepStatus.BLOCKED)
+    lines = [f"GIVEN UP: {one_line(x)}" for x in state.set_aside if not x.startswith(here)]
+    for subtask in subtasks:
+        match subtask.status:
+            case StepStatus.COMPLETED | StepStatus.SKIPPED:
+                done = subtask.status == StepStatus.COMPLETED
+                mark, result = "DONE" if done else "SKIPPED", subtask.summary
+            case StepStatus.FAILED | StepStatus.BLOCKED:
+                mark, result = "GIVEN UP", subtask.last_failure or ""
+            case _:
+                continue
+        tail = f": {one_line(result)}" if result else ""
+        lines.append(f"{mark}: {one_line(subtask.description)}{tail}")
+    return [Line(beginning(line, OVER_CHARS), Keep.OVER) for line in lines]
+
+
+def _subtask(state: State) -> list[Line]:
+    subtask = state.subtask
+    if subtask is None:
+        return []
+    attempt = subtask.attempts + StepStatus(subtask.status).open
+    lines = [
+        Line(f"ACTIVE SUBTASK: {one_line(subtask.description)}", Keep.ALWAYS),
+        Line(f"Status: {subtask.status}", Keep.USEFUL),
+        Line(f"Attempt: {attempt}", Keep.USEFUL),
+    ]
+    if subtask.last_failure:
+        lines.append(Line(f"Last failure: {one_line(subtask.last_failure)}", Keep.ALWAYS))
+    return lines
+
+
+def _tried(state: State, shown: set[int]) -> list[Line]:
+    """Return the actions whose last attempt in this subtask failed, except those shown as recent."""
+    last = [
+        (max(worlds.values(), key=lambda tally: tally.seq), signature)
+        for signature, worlds in state.scope.tallies.items()
+    ]
+    failed = [
+        f"FAILED BEFORE: {one_line(signature)}{_output(tally.head)}"
+        for tally, signature in sorted(last, key=lambda one: one[0].seq)
+        if tally.result in ("failure", "error", "timeout") and tally.seq not in shown
+    ]
+    return [Line(both_ends(text, TRIED_CHARS), Keep.TRIED) for text in failed[-TRIED_SHOWN:]]
+
+
+def _recent(state: State, actions: list[Action]) -> list[Line]:
+    """Return the last actions with their outputs, oldest first; equal ones in a row are one line."""
+    worlds = state.scope.tallies.values() if actions else ()
+    heads = {tally.seq: tally.head for world in worlds for tally in world.values()}
+    lines = []
+    for _, row in groupby(actions, key=lambda a: (a.signature(), a.result)):
+        *before, action = row
+        args = one_line(json.dumps(action.args, ensure_ascii=False, sort_keys=True))
+        times = f" {len(before) + 1} times" if before else ""
+        unknown = "; its effect is unknown" if action.result == "interrupted" else ""
+        output = both_ends(_output(heads.get(action.seq, "")), OUTPUT_CHARS)
+        did = f"{action.name}({beginning(args, ARGS_CHARS)}){times}"
+        text = f"  - {did} → {action.result or 'running'}{unknown}{output}"
+        lines.append(Line(text, Keep.RECENT, heading="Recent actions:"))
+    return lines
+
+
+def _output(head: str) -> str:
+    return f": {one_line(head)}" if head else ""
+
+
+def _next(state: State) -> list[Line]:
+    following = state.next_pending()
+    if following is None:
+        return []
+    task, subtask = following
+    description = state.goal.tasks[task].subtasks[subtask].description
+    return [Line(f"NEXT: {one_line(description)}", Keep.USEFUL)]
+
+
+def _probes(state: State) -> list[Line]:
+    """Return what probes have found: what still holds first, then what may have changed since."""
+    current, before = [], []
+    for name in sorted(state.last_probe_state):
+        seen = state.probe_seen(name)
+        text = f"  {name}: {'✓' if seen.passed else '✗'}"
+        if state.still_holds(seen):
+            current.append(Line(text, Keep.USEFUL, heading="CURRENT STATE:"))
+        else:
+            after = f"after action {seen.after}" if seen.after else "at the start"
+            text += f" ({after}; changed since)"
+            before.append(Line(text, Keep.USEFUL, heading="EARLIER STATE:"))
+    return [*current, *before]
+
+
+def _warnings(state: State) -> list[Line]:
+    """Return the blocked actions, which a change of the world frees again, and what goes in circles."""
+    blocks, any_holds = [], False
+    for signature, worlds in state.scope.blocks.items():
+        holds = state.world in worlds or EVERYWHERE in worlds
+        any_holds |= holds
+        mark = "BLOCKED" if holds else "BLOCKED before the last change, free now"
+        blocks.append(f"{mark}: {one_line(signature)}")
+    if (more := len(blocks) - BLOCKS_SHOWN) > 0:
+        blocks = [f"BLOCKED: {more} more", *blocks[more:]]
+    raised = [_WARNINGS.get(kind, kind) for kind in state.attention.raised]
+    raised += ["nothing new came of the last steps: do something else"] * state.scope.memory.warned
+    if state.replan_required == "person":
+        raised.append("this way is blocked; a person must say what to do")
+    elif state.replan_required:
+        raised.append(f"this way is blocked; replan the {state.replan_required}")
+    return [
+        *(Line(text, Keep.ALWAYS) for text in blocks),
+        *([Line(BLOCK_ADVICE, Keep.USEFUL)] if any_holds else []),
+        *(Line(f"WARNING: {text}", Keep.ALWAYS) for text in (*_repeats(state), *raised)),
+    ]
+
+
+def _repeats(state: State) -> list[str]:
+    """Return what was repeated in the same world and so brought nothing new; testing after edits is work."""
+    found = []
+    for signature, count in state.scope.loop_counts.items():
+        times = count
+        if state.world:
+            here = state.scope.tallies.get(signature, {}).get(state.world)
+            times = min(count, max(here.counts.values(), default=0)) if here else 0
+        if times >= REPEATED_FROM and signature not in state.scope.blocks:
+            found.append(f"tried {times} times: {one_line(signature)}")
+    return found[-REPEATS_SHOWN:]

@@ -18,17 +18,14 @@ from clew_shared.prompt.messages import (
     chars,
     entries_to_fold,
     folded_lines,
-    idle_entries,
     share_chars,
-    stale_entries,
-    unfolded_messages,
+    unfolded,
 )
 from clew_shared.prompt.state_block import DESCRIPTION_CHARS, plan_text, state_block
 from clew_shared.prompt.tools import listing, schema_of
 from clew_shared.prompt.view import PromptView
-from clew_shared.prompt.windows import Window
 from clew_shared.text.shorten import one_line, without_middle
-from clew_shared.wire.hello import Call, FinishedSubtask, Said
+from clew_shared.wire.hello import Call, FinishedSubtask
 
 RULES = (
     "You do a goal in a working folder by calling tools. "
@@ -49,8 +46,7 @@ JSON_REFLECTS = (
 )
 FROM_EARLIER_GOALS = "Learned from earlier goals; use only what fits this one:"
 GOAL_SHARE, PLAYBOOK_SHARE, FINISHED_SHARE = 0.25, 0.2, 0.25
-SUBTASK_SHARE = 0.15
-TRIED_SHARE = 0.15
+SUBTASK_SHARE = TRIED_SHARE = 0.15
 NAMES_SHARE = 0.2
 """The part of the finished work's share for the names of subtasks that have no line of their own any more."""
 
@@ -59,6 +55,7 @@ ROOM_MIN_CHARS = 600
 SUMMARY_CHARS = 240
 FOLDED_NAME_CHARS = 60
 CHARS_PER_TOKEN_STEP = 0.5
+"""The calibration is rounded to steps, so that a small drift does not move the folds."""
 
 Block = tuple[str, list[Message]]
 
@@ -76,80 +73,58 @@ class PromptLayout:
 
         Calls and results come in whole pairs; no two messages of one role (except `tool`) are adjacent.
         """
-        return merged(message for _, messages in self.blocks for message in messages)
+        return _merged(message for _, messages in self.blocks for message in messages)
 
     @property
     def sha(self) -> str:
         """A hash of what only a fold changes: tools, system, goal, finished work, subtask, folded lines."""
-        tools = [] if self.view.mode == "json" else [schema_of(tool) for tool in self.view.tools]
         head = [messages for name, messages in self.blocks if name not in ("transcript", "state")]
-        content = json.dumps([tools, head], ensure_ascii=False)
+        content = json.dumps([_schemas(self.view), head], ensure_ascii=False)
         return hashlib.sha256(content.encode("utf-8", "surrogatepass")).hexdigest()[:16]
 
     @property
     def chars(self) -> int:
         """The characters of all that is sent, the tools' schemas included; `chars_per_token` is measured on them."""
-        return tools_chars(self.view) + sum(chars(messages) for _, messages in self.blocks)
+        return _size(self.view, self.blocks)
 
     @property
     def sizes(self) -> dict[str, dict[str, int]]:
         """The size of each block in `chars` and estimated `tokens`; the tools are sent beside the messages."""
-        sizes = {"tools": tools_chars(self.view)}
-        sizes |= {name: chars(messages) for name, messages in self.blocks}
-        sizes["total"] = self.chars
+        sizes = {name: chars(messages) for name, messages in self.blocks}
+        sizes = {"tools": _size(self.view, ()), **sizes, "total": self.chars}
         per_token = _per_token(self.view)
         return {n: {"chars": c, "tokens": round(c / per_token)} for n, c in sizes.items()}
 
     @property
     def left_out(self) -> list[str]:
         """What the prompt does not show, and why."""
-        return _left_out(self.view)
+        view = self.view
+        folded = sum(isinstance(e, Call) for e in view.transcript[: view.folded])
+        named = _finished_folded(view)
+        cut = len("\n\n".join(_goal_parts(view))) > len(_goal(view))
+        facts = (
+            (folded, f"{folded} earlier calls of this subtask are lines (`recall` has them)"),
+            (named, f"{named} finished subtasks are shown by name only (the token budget)"),
+            (cut, "parts of the goal's text (a quarter of the token budget at most)"),
+        )
+        return [text for holds, text in facts if holds]
 
 
 def lay_out(view: PromptView) -> PromptLayout:
     """Return the prompt of a view, folded as far as it must be; `folded` never decreases in a subtask."""
     fixed = _fixed(view)
-    free = view.max_tokens * FIXED_CHARS_PER_TOKEN - _taken(view, fixed)
-    lines_room = int(max(free, 0) * FOLDED_SHARE)
-    view = replace(view, folded=entries_to_fold(view, _room(view, fixed, lines_room)))
-    head = [*fixed, *_folded(view, lines_room)]
+    taken = _size(view, fixed)
+    lines_room = int(max(view.max_tokens * FIXED_CHARS_PER_TOKEN - taken, 0) * FOLDED_SHARE)
+    budget = view.max_tokens * _per_token(view) * (1 - MARGIN_SHARE)
+    free = int(budget - taken - len(state_block(view)) - lines_room)
+    folded = entries_to_fold(view, max(free, ROOM_MIN_CHARS) >> view.tightness)
+    view = replace(view, folded=folded)
+    if lines := folded_lines(view, lines_room):
+        text = "Earlier in this subtask (#N: recall shows the output again):\n" + "\n".join(lines)
+        fixed.append(("folded", [_user(text)]))
+    transcript = [message for messages in unfolded(view) for message in messages]
     state: Block = ("state", [_user(state_block(view))])
-    return PromptLayout(view, (*head, ("transcript", unfolded_messages(view)), state))
-
-
-def _left_out(view: PromptView) -> list[str]:
-    reasons = []
-    stale = sum(isinstance(e, Call) for e in view.transcript[: stale_entries(view)])
-    folded = sum(isinstance(e, Call) for e in view.transcript[: view.folded])
-    if stale:
-        reasons.append(
-            f"{stale} calls of this subtask are lines because they are older than {view.stale_after_s:g} s "
-            "(`stale_after_s`; `recall` has them)"
-        )
-    if folded > stale:
-        why = "the token budget" if view.window < Window.EMERGENCY else "the emergency window"
-        reasons.append(
-            f"{folded - stale} earlier calls of this subtask are lines ({why}; `recall` has them)"
-        )
-    idle = [view.transcript[n] for n in idle_entries(view.transcript)]
-    if said := sum(isinstance(e, Said) and e.role == "assistant" for e in idle):
-        reasons.append(f"{said} answers without a call (only that of the last turn is shown)")
-    thoughts = sum(isinstance(e, Said) and e.role == "assistant" for e in view.transcript)
-    if thoughts and view.window > Window.FULL:
-        name = view.window.name.lower()
-        reasons.append(f"{thoughts} thoughts are not in the transcript (the {name} window)")
-    if named := _finished_folded(view):
-        reasons.append(f"{named} finished subtasks are shown by name only (the token budget)")
-    if len("\n\n".join(_goal_parts(view))) > len(_goal(view)):
-        reasons.append("parts of the goal's text (a quarter of the token budget at most)")
-    return reasons
-
-
-def tools_chars(view: PromptView) -> int:
-    """Return the characters of the tools' schemas, which are sent beside the messages; 0 in json mode."""
-    if view.mode == "json":
-        return 0
-    return len(json.dumps([schema_of(tool) for tool in view.tools]))
+    return PromptLayout(view, (*fixed, ("transcript", transcript), state))
 
 
 def playbook_chars(max_tokens: int) -> int:
@@ -157,15 +132,21 @@ def playbook_chars(max_tokens: int) -> int:
     return int(max_tokens * FIXED_CHARS_PER_TOKEN * PLAYBOOK_SHARE)
 
 
+def _schemas(view: PromptView) -> list[dict[str, object]]:
+    return [] if view.mode == "json" else [schema_of(tool) for tool in view.tools]
+
+
+def _size(view: PromptView, blocks: Iterable[Block]) -> int:
+    beside = len(json.dumps(_schemas(view))) if view.mode == "tools" else 0
+    return beside + sum(chars(messages) for _, messages in blocks)
+
+
+def _per_token(view: PromptView) -> float:
+    steps = round(view.chars_per_token / CHARS_PER_TOKEN_STEP)
+    return max(steps, 2) * CHARS_PER_TOKEN_STEP
+
+
 # ---- the blocks
-
-
-def _folded(view: PromptView, room: int) -> list[Block]:
-    lines = folded_lines(view, room)
-    if not lines:
-        return []
-    text = "Earlier in this subtask (#N: recall shows the output again):\n" + "\n".join(lines)
-    return [("folded", [_user(text)])]
 
 
 def _fixed(view: PromptView) -> list[Block]:
@@ -180,17 +161,6 @@ def _fixed(view: PromptView) -> list[Block]:
 
 def _share(view: PromptView, share: float) -> int:
     return share_chars(view.max_tokens, share)
-
-
-def _taken(view: PromptView, fixed: list[Block]) -> int:
-    return sum(chars(messages) for _, messages in fixed) + tools_chars(view)
-
-
-def _room(view: PromptView, fixed: list[Block], lines_room: int) -> int:
-    """Return the characters that unfolded entries may take: what the calibrated budget leaves."""
-    budget = view.max_tokens * _per_token(view) * (1 - MARGIN_SHARE)
-    free = budget - _taken(view, fixed) - len(state_block(view)) - lines_room
-    return max(int(free), ROOM_MIN_CHARS) >> view.tightness
 
 
 def _system(view: PromptView) -> str:
@@ -231,10 +201,8 @@ def _finished(view: PromptView) -> str:
     lines = [_finished_line(done) for done in view.finished[named:]]
     if named:
         room = int(_share(view, FINISHED_SHARE) * NAMES_SHARE)
-        names = [
-            without_middle(one_line(done.description), FOLDED_NAME_CHARS) for done in view.finished
-        ]
-        text = "; ".join(names[:named])
+        names = [one_line(done.description) for done in view.finished[:named]]
+        text = "; ".join(without_middle(name, FOLDED_NAME_CHARS) for name in names)
         cut = text if len(text) <= room else "… " + text[-room:]
         lines.insert(0, f"- {named} before: {cut}")
     parts = ["Finished before:\n" + "\n".join(lines)] if lines else []
@@ -257,22 +225,18 @@ def _finished_line(done: FinishedSubtask) -> str:
 
 
 def _finished_folded(view: PromptView) -> int:
-    room = int(_share(view, FINISHED_SHARE) * (1 - NAMES_SHARE))
-    return folded_count([len(_finished_line(done)) + 1 for done in view.finished], room)
+    """Return how many of the oldest finished subtasks are only named; the newest never is.
 
-
-def folded_count(sizes: list[int], room: int) -> int:
-    """Return how many of the oldest entries are folded, given all sizes and the room in characters.
-
-    The entries are added one by one: none is folded until the room is full, then enough at once that the rest
-    takes half of it. So the prompt's prefix stays the same between two folds. The newest is never folded.
+    They are added one by one: none is folded until the room is full, then enough at once that the rest takes half of
+    it. So the prompt's prefix stays the same between two folds.
     """
+    room = int(_share(view, FINISHED_SHARE) * (1 - NAMES_SHARE))
+    sizes = [len(_finished_line(done)) + 1 for done in view.finished]
     folded, total = 0, 0
     for count, size in enumerate(sizes, start=1):
         total += size
-        if total <= room:
-            continue
-        while folded < count - 1 and total > room / 2:
+        full = total > room
+        while full and folded < count - 1 and total > room / 2:
             total -= sizes[folded]
             folded += 1
     return folded
@@ -312,7 +276,7 @@ def _user(content: str) -> Message:
     return {"role": "user", "content": content}
 
 
-def merged(messages: Iterable[Message]) -> list[Message]:
+def _merged(messages: Iterable[Message]) -> list[Message]:
     """Join adjacent messages of one role, since many chat templates insist on turns.
 
     A user's text after a tool's result is appended to that result for the same reason.
@@ -328,9 +292,3 @@ def merged(messages: Iterable[Message]) -> list[Message]:
         else:
             joined.append(message)
     return joined
-
-
-def _per_token(view: PromptView) -> float:
-    """Return the calibration rounded to steps, so that a small drift does not move the folds."""
-    steps = round(view.chars_per_token / CHARS_PER_TOKEN_STEP)
-    return max(steps, 2) * CHARS_PER_TOKEN_STEP

@@ -60,11 +60,6 @@ def output_chars(max_tokens: int, tightness: int = 0, tool: str = "") -> int:
     return max(min(most, max_tokens) >> tightness, OUTPUT_CHARS_MIN)
 
 
-def arg_chars(max_tokens: int, tightness: int = 0) -> int:
-    """Return how much of one argument is shown; like `output_chars` it depends on the budget only."""
-    return max(min(ARG_CHARS, max_tokens) >> tightness, OUTPUT_CHARS_MIN)
-
-
 def plain_args(args: Mapping[str, Any], max_chars: int = ARG_CHARS) -> dict[str, Any]:
     """Return arguments as they are shown and recorded: without keys, long ones shortened.
 
@@ -90,21 +85,16 @@ def _plain(value: Any, max_chars: int) -> Any:
 # ---- what is shown
 
 
-def unfolded_messages(view: PromptView) -> list[Message]:
-    """Return the entries that are not folded; the model's own text only in the first window."""
-    return [message for messages in _unfolded(view) for message in messages]
-
-
-def _unfolded(view: PromptView) -> list[list[Message]]:
+def unfolded(view: PromptView) -> list[list[Message]]:
     """Return the messages of each entry that is not folded; none of an answer without a call before the last turn."""
-    idle = idle_entries(view.transcript)
+    idle = _idle_entries(view.transcript)
     return [
         [] if n in idle else _written(view.transcript[n], view)
         for n in range(view.folded, len(view.transcript))
     ]
 
 
-def idle_entries(entries: Sequence[Entry]) -> set[int]:
+def _idle_entries(entries: Sequence[Entry]) -> set[int]:
     """Return the places of answers without a call, and of the requests for one, that the model has answered since."""
     idle: set[int] = set()
     answered, before_call, nudges = False, False, 0
@@ -128,47 +118,36 @@ def idle_entries(entries: Sequence[Entry]) -> set[int]:
 
 
 def _written(entry: Entry, view: PromptView) -> list[Message]:
+    """Return an entry as messages; the model's own text only in the first window."""
     limit = output_chars(view.max_tokens, view.tightness, getattr(entry, "name", ""))
-    if isinstance(entry, Call):
-        shown = _with_fitting_advice(entry, view)
-        return pair(shown, view.mode, limit, arg_chars(view.max_tokens, view.tightness))
-    if entry.role == "assistant" and view.window > Window.FULL:
-        return []
-    return [{"role": entry.role, "content": without_middle(entry.text, limit)}]
+    if isinstance(entry, Said):
+        hidden = entry.role == "assistant" and view.window > Window.FULL
+        content = without_middle(entry.text, limit)
+        return [] if hidden else [{"role": entry.role, "content": content}]
+    if entry.result == "blocked" and all(tool.name != "complete_subtask" for tool in view.tools):
+        # its advice names a tool that is not offered: the state block has better
+        entry = replace(entry, message=entry.message.partition(f" {WHAT_ELSE}")[0])
+    arg_limit = max(min(ARG_CHARS, view.max_tokens) >> view.tightness, OUTPUT_CHARS_MIN)
+    return _pair(entry, view.mode, limit, arg_limit)
 
 
-def _with_fitting_advice(call: Call, view: PromptView) -> Call:
-    """Leave out the advice of a refusal where it names a tool that is not offered: the state block has better."""
-    if call.result != "blocked" or any(tool.name == "complete_subtask" for tool in view.tools):
-        return call
-    return replace(call, message=call.message.partition(f" {WHAT_ELSE}")[0])
-
-
-def pair(
-    call: Call, mode: str, limit: int = OUTPUT_CHARS, arg_limit: int = ARG_CHARS
-) -> list[Message]:
+def _pair(call: Call, mode: str, limit: int, arg_limit: int) -> list[Message]:
     """Return a call and its result as two messages."""
-    text = result_text(call, limit)
-    args = plain_args(call.args, arg_limit)
+    text, args = _result_text(call, limit), to_json(plain_args(call.args, arg_limit))
     if mode == "json":
-        asked = f'{{"tool": {json.dumps(call.name, ensure_ascii=False)}, "args": {to_json(args)}}}'
+        asked = f'{{"tool": {json.dumps(call.name, ensure_ascii=False)}, "args": {args}}}'
         return [{"role": "assistant", "content": asked}, {"role": "user", "content": text}]
-    call_id = _call_id(call.seq)
-    function = {"name": call.name, "arguments": to_json(args)}
-    call_message = {
-        "role": "assistant",
-        "content": "",
-        "tool_calls": [{"id": call_id, "type": "function", "function": function}],
-    }
-    return [call_message, {"role": "tool", "tool_call_id": call_id, "content": text}]
+    # nine letters and digits: the form of an id that the strictest servers require
+    call_id = f"{'call' if call.seq >= 0 else 'note'}{abs(call.seq) % 100_000:05d}"
+    function = {"name": call.name, "arguments": args}
+    asks = [{"id": call_id, "type": "function", "function": function}]
+    return [
+        {"role": "assistant", "content": "", "tool_calls": asks},
+        {"role": "tool", "tool_call_id": call_id, "content": text},
+    ]
 
 
-def _call_id(seq: int) -> str:
-    """Return an id of nine letters and digits, the form that the strictest servers require."""
-    return f"call{seq % 100_000:05d}" if seq >= 0 else f"note{-seq % 100_000:05d}"
-
-
-def result_text(call: Call, limit: int = OUTPUT_CHARS) -> str:
+def _result_text(call: Call, limit: int) -> str:
     """Return the result of a call as the model reads it."""
     if call.result == "blocked":
         return f"REFUSED, not carried out. {without_middle(call.message, limit)}".strip()
@@ -189,16 +168,12 @@ def folded_entry(entry: Entry) -> Entry:
     if isinstance(entry, Said):
         keeps = entry.warns or entry.role == "assistant"
         return replace(entry, text=entry.text[: 2 * HEAD_CHARS] if keeps else "")
-    return _folded_call(entry)
-
-
-def _folded_call(call: Call) -> Call:
     return replace(
-        call,
-        args=plain_args(call.args, HEAD_CHARS),
-        output=both_ends(call.output, HEAD_CHARS),
-        message=call.message[:HEAD_CHARS],
-        insight=call.insight[:HEAD_CHARS],
+        entry,
+        args=plain_args(entry.args, HEAD_CHARS),
+        output=both_ends(entry.output, HEAD_CHARS),
+        message=entry.message[:HEAD_CHARS],
+        insight=entry.insight[:HEAD_CHARS],
     )
 
 
@@ -207,13 +182,12 @@ def folded_lines(view: PromptView, room: int) -> list[str]:
 
     Where there is no room for all, the least relevant are dropped first, and of those the oldest.
     """
-    calls = [entry for entry in view.transcript[: view.folded] if isinstance(entry, Call)]
-    calls = calls[-FOLDED_CALLS_MAX:]
+    entries = map(folded_entry, view.transcript[: view.folded])
+    calls = [entry for entry in entries if isinstance(entry, Call)][-FOLDED_CALLS_MAX:]
     return reasoning.relevant_lines([(c.relevance, _folded_line(c)) for c in calls], room)
 
 
-def _folded_line(whole: Call) -> str:
-    call = _folded_call(whole)
+def _folded_line(call: Call) -> str:
     number = f"#{call.seq} " if call.seq > 0 else ""
     did = reasoning.did(call.name, call.args)
     came = reasoning.found(call.insight, "", call.result, call.output or call.message)
@@ -226,49 +200,20 @@ def _folded_line(whole: Call) -> str:
 def entries_to_fold(view: PromptView, room: int) -> int:
     """Return how many of the oldest entries are to be folded: at least as many as are folded already.
 
-    What is stale is folded first. Otherwise nothing is folded until the room (characters) is full, then half of it is
-    freed at once; in the last window all but the last results are folded. The newest entry is never folded.
+    Nothing is folded until the room (characters) is full, then half of it is freed at once; in the last window all but
+    the last results are folded. The newest entry is never folded.
     """
-    sizes = _sizes(view)
-    stale = stale_entries(view)
-    count = max(view.folded, stale)
-    total = sum(sizes[count - view.folded :])
+    sizes = [chars(messages) for messages in unfolded(view)]
+    count, total = view.folded, sum(sizes)
     if total > room:
         while count < len(view.transcript) - 1 and total > room * FOLD_TO:
             total -= sizes[count - view.folded]
             count += 1
     if view.window is Window.EMERGENCY:
-        count = max(count, _before_last(view.transcript, view.windows.emergency_results))
+        results = view.windows.emergency_results
+        calls = [n for n, entry in enumerate(view.transcript) if isinstance(entry, Call)]
+        count = max(count, calls[-results] if len(calls) > results else 0)
     return count
-
-
-def stale_entries(view: PromptView) -> int:
-    """Return how many of the oldest entries are up to the last one that is too old.
-
-    Age is the time on record between a result and the last result, so that the same record gives the same prompt.
-    """
-    times = [entry.at if isinstance(entry, Call) else None for entry in view.transcript]
-    known = [(n, at) for n, at in enumerate(times) if at is not None]
-    if not (view.stale_after_s and known):
-        return 0
-    last = known[-1][1]
-    return max((n + 1 for n, at in known if last - at > view.stale_after_s), default=0)
-
-
-def _sizes(view: PromptView) -> list[int]:
-    return [chars(messages) for messages in _unfolded(view)]
-
-
-def _before_last(entries: Sequence[Entry], results: int) -> int:
-    """Return the number of entries before the last `results` calls."""
-    at = [n for n, entry in enumerate(entries) if isinstance(entry, Call)]
-    return at[-results] if len(at) > results else 0
-
-
-def warnings(view: PromptView, count: int) -> list[str]:
-    """Return the last interventions among the folded entries."""
-    texts = [e.text for e in view.transcript[: view.folded] if isinstance(e, Said) and e.warns]
-    return [text[: 2 * HEAD_CHARS] for text in texts[-count:]]
 
 
 def to_json(value: Mapping[str, Any]) -> str:
@@ -278,11 +223,11 @@ def to_json(value: Mapping[str, Any]) -> str:
 
 def chars(messages: Iterable[Message]) -> int:
     """Return the characters of messages, on which `chars_per_token` is calibrated."""
-    return sum(_chars(message) for message in messages)
-
-
-def _chars(message: Message) -> int:
-    calls = message.get("tool_calls") or ()
-    return len(message["content"]) + sum(
-        len(c["function"]["name"]) + len(c["function"]["arguments"]) for c in calls
+    return sum(
+        len(message["content"])
+        + sum(
+            len(c["function"]["name"]) + len(c["function"]["arguments"])
+            for c in message.get("tool_calls") or ()
+        )
+        for message in messages
     )

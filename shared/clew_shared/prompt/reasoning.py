@@ -44,13 +44,12 @@ def relevant_lines(lines: Iterable[tuple[str, str]], room: int | None = None) ->
     """
     kept = sorted(lines, key=lambda one: _tier(one[0]))
     excess = 0 if room is None else sum(len(line) + 1 for _, line in kept) - room
-    dropped: set[int] = set()
     for at in sorted(range(len(kept)), key=lambda n: -_tier(kept[n][0])):
         if excess <= 0:
             break
         excess -= len(kept[at][1]) + 1
-        dropped.add(at)
-    return [line for at, (_, line) in enumerate(kept) if at not in dropped]
+        kept[at] = ("", "")
+    return [line for _, line in kept if line]
 
 
 def _tier(relevance: str) -> int:

@@ -4,20 +4,16 @@ An agent reports with each turn what it added to its prompt (`Reflected.turn`); 
 actions, thoughts and interventions in their order. Pure functions of events and entries.
 """
 
-from __future__ import annotations
-
 import json
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from clew_shared.prompt.messages import folded_entry, output_chars, plain_args
 from clew_shared.record import events as ev
 from clew_shared.record.visitor import EventFold, takes
 from clew_shared.text.shorten import without_middle
 from clew_shared.wire.hello import Call, Entry, Said, entry_from, entry_json
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
 
 TURN_ENTRIES_MAX = 100
 SENT_BYTES_MAX = 600_000
@@ -84,45 +80,41 @@ class TranscriptFold(EventFold[None]):
 
     @takes(ev.ActionFinished)
     def _finished(self, seq: int, event: ev.ActionFinished) -> None:
-        call = self._in_flight.pop(event.of, None)
-        if call is None:
-            return
-        limit = output_chars(self._max_tokens, tool=call.name)
-        output = without_middle(self._output(seq), limit)
-        call = replace(call, result=event.result, output=output, at=event.at)
-        self._pending.append(replace(call, changed=event.changed, exit_code=event.exit_code))
+        if call := self._in_flight.pop(event.of, None):
+            limit = output_chars(self._max_tokens, tool=call.name)
+            call = replace(
+                call,
+                result=event.result,
+                output=without_middle(self._output(seq), limit),
+                changed=event.changed,
+                exit_code=event.exit_code,
+                at=event.at,
+            )
+            self._pending.append(call)
 
     @takes(ev.Reflected)
     def _reflected(self, _seq: int, event: ev.Reflected) -> None:
         """End a turn: the agent reports the entries of its prompt, with recorded actions by their numbers."""
         folded = event.prompt.folded if event.prompt else 0
         apply_hindsight(self._entries, self._turn_from, event.hindsight, folded)
-        before = len(self._entries)
-        own = self._own_turn or event.turn or self._pending
-        if event.turn:
-            calls = {entry.seq: entry for entry in self._pending if isinstance(entry, Call)}
-            reported = [_reported(item, calls) for item in event.turn]
-            self._entries += calls.values()
-            self._entries += [entry for entry in reported if entry]
-        else:
-            self._entries += self._pending
+        before, own = len(self._entries), self._own_turn or event.turn or self._pending
+        calls = {entry.seq: entry for entry in self._pending if isinstance(entry, Call)}
+        reported = [entry for item in event.turn if (entry := _reported(item, calls))]
+        self._entries += (*calls.values(), *reported) if event.turn else self._pending
         self._pending = []
         if any(map(recorded, self._entries[before:])):
             self._turn_from = before
         if own:
             self.idea = next((h["next"] for h in event.hindsight if h.get("next")), "")
         self._own_turn = True  # the first may still be of the subtask before
-        self._fold(folded)
-
-    def _fold(self, count: int) -> None:
-        """Shorten folded entries to what their lines show."""
-        count = min(count, len(self._entries))
+        count = max(self.folded, min(folded, len(self._entries)))
         for n in range(self.folded, count):
             self._entries[n] = folded_entry(self._entries[n])
-        self.folded = max(self.folded, count)
+        self.folded = count
 
 
 def _reported(item: dict[str, Any], calls: dict[int, Call]) -> Entry | None:
+    """Return a reported entry: a recorded action by its number, which is then none of the calls any more."""
     seq = item.get("seq")
     return calls.pop(seq, None) if isinstance(seq, int) and seq > 0 else entry_from(item)
 
@@ -158,14 +150,10 @@ def sent_entries(entries: Sequence[Entry], folded: int) -> tuple[Entry, ...]:
     """Return the entries for `hello`: the newest in full as far as there is room, older ones as folded."""
     room, sent = SENT_BYTES_MAX, []
     for n in range(len(entries) - 1, -1, -1):
-        entry = entries[n] if n >= folded else folded_entry(entries[n])
-        size = _bytes(entry)
-        if n >= folded and size > room - FOLDED_BYTES:
-            entry = folded_entry(entries[n])
-            size = _bytes(entry)
-        if size > room:
-            entry, size = _DROPPED, _bytes(_DROPPED)
-        room -= size
+        whole, short = entries[n], folded_entry(entries[n])
+        in_full = n >= folded and _bytes(whole) <= room - FOLDED_BYTES
+        entry = whole if in_full else short if _bytes(short) <= room else _DROPPED
+        room -= _bytes(entry)
         sent.append(entry)
     return tuple(sent[::-1])
 

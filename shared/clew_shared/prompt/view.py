@@ -43,7 +43,16 @@ class GoalProgress:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PromptView:
-    """All that a prompt shows; equal views give equal bytes."""
+    """All that a prompt shows; equal views give equal bytes.
+
+    `tools` are offered now, `steady_tools` listed by the system prompt of json mode. `plan` has a line for each open
+    subtask, `given_up` those that a replan gave up, `untried` those that the required replan may replace, by number.
+    The first `folded` entries of the transcript are shown as lines; that number never decreases in a subtask. `idea` is
+    what the model itself wanted to do next. `turn` is that of this conversation, from 0; the windows go by it. `there`
+    are some paths in the workspace, before the first call. `guided` is whether the request for the next call says what
+    the facts ask for, `reflects` whether the model may add a `reflect` part. `tightness` is how often a server found
+    the prompt too long: each time halves the room for the transcript.
+    """
 
     goal: str
     notes: str = ""
@@ -51,9 +60,7 @@ class PromptView:
     checks: Mapping[str, str] = field(default_factory=dict)
     playbook: str = ""
     tools: tuple[Tool, ...] = ()
-    """The tools that are offered now."""
     steady_tools: tuple[Tool, ...] = ()
-    """The tools that the system prompt of json mode lists."""
     mode: Mode = "tools"
     task: str = ""
     subtask: str = ""
@@ -65,37 +72,25 @@ class PromptView:
     open_subtasks: int = 1
     finished: tuple[FinishedSubtask, ...] = ()
     plan: tuple[str, ...] = ()
-    """The open work around the current subtask, a line each."""
     given_up: tuple[str, ...] = ()
-    """Subtasks that were tried, and that a replan gave up."""
     untried: tuple[str, ...] = ()
-    """The pending subtasks that the required replan may replace, in the order of their numbers."""
     transcript: tuple[Entry, ...] = ()
     folded: int = 0
-    """How many of the oldest entries are shown as lines; it never decreases in a subtask."""
     probes: Mapping[str, SentProbe] = field(default_factory=dict)
     blocked: tuple[str, ...] = ()
     feedback: tuple[str, ...] = ()
     idea: str = ""
-    """What the model itself wanted to do next."""
     replan: Literal["task", "goal", "person"] | None = None
     turn: int = 0
-    """The turn of this conversation, counted from 0; the windows go by it."""
     left: TurnsLeft | None = None
     progress: GoalProgress = field(default_factory=GoalProgress)
     windows: Windows = field(default_factory=Windows)
     there: tuple[str, ...] = ()
-    """Some paths in the workspace, when the conversation begins there and nothing was called yet."""
     guided: bool = True
-    """Whether the request for the next call says what the facts ask for (`[context] guidance`)."""
     reflects: bool = False
-    """Whether the model is asked for a `reflect` part beside its calls."""
     max_tokens: int = 8000
-    stale_after_s: float = 0.0
-    """Results that are older than this, compared with the last one, are shown as lines; 0 for no such limit."""
     chars_per_token: float = CHARS_PER_TOKEN
     tightness: int = 0
-    """How often a server found the prompt too long: each time halves the room for the transcript."""
 
     @property
     def implicit(self) -> bool:
@@ -112,18 +107,13 @@ def view_from(
     hello: HelloAnswer,
     *,
     mode: Mode | None = None,
-    transcript: Iterable[Entry] | None = None,
     chars_per_token: float = CHARS_PER_TOKEN,
     tightness: int = 0,
-    acted: bool = False,
 ) -> PromptView:
-    """Return the view of an answer to `hello`; `transcript` replaces that of the answer.
-
-    `mode` defaults to that of `options.agent` (`auto` begins with tools).
-    """
+    """Return the view of an answer to `hello`; `mode` defaults to the agent's (`auto` begins with tools)."""
     state, subtask, context = hello.state, hello.state.subtask, hello.options.context
-    agent = hello.options.agent
-    entries = state.transcript if transcript is None else tuple(transcript)
+    agent, entries = hello.options.agent, hello.state.transcript
+    limit = hello.spec.max_iterations or context.max_iterations
     mode = mode or ("json" if agent.mode == "json" else "tools")
     reflects = agent.reflection != "off" and not is_small(hello)
     own_tools = (REFLECT,) if reflects and mode == "tools" else ()
@@ -133,7 +123,7 @@ def view_from(
         done_when=hello.spec.done_when,
         checks=hello.checks,
         playbook=playbook_text(hello.playbook),
-        tools=(*offered_tools(hello, acted=acted), *own_tools),
+        tools=(*offered_tools(hello), *own_tools),
         steady_tools=steady_tools(hello),
         mode=mode,
         task=state.task.description,
@@ -150,14 +140,17 @@ def view_from(
         untried=_untried(state),
         transcript=entries,
         folded=min(state.folded, len(entries)),
-        probes=_probes(hello, entries),
+        probes=_probes(state),
         blocked=state.blocked_actions,
         feedback=hello.feedback,
         idea=state.idea,
         replan=state.replan_required,
-        turn=conversation_turn(hello, iteration=state.iteration),
+        # a conversation begins with each subtask, and with each attempt at it
+        turn=max(state.iteration - hello.attempt.from_iteration, 0),
         left=state.turns_left,
-        progress=progress_of(hello, iteration=state.iteration, actions=state.actions_total),
+        progress=GoalProgress(
+            state.iteration, state.iterations_granted + limit, state.actions_total
+        ),
         windows=Windows(
             full_until=context.full_until,
             moderate_until=context.moderate_until,
@@ -169,24 +162,9 @@ def view_from(
         guided=context.guidance,
         reflects=reflects,
         max_tokens=context.max_tokens,
-        stale_after_s=context.stale_after_s,
         chars_per_token=chars_per_token,
         tightness=tightness,
     )
-
-
-def progress_of(hello: HelloAnswer, *, iteration: int, actions: int) -> GoalProgress:
-    """Return the goal's progress, given its iterations and actions so far."""
-    limit = hello.spec.max_iterations or hello.options.context.max_iterations
-    return GoalProgress(iteration, hello.state.iterations_granted + limit, actions)
-
-
-def conversation_turn(hello: HelloAnswer, *, iteration: int) -> int:
-    """Return the turn of the present conversation, counted from 0, given the goal's iterations so far.
-
-    A conversation begins with each subtask, and with each attempt at it.
-    """
-    return max(iteration - hello.attempt.from_iteration, 0)
 
 
 def view_on_record(hello: HelloAnswer) -> PromptView:
@@ -215,28 +193,22 @@ def playbook_text(bullets: Iterable[Mapping[str, Any]]) -> str:
     return render(Bullet.from_dict(bullet) for bullet in bullets)
 
 
-def _probes(hello: HelloAnswer, entries: tuple[Entry, ...]) -> dict[str, SentProbe]:
+def _probes(state: HelloState) -> dict[str, SentProbe]:
     """Return the probes; none is current that a later call of the transcript may have changed."""
-    changes = [e.seq for e in entries if isinstance(e, Call) and may_have_changed(e)]
-    last = max(changes, default=0)
+    calls = (e for e in state.transcript if isinstance(e, Call) and e.result != "blocked")
+    last = max((call.seq for call in calls if call.changed is not False), default=0)
     return {
         name: probe.model_copy(update={"current": probe.current and probe.after >= last})
-        for name, probe in hello.state.probes.items()
+        for name, probe in state.probes.items()
     }
-
-
-def may_have_changed(call: Call) -> bool:
-    """Return whether a call was carried out and may have changed the workspace."""
-    return call.recorded and call.result != "blocked" and call.changed is not False
 
 
 def _untried(state: HelloState) -> tuple[str, ...]:
     """Return a line for each pending subtask that a required replan may replace; most were never tried."""
-    if state.replan_required not in ("task", "goal"):
-        return ()
+    replaceable = state.replaceable if state.replan_required in ("task", "goal") else ()
     return tuple(
         one.description + (" (begun before)" if one.actions_total else " (not tried yet)")
-        for one in state.replaceable
+        for one in replaceable
     )
 
 

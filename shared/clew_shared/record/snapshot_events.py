@@ -9,7 +9,7 @@ from pydantic import BaseModel, field_validator
 from clew_shared.record.events import GoalEvent
 from clew_shared.record.identity import Identity  # noqa: TC001 - pydantic reads it
 from clew_shared.record.touched import Touched
-from clew_shared.text.git_names import branch_name, commit_name
+from clew_shared.text.plain import branch_name, commit_name
 
 LEFT_OUT_MAX = 100
 """How many names an event lists that are not in a snapshot."""

@@ -3,24 +3,18 @@
 `HIDDEN` is the process-wide registry of these keys. Where keys come from is not known here.
 """
 
-from __future__ import annotations
-
 import base64
 import json
 import re
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Iterator
 from urllib.parse import quote
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
 
 HIDDEN_MAX = 64
 KEY_CHARS_MIN = 8
-WORD_CHARS_MAX = 20
 FORM_CHARS_MIN = 12
 PIECE_CHARS_MIN, PIECE_CHARS_MAX = 12, 24
 PIECES_MAX = 32
-_WORD = re.compile(r"[a-z_.-]*")
+_PLACEHOLDER = re.compile(r"[a-z_.-]{0,20}|.{0,7}", re.DOTALL)
 _BREAKS = ("", "\n", "\r\n", "\\n", "\\r\\n")
 _BREAKS_BACK = tuple(each[::-1] for each in _BREAKS)
 
@@ -37,7 +31,7 @@ class HiddenKeys:
         To hide a placeholder would tear holes into ordinary text.
         """
         for key in keys:
-            if is_secret(key) and key not in self._forms:
+            if key not in self._forms and not _PLACEHOLDER.fullmatch(key):
                 self._forms[key] = tuple(dict.fromkeys(_forms(key)))
                 while len(self._forms) > HIDDEN_MAX:
                     del self._forms[next(iter(self._forms))]
@@ -53,14 +47,10 @@ class HiddenKeys:
         """
         for forms in self._forms.values():
             for form in forms:
-                text = _without_pieces(text.replace(form, instead), form, instead)
+                text = text.replace(form, instead)
+                for start, end in _pieces(form):
+                    text = _without_piece(text, form, start, end, instead)
         return text
-
-
-def is_secret(key: str) -> bool:
-    """Return whether a key is more than a placeholder."""
-    word = _WORD.fullmatch(key) is not None and len(key) <= WORD_CHARS_MAX
-    return len(key) >= KEY_CHARS_MIN and not word
 
 
 HIDDEN = HiddenKeys()
@@ -70,14 +60,13 @@ key. Written by `hide` where a key is read, before it is used; never cleared."""
 hide = HIDDEN.hide
 
 
-def _without_pieces(text: str, form: str, instead: str) -> str:
+def _pieces(form: str) -> list[tuple[int, int]]:
+    """Return the places of the pieces of a form that are looked for."""
     size = min(len(form) // 2, PIECE_CHARS_MAX)
     if size < PIECE_CHARS_MIN:
-        return text
+        return []
     starts = [*range(0, len(form) - size, size), len(form) - size][-PIECES_MAX:]
-    for start in starts:
-        text = _without_piece(text, form, start, start + size, instead)
-    return text
+    return [(start, start + size) for start in starts]
 
 
 def _without_piece(text: str, form: str, start: int, end: int, instead: str) -> str:
@@ -88,9 +77,8 @@ def _without_piece(text: str, form: str, start: int, end: int, instead: str) -> 
         behind = found + len(piece)
         left = text[max(at, found - room) : found][::-1]
         before = _follow(left, form[:start][::-1], _BREAKS_BACK)
-        after = _follow(text[behind : behind + room], form[end:], _BREAKS)
         parts += [text[at : found - before], instead]
-        at = behind + after
+        at = behind + _follow(text[behind : behind + room], form[end:], _BREAKS)
     return "".join(parts) + text[at:] if parts else text
 
 

@@ -1,4 +1,12 @@
-"""An error as a person would put it: what failed on which file, without numbers and quotes."""
+"""Texts of the system and of git, as a person or a record can have them. Pure."""
+
+import re
+
+_COMMIT = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
+_NO_BRANCH = re.compile(
+    r"[\x00-\x20\x7f~^:?*\[\\]|\.\.|@\{|//|/\.|\.lock(/|$)|^[-/.]|[/.]$|^@$|^$|^.{1001,}"
+)
+"""What a branch has not in its name: git-check-ref-format(1), and its length."""
 
 
 def plain(error: BaseException) -> str:
@@ -18,3 +26,18 @@ def recordable(text: str) -> str:
 def _shown(path: object) -> str:
     name = path.decode("utf-8", "backslashreplace") if isinstance(path, bytes) else str(path)
     return recordable(name)
+
+
+def percent(share: float) -> str:
+    """Return a share of 1 as a percentage; only the whole is 100%."""
+    return "100%" if share >= 1 else f"{min(round(share * 100), 99)}%"
+
+
+def commit_name(text: str) -> str:
+    """Return the full name of a commit as git states it, "" where a text is none."""
+    return text if _COMMIT.fullmatch(text) else ""
+
+
+def branch_name(text: str) -> str:
+    """Return the name of a branch that git would make, "" for any other text; a shell may still read it otherwise."""
+    return text if text.isprintable() and not _NO_BRANCH.search(text) else ""

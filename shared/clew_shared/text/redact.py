@@ -4,8 +4,6 @@ A rule over strings: it knows the shapes of keys, and by `hidden` the keys in us
 conservative: a commit hash, a digest or a word stays, because a log must not hide evidence.
 """
 
-from __future__ import annotations
-
 import re
 from typing import Any
 
@@ -18,20 +16,9 @@ REDACTED = "[redacted]"
 _HINTS = (
     *("sk-", "ghp_", "gho_", "ghu_", "ghs_", "ghr_", "github_pat_", "glpat-", "xox", "hf_", "gsk_"),
     *("_live_", "npm_", "pypi-", "akia", "asia", "aiza", "eyj", "private key", "authorization"),
-    *(
-        "bearer",
-        "key",
-        "secret",
-        "token",
-        "passw",
-        "://",
-        "xapp-",
-        "ya29.",
-        "gocspx-",
-        "sg.",
-        "hvs.",
-    ),
-    *("dop_v1_", "dckr_pat_", "shpat_", "lin_api_", "xai-", "pplx-", "cookie", "pwd", "passphrase"),
+    *("bearer", "key", "secret", "token", "passw", "://", "xapp-", "ya29.", "gocspx-", "sg."),
+    *("hvs.", "dop_v1_", "dckr_pat_", "shpat_", "lin_api_", "xai-", "pplx-", "cookie", "pwd"),
+    "passphrase",
 )
 """Text without any of these holds no key; looking for them first makes the common case cheap."""
 
@@ -117,8 +104,7 @@ def redacted(value: Any) -> Any:
             return {redact(str(key)): _named(str(key), inner) for key, inner in value.items()}
         case list():
             return [redacted(inner) for inner in value]
-        case _:
-            return value
+    return value
 
 
 def _named(name: str, value: Any) -> Any:

@@ -1,16 +1,14 @@
 """Why a shell test failed, in plain words: `test ! -e old.txt` becomes "old.txt exists, and it must not".
 
 Pure: from the trace of the shell (`set -x`) and the command that was traced. It knows `test` (POSIX, test(1)), `[`,
-the same operators in `[[`, and `grep` with a file; anything else is left to the trace itself. bash quotes the values in
-its trace, dash does not.
+the same operators in `[[`, and `grep -q` with a file; anything else is left to the trace itself. bash quotes the values
+in its trace, dash does not.
 """
-
-from __future__ import annotations
 
 import re
 import shlex
 
-from clew_shared.text.shorten import without_middle
+from clew_shared.text.shorten import beginning, without_middle
 
 VALUE_CHARS = 300
 SILENT = "It printed nothing. This command failed:\n+ "
@@ -23,31 +21,25 @@ _FILE_TESTS = {
     "-d": ("there is no folder {}", "the folder {} exists"),
     "-s": ("{} is empty or does not exist", "{} is not empty"),
     "-x": ("{} is not executable, or does not exist", "{} is executable"),
-    "-r": ("{} cannot be read, or does not exist", "{} can be read"),
-    "-w": ("{} cannot be written, or does not exist", "{} can be written"),
-    "-L": ("{} is not a symbolic link", "{} is a symbolic link"),
-    "-h": ("{} is not a symbolic link", "{} is a symbolic link"),
 }
 """What it means that such a test of a file failed: as it stands, and with `!` before it."""
 
-_NUMBERS = {
-    "-eq": "must be",
-    "-ne": "must not be",
-    "-lt": "must be less than",
-    "-le": "must be at most",
-    "-gt": "must be more than",
-    "-ge": "must be at least",
+_COMPARED = {
+    "!=": 'it must not be "{1}"',
+    "-eq": "{0} must be {1}",
+    "-ne": "{0} must not be {1}",
+    "-lt": "{0} must be less than {1}",
+    "-le": "{0} must be at most {1}",
+    "-gt": "{0} must be more than {1}",
+    "-ge": "{0} must be at least {1}",
 }
 _ONE_OPERAND = frozenset({*_FILE_TESTS, "-z", "-n"})
 _TWO_OPERANDS = re.compile(r"(?:^|(?<=\s))(==|=|!=|-eq|-ne|-lt|-le|-gt|-ge)(?:\s|$)")
-_CLOSING = {"[": "]", "[[": "]]"}
+_CLOSING = {"test": "", "[": "]", "[[": "]]"}
 _PLAIN_GREP = re.compile("-[EFGHPchilnoqrswx]+")
 """Options that neither invert what is found nor take a value."""
 
-_EQUAL = ("=", "==")
 _COMPUTED = re.compile(r"""(?:\btest|\[\[?)\s+"?[$`]""")
-"""A test whose left side is computed, such as `test "$(cat a)" = b`: that side is the actual value."""
-
 _LITERAL = re.compile(r"""(?:\btest|\[\[?)\s+["']?[\w./]""")
 
 
@@ -64,25 +56,10 @@ def why_failed(trace: str, command: str) -> str:
     name = words[0] if words else ""
     if name == "grep":
         return _why_grep(words, command)
-    if name != "test" and words[-1:] != [_CLOSING.get(name)]:
+    if name not in _CLOSING or not words[-1].endswith(_CLOSING[name]):
         return ""
-    given = words[1:] if name == "test" else words[1:-1]
+    given = words[1:-1] if _CLOSING[name] else words[1:]
     return _why_test(given, command) or _why_test(_unquoted(failed), command)
-
-
-def _unquoted(failed: str) -> list[str]:
-    """Return the words of a test as dash shows it: without the quotes around values with spaces."""
-    if "'" in failed:
-        return []
-    name, _, rest = failed.partition(" ")
-    rest = rest.removesuffix(_CLOSING.get(name, "")).removesuffix(" ")
-    negated = ["!"] * rest.startswith("! ")
-    rest = rest.removeprefix("! ")
-    operator, _, value = rest.partition(" ")
-    if operator in _ONE_OPERAND:
-        return [*negated, operator, value]
-    parts = _TWO_OPERANDS.split(rest)
-    return [*negated, parts[0].removesuffix(" "), *parts[1:]] if len(parts) == 3 else []
 
 
 def explanation(trace: str, command: str, *, command_chars: int) -> str:
@@ -106,18 +83,34 @@ def _words(text: str) -> list[str]:
         return []
 
 
+def _unquoted(failed: str) -> list[str]:
+    """Return the words of a test as dash shows it: without the quotes around values with spaces."""
+    if "'" in failed:
+        return []
+    name, _, rest = failed.partition(" ")
+    rest = rest.removesuffix(_CLOSING.get(name, "")).removesuffix(" ")
+    negated = ["!"] * rest.startswith("! ")
+    operator, _, value = rest.removeprefix("! ").partition(" ")
+    if operator in _ONE_OPERAND:
+        return [*negated, operator, value]
+    parts = _TWO_OPERANDS.split(rest.removeprefix("! "))
+    return [*negated, parts[0].removesuffix(" "), *parts[1:]] if len(parts) == 3 else []
+
+
 def _why_test(words: list[str], command: str) -> str:
-    negated = words[:1] == ["!"]
-    words = words[negated:]
-    if len(words) == 2:  # an operator and its operand
-        return _why_one(words[0], words[1], negated=negated)
-    if len(words) == 3 and not negated:  # two operands with the operator between them
-        left, operator, right = words
-        if operator in _EQUAL:
-            return _why_unequal(left, right, command)
-        if operator == "!=":
-            return f"it must not be {_shown(right)}"
-        return f"{left} {_NUMBERS[operator]} {right}" if operator in _NUMBERS else ""
+    match words:
+        case [operator, value] if operator != "!":
+            return _why_one(operator, value, negated=False)
+        case ["!", operator, value]:
+            return _why_one(operator, value, negated=True)
+        case [left, "=" | "==", right]:
+            if _COMPUTED.search(command) and not _LITERAL.search(
+                command
+            ):  # the left one is the actual one
+                return f"{GOT}{_shown(left)}, expected {_shown(right)}"
+            return f"{_shown(left)} is not {_shown(right)}"
+        case [left, operator, right]:
+            return _COMPARED.get(operator, "").format(left, right)
     return ""
 
 
@@ -132,37 +125,17 @@ def _why_one(operator: str, value: str, *, negated: bool) -> str:
     return "expected some text, got none"
 
 
-def _why_unequal(left: str, right: str, command: str) -> str:
-    """Return that two values differ; the left one is the actual one where the command computes it."""
-    if _COMPUTED.search(command) and not _LITERAL.search(command):
-        return f"{GOT}{_shown(left)}, expected {_shown(right)}"
-    return f"{_shown(left)} is not {_shown(right)}"
-
-
 def _why_grep(words: list[str], command: str) -> str:
     """Return what grep did not find, or found: the latter is a failure where the command has a `!` before it."""
-    found = _plain_grep(words)
-    if found is None:
-        return ""
-    pattern, files = found
-    before = _before(words, command)
-    if before == {"!"}:
-        return f"{_shown(pattern)} is still in {_listed(files, 'or')}"
-    unwanted = not before or "!" in before
-    return "" if unwanted else f"{_shown(pattern)} was not found in {_listed(files, 'and')}"
-
-
-def _plain_grep(words: list[str]) -> tuple[str, list[str]] | None:
-    """Return the pattern and the files of a grep whose options change neither."""
     operands = [word for word in words[1:] if not word.startswith("-")]
     options = [word for word in words[1:] if word.startswith("-")]
-    if len(operands) < 2 or not all(map(_PLAIN_GREP.fullmatch, options)):
-        return None
-    return operands[0], operands[1:]
-
-
-def _listed(files: list[str], last: str) -> str:
-    return f" {last} ".join(files) if len(files) < 3 else "one of " + ", ".join(files)
+    before = _before(words, command)
+    if len(operands) < 2 or not before or not all(map(_PLAIN_GREP.fullmatch, options)):
+        return ""
+    pattern, files = _shown(operands[0]), operands[1:]
+    if before == {"!"}:
+        return f"{pattern} is still in {' or '.join(files)}"
+    return "" if "!" in before else f"{pattern} was not found in {' and '.join(files)}"
 
 
 def _before(words: list[str], command: str) -> set[str]:
@@ -178,5 +151,4 @@ def _before(words: list[str], command: str) -> set[str]:
 
 
 def _shown(value: str) -> str:
-    text = value if len(value) <= VALUE_CHARS else value[:VALUE_CHARS] + "…"
-    return '"' + text.replace("\n", "\\n") + '"'
+    return '"' + beginning(value, VALUE_CHARS).replace("\n", "\\n") + '"'

@@ -4,8 +4,6 @@ All lengths are in characters, and no result is longer than `max_chars`, which i
 is shortened: half a key is not recognised any more.
 """
 
-from __future__ import annotations
-
 
 def one_line(text: str) -> str:
     """Return a text on one line, each run of white space as one space."""
@@ -47,6 +45,6 @@ def without_middle(text: str, max_chars: int) -> str:
         return text
     mark = f"\n[… {len(text) - max_chars} characters left out …]\n"
     room = max(max_chars - len(mark), 0)
-    head = room * 2 // 3
-    tail = room - head
-    return (text[:head] + mark + (text[-tail:] if tail else ""))[: max(max_chars, 0)]
+    tail = room - room * 2 // 3
+    end = text[-tail:] if tail else ""
+    return (text[: room - tail] + mark + end)[: max(max_chars, 0)]

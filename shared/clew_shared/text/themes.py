@@ -1,7 +1,6 @@
 """The theme of a thought, by whole words, never by substrings.
 
-The rule `theme` judges free text by a table of words, so that a person can check each result. Pure: no language model,
-no state, no threshold of the gate.
+The rule `theme` judges free text by a table of words, so that a person can check each result. Pure.
 """
 
 import re
@@ -14,14 +13,8 @@ GENERAL = "general"
 THEMES: Mapping[str, Sequence[str]] = {
     "planning": ("plan", "strategy", "approach", "need to"),
     "synthesis": (
-        "synthesize",
-        "synthesise",
-        "synthesis",
-        "combine",
-        "overall",
-        "summary",
-        "summarize",
-        "summarise",
+        *("synthesize", "synthesise", "synthesis", "combine", "overall"),
+        *("summary", "summarize", "summarise"),
     ),
     "search_intent": ("search", "find", "look for"),
     "read_intent": ("read", "article", "page"),
@@ -39,10 +32,8 @@ def theme(text: str) -> str:
     Only whole words and their inflections count: "planning" is a form of "plan", "planet" is not.
     """
     words = spoken(text)
-    for name, entries in THEMES.items():
-        if any(_occurs(entry, words) for entry in entries):
-            return name
-    return GENERAL
+    matching = (name for name, entries in THEMES.items() if any(_occurs(e, words) for e in entries))
+    return next(matching, GENERAL)
 
 
 def spoken(text: str) -> list[str]:
@@ -51,17 +42,16 @@ def spoken(text: str) -> list[str]:
 
 
 def _occurs(entry: str, words: Sequence[str]) -> bool:
-    spoken_entry = spoken(entry)
-    forms, rest = inflections(spoken_entry[0]) if spoken_entry else frozenset(), spoken_entry[1:]
-    return any(
-        word in forms and list(words[at + 1 : at + 1 + len(rest)]) == rest
-        for at, word in enumerate(words)
-    )
+    first, *rest = spoken(entry) or [""]
+    forms = inflections(first)
+    return any(w in forms and words[n + 1 : n + 1 + len(rest)] == rest for n, w in enumerate(words))
 
 
 @lru_cache(maxsize=1024)
 def inflections(word: str) -> frozenset[str]:
     """Return the regular English forms of a base word: plan, plans, planned, planning."""
+    if not word:
+        return frozenset()
     endings = {word, word + "s", word + "es", word + "ed", word + "ing"}
     if word.endswith("e"):
         endings |= {word + "d", word[:-1] + "ing"}

@@ -312,7 +312,6 @@ class ContextOptions(_ConfigTable):
     answer_tokens: int | None = None
     guidance: bool = True
     recent_actions: int = 3
-    stale_after_s: float = 0.0
     check_within_s: float = 10.0
     max_iterations: int = 30
     full_until: int = 10

@@ -6,13 +6,12 @@ continues where this one stopped.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 from clew_shared.prompt.layout import PromptLayout, lay_out
 from clew_shared.prompt.messages import folded_entry, output_chars, plain_args
 from clew_shared.prompt.transcript import apply_hindsight, recorded, turn_of, warning
-from clew_shared.prompt.view import conversation_turn, progress_of, recorded_mode, view_from
+from clew_shared.prompt.view import recorded_mode, view_from
 from clew_shared.prompt.windows import recalibrated
 from clew_shared.record.prompt_facts import Prompt
 from clew_shared.text.redact import redact
@@ -139,22 +138,22 @@ class Memory:
 
     def laid_out(self) -> PromptLayout:
         """Return the prompt, folded as far as it must be, and prepare its report."""
-        view = view_from(
-            self.hello,
-            mode=self.mode,
-            transcript=self.transcript,
-            chars_per_token=self.form.chars_per_token,
-            tightness=self.form.tightness,
-            acted=bool(self.actions or self.calls),
-        )
+        now = {
+            "transcript": tuple(self.transcript),
+            "folded": self.folded,
+            "iteration": self.iteration,
+            "turns_left": self.left,
+            "actions_total": self.actions,
+            "idea": self.idea,
+        }
+        hello = self.hello.model_copy(update={"state": self.state.model_copy(update=now)})
+        form = self.form
         layout = lay_out(
-            replace(
-                view,
-                turn=conversation_turn(self.hello, iteration=self.iteration),
-                left=self.left,
-                progress=progress_of(self.hello, iteration=self.iteration, actions=self.actions),
-                idea=self.idea,
-                folded=self.folded,
+            view_from(
+                hello,
+                mode=form.mode,
+                chars_per_token=form.chars_per_token,
+                tightness=form.tightness,
             )
         )
         for n in range(self.folded, layout.view.folded):

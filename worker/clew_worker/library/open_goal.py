@@ -8,7 +8,7 @@ from types import MappingProxyType
 from typing import Any
 
 from clew_shared.core.answers import ActionReport, Advice, Verdict
-from clew_shared.prompt.compact_lines import RECENT_ACTIONS
+from clew_shared.prompt.compact import RECENT_ACTIONS
 from clew_shared.record.model import Goal, StepStatus
 from clew_shared.record.state import State
 from clew_shared.wire.answers import Intervention, Judged, Recorded

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from clew_shared.record.snapshot_events import GitPlace
-from clew_shared.text.git_names import commit_name
+from clew_shared.text.plain import commit_name
 
 _REF_DEPTH_MAX = 5
 _INDEX_BYTES_MAX = 256 * 1024 * 1024

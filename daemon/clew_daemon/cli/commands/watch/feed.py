@@ -20,7 +20,7 @@ from clew_shared.record import snapshot_events as snap
 from clew_shared.record.fold import apply
 from clew_shared.record.moment import iso, local
 from clew_shared.record.state import State
-from clew_shared.text.percent import percent
+from clew_shared.text.plain import percent
 from clew_shared.text.words import action_text, ending, loop, passed_before, warned, why_refused
 from clew_shared.views.publish import status_view
 

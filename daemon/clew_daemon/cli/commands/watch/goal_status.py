@@ -13,7 +13,7 @@ from clew_daemon.reading.output import STATUS_STYLE
 from clew_daemon.reading.sanitize import clean, counted, duration, short, thousands
 from clew_daemon.record.doing import running_action
 from clew_shared.record.moment import local
-from clew_shared.text.percent import percent
+from clew_shared.text.plain import percent
 from clew_shared.views.publish import status_view
 
 if TYPE_CHECKING:
