@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from clew_shared.prompt.compact import compact_context
-from clew_shared.prompt.layout import folded_count, lay_out
+from clew_shared.prompt.layout import lay_out
 from clew_shared.prompt.messages import chars, idle_entries
 from clew_shared.prompt.view import PromptView
 from clew_shared.record.model import Goal, Subtask, Task
@@ -101,16 +101,6 @@ def test_roles_take_turns_and_the_last_word_is_not_the_models(view):
     assert roles[:2] == ["system", "user"]
     assert roles[-1] in ("user", "tool")
     assert all(a != b for a, b in pairwise(roles) if a != "assistant")
-
-
-@given(st.lists(st.integers(1, 500), max_size=60), st.integers(100, 3000))
-def test_a_fold_never_takes_back_and_never_takes_the_newest(sizes, room):
-    counts = [folded_count(sizes[:n], room) for n in range(len(sizes) + 1)]
-    assert counts == sorted(counts)
-    assert all(count < n for n, count in enumerate(counts) if n)
-    for n, count in enumerate(counts):
-        kept = sizes[count:n]
-        assert sum(kept) <= room or len(kept) == 1
 
 
 @given(cut_views(), st.sampled_from([(10, 2), (15, 0), (20, 0)]))

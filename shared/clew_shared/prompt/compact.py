@@ -13,6 +13,7 @@ from clew_shared.record.model import Action, StepStatus
 from clew_shared.record.state import EVERYWHERE, State
 from clew_shared.text.plain import percent
 from clew_shared.text.shorten import beginning, both_ends, one_line
+from clew_shared.text.words import action_text
 
 RECENT_ACTIONS = 3
 OUTPUT_CHARS = 300
@@ -22,6 +23,7 @@ TRIED_SHOWN, TRIED_CHARS = 5, 200
 BLOCKS_SHOWN = 20
 REPEATS_SHOWN, REPEATED_FROM = 5, 2
 FEEDBACK_SHOWN = 2
+CHANGES_SHOWN = 3
 ALWAYS_SHARE = 0.5
 """The share of the room up to which the lines that must stay displace no other line."""
 
@@ -203,7 +205,9 @@ def _over(state: State) -> list[Line]:
         match subtask.status:
             case StepStatus.COMPLETED | StepStatus.SKIPPED:
                 done = subtask.status == StepStatus.COMPLETED
-                mark, result = "DONE" if done else "SKIPPED", subtask.summary
+                changed = [action_text(a.name, a.args, 60) for a in subtask.actions if a.changed]
+                result = subtask.summary or ", ".join([*dict.fromkeys(changed)][-CHANGES_SHOWN:])
+                mark = "DONE" if done else "SKIPPED"
             case StepStatus.FAILED | StepStatus.BLOCKED:
                 mark, result = "GIVEN UP", subtask.last_failure or ""
             case _:

@@ -87,14 +87,14 @@ def _plain(value: Any, max_chars: int) -> Any:
 
 def unfolded(view: PromptView) -> list[list[Message]]:
     """Return the messages of each entry that is not folded; none of an answer without a call before the last turn."""
-    idle = _idle_entries(view.transcript)
+    idle = idle_entries(view.transcript)
     return [
         [] if n in idle else _written(view.transcript[n], view)
         for n in range(view.folded, len(view.transcript))
     ]
 
 
-def _idle_entries(entries: Sequence[Entry]) -> set[int]:
+def idle_entries(entries: Sequence[Entry]) -> set[int]:
     """Return the places of answers without a call, and of the requests for one, that the model has answered since."""
     idle: set[int] = set()
     answered, before_call, nudges = False, False, 0
