@@ -2,7 +2,6 @@
 
 import json
 import os
-import signal
 
 import pytest
 
@@ -170,21 +169,9 @@ def test_an_unreadable_file_hides_nothing(moved):
     config.chmod(0o600)
 
 
-def test_the_doctor_does_not_advise_a_restart_that_would_be_refused(moved):
-    config = moved.home / "config.toml"
-    not_toml(config)
-    running = {
-        c["name"]: c
-        for c in json.loads(
-            moved.clew("doctor", "--json", code=1)[: -0 or None].split("clew: ")[0]
-        )["checks"]
-    }
-    assert running["config"]["level"] == "fail"
-    assert running["daemon"]["level"] == "ok"
-    assert "restart" in running["config"]["mend"]
-    moved.stop(signal.SIGTERM)
-    stopped = {
-        c["name"]: c
-        for c in json.loads(moved.clew("doctor", "--json", code=1).split("clew: ")[0])["checks"]
-    }
-    assert "fix the config" in stopped["daemon"]["mend"]
+def test_the_doctor_shows_a_broken_config_beside_a_daemon_that_runs(moved):
+    not_toml(moved.home / "config.toml")
+    said = moved.clew("doctor", "--json", code=1).split("clew: ")[0]
+    found = {one["name"]: one for one in json.loads(said)["checks"]}
+    assert (found["config"]["level"], found["daemon"]["level"]) == ("fail", "ok")
+    assert "a restart before that would fail" in found["config"]["mend"]

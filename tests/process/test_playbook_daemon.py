@@ -95,7 +95,7 @@ def test_a_run_teaches_what_it_did_and_show_says_from_what(clew):
     assert learned["content"] == "Run tests after code changes"
     shown = json.loads(clew.clew("playbook", "show", learned["id"], "--json"))
     assert shown["source"]["goal"] == goal
-    assert [one["name"] for one in shown["source"]["actions"]] == ["write_file", "run_cmd"]
+    assert len(shown["source"]["action_seqs"]) == 2
     assert "unittest" in shown["source"]["evidence"]
 
 
@@ -160,7 +160,6 @@ def test_a_person_removes_restores_prunes_exports_and_imports(make_clew):
     assert [one | {"updated_at": ""} for one in theirs] == [
         one | {"updated_at": ""} for one in kept
     ]
-    assert other.clew("playbook", "export", "--format", "markdown") == (
-        (clew.home / "out.md").read_text()
-    )
+    other.clew("playbook", "export", str(other.home / "out.md"))
+    assert (other.home / "out.md").read_text() == (clew.home / "out.md").read_text()
     other.stop()

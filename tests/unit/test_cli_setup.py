@@ -14,8 +14,7 @@ from typing import Any
 import pytest
 
 from clew_daemon.cli import run
-from clew_daemon.cli.commands.doctor.command import ready_for
-from clew_daemon.cli.commands.doctor.findings import Finding
+from clew_daemon.cli.commands.doctor.command import Finding, ready_for, summary
 from clew_daemon.cli.commands.submit import command as submit
 from clew_daemon.host import systemctl, units
 from clew_daemon.inbox.goalfile.parse import parse
@@ -494,6 +493,7 @@ def test_doctors_last_line_says_what_it_is_ready_for(clew, tmp_path):
     findings = [Finding(name, level, "") for name, level in checks]
     assert ready_for(findings) == ["runbooks", "a"]
     assert ready_for([*findings, Finding("ledger", "fail", "")]) == []
+    assert summary(findings, ["runbooks", "a"]) == "ready for runbooks and a; 1 failure; 2 warnings"
     told = clew("--home", tmp_path, "doctor")[1].splitlines()
     assert re.fullmatch(r"(not ready|ready for runbooks)(; \d+ (failure|warning)s?)*", told[-1])
     assert f"config: {tmp_path}/config.toml does not exist: all defaults" in "\n".join(told)

@@ -62,7 +62,7 @@ SECTIONS = {
         ("doctor", "doctor.command:doctor", "Check the setup and suggest fixes."),
         (
             "agents",
-            "agents.command:agents",
+            "agents:agents",
             "Show the agents, and what each may do on this machine.",
         ),
         (
@@ -78,7 +78,7 @@ SECTIONS = {
         ("backup", "backup", "Copy the ledger to a file, and verify the copy."),
         ("restore", "restore", "Replace the ledger with a backup, while no daemon runs."),
         ("verify", "verify", "Replay the ledger and check it."),
-        ("playbook", "playbook.command:playbook", "Manage the strategies learned across goals."),
+        ("playbook", "playbook:playbook", "Manage the strategies learned across goals."),
     ],
 }
 """The commands by what they are for, most used first."""

@@ -205,7 +205,7 @@ class Pages:
 
     def playbook(self, request: Request) -> HTMLResponse:
         """Show the strategies, each with its credit."""
-        from clew_daemon.cli.commands.playbook.strategy import playbook_of
+        from clew_daemon.cli.commands.playbook import playbook_of
 
         known = playbook_of(self._instance)
         sections: dict[str, list[Any]] = {}

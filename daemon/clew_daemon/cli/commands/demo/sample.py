@@ -75,9 +75,6 @@ one by one, the daemon judges and records each, and the executor carries it out.
   class Adding(unittest.TestCase):
       def test_two_numbers(self):
           self.assertEqual(add(2, 3), 5)
-
-      def test_nothing(self):
-          self.assertEqual(add(0, 0), 0)
   ```
   ```sh
   sleep {pause_s}; test -s test_mathx.py
@@ -85,22 +82,6 @@ one by one, the daemon judges and records each, and the executor carries it out.
 - [ ] Run the tests
   ```sh
   sleep {pause_s}; {python} -m unittest -v
-  ```
-
-## Describe it
-
-- [ ] Write README.md
-  ```markdown file=README.md
-  # mathx
-
-  `add(a, b)` adds two numbers.
-  ```
-  ```sh
-  sleep {pause_s}; test -s README.md
-  ```
-- [ ] List what there is
-  ```sh
-  sleep {pause_s}; ls -R
   ```
 """
 

@@ -18,7 +18,7 @@ ATTEMPTS_MAX = 5
 
 
 class DaemonConnection:
-    """The connection to the daemon, with one request at a time."""
+    """The connection to the daemon."""
 
     def __init__(self, fd: int) -> None:
         self._stream = socket.socket(fileno=fd).makefile("rw", encoding="utf-8", newline="\n")

@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 import json
+import tempfile
 from dataclasses import replace
 from http.client import HTTPException
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.error import HTTPError, URLError
-from urllib.parse import urlsplit
-from urllib.request import (
-    HTTPRedirectHandler,
-    OpenerDirector,
-    ProxyHandler,
-    Request,
-    build_opener,
-)
+from urllib.request import HTTPRedirectHandler, ProxyHandler, Request, build_opener
 
-from clew_daemon.cli.commands.doctor.findings import OF_AGENT, Finding, Level, in_one_line
+from clew_daemon.cli.commands.doctor.command import OF_AGENT, Finding, Level
+from clew_daemon.cli.surroundings import (
+    executor_env,
+    native_program,
+    probe_sandbox,
+    run_program,
+)
+from clew_daemon.processes.cli_programs import CliProgramError, cli_program, unusable
 from clew_daemon.reading.errors import CliError
 
 if TYPE_CHECKING:
@@ -31,82 +32,71 @@ if TYPE_CHECKING:
     )
     from clew_shared.config.tables import Settings
 
-LLM_S = 3.0
+LLM_S, VERSION_S = 3.0, 30.0
+LINE_CHARS = 300
 
 
 def agents(instance: Instance) -> Iterator[Finding]:
     """Check each agent of the config; what only goals that name an agent need is a warning, and no failure."""
-    settings = _settings(instance)
-    if settings is None:
-        return
-    ladders = [
-        settings.attempts.ladder,
-        *(m.ladder or () for m in settings.context.models.values()),
-    ]
-    used = {settings.agents.default_name, *(rung.agent for ladder in ladders for rung in ladder)}
+    from clew_shared.config.faults import SettingsError
+
+    try:
+        settings = instance.loaded.settings
+    except SettingsError:
+        settings = instance.settings_in_force
     for found in _each(instance, settings):
-        name = found.name.removeprefix(OF_AGENT).partition(":")[0]
-        is_spared = found.level == "fail" and name not in used
+        is_spared = found.level == "fail" and found.agent != settings.agents.default_name
         yield replace(found, level="warn") if is_spared else found
 
 
 def _each(instance: Instance, settings: Settings) -> Iterator[Finding]:
-    """Check the endpoint and key of each agent, its command, or its program."""
-    from clew_daemon.cli.commands.doctor.clis import coding_agents
-    from clew_daemon.cli.surroundings import executor_env
+    from clew_daemon.processes.cli_programs import INSTALLED_BY
     from clew_shared.config.agent_tables import (
         CliAgentSettings,
         CommandAgentSettings,
         LlmAgentSettings,
     )
 
-    coders: dict[str, CliAgentSettings] = {}
     env = executor_env(instance) | {"HOME": instance.env.get("HOME", "/")}
+    used = set[str]()
     for name, agent in sorted(settings.agents.named.items()):
+        title = f"{OF_AGENT}{name}"
         if isinstance(agent, LlmAgentSettings):
-            yield _endpoint(f"agent {name}", agent, instance)
+            yield _endpoint(title, agent, instance)
         elif isinstance(agent, CommandAgentSettings):
-            yield checked_command(f"agent {name}", agent, env)
+            yield checked_command(title, agent, env)
         elif isinstance(agent, CliAgentSettings):
-            coders[name] = agent
-    yield from coding_agents(instance, settings, coders)
-
-
-def _settings(instance: Instance) -> Settings | None:
-    """Return the settings of the file; of a broken file, those of the running daemon."""
-    from clew_shared.config.faults import SettingsError
-
-    try:
-        return instance.loaded.settings
-    except (CliError, SettingsError):
+            used.add(agent.cli)
+            yield from _coder(title, agent, instance, settings, env)
+    for cli in INSTALLED_BY:
         try:
-            return instance.settings_in_force
-        except CliError:
-            return None
+            program = cli_program(CliAgentSettings(cli=cli), env)
+        except CliProgramError:
+            continue
+        if cli not in used:
+            fix = f'to use it: [agents.{cli}] with cli = "{cli}" (docs/agents/{cli}.md)'
+            yield Finding(cli, "note", f"installed ({program}), not configured", fix)
 
 
 def checked_command(name: str, agent: CommandAgentSettings, env: Mapping[str, str]) -> Finding:
     """Check whether the program of a command can be started; whether it speaks the protocol its first goal says."""
-    return _program(name, agent, env) or Finding(name, "ok", in_one_line(" ".join(agent.command)))
-
-
-def _program(name: str, agent: CommandAgentSettings, env: Mapping[str, str]) -> Finding | None:
-    """Return why a command cannot be started at all, None if it might be."""
     from clew_daemon.processes.cells import resolved
-    from clew_daemon.processes.cli_programs import unusable
 
     program = resolved(agent.command, env)[0]
-    setting = f"[{name.replace(' ', 's.', 1)}] command"
-    if "/" not in program:
-        fix = f"install it, or give its absolute path in {setting}"
-        return Finding(name, "fail", f"{program}: not found on the PATH of the daemon", fix)
+    fix = f"correct [{name.replace(' ', 's.', 1)}] command: an absolute path of a program"
     if not program.startswith("/"):
-        fix = f"give its absolute path in {setting}: a relative one starts at the workspace"
-        return Finding(name, "warn", f"{program} is a relative path", fix)
+        why = "is a relative path" if "/" in program else "is not found on the PATH of the daemon"
+        return Finding(name, "fail", f"{program} {why}", fix)
     if wrong := unusable(Path(program)):
-        fix = f"chmod +x {program}" if wrong.endswith("executable") else f"correct {setting}"
         return Finding(name, "fail", f"{program} {wrong}", fix)
-    return None
+    return Finding(name, "ok", _line(" ".join(agent.command)))
+
+
+class _NoRedirect(HTTPRedirectHandler):
+    """Follows no redirect: urllib would send the key to the new address."""
+
+    def redirect_request(self, *_args: Any, **_named: Any) -> None:
+        return None
 
 
 def _endpoint(name: str, agent: LlmAgentSettings, instance: Instance) -> Finding:
@@ -120,41 +110,22 @@ def _endpoint(name: str, agent: LlmAgentSettings, instance: Instance) -> Finding
         level: Level = "warn" if of_the_unit else "fail"
         fix = "`clew status` shows whether the service has it" if of_the_unit else "set it"
         return Finding(name, level, f"no key: {fault}", fix)
-    url = f"{agent.base_url}/models"
-    key = keys.of(agent)
-    headers = {"Authorization": f"Bearer {key}"} if key else {}
+    url, key = f"{agent.base_url}/models", keys.of(agent)
+    request = Request(url, headers={"Authorization": f"Bearer {key}"} if key else {})  # noqa: S310 - http(s) by the settings
     try:
-        with _opener().open(Request(url, headers=headers), timeout=LLM_S) as answer:  # noqa: S310 - http(s) by the settings
+        with build_opener(_NoRedirect, ProxyHandler({})).open(request, timeout=LLM_S) as answer:
             models = _models(answer.read(1 << 20))
     except HTTPError as error:
         error.close()
         fix = "check the key" if error.code in (401, 403) else "check base_url"
         return Finding(name, "fail", redact(f"{url} answers with status {error.code}"), fix)
     except (URLError, OSError, ValueError, HTTPException) as error:
-        reason = getattr(error, "reason", error)
-        fix = f"start the server at {_place(agent.base_url)}, or set base_url"
-        return Finding(name, "fail", redact(f"{url}: {reason}"), fix)
+        found = redact(f"{url}: {getattr(error, 'reason', error)}")
+        return Finding(name, "fail", found, "start its server, or set base_url")
     if models and agent.model and agent.model not in models:
         found = redact(f"{url} has no model {agent.model!r}")
         return Finding(name, "warn", found, f"available: {redact(', '.join(models[:8]))}")
     return Finding(name, "ok", redact(f"{agent.model or 'no model set'} at {agent.base_url}"))
-
-
-def _place(url: str) -> str:
-    """Return the host and port of an address, without user name and password."""
-    return urlsplit(url).netloc.rpartition("@")[2]
-
-
-class _NoRedirect(HTTPRedirectHandler):
-    """Follows no redirect: urllib would send the key to the new address."""
-
-    def redirect_request(self, *_args: Any, **_named: Any) -> None:
-        return None
-
-
-def _opener() -> OpenerDirector:
-    """Return an opener that connects as the agents do: without a proxy, without redirects."""
-    return build_opener(_NoRedirect, ProxyHandler({}))
 
 
 def _models(raw: bytes) -> list[str]:
@@ -162,3 +133,92 @@ def _models(raw: bytes) -> list[str]:
         return [str(model["id"]) for model in json.loads(raw)["data"]]
     except (ValueError, KeyError, TypeError):
         return []
+
+
+def _coder(
+    title: str,
+    agent: CliAgentSettings,
+    instance: Instance,
+    settings: Settings,
+    env: Mapping[str, str],
+) -> Iterator[Finding]:
+    """Check a coding agent: installed, logged in, confined here, and a proof that it works through clew alone."""
+    from clew_daemon.cli.commands.agents import SandboxHold
+
+    try:
+        program = cli_program(agent, env)
+    except CliProgramError as error:
+        found, _, fix = str(error).partition("; ")
+        yield Finding(title, "fail", found, fix)
+        return
+    yield _version(title, program, env)
+    yield _login(f"{title}: login", agent, instance)
+    report = probe_sandbox()
+    hold = SandboxHold(settings.sandbox, None if isinstance(report, str) else report)
+    name, fix = f"{title}: sandbox", '[sandbox] mode = "enforce" on a kernel with Landlock'
+    if hold.stops_workers:
+        yield Finding(name, "fail", hold.stops_workers, fix)
+        return
+    if hold.paths != "enforced":
+        yield Finding(name, "warn", "its own tools can write files and start programs here", fix)
+    elif hold.ports != "enforced":
+        found = "it writes and starts nothing of its own, but reaches any port"
+        yield Finding(name, "warn", found, "Linux 6.7 and later limit it to its endpoint's port")
+    else:
+        yield Finding(name, "ok", "it writes and starts nothing of its own")
+    yield _proof(f"{title}: proof", agent, program, instance, settings)
+
+
+def _version(title: str, program: Path, env: Mapping[str, str]) -> Finding:
+    """Ask a program for its version, in an empty home and without this environment."""
+    with tempfile.TemporaryDirectory(prefix="clew-doctor-") as home:
+        surroundings = {"PATH": env.get("PATH", ""), "HOME": home}
+        done = run_program([str(native_program(program)), "--version"], VERSION_S, surroundings)
+    fix = f"start {program} in a shell to see what is wrong with it"
+    if isinstance(done, str):
+        return Finding(title, "fail", _line(done), fix)
+    if done.returncode:
+        why = _line(done.stderr or done.stdout) or f"exit code {done.returncode}"
+        return Finding(title, "fail", f"{program} --version: {why}", fix)
+    return Finding(title, "ok", f"{_line(done.stdout) or 'no version'} ({program})")
+
+
+def _login(title: str, agent: CliAgentSettings, instance: Instance) -> Finding:
+    """Check the key and the login files: that they are there, and that no one else can read them."""
+    from clew_daemon.host.keys import Keys
+    from clew_shared.text.words import log_in
+
+    if fault := Keys(instance.env, instance.config.parent).fault(agent):
+        found, _, fix = fault.partition("; ")
+        return Finding(title, "warn", found, fix)
+    if agent.api_key_env or agent.api_key_file or agent.credentials:
+        return Finding(title, "ok", "it is there; whether it works only a goal shows")
+    if agent.base_url:
+        return Finding(title, "ok", f"none configured for {agent.base_url}")
+    fix = f"{log_in(agent.cli)}; then name its login files in `credentials`: docs/agents/{agent.cli}.md"
+    return Finding(title, "warn", "it has neither a key nor a login file", fix)
+
+
+def _proof(
+    title: str, agent: CliAgentSettings, program: Path, instance: Instance, settings: Settings
+) -> Finding:
+    from clew_daemon.bootstrap import NURSERY_ENV
+    from clew_daemon.cli.commands.doctor import proof
+
+    env = {name: instance.env[name] for name in NURSERY_ENV if name in instance.env}
+    env["PATH"] = executor_env(instance).get("PATH", "")
+    fix = f"docs/agents/{agent.cli}.md: what it needs, and the version that was tested"
+    try:
+        fault = proof.fault(agent, program, settings.sandbox, env)
+    except (CliError, OSError) as error:
+        why = error.message if isinstance(error, CliError) else str(error)
+        return Finding(title, "fail", f"no test goal could be run: {_line(why)}")
+    if fault:
+        return Finding(title, "fail", fault, fix)
+    found = "completed a test goal by clew's tools; its own were tried, and wrote nothing"
+    return Finding(title, "ok", found)
+
+
+def _line(text: str) -> str:
+    """Return the first line that is not blank."""
+    return next((line.strip()[:LINE_CHARS] for line in text.splitlines() if line.strip()), "")

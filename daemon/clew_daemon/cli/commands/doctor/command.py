@@ -1,14 +1,14 @@
-"""`clew doctor`: runs the checks in the order in which one problem causes the next, and prints what they found."""
+"""`clew doctor`: states facts on this machine and this home, one line each, with what to do about what is wrong."""
 
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
 
 import click
 
 from clew_daemon.cli import parameters
-from clew_daemon.cli.commands.doctor.findings import OF_AGENT, numbered
 from clew_daemon.reading.errors import CliError
 from clew_daemon.reading.output import Line, print_json, print_lines
 from clew_daemon.reading.sanitize import clean
@@ -17,10 +17,30 @@ from clew_shared.exit_codes import ExitCode
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from clew_daemon.cli.commands.doctor.findings import Finding
     from clew_daemon.reading.instance import Instance
 
 STYLES = {"ok": "green", "note": "cyan", "warn": "yellow", "fail": "bold red"}
+OF_AGENT = "agent "
+"""What the names of findings about an agent begin with."""
+
+Level = Literal["ok", "note", "warn", "fail"]
+"""`note` is a fact that only some uses of clew need to know."""
+
+
+@dataclass(frozen=True)
+class Finding:
+    """The state of one thing; `fix` is what to do about it, "" if nothing."""
+
+    name: str
+    level: Level
+    found: str
+    fix: str = ""
+
+    @property
+    def agent(self) -> str:
+        """The agent that it is about, "" for none."""
+        is_of_agent = self.name.startswith(OF_AGENT)
+        return self.name.removeprefix(OF_AGENT).partition(":")[0] if is_of_agent else ""
 
 
 @click.command()
@@ -35,34 +55,34 @@ def doctor(instance: Instance, as_json: bool) -> None:
             print_lines(_finding_lines(finding))
     failed = any(finding.level == "fail" for finding in findings)
     ready = ready_for(findings)
-    if as_json:
-        checks = [finding.as_dict() for finding in findings]
+    if as_json:  # `mend`: the key of version 0.1
+        checks = [
+            {"name": one.name, "level": one.level, "found": one.found, "mend": one.fix}
+            for one in findings
+        ]
         print_json({"ok": not failed, "ready_for": ready, "checks": checks})
     else:
-        print_lines([[(_summary(findings, ready), "bold")]])
+        print_lines([[(summary(findings, ready), "bold")]])
     if failed:
         raise click.exceptions.Exit(ExitCode.FAILED)
 
 
 def examine(instance: Instance) -> Iterator[Finding]:
-    """Run all checks of the host and of this home, one after the other; a check that raises CliError has failed."""
-    from clew_daemon.cli.commands.doctor import agents, herald, home, host, systemd
-    from clew_daemon.cli.commands.doctor.findings import Finding
+    """Run all checks, in the order in which one problem causes the next; one that raises CliError has failed."""
+    from clew_daemon.cli.commands.doctor import agents, home, machine
 
     checks = (
-        host.python,
+        machine.python,
         home.config,
         home.folders,
         home.ledger,
-        home.snapshots,
         home.daemon,
         home.inbox,
-        herald.herald,
-        host.sandbox,
-        host.cgroup,
-        host.inotify,
-        host.git,
-        systemd.systemd,
+        home.herald,
+        machine.sandbox,
+        machine.cgroup,
+        machine.git,
+        machine.systemd,
         agents.agents,
     )
     for check in checks:
@@ -74,29 +94,28 @@ def examine(instance: Instance) -> Iterator[Finding]:
 
 def ready_for(findings: Sequence[Finding]) -> list[str]:
     """Return the kinds of work for which nothing is missing: `runbooks`, and agents by their names."""
+    if any(one.level == "fail" and not one.agent for one in findings):
+        return []
     agents: dict[str, bool] = {}
     for one in findings:
-        if one.name.startswith(OF_AGENT):
-            name = one.name.removeprefix(OF_AGENT).partition(":")[0]
-            agents[name] = agents.get(name, True) and one.level == "ok"
-        elif one.level == "fail":
-            return []
+        if one.agent:
+            agents[one.agent] = agents.get(one.agent, True) and one.level == "ok"
     return ["runbooks", *(name for name, is_ready in agents.items() if is_ready)]
 
 
-def _summary(findings: Sequence[Finding], ready: Sequence[str]) -> str:
-    """Return the last line: what clew is ready for, and how much is wrong."""
+def summary(findings: Sequence[Finding], ready: Sequence[str]) -> str:
+    """Return the last line, as in `ready for runbooks and codex; 2 warnings`."""
+    *most, last = ready or [""]
+    what = f"ready for {', '.join(most)} and {last}" if most else f"ready for {last}"
     counts = Counter(finding.level for finding in findings)
-    what = "ready for runbooks" if ready else "not ready"
-    names = {finding.name for finding in findings}
-    coders = [name for name in ready[1:] if f"{OF_AGENT}{name}: login" in names]
-    if agents := [name for name in ready[1:] if name not in coders]:
-        what += f" and for the agent{'s' if len(agents) > 1 else ''} {', '.join(agents)}"
-    if coders:  # their logins were not tried
-        what += f"; installed and confined: {', '.join(coders)}"
     wrong = [numbered(counts["fail"], "failure")] if counts["fail"] else []
     wrong += [numbered(counts["warn"], "warning")] if counts["warn"] else []
-    return clean("; ".join([what, *wrong]))
+    return clean("; ".join([what if ready else "not ready", *wrong]))
+
+
+def numbered(count: int, what: str) -> str:
+    """Return a count with its noun: `1 error`, `2 errors`."""
+    return f"{count:,} {what}" if count == 1 else f"{count:,} {what}s"
 
 
 def _finding_lines(finding: Finding) -> list[Line]:

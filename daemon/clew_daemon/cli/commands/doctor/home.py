@@ -1,15 +1,15 @@
-"""Checks of this home: its config, folders and ledger, the daemon, and the files in the inbox."""
+"""Checks of this home: its config, folders and ledger, the daemon, the herald, and the files in the inbox."""
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import stat
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from clew_daemon.cli.commands.doctor.findings import Finding, Level, numbered
-from clew_daemon.cli.surroundings import executor_env
+from clew_daemon.cli.commands.doctor.command import Finding, Level, numbered
 from clew_daemon.control.requests import PingRequest
 from clew_daemon.reading.client import NoDaemon, send
 from clew_daemon.reading.errors import CliError
@@ -19,19 +19,14 @@ if TYPE_CHECKING:
 
     from clew_daemon.reading.instance import Instance
 
-MB = 1 << 20
 FREE_MB_MIN = 200
 INBOX_SHOWN_MAX = 10
 BROKEN_CONFIG_FIX = (
     "fix the file, then run clew reload; a running daemon keeps its settings until then, and "
     "a restart before that would fail"
 )
-PATH_FIX = (
-    "if they should: stop `clew run` and start it from this shell, or for the service "
-    "`systemctl --user import-environment PATH`, then `clew restart`; "
-    "folders in your home also need [sandbox] read"
-)
 REJECTED_FIX = "fix it and submit it again, then delete it and its .error.txt from inbox/rejected"
+HERALD_FIX = "check the address in [notify] urls_file, or OTEL_EXPORTER_OTLP_ENDPOINT, and that its server runs"
 
 
 def config(instance: Instance) -> Iterator[Finding]:
@@ -59,12 +54,9 @@ def folders(instance: Instance) -> Iterator[Finding]:
     for name in ("inbox", "outbox", "workspaces", "state", "run"):
         yield _folder(name, getattr(places, name), private=name in ("state", "run"))
     free_mb = shutil.disk_usage(_existing(places.state)).free >> 20
-    if free_mb < FREE_MB_MIN:
-        level: Level = "fail" if free_mb < FREE_MB_MIN // 10 else "warn"
-        fix = f"free up space: on a full disk clew accepts and runs nothing ({places.state})"
-        yield Finding("free space", level, f"{free_mb} MB", fix)
-    else:
-        yield Finding("free space", "ok", f"{free_mb} MB")
+    level: Level = "ok" if free_mb >= FREE_MB_MIN else "warn"
+    fix = "" if level == "ok" else "free some: on a full disk clew accepts and runs nothing"
+    yield Finding("free space", level, f"{free_mb} MB", fix)
 
 
 def _folder(name: str, path: Path, *, private: bool) -> Finding:
@@ -111,72 +103,23 @@ def ledger(instance: Instance) -> Iterator[Finding]:
     yield Finding("ledger", "ok", found)
 
 
-def snapshots(instance: Instance) -> Iterator[Finding]:
-    """Report how much disk the snapshots use, and how much they may."""
-    from clew_daemon.host.snapshot_space import SnapshotSpace
-    from clew_shared.config.faults import SettingsError
-
-    space = SnapshotSpace(instance.places.snapshots)
-    space.measure()
-    used = f"{space.total / MB:.0f} MB used"
-    try:
-        limits = instance.loaded.settings.snapshots
-    except (CliError, SettingsError):
-        yield Finding("snapshots", "ok", used)
-        return
-    if not limits.enabled:
-        fix = (
-            "without them clew diff and clew undo have nothing to go by: [snapshots] enabled = true"
-        )
-        yield Finding("snapshots", "warn", f"not taken; {used}", fix)
-    elif space.total >= limits.max_mb * MB:
-        fix = "those of the goals that ended first are removed; more room: [snapshots] max_mb"
-        yield Finding("snapshots", "warn", f"{used}, the limit is {limits.max_mb} MB", fix)
-    else:
-        yield Finding("snapshots", "ok", f"{used} of {limits.max_mb} MB")
-
-
 def daemon(instance: Instance) -> Iterator[Finding]:
     address = instance.socket
-    start = address.to_start
     try:
         answer = send(address, PingRequest())
     except NoDaemon as error:
         if address.holder:
             yield Finding("daemon", "fail", error.message)
         else:
-            first = f"fix the config, then start it: {start}"
-            yield Finding("daemon", "note", "not running", start if _may_start(instance) else first)
+            yield Finding("daemon", "note", "not running", f"to start it: {address.to_start}")
     except CliError as error:
-        restart = "see clew logs; then stop that process and start it again"
-        first = "see clew logs; fix the config before you restart it"
-        yield Finding("daemon", "fail", error.message, restart if _may_start(instance) else first)
+        fix = "see clew logs; then stop that process and start it again"
+        yield Finding("daemon", "fail", error.message, fix)
     else:
         found = f"pid {answer['pid']}, version {answer['version']}"
         if answer.get("config_error"):
             found += "; it keeps the settings that it started with"
         yield Finding("daemon", "ok", found)
-        yield from _path(instance)
-
-
-def _path(instance: Instance) -> Iterator[Finding]:
-    """Report the folders with programs that are on the PATH of this shell, and not on that of the daemon."""
-    known = executor_env(instance).get("PATH", "").split(":")
-    own = instance.env.get("PATH", "").split(":")
-    unknown = [one for one in dict.fromkeys(own) if one not in known and Path(one).is_dir()]
-    if unknown:
-        found = f"the daemon's lacks {', '.join(unknown)}, so goals find no programs there"
-        yield Finding("PATH", "note", found, PATH_FIX)
-
-
-def _may_start(instance: Instance) -> bool:
-    """Return whether a daemon could start with the config as it is on disk."""
-    from clew_shared.config.faults import SettingsError
-
-    try:
-        return bool(instance.loaded)
-    except (CliError, SettingsError):
-        return False
 
 
 def inbox(instance: Instance) -> Iterator[Finding]:
@@ -190,3 +133,28 @@ def inbox(instance: Instance) -> Iterator[Finding]:
         yield Finding("inbox", "warn", f"{one['name']} {what}: {one['reason']}", fix)
     if found.total > INBOX_SHOWN_MAX:
         yield Finding("inbox", "warn", f"and {found.total - INBOX_SHOWN_MAX} more", "clew status")
+
+
+def herald(instance: Instance) -> Iterator[Finding]:
+    """Report what `clew herald` cannot reach; nothing if none was ever started here."""
+    from clew_shared.ledger.lock import holder
+    from clew_shared.record.moment import local
+
+    state = instance.places.state
+    try:
+        channels = json.loads((state / "herald.json").read_text())["channels"].values()
+        failing = [one for one in channels if one["failing_since"]]
+        running = holder(state / "herald.lock")
+    except FileNotFoundError:
+        return
+    except (OSError, ValueError, LookupError, TypeError, AttributeError) as error:
+        yield Finding("herald", "warn", f"{state / 'herald.json'} cannot be read: {error}")
+        return
+    for one in failing:
+        found = f"{one['label']}: since {local(one['failing_since'])}: {one['error']}"
+        yield Finding("herald", "warn", found, HERALD_FIX)
+    if running is None:
+        fix = "clew herald, or systemctl --user start clew-herald; nothing is sent until then"
+        yield Finding("herald", "warn", "not running", fix)
+    elif not failing:
+        yield Finding("herald", "ok", f"pid {running.pid}")

@@ -1,0 +1,297 @@
+"""`clew playbook` and its commands: reading goes to the ledger, with or without a daemon, changes to the daemon."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from clew_daemon.cli import parameters
+from clew_daemon.cli.lazy import CommandGroup
+from clew_daemon.control.requests import (
+    IMPORTED_AT_ONCE_MAX,
+    ImportRequest,
+    PruneRequest,
+    RemoveStrategyRequest,
+    RestoreStrategyRequest,
+)
+from clew_daemon.reading.client import send
+from clew_daemon.reading.errors import CliError
+from clew_daemon.reading.output import columns, print_json, print_lines
+from clew_daemon.reading.queries import ledger_if_any, model_needs
+from clew_daemon.reading.sanitize import clean
+
+if TYPE_CHECKING:
+    from clew_daemon.reading.instance import Instance
+    from clew_daemon.reading.output import Line
+    from clew_shared.config.tables import Settings
+    from clew_shared.playbook.playbook import LearnedPlaybook
+    from clew_shared.record.events import Event
+
+IMPORT_BYTES_MAX = 16 << 20
+
+_bullet_id = click.argument("bullet_id", metavar="ID", help="A strategy's id, such as fil-00042.")
+
+
+def _events(instance: Instance) -> list[tuple[int, Event]]:
+    from clew_daemon.learning.playbook import playbook_events
+
+    with ledger_if_any(instance) as reader:
+        return [] if reader is None else list(playbook_events(reader))
+
+
+def playbook_of(instance: Instance) -> LearnedPlaybook:
+    """Return the playbook on record."""
+    from clew_daemon.learning.deltas import fold
+
+    return fold(event for _, event in _events(instance))
+
+
+@click.group(cls=CommandGroup)
+def playbook() -> None:
+    """Manage the strategies learned across goals."""
+
+
+@playbook.command("list")
+@click.option("--archived", is_flag=True, help="List removed and pruned strategies too.")
+@parameters.as_json
+@click.pass_obj
+def list_(instance: Instance, archived: bool, as_json: bool) -> None:
+    """List the strategies by section, with their counts and contradictions."""
+    from clew_daemon.learning.loops import is_shown
+    from clew_shared.playbook.bullet import SEEN_MIN
+    from clew_shared.playbook.text import render
+
+    known = playbook_of(instance)
+    bullets, in_archive = list(known.bullets()), list(known.archived()) if archived else []
+    if as_json:
+        pairs = [[one.id, other.id] for one, other in known.conflicts()]
+        shown = [one.to_dict() for one in bullets]
+        gone = [one.to_dict() for one in in_archive]
+        print_json({"bullets": shown, "archived": gone, "conflicts": pairs})
+        return
+    text = render(bullets) or "no strategies yet"
+    if waiting := [one.id for one in bullets if not is_shown(one)]:
+        text += f"\n\nnot shown to agents yet ({SEEN_MIN} goals are needed): {', '.join(waiting)}"
+    if in_archive:
+        text += "\n\n" + render(in_archive).replace("## Learned Strategies", "## Archived")
+    heads = ("bold" if line.startswith("#") else "" for line in text.split("\n"))
+    print_lines(
+        [[(clean(line), style)] for line, style in zip(text.split("\n"), heads, strict=True)]
+    )
+
+
+@playbook.command()
+@_bullet_id
+@parameters.as_json
+@click.pass_obj
+def show(instance: Instance, bullet_id: str, as_json: bool) -> None:
+    """Show one strategy: where it came from, and what counted for and against it."""
+    from clew_daemon.learning.deltas import fold
+
+    events = _events(instance)
+    known = fold(event for _, event in events)
+    pairs = [(one.id, other.id) for one, other in known.conflicts()]
+    live = known.get_bullet(bullet_id)
+    bullet = live or next((one for one in known.archived() if one.id == bullet_id), None)
+    if bullet is None:
+        raise CliError(f"there is no strategy {bullet_id!r}; `clew playbook list` lists them")
+    history = [(seq, event) for seq, event in events if getattr(event, "id", "") == bullet_id]
+    added: Any = history[0][1]
+    view = {
+        "bullet": bullet.to_dict(),
+        "archived": live is None,
+        "conflicts": [a if b == bullet_id else b for a, b in pairs if bullet_id in (a, b)],
+        "source": {
+            "goal": added.source_goal,
+            "evidence": added.evidence,
+            "action_seqs": list(added.actions),
+        },
+        "events": [_event_view(seq, event) for seq, event in history],
+    }
+    if as_json:
+        print_json(view)
+    else:
+        print_lines(_strategy_lines(view))
+
+
+def _event_view(seq: int, event: Any) -> dict[str, Any]:
+    from clew_shared.record.moment import iso
+
+    return {
+        "seq": seq,
+        "timestamp": iso(event.at),
+        "event": event.kind.removeprefix("bullet_"),
+        "tag": getattr(event, "tag", None),
+        "times": getattr(event, "times", None),
+        "goal": getattr(event, "source_goal", "") or None,
+        "reason": getattr(event, "reason", "") or None,
+    }
+
+
+def _strategy_lines(view: dict[str, Any]) -> list[Line]:
+    from clew_shared.record.moment import local
+
+    bullet, source = view["bullet"], view["source"]
+    counts = ", ".join(f"{name} {bullet[name]}" for name in ("helpful", "harmful", "neutral"))
+    texts = [
+        f"{bullet['id']}{'  (archived)' if view['archived'] else ''}  {bullet['section']}",
+        f"  {bullet['content']}",
+        f"  {counts}",
+        *(f"  {other} says the opposite" for other in view["conflicts"]),
+        f"  from {source['goal'] or 'elsewhere'}",
+        *(f"    {line}" for line in source["evidence"].splitlines()),
+    ]
+    for event in view["events"]:
+        times = f" x {event['times']}" if (event["times"] or 1) > 1 else ""
+        what = f"{event['event']} {event['tag'] or ''}".strip() + times
+        rest = ", ".join(event[key] for key in ("goal", "reason") if event[key])
+        texts.append(f"  {local(event['timestamp'])}  {what}  {rest}")
+    return [[(clean(text), "")] for text in texts]
+
+
+@playbook.command()
+@parameters.as_json
+@click.pass_obj
+def models(instance: Instance, as_json: bool) -> None:
+    """Show what each model needed in recent goals, and how long its attempts are for that."""
+    from clew_daemon.config.need import GOALS_MIN
+
+    needs, settings = model_needs(instance), instance.settings_for_display
+    found: list[dict[str, Any]] = [
+        {
+            "model": model,
+            "goals": needs.goals(model),
+            "needed": max(needs.by_model[model]),
+            "applies": _applied(settings, model, needs.turns(model)),
+        }
+        for model in sorted(needs.by_model)
+    ]
+    adapt = settings.attempts.adapt
+    if as_json:
+        print_json({"models": found, "goals_min": GOALS_MIN, "adapt": adapt})
+        return
+    if not found:
+        print_lines([[("no model has completed a goal whose checks passed", "")]])
+        return
+    names = ("model", "verified goals", "turns needed", "first attempt", "later ones", "full until")
+    rows: list[Line] = [[(name, "bold") for name in names]]
+    for one in found:
+        applies = one["applies"] or {}
+        cells = [clean(one["model"]), one["goals"], one["needed"]]
+        cells += [applies.get(key, "-") for key in ("first", "later", "full_until")]
+        rows.append([(str(cell), "") for cell in cells])
+    note = f"attempts adapt to a model from {GOALS_MIN} verified goals on"
+    off = "attempts do not adapt: [attempts] adapt is false"
+    print_lines([*columns(rows), [("", "")], [(note if adapt else off, "dim")]])
+
+
+def _applied(settings: Settings, model: str, needed: int) -> dict[str, int] | None:
+    """Return the turns of a first attempt and of later ones, and until when the context is full."""
+    from clew_daemon.config.need import first_attempt, settings_for
+    from clew_daemon.config.profiles import profiled_attempts
+    from clew_daemon.learning.models import model_key
+    from clew_shared.config.agent_tables import LlmAgentSettings
+
+    llms = (a for a in settings.agents.named.values() if isinstance(a, LlmAgentSettings))
+    agent = next((one for one in llms if model_key(one) == model), None)
+    if agent is None:
+        return None
+    usual, first = profiled_attempts(settings, agent), first_attempt(settings, agent, needed)
+    return {
+        "first": first or usual.iterations,
+        "later": max(first, usual.iterations),
+        "full_until": settings_for(settings, agent, needed).context.full_until,
+    }
+
+
+@playbook.command()
+@_bullet_id
+@click.pass_obj
+def remove(instance: Instance, bullet_id: str) -> None:
+    """Move a strategy to the archive, where no agent sees it."""
+    send(instance.socket, RemoveStrategyRequest(bullet_id))
+    print(f"{clean(bullet_id)}: removed; `clew playbook restore {clean(bullet_id)}` brings it back")
+
+
+@playbook.command()
+@_bullet_id
+@click.pass_obj
+def restore(instance: Instance, bullet_id: str) -> None:
+    """Take a strategy out of the archive."""
+    send(instance.socket, RestoreStrategyRequest(bullet_id))
+    print(f"{clean(bullet_id)}: restored")
+
+
+@playbook.command()
+@click.option("--below", type=click.FloatRange(-1, 1), help="Default: `[playbook] prune_below`.")
+@parameters.as_json
+@click.pass_obj
+def prune(instance: Instance, below: float | None, as_json: bool) -> None:
+    """Archive every strategy whose score, (helpful - harmful) / uses, is below a threshold."""
+    answer = send(instance.socket, PruneRequest(below))
+    if as_json:
+        print_json(answer)
+        return
+    for bullet_id in answer["removed"]:
+        print(f"{clean(bullet_id)}: removed")
+    if not answer["removed"]:
+        print(f"no strategy scores below {answer['below']:g}")
+
+
+@playbook.command()
+@parameters.optional_file("The file to write, in Markdown if it is named *.md; omit for stdout.")
+@click.option("--force", is_flag=True, help="Replace FILE if it exists.")
+@click.pass_obj
+def export(instance: Instance, file: Path | None, force: bool) -> None:
+    """Write the playbook to a file or to stdout, for another home, a program or a person."""
+    from clew_daemon.learning.exchange import exported
+
+    is_markdown = file is not None and file.suffix.casefold() in (".md", ".markdown")
+    text = exported(playbook_of(instance), "markdown" if is_markdown else "json")
+    if file is None:
+        sys.stdout.write(text)
+        return
+    try:
+        with file.open("w" if force or not file.is_file() else "x", encoding="utf-8") as opened:
+            opened.write(text)
+    except FileExistsError:
+        how = "name another file, or replace it with --force"
+        raise CliError(f"{file} exists; {how}") from None
+
+
+@playbook.command("import")
+@click.argument(
+    "file",
+    metavar="FILE|-",
+    type=click.Path(allow_dash=True, readable=False),  # reading it gives the better error
+    help="A JSON or Markdown playbook; `-` for stdin.",
+)
+@parameters.as_json
+@click.pass_obj
+def import_(instance: Instance, file: str, as_json: bool) -> None:
+    """Import strategies from JSON or Markdown; importing twice changes nothing more."""
+    from clew_daemon.learning.exchange import imported
+
+    with sys.stdin.buffer if file == "-" else Path(file).open("rb") as opened:
+        raw = opened.read(IMPORT_BYTES_MAX + 1)
+    if len(raw) > IMPORT_BYTES_MAX:
+        raise CliError(f"{file} is larger than {IMPORT_BYTES_MAX >> 20} MiB: not a playbook")
+    try:
+        bullets = imported(raw.decode("utf-8"))
+    except ValueError as error:
+        raise CliError(f"{file} cannot be imported: {error}") from None
+    if not bullets:
+        needed = "what `clew playbook export` writes, or lines `- what to do` under `### Section`"
+        raise CliError(f"{file} has no strategies: it needs {needed}")
+    done = {"added": 0, "updated": 0, "known": 0}
+    for start in range(0, len(bullets), IMPORTED_AT_ONCE_MAX):
+        part = tuple(one.to_dict() for one in bullets[start : start + IMPORTED_AT_ONCE_MAX])
+        for name, count in send(instance.socket, ImportRequest(part)).items():
+            done[name] += count
+    if as_json:
+        print_json(done)
+    else:
+        print(f"{done['added']} added, {done['updated']} updated, {done['known']} already known")
