@@ -14,7 +14,8 @@ from typing import Any
 import pytest
 
 from clew_daemon.cli import run
-from clew_daemon.cli.commands.doctor.command import Finding, ready_for, summary
+from clew_daemon.cli.commands.doctor import Finding
+from clew_daemon.cli.commands.doctor.command import ready_for, summary
 from clew_daemon.cli.commands.submit import command as submit
 from clew_daemon.host import systemctl, units
 from clew_daemon.inbox.goalfile.parse import parse

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.error import HTTPError, URLError
 from urllib.request import HTTPRedirectHandler, ProxyHandler, Request, build_opener
 
-from clew_daemon.cli.commands.doctor.command import OF_AGENT, Finding, Level
+from clew_daemon.cli.commands.doctor import OF_AGENT, Finding, Level
 from clew_daemon.cli.surroundings import (
     executor_env,
     native_program,

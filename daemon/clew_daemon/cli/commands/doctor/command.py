@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 import click
 
 from clew_daemon.cli import parameters
+from clew_daemon.cli.commands.doctor import Finding, numbered
 from clew_daemon.reading.errors import CliError
 from clew_daemon.reading.output import Line, print_json, print_lines
 from clew_daemon.reading.sanitize import clean
@@ -20,27 +20,6 @@ if TYPE_CHECKING:
     from clew_daemon.reading.instance import Instance
 
 STYLES = {"ok": "green", "note": "cyan", "warn": "yellow", "fail": "bold red"}
-OF_AGENT = "agent "
-"""What the names of findings about an agent begin with."""
-
-Level = Literal["ok", "note", "warn", "fail"]
-"""`note` is a fact that only some uses of clew need to know."""
-
-
-@dataclass(frozen=True)
-class Finding:
-    """The state of one thing; `fix` is what to do about it, "" if nothing."""
-
-    name: str
-    level: Level
-    found: str
-    fix: str = ""
-
-    @property
-    def agent(self) -> str:
-        """The agent that it is about, "" for none."""
-        is_of_agent = self.name.startswith(OF_AGENT)
-        return self.name.removeprefix(OF_AGENT).partition(":")[0] if is_of_agent else ""
 
 
 @click.command()
@@ -111,11 +90,6 @@ def summary(findings: Sequence[Finding], ready: Sequence[str]) -> str:
     wrong = [numbered(counts["fail"], "failure")] if counts["fail"] else []
     wrong += [numbered(counts["warn"], "warning")] if counts["warn"] else []
     return clean("; ".join([what if ready else "not ready", *wrong]))
-
-
-def numbered(count: int, what: str) -> str:
-    """Return a count with its noun: `1 error`, `2 errors`."""
-    return f"{count:,} {what}" if count == 1 else f"{count:,} {what}s"
 
 
 def _finding_lines(finding: Finding) -> list[Line]:

@@ -9,7 +9,7 @@ import stat
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from clew_daemon.cli.commands.doctor.command import Finding, Level, numbered
+from clew_daemon.cli.commands.doctor import Finding, Level, numbered
 from clew_daemon.control.requests import PingRequest
 from clew_daemon.reading.client import NoDaemon, send
 from clew_daemon.reading.errors import CliError

@@ -6,7 +6,7 @@ import os
 import sys
 from typing import TYPE_CHECKING
 
-from clew_daemon.cli.commands.doctor.command import Finding, Level
+from clew_daemon.cli.commands.doctor import Finding, Level
 from clew_daemon.cli.surroundings import probe_sandbox, run_program
 
 if TYPE_CHECKING:
