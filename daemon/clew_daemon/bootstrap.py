@@ -35,14 +35,7 @@ from clew_shared.config.places import Places
 from clew_shared.config.settings import Loaded
 from clew_shared.config.tables import Settings
 from clew_shared.exit_codes import ExitCode
-from clew_shared.ledger.lock import (
-    DAEMON,
-    Lock,
-    LockError,
-    LockHeldError,
-    acquire,
-    beside,
-)
+from clew_shared.ledger.lock import DAEMON, Lock, LockError, LockHeldError, acquire, beside
 from clew_shared.text.plain import plain
 
 TRANSIENT_ERRNOS = (errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EMFILE, errno.ENFILE, errno.ENOMEM)

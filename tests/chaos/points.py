@@ -116,7 +116,7 @@ UNDO = {
     "undo.begin": "clew_daemon.undo.on_record:RecordedUndo._begin",
     "undo.restore": "clew_daemon.processes.executor:ExecutorProcess.restore",
     "undo.finish": "clew_daemon.undo.on_record:RecordedUndo._finish",
-    "undo.view": "clew_daemon.control.undo_requests:undo_view",
+    "undo.view": "clew_daemon.control.handlers:undo_view",
     "undo.complete": "clew_daemon.app.lifecycle:complete_undos",
 }
 """The same, of an undo, and of its completion by the next daemon."""

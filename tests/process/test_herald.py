@@ -240,42 +240,6 @@ def test_the_tree_of_spans_is_complete_after_five_kills(clew, herald, endpoint):
         assert 0 < span.start_time_unix_nano <= span.end_time_unix_nano
 
 
-TRACED = """\
----
-agent: traced
-checks:
-  told: echo $TRACEPARENT > check
----
-# Say what you were told
-"""
-TOLD = """
-hello()
-say(os.environ["TRACEPARENT"])
-run(f"echo $TRACEPARENT > action-{epoch}")
-if epoch == 1:
-    os._exit(1)
-done()
-"""
-
-
-def test_programs_of_a_goal_are_told_the_span_that_they_run_in(clew, herald, endpoint):
-    herald.env = {"OTEL_EXPORTER_OTLP_ENDPOINT": f"http://127.0.0.1:{endpoint.port}"}
-    clew.agent("traced", TOLD)
-    clew.configure({"sandbox.env": ["TRACEPARENT"]})
-    clew.start(TRACEPARENT="00-of-the-daemon-01")
-    herald.start()
-    goal = clew.submit(TRACED)
-    clew.wait("worker.exited", goal=goal, count=2)
-    clew.until(lambda: len(by_id(endpoint.spans)) == 5, "all spans have come")
-    spans = sorted(by_id(endpoint.spans).values(), key=lambda span: span.start_time_unix_nano)
-    workers = [place(span) for span in spans if span.name.startswith("invoke_agent")]
-    actions = [place(span) for span in spans if span.name.startswith("execute_tool")]
-    assert clew.said(goal, count=2) == workers
-    folder = clew.workspace(goal)
-    assert [(folder / f"action-{n}").read_text().strip() for n in (1, 2)] == actions
-    assert (folder / "check").read_text().strip() == workers[1]
-
-
 def place(span):
     return f"00-{span.trace_id.hex()}-{span.span_id.hex()}-01"
 

@@ -13,10 +13,10 @@ def absolute(paths):
 cells._absolute = absolute
 """,
     "a module that is missing since an upgrade": """
-from clew_daemon.session.greeting import Greeting
+from clew_daemon.session.hello import Hello
 def choose(self):
     import clew_daemon.no_longer_there
-Greeting._choose = choose
+Hello._choose = choose
 """,
     "an error before the first worker": """
 from clew_daemon.supervision.goal_run import GoalRun
@@ -34,10 +34,10 @@ async def failing(self, core, event, *rest, **named):
 GoalStore.emit = failing
 """,
     "an error when the worker's process is there already": """
-from clew_daemon.session.session import EpochRecord
+from clew_daemon.session.session import Session
 async def start(self, process):
     raise AttributeError("pid")
-EpochRecord.start = start
+Session._record_start = start
 """,
     "an event that the fold cannot take in": """
 from clew_shared.record import events, fold

@@ -193,7 +193,7 @@ def test_what_an_agent_prints_is_the_same_lines_however_it_comes(data, sizes):
         printed = WorkerOutput(said.append)
         for piece in pieces:
             printed.take(piece)
-        printed.end()
+        printed.take(b"", last=True)
         return said, printed.tail
 
     pieces, rest = [], data
@@ -216,7 +216,7 @@ def test_a_key_that_an_agent_prints_in_pieces_is_in_no_line(first, second):
         printed.take(piece.encode())
     if first <= second:
         assert key not in printed.tail
-    printed.end()
+    printed.take(b"", last=True)
     assert key not in "".join(said) + printed.tail
 
 

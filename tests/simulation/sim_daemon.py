@@ -24,9 +24,9 @@ from sim_cells import Children, SimChannel, SimExecutor, cell, stood_on
 from sim_ledger import SimLedger
 
 from clew_daemon.app.recovery import complete_undos
+from clew_daemon.app.reloader import reload
 from clew_daemon.control.goal_changes import GoalChanges
-from clew_daemon.control.goal_lookup import GoalLookup
-from clew_daemon.control.goal_messages import GoalMessages
+from clew_daemon.control.lookup import GoalLookup
 from clew_daemon.control.requests import (
     CancelRequest,
     ContinueRequest,
@@ -51,7 +51,6 @@ from clew_daemon.publish import report
 from clew_daemon.record import goal_events
 from clew_daemon.record.dependencies import KnownGoals
 from clew_daemon.record.goals import GoalStore
-from clew_daemon.reload import reload
 from clew_daemon.supervision import reports, schedule
 from clew_daemon.supervision.supervisor import Supervisor
 from clew_daemon.undo.undo import Undo
@@ -64,7 +63,7 @@ if TYPE_CHECKING:
     from sim_loop import Loop
     from sim_world import World
 
-    from clew_daemon.session.cell_specs import CellSpecs
+    from clew_daemon.session.launcher import CellSpecs
 
 CHANGES = {
     "pause --now": partial(PauseRequest, now=True),
@@ -224,7 +223,6 @@ class SimDaemon:
         )
         undo = Undo(self.daemon, SimLauncher(world))  # type: ignore[arg-type]
         lookup = GoalLookup(goals)
-        self.messages = GoalMessages(self.daemon, self.supervisor, lookup)
         self.changes = GoalChanges(self.daemon, self.supervisor, lookup)
         tasks: list[asyncio.Task[Any]] = []
         try:
@@ -322,10 +320,10 @@ class SimDaemon:
             with self.world.watch.asking(goal):
                 match name:
                     case "feedback":
-                        answer = await self.messages.feedback(FeedbackRequest(goal, text))
+                        answer = await self.changes.feedback(FeedbackRequest(goal, text))
                     case "unblock":
                         unblock = UnblockRequest(goal, blocked[0] if blocked else "none")
-                        answer = await self.messages.unblock(unblock)
+                        answer = await self.changes.unblock(unblock)
                     case _:
                         answer = await self.changes.change(CHANGES[name](goal))
         except (ControlError, LedgerError) as error:

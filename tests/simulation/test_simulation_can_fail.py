@@ -12,7 +12,7 @@ from clew_daemon.learning import reviewer
 from clew_daemon.processes import endings, workspace_guard
 from clew_daemon.processes.endings import Ended
 from clew_daemon.record import goals
-from clew_daemon.session import acting, conversation, desk, lifetime, liveness, session
+from clew_daemon.session import actions, conversation, epoch, lifetime, liveness, session
 from clew_daemon.supervision import goal_run, restart, schedule
 from clew_shared.core import actions as judging
 from clew_shared.core import attempts, core, journal, suggestions
@@ -67,10 +67,10 @@ def _looks_at_no_disk_before_it_refuses(monkeypatch):
 
 
 def _believes_every_claim(monkeypatch):
-    async def nothing(_desk):
+    async def nothing(_epoch):
         pass
 
-    monkeypatch.setattr(desk.GoalDesk, "look_past_claims", nothing)
+    monkeypatch.setattr(epoch.Epoch, "see_past_claims", nothing)
 
 
 def _answers_before_the_commit(monkeypatch):
@@ -78,13 +78,13 @@ def _answers_before_the_commit(monkeypatch):
 
 
 def _carries_out_twice(monkeypatch):
-    once = acting.Acting._carry_out
+    once = actions.Actions._carry_out
 
     async def twice(self, seq, p):
         await once(self, seq, p)
         return await once(self, seq, p)
 
-    monkeypatch.setattr(acting.Acting, "_carry_out", twice)
+    monkeypatch.setattr(actions.Actions, "_carry_out", twice)
 
 
 def _restarts_for_ever(monkeypatch):
@@ -92,7 +92,7 @@ def _restarts_for_ever(monkeypatch):
 
 
 def _forgives_crashes_at_a_wait(monkeypatch):
-    monkeypatch.setattr(restart.RestartHistory, "crashes", lambda *_: restart.Crashes([]))
+    monkeypatch.setattr(restart.RestartHistory, "crashes", lambda *_: restart.Crashes())
 
 
 def _changes_state_beside_the_record(monkeypatch):
@@ -107,7 +107,7 @@ def _changes_state_beside_the_record(monkeypatch):
 
 def _leaves_the_worker_alive(monkeypatch):
     async def tear_down(self):
-        self._desk.stopping = True
+        self._epoch.stopping = True
         await self._lifetime.cancel()
 
     monkeypatch.setattr(session.Session, "_tear_down", tear_down)
@@ -135,9 +135,9 @@ def _folds_more_than_there_is(monkeypatch):
 
 def _times_by_the_wall_clock(monkeypatch):
     def lived_s(self):
-        return session.time.time() - self._desk.core.state.worker_since
+        return session.time.time() - self._epoch.core.state.worker_since
 
-    monkeypatch.setattr(session.EpochRecord, "lived_s", lived_s)
+    monkeypatch.setattr(session.Session, "lived_s", lived_s)
 
 
 def _forgets_who_works_where(monkeypatch):

@@ -2,7 +2,7 @@
 
 import pytest
 
-from clew_daemon.session.acting import _CUT_OFF, _judged, _outcome, noted
+from clew_daemon.session.actions import CUT_OFF, judged, noted, outcome_of
 from clew_shared.core.answers import ActionReport, Advice, Feedback, Verdict
 from clew_shared.wire.answers import (
     ActionOutcome,
@@ -23,15 +23,15 @@ SAID = {"kind": "no_progress", "message": "Stop."}
         (noted(Feedback()), {"intervention": None, "escalated_to": None}),
         (noted(Feedback(WORD, "task")), {"intervention": SAID, "escalated_to": "task"}),
         (
-            _judged(Verdict(True, 7), Feedback()),
+            judged(Verdict(True, 7), Feedback()),
             {"verdict": "allowed", "seq": 7, "intervention": None, "escalated_to": None},
         ),
         (
-            _judged(Verdict(True, 7, intervention=WORD), Feedback(escalated_to="goal")),
+            judged(Verdict(True, 7, intervention=WORD), Feedback(escalated_to="goal")),
             {"verdict": "allowed", "seq": 7, "intervention": SAID, "escalated_to": "goal"},
         ),
         (
-            _judged(Verdict(False, 8, "repetition", "Refused.", escalated_to="person")),
+            judged(Verdict(False, 8, "repetition", "Refused.", escalated_to="person")),
             {
                 "verdict": "blocked",
                 "seq": 8,
@@ -42,7 +42,7 @@ SAID = {"kind": "no_progress", "message": "Stop."}
             },
         ),
         (
-            _outcome(ActionReport("failure", "no", None, "w", 1.5, 1), Feedback(changed=True)),
+            outcome_of(ActionReport("failure", "no", None, "w", 1.5, 1), Feedback(changed=True)),
             {
                 "result": "failure",
                 "output": "no",
@@ -52,11 +52,11 @@ SAID = {"kind": "no_progress", "message": "Stop."}
             },
         ),
         (
-            _outcome(ActionReport("success"), Feedback()),
+            outcome_of(ActionReport("success"), Feedback()),
             {"result": "success", "output": "", "duration_s": 0.0, "changed": None},
         ),
         (
-            _CUT_OFF,
+            CUT_OFF,
             {
                 "result": "interrupted",
                 "output": "",
@@ -103,9 +103,9 @@ def test_what_is_not_given_is_not_sent(answer, json):
     assert answer.as_json() == json
 
 
-def test_an_answer_to_act_holds_its_outcome():
+def test_an_answer_to_act_holds_itsoutcome_of():
     outcome = ActionOutcome(result="success", output="", duration_s=0.1, changed=False)
-    answer = _judged(Verdict(True, 1), outcome=outcome).as_json()
+    answer = judged(Verdict(True, 1), outcome=outcome).as_json()
     assert answer["outcome"] == {
         "result": "success",
         "output": "",

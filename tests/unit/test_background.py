@@ -16,10 +16,8 @@ from clew_daemon.processes.endings import Ended
 from clew_daemon.publish.publisher import Publisher
 from clew_daemon.supervision import goal_run, reports, scheduler
 from clew_daemon.supervision.reports import ReportWriter
-from clew_daemon.supervision.restart import RestartHistory
-from clew_daemon.supervision.retention import Retention
-from clew_daemon.supervision.scratch import clear
-from clew_daemon.supervision.waits import Waits
+from clew_daemon.supervision.restart import RestartHistory, Waits
+from clew_daemon.supervision.retention import Retention, clear
 from clew_shared.config.tables import Settings
 from clew_shared.ledger import LedgerCorrupt, LedgerError, LedgerFailed, LedgerUnwell
 from clew_shared.record import events as ev

@@ -45,22 +45,6 @@ def test_network_off_holds_for_agents_that_act_themselves():
     assert not agent_spec(agent).sandbox.network
 
 
-TRACE = {"TRACEPARENT": "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"}
-TRACED = Settings(sandbox=SandboxSettings(env=("TRACEPARENT", "OTEL_SERVICE_NAME")))
-OF_THE_DAEMON = {"TRACEPARENT": "00-another-trace-01", "OTEL_SERVICE_NAME": "mine"}
-
-
-def envs(trace):
-    rules = CellRules(PLACES, TRACED, STATE, (), OF_THE_DAEMON, {}, trace)
-    return [rules.executor().env, *(rules.agent(agent, 1).env for agent in THINKERS)]
-
-
-def test_a_goals_programs_join_its_trace_and_never_the_daemons():
-    assert [env["TRACEPARENT"] for env in envs(TRACE)] == 4 * [TRACE["TRACEPARENT"]]
-    assert not any("TRACEPARENT" in env for env in envs({}))
-    assert {env["OTEL_SERVICE_NAME"] for env in [*envs(TRACE), *envs({})]} == {"mine"}
-
-
 def test_a_spec_that_is_too_long_is_refused_with_its_size_and_what_to_do():
     crowded = CellRules(PLACES, OFFLINE, STATE, (), {"PATH": "x" * PACKET_BYTES_MAX}, {})
     with pytest.raises(OversizedMessageError) as caught:

@@ -7,7 +7,6 @@ from contextlib import ExitStack, asynccontextmanager
 import pytest
 from structlog.testing import capture_logs
 
-from clew_daemon.control import server as control_module
 from clew_daemon.control.server import CLIENTS_MAX, Control
 
 
@@ -48,8 +47,7 @@ async def line(client):
 
 
 @pytest.fixture
-def path(tmp_path, monkeypatch):
-    monkeypatch.setattr(control_module, "IDLE_AFTER_S", 0.0)
+def path(tmp_path):
     return tmp_path / "control.sock"
 
 
@@ -69,17 +67,6 @@ async def test_a_request_that_is_under_way_is_never_dropped_for_another_client(p
                 assert (await line(client))["result"]["waited"]
         assert 1 <= len(logs) < 300  # one a second
         assert {entry["event"] for entry in logs} == {"control.refused"}
-
-
-async def test_a_client_that_comes_just_after_all_others_were_answered_is_served(path, monkeypatch):
-    monkeypatch.setattr(control_module, "IDLE_AFTER_S", 1.0)
-    async with served(path) as one:
-        one.go.set()
-        with ExitStack() as closing:
-            for _ in range(CLIENTS_MAX + 1):
-                client = await one.client(asks=True)
-                closing.callback(client[1].close)
-                assert (await line(client))["result"]["waited"]
 
 
 async def test_of_idle_clients_the_one_that_has_been_idle_longest_gives_way(path):

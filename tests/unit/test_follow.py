@@ -8,12 +8,11 @@ import pytest
 from structlog.testing import capture_logs
 
 from clew_daemon.control import follow as follow_module
-from clew_daemon.control import stream as stream_module
+from clew_daemon.control import server as server_module
 from clew_daemon.control.follow import BATCH_BYTES, BATCH_ROWS, Following
-from clew_daemon.control.goal_lookup import handler
+from clew_daemon.control.lookup import handler
 from clew_daemon.control.requests import FollowRequest, PingRequest
-from clew_daemon.control.server import Control, ControlError
-from clew_daemon.control.stream import FOLLOWERS_MAX
+from clew_daemon.control.server import FOLLOWERS_MAX, Control, ControlError
 from clew_daemon.record.goal_events import GoalEvents
 from clew_shared.ledger import Cursor, Ledger, NewEvent
 from clew_shared.record import events as ev
@@ -206,7 +205,7 @@ async def test_what_is_no_cursor_is_refused_or_means_from_now_on(daemon, after):
         elif after == "1-":  # a number without the hash that belongs to it
             assert answer["result"]["reset"] is True
         else:
-            assert "`after` is" in answer["error"]["message"]
+            assert "`after`" in answer["error"]["message"]
             assert len(answer["error"]["message"]) < 300
 
 
@@ -240,7 +239,7 @@ class Found:
 async def test_a_client_that_reads_nothing_is_cut_off_and_comes_back_without_loss(
     daemon, monkeypatch
 ):
-    monkeypatch.setattr(stream_module, "STALLED_S", 0.2)
+    monkeypatch.setattr(server_module, "STALLED_S", 0.2)
     big = b'{"kind":"noted","text":"%b"}' % (b"x" * 100_000)
     with capture_logs() as logs:
         async with client(daemon) as one, client(daemon) as other:

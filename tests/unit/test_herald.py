@@ -2,7 +2,6 @@
 
 import http.client
 import random
-import re
 from datetime import datetime
 from types import SimpleNamespace
 
@@ -18,7 +17,6 @@ from clew_daemon.herald.senders import ChannelError, Sender, UndeliveredError, s
 from clew_daemon.herald.server import MetricsServer
 from clew_daemon.herald.situation import DaemonHealth, Goals, Situation
 from clew_daemon.herald.spans import Trace
-from clew_daemon.session.cell_specs import WorkerTrace
 from clew_shared.config.tables import NotifySettings
 from clew_shared.ledger import Cursor, EventRow, Ledger, NewEvent, Reader
 from clew_shared.record import events as ev
@@ -349,22 +347,6 @@ def test_a_refused_action_is_an_error_with_its_reason():
 def test_the_same_numbers_in_another_ledger_give_other_spans():
     later = [event.model_copy(update={"at": event.at + 0.5}) for event in LIFE]
     assert not {s.span_id for s in spans_of(LIFE)} & {s.span_id for s in spans_of(later)}
-
-
-def test_programs_are_told_the_span_that_the_herald_gives_what_they_run_in():
-    trace = WorkerTrace.begun(GOAL, 1, 2.75)
-    started = STARTED.model_copy(update={"span": trace.span})
-    life = [*LIFE[:2], started, ALLOWED, FINISHED, EXITED]
-    found = {span.name: span for span in spans_of(life)}
-    worker, action = found["invoke_agent default"], found["execute_tool run_cmd"]
-    assert worker.span_id.hex() == action.parent_span_id.hex() == trace.span
-    told = f"00-{worker.trace_id.hex()}-"
-    assert trace.of_worker() == {"TRACEPARENT": f"{told}{worker.span_id.hex()}-01"}
-    given = trace.of_action(4, ALLOWED.at)
-    assert given == {"TRACEPARENT": f"{told}{action.span_id.hex()}-01"}
-    form = r"00-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-01"
-    assert re.fullmatch(form, given["TRACEPARENT"])
-    assert WorkerTrace().of_worker() == WorkerTrace().of_action(3, 4.0) == {}
 
 
 def test_no_two_spans_of_a_life_have_one_id_however_it_goes():

@@ -61,7 +61,7 @@ async def test_both_are_asked_for_before_either_has_started(starting):
     process = await task
     process.channel.close()
     os.close(process.output)
-    assert (process.cell, process.cli) == (bridge, cli)
+    assert process.cells == [bridge, cli]
 
 
 @pytest.mark.parametrize("broken", [0, 1])

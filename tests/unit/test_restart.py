@@ -10,7 +10,7 @@ NUMBERS = RestartSettings()
 
 def crash(times, lived_s=0.0, jitter=1.0, numbers=NUMBERS, idle=lambda _: False):
     """Crash at each of the times; give what was decided each time."""
-    crashes, decisions = Crashes([]), []
+    crashes, decisions = Crashes(), []
     for now in times:
         crashes.add(now, lived_s, numbers, idle=idle(now))
         decisions.append(decide(crashes, numbers, lambda: jitter))
@@ -46,7 +46,6 @@ def test_workers_that_never_do_anything_are_given_up_however_long_they_live():
     decisions = crash([n * 600.0 for n in range(60)], lived_s=600.0, idle=lambda _: True)
     assert decisions[:49] == [RestartAfter(0.0)] * 49
     assert decisions[49] == GiveUp(50, None)
-    assert str(decisions[49]) == "50 workers in a row crashed without having done anything"
 
 
 def test_one_worker_that_did_something_starts_that_count_anew():

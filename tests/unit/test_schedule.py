@@ -5,7 +5,6 @@ import pytest
 from clew_daemon.host.folders import overlap
 from clew_daemon.record.dependencies import KnownGoals, bound, cycle, holder
 from clew_daemon.supervision.schedule import (
-    awaited,
     due,
     is_stuck,
     lost_dependency,
@@ -199,7 +198,7 @@ def test_an_unknown_dependency_is_waited_for_with_what_may_be_meant():
     told = waits_for(after, known, [], 0.0, hint=True)
     assert told == "waits for make-tee-1f2a, which is not known yet; did you mean make-tea-1f2a?"
     told = waits_for(after, known, [], 0.0)
-    assert told == awaited(known)["after-5555"] == "waits for make-tee-1f2a, which is not known yet"
+    assert told == "waits for make-tee-1f2a, which is not known yet"
 
 
 def test_a_goal_that_waits_for_a_paused_one_is_told_so_and_one_that_waits_for_none_needs_a_person():
@@ -388,21 +387,6 @@ def test_a_blocked_goal_that_has_not_started_closes_a_cycle():
     assert cycle(states.pop("a-2222"), KnownGoals(states)) == ["a", "b", "a"]
 
 
-def test_what_goals_wait_for_among_others_is_told_of_those_alone():
-    states = called(
-        "tea",
-        ("milk", ("tea",)),
-        ("sugar", ("sweet",)),
-        ("cup", ("done",)),
-        "done",
-        done_5555="completed",
-    )
-    assert awaited(KnownGoals(states)) == {
-        "milk-2222": "waits for tea-1111, which is queued",
-        "sugar-3333": "waits for sweet, which is not known yet",
-    }
-
-
 class Counted(dict):
     """Counts how often somebody goes through all goals."""
 
@@ -429,7 +413,6 @@ def test_a_round_goes_through_all_goals_as_often_for_many_dependents_as_for_one(
         states = Counted(called("tea", "tea", "cup", *dependents, tea_1111="failed"))
         known = KnownGoals(states, {"gone-0000": "completed"})
         due(known, [], 0.0, 40)
-        awaited(known)
         for state in list(dict.values(states)):
             lost_dependency(state, known)
             waits_for(state, known, [], 0.0)

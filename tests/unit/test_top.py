@@ -7,7 +7,7 @@ import pytest
 from textual.widgets import Input, Log, OptionList, Static
 
 from clew_daemon import cli
-from clew_daemon.control.goal_lookup import handler
+from clew_daemon.control.lookup import handler
 from clew_daemon.control.requests import (
     FeedbackRequest,
     PauseRequest,

@@ -1,47 +1,149 @@
-"""The daemon's periodic work beside its goals: each piece is a task that runs until the daemon stops."""
+"""What the daemon does beside its goals: it watches over its ledger, tidies up, and feeds the watchdog."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine
+import os
+import time
+from collections.abc import Callable, Coroutine
+from pathlib import Path
 from typing import Any
 
-from clew_daemon.app.ledger_health import EVERY_S as LEDGER_EVERY_S
-from clew_daemon.app.ledger_health import LedgerWatch
+import structlog
+
+from clew_daemon.app.status import StatusLine
+from clew_daemon.bootstrap import Bootstrap, failed
 from clew_daemon.host import background
 from clew_daemon.host.sd_notify import Notifier
 from clew_daemon.learning.deltas import VERDICTS_MIN
 from clew_daemon.learning.reviewer import PRUNE_EVERY_S
 from clew_daemon.parts import DaemonParts
-from clew_daemon.presence import PresenceCheck
+from clew_daemon.record.lost_record import write_note
 from clew_daemon.supervision.retention import EVERY_S as RETENTION_EVERY_S
 from clew_daemon.supervision.retention import Retention
 from clew_daemon.supervision.stores import SnapshotStores
-from clew_shared.ledger import LedgerState
+from clew_shared.exit_codes import ExitCode
+from clew_shared.ledger import Ledger, LedgerError, LedgerLostError, LedgerState
+from clew_shared.ledger.writer_thread import SLOW_S
+
+log = structlog.get_logger()
+
+LOOK_EVERY_S = 1.0
+SLOW_EVERY_S = 60.0
+
+
+class LedgerHealth:
+    """Logs each change of the ledger's state, shows it in STATUS=, and stops the daemon when the ledger has failed."""
+
+    def __init__(self, path: Path, line: StatusLine, stop: Callable[[], None]) -> None:
+        self._path = path
+        self._line = line
+        self._stop = stop
+        self._troubled = False
+        self._slow_logged_at = float("-inf")
+        self.ledger: Ledger | None = None
+
+    def on_state(self, state: LedgerState) -> None:
+        """Handle a new state, on the event loop."""
+        trouble = ""
+        match state:
+            case LedgerState.FULL:
+                trouble = "the disk is full: nothing is accepted or judged until there is space"
+                log.critical("ledger.full", path=str(self._path))
+            case LedgerState.SLOW:
+                self._log_slow()
+                return
+            case LedgerState.FAILED:
+                trouble = self._log_failed()
+                self._stop()
+            case _ if self._troubled:
+                log.info("ledger.recovered")
+        self._troubled = bool(trouble)
+        self._line.show_trouble(trouble)
+
+    def _log_failed(self) -> str:
+        failure = self.ledger.failure if self.ledger else None
+        if isinstance(failure, LedgerLostError):
+            log.critical("ledger.lost", reason=str(failure))
+            return f"{failure.what}: {failure.hint}"
+        log.critical("ledger.failed", reason=str(failure))
+        return "the ledger cannot be written: the daemon stops"
+
+    def _log_slow(self) -> None:
+        """Log that the disk is slow, at most once in SLOW_EVERY_S: that may come and go for hours."""
+        now = time.monotonic()
+        if now >= self._slow_logged_at + SLOW_EVERY_S:
+            self._slow_logged_at = now
+            log.warning("ledger.slow", path=str(self._path), longer_than_s=SLOW_S)
+
+
+class LedgerWatch:
+    """Compares the ledger's files with the open ones every LOOK_EVERY_S, and notes its last event beside it.
+
+    It is never on a step's path.
+    """
+
+    def __init__(self, ledger: Ledger, bootstrap: Bootstrap) -> None:
+        self._ledger = ledger
+        self._lock = bootstrap.locks.ledger
+        self._noted = 0
+        self._last_fault = ""
+        ledger.files.hold(bootstrap.places.state)
+
+    async def look(self) -> None:
+        """Raise LedgerFailed if the files differ, after which nothing is judged; end at once without the lock."""
+        self._ledger.look()
+        if not self._lock.is_in_place:
+            what = f"the lock {self._lock.path} was removed: another process may write to the ledger now"
+            log.critical("daemon.stopped", reason=what, code=ExitCode.FAILED)
+            failed(what, ExitCode.FAILED)
+            os._exit(ExitCode.FAILED)  # the workers die too, and nothing more is written
+        if self._ledger.assigned > self._noted:
+            await self.note()
+
+    async def note(self) -> None:
+        """Write the note; a failure is logged once, and the next look tries again."""
+        fault = ""
+        try:
+            self._noted = await asyncio.to_thread(_note, self._ledger)
+        except (LedgerError, OSError) as error:
+            fault = str(error)
+        if fault and fault != self._last_fault:
+            log.warning("ledger.unnoted", path=str(self._ledger.path), reason=fault)
+        self._last_fault = fault
+
+
+def _note(ledger: Ledger) -> int:
+    """Note the last durable event, and return its number, 0 for none."""
+    last = ledger.last_event()
+    if last:
+        write_note(ledger.path, last)
+    return last[0] if last else 0
 
 
 class Housekeeping:
-    """Watches ledger and locks, sweeps orphans, evicts and expires goals, prunes strategies, feeds the watchdog."""
+    """The daemon's periodic work: each piece is a task that runs until the daemon stops."""
 
     def __init__(
-        self,
-        daemon: DaemonParts,
-        watch: LedgerWatch,
-        presence: PresenceCheck,
-        retention: Retention,
-        stores: SnapshotStores,
+        self, daemon: DaemonParts, watch: LedgerWatch, retention: Retention, stores: SnapshotStores
     ) -> None:
         self._daemon = daemon
         self._watch = watch
-        self._presence = presence
         self._retention = retention
         self._stores = stores
         self._tasks: list[asyncio.Task[Any]] = []
 
-    async def start(self, notifier: Notifier) -> None:
-        """Start all periodic work."""
+    async def start(self, notifier: Notifier, look: Callable[[], None]) -> None:
+        """Start all periodic work; `look` is called every second."""
         sweep_s = self._daemon.settings.daemon.sweep_s
-        self.run(background.repeat("ledger", LEDGER_EVERY_S, self._look))
+
+        async def look_around() -> None:
+            await (
+                self._watch.look()
+            )  # first: where it was lost, nothing may be created in its place
+            look()
+
+        self.run(background.repeat("ledger", LOOK_EVERY_S, look_around))
         self.run(background.repeat("sweep", sweep_s, self._sweep, first_s=sweep_s))
         self.run(background.repeat("retention", RETENTION_EVERY_S, self._forget))
         self.run(background.repeat("prune", PRUNE_EVERY_S, self._prune))
@@ -57,11 +159,6 @@ class Housekeeping:
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
-
-    async def _look(self) -> None:
-        """Check the ledger first: where it was lost, nothing may be created in its place."""
-        await self._watch.look()
-        await self._presence.look()
 
     async def _sweep(self) -> None:
         """Reap what cells leave behind, as a second line of defence; evict settled goals from memory."""

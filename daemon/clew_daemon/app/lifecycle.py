@@ -17,22 +17,16 @@ import structlog
 import uvloop
 
 from clew_daemon import VERSION
-from clew_daemon.app.housekeeping import Housekeeping
-from clew_daemon.app.ledger_health import LedgerHealth, LedgerWatch
+from clew_daemon.app.housekeeping import Housekeeping, LedgerHealth, LedgerWatch
 from clew_daemon.app.recovery import (
     block_in_other_home,
     complete_undos,
     end_leftovers,
     refuse_incomplete,
 )
-from clew_daemon.app.reloader import Reloader
+from clew_daemon.app.reloader import ConfigWatch, Reloader
 from clew_daemon.app.status import DaemonView, StatusLine
-from clew_daemon.bootstrap import (
-    TRANSIENT_ERRNOS,
-    Bootstrap,
-    failed,
-    ledger_file,
-)
+from clew_daemon.bootstrap import TRANSIENT_ERRNOS, Bootstrap, failed, ledger_file
 from clew_daemon.control.handlers import ControlHandlers
 from clew_daemon.control.server import Control
 from clew_daemon.host.folders import FolderError
@@ -46,7 +40,6 @@ from clew_daemon.learning.models import KnownModels
 from clew_daemon.learning.playbook import PlaybookStore
 from clew_daemon.learning.reviewer import Reviewer
 from clew_daemon.parts import DaemonParts
-from clew_daemon.presence import PresenceCheck
 from clew_daemon.processes import vitals
 from clew_daemon.processes.children import Children
 from clew_daemon.processes.llm_slots import LlmSlots
@@ -148,11 +141,9 @@ class App:
             self._inbox_owner.take()
         health = LedgerHealth(path, self._status, self._stop.set)
         ledger = health.ledger = Ledger.open(
-            path,
-            on_state=health.on_state,
-            lock=self._bootstrap.locks.ledger,
+            path, on_state=health.on_state, lock=self._bootstrap.locks.ledger
         )
-        watch = LedgerWatch(ledger, self._places.state)
+        watch = LedgerWatch(ledger, self._bootstrap)
         try:
             await self._serve(ledger, watch)
             if not ledger.failure:
@@ -182,18 +173,17 @@ class App:
         self._status.describe(daemon, self._supervisor)
         self._reviewer = Reviewer(goals, daemon.playbook, lambda: daemon.settings.playbook)
         self._reloader = Reloader(daemon, self._supervisor, self._status, self._notifier)
-        view = DaemonView(
-            daemon, self._status, began=self._began, managed=self._notifier.is_managed
-        )
+        config = ConfigWatch(self._places.config, daemon.keys.env)
+        managed = self._notifier.is_managed
+        view = DaemonView(daemon, self._status, config.error, began=self._began, managed=managed)
         handlers = ControlHandlers(
             daemon, self._supervisor, self._undo, view.now, self._reloader.reload
         )
         self._control = Control(self._places.socket, handlers.by_method())
         self._inbox = self._make_inbox(daemon)
-        presence = PresenceCheck(self._bootstrap, self._control)
         retention = Retention(daemon, self._supervisor.uses)
         stores = self._stores = SnapshotStores(daemon, self._supervisor.uses, self._supervisor.hold)
-        self._housekeeping = Housekeeping(daemon, watch, presence, retention, stores)
+        self._housekeeping = Housekeeping(daemon, watch, retention, stores)
         if home.has_changed(before, now):  # on a full disk, nothing else has to wait for this
             self._housekeeping.run(goals.emit_own([now]))
         end_leftovers(goals, ours=home.is_same_process_space(before, now))
@@ -242,7 +232,7 @@ class App:
         await complete_undos(self._daemon, self._undo, self._status.starting)
         await self._supervisor.start()
         await self._inbox.start()
-        await self._housekeeping.start(self._notifier)
+        await self._housekeeping.start(self._notifier, self._bootstrap.terminal.look)
         self._housekeeping.run(self._reloader.on_signals(self._hangup))
         self._housekeeping.run(self._status.follow())
         self._status.ready()

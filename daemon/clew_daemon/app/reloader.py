@@ -1,25 +1,109 @@
-"""Reloads the config, on SIGHUP and `clew reload`, and passes it on to the parts."""
+"""Reloads the config, on SIGHUP and `clew reload`, and says whether the file on disk would be accepted.
+
+The whole config is checked first; if anything is wrong, nothing changes.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
 
 import structlog
 
 from clew_daemon.app.status import StatusLine
 from clew_daemon.bootstrap import configure_log, preload, record_places, warn_of
+from clew_daemon.config import configfile
 from clew_daemon.config.configfile import ConfigFileError
 from clew_daemon.control.server import ControlError
 from clew_daemon.host import git
 from clew_daemon.host.sd_notify import Notifier
 from clew_daemon.parts import DaemonParts
-from clew_daemon.reload import reload
 from clew_daemon.supervision.supervisor import Supervisor
 from clew_shared.config.faults import SettingsError
-from clew_shared.config.settings import SettingChange
+from clew_shared.config.settings import LATER_TABLES, LIVE_TABLES, SettingChange, changes, load
+from clew_shared.config.tables import Settings
 
 log = structlog.get_logger()
+
+ERROR_CHARS = 4_000
+_KEY_ENV = re.compile(r"agents\..+\.api_key_env")
+
+
+@dataclass(frozen=True, slots=True)
+class Reloaded:
+    """The settings that apply from now on, every key that changed, and what is not used any more."""
+
+    settings: Settings
+    changes: list[SettingChange]
+    outdated: tuple[str, ...] = ()
+
+
+def reload(
+    path: Path, env: Mapping[str, str], now: Settings, visible: Mapping[str, str] = os.environ
+) -> Reloaded:
+    """Read the config again; raises SettingsError, or ConfigFileError where the file cannot be read.
+
+    `env` is the environment that the daemon was started with, `visible` what is left of it. Tables that need a
+    restart stay as they are, and their changes are named. A table without a change stays the same object.
+    """
+    loaded = load(configfile.read(path), env, str(path))
+    fresh = loaded.settings
+    taken = {
+        table: getattr(fresh, table)
+        for table in (*LIVE_TABLES, *LATER_TABLES)
+        if getattr(fresh, table) != getattr(now, table)
+    }
+    workers = {"max_workers": fresh.daemon.max_workers}
+    taken["daemon"] = now.daemon.model_copy(update=workers)
+
+    def with_key_restart(change: SettingChange) -> SettingChange:
+        """Mark a key's variable that is missing, or was not hidden when the daemon started."""
+        name = change.new
+        if (
+            name is None
+            or not _KEY_ENV.fullmatch(change.key)
+            or (name in env and name not in visible)
+        ):
+            return change
+        return replace(change, applies="after a restart")
+
+    found = [*map(with_key_restart, changes(now, fresh))]
+    return Reloaded(now.model_copy(update=taken), found, loaded.outdated)
+
+
+class ConfigWatch:
+    """Validates the config file again only when it has changed; `error` blocks: call it in one thread at a time."""
+
+    def __init__(self, path: Path, env: Mapping[str, str]) -> None:
+        self._path = path
+        self._env = env
+        self._seen: os.stat_result | None = None
+        self._error: str | None = None
+
+    def error(self) -> str | None:
+        """Return why the file would be rejected, all errors of it; None if it would not be."""
+        try:
+            found = self._path.stat()
+        except OSError:  # there is nothing to parse
+            found = None
+        if found is None or self._seen is None or _stamp(found) != _stamp(self._seen):
+            self._seen, self._error = found, None
+            try:
+                text = configfile.read(self._path)
+                if text is not None:
+                    load(text, self._env, str(self._path))
+            except (ConfigFileError, SettingsError) as error:
+                self._error = str(error)[:ERROR_CHARS]
+        return self._error
+
+
+def _stamp(found: os.stat_result) -> tuple[int, ...]:
+    return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
 
 
 class Reloader:
@@ -45,20 +129,16 @@ class Reloader:
         """Apply what the config says now; raises ControlError and changes nothing where it is not valid."""
         self._notifier.reloading()
         daemon = self._daemon
-        identity = await self._git_identity()
+        with daemon.children.starting_own():  # git is no leftover of a cell
+            identity = await asyncio.to_thread(git.read_identity, daemon.keys.env)
         try:
             reloaded = reload(daemon.places.config, daemon.keys.env, daemon.settings)
             configure_log(daemon.places, reloaded.settings, daemon.keys)
         except (SettingsError, ConfigFileError, OSError) as error:
-            self._line.show_reload(f"reload refused: {str(error).splitlines()[0]}")
             log.error("config.rejected", reason=str(error))  # noqa: TRY400 - a reason, no bug
             raise ControlError(f"nothing was changed:\n{error}") from None
         else:
-            changes = [*reloaded.changes, *git.identity_changes(daemon.git, identity)]
-            count = len(changes)
-            self._line.show_reload(
-                f"reloaded, {count} key{'s' if count != 1 else ''} changed" if count else ""
-            )
+            changed = [*reloaded.changes, *git.identity_changes(daemon.git, identity)]
             daemon.settings, daemon.git = reloaded.settings, identity
             daemon.goals.adopt(reloaded.settings, daemon.settings_of)
             daemon.nursery.preload(preload(reloaded.settings))
@@ -67,14 +147,9 @@ class Reloader:
             warn_of(reloaded.outdated)
             log.info(
                 "config.reloaded",
-                changed={c.key: {"old": c.old, "new": c.new} for c in changes},
-                restart_needed=[c.key for c in changes if c.applies == "after a restart"],
+                changed={c.key: {"old": c.old, "new": c.new} for c in changed},
+                restart_needed=[c.key for c in changed if c.applies == "after a restart"],
             )
-            return changes
+            return changed
         finally:
             self._line.reloaded()
-
-    async def _git_identity(self) -> dict[str, str]:
-        """Ask git for the identity for commits; meanwhile no child of the daemon counts as an orphan."""
-        with self._daemon.children.starting_own():
-            return await asyncio.to_thread(git.read_identity, self._daemon.keys.env)

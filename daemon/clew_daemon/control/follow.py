@@ -10,13 +10,13 @@ import asyncio
 import json
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
 
-from clew_daemon.control.goal_lookup import GoalLookup, fault
+from clew_daemon.control.lookup import GoalLookup
 from clew_daemon.control.requests import FollowRequest, StatusRequest
-from clew_daemon.control.stream import Stream
+from clew_daemon.control.server import ControlError, Stream
 from clew_daemon.record.goal_events import GoalEvents
 from clew_shared.core.journal import RecordedEvent
 from clew_shared.ledger import Cursor, EventRow
@@ -68,26 +68,22 @@ class Following:
         self._wakes: set[asyncio.Event] = set()
 
     async def follow(self, request: FollowRequest) -> Stream:
-        """Return where the stream begins, with the present state where it does not continue from `after`."""
+        """Return where the stream begins, with the present state where it does not continue from `after`.
+
+        The state is read after the cursor, so it lacks no event before it.
+        """
         goal = self._lookup.find(request.goal).state.goal_id if request.goal else ""
         asked = _cursor(request.after)
         after = await asyncio.to_thread(self._beginning, asked)
-        is_continued = after == asked
-        answer = {
-            "after": str(after),
-            "reset": asked is not None and not is_continued,
-            "goals": [] if is_continued else await self._present(goal),
-        }
+        answer = {"after": str(after), "reset": asked not in (None, after), "goals": []}
+        if after != asked:
+            found = await self._status(StatusRequest(limit=None if goal else ENDED_SHOWN))
+            answer["goals"] = [view for view in found["goals"] if goal in ("", view["id"])]
         return Stream(answer, self._lines(after, goal))
 
     def _beginning(self, asked: Cursor | None) -> Cursor:
         ledger = self._goals.ledger
         return asked if asked and asked.is_of(ledger) else Cursor.at_end(ledger)
-
-    async def _present(self, goal: str) -> list[dict[str, Any]]:
-        """Return the goals' views; they are read after the cursor, so they lack no event before it."""
-        found = await self._status(StatusRequest(limit=None if goal else ENDED_SHOWN))
-        return [view for view in found["goals"] if goal in ("", view["id"])]
 
     async def _lines(self, after: Cursor, goal: str) -> AsyncGenerator[bytes]:
         """Yield batches of one goal's events, or of all, until events that were not sent are purged."""
@@ -136,12 +132,10 @@ class Following:
 
 async def _wait(wake: asyncio.Event, until: float) -> None:
     """Wait until events were recorded and collected, or until a time of the monotonic clock."""
-    try:
+    with suppress(TimeoutError):
         async with asyncio.timeout(max(0.0, until - time.monotonic())):
             await wake.wait()
             await asyncio.sleep(COLLECT_S)
-    except TimeoutError:
-        pass
 
 
 def _cursor(text: str | None) -> Cursor | None:
@@ -150,4 +144,5 @@ def _cursor(text: str | None) -> Cursor | None:
     try:
         return Cursor.parse(text)
     except ValueError:
-        raise fault("after", text[:100]) from None
+        problem = f"`after` is {text[:100]!r}; it must be the cursor of an earlier answer"
+        raise ControlError(problem) from None

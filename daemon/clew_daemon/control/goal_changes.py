@@ -1,30 +1,37 @@
-"""The requests of a person that start or end work on goals: pause, continue, cancel (docs/cli.md).
+"""What a person asks of goals: pause, continue, cancel, feedback, and that a blocked action is allowed again.
 
-`resume` and `retry` are `continue` for some of the goals only.
+`resume` and `retry` are `continue` for some of the goals only (docs/cli.md). Each request is recorded before it has any
+effect. While the ledger takes nothing, because its disk is full or does not answer, a request is refused, or answered
+that it is done as soon as there is space; only `pause` and `cancel` end a worker all the same.
 """
 
 from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Iterable
 from typing import Any, TypeVar
 
-from clew_daemon.control.goal_lookup import (
+from clew_daemon.control.lookup import (
+    RUNBOOK_DONE,
     GoalLookup,
     answer,
-    fault,
     is_runbook,
     objection,
     shown_status,
 )
-from clew_daemon.control.requests import GOALS_MAX, GoalChangeRequest, PauseRequest
-from clew_daemon.control.server import ControlError, refuse_abandoned
+from clew_daemon.control.requests import (
+    GOALS_MAX,
+    FeedbackRequest,
+    GoalChangeRequest,
+    PauseRequest,
+    UnblockRequest,
+)
+from clew_daemon.control.server import ControlError
 from clew_daemon.parts import DaemonParts
 from clew_daemon.processes import workspace_guard
-from clew_daemon.record.dependencies import holder
+from clew_daemon.record.dependencies import called, holder
 from clew_daemon.record.doing import interrupted, running_action
-from clew_daemon.record.goals import GoalStore
 from clew_daemon.supervision.supervisor import Supervisor
 from clew_shared.core.core import Core
 from clew_shared.ledger import Ledger, LedgerError, LedgerState
@@ -32,11 +39,7 @@ from clew_shared.record import events as ev
 from clew_shared.record.model import GoalStatus, Result
 from clew_shared.record.state import State
 from clew_shared.record.transitions import follow_up
-
-# What becomes of a request while the ledger takes nothing, because its disk is full or does not answer.
-#
-# It is refused, or answered that it is done as soon as there is space. Only `pause` and `cancel` end a worker all the
-# same (`goal_changes`).
+from clew_shared.text.redact import redact
 
 R = TypeVar("R")
 
@@ -44,23 +47,16 @@ RECORD_S = 2.0
 """How long a request waits for its record before the worker is ended without it."""
 ANSWER_S = 20.0
 """How long a request may take before it is answered that it is still being carried out; clients wait for 30 s."""
-LOOK_S = 1.0
+FEEDBACK_CHARS_MAX = 20_000
+SHOWN_MAX = 10
+
+CONTINUED = (GoalStatus.WAITING, GoalStatus.BLOCKED, GoalStatus.FAILED)
+"""The goals that `continue --all` means: not those that a person has cancelled."""
 
 
 def trouble(ledger: Ledger) -> str:
     """Return why the ledger does not record."""
     return "the disk does not answer" if ledger.has_room else "the disk is full"
-
-
-async def is_recorded(goals: GoalStore, core: Core) -> bool:
-    """Return whether all that a goal has emitted is durable, or is soon."""
-    commit = asyncio.ensure_future(goals.commit(core))
-    await asyncio.wait([commit], timeout=0 if goals.ledger.state is LedgerState.FULL else RECORD_S)
-    if commit.done():
-        commit.result()
-        return True
-    commit.cancel()
-    return False
 
 
 def with_room(
@@ -73,38 +69,28 @@ def with_room(
             raise ControlError("the disk is full: free some space and try again; nothing was done")
         work = asyncio.ensure_future(answer(request))
         work.add_done_callback(lambda done: done.cancelled() or done.exception())
-        until = time.monotonic() + ANSWER_S
-        while not work.done():
-            await asyncio.wait([work], timeout=LOOK_S)
-            if not work.done() and ledger.state is LedgerState.FULL:
-                raise ControlError("the disk is full: this is done as soon as there is space")
-            if not work.done() and time.monotonic() > until:
-                raise ControlError("this takes long: it is still being done")
-        return work.result()
+        await asyncio.wait([work], timeout=ANSWER_S)
+        if work.done():
+            return work.result()
+        if ledger.state is LedgerState.FULL:
+            raise ControlError("the disk is full: this is done as soon as there is space")
+        raise ControlError("this takes long: it is still being done")
 
     return answered
 
 
-CONTINUED = (GoalStatus.WAITING, GoalStatus.BLOCKED, GoalStatus.FAILED)
-"""The goals that `continue --all` means."""
+def request_basis(core: Core) -> tuple[str, bool, int]:
+    """Return what a request to go on refers to: the goal's status, and the event that stopped the goal."""
+    return str(core.state.goal.status), core.state.paused, core.state.rested_seq
 
 
 class GoalChanges:
-    """`pause`, `continue`, `resume`, `cancel` and `retry`, each recorded before it has any effect."""
+    """Changes to goals that need nothing but a word of a person."""
 
     def __init__(self, daemon: DaemonParts, supervisor: Supervisor, lookup: GoalLookup) -> None:
         self._d = daemon
         self._supervisor = supervisor
         self._lookup = lookup
-        self._changes = {
-            "pause": self._pause,
-            "pause --now": self._pause_now,
-            "continue": self._continue,
-            "resume": self._resume,
-            "cancel": self._cancel,
-            "retry": self._retry,
-            "rm": self._remove,
-        }
 
     async def change(self, request: GoalChangeRequest) -> dict[str, Any]:
         """Change one goal, or several: then `{"results": [...]}` has the answer or the error of each."""
@@ -112,25 +98,29 @@ class GoalChanges:
         if isinstance(request, PauseRequest) and request.now:
             verb = "pause --now"
         if request.all:
-            return await self._change_each(verb, self._applicable(verb))
+            meant = [
+                goal
+                for goal, state in self._d.goals.states().items()
+                if (verb != "continue" or state.goal.status in CONTINUED)
+                and not self._objection(verb, state)
+            ]
+            return await self._change_each(verb, meant)
         if request.goals is None:
             return await self._change_one(verb, request.goal)
         if len(request.goals) > GOALS_MAX:
-            raise fault("goals")
+            raise ControlError(f"at most {GOALS_MAX:,} goals can be named at once")
         return await self._change_each(verb, request.goals)
 
-    def _applicable(self, verb: str) -> list[str]:
-        states = self._d.goals.states().items()
-        every = verb != "continue"  # which would reopen what a person has cancelled, too
-        return [
-            goal
-            for goal, state in states
-            if (every or state.goal.status in CONTINUED) and not self._objection(verb, state)
-        ]
-
-    async def _change_each(self, verb: str, names: Sequence[str]) -> dict[str, Any]:
-        goals = dict.fromkeys(map(self._lookup.id_of, names))  # no goal is changed twice
+    async def _change_each(self, verb: str, names: Iterable[str]) -> dict[str, Any]:
+        goals = dict.fromkeys(map(self._id_of, names))  # no goal is changed twice
         return {"results": await asyncio.gather(*(self._result(verb, goal) for goal in goals))}
+
+    def _id_of(self, name: str) -> str:
+        """Return the id for a name; the name itself if it matches no goal."""
+        try:
+            return self._lookup.find(name).state.goal_id
+        except ControlError:
+            return name
 
     async def _result(self, verb: str, goal: str) -> dict[str, Any]:
         try:
@@ -142,40 +132,28 @@ class GoalChanges:
         core = await self._lookup.whole(goal)
         if why := self._objection(verb, core.state):
             raise ControlError(f"{core.state.goal_id} is {why}")
-        return answer(core.state, await self._changes[verb](core))
+        return answer(core.state, await self._carry_out(verb, core))
 
     def _objection(self, verb: str, state: State) -> str:
         return objection(verb, state, runbook=is_runbook(self._d.settings, state))
 
-    async def _pause(self, core: Core) -> str:
-        running = running_action(core.state, time.time())
-        if not running:
-            return await self._pause_now(core)
-        return await self._stop(core, _paused(), "paused", after=running)
-
-    async def _pause_now(self, core: Core) -> str:
-        return await self._stop(core, None if core.state.paused else _paused(), "paused")
-
-    async def _continue(self, core: Core) -> str:
-        after = await self._requeue(core, "continue")
-        return f"continues after {after}" if after else "continues"
-
-    async def _resume(self, core: Core) -> str:
-        after = await self._requeue(core, "resume")
-        return f"resumed; continues after {after}" if after else "resumed"
-
-    async def _cancel(self, core: Core) -> str:
-        reason = "cancelled by you"
-        event = ev.GoalEnded(at=time.time(), status="cancelled", reason=reason)
-        return await self._stop(core, event, "cancelled")
-
-    async def _retry(self, core: Core) -> str:
-        await self._requeue(core, "retry")
-        return "queued again"
-
-    async def _remove(self, core: Core) -> str:
-        await self._d.goals.emit(core, ev.GoalRemoved(at=time.time()))
-        return "removed from the lists; its record stays"
+    async def _carry_out(self, verb: str, core: Core) -> str:
+        """Return what was done."""
+        now = time.time()
+        match verb:
+            case "pause" | "pause --now":
+                running = running_action(core.state, now) if verb == "pause" else ""
+                paused = ev.GoalWaiting(at=now, reason="paused", paused=True)
+                event = None if core.state.paused else paused
+                return await self._stop(core, event, "paused", after=running)
+            case "cancel":
+                ended = ev.GoalEnded(at=now, status="cancelled", reason="cancelled by you")
+                return await self._stop(core, ended, "cancelled")
+            case "rm":
+                await self._d.goals.emit(core, ev.GoalRemoved(at=now))
+                return "removed from the lists; its record stays"
+            case _:
+                return await self._requeue(core, verb)
 
     async def _stop(self, core: Core, event: ev.Event | None, done: str, *, after: str = "") -> str:
         """Record the event, after which every proposal is refused; then end the worker. Return what was done.
@@ -187,7 +165,7 @@ class GoalChanges:
         if event:
             with goals.entering(core):
                 core.emit(event)
-        if not await is_recorded(goals, core):
+        if not await self._is_recorded(core):
             await self._supervisor.end(goal, done)
             return f"{done}; not yet on record: {trouble(goals.ledger)}"
         if not goals.ledger.has_room:
@@ -201,70 +179,129 @@ class GoalChanges:
         cut_off = sum(one.action.result == Result.INTERRUPTED for one in flights)
         if not cut_off:
             return done
-        then = "" if core.state.ended else f": {self._then(core.state)}"
-        return f"{done}; {interrupted(cut_off)}{then}"
+        then = "the agent will be told"
+        if is_runbook(self._d.settings, core.state):
+            again = core.state.spec.on_interrupt == "retry"
+            then = (
+                "its step will run again" if again else "you are asked before its step runs again"
+            )
+        return f"{done}; {interrupted(cut_off)}" + ("" if core.state.ended else f": {then}")
 
-    def _then(self, state: State) -> str:
-        """Return what follows for a goal whose running action was cut off, once it continues."""
-        if not is_runbook(self._d.settings, state):
-            return "the agent will be told"
-        again = state.spec.on_interrupt == "retry"
-        return "its step will run again" if again else "you are asked before its step runs again"
+    async def _is_recorded(self, core: Core) -> bool:
+        """Return whether all that a goal has emitted is durable, or is soon."""
+        goals = self._d.goals
+        commit = asyncio.ensure_future(goals.commit(core))
+        is_full = goals.ledger.state is LedgerState.FULL
+        await asyncio.wait([commit], timeout=0 if is_full else RECORD_S)
+        if commit.done():
+            commit.result()
+            return True
+        commit.cancel()
+        return False
 
     async def _requeue(self, core: Core, by: str) -> str:
         """Queue a goal again once its last worker has ended; ControlError if another request came first.
 
         One that rests is reopened: what stopped it no longer counts, since a person has decided. Where a pause still
-        waits for the running action, the next worker begins after that; returns which action.
+        waits for the running action, the next worker begins after that.
         """
-        before = request_basis(core)
+        before, goal = request_basis(core), core.state.goal_id
         waits = core.state.goal.status == GoalStatus.WAITING
         reopen = not waits or core.state.replan_required == "person"
         running = running_action(core.state, time.time()) if core.state.paused else ""
         if not running:
-            await self._supervisor.halt(core.state.goal_id, by)
-        await self._d.goals.whole(core.state.goal_id)
+            await self._supervisor.halt(goal, by)
+        await self._d.goals.whole(goal)
         stranger, make = None, False
         if by != "retry":  # which is for what has ended, and accepts no other folder
             place = core.state.spec.workspace
             stranger, make = await asyncio.to_thread(workspace_guard.accepted, place, core.state)
+        state = core.state
         if request_basis(core) != before:  # another request was recorded while the worker stopped
+            raise ControlError(f"{goal} is {shown_status(state)} now; `{by}` changed nothing")
+        if state.ended and (other := holder(state.spec.name, self._d.goals.states(), goal)):
             raise ControlError(
-                f"{core.state.goal_id} is {shown_status(core.state)} now; `{by}` changed nothing"
+                f"{goal} cannot go on: its name {state.spec.name} is in use by {other}, which has not ended"
             )
-        self._refuse_namesake(core.state)
-        refuse_abandoned()
-        at, after = time.time(), core.state.rested_seq if core.state.ended else 0
+        at, after = time.time(), state.rested_seq if state.ended else 0
+        requeued = ev.GoalRequeued(
+            at=at,
+            by=by,
+            reopen=reopen,
+            lifts=reopen,
+            after=after,
+            subtask=follow_up(state),
+            make=make,
+        )
         with self._d.goals.entering(core):
             if stranger:
                 core.emit(ev.WorkspaceKnown(at=at, identity=stranger, by="person"))
-            core.emit(
-                ev.GoalRequeued(
-                    at=at,
-                    by=by,
-                    reopen=reopen,
-                    lifts=reopen,
-                    after=after,
-                    subtask=follow_up(core.state),
-                    make=make,
-                )
-            )
+            core.emit(requeued)
         await self._d.goals.commit(core)
-        return running
+        if by == "retry":
+            return "queued again"
+        goes_on = f"continues after {running}" if running else "continues"
+        if by == "resume":
+            return f"resumed; {goes_on}" if running else "resumed"
+        return goes_on
 
-    def _refuse_namesake(self, state: State) -> None:
-        """Raise ControlError if an ended goal would be resumed beside another goal of its name."""
-        other = holder(state.spec.name, self._d.goals.states(), state.goal_id)
-        if state.ended and other:
+    # -- what a person says --------------------------------------------------------------------------
+
+    async def feedback(self, request: FeedbackRequest) -> dict[str, Any]:
+        """Record feedback: the agent is shown it, a blocked goal continues, an ended goal can be retried with it."""
+        core = await self._lookup.whole(request.goal)
+        if not request.text.strip():
+            raise ControlError("the feedback is empty")
+        if len(request.text) > FEEDBACK_CHARS_MAX:
             raise ControlError(
-                f"{state.goal_id} cannot go on: its name {state.spec.name} is in use by {other}, which has not ended"
+                f"the feedback has more than {FEEDBACK_CHARS_MAX:,} characters: put it in a file of the workspace"
             )
+        text, before = redact(request.text), core.state.goal.status
+        if before == GoalStatus.BLOCKED:
+            await self._supervisor.halt(core.state.goal_id, "feedback")
+            core = await self._d.goals.whole(core.state.goal_id)
+            if core.state.ended:  # it was cancelled while its worker stopped
+                raise ControlError(
+                    f"{core.state.goal_id} is {core.state.goal.status} now; the feedback was not recorded"
+                )
+        at, state = time.time(), core.state
+        with self._d.goals.entering(core):
+            seq = core.emit(ev.FeedbackGiven(at=at, text=text))
+            if state.goal.status == GoalStatus.BLOCKED:
+                core.emit(ev.GoalRequeued(at=at, by="feedback", reopen=True))
+        await self._d.goals.commit(core)
+        if session := self._supervisor.session(state.goal_id):
+            session.send_feedback(seq, text)
+        if before == GoalStatus.BLOCKED:
+            return answer(state, "recorded; the goal continues with it")
+        if not state.ended:
+            return answer(state, "recorded; the agent is shown it")
+        if state.goal.status == GoalStatus.COMPLETED and is_runbook(self._d.settings, state):
+            return answer(state, f"recorded. {RUNBOOK_DONE}")
+        return answer(state, f"recorded; `clew continue {called(state)}` continues it")
 
-
-def _paused() -> ev.GoalWaiting:
-    return ev.GoalWaiting(at=time.time(), reason="paused", paused=True)
-
-
-def request_basis(core: Core) -> tuple[str, bool, int]:
-    """Return what a request to go on refers to: the goal's status, and the event that stopped the goal."""
-    return str(core.state.goal.status), core.state.paused, core.state.rested_seq
+    async def unblock(self, request: UnblockRequest) -> dict[str, Any]:
+        """Lift the blocks of a signature, and go on with a goal that was stopped by a refusal."""
+        core, signature = await self._lookup.whole(request.goal), request.signature
+        blocked = core.state.blocked_actions
+        if signature not in blocked:
+            there = "; ".join(blocked[:SHOWN_MAX]) or "none"
+            raise ControlError(f"{signature!r} is not blocked; blocked actions: {there}")
+        goes_on = bool(core.state.replan_required or core.state.asked_step)
+        if goes_on:
+            await self._supervisor.halt(core.state.goal_id, "unblock")
+            core = await self._d.goals.whole(core.state.goal_id)
+        at, before = time.time(), core.state.goal.status
+        with self._d.goals.entering(core):
+            core.emit(ev.Unblocked(at=at, signature=signature))
+            if goes_on and before == GoalStatus.BLOCKED:
+                core.emit(ev.GoalRequeued(at=at, by="unblock", reopen=True))
+        await self._d.goals.commit(core)
+        state, then = core.state, ""
+        if state.goal.status not in (GoalStatus.QUEUED, GoalStatus.IN_PROGRESS):
+            then = (
+                f"; the goal is {shown_status(state)}: `clew continue {called(state)}` continues it"
+            )
+        elif state.goal.status == GoalStatus.QUEUED and before == GoalStatus.BLOCKED:
+            then = "; the goal continues"
+        return answer(state, f"allowed again: {signature}{then}")

@@ -7,9 +7,9 @@ import time
 from typing import Any
 
 from clew_daemon.control.goal_changes import request_basis
-from clew_daemon.control.goal_lookup import GoalLookup, answer, is_runbook, objection, shown_status
+from clew_daemon.control.lookup import GoalLookup, answer, is_runbook, objection, shown_status
 from clew_daemon.control.requests import EditRequest
-from clew_daemon.control.server import ControlError, refuse_abandoned
+from clew_daemon.control.server import ControlError
 from clew_daemon.inbox.acceptance import bound_spec, misplaced, planned, understood
 from clew_daemon.inbox.goalfile.keys import GoalFile, GoalFileError, GoalFileFault
 from clew_daemon.inbox.goalfile.parse import tasks_of
@@ -39,7 +39,7 @@ UNSEEN = {"unknown_keys", "file_name"}
 
 
 class GoalEdits:
-    """Changes goals, each recorded before it has any effect."""
+    """Changes what goals ask for, each recorded before it has any effect."""
 
     def __init__(self, daemon: DaemonParts, supervisor: Supervisor, lookup: GoalLookup) -> None:
         self._d = daemon
@@ -49,7 +49,7 @@ class GoalEdits:
     async def edit(self, request: EditRequest) -> dict[str, Any]:
         """Change a goal; ControlError with every error of the file, or where the goal is at work or completed."""
         core = await self._lookup.whole(request.goal)
-        self._refuse(core)
+        _refuse(core)
         if request.text is None:
             return answer(core.state, "it may be edited")
         raw = request.text.encode()
@@ -58,38 +58,36 @@ class GoalEdits:
         await self._supervisor.halt(goal, "edit")  # one that waits may be trying again
         with self._supervisor.hold(goal):
             core = await self._d.goals.whole(goal)
-            self._refuse(core)
+            _refuse(core)
             if request_basis(core) != before:
                 raise ControlError(f"{goal} is {shown_status(core.state)} now; try again")
-            return await self._change(core, raw, found)
+            return answer(core.state, await self._change(core, raw, found))
 
-    async def _change(self, core: Core, raw: bytes, found: GoalFile) -> dict[str, Any]:
-        event = await self._event(core, found)
+    async def _change(self, core: Core, raw: bytes, found: GoalFile) -> str:
+        """Return what was changed, and what lets the goal continue where it does not by itself."""
+        event, state = await self._event(core, found), core.state
         if not event.changed:
-            return answer(core.state, "nothing was changed")
-        told = "" if is_runbook(self._d.settings, core.state) else _told(core.state.spec, event)
-        refuse_abandoned()
+            return "nothing was changed"
+        told = "" if is_runbook(self._d.settings, state) else _told(event)
         with self._d.goals.entering(core):
             core.emit(event, raw)
             if told:
                 core.emit(ev.FeedbackGiven(at=event.at, text=redact(told)))
-        self._d.goals.judge_by(core, self._d.settings_of(core.state.goal_id))
+        self._d.goals.judge_by(core, self._d.settings_of(state.goal_id))
         await self._d.goals.commit(core)
-        return answer(core.state, f"changed: {', '.join(event.changed)}{_then(core)}")
-
-    def _refuse(self, core: Core) -> None:
-        if why := objection("edit", core.state, runbook=False):
-            raise ControlError(f"{core.state.goal_id} is {why}")
+        waits = state.goal.status == GoalStatus.QUEUED or state.waits_for_time
+        then = "" if waits else f"; continue it with `clew continue {called(state)}`"
+        return f"changed: {', '.join(event.changed)}{then}"
 
     async def _read(self, core: Core, raw: bytes) -> GoalFile:
         agents, state = self._d.settings.agents.names, core.state
         try:
             found = await asyncio.to_thread(understood, self._d, raw, "the goal", agents)
-            if found.folder and str(found.folder) != state.spec.workspace:
-                text = f"`workspace` cannot be changed: the goal works in {state.spec.workspace}"
-                _reject(GoalFileFault(found.lines.get("workspace"), text))
         except GoalFileError as error:
             raise ControlError(str(error)) from None
+        if found.folder and str(found.folder) != state.spec.workspace:
+            text = f"`workspace` cannot be changed: the goal works in {state.spec.workspace}"
+            _reject([GoalFileFault(found.lines.get("workspace"), text)])
         return found
 
     async def _event(self, core: Core, found: GoalFile) -> ev.GoalEdited:
@@ -98,13 +96,14 @@ class GoalEdits:
         spec = bound_spec(self._d, found, state.spec.workspace, state.spec.file_name)
         asked = ev.GoalAccepted(at=state.accepted_at, goal_id=state.goal_id, spec=spec)
         if faults := misplaced(self._d, found, asked):
-            raise ControlError(str(GoalFileError("the goal", faults)))
+            _reject(faults)
         seq = state.edited_seq or state.accepted_seq
         old = await asyncio.to_thread(self._d.goals.ledger.output, seq)
         tasks = planned(found.tasks)
         is_other = tasks != planned(tasks_of(old or b""))
-        changed = [NAMES.get(key, key) for key in _differing(state.spec, spec)]
-        changed += ["tasks"] if is_other else []
+        fields = (key for key in Spec.model_fields if key not in UNSEEN)
+        differing = (key for key in fields if getattr(state.spec, key) != getattr(spec, key))
+        changed = [NAMES.get(key, key) for key in differing] + ["tasks"] * is_other
         return ev.GoalEdited(
             at=time.time(),
             spec=spec,
@@ -113,34 +112,22 @@ class GoalEdits:
         )
 
 
-def _reject(fault: GoalFileFault) -> None:
-    raise GoalFileError("the goal", [fault])
+def _refuse(core: Core) -> None:
+    if why := objection("edit", core.state, runbook=False):
+        raise ControlError(f"{core.state.goal_id} is {why}")
 
 
-def _differing(old: Spec, new: Spec) -> list[str]:
-    """Return the fields in which two specs differ."""
-    fields = [key for key in type(new).model_fields if key not in UNSEEN]
-    return [key for key in fields if getattr(old, key) != getattr(new, key)]
+def _reject(faults: list[GoalFileFault]) -> None:
+    raise ControlError(str(GoalFileError("the goal", faults)))
 
 
-def _told(old: Spec, event: ev.GoalEdited) -> str:
-    """Return what the agent is told, as feedback: the text, the checks and the tasks; "" where only limits changed."""
-    new, lines = event.spec, []
-    if TEXT in event.changed:
-        parts = (new.description, new.notes, new.done_when)
-        lines.append("It now reads:\n" + "\n\n".join(filter(None, parts)))
-    if old.checks != new.checks:
-        checks = "\n".join(f"- {name}: {cmd}" for name, cmd in new.checks.items())
-        lines.append(f"Its checks are now:\n{checks}" if checks else "It has no checks any more.")
-    if event.tasks is not None:
-        lines.append("Its tasks were changed; what is done stays.")
-    if not lines:
+def _told(event: ev.GoalEdited) -> str:
+    """Return what the agent is told, as feedback; "" where only limits changed."""
+    if not {TEXT, "checks", "tasks"} & set(event.changed):
         return ""
-    return without_middle("\n".join(["The goal was changed.", *lines]), TOLD_CHARS)
-
-
-def _then(core: Core) -> str:
-    """Return what lets the goal continue, "" where it does by itself."""
-    state = core.state
-    waits = state.goal.status == GoalStatus.QUEUED or state.waits_for_time
-    return "" if waits else f"; continue it with `clew continue {called(state)}`"
+    spec = event.spec
+    checks = [f"- {name}: {cmd}" for name, cmd in spec.checks.items()]
+    parts = (spec.description, spec.notes, spec.done_when, "\n".join(["Checks:", *checks]))
+    now = "\n\n".join(filter(None, parts))
+    text = f"The goal was changed ({', '.join(event.changed)}). It now reads:\n{now}"
+    return without_middle(text, TOLD_CHARS)

@@ -1,23 +1,22 @@
-"""What answers each request of the control socket; those on goals and strategies are in files of their own."""
+"""What answers each request of the control socket: those about the daemon, the playbook and undo are answered here."""
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Any
 
-from clew_daemon.control import requests
+from clew_daemon.control import requests as rq
 from clew_daemon.control.follow import Following
 from clew_daemon.control.goal_changes import GoalChanges, trouble, with_room
 from clew_daemon.control.goal_edits import GoalEdits
-from clew_daemon.control.goal_lookup import GoalLookup, fault, handler
-from clew_daemon.control.goal_messages import GoalMessages
-from clew_daemon.control.playbook_requests import PlaybookRequests
-from clew_daemon.control.server import Handler
-from clew_daemon.control.undo_requests import UndoRequests
+from clew_daemon.control.lookup import GoalLookup, handler
+from clew_daemon.control.server import ControlError, Handler
 from clew_daemon.host.last_known import LastKnown
 from clew_daemon.inbox.leftovers import Left, left
+from clew_daemon.learning.exchange import from_entry
 from clew_daemon.parts import DaemonParts
 from clew_daemon.processes.cells import executor_env
 from clew_daemon.record.dependencies import KnownGoals
@@ -26,23 +25,32 @@ from clew_daemon.record.goal_limits import attempt_limits
 from clew_daemon.record.store import listed
 from clew_daemon.supervision import schedule
 from clew_daemon.supervision.supervisor import Supervisor
+from clew_daemon.undo.planning import UndoRefused
 from clew_daemon.undo.undo import Undo
+from clew_daemon.undo.view import undo_view
+from clew_daemon.undo.visit import VisitFailed
 from clew_shared.config.settings import SettingChange
 from clew_shared.ledger import LedgerState
 from clew_shared.ledger.errors import BOUNDS_S
 from clew_shared.record.state import State
+from clew_shared.snapshots.store import StoreError
 from clew_shared.views.publish import goal_detail, status_view
+
+JsonObject = dict[str, Any]
+
+END_S = 60.0
+"""How long an undo waits for the end of a worker whose goal is no longer at work."""
 
 
 class ControlHandlers:
-    """Answers requests about the daemon as a whole; `view` describes it, `reload` reloads its config."""
+    """Answers requests; `view` describes the daemon, `reload` reloads its config."""
 
     def __init__(
         self,
         daemon: DaemonParts,
         supervisor: Supervisor,
         undo: Undo,
-        view: Callable[[], Awaitable[dict[str, Any]]],
+        view: Callable[[], Awaitable[JsonObject]],
         reload: Callable[[], Awaitable[list[SettingChange]]],
     ) -> None:
         self._daemon = daemon
@@ -55,119 +63,156 @@ class ControlHandlers:
 
     def by_method(self) -> dict[str, Handler]:
         """Return the handler of each method."""
-        messages = GoalMessages(self._daemon, self._supervisor, self._lookup)
-        change = GoalChanges(self._daemon, self._supervisor, self._lookup).change
+        goals = GoalChanges(self._daemon, self._supervisor, self._lookup)
         edits = GoalEdits(self._daemon, self._supervisor, self._lookup)
-        undo = UndoRequests(self._undo, self._supervisor, self._lookup)
-        playbook = PlaybookRequests(self._daemon)
         recorded = partial(with_room, self._daemon.goals.ledger)
         following = Following(self._daemon.goals, self._lookup, self._status)
         return {
-            **handler(requests.PingRequest, self._ping),
-            **handler(requests.HealthRequest, self._health),
-            **handler(requests.StatusRequest, self._status),
-            **handler(requests.FollowRequest, following.follow),
-            **handler(requests.ReloadRequest, self._reload),
-            **handler(requests.SettingsRequest, self._settings),
-            **handler(requests.ExecutorEnvRequest, self._executor_env),
-            **handler(requests.FeedbackRequest, recorded(messages.feedback)),
-            **handler(requests.UnblockRequest, recorded(messages.unblock)),
-            **handler(requests.PauseRequest, change),
-            **handler(requests.ContinueRequest, recorded(change)),
-            **handler(requests.ResumeRequest, recorded(change)),
-            **handler(requests.CancelRequest, change),
-            **handler(requests.RetryRequest, recorded(change)),
-            **handler(requests.RemoveRequest, recorded(change)),
-            **handler(requests.EditRequest, recorded(edits.edit)),
-            **handler(requests.UndoRequest, undo.answer),
-            **handler(requests.RemoveStrategyRequest, recorded(playbook.remove)),
-            **handler(requests.RestoreStrategyRequest, recorded(playbook.restore)),
-            **handler(requests.PruneRequest, recorded(playbook.prune)),
-            **handler(requests.ImportRequest, recorded(playbook.import_)),
+            **handler(rq.PingRequest, self._ping),
+            **handler(rq.HealthRequest, self._health),
+            **handler(rq.StatusRequest, self._status),
+            **handler(rq.FollowRequest, following.follow),
+            **handler(rq.ReloadRequest, self._reload),
+            **handler(rq.SettingsRequest, self._settings),
+            **handler(rq.ExecutorEnvRequest, self._executor_env),
+            **handler(rq.FeedbackRequest, recorded(goals.feedback)),
+            **handler(rq.UnblockRequest, recorded(goals.unblock)),
+            **handler(rq.PauseRequest, goals.change),
+            **handler(rq.ContinueRequest, recorded(goals.change)),
+            **handler(rq.ResumeRequest, recorded(goals.change)),
+            **handler(rq.CancelRequest, goals.change),
+            **handler(rq.RetryRequest, recorded(goals.change)),
+            **handler(rq.RemoveRequest, recorded(goals.change)),
+            **handler(rq.EditRequest, recorded(edits.edit)),
+            **handler(rq.UndoRequest, self._undo_goal),
+            **handler(rq.RemoveStrategyRequest, recorded(self._move_strategy)),
+            **handler(rq.RestoreStrategyRequest, recorded(self._move_strategy)),
+            **handler(rq.PruneRequest, recorded(self._prune)),
+            **handler(rq.ImportRequest, recorded(self._import)),
         }
 
-    async def _ping(self, _: requests.PingRequest) -> dict[str, Any]:
+    # -- the daemon ----------------------------------------------------------------------------------
+
+    async def _ping(self, _: rq.PingRequest) -> JsonObject:
         return await self._view()
 
-    async def _health(self, _: requests.HealthRequest) -> dict[str, Any]:
+    async def _health(self, _: rq.HealthRequest) -> JsonObject:
         ledger = self._daemon.goals.ledger
         times = ledger.commit_times
         commits = {"bounds_s": BOUNDS_S, "counts": list(times.counts), "sum_s": times.sum_s}
         return {"ledger": ledger.state.value, "commits": commits}
 
-    async def _settings(self, _: requests.SettingsRequest) -> dict[str, Any]:
+    async def _settings(self, _: rq.SettingsRequest) -> JsonObject:
         """Return what the config sets, and no defaults: what applies to a model depends on what is set."""
         return self._daemon.settings.model_dump(mode="json", exclude_unset=True)
 
-    async def _executor_env(self, _: requests.ExecutorEnvRequest) -> dict[str, Any]:
+    async def _executor_env(self, _: rq.ExecutorEnvRequest) -> JsonObject:
         """Return the environment of executors: for `clew doctor`, which may have been started with another one."""
         daemon = self._daemon
         return {**executor_env(daemon.settings, daemon.keys.env, daemon.git)}
 
-    async def _reload(self, _: requests.ReloadRequest) -> dict[str, Any]:
+    async def _reload(self, _: rq.ReloadRequest) -> JsonObject:
         changes = await self._apply_config()
-        return {
-            "changes": [
-                {"key": c.key, "old": c.old, "new": c.new, "live": c.live, "applies": c.applies}
-                for c in changes
-            ]
-        }
+        shown = ("key", "old", "new", "live", "applies")
+        return {"changes": [{name: getattr(one, name) for name in shown} for one in changes]}
 
-    async def _status(self, request: requests.StatusRequest) -> dict[str, Any]:
-        if request.goal:
-            return await self._status_of_goal(request.goal)
+    # -- goals ---------------------------------------------------------------------------------------
+
+    async def _status(self, request: rq.StatusRequest) -> JsonObject:
         if request.limit is not None and request.limit < 0:
-            raise fault("limit", request.limit)
-        before = request.before
-        last = None if before is None else self._lookup.find(before).state.accepted_seq
+            raise ControlError("`limit` is a number of goals, or null for all")
+        core = await self._lookup.whole(request.goal) if request.goal else None
         states, now = self._daemon.goals.states(), time.time()
-        running = self._supervisor.running
-        shown, left_out = listed(states.values(), request.limit, last)
         known = KnownGoals(states, self._daemon.goals.gone)
-        goals = [
-            {
-                **status_view(
-                    state,
-                    now,
-                    self._waits_for(state, known, running, now),
-                    stuck=schedule.is_stuck(state, known),
-                ),
-                "now": self._current_work(state),
-            }
-            for state in shown
-        ]
-        for view in goals:
-            self._mark_unrecorded(view)
-        left = await self._inbox_left.now()
+        if core:
+            limit = attempt_limits(core.state, self._daemon.settings).limit
+            view = {**self._goal_view(core.state, known, now, whole=True), "attempt_limit": limit}
+            return {"daemon": await self._view(), "goal": view}
+        last = self._lookup.find(request.before).state.accepted_seq if request.before else None
+        shown, left_out = listed(states.values(), request.limit, last)
+        goals = [self._goal_view(state, known, now, whole=False) for state in shown]
+        inbox = await self._inbox_left.now()
         more = {"more": left_out > 0, "left_out": left_out}
-        return {"daemon": await self._view(), "goals": goals, **more, **left.view()}
+        return {"daemon": await self._view(), "goals": goals, **more, **inbox.view()}
 
-    async def _status_of_goal(self, goal: str) -> dict[str, Any]:
-        state = (await self._lookup.whole(goal)).state
-        running, now = self._supervisor.running, time.time()
-        known = KnownGoals(self._daemon.goals.states(), self._daemon.goals.gone)
-        waits = self._waits_for(state, known, running, now, hint=True)
-        limit = attempt_limits(state, self._daemon.settings).limit
-        stuck = schedule.is_stuck(state, known)
-        detail = {**goal_detail(state, now, waits, stuck=stuck), "attempt_limit": limit}
-        view = {**detail, "now": self._current_work(state)}
-        self._mark_unrecorded(view)
-        return {"daemon": await self._view(), "goal": view}
-
-    def _waits_for(
-        self, state: State, known: KnownGoals, running: list[str], now: float, *, hint: bool = False
-    ) -> str:
+    def _goal_view(self, state: State, known: KnownGoals, now: float, *, whole: bool) -> JsonObject:
+        """Return a goal in the list of goals, or the `whole` of one."""
+        running, goals = self._supervisor.running, self._daemon.goals
+        waits = schedule.waits_for(state, known, running, now, hint=whole)
         if state.paused and (action := running_action(state, now)):
-            return f"pausing after {action}"
-        return schedule.waits_for(state, known, running, now, hint=hint)
-
-    def _mark_unrecorded(self, view: dict[str, Any]) -> None:
-        """Add to an answer that what it shows has no room on the disk yet, and would be lost with the daemon."""
-        goals = self._daemon.goals
-        if goals.ledger.state is LedgerState.FULL and goals.recorder.is_committing(view["id"]):
+            waits = f"pausing after {action}"
+        stuck, session = schedule.is_stuck(state, known), self._supervisor.session(state.goal_id)
+        view = (goal_detail if whole else status_view)(state, now, waits, stuck=stuck)
+        view["now"] = now_view(state, session.work if session else None)
+        if goals.ledger.state is LedgerState.FULL and goals.recorder.is_committing(state.goal_id):
+            # what it shows would be lost with the daemon
             reason = f"not yet on record: {trouble(goals.ledger)}"
             view["reason"] = f"{view['reason']}; {reason}" if view["reason"] else reason
+        return view
 
-    def _current_work(self, state: State) -> dict[str, Any] | None:
-        session = self._supervisor.session(state.goal_id)
-        return now_view(state, session.work if session else None)
+    async def _undo_goal(self, request: rq.UndoRequest) -> JsonObject:
+        """Show or perform an undo, one at a time for each goal, and only while the goal has no worker."""
+        core, supervisor = await self._lookup.whole(request.goal), self._supervisor
+        state, goal = core.state, core.state.goal_id
+        if request.subtask is not None:
+            task, index = request.subtask
+            tasks = state.goal.tasks
+            if not (0 <= task < len(tasks) and 0 <= index < len(tasks[task].subtasks)):
+                raise ControlError(f"{goal} has no subtask {index} in a task {task}, from 0")
+        if not state.workable:  # its last worker may still be ending
+            await supervisor.finished(goal, END_S)
+            core = await self._lookup.whole(request.goal)
+        if goal in supervisor.running:
+            raise ControlError(
+                f"{goal} is at work: stop it first, with `clew pause {goal}` or `clew cancel {goal}`"
+            )
+        if supervisor.uses(goal):
+            raise ControlError(f"another undo of {goal} is in progress: try again when it is done")
+        if other := supervisor.at_work_in(core.state.spec.workspace):
+            raise ControlError(
+                f"{goal}: {other} is at work in the same folder, or in one below or above it:"
+                f" wait until it has ended, or stop it first, with `clew pause {other}`"
+            )
+        undo = partial(self._undo.perform, expected=request.expected)
+        with supervisor.hold(goal):  # nothing was awaited since it was not busy
+            try:
+                work = undo if request.perform else self._undo.preview
+                result = await work(core, request.subtask, theirs=request.theirs)
+            except (UndoRefused, VisitFailed, StoreError) as error:
+                half = f"\nThe workspace is half undone: `clew undo {goal}` completes it."
+                undoing = core.state.snapshots.undoing
+                raise ControlError(f"{goal}: {error}{half if undoing else ''}") from None
+        return await asyncio.to_thread(undo_view, core.state, result)
+
+    # -- the playbook --------------------------------------------------------------------------------
+
+    async def _move_strategy(
+        self, request: rq.RemoveStrategyRequest | rq.RestoreStrategyRequest
+    ) -> JsonObject:
+        """Archive a strategy, or restore it from the archive."""
+        playbook = self._daemon.playbook
+        removes = isinstance(request, rq.RemoveStrategyRequest)
+        try:
+            await (playbook.remove if removes else playbook.restore)(request.id)
+        except ValueError as error:
+            raise ControlError(f"{error}; see `clew playbook list --archived`") from None
+        return {"id": request.id}
+
+    async def _prune(self, request: rq.PruneRequest) -> JsonObject:
+        """Archive the strategies that score below a threshold; return their ids and the threshold."""
+        below = request.below
+        if below is None:
+            below = self._daemon.settings.playbook.prune_below
+        if not -1 <= below <= 1:
+            raise ControlError(f"`below` is {below}; a score is between -1 and 1")
+        return {"removed": await self._daemon.playbook.prune(below), "below": below}
+
+    async def _import(self, request: rq.ImportRequest) -> JsonObject:
+        """Import strategies, all or none; return the counts."""
+        if len(request.bullets) > rq.IMPORTED_AT_ONCE_MAX:
+            raise ControlError(f"at most {rq.IMPORTED_AT_ONCE_MAX} strategies can be sent at once")
+        try:
+            bullets = [from_entry(entry) for entry in request.bullets]
+            return dict(await self._daemon.playbook.import_bullets(bullets))
+        except ValueError as error:
+            raise ControlError(f"nothing was imported: {error}") from None

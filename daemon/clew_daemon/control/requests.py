@@ -1,13 +1,13 @@
 """The requests of the control socket, one class each: the command line builds them, the daemon checks them.
 
-Plain data that imports nothing expensive, since every command of the command line may send one. `checking` reads them
+Plain data that imports nothing expensive, since every command of the command line may send one. `lookup` reads them
 from JSON; the code that carries them out checks the limits of their values.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
-from typing import Any, ClassVar
+from typing import Any, ClassVar, dataclass_transform
 
 GOALS_MAX = 1_000
 """How many goals one request may name."""
@@ -15,40 +15,37 @@ IMPORTED_AT_ONCE_MAX = 100
 """How many strategies one request may import."""
 
 
-@dataclass(frozen=True)
+@dataclass_transform(frozen_default=True)
 class ControlRequest:
-    """A request; `method` is its name on the socket."""
+    """A request, as a frozen dataclass; `method` is its name on the socket."""
 
     method: ClassVar[str]
 
     def __init_subclass__(cls, method: str = "") -> None:
         cls.method = method
+        dataclass(frozen=True)(cls)
 
     def params(self) -> dict[str, Any]:
         """Return the parameters as they are sent: without those that are None."""
-        values = {field.name: getattr(self, field.name) for field in fields(self)}
+        values = {field.name: getattr(self, field.name) for field in fields(self)}  # type: ignore[arg-type]
         return {name: value for name, value in values.items() if value is not None}
 
 
 # ---- the daemon
 
 
-@dataclass(frozen=True)
 class PingRequest(ControlRequest, method="ping"):
     """Ask for the view of the daemon: its process, version, and whether it is ready."""
 
 
-@dataclass(frozen=True)
 class HealthRequest(ControlRequest, method="health"):
     """Ask for the state of the ledger, and for a histogram of how long commits to it took."""
 
 
-@dataclass(frozen=True)
 class StatusRequest(ControlRequest, method="status"):
-    """Ask for one goal's tree, or for the list of goals.
+    """Ask for one goal's tree, or for the goals that have not ended and the last `limit` of the others (None: all).
 
-    The list has all goals that have not ended and the last `limit` of the others (None: all); `before` restricts both
-    to goals that were accepted before that one.
+    `before` restricts both to goals that were accepted before that one.
     """
 
     goal: str | None = None
@@ -56,7 +53,6 @@ class StatusRequest(ControlRequest, method="status"):
     limit: int | None = None
 
 
-@dataclass(frozen=True)
 class FollowRequest(ControlRequest, method="follow"):
     """Ask for the durable events of one goal, or of all, as they are recorded (docs/stream.md).
 
@@ -67,17 +63,14 @@ class FollowRequest(ControlRequest, method="follow"):
     after: str | None = None
 
 
-@dataclass(frozen=True)
 class ReloadRequest(ControlRequest, method="reload"):
     """Read the config again."""
 
 
-@dataclass(frozen=True)
 class SettingsRequest(ControlRequest, method="settings"):
     """Ask for the settings in force."""
 
 
-@dataclass(frozen=True)
 class ExecutorEnvRequest(ControlRequest, method="executor_env"):
     """Ask for the environment of executors."""
 
@@ -85,7 +78,6 @@ class ExecutorEnvRequest(ControlRequest, method="executor_env"):
 # ---- goals: `goal` is a name, an id, or the beginning of either
 
 
-@dataclass(frozen=True)
 class FeedbackRequest(ControlRequest, method="feedback"):
     """Send the agent a message; a blocked goal continues with it."""
 
@@ -93,7 +85,6 @@ class FeedbackRequest(ControlRequest, method="feedback"):
     text: str
 
 
-@dataclass(frozen=True)
 class UnblockRequest(ControlRequest, method="unblock"):
     """Allow a blocked action again."""
 
@@ -101,7 +92,6 @@ class UnblockRequest(ControlRequest, method="unblock"):
     signature: str
 
 
-@dataclass(frozen=True)
 class GoalChangeRequest(ControlRequest):
     """Change one `goal`, several `goals`, or `all` to which the change applies."""
 
@@ -110,39 +100,32 @@ class GoalChangeRequest(ControlRequest):
     all: bool = False
 
 
-@dataclass(frozen=True)
 class PauseRequest(GoalChangeRequest, method="pause"):
     """Stop work on goals until they are resumed: after the running action, or `now`."""
 
     now: bool | None = None
 
 
-@dataclass(frozen=True)
 class ResumeRequest(GoalChangeRequest, method="resume"):
     """Resume paused, waiting or blocked goals."""
 
 
-@dataclass(frozen=True)
 class ContinueRequest(GoalChangeRequest, method="continue"):
     """Go on with goals that are paused, waiting, blocked, failed or cancelled; or completed ones with feedback."""
 
 
-@dataclass(frozen=True)
 class CancelRequest(GoalChangeRequest, method="cancel"):
     """End goals, and their workers."""
 
 
-@dataclass(frozen=True)
 class RetryRequest(GoalChangeRequest, method="retry"):
     """Continue goals that failed, were cancelled or are blocked; or completed ones with feedback."""
 
 
-@dataclass(frozen=True)
 class RemoveRequest(GoalChangeRequest, method="rm"):
     """Take goals that have ended out of the lists."""
 
 
-@dataclass(frozen=True)
 class EditRequest(ControlRequest, method="edit"):
     """Change what a goal asks for to what a goal file says, all of it; without `text`, ask whether that may be now."""
 
@@ -150,7 +133,6 @@ class EditRequest(ControlRequest, method="edit"):
     text: str | None = None
 
 
-@dataclass(frozen=True)
 class UndoRequest(ControlRequest, method="undo"):
     """Show what undoing a goal, or one `subtask` (its task's and its own index), would do; or `perform` it.
 
@@ -168,28 +150,24 @@ class UndoRequest(ControlRequest, method="undo"):
 # ---- the playbook
 
 
-@dataclass(frozen=True)
 class RemoveStrategyRequest(ControlRequest, method="playbook_remove"):
     """Move a strategy to the archive."""
 
     id: str
 
 
-@dataclass(frozen=True)
 class RestoreStrategyRequest(ControlRequest, method="playbook_restore"):
     """Take a strategy out of the archive."""
 
     id: str
 
 
-@dataclass(frozen=True)
 class PruneRequest(ControlRequest, method="playbook_prune"):
     """Archive the strategies that score below a threshold (None: that of the config)."""
 
     below: float | None = None
 
 
-@dataclass(frozen=True)
 class ImportRequest(ControlRequest, method="playbook_import"):
     """Import strategies, each a JSON object as in an export."""
 

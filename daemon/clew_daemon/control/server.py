@@ -1,7 +1,8 @@
 """The control socket, on which the command line sends requests to a running daemon.
 
 JSON-RPC 2.0 lines on a socket in a folder of mode 0700. The server refuses other users and descendants of the daemon
-(workers): sockets with a path are outside of every sandbox (docs/security.md).
+(workers): sockets with a path are outside of every sandbox (docs/security.md). An answer may be a stream: lines follow
+it for as long as the client reads them.
 """
 
 from __future__ import annotations
@@ -15,48 +16,46 @@ import socket
 import stat
 import struct
 import time
-from collections.abc import Awaitable, Callable
-from contextvars import ContextVar
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import psutil
 
-from clew_daemon.control.stream import FOLLOWERS_MAX, STALLED_S, Stream, send_stream
 from clew_daemon.host.folders import FolderError
 from clew_shared.ledger import LedgerError
 from clew_shared.wire import protocol
 
-CLIENTS_MAX = 32
+CLIENTS_MAX = 64
 IDLE_TIMEOUT_S = 60.0
-IDLE_AFTER_S = 0.2
-"""How long a connection counts as busy after it was made or answered: its next request may be on its way."""
-QUEUED_S = 5.0
-"""How long a new connection waits for a place."""
-TOO_MANY_FOLLOWERS = f"{FOLLOWERS_MAX} clients follow already: end one of them, or try again"
 BUSY = "too many clients have a request in progress: try again"
+
+FOLLOWERS_MAX = 16
+"""Connections with a stream at a time; they have no place among the clients."""
+TOO_MANY_FOLLOWERS = f"{FOLLOWERS_MAX} clients follow already: end one of them, or try again"
+
+STALLED_S = 5.0
+"""How long a client may take to read one line of a stream; then it is cut off."""
+
 SO_PEERPIDFD = 77  # asm-generic/socket.h
 _UCRED = struct.Struct("3i")
+
+
+@dataclass(frozen=True, slots=True)
+class Stream:
+    """An answer, and the lines that follow it."""
+
+    answer: dict[str, Any]
+    lines: AsyncGenerator[bytes]
+
 
 Answer = dict[str, Any] | Stream
 Handler = Callable[[dict[str, Any]], Awaitable[Answer]]
 
 
-_sender: ContextVar[Any] = ContextVar("sender", default=None)
-
-
 class ControlError(Exception):
     """The request cannot be carried out; the message is for the person who sent it."""
-
-
-def refuse_abandoned() -> None:
-    """Raise ControlError if whoever sent the present request has gone: it is dropped, not carried out later."""
-    if sender := _sender.get():
-        gone = select.poll()
-        gone.register(sender.fileno(), 0)
-        if gone.poll(0):
-            raise ControlError("the request was given up")
 
 
 @dataclass(eq=False, slots=True)
@@ -64,8 +63,8 @@ class _Client:
     """A connection; `since` is the time when it was made or last answered."""
 
     task: asyncio.Task[None]
+    since: float
     busy: bool = False
-    since: float = 0.0
 
 
 class Control:
@@ -75,10 +74,7 @@ class Control:
     """
 
     def __init__(
-        self,
-        path: Path,
-        handlers: dict[str, Handler],
-        daemon: Callable[[], int | None] = os.getpid,
+        self, path: Path, handlers: dict[str, Handler], daemon: Callable[[], int | None] = os.getpid
     ) -> None:
         self._path = path
         self._handlers = handlers
@@ -87,7 +83,6 @@ class Control:
         self._clients: set[_Client] = set()
         self._followers: set[_Client] = set()
         self._identity = (0, 0)
-        self._queued = 0
         self._refused = 0
         self._logged_at = float("-inf")
 
@@ -98,43 +93,19 @@ class Control:
         """
         if self._server:
             return
-        self._remove_stale()
-        sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_NONBLOCK)
-        _bind(sock, self._path)
-        self._path.chmod(0o600)
-        found = self._path.lstat()
-        self._identity = found.st_dev, found.st_ino
-        self._server = await asyncio.start_unix_server(
-            self._connected, sock=sock, limit=protocol.LINE_BYTES_MAX
-        )
-
-    @property
-    def is_found(self) -> bool:
-        """Whether the path leads to this server: the socket was not removed or replaced."""
-        try:
-            found = self._path.lstat()
-        except OSError:
-            return False
-        return (found.st_dev, found.st_ino) == self._identity
-
-    async def renew(self) -> None:
-        """Listen at the path again after the socket has been removed; connections stay. Raises as `start`."""
-        old, self._server = self._server, None
-        try:
-            await self.start()
-        finally:
-            if self._server is None:
-                self._server = old
-            elif old is not None:
-                old.close()
-
-    def _remove_stale(self) -> None:
         with contextlib.suppress(FileNotFoundError):
             if not stat.S_ISSOCK(self._path.lstat().st_mode):
                 raise FolderError(
                     f"{self._path} is where the control socket should be: move it away"
                 )
             self._path.unlink()
+        sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_NONBLOCK)
+        _bind(sock, self._path)
+        self._path.chmod(0o600)
+        self._identity = _identity(self._path)
+        self._server = await asyncio.start_unix_server(
+            self._connected, sock=sock, limit=protocol.LINE_BYTES_MAX
+        )
 
     async def stop(self) -> None:
         """Stop listening, and end all connections."""
@@ -146,19 +117,18 @@ class Control:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-        if self.is_found:
-            with contextlib.suppress(FileNotFoundError):
+        with contextlib.suppress(FileNotFoundError):
+            if _identity(self._path) == self._identity:
                 self._path.unlink()
+
+    # -- connections ---------------------------------------------------------------------------------
 
     async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         task = asyncio.current_task()
         assert task is not None  # noqa: S101 - called as one
-        client = _Client(task)
-        _sender.set(writer.get_extra_info("socket"))
+        client = _Client(task, time.monotonic())
         try:
-            refusal = (
-                _refusal(writer.get_extra_info("socket"), self._daemon()) or await self._full()
-            )
+            refusal = _refusal(writer.get_extra_info("socket"), self._daemon()) or self._full()
             if refusal:
                 self._log_refusal(refusal)
                 writer.write(protocol.error(None, protocol.INVALID_REQUEST, refusal))
@@ -172,37 +142,18 @@ class Control:
             self._followers.discard(client)
             writer.close()
 
-    async def _full(self) -> str:
-        """Make room for a connection by ending the one that has been idle longest; return why not, "" if there is room.
-
-        If all were answered a moment ago, wait for the first of them to be idle.
-        """
-        if self._queued >= CLIENTS_MAX:
+    def _full(self) -> str:
+        """Make room for a connection by ending the one that has been idle longest; return why not, "" if there is."""
+        if len(self._clients) < CLIENTS_MAX:
+            return ""
+        longest = min(
+            (one for one in self._clients if not one.busy), key=lambda one: one.since, default=None
+        )
+        if longest is None:
             return BUSY
-        self._queued += 1
-        try:
-            async with asyncio.timeout(QUEUED_S):
-                while len(self._clients) >= CLIENTS_MAX and not await self._end_idle():
-                    pass
-        except TimeoutError:
-            return BUSY
-        finally:
-            self._queued -= 1
-        return "" if self._server and len(self._clients) < CLIENTS_MAX else BUSY
-
-    async def _end_idle(self) -> bool:
-        """End the connection that has been idle longest, or wait for it to be idle; return True if all are busy."""
-        answered = [each for each in self._clients if not each.busy]
-        if not answered:
-            return True
-        longest = min(answered, key=lambda each: each.since)
-        idle_in = longest.since + IDLE_AFTER_S - time.monotonic()
-        if idle_in > 0:
-            await asyncio.sleep(idle_in)
-        else:
-            self._clients.discard(longest)
-            longest.task.cancel()
-        return False
+        self._clients.discard(longest)
+        longest.task.cancel()
+        return ""
 
     async def _serve(
         self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, client: _Client
@@ -237,19 +188,7 @@ class Control:
             _warn("control.refused", reason=refusal, times=self._refused)
             self._refused, self._logged_at = 0, now
 
-    def _handler(self, method: str, params: Any) -> Handler:
-        handler = self._handlers.get(method)
-        if handler is None:
-            known = ", ".join(self._handlers)
-            raise protocol.ProtocolError(f"no method {method!r}; available: {known}")
-        if not isinstance(params, dict):
-            raise protocol.ProtocolError(f"{method}: the params must be an object")
-        return handler
-
-    def _check_followers(self) -> None:
-        """Raise ControlError if there is no place for another follower."""
-        if len(self._followers) >= FOLLOWERS_MAX:
-            raise ControlError(TOO_MANY_FOLLOWERS)
+    # -- requests ------------------------------------------------------------------------------------
 
     async def _answer(self, line: bytes) -> tuple[bytes, Stream | None]:
         """Return the answer to a request, and what follows it."""
@@ -259,30 +198,71 @@ class Control:
             answer = await self._handler(method, params)(params)
             if not isinstance(answer, Stream):
                 return protocol.result(request_id, answer), None
-            self._check_followers()
-            return protocol.result(request_id, answer.answer), answer
+            if len(self._followers) < FOLLOWERS_MAX:
+                return protocol.result(request_id, answer.answer), answer
+            return protocol.error(request_id, protocol.WRONG_STATE, TOO_MANY_FOLLOWERS), None
         except protocol.ProtocolError as error:
             return protocol.error(request_id or error.request_id, error.code, str(error)), None
         except (ControlError, LedgerError) as error:
             return protocol.error(request_id, protocol.WRONG_STATE, str(error)), None
 
+    def _handler(self, method: str, params: Any) -> Handler:
+        handler = self._handlers.get(method)
+        if handler is None:
+            known = ", ".join(self._handlers)
+            raise protocol.ProtocolError(f"no method {method!r}; available: {known}")
+        if not isinstance(params, dict):
+            raise protocol.ProtocolError(f"{method}: the params must be an object")
+        return handler
+
 
 async def _follow(
     answer: bytes, stream: Stream, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
 ) -> None:
-    """Send an answer and the stream after it, and log why it was cut off."""
+    """Send an answer, then its lines until they end, or the client hangs up, sends anything, or does not read.
+
+    Only what the socket's buffers and one line take is in memory.
+    """
+
+    async def send() -> None:
+        async with contextlib.aclosing(stream.lines) as lines:
+            await _write(answer, writer)
+            async for line in lines:
+                await _write(line, writer)
+
+    sending, hung_up = asyncio.ensure_future(send()), asyncio.ensure_future(reader.read(1))
     try:
-        await send_stream(answer, stream, reader, writer)
+        await asyncio.wait((sending, hung_up), return_when=asyncio.FIRST_COMPLETED)
+        if sending.done():
+            sending.result()
     except TimeoutError:
         _warn("control.cut_off", reason=f"a follower read nothing for {STALLED_S:g} s")
     except LedgerError as error:
         _warn("control.cut_off", reason=str(error))
+    finally:
+        sending.cancel()
+        hung_up.cancel()
+        await asyncio.gather(sending, hung_up, return_exceptions=True)
+        writer.transport.abort()  # what it did not read must not wait for it
+
+
+async def _write(line: bytes, writer: asyncio.StreamWriter) -> None:
+    if writer.transport.is_closing():  # the client went away; uvloop raises RuntimeError
+        raise ConnectionResetError
+    writer.write(line)
+    async with asyncio.timeout(STALLED_S):
+        await writer.drain()
 
 
 def _warn(event: str, **values: Any) -> None:
     import structlog  # `clew web` serves links in this way, and has no log
 
     structlog.get_logger().warning(event, **values)
+
+
+def _identity(path: Path) -> tuple[int, int]:
+    found = path.lstat()
+    return found.st_dev, found.st_ino
 
 
 def _bind(sock: socket.socket, path: Path) -> None:
@@ -298,6 +278,9 @@ def _bind(sock: socket.socket, path: Path) -> None:
         finally:
             os.close(folder)
     sock.listen(CLIENTS_MAX)
+
+
+# -- who may call ------------------------------------------------------------------------------------
 
 
 def _refusal(sock: Any, daemon: int | None) -> str:

@@ -10,13 +10,13 @@ import os
 import shutil
 import stat
 import subprocess
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from clew_shared.config.settings import SettingChange
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Mapping
+    from pathlib import Path
 
 NAMES = ("GIT_AUTHOR_NAME", "GIT_AUTHOR_EMAIL", "GIT_COMMITTER_NAME", "GIT_COMMITTER_EMAIL")
 SYSTEM_GIT = ("/usr/bin/git", "/usr/local/bin/git", "/bin/git", "/run/current-system/sw/bin/git")
@@ -106,24 +106,6 @@ def top_folder(folder: Path) -> Path | None:
         if os.path.lexists(one / ".git" / "HEAD") or _link_text(one / ".git").startswith("gitdir:"):
             return one
     return None
-
-
-def folder_outside(workspace: str, writable: Iterable[str | Path]) -> str | None:
-    """Return git's folder where it lies outside of `workspace` and of all `writable` folders, else None."""
-    named = _link_text(Path(workspace, ".git"))
-    if not named.startswith("gitdir:"):
-        return None
-    folder = Path(workspace, named.removeprefix("gitdir:").strip())
-    common = Path(os.path.realpath(folder / (_link_text(folder / "commondir").strip() or ".")))
-    within = (workspace, *(os.path.expanduser(one) for one in writable))  # noqa: PTH111 - as text
-    if any(common.is_relative_to(os.path.realpath(one)) for one in within):
-        return None
-    return str(common)
-
-
-def folder_hint(folder: str) -> str:
-    """Return what would let git work."""
-    return f'git fails in this workspace unless the config allows its folder: [sandbox] write = ["{folder}"]'
 
 
 def _link_text(path: Path) -> str:

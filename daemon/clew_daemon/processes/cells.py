@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -15,7 +15,6 @@ from urllib.parse import urlsplit
 from clew_daemon.host.folders import overlap
 from clew_daemon.host.git import program
 from clew_daemon.host.snapshot_space import SnapshotSpace
-from clew_daemon.processes.trace_ids import TRACEPARENT
 from clew_shared.config.agent_tables import Agent, CliAgentSettings, CommandAgentSettings
 from clew_shared.config.places import Places
 from clew_shared.config.tables import Settings
@@ -84,10 +83,7 @@ def hidden(
 
 @dataclass(frozen=True, slots=True)
 class CellRules:
-    """The cells of one goal; `hide` is what none of them may see, `git` the identity for commits, as variables.
-
-    `trace` is what the agent's and the executor's environment have of the goal's trace, which is not the daemon's own.
-    """
+    """The cells of one goal; `hide` is what none of them may see, `git` the identity for commits, as variables."""
 
     places: Places
     settings: Settings
@@ -95,7 +91,6 @@ class CellRules:
     hide: tuple[str, ...]
     env: Mapping[str, str]
     git: Mapping[str, str]
-    trace: Mapping[str, str] = field(default_factory=dict)
 
     def executor(self) -> CellSpec:
         """Return the spec of the process that carries out actions."""
@@ -116,7 +111,7 @@ class CellRules:
         own_tools = isinstance(agent, CommandAgentSettings) and agent.own_tools
         names = (*AGENT_ENV, *self.settings.sandbox.env)
         env = self._acting_env() if own_tools else _env(self.env, names)
-        env = self._traced(env) | {"CLEW_GOAL_ID": self.state.goal_id, "CLEW_EPOCH": str(epoch)}
+        env = env | {"CLEW_GOAL_ID": self.state.goal_id, "CLEW_EPOCH": str(epoch)}
         program: dict[str, Any] = {"kind": "agent", "agent": agent.kind}
         if isinstance(agent, CommandAgentSettings):
             program = {"kind": "command", "argv": resolved(agent.command, self.env)}
@@ -139,10 +134,7 @@ class CellRules:
     def _acting_env(self) -> dict[str, str]:
         tmp, home = private(self.places, self.state.goal_id)
         env = executor_env(self.settings, self.env, self.git)
-        return self._traced(env) | {"HOME": str(home), "TMPDIR": str(tmp)}
-
-    def _traced(self, env: Mapping[str, str]) -> dict[str, str]:
-        return {name: env[name] for name in env if name != TRACEPARENT} | dict(self.trace)
+        return env | {"HOME": str(home), "TMPDIR": str(tmp)}
 
     def _spec(
         self, env: dict[str, str], *, acts: bool = True, own_tools: bool = False, **program: Any

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any, TypeVar
 
 from clew_daemon.processes.cgroups import CellGroup
@@ -110,10 +110,9 @@ class ExecutorProcess:
         timeout_s: float,
         limit: str,
         output_bytes: int,
-        env: Mapping[str, str],
         said: Callable[[str], None],
     ) -> ActionDone:
-        """Carry out an allowed action; raises ExecutorDied where its effect is unknown. `env` is for its command.
+        """Carry out an allowed action; raises ExecutorDied where its effect is unknown.
 
         `limit` as in RunRequest; `said` is told what the command has printed last.
         """
@@ -128,7 +127,6 @@ class ExecutorProcess:
                 timeout_s=timeout_s,
                 limit=limit,
                 output_bytes=output_bytes,
-                env=dict(env),
             )
 
         patience_s = timeout_s + ANSWER_MARGIN_S

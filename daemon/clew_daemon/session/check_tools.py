@@ -13,32 +13,30 @@ from dataclasses import dataclass
 
 from clew_shared.record.state import State
 
+_listed = re.compile(r"\S+").findall
+
 BUILTINS = frozenset(
-    re.findall(
-        r"\S+",
+    _listed(
         ". : [ alias bg break case cd command continue echo eval exec exit export false fg for getopts hash "
         "if jobs kill printf pwd read readonly return set shift test times trap true type ulimit umask "
-        "unalias unset until wait while",
+        "unalias unset until wait while"
     )
 )
 """What every shell has."""
 
 RUNNERS = frozenset(
-    re.findall(
-        r"\S+",
+    _listed(
         "behave black coverage flake8 isort mypy nose nose2 nox pycodestyle pyflakes pylint pyright pytest "
-        "robot ruff tox",
+        "robot ruff tox"
     )
 )
 """Test runners, and other programs that check, which are modules of Python."""
 
 TOOLS = RUNNERS | frozenset(
-    re.findall(
-        r"\S+",
-        "ansible bash bats bundle bun cabal cargo cc clang cmake composer ctest curl deno docker dotnet "
-        "eslint g++ gcc git go gradle helm java javac jest jq julia kubectl lein make mix mocha mvn ninja "
-        "node npm npx perl php phpunit pip pip3 pipenv pnpm podman poetry prove psql python python3 rake "
-        "rspec ruby rustc sbt shellcheck sqlite3 stack swift terraform tsc uv vitest wget yarn zig zsh",
+    _listed(
+        "bash bats bun cabal cargo cc clang cmake composer ctest curl deno docker dotnet eslint g++ gcc git go "
+        "gradle java javac jest jq make meson mix mocha mvn ninja node npm npx perl php phpunit pip pip3 pnpm "
+        "podman python python3 rake rspec ruby rustc shellcheck sqlite3 swift tsc uv vitest wget yarn zig"
     )
 )
 """Well-known programs: a goal that names one does not mean to make it."""
@@ -88,14 +86,13 @@ def due(state: State) -> dict[str, Tool]:
     """Return what to look for, by the names of the checks that were never run; nothing after a person's word."""
     if state.feedback_seq > state.rested_seq:
         return {}
+    unknown = {
+        name: tool
+        for name, cmd in state.spec.checks.items()
+        if not (name in state.checks or name in state.checked_before) and (tool := tool_of(cmd))
+    }
     texts = list(_texts(state))
-    found = {}
-    for name, cmd in state.spec.checks.items():
-        known = name in state.checks or name in state.checked_before
-        tool = None if known else tool_of(cmd)
-        if tool:
-            found[name] = tool
-    return {name: tool for name, tool in found.items() if not _is_made(tool, texts)}
+    return {name: tool for name, tool in unknown.items() if not _is_made(tool, texts)}
 
 
 def probe(tools: Iterable[Tool]) -> str:
@@ -116,14 +113,13 @@ def probe(tools: Iterable[Tool]) -> str:
 
 def missing(tools: Mapping[str, Tool], output: str) -> dict[str, str]:
     """Return what is missing, by the names of the checks, from what `probe` has printed."""
-    named = list(tools.items())
-    found = {}
+    named, found = list(tools.items()), {}
     for number, what in _FOUND.findall(output):
         name, tool = named[int(number)]
-        program = f"there is no program `{tool.program}` on the PATH of commands"
-        found[name] = (
-            program if what == "program" else f"`{tool.program}` has no module `{tool.module}`"
-        )
+        if what == "program":
+            found[name] = f"there is no program `{tool.program}` on the PATH of commands"
+        else:
+            found[name] = f"`{tool.program}` has no module `{tool.module}`"
     return found
 
 

@@ -14,10 +14,10 @@ from clew_daemon.processes import endings
 from clew_daemon.processes.endings import ATTEMPT, Ended
 from clew_daemon.processes.executor import ExecutorDied
 from clew_daemon.processes.lines import WRITE_TIMEOUT_S, LineChannel, LineError
-from clew_daemon.session.desk import GoalDesk
+from clew_daemon.session.epoch import Epoch
 from clew_daemon.session.lifetime import Lifetime
 from clew_daemon.session.liveness import Liveness
-from clew_daemon.session.methods import Methods
+from clew_daemon.session.methods import JsonObject, Methods
 from clew_shared.core.answers import WrongState
 from clew_shared.core.questions import WHY
 from clew_shared.ledger import LedgerError
@@ -38,9 +38,9 @@ class Conversation:
     """The daemon's side of the worker protocol with one agent."""
 
     def __init__(
-        self, desk: GoalDesk, methods: Methods, liveness: Liveness, lifetime: Lifetime
+        self, epoch: Epoch, methods: Methods, liveness: Liveness, lifetime: Lifetime
     ) -> None:
-        self._desk = desk
+        self._epoch = epoch
         self._methods = methods
         self._liveness = liveness
         self._lifetime = lifetime
@@ -58,7 +58,7 @@ class Conversation:
                     continue
                 with self._liveness.answering(), self._counting():
                     await self._answer(channel, message)
-                await self._desk.hold_to_limits()
+                await self._epoch.hold_to_limits()
                 self._see_what_follows()
         except (LineError, protocol.ProtocolError) as error:
             self._lifetime.end(Ended("crash", "protocol", redact(str(error))))
@@ -67,14 +67,14 @@ class Conversation:
 
     @contextmanager
     def _counting(self) -> Iterator[None]:
-        """Count a message; a worker's greeting counts for nothing, and an outcome as part of its action."""
-        core, work = self._desk.core, self._desk.work
+        """Count a message; a worker's first hello counts for nothing, and an outcome as part of its action."""
+        core, work = self._epoch.core, self._epoch.work
         greeted, in_flight = work.greeted, len(core.state.in_flight)
         yield
-        is_greeting = work.greeted and not greeted
-        core.messages += not is_greeting and len(core.state.in_flight) >= in_flight
+        is_first_hello = work.greeted and not greeted
+        core.messages += not is_first_hello and len(core.state.in_flight) >= in_flight
 
-    async def _answer(self, channel: LineChannel, message: dict[str, Any]) -> None:
+    async def _answer(self, channel: LineChannel, message: JsonObject) -> None:
         request_id = None
         try:
             request_id, method, raw = protocol.request(message)
@@ -83,7 +83,7 @@ class Conversation:
         except protocol.ProtocolError as error:
             answer = protocol.error(request_id, error.code, str(error))
         except WrongState as error:
-            code = protocol.STOPPING if self._desk.stopping else protocol.WRONG_STATE
+            code = protocol.STOPPING if self._epoch.stopping else protocol.WRONG_STATE
             answer = protocol.error(request_id, code, str(error))
         except ExecutorDied as error:
             self._lifetime.end(endings.by_fault(error))
@@ -94,32 +94,29 @@ class Conversation:
                 detail = f"took no answer for {WRITE_TIMEOUT_S:.0f} s"
                 self._lifetime.end(Ended("crash", "deaf", detail))
 
-    async def _call(self, method: str, params: Any) -> dict[str, Any]:
+    async def _call(self, method: str, params: Any) -> JsonObject:
+        epoch = self._epoch
         if method not in BEFORE_THE_LOOK:
-            await self._desk.looked.wait()
-            self._end_wait()
+            await epoch.looked.wait()
+            if epoch.core.state.waits_for_time:  # what it waited for is available again
+                with epoch.entering() as core:
+                    core.retry_succeeds(time.time())
         if method in STEPS:
             self._liveness.acted()
         return await self._methods.call(method, params)
 
-    def _end_wait(self) -> None:
-        """End the goal's wait at the first thing that its worker does: what it waited for is available again."""
-        if self._desk.core.state.waits_for_time:
-            with self._desk.entering() as core:
-                core.retry_succeeds(time.time())
-
     def _see_what_follows(self) -> None:
         """See what the last message means for the worker: it may be over, or need a person."""
-        desk, state = self._desk, self._desk.core.state
-        desk.snapshots.follow()
+        epoch, state = self._epoch, self._epoch.core.state
+        epoch.snapshots.follow()
         self._owed = self._owed + 1 if state.replan_required in ("task", "goal") else 0
-        if desk.traits.is_runbook and self._owed:
-            desk.hand_over()
+        if self._owed and epoch.kind == "runbook":
+            epoch.hand_over()
         elif self._owed >= OWED_REPLAN_MAX:
-            desk.hand_over(WHY["no_plan"].format(count=self._owed))
+            epoch.hand_over(WHY["no_plan"].format(count=self._owed))
         if state.goal.status == "blocked":
             self._lifetime.stop(f"the goal waits for a person: {state.reason}")
-        elif state.attempt.over or (state.workable and desk.wants_another_agent):
+        elif state.attempt.over or (state.workable and epoch.wants_another_agent):
             self._lifetime.stop(ATTEMPT)
-        elif state.ended and not desk.stopping:
-            self._lifetime.leave_to_exit()
+        elif state.ended and not epoch.stopping:
+            self._lifetime.spawn(self._lifetime.leave_to_exit())

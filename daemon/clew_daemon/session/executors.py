@@ -21,8 +21,7 @@ from clew_daemon.processes.executor import (
 )
 from clew_daemon.processes.nursery import Cell, SpawnError
 from clew_daemon.processes.workspace_guard import is_place
-from clew_daemon.session.cell_specs import CellSpecs
-from clew_daemon.session.launcher import Launcher
+from clew_daemon.session.launcher import CellSpecs, Launcher
 from clew_shared.record.touched import UNMEASURED, Touched
 from clew_shared.text.plain import plain
 from clew_shared.wire.executor import DigestDone
@@ -34,7 +33,7 @@ STARTING_WAIT_S = 5.0
 
 
 class ExecutorPool:
-    """At most one executor at a time."""
+    """At most one executor at a time, in the worker's control group."""
 
     def __init__(self, parts: DaemonParts, specs: CellSpecs, launcher: Launcher) -> None:
         self._parts = parts
@@ -44,6 +43,7 @@ class ExecutorPool:
         self._group = parts.cgroups.worker(specs.goal_id, specs.epoch)
         self._private: dict[str, tuple[int, int]] = {}
         self._executor: ExecutorProcess | None = None
+        self._looking: asyncio.Task[str] | None = None
         self._lock = asyncio.Lock()
         self._ended = False
 
@@ -99,7 +99,11 @@ class ExecutorPool:
             await self.prepare()
             return await self._launcher.executor(self._specs, self.leaf)
         except (SpawnError, OSError) as error:
-            raise _fault(error) from error
+            if is_short(error):
+                raise OutOfResources(plain(error)) from error
+            if isinstance(error, SpawnError) and error.reason == "workspace":
+                raise WorkspaceMissingError(plain(error)) from error
+            raise ExecutorDied(plain(error)) from error
 
     async def died(self, why: str) -> None:
         """End whatever a dead executor has left."""
@@ -128,6 +132,11 @@ class ExecutorPool:
         """Measure the world after an action that the agent carried out itself, and return what that has changed."""
         found = await self._measured(full=False, own=True, report=True)
         return (found.world.name, found.touched) if found else ("", UNMEASURED)
+
+    def look_soon(self) -> None:
+        """Have the executor look beside what comes next: what has changed until now is the goal's."""
+        self._looking = asyncio.ensure_future(self.digest(full=False, own=True))
+        self._looking.add_done_callback(lambda done: done.cancelled() or done.exception())
 
     async def _measured(self, *, full: bool, own: bool, report: bool = False) -> DigestDone | None:
         """Return what an executor has measured, None where that failed.
@@ -183,12 +192,3 @@ class ExecutorPool:
     def out_of_memory(self) -> bool:
         """Return whether the kernel has killed a part of the worker because its memory ran out."""
         return bool(self._group and self._group.out_of_memory())
-
-
-def _fault(error: SpawnError | OSError) -> ExecutorDied:
-    """Return how an executor that could not be started has failed."""
-    if is_short(error):
-        return OutOfResources(plain(error))
-    if isinstance(error, SpawnError) and error.reason == "workspace":
-        return WorkspaceMissingError(plain(error))
-    return ExecutorDied(plain(error))

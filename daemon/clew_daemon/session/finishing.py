@@ -6,8 +6,8 @@ import time
 from dataclasses import dataclass
 
 from clew_daemon.session.checks import Checks
-from clew_daemon.session.desk import GoalDesk
-from clew_daemon.session.greeting import FeedbackSeen
+from clew_daemon.session.epoch import Epoch
+from clew_daemon.session.hello import FeedbackSeen
 from clew_shared.record import events as ev
 from clew_shared.record.model import Level
 from clew_shared.text.redact import redact
@@ -37,29 +37,27 @@ class Objections:
 class Finishing:
     """Decides whether a goal is over."""
 
-    def __init__(self, desk: GoalDesk, checks: Checks, feedback: FeedbackSeen) -> None:
-        self._desk = desk
+    def __init__(self, epoch: Epoch, checks: Checks, feedback: FeedbackSeen) -> None:
+        self._epoch = epoch
         self._checks = checks
         self._feedback = feedback
 
     async def finish(self, p: protocol.Finish) -> Finished:
         """End the goal, or return why it cannot end; one that has ended stays unchanged."""
-        state = self._desk.core.state
-        summary = redact(p.summary)
+        state, summary = self._epoch.core.state, redact(p.summary)
         if state.ended:
             accepted = (state.goal.status == "completed") == p.success
             return Finished(accepted=accepted, failing_checks=(), open_subtasks=())
         if not p.success:
-            await self._desk.decide(lambda core: core.finish_failed(summary, time.time()))
-            return Finished(
-                accepted=True, failing_checks=(), open_subtasks=tuple(state.open_subtasks())
-            )
+            await self._epoch.decide(lambda core: core.finish_failed(summary, time.time()))
+            left = tuple(state.open_subtasks())
+            return Finished(accepted=True, failing_checks=(), open_subtasks=left)
         self._feedback.finishing()
-        self._desk.core.need_no_replan()
+        self._epoch.core.need_no_replan()
         if objections := await self._objections():
             return await self._refuse(objections)
-        self._desk.snapshots.acted(too_many=False)  # the checks may have changed something
-        await self._desk.snapshots.end()
+        self._epoch.snapshots.acted(too_many=False)  # the checks may have changed something
+        await self._epoch.snapshots.end()
         reached = ev.GoalEnded(
             at=time.time(),
             status="completed",
@@ -67,24 +65,24 @@ class Finishing:
             verified=state.checked,
             passed_before=state.passed_before,
         )
-        await self._desk.decide(lambda core: core.emit(reached))
+        await self._epoch.decide(lambda core: core.emit(reached))
         return Finished(accepted=True, failing_checks=(), open_subtasks=())
 
     async def check(self, p: protocol.Check) -> Checked:
         """Run the goal's checks before anyone asks to finish; they are recorded, and nothing follows from them."""
-        self._desk.core.need_no_replan()
-        await self._desk.require_workspace()
+        self._epoch.core.need_no_replan()
+        await self._epoch.require_workspace()
         failing = await self._checks.run_early(p.within_s)
-        await self._desk.require_workspace()
-        await self._desk.look()  # else the next action would be taken for what a check did
-        await self._desk.commit()
+        await self._epoch.require_workspace()
+        await self._epoch.see_world()  # else the next action would be taken for what a check did
+        await self._epoch.commit()
         if failing is None:
             return Checked(passed=None)
         return Checked(passed=not failing, failing_checks=tuple(failing))
 
     async def act(self, p: protocol.Act) -> Judged:
         """Finish by a tool call: the answer has the shape of an action's, and nothing is run."""
-        await self._desk.ready.wait()
+        await self._epoch.ready.wait()
         summary = p.args.get("summary")
         answer = await self.finish(
             protocol.Finish(success=True, summary=summary if isinstance(summary, str) else "")
@@ -94,7 +92,7 @@ class Finishing:
         lines += [answer.message] if answer.message else []
         return Judged(
             verdict="allowed",
-            seq=self._desk.core.state.seq,
+            seq=self._epoch.core.state.seq,
             intervention=None,
             escalated_to=answer.escalated_to,
             outcome=ActionOutcome(
@@ -106,49 +104,41 @@ class Finishing:
         )
 
     async def _objections(self) -> Objections:
-        state = self._desk.core.state
-        await self._desk.require_workspace()
+        state = self._epoch.core.state
+        await self._epoch.require_workspace()
         failing = tuple(await self._checks.run())
-        await self._desk.require_workspace()
+        await self._epoch.require_workspace()
         open_subtasks = tuple(state.open_subtasks()) if not state.spec.checks else ()
         message = self._feedback_came()
-        if not (failing or message or len(open_subtasks) > 1):
-            message = await self._question()
+        if not (failing or message or len(open_subtasks) > 1) and self._epoch.kind == "llm":
+            # once where the goal's last action failed; other agents know what they do
+            message = await self._epoch.decide(lambda core: core.question_finish(time.time()))
         if not (failing or open_subtasks or message):
             await self._checks.run_suggested()
-            await self._desk.require_workspace()
+            await self._epoch.require_workspace()
             message = self._feedback_came()
         return Objections(failing, open_subtasks, message)
 
     def _feedback_came(self) -> str:
         return FEEDBACK_CAME if self._feedback.news() else ""
 
-    async def _question(self) -> str:
-        """Question the claim of success once where the goal's last action failed; returns "" for no question."""
-        if not self._desk.traits.own_prompt:
-            return ""  # other agents know what they do
-        return await self._desk.decide(lambda core: core.question_finish(time.time()))
-
     async def _refuse(self, objections: Objections) -> Finished:
-        await self._desk.look()  # else the next action would be taken for what a check did
-        await self._desk.commit()
-        level = await self._count(objections) if objections.counts else None
-        answer = Finished(
+        """Answer why the goal cannot end; to repeat a claim that is refused is no progress, and counts."""
+        await self._epoch.see_world()  # else the next action would be taken for what a check did
+        await self._epoch.commit()
+        level: Level | None = None
+        if objections.counts:
+            failing, own = tuple(one.name for one in objections.failing), self._epoch.own_tools
+            level = await self._epoch.decide(
+                lambda core: core.refuse_finish(failing, time.time(), own_tools=own)
+            )
+        said = {"message": objections.message} if objections.message else {}
+        return Finished(
             accepted=False,
             failing_checks=objections.failing,
-            open_subtasks=tuple(self._desk.core.state.open_subtasks()),
+            open_subtasks=tuple(self._epoch.core.state.open_subtasks()),
             escalated_to=level,
-        )
-        if not objections.message:
-            return answer
-        return answer.model_copy(update={"message": objections.message})
-
-    async def _count(self, objections: Objections) -> Level | None:
-        """Count a refused finish: to repeat the claim is no progress. Returns the level escalated to."""
-        failing = tuple(check.name for check in objections.failing)
-        own_tools = self._desk.traits.own_tools
-        return await self._desk.decide(
-            lambda core: core.refuse_finish(failing, time.time(), own_tools=own_tools)
+            **said,
         )
 
 

@@ -6,7 +6,6 @@ Told nothing, small models open files whose names they have made up, or write ov
 import os
 import re
 import stat
-from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
 
@@ -25,42 +24,38 @@ def paths_there(workspace: Path, text: str) -> tuple[str, ...]:
 
     Hidden names are left out, and so is what cannot be read; at most `SHOWN`, the last then says how many more.
     """
-    named = (
-        path
-        for word in _PATHS.findall(text[:TEXT_CHARS])
-        for path in _named(workspace, word.rstrip("."))
-    )
-    found = list(dict.fromkeys([*islice(named, SHOWN), *_within(workspace, "")]))
+    found: dict[str, None] = {}
+    for word in _PATHS.findall(text[:TEXT_CHARS]):
+        if len(found) < SHOWN:
+            found |= dict.fromkeys(_named(workspace, word.rstrip(".").strip("/")))
+    found |= dict.fromkeys(_within(workspace, ""))
     more = len(found) - SHOWN
-    shown = [in_one_line(redact(path), NAME_CHARS) for path in found[:SHOWN]]
+    shown = [in_one_line(redact(path), NAME_CHARS) for path in islice(found, SHOWN)]
     return (*shown, f"and {more} more") if more > 0 else tuple(shown)
 
 
-def _named(workspace: Path, word: str) -> Iterator[str]:
-    """Return the path that a word is, or what is in the folder that it is."""
-    path = word.strip("/")
+def _named(workspace: Path, path: str) -> list[str]:
+    """Return the path that a word is, or what is in the folder that it is; a link may lead out, so none is followed."""
+    place = Path(os.path.realpath(workspace), path)
     try:
-        place = Path(os.path.realpath(workspace), path)
         mode = place.lstat().st_mode
-        if not path or ".." in place.parts or os.path.realpath(place.parent) != str(place.parent):
-            return  # a link may lead to what the agent itself cannot read
+        outside = ".." in place.parts or os.path.realpath(place.parent) != str(place.parent)
     except (OSError, ValueError):
-        return
-    if stat.S_ISDIR(mode):
-        yield from _within(workspace, f"{path}/")
-    else:
-        yield path
+        return []
+    if not path or outside:
+        return []
+    return _within(workspace, f"{path}/") if stat.S_ISDIR(mode) else [path]
 
 
 def _within(workspace: Path, folder: str) -> list[str]:
     try:
         with os.scandir(workspace / folder) as entries:
             few = [e for e in islice(entries, NAMES_READ) if not e.name.startswith((".", "__"))]
-            return sorted(folder + _shown(e) for e in few)
+            return sorted(
+                folder
+                + os.fsencode(e.name).decode(errors="replace")
+                + "/" * e.is_dir(follow_symlinks=False)
+                for e in few
+            )
     except OSError:
         return []
-
-
-def _shown(entry: os.DirEntry[str]) -> str:
-    name = os.fsencode(entry.name).decode(errors="replace")
-    return f"{name}/" if entry.is_dir(follow_symlinks=False) else name

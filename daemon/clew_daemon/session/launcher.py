@@ -1,4 +1,7 @@
-"""Starts the processes of workers, each in a cell of the nursery, and measures them."""
+"""Starts the processes of workers, each in a cell of the nursery, and measures them.
+
+`CellSpecs` says what each of one worker's cells may do.
+"""
 
 from __future__ import annotations
 
@@ -10,14 +13,18 @@ from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from typing import Any
 
-from clew_daemon.processes import vitals
+from clew_daemon.parts import DaemonParts
+from clew_daemon.processes import cells, vitals
 from clew_daemon.processes.cgroups import CellGroup
+from clew_daemon.processes.cli_programs import CliProgramError, cli_program
 from clew_daemon.processes.executor import ExecutorProcess
 from clew_daemon.processes.lines import LineChannel
-from clew_daemon.processes.nursery import Cell, Nursery
-from clew_daemon.session.cell_specs import CellSpecs
+from clew_daemon.processes.nursery import Cell, Nursery, SpawnError
+from clew_daemon.processes.workspace_guard import WorkspaceGuard
 from clew_shared.config.agent_tables import Agent, CliAgentSettings
+from clew_shared.config.tables import Settings
 from clew_shared.files.pipes import PipeReader
+from clew_shared.record.state import State
 from clew_shared.text.redact import redact
 from clew_shared.wire import protocol
 from clew_shared.wire.nursery import CellSpec
@@ -31,7 +38,10 @@ TAIL_CHARS = 2_000
 
 
 class WorkerOutput:
-    """Takes bytes as they arrive; passes the first LINES_MAX lines to `log`, and drops the rest."""
+    """Takes bytes as they arrive; passes the first LINES_MAX lines to `log`, and drops the rest.
+
+    A line is passed on when it is whole, or longer than a line should be: half a key would not be recognised.
+    """
 
     def __init__(self, log: Callable[[str], None]) -> None:
         self._log = log
@@ -39,32 +49,23 @@ class WorkerOutput:
         self._rest = b""
         self._tail = ""
 
-    def take(self, data: bytes) -> None:
-        """Take the next piece; a line is passed on when it is whole, or longer than a line should be."""
+    def take(self, data: bytes, *, last: bool = False) -> None:
+        """Take the next piece, or the `last` one, whose last line may have no line end."""
         whole, newline, self._rest = (self._rest + data).rpartition(b"\n")
-        if len(self._rest) > LINE_BYTES_MAX:
-            whole, newline, self._rest = whole + newline + self._rest, b"\n", b""
-        self._take_lines(whole + newline)
-
-    def end(self) -> None:
-        """Pass on the last line, which had no line end."""
-        rest, self._rest = self._rest, b""
-        self._take_lines(rest)
+        whole += newline
+        if last or len(self._rest) > LINE_BYTES_MAX:
+            whole, self._rest = whole + self._rest, b""
+        text = _text(whole)
+        self._tail = (self._tail + text)[-TAIL_CHARS:]
+        for line in filter(str.strip, text.splitlines()):
+            if self._passed < LINES_MAX:
+                self._passed += 1
+                self._log(line[:LINE_CHARS])
 
     @property
     def tail(self) -> str:
         """The end of everything that was printed."""
         return (self._tail + _text(self._rest))[-TAIL_CHARS:].strip()
-
-    def _take_lines(self, data: bytes) -> None:
-        text = _text(data)
-        self._tail = (self._tail + text)[-TAIL_CHARS:]
-        for line in text.splitlines():
-            if self._passed >= LINES_MAX:
-                return
-            if line.strip():
-                self._passed += 1
-                self._log(line[:LINE_CHARS])
 
 
 async def drain(fd: int, into: WorkerOutput) -> None:
@@ -74,7 +75,7 @@ async def drain(fd: int, into: WorkerOutput) -> None:
             while data := await pipe.read(1 << 14):
                 into.take(data)
         finally:
-            into.end()
+            into.take(b"", last=True)
 
 
 def _text(data: bytes) -> str:
@@ -85,18 +86,17 @@ def _text(data: bytes) -> str:
 class AgentProcess:
     """An agent at the other end of a channel; `output` is the read end of the pipe of what it prints.
 
-    `cli` is the cell of the CLI of a coding agent, whose bridge is the agent.
+    A coding agent has a second cell, that of its CLI, whose bridge is the agent.
     """
 
-    cell: Cell
+    cells: list[Cell]
     channel: LineChannel
     output: int
-    cli: Cell | None = None
 
     @property
-    def cells(self) -> list[Cell]:
-        """The cells of the agent."""
-        return [self.cell, self.cli] if self.cli else [self.cell]
+    def cell(self) -> Cell:
+        """The cell of the agent itself."""
+        return self.cells[0]
 
     @property
     def created(self) -> float:
@@ -115,6 +115,62 @@ class AgentProcess:
             await cell.kill()
 
 
+class CellSpecs:
+    """The specs of one worker's agent and of its executors, by the settings as they are now."""
+
+    def __init__(self, parts: DaemonParts, state: State, epoch: int, guard: WorkspaceGuard) -> None:
+        self._parts = parts
+        self._state = state
+        self.goal_id = state.goal_id
+        self.epoch = epoch
+        self.guard = guard
+
+    @property
+    def settings(self) -> Settings:
+        """The settings of the goal."""
+        return self._parts.settings_of(self.goal_id)
+
+    def executor(self) -> CellSpec:
+        """Return the spec of an executor."""
+        return self._placed(self._rules().executor(), "executor")
+
+    def agent(self, agent: Agent) -> CellSpec:
+        """Return the spec of an agent."""
+        return self._placed(self._rules().agent(agent, self.epoch), "agent")
+
+    def cli(self, agent: CliAgentSettings) -> CellSpec:
+        """Return the spec of the cell of a coding agent's CLI, whose folders are made; raises SpawnError, OSError."""
+        try:
+            program = cli_program(agent, self._parts.keys.env)
+        except CliProgramError as error:
+            raise SpawnError("exec", str(error)) from None
+        cells.make_private_of_cli(self._parts.places, self.goal_id)
+        return self._placed(self._rules().cli(agent, str(program)), "cli")
+
+    def private(self) -> dict[str, tuple[int, int]]:
+        """Make the TMPDIR and the HOME of the goal's cells; returns device and inode by path. Raises OSError.
+
+        The store of its snapshots is made too, where they are enabled.
+        """
+        stores = self._parts.space if self.settings.snapshots.enabled else None
+        return cells.make_private(self._parts.places, self.goal_id, stores=stores)
+
+    def _rules(self) -> cells.CellRules:
+        """Return the rules of the cells, which see no key of another running goal either."""
+        parts, settings = self._parts, self.settings
+        used = (settings, parts.settings, *parts.started.values())
+        keys = {path: None for one in used for path in parts.keys.paths(one)}
+        hidden = cells.hidden(parts.places, keys, self._state, parts.goals.states().values())
+        return cells.CellRules(
+            parts.places, settings, self._state, hidden, parts.keys.env, parts.git
+        )
+
+    def _placed(self, spec: CellSpec, role: str) -> CellSpec:
+        title = f"clew: {role} {self.goal_id} epoch {self.epoch}"
+        placed: dict[str, Any] = {"stands_on": self.guard.place, "title": title}
+        return spec.model_copy(update=placed)
+
+
 class Launcher:
     """Starts what a session asks for; a simulation plays it."""
 
@@ -127,17 +183,15 @@ class Launcher:
         ours.setblocking(False)
         output, output_w = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
         os.set_blocking(output_w, True)
+        started: list[Cell] = []
         try:
             with theirs:
-                cell, cli = await self._cells(specs, agent, group, (theirs.fileno(), output_w))
-            try:
-                return AgentProcess(cell, await _connected(ours), output, cli)
-            except BaseException:
-                await cell.kill()
-                if cli:
-                    await cli.kill()
-                raise
+                started = await self._cells(specs, agent, group, (theirs.fileno(), output_w))
+            channel = await LineChannel.over(ours, protocol.LINE_BYTES_MAX)
+            return AgentProcess(started, channel, output)
         except BaseException:
+            for cell in started:
+                await cell.kill()
             ours.close()
             os.close(output)
             raise
@@ -146,21 +200,20 @@ class Launcher:
 
     async def _cells(
         self, specs: CellSpecs, agent: Agent, group: Group, fds: tuple[int, int]
-    ) -> tuple[Cell, Cell | None]:
+    ) -> list[Cell]:
         """Start the agent's cell with its channel and output; for a coding agent also that of its CLI, beside it."""
         spec = specs.agent(agent)
         if not isinstance(agent, CliAgentSettings):
-            return await self._nursery.spawn(spec, *fds, group(spec)), None
+            return [await self._nursery.spawn(spec, *fds, group(spec))]
         with contextlib.ExitStack() as opened:
             pair = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
             bridge_end, cli_end = (opened.enter_context(one).fileno() for one in pair)
             cli_spec = specs.cli(agent)
             groups = group(spec), group(cli_spec)
-            bridge, cli = await _all_or_none(
+            return await _all_or_none(
                 self._nursery.spawn(spec, *fds, groups[0], peer=bridge_end),
                 self._nursery.spawn(cli_spec, cli_end, fds[1], groups[1]),
             )
-            return bridge, cli
 
     async def executor(self, specs: CellSpecs, group: Group) -> ExecutorProcess:
         """Start an executor; raises SpawnError, ExecutorDied, OSError."""
@@ -170,10 +223,6 @@ class Launcher:
     def memory_mb(self, cells: list[Cell]) -> float:
         """Measure what these cells use; it blocks."""
         return vitals.memory_mb([cell.guard.pid for cell in cells])
-
-
-async def _connected(sock: socket.socket) -> LineChannel:
-    return await LineChannel.over(sock, protocol.LINE_BYTES_MAX)
 
 
 async def _all_or_none(*spawns: Coroutine[Any, Any, Cell]) -> list[Cell]:

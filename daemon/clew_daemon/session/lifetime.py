@@ -14,7 +14,7 @@ import structlog
 
 from clew_daemon.processes import endings
 from clew_daemon.processes.endings import Ended
-from clew_daemon.session.desk import GoalDesk
+from clew_daemon.session.epoch import Epoch
 from clew_daemon.session.launcher import AgentProcess
 from clew_shared.ledger import LedgerError
 from clew_shared.wire import protocol
@@ -25,16 +25,17 @@ FINISHED_GRACE_S = 5.0
 
 
 class Lifetime:
-    """From the start of a worker to its end; must be created inside the event loop."""
+    """From the start of a worker to its end; must be created inside the event loop.
 
-    def __init__(self, desk: GoalDesk) -> None:
-        self._desk = desk
-        self._tasks: list[asyncio.Task[Any]] = []
+    `process` is the agent, from its start on. Once it has hung up, and all that it sent is answered, it is `quiet`.
+    """
+
+    def __init__(self, epoch: Epoch) -> None:
+        self._epoch = epoch
+        self._tasks: set[asyncio.Task[Any]] = set()
         self.process: AgentProcess | None = None
-        """The agent, from its start on."""
         self.stop_reason = ""
         self.quiet = asyncio.Event()
-        """The agent has hung up, and all that it sent is answered."""
         self._patient = False
         self.ended: asyncio.Future[Ended] = asyncio.get_running_loop().create_future()
 
@@ -46,7 +47,7 @@ class Lifetime:
     def end(self, ended: Ended) -> None:
         """End the worker for this reason, unless there is one already; one that is being stopped does not crash."""
         if not self.over:
-            is_stopped = self._desk.stopping and ended.kind == "crash"
+            is_stopped = self._epoch.stopping and ended.kind == "crash"
             self.ended.set_result(Ended("stopped", self.stop_reason) if is_stopped else ended)
 
     def stop(self, reason: str, *, after_action: bool = False, at_once: bool = False) -> None:
@@ -54,25 +55,26 @@ class Lifetime:
 
         `after_action`: first the action gets all the time that it may take. `at_once`: nothing gets any time.
         """
-        if self.over or (self._desk.stopping and (after_action or not (self._patient or at_once))):
+        again = after_action or not (self._patient or at_once)
+        if self.over or (self._epoch.stopping and again):
             return
         self._patient = after_action
-        self._desk.stopping = True  # at once: the agent's next message may be here already
+        self._epoch.stopping = True  # at once: the agent's next message may be here already
         self.stop_reason = reason
         self.spawn(self._stop(reason, after_action=after_action, at_once=at_once))
 
     async def _stop(self, reason: str, *, after_action: bool, at_once: bool) -> None:
-        desk = self._desk
-        grace_s = 0.0 if at_once else desk.settings.restart.stop_grace_s
+        epoch = self._epoch
+        grace_s = 0.0 if at_once else epoch.settings.restart.stop_grace_s
         # an executor ends an action that takes too long, and nobody that of an agent with its own tools
-        action_s = desk.action_limit()[0] if desk.traits.own_tools else None
-        waits = after_action and not desk.idle.is_set()
+        action_s = epoch.action_limit()[0] if epoch.own_tools else None
+        waits = after_action and not epoch.idle.is_set()
         told_s = max(grace_s, action_s or 0.0) if waits else grace_s
         self.notify("stop", {"reason": reason, "grace_s": told_s})
         if waits:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(action_s):
-                    await desk.idle.wait()
+                    await epoch.idle.wait()
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(grace_s):
                 await self.gone()
@@ -82,18 +84,15 @@ class Lifetime:
         """Wait until the agent has exited, and nothing that it began is carried out."""
         if self.process:
             await asyncio.shield(self.process.cell.guard.ended)
-            ends = [asyncio.ensure_future(e.wait()) for e in (self._desk.idle, self.quiet)]
+            ends = [asyncio.ensure_future(e.wait()) for e in (self._epoch.idle, self.quiet)]
             try:
                 await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
             finally:
                 for one in ends:
                     one.cancel()
 
-    def leave_to_exit(self) -> None:
+    async def leave_to_exit(self) -> None:
         """Wait a little for the agent to exit on its own: its goal is over."""
-        self.spawn(self._leave_to_exit())
-
-    async def _leave_to_exit(self) -> None:
         assert self.process is not None  # noqa: S101 - it has sent a message
         await asyncio.wait([self.process.cell.guard.ended], timeout=FINISHED_GRACE_S)
         self.end(Ended("finished", "finished"))
@@ -107,27 +106,26 @@ class Lifetime:
 
     def spawn(self, coroutine: Coroutine[Any, Any, Any]) -> None:
         """Run a part of the session; if it fails, the worker ends: better a restart than a worker without its watch."""
-        self._tasks = [task for task in self._tasks if not task.done()]
         task = asyncio.ensure_future(coroutine)
+        self._tasks.add(task)
         task.add_done_callback(self._task_done)
-        self._tasks.append(task)
 
     async def cancel(self) -> None:
         """Cancel all tasks but the current one, and wait for them."""
-        current = asyncio.current_task()
-        tasks = [task for task in self._tasks if task is not current]
+        tasks = self._tasks - {asyncio.current_task()}
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
     def _task_done(self, task: asyncio.Task[Any]) -> None:
+        self._tasks.discard(task)
         if task.cancelled() or (error := task.exception()) is None:
             return
-        if isinstance(error, LedgerError):  # no bug: the daemon is about to stop
+        # no bug where the daemon is about to stop, or resources have run out
+        if isinstance(error, LedgerError) or (
+            isinstance(error, OSError) and endings.is_short(error)
+        ):
             self.end(endings.by_fault(error))
             return
-        if isinstance(error, OSError) and endings.is_short(error):
-            self.end(endings.by_fault(error))
-            return
-        log.error("daemon.bug", goal=self._desk.goal_id, error=repr(error), exc_info=error)
+        log.error("daemon.bug", goal=self._epoch.goal_id, error=repr(error), exc_info=error)
         self.end(endings.by_surprise(error))

@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from clew_daemon.host import threads
 from clew_daemon.processes.endings import Ended
 from clew_daemon.processes.workspace_guard import Missing
-from clew_daemon.session.desk import GoalDesk
+from clew_daemon.session.epoch import Epoch
 from clew_daemon.session.launcher import AgentProcess, Launcher
 from clew_daemon.session.lifetime import Lifetime
 
@@ -35,8 +35,8 @@ def start_memory_thread() -> None:
 class Liveness:
     """The clocks of one worker; all are monotonic, in seconds."""
 
-    def __init__(self, desk: GoalDesk, launcher: Launcher, lifetime: Lifetime) -> None:
-        self._desk = desk
+    def __init__(self, epoch: Epoch, launcher: Launcher, lifetime: Lifetime) -> None:
+        self._epoch = epoch
         self._launcher = launcher
         self._lifetime = lifetime
         self._heard_at = self._acted_at = time.monotonic()
@@ -44,8 +44,6 @@ class Liveness:
         self._measured_in = -1.0
         self._looked_at = 0.0
         self._look: asyncio.Future[Missing | None] | None = None
-
-    # -- what the session reports --------------------------------------------------------------------
 
     def heard(self) -> None:
         """Note that a message came."""
@@ -65,62 +63,51 @@ class Liveness:
             self._busy = False
             self.heard()
 
-    # -- what it finds out ---------------------------------------------------------------------------
-
     async def watch(self, agent: AgentProcess) -> None:
         """Look until something is wrong, and end the worker for it.
 
-        At full turns of the clock, so that all workers are looked at when the daemon has woken for one.
+        At full turns of the clock, so that all workers are looked at when the daemon has woken for one. A time in
+        which the daemon was stopped, or starved, is not held against the worker: what it sent waits to be read.
         """
+        epoch = self._epoch
         while True:
-            every_s = min(self._desk.settings.heartbeat.interval_s, MEMORY_EVERY_S)
+            every_s = min(epoch.settings.heartbeat.interval_s, MEMORY_EVERY_S)
             now = time.monotonic()
             due = now + 1.5 * every_s
             due -= due % every_s  # half a turn away at least
             await asyncio.sleep(due - now)
-            if (late_s := time.monotonic() - due) > every_s:
-                self._forgive(late_s)
-            found = None if self._desk.stopping else self.silent() or self.stalled()
+            now = time.monotonic()
+            if (late_s := now - due) > every_s:
+                self._acted_at = min(now, self._acted_at + late_s)
+                self._heard_at = min(now, self._heard_at + late_s)
+            found = None if epoch.stopping else self.silent() or self.stalled()
             found = found or await self._check_memory(agent)
-            if not (found or self._desk.stopping):
+            if not (found or epoch.stopping):
                 found = await self._check_workspace()
             if found:
                 self._lifetime.end(found)
                 return
-            if self._desk.stopping:
-                continue
-            if spent := await self._desk.hold_to_limits():
+            if not epoch.stopping and (spent := await epoch.hold_to_limits()):
                 self._lifetime.stop(spent)
-
-    def _forgive(self, late_s: float) -> None:
-        """Hold nothing against the worker for a time in which the daemon was stopped, or starved, itself.
-
-        What the worker sent meanwhile still waits to be read.
-        """
-        now = time.monotonic()
-        self._acted_at = min(now, self._acted_at + late_s)
-        self._heard_at = min(now, self._heard_at + late_s)
 
     def silent(self) -> Ended | None:
         """Return that the agent hangs where nothing came from it, while it did not wait for an answer."""
-        if self._busy:
-            return None
-        settings = self._desk.settings
-        patience_s = settings.heartbeat.timeout_s
-        if self._desk.traits.is_command and self._desk.core.state.in_flight:
-            patience_s = max(patience_s, self._desk.action_limit()[0])
+        epoch = self._epoch
+        patience_s = epoch.settings.heartbeat.timeout_s
+        if epoch.kind == "command" and epoch.core.state.in_flight:
+            patience_s = max(patience_s, epoch.action_limit()[0])
         quiet_s = time.monotonic() - self._heard_at
-        if quiet_s <= patience_s:
+        if self._busy or quiet_s <= patience_s:
             return None
         return Ended("crash", "hung", f"no sign of life for {quiet_s:.1f} s")
 
     def stalled(self) -> Ended | None:
         """Return that an agent is stalled: it beats but proposes nothing, and no LLM call is open."""
-        traits = self._desk.traits
-        if traits.is_command or self._busy or self._desk.work.llm_since is not None:
+        epoch = self._epoch
+        if epoch.kind == "command" or self._busy or epoch.work.llm_since is not None:
             return None
-        patience_s = self._desk.settings.heartbeat.stall_timeout_s
-        patience_s *= CLI_PATIENCE if traits.is_cli else 1
+        patience_s = epoch.settings.heartbeat.stall_timeout_s
+        patience_s *= CLI_PATIENCE if epoch.kind == "cli" else 1
         still_s = time.monotonic() - self._acted_at
         if still_s <= patience_s:
             return None
@@ -135,26 +122,26 @@ class Liveness:
         if self._look is None:
             if time.monotonic() - self._looked_at >= WORKSPACE_EVERY_S:
                 self._looked_at = time.monotonic()
-                self._look = asyncio.ensure_future(self._desk.missing())
+                self._look = asyncio.ensure_future(self._epoch.missing())
             return None
         if not self._look.done():
             return None
         missing, self._look = self._look.result(), None
         if missing is None or missing.gone:
             return None
-        await self._desk.hand_over_missing(missing)
+        await self._epoch.hand_over_missing(missing)
         return Ended("stopped", missing.reason)
 
     async def _check_memory(self, agent: AgentProcess) -> Ended | None:
         """Measure the worker's memory where the kernel does not hold it to its limit."""
-        executors, turn = self._desk.executors, time.monotonic() // MEMORY_EVERY_S
+        executors, turn = self._epoch.executors, time.monotonic() // MEMORY_EVERY_S
         if turn == self._measured_in or executors.limited():
             return None
         self._measured_in = turn
         cells = [cell for cell in (*agent.cells, executors.cell) if cell]
         loop = asyncio.get_running_loop()
         used_mb = await loop.run_in_executor(_memory_pool, self._launcher.memory_mb, cells)
-        limit_mb = self._desk.settings.limits.memory_mb
+        limit_mb = self._epoch.settings.limits.memory_mb
         if used_mb <= limit_mb:
             return None
         return Ended("crash", "memory", f"{used_mb:.0f} MB used, {limit_mb} MB allowed")

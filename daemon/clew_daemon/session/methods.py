@@ -6,151 +6,155 @@ answered (docs/guarantees.md).
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
+from clew_daemon.host.logins import place_of, secrets_of, write_back
 from clew_daemon.learning.models import of_model
 from clew_daemon.processes.llm_slots import Endpoint, calls_at
 from clew_daemon.record.hello import subtask_view, task_view
 from clew_daemon.record.shrink import fitted_state
-from clew_daemon.session.acting import Acting, noted
+from clew_daemon.session.actions import Actions, noted
 from clew_daemon.session.checks import Checks
-from clew_daemon.session.desk import GoalDesk
+from clew_daemon.session.epoch import Epoch
 from clew_daemon.session.finishing import Finishing
-from clew_daemon.session.greeting import FeedbackSeen, Greeting
+from clew_daemon.session.hello import FeedbackSeen, Hello
+from clew_shared.config.agent_tables import CliAgentSettings
 from clew_shared.core.answers import WrongState
 from clew_shared.core.questions import asks
 from clew_shared.record import events as ev
 from clew_shared.record.prompt_facts import COUNT_MAX, Prompt
 from clew_shared.record.spec import PlannedSubtask, PlannedTask
-from clew_shared.text.redact import redact, redacted
+from clew_shared.text.redact import hide, redact, redacted
 from clew_shared.views.publish import state_view
 from clew_shared.wire import protocol
-from clew_shared.wire.answers import Judged, Noted
+from clew_shared.wire.answers import AnswerModel, Judged, Noted
+from clew_shared.wire.hello import HelloAnswer
 
 RAW_OUTPUT_CHARS = 1_000
 
-
-class WireAnswer(Protocol):
-    """What a method answers; `as_json` is what is sent."""
-
-    def as_json(self) -> dict[str, Any]: ...
-
-
-@dataclass(frozen=True, slots=True)
-class ViewAnswer:
-    """An answer that shows a part of the state: JSON values already."""
-
-    view: dict[str, Any]
-
-    def as_json(self) -> dict[str, Any]:
-        """Return the view."""
-        return self.view
+JsonObject = dict[str, Any]
+Answer = AnswerModel | HelloAnswer | JsonObject
+"""What a method answers: a model of an answer, or a view of the state as JSON values."""
 
 
 class Methods:
     """The methods of one agent."""
 
-    def __init__(self, desk: GoalDesk) -> None:
-        self._desk = desk
-        self.feedback = FeedbackSeen(desk)
+    def __init__(self, epoch: Epoch) -> None:
+        self._epoch = epoch
+        self.feedback = FeedbackSeen(epoch)
         self.leave: protocol.Leave | None = None
         """Why the agent is about to exit, where it has given a reason."""
         self._slot: Endpoint | None = None
         self._last_turn = False
         """The turn in which the work ended, or was stopped, is on record."""
-        self._greeting = Greeting(desk, self.feedback)
-        self.checks = Checks(desk)
-        self._acting = Acting(desk, self.checks)
-        self._finishing = Finishing(desk, self.checks, self.feedback)
-        self._methods: dict[str, Callable[[Any], Awaitable[WireAnswer]]] = {
-            "hello": self._greeting.hello,
+        self.checks = Checks(epoch)
+        self._actions = Actions(epoch, self.checks)
+        self._finishing = Finishing(epoch, self.checks, self.feedback)
+        self._methods: dict[str, Callable[[Any], Awaitable[Answer]]] = {
+            "hello": Hello(epoch, self.feedback).hello,
             "heartbeat": self._heartbeat,
             "leave": self._leave,
             "llm_slot": self._llm_slot,
+            "login": self._login,
             "ask": self._ask,
             "think": self._think,
             "reflect": self._reflect,
             "act": self._act,
-            "propose": self._acting.propose,
-            "outcome": self._acting.outcome,
-            "record": self._acting.record,
+            "propose": self._actions.propose,
+            "outcome": self._actions.outcome,
+            "record": self._actions.record,
             "plan": self._plan,
             "complete_subtask": self._complete_subtask,
             "advance": self._advance,
             "learn": self._learn,
             "check": self._finishing.check,
             "finish": self._finishing.finish,
-            "login": self._login,
         }
 
-    async def call(self, name: str, params: Any) -> dict[str, Any]:
+    async def call(self, name: str, params: Any) -> JsonObject:
         """Carry out a method; returns its result, or raises ProtocolError or WrongState."""
         answer = await self._methods[name](params)
-        return answer.as_json()
+        return answer if isinstance(answer, dict) else answer.as_json()
 
     def release(self) -> None:
         """Return the LLM slot, if the agent still holds it."""
-        self._desk.work.llm_since = None
+        self._epoch.work.llm_since = None
         if self._slot is not None:
             self._slot.release()
             self._slot = None
 
-    async def _heartbeat(self, _: protocol.Heartbeat) -> ViewAnswer:
-        return ViewAnswer({})
+    async def _heartbeat(self, _: protocol.Heartbeat) -> Answer:
+        return {}
 
-    async def _leave(self, p: protocol.Leave) -> ViewAnswer:
+    async def _leave(self, p: protocol.Leave) -> Answer:
         self.leave = p.model_copy(update={"reason": redact(p.reason)})
-        return ViewAnswer({})
+        return {}
 
-    async def _login(self, p: protocol.Login) -> ViewAnswer:
-        reason = await self._desk.refresh_login(p.place, p.text)
-        return ViewAnswer({"written": not reason, "reason": reason})
+    async def _login(self, p: protocol.Login) -> Answer:
+        reason = await self._refresh_login(p.place, p.text)
+        return {"written": not reason, "reason": reason}
 
-    async def _llm_slot(self, p: protocol.LlmSlot) -> ViewAnswer:
+    async def _refresh_login(self, place: str, text: str) -> str:
+        """Write refreshed tokens of a coding agent back to the user's file; return why not, "" if it was done."""
+        epoch, agent, keys = self._epoch, self._epoch.agent, self._epoch.parts.keys
+        if not (isinstance(agent, CliAgentSettings) and agent.refresh_credentials):
+            return "`refresh_credentials` is not set"
+        paths = {place_of(path, keys.env): path for path in keys.login_files(agent)}
+        old = epoch.logins.get(place)
+        if old is None or place not in paths:
+            return "no login file has this place"
+        hide(list(secrets_of(text)))
+        reason = await asyncio.to_thread(write_back, paths[place], old, text)
+        if not reason:
+            epoch.logins = {**epoch.logins, place: text}
+        return reason
+
+    async def _llm_slot(self, p: protocol.LlmSlot) -> Answer:
         self.release()
         if p.open:
-            self._desk.refuse_while_stopping()  # the answer of the model would be paid for and dropped
+            self._epoch.refuse_while_stopping()  # the answer of the model would be paid for and dropped
             self.feedback.prompted()
-            work, endpoint = self._desk.work, self._desk.parts.slots.of(p.base_url)
-            calls = calls_at(p.base_url, self._desk.settings.limits.llm_calls)
+            work, endpoint = self._epoch.work, self._epoch.parts.slots.of(p.base_url)
+            calls = calls_at(p.base_url, self._epoch.settings.limits.llm_calls)
             work.llm_since, work.llm_queued = time.time(), endpoint.is_full(calls)
             await endpoint.acquire(calls)
             work.llm_since, work.llm_queued = time.time(), False
             self._slot = endpoint
-        return ViewAnswer({"open": p.open})
+        return {"open": p.open}
 
-    async def _ask(self, p: protocol.Ask) -> ViewAnswer:
+    async def _ask(self, p: protocol.Ask) -> Answer:
         question = redact(p.question)
-        await self._desk.decide(lambda core: core.ask(asks(core.state, question), time.time()))
-        return ViewAnswer({})
+        await self._epoch.decide(lambda core: core.ask(asks(core.state, question), time.time()))
+        return {}
 
     async def _think(self, p: protocol.Think) -> Noted:
         text, calls = redact(p.text), p.has_tool_calls
         return noted(
-            await self._desk.decide(lambda c: c.think(text, time.time(), has_tool_calls=calls))
+            await self._epoch.decide(lambda c: c.think(text, time.time(), has_tool_calls=calls))
         )
 
     async def _reflect(self, p: protocol.Reflect) -> Noted:
-        desk, before = self._desk, self._desk.core.state.prompt
+        epoch, before = self._epoch, self._epoch.core.state.prompt
         if self._last_turn:
             raise WrongState("the last turn is on record")
-        self._last_turn = desk.stopping or not desk.core.state.workable
-        prompt = of_model(p.prompt, desk.traits.agent)
-        with desk.recording() as core:  # also while the worker stops: the turn has its cost
+        self._last_turn = epoch.stopping or not epoch.core.state.workable
+        prompt = of_model(p.prompt, epoch.agent)
+        with epoch.recording() as core:  # also while the worker stops: the turn has its cost
             feedback = core.reflect(_reflected(p, prompt, core.state.feedback_untold))
             left = core.turns_left()
-        await desk.commit()
-        if prompt and desk.traits.own_prompt:
-            await desk.parts.models.learn(prompt, before)
-        return noted(feedback).model_copy(update={"turns_left": left})
+        await epoch.commit()
+        if prompt and epoch.kind == "llm":
+            await epoch.parts.models.learn(prompt, before)
+        return noted(feedback, turns_left=left)
 
     async def _act(self, p: protocol.Act) -> Judged:
-        return await (self._finishing if p.tool == "finish" else self._acting).act(p)
+        return await (self._finishing if p.tool == "finish" else self._actions).act(p)
 
-    async def _plan(self, p: protocol.Plan) -> ViewAnswer:
+    async def _plan(self, p: protocol.Plan) -> Answer:
         tasks = tuple(
             PlannedTask(
                 description=redact(t.description),
@@ -163,33 +167,27 @@ class Methods:
         checks = [  # a command that holds something like a key would be recorded, and run, without it
             (redact(one.name), one.cmd) for one in p.checks or () if redact(one.cmd) == one.cmd
         ]
-        await self._desk.decide(
+        await self._epoch.decide(
             lambda core: core.plan(tasks, p.replan, time.time(), checks, covers=p.covered)
         )
-        return ViewAnswer(fitted_state({"state": state_view(self._desk.core.state)}))
+        return fitted_state({"state": state_view(self._epoch.core.state)})
 
-    async def _complete_subtask(self, p: protocol.CompleteSubtask) -> ViewAnswer:
+    async def _complete_subtask(self, p: protocol.CompleteSubtask) -> Answer:
         told: dict[str, str] = {"failure": redact(p.failure), "summary": redact(p.summary)}
-        level = await self._desk.decide(
+        level = await self._epoch.decide(
             lambda core: core.complete_subtask(time.time(), success=p.success, **told)
         )
-        view = {"state": state_view(self._desk.core.state), "escalated_to": level}
-        return ViewAnswer(fitted_state(view))
+        return fitted_state({"state": state_view(self._epoch.core.state), "escalated_to": level})
 
-    async def _advance(self, _: protocol.Advance) -> ViewAnswer:
-        more = await self._desk.decide(lambda core: core.advance(time.time()))
-        state = self._desk.core.state
-        return ViewAnswer(
-            {
-                "subtask": subtask_view(state) if more else None,
-                "task": task_view(state) if more else None,
-            }
-        )
+    async def _advance(self, _: protocol.Advance) -> Answer:
+        more = await self._epoch.decide(lambda core: core.advance(time.time()))
+        state = self._epoch.core.state
+        subtask, task = (subtask_view(state), task_view(state)) if more else (None, None)
+        return {"subtask": subtask, "task": task}
 
-    async def _learn(self, p: protocol.Learn) -> ViewAnswer:
-        desk = self._desk
-        learned = await desk.parts.playbook.learn(p.deltas, desk.core.state, desk.settings.playbook)
-        return ViewAnswer({"playbook": learned})
+    async def _learn(self, p: protocol.Learn) -> Answer:
+        state, settings = self._epoch.core.state, self._epoch.settings.playbook
+        return {"playbook": await self._epoch.parts.playbook.learn(p.deltas, state, settings)}
 
 
 def _reflected(p: protocol.Reflect, prompt: Prompt | None, new_feedback: list[str]) -> ev.Reflected:
@@ -225,9 +223,9 @@ def _count(value: Any) -> int:
     return int(value) if is_count else 0
 
 
-def _bounded(record: dict[str, Any]) -> dict[str, Any]:
+def _bounded(record: JsonObject) -> JsonObject:
     """Redact the texts of a record, then cut raw outputs: half a key is still one."""
-    cleaned: dict[str, Any] = redacted(record)
+    cleaned: JsonObject = redacted(record)
     for call in cleaned.get("tool_calls", []):
         key = "raw_output" if "raw_output" in call else "result"
         if isinstance(call.get(key), str):

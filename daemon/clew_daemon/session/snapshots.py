@@ -7,9 +7,9 @@ that is due, since it must show the workspace before that action. Without a snap
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import time
 from collections.abc import Callable
+from contextlib import suppress
 
 import structlog
 
@@ -35,32 +35,10 @@ MAKE_ROOM_S = 10.0
 SLOW_S = 10.0
 """An executor that ends after this time while it takes a snapshot may do so again."""
 
-PAUSE_MAX = 32
+SKIPPED_MAX = 32
+"""How many moments pass at most without a snapshot after one that failed; after the first failure it is one."""
 
 MB = 1024 * 1024
-
-Position = tuple[int, int, str]
-
-
-class SnapshotPause:
-    """How many moments pass without a snapshot after one that failed: 1, 2, 4 and so on, at most PAUSE_MAX."""
-
-    def __init__(self) -> None:
-        self._next = 1
-        self._left = 0
-
-    def skips(self) -> bool:
-        """Return whether this moment passes without a snapshot."""
-        self._left -= 1
-        return self._left >= 0
-
-    def failed(self) -> None:
-        """Let some moments pass, twice as many as after the failure before."""
-        self._left, self._next = self._next, min(2 * self._next, PAUSE_MAX)
-
-    def succeeded(self) -> None:
-        """Let none pass."""
-        self._left, self._next = 0, 1
 
 
 class WorkspaceSnapshots:
@@ -75,9 +53,9 @@ class WorkspaceSnapshots:
         self._acting = acting  # the agent carries out an action itself now
         self._begun: ExecutorProcess | None = None
         self._task: asyncio.Task[None] | None = None
-        self._position: Position | None = None  # until the snapshot of the worker's start is due
+        self._position: tuple[int, int, str] | None = None  # until that of the start is due
         self._acted = False
-        self._pause = SnapshotPause()
+        self._skip, self._skip_next = 0, 1
 
     @property
     def enabled(self) -> bool:
@@ -120,7 +98,7 @@ class WorkspaceSnapshots:
 
     async def settled(self) -> None:
         """Wait until no snapshot is under way."""
-        if self._task is not None:
+        if self._task is not None and not self._task.done():
             await asyncio.wait([self._task])
 
     async def end(self) -> None:
@@ -147,7 +125,7 @@ class WorkspaceSnapshots:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
 
-    def _here(self) -> Position:
+    def _here(self) -> tuple[int, int, str]:
         state = self._core.state
         status = str(state.subtask.status) if state.subtask else ""
         return state.current_task_idx, state.current_subtask_idx, status
@@ -163,25 +141,27 @@ class WorkspaceSnapshots:
         """Take one snapshot after the one before it, and record it; a failure is recorded too, and harms nothing."""
         if before is not None:
             await asyncio.gather(before, return_exceptions=True)
-        if self._pause.skips():
+        if self._skip:
+            self._skip -= 1
             return
         goal, began = self._core.state.goal_id, time.monotonic()
+        failed = True
         try:
             done = await self._ask()
             if done.no_room and await self._made_room():
                 done = await self._ask()
-            self._pause.failed() if done.fault else self._pause.succeeded()
+            failed = bool(done.fault)
             is_first = not self._core.state.snapshots.first  # whatever it was due for
-            moment = "goal" if is_first else moment
-            await record(self._parts, self._core, done, moment, cut_off)
+            await record(self._parts, self._core, done, "goal" if is_first else moment, cut_off)
         except (ExecutorDied, SpawnError, OSError) as error:
-            if time.monotonic() - began > SLOW_S:
-                self._pause.failed()
+            failed = time.monotonic() - began > SLOW_S
             log.warning("snapshot.failed", goal=goal, reason=str(error))
         except LedgerError:
-            pass  # the daemon is about to stop
+            return  # the daemon is about to stop
         except Exception as error:
             log.exception("snapshot.failed", goal=goal, reason=repr(error))
+        self._skip = self._skip_next if failed else 0
+        self._skip_next = min(2 * self._skip_next, SKIPPED_MAX) if failed else 1
 
     async def _ask(self) -> SnapshotDone:
         executor = self._begun = await self._executors.executor()
@@ -189,7 +169,7 @@ class WorkspaceSnapshots:
 
     async def _made_room(self) -> bool:
         """Return whether snapshots of ended goals were removed, in bounded time."""
-        with contextlib.suppress(TimeoutError):
+        with suppress(TimeoutError):
             async with asyncio.timeout(MAKE_ROOM_S):
                 return await self._parts.space.make_room(self._core.state.goal_id)
         return False

@@ -1,7 +1,7 @@
 """Runs one goal: one worker after the other, until the goal ends, waits, or needs a person.
 
 Only a goal's own run starts and ends its workers. What follows from the end of a worker is decided by pure rules
-(`worker_end`); this performs it.
+(`restart`); this performs it.
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ from collections.abc import Callable
 
 import structlog
 
-from clew_daemon.host import git
 from clew_daemon.host.keys import KeyFileError
 from clew_daemon.parts import DaemonParts
 from clew_daemon.processes import endings, workspace_guard
@@ -23,19 +22,11 @@ from clew_daemon.processes.endings import Ended
 from clew_daemon.processes.workspace_guard import WorkspaceGuard
 from clew_daemon.record.dependencies import KnownGoals
 from clew_daemon.record.goal_limits import agent_fault, present_agent, rung_of
-from clew_daemon.session.desk import block_goal, block_missing
+from clew_daemon.session.epoch import block_goal, block_missing
 from clew_daemon.session.launcher import Launcher
 from clew_daemon.session.session import Session
 from clew_daemon.supervision import restart, schedule
-from clew_daemon.supervision.restart import RestartHistory
-from clew_daemon.supervision.waits import Waits
-from clew_daemon.supervision.worker_end import (
-    DETAIL_CHARS,
-    HandOver,
-    WaitFor,
-    WorkFinished,
-    after_worker,
-)
+from clew_daemon.supervision.restart import HandOver, RestartHistory, WaitFor, Waits
 from clew_daemon.undo.attempts import AttemptRestore, RestoreUnfinishedError
 from clew_shared.core import questions
 from clew_shared.core.attempts import AttemptGround
@@ -47,6 +38,7 @@ from clew_shared.record.model import GoalStatus
 
 log = structlog.get_logger()
 
+DETAIL_CHARS = 400
 KILLED = ("hung", "deaf", "stalled", "memory", "protocol")
 """Crashes for which the daemon killed the worker."""
 
@@ -122,7 +114,6 @@ class GoalRun:
 
     async def _work_in(self, core: Core, guard: WorkspaceGuard) -> None:
         """Run one worker after the other in the goal's folder, until the goal rests."""
-        await self._warn_of_git_outside(core)
         self._d.publisher.open(self.goal)
         while core.state.workable and not self.stopping:
             if await self._at_limit(core):
@@ -227,15 +218,6 @@ class GoalRun:
             await self._d.goals.emit(core, event)
         return found
 
-    async def _warn_of_git_outside(self, core: Core) -> None:
-        """Warn before the first worker where git's folder is outside the workspace, and its agent cannot reach it."""
-        if core.state.epoch:
-            return
-        workspace, write = core.state.spec.workspace, self._d.settings.sandbox.write
-        if folder := await asyncio.to_thread(git.folder_outside, workspace, write):
-            hint = git.folder_hint(folder)
-            log.warning("workspace.git_outside", goal=self.goal, folder=folder, hint=hint)
-
     async def _block_if_missing(self, core: Core, guard: WorkspaceGuard) -> bool:
         """Block a goal at work where another folder, or none, is at its path; return whether that was so."""
         if not core.state.workable:
@@ -257,26 +239,23 @@ class GoalRun:
             self._log_crash(core, ended)
         elif ended.kind == "temporary" and not ended.retry_after_s:
             waits = self._history.count_wait(self.goal, core.state.actions_total)
-        follows = after_worker(core.state, ended, crashes, waits, numbers, random.random)
+        follows = restart.after_worker(core.state, ended, crashes, waits, numbers, random.random)
         match follows:
-            case WorkFinished():
-                return None
             case WaitFor(reason, seconds):
                 now = time.time()
                 event = ev.GoalWaiting(at=now, reason=reason, until=now + seconds)
                 await self._d.goals.emit(core, event)
-                return None
             case HandOver(asked, gave_up):
                 if gave_up:
                     crashed, window_s = gave_up.crashes, gave_up.window_s
                     log.error("worker.gave_up", goal=self.goal, crashes=crashed, window_s=window_s)
                 await block_goal(self._d.goals, core, asked)
-                return None
             case restart.RestartAfter(after_s):
                 epoch, after = core.state.epoch, round(after_s, 3)
                 log.info("worker.restarting", goal=self.goal, epoch=epoch, after_s=after)
                 self._on_restart(f"{self.goal} ({ended.reason})")
                 return after_s
+        return None
 
     def _log_crash(self, core: Core, ended: Ended) -> None:
         about = {"goal": self.goal, "epoch": core.state.epoch}

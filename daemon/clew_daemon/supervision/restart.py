@@ -1,12 +1,138 @@
-"""When a worker is restarted, and after how long: rules, and what earlier workers of each goal count for."""
+"""What follows from the end of a worker, and what earlier workers of each goal count for: rules, and no process.
+
+how it ended              what follows
+finished, stopped         None:         the goal rests
+temporary                 WaitFor:      the goal waits, ever longer each time in a row
+configuration, unable     HandOver:     a person has to fix something first
+crash                     RestartAfter, or HandOver where there were too many
+"""
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Protocol
+from dataclasses import dataclass, field
 
+from clew_daemon.processes.endings import Ended
 from clew_shared.backoff import backoff_s
+from clew_shared.config.tables import RestartSettings
+from clew_shared.core import questions
+from clew_shared.core.questions import Question
+from clew_shared.record.state import State
+
+IDLE_MAX = 50
+"""After this many workers in a row have crashed without having done anything, give up, however rare the crashes."""
+
+WAIT_FIRST_S = 1.0
+"""The first wait for an endpoint that cannot be reached; each later one is twice as long, up to `backoff_max_s`."""
+
+
+@dataclass(frozen=True, slots=True)
+class RestartAfter:
+    """Start the next worker after this many seconds."""
+
+    after_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class GiveUp:
+    """There were too many crashes: a person has to act. `window_s` is None where the time does not matter."""
+
+    crashes: int
+    window_s: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class WaitFor:
+    """The goal waits this long for what `reason` says."""
+
+    reason: str
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class HandOver:
+    """A person has to act; `gave_up` where the worker crashed too often."""
+
+    asked: Question
+    gave_up: GiveUp | None = None
+
+
+@dataclass(slots=True)
+class Crashes:
+    """The crashes of one goal's workers that still count, as monotonic times.
+
+    `idle` counts the workers in a row that crashed without having done anything, however long they lived.
+    """
+
+    times: list[float] = field(default_factory=list)
+    idle: int = 0
+
+    def add(
+        self, now: float, lived_s: float, numbers: RestartSettings, *, idle: bool = False
+    ) -> None:
+        """Count a crash; a worker that was healthy before it resets the count."""
+        self.idle = self.idle + 1 if idle else 0
+        if lived_s >= numbers.healthy_after_s:
+            self.times.clear()
+        self.times = [t for t in self.times if now - t < numbers.window_s] + [now]
+
+
+def decide(
+    crashes: Crashes, numbers: RestartSettings, jitter: Callable[[], float]
+) -> RestartAfter | GiveUp:
+    """Return when the next worker starts, after a crash was added; `jitter` returns 0 to 1."""
+    count = len(crashes.times)
+    if count > numbers.max_restarts:
+        return GiveUp(count, numbers.window_s)
+    if crashes.idle >= IDLE_MAX:
+        return GiveUp(crashes.idle, None)
+    if count <= 1:
+        return RestartAfter(0.0)
+    ceiling_s = backoff_s(count - 2, numbers.backoff_initial_s, numbers.backoff_max_s)
+    return RestartAfter(ceiling_s * jitter())
+
+
+def wait_s(waits: int, numbers: RestartSettings) -> float:
+    """Return how long a worker that asked to be retried later (exit 75) waits, the `waits`-th time in a row."""
+    first_s = max(WAIT_FIRST_S, numbers.backoff_initial_s)
+    return backoff_s(waits, first_s, numbers.backoff_max_s)
+
+
+def after_worker(
+    state: State,
+    ended: Ended,
+    crashes: Crashes,
+    waits: int,
+    numbers: RestartSettings,
+    jitter: Callable[[], float],
+) -> RestartAfter | WaitFor | HandOver | None:
+    """Return what follows; `crashes` has this one already, `waits` counts the waits in a row before this one."""
+    match ended.kind:
+        case "finished" | "stopped":
+            return None
+        case "temporary":
+            return WaitFor(ended.reason, ended.retry_after_s or wait_s(waits, numbers))
+        case "configuration":
+            return HandOver(questions.set_up(state, ended.reason, ended.detail))
+        case "unable" if ended.reason == "ledger":
+            return HandOver(questions.damaged(state, ended.detail))
+        case "unable":
+            return HandOver(questions.cannot_start(state, ended.detail))
+        case "crash":
+            return _after_crash(state, ended, decide(crashes, numbers, jitter))
+
+
+def _after_crash(
+    state: State, ended: Ended, decided: RestartAfter | GiveUp
+) -> RestartAfter | HandOver:
+    if isinstance(decided, RestartAfter):
+        return decided
+    asked = questions.internal(state, ended.detail)
+    if ended.reason != "internal":
+        count, window_s = decided.crashes, decided.window_s
+        asked = questions.crashed(state, count, window_s, ended.reason, ended.detail)
+    return HandOver(asked, decided)
 
 
 class RestartHistory:
@@ -19,7 +145,7 @@ class RestartHistory:
 
     def crashes(self, goal: str) -> Crashes:
         """Return the crashes of a goal's workers."""
-        return self._crashes.setdefault(goal, Crashes([]))
+        return self._crashes.setdefault(goal, Crashes())
 
     def run_failed(self, goal: str) -> None:
         """Note that a run ended by an unexpected error, which counts as a crash."""
@@ -28,7 +154,7 @@ class RestartHistory:
     def goal_started(self, goal: str) -> None:
         """Forgive a queued goal's crashes; but waiting in the queue between two failed runs forgives none."""
         if goal not in self._failed:
-            self._crashes[goal] = Crashes([])
+            self._crashes[goal] = Crashes()
 
     def goal_requeued(self, goal: str) -> None:
         """Forgive waits and failed runs: a person has the goal tried again."""
@@ -48,84 +174,29 @@ class RestartHistory:
         return count
 
 
-IDLE_MAX = 50
-"""After this many workers in a row have crashed without having done anything, give up, however rare the crashes."""
+class Waits:
+    """When waiting goals are tried again, by the monotonic clock: setting the wall clock back prolongs no wait.
 
-WAIT_FIRST_S = 1.0
-"""The first wait for an endpoint that cannot be reached; each later one is twice as long, up to `backoff_max_s`."""
-
-
-class RestartNumbers(Protocol):
-    """The keys of the `[restart]` table that the rules use."""
-
-    @property
-    def backoff_initial_s(self) -> float: ...
-    @property
-    def backoff_max_s(self) -> float: ...
-    @property
-    def max_restarts(self) -> int: ...
-    @property
-    def window_s(self) -> float: ...
-    @property
-    def healthy_after_s(self) -> float: ...
-
-
-@dataclass(frozen=True, slots=True)
-class RestartAfter:
-    """Start the next worker after this many seconds."""
-
-    after_s: float
-
-
-@dataclass(frozen=True, slots=True)
-class GiveUp:
-    """There were too many crashes: a person has to act. `window_s` is None where the time does not matter."""
-
-    crashes: int
-    window_s: float | None
-
-    def __str__(self) -> str:
-        if self.window_s is None:
-            return f"{self.crashes} workers in a row crashed without having done anything"
-        return f"the worker crashed {self.crashes} times in {self.window_s:g} s"
-
-
-@dataclass(slots=True)
-class Crashes:
-    """The crashes of one goal's workers that still count, as monotonic times.
-
-    `idle` counts the workers in a row that crashed without having done anything, however long they lived.
+    The record has the moment by the wall clock, for people and for the next daemon.
     """
 
-    times: list[float]
-    idle: int = 0
+    def __init__(self) -> None:
+        self._until: dict[str, float] = {}
 
-    def add(
-        self, now: float, lived_s: float, numbers: RestartNumbers, *, idle: bool = False
-    ) -> None:
-        """Count a crash; a worker that was healthy before it resets the count."""
-        self.idle = self.idle + 1 if idle else 0
-        if lived_s >= numbers.healthy_after_s:
-            self.times.clear()
-        self.times = [t for t in self.times if now - t < numbers.window_s] + [now]
+    def begin(self, goal: str, duration_s: float) -> None:
+        """Let a goal wait this long from now on."""
+        self._until[goal] = time.monotonic() + duration_s
 
+    def end(self, goal: str) -> None:
+        """Remove a goal's wait, if it has one."""
+        self._until.pop(goal, None)
 
-def decide(
-    crashes: Crashes, numbers: RestartNumbers, jitter: Callable[[], float]
-) -> RestartAfter | GiveUp:
-    """Return when the next worker starts, after a crash was added; `jitter` returns 0 to 1."""
-    count = len(crashes.times)
-    if count > numbers.max_restarts:
-        return GiveUp(count, numbers.window_s)
-    if crashes.idle >= IDLE_MAX:
-        return GiveUp(crashes.idle, None)
-    if count <= 1:
-        return RestartAfter(0.0)
-    ceiling_s = backoff_s(count - 2, numbers.backoff_initial_s, numbers.backoff_max_s)
-    return RestartAfter(ceiling_s * jitter())
+    def expired(self) -> set[str]:
+        """Return the goals that have waited long enough."""
+        now = time.monotonic()
+        return {goal for goal, until in self._until.items() if until <= now}
 
-
-def wait_s(waits: int, numbers: RestartNumbers) -> float:
-    """Return how long a worker that asked to be retried later (exit 75) waits, the `waits`-th time in a row."""
-    first_s = max(WAIT_FIRST_S, numbers.backoff_initial_s)
-    return backoff_s(waits, first_s, numbers.backoff_max_s)
+    def next_s(self) -> float | None:
+        """Return the seconds until the next wait expires, None where none is left."""
+        now = time.monotonic()
+        return min((until - now for until in self._until.values() if until > now), default=None)

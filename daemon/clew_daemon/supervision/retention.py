@@ -8,14 +8,19 @@ makes no goal old. The user's own files (workspaces, reports in the outbox, reje
 from __future__ import annotations
 
 import asyncio
+import secrets
 import time
 from collections.abc import Callable, Iterable
+from contextlib import suppress
+from pathlib import Path
 
 import structlog
 
 from clew_daemon.parts import DaemonParts
+from clew_daemon.processes import cells
 from clew_daemon.record.dependencies import KnownGoals
-from clew_daemon.supervision.scratch import clear, remove_folders
+from clew_shared.config.places import Places
+from clew_shared.files.removal import remove_tree
 from clew_shared.ledger import LedgerCorrupt
 from clew_shared.record.state import State
 
@@ -118,3 +123,34 @@ class Retention:
         """Check again just before the removal: it may have been retried meanwhile, or a new goal may depend on it."""
         busy = self._in_use(goal) or self._d.publisher.keeps(goal)
         return not busy and goal in expired(self._d.goals.states().values(), oldest)
+
+
+# -- folders of goals --------------------------------------------------------------------------------
+
+GONE = ".gone"
+"""The suffix of folders that are being removed."""
+
+
+async def clear(places: Places, goal: str) -> None:
+    """Remove a goal's TMPDIR and HOME when it has ended; one that is retried gets new ones.
+
+    Those of a CLI hold copies of login files.
+    """
+    folders = (*cells.private(places, goal), cells.private_of_cli(places, goal)[0].parent)
+    for folder in folders:  # at once: folders that are created under these names from now on stay
+        with suppress(OSError):
+            folder.rename(folder.with_name(f".{folder.name}.{secrets.token_hex(4)}{GONE}"))
+    await asyncio.to_thread(remove_folders, folders[0].parent, is_gone)
+
+
+def is_gone(folder: Path) -> bool:
+    """Return whether a folder is being removed."""
+    return folder.name.endswith(GONE)
+
+
+def remove_folders(parent: Path, is_expired: Callable[[Path], bool]) -> None:
+    """Remove the expired folders in `parent`; one that cannot be removed stays."""
+    for folder in parent.iterdir() if parent.is_dir() else ():
+        with suppress(OSError):
+            if is_expired(folder):
+                remove_tree(folder)

@@ -59,8 +59,10 @@ def waits_for(
     """
     if state.goal.status != GoalStatus.QUEUED:
         return ""
-    if waiting := _awaits(state, known, hint=hint):
-        return waiting
+    for one in dependencies(state, known):
+        if one.status != GoalStatus.COMPLETED:
+            near = _near(one, state, known) if hint else ""
+            return f"waits for {_shown_dependency(one, state, known)}{near}"
     not_before = state.spec.not_before
     if not_before is not None and now < not_before:
         return f"waits until {iso(not_before)}"
@@ -84,12 +86,7 @@ def _ahead(state: State, known: KnownGoals, now: float) -> str:
     return ""
 
 
-def ready(
-    state: State,
-    known: KnownGoals,
-    now: float,
-    waited: Collection[str] = (),
-) -> bool:
+def ready(state: State, known: KnownGoals, now: float, waited: Collection[str] = ()) -> bool:
     """Return whether a goal could work now if there were room."""
     match state.goal.status:
         case GoalStatus.IN_PROGRESS:
@@ -129,37 +126,17 @@ def lost_dependency(state: State, known: KnownGoals) -> Dependency | None:
     return next((one for one in dependencies(state, known) if one.status in ENDED_BADLY), None)
 
 
-def awaited(known: KnownGoals) -> dict[str, str]:
-    """Return for each queued goal with a dependency that is not completed what it waits for."""
-    return {
-        goal: waiting
-        for goal, state in known.states.items()
-        if state.spec.depends_on and (waiting := _awaits(state, known))
-    }
-
-
 def is_stuck(state: State, known: KnownGoals) -> bool:
     """Return whether a queued goal waits for what only a person can bring about: no goal, or not one, is meant."""
     if state.goal.status != GoalStatus.QUEUED:
         return False
     return any(
-        one.goal not in known.states or one.goal == state.goal_id or _goes_round(one, state, known)
+        one.goal not in known.states
+        or one.goal == state.goal_id
+        or bool(circle(one.goal, state.goal_id, known))
         for one in dependencies(state, known)
         if one.status != GoalStatus.COMPLETED
     )
-
-
-def _goes_round(one: Dependency, state: State, known: KnownGoals) -> bool:
-    return bool(circle(one.goal, state.goal_id, known))
-
-
-def _awaits(state: State, known: KnownGoals, *, hint: bool = False) -> str:
-    if state.goal.status != GoalStatus.QUEUED:
-        return ""
-    for one in dependencies(state, known):
-        if one.status != GoalStatus.COMPLETED:
-            return f"waits for {_shown_dependency(one, state, known)}{_near(one, state, known) if hint else ''}"
-    return ""
 
 
 def _near(one: Dependency, state: State, known: KnownGoals) -> str:

@@ -7,16 +7,12 @@ import contextlib
 import time
 from collections.abc import Callable, Collection
 
-import structlog
-
 from clew_daemon.parts import DaemonParts
 from clew_daemon.record.dependencies import KnownGoals
-from clew_daemon.session.desk import block_goal
+from clew_daemon.session.epoch import block_goal
 from clew_daemon.supervision import schedule
-from clew_daemon.supervision.waits import Waits
+from clew_daemon.supervision.restart import Waits
 from clew_shared.core import questions
-
-log = structlog.get_logger()
 
 IDLE_S = 60.0
 CLOCK_S, JUMP_S = 1.0, 0.5
@@ -43,7 +39,6 @@ class Scheduler:
         self._busy = busy
         self._start = start
         self._wake = asyncio.Event()
-        self._awaited: dict[str, str] = {}
 
     def wake(self) -> None:
         """Check again whether a goal is due."""
@@ -58,7 +53,6 @@ class Scheduler:
             most, expired = self._d.settings.daemon.max_workers, self._waits.expired()
             for goal in schedule.due(known, self._busy(), now, most, expired):
                 self._start(goal)
-            self._log_awaited(known)
             await self._block_dependents(known)
             if (took_s := time.monotonic() - began) > LONG_S:  # with thousands of goals
                 await asyncio.sleep(min(REST * took_s, REST_S))
@@ -82,13 +76,6 @@ class Scheduler:
 
     def _known(self) -> KnownGoals:
         return KnownGoals(self._d.goals.states(), self._d.goals.gone)
-
-    def _log_awaited(self, known: KnownGoals) -> None:
-        """Log what queued goals wait for among other goals, whenever that changes."""
-        before, self._awaited = self._awaited, schedule.awaited(known)
-        for goal, reason in self._awaited.items():
-            if before.get(goal) != reason:
-                log.info("goal.waiting", goal=goal, reason=reason)
 
     async def _block_dependents(self, known: KnownGoals) -> None:
         """Block goals whose dependency ended without being completed: a person decides about them."""

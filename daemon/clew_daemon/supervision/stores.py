@@ -11,12 +11,11 @@ import secrets
 import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager, suppress
-from pathlib import Path
 
 import structlog
 
 from clew_daemon.parts import DaemonParts
-from clew_daemon.supervision.scratch import GONE, remove_folders
+from clew_daemon.supervision.retention import GONE, is_gone, remove_folders
 from clew_shared.record.snapshot_events import SnapshotsMissing
 from clew_shared.record.state import State
 
@@ -107,7 +106,7 @@ class SnapshotStores:
 
     async def _remove_gone(self) -> None:
         with suppress(OSError):
-            await asyncio.to_thread(remove_folders, self._folder, _is_gone)
+            await asyncio.to_thread(remove_folders, self._folder, is_gone)
 
     def _stores(self) -> set[str] | None:
         """Return the goals that have a store, None where that cannot be found out; it blocks."""
@@ -141,7 +140,3 @@ def oldest_first(states: dict[str, State]) -> list[str]:
     """Return the goals whose snapshots may be removed, the one that ended first at the beginning."""
     found = sorted(filter(is_removable, states.values()), key=lambda state: state.ended_at)
     return [state.goal_id for state in found]
-
-
-def _is_gone(folder: Path) -> bool:
-    return folder.name.endswith(GONE)

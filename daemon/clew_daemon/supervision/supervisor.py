@@ -19,9 +19,8 @@ from clew_daemon.session.launcher import Launcher
 from clew_daemon.session.session import Session
 from clew_daemon.supervision.goal_run import GoalRun
 from clew_daemon.supervision.reports import ReportWriter
-from clew_daemon.supervision.restart import RestartHistory
+from clew_daemon.supervision.restart import RestartHistory, Waits
 from clew_daemon.supervision.scheduler import Scheduler
-from clew_daemon.supervision.waits import Waits
 from clew_shared.core.core import Core
 from clew_shared.core.journal import RecordedEvent
 from clew_shared.ledger import LedgerError, LedgerState

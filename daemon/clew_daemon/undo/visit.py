@@ -12,9 +12,8 @@ from clew_daemon.processes import workspace_guard
 from clew_daemon.processes.executor import ExecutorDied, ExecutorProcess
 from clew_daemon.processes.nursery import SpawnError
 from clew_daemon.processes.workspace_guard import WorkspaceGuard
-from clew_daemon.session.cell_specs import CellSpecs
 from clew_daemon.session.executors import ExecutorPool
-from clew_daemon.session.launcher import Launcher
+from clew_daemon.session.launcher import CellSpecs, Launcher
 from clew_daemon.session.snapshots import ask_snapshot, record
 from clew_daemon.undo.planning import Restoration
 from clew_shared.core.core import Core

@@ -7,7 +7,7 @@ import shlex
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from clew_daemon.control.goal_lookup import objection
+from clew_daemon.control.lookup import objection
 from clew_daemon.publish.standing import PAUSED, standing
 from clew_shared.record.model import GoalStatus
 from clew_shared.text.words import action_text, one_line

@@ -6,7 +6,6 @@ import asyncio
 import os
 import signal
 import time
-from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import anyio.to_thread
@@ -28,7 +27,6 @@ from clew_daemon.web.sessions import Sessions
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from clew_daemon.control.server import Control
     from clew_daemon.reading.follow import StreamNews
     from clew_daemon.reading.instance import Instance
     from clew_daemon.web.guard import AsgiApp, Receive, Scope, Send
@@ -89,7 +87,7 @@ async def _serve(
     except (FolderError, OSError) as error:
         raise CliError(f"cannot listen for `clew web --link`: {error}") from None
     followed = following(instance, live)
-    staying = asyncio.create_task(_stay_reachable(instance, place, links, server))
+    staying = asyncio.create_task(_end_when_lost(place, server))
     notifier = Notifier.from_env(os.environ)
 
     def end(*_: object) -> None:
@@ -115,17 +113,11 @@ async def _serve(
     return 0
 
 
-async def _stay_reachable(
-    instance: Instance, place: Listening, links: Control, server: uvicorn.Server
-) -> None:
-    """Make the socket for links again where it was removed; end the server where its own was, until cancelled."""
-    while place.is_found:
+async def _end_when_lost(place: Listening, server: uvicorn.Server) -> None:
+    """End the server where its own socket was removed."""
+    while not server.should_exit:
         await asyncio.sleep(LOOK_S)
-        if not links.is_found:
-            with suppress(FolderError, OSError):  # the next look tries again
-                make_private(instance.places.run)
-                await links.renew()
-    server.should_exit = True
+        server.should_exit |= not place.is_found
 
 
 class LateApp:

@@ -7,7 +7,7 @@ from typing import Any
 
 from clew_daemon.learning.selection import CHARS_MAX
 from clew_daemon.record.hello import SubtaskTranscript, hello_answer
-from clew_daemon.session.desk import GoalDesk
+from clew_daemon.session.epoch import Epoch
 from clew_shared.playbook.bullet import Bullet
 from clew_shared.prompt.layout import playbook_chars
 from clew_shared.record import events as ev
@@ -23,45 +23,47 @@ class FeedbackSeen:
     called `finish`.
     """
 
-    def __init__(self, desk: GoalDesk) -> None:
-        self._desk = desk
-        self._shown = self._sent = self._considered = 0
+    def __init__(self, epoch: Epoch) -> None:
+        self._epoch = epoch
+        self._own_prompt = epoch.kind == "llm"
+        self._shown = self._considered = 0
 
     def shown(self, seq: int) -> None:
         """Note that the answer to `hello` had the feedback up to this event."""
-        self._shown = seq
+        self._shown = max(self._shown, seq)
 
     def sent(self, seq: int) -> None:
         """Note that the feedback of this event was sent as a notification."""
-        self._sent = max(self._sent, seq)
+        if not self._own_prompt:
+            self.shown(seq)
 
     def prompted(self) -> None:
         """Note that a prompt was built from the last answer to `hello`."""
-        if self._desk.traits.own_prompt:
-            self._considered = max(self._considered, self._shown)
+        if self._own_prompt:
+            self._considered = self._shown
 
     def finishing(self) -> None:
         """Note that the agent has considered what it wants to before it finishes."""
-        if not self._desk.traits.own_prompt:
-            self._considered = max(self._considered, self._shown, self._sent)
+        if not self._own_prompt:
+            self._considered = self._shown
 
     def news(self) -> bool:
         """Return whether there is feedback that the agent cannot have considered.
 
         True once for the same feedback, so that no agent is refused for ever.
         """
-        seq = self._desk.core.state.feedback_seq
-        if seq <= self._considered or self._desk.traits.is_runbook:
+        seq = self._epoch.core.state.feedback_seq
+        if seq <= self._considered or self._epoch.kind == "runbook":
             return False
-        self._considered = seq
+        self._considered = self._shown = seq
         return True
 
 
-class Greeting:
+class Hello:
     """The hellos of one epoch."""
 
-    def __init__(self, desk: GoalDesk, feedback: FeedbackSeen) -> None:
-        self._desk = desk
+    def __init__(self, epoch: Epoch, feedback: FeedbackSeen) -> None:
+        self._epoch = epoch
         self._feedback = feedback
         self._transcript = SubtaskTranscript()
         self._chosen: list[dict[str, Any]] = []
@@ -73,50 +75,47 @@ class Greeting:
                 f"protocol {p.protocol} is not spoken here; {protocol.PROTOCOL_VERSION} is",
                 protocol.INVALID_PARAMS,
             )
-        await self._desk.ready.wait()
-        self._record(redact(p.agent))
+        await self._epoch.ready.wait()
+        if not self._epoch.work.greeted:
+            self._record(redact(p.agent))
         answer = self._answer()  # made while that is written
-        self._feedback.shown(self._desk.core.state.feedback_seq)
-        await self._desk.commit()
+        self._feedback.shown(self._epoch.core.state.feedback_seq)
+        await self._epoch.commit()
         return answer
 
     def _record(self, agent: str) -> None:
         """Record the first hello of the epoch, and the strategies that its agent is shown."""
-        if self._desk.work.greeted:
-            return
-        self._desk.work.greeted = True
-        at, epoch = time.time(), self._desk.epoch
+        self._epoch.work.greeted = True
+        at, number = time.time(), self._epoch.number
         shown = self._choose()
         self._chosen = [bullet.to_dict() for bullet in shown]
-        with self._desk.recording() as core:
+        with self._epoch.recording() as core:
             probe = core.state.waits_for_time
-            core.emit(ev.WorkerReady(at=at, epoch=epoch, agent=agent, probe=probe))
+            core.emit(ev.WorkerReady(at=at, epoch=number, agent=agent, probe=probe))
             ids = tuple(bullet.id for bullet in shown)
             if ids or core.state.strategies:
-                core.emit(ev.StrategiesShown(at=at, epoch=epoch, ids=ids))
+                core.emit(ev.StrategiesShown(at=at, epoch=number, ids=ids))
 
     def _choose(self) -> list[Bullet]:
         """Choose strategies once an epoch, so that its agent's prompt stays the same."""
-        desk = self._desk
-        if desk.traits.is_runbook:
+        epoch, settings = self._epoch, self._epoch.settings
+        if epoch.kind == "runbook":
             return []
-        settings = desk.settings
-        room = playbook_chars(settings.context.max_tokens) if desk.traits.own_prompt else CHARS_MAX
-        return desk.parts.playbook.chosen(desk.core.state, settings.playbook, room)
+        room = playbook_chars(settings.context.max_tokens) if epoch.kind == "llm" else CHARS_MAX
+        return epoch.parts.playbook.chosen(epoch.core.state, settings.playbook, room)
 
     def _answer(self) -> HelloAnswer:
-        desk, settings = self._desk, self._desk.settings
-        strategies = self._chosen if settings.playbook.enabled else []
+        epoch, settings = self._epoch, self._epoch.settings
         answer = hello_answer(
-            desk.core.state,
+            epoch.core.state,
             settings,
-            desk.traits.agent,
-            desk.parts.goals.ledger,
-            strategies,
+            epoch.agent,
+            epoch.parts.goals.ledger,
+            self._chosen if settings.playbook.enabled else [],
             self._transcript,
-            prompt=desk.parts.models.continued(desk.traits.agent, desk.core.state.prompt),
+            prompt=epoch.parts.models.continued(epoch.agent, epoch.core.state.prompt),
         )
-        own: dict[str, Any] = {"epoch": desk.epoch, "credential": desk.credential}
-        if desk.logins:
-            own["logins"] = desk.logins
+        own: dict[str, Any] = {"epoch": epoch.number, "credential": epoch.credential}
+        if epoch.logins:
+            own["logins"] = epoch.logins
         return answer.model_copy(update=own)

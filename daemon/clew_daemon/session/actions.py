@@ -1,0 +1,365 @@
+"""The methods that judge, carry out and record actions: `act`, `propose`, `outcome`, `record`.
+
+A verdict and an outcome are durable before the agent learns of them (docs/guarantees.md).
+
+Whose a change in the workspace is, the executor finds out for what it carries out. For an agent with its own tools it
+looks while the verdict on `propose` becomes durable, and at the `outcome`: what changed while at least one of its
+actions was in flight is the goal's, and reported with the first of them to end. An outcome that says that nothing was
+changed waits for no look. A `record` comes after the fact: what changed since the last look is its. Where a look fails,
+anything may have been changed by anyone. Other agents cannot write to the workspace, so what they report to have done
+has changed nothing there.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import Any
+
+import structlog
+
+from clew_daemon.host.git import program
+from clew_daemon.processes.executor import ExecutorDied, OutOfResources, WorkspaceMissingError
+from clew_daemon.record.changed_files import changed_by
+from clew_daemon.record.store import end_of, output_of
+from clew_daemon.session.checks import Checks
+from clew_daemon.session.epoch import Epoch
+from clew_shared.core import questions
+from clew_shared.core.answers import ActionReport, Advice, Feedback, LookFirst, Verdict, WrongState
+from clew_shared.ledger.errors import SEQ_MAX
+from clew_shared.record import events as ev
+from clew_shared.record.codec import decode
+from clew_shared.record.model import Action, Result
+from clew_shared.record.touched import Touched
+from clew_shared.record.worlds import UNKNOWN
+from clew_shared.snapshots.store import StoreError, at
+from clew_shared.text.plain import plain
+from clew_shared.text.redact import redact, redacted
+from clew_shared.text.words import ending
+from clew_shared.views.publish import plain_paths
+from clew_shared.wire import protocol
+from clew_shared.wire.answers import ActionOutcome, Intervention, Judged, Noted, Recorded
+from clew_shared.wire.executor import ActionDone
+
+log = structlog.get_logger()
+
+CHANGED_S = 20.0
+"""How long a question waits for the names of the files that a step has changed."""
+
+CUT_OFF = ActionOutcome(
+    result="interrupted", output="", duration_s=0.0, changed=None, reason="executor_died"
+)
+NO_FEEDBACK = Feedback()
+NO_RULE = ("budget", "replan_required", "stopped")
+"""Why a proposal is refused without a look at what it is."""
+
+
+class Actions:
+    """The actions of one worker, one after the other."""
+
+    def __init__(self, epoch: Epoch, checks: Checks) -> None:
+        self._epoch = epoch
+        self._checks = checks
+
+    async def act(self, p: protocol.Act) -> Judged:
+        """Judge an action, carry it out where it is allowed, and record its outcome."""
+        epoch, runs_steps = self._epoch, self._epoch.kind == "runbook"
+        await self._made_ready()
+        await epoch.see_past_claims()
+        clean = _redacted(p)
+        if runs_steps and not epoch.stopping and (ran := epoch.core.asks_first(p.tool, clean.args)):
+            await ask_about_step(epoch, ran)
+            raise WrongState("a person is asked whether this step may run again")
+        verdict = await self._judge(clean)
+        if not verdict.allowed:
+            by_rule = runs_steps and verdict.reason not in NO_RULE
+            if by_rule and (ran := epoch.core.last_run(p.tool, clean.args)):
+                await ask_about_step(epoch, ran, verdict.reason)  # a runbook has no other way
+            return judged(verdict)
+        report = await self._carry_out(verdict, p)
+        ended_at = time.time()
+        if isinstance(report, str):
+            return await self._cut_off(verdict, report, ended_at)
+        with epoch.recording() as core:
+            feedback = core.outcome(verdict.seq, report, ended_at, last=epoch.stopping)
+        epoch.snapshots.acted(too_many=report.touched.own_cut)
+        await self._recorded(report)
+        if report.result == "error":
+            await epoch.hand_over_if_missing()
+        return judged(verdict, feedback, outcome=outcome_of(report, feedback), at=ended_at)
+
+    async def propose(self, p: protocol.Propose) -> Judged:
+        """Judge an action that the agent carries out itself."""
+        epoch = self._epoch
+        await self._made_ready()
+        if epoch.own_tools:
+            # In a snapshot that begins later, what has changed would count as the action's.
+            await epoch.snapshots.settled()
+        acts_already = epoch.agent_acts
+        verdict = await self._judge(_redacted(p))
+        if verdict.allowed:
+            if epoch.own_tools:
+                # What has changed until the agent learns of the verdict is not this action's.
+                await epoch.executors.digest(full=False, own=acts_already)
+            await epoch.commit()
+        return judged(verdict)
+
+    async def outcome(self, p: protocol.Outcome) -> Noted:
+        """Record the outcome of an allowed action that the agent has carried out; a second report changes nothing."""
+        epoch = self._epoch
+        if p.result == "interrupted":
+            with epoch.recording() as core:
+                core.interrupt("the agent says so", time.time(), counts=False, only=p.seq)
+            if not epoch.stopping:
+                await epoch.see_world()  # else the next action would be taken for what this one did
+            await epoch.commit()
+            return noted(NO_FEEDBACK)
+        is_known = p.seq in epoch.core.state.in_flight
+        report = await self._reported(p) if is_known else ActionReport(p.result)
+        with epoch.recording() as core:
+            feedback = core.outcome(p.seq, report, time.time(), last=epoch.stopping)
+        if not feedback.known and not self._was_allowed(p.seq):
+            raise WrongState(f"no action {p.seq} of this goal was allowed")
+        await self._recorded(report)
+        return noted(feedback)
+
+    async def record(self, p: protocol.Record) -> Recorded:
+        """Judge and record an action that the agent has already carried out."""
+        await self._epoch.ready.wait()
+        report = await self._reported(p)
+        tool, args = redact(p.tool), redacted(p.args)
+        with self._epoch.recording() as core:
+            verdict = core.record(tool, args, report, time.time())
+        await self._recorded(report)
+        return Recorded(allowed=verdict.allowed, **_words(verdict))
+
+    # -- before an action ----------------------------------------------------------------------------
+
+    async def _made_ready(self) -> None:
+        await self._epoch.ready.wait()
+        await self._checks.run_before()
+
+    async def _judge(self, p: protocol.Act) -> Verdict:
+        """Judge a proposal without secret keys; before a refusal, look whether the workspace is still what it was.
+
+        A refusal is durable. An allowed action is still being recorded: await `commit` before telling or acting on it.
+        """
+        epoch = self._epoch
+        if epoch.stopping:
+            reason = "The worker is being stopped; nothing more is carried out."
+            return await epoch.record(lambda c: c.turn_away(p.tool, p.args, time.time(), reason))
+        with epoch.entering() as core:
+            verdict = core.propose(p.tool, p.args, time.time(), p.rationale, fresh=False)
+        if isinstance(verdict, LookFirst):
+            await epoch.see_world()
+            with epoch.entering() as core:
+                verdict = core.propose(p.tool, p.args, time.time(), p.rationale)
+        if not verdict.allowed:
+            await epoch.commit()
+        return verdict
+
+    async def _carry_out(self, verdict: Verdict, p: protocol.Act) -> ActionReport | str:
+        """Run an allowed action once its verdict is durable; where its effect is unknown, return how the executor died.
+
+        What it needs is made ready while the verdict is being recorded.
+        """
+        epoch = self._epoch
+        if p.tool == "recall":
+            await self._tell_allowed(verdict)
+            return self._recall(p.args)
+        began = time.monotonic()
+        await epoch.snapshots.settled()
+        try:
+            executor = await epoch.executors.executor()
+            await epoch.snapshots.before_action(executor)
+            timeout_s, limit = epoch.action_limit(p.tool, p.args)
+            epoch.work.said = ""
+            await self._tell_allowed(verdict)
+            done = await executor.run(
+                verdict.seq,
+                p.tool,
+                p.args,
+                timeout_s=timeout_s,
+                limit=limit,
+                output_bytes=epoch.settings.limits.output_bytes,
+                said=epoch.work.hear,
+            )
+        except OutOfResources:
+            raise  # the action has not begun and is not to blame: the worker waits
+        except WorkspaceMissingError as error:
+            return ActionReport("error", f"Nothing was done: {error}", changed=False)
+        except ExecutorDied as error:
+            await epoch.executors.died(str(error))
+            return str(error)
+        return _report(done, time.monotonic() - began)
+
+    async def _tell_allowed(self, verdict: Verdict) -> None:
+        """Wait until a verdict is durable; a bridge is told then, since its model may have to know the number early."""
+        await self._epoch.commit()
+        if self._epoch.kind == "cli":
+            self._epoch.notify("allowed", {"seq": verdict.seq})
+
+    def _recall(self, args: dict[str, Any]) -> ActionReport:
+        seq = args.get("seq")
+        if not isinstance(seq, int) or isinstance(seq, bool) or not 0 <= seq <= SEQ_MAX:
+            text = "recall needs `seq`, the number of an earlier action"
+            return ActionReport("error", text, changed=False)
+        found = output_of(self._epoch.parts.goals.ledger, self._epoch.goal_id, seq)
+        if found is None:
+            text = f"no earlier action {seq} with an output"
+            return ActionReport("error", text, changed=False)
+        return ActionReport("success", found, changed=False)
+
+    # -- after an action -----------------------------------------------------------------------------
+
+    async def _cut_off(self, verdict: Verdict, died: str, at: float) -> Judged:
+        """Record that the effect of an action is unknown: its executor died, in this way."""
+        epoch = self._epoch
+        epoch.refuse_while_stopping()  # it was cut off: the end of the worker is recorded with it
+        said = redact(epoch.work.said)
+        with epoch.recording() as core:
+            core.interrupt(
+                "executor_died", at, counts=True, only=verdict.seq, detail=died, said=said
+            )
+        await epoch.see_world()  # else the next action would be taken for what this one did
+        epoch.snapshots.executor_died(verdict.seq)
+        await epoch.commit()
+        return judged(verdict, outcome=CUT_OFF)
+
+    async def _recorded(self, report: ActionReport) -> None:
+        """Wait until an outcome is durable, and a snapshot shows what was too much to list.
+
+        What is changed after the answer is not the action's.
+        """
+        await self._epoch.commit()
+        if report.touched.own_cut:
+            await self._epoch.snapshots.settled()
+
+    async def _reported(self, p: protocol.Outcome | protocol.Record) -> ActionReport:
+        """Return what an agent reports, with the world where it leaves out `changed`.
+
+        What an agent with its own tools has touched is measured, beside the commit where it says that it is nothing.
+        """
+        epoch, world, touched = self._epoch, "", Touched()
+        if epoch.own_tools and p.changed is False:
+            epoch.executors.look_soon()
+            epoch.snapshots.acted(too_many=False)
+        elif epoch.own_tools:
+            world, touched = await epoch.executors.digest_of_own()
+            epoch.snapshots.acted(too_many=touched.own_cut)
+        elif p.changed is None:
+            world = await epoch.executors.digest(full=False)
+        return ActionReport(
+            p.result,
+            None if p.output is None else redact(p.output),
+            p.changed,
+            world if p.changed is None else "",
+            p.duration_s or 0.0,
+            getattr(p, "exit_code", None),
+            touched,
+        )
+
+    def _was_allowed(self, seq: int) -> bool:
+        """Return whether an action of that number was ever allowed; for outcomes that are reported twice."""
+        row = next(iter(self._epoch.parts.goals.ledger.read(self._epoch.goal_id, seq - 1, 1)), None)
+        return row is not None and row.seq == seq and row.kind == "action_allowed"
+
+
+async def ask_about_step(epoch: Epoch, ran: Action, refused: str = "") -> None:
+    """Hand the goal to a person with what is known of a step's last run; `refused` is the rule that refuses it now."""
+    ledger, goal = epoch.parts.goals.ledger, epoch.goal_id
+    end = end_of(ledger, goal, ran.seq)
+    event = decode(end.body) if end else None
+    cause = ""
+    if isinstance(event, ev.ActionInterrupted):
+        stopped = event.reason == "stopped"
+        cause = "its worker was stopped" if stopped else ending(event.reason)
+        cause += f": {event.detail}" if event.detail else ""
+    changed = None if ran.changed is None else plain_paths(ran.paths)
+    if ran.result == Result.INTERRUPTED:
+        changed = await _changed_by_interrupted(epoch, ran)
+    asked = questions.step(
+        epoch.core.state,
+        ran,
+        refused=refused,
+        cause=cause,
+        said=output_of(ledger, goal, ran.seq) or "",
+        changed=changed,
+    )
+    await epoch.record(lambda core: core.ask_about_step(ran, asked, time.time()))
+
+
+async def _changed_by_interrupted(epoch: Epoch, ran: Action) -> list[str] | None:
+    """Return what an action that was cut off has changed, by the snapshots around it; None where that is not known."""
+    await epoch.snapshots.settled()
+    if not epoch.core.state.snapshots.first:
+        return None
+    parts, goal = epoch.parts, epoch.goal_id
+    store = at(parts.places.snapshots / goal, program(parts.keys.env))
+    try:
+        with parts.children.starting_own():
+            async with asyncio.timeout(CHANGED_S):
+                return await asyncio.to_thread(changed_by, parts.goals.ledger, goal, store, ran.seq)
+    except (StoreError, OSError, TimeoutError) as error:
+        log.warning("step.changes_unknown", goal=goal, action=ran.seq, reason=plain(error))
+        return None
+
+
+def _redacted(p: protocol.Act) -> protocol.Act:
+    """Return a proposal as it is judged and recorded: without secret keys."""
+    return protocol.Act.model_construct(
+        tool=redact(p.tool), args=redacted(p.args), rationale=redact(p.rationale)
+    )
+
+
+def _report(done: ActionDone, took_s: float) -> ActionReport:
+    """Return what the core learns of an action; what the tool says of changes counts where nothing was measured."""
+    world = done.world.name if done.world else ""
+    return ActionReport(
+        done.result,
+        redact(done.output),
+        done.changed if world == UNKNOWN else None,
+        world,
+        done.duration_s or took_s,
+        done.exit_code,
+        done.touched,
+    )
+
+
+# -- answers -----------------------------------------------------------------------------------------
+
+
+def noted(feedback: Feedback, **more: Any) -> Noted:
+    """Return the answer to what the agent has reported; `more` are further fields."""
+    advice = _intervention(feedback.intervention)
+    return Noted(intervention=advice, escalated_to=feedback.escalated_to, **more)
+
+
+def judged(verdict: Verdict, feedback: Feedback = NO_FEEDBACK, **done: Any) -> Judged:
+    """Return the answer to a proposal; `done` are the fields of an action that was carried out."""
+    return Judged(**_words(verdict, feedback), **done)
+
+
+def outcome_of(report: ActionReport, feedback: Feedback) -> ActionOutcome:
+    """Return the outcome of an action as its agent reads it."""
+    code = {} if report.exit_code is None else {"exit_code": report.exit_code}
+    fields = {"result": report.result, "output": report.output or "", **code}
+    return ActionOutcome.model_validate(
+        fields | {"duration_s": report.duration_s, "changed": feedback.changed}
+    )
+
+
+def _words(verdict: Verdict, feedback: Feedback = NO_FEEDBACK) -> dict[str, Any]:
+    """Return what an answer says of a verdict, and of what followed from it."""
+    refused = {} if verdict.allowed else {"reason": verdict.reason, "message": verdict.message}
+    return {
+        "verdict": "allowed" if verdict.allowed else "blocked",
+        "seq": verdict.seq,
+        "intervention": _intervention(feedback.intervention or verdict.intervention),
+        "escalated_to": feedback.escalated_to or verdict.escalated_to,
+        **refused,
+    }
+
+
+def _intervention(advice: Advice | None) -> Intervention | None:
+    return Intervention(kind=advice.kind, message=advice.message) if advice else None
