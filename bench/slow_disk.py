@@ -11,12 +11,12 @@ from pathlib import Path
 from typing import Any
 
 from clew_daemon.cli import main as clew
-from clew_shared.ledger.writer_thread import WriterThread
+from clew_shared.ledger.writer import Writer
 
 
 def slow_commits(out: Path, delay_ms: float) -> None:
     batches: list[tuple[float, int]] = []
-    inner = WriterThread._transact  # noqa: SLF001 - from outside; clew knows nothing of it
+    inner = Writer._transact  # noqa: SLF001 - from outside; clew knows nothing of it
 
     def transact(self: Any, batch: list[Any]) -> None:
         if delay_ms:
@@ -24,7 +24,7 @@ def slow_commits(out: Path, delay_ms: float) -> None:
         inner(self, batch)
         batches.append((time.monotonic(), len(batch)))
 
-    WriterThread._transact = transact  # type: ignore[method-assign]  # noqa: SLF001
+    Writer._transact = transact  # type: ignore[method-assign]  # noqa: SLF001
     atexit.register(lambda: out.write_text(json.dumps(batches)))
 
 

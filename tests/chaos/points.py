@@ -23,15 +23,15 @@ if TYPE_CHECKING:
 
 DAEMON = {
     # the ledger, on its own thread and on the loop's
-    "ledger.open": "clew_shared.ledger.sqlite:Ledger.open",
-    "ledger.append": "clew_shared.ledger.sqlite:Ledger.append",
-    "ledger.commit": "clew_shared.ledger.writer_thread:WriterThread._transact",
+    "ledger.open": "clew_shared.ledger.ledger:Ledger.open",
+    "ledger.append": "clew_shared.ledger.ledger:Ledger.append",
+    "ledger.commit": "clew_shared.ledger.writer:Writer._transact",
     "ledger.deliver": "clew_shared.ledger.writer:Writer.deliver",
-    "ledger.checkpoint": "clew_shared.ledger.writer_thread:WriterThread._checkpoint",
-    "ledger.snapshot": "clew_shared.ledger.sqlite:Ledger.snapshot",
-    "ledger.close": "clew_shared.ledger.writer_thread:WriterThread.close",
+    "ledger.checkpoint": "clew_shared.ledger.writer:Writer._checkpoint",
+    "ledger.snapshot": "clew_shared.ledger.ledger:Ledger.snapshot",
+    "ledger.close": "clew_shared.ledger.writer:Writer._close",
     "book.enter": "clew_daemon.record.goals:GoalStore.enter",
-    "book.tell": "clew_daemon.record.goal_events:Recorder._announce",
+    "book.tell": "clew_daemon.record.goal_events:GoalEvents._announce",
     "log.events": "clew_daemon.record.eventlog:log_events",
     # start and stop
     "lock": "clew_daemon.bootstrap:acquire",
@@ -100,8 +100,7 @@ DAEMON = {
 """Label → the function of the daemon that it names."""
 
 RETENTION = {
-    "ledger.purge": "clew_shared.ledger.sqlite:Ledger.purge",
-    "ledger.shrink": "clew_shared.ledger.sqlite:Ledger.shrink",
+    "ledger.purge": "clew_shared.ledger.ledger:Ledger.purge",
     "book.forget": "clew_daemon.record.goals:GoalStore.purge",
     "retention.let_go": "clew_daemon.supervision.retention:Retention.expire",
     "retention.folders": "clew_daemon.supervision.scratch:remove_folders",

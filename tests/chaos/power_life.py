@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from power_vfs import Disk, Op, PowerDisk
 
-from clew_shared.ledger import Ledger, NewEvent, opening, schema
+from clew_shared.ledger import Ledger, NewEvent, opening
 from clew_shared.ledger.chain import whole
 
 if TYPE_CHECKING:
@@ -34,11 +34,6 @@ DUMP = (
 )
 
 
-def is_tidying(job) -> bool:
-    """Tell the ledger's own work, which changes nothing that is read, from what was asked of it."""
-    return bool(job.statements) and job.statements[0][0] in (schema.PACK, schema.SHRINK)
-
-
 class Together:
     """The writer's queue, which hands out only what was let go, all of it at once."""
 
@@ -48,7 +43,7 @@ class Together:
         self._some = threading.Condition()
 
     def put(self, job) -> None:
-        if job is None or is_tidying(job):  # the ledger is closed, or works by itself
+        if job is None:  # the ledger is closed
             self.let_go(job)
         else:
             self._held.append(job)
@@ -177,15 +172,12 @@ async def live(path: Path, dice: Random, jobs: int, model: Model, *, synchronous
     life = Life(_before(path), [model], disk.log)
     try:
         ledger = Ledger.open(path, vfs=disk.vfs_name)
-        thread = ledger._writer._thread
-        thread._con.pragma("synchronous", synchronous)
-        thread._checkpoints.pages_max = WAL_PAGES_MAX
-        queue = thread.jobs = Together()
-        _note_acknowledgements(thread, disk.log)
+        writer = ledger._writer
+        writer._con.pragma("synchronous", synchronous)
+        writer._checkpoints._pages_max = WAL_PAGES_MAX
+        queue = writer.jobs = Together()
+        _note_acknowledgements(writer, disk.log)
         while jobs > 0:
-            if dice.random() < 0.15:
-                await ledger.pack(dice.choice(GOALS))
-                await ledger.shrink()
             waiting = []
             for _ in range(min(dice.choice((1, 1, 2, 5)), jobs)):
                 job = draw(dice)
@@ -217,18 +209,18 @@ async def _ask(ledger: Ledger, job: Job) -> None:
             await ledger.purge(goal)
 
 
-def _note_acknowledgements(thread, log: list[Op]) -> None:
+def _note_acknowledgements(writer, log: list[Op]) -> None:
     """Put into the log where the writer has said that so many jobs are durable."""
-    call, done = thread._call, 0
+    call, done = writer._call, 0
 
     def told(function, *args) -> None:
         nonlocal done
-        if function == thread._reports.deliver:
-            done += sum(not is_tidying(job) for job in args[0])
+        if function == writer.deliver:
+            done += len(args[0])
             log.append(Op("word", word=done))
         call(function, *args)
 
-    thread._call = told
+    writer._call = told
 
 
 def held(path: Path) -> str:

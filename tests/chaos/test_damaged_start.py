@@ -98,14 +98,14 @@ def test_a_ledger_that_is_gone_or_empty_is_not_begun_anew_where_goals_were_accep
 
     refused(
         clew,
-        "is gone, but 1 goal was accepted",
+        "is gone, but these goals were accepted",
         goal,
         "clew restore FILE",
         "move the whole folder",
     )
     assert not ledger.exists()
     ledger.touch()
-    refused(clew, "is empty, but 1 goal was accepted", goal)
+    refused(clew, "is empty, but these goals were accepted", goal)
     assert ledger.stat().st_size == 0
     says(clew, "verify", words=("is empty", goal))
     says(clew, "status", words=("is empty", goal))
@@ -159,7 +159,7 @@ def test_a_broken_log_stops_the_start(make_clew):
     log.write_bytes(data)
 
     for _ in range(2):
-        refused(clew, "is empty, but 1 goal was accepted")
+        refused(clew, "is empty, but these goals were accepted")
         says(clew, "verify", words=("is empty",))
         says(clew, "status", words=("is empty",))
         says(clew, "doctor", words=("fail ledger", "is empty"))

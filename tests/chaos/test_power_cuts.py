@@ -179,16 +179,11 @@ def moved_forward(path: Path) -> Disk | list:
     return before, disk.log
 
 
-@pytest.mark.parametrize("room", [schema.AUTO_VACUUM, 0])
-async def test_a_power_cut_while_the_schema_is_brought_forward_leaves_the_old_or_the_new(
-    folder, room, monkeypatch
-):
+async def test_a_power_cut_while_the_schema_is_brought_forward_leaves_the_old_or_the_new(folder):
     (folder / "home").mkdir()
     path = folder / "home" / "ledger.db"
-    with monkeypatch.context() as older:  # 0: it is written anew as well
-        older.setattr(schema, "AUTO_VACUUM", room)
-        life = await live(path, Random(SEED), JOBS, Model())
-        whole = held(path)
+    life = await live(path, Random(SEED), JOBS, Model())
+    whole = held(path)
     known, versions = len(schema.MIGRATIONS), Counter()
 
     disk, log = moved_forward(path)

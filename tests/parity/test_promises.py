@@ -19,7 +19,8 @@ from hypothesis import strategies as st
 
 from clew_shared.prompt.compact import compact_context
 from clew_shared.record.model import Action, Goal, Subtask, Task
-from clew_shared.record.state import State, Tally
+from clew_shared.record.scope import Tally
+from clew_shared.record.state import State
 from clew_worker import (
     ContextManager,
     DualTrackContext,

@@ -39,7 +39,7 @@ def is_json(request):
 def known(clew):
     """Return what the ledger has of the one model."""
     with Reader.open(clew.home / "state" / "ledger.db") as reader:
-        [model] = known_models(reader.known_models(100)).values()
+        [model] = known_models(reader.own("model_known", 100)).values()
     return model
 
 

@@ -8,7 +8,7 @@ import pytest
 from harness import remove_at_once
 
 from clew_shared.ledger import Reader
-from clew_shared.record.snapshot import STATE_VERSION
+from clew_shared.record.snapshot import OUTLINE_VERSION
 
 PATIENT = """
 hello()
@@ -29,7 +29,7 @@ say(done())
 
 def outlines(clew):
     with Reader.open(clew.home / "state" / "ledger.db") as reader:
-        return [goal for goal, _ in reader.outlines(STATE_VERSION)]
+        return [*reader.last_snapshots(OUTLINE_VERSION)]
 
 
 def text(name, agent, front="", title="Work"):

@@ -41,11 +41,11 @@ Session._record_start = start
 """,
     "an event that the fold cannot take in": """
 from clew_shared.record import events, fold
-real = fold.table.TABLE[events.ActionAllowed]
+real = fold.TABLE["action_allowed"]
 def half(state, event, seq):
     real(state, event, seq)
     raise IndexError("list index out of range")
-fold.table.TABLE[events.ActionAllowed] = half
+fold.TABLE["action_allowed"] = half
 """,
 }
 SAID = (

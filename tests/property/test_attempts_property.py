@@ -9,8 +9,8 @@ from clew_shared.core.answers import WrongState
 from clew_shared.core.journal import AttemptLimits
 from clew_shared.record import events as ev
 from clew_shared.record.fold import fold
+from clew_shared.record.scope import EVERYWHERE
 from clew_shared.record.snapshot import dump, load
-from clew_shared.record.state import EVERYWHERE
 
 CHECKS = st.sampled_from([(), ("tests",), ("lint",), ("lint", "tests")])
 COMMANDS = st.one_of(

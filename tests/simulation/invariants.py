@@ -12,15 +12,10 @@ from clew_shared.core.actions import IN_FLIGHT_MAX
 from clew_shared.judge.memory import FACTS_MAX, IDLE_MAX
 from clew_shared.record import events as ev
 from clew_shared.record.fold.goal import FEEDBACK_KEPT
-from clew_shared.record.fold.plans import SET_ASIDE_KEPT
+from clew_shared.record.fold.tree import SET_ASIDE_KEPT
 from clew_shared.record.model import ACTIONS_KEPT, Result
-from clew_shared.record.state import (
-    CALLS_KEPT,
-    EVERYWHERE,
-    FINDINGS_KEPT,
-    INSIGHTS_KEPT,
-    STEPS_KEPT,
-)
+from clew_shared.record.scope import EVERYWHERE, FINDINGS_KEPT, STEPS_KEPT
+from clew_shared.record.state import CALLS_KEPT, INSIGHTS_KEPT
 from clew_shared.wire import protocol
 
 if TYPE_CHECKING:

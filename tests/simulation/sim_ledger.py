@@ -31,7 +31,6 @@ class Disk:
     rows: dict[str, list[EventRow]] = field(default_factory=dict)
     outputs: dict[int, bytes] = field(default_factory=dict)
     snapshots: dict[str, tuple[int, int, bytes]] = field(default_factory=dict)
-    outlines: dict[str, tuple[int, int, bytes]] = field(default_factory=dict)
     last: int = 0
 
 
@@ -43,7 +42,6 @@ class Job:
     rows: list[EventRow] = field(default_factory=list)
     outputs: dict[int, bytes] = field(default_factory=dict)
     snapshot: tuple[str, tuple[int, int, bytes]] | None = None
-    outline: tuple[str, tuple[int, int, bytes]] | None = None
 
 
 class SimLedger:
@@ -90,14 +88,6 @@ class SimLedger:
         if self._error:
             raise self._error
         job = Job(self._loop.create_future(), snapshot=(goal, (seq, version, state)))
-        self._put(job)
-        await job.done
-
-    async def outline(self, goal: str, accepted: int, seq: int, version: int, state: bytes) -> None:
-        del accepted
-        if self._error:
-            raise self._error
-        job = Job(self._loop.create_future(), outline=(goal, (seq, version, state)))
         self._put(job)
         await job.done
 
@@ -155,9 +145,6 @@ class SimLedger:
             if job.snapshot:
                 goal, kept = job.snapshot
                 disk.snapshots[goal] = kept
-            if job.outline:
-                goal, kept = job.outline
-                disk.outlines[goal] = kept
             self._world.watch.durable(job.rows)
         self._told, self._batch = self._batch, []
 
@@ -202,55 +189,24 @@ class SimLedger:
     def goals(self) -> list[str]:
         return sorted(goal for goal in self._disk.rows if goal)
 
-    def outlines(self, version: int, before: int = 0, limit: int = -1) -> list[tuple[str, bytes]]:
-        del before, limit
-        kept = self._disk.outlines.items()
-        return [
-            (goal, state)
-            for goal, (seq, made, state) in kept
-            if made == version and self._disk.rows[goal][-1].seq == seq
-        ]
-
-    def without_outline(self, version: int) -> list[str]:
-        outlined = dict(self.outlines(version))
-        return [goal for goal in self.goals() if goal not in outlined]
-
-    def ends(self, goal: str, before: int, limit: int) -> list[int]:
-        kinds = ("action_finished", "action_blocked", "action_interrupted")
-        return self._back(goal, before, kinds)[:limit]
-
-    def place(self, goal: str, before: int) -> int:
-        return next(iter(self._back(goal, before, ("subtask_started", "tree_edited"))), 0)
-
-    def loops(self, goal: str | None, before: int, limit: int) -> list[tuple[int, str]]:
-        assert goal is not None
-        return [(seq, goal) for seq in self._back(goal, before, ("loop_detected",))[:limit]]
-
-    def _back(self, goal: str, before: int, kinds: tuple[str, ...]) -> list[int]:
-        rows = reversed(self._disk.rows.get(goal, []))
-        return [row.seq for row in rows if row.seq < before and row.kind in kinds]
-
     def read(self, goal: str, after: int = 0, limit: int | None = None) -> Iterator[EventRow]:
         rows = self._disk.rows.get(goal, [])
         found = [row for row in rows if row.seq > after] if after else list(rows)
         return iter(found if limit is None else found[:limit])
 
-    def snapshots(self, version: int) -> dict[str, int]:
+    def last_snapshots(self, version: int) -> dict[str, bytes]:
         kept = self._disk.snapshots.items()
-        return {goal: found[0] for goal, found in kept if found[1] == version}
+        return {
+            goal: state
+            for goal, (seq, made, state) in kept
+            if made == version and self._disk.rows[goal][-1].seq == seq
+        }
 
     def purged(self) -> list[str]:
         return []
 
-    def forgotten(self) -> Iterator[EventRow]:
-        return iter(())
-
-    def known_models(self, limit: int) -> list[bytes]:
-        found = [row.body for row in self.read("") if row.kind == "model_known"]
-        return found[::-1][:limit]
-
-    def used_models(self, limit: int) -> list[bytes]:
-        found = [row.body for row in self.read("") if row.kind == "model_used"]
+    def own(self, kind: str, limit: int = 1 << 60) -> list[bytes]:
+        found = [row.body for row in self.read("") if row.kind == kind]
         return found[::-1][:limit]
 
     def latest_snapshot(self, goal: str, version: int) -> tuple[int, bytes] | None:

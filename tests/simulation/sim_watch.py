@@ -15,8 +15,9 @@ from clew_shared.record import events as ev
 from clew_shared.record.codec import decode, decode_playbook
 from clew_shared.record.daemon_events import ModelKnown, ModelUsed
 from clew_shared.record.fold import apply
+from clew_shared.record.scope import EVERYWHERE
 from clew_shared.record.snapshot import dump, outline
-from clew_shared.record.state import EVERYWHERE, State
+from clew_shared.record.state import State
 from clew_shared.record.worlds import UNKNOWN
 
 if TYPE_CHECKING:

@@ -106,7 +106,7 @@ async def test_a_block_while_the_report_of_the_last_one_is_written_is_reported_t
     daemon, core, written, emitted = parts(), reported_core(), [], []
     writer = ReportWriter(daemon, lambda _: None, lambda _: False)
     daemon.goals.cores = {"a": core}
-    daemon.goals.ledger = SimpleNamespace(used_models=lambda _: [])
+    daemon.goals.ledger = SimpleNamespace(own=lambda *_: [])
     daemon.publisher = SimpleNamespace(settle=Faulty())
     daemon.playbook = SimpleNamespace(current=None)
     daemon.places = SimpleNamespace(outbox=tmp_path)

@@ -48,8 +48,9 @@ async def record(home) -> dict[str, int]:
         core.interrupt("executor_died", AT + 5, counts=True, only=seqs["interrupted"])
         seqs["running"] = core.propose("read_file", {"path": "b"}, AT + 6).seq
     await book.commit(core)
-    seqs["end"] = ledger.ends(GOAL, 1 << 60, 10)[-1]
-    seqs["loop"] = ledger.loops(GOAL, 1 << 60, 1)[0][0]
+    ended = ("action_finished", "action_blocked", "action_interrupted")
+    rows = list(ledger.read(GOAL))
+    seqs["end"] = [row.seq for row in rows if row.kind in ended][-10:][0]
     await ledger.close(5)
     return seqs
 
@@ -128,15 +129,8 @@ def test_an_action_that_still_runs_has_no_result_yet(clew, recorded):
     assert [view[key] for key in ("result", "ended_at", "output")] == [None, None, None]
 
 
-def test_an_unknown_number_names_the_actions_nearest_to_it(clew, recorded):
-    last, first = recorded[1]["running"], recorded[1]["finished"]
-    said = clew("show", GOAL, 99_999, code=1)
-    assert f"no action #99999; the nearest one is #{last}" in said
-    assert f"`clew history {GOAL}`" in said
-    assert f"the nearest one is #{first}" in clew("show", GOAL, 1, code=1)
-    loop = recorded[1]["loop"]
-    assert f"the nearest ones are #{loop - 1} and #" in clew("show", GOAL, loop, code=1)
-    assert "no actions yet" in clew("show", EMPTY, 1, code=1)
+def test_an_unknown_number_says_where_the_actions_are_listed(clew):
+    assert f"no action #99999; `clew history {GOAL}`" in clew("show", GOAL, 99_999, code=1)
 
 
 @pytest.mark.parametrize("seq", ["x", "0", "-1", "1.5", str(1 << 64)])

@@ -1,21 +1,18 @@
 """State is a fold of events: every kind has its place, and a state can be put away and taken up."""
 
-from typing import get_args
-
 import pytest
-from pydantic import ValidationError
 
 from clew_shared.core import suggestions
 from clew_shared.record import events as ev
 from clew_shared.record.codec import GOAL_EVENTS, decode, encode
 from clew_shared.record.fold import apply, fold
-from clew_shared.record.fold.table import TABLE
 from clew_shared.record.identity import Identity
+from clew_shared.record.scope import STEPS_KEPT
 from clew_shared.record.snapshot import dump, load
 from clew_shared.record.spec import PlannedSubtask, PlannedTask, Spec
-from clew_shared.record.state import STEPS_KEPT, State
+from clew_shared.record.state import State
 
-KINDS = {get_args(model.model_fields["kind"].annotation)[0]: model for model in GOAL_EVENTS}
+KINDS = {model.kind: model for model in GOAL_EVENTS}
 
 REQUIRED = {
     "goal_id": "g", "spec": Spec(description="d"), "status": "completed", "epoch": 1, "tool": "t",
@@ -45,10 +42,6 @@ def begun():
     return fold(rows)
 
 
-def test_every_kind_of_event_has_its_place_and_nothing_else_has():
-    assert set(TABLE) == set(KINDS.values())
-
-
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("state", [State, begun])
 def test_every_event_can_be_taken_in_any_state(kind, state):
@@ -70,7 +63,7 @@ def test_a_replan_can_be_taken_in_any_state(replan):
 
 
 def test_an_event_of_an_unknown_kind_is_refused():
-    with pytest.raises(ValidationError):
+    with pytest.raises(ValueError, match="unknown kind"):
         decode(b'{"kind":"made_up"}')
 
 

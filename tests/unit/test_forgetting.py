@@ -7,8 +7,7 @@ from clew_shared.core.answers import ActionReport
 from clew_shared.core.core import Core
 from clew_shared.record import events as ev
 from clew_shared.record.fold import apply, fold
-from clew_shared.record.fold.eviction import ENTRIES_MAX, EVICT_EVERY
-from clew_shared.record.model import ACTIONS_KEPT
+from clew_shared.record.scope import ENTRIES_MAX
 from clew_shared.record.snapshot import dump, load
 from clew_shared.record.spec import PlannedSubtask, PlannedTask, Spec
 from clew_shared.record.state import State
@@ -45,7 +44,7 @@ def test_the_state_of_a_goal_that_works_on_and_on_does_not_grow(long):
     scope = long.state.scope
     tallies = sum(map(len, scope.tallies.values()))
     counted = (scope.worlds, scope.loop_counts, scope.writers, long.state.changes)
-    assert max(tallies, *map(len, counted)) < ENTRIES_MAX + EVICT_EVERY
+    assert max(tallies, *map(len, counted)) < ENTRIES_MAX + 1
     assert long.state.actions_total == 2 * ENTRIES_MAX
 
 
@@ -64,7 +63,7 @@ def test_blocks_are_never_forgotten():
             "run_cmd", {"cmd": "false"}, ActionReport("failure", "no", False, "w"), AT
         )
     assert said.reason == "repetition"
-    for n in range(ENTRIES_MAX + EVICT_EVERY):
+    for n in range(ENTRIES_MAX + 1):
         edit(core, n)
     core.see_world("w", AT)
     assert core.propose("run_cmd", {"cmd": "false"}, AT).reason == "blocked_action"
@@ -72,8 +71,8 @@ def test_blocks_are_never_forgotten():
 
 def test_a_snapshot_goes_on_as_the_whole_record_does():
     core, events = begun(), []
-    for n in range(ENTRIES_MAX + 2 * EVICT_EVERY):
-        edit(core, n % (ENTRIES_MAX + EVICT_EVERY // 2))
+    for n in range(ENTRIES_MAX + 1_000):
+        edit(core, n % (ENTRIES_MAX + 1 // 2))
         events += [(one.seq, one.event) for one in core.take()]
     whole = fold(events)
     for cut in (len(events) // 2, len(events) - 7):
@@ -93,36 +92,7 @@ def outcomes_of(core):
     return [len(tally.counts) for worlds in tallies for tally in worlds.values()]
 
 
-def test_polls_whose_output_always_moves_leave_no_more_outcomes_than_are_kept():
-    core = begun()
-    for name in ("a", "b", "c"):
-        poll(core, ENTRIES_MAX // 2, name)
-    assert sum(outcomes_of(core)) < ENTRIES_MAX + EVICT_EVERY
-
-
 def test_no_outcome_is_forgotten_within_what_a_goal_may_do_by_default():
     core = begun()
     poll(core, 1_000)
     assert outcomes_of(core) == [1_000]
-
-
-def worked_through(subtasks, actions):
-    core = begun(subtasks)
-    for n in range(subtasks):
-        for m in range(actions):
-            edit(core, n * 100 + m)
-        core.complete_subtask(AT, success=True, failure="")
-        core.advance(AT)
-    return core.state.goal.tasks[0].subtasks
-
-
-def test_within_what_a_goal_may_do_by_default_every_subtask_keeps_its_last_actions():
-    assert [len(s.actions) for s in worked_through(100, 10)] == [10] * 100
-
-
-def test_of_very_many_subtasks_those_that_were_worked_on_last_keep_their_actions():
-    subtasks = worked_through(ENTRIES_MAX // ACTIONS_KEPT + 60, ACTIONS_KEPT)
-    assert sum(len(s.actions) for s in subtasks) < ENTRIES_MAX + EVICT_EVERY
-    assert not subtasks[0].actions
-    assert all(s.actions_total == ACTIONS_KEPT for s in subtasks)
-    assert len(subtasks[-1].actions) == ACTIONS_KEPT

@@ -2,17 +2,24 @@
 
 import pytest
 
-from clew_daemon.cli import ledger_check
 from clew_daemon.cli.ledger_check import check_ledger
 from clew_daemon.learning import playbook as playbook_module
 from clew_daemon.learning.playbook import PlaybookStore
 from clew_daemon.record.goals import GoalStore
-from clew_daemon.record.store import SNAPSHOT_EVERY, load_listed, load_state
+from clew_daemon.record.store import SNAPSHOT_EVERY, load_state
 from clew_shared.config.tables import Settings
 from clew_shared.ledger import Ledger, verify
 from clew_shared.record import events as ev
 from clew_shared.record.daemon_events import BulletAdded, BulletRemoved, BulletTagged
-from clew_shared.record.snapshot import STATE_VERSION, compressed, decompress, dump, load, outline
+from clew_shared.record.snapshot import (
+    OUTLINE_VERSION,
+    STATE_VERSION,
+    compressed,
+    decompress,
+    dump,
+    load,
+    outline,
+)
 from clew_shared.record.spec import Spec
 
 AT = 1_790_000_000.0
@@ -46,7 +53,7 @@ async def settled(book):
 
 
 def corrupted(ledger, sql, *values):
-    with ledger._writer._thread._con as con:
+    with ledger._writer._con as con:
         con.execute(sql, values)
 
 
@@ -97,33 +104,23 @@ async def over(book, goal="a"):
 async def test_an_ended_goal_is_read_by_its_outline_until_something_is_recorded_of_it(ledger):
     book = opened(ledger)
     core = await over(book)
-    ((goal, kept),) = ledger.outlines(STATE_VERSION)
-    assert (goal, dump(decompress(kept))) == ("a", dump(core.state))
-    assert ledger.without_outline(STATE_VERSION) == []
+    kept = ledger.last_snapshots(OUTLINE_VERSION)["a"]
+    assert dump(decompress(kept)) == dump(core.state)
+    assert check_ledger(ledger.path)["ok"]
     await book.whole("a")
     await book.emit(
         core, ev.GoalRequeued(at=AT, by="retry", reopen=True, after=core.state.rested_seq)
     )
-    assert ledger.outlines(STATE_VERSION) == []
-    assert ledger.without_outline(STATE_VERSION) == ["a"]
+    assert ledger.last_snapshots(OUTLINE_VERSION) == {}
+    assert check_ledger(ledger.path)["ok"]
     assert opened(ledger).cores["a"].state.goal.status == "queued"
-
-
-async def test_outlines_are_given_the_last_accepted_first_and_page_by_page(ledger):
-    book = opened(ledger)
-    cores = {goal: await over(book, goal) for goal in ("z", "m", "a")}
-    assert [goal for goal, _ in ledger.outlines(STATE_VERSION)] == ["a", "m", "z"]
-    before = cores["a"].state.accepted_seq
-    assert [goal for goal, _ in ledger.outlines(STATE_VERSION, before, 1)] == ["m"]
-    assert ledger.outlines(STATE_VERSION + 1) == []
-    assert ledger.without_outline(STATE_VERSION + 1) == ["a", "m", "z"]
 
 
 async def test_a_purged_goal_leaves_no_outline(ledger):
     book = opened(ledger)
     await over(book)
     await book.purge("a")
-    assert ledger.outlines(STATE_VERSION) == []
+    assert ledger.last_snapshots(OUTLINE_VERSION) == {}
     assert verify(ledger.path).ok
 
 
@@ -132,38 +129,16 @@ async def test_an_outline_that_was_changed_or_is_not_of_its_events_is_a_fault(le
     core = await over(book)
     state = load(dump(core.state))
     state.reason = "another"
-    await ledger.outline("a", state.accepted_seq, state.seq, STATE_VERSION, compressed(dump(state)))
+    await ledger.snapshot("a", state.seq, OUTLINE_VERSION, compressed(dump(state)))
     assert (
-        "outline is not what its events give: reason"
+        "snapshot is not what its events give: reason"
         in check_ledger(ledger.path)["fault"]["message"]
     )
     kept = compressed(dump(outline(load_state(ledger, "a"))))
-    await ledger.outline("a", state.accepted_seq, state.seq, STATE_VERSION, kept)
+    await ledger.snapshot("a", state.seq, OUTLINE_VERSION, kept)
     assert check_ledger(ledger.path)["ok"]
-    corrupted(ledger, "UPDATE outlines SET state = x'00' WHERE goal = ?", "a")
-    assert "its outline was changed" in check_ledger(ledger.path)["fault"]["message"]
-
-
-async def test_a_goal_that_goes_on_or_is_let_go_while_it_is_verified_is_no_fault(ledger):
-    book = opened(ledger)
-    core = await over(book)
-    ((_, outlined),) = ledger.outlines(STATE_VERSION)
-    assert ledger_check._goal_fault(ledger, "a", outlined) is None
-    await book.whole("a")
-    await book.emit(
-        core, ev.GoalRequeued(at=AT, by="retry", reopen=True, after=core.state.rested_seq)
-    )
-    assert ledger_check._goal_fault(ledger, "a", outlined) is None
-    await book.purge("a")
-    assert ledger_check._goal_fault(ledger, "a", outlined) is None
-
-
-async def test_a_list_has_a_goal_that_ends_while_it_is_read(ledger, monkeypatch):
-    book = opened(ledger)
-    await over(book, "a")
-    both = load_listed(ledger, None, None)
-    monkeypatch.setattr(ledger, "without_outline", lambda _: ["a"])
-    assert list(load_listed(ledger, None, None)) == list(both) == ["a"]
+    corrupted(ledger, "UPDATE snapshots SET state = x'00' WHERE goal = ?", "a")
+    assert "its snapshot was changed" in check_ledger(ledger.path)["fault"]["message"]
 
 
 async def test_events_of_other_goals_hurry_no_snapshot(ledger):
@@ -185,15 +160,6 @@ async def test_events_of_other_goals_hurry_no_snapshot(ledger):
         await book.emit(book.cores["a"], ev.FeedbackGiven(at=AT, text="on"))
     await settled(book)
     assert ledger.latest_snapshot("a", STATE_VERSION)
-
-
-async def test_a_ledger_of_the_version_before_is_read_without_outlines(tmp_path, ledger):
-    book = opened(ledger)
-    await over(book)
-    corrupted(ledger, "DROP TABLE outlines")
-    assert ledger.outlines(STATE_VERSION) == []
-    assert ledger.without_outline(STATE_VERSION) == ["a"]
-    assert check_ledger(ledger.path)["ok"]
 
 
 async def test_daemons_that_each_die_before_a_snapshot_is_due_keep_one_all_the_same(ledger):

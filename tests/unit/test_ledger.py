@@ -89,18 +89,18 @@ async def test_outputs_are_kept_apart_and_come_back_whole(ledger):
 async def test_what_waits_together_is_committed_together(path):
     ledger = Ledger.open(path)
     commits = []
-    ledger._writer._thread._con.set_commit_hook(lambda: bool(commits.append(1)))
+    ledger._writer._con.set_commit_hook(lambda: bool(commits.append(1)))
     hold = threading.Event()
-    take = ledger._writer._thread._next_batch
-    ledger._writer._thread._next_batch = lambda: (hold.wait(10), take())[1]
+    take = ledger._writer._next_batch
+    ledger._writer._next_batch = lambda: (hold.wait(10), take())[1]
 
     futures = [ledger.append([entry("a", str(i))])[1] for i in range(200)]
-    assert ledger.pending == 200
+    assert ledger._writer.pending == 200
     hold.set()
     await asyncio.gather(*futures)
 
     assert len(commits) == 1
-    assert ledger.pending == 0
+    assert ledger._writer.pending == 0
     await ledger.close(10)
 
 

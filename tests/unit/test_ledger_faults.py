@@ -13,14 +13,12 @@ import pytest
 
 from clew_shared.ledger import (
     Ledger,
-    LedgerError,
     LedgerFailed,
     LedgerState,
     LedgerUnwell,
     NewEvent,
-    Reader,
     verify,
-    writer_thread,
+    writer,
 )
 
 BIG = b"x" * 50_000
@@ -28,7 +26,7 @@ BIG = b"x" * 50_000
 
 @pytest.fixture(autouse=True)
 def _quick_retries(monkeypatch):
-    monkeypatch.setattr(writer_thread, "RETRY_S", 0.02)
+    monkeypatch.setattr(writer, "RETRY_S", 0.02)
 
 
 class States(asyncio.Queue):
@@ -51,40 +49,6 @@ def small_disk(tmp_path):
         pytest.skip("may not mount a small file system here")
     yield folder
     subprocess.run(["umount", "--lazy", folder], check=True)
-
-
-def copy_with_wal(path, copy):
-    for suffix in ("", "-wal"):
-        Path(f"{copy}{suffix}").write_bytes(Path(f"{path}{suffix}").read_bytes())
-
-
-def remount_read_only(folder):
-    subprocess.run(["mount", "-o", "remount,ro", folder], check=True)
-
-
-async def test_a_closed_ledger_can_be_read_on_a_read_only_disk(small_disk):
-    path = small_disk / "ledger.db"
-    ledger = Ledger.open(path)
-    await ledger.append([NewEvent("a", "noted", b"kept")])[1]
-    await ledger.close(10)
-    remount_read_only(small_disk)
-
-    with Reader.open(path) as reader:
-        assert next(reader.read("a")).body == b"kept"
-    assert verify(path).ok
-
-
-async def test_a_ledger_with_a_wal_is_read_whole_or_refused_on_a_read_only_disk(small_disk):
-    path, copy = small_disk / "ledger.db", small_disk / "copy.db"
-    ledger = Ledger.open(path)
-    await ledger.append([NewEvent("a", "noted", b"kept")])[1]
-    copy_with_wal(path, copy)
-    await ledger.close(10)
-    remount_read_only(small_disk)
-
-    with pytest.raises(LedgerError, match="cannot be used"):
-        Reader.open(copy)
-    assert verify(copy).fault is not None
 
 
 async def append_until_full(ledger, states):
@@ -121,10 +85,10 @@ async def test_a_full_disk_is_waited_for_and_nothing_is_lost_or_reordered(small_
 async def test_a_full_database_is_waited_for(tmp_path):
     states, path = States(), tmp_path / "ledger.db"
     ledger = Ledger.open(path, on_state=states.put_nowait)
-    ledger._writer._thread._con.pragma("max_page_count", 100)
+    ledger._writer._con.pragma("max_page_count", 100)
 
     futures = await append_until_full(ledger, states)
-    ledger._writer._thread._con.pragma("max_page_count", 100_000)
+    ledger._writer._con.pragma("max_page_count", 100_000)
     await asyncio.gather(*futures)
 
     await states.until(LedgerState.OK)
@@ -136,7 +100,7 @@ async def test_a_full_database_is_waited_for(tmp_path):
 async def test_closing_on_a_full_disk_ends_in_time_and_fails_who_waits(tmp_path):
     states, path = States(), tmp_path / "ledger.db"
     ledger = Ledger.open(path, on_state=states.put_nowait)
-    ledger._writer._thread._con.pragma("max_page_count", 100)
+    ledger._writer._con.pragma("max_page_count", 100)
 
     futures = await append_until_full(ledger, states)
     async with asyncio.timeout(20):
@@ -151,10 +115,10 @@ async def test_closing_on_a_full_disk_ends_in_time_and_fails_who_waits(tmp_path)
 async def test_a_slow_commit_is_told_once_and_so_is_its_end(tmp_path, monkeypatch):
     states = States()
     ledger = Ledger.open(tmp_path / "ledger.db", on_state=states.put_nowait)
-    monkeypatch.setattr(writer_thread, "SLOW_S", 0)
+    monkeypatch.setattr(writer, "SLOW_S", 0)
     for _ in range(3):
         await ledger.append([NewEvent("a", "noted", b"x")])[1]
-    monkeypatch.setattr(writer_thread, "SLOW_S", 1000)
+    monkeypatch.setattr(writer, "SLOW_S", 1000)
     await ledger.append([NewEvent("a", "noted", b"x")])[1]
     await ledger.close(10)
 
@@ -164,7 +128,7 @@ async def test_a_slow_commit_is_told_once_and_so_is_its_end(tmp_path, monkeypatc
 async def test_another_programs_lock_is_waited_for(tmp_path):
     states, path = States(), tmp_path / "ledger.db"
     ledger = Ledger.open(path, on_state=states.put_nowait)
-    ledger._writer._thread._con.set_busy_timeout(1)
+    ledger._writer._con.set_busy_timeout(1)
     other = apsw.Connection(str(path))
     other.execute("BEGIN IMMEDIATE")
 
@@ -221,7 +185,7 @@ async def test_a_failed_fsync_is_never_retried_and_fails_everyone(tmp_path, brit
     BrittleFile.broken = False
 
     assert all(isinstance(result, LedgerFailed) for result in results)
-    assert ledger.pending == 0
+    assert ledger._writer.pending == 0
     with pytest.raises(LedgerFailed, match="cannot be written"):
         ledger.append([NewEvent("a", "noted", b"later")])
     with pytest.raises(LedgerFailed):

@@ -91,8 +91,8 @@ def test_a_busy_ledger_is_an_error_that_may_be_tried_again(path, ledger, monkeyp
 
 
 def test_the_write_ahead_log_is_used_again_instead_of_growing(path, ledger, monkeypatch):
-    monkeypatch.setattr("clew_shared.ledger.checkpoint.WAL_PAGES_MAX", 20)
-    ledger._checkpoints.pages_max = 20
+    monkeypatch.setattr("clew_shared.ledger.opening.WAL_PAGES_MAX", 20)
+    ledger._checkpoints._pages_max = 20
     for i in range(100):
         with ledger.turn():
             ledger.append([entry("a", str(i), b"x" * 4096)])

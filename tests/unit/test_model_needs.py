@@ -114,5 +114,5 @@ async def test_what_was_needed_is_recorded_once_with_the_review_and_outlives_the
         if due := unreviewed_outcomes(ledger, core.state):
             await playbook.review(core, due, off)
     await goals.purge("g-1")
-    assert list(recorded_needs(ledger.used_models(100)).by_model[KEY]) == [2]
+    assert list(recorded_needs(ledger.own("model_used", 100)).by_model[KEY]) == [2]
     await ledger.close(5)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from clew_daemon.record.naming import meant, name_fault
+from clew_daemon.record.dependencies import meant, name_fault
 
 NAMES = {
     "mathx-1111": "mathx",

@@ -4,7 +4,7 @@ import apsw
 import pytest
 
 from clew_daemon.record import lost_record
-from clew_shared.ledger import Ledger, LedgerLostError, NewEvent, Reader, checkpoint, verify
+from clew_shared.ledger import Ledger, LedgerLostError, NewEvent, Reader, opening, verify
 
 
 @pytest.fixture
@@ -29,9 +29,7 @@ async def lost(ledger, *words):
 
 
 async def test_files_in_their_place_are_found_so_whatever_the_writer_does(path, monkeypatch):
-    monkeypatch.setattr(
-        checkpoint, "WAL_PAGES_MAX", 1
-    )  # the log is moved into the file at each turn
+    monkeypatch.setattr(opening, "WAL_PAGES_MAX", 1)  # the log is moved into the file at each turn
     ledger = Ledger.open(path)
     for _ in range(200):
         await recorded(ledger, 2)
@@ -113,7 +111,7 @@ async def test_a_ledger_is_held_against_its_note(path):
 
     assert faults(seq, tip) == ()
     assert faults(1, first) == ()
-    assert "its last 2 events are missing" in faults(seq + 2, tip)[0]
+    assert "it ends at event" in faults(seq + 2, tip)[0]
     assert "not the one that was recorded" in faults(seq, first)[0]
 
 

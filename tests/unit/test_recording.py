@@ -11,8 +11,8 @@ from clew_shared.config.tables import Settings
 from clew_shared.core.answers import WrongState
 from clew_shared.ledger import Ledger, verify
 from clew_shared.record import events as ev
+from clew_shared.record import fold
 from clew_shared.record.daemon_events import BulletRestored
-from clew_shared.record.fold import table
 from clew_shared.record.snapshot import dump
 from clew_shared.record.spec import Spec
 
@@ -36,14 +36,14 @@ async def goals(ledger):
 
 @pytest.fixture
 def failing_fold(monkeypatch):
-    real = table.TABLE[ev.FeedbackGiven]
+    real = fold.TABLE["feedback_given"]
 
     def half(state, event, seq):
         real(state, event, seq)
         if state.goal_id == "a":
             raise ZeroDivisionError
 
-    monkeypatch.setitem(table.TABLE, ev.FeedbackGiven, half)
+    monkeypatch.setitem(fold.TABLE, "feedback_given", half)
 
 
 async def goes_on(goals, goal):

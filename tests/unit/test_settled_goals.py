@@ -3,7 +3,7 @@
 import pytest
 
 from clew_daemon.record.goals import GoalStore
-from clew_daemon.record.store import load_state, load_states
+from clew_daemon.record.store import load_listed, load_state
 from clew_daemon.supervision.retention import DAY_S, expired, kept_since
 from clew_shared.config.tables import Settings
 from clew_shared.core.answers import ActionReport
@@ -11,7 +11,7 @@ from clew_shared.ledger import Ledger, verify
 from clew_shared.record import events as ev
 from clew_shared.record.daemon_events import GoalForgotten
 from clew_shared.record.model import Goal, GoalStatus
-from clew_shared.record.snapshot import STATE_VERSION, compressed, decompress, dump, outline
+from clew_shared.record.snapshot import OUTLINE_VERSION, compressed, decompress, dump, outline
 from clew_shared.record.spec import PlannedSubtask, PlannedTask, Spec
 from clew_shared.record.state import State
 from clew_shared.views.publish import status_view
@@ -95,50 +95,19 @@ async def test_a_goal_that_waits_for_its_review_is_not_set_down(book):
     assert dump(core.state) == before
 
 
-async def test_the_next_daemon_has_the_outline_and_starts_from_the_snapshot(book, ledger):
-    core = await ended(book)
-    whole = dump(core.state)
-    book.evict("a")
-    await written(book)
-    seq, snapshot = ledger.latest_snapshot("a", STATE_VERSION)
-    assert (seq, dump(decompress(snapshot))) == (core.state.seq, whole)
-    assert len(snapshot) < len(whole) / 5
-    again = GoalStore(ledger, Settings())
-    assert dump(again.cores["a"].state) == dump(core.state)
-    assert again.outlined == {"a"}
-
-
 async def test_a_purged_goal_leaves_no_snapshot_that_waited_to_be_written(book, ledger):
     await ended(book)
     book.evict("a")
     await book.purge("a")
     await written(book)
-    assert ledger.latest_snapshot("a", STATE_VERSION) is None
-    assert (ledger.purged(), load_states(ledger)) == (["a"], {})
-    assert verify(ledger.path).ok
-
-
-async def test_what_was_purged_is_given_back_to_the_disk_piece_by_piece(book, ledger):
-    for n in range(20):
-        await ended(book, f"g{n:02}")
-    full = pages(ledger)
-    for n in range(18):
-        await book.purge(f"g{n:02}")
-    while await ledger.shrink():
-        pass
-    assert pages(ledger) < full / 2
-    await ledger.close(10)
+    assert ledger.latest_snapshot("a", OUTLINE_VERSION) is None
+    assert (ledger.purged(), load_listed(ledger)) == (["a"], {})
     assert verify(ledger.path).ok
 
 
 async def written(book):
     await book.snapshots.drain()
     assert await book.ledger.sync(60)
-
-
-def pages(ledger):
-    with ledger.connection() as con:
-        return con.pragma("page_count")
 
 
 def settled(goal, at, **keys):

@@ -24,7 +24,7 @@ from clew_daemon.supervision.retention import Retention
 from clew_daemon.supervision.stores import SnapshotStores
 from clew_shared.exit_codes import ExitCode
 from clew_shared.ledger import Ledger, LedgerError, LedgerLostError, LedgerState
-from clew_shared.ledger.writer_thread import SLOW_S
+from clew_shared.ledger.writer import SLOW_S
 
 log = structlog.get_logger()
 

@@ -17,7 +17,7 @@ from clew_shared.ledger import verify as verify_record
 from clew_shared.playbook.playbook import VERSION, LearnedPlaybook
 from clew_shared.record.codec import decode, decode_playbook
 from clew_shared.record.fold import apply
-from clew_shared.record.snapshot import STATE_VERSION, as_dict, decompress, outline
+from clew_shared.record.snapshot import OUTLINE_VERSION, STATE_VERSION, as_dict, decompress, outline
 from clew_shared.record.state import State
 
 if TYPE_CHECKING:
@@ -57,8 +57,7 @@ def _behind(path: Path, state: Path) -> LedgerFault | None:
 def _fold_fault(path: Path) -> LedgerFault | None:
     try:
         with Reader.open(path) as reader:
-            outlines = dict(reader.outlines(STATE_VERSION))
-            faults = (_goal_fault(reader, goal, outlines.get(goal)) for goal in reader.goals())
+            faults = (_goal_fault(reader, goal) for goal in reader.goals())
             return next(filter(None, faults), None) or _playbook_fault(reader)
     except LedgerError as error:
         return LedgerFault(None, None, error.what)
@@ -81,10 +80,11 @@ def _playbook_fault(reader: Reader) -> LedgerFault | None:
     return None
 
 
-def _goal_fault(reader: Reader, goal: str, outlined: bytes | None) -> LedgerFault | None:
-    """Fold a goal from its first event; compare it with its snapshot on the way and its outline at the end."""
+def _goal_fault(reader: Reader, goal: str) -> LedgerFault | None:
+    """Fold a goal from its first event, and compare it with its snapshot or its outline on the way."""
     state = State(goal_id=goal)
     snapshot = reader.latest_snapshot(goal, STATE_VERSION)
+    outlined = reader.latest_snapshot(goal, OUTLINE_VERSION)
     for row in reader.read(goal):
         try:
             apply(state, decode(row.body), row.seq)
@@ -94,26 +94,16 @@ def _goal_fault(reader: Reader, goal: str, outlined: bytes | None) -> LedgerFaul
             )
         if snapshot and snapshot[0] == row.seq and (why := _differs(state, snapshot[1])):
             return LedgerFault(row.seq, goal, why)
-    if outlined and (why := _outline_differs(state, outlined)):
-        return LedgerFault(state.seq, goal, why)
+        if outlined and outlined[0] == row.seq and (why := _differs(outline(state), outlined[1])):
+            return LedgerFault(row.seq, goal, why)
     return None
 
 
-def _outline_differs(state: State, outlined: bytes) -> str:
-    """Return what is wrong with an outline, "" for one of another moment: a daemon may be running."""
-    try:
-        if decompress(outlined).seq != state.seq:
-            return ""
-    except ValueError:
-        pass
-    return _differs(outline(state), outlined, "outline")
-
-
-def _differs(state: State, snapshot: bytes, what: str = "snapshot") -> str:
+def _differs(state: State, snapshot: bytes) -> str:
     try:
         stored = as_dict(decompress(snapshot))
     except ValueError:
-        return f"the {what} cannot be read"
+        return "the snapshot cannot be read"
     folded = as_dict(state)
     keys = sorted(key for key in folded if folded[key] != stored.get(key))
-    return f"the {what} is not what its events give: {', '.join(keys)}" if keys else ""
+    return f"the snapshot is not what its events give: {', '.join(keys)}" if keys else ""

@@ -144,7 +144,7 @@ class ControlHandlers:
         stuck, session = schedule.is_stuck(state, known), self._supervisor.session(state.goal_id)
         view = (goal_detail if whole else status_view)(state, now, waits, stuck=stuck)
         view["now"] = now_view(state, session.work if session else None)
-        if goals.ledger.state is LedgerState.FULL and goals.recorder.is_committing(state.goal_id):
+        if goals.ledger.state is LedgerState.FULL and goals.is_committing(state.goal_id):
             # what it shows would be lost with the daemon
             reason = f"not yet on record: {trouble(goals.ledger)}"
             view["reason"] = f"{view['reason']}; {reason}" if view["reason"] else reason

@@ -12,10 +12,9 @@ from pydantic_core import to_json
 
 from clew_daemon.control.requests import ControlRequest
 from clew_daemon.control.server import Answer, ControlError, Handler
-from clew_daemon.record.dependencies import called
+from clew_daemon.record.dependencies import ambiguous, called, meant
 from clew_daemon.record.goal_limits import has_runbook
 from clew_daemon.record.goals import GoalStore
-from clew_daemon.record.naming import ambiguous, meant
 from clew_shared.config.tables import Settings
 from clew_shared.core.core import Core
 from clew_shared.record.model import GoalStatus

@@ -7,8 +7,6 @@ from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
 
-from pydantic import ValidationError
-
 from clew_shared.ledger import Cursor, EventRow, LedgerEmpty, Reader
 from clew_shared.record.codec import decode
 from clew_shared.record.events import GoalEvent
@@ -57,7 +55,7 @@ def event_of(row: EventRow) -> GoalEvent:
     """Return a goal's event; raises UnknownEventError."""
     try:
         return decode(row.body)
-    except ValidationError:
+    except ValueError:
         raise UnknownEventError(
             f"event {row.seq} was recorded by another version of clew: start clew herald again"
         ) from None

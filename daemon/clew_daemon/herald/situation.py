@@ -77,7 +77,7 @@ class Goals:
     def load(self, reader: Reader) -> None:
         """Take all goals of a ledger, and forget those of another."""
         self.statuses, self._living = {}, {}
-        for state in load_listed(reader, None, None).values():
+        for state in load_listed(reader).values():
             self._take(reader, state)
 
     def advance(self, reader: Reader, rows: Iterable[EventRow]) -> None:

@@ -180,9 +180,9 @@ class KnownModels:
 
     def load(self) -> None:
         """Read what the ledger has."""
-        self._recorded = known_models(self._goals.ledger.known_models(LOADED_MAX))
+        self._recorded = known_models(self._goals.ledger.own("model_known", LOADED_MAX))
         self._known = dict(self._recorded)
-        self._needs = recorded_needs(self._goals.ledger.used_models(USED_LOADED_MAX))
+        self._needs = recorded_needs(self._goals.ledger.own("model_used", USED_LOADED_MAX))
 
     def turns_needed(self, agent: Agent) -> int:
         """Return the turns of the longest attempt that verified goals of an agent's model needed, 0 if unknown."""

@@ -213,7 +213,7 @@ def _moment(
     shown, unshown = _strategies(reader, record, state, settings)
     agent = profiled_agent(settings, _llm_agent(settings, _agent(settings, state)))
     settings = settings_for(settings, agent, state.turns_needed)
-    known = known_models(reader.known_models(LOADED_MAX))
+    known = known_models(reader.own("model_known", LOADED_MAX))
     prompt = continued(agent, state.prompt, known)
     hello = hello_answer(state, settings, agent, record, shown, prompt=prompt)
     return state, hello, unshown

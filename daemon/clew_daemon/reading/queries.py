@@ -81,7 +81,7 @@ def model_needs(instance: Instance) -> Needs:
     from clew_daemon.learning.models import USED_LOADED_MAX, recorded_needs
 
     with ledger_if_any(instance) as reader:
-        return recorded_needs([] if reader is None else reader.used_models(USED_LOADED_MAX))
+        return recorded_needs([] if reader is None else reader.own("model_used", USED_LOADED_MAX))
 
 
 def refuse_lost_ledger(instance: Instance) -> None:
@@ -116,18 +116,16 @@ def goal_id(instance: Instance, name: str) -> str:
 
 def _matching(name: str, reader: Reader) -> str:
     """Return the id of the one goal that `name` matches; CliError with similar names. See `naming.meant`."""
-    from clew_daemon.record.naming import ambiguous, meant
-    from clew_daemon.record.store import load_listed, load_state
-    from clew_shared.record.snapshot import STATE_VERSION
+    from clew_daemon.record.dependencies import ambiguous, meant
+    from clew_daemon.record.store import load_listed
 
-    names, states = reader.names(), cache(lambda goal: load_state(reader, goal))
-    unsettled = cache(lambda: set(reader.without_outline(STATE_VERSION)))
+    names, known = reader.names(), cache(lambda: load_listed(reader))
     goals = (
         meant(
             name,
             names,
-            lambda goal: goal not in unsettled() or states(goal).ended,
-            lambda goal: states(goal).removed,
+            lambda goal: known()[goal].ended,
+            lambda goal: known()[goal].removed,
         )
         if name
         else []
@@ -135,14 +133,10 @@ def _matching(name: str, reader: Reader) -> str:
     if len(goals) == 1:
         return goals[0]
     if goals:
-        raise CliError(ambiguous(name, map(states, goals), time.time()))
+        raise CliError(ambiguous(name, [known()[goal] for goal in goals], time.time()))
     if not names:
         raise CliError(NO_GOALS)
-    listed = {
-        goal: state.spec.name
-        for goal, state in load_listed(reader, None, None).items()
-        if not state.removed
-    }
+    listed = {goal: state.spec.name for goal, state in known().items() if not state.removed}
     raise CliError(f"no goal {name!r}{_suggestion(name, _ids_and_names(listed))}")
 
 
@@ -191,10 +185,7 @@ def listed_states(
         from clew_daemon.record.store import listed, load_listed, load_state
 
         last = None if before is None else load_state(reader, before).accepted_seq
-        found = load_listed(reader, limit, last)
-        shown, left_out = listed(found.values(), limit, last)
-        if left_out and before is None:  # those before the last ones were not loaded
-            left_out = sum(map(bool, reader.goals())) - len(shown)
+        shown, left_out = listed(load_listed(reader).values(), limit, last)
         return [_without_worker(state) for state in shown], left_out
 
 
@@ -244,7 +235,7 @@ def _beside(reader: Reader, states: Iterable[State]) -> KnownGoals:
 
     known = {state.goal_id: state for state in states}
     if any(state.spec.depends_on for state in known.values()):
-        known = {**load_listed(reader, None, None), **known}
+        known = {**load_listed(reader), **known}
     return KnownGoals(known, dict.fromkeys(reader.purged(), ""))
 
 

@@ -1,18 +1,99 @@
-"""Which goals the names in `depends_on` mean, which goals share a workspace, and their order. Pure."""
+"""Which goals a text means (an id, a name or a beginning), which share a workspace, and their order. Pure."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import PurePosixPath
 from types import MappingProxyType
+from typing import TypeVar
 
-from clew_daemon.record.naming import Names
 from clew_shared.record.model import GoalStatus
+from clew_shared.record.moment import roughly
 from clew_shared.record.state import State
 
 NONE_GONE: Mapping[str, str] = MappingProxyType({})
+NAME_CHARS_MAX = 64
+SHOWN_MAX = 8
+
+_Value = TypeVar("_Value")
+_NAME = re.compile(r"[a-z0-9][a-z0-9._-]*")
+
+
+def name_fault(name: str) -> str:
+    """Return why a goal cannot have this name, "" where it can."""
+    if len(name) > NAME_CHARS_MAX:
+        return f"has {len(name)} characters; at most {NAME_CHARS_MAX} are allowed"
+    if not _NAME.fullmatch(name):
+        return (
+            "must be lower-case letters, digits, `-`, `_` and `.`, beginning with a letter or digit"
+        )
+    return ""
+
+
+class Names:
+    """The goals by name and id: `names` has each goal's name by its id, "" for none, in the order of acceptance."""
+
+    def __init__(self, names: Mapping[str, str], ended: Callable[[str], bool]) -> None:
+        self._names, self._ended = names, ended
+
+    def meant(self, text: str, besides: str = "") -> list[str]:
+        """Return the goals that a text may mean, in any case: an id comes before a name, both before a beginning.
+
+        Of several goals with one name the unfinished one is meant, else the newest. `besides` does not count.
+        """
+        text = text.lower()
+        if text in self._names and text != besides:
+            return [text]
+        if bearers := [goal for goal in self._bearers.get(text, ()) if goal != besides]:
+            return [self._bearer(bearers)]
+        found = [
+            goal
+            for goal, name in self._names.items()
+            if goal != besides and (goal.startswith(text) or (name and name.startswith(text)))
+        ]
+        shared = {self._names[goal] for goal in found}
+        if text and len(shared) == 1 and shared.pop().startswith(text):
+            return [self._bearer(found)]
+        return sorted(found)
+
+    def _bearer(self, goals: Sequence[str]) -> str:
+        """Return which of the goals with one name is meant."""
+        return next((goal for goal in goals if not self._ended(goal)), goals[-1])
+
+    @cached_property
+    def _bearers(self) -> dict[str, list[str]]:
+        return _grouped((name, goal) for goal, name in self._names.items() if name)
+
+
+def meant(
+    text: str,
+    names: Mapping[str, str],
+    ended: Callable[[str], bool],
+    removed: Callable[[str], bool] = lambda _: False,
+) -> list[str]:
+    """Return the goals that a person's text may mean.
+
+    Of several goals with the same beginning the unfinished one is meant, else the newest that was not `removed` from
+    the lists: only several unfinished ones are ambiguous.
+    """
+    found = Names(names, ended).meant(text)
+    if len(found) <= 1:
+        return found
+    living = [goal for goal in found if not ended(goal)]
+    return living or [max(found, key=lambda goal: (not removed(goal), list(names).index(goal)))]
+
+
+def ambiguous(text: str, found: Iterable[State], now: float) -> str:
+    """Return that a text may mean several goals, with the status and the age of each."""
+    shown = [
+        f"{one.goal_id} ({'paused' if one.paused else one.goal.status}, {roughly(now - one.accepted_at)} old)"
+        for one in found
+    ]
+    more = f", and {len(shown) - SHOWN_MAX} more" if len(shown) > SHOWN_MAX else ""
+    return f"{text!r} matches {len(shown)} goals: {', '.join(shown[:SHOWN_MAX])}{more}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,10 +222,10 @@ def called(state: State) -> str:
     return state.spec.name or state.goal_id
 
 
-def _grouped(pairs: Iterable[tuple[str, State]]) -> dict[str, list[State]]:
-    groups: dict[str, list[State]] = {}
-    for key, state in pairs:
-        groups.setdefault(key, []).append(state)
+def _grouped(pairs: Iterable[tuple[str, _Value]]) -> dict[str, list[_Value]]:
+    groups: dict[str, list[_Value]] = {}
+    for key, value in pairs:
+        groups.setdefault(key, []).append(value)
     return groups
 
 

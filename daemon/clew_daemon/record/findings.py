@@ -10,7 +10,7 @@ from clew_daemon.record import pages
 from clew_daemon.record.store import Readable, end_of, load_state
 from clew_shared.record import events as ev
 from clew_shared.record.codec import decode
-from clew_shared.record.state import Finding
+from clew_shared.record.scope import Finding
 from clew_shared.text.words import action_text
 
 

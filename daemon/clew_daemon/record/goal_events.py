@@ -23,7 +23,7 @@ from clew_shared.core.journal import RecordedEvent
 from clew_shared.ledger import Ledger, LedgerError, NewEvent
 from clew_shared.record import events as ev
 from clew_shared.record.codec import encode
-from clew_shared.record.snapshot import STATE_VERSION, compressed, dump
+from clew_shared.record.snapshot import OUTLINE_VERSION, STATE_VERSION, compressed, dump
 from clew_shared.record.state import State
 
 log = structlog.get_logger()
@@ -41,21 +41,20 @@ class GoalEvents:
     """Records what cores emit; those of `outlined` goals can emit nothing, because only the outline is in memory.
 
     Neither can those of `broken` goals, whose last event could not be taken into the state: it must be loaded again.
-    `replayed` has the number of events that were replayed after each goal's snapshot.
+    `listeners` are called with events once they are durable, in order. `replayed` has the number of events that were
+    replayed after each goal's snapshot.
     """
 
     def __init__(self, ledger: Ledger, outlined: set[str], replayed: dict[str, int]) -> None:
         self.ledger = ledger
         self.outlined = outlined
         self.broken: set[str] = set()
-        self._own: Sequence[ev.Event] = ()
-        self.recorder = Recorder(ledger)
+        self.listeners: list[Listener] = [eventlog.log_events]
         self.snapshots = SnapshotWriter(ledger, replayed)
-
-    @property
-    def listeners(self) -> list[Listener]:
-        """What is called with events once they are durable, in order."""
-        return self.recorder.listeners
+        self._own: Sequence[ev.Event] = ()
+        self._commits: dict[str, asyncio.Future[None]] = {}
+        self._durable: deque[tuple[str, list[RecordedEvent]]] = deque()
+        self._timer: asyncio.TimerHandle | None = None
 
     def next_seq(self, pending: int) -> int:
         """Return the number that the ledger will give to the event after `pending` ones that are to be recorded."""
@@ -75,7 +74,7 @@ class GoalEvents:
             try:
                 yield
             finally:
-                self._flush(core, own)
+                self._record(core.state, core.take(), own)
         except (WrongState, LedgerError):
             raise
         except Exception:
@@ -83,10 +82,6 @@ class GoalEvents:
             raise
         finally:
             self._own = ()
-
-    async def commit(self, core: Core) -> None:
-        """Wait until all that the goal has emitted is durable."""
-        await self.recorder.commit(core.state.goal_id)
 
     async def emit(
         self,
@@ -100,97 +95,76 @@ class GoalEvents:
             core.emit(event, output)
         await self.commit(core)
 
-    async def emit_own(self, events: list[ev.Event]) -> None:
+    async def emit_own(self, events: Sequence[ev.Event]) -> None:
         """Record events of the daemon, which belong to no goal, and wait until they are durable."""
-        await self.recorder.record_own(events)
+        await asyncio.shield(self._append("", [], events))
 
-    def _flush(self, core: Core, own: Sequence[ev.Event]) -> None:
-        events = core.take()
-        if not events:
-            return
-        goal = core.state.goal_id
-        if goal in self.outlined:
-            raise AssertionError(f"{goal} was evicted, and its outline cannot be continued")
-        self.recorder.record(goal, events, own)
-        self.snapshots.count(core.state, len(events))
+    async def commit(self, core: Core) -> None:
+        """Wait until all that the goal has emitted is durable."""
+        done = self._commits.get(core.state.goal_id)
+        if done is not None:
+            await asyncio.shield(done)
 
+    def is_committing(self, goal: str) -> bool:
+        """Return whether events of the goal are not durable yet."""
+        return goal in self._commits
 
-class Recorder:
-    """Appends events to the ledger, which numbers them, and calls the `listeners` once they are durable."""
+    def _record(self, state: State, events: list[RecordedEvent], own: Sequence[ev.Event]) -> None:
+        if events and state.goal_id in self.outlined:
+            raise AssertionError(f"{state.goal_id} was evicted: its outline cannot be continued")
+        if events:
+            self._commits[state.goal_id] = self._append(state.goal_id, events, own)
+            self.snapshots.count(state, len(events))
 
-    def __init__(self, ledger: Ledger) -> None:
-        self.ledger = ledger
-        self.listeners: list[Listener] = [eventlog.log_events]
-        self._commits: dict[str, asyncio.Future[None]] = {}
-        self._durable: deque[tuple[str, list[RecordedEvent]]] = deque()
-        self._timer: asyncio.TimerHandle | None = None
-
-    def record(self, goal: str, events: list[RecordedEvent], own: Sequence[ev.Event] = ()) -> None:
-        """Append a goal's events, after `own` ones of the daemon, in one transaction; `commit` awaits it."""
+    def _append(
+        self, goal: str, events: list[RecordedEvent], own: Sequence[ev.Event]
+    ) -> asyncio.Future[None]:
+        """Append a goal's events, after `own` ones of the daemon, in one transaction."""
         entries = [NewEvent("", e.kind, encode(e)) for e in own]
         entries += [NewEvent(goal, r.event.kind, encode(r.event), r.output) for r in events]
         first = self.ledger.assigned + len(own) + 1
         if [r.seq for r in events] != list(range(first, first + len(events))):
             raise AssertionError(f"{goal}: numbered {events[0].seq}, would be recorded as {first}")
         seqs, done = self.ledger.append(entries)
-        self._commits[goal] = done
-        if own:
-            beside = [RecordedEvent(*one) for one in zip(seqs, own, strict=False)]
-            done.add_done_callback(lambda f: self._committed("", beside, f))
-        done.add_done_callback(lambda f: self._committed(goal, events, f))
-
-    async def record_own(self, events: list[ev.Event]) -> None:
-        """Record events of the daemon, which belong to no goal, and wait until they are durable."""
-        seqs, done = self.ledger.append([NewEvent("", e.kind, encode(e)) for e in events])
-        await asyncio.shield(done)
-        self._tell("", [RecordedEvent(*one) for one in zip(seqs, events, strict=True)])
-
-    def is_committing(self, goal: str) -> bool:
-        """Return whether events of the goal are not durable yet."""
-        return goal in self._commits
-
-    async def commit(self, goal: str) -> None:
-        """Wait until all recorded events of the goal are durable."""
-        done = self._commits.get(goal)
-        if done is not None:
-            await asyncio.shield(done)
+        beside = [RecordedEvent(seq, event) for seq, event in zip(seqs, own, strict=False)]
+        done.add_done_callback(lambda f: self._committed(goal, events, beside, f))
+        return done
 
     def _committed(
-        self, goal: str, events: list[RecordedEvent], done: asyncio.Future[None]
+        self,
+        goal: str,
+        events: list[RecordedEvent],
+        own: list[RecordedEvent],
+        done: asyncio.Future[None],
     ) -> None:
         if done.cancelled() or done.exception() is not None:
             return  # the ledger reports its failure itself; `commit` raises it for those who await it later
         if self._commits.get(goal) is done:
             del self._commits[goal]
-        self._durable.append((goal, events))
+        self._durable += [(of, some) for of, some in (("", own), (goal, events)) if some]
         loop = asyncio.get_running_loop()
-        if all(record.event.kind in _STEPS for record in events):
+        if not own and all(record.event.kind in _STEPS for record in events):
             # steps are announced together, and not while the agent's next one may be on its way
             self._timer = self._timer or loop.call_later(ANNOUNCE_S, self._announce)
         else:
-            loop.call_soon(self._after_answers)
-
-    def _after_answers(self) -> None:
-        # one round later: those who await the commit answer before anything is logged or published
-        asyncio.get_running_loop().call_soon(self._announce)
+            # one round later: those who await the commit answer before anything is logged or published
+            loop.call_soon(lambda: loop.call_soon(self._announce))
 
     def _announce(self) -> None:
         if self._timer:
             self._timer.cancel()
             self._timer = None
         while self._durable:
-            self._tell(*self._durable.popleft())
-
-    def _tell(self, goal: str, events: list[RecordedEvent]) -> None:
-        for listener in self.listeners:
-            try:
-                listener(goal, events)
-            except Exception as error:  # the others, and later events, must not suffer from it
-                log.exception("daemon.bug", goal=goal, error=repr(error))
+            goal, events = self._durable.popleft()
+            for listener in self.listeners:
+                try:
+                    listener(goal, events)
+                except Exception as error:  # the others, and later events, must not suffer from it
+                    log.exception("daemon.bug", goal=goal, error=repr(error))
 
 
 class SnapshotWriter:
-    """Writes a goal's snapshot every SNAPSHOT_EVERY events.
+    """Writes a goal's snapshot every SNAPSHOT_EVERY events, one after the other.
 
     `replayed` has the number of events that were replayed after each goal's snapshot. They count too: daemons that
     die early would never write one.
@@ -198,53 +172,37 @@ class SnapshotWriter:
 
     def __init__(self, ledger: Ledger, replayed: dict[str, int]) -> None:
         self._ledger = ledger
-        self._seqs = ledger.snapshots(STATE_VERSION)
-        self._since = replayed
+        self.since = replayed
         self._tasks: set[asyncio.Future[Any]] = set()
         self._writing = asyncio.Lock()  # in order: an older one never replaces a newer one
 
     def count(self, state: State, events: int) -> None:
         """Count new events of a goal, and write its snapshot if one is due."""
-        since = self._since.get(state.goal_id, 0) + events
+        since = self.since.get(state.goal_id, 0) + events
         if since >= SNAPSHOT_EVERY:
             since = 0
-            self._snapshot(state)
-        self._since[state.goal_id] = since
+            self._snapshot(state, STATE_VERSION)
+        self.since[state.goal_id] = since
 
-    def settle(self, state: State, outline: State) -> None:
-        """Write the outline of a settled goal, and a snapshot of all of it unless there is one."""
-        if self._seqs.get(state.goal_id) != state.seq:
-            self._snapshot(state)
-        self._start(self._write_outline(outline, dump(outline)))
+    def settle(self, outline: State) -> None:
+        """Write the outline of a settled goal in place of its snapshot: more is needed only if it is continued."""
+        self._snapshot(outline, OUTLINE_VERSION)
 
     def store(self, goal: str, seq: int, version: int, body: bytes) -> None:
         """Write a snapshot of something else that is a fold of events."""
         self._start(self._ledger.snapshot(goal, seq, version, body))
 
-    def drop(self, goal: str) -> None:
-        """Forget a purged goal."""
-        self._since.pop(goal, None)
-        self._seqs.pop(goal, None)
-
     async def drain(self) -> None:
         """Wait until everything begun so far is written, or has failed."""
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
-    def _snapshot(self, state: State) -> None:
-        self._seqs[state.goal_id] = state.seq
-        self._start(self._write_snapshot(state.goal_id, state.seq, dump(state)))
+    def _snapshot(self, state: State, version: int) -> None:
+        self._start(self._write(state.goal_id, state.seq, version, dump(state)))  # as it is now
 
-    async def _write_snapshot(self, goal: str, seq: int, dumped: bytes) -> None:
+    async def _write(self, goal: str, seq: int, version: int, dumped: bytes) -> None:
         async with self._writing:
             body = await asyncio.to_thread(compressed, dumped)
-            await self._ledger.snapshot(goal, seq, STATE_VERSION, body)
-
-    async def _write_outline(self, state: State, dumped: bytes) -> None:
-        async with self._writing:
-            body = compressed(dumped)
-            await self._ledger.outline(
-                state.goal_id, state.accepted_seq, state.seq, STATE_VERSION, body
-            )
+            await self._ledger.snapshot(goal, seq, version, body)
 
     def _start(self, writing: Coroutine[Any, Any, None]) -> None:
         task = asyncio.ensure_future(writing)

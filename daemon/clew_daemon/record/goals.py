@@ -17,14 +17,14 @@ from clew_daemon.record.goal_limits import (
     max_iterations,
     max_messages,
 )
-from clew_daemon.record.store import in_order, load_outlined, load_state, replayed
+from clew_daemon.record.store import in_order, load_outlined, replayed
 from clew_shared.config.tables import Settings
 from clew_shared.core.core import Core
 from clew_shared.ledger import Ledger
 from clew_shared.record import events as ev
 from clew_shared.record.daemon_events import GoalForgotten
 from clew_shared.record.model import GoalStatus
-from clew_shared.record.snapshot import STATE_VERSION, outline
+from clew_shared.record.snapshot import outline
 from clew_shared.record.state import State
 
 TURN_S = 2.0
@@ -40,16 +40,19 @@ class GoalStore(GoalEvents):
 
     def __init__(self, ledger: Ledger, settings: Settings) -> None:
         over = load_outlined(ledger)
-        rest = [replayed(ledger, goal) for goal in ledger.without_outline(STATE_VERSION)]
-        super().__init__(ledger, {s.goal_id for s in over}, {s.goal_id: n for s, n in rest})
+        rest = [replayed(ledger, goal) for goal in ledger.goals() if goal not in over]
+        super().__init__(ledger, {*over}, {s.goal_id: n for s, n in rest})
         self.settings = settings
         self.accepting = OrderedTurns()
         self.cores: dict[str, Core] = {
             goal: self._core(state)
-            for goal, state in in_order([*over, *(s for s, _ in rest)]).items()
+            for goal, state in in_order([*over.values(), *(s for s, _ in rest)]).items()
         }
         self.gone = dict.fromkeys(ledger.purged(), "")
-        self.gone |= {goal: how for goal, how in _purged_goals(ledger) if goal in self.gone}
+        for body in reversed(ledger.own("goal_forgotten")):
+            event = GoalForgotten.model_validate_json(body)
+            if event.goal in self.gone:
+                self.gone[event.goal] = event.status
         self.identities = {
             core.state.identity: goal for goal, core in self.cores.items() if core.state.identity
         }
@@ -64,25 +67,25 @@ class GoalStore(GoalEvents):
     def may_evict(self, goal: str) -> bool:
         """Return whether all of a goal is in memory and need not be."""
         settled = self.cores[goal].state.settled
-        return settled and goal not in self.outlined and not self.recorder.is_committing(goal)
+        return settled and goal not in self.outlined and not self.is_committing(goal)
 
     def evict(self, goal: str) -> None:
-        """Leave only the outline of a settled goal in memory; all of it is in a snapshot."""
+        """Leave only the outline of a settled goal in memory."""
         core = self.cores[goal]
         if self.may_evict(goal):
-            whole, core.state = core.state, outline(core.state)
+            core.state = outline(core.state)
             self.outlined.add(goal)
-            self.snapshots.settle(whole, core.state)
+            self.snapshots.settle(core.state)
 
     async def whole(self, goal: str) -> Core:
         """Return a goal's core with all of its state, loaded again if it is outlined or broken."""
         if goal in self.outlined or goal in self.broken:
-            await self.recorder.commit(goal)
-            state = await asyncio.to_thread(load_state, self.ledger, goal)
+            await self.commit(self.cores[goal])
+            state, events = await asyncio.to_thread(replayed, self.ledger, goal)
             if goal in self.outlined or goal in self.broken:  # no other caller was faster
                 self.outlined.discard(goal)
                 self.broken.discard(goal)
-                self.cores[goal].state = state
+                self.cores[goal].state, self.snapshots.since[goal] = state, events
         return self.cores[goal]
 
     # -- settings ----------------------------------------------------------------------------------
@@ -146,7 +149,7 @@ class GoalStore(GoalEvents):
             raise
         self.identities.pop(core.state.identity, None)
         self.outlined.discard(goal)
-        self.snapshots.drop(goal)
+        self.snapshots.since.pop(goal, None)
         self.gone[goal] = status
         await self.snapshots.drain()  # no snapshot of it is written later
         await self.ledger.purge(goal)
@@ -156,21 +159,10 @@ class GoalStore(GoalEvents):
             self.names.add(name)
 
     def _core(self, state: State) -> Core:
-        core = Core(
-            state,
-            self.settings.loops,
-            lambda: self.next_seq(core.pending),
-            max_actions=self.settings.limits.max_actions,
-            max_iterations=max_iterations(state, self.settings),
-        )
+        core = Core(state, self.settings.loops, lambda: self.next_seq(core.pending))
+        core.max_actions = self.settings.limits.max_actions
+        core.max_iterations = max_iterations(state, self.settings)
         return core
-
-
-def _purged_goals(ledger: Ledger) -> Iterator[tuple[str, str]]:
-    """Yield the purged goals and how they had ended, as far as that was recorded."""
-    for body in ledger.forgotten():
-        event = GoalForgotten.model_validate_json(body)
-        yield event.goal, event.status
 
 
 class OrderedTurns:

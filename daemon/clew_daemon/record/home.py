@@ -33,9 +33,9 @@ def here(state: Path) -> HomeKnown:
 
 
 def last(ledger: ReadSide) -> HomeKnown | None:
-    """Return the last home of the ledger; None if it is unknown, as in a ledger of clew 0.1.0."""
-    body = ledger.last_home()
-    return None if body is None else HomeKnown.model_validate_json(body)
+    """Return the last home of the ledger; None if it has none yet."""
+    found = ledger.own("home_known", 1)
+    return HomeKnown.model_validate_json(found[0]) if found else None
 
 
 def is_other(before: HomeKnown | None, now: HomeKnown) -> bool:
@@ -50,21 +50,16 @@ def has_changed(before: HomeKnown | None, now: HomeKnown) -> bool:
 
 def is_same_process_space(before: HomeKnown | None, now: HomeKnown) -> bool:
     """Return whether recorded process numbers still denote the same processes."""
-    if (
-        before is None
-        or is_other(before, now)
-        or not now.identity.boot
-        or now.pid_namespace is None
-    ):
+    if before is None or is_other(before, now):
         return False
-    return (before.identity.boot, before.pid_namespace) == (now.identity.boot, now.pid_namespace)
+    space = now.identity.boot, now.pid_namespace
+    return all(space) and (before.identity.boot, before.pid_namespace) == space
 
 
 def copied(before: HomeKnown, goal: State) -> Question:
     """Return what a person is asked about a goal of a copied home."""
     why = WHY["copied"].format(place=before.path, host=before.host)
-    fact = f"Here it would work in {goal.spec.workspace}"
-    return question(goal, why, "here", facts=(fact,))
+    return question(goal, why, "here", facts=(f"Here it would work in {goal.spec.workspace}",))
 
 
 def _pid_namespace() -> int | None:

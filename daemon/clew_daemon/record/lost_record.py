@@ -1,8 +1,7 @@
 """Whether the ledger lacks what was once recorded: it is gone, blank, or an older one.
 
 A goal's folder in `<state>/goals` is made after its acceptance is durable, so it proves that there was a record. A
-note beside the ledger has the last event: it is written after durable commits only, so it is never ahead of them. After
-a crash or a power cut it may be old, or missing: then it only proves less.
+note beside the ledger has the last event: it is written after durable commits only, so it is never ahead of them.
 """
 
 from __future__ import annotations
@@ -20,8 +19,6 @@ from clew_shared.ledger.opening import refuse_remains
 
 GOALS = "goals"
 NAMED_MAX = 5
-_NOTE = ".head"  # follows the ledger's name in that of the note
-_NOTE_BYTES_MAX = 4_096
 _ID = re.compile(r"[a-z0-9-]+-[0-9a-f]{4}")  # other folders, such as lost+found, are no goals
 
 
@@ -29,7 +26,7 @@ _ID = re.compile(r"[a-z0-9-]+-[0-9a-f]{4}")  # other folders, such as lost+found
 class Lacking:
     """What a ledger lacks: `faults` for people, and the goals that only have a folder.
 
-    `is_copied`: the ledger comes from another home, where the rest may be, or from clew 0.1.0.
+    `is_copied`: the ledger comes from another home, where the rest may be.
     """
 
     faults: tuple[str, ...]
@@ -54,12 +51,9 @@ def lost(ledger: Path, state: Path) -> LedgerCorrupt | None:
     goals, noted = _accepted(state), read_note(ledger)
     if not (goals or noted) or not _is_blank(ledger):
         return None
-    what = "is empty" if ledger.exists() else "is gone"
-    if goals:
-        count = "1 goal was" if len(goals) == 1 else f"{len(goals)} goals were"
-        what += f", but {count} accepted: {_named(goals)}"
-    elif noted:
-        what += f", but {noted[0]} events were recorded"
+    what = f"is {'empty' if ledger.exists() else 'gone'}, but "
+    events = f"{noted[0]} events were recorded" if noted else ""
+    what += f"these goals were accepted: {_named(goals)}" if goals else events
     hint = (
         "nothing was changed: restore a backup (`clew restore FILE`), or, to start with an empty ledger, "
         f"move the whole folder {state} away and keep it"
@@ -80,15 +74,14 @@ def lacking(ledger: Path, state: Path) -> Lacking | None:
     with Reader.open(ledger) as reader:
         known = {*reader.goals(), *reader.purged()}
         unknown = tuple(goal for goal in goals if goal not in known)
-        faults = _behind(reader, *noted) if noted else []
-        if unknown:
-            faults.append(f"accepted goals are missing from it: {_named(unknown)}")
-        if not faults:
-            return None
-        before = home.last(reader)
-        # clew 0.1.0 wrote no note, and left the folders of goals that a restore had taken from the record
-        copied = home.is_other(before, home.here(state)) or (before is None and noted is None)
-        return Lacking(tuple(faults), unknown, copied)
+        faults = [f"accepted goals are missing from it: {_named(unknown)}"] if unknown else []
+        if noted and (last := reader.last_seq()) < noted[0]:
+            faults.insert(0, f"it ends at event {last}, {noted[0]} were recorded")
+        elif noted and not reader.was_purged(noted[0]) and reader.hash_at(noted[0]) != noted[1]:
+            what = f"event {noted[0]} is not the one that was recorded: this is another ledger"
+            faults.insert(0, what)
+        copied = home.is_other(home.last(reader), home.here(state))
+    return Lacking(tuple(faults), unknown, copied) if faults else None
 
 
 def accept(ledger: Path, state: Path, missing: Lacking | None) -> dict[str, Path]:
@@ -104,60 +97,37 @@ def accept(ledger: Path, state: Path, missing: Lacking | None) -> dict[str, Path
         moved[goal] = aside / goal
     with Reader.open(ledger) as reader:
         found = reader.last_event()
-    drop_note(ledger)
+    _note(ledger).unlink(missing_ok=True)
     if found:
         write_note(ledger, found)
     sync(state)
     return moved
 
 
-def read_note(ledger: Path) -> tuple[int, str] | None:
+def read_note(ledger: Path) -> tuple[int, bytes] | None:
     """Return the number of the last event in the note, and its hash; None if there is no note that can be read."""
-    try:
-        with ledger.with_name(ledger.name + _NOTE).open("rb") as file:
-            found = json.loads(file.read(_NOTE_BYTES_MAX))
-    except (OSError, ValueError, RecursionError):
-        return None
-    match found:
-        case {"seq": int(seq), "hash": str(tip)}:
-            return seq, tip
-        case _:
-            return None
+    with suppress(OSError, ValueError, KeyError, TypeError, RecursionError):
+        found = json.loads(_note(ledger).read_bytes())
+        return int(found["seq"]), bytes.fromhex(found["hash"])
+    return None
 
 
 def write_note(ledger: Path, last: tuple[int, bytes]) -> None:
     """Note number and hash of the ledger's last event, at once or not at all; raises OSError."""
-    part = ledger.with_name(f".{ledger.name}{_NOTE}.part")
+    part = ledger.with_name(f".{ledger.name}.head.part")
     part.write_text(f"{json.dumps({'seq': last[0], 'hash': last[1].hex()})}\n")
-    part.replace(ledger.with_name(ledger.name + _NOTE))
+    part.replace(_note(ledger))
 
 
-def drop_note(ledger: Path) -> None:
-    """Remove the note, if there is one."""
-    with suppress(FileNotFoundError):
-        ledger.with_name(ledger.name + _NOTE).unlink()
-
-
-def _behind(reader: Reader, noted: int, tip: str) -> list[str]:
-    """Return what the note knows and the ledger does not."""
-    last, found = reader.last_seq(), reader.hash_at(noted)
-    if last < noted:
-        lack = noted - last
-        what = "last event is" if lack == 1 else f"last {lack} events are"
-        return [f"its {what} missing (it ends at {last}, {noted} were recorded)"]
-    if found is None and reader.was_purged(noted):
-        return []
-    if found is None or found.hex() != tip:
-        return [f"event {noted} is not the one that was recorded: this is another ledger"]
-    return []
+def _note(ledger: Path) -> Path:
+    return ledger.with_name(ledger.name + ".head")
 
 
 def _accepted(state: Path) -> tuple[str, ...]:
-    try:
-        found = [p.name for p in (state / GOALS).iterdir() if _ID.fullmatch(p.name) and p.is_dir()]
-    except (FileNotFoundError, NotADirectoryError):
-        return ()
-    return tuple(sorted(found))
+    with suppress(FileNotFoundError, NotADirectoryError):
+        folders = (state / GOALS).iterdir()
+        return tuple(sorted(p.name for p in folders if _ID.fullmatch(p.name) and p.is_dir()))
+    return ()
 
 
 def _named(goals: tuple[str, ...]) -> str:
@@ -165,12 +135,11 @@ def _named(goals: tuple[str, ...]) -> str:
 
 
 def _is_blank(ledger: Path) -> bool:
-    if not ledger.exists():
-        return True
     try:
-        Reader.open(ledger).close()
+        if ledger.exists():
+            Reader.open(ledger).close()
     except LedgerEmpty:
         return True
     except LedgerError:  # not blank: opening it for writing reports what is wrong
         return False
-    return False
+    return not ledger.exists()

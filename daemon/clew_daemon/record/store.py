@@ -9,22 +9,20 @@ from collections.abc import Iterable, Iterator
 from itertools import takewhile
 from typing import Any, Protocol
 
-from clew_shared.ledger import SEQ_MAX, EventRow, LedgerCorrupt
+from clew_shared.ledger import EventRow, LedgerCorrupt
 from clew_shared.record import events as ev
 from clew_shared.record.codec import decode
 from clew_shared.record.fold import apply
-from clew_shared.record.snapshot import STATE_VERSION, decompress, outline
+from clew_shared.record.snapshot import OUTLINE_VERSION, STATE_VERSION, decompress, outline
 from clew_shared.record.state import State
 from clew_shared.record.visitor import EventFold, Found
 from clew_shared.views.publish import HistoryFold, history_view
 
 SNAPSHOT_EVERY = 1_000
-"""Events of a goal between two snapshots: the most that a start has to replay."""
-
+"""Events of a goal between two snapshots: the most that a start has to replay of one that has not ended."""
 
 FOLLOWING_MAX = 500
 """This many events of a goal after an action are searched for its end."""
-
 
 DAMAGED = "[this output is damaged in the ledger and cannot be shown; see `clew verify`]"
 
@@ -40,14 +38,9 @@ class Readable(ReadableEvents, Protocol):
     """The part of a ledger or a reader that loading needs."""
 
     def goals(self) -> list[str]: ...
-    def outlines(
-        self, version: int, before: int = SEQ_MAX, limit: int = -1
-    ) -> list[tuple[str, bytes]]: ...
-    def without_outline(self, version: int) -> list[str]: ...
-    def ends(self, goal: str, before: int, limit: int) -> list[int]: ...
-    def place(self, goal: str, before: int) -> int: ...
-    def loops(self, goal: str | None, before: int, limit: int) -> list[tuple[int, str]]: ...
+    def goals_with_loops(self) -> list[str]: ...
     def latest_snapshot(self, goal: str, version: int) -> tuple[int, bytes] | None: ...
+    def last_snapshots(self, version: int) -> dict[str, bytes]: ...
 
 
 def load_state(ledger: Readable, goal: str) -> State:
@@ -66,26 +59,16 @@ def replayed(ledger: Readable, goal: str) -> tuple[State, int]:
     return state, events
 
 
-def load_states(ledger: Readable) -> dict[str, State]:
-    """Return the states of all goals, in the order of their acceptance."""
-    return in_order(load_state(ledger, goal) for goal in ledger.goals())
+def load_outlined(ledger: Readable) -> dict[str, State]:
+    """Return the outlines of settled goals that have no event since, by goal in the order of acceptance."""
+    found = ledger.last_snapshots(OUTLINE_VERSION).values()
+    return in_order(outline(decompress(state)) for state in found)  # so that they share empty parts
 
 
-def load_outlined(ledger: Readable, before: int = SEQ_MAX, limit: int = -1) -> list[State]:
-    """Return the outlines of goals that ended and have no event since, the last accepted first."""
-    found = ledger.outlines(STATE_VERSION, before, limit)
-    return [outline(decompress(state)) for _, state in found]  # so that they share empty parts
-
-
-def load_listed(ledger: Readable, limit: int | None, before: int | None) -> dict[str, State]:
-    """Return the states for a list of goals: the outlines that it needs, and all goals that have none."""
-    most = -1 if limit is None else limit + 1
-    rest = ledger.without_outline(STATE_VERSION)  # first: one that ends meanwhile is in both
-    over = load_outlined(ledger, SEQ_MAX if before is None else before, most)
-    while len(over) == most > sum(not s.removed for s in over):  # those in no list do not count
-        most *= 2
-        over = load_outlined(ledger, SEQ_MAX if before is None else before, most)
-    return in_order([*over, *(load_state(ledger, goal) for goal in rest)])
+def load_listed(ledger: Readable) -> dict[str, State]:
+    """Return the states of all goals in the order of acceptance: outlines of those that are settled."""
+    goals, over = ledger.goals(), load_outlined(ledger)
+    return in_order([*over.values(), *(load_state(ledger, g) for g in goals if g not in over)])
 
 
 def listed(
@@ -118,13 +101,13 @@ def catch_up(fold: EventFold[Found], ledger: ReadableEvents, goal: str) -> Itera
             yield found
 
 
-def history_lines(ledger: Readable, goal: str, fold: HistoryFold) -> Iterator[dict[str, Any]]:
+def history_lines(ledger: ReadableEvents, goal: str, fold: HistoryFold) -> Iterator[dict[str, Any]]:
     """Yield the lines of history.jsonl that follow the fold's last event, oldest first."""
     for action, of in catch_up(fold, ledger, goal):
         yield history_view(action, output_text(ledger, of))
 
 
-def output_of(ledger: Readable, goal: str, action: int) -> str | None:
+def output_of(ledger: ReadableEvents, goal: str, action: int) -> str | None:
     """Return the output of an action by the action's number, None if there is none; of one cut off what is known."""
     end = end_of(ledger, goal, action)
     if end is None:
@@ -133,7 +116,7 @@ def output_of(ledger: Readable, goal: str, action: int) -> str | None:
     return text if text or end.kind == "action_finished" else None
 
 
-def end_of(ledger: Readable, goal: str, action: int) -> EventRow | None:
+def end_of(ledger: ReadableEvents, goal: str, action: int) -> EventRow | None:
     """Return the event that an action ended with, None if it is not found."""
     for row in ledger.read(goal, action, FOLLOWING_MAX):
         if row.kind in ("action_finished", "action_interrupted"):

@@ -21,7 +21,6 @@ from clew_daemon.processes import cells
 from clew_daemon.record.dependencies import KnownGoals
 from clew_shared.config.places import Places
 from clew_shared.files.removal import remove_tree
-from clew_shared.ledger import LedgerCorrupt
 from clew_shared.record.state import State
 
 log = structlog.get_logger()
@@ -71,20 +70,14 @@ class Retention:
         self._d = daemon
         self._in_use = in_use
         self._began = time.monotonic()
-        self._damaged: set[str] = set()  # logged once; `clew verify` shows where
 
     async def evict(self) -> None:
-        """Drop all but the outline of settled goals from memory, and compress their outputs in the ledger."""
+        """Drop all but the outline of settled goals from memory."""
         goals = self._d.goals
         for goal in list(goals.cores):
-            if not self._is_evictable(goal) or goal in self._damaged:
+            if not self._is_evictable(goal):
                 continue
             await clear(self._d.places, goal)  # where an earlier daemon died before it did so
-            try:
-                await goals.ledger.pack(goal)
-            except LedgerCorrupt as error:
-                self._damaged.add(goal)
-                log.error("retention.failed", goal=goal, reason=str(error))  # noqa: TRY400 - a reason, no bug
             if self._is_evictable(goal):  # it may have been retried meanwhile
                 goals.evict(goal)
 
@@ -114,10 +107,6 @@ class Retention:
             # the folder of a goal that was not purged may be its last copy
             lambda folder: folder.name in self._d.goals.gone,
         )
-        more = True
-        while more:
-            more = await self._d.goals.ledger.shrink()
-            await asyncio.sleep(PAUSE_S)
 
     def _may_expire(self, goal: str, oldest: float) -> bool:
         """Check again just before the removal: it may have been retried meanwhile, or a new goal may depend on it."""

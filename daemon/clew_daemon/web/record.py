@@ -20,7 +20,6 @@ from clew_daemon.record.timeline import TimelineFold
 from clew_shared.ledger import SEQ_MAX
 from clew_shared.record.codec import decode
 from clew_shared.record.fold import apply
-from clew_shared.record.snapshot import STATE_VERSION
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -67,8 +66,9 @@ class Record:
         if reader is None:
             return [], False
         until = SEQ_MAX if before is None else self.state(reader, before).accepted_seq
-        ended = load_outlined(reader, until, ENDED_SHOWN + 1)
-        rest = [self.state(reader, goal) for goal in reader.without_outline(STATE_VERSION) if goal]
+        over = load_outlined(reader)
+        ended = [s for s in reversed(over.values()) if s.accepted_seq < until][: ENDED_SHOWN + 1]
+        rest = [self.state(reader, goal) for goal in reader.goals() if goal not in over]
         known = in_order([*ended[:ENDED_SHOWN], *rest])
         shown = [
             s

@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING, Any
 from clew_shared.gate.verdict import KnownOutcome
 from clew_shared.judge.reading import Reading, error_of, outcome_of, plain, read
 from clew_shared.record import events as ev
-from clew_shared.record.consequences import (
+from clew_shared.record.model import Result
+from clew_shared.record.signature import signature
+from clew_shared.record.worlds import (
     by_itself,
     comparison_world,
     makes_progress,
     world_after,
     world_moved,
 )
-from clew_shared.record.model import Result
-from clew_shared.record.signature import signature
 from clew_shared.text.shorten import both_ends
 from clew_shared.tools import IDLE_TOOLS, WRITE_ONLY_TOOLS
 

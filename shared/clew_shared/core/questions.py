@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 from clew_shared.record.model import Result
 from clew_shared.record.moment import local, roughly
+from clew_shared.record.scope import EVERYWHERE
 from clew_shared.record.signature import signature
-from clew_shared.record.state import EVERYWHERE
 from clew_shared.text.shell_tests import said_why
 from clew_shared.text.shorten import beginning, in_one_line
 from clew_shared.text.words import (

@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING
 
 from clew_shared.gate.verdict import WAIT_LONGER, Nudge, Proposal, Refusal, Thresholds
 from clew_shared.judge.reading import is_wait
-from clew_shared.record.state import EVERYWHERE
+from clew_shared.record.scope import EVERYWHERE
 from clew_shared.text.words import RESULTS, ordinal, times
 
 if TYPE_CHECKING:
     from clew_shared.gate.verdict import AgentCalls
-    from clew_shared.record.state import CycleStep, State, Tally
+    from clew_shared.record.scope import CycleStep, Tally
+    from clew_shared.record.state import State
 
 WHAT_ELSE = "Do something else:"
 """Begins the advice in a refusal."""

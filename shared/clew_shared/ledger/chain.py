@@ -1,16 +1,11 @@
 """The hash chain of a goal: each event's hash covers the one before it.
 
-A link is the SHA-256 of: the previous hash (32 bytes); six unsigned big-endian 64-bit numbers
-(seq, n, and the lengths of goal, kind, body and output digest); then goal and kind in UTF-8, the
-body, and the SHA-256 of the output (nothing if there is no output). All lengths precede
-what they measure, so no two records have the same encoding. The first link's previous hash is
-SHA-256 of "clew:" and the goal.
+A link is the SHA-256 of: the previous hash (32 bytes); six unsigned big-endian 64-bit numbers (seq, n, and the lengths
+of goal, kind, body and output digest); then goal and kind in UTF-8, the body, and the SHA-256 of the output (nothing if
+there is no output). All lengths precede what they measure, so no two records have the same encoding. The first link's
+previous hash is SHA-256 of "clew:" and the goal.
 
-The chain detects accidents and careless edits. It has no key, so anyone who can write the file can also forge a whole
-chain.
-
-An output may be stored compressed. The digest is that of the original, so it also decides whether the stored bytes are
-the output itself or its compressed form, and no mark is needed that could be wrong.
+The chain detects accidents and careless edits. It has no key: who can write the file can also forge a whole chain.
 """
 
 from __future__ import annotations
@@ -29,11 +24,8 @@ if TYPE_CHECKING:
 
     from clew_shared.ledger.errors import NewEvent
 
-_SEALED = b""
+_SEALED = b"\x01"
 _NUMBERS = struct.Struct(">6Q")
-
-PACKED_BYTES_MIN = 512
-"""Smaller outputs are not compressed: that would save less than a page."""
 
 WHOLE_BYTES_MAX = 64 << 20
 """No output is larger: a stored one that claims to be is damaged."""
@@ -55,7 +47,7 @@ def sealed(goal: str, seq: int, version: int, state: bytes) -> bytes:
 
 
 def unsealed(goal: str, seq: int, version: int, blob: bytes) -> bytes | None:
-    """Return the state of a snapshot, None if it was changed; an older one may have no seal."""
+    """Return the state of a snapshot, None if it was changed; the oldest have no seal."""
     if blob.startswith(b"{"):
         return blob
     state = blob[1 + 32 :]
@@ -74,14 +66,8 @@ def link(prev: bytes, seq: int, n: int, goal: str, kind: str, body: bytes, diges
     return sha256(b"".join((prev, numbers, name, sort, body, digest))).digest()
 
 
-def packed(output: bytes) -> bytes | None:
-    """Return an output compressed, None if that is not smaller."""
-    small = zlib.compress(output)
-    return small if len(small) < len(output) else None
-
-
 def whole(data: bytes, digest: bytes) -> bytes | None:
-    """Return the output that has the digest from its stored bytes, None if they are damaged."""
+    """Return the output that has the digest from its stored bytes, which may be compressed; None if damaged."""
     if digest_of(data) == digest:
         return bytes(data)
     try:

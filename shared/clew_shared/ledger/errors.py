@@ -1,4 +1,4 @@
-"""What can be wrong with a ledger, each with advice for a person."""
+"""What a ledger is given and gives, and what can be wrong with one, each with advice for a person."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from pathlib import Path
-
 
 SEQ_MAX = 2**63 - 1
 BOUNDS_S = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
@@ -52,7 +51,7 @@ class LedgerState(Enum):
 
 
 class CommitTimes:
-    """How long commits took: `counts` up to each of `BOUNDS_S`, and above the last; written by one thread."""
+    """How long commits took: `counts` up to each of `BOUNDS_S`, and above the last; written by one thread at a time."""
 
     def __init__(self) -> None:
         self.counts = [0] * (len(BOUNDS_S) + 1)
@@ -106,8 +105,7 @@ class LedgerCorrupt(LedgerError):
 def corrupt(path: Path, what: str) -> LedgerCorrupt:
     """Return the error for a damaged file, with the same advice everywhere."""
     hint = (
-        "nothing was changed; `clew verify` says where it is damaged: restore a backup "
-        "(`clew restore FILE`), or, to start with an empty one, move the whole folder "
-        f"{path.parent} away and keep it"
+        "nothing was changed; `clew verify` says where it is damaged: restore a backup (`clew restore FILE`), or, to "
+        f"start with an empty one, move the whole folder {path.parent} away and keep it"
     )
     return LedgerCorrupt(path, what, hint)

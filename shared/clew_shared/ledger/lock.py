@@ -1,8 +1,7 @@
 """One writer per ledger: a kernel lock on a file beside it, released when its holder ends in any way.
 
 It is an open file description lock: a client can ask whether it is held without taking it. The content of the file
-(one JSON line) is information for people and clients; only the kernel's lock counts. The file is never removed or
-replaced.
+(one JSON line) is information for people and clients; only the kernel's lock counts.
 """
 
 from __future__ import annotations
@@ -16,16 +15,15 @@ import struct
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
 DAEMON, RESTORE, WRITER, HERALD = "daemon", "restore", "writer", "herald"
 CONTENT_BYTES_MAX = 16_384
 ATTEMPTS_MAX = 100
 
 _NAMES = {DAEMON: "a clew daemon", RESTORE: "`clew restore`", HERALD: "`clew herald`"}
-_FLOCK = struct.Struct(
-    "hhqqi0q"
-)  # struct flock with 64-bit offsets: type, whence, start, length, pid
+# struct flock with 64-bit offsets: type, whence, start, length, pid
+_FLOCK = struct.Struct("hhqqi0q")
 _HELD = frozenset((errno.EAGAIN, errno.EACCES))
 _UNSUPPORTED = frozenset((errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL))
 
@@ -46,21 +44,15 @@ class Holder:
     @property
     def is_here(self) -> bool:
         """Return whether `pid` is the number of a process in this process's own PID namespace."""
-        return self.host is None or (self.host, self.pid_namespace) == (_host(), _pid_namespace())
+        return self.host is None or (self.host, self.pid_namespace) == _here()
 
     @property
     def running(self) -> str:
         """Return who is running and where, as the beginning of a sentence."""
-        return f"{_NAMES.get(self.role or '', 'another process')} is running ({self._place()})"
-
-    def _place(self) -> str:
-        if self.pid is None:
-            return "its process is not known yet"
-        if self.is_here:
-            return f"process {self.pid}"
-        if self.host != _host():
-            return f"on the host {self.host!r}"
-        return "in another PID namespace, such as a container"
+        elsewhere = f"in another container or host, {self.host!r}"
+        where = f"process {self.pid}" if self.is_here else elsewhere
+        place = "its process is not known yet" if self.pid is None else where
+        return f"{_NAMES.get(self.role or '', 'another process')} is running ({place})"
 
 
 class LockError(Exception):
@@ -80,17 +72,6 @@ class LockHeldError(LockError):
             advice = "Wait until it has finished"
         super().__init__(f"{holder.running} and holds {path}. {advice}", path)
         self.holder = holder
-
-
-class LocksUnsupportedError(LockError):
-    """The file system at `path` has no locks, or locks without effect."""
-
-    def __init__(self, why: str, path: Path) -> None:
-        super().__init__(
-            f"{path}: this file system does not support locks ({why}), so nothing could stop two daemons from using "
-            "the same files. Put the folder on a local disk ([paths] in config.toml, or clew --home DIR)",
-            path,
-        )
 
 
 class Lock:
@@ -124,13 +105,12 @@ class Lock:
 
     def release(self) -> None:
         """Release the lock; may be called twice."""
-        if self._kept:
+        if self._kept or not self.held:
             return
         fd, self._fd = self._fd, -1
-        if fd >= 0:
-            with suppress(OSError):
-                os.ftruncate(fd, 0)
-            os.close(fd)
+        with suppress(OSError):
+            os.ftruncate(fd, 0)
+        os.close(fd)
 
     def __enter__(self) -> Self:
         return self
@@ -148,12 +128,13 @@ def beside(ledger: Path) -> Path:
 def acquire(path: Path, *, role: str, socket: Path | None = None) -> Lock:
     """Take the lock at `path`, whose folder must exist, without waiting for it.
 
-    Raises LockHeldError, LocksUnsupportedError, LockError where something other than a file is there, or OSError.
+    Raises LockHeldError, LockError where the file system has no locks or something other than a file is there, OSError.
     """
+    host, pid_namespace = _here()
     content = {
         "pid": os.getpid(),
-        "pid_namespace": _pid_namespace(),
-        "host": _host(),
+        "pid_namespace": pid_namespace,
+        "host": host,
         "role": role,
         "socket": None if socket is None else str(socket.absolute()),
     }
@@ -162,7 +143,6 @@ def acquire(path: Path, *, role: str, socket: Path | None = None) -> Lock:
         try:
             _take(fd, path)
             if _is_at(fd, path):
-                _check_effect(fd, path)
                 _write(fd, json.dumps(content))
                 return Lock(fd, path)
         except BaseException:
@@ -187,47 +167,48 @@ def holder(path: Path) -> Holder | None:
 def _open(path: Path) -> int:
     """Open or make the file, not through a link; O_NONBLOCK, since opening a FIFO could block."""
     flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
+    no_file = LockError(
+        f"{path} must be a plain file, for clew's lock: move away what is there", path
+    )
     try:
         fd = os.open(path, flags, 0o600)
     except OSError as error:
         if error.errno in (errno.ELOOP, errno.EISDIR, errno.ENXIO):
-            raise _no_file(path) from None
+            raise no_file from None
         raise
     if not stat.S_ISREG(os.fstat(fd).st_mode):
         os.close(fd)
-        raise _no_file(path)
+        raise no_file
     return fd
 
 
-def _no_file(path: Path) -> LockError:
-    return LockError(f"{path} must be a plain file, for clew's lock: move away what is there", path)
-
-
 def _take(fd: int, path: Path) -> None:
+    """Lock the file, and check that others see it: some network file systems take locks that exclude nobody."""
     try:
-        _set(fd)
+        fcntl.fcntl(fd, fcntl.F_OFD_SETLK, _asked())
+        why = "a lock that is held can be taken again"
+        if holder(path) is not None or not _is_at(fd, path):
+            return
     except OSError as error:
         if error.errno in _HELD:
             raise LockHeldError(_read(fd), path) from None
-        if error.errno in _UNSUPPORTED:
-            raise LocksUnsupportedError(os.strerror(error.errno), path) from None
-        raise
+        if error.errno not in _UNSUPPORTED:
+            raise
+        why = os.strerror(error.errno)
+    raise LockError(
+        f"{path}: this file system does not support locks ({why}), so nothing could stop two daemons from using the "
+        "same files. Put the folder on a local disk ([paths] in config.toml, or clew --home DIR)",
+        path,
+    )
 
 
-def _check_effect(fd: int, path: Path) -> None:
-    """Raise LocksUnsupportedError where the lock that was taken is not seen by others."""
-    if holder(path) is None and _is_at(fd, path):
-        raise LocksUnsupportedError("a lock that is held can be taken again", path)
-
-
-def _set(fd: int) -> None:
-    fcntl.fcntl(fd, fcntl.F_OFD_SETLK, _FLOCK.pack(fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0))
+def _asked() -> bytes:
+    return _FLOCK.pack(fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0)
 
 
 def _is_held(fd: int) -> bool:
-    asked = _FLOCK.pack(fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0)
     try:
-        answer = fcntl.fcntl(fd, fcntl.F_OFD_GETLK, asked)
+        answer = fcntl.fcntl(fd, fcntl.F_OFD_GETLK, _asked())
     except OSError as error:
         if error.errno in _UNSUPPORTED:
             return False  # it cannot be held there
@@ -267,20 +248,17 @@ def _read(fd: int) -> Holder:
     )
 
 
-def _number(value: object) -> int | None:
+def _number(value: Any) -> int | None:
     return value if type(value) is int and value > 0 else None
 
 
-def _text(value: object) -> str | None:
+def _text(value: Any) -> str | None:
     return value if isinstance(value, str) and value and "\0" not in value else None
 
 
-def _host() -> str:
-    return os.uname().nodename
-
-
-def _pid_namespace() -> int | None:
+def _here() -> tuple[str, int | None]:
+    """Return the host and the PID namespace in which numbers of processes mean the same as here."""
     try:
-        return os.stat("/proc/self/ns/pid").st_ino  # noqa: PTH116 - of what the link leads to
+        return os.uname().nodename, os.stat("/proc/self/ns/pid").st_ino  # noqa: PTH116 - of what the link leads to
     except OSError:
-        return None  # no /proc here
+        return os.uname().nodename, None  # no /proc here

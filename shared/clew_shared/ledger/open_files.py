@@ -35,13 +35,19 @@ class OpenFiles:
 
     def moved(self) -> str:
         """Return which file is no longer the open one, "" if all are; from any thread."""
-        return next(filter(None, (_moved(*known) for known in list(self._known.items()))), "")
+        for path, known in list(self._known.items()):
+            try:
+                found = path.stat()
+            except OSError:
+                return f"{path.name} was deleted or moved away"
+            if (found.st_dev, found.st_ino) != known:
+                return f"{path.name} was replaced by another one"
+        return ""
 
     def fault(self) -> str:
         """Return what happened to the files, "" if they are as they were left."""
-        if what := self.moved():
-            return what
-        return f"{self._path.name} was written by another program" if self.is_overwritten() else ""
+        overwritten = f"{self._path.name} was written by another program"
+        return self.moved() or (overwritten if self.is_overwritten() else "")
 
     def is_overwritten(self) -> bool:
         """Return whether another program wrote the database's file, as `cp` does with a file that is there."""
@@ -65,14 +71,3 @@ class OpenFiles:
 
     def _look(self) -> tuple[int, bytes]:
         return os.fstat(self._fd).st_size, os.pread(self._fd, _HEAD_BYTES, 0)
-
-
-def _moved(path: Path, known: tuple[int, int]) -> str:
-    try:
-        found = path.stat()
-    except (FileNotFoundError, NotADirectoryError):
-        return f"{path.name} was deleted or moved away"
-    except OSError as error:
-        return f"{path.name} can no longer be found: {error.strerror}"
-    same = (found.st_dev, found.st_ino) == known
-    return "" if same else f"{path.name} was replaced by another one"

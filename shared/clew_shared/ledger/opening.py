@@ -1,6 +1,7 @@
 """Opening the SQLite file: is it a ledger, of which version, and is writing to it durable.
 
-A file that is not a ledger, newer, or damaged is refused before a byte of it is changed.
+A file that is not a ledger, newer, or damaged is refused before a byte of it is changed. SQLite's log (WAL) is moved
+into the database between transactions, by `Checkpoints`.
 """
 
 from __future__ import annotations
@@ -21,14 +22,13 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from pathlib import Path
 
-REWRITTEN_BYTES_MAX = 256 << 20  # some seconds
+WAL_PAGES_MAX = 1_000  # 4 MB: beyond it a checkpoint is due
 CHECKED_BYTES_MAX = 1 << 30  # a larger ledger would hold up the start; `clew verify` checks it
 _FULL = 2  # PRAGMA synchronous
-_HEADER_BYTES = 512  # the smallest page
 _DESCRIPTORS = 3  # database, WAL and its index
-_PASSING = frozenset(
-    (errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EAGAIN)
-)
+_HEADER_BYTES = 512  # the smallest page
+_NO_ROOM = frozenset((errno.ENOSPC, errno.EDQUOT))
+_PASSING = _NO_ROOM | {errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EIO, errno.EAGAIN}
 
 
 @contextmanager
@@ -48,16 +48,15 @@ def explained(path: Path) -> Iterator[None]:
 
 def _passing(error: apsw.Error | OSError, path: Path) -> bool:
     """Return whether a later start may succeed: a full or failing disk, no descriptors, no memory."""
-    if isinstance(error, OSError):
-        return error.errno in _PASSING
     if isinstance(error, apsw.CantOpenError):  # SQLite does not say why: the system does
         try:
             with ExitStack() as opened:
                 for _ in range(_DESCRIPTORS):
                     opened.enter_context(path.open("rb"))
         except OSError as reason:
-            return reason.errno in _PASSING
-        return False
+            error = reason
+    if isinstance(error, OSError):
+        return error.errno in _PASSING
     return isinstance(error, apsw.IOError | apsw.FullError | apsw.BusyError | apsw.NoMemError)
 
 
@@ -73,37 +72,19 @@ def open_writing(
         _make_private(path)
         con = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READWRITE, vfs=vfs)
         try:
-            _prepare(con, path, migrations)
+            # A refused file stays as it is: without this, closing would move its WAL into it.
+            con.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
+            con.set_busy_timeout(schema.TIME_OUT_MS)
+            version = check_kind(con, path, len(migrations))
+            if version:
+                _check_health(con, path)
+            _make_durable(con, path)
+            if version < len(migrations):
+                _migrate(con, migrations)
         except BaseException:
             con.close()
             raise
         return con
-
-
-def _prepare(con: apsw.Connection, path: Path, migrations: Sequence[str]) -> None:
-    # A refused file stays as it is: without this, closing would move its WAL into it.
-    con.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
-    con.set_busy_timeout(schema.TIME_OUT_MS)
-    version = check_kind(con, path, len(migrations))
-    if version:
-        _check_health(con, path)
-    else:
-        con.pragma(
-            "auto_vacuum", schema.AUTO_VACUUM
-        )  # of a file that is not empty it would write the head
-    _make_durable(con, path)
-    if version < len(migrations):
-        _migrate(con, migrations)
-    _make_shrinkable(con, path)
-
-
-def _make_shrinkable(con: apsw.Connection, path: Path) -> None:
-    """Rewrite, once, a ledger whose file cannot return space to the disk yet; not a very large one."""
-    if con.pragma("auto_vacuum") == schema.AUTO_VACUUM or path.stat().st_size > REWRITTEN_BYTES_MAX:
-        return
-    with suppress(apsw.FullError, apsw.BusyError):  # the next opening tries it again
-        con.pragma("auto_vacuum", schema.AUTO_VACUUM)
-        con.execute("VACUUM")
 
 
 def _check_health(con: apsw.Connection, path: Path) -> None:
@@ -173,8 +154,7 @@ def _one_state(con: apsw.Connection) -> Iterator[None]:
     try:
         yield
     finally:
-        with suppress(apsw.Error):  # an error may have ended it
-            con.execute("ROLLBACK")
+        roll_back(con)
 
 
 def _make_durable(con: apsw.Connection, path: Path) -> None:
@@ -199,33 +179,59 @@ def _migrate(con: apsw.Connection, migrations: Sequence[str]) -> None:
         con.pragma("user_version", len(migrations))
         con.execute("COMMIT")
     except BaseException:
-        with suppress(apsw.Error):
-            con.execute("ROLLBACK")
+        roll_back(con)
         raise
 
 
-def open_reading(path: Path, *, immutable: bool = False) -> apsw.Connection:
-    """Open a connection that cannot write; `immutable` promises that no other process writes."""
-    uri = f"file:{quote(str(path.absolute()))}?mode=ro" + ("&immutable=1" if immutable else "")
+def roll_back(con: apsw.Connection) -> None:
+    """End a transaction without effect, if there is one; the first error is the one to report."""
+    with suppress(apsw.Error):
+        if con.in_transaction:
+            con.execute("ROLLBACK")
+
+
+def open_reading(path: Path) -> apsw.Connection:
+    """Open a connection that cannot write."""
+    uri = f"file:{quote(str(path.absolute()))}?mode=ro"
     con = apsw.Connection(uri, flags=apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI)
     con.set_busy_timeout(schema.TIME_OUT_MS)
     return con
 
 
-def needs_immutable(path: Path) -> bool:
-    """Return whether the file can only be opened as immutable, since nothing can be written there.
+class Checkpoints:
+    """The checkpoints of the one connection that writes; `pages` are in its log, as far as known."""
 
-    SQLite reads a WAL database only where it can create or read the -wal and -shm files. On a read-only file system
-    it cannot; what it shows is then complete only if there is no log.
-    """
-    con = open_reading(path)
-    try:
-        con.execute("SELECT count(*) FROM sqlite_schema").fetchone()
-    except (apsw.CantOpenError, apsw.ReadOnlyError):
-        wal = path.with_name(path.name + "-wal")
-        if not path.exists() or (wal.exists() and wal.stat().st_size > 0):
-            raise
+    def __init__(self, con: apsw.Connection, pages: int = 0) -> None:
+        self._con = con
+        self.pages = pages
+        self._pages_max = WAL_PAGES_MAX
+        con.set_wal_hook(self._committed)
+
+    @property
+    def is_due(self) -> bool:
+        """Return whether the log has grown too long."""
+        return self.pages > self._pages_max
+
+    def run(self) -> None:
+        """Move the log into the database, as far as readers allow; raises apsw.Error, but not for a full disk."""
+        self._pages_max = self.pages + WAL_PAGES_MAX  # not again at once, whatever comes of it
+        try:
+            pages, moved = self._con.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)
+        except apsw.Error as error:
+            if not may_be_retried(error, self._con):
+                raise
+        else:
+            self.pages = 0 if pages == moved else pages
+            self._pages_max = self.pages + WAL_PAGES_MAX
+
+    def _committed(self, _con: apsw.Connection, _name: str, pages: int) -> int:
+        self.pages = pages
+        return apsw.SQLITE_OK
+
+
+def may_be_retried(error: apsw.Error, con: apsw.Connection) -> bool:
+    """Return whether the disk or quota is full or another program holds the file, and not failing."""
+    if isinstance(error, apsw.FullError | apsw.BusyError):
         return True
-    finally:
-        con.close()
-    return False
+    retryable = (apsw.SQLITE_IOERR_WRITE, apsw.SQLITE_IOERR_SHMSIZE)
+    return getattr(error, "extendedresult", 0) in retryable and con.system_errno in _NO_ROOM

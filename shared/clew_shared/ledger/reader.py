@@ -17,13 +17,7 @@ from typing import TYPE_CHECKING, Any, Self
 from clew_shared.ledger import schema
 from clew_shared.ledger.chain import genesis, link, unsealed, whole
 from clew_shared.ledger.errors import SEQ_MAX, EventRow, LedgerEmpty, corrupt
-from clew_shared.ledger.opening import (
-    check_kind,
-    explained,
-    needs_immutable,
-    open_reading,
-    refuse_remains,
-)
+from clew_shared.ledger.opening import check_kind, explained, open_reading, refuse_remains
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -38,9 +32,8 @@ _CURSOR = re.compile(r"(0|[1-9][0-9]{0,18})-((?:[0-9a-f]{64})?)")
 class ReadSide:
     """The read side of a ledger; its connections cannot write, and each serves one call at a time."""
 
-    def __init__(self, path: Path, *, immutable: bool = False) -> None:
+    def __init__(self, path: Path) -> None:
         self.path = path
-        self._immutable = immutable
         self._idle: deque[apsw.Connection] = deque()
 
     # -- events ------------------------------------------------------------------------------------
@@ -50,21 +43,24 @@ class ReadSide:
 
         Each is checked against the chain first; raises LedgerCorrupt at the first that does not fit.
         """
-        left, tip = limit, self._tip_before(goal, after)
-        while left is None or left > 0:
-            size = _PAGE_ROWS if left is None else min(left, _PAGE_ROWS)
-            head = self._head(goal)  # before the events: up to here they must be there
+        left = SEQ_MAX if limit is None else limit
+        tip = next(iter(self._rows(schema.TIP_BEFORE, goal, after)), (0, genesis(goal)))
+        while left > 0:
+            size = min(left, _PAGE_ROWS)
+            head = self._first(
+                schema.HEAD, goal
+            )  # before the events: up to here they must be there
             page = self._rows(schema.EVENTS_OF_GOAL, goal, after, size)
             for *columns, digest in page:
                 row = EventRow(*columns)
                 tip = self._linked(tip, row, digest)
                 yield row
             after = page[-1][0] if page else after
+            left -= size
             if len(page) < size:
-                if after < head and self._head(goal):  # it was not purged meanwhile
+                if head and after < head and self._rows(schema.HEAD, goal):  # not purged meanwhile
                     raise corrupt(self.path, f"damaged: event {head} of {goal} is not found")
                 return
-            left = None if left is None else left - size
 
     def read_all(self, after: int = 0) -> Iterator[EventRow]:
         """Yield the events of all goals whose seq is greater than `after`, oldest first, without checking the chain."""
@@ -99,18 +95,9 @@ class ReadSide:
         with self._decoding(f"the output of event {seq}"):
             found = None if data is None else whole(data, digest)
         if found is None:
-            raise corrupt(
-                self.path, f"damaged: the output of event {seq} was changed or is missing"
-            )
+            what = f"damaged: the output of event {seq} was changed or is missing"
+            raise corrupt(self.path, what)
         return found
-
-    def _head(self, goal: str) -> int:
-        rows = self._rows(schema.HEAD, goal)
-        return rows[0][0] if rows else 0
-
-    def _tip_before(self, goal: str, seq: int) -> tuple[int, bytes]:
-        rows = self._rows(schema.TIP_BEFORE, goal, seq)
-        return rows[0] if rows else (0, genesis(goal))
 
     def _linked(self, tip: tuple[int, bytes], row: EventRow, digest: bytes) -> tuple[int, bytes]:
         """Check an event against the one before it, and return the new tip."""
@@ -127,7 +114,7 @@ class ReadSide:
 
     def last_seq(self) -> int:
         """Return the highest durable seq, 0 for an empty ledger."""
-        return int(self._rows(schema.LAST_SEQ)[0][0])
+        return int(self._first(schema.LAST_SEQ))
 
     def last_event(self) -> tuple[int, bytes] | None:
         """Return seq and hash of the last durable event that was not purged, None if there is none."""
@@ -154,25 +141,15 @@ class ReadSide:
         """Return whether the event of that number has this hash, or had it as the last event of a purged goal."""
         return self.hash_at(seq) == tip or bool(self._rows(schema.PURGED_TIP, seq, tip))
 
-    def ends(self, goal: str, before: int, limit: int) -> list[int]:
-        """Return the numbers of a goal's events that ended an action, newest first."""
-        return self._column(schema.ENDS, goal, before, limit)
-
-    def place(self, goal: str, before: int) -> int:
-        """Return the number of the last event that set the current subtask, 0 for none."""
-        return self._first(schema.PLACE, goal, before) or 0
-
-    def loops(self, goal: str | None, before: int, limit: int) -> list[tuple[int, str]]:
-        """Return number and goal of the events of loops, of one goal or of all, newest first."""
-        if goal is None:
-            return self._rows(schema.LOOPS, before, limit)
-        return self._rows(schema.LOOPS_OF_GOAL, goal, before, limit)
-
     # -- goals, and what the daemon records of its own ----------------------------------------------
 
     def goals(self) -> list[str]:
         """Return the goals that have events, sorted, without the daemon's own ("")."""
         return self._column(schema.GOALS)
+
+    def goals_with_loops(self) -> list[str]:
+        """Return the goals in which a loop was detected."""
+        return self._column(schema.GOALS_WITH_LOOPS)
 
     def names(self) -> dict[str, str]:
         """Return the name of each goal by its id, "" for none, in the order of acceptance."""
@@ -186,63 +163,34 @@ class ReadSide:
         """Return the purged goals, sorted."""
         return sorted(self._column(schema.PURGED))
 
-    def forgotten(self) -> list[bytes]:
-        """Return the bodies of the events that record how purged goals had ended, oldest first."""
-        return self._column(schema.FORGOTTEN)
-
-    def known_models(self, limit: int) -> list[bytes]:
-        """Return the bodies of the last events that record what is known of a model, newest first."""
-        return self._column(schema.KNOWN_MODELS, limit)
-
-    def used_models(self, limit: int) -> list[bytes]:
-        """Return the bodies of the last events that record how a model made its calls, newest first."""
-        return self._column(schema.USED_MODELS, limit)
-
-    def last_home(self) -> bytes | None:
-        """Return the body of the last event that records this ledger's home, None if there is none."""
-        seq = self._first(schema.LAST_HOME)
-        return next((row.body for row in self.read("", seq - 1, 1)), None) if seq else None
+    def own(self, kind: str, limit: int = SEQ_MAX) -> list[bytes]:
+        """Return the bodies of the daemon's own last events of a kind, newest first."""
+        return self._column(schema.OWN_EVENTS, kind, limit)
 
     # -- stored states: sealed, and of one version of the state's form ------------------------------
 
-    def snapshots(self, version: int) -> dict[str, int]:
-        """Return the goals that have a snapshot of this version, each with the seq of the snapshot."""
-        return dict(self._rows(schema.SNAPSHOT_SEQS, version))
-
     def latest_snapshot(self, goal: str, version: int) -> tuple[int, bytes] | None:
-        """Return the seq and the state of the goal's snapshot, if there is one of this version.
+        """Return the seq and the state of the goal's snapshot, None if there is none of this version.
 
         Raises LedgerCorrupt if it was changed.
         """
-        for seq, sealed in self._rows(schema.SNAPSHOT, goal, version):
-            return seq, self._unsealed("snapshot", goal, seq, version, sealed)
+        for seq, blob in self._rows(schema.SNAPSHOT, goal, version):
+            return seq, self._unsealed(goal, seq, version, blob)
         return None
 
-    def outlines(
-        self, version: int, before: int = SEQ_MAX, limit: int = -1
-    ) -> list[tuple[str, bytes]]:
-        """Return goal and outline of goals that ended, the last accepted first.
+    def last_snapshots(self, version: int) -> dict[str, bytes]:
+        """Return the states of the goals that have a snapshot of this version as of their last event.
 
         Raises LedgerCorrupt if one was changed.
         """
-        if not self._rows(schema.HAS_OUTLINES):
-            return []
-        rows = self._rows(schema.OUTLINES, version, before, limit)
-        return [
-            (goal, self._unsealed("outline", goal, seq, version, blob)) for goal, seq, blob in rows
-        ]
+        rows = self._rows(schema.LAST_SNAPSHOTS, version)
+        return {goal: self._unsealed(goal, seq, version, blob) for goal, seq, blob in rows}
 
-    def without_outline(self, version: int) -> list[str]:
-        """Return the goals that have no outline as of their last event, sorted."""
-        if not self._rows(schema.HAS_OUTLINES):
-            return self.goals()
-        return self._column(schema.WITHOUT_OUTLINE, version)
-
-    def _unsealed(self, what: str, goal: str, seq: int, version: int, sealed: bytes) -> bytes:
-        with self._decoding(f"the {what} of {goal}"):
-            state = unsealed(goal, seq, version, sealed)
+    def _unsealed(self, goal: str, seq: int, version: int, blob: bytes) -> bytes:
+        with self._decoding(f"the snapshot of {goal}"):
+            state = unsealed(goal, seq, version, blob)
         if state is None:
-            raise corrupt(self.path, f"damaged: the {what} of {goal} (event {seq}) was changed")
+            raise corrupt(self.path, f"damaged: the snapshot of {goal} (event {seq}) was changed")
         return state
 
     # -- connections -------------------------------------------------------------------------------
@@ -263,7 +211,7 @@ class ReadSide:
             self._idle.append(con)
 
     def _opened(self) -> apsw.Connection:
-        return open_reading(self.path, immutable=self._immutable)
+        return open_reading(self.path)
 
     def _rows(self, sql: str, *bindings: Any) -> list[tuple[Any, ...]]:
         with self.connection() as con:
@@ -297,7 +245,7 @@ class Reader(ReadSide):
         """Open an existing ledger; raises LedgerError, LedgerEmpty, LedgerTooNew or LedgerCorrupt."""
         with explained(path):
             refuse_remains(path)
-            reader = cls(path, immutable=needs_immutable(path))
+        reader = cls(path)
         with reader.connection() as con:
             version = check_kind(con, path)
         if version == 0:

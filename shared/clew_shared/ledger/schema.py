@@ -1,12 +1,11 @@
 """Every SQL statement of the ledger, by name, and the versions of its schema.
 
-A new version is one more script at the end of MIGRATIONS; scripts that were released never change.
+A new version is one more script at the end of MIGRATIONS.
 """
 
 from __future__ import annotations
 
 APPLICATION_ID = 0x636C6577  # "clew", in the SQLite header
-AUTO_VACUUM = 2  # incremental: the file can give room back piece by piece
 TIME_OUT_MS = 5_000  # a statement waits for another process's lock
 
 _VERSION_1 = """
@@ -47,30 +46,22 @@ CREATE TRIGGER append INSTEAD OF INSERT ON appending BEGIN
 END;
 """
 
-# Outputs may be kept compressed: nothing in the schema changes, but version 1 would take them for damaged.
-_VERSION_2 = ""
+_VERSION_2 = ""  # outputs may be compressed, which version 1 would take for damage
+_VERSION_3 = "CREATE INDEX loops ON events (kind) WHERE kind = 'loop_detected';"
+_VERSION_4 = ""
 
-# So that what a reader jumps to is found, whatever lies between: few events are of these kinds.
-_VERSION_3 = """
-CREATE INDEX places ON events (goal) WHERE kind IN ('subtask_started', 'tree_edited');
-CREATE INDEX loops_of_goal ON events (goal) WHERE kind = 'loop_detected';
-CREATE INDEX loops ON events (kind) WHERE kind = 'loop_detected';
--- Summaries of finished goals for frequent queries; like snapshots, they can be recomputed from the events.
-CREATE TABLE outlines (
-  goal TEXT PRIMARY KEY, accepted INTEGER NOT NULL,
-  seq INTEGER NOT NULL, version INTEGER NOT NULL, state BLOB NOT NULL
-) STRICT, WITHOUT ROWID;
-CREATE INDEX outlines_accepted ON outlines (accepted);
+# Away with what versions 3 and 4 kept beside the events: all of it follows from them.
+_VERSION_5 = """
+DROP INDEX IF EXISTS places;
+DROP INDEX IF EXISTS loops_of_goal;
+DROP INDEX IF EXISTS homes;
+DROP TABLE IF EXISTS outlines;
 """
 
-# So that a start finds the home that the ledger was last in.
-_VERSION_4 = "CREATE INDEX homes ON events (goal) WHERE kind = 'home_known';"
-
-MIGRATIONS: tuple[str, ...] = (_VERSION_1, _VERSION_2, _VERSION_3, _VERSION_4)
+MIGRATIONS: tuple[str, ...] = (_VERSION_1, _VERSION_2, _VERSION_3, _VERSION_4, _VERSION_5)
 
 APPEND = "INSERT INTO appending VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
 KEEP_SNAPSHOT = "INSERT OR REPLACE INTO snapshots VALUES (?, ?, ?, ?)"
-KEEP_OUTLINE = "INSERT OR REPLACE INTO outlines VALUES (?, ?, ?, ?, ?)"
 
 TIPS = "SELECT goal, seq, n, hash FROM purged UNION ALL SELECT goal, seq, n, hash FROM heads"
 HEAD = "SELECT CAST(seq AS INTEGER) FROM heads WHERE goal = ?"
@@ -97,9 +88,6 @@ SELECT seq, hash FROM (SELECT seq, hash FROM heads UNION ALL SELECT seq, hash FR
 """
 PURGED_TIP = "SELECT 1 FROM purged WHERE seq = ? AND hash = ?"
 LAST_PURGED = "SELECT last FROM purged_ranges WHERE first = (SELECT max(first) FROM purged_ranges)"
-LAST_HOME = """
-SELECT seq FROM events WHERE goal = '' AND kind = 'home_known' ORDER BY seq DESC LIMIT 1
-"""
 GOALS = "SELECT goal FROM heads WHERE goal <> '' ORDER BY goal"
 # In the order of acceptance; a body that is no JSON is damage, which `verify` names.
 NAMES = """
@@ -118,65 +106,31 @@ SELECT n, hash FROM (
  ORDER BY seq DESC LIMIT 1
 """
 EVENTS = "SELECT seq, goal, n, kind, body, hash FROM events WHERE seq > ? ORDER BY seq LIMIT ?"
-ENDS = """
-SELECT seq FROM events
- WHERE goal = ? AND seq < ? AND kind IN ('action_finished', 'action_blocked', 'action_interrupted')
- ORDER BY seq DESC LIMIT ?
+GOALS_WITH_LOOPS = "SELECT DISTINCT goal FROM events WHERE kind = 'loop_detected'"
+OWN_EVENTS = """
+SELECT body FROM events WHERE goal = '' AND kind = ? ORDER BY seq DESC LIMIT ?
 """
-PLACE = """
-SELECT seq FROM events WHERE goal = ? AND seq < ? AND kind IN ('subtask_started', 'tree_edited')
- ORDER BY seq DESC LIMIT 1
-"""
-LOOPS_OF_GOAL = """
-SELECT seq, goal FROM events WHERE goal = ? AND seq < ? AND kind = 'loop_detected'
- ORDER BY seq DESC LIMIT ?
-"""
-LOOPS = """
-SELECT seq, goal FROM events WHERE kind = 'loop_detected' AND seq < ? ORDER BY seq DESC LIMIT ?
-"""
-# An outline is of its goal's end, or of no use; `accepted` is the order of goals.
-OUTLINES = """
-SELECT o.goal, o.seq, o.state FROM outlines AS o CROSS JOIN heads AS h ON h.goal = o.goal AND h.seq = o.seq
- WHERE o.version = ? AND o.accepted < ? ORDER BY o.accepted DESC LIMIT ?
-"""
-WITHOUT_OUTLINE = """
-SELECT goal FROM heads AS h WHERE goal <> '' AND NOT EXISTS (
-  SELECT 1 FROM outlines AS o WHERE o.goal = h.goal AND o.seq = h.seq AND o.version = ?) ORDER BY goal
-"""
-HAS_OUTLINES = "SELECT 1 FROM sqlite_schema WHERE name = 'outlines'"  # not before version 3
-ALL_OUTLINES = "SELECT goal, seq, version, state FROM outlines ORDER BY goal"
 SNAPSHOTS = "SELECT goal, seq, version, state FROM snapshots ORDER BY goal"
 SNAPSHOT = "SELECT seq, state FROM snapshots WHERE goal = ? AND version = ?"
+# Those of goals of which nothing was recorded since.
+LAST_SNAPSHOTS = """
+SELECT s.goal, s.seq, s.state FROM snapshots AS s JOIN heads AS h ON h.goal = s.goal AND h.seq = s.seq
+ WHERE s.version = ?
+"""
 OUTPUT = """
 SELECT o.data, e.digest FROM events AS e LEFT JOIN outputs AS o ON o.seq = e.seq WHERE e.seq = ?
 """
-
 EVENTS_WITH_OUTPUTS = """
 SELECT e.seq, e.goal, e.n, e.kind, e.body, e.digest, e.hash, o.data
   FROM events AS e LEFT JOIN outputs AS o ON o.seq = e.seq ORDER BY e.seq
 """
-LARGE_OUTPUTS = """
-SELECT o.seq, o.data, e.digest FROM events AS e JOIN outputs AS o ON o.seq = e.seq
- WHERE e.goal = ? AND e.seq > ? AND length(o.data) >= ? ORDER BY e.seq LIMIT ?
-"""
-PACK = "UPDATE outputs SET data = ? WHERE seq = ?"
-SNAPSHOT_SEQS = "SELECT goal, seq FROM snapshots WHERE version = ?"
 PURGED = "SELECT goal, seq, n, hash FROM purged"
 PURGED_RANGES = "SELECT first, last FROM purged_ranges ORDER BY first"
-FORGOTTEN = "SELECT body FROM events WHERE goal = '' AND kind = 'goal_forgotten' ORDER BY seq"
-KNOWN_MODELS = """
-SELECT body FROM events WHERE goal = '' AND kind = 'model_known' ORDER BY seq DESC LIMIT ?
-"""
-USED_MODELS = """
-SELECT body FROM events WHERE goal = '' AND kind = 'model_used' ORDER BY seq DESC LIMIT ?
-"""
 WAS_PURGED = "SELECT 1 FROM purged_ranges WHERE ? BETWEEN first AND last"
 PURGED_COUNTS = """
 SELECT p.goal, p.count, p.seq, ifnull(sum(r.last - r.first + 1), 0), ifnull(max(r.last), 0)
   FROM purged AS p LEFT JOIN purged_ranges AS r ON r.goal = p.goal GROUP BY p.goal
 """
-FREE_PAGES = "PRAGMA freelist_count"
-SHRINK = "PRAGMA incremental_vacuum(256)"  # 1 MB: what is moved in one transaction
 STRAY_OUTPUT = "SELECT seq FROM outputs WHERE seq NOT IN (SELECT seq FROM events) LIMIT 1"
 
 # What is left of a purged goal is enough to check all others, and to go on with its own chain.
@@ -197,7 +151,6 @@ PURGE = (
     """,
     "DELETE FROM outputs WHERE seq IN (SELECT seq FROM events WHERE goal = ?)",
     "DELETE FROM snapshots WHERE goal = ?",
-    "DELETE FROM outlines WHERE goal = ?",
     "DELETE FROM heads WHERE goal = ?",
     "DELETE FROM events WHERE goal = ?",
 )

@@ -13,9 +13,14 @@ import apsw
 
 from clew_shared.ledger import schema
 from clew_shared.ledger.chain import Tips
-from clew_shared.ledger.checkpoint import Checkpoints, is_full
 from clew_shared.ledger.errors import LedgerFailed
-from clew_shared.ledger.opening import explained, open_writing
+from clew_shared.ledger.opening import (
+    Checkpoints,
+    explained,
+    may_be_retried,
+    open_writing,
+    roll_back,
+)
 from clew_shared.ledger.reader import ReadSide
 
 if TYPE_CHECKING:
@@ -70,12 +75,12 @@ class TurnLedger(ReadSide):
             with explained(self.path):
                 self._commit()
         except BaseException:
-            self._roll_back()
+            roll_back(self._con)
+            with suppress(apsw.Error):  # the first error is the one to report
+                self._tips = Tips(self._con)
             raise
         if self._checkpoints.is_due:
-            with suppress(
-                apsw.Error
-            ):  # what is in the log is durable there; the next turn tries again
+            with suppress(apsw.Error):  # all is durable in the log; the next turn tries again
                 self._checkpoints.run()
 
     def append(self, entries: Sequence[NewEvent]) -> list[int]:
@@ -98,15 +103,8 @@ class TurnLedger(ReadSide):
         try:
             self._con.execute("COMMIT")
         except apsw.IOError as error:
-            if is_full(error, self._con):
+            if may_be_retried(error, self._con):
                 raise
-            what = f"cannot be written: {error}"
             hint = "a failed fsync is not retried: repair the disk, then start again"
-            self._failed = LedgerFailed(self.path, what, hint)
+            self._failed = LedgerFailed(self.path, f"cannot be written: {error}", hint)
             raise self._failed from error
-
-    def _roll_back(self) -> None:
-        with suppress(apsw.Error):  # the first error is the one to report
-            if self._con.in_transaction:
-                self._con.execute("ROLLBACK")
-            self._tips = Tips(self._con)

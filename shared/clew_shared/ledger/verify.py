@@ -1,26 +1,31 @@
-"""Checking a ledger from end to end, without trusting or changing it.
+"""Checking a ledger from end to end, without trusting or changing it, and copying it as it stands at one moment.
 
 It checks the record, not its meaning: `clew_daemon.cli.ledger_check` folds the events.
 """
 
 from __future__ import annotations
 
+import os
+from contextlib import closing
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import apsw
 
+from clew_shared.files.durable import sync
 from clew_shared.ledger import schema
 from clew_shared.ledger.chain import genesis, link, unsealed, whole
 from clew_shared.ledger.errors import LedgerError
+from clew_shared.ledger.opening import check_kind, explained, open_reading
 from clew_shared.ledger.reader import Reader
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
-
+STEP_PAGES = 256  # 1 MB between two calls of `progress`
 _FORMATS = slice(18, 20)  # of the file's head
+_READING = (apsw.SQLITE_IOERR_READ, apsw.SQLITE_IOERR_SHORT_READ, apsw.SQLITE_IOERR_CORRUPTFS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,33 +146,64 @@ def _event_fault(row: tuple[Any, ...], walk: _Walk) -> str:
 
 
 def _end_faults(con: apsw.Connection, walk: _Walk) -> Iterator[LedgerFault]:
-    """Yield the faults of what is stored with the events: heads, purged ranges, outputs without an event."""
+    """Yield the faults of what is stored with the events: heads, purged ranges, snapshots, outputs without an event."""
     heads = {goal: (seq, n, tip) for goal, seq, n, tip in con.execute(schema.HEADS)}
     for goal in sorted(heads.keys() | walk.tips.keys()):
         head, tip = heads.get(goal), walk.tips.get(goal)
         if head != tip:
             seq = max(at[0] for at in (head, tip) if at is not None)
-            yield LedgerFault(
-                seq, goal, "the goal's last event is not the one on record as its last"
-            )
+            what = "the goal's last event is not the one on record as its last"
+            yield LedgerFault(seq, goal, what)
     if walk.gaps:
         yield LedgerFault(min(walk.gaps), None, "the list of purged events does not match the rest")
     for goal, count, seq, ranges, last in con.execute(schema.PURGED_COUNTS):
         if (count, seq) != (ranges, last):
             what = f"{count} events were purged up to seq {seq}"
-            yield LedgerFault(
-                None, goal, f"{what}, but the list of purged events has {ranges} up to {last}"
-            )
-    yield from _seal_faults(con)
+            what += f", but the list of purged events has {ranges} up to {last}"
+            yield LedgerFault(None, goal, what)
+    for goal, seq, version, blob in con.execute(schema.SNAPSHOTS):
+        if unsealed(goal, seq, version, blob) is None:
+            yield LedgerFault(seq, goal, "its snapshot was changed")
     for (seq,) in con.execute(schema.STRAY_OUTPUT):
         yield LedgerFault(seq, None, "an output without an event")
 
 
-def _seal_faults(con: apsw.Connection) -> Iterator[LedgerFault]:
-    kinds = [("snapshot", schema.SNAPSHOTS)]
-    if con.execute(schema.HAS_OUTLINES).fetchone():
-        kinds.append(("outline", schema.ALL_OUTLINES))
-    for what, sql in kinds:
-        for goal, seq, version, blob in con.execute(sql):
-            if unsealed(goal, seq, version, blob) is None:
-                yield LedgerFault(seq, goal, f"its {what} was changed")
+# -- copies ----------------------------------------------------------------------------------------
+
+
+def copy(source: Path, target: Path, progress: Callable[[int, int], None]) -> None:
+    """Copy the ledger at `source` into the new file `target` (mode 0600), durably and as one file alone.
+
+    One read transaction spans the copy, so that it shows one moment: a writer continues, but can reuse its log only
+    afterwards. `progress` is called with (pages to copy, pages in all) before each step, and stops the copy by
+    raising. Raises LedgerError for either file; the caller removes what is then left of `target`.
+    """
+    with explained(source), closing(open_reading(source)) as con:
+        con.execute("BEGIN")
+        check_kind(con, source)
+        try:
+            os.close(os.open(target, os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_CLOEXEC, 0o600))
+            _copy_pages(con, target, progress)
+            sync(target)
+        except (apsw.FullError, apsw.CantOpenError, apsw.IOError, OSError) as error:
+            if getattr(error, "extendedresult", 0) in _READING:
+                raise  # of the source
+            what, hint = f"cannot be written: {error}", "free some space, or choose another place"
+            raise LedgerError(target, what, hint) from error
+
+
+def _copy_pages(con: apsw.Connection, target: Path, progress: Callable[[int, int], None]) -> None:
+    with closing(apsw.Connection(str(target), flags=apsw.SQLITE_OPEN_READWRITE)) as into:
+        into.pragma("synchronous", "off")  # it is synced as a whole, at the end
+        with into.backup("main", con, "main") as backup:
+            backup.step(0)  # finds out how many pages there are
+            while not backup.done:
+                progress(backup.remaining, backup.page_count)
+                backup.step(STEP_PAGES)
+        into.pragma("journal_mode", "delete")
+
+
+def remove(path: Path) -> None:
+    """Remove a database's file and what SQLite may have put beside it."""
+    for end in ("", "-wal", "-shm", "-journal"):
+        path.with_name(path.name + end).unlink(missing_ok=True)

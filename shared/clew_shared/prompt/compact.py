@@ -10,7 +10,8 @@ from itertools import groupby
 from typing import NamedTuple
 
 from clew_shared.record.model import Action, StepStatus
-from clew_shared.record.state import EVERYWHERE, State
+from clew_shared.record.scope import EVERYWHERE
+from clew_shared.record.state import State
 from clew_shared.text.plain import percent
 from clew_shared.text.shorten import beginning, both_ends, one_line
 from clew_shared.text.words import action_text

@@ -10,17 +10,22 @@ from typing import TYPE_CHECKING, Any
 from pydantic import TypeAdapter
 
 from clew_shared.record.model import Subtask
-from clew_shared.record.state import AttemptState, Scope, State
+from clew_shared.record.scope import Scope
+from clew_shared.record.state import AttemptState, State
 
 if TYPE_CHECKING:
     from clew_shared.record.spec import Spec
 
-STATE_VERSION = 15
+STATE_VERSION = 16
 """The version of the snapshots' form: one of another version is not read, and the ledger is folded instead.
 
 Raise it once per release in which folding the same events gives another state: a new field that old events fill, a fold
 function that changed.
 """
+
+
+OUTLINE_VERSION = -STATE_VERSION
+"""The version of a snapshot that is only the outline of a settled goal."""
 
 
 @cache

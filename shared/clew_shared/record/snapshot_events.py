@@ -6,8 +6,8 @@ from typing import Literal
 
 from pydantic import BaseModel, field_validator
 
-from clew_shared.record.events import GoalEvent
-from clew_shared.record.identity import Identity  # noqa: TC001 - pydantic reads it
+from clew_shared.record.identity import Identity
+from clew_shared.record.life_events import GoalEvent
 from clew_shared.record.touched import Touched
 from clew_shared.text.plain import branch_name, commit_name
 
@@ -24,17 +24,16 @@ INNER_MAX = 100
 """In how many repositories below the workspace a snapshot looks where they stand."""
 
 SnapshotMoment = Literal["goal", "worker", "subtask", "end", "large", "undo", "undone"]
+"""The goal began, a worker started, a subtask began or ended, the worker ended, an action changed too many files to
+list, before an undo, after it."""
 
 
 class LeftOut(BaseModel, frozen=True, extra="ignore"):
-    """A name that is not in a snapshot, and why: `large`, `unreadable`, `changing`, or what kind of file it is.
-
-    `bytes` is the size of a large one, 0 where it is not known.
-    """
+    """A name that is not in a snapshot, and why: `large`, `unreadable`, `changing`, or what kind of file it is."""
 
     path: str
     why: str
-    bytes: int = 0
+    bytes: int = 0  # of a large one, 0 where it is not known
 
 
 class ChangeCount(BaseModel, frozen=True, extra="ignore"):
@@ -46,19 +45,17 @@ class ChangeCount(BaseModel, frozen=True, extra="ignore"):
 
 
 class GitPlace(BaseModel, frozen=True, extra="ignore"):
-    """Where the user's repository in the workspace stands: the branch and commit of HEAD, a digest of the index.
+    """Where the user's repository in the workspace stands.
 
-    `stash` is the commit of the newest stash, None where it is not known; `staged` are some of the `staged_total`
-    quoted names whose index entry is not as in HEAD, -1 where that is not known. The repository may state any text as
-    these: what could be no branch or no commit is "".
+    The repository may state any text as these: what could be no branch or no commit is "".
     """
 
     branch: str = ""
-    commit: str = ""
-    index: str = ""
-    stash: str | None = None
-    staged: tuple[str, ...] = ()
-    staged_total: int = -1
+    commit: str = ""  # of HEAD
+    index: str = ""  # its digest
+    stash: str | None = None  # the commit of the newest stash, None where it is not known
+    staged: tuple[str, ...] = ()  # some quoted names whose index entry is not as in HEAD
+    staged_total: int = -1  # of these, -1 where that is not known
 
     def has_moved_to(self, now: GitPlace) -> bool:
         """Return whether HEAD is elsewhere now; the index is its user's to arrange."""
@@ -76,17 +73,8 @@ class GitPlace(BaseModel, frozen=True, extra="ignore"):
 
 
 class SnapshotTaken(GoalEvent, frozen=True):
-    """A snapshot of the workspace is in the goal's store.
+    """A snapshot of the workspace is in the goal's store."""
 
-    `moment`: the goal began, a worker started, a subtask began or ended, the worker ended, an action changed too many
-    files to list, before an undo, after it. `touched`: what was changed since the last action, by a check or by
-    someone else. `cut_off` are the actions that the end of the worker has just cut off: what they did is in it.
-    `inner` has the commits of the repositories below the workspace by quoted path, None where it was not looked.
-    `ignored` are quoted names that git ignores, of the first snapshot only; folders have a slash, and stand for all in
-    them.
-    """
-
-    kind: Literal["snapshot_taken"] = "snapshot_taken"
     tree: str
     files: int = 0
     bytes: int = 0
@@ -94,37 +82,30 @@ class SnapshotTaken(GoalEvent, frozen=True):
     left_out_total: int = 0
     moment: SnapshotMoment = "subtask"
     changed: ChangeCount = ChangeCount()
-    touched: Touched = Touched()
+    touched: Touched = Touched()  # since the last action, by a check or by someone else
     git: GitPlace | None = None
-    inner: dict[str, str] | None = None
-    ignored: tuple[str, ...] = ()
-    cut_off: tuple[int, ...] = ()
+    inner: dict[str, str] | None = None  # commits of repositories below, None: not looked
+    ignored: tuple[str, ...] = ()  # quoted names that git ignores; of the first snapshot only
+    cut_off: tuple[
+        int, ...
+    ] = ()  # actions that the end of the worker cut off: it has what they did
 
 
 class SnapshotsMissing(GoalEvent, frozen=True):
-    """No snapshot can be taken for this reason; recorded once for each reason.
+    """No snapshot can be taken for this reason; recorded once for each reason."""
 
-    `removed`: the goal's store is gone with all earlier snapshots, for this reason; the next snapshot is a first one.
-    """
-
-    kind: Literal["snapshots_missing"] = "snapshots_missing"
     reason: str
-    removed: bool = False
+    removed: bool = False  # the store is gone with all earlier snapshots: the next is a first one
 
 
 class UndoStarted(GoalEvent, frozen=True):
-    """An undo is about to restore entries; what it restores is stored with this event.
+    """An undo is about to restore entries; what it restores is stored with this event."""
 
-    `scope` is what it reverts: `goal`, `subtask`, `undo`, the undo before it, or `attempt`: clew itself puts the
-    workspace back to where the subtask began. `first` and `last` are the numbers of the snapshots whose difference is
-    reverted. `workspace` is the folder in which it does so.
-    """
-
-    kind: Literal["undo_started"] = "undo_started"
+    # what it reverts; `undo`: the undo before it, `attempt`: clew itself puts the workspace back
     scope: Literal["goal", "subtask", "undo", "attempt"]
     task_idx: int = 0
     subtask_idx: int = 0
-    first: int
+    first: int  # the snapshots whose difference is reverted, by number
     last: int | None = None
     entries: int = 0
     theirs: bool = False
@@ -132,17 +113,12 @@ class UndoStarted(GoalEvent, frozen=True):
 
 
 class UndoFinished(GoalEvent, frozen=True):
-    """The undo that event `of` began is complete.
+    """The undo that event `of` began is complete."""
 
-    `own` are the names that it restored, with their objects; the entries of `left` had changed meanwhile, or could not
-    be restored. `folders` of the `restored` ones are folders.
-    """
-
-    kind: Literal["undo_finished"] = "undo_finished"
     of: int
     restored: int = 0
-    folders: int = 0
-    own: tuple[tuple[str, str], ...] = ()
-    left: tuple[str, ...] = ()
+    folders: int = 0  # of the restored ones
+    own: tuple[tuple[str, str], ...] = ()  # the names that it restored, with their objects
+    left: tuple[str, ...] = ()  # what had changed meanwhile, or could not be restored
     left_total: int = 0
     resumed: bool = False

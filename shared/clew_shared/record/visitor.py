@@ -35,7 +35,7 @@ class EventFold(Generic[Found]):
     def __init_subclass__(cls) -> None:
         methods = ((method, getattr(method, "takes", ())) for method in vars(cls).values())
         cls._methods = {event: method for method, events in methods for event in events}
-        cls.kinds |= frozenset(event.model_fields["kind"].default for event in cls._methods)
+        cls.kinds |= frozenset(event.kind for event in cls._methods)
 
     def __init__(self, after: int = 0) -> None:
         self.seq = after

@@ -317,19 +317,14 @@ def cost_view(cost: LlmCost) -> dict[str, float]:
 class HistoryFold(EventFold[EndedAction]):
     """Turns a goal's events, in order, into the lines of history.jsonl and the entries of loops.json.
 
-    It finds the actions that end, each with the number of the event with its output. `at` is the place (task, subtask)
-    in which it begins.
+    It finds the actions that end, each with the number of the event with its output; `flying` are those that have not.
     """
 
-    def __init__(self, at: tuple[int, int] = (0, 0)) -> None:
+    def __init__(self) -> None:
         super().__init__()
-        self._flying: dict[int, Action] = {}
-        self._at = at
+        self.flying: dict[int, Action] = {}
+        self._at = (0, 0)
         self.loops: list[dict[str, Any]] = []
-
-    def begun(self, seq: int, event: Began, at: tuple[int, int]) -> None:
-        """Add an action that began before the first event, in the subtask at that place."""
-        self._flying[seq] = action_of(event, seq, at)
 
     @takes(ev.SubtaskStarted, ev.TreeEdited)
     def _moved(self, _seq: int, event: ev.SubtaskStarted | ev.TreeEdited) -> None:
@@ -344,14 +339,14 @@ class HistoryFold(EventFold[EndedAction]):
     def _judged(self, seq: int, event: Began) -> EndedAction | None:
         if isinstance(event, ev.ActionBlocked) and not event.done:
             return action_of(event, seq, self._at, "blocked"), seq
-        self.begun(seq, event, self._at)
+        self.flying[seq] = action_of(event, seq, self._at)
         return None
 
     @takes(ev.ActionFinished, ev.ActionInterrupted)
     def _ended(
         self, seq: int, event: ev.ActionFinished | ev.ActionInterrupted
     ) -> EndedAction | None:
-        action = self._flying.pop(event.of, None)
+        action = self.flying.pop(event.of, None)
         if action is None:
             return None
         action.result = "interrupted"

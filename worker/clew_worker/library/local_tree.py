@@ -9,7 +9,7 @@ from pydantic import TypeAdapter
 
 from clew_shared.core.core import Core
 from clew_shared.record import events as ev
-from clew_shared.record.fold.plans import given_up_line
+from clew_shared.record.fold.tree import given_up_line
 from clew_shared.record.model import Goal, GoalStatus, StepStatus, Subtask
 from clew_shared.record.spec import PlannedSubtask, PlannedTask
 from clew_worker.library.work_state import Edit

@@ -10,9 +10,10 @@ from typing import Any
 
 from clew_shared.core.answers import ActionReport, WrongState
 from clew_shared.record.model import Action, Goal, StepStatus, Subtask, Task
+from clew_shared.record.scope import EVERYWHERE, Scope, Tally
 from clew_shared.record.signature import signature
 from clew_shared.record.spec import Spec
-from clew_shared.record.state import EVERYWHERE, ProbeSeen, Scope, State, Tally
+from clew_shared.record.state import ProbeSeen, State
 from clew_shared.wire import protocol
 from clew_shared.wire.answers import Advanced, Finished, Judged, Noted, Recorded
 from clew_shared.wire.hello import Call, FinishedSubtask, HelloAnswer, SentGoal, SentSubtask

@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 
     from clew_daemon.reading.instance import Instance
     from clew_shared.ledger import Reader
-    from clew_shared.record.state import State
 
 DATABASE = ("", "-wal", "-shm")
 BUSY_MS = 5_000
@@ -226,7 +225,7 @@ def _accept(instance: Instance, lost: dict[str, Any]) -> dict[str, Any]:
     another one; `unfinished` are the goals that the next start will block because of that.
     """
     from clew_daemon.record import home, lost_record
-    from clew_daemon.record.store import load_states
+    from clew_daemon.record.store import load_listed
     from clew_shared.ledger import LedgerError, Reader
 
     ledger, state = instance.ledger, instance.places.state
@@ -238,7 +237,7 @@ def _accept(instance: Instance, lost: dict[str, Any]) -> dict[str, Any]:
             other = before if home.is_other(before, home.here(state)) else None
             unfinished = [
                 goal
-                for goal, one in (load_states(reader).items() if other else ())
+                for goal, one in (load_listed(reader).items() if other else ())
                 if one.goal.status in home.UNFINISHED
             ]
     except LedgerError as error:
@@ -259,19 +258,18 @@ def _accept(instance: Instance, lost: dict[str, Any]) -> dict[str, Any]:
 def republish(ledger: Path) -> None:
     """Rebuild every `.agent_context/`, so that none shows what was not restored."""
     from clew_daemon.record.shrink import published_state
-    from clew_daemon.record.store import history_lines, load_states
+    from clew_daemon.record.store import history_lines, load_listed, load_state
     from clew_shared.ledger import Reader
     from clew_shared.views.contextdir import FOLDER, ContextDir
     from clew_shared.views.publish import HistoryFold, state_view
 
     with Reader.open(ledger) as reader:
-        latest: dict[str, State] = {}
-        for state in sorted(load_states(reader).values(), key=lambda s: s.updated_at):
-            latest[state.spec.workspace] = state
-        for workspace, state in latest.items():
+        states = sorted(load_listed(reader).values(), key=lambda s: s.updated_at)
+        latest = {state.spec.workspace: state.goal_id for state in states}
+        for workspace, goal in latest.items():
             if Path(workspace, FOLDER).is_dir():
-                fold = HistoryFold()
-                lines = history_lines(reader, state.goal_id, fold)
+                state, fold = load_state(reader, goal), HistoryFold()
+                lines = history_lines(reader, goal, fold)
                 shown = published_state(state_view(state))
                 with suppress(OSError):
                     ContextDir(workspace, state.workspace).rebuild(shown, lines, fold.loops)

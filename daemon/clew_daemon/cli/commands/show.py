@@ -44,18 +44,9 @@ def _found(instance: Instance, goal: str, seq: int) -> tuple[str, dict[str, Any]
     name = goal_id(instance, goal)
     with open_ledger(instance) as reader:
         action = pages.whole_action(reader, name, seq)
-        near = [] if action else pages.nearest_actions(reader, name, seq)
     if action is None:
-        raise CliError(_unknown(name, seq, near))
+        raise CliError(f"{name} has no action #{seq}; `clew history {name}` lists them")
     return name, action
-
-
-def _unknown(goal: str, seq: int, near: list[int]) -> str:
-    if not near:
-        return f"{goal} has no action #{seq}: it has no actions yet"
-    which = " and ".join(f"#{one}" for one in near)
-    are = "the nearest one is" if len(near) == 1 else "the nearest ones are"
-    return f"{goal} has no action #{seq}; {are} {which}; `clew history {goal}` lists them"
 
 
 def action_lines(goal: str, action: dict[str, Any]) -> list[Line]:

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationInfo
 
-from clew_daemon.record.naming import name_fault
+from clew_daemon.record.dependencies import name_fault
 from clew_shared.config.agent_tables import to_add
 from clew_shared.text.shorten import in_whole_words
 from clew_shared.text.spelling import closest

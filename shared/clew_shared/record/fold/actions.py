@@ -5,28 +5,21 @@ from __future__ import annotations
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from clew_shared.record.consequences import (
+from clew_shared.record.fold.loops import drop_broken_streaks, learn, refused
+from clew_shared.record.model import ACTIONS_KEPT, Action, Result
+from clew_shared.record.moment import iso
+from clew_shared.record.scope import EVERYWHERE, Streak, count
+from clew_shared.record.signature import digest
+from clew_shared.record.state import RERUNS_KEPT, RUNS_KEPT, InFlight, Rerun, State
+from clew_shared.record.worlds import (
+    UNKNOWN,
     comparison_world,
+    is_measured,
     may_have_changed,
     novelty_after,
     world_after,
     world_moved,
 )
-from clew_shared.record.fold.eviction import count, evict
-from clew_shared.record.fold.loops import drop_broken_streaks, learn, refused
-from clew_shared.record.model import ACTIONS_KEPT, Action, Result
-from clew_shared.record.moment import iso
-from clew_shared.record.signature import digest
-from clew_shared.record.state import (
-    EVERYWHERE,
-    RERUNS_KEPT,
-    RUNS_KEPT,
-    InFlight,
-    Rerun,
-    State,
-    Streak,
-)
-from clew_shared.record.worlds import UNKNOWN, is_measured
 from clew_shared.text.words import action_text
 
 if TYPE_CHECKING:
@@ -36,7 +29,7 @@ DAEMON_DIED = "daemon_died"
 """Why an action was cut off of which nobody knows when it ended."""
 
 
-def allowed(state: State, e: ev.ActionAllowed, seq: int) -> None:
+def action_allowed(state: State, e: ev.ActionAllowed, seq: int) -> None:
     if e.run > 1:
         _note_rerun(state, e, seq)
     state.in_flight[seq] = InFlight(seq, e.signature, action_of(e, seq, state.place))
@@ -46,10 +39,9 @@ def allowed(state: State, e: ev.ActionAllowed, seq: int) -> None:
     if e.signature not in state.scope.loop_counts:
         state.attention.theme = Streak()  # what leads to something not tried before is work
     count(state.scope.loop_counts, e.signature)
-    evict(state)
 
 
-def blocked(state: State, e: ev.ActionBlocked, seq: int) -> None:
+def action_blocked(state: State, e: ev.ActionBlocked, seq: int) -> None:
     state.proposed = True
     state.blocked_total += 1
     state.attention.thoughts_without_tools = 0
@@ -59,7 +51,6 @@ def blocked(state: State, e: ev.ActionBlocked, seq: int) -> None:
         state.scope.blocks.setdefault(e.signature, {})[where] = e.makes_block
     if e.counts:
         state.blocked_proposals += 1
-    evict(state)
     refused(state, e, seq)
     if e.done:
         state.in_flight[seq] = InFlight(seq, e.signature, action_of(e, seq, state.place))
@@ -67,7 +58,7 @@ def blocked(state: State, e: ev.ActionBlocked, seq: int) -> None:
     _store(state, action_of(e, seq, state.place, Result.BLOCKED))
 
 
-def interrupted(state: State, e: ev.ActionInterrupted, _seq: int) -> None:
+def action_interrupted(state: State, e: ev.ActionInterrupted, _seq: int) -> None:
     flight = state.in_flight.pop(e.of, None)
     if flight is None:
         return
@@ -78,7 +69,7 @@ def interrupted(state: State, e: ev.ActionInterrupted, _seq: int) -> None:
         state.scope.died = {flight.signature: e.detail}
 
 
-def finished(state: State, e: ev.ActionFinished, _seq: int) -> None:
+def action_finished(state: State, e: ev.ActionFinished, _seq: int) -> None:
     flight = state.in_flight.pop(e.of, None)
     if flight is None:
         return

@@ -5,26 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from clew_shared.judge.memory import paid
-from clew_shared.record.fold.attempts import crash_blocks
 from clew_shared.record.fold.loops import settle
-from clew_shared.record.fold.plans import change_plan, new_task
-from clew_shared.record.fold.tree import settle_task
+from clew_shared.record.fold.tree import change_plan, crash_blocks, new_task, settle_task
 from clew_shared.record.model import Goal, GoalStatus, StepStatus, Subtask, Task
+from clew_shared.record.scope import Attention, Scope
 from clew_shared.record.spec import PlannedSubtask, PlannedTask
-from clew_shared.record.state import (
-    CHECK_CHARS,
-    AttemptState,
-    Attention,
-    CheckBefore,
-    CheckResult,
-    ProbeSeen,
-    RefusedFinishes,
-    Scope,
-    State,
-    SuggestedCheck,
-)
-from clew_shared.record.worlds import is_measured
-from clew_shared.text.shorten import both_ends
+from clew_shared.record.state import AttemptState, RefusedFinishes, State
 
 if TYPE_CHECKING:
     from clew_shared.record import events as ev
@@ -38,7 +24,7 @@ FOLLOW_UP = "Feedback"
 # -- status ----------------------------------------------------------------------------------------
 
 
-def accepted(state: State, e: ev.GoalAccepted, seq: int) -> None:
+def goal_accepted(state: State, e: ev.GoalAccepted, seq: int) -> None:
     state.goal_id, state.spec, state.identity = e.goal_id, e.spec, e.identity
     state.accepted_seq, state.accepted_at = seq, e.at
     state.planned = bool(e.tasks)
@@ -55,20 +41,20 @@ def _implicit(spec: Spec) -> PlannedTask:
     return PlannedTask(description=spec.description, subtasks=subtasks)
 
 
-def started(state: State, e: ev.GoalStarted, _seq: int) -> None:
+def goal_started(state: State, e: ev.GoalStarted, _seq: int) -> None:
     state.goal.status = GoalStatus.IN_PROGRESS
     state.started_at = state.started_at or e.at
     state.reason, state.question, state.wait_until = "", "", None
 
 
-def waiting(state: State, e: ev.GoalWaiting, _seq: int) -> None:
+def goal_waiting(state: State, e: ev.GoalWaiting, _seq: int) -> None:
     if state.goal.status != GoalStatus.WAITING or e.paused != state.paused:
         state.waiting_since = e.at
     state.goal.status = GoalStatus.WAITING
     state.reason, state.wait_until, state.paused = e.reason, e.until, e.paused
 
 
-def blocked(state: State, e: ev.GoalBlocked, seq: int) -> None:
+def goal_blocked(state: State, e: ev.GoalBlocked, seq: int) -> None:
     state.rested_seq = seq
     state.goal.status = GoalStatus.BLOCKED
     state.reason, state.question, state.wait_until = e.reason, e.question, None
@@ -76,7 +62,7 @@ def blocked(state: State, e: ev.GoalBlocked, seq: int) -> None:
     state.stranger, state.gone, state.asked_step = e.stranger, e.gone, e.step
 
 
-def requeued(state: State, e: ev.GoalRequeued, _seq: int) -> None:
+def goal_requeued(state: State, e: ev.GoalRequeued, _seq: int) -> None:
     if e.reopen:
         _reopen(state, crashes=e.lifts)
         _reset_suggestions(state)
@@ -124,7 +110,7 @@ def _add_subtask(state: State, description: str) -> None:
     state.goal.note_progress()
 
 
-def ended(state: State, e: ev.GoalEnded, seq: int) -> None:
+def goal_ended(state: State, e: ev.GoalEnded, seq: int) -> None:
     state.rested_seq = seq
     status = state.goal.status = GoalStatus(e.status)
     state.ended_at = e.at
@@ -147,7 +133,7 @@ def ended(state: State, e: ev.GoalEnded, seq: int) -> None:
         settle_task(state.task)
 
 
-def edited(state: State, e: ev.GoalEdited, seq: int) -> None:
+def goal_edited(state: State, e: ev.GoalEdited, seq: int) -> None:
     """Take in what a person changed; what was done stays, and so does what is known of checks that are the same."""
     before, state.spec, state.edited_seq = state.spec, e.spec, seq
     for name, cmd in before.checks.items():
@@ -173,7 +159,7 @@ def edited(state: State, e: ev.GoalEdited, seq: int) -> None:
         state.goal.note_progress()
 
 
-def removed(state: State, _e: ev.GoalRemoved, _seq: int) -> None:
+def goal_removed(state: State, _e: ev.GoalRemoved, _seq: int) -> None:
     state.removed = True
 
 
@@ -209,51 +195,6 @@ def worker_exited(state: State, e: ev.WorkerExited, _seq: int) -> None:
 
 def strategies_shown(state: State, e: ev.StrategiesShown, _seq: int) -> None:
     state.strategies = e.ids
-
-
-# -- checks ----------------------------------------------------------------------------------------
-
-
-def probes_seen(state: State, e: ev.ProbesSeen, _seq: int) -> None:
-    for name, passed in e.probes.items():
-        see_probe(state, name, passed, world=e.world)
-
-
-def see_probe(state: State, name: str, passed: bool, *, world: str = "") -> None:
-    """Remember what a probe or a check has found, and when; `world` is as it was measured then."""
-    seen = ProbeSeen(passed, world if is_measured(world) else state.world, state.last_action)
-    state.last_probe_state[name], state.probes_seen[name] = passed, seen
-
-
-def check_proposed(state: State, e: ev.CheckProposed, _seq: int) -> None:
-    state.suggested[e.name] = SuggestedCheck(e.cmd)
-
-
-def check_started(state: State, e: ev.CheckStarted, _seq: int) -> None:
-    if found := state.suggested.get(e.name):
-        found.started = True
-
-
-def check_finished(state: State, e: ev.CheckFinished, seq: int) -> None:
-    if e.suggested:
-        if found := state.suggested.get(e.name):
-            found.result = CheckResult(e.passed, both_ends(e.output, CHECK_CHARS))
-        return
-    before = state.checks.get(e.name)
-    if before is None or before.passed != e.passed:
-        state.attention.fresh = True
-    state.checks[e.name] = CheckResult(e.passed, both_ends(e.output, CHECK_CHARS), seq)
-    see_probe(state, e.name, e.passed)
-
-
-def checked_before(state: State, e: ev.CheckedBefore, _seq: int) -> None:
-    state.checked_before[e.name] = CheckBefore(e.passed, e.exit_code, e.duration_s)
-    if e.passed or e.exit_code is not None:
-        see_probe(state, e.name, e.passed)
-
-
-def finish_questioned(state: State, e: ev.FinishQuestioned, _seq: int) -> None:
-    state.questioned = e.of
 
 
 def _reset_suggestions(state: State) -> None:

@@ -15,28 +15,27 @@ from clew_shared.judge.memory import (
     tell,
 )
 from clew_shared.judge.reading import is_thought, is_wait, sleeps, words_of
-from clew_shared.record.consequences import by_itself, makes_progress
 from clew_shared.record.events import POLL
-from clew_shared.record.fold.eviction import count
 from clew_shared.record.model import Result
-from clew_shared.record.state import (
+from clew_shared.record.scope import (
     FINDINGS_KEPT,
     STEPS_KEPT,
     Attention,
     CycleStep,
     Finding,
-    InFlight,
-    State,
     Streak,
     Tally,
+    count,
+    kept,
 )
-from clew_shared.record.worlds import UNKNOWN, is_measured
+from clew_shared.record.worlds import UNKNOWN, by_itself, is_measured, makes_progress
 from clew_shared.text.shorten import both_ends, one_line
 from clew_shared.text.words import action_text
 from clew_shared.tools import WRITE_ONLY_TOOLS
 
 if TYPE_CHECKING:
     from clew_shared.record import events as ev
+    from clew_shared.record.state import InFlight, State
 
 IDLE_SHARE = 1 / 3
 """What a refused proposal, or a look at the record, costs in shares of `patience`: as much as a thought."""
@@ -193,8 +192,8 @@ def _tally(
     state: State, flight: InFlight, e: ev.ActionFinished, *, reading: bool, polls: bool
 ) -> Tally:
     """Count an outcome of this signature in the world that it led to, and return the tally."""
-    worlds = state.scope.tallies.setdefault(flight.signature, {})
-    tally = worlds.setdefault(state.world, Tally())
+    worlds = kept(state.scope.tallies, flight.signature, {})
+    tally = kept(worlds, state.world, Tally())
     first, success = not tally.outcome, e.result == Result.SUCCESS
     tally.steady = first or tally.outcome == e.outcome
     if by_itself(tally, e) or ((success or e.soft) and polls):

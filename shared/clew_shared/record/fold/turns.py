@@ -1,4 +1,4 @@
-"""The fold of turns: what they cost, and what was found in them."""
+"""The fold of turns and checks: what turns cost and what was found in them, what checks said, and the snapshots."""
 
 from __future__ import annotations
 
@@ -8,13 +8,25 @@ from clew_shared.record.fold.loops import drop_broken_streaks, judge_turn
 from clew_shared.record.model import LlmCost
 from clew_shared.record.state import (
     CALLS_KEPT,
+    CHECK_CHARS,
     INSIGHTS_KEPT,
+    CheckBefore,
+    CheckResult,
     LlmCall,
+    ProbeSeen,
+    SnapshotState,
     State,
+    SuggestedCheck,
 )
+from clew_shared.record.worlds import is_measured
+from clew_shared.text.shorten import both_ends
 
 if TYPE_CHECKING:
     from clew_shared.record import events as ev
+    from clew_shared.record import snapshot_events as snap
+
+_COUNTS = {"undo": -1, "attempt": 0}
+"""By how much an undo changes the number of those in force: no person has asked for that of an attempt."""
 
 
 def reflected(state: State, e: ev.Reflected, _seq: int) -> None:
@@ -78,3 +90,71 @@ def _charge(state: State, e: ev.Reflected) -> None:
         )
     )
     del state.calls[:-CALLS_KEPT]
+
+
+def probes_seen(state: State, e: ev.ProbesSeen, _seq: int) -> None:
+    for name, passed in e.probes.items():
+        see_probe(state, name, passed, world=e.world)
+
+
+def see_probe(state: State, name: str, passed: bool, *, world: str = "") -> None:
+    """Remember what a probe or a check has found, and when; `world` is as it was measured then."""
+    seen = ProbeSeen(passed, world if is_measured(world) else state.world, state.last_action)
+    state.last_probe_state[name], state.probes_seen[name] = passed, seen
+
+
+def check_proposed(state: State, e: ev.CheckProposed, _seq: int) -> None:
+    state.suggested[e.name] = SuggestedCheck(e.cmd)
+
+
+def check_started(state: State, e: ev.CheckStarted, _seq: int) -> None:
+    if found := state.suggested.get(e.name):
+        found.started = True
+
+
+def check_finished(state: State, e: ev.CheckFinished, seq: int) -> None:
+    if e.suggested:
+        if found := state.suggested.get(e.name):
+            found.result = CheckResult(e.passed, both_ends(e.output, CHECK_CHARS))
+        return
+    before = state.checks.get(e.name)
+    if before is None or before.passed != e.passed:
+        state.attention.fresh = True
+    state.checks[e.name] = CheckResult(e.passed, both_ends(e.output, CHECK_CHARS), seq)
+    see_probe(state, e.name, e.passed)
+
+
+def checked_before(state: State, e: ev.CheckedBefore, _seq: int) -> None:
+    state.checked_before[e.name] = CheckBefore(e.passed, e.exit_code, e.duration_s)
+    if e.passed or e.exit_code is not None:
+        see_probe(state, e.name, e.passed)
+
+
+def finish_questioned(state: State, e: ev.FinishQuestioned, _seq: int) -> None:
+    state.questioned = e.of
+
+
+def snapshot_taken(state: State, e: snap.SnapshotTaken, seq: int) -> None:
+    known = state.snapshots
+    known.first = known.first or e.tree
+    known.last, known.last_seq, known.missing = e.tree, seq, ""
+    known.taken += 1
+    known.bytes += e.bytes
+    known.changed, known.left_out = e.changed, e.left_out_total
+
+
+def snapshots_missing(state: State, e: snap.SnapshotsMissing, _seq: int) -> None:
+    if e.removed:
+        state.snapshots = SnapshotState()
+    state.snapshots.missing = e.reason
+
+
+def undo_started(state: State, e: snap.UndoStarted, seq: int) -> None:
+    state.snapshots.undoing, state.snapshots.counts = seq, _COUNTS.get(e.scope, 1)
+
+
+def undo_finished(state: State, e: snap.UndoFinished, _seq: int) -> None:
+    known = state.snapshots
+    known.undoing = 0
+    if e.restored:
+        known.undone = max(0, known.undone + known.counts)

@@ -113,7 +113,7 @@ class LedgerFeed:
     def _begin(self, reader: Reader) -> list[FeedEntry]:
         """Load the goals to watch, and return entries on their past and on their status."""
         if not self._goals:
-            self.states = {g: s for g, s in load_listed(reader, 0, None).items() if not s.ended}
+            self.states = {g: s for g, s in load_listed(reader).items() if not s.ended}
             return self._status_entries(reader, list(self.states))
         entries: list[FeedEntry] = []
         for goal in self._goals:
@@ -167,11 +167,15 @@ def _from_start(reader: Reader, goal: str) -> tuple[State, list[FeedEntry]]:
     return state, [entry for entry in entries if entry]
 
 
+ENDS = ("action_finished", "action_blocked", "action_interrupted")
+
+
 def _recent_actions(reader: Reader, goal: str) -> tuple[State, list[FeedEntry]]:
     """Return a goal's state, and entries for the ends of its last actions and for those that run."""
     state = load_state(reader, goal)
     found: list[FeedEntry | None] = []
-    for seq in sorted([*reader.ends(goal, state.seq + 1, RECENT_ACTIONS), *state.in_flight]):
+    ends = [row.seq for row in reader.read(goal) if row.kind in ENDS][-RECENT_ACTIONS:]
+    for seq in sorted([*ends, *state.in_flight]):
         event = event_at(reader, goal, seq)
         if event is None:
             continue

@@ -11,7 +11,7 @@ from contextlib import ExitStack
 from typing import TYPE_CHECKING, Self
 
 from clew_shared.ledger import schema
-from clew_shared.ledger.chain import PACKED_BYTES_MIN, Tips, digest_of, packed, sealed
+from clew_shared.ledger.chain import Tips, sealed
 from clew_shared.ledger.errors import LedgerLostError, LedgerState
 from clew_shared.ledger.lock import WRITER, Lock, acquire, beside
 from clew_shared.ledger.open_files import OpenFiles
@@ -26,9 +26,8 @@ if TYPE_CHECKING:
     import apsw
 
     from clew_shared.ledger.errors import CommitTimes, LedgerFailed, NewEvent
-    from clew_shared.ledger.writer_thread import Statement
+    from clew_shared.ledger.writer import Statement
 
-PACK_ROWS = 16  # outputs, each of some 64 kB: what is written in one transaction
 ROOM_MIN = 64 << 10  # a disk with fewer bytes is as good as full
 
 
@@ -70,18 +69,17 @@ class Ledger(ReadSide):
 
         Raises LockError, or LedgerTooNew, LedgerCorrupt, LedgerError (not durable there, not readable).
         """
-        with ExitStack() as undo:
-            held = lock or undo.enter_context(_locked(path))
+        with ExitStack() as undo, explained(path):
+            held = lock or undo.enter_context(acquire(beside(path), role=WRITER))
             if not held.held or held.path != beside(path):
                 raise ValueError(f"{held.path} is not the held lock of {path}")
             con = open_writing(path, vfs=vfs)
             undo.callback(con.close)
-            with explained(path):
-                opened = cls(path, con, on_state, held, owns_lock=lock is None)
+            opened = cls(path, con, on_state, held, owns_lock=lock is None)
             undo.pop_all()
             return opened
 
-    # -- events ------------------------------------------------------------------------------------
+    # -- what is written ---------------------------------------------------------------------------
 
     def begin(self) -> None:
         """Start the thread that writes, before anything is numbered; raises RuntimeError if that fails."""
@@ -99,9 +97,23 @@ class Ledger(ReadSide):
         statements = [(schema.APPEND, rows)] if rows else []
         return [row[0] for row in rows], self._writer.put(statements, len(rows), size)
 
+    async def snapshot(self, goal: str, seq: int, version: int, state: bytes) -> None:
+        """Store the goal's folded state as of `seq`, in place of an earlier one."""
+        blob = sealed(goal, seq, version, state)
+        await self._write([(schema.KEEP_SNAPSHOT, [(goal, seq, version, blob)])], len(blob))
+
+    async def purge(self, goal: str) -> None:
+        """Remove an ended goal's events, outputs and snapshot; what `verify` needs of them stays."""
+        await self._write([(sql, [(goal,)]) for sql in schema.PURGE])
+
+    async def _write(self, statements: Sequence[Statement], size: int = 0) -> None:
+        """Wait until statements are durable, in one transaction; `size` is in bytes."""
+        self._writer.admit(1, size)
+        await self._writer.put(statements, 1, size)
+
     async def sync(self, timeout_s: float) -> bool:
         """Return whether all that was queued so far became durable within `timeout_s`."""
-        self._writer.admit(0)
+        self._writer.admit(0, 0)
         done = self._writer.put([], 0)
         await asyncio.wait([done], timeout=timeout_s)
         return done.done() and done.exception() is None
@@ -115,64 +127,12 @@ class Ledger(ReadSide):
         elif self._owns_lock:
             self._lock.release()
 
-    # -- stored states, and what makes the file smaller ----------------------------------------------
-
-    async def snapshot(self, goal: str, seq: int, version: int, state: bytes) -> None:
-        """Store the goal's folded state as of `seq`, in place of an earlier one."""
-        blob = sealed(goal, seq, version, state)
-        await self._write([(schema.KEEP_SNAPSHOT, [(goal, seq, version, blob)])], len(blob))
-
-    async def outline(self, goal: str, accepted: int, seq: int, version: int, state: bytes) -> None:
-        """Store the outline of a goal that ended, as of `seq`; `accepted` is its place among goals."""
-        blob = sealed(goal, seq, version, state)
-        row = (goal, accepted, seq, version, blob)
-        await self._write([(schema.KEEP_OUTLINE, [row])], len(blob))
-
-    async def purge(self, goal: str) -> None:
-        """Remove an ended goal's events, outputs and snapshot; what `verify` needs of them stays."""
-        await self._write([(sql, [(goal,)]) for sql in schema.PURGE])
-
-    async def pack(self, goal: str) -> None:
-        """Compress the outputs of a goal that ended, some at a time; reading returns the same."""
-        seq = 0
-        while found := await asyncio.to_thread(self._outputs_to_pack, goal, seq, PACK_ROWS):
-            small = await asyncio.to_thread(_packed, found)
-            if small:
-                await self._write([(schema.PACK, small)])
-            seq = found[-1][0]
-
-    async def shrink(self) -> bool:
-        """Return some of the space of purged events to the disk; returns whether there is more.
-
-        A ledger that was made before this was possible only reuses its space (`compact` changes that).
-        """
-        before: int = self._first(schema.FREE_PAGES)
-        if not before:
-            return False
-        await self._write([(schema.SHRINK, [()])])
-        after: int = self._first(schema.FREE_PAGES)
-        return 0 < after < before
-
-    async def _write(self, statements: Sequence[Statement], size: int = 0) -> None:
-        """Wait until statements are durable, in one transaction; `size` is in bytes."""
-        self._writer.admit(1, size)
-        await self._writer.put(statements, 1, size)
-
-    def _outputs_to_pack(self, goal: str, after: int, limit: int) -> list[tuple[int, bytes, bytes]]:
-        """Return (seq, data, digest) of a goal's larger outputs whose seq is greater than `after`."""
-        return self._rows(schema.LARGE_OUTPUTS, goal, after, PACKED_BYTES_MIN, limit)
-
     # -- how it is ---------------------------------------------------------------------------------
 
     @property
     def assigned(self) -> int:
         """The last number that was assigned; it may not be durable yet."""
         return self._tips.seq
-
-    @property
-    def pending(self) -> int:
-        """How many records wait to become durable."""
-        return self._writer.pending
 
     @property
     def failure(self) -> LedgerFailed | None:
@@ -212,14 +172,3 @@ class Ledger(ReadSide):
             con.close()
             raise LedgerLostError(self.path, what, PUT_BACK)
         return con
-
-
-def _packed(outputs: list[tuple[int, bytes, bytes]]) -> list[tuple[bytes, int]]:
-    """Return (data, seq) of the outputs that become smaller, except those already packed (or damaged)."""
-    plain = [(seq, data) for seq, data, digest in outputs if digest_of(data) == digest]
-    return [(small, seq) for seq, data in plain if (small := packed(data)) is not None]
-
-
-def _locked(path: Path) -> Lock:
-    with explained(path):
-        return acquire(beside(path), role=WRITER)
