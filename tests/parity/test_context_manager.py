@@ -395,7 +395,7 @@ def test_what_is_in_memory_is_the_fold_of_what_is_recorded(ctx):
     ctx.propose("run_cmd", {"cmd": "in flight"})
 
     goal = ctx._open
-    rows = ((r.seq, decode(r.body)) for r in goal._record._ledger.read(ctx.state.goal_id))
+    rows = ((r.seq, decode(r.body)) for r in goal._ledger.read(ctx.state.goal_id))
     assert dump(fold(rows)) == dump(goal.state)
 
 

@@ -450,9 +450,8 @@ def test_thoughts_beside_calls_are_dropped_by_window(iteration, kept):
     assert thoughts(built) == [f"<think>idea {n}</think>" for n in kept]
     shown = results(built)
     assert len(shown) == (3 if iteration >= 20 else 20)
-    assert shown[-1].startswith("result 19")
+    assert shown[-1] == "result 19"
     assert_whole(built)
-    assert len(built) <= len(messages) + (iteration < 10)
 
 
 def test_of_thoughts_alone_and_beside_calls_the_last_two_together_are_kept():
@@ -512,12 +511,3 @@ def test_a_known_count_is_averaged_with_new_ones():
     before = ctx.windows.chars_per_token
     ctx.calibrate(opening(), chars // 3, tools)
     assert ctx.windows.chars_per_token > before - 0.3 * (before - 3)
-
-
-def test_markers_at_the_end_of_a_result_are_taken_off_again():
-    ctx = context()
-    built = ctx.build_optimized_messages(thinking_research(12), 16)
-    assert built[-1]["content"].startswith("result 11\n\n[PROGRESS: Iteration 16/30 | ")
-    again = ctx.build_optimized_messages([*built, *pair(12)], 17)
-    assert results(again)[11] == "result 11"
-    assert "Iteration 17/30" in again[-1]["content"]

@@ -338,7 +338,7 @@ def calls_made(ctx, steps):
 
 def test_the_work_of_a_step_does_not_grow_with_the_history(opened, monkeypatch):
     standing = SimpleNamespace(monotonic=lambda: 0.0, time=time.time)
-    monkeypatch.setattr("clew_worker.library.local_record.time", standing)
+    monkeypatch.setattr("clew_worker.library.local.time", standing)
     ctx = opened(GOAL, "Long")
     calls_made(ctx, range(300))
     published = Path(".agent_context/state.json").stat()

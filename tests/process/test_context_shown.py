@@ -234,7 +234,7 @@ def test_what_the_model_found_and_cost_is_told_by_history_status_and_report(clew
     found = [call["insights"] for record in records for call in record["tool_calls"]]
     assert found == ["the log grows", "two lines", "", "forty"]
     assert [r["progress_assessment"] for r in records][:3] == ["", "stuck", ""]
-    log = IterationLog(folder=None)
+    log = IterationLog()
     for record in records:
         log.add(record)
     lines = clew.clew("history", goal, "--iterations").splitlines()

@@ -16,8 +16,7 @@ if TYPE_CHECKING:
     from clew_shared.record.model import Action, Goal, Subtask, Task
     from clew_worker.library.context_manager import ContextManager
     from clew_worker.library.dual_track import DualTrackContext
-    from clew_worker.library.iteration_log import Intervention, IterationLog
-    from clew_worker.library.iteration_record import IterationRecord
+    from clew_worker.library.iteration_log import Intervention, IterationLog, IterationRecord
     from clew_worker.library.playbook import Bullet, Playbook
     from clew_worker.library.sync_client import SyncClient
     from clew_worker.library.work_state import Answer
@@ -54,7 +53,7 @@ _HOMES = {
     "Goal": "clew_shared.record.model",
     "Intervention": "clew_worker.library.iteration_log",
     "IterationLog": "clew_worker.library.iteration_log",
-    "IterationRecord": "clew_worker.library.iteration_record",
+    "IterationRecord": "clew_worker.library.iteration_log",
     "LedgerError": "clew_shared.ledger",
     "Playbook": "clew_worker.library.playbook",
     "Reflection": "clew_shared.playbook.reflector",

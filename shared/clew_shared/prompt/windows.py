@@ -119,9 +119,3 @@ def is_marker(text: str) -> bool:
 def stuck_lines(text: str) -> list[str]:
     """Return the lines of a text that tell a stuck agent to act."""
     return [line.strip() for line in text.splitlines() if _STUCK.fullmatch(line.strip())]
-
-
-def without_marker(text: str) -> str:
-    """Return a text without the markers that were added at its end after an empty line."""
-    before, gap, last = text.rpartition("\n\n")
-    return before if gap and is_marker(last) else text

@@ -15,24 +15,29 @@ from clew_shared.prompt.windows import (
     JSON_CHARS_PER_TOKEN,
     Window,
     Windows,
+    is_marker,
     json_chars,
     progress_marker,
     recalibrated,
+    stuck_lines,
     urgency_marker,
 )
-from clew_shared.text.shorten import one_line
+from clew_shared.text.shorten import one_line, without_middle
 from clew_shared.text.themes import GENERAL, theme
-from clew_worker.library.conversation import (
+from clew_worker.library.messages import (
     GO_ON,
-    ConversationFrame,
-    ConversationParts,
-    closed,
+    Message,
+    Parts,
+    Piece,
+    as_message,
     facts_message,
+    flatten,
+    last_exchanges,
     take_apart,
-    urged,
+    text_of,
 )
-from clew_worker.library.exchanges import Message, as_message, flatten, text_of
-from clew_worker.library.fitting import ConversationFitter
+
+_SHORTEST_RESULT_CHARS = 80
 
 StuckType = Literal["theme_loop", "repeated_planning", "no_progress"]
 
@@ -74,13 +79,17 @@ class DualTrackContext:
         self._known_facts: set[str] = set()
         self._news = False
         self._quiet_since = 0
-        fixed = [self._frame.system, self._frame.question, *self.conversation_history]
+        fixed = [self._system, self._question, *self.conversation_history]
         self._chars = sum(map(json_chars, fixed))
         self._measured = self.windows.chars_per_token != JSON_CHARS_PER_TOKEN
 
     @property
-    def _frame(self) -> ConversationFrame:
-        return ConversationFrame(self.system_prompt, self.user_message, self.conversation_history)
+    def _system(self) -> Message:
+        return {"role": "system", "content": self.system_prompt}
+
+    @property
+    def _question(self) -> Message:
+        return {"role": "user", "content": self.user_message}
 
     def add_tool_result(self, message: Mapping[str, Any] | str) -> None:
         """Store a tool's result message; only one not seen before counts as a new fact."""
@@ -118,17 +127,14 @@ class DualTrackContext:
         if self._news:
             self._quiet_since, self._news = iteration, False
         self.iterations_without_new_facts = max(0, iteration - self._quiet_since)
-        if self._one_theme():
+        themes = self.last_thinking_themes
+        if len(themes) >= self.theme_window and {*themes} == {themes[0]} != {GENERAL}:
             return "theme_loop"
         if self.consecutive_thoughts_without_tools >= self.consecutive_threshold:
             return "repeated_planning"
         if self.iterations_without_new_facts >= self.windows.iterations_without_facts:
             return "no_progress"
         return None
-
-    def _one_theme(self) -> bool:
-        themes = self.last_thinking_themes
-        return len(themes) >= self.theme_window and {*themes} == {themes[0]} != {GENERAL}
 
     def should_trim_context(self, iteration: int) -> bool:
         """Return whether the list must be cut: because of the iteration, or of the tokens so far."""
@@ -161,43 +167,111 @@ class DualTrackContext:
         """Return the list to send, built from the agent's own; the stricter of window and size decides.
 
         The system prompt comes first and unchanged, the question is always there, tool calls only with all their
-        results, markers in a separate last message, and nothing that a strict server refuses. Where a list is cut
-        and no message is dropped, the markers are at the end of the last result, so that the list does not grow.
-        What `inject_urgency` said at the end of the list is among the markers; what it said before is left out.
-        `messages` is not changed.
+        results, markers in a separate last message, and nothing that a strict server refuses. What `inject_urgency`
+        said at the end of the list is among the markers; what it said before is left out. `messages` is not changed.
         """
-        frame = self._frame
         own = [as_message(message) for message in messages]
-        conversation = take_apart(own, frame, self.tool_results)
-        markers = self._markers(conversation, iteration, urged(own))
-        last = {"role": "user", "content": markers or GO_ON}
-        fixed = [frame.system, conversation.question, *flatten(conversation.latest), last]
-        room = self.max_tokens - sum(map(self.windows.tokens, fixed))
-        window = self.windows.at(iteration)
-        kept = ConversationFitter(self.windows, self.thinking_blocks).fitted(
-            conversation, window, room
+        parts = take_apart(
+            own, self._system, self._question, self.conversation_history, self.tool_results
         )
+        markers = self._markers(parts, iteration, own)
+        last = {"role": "user", "content": markers or GO_ON}
+        fixed = [self._system, parts.question, *flatten(parts.latest), last]
+        kept = self._fitted(parts, self.windows.at(iteration), self.max_tokens - self._size(fixed))
         built = [
-            frame.system,
+            self._system,
             *flatten(kept.history),
-            conversation.question,
+            parts.question,
             *facts_message(kept.facts),
             *flatten(kept.work),
-            *flatten(conversation.latest),
+            *flatten(parts.latest),
         ]
-        is_cut = window > Window.FULL or kept.droppable() != conversation.droppable()
-        return closed(built, markers, merged=is_cut and len(built) >= len(own))
+        return [*built, last] if markers or built[-1]["role"] == "assistant" else built
 
-    def _markers(
-        self, conversation: ConversationParts, iteration: int, urgency: Iterable[str]
-    ) -> str:
-        lines = [urgency_marker(self.windows.at(iteration), self._iterations_left(iteration))]
+    def _markers(self, parts: Parts, iteration: int, own: Sequence[Message]) -> str:
+        lines: list[str] = []
+        for message in reversed(own):  # what a stuck agent was told last
+            if message.get("role") != "user" or lines:
+                break
+            lines = stuck_lines(text_of(message)) if is_marker(text_of(message)) else []
         if iteration >= self.windows.progress_from:
-            listed = sum(len(piece.results) for piece in conversation.work)
+            listed = sum(len(piece.results) for piece in parts.work)
             used = max(len(self.tool_results), listed)
             pages = _count(self.research_context.get("pages_read"))
-            lines.insert(0, progress_marker(iteration, self.max_iterations, used, pages))
-        return "\n".join(filter(None, [*urgency, *lines]))
+            lines.append(progress_marker(iteration, self.max_iterations, used, pages))
+        lines.append(urgency_marker(self.windows.at(iteration), self._iterations_left(iteration)))
+        return "\n".join(filter(None, lines))
+
+    # -- what fits -----------------------------------------------------------------------------------
+
+    def _fitted(self, whole: Parts, window: Window, room: int) -> Parts:
+        """Return the part that the window allows; a stricter window is used while that is too large."""
+        kept = self._windowed(whole, window)
+        while window < Window.AGGRESSIVE and self._size(flatten(kept.droppable())) > room:
+            window = Window(window + 1)
+            kept = self._windowed(whole, window)
+        return self._without_oldest(kept, room)
+
+    def _windowed(self, whole: Parts, window: Window) -> Parts:
+        if window is Window.FULL:
+            return whole
+        if window is Window.MODERATE:
+            history = last_exchanges(whole.history, self.windows.moderate_exchanges)
+            return replace(whole, history=history, work=self._last_thoughts(whole.work))
+        calls, facts = [piece.without_thought() for piece in whole.work], whole.facts
+        pairs = [piece for piece in calls if piece.kind == "pair"]
+        if window is Window.EMERGENCY:
+            pairs = _last_pairs(pairs, self.windows.emergency_results)
+            left = self.windows.emergency_results - sum(len(pair.results) for pair in pairs)
+            facts = whole.facts[-left:] if left > 0 else ()
+        said = [] if whole.latest else [p for p in calls if p.kind == "user"][-1:]
+        kept = {*pairs, *said}
+        return replace(whole, history=(), facts=facts, work=[p for p in calls if p in kept])
+
+    def _last_thoughts(self, work: Sequence[Piece]) -> list[Piece]:
+        """Keep the last thoughts, alone or beside their calls; those that are in no message come last."""
+        count = self.windows.moderate_thoughts
+        listed = [piece for piece in work if piece.thought]
+        texts = {"", *(piece.thought for piece in listed)}
+        unlisted = [
+            Piece("thought", ({"role": "assistant", "content": text},))
+            for text in (self.thinking_blocks[-count:] if count else ())
+            if text.strip() not in texts
+        ]
+        dropped = {*listed[: max(0, len(listed) + len(unlisted) - count)]}
+        kept = [p for p in work if p.kind != "thought" or p not in dropped]
+        return [*(p.without_thought() if p in dropped else p for p in kept), *unlisted]
+
+    def _without_oldest(self, kept: Parts, room: int) -> Parts:
+        """Drop the oldest pieces until the rest fits; the newest result is shortened rather than dropped."""
+        size = self._size(flatten(kept.droppable()))
+        newest = next((p for p in reversed(kept.work) if p.kind == "pair"), None)
+        dropped: set[Piece] = set()
+        for piece in kept.droppable():
+            if size <= room:
+                break
+            if piece is not newest:
+                dropped.add(piece)
+                size -= self._size(piece.messages)
+        work = [piece for piece in kept.work if piece not in dropped]
+        if newest and size > room:
+            work = self._shortened(newest, room)
+        facts = [piece for piece in kept.facts if piece not in dropped]
+        history = [piece for piece in kept.history if piece not in dropped]
+        return replace(kept, history=history, facts=facts, work=work)
+
+    def _shortened(self, pair: Piece, room: int) -> list[Piece]:
+        call, *results = pair.messages
+        chars = max(len(text_of(result)) for result in results)
+        while chars >= _SHORTEST_RESULT_CHARS:
+            shorter = [{**one, "content": without_middle(text_of(one), chars)} for one in results]
+            if self._size([call, *shorter]) <= room:
+                return [Piece("pair", (call, *shorter))]
+            chars = chars * 3 // 4
+        return []
+
+    def _size(self, messages: Iterable[Message]) -> int:
+        return sum(map(self.windows.tokens, messages))
 
     def _iterations_left(self, iteration: int) -> int:
         return max(0, self.max_iterations - iteration)
@@ -224,3 +298,15 @@ def _count(value: Any) -> int:
     if isinstance(value, int):
         return int(value)
     return len(value) if isinstance(value, (list, tuple, set, frozenset, dict)) else 0
+
+
+def _last_pairs(pairs: Sequence[Piece], results: int) -> list[Piece]:
+    """Return the last pairs, with at most `results` results in all, but always the newest pair."""
+    kept: list[Piece] = []
+    count = 0
+    for piece in reversed(pairs):
+        count += len(piece.results)
+        if kept and count > results:
+            break
+        kept.append(piece)
+    return kept[::-1]

@@ -1,22 +1,153 @@
-"""The iteration log: the records of an agent's turns, kept on disk, and what they say of where it stands.
+"""The iteration log: the records of an agent's turns, and what they say of where it stands.
 
-The records are complete, for debugging; `reasoning_context` is their short form for a prompt. This log relies on the
-agent's own assessment, while the daemon judges progress by evidence.
+A record has its tool calls, their results, and the agent's own assessment; what the agent did not say is empty. This
+log relies on that assessment, while the daemon judges progress by evidence.
 """
 
-import os
-import weakref
 from collections.abc import Mapping
-from pathlib import Path
-from typing import Any, Self
+from datetime import UTC, datetime
+from typing import Annotated, Any, Literal, Self
 
-from clew_shared.prompt.reasoning import FOUND_CHARS, relevant_lines
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    NonNegativeFloat,
+    NonNegativeInt,
+    ValidationError,
+    model_validator,
+)
+
+from clew_shared.prompt import reasoning
+from clew_shared.prompt.reasoning import FOUND_CHARS, as_text, relevant_lines
 from clew_shared.prompt.windows import JSON_CHARS_PER_TOKEN
 from clew_shared.text.shorten import in_one_line
-from clew_worker.library.iteration_record import IterationRecord, parsed
-from clew_worker.library.iteration_store import IterationStore
 
+MAX_RAW_OUTPUT_CHARS = 1000
 _LISTED_FAILURES = 5
+_OTHER_NAMES = {"name": "tool", "args": "params", "result": "raw_output"}
+# The results of history.jsonl; a refused or interrupted action has not succeeded.
+_RESULTS = {
+    **{outcome: outcome for outcome in ("success", "failure", "timeout", "error")},
+    **dict.fromkeys(("blocked", "interrupted"), "error"),
+}
+
+Outcome = Literal["success", "failure", "timeout", "error"]
+Relevance = Literal["high", "medium", "low"]
+Assessment = Literal["advancing", "stuck", "regressing", ""]
+
+
+def _as_utc(value: datetime) -> datetime:
+    return value.replace(tzinfo=UTC) if value.tzinfo is None else value
+
+
+def _unsaid(value: Any) -> Any:
+    return "" if value is None else value
+
+
+def _cut_output(value: str) -> str:
+    return value[:MAX_RAW_OUTPUT_CHARS]
+
+
+Text = Annotated[str, BeforeValidator(as_text)]
+"""Free text; missing is "", a list of sentences is joined."""
+
+
+class _RecordPart(BaseModel):
+    """A part of a record, readable by attribute or, like the JSON it came from, by key."""
+
+    model_config = ConfigDict(extra="allow")
+
+    def __getitem__(self, key: str) -> Any:
+        try:
+            return getattr(self, key)
+        except AttributeError:
+            raise KeyError(key) from None
+
+
+class Cost(_RecordPart):
+    """The cost of one tool call in tokens and seconds."""
+
+    tokens: NonNegativeInt = 0
+    time: NonNegativeFloat = 0.0
+
+
+class ToolCallRecord(_RecordPart):
+    """One tool call of an iteration; `raw_output` keeps the first 1,000 characters.
+
+    `name`, `args` and `result` are read as `tool`, `params` and `raw_output`. A cost without a time
+    gets the `execution_time` (seconds).
+    """
+
+    tool: Annotated[str, Field(min_length=1)]
+    params: dict[str, Any] = Field(default_factory=dict)
+    raw_output: Annotated[Text, AfterValidator(_cut_output)] = ""
+    outcome: Outcome = "success"
+    execution_time: NonNegativeFloat = 0.0
+    cost: Cost = Field(default_factory=Cost)
+    tool_selection_rationale: Text = ""
+    insights: Text = ""
+    learning: Text = ""
+    relevance: Relevance = "medium"
+    next_suggested_actions: Text = ""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _take_other_names(cls, data: Any) -> Any:
+        if not isinstance(data, Mapping):
+            return data
+        given = dict(data)
+        if isinstance(given.get("result"), str) and given["result"] in _RESULTS:
+            given.setdefault("outcome", _RESULTS[given["result"]])
+            if "output" in given:
+                given["result"] = given.pop("output")
+        for other, own in _OTHER_NAMES.items():
+            if other in given:
+                given.setdefault(own, given.pop(other))
+        if given.get("params") is None:
+            given.pop("params", None)
+        return given
+
+    @model_validator(mode="after")
+    def _time_the_cost(self) -> Self:
+        if "time" not in self.cost.model_fields_set:
+            self.cost = self.cost.model_copy(update={"time": self.execution_time})
+        return self
+
+    def line(self) -> str:
+        """Return the call and its result in one line."""
+        found = reasoning.found(self.insights, self.learning, self.outcome, self.raw_output)
+        return reasoning.reasoning_line(reasoning.did(self.tool, self.params), found)
+
+
+class IterationRecord(_RecordPart):
+    """One turn of an agent: its tool calls, their synthesis and the agent's own assessment."""
+
+    iteration: NonNegativeInt
+    timestamp: Annotated[datetime, AfterValidator(_as_utc)] = Field(
+        default_factory=lambda: datetime.now(UTC)
+    )
+    mode: Literal["fast", "deep"] = "fast"
+    tool_calls: list[ToolCallRecord] = Field(default_factory=list)
+    synthesis: Text = ""
+    progress_assessment: Annotated[Assessment, BeforeValidator(_unsaid)] = ""
+    user_feedback: Text = ""
+
+
+def parsed(record: IterationRecord | Mapping[str, Any]) -> IterationRecord:
+    """Return a record of any form; ValueError that names every invalid field."""
+    if isinstance(record, IterationRecord):
+        return record
+    try:
+        return IterationRecord.model_validate(record)
+    except ValidationError as error:
+        faults = [
+            f"{'.'.join(map(str, fault['loc'])) or 'record'}: {fault['msg']}"
+            for fault in error.errors()
+        ]
+        raise ValueError("invalid iteration record: " + "; ".join(faults)) from error
 
 
 class Intervention(str):
@@ -40,18 +171,12 @@ class IterationLog:
 
     After `stuck_limit` turns in a row that are stuck or regressing by their own assessment, `add` returns a
     recovery intervention; it and every other turn reset the count.
-
-    The log is kept in `.agent_context/` of `folder` (None: only in memory). A log of a `goal` continues with the
-    records of that goal; under the daemon that is the goal that this process works on. A log without a goal
-    continues the last one of the folder if that is still open or its program crashed.
     """
 
     def __init__(
         self,
         stuck_limit: int = 3,
         *,
-        goal: str = "",
-        folder: str | os.PathLike[str] | None = ".",
         chars_per_token: float = JSON_CHARS_PER_TOKEN,
     ) -> None:
         if stuck_limit < 1:
@@ -61,11 +186,6 @@ class IterationLog:
         """For `reasoning_context`; that of a `DualTrackContext` is measured for the model in use."""
         self.records: list[IterationRecord] = []
         self._stuck: list[IterationRecord] = []
-        self._store = None if folder is None else IterationStore(Path(folder), goal)
-        if self._store:
-            for record in self._store.read():
-                self._take(record)
-            weakref.finalize(self, self._store.end)
 
     def add(self, record: IterationRecord | Mapping[str, Any]) -> Intervention | None:
         """Add a record; return a recovery prompt when the agent is stuck, else None.
@@ -73,11 +193,6 @@ class IterationLog:
         Raises a ValueError that names every invalid field; the record is then not added.
         """
         entry = parsed(record)
-        if self._store:
-            self._store.append(entry)
-        return self._take(entry)
-
-    def _take(self, entry: IterationRecord) -> Intervention | None:
         self.records.append(entry)
         if entry.progress_assessment not in {"stuck", "regressing"}:
             self._stuck.clear()

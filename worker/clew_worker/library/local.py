@@ -1,32 +1,59 @@
 """A goal without a daemon: the same ledger, under `.agent_context/` of a folder, and the same judge.
 
-It runs no action.
+Each call is one turn at the ledger, durable before it returns: manual changes come first, then the call itself; the
+published files follow. It runs no action.
 """
 
 from __future__ import annotations
 
+import hashlib
 import os
+import re
+import sys
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
+
+import psutil
 
 from clew_shared.config.tables import LoopSettings
-from clew_shared.core.answers import ActionReport, LookFirst, Verdict
+from clew_shared.core.answers import ActionReport, LookFirst, Verdict, WrongState
 from clew_shared.core.core import Core
+from clew_shared.core.journal import RecordedEvent
+from clew_shared.gate.verdict import AgentCalls
+from clew_shared.ledger import LedgerError, NewEvent, TurnLedger
 from clew_shared.record import events as ev
+from clew_shared.record.codec import decode, encode
+from clew_shared.record.fold import fold
 from clew_shared.record.model import GoalStatus
 from clew_shared.record.spec import Spec
 from clew_shared.record.state import State
+from clew_shared.views.contextdir import FOLDER, ContextDir
+from clew_shared.views.publish import HistoryFold, history_view, state_view
 from clew_worker.executor.world.world import WorldWatch
 from clew_worker.library import local_tree
-from clew_worker.library.identity import goal_id, runs_elsewhere, started_at
-from clew_worker.library.local_record import LocalRecord
 from clew_worker.library.open_goal import OpenGoal, all_done, answer_of, intervention_of
 from clew_worker.library.work_state import Answer, WorkState
 
+LEDGER = "ledger.db"
+STATE_EVERY_S = 0.25
+STATE_LARGE_ACTIONS = 200
+"""From this number of different actions in a scope, `state.json` is written at most every 250 ms."""
+_OF_ACTIONS = ("action_allowed", "action_finished")
+ID_CHARS_MAX = 40
 ANOTHER_WAY = (
     "The subtask is blocked: this approach does not work. Add other subtasks to its task, "
     "or continue with the next one (advance_to_next_subtask)."
 )
+CALLS = AgentCalls(
+    done="call mark_subtask_complete()",
+    failed="mark_subtask_complete(success=False, reason=...)",
+    finish="call mark_subtask_complete() and stop",
+)
+"""The names of the library's calls; without a daemon no call finishes a goal."""
 
 
 class LocalGoal(OpenGoal):
@@ -38,17 +65,25 @@ class LocalGoal(OpenGoal):
 
     def __init__(self, folder: Path, text: str, loops: LoopSettings) -> None:
         self._text = text
+        self._goal_id = goal_id(text)
+        self._loops = loops
         self._watch = WorldWatch(str(folder), loops.ignore)
-        self._record = LocalRecord(folder, goal_id(text), loops)
+        self._lock = threading.RLock()
+        self._ledger = _open(folder)
+        self._published = _Published(folder, self._ledger)
+        self._next_seq = 0
+        self._torn = True  # the state in memory differs from the ledger
+        self._core = self._new_core()
+        self._work = WorkState(self._core.state)
         try:
             self._begin(folder)
         except BaseException:
-            self._record.close()
+            self._ledger.close()
             raise
 
     @property
     def work(self) -> WorkState:
-        return self._record.work
+        return self._work
 
     @property
     def state(self) -> State:
@@ -56,16 +91,18 @@ class LocalGoal(OpenGoal):
 
     @property
     def loops_found(self) -> list[dict[str, Any]]:  # type: ignore[override]
-        return self._record.published.loops
+        return self._published.loops
+
+    # -- calls -------------------------------------------------------------------------------------
 
     def record(self, tool: str, args: dict[str, Any], report: ActionReport) -> Answer:
-        with self._record.turn() as at:
+        with self._turn() as at:
             local_tree.make_ready(self._core, self._text, at)
             return _answer(self._core.record(tool, args, self._measured(report), at))
 
     def propose(self, tool: str, args: dict[str, Any]) -> Answer:
         """Judge an action; before a refusal, check whether the folder has changed."""
-        with self._record.turn() as at:
+        with self._turn() as at:
             local_tree.make_ready(self._core, self._text, at)
             verdict = self._core.propose(tool, args, at, fresh=False)
             if isinstance(verdict, LookFirst):
@@ -74,27 +111,29 @@ class LocalGoal(OpenGoal):
             return _answer(verdict)
 
     def outcome(self, seq: int, report: ActionReport) -> Answer:
-        with self._record.turn() as at:
+        with self._turn() as at:
             if seq not in self.state.in_flight:
-                self._record.require_allowed(seq)
+                row = next(iter(self._ledger.read(self._goal_id, after=seq - 1, limit=1)), None)
+                if row is None or row.seq != seq or row.kind != "action_allowed":
+                    raise WrongState(f"no action {seq} of this goal was allowed")
                 return Answer(allowed=True, seq=seq)
             feedback = self._core.outcome(seq, self._measured(report), at)
             told = intervention_of(feedback.intervention)
             return Answer(True, seq, intervention=told, escalated_to=feedback.escalated_to)
 
     def see_probes(self, probes: dict[str, bool]) -> None:
-        with self._record.turn() as at:
+        with self._turn() as at:
             self._core.emit(ev.ProbesSeen(at=at, probes=probes, world=self._digest()))
 
     def complete(self, reason: str, *, success: bool) -> str | None:
         failure, summary = ("", reason) if success else (reason, "")
-        with self._record.turn() as at:
+        with self._turn() as at:
             if not self.state.replan_required:
                 self._core.complete_subtask(at, success=success, failure=failure, summary=summary)
             return self.state.replan_required or None
 
     def _advance(self) -> bool:
-        with self._record.turn() as at:
+        with self._turn() as at:
             state = self.state
             if state.replan_required:
                 if state.replan_required == "person" or state.next_pending() is None:
@@ -106,35 +145,95 @@ class LocalGoal(OpenGoal):
         """End the goal; False if a subtask is still open. A goal that has ended stays as it is."""
         if success and not all_done(self.state.goal):
             return False
-        with self._record.turn() as at:
+        status: Literal["completed", "failed"] = "completed" if success else "failed"
+        with self._turn() as at:
             if self.state.goal.status == GoalStatus.IN_PROGRESS:
-                status: Any = "completed" if success else "failed"
                 self._core.emit(ev.GoalEnded(at=at, status=status, summary=summary))
             return True
 
     def save(self) -> None:
-        with self._record.turn():
+        with self._turn():
             pass
 
     def settle(self) -> None:
-        self._record.settle()
+        with self._lock:
+            if self._work.edit():
+                self.save()
 
     def close(self) -> None:
         """Close the goal: actions in flight are interrupted, which does not count as a crash."""
-        with self._record.last_turn() as at:
-            state = self.state
-            if not runs_elsewhere(state.pid, state.pid_created):
-                self._core.interrupt("closed", at, counts=False)
-                exited = ev.WorkerExited(at=at, epoch=state.epoch, reason="closed", code=0)
-                self._core.emit(exited)
+        with self._lock:
+            try:
+                self._work.edit()
+            except ValueError:
+                self._torn = True  # refused before; the recorded state is valid
+            try:
+                with self._turn() as at:
+                    state = self.state
+                    if not _runs_elsewhere(state.pid, state.pid_created):
+                        self._core.interrupt("closed", at, counts=False)
+                        exited = ev.WorkerExited(at=at, epoch=state.epoch, reason="closed", code=0)
+                        self._core.emit(exited)
+            finally:
+                self._ledger.close()
 
-    @property
-    def _core(self) -> Core:
-        return self._record.core
+    # -- the record --------------------------------------------------------------------------------
+
+    @contextmanager
+    def _turn(self) -> Iterator[float]:
+        """Take a turn, which begins at the time that this yields; after an error nothing of it is recorded."""
+        with self._lock:
+            edit = None if self._torn else self._work.edit()
+            try:
+                with self._ledger.turn() as moved:
+                    if moved or self._torn:
+                        self._catch_up()
+                    at = time.time()
+                    self._next_seq = self._ledger.next_seq
+                    if edit:
+                        local_tree.record_edit(self._core, edit, at)
+                    yield at
+                    done = self._core.take()
+                    self._ledger.append([self._entry(one) for one in done])
+            except BaseException:
+                self._torn = True
+                raise
+            self._published.write(self.state, done)
+            self._work.note(self.state)
+
+    def _catch_up(self) -> None:
+        """Fold the events that other processes have added to the ledger."""
+        if self._torn:
+            self._core = self._new_core()
+        before = self.state.seq
+        rows = self._ledger.read(self._goal_id, after=before)
+        fold(((row.seq, decode(row.body)) for row in rows), self.state)
+        if self._torn or self.state.seq != before:
+            self._published.forget()
+        self._torn = False
+
+    def _new_core(self) -> Core:
+        # Only a person can extend a budget, through a daemon. Interventions are shown but fail no subtask, since
+        # the library's agent gets the verdict as a value.
+        return Core(
+            State(goal_id=self._goal_id),
+            self._loops,
+            self._number,
+            max_actions=sys.maxsize,
+            ignored_limit=sys.maxsize,
+            calls=CALLS,
+        )
+
+    def _number(self) -> int:
+        seq, self._next_seq = self._next_seq, self._next_seq + 1
+        return seq
+
+    def _entry(self, done: RecordedEvent) -> NewEvent:
+        return NewEvent(self._goal_id, done.event.kind, encode(done.event), done.output)
 
     def _begin(self, folder: Path) -> None:
         """Start or continue the goal: actions that were in flight at its last end count as a crash."""
-        with self._record.turn() as at:
+        with self._turn() as at:
             core, state = self._core, self.state
             if not state.accepted_seq:
                 spec = Spec(description=self._text, workspace=str(folder))
@@ -142,17 +241,16 @@ class LocalGoal(OpenGoal):
                 core.emit(ev.GoalStarted(at=at))
                 state.goal.tasks.clear()  # the agent brings the tree
                 local_tree.record_tree(core, at)
-            pid, since = os.getpid(), started_at()
+            pid, created = os.getpid(), psutil.Process().create_time()
             # another process that is still running has the actions in flight
-            if runs_elsewhere(state.pid, state.pid_created):
-                pid, since = state.pid or pid, state.pid_created
+            if _runs_elsewhere(state.pid, state.pid_created):
+                pid, created = state.pid or pid, state.pid_created
             else:
                 core.interrupt("the process ended", at, counts=True)
-            core.emit(
-                ev.WorkerStarted(
-                    at=at, epoch=state.epoch + 1, agent="library", pid=pid, created=since
-                )
+            started = ev.WorkerStarted(
+                at=at, epoch=state.epoch + 1, agent="library", pid=pid, created=created
             )
+            core.emit(started)
             core.see_world(self._digest(), at)
 
     def _measured(self, report: ActionReport) -> ActionReport:
@@ -165,6 +263,93 @@ class LocalGoal(OpenGoal):
         return self._watch.digest().name
 
 
+class _Published:
+    """The files of the open goal that people and programs read in `.agent_context/`, written after its ledger.
+
+    Their content is already recorded, so a file that cannot be written loses nothing. Nothing here is read back.
+    """
+
+    def __init__(self, folder: Path, records: TurnLedger) -> None:
+        self._files = ContextDir(str(folder.resolve()))
+        self._records = records
+        self._history: HistoryFold | None = None  # None: rebuild the files
+        self._state_written = 0.0
+
+    @property
+    def loops(self) -> list[dict[str, Any]]:
+        """The entries of loops.json."""
+        return self._history.loops if self._history else []
+
+    def forget(self) -> None:
+        """Rebuild the files the next time: another process has written to the ledger."""
+        self._history = None
+
+    def write(self, state: State, done: Sequence[RecordedEvent]) -> None:
+        """Write the new events; after a failure the next call rebuilds the files."""
+        try:
+            if self._history is None or not self._write_new(state, done, self._history):
+                self._rebuild(state)
+        except OSError:
+            self._history = None
+
+    def _write_new(self, state: State, done: Sequence[RecordedEvent], history: HistoryFold) -> bool:
+        ended = [(history.take(one.seq, one.event), one.output) for one in done]
+        lines = [history_view(found[0], _text(output)) for found, output in ended if found]
+        looped = any(isinstance(one.event, ev.LoopDetected) for one in done)
+        view = None if self._state_can_wait(state, done) else state_view(state)
+        return self._files.update(view, lines, history.loops if looped else None)
+
+    def _state_can_wait(self, state: State, done: Sequence[RecordedEvent]) -> bool:
+        """Return whether `state.json` may be written later: it is large, and only an action was recorded."""
+        now = time.monotonic()
+        is_plain = bool(done) and all(one.event.kind in _OF_ACTIONS for one in done)
+        is_large = len(state.loop_counts) >= STATE_LARGE_ACTIONS
+        if is_plain and is_large and now - self._state_written < STATE_EVERY_S:
+            return True
+        self._state_written = now
+        return False
+
+    def _rebuild(self, state: State) -> None:
+        self._history = history = HistoryFold()
+        rows = self._records.read(state.goal_id)
+        ended = (history.take(row.seq, decode(row.body)) for row in rows)
+        lines = [history_view(one[0], _text(self._records.output(one[1]))) for one in ended if one]
+        self._files.rebuild(state_view(state), lines, history.loops)
+
+
+def _text(output: bytes | None) -> str:
+    return (output or b"").decode("utf-8", "replace")
+
+
 def _answer(verdict: Verdict) -> Answer:
     message = ANOTHER_WAY if verdict.reason == "replan_required" else ""
     return answer_of(verdict, allowed=verdict.allowed, message=message)
+
+
+def goal_id(text: str) -> str:
+    """Return a name for a goal's text: its first words and 8 hex digits of its SHA-256."""
+    words = "-".join(re.findall(r"[a-z0-9]+", text.lower())[:6])[:ID_CHARS_MAX].rstrip("-")
+    return f"{words or 'goal'}-{hashlib.sha256(text.encode('utf-8', 'replace')).hexdigest()[:8]}"
+
+
+def _runs_elsewhere(pid: int | None, created: float) -> bool:
+    """Return whether a process is another one than this, and still running."""
+    if not pid or pid == os.getpid():
+        return False
+    with suppress(psutil.Error):
+        return abs(psutil.Process(pid).create_time() - created) < 1
+    return False
+
+
+def _open(folder: Path) -> TurnLedger:
+    """Open or create the ledger in the folder's `.agent_context/`; LedgerError gives the reason if that fails."""
+    place = folder / FOLDER
+    if place.is_symlink():
+        raise NotADirectoryError(f"{place} is a link; the record must be kept in a real folder")
+    try:
+        place.mkdir(mode=0o755, exist_ok=True)
+    except OSError as error:
+        what = f"its folder cannot be created: {error.strerror}"
+        hint = "let the agent write there, or name another folder: ContextManager('path')"
+        raise LedgerError(place, what, hint) from error
+    return TurnLedger.open(place / LEDGER)

@@ -12,14 +12,9 @@ from clew_shared.record import events as ev
 from clew_shared.record.fold.tree import given_up_line
 from clew_shared.record.model import Goal, GoalStatus, StepStatus, Subtask
 from clew_shared.record.spec import PlannedSubtask, PlannedTask
-from clew_worker.library.work_state import Edit
+from clew_worker.library.work_state import Edit, subtasks_of
 
 _goals: TypeAdapter[Goal] = TypeAdapter(Goal)
-
-
-def subtasks_of(goal: Goal) -> list[Subtask]:
-    """Return all subtasks, in order."""
-    return [subtask for task in goal.tasks for subtask in task.subtasks]
 
 
 def make_ready(core: Core, text: str, at: float) -> None:
@@ -57,9 +52,7 @@ def record_edit(core: Core, edit: Edit, at: float) -> None:
         _find_place(core, edit, at)
     if replan:
         core.start(at)
-    if (
-        edit.counts is not None or edit.blocked is not None
-    ):  # those of the subtask that is current now
+    if (edit.counts, edit.blocked) != (None, None):  # those of the subtask that is current now
         record_tree(core, at, counts=edit.counts, blocked=edit.blocked)
     for signature in edit.lifted:
         core.emit(ev.Unblocked(at=at, signature=signature))
@@ -111,13 +104,12 @@ def _offers_another_way(core: Core, edit: Edit) -> bool:
 
 def _mark_replan(core: Core, edit: Edit) -> None:
     """Mark the replacements of a blocked subtask as heirs of its counts and blocks."""
-    state = core.state
-    new = {id(one) for one in edit.new}
-    for task in state.goal.tasks:
+    goal, new = core.state.goal, {id(one) for one in edit.new}
+    for task in goal.tasks:
         for subtask in task.subtasks:
             if id(subtask) in new:
                 subtask.inherits = task.replanned = True
-    state.goal.replanned = state.goal.replanned or state.replan_required == "goal"
+    goal.replanned = goal.replanned or core.state.replan_required == "goal"
 
 
 def _find_place(core: Core, edit: Edit, at: float) -> None:

@@ -12,7 +12,7 @@ from clew_shared.prompt.compact import RECENT_ACTIONS
 from clew_shared.record.model import Goal, StepStatus
 from clew_shared.record.state import State
 from clew_shared.wire.answers import Intervention, Judged, Recorded
-from clew_worker.library.work_state import Answer, WorkState
+from clew_worker.library.work_state import Answer, WorkState, subtasks_of
 
 
 class OpenGoal(ABC):
@@ -91,20 +91,14 @@ class OpenGoal(ABC):
 
 def all_done(goal: Goal) -> bool:
     """Return whether there are subtasks, and all of them are done."""
-    subtasks = [subtask for task in goal.tasks for subtask in task.subtasks]
+    subtasks = subtasks_of(goal)
     return bool(subtasks) and all(StepStatus(one.status).done for one in subtasks)
 
 
 def answer_of(judged: Verdict | Judged | Recorded, *, allowed: bool, message: str = "") -> Answer:
     """Return a verdict as the agent gets it; `message` takes the place of its own."""
-    return Answer(
-        allowed,
-        judged.seq,
-        judged.reason,
-        message or judged.message,
-        intervention_of(judged.intervention),
-        judged.escalated_to,
-    )
+    said, told = message or judged.message, intervention_of(judged.intervention)
+    return Answer(allowed, judged.seq, judged.reason, said, told, judged.escalated_to)
 
 
 def intervention_of(found: Advice | Intervention | None) -> dict[str, str] | None:

@@ -5,7 +5,7 @@ It shows the state of the last `hello`, and says hello again when the state is r
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from clew_shared.core.answers import ActionReport, WrongState
@@ -16,130 +16,16 @@ from clew_shared.record.spec import Spec
 from clew_shared.record.state import ProbeSeen, State
 from clew_shared.wire import protocol
 from clew_shared.wire.answers import Advanced, Finished, Judged, Noted, Recorded
-from clew_shared.wire.hello import Call, FinishedSubtask, HelloAnswer, SentGoal, SentSubtask
+from clew_shared.wire.hello import Call, HelloAnswer, HelloState, SentSubtask
 from clew_worker.agent.rpc import RpcError
 from clew_worker.library.open_goal import OpenGoal, answer_of, intervention_of
 from clew_worker.library.sync_client import SyncClient
-from clew_worker.library.work_state import Answer, Edit, WorkState
-
-_OVER = (StepStatus.COMPLETED, StepStatus.SKIPPED, StepStatus.FAILED)
-
-
-def state_of(hello: HelloAnswer) -> State:
-    """Return the state in an answer to `hello`, as far as an agent is shown one."""
-    sent = hello.state
-    goal = _goal(sent.goal)
-    goal.reached = sent.progress
-    _add_summaries(goal, sent.finished)
-    heads = {entry.seq: entry.output for entry in sent.transcript if isinstance(entry, Call)}
-    scope = Scope(
-        loop_counts=dict(sent.loop_counts),
-        blocks={s: {EVERYWHERE: "blocked"} for s in sent.blocked_actions},
-    )
-    state = State(
-        goal_id=hello.goal_id,
-        goal=goal,
-        spec=Spec(description=goal.description, notes=hello.notes),
-        current_task_idx=sent.current_task_idx,
-        current_subtask_idx=sent.current_subtask_idx,
-        scope=scope,
-        last_probe_state=sent.last_probe_state | {n: p.passed for n, p in sent.probes.items()},
-        probes_seen={
-            n: seen_probe(p.passed, p.after, current=p.current) for n, p in sent.probes.items()
-        },
-        last_action=max((a.seq for s in sent.subtasks for a in s.actions), default=0),
-        iteration=sent.iteration,
-        epoch=sent.epoch,
-        restarts=sent.restarts,
-        seq=sent.seq,
-        feedback=list(hello.feedback),
-        set_aside=list(sent.given_up),
-        replan_required=sent.replan_required or "",
-    )
-    for action in state.subtask.actions if state.subtask else ():
-        name = signature(action.name, action.args)
-        tally = Tally(seq=action.seq, result=action.result, head=heads.get(action.seq, ""))
-        scope.tallies.setdefault(name, {})[str(action.seq)] = tally
-    return state
-
-
-def seen_probe(passed: bool, after: int, *, current: bool) -> ProbeSeen:
-    """Return a probe of a workspace whose state has no name here: what is current was seen in the same one."""
-    return ProbeSeen(passed, "" if current else "before", after)
-
-
-def changed_since(state: State, seq: int) -> bool:
-    """Return whether an action after this one may have changed the workspace, as far as the tree shows it."""
-    actions = (a for t in state.goal.tasks for s in t.subtasks for a in s.actions)
-    return any(a.seq > seq and a.result != "blocked" and a.changed is not False for a in actions)
-
-
-def _goal(sent: SentGoal) -> Goal:
-    tasks = [Task(t.description, [*map(_subtask, t.subtasks)], t.status) for t in sent.tasks]
-    return Goal(sent.description, tasks, sent.status)
-
-
-def _subtask(sent: SentSubtask) -> Subtask:
-    return Subtask(
-        sent.description,
-        sent.status,
-        sent.attempts,
-        sent.last_failure or "",
-        sent.actions_total,
-        actions=[Action(**action.model_dump()) for action in sent.actions],
-        steps=[step.model_dump() for step in sent.steps],
-    )
-
-
-def _add_summaries(goal: Goal, finished: Iterable[FinishedSubtask]) -> None:
-    """Add the summaries of the finished subtasks, which are sent beside the tree, to the tree."""
-    over = (s for t in goal.tasks for s in t.subtasks if s.status in _OVER)
-    for subtask, sent in zip(over, finished, strict=False):
-        if sent.description == subtask.description:
-            subtask.summary = sent.summary
-
-
-def is_untouched(state: State) -> bool:
-    """Return whether there is only the implicit subtask, without any work in it."""
-    steps = [s for t in state.goal.tasks for s in t.subtasks]
-    implicit = len(steps) == 1 and steps[0].description == state.goal.description
-    return implicit and not steps[0].actions_total and not steps[0].attempts
-
-
-def shape_of(goal: Goal) -> list[tuple[str, list[str]]]:
-    """Return the descriptions in a tree, by which a manual change of it is noticed."""
-    return [(t.description, [s.description for s in t.subtasks]) for t in goal.tasks]
-
-
-def graft(old: Goal, new: Goal) -> Goal:
-    """Update the agent's own objects in place, so that its references stay valid."""
-    if old.description != new.description:
-        old.description = new.description
-    old.status, old.reached, tasks = new.status, new.reached, new.tasks
-    before = dict(enumerate(old.tasks))
-    old.tasks[:] = [_graft_task(before.get(i), task) for i, task in enumerate(tasks)]
-    return old
-
-
-def _graft_task(old: Task | None, new: Task) -> Task:
-    if old is None or old.description != new.description:
-        return new
-    old.status = new.status
-    before = dict(enumerate(old.subtasks))
-    old.subtasks[:] = [_graft_subtask(before.get(i), s) for i, s in enumerate(new.subtasks)]
-    return old
-
-
-def _graft_subtask(old: Subtask | None, new: Subtask) -> Subtask:
-    if old is None or old.description != new.description:
-        return new
-    for name in ("status", "attempts", "last_failure", "actions_total", "summary", "steps"):
-        setattr(old, name, getattr(new, name))
-    old.actions[:] = new.actions
-    return old
-
+from clew_worker.library.work_state import Answer, Edit, WorkState, subtasks_of
 
 AGENT = "clew_worker.ContextManager/1"
+
+_OVER = (StepStatus.COMPLETED, StepStatus.SKIPPED, StepStatus.FAILED)
+_OF_SUBTASK = ("status", "attempts", "last_failure", "actions_total", "summary", "steps")
 
 
 class RemoteGoal(OpenGoal):
@@ -155,7 +41,7 @@ class RemoteGoal(OpenGoal):
         """What the agent's own probes have found, each with the last action before it."""
         self._stale = True
         self._work = WorkState(self._state)
-        self._shape = shape_of(self._state.goal)
+        self._shape = _shape_of(self._state.goal)
 
     @property
     def work(self) -> WorkState:
@@ -214,13 +100,12 @@ class RemoteGoal(OpenGoal):
         edit = self._work.edit()
         if edit is None:
             return
-        goal = self._state.goal
-        if shape_of(goal) == self._shape:
+        if _shape_of(self._state.goal) == self._shape:
             self._stale = True  # manual marks have no effect here
         elif self._state.replan_required:
             self._replan(edit)
         else:
-            self._plan([_planned(t) for t in goal.tasks], None)
+            self._plan([_planned(task) for task in self._state.goal.tasks], None)
 
     def close(self) -> None:
         """Do nothing: the connection belongs to the process and ends with it."""
@@ -243,9 +128,8 @@ class RemoteGoal(OpenGoal):
     def _plan(self, tasks: list[dict[str, Any]], replan: str | None) -> None:
         """Send a plan; a replan has all that is left to do, so what is not in it was removed by the agent."""
         self._stale = True  # refused or not, the daemon's state is shown next
-        self._ask(
-            "plan", tasks=tasks, replan=replan
-        )  # without `covers`, it replaces all that is pending
+        # without `covers`, it replaces all that is pending
+        self._ask("plan", tasks=tasks, replan=replan)
         self._look()
 
     def _replan(self, edit: Edit | None = None) -> None:
@@ -253,10 +137,19 @@ class RemoteGoal(OpenGoal):
         state, level = self._state, self._state.replan_required
         new = {id(subtask) for subtask in edit.new} if edit else set()
         if level == "task" and state.task:
-            self._plan([_replanned_task(state, state.task, new)], "task")
+            # alternatives may be in a task of their own
+            tasks = [
+                task
+                for task in state.goal.tasks
+                if task is state.task or any(id(one) in new for one in task.subtasks)
+            ]
+            left = [one.description for t in tasks for one in t.subtasks if _to_do(one, new)]
+            _require(left, level)
+            subtasks = [{"description": description} for description in left]
+            plan = {"description": state.task.description, "subtasks": subtasks}
+            self._plan([plan], level)
             return
-        tasks = state.goal.tasks if level == "goal" else [state.task] if state.task else []
-        tasks = [task for task in tasks if any(_to_do(s, new) for s in task.subtasks)]
+        tasks = [t for t in state.goal.tasks if any(_to_do(one, new) for one in t.subtasks)]
         _require(tasks, level)
         self._plan([_planned(task, new) for task in tasks], "goal")
 
@@ -267,33 +160,124 @@ class RemoteGoal(OpenGoal):
         hello = self._client.greet(AGENT)
         self._state = state_of(hello)
         self.recent_actions = hello.options.context.recent_actions
-        self._state.goal = graft(old, self._state.goal)
+        self._state.goal = _graft(old, self._state.goal)
         self._show_probes()
-        if is_untouched(self._state):
+        if _is_untouched(self._state):
             self._state.goal.tasks.clear()  # the agent brings the tree
-        self._shape = shape_of(self._state.goal)
+        self._shape = _shape_of(self._state.goal)
         self._work.note(self._state)
         self._stale = False
 
     def _show_probes(self) -> None:
+        """Show the agent's own probes; one is current while no later action may have changed anything."""
         state = self._state
+        actions = [a for s in subtasks_of(state.goal) for a in s.actions if a.result != "blocked"]
         for name, (passed, after) in self._probes.items():
-            current = not changed_since(state, after)
+            changed = any(a.seq > after and a.changed is not False for a in actions)
             state.last_probe_state[name] = passed
-            state.probes_seen[name] = seen_probe(passed, after, current=current)
+            state.probes_seen[name] = ProbeSeen(passed, "before" if changed else "", after)
+
+
+def state_of(hello: HelloAnswer) -> State:
+    """Return the state in an answer to `hello`, as far as an agent is shown one."""
+    sent = hello.state
+    heads = {entry.seq: entry.output for entry in sent.transcript if isinstance(entry, Call)}
+    scope = Scope(
+        loop_counts=dict(sent.loop_counts),
+        blocks={s: {EVERYWHERE: "blocked"} for s in sent.blocked_actions},
+    )
+    state = State(
+        goal_id=hello.goal_id,
+        goal=_goal(sent),
+        spec=Spec(description=sent.goal.description, notes=hello.notes),
+        current_task_idx=sent.current_task_idx,
+        current_subtask_idx=sent.current_subtask_idx,
+        scope=scope,
+        last_probe_state=sent.last_probe_state | {n: p.passed for n, p in sent.probes.items()},
+        probes_seen={
+            name: ProbeSeen(probe.passed, "" if probe.current else "before", probe.after)
+            for name, probe in sent.probes.items()
+        },
+        last_action=max((a.seq for s in sent.subtasks for a in s.actions), default=0),
+        iteration=sent.iteration,
+        epoch=sent.epoch,
+        restarts=sent.restarts,
+        seq=sent.seq,
+        feedback=list(hello.feedback),
+        set_aside=list(sent.given_up),
+        replan_required=sent.replan_required or "",
+    )
+    for action in state.subtask.actions if state.subtask else ():
+        tally = Tally(seq=action.seq, result=action.result, head=heads.get(action.seq, ""))
+        of_action = scope.tallies.setdefault(signature(action.name, action.args), {})
+        of_action[str(action.seq)] = tally
+    return state
+
+
+def _goal(sent: HelloState) -> Goal:
+    """Return the tree, with the summaries of the finished subtasks, which are sent beside it."""
+    tasks = [Task(t.description, [*map(_subtask, t.subtasks)], t.status) for t in sent.goal.tasks]
+    goal = Goal(sent.goal.description, tasks, sent.goal.status, reached=sent.progress)
+    over = (one for one in subtasks_of(goal) if one.status in _OVER)
+    for subtask, finished in zip(over, sent.finished, strict=False):
+        if finished.description == subtask.description:
+            subtask.summary = finished.summary
+    return goal
+
+
+def _subtask(sent: SentSubtask) -> Subtask:
+    return Subtask(
+        sent.description,
+        sent.status,
+        sent.attempts,
+        sent.last_failure or "",
+        sent.actions_total,
+        actions=[Action(**action.model_dump()) for action in sent.actions],
+        steps=[step.model_dump() for step in sent.steps],
+    )
+
+
+def _is_untouched(state: State) -> bool:
+    """Return whether there is only the implicit subtask, without any work in it."""
+    steps = subtasks_of(state.goal)
+    implicit = len(steps) == 1 and steps[0].description == state.goal.description
+    return implicit and not steps[0].actions_total and not steps[0].attempts
+
+
+def _shape_of(goal: Goal) -> list[tuple[str, list[str]]]:
+    """Return the descriptions in a tree, by which a manual change of it is noticed."""
+    return [(t.description, [s.description for s in t.subtasks]) for t in goal.tasks]
+
+
+def _graft(old: Goal, new: Goal) -> Goal:
+    """Update the agent's own objects in place, so that its references stay valid."""
+    old.description, old.status, old.reached = new.description, new.status, new.reached
+    before = dict(enumerate(old.tasks))
+    old.tasks[:] = [_graft_task(before.get(at), task) for at, task in enumerate(new.tasks)]
+    return old
+
+
+def _graft_task(old: Task | None, new: Task) -> Task:
+    if old is None or old.description != new.description:
+        return new
+    old.status = new.status
+    before = dict(enumerate(old.subtasks))
+    old.subtasks[:] = [_graft_subtask(before.get(at), s) for at, s in enumerate(new.subtasks)]
+    return old
+
+
+def _graft_subtask(old: Subtask | None, new: Subtask) -> Subtask:
+    if old is None or old.description != new.description:
+        return new
+    for name in _OF_SUBTASK:
+        setattr(old, name, getattr(new, name))
+    old.actions[:] = new.actions
+    return old
 
 
 def _outcome(report: ActionReport) -> dict[str, Any]:
     outcome = {"result": report.result, "output": report.output, "changed": report.changed}
     return {k: v for k, v in outcome.items() if v is not None}
-
-
-def _replanned_task(state: State, task: Task, new: set[int]) -> dict[str, Any]:
-    """Return the plan of a blocked task: what is left in it, and alternatives, which may be in a task of their own."""
-    tasks = [t for t in state.goal.tasks if t is task or any(id(s) in new for s in t.subtasks)]
-    left = [s.description for t in tasks for s in t.subtasks if _to_do(s, new)]
-    _require(left, "task")
-    return {"description": task.description, "subtasks": [{"description": d} for d in left]}
 
 
 def _require(left: Sequence[object], level: str) -> None:
@@ -309,6 +293,6 @@ def _to_do(subtask: Subtask, new: set[int]) -> bool:
 
 
 def _planned(task: Task, new: set[int] | None = None) -> dict[str, Any]:
-    steps = [s for s in task.subtasks if new is None or _to_do(s, new)]
-    names = [s.description for s in steps] or [task.description]
+    steps = [one for one in task.subtasks if new is None or _to_do(one, new)]
+    names = [one.description for one in steps] or [task.description]
     return {"description": task.description, "subtasks": [{"description": n} for n in names]}

@@ -6,14 +6,10 @@ It detects manual changes; it neither records nor judges them.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Generic, TypeVar
+from typing import Any
 
 from clew_shared.record.model import Goal, GoalStatus, StepStatus, Subtask, Task
 from clew_shared.record.state import State
-
-_T = TypeVar("_T")
-_STATUSES = frozenset(str(s) for s in StepStatus)
-_GOAL_STATUSES = frozenset(str(s) for s in GoalStatus)
 
 
 class Signatures(list[str]):
@@ -74,22 +70,8 @@ class Edit:
     gone: tuple[Subtask, ...] = ()
 
 
-class _Shown(Generic[_T]):
-    """A field of the recorded state that the agent sees under the same name."""
-
-    def __set_name__(self, owner: type, name: str) -> None:
-        self.name = name
-
-    def __get__(self, work: WorkState, owner: type) -> _T:
-        value: _T = getattr(work._state, self.name)  # noqa: SLF001 - a part of WorkState
-        return value
-
-
-class _Editable(_Shown[_T]):
-    """A field that the agent may also set."""
-
-    def __set__(self, work: WorkState, value: _T) -> None:
-        setattr(work._state, self.name, value)  # noqa: SLF001 - a part of WorkState
+_OF_STATE = ("goal", "current_task_idx", "current_subtask_idx", "last_probe_state")
+"""The fields that an agent may change and that the recorded state has under the same names."""
 
 
 class WorkState:
@@ -99,34 +81,57 @@ class WorkState:
     `last_probe_state` may be changed; the next call records the changes.
     """
 
-    goal = _Editable[Goal]()
+    goal: Goal
     """The tree of work."""
-    current_task_idx = _Editable[int]()
-    current_subtask_idx = _Editable[int]()
+    current_task_idx: int
+    current_subtask_idx: int
     """The index of the current subtask in its task."""
-    task = _Shown["Task | None"]()
-    subtask = _Shown["Subtask | None"]()
-    goal_id = _Shown[str]()
-    """The goal's name in the ledger."""
-    restarts = _Shown[int]()
+    last_probe_state: dict[str, bool]
+    """Facts about the workspace, by name."""
+    loop_counts: dict[str, int]
+    """Attempts by signature, in the current subtask."""
+    blocked_actions: Signatures
+    task: Task | None
+    subtask: Subtask | None
+    goal_id: str
+    restarts: int
     """How often the goal was reopened."""
-    epoch = _Shown[int]()
+    epoch: int
     """The number of this opening, from 1."""
-    iteration = _Shown[int]()
+    iteration: int
     """The number of reported turns."""
-    seq = _Shown[int]()
+    seq: int
     """The number of the last recorded event."""
 
     def __init__(self, state: State) -> None:
         self.note(state)
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_"):
+            raise AttributeError(name)
+        return getattr(self._state, name)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name in _OF_STATE:
+            setattr(self._state, name, value)
+        elif name == "loop_counts":
+            self._state.scope.loop_counts = dict(value)
+        else:
+            object.__setattr__(
+                self, name, Signatures(value) if name == "blocked_actions" else value
+            )
+
+    @property
+    def replan_required(self) -> str | None:
+        """Who must find another way: None, "task", "goal" or "person"."""
+        return self._state.replan_required or None
 
     def note(self, state: State) -> None:
         """Show this state, and treat it as the recorded one."""
         self._state = state
         self.blocked_actions = Signatures(state.blocked_actions)
         self._tree = _tree(state.goal)
-        # held, so that their ids are not reused
-        self._known = [s for t in state.goal.tasks for s in t.subtasks]
+        self._known = subtasks_of(state.goal)  # held, so that their ids are not reused
         self._place = (state.current_task_idx, state.current_subtask_idx)
         self._counts = dict(state.loop_counts)
         self._blocked = tuple(self.blocked_actions)
@@ -134,55 +139,36 @@ class WorkState:
 
     def edit(self) -> Edit | None:
         """Return the manual changes; TypeError for a part that is no task, ValueError for an invalid status."""
-        check_parts(self.goal)
+        _check_parts(self.goal)
         place = (self.current_task_idx, self.current_subtask_idx)
         counts, blocked = dict(self.loop_counts), tuple(self.blocked_actions)
         before = (self._counts, self._blocked, self._probes)
         same = (counts, blocked, self.last_probe_state) == before
         if same and place == self._place and _tree(self.goal) == self._tree:
             return None
-        check_statuses(self.goal)
-        known = {id(s) for s in self._known}
-        present = [s for t in self.goal.tasks for s in t.subtasks]
-        left = {id(s) for s in present}
+        _check_statuses(self.goal)
+        known = {id(one) for one in self._known}
+        present = subtasks_of(self.goal)
+        left = {id(one) for one in present}
         lifted = [s for s in self._blocked if s not in blocked]
         lifted += [s for s in self._counts if not counts.get(s) and s not in blocked]
+        gone = [one for one in self._known if id(one) not in left]
         return Edit(
             counts=counts if counts != self._counts else None,
             blocked=blocked if blocked != self._blocked else None,
             lifted=tuple(dict.fromkeys(lifted)),
             moved=place != self._place,
             new=tuple(s for s in present if id(s) not in known and StepStatus(s.status).open),
-            gone=tuple(
-                s for s in self._known if id(s) not in left and not StepStatus(s.status).done
-            ),
+            gone=tuple(one for one in gone if not StepStatus(one.status).done),
         )
 
-    @property
-    def loop_counts(self) -> dict[str, int]:
-        """Attempts by signature, in the current subtask."""
-        return self._state.scope.loop_counts
 
-    @loop_counts.setter
-    def loop_counts(self, counts: dict[str, int]) -> None:
-        self._state.scope.loop_counts = dict(counts)
-
-    @property
-    def last_probe_state(self) -> dict[str, bool]:
-        """Facts about the workspace, by name."""
-        return self._state.last_probe_state
-
-    @last_probe_state.setter
-    def last_probe_state(self, probes: dict[str, bool]) -> None:
-        self._state.last_probe_state = dict(probes)
-
-    @property
-    def replan_required(self) -> str | None:
-        """Who must find another way: None, "task", "goal" or "person"."""
-        return self._state.replan_required or None
+def subtasks_of(goal: Goal) -> list[Subtask]:
+    """Return all subtasks, in order."""
+    return [subtask for task in goal.tasks for subtask in task.subtasks]
 
 
-def check_parts(goal: Goal) -> None:
+def _check_parts(goal: Goal) -> None:
     """Raise TypeError for a part of the tree that is neither Task nor Subtask."""
     for task in goal.tasks:
         if not isinstance(task, Task):
@@ -198,30 +184,24 @@ def check_parts(goal: Goal) -> None:
                 )
 
 
-def check_statuses(goal: Goal) -> None:
+def _check_statuses(goal: Goal) -> None:
     """Raise ValueError for an invalid status."""
-    if goal.status not in _GOAL_STATUSES:
-        raise ValueError(
-            f"goal.status {goal.status!r} is not one of {', '.join(sorted(_GOAL_STATUSES))}"
-        )
-    parts: list[Task | Subtask] = [*goal.tasks, *(s for t in goal.tasks for s in t.subtasks)]
+    parts: list[Goal | Task | Subtask] = [goal, *goal.tasks, *subtasks_of(goal)]
     for part in parts:
-        if part.status not in _STATUSES:
-            allowed = ", ".join(sorted(_STATUSES))
+        allowed = [*map(str, GoalStatus if part is goal else StepStatus)]
+        if part.status not in allowed:
             raise ValueError(
-                f"{part.description!r}: status {part.status!r} is not one of {allowed}"
+                f"{part.description!r}: status {part.status!r} is not one of {', '.join(sorted(allowed))}"
             )
 
 
-def _tree(goal: Goal) -> tuple[Any, ...]:
+def _tree(goal: Goal) -> list[Any]:
     """Return all parts of a tree that may be changed manually."""
-    return (goal.description, str(goal.status), tuple(_task(t) for t in goal.tasks))
-
-
-def _task(task: Task) -> tuple[Any, ...]:
-    return (task.description, str(task.status), tuple(_subtask(s) for s in task.subtasks))
-
-
-def _subtask(s: Subtask) -> tuple[Any, ...]:
-    actions = tuple((a.seq, a.name, a.result) for a in s.actions)
-    return (s.description, str(s.status), s.attempts, s.last_failure, s.summary, actions)
+    found: list[Any] = [goal.description, str(goal.status)]
+    for task in goal.tasks:
+        found.append((task.description, str(task.status)))
+        for s in task.subtasks:
+            actions = tuple((a.seq, a.name, a.result) for a in s.actions)
+            said = (s.description, s.last_failure, s.summary)
+            found.append((*said, str(s.status), s.attempts, actions))
+    return found

@@ -1,0 +1,225 @@
+"""An agent's message list taken apart: into pieces that are kept or dropped whole, and what an earlier build added.
+
+Strict servers refuse a tool message without its call, a call without its result, an empty message and a second
+system prompt, so no piece is half of a pair, or such a message. Messages are OpenAI-style dicts.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+from clew_shared.prompt.windows import is_marker
+
+Message = dict[str, Any]
+
+GO_ON = "[Continue: one tool call, or your answer.]"
+"""Added after an assistant's message: strict servers do not answer one."""
+
+FACTS_HEADER = "[EARLIER RESULTS]"
+
+_SPEAKERS = frozenset(("assistant", "tool", "user"))
+_OF_CALLS = frozenset(("tool_calls", "function_call", "tool_call_id"))
+_OF_REASONING = ("reasoning_content", "reasoning")
+"""Where servers that separate a model's reasoning from its answer put it."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Piece:
+    """Messages that are kept or dropped together.
+
+    A `pair` is an assistant's tool calls with all their results, a `thought` its text without calls, a `fact` a result
+    whose call is no longer in the list, as text.
+    """
+
+    kind: Literal["pair", "thought", "user", "fact"]
+    messages: tuple[Message, ...]
+
+    @property
+    def results(self) -> tuple[Message, ...]:
+        return self.messages[1:] if self.kind == "pair" else ()
+
+    @property
+    def thought(self) -> str:
+        """What the assistant wrote, alone or beside its calls; "" for nothing."""
+        if self.kind not in ("pair", "thought"):
+            return ""
+        said = self.messages[0]
+        texts = (text_of(said), *(said.get(name) for name in _OF_REASONING))
+        return next((t.strip() for t in texts if isinstance(t, str) and t.strip()), "")
+
+    def without_thought(self) -> "Piece":
+        """Return a pair with nothing but its calls and results; any other piece as it is."""
+        if self.kind != "pair" or not self.thought:
+            return self
+        call, *results = self.messages
+        bare_call = {name: v for name, v in call.items() if name not in _OF_REASONING}
+        return replace(self, messages=({**bare_call, "content": ""}, *results))
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """A message list taken apart; `latest` is what the user said after everything else."""
+
+    history: Sequence[Piece]
+    question: Message
+    facts: Sequence[Piece]
+    work: Sequence[Piece]
+    latest: Sequence[Piece] = ()
+
+    def droppable(self) -> list[Piece]:
+        return [*self.history, *self.facts, *self.work]
+
+
+def as_message(message: Any) -> Message:
+    """Return a message as a dict; the objects of LLM clients (`model_dump`) are accepted."""
+    if isinstance(message, Mapping):
+        return dict(message)
+    if hasattr(message, "model_dump"):
+        return dict(message.model_dump(exclude_none=True))
+    raise TypeError(f"a message is a dict with role and content, not {type(message).__name__}")
+
+
+def text_of(message: Mapping[str, Any]) -> str:
+    """Return the text of a message, also of one whose content is a list of parts."""
+    content = message.get("content")
+    if isinstance(content, str):
+        return content
+    parts = content if isinstance(content, list) else ()
+    texts = (part.get("text") for part in parts if isinstance(part, Mapping))
+    return "\n".join(text for text in texts if isinstance(text, str))
+
+
+def flatten(pieces: Iterable[Piece]) -> list[Message]:
+    """Return the messages of pieces as one list."""
+    return [message for piece in pieces for message in piece.messages]
+
+
+def take_apart(
+    messages: Sequence[Message],
+    system: Message,
+    question: Message,
+    history: list[Message],
+    results: Sequence[Message],
+) -> Parts:
+    """Take the agent's own list apart; `results` are all tool results so far.
+
+    What an earlier build had added is left out, since it is made again each time. The `history` of the question is
+    used where the list has none.
+    """
+    rest = [m for at, m in enumerate(messages) if not _is_own(at, m, system)]
+    start = len(history) if history and rest[: len(history)] == history else 0
+    asked = [at for at in range(start, len(rest)) if _is(question, rest[at])]
+    before, after = rest[:start], rest[start:]
+    if asked:
+        before, after = rest[: asked[0]], rest[asked[0] + 1 :]
+        question = _bare(rest[asked[0]])
+    work = _cut(after)
+    end = len(work)
+    while end and work[end - 1].kind == "user":
+        end -= 1
+    return Parts(
+        history=_cut(before or history),
+        question=question,
+        facts=_facts_without_calls(work, results),
+        work=work[:end],
+        latest=work[end:],
+    )
+
+
+def facts_message(facts: Sequence[Piece]) -> list[Message]:
+    """Return the results whose call is gone as one text: as tool messages they would be orphans."""
+    text = "\n".join([FACTS_HEADER, *map(text_of, flatten(facts))])
+    return [{"role": "user", "content": text}] if facts else []
+
+
+def last_exchanges(pieces: Sequence[Piece], count: int) -> list[Piece]:
+    """Return the last `count` exchanges, each a user's message with everything that answers it."""
+    starts = [at for at, piece in enumerate(pieces) if piece.kind == "user"]
+    if count <= 0:
+        return []
+    return list(pieces if len(starts) <= count else pieces[starts[-count] :])
+
+
+def _is_own(at: int, message: Message, system: Message) -> bool:
+    """Return whether an earlier build added the message."""
+    text = text_of(message)
+    if message.get("role") in {"system", "developer"}:
+        return at == 0 or text == system["content"]
+    is_added = is_marker(text) or text == GO_ON or text.startswith(f"{FACTS_HEADER}\n")
+    return message.get("role") == "user" and is_added
+
+
+def _is(question: Message, message: Message) -> bool:
+    return message.get("role") == "user" and text_of(message) == question["content"]
+
+
+def _facts_without_calls(pieces: Iterable[Piece], results: Sequence[Message]) -> list[Piece]:
+    paired = Counter(_result_key(result) for piece in pieces for result in piece.results)
+    facts: list[Piece] = []
+    for result in reversed(results):
+        key = _result_key(result)
+        if paired[key]:
+            paired[key] -= 1
+            continue
+        name = f"{result['name']}: " if result.get("name") else ""
+        fact = {"role": "user", "content": f"- {name}{text_of(result)}"}
+        facts.append(Piece("fact", (fact,)))
+    return facts[::-1]
+
+
+def _result_key(result: Message) -> str:
+    return str(result.get("tool_call_id") or text_of(result))
+
+
+def _cut(messages: Sequence[Message]) -> list[Piece]:
+    """Return the pieces of a list; results whose call is missing or incomplete are left out.
+
+    Of a call without all of its results directly after it, only the text remains. A message with an unknown role,
+    and a later system message, become the user's.
+    """
+    pieces: list[Piece] = []
+    at = 0
+    while at < len(messages):
+        message = messages[at]
+        at += 1
+        role = _role(message)
+        if role == "assistant":
+            results = _results_after(message, messages, at)
+            at += len(results)
+            if results and len(results) == len(message["tool_calls"]):
+                pieces.append(Piece("pair", (message, *results)))
+            elif text_of(message).strip():
+                pieces.append(Piece("thought", (_bare(message),)))
+        elif role == "user" and message.get("content"):
+            own = message.get("role") == "user"
+            shown = _bare(message) if own else {"role": "user", "content": message["content"]}
+            pieces.append(Piece("user", (shown,)))
+    return pieces
+
+
+def _results_after(call: Message, messages: Sequence[Message], at: int) -> list[Message]:
+    asked = [
+        one.get("id") if isinstance(one, Mapping) else getattr(one, "id", None)
+        for one in call.get("tool_calls") or ()
+    ]
+    waiting = Counter(str(one) for one in asked if one)  # a call without an id can have no result
+    results: list[Message] = []
+    for message in messages[at:]:
+        answered = str(message.get("tool_call_id") or "")
+        if _role(message) != "tool" or not waiting[answered]:
+            break
+        waiting[answered] -= 1
+        results.append({**message, "role": "tool", "content": message.get("content") or ""})
+    return results
+
+
+def _role(message: Message) -> str:
+    """Return the role of a message; one that answers a call and names no role is the tool's."""
+    role = message.get("role") or ("tool" if message.get("tool_call_id") else "user")
+    return role if role in _SPEAKERS else "user"
+
+
+def _bare(message: Message) -> Message:
+    """Return a message without the fields of calls."""
+    return {key: value for key, value in message.items() if key not in _OF_CALLS}
