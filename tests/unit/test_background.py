@@ -10,8 +10,8 @@ import pytest
 from structlog.testing import capture_logs
 
 from clew_daemon.control.server import Control
-from clew_daemon.host import background, goal_queue
-from clew_daemon.host.goal_queue import GoalQueue
+from clew_daemon.host import tasks
+from clew_daemon.host.tasks import GoalQueue
 from clew_daemon.processes.endings import Ended
 from clew_daemon.publish.publisher import Publisher
 from clew_daemon.supervision import goal_run, reports, scheduler
@@ -59,14 +59,14 @@ def parts():
 async def test_housekeeping_goes_on_after_passing_faults():
     work = Faulty(*PASSING)
     with capture_logs() as lines:
-        await is_well(work, background.start(background.repeat("sweep", 0.0, work)))
+        await is_well(work, tasks.start(tasks.repeat("sweep", 0.0, work)))
     assert [line["event"] for line in lines] == ["housekeeping.deferred"] * len(PASSING)
 
 
 @pytest.mark.parametrize("fault", [*PASSING, LedgerCorrupt(LEDGER, "damaged", "restore")])
 async def test_reports_and_reviews_go_on_after_a_fault_of_one_goal(monkeypatch, fault):
     """Any fault of the ledger ended them until the next start, and no goal was ever settled any more."""
-    monkeypatch.setattr(goal_queue, "RETRY_S", 0.0)
+    monkeypatch.setattr(tasks, "RETRY_S", 0.0)
     work, failed = Faulty(fault), []
     queue = GoalQueue(work, lambda *failure: failed.append(failure))
     queue.due("a")
@@ -79,7 +79,7 @@ async def test_reports_and_reviews_go_on_after_a_fault_of_one_goal(monkeypatch, 
 
 
 async def test_a_goal_whose_report_failed_is_reported_later(monkeypatch):
-    monkeypatch.setattr(goal_queue, "RETRY_S", 0.0)
+    monkeypatch.setattr(tasks, "RETRY_S", 0.0)
     worked, fault = [], OSError(errno.ENOSPC, "No space left on device")
 
     async def work(goal):
@@ -144,7 +144,7 @@ def reported_core():
 async def test_what_ends_by_a_bug_says_so_and_what_ends_with_the_ledger_does_not():
     with capture_logs() as lines:
         for fault in (KeyError("x"), LedgerFailed(LEDGER, "closed", "open it again")):
-            task = background.start(Faulty(fault)())
+            task = tasks.start(Faulty(fault)())
             await asyncio.gather(task, return_exceptions=True)
             await asyncio.sleep(0)
     assert [line["event"] for line in lines] == ["daemon.bug"]

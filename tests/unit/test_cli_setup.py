@@ -17,7 +17,7 @@ from clew_daemon.cli import run
 from clew_daemon.cli.commands.doctor import Finding
 from clew_daemon.cli.commands.doctor.command import ready_for, summary
 from clew_daemon.cli.commands.submit import command as submit
-from clew_daemon.host import systemctl, units
+from clew_daemon.host import units
 from clew_daemon.inbox.goalfile.parse import parse
 from clew_daemon.reading.client import Address, NoDaemon
 from clew_shared.ledger.lock import DAEMON, acquire, beside
@@ -529,7 +529,7 @@ def test_service_install_writes_a_unit_for_this_home_and_says_what_is_left(
 ):
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
     monkeypatch.setenv("PATH", str(tmp_path))  # no systemctl: nothing of this machine is touched
-    monkeypatch.setattr(systemctl, "LINGER", tmp_path)
+    monkeypatch.setattr(units, "LINGER", tmp_path)
     unit = tmp_path / "config" / "systemd" / "user" / "clew.service"
     code, out, err = clew("--home", tmp_path / "my home", "service", "install")
     assert code == 1

@@ -10,18 +10,19 @@ from pathlib import Path
 import pytest
 
 from clew_daemon import cli
-from clew_daemon.host import systemctl
-from clew_daemon.host.systemctl import is_delegated, manager_version
-from clew_daemon.host.unit_file import (
-    HERALD_UNIT,
-    UNITS,
-    WEB_UNIT,
-    herald_text,
-    unit_path,
-    unit_text,
-    web_text,
+from clew_daemon.host import units
+from clew_daemon.host.unit_file import DAEMON_UNIT, HERALD_UNIT, UNITS, WEB_UNIT, unit_path
+from clew_daemon.host.unit_file import unit_text as text_of
+from clew_daemon.host.units import (
+    Installed,
+    ServiceError,
+    control,
+    install,
+    is_delegated,
+    look,
+    manager_version,
+    uninstall,
 )
-from clew_daemon.host.units import Installed, ServiceError, control, install, look, uninstall
 
 CHECKED_IN = Path(__file__).parents[2] / "systemd" / "clew.service"
 SYSTEMCTL = """#!/bin/sh
@@ -41,7 +42,7 @@ echo ControlGroup=/user.slice/app.slice/clew.service
 @pytest.fixture
 def env(tmp_path: Path, monkeypatch) -> dict[str, str]:
     """A user's environment, with a systemctl that writes down what it was asked."""
-    monkeypatch.setattr(systemctl, "LINGER", tmp_path / "linger")
+    monkeypatch.setattr(units, "LINGER", tmp_path / "linger")
     (tmp_path / "bin").mkdir()
     (tmp_path / "bin" / "systemctl").write_text(SYSTEMCTL)
     (tmp_path / "bin" / "systemctl").chmod(0o755)
@@ -63,17 +64,21 @@ def values(text: str) -> dict[str, str]:
     return {key: value for section in parser.sections() for key, value in parser.items(section)}
 
 
-@pytest.mark.parametrize(("unit", "text"), [(HERALD_UNIT, herald_text), (WEB_UNIT, web_text)])
-def test_the_unit_of_a_view_is_installed_and_removed_beside_that_of_the_daemon(env, unit, text):
-    assert CHECKED_IN.with_name(unit.name).read_text() == text()
+def unit_text(exec_path="%h/.local/bin/clew", home=None, **more):
+    return text_of(DAEMON_UNIT, exec_path, home, **more)
+
+
+@pytest.mark.parametrize("unit", [HERALD_UNIT, WEB_UNIT])
+def test_the_unit_of_a_view_is_installed_and_removed_beside_that_of_the_daemon(env, unit):
+    assert CHECKED_IN.with_name(unit.name).read_text() == text_of(unit)
     install("/usr/bin/clew", env=env)
     done = install("/usr/bin/clew", env=env, unit=unit, now=True)
-    assert done.ok
+    assert not done.faults
     path = unit_path(env, unit)
     assert values(path.read_text())["ExecStart"] == f"/usr/bin/clew {unit.command}"
-    assert look(text("/usr/bin/clew"), env=env, unit=unit).up_to_date
+    assert look(text_of(unit, "/usr/bin/clew"), env=env, unit=unit).up_to_date
     assert f"--user --no-pager restart {unit.name}" in calls(env)
-    assert uninstall(env=env, unit=unit).ok
+    assert uninstall(env=env, unit=unit).faults == ()
     assert not path.exists()
     assert unit_path(env).exists()
 
@@ -192,7 +197,7 @@ def test_installing_writes_the_unit_and_enables_it(env):
         "--user --no-pager daemon-reload",
         "--user --no-pager enable clew.service",
     ]
-    assert done.ok
+    assert not done.faults
     assert str(path) in done.messages[0]
     assert "loginctl enable-linger" in done.messages[-1]
     assert [entry.name for entry in path.parent.iterdir()] == ["clew.service"]
@@ -200,7 +205,7 @@ def test_installing_writes_the_unit_and_enables_it(env):
 
 def test_installing_without_a_manager_says_what_is_left_to_do(env):
     done = install("/usr/bin/clew", env={**env, "NO_MANAGER": "1"})
-    assert not done.ok
+    assert done.faults
     assert unit_path(env).exists()
     assert "Failed to connect to bus" in done.faults[0]
     assert "systemctl --user enable --now clew.service" in done.faults[1]
@@ -211,7 +216,7 @@ def test_installing_can_start_it_at_once_and_says_when_that_fails(env):
     assert "enabled and started" in install("/usr/bin/clew", env=env, now=True).messages
     assert calls(env)[-1] == "--user --no-pager start clew.service"
     failed = install("/usr/bin/clew", env={**env, "FAILS": "start"}, now=True)
-    assert not failed.ok
+    assert failed.faults
     assert "not started: systemctl --user start: Job for clew.service failed" in failed.faults[0]
 
 
@@ -260,7 +265,7 @@ def test_the_service_of_another_home_is_neither_replaced_nor_removed(env, theirs
         str(theirs) if theirs else "the default one"
     )
     assert look(text, home=theirs, env=env).other_home is None
-    assert uninstall(theirs, env=env).ok
+    assert uninstall(theirs, env=env).faults == ()
 
 
 def test_a_unit_that_clew_did_not_write_is_left_to_its_owner(env):
@@ -324,7 +329,7 @@ def test_uninstalling_takes_everything_away_also_without_a_manager(env):
         wants.mkdir(exist_ok=True)
         (wants / "clew.service").symlink_to(unit_path(env))
         done = uninstall(env={**env, **more})
-        assert done.ok is (not more)
+        assert bool(done.faults) is bool(more)
         assert not unit_path(env).exists()
         assert list(wants.iterdir()) == []
     assert "--user --no-pager disable --now clew.service" in calls(env)
@@ -385,7 +390,7 @@ def test_the_manager_says_whether_a_control_group_is_delegated(
 
 
 def test_a_user_whose_services_outlive_the_session_is_not_told_to_arrange_that(env):
-    systemctl.LINGER.mkdir()
-    (systemctl.LINGER / pwd.getpwuid(os.getuid()).pw_name).touch()
+    units.LINGER.mkdir()
+    (units.LINGER / pwd.getpwuid(os.getuid()).pw_name).touch()
     assert not any("enable-linger" in line for line in install("/usr/bin/clew", env=env).messages)
     assert look("", env=env).linger

@@ -13,7 +13,7 @@ import structlog
 
 from clew_daemon.app.status import StatusLine
 from clew_daemon.bootstrap import Bootstrap, failed
-from clew_daemon.host import background
+from clew_daemon.host import tasks
 from clew_daemon.host.sd_notify import Notifier
 from clew_daemon.learning.deltas import VERDICTS_MIN
 from clew_daemon.learning.reviewer import PRUNE_EVERY_S
@@ -143,16 +143,16 @@ class Housekeeping:
             )  # first: where it was lost, nothing may be created in its place
             look()
 
-        self.run(background.repeat("ledger", LOOK_EVERY_S, look_around))
-        self.run(background.repeat("sweep", sweep_s, self._sweep, first_s=sweep_s))
-        self.run(background.repeat("retention", RETENTION_EVERY_S, self._forget))
-        self.run(background.repeat("prune", PRUNE_EVERY_S, self._prune))
+        self.run(tasks.repeat("ledger", LOOK_EVERY_S, look_around))
+        self.run(tasks.repeat("sweep", sweep_s, self._sweep, first_s=sweep_s))
+        self.run(tasks.repeat("retention", RETENTION_EVERY_S, self._forget))
+        self.run(tasks.repeat("prune", PRUNE_EVERY_S, self._prune))
         if notifier.watchdog_interval_s:
             self.run(self._feed_watchdog(notifier, notifier.watchdog_interval_s))
 
     def run(self, coroutine: Coroutine[Any, Any, None]) -> None:
         """Run a coroutine until it ends or the daemon stops."""
-        self._tasks.append(background.start(coroutine))
+        self._tasks.append(tasks.start(coroutine))
 
     async def stop(self) -> None:
         """Cancel everything, and wait for it."""

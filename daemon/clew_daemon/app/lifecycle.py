@@ -32,7 +32,7 @@ from clew_daemon.control.server import Control
 from clew_daemon.host.folders import FolderError
 from clew_daemon.host.sd_notify import Notifier
 from clew_daemon.host.snapshot_space import SnapshotSpace
-from clew_daemon.host.threads import THREADS, ThreadsError, pool
+from clew_daemon.host.tasks import THREADS, ThreadsError, pool
 from clew_daemon.inbox.acceptance import accept
 from clew_daemon.inbox.files import HeldElsewhereError, InboxOwner, NotOwnerError
 from clew_daemon.inbox.inbox import Inbox

@@ -9,8 +9,8 @@ from collections.abc import Callable
 from typing import Any
 
 from clew_daemon import VERSION
-from clew_daemon.host.last_known import LastKnown
 from clew_daemon.host.sd_notify import Notifier
+from clew_daemon.host.tasks import LastKnown
 from clew_daemon.parts import DaemonParts
 from clew_daemon.supervision.supervisor import Supervisor
 

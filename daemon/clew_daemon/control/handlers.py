@@ -14,7 +14,7 @@ from clew_daemon.control.goal_changes import GoalChanges, trouble, with_room
 from clew_daemon.control.goal_edits import GoalEdits
 from clew_daemon.control.lookup import GoalLookup, handler
 from clew_daemon.control.server import ControlError, Handler
-from clew_daemon.host.last_known import LastKnown
+from clew_daemon.host.tasks import LastKnown
 from clew_daemon.inbox.leftovers import Left, left
 from clew_daemon.learning.exchange import from_entry
 from clew_daemon.parts import DaemonParts

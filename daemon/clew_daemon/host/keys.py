@@ -138,38 +138,38 @@ class Keys:
 def login_file_fault(path: Path) -> str:
     """Return why a login file cannot or must not be used, "" where it can; the rules are those of a key file."""
     try:
-        fd = os.open(path, _TO_LOOK)
-        try:
-            fault = _file_fault(os.fstat(fd), credential=False)
-        finally:
-            os.close(fd)
-    except OSError as error:
-        return f"the login file {path} cannot be read: {error.strerror}"
-    return f"the login file {path} {fault.format(path=path)}" if fault else ""
+        read_secret(path, "login file", 0)
+    except KeyFileError as error:
+        return str(error)
+    return ""
 
 
 def read_key(path: Path, *, credential: bool = False) -> str:
-    """Read a key file; refused where others can read or write it, judged by the file that was opened.
+    """Read a key file; see `read_secret`."""
+    raw = read_secret(path, "key file", KEY_BYTES_MAX, credential=credential)
+    return _checked(raw.decode("ascii", "replace").strip(), f"the key file {path}")
 
-    A credential is systemd's: there the group's bits may only be the mask of the access list by which this
-    user reads it. Source: systemd.exec(5), LoadCredential=.
+
+def read_secret(path: Path, what: str, limit: int, *, credential: bool = False) -> bytes:
+    """Read a file; refused where others can read or write it, judged by the file that was opened.
+
+    With the `limit` 0 nothing is read. A credential is systemd's: there the group's bits may only be the mask of the
+    access list by which this user reads it (systemd.exec(5), LoadCredential=). Raises KeyFileError.
     """
     try:
         fd = os.open(path, _TO_LOOK)
         try:
             fault = _file_fault(os.fstat(fd), credential=credential)
-            raw = b"" if fault else os.read(fd, KEY_BYTES_MAX + 1)
+            raw = b"" if fault or not limit else os.read(fd, limit + 1)
         finally:
             os.close(fd)
     except OSError as error:
-        raise KeyFileError(f"the key file {path} cannot be read: {error.strerror}") from None
+        raise KeyFileError(f"the {what} {path} cannot be read: {error.strerror}") from None
     if fault:
-        raise KeyFileError(f"the key file {path} {fault.format(path=path)}")
-    if len(raw) > KEY_BYTES_MAX:
-        raise KeyFileError(
-            f"the key file {path} has over {KEY_BYTES_MAX} bytes, which is too large for a key"
-        )
-    return _checked(raw.decode("ascii", "replace").strip(), f"the key file {path}")
+        raise KeyFileError(f"the {what} {path} {fault.format(path=path)}")
+    if len(raw) > limit:
+        raise KeyFileError(f"the {what} {path} has over {limit} bytes, which is too large for it")
+    return raw
 
 
 def _file_fault(found: os.stat_result, *, credential: bool) -> str:

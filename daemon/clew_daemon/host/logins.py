@@ -9,7 +9,7 @@ import stat
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from clew_daemon.host.keys import KeyFileError, login_file_fault
+from clew_daemon.host.keys import KeyFileError, read_secret
 from clew_shared.files.durable import sync
 from clew_shared.text.redact import hide
 
@@ -17,10 +17,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
     from pathlib import Path
 
-
-# Refreshed tokens of a coding agent: written back to the user's login file, if nothing but tokens has changed.
-#
-# What the CLI left in its private HOME is not trusted.
 
 # Refreshed tokens are written back if nothing but tokens has changed: what the CLI left in its HOME is not trusted.
 _TOKEN_FIELD = re.compile(r"token|access|refresh|expires|expiry", re.IGNORECASE)
@@ -127,31 +123,15 @@ def secrets_of(text: str) -> Iterator[str]:
 
 
 def _leaves(value: Any) -> Iterator[str]:
-    match value:
-        case str():
-            yield value
-        case dict():
-            for one in value.values():
-                yield from _leaves(one)
-        case list():
-            for one in value:
-                yield from _leaves(one)
-        case _:
-            pass
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict | list):
+        for one in value.values() if isinstance(value, dict) else value:
+            yield from _leaves(one)
 
 
 def _text(path: Path) -> str:
-    if fault := login_file_fault(path):
-        raise KeyFileError(fault)
     try:
-        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY)
-        with os.fdopen(fd, "rb") as file:
-            data = file.read(LOGIN_BYTES_MAX + 1)
-    except OSError as error:
-        raise KeyFileError(f"the login file {path} cannot be read: {error.strerror}") from None
-    if len(data) > LOGIN_BYTES_MAX:
-        raise KeyFileError(f"the login file {path} has over {LOGIN_BYTES_MAX} bytes")
-    try:
-        return data.decode()
+        return read_secret(path, "login file", LOGIN_BYTES_MAX).decode()
     except ValueError:
         raise KeyFileError(f"the login file {path} is not UTF-8") from None

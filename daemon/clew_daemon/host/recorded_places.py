@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import stat
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -21,7 +20,6 @@ if TYPE_CHECKING:
     from clew_shared.config.places import Places
 
 FILE = "places.json"
-BYTES_MAX = 65_536
 
 
 def write(found: Places, ledger: Path, log_file: Path, env: Mapping[str, str]) -> None:
@@ -52,7 +50,7 @@ def write(found: Places, ledger: Path, log_file: Path, env: Mapping[str, str]) -
 def read(usual: Places) -> dict[str, Path]:
     """Return the places that are recorded for the config of `usual`: the folders, `ledger` and `log`; {} if none."""
     with contextlib.suppress(OSError, ValueError):
-        record = json.loads(_text(usual.state / FILE))
+        record = json.loads((usual.state / FILE).read_bytes())
         if isinstance(record, dict) and record.get("config") == str(usual.config):
             named = {key: record.get(key) for key in (*FOLDERS, "ledger", "log")}
             return {
@@ -61,15 +59,3 @@ def read(usual: Places) -> dict[str, Path]:
                 if isinstance(value, str) and value.startswith("/") and "\0" not in value
             }
     return {}
-
-
-def _text(file: Path) -> bytes:
-    """Read a small file that is this user's own; b"" for anything else. Raises OSError."""
-    fd = os.open(file, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-    try:
-        found = os.fstat(fd)
-        if not stat.S_ISREG(found.st_mode) or found.st_uid != os.getuid():
-            return b""
-        return os.read(fd, BYTES_MAX)
-    finally:
-        os.close(fd)

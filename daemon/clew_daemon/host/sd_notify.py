@@ -35,7 +35,7 @@ class Notifier:
 
     @property
     def is_managed(self) -> bool:
-        """Return whether a service manager started this process, and so may start it again."""
+        """Whether a service manager started this process, and so may start it again."""
         return bool(self._address)
 
     def ready(self, status: str) -> None:

@@ -3,43 +3,35 @@
 from __future__ import annotations
 
 import os
+import pwd
+import re
 import shlex
+import shutil
 import subprocess
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
-from clew_daemon.host.systemctl import (
-    error_of,
-    is_lingering,
-    manager_version,
-    run_systemctl,
-    systemctl,
-)
 from clew_daemon.host.unit_file import (
     DAEMON_UNIT,
     DEFAULT_HOME,
-    HERALD_UNIT,
     STOP_GRACE_S,
-    WEB_UNIT,
+    UNITS,
     ServiceUnit,
-    herald_text,
     home_of,
     is_of,
     unit_path,
     unit_text,
-    web_text,
 )
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from pathlib import Path
 
-JOB_DEADLINE_S = 900.0
+SYSTEMCTL_S = 30.0
+JOB_S = 900.0
 """A start ends when the daemon is ready, a stop when its agents are: the manager has deadlines of its own."""
-
+LINGER = Path("/var/lib/systemd/linger")
 _SHOWN = ("UnitFileState", "ActiveState", "MainPID", "ActiveEnterTimestamp", "StatusText")
-_WHY = "`systemctl --user status {unit}`, `clew logs` and `clew doctor` say more"
-_ELSEWHERE = "run this in a login session of this user; without systemd, use `clew run`"
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,11 +40,6 @@ class Installed:
 
     messages: tuple[str, ...]
     faults: tuple[str, ...] = ()
-
-    @property
-    def ok(self) -> bool:
-        """Return whether everything was done."""
-        return not self.faults
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,24 +71,25 @@ def install(
     exec_path: str,
     *,
     home: Path | None = None,
-    env: Mapping[str, str] | None = None,
+    env: Mapping[str, str] = os.environ,
     stop_grace_s: float = STOP_GRACE_S,
     now: bool = False,
     unit: ServiceUnit = DAEMON_UNIT,
 ) -> Installed:
     """Write a unit, enable it where a manager can be reached, and start it if `now`.
 
-    `env` is the caller's environment, by default this process's. Raises ServiceError where the unit
-    is there for another home, OSError when it cannot be written.
+    Raises ServiceError where the unit is there for another home, OSError when it cannot be written.
     """
-    env = os.environ if env is None else env
     path = unit_path(env, unit)
     before = _own(unit, home, env)
     text = text_of(unit, exec_path, home, stop_grace_s, env)
     active = look(text, env=env, unit=unit).active == "active"
-    _write(path, text)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    part = path.with_name(f".{path.name}.tmp")
+    part.write_text(text, encoding="utf-8")
+    part.replace(path)
     messages, faults = [f"wrote {path}"], list[str]()
-    if fault := systemctl(env, ("daemon-reload",), ("enable", unit.name)):
+    if fault := _systemctl(env, "daemon-reload") or _systemctl(env, "enable", unit.name):
         faults.append(f"not enabled: {fault}")
         faults.append(f"from a login session, run: systemctl --user enable --now {unit.name}")
     elif active and (before == text or not now):
@@ -111,11 +99,11 @@ def install(
         messages.append(f"enabled; start it with: {unit.to_start}")
     else:
         verb = "restart" if active else "start"
-        if fault := systemctl(env, (verb, unit.name), deadline_s=JOB_DEADLINE_S):
+        if fault := _systemctl(env, verb, unit.name, within_s=JOB_S):
             faults.append(f"enabled, but not {verb}ed: {fault}; {_why(unit)}")
         else:
             messages.append(f"enabled and {verb}ed")
-    if not is_lingering(env):
+    if not _is_lingering(env):
         messages.append("to keep it running after logout: loginctl enable-linger")
     return Installed(tuple(messages), tuple(faults))
 
@@ -123,28 +111,27 @@ def install(
 def uninstall(
     home: Path | None = None,
     *,
-    env: Mapping[str, str] | None = None,
+    env: Mapping[str, str] = os.environ,
     unit: ServiceUnit = DAEMON_UNIT,
 ) -> Installed:
     """Stop and disable a unit of this home where a manager can be reached, and remove it; raises ServiceError."""
-    env = os.environ if env is None else env
     path = unit_path(env, unit)
     if _own(unit, home, env) is None:
         return Installed((f"{path} does not exist: nothing to uninstall",))
-    fault = systemctl(env, ("disable", "--now", unit.name), deadline_s=JOB_DEADLINE_S)
+    fault = _systemctl(env, "disable", "--now", unit.name, within_s=JOB_S)
     path.unlink()
     wanted = path.parent / "default.target.wants" / unit.name
     wanted.unlink(missing_ok=True)  # where there was no manager to disable it
     if not fault:
-        systemctl(env, ("daemon-reload",))
+        _systemctl(env, "daemon-reload")
     return Installed((f"removed {path}",), (f"not stopped: {fault}",) if fault else ())
 
 
 def uninstall_all(home: Path | None, env: Mapping[str, str]) -> Installed:
     """Stop, disable and remove every unit of this home, the daemon's last."""
     messages, faults = list[str](), list[str]()
-    for unit in (WEB_UNIT, HERALD_UNIT, DAEMON_UNIT):
-        if _read(unit_path(env, unit)) is None:
+    for unit in reversed(UNITS.values()):
+        if not unit_path(env, unit).exists():
             continue
         try:
             done = uninstall(home, env=env, unit=unit)
@@ -156,17 +143,18 @@ def uninstall_all(home: Path | None, env: Mapping[str, str]) -> Installed:
     return Installed(tuple(messages or ["no unit of this home is installed"]), tuple(faults))
 
 
-def control(verb: str, home: Path | None, *, env: Mapping[str, str] | None = None) -> None:
+def control(verb: str, home: Path | None, *, env: Mapping[str, str] = os.environ) -> None:
     """Start, stop or restart the service of this home, and wait until that is done; raises ServiceError."""
-    env = os.environ if env is None else env
     if _own(DAEMON_UNIT, home, env) is None:
+        how = f"clew --home {home} service install" if home else "clew service install"
         path = unit_path(env)
         raise ServiceError(
-            f"the service is not installed ({path} does not exist); to install it: {_install(home)}"
+            f"the service is not installed ({path} does not exist); to install it: {how}"
         )
-    if fault := systemctl(env, (verb, DAEMON_UNIT.name), deadline_s=JOB_DEADLINE_S):
+    if fault := _systemctl(env, verb, DAEMON_UNIT.name, within_s=JOB_S):
         if error := look("", home=home, env=env).error:
-            raise ServiceError(f"systemd cannot be asked ({error}): {_ELSEWHERE}")
+            hint = "run this in a login session of this user; without systemd, use `clew run`"
+            raise ServiceError(f"systemd cannot be asked ({error}): {hint}")
         raise ServiceError(f"{fault}; {_why(DAEMON_UNIT)}")
 
 
@@ -174,20 +162,13 @@ def look(
     expected: str,
     *,
     home: Path | None = None,
-    env: Mapping[str, str] | None = None,
+    env: Mapping[str, str] = os.environ,
     unit: ServiceUnit = DAEMON_UNIT,
 ) -> Service:
     """Look at the service; `expected` is the unit that `install` would write for `home`."""
-    env = os.environ if env is None else env
     path = unit_path(env, unit)
-    text, found, error = _read(path), dict[str, str](), None
-    try:
-        done = run_systemctl(env, "--user", "show", "-p", ",".join(_SHOWN), "--", unit.name)
-        parts = (line.partition("=") for line in done.stdout.splitlines())
-        found = {name: value for name, _, value in parts}
-        error = None if found else error_of(done)
-    except (OSError, subprocess.SubprocessError) as failed:
-        error = str(failed)
+    text = _read(path)
+    found, error = _properties(env, unit.name, *_SHOWN)
     pid = found.get("MainPID", "0")
     return Service(
         unit=str(path),
@@ -199,7 +180,7 @@ def look(
         pid=int(pid) if pid.isdigit() and pid != "0" else None,
         since=found.get("ActiveEnterTimestamp") or None,
         status=found.get("StatusText") or None,
-        linger=is_lingering(env),
+        linger=_is_lingering(env),
         error=error,
     )
 
@@ -212,16 +193,40 @@ def text_of(
     env: Mapping[str, str],
 ) -> str:
     """Return what `install` would write."""
-    if unit == HERALD_UNIT:
-        return herald_text(exec_path, home)
-    if unit == WEB_UNIT:
-        return web_text(exec_path, home)
-    version = manager_version(env)
-    return unit_text(exec_path, home, stop_grace_s=stop_grace_s, version=version)
+    version = manager_version(env) if unit == DAEMON_UNIT else None
+    return unit_text(unit, exec_path, home, stop_grace_s=stop_grace_s, version=version)
+
+
+def removal(unit: ServiceUnit, other_home: str, env: Mapping[str, str]) -> str:
+    """Return the command that uninstalls the service of another home."""
+    uninstalls = unit.service("uninstall")
+    if other_home != DEFAULT_HOME:
+        return f"clew --home {shlex.quote(other_home)} {uninstalls}"
+    unset = "env -u CLEW_HOME " if env.get("CLEW_HOME") else ""
+    return f"{unset}clew {uninstalls}"
+
+
+def manager_version(env: Mapping[str, str]) -> int | None:
+    """Return systemd's version, None if systemctl cannot say."""
+    try:
+        found = re.match(r"systemd (\d+)", _run(env, "--version").stdout)
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return int(found[1]) if found else None
+
+
+def is_delegated(group: Path) -> bool:
+    """Return whether this control group is of a unit with `Delegate=yes`, as the user's manager says."""
+    if group.suffix not in (".service", ".scope"):
+        return False
+    found, _ = _properties(os.environ, group.name, "Delegate", "ControlGroup")
+    here = found.get("ControlGroup", "")
+    return found.get("Delegate") == "yes" and here != "" and str(group).endswith(here)
 
 
 def _why(unit: ServiceUnit) -> str:
-    return _WHY.format(unit=unit.name.removesuffix(".service"))
+    name = unit.name.removesuffix(".service")
+    return f"`systemctl --user status {name}`, `clew logs` and `clew doctor` say more"
 
 
 def _own(unit: ServiceUnit, home: Path | None, env: Mapping[str, str]) -> str | None:
@@ -240,19 +245,6 @@ def _own(unit: ServiceUnit, home: Path | None, env: Mapping[str, str]) -> str | 
     )
 
 
-def removal(unit: ServiceUnit, other_home: str, env: Mapping[str, str]) -> str:
-    """Return the command that uninstalls the service of another home."""
-    uninstalls = unit.service("uninstall")
-    if other_home != DEFAULT_HOME:
-        return f"clew --home {shlex.quote(other_home)} {uninstalls}"
-    unset = "env -u CLEW_HOME " if env.get("CLEW_HOME") else ""
-    return f"{unset}clew {uninstalls}"
-
-
-def _install(home: Path | None) -> str:
-    return f"clew --home {home} service install" if home else "clew service install"
-
-
 def _read(path: Path) -> str | None:
     try:
         return path.read_text(encoding="utf-8", errors="replace")
@@ -260,8 +252,53 @@ def _read(path: Path) -> str | None:
         return None
 
 
-def _write(path: Path, text: str) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    partial = path.with_name(f".{path.name}.tmp")
-    partial.write_text(text, encoding="utf-8")
-    partial.replace(path)
+def _is_lingering(env: Mapping[str, str]) -> bool:
+    """Return whether the user's services run without a session; see loginctl(1), enable-linger."""
+    try:
+        user = pwd.getpwuid(os.getuid()).pw_name
+    except KeyError:
+        user = env.get("USER", "")
+    return bool(user) and (LINGER / user).exists()
+
+
+def _properties(
+    env: Mapping[str, str], unit: str, *names: str
+) -> tuple[dict[str, str], str | None]:
+    """Return properties of a unit, and why there are none, None if there are."""
+    try:
+        done = _run(env, "--user", "show", "-p", ",".join(names), "--", unit)
+    except (OSError, subprocess.SubprocessError) as error:
+        return {}, str(error)
+    parts = (line.partition("=") for line in done.stdout.splitlines())
+    found = {name: value for name, _, value in parts}
+    return found, None if found else _error_of(done)
+
+
+def _systemctl(env: Mapping[str, str], *command: str, within_s: float = SYSTEMCTL_S) -> str:
+    """Run a `systemctl --user` command; return what failed, "" if it did not."""
+    try:
+        done = _run(env, "--user", "--no-pager", *command, within_s=within_s)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return f"systemctl --user {command[0]}: {error}"
+    return f"systemctl --user {command[0]}: {_error_of(done)}" if done.returncode else ""
+
+
+def _error_of(done: subprocess.CompletedProcess[str]) -> str:
+    return (done.stderr.strip() or f"exit code {done.returncode}").splitlines()[0]
+
+
+def _run(
+    env: Mapping[str, str], *args: str, within_s: float = SYSTEMCTL_S
+) -> subprocess.CompletedProcess[str]:
+    program = shutil.which("systemctl", path=env.get("PATH"))
+    if program is None:
+        raise FileNotFoundError("systemctl is not installed")
+    return subprocess.run(
+        [program, *args],
+        env=dict(env),
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=within_s,
+        check=False,
+    )

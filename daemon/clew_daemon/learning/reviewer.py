@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 import structlog
 
-from clew_daemon.host.goal_queue import RETRY_S, GoalQueue
+from clew_daemon.host.tasks import RETRY_S, GoalQueue
 from clew_daemon.learning.playbook import PlaybookStore
 from clew_daemon.learning.review import GoalOutcome, ReviewFold
 from clew_daemon.record.goals import GoalStore

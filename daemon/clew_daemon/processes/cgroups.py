@@ -24,7 +24,7 @@ from pathlib import Path
 
 import structlog
 
-from clew_daemon.host import systemctl
+from clew_daemon.host import units
 from clew_daemon.processes import cgroup_tree as tree
 from clew_shared.wire.nursery import CellLimits
 
@@ -113,7 +113,7 @@ class Cgroups:
         record = run / RECORD
         own, why_not = tree.own_group()
         _end_recorded(record, name, own)
-        if own is None or (why_not := tree.why_not_delegated(own, systemctl.is_delegated)):
+        if own is None or (why_not := tree.why_not_delegated(own, units.is_delegated)):
             record.unlink(missing_ok=True)
             return cls(None, why_not)
         groups = cls(own / name)

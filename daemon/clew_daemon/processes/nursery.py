@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 import structlog
 
-from clew_daemon.host import background
+from clew_daemon.host import tasks
 from clew_daemon.processes.cgroups import CellGroup
 from clew_daemon.processes.children import Child, Children
 from clew_daemon.processes.zygote import KILL_WAIT_S, NurseryGone, Zygote, ZygoteLaunch, launch
@@ -230,7 +230,7 @@ class Nursery:
             log.debug("nursery.ready", pid=new.hello.pid, preloaded=list(new.hello.preloaded))
         if last:
             # the spawns that it still has to finish delay no others
-            ending = background.start(last.end())
+            ending = tasks.start(last.end())
             self._ending.add(ending)
             ending.add_done_callback(self._ending.discard)
 

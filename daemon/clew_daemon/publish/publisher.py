@@ -17,7 +17,7 @@ from typing import Any
 
 import structlog
 
-from clew_daemon.host import threads
+from clew_daemon.host import tasks
 from clew_daemon.record.goals import GoalStore
 from clew_daemon.record.shrink import published_state
 from clew_daemon.record.store import history_lines, text
@@ -76,8 +76,8 @@ class Publisher:
     def __init__(self, goals: GoalStore) -> None:
         self._store = goals
         self._goals: dict[str, _Goal] = {}
-        self._pool = threads.pool(1, "clew-publish")
-        self._builders = threads.pool(1, "clew-rebuild")  # long records hold up no other goal
+        self._pool = tasks.pool(1, "clew-publish")
+        self._builders = tasks.pool(1, "clew-rebuild")  # long records hold up no other goal
         self._tasks: set[asyncio.Task[None]] = set()
         self._closing = threading.Event()
         goals.listeners.append(self.take)

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 
-from clew_daemon.host import threads
+from clew_daemon.host import tasks
 from clew_daemon.processes.endings import Ended
 from clew_daemon.processes.workspace_guard import Missing
 from clew_daemon.session.epoch import Epoch
@@ -29,7 +29,7 @@ _memory_pool = ThreadPoolExecutor(1, "clew-memory")
 
 def start_memory_thread() -> None:
     """Start the thread that measures memory, while there is one to be had; raises ThreadsError."""
-    threads.start(_memory_pool, 1)
+    tasks.start_threads(_memory_pool, 1)
 
 
 class Liveness:

@@ -10,7 +10,7 @@ from contextlib import suppress
 import structlog
 
 from clew_daemon.host.git import program
-from clew_daemon.host.goal_queue import RETRY_S, GoalQueue
+from clew_daemon.host.tasks import RETRY_S, GoalQueue
 from clew_daemon.parts import DaemonParts
 from clew_daemon.publish import report
 from clew_daemon.record import pages

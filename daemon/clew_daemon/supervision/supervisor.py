@@ -12,7 +12,7 @@ from collections.abc import Iterator
 
 import structlog
 
-from clew_daemon.host import background
+from clew_daemon.host import tasks
 from clew_daemon.host.folders import overlap
 from clew_daemon.parts import DaemonParts
 from clew_daemon.session.launcher import Launcher
@@ -79,7 +79,7 @@ class Supervisor:
         """Continue the goals on record, write missing reports, and begin to schedule."""
         await recover(self._d, self._waits, self._reports)
         await self._reports.start()
-        self._loop_task = background.start(self._scheduler.run())
+        self._loop_task = tasks.start(self._scheduler.run())
 
     async def stop(self) -> None:
         """Start nothing more, stop every worker, and write the reports that are due."""

@@ -258,7 +258,7 @@ def _report(done: Installed) -> None:
 
 
 def _refuse_faults(done: Installed) -> None:
-    if not done.ok:
+    if done.faults:
         print_error("\n".join(done.faults))
         raise click.exceptions.Exit(ExitCode.FAILED)
 

@@ -1,0 +1,165 @@
+"""Work beside the event loop's own: tasks that run as long as the daemon, queues of goals, and threads."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor, wait
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+import structlog
+
+from clew_shared.ledger import LedgerCorrupt, LedgerError, LedgerFailed
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Coroutine
+
+log = structlog.get_logger()
+
+RETRY_S = STOP_S = 5.0
+THREADS = 6
+THREADS_START_S = 30.0
+WITHIN_S = 0.3
+
+T = TypeVar("T")
+
+
+def start(coroutine: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+    """Start a task; an error that ends it is logged as a bug."""
+    task = asyncio.ensure_future(coroutine)
+    task.add_done_callback(_ended)
+    return task
+
+
+async def repeat(
+    name: str, every_s: float, work: Callable[[], Awaitable[Any]], *, first_s: float = 0.0
+) -> None:
+    """Do some work after `first_s` and then every `every_s` seconds; an error of disk or ledger is only logged."""
+    await asyncio.sleep(first_s)
+    while True:
+        try:
+            await work()
+        except LedgerFailed:
+            return  # the daemon is about to stop
+        except (OSError, LedgerError) as error:
+            log.warning("housekeeping.deferred", what=name, reason=str(error), again_s=every_s)
+        await asyncio.sleep(every_s)
+
+
+def _ended(task: asyncio.Task[None]) -> None:
+    if task.cancelled() or (error := task.exception()) is None or isinstance(error, LedgerFailed):
+        return
+    log.error("daemon.bug", error=repr(error), exc_info=error)
+
+
+class GoalQueue:
+    """Calls `work` with each goal that is due, and `log_failure` with a goal and the error of disk or ledger.
+
+    The goal is due again RETRY_S later, or at the daemon's next start where its record is damaged.
+    """
+
+    def __init__(
+        self,
+        work: Callable[[str], Awaitable[None]],
+        log_failure: Callable[[str, Exception], None],
+    ) -> None:
+        self._work = work
+        self._log_failure = log_failure
+        self._due: asyncio.Queue[str] = asyncio.Queue()
+        self._task: asyncio.Task[None] | None = None
+
+    def due(self, goal: str) -> None:
+        """Work on a goal as soon as possible; once more if it is due already."""
+        self._due.put_nowait(goal)
+
+    def start(self) -> None:
+        """Start with what is due."""
+        self._task = start(self._run())
+
+    async def stop(self) -> None:
+        """Finish what is due within STOP_S, then stop."""
+        if self._task is None:
+            return
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(STOP_S):
+                await self._due.join()
+        self._task.cancel()
+        await asyncio.gather(self._task, return_exceptions=True)
+
+    async def _run(self) -> None:
+        while True:
+            goal = await self._due.get()
+            try:
+                await self._work(goal)
+            except LedgerFailed:
+                return  # it is still due at the next start
+            except (OSError, LedgerError) as error:
+                self._log_failure(goal, error)
+                if not isinstance(error, LedgerCorrupt):
+                    asyncio.get_running_loop().call_later(RETRY_S, self.due, goal)
+            finally:
+                self._due.task_done()
+
+
+class LastKnown(Generic[T]):
+    """The last known result of a look at the disk, for requests that cannot wait for a stalled file system.
+
+    It looks in a thread, one look at a time; `first` is the result before the first look ends.
+    """
+
+    def __init__(self, look: Callable[[], T], first: T) -> None:
+        self._look = look
+        self._found = first
+        self._task: asyncio.Task[T] | None = None
+
+    async def now(self, within_s: float = WITHIN_S) -> T:
+        """Return what is there now, or was at the last look if this one takes longer than `within_s` seconds."""
+        deadline = time.monotonic() + within_s
+        await self._wait(deadline)  # a look that began earlier may have missed a change
+        if self._task is None:
+            self._task = asyncio.create_task(asyncio.to_thread(self._look))
+            await self._wait(deadline)
+        return self._found
+
+    async def _wait(self, deadline: float) -> None:
+        task = self._task
+        if task is None:
+            return
+        await asyncio.wait({task}, timeout=max(0.0, deadline - time.monotonic()))
+        if task.done() and task is self._task:
+            self._task = None
+            self._found = task.result()
+
+
+class ThreadsError(Exception):
+    """No thread can be started: the user has as many processes as it may have."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "cannot start threads: too many processes. Raise TasksMax= or LimitNPROC= of the unit "
+            "(`ulimit -u` in a shell), or end other programs"
+        )
+
+
+def pool(count: int, name: str) -> ThreadPoolExecutor:
+    """Make a pool of `count` threads that all run already; raises ThreadsError.
+
+    A pool that starts a thread when it is needed raises if there is none to be had, and has queued the work all the
+    same: it is done later, behind its caller's back.
+    """
+    made = ThreadPoolExecutor(count, name)
+    start_threads(made, count)
+    return made
+
+
+def start_threads(made: ThreadPoolExecutor, count: int) -> None:
+    """Start all threads of a pool that has no more than `count`; raises ThreadsError."""
+    met = threading.Barrier(count)
+    try:
+        wait([made.submit(met.wait, THREADS_START_S) for _ in range(count)])
+    except RuntimeError:
+        met.abort()
+        made.shutdown(wait=False, cancel_futures=True)
+        raise ThreadsError from None
