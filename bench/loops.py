@@ -17,7 +17,7 @@ from collections import Counter, defaultdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from bench import stories
+from bench import fresh, stories
 from tests.loop_runs.player import PlayedRun, play_recorded
 
 from clew_shared.config.tables import LoopSettings
@@ -194,7 +194,7 @@ def unexpected(row: Row, loops: LoopSettings) -> str:
     found = verdict(row, heard)
     if found in (["honest"], *([["loops", "caught"], ["loops", "caught", "by a refusal"]])):
         return ""
-    window = f"{row['not_before']} to {row['truth_index']} + {row['tolerance']}"
+    window = f"{row.get('not_before', 0)} to {row['truth_index']} + {row['tolerance']}"
     what = "missed" if found == ["loops"] else found[-1]
     return f"  {what}: {row['id']} ({window}): {heard.refusals[:3]} {heard.warnings[:5]}"
 
@@ -219,7 +219,7 @@ def main() -> None:
     given = options.parse_args()
     loops = LoopSettings(progress_aware=not given.plain)
     sets = {path.stem: loaded(path) for path in given.file if path.exists()}
-    sets["stories"] = stories.rows()
+    sets |= {"stories": stories.SHELF.rows(), "fresh": fresh.SHELF.rows()}
     print("caught of loops (by a refusal), honest ones refused, honest ones told\n")
     print(f"| | {' | '.join(sets)} |\n| --- |{' --- |' * len(sets)}")
     line("as they are", (score(rows, loops) for rows in sets.values()))

@@ -16,22 +16,29 @@ Step = dict[str, Any]
 EARLY: Step = {"kind": "early"}
 LATE: Step = {"kind": "late"}
 TOLERANCE = 6
-STORIES: dict[str, tuple[str, Any]] = {}
 
 
-def loop(tell: Any) -> Any:
-    STORIES[tell.__name__] = ("loop", tell)
-    return tell
+class Shelf:
+    """Stories by name, each with its truth."""
+
+    def __init__(self) -> None:
+        self.stories: dict[str, tuple[str, Any]] = {}
+
+    def loop(self, tell: Any) -> Any:
+        self.stories[tell.__name__] = ("loop", tell)
+        return tell
+
+    def honest(self, tell: Any) -> Any:
+        self.stories[tell.__name__] = ("ok", tell)
+        return tell
+
+    def rows(self) -> list[dict[str, Any]]:
+        """Return the stories in the form of recorded runs (docs/measurements.md)."""
+        return [_row(name, truth, tell) for name, (truth, tell) in self.stories.items()]
 
 
-def honest(tell: Any) -> Any:
-    STORIES[tell.__name__] = ("ok", tell)
-    return tell
-
-
-def rows() -> list[dict[str, Any]]:
-    """Return the stories in the form of recorded runs (docs/measurements.md)."""
-    return [_row(name, truth, tell) for name, (truth, tell) in STORIES.items()]
+SHELF = Shelf()
+loop, honest = SHELF.loop, SHELF.honest
 
 
 def _row(name: str, truth: str, tell: Any) -> dict[str, Any]:
@@ -50,6 +57,11 @@ def _row(name: str, truth: str, tell: Any) -> dict[str, Any]:
         "truth_index": marks["late"],
         "tolerance": TOLERANCE if truth == "loop" else 0,
     }
+
+
+def marked(n: int, early: int, late: int) -> list[Step]:
+    """Return the mark that belongs before round `n` of a loop, if any."""
+    return [EARLY] * (n == early) + [LATE] * (n == late)
 
 
 def user(text: str) -> Step:
