@@ -133,11 +133,12 @@ def long_compile(r):
 def calibrated(r):
     yield user("Calibrate the supply to 5.00 V within 2 mV.")
     volt, offset = 4.62, 0
-    for n in range(12):
+    for n in range(7):
         yield act("read_voltage", {"channel": 1, "samples": 64}, f"{volt:.4f} V  sd 0.0{r.randint(3, 9)} mV  {clock(n)}")
         offset += int((5.0 - volt) * 700)
         volt += (5.0 - volt) * 0.55 * r.uniform(0.8, 1.3)
-        yield act("set_offset", {"channel": 1, "counts": offset}, "OK", did=True)
+        if abs(5.0 - volt) > 0.002:
+            yield act("set_offset", {"channel": 1, "counts": offset}, "OK", did=True)
 
 
 @honest

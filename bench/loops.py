@@ -194,7 +194,7 @@ def unexpected(row: Row, loops: LoopSettings) -> str:
     found = verdict(row, heard)
     if found in (["honest"], *([["loops", "caught"], ["loops", "caught", "by a refusal"]])):
         return ""
-    window = f"{row.get('not_before', 0)} to {row['truth_index']} + {row['tolerance']}"
+    window = f"{row.get('not_before', 0)} to {row.get('truth_index')} + {row.get('tolerance')}"
     what = "missed" if found == ["loops"] else found[-1]
     return f"  {what}: {row['id']} ({window}): {heard.refusals[:3]} {heard.warnings[:5]}"
 

@@ -14,7 +14,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
 from clew_shared.judge.masks import laid_out
-from clew_shared.judge.reading import each, hashed, rows_of
+from clew_shared.judge.reading import LISTED, each, hashed, rows_of
 from clew_shared.text.shorten import one_line
 
 if TYPE_CHECKING:
@@ -34,9 +34,6 @@ AFTER_CHANGE: Final = 3
 
 NOISE_TURNS: Final = 2
 """A number that has changed its direction as often goes to and fro."""
-
-FALLS_TURNS: Final = 3
-"""How often a number that falls may have risen between: the errors of a port, the bytes that are left."""
 
 FACTS_MAX: Final = 1_000
 FEW_MAX: Final = FACTS_MAX // 8
@@ -95,7 +92,8 @@ class Memory:
     news: str = ""
     world: str = ""
     waited: bool = False
-    learned: int = 0
+    taught: int = 0
+    worked: int = 0
     same: int = 0
     last: str = ""
     firm: int = 0
@@ -178,14 +176,14 @@ def take(memory: Memory, of: Outcome) -> float:
     renewed = known is not None and known[0] != memory.world  # changed since it was asked last
     fresh = f"w{reading.claim}" not in memory.facts  # the very same change was not claimed before
     wrote = _write(memory, of) if of.moved else 0.0
-    found = _learn(memory, reading, known, other=other, failed=failed)
+    found = _learn(memory, reading, known, other=other)
     listed = listed and (of.moved or found.gain + found.varied > 0)
-    if of.moved and other:
-        memory.learned = memory.step
-    if found.gain > NEWS:
-        memory.learned = memory.step
-        if of.moved and not of.world:
-            memory.world = f"w{memory.step}"  # what a change brought is new, and so is the world
+    if found.taught:
+        memory.taught = memory.step
+    if of.moved and (other or not reading.about):
+        memory.worked = memory.step
+    if found.gain > NEWS and of.moved and not of.world:
+        memory.world = f"w{memory.step}"  # what a change brought is new, and so is the world
     by_itself = reading.kind != "" or of.varies or polled
     memory.same = memory.same + 1 if memory.last == found.answer else 0
     memory.last = found.answer
@@ -212,7 +210,8 @@ def take(memory: Memory, of: Outcome) -> float:
 class Found:
     """What an answer brings: its gain, the share of it that differs in numbers alone, and the lines that are new.
 
-    `answer` stands for it without noise. `turns`: how often in a row a small part of it was another one.
+    `answer` stands for it without noise. `turns`: how often in a row a small part of it was another one. `taught`: it
+    holds new lines, or a number that goes one way.
     """
 
     gain: float = 0.0
@@ -220,10 +219,11 @@ class Found:
     fresh: frozenset[str] = frozenset()
     answer: str = ""
     turns: int = 0
+    taught: bool = False
 
 
 def _learn(
-    memory: Memory, reading: Reading, known: Asked | None, *, other: bool, failed: bool
+    memory: Memory, reading: Reading, known: Asked | None, *, other: bool
 ) -> Found:
     """Return what an answer brings, and take it in."""
     hashes = each(reading.lines)
@@ -232,24 +232,25 @@ def _learn(
     again = known[1] if known else 0
     new_words = _new_words(memory, reading)
     facts, echoes, numbers = memory.facts, reading.echoes, reading.numbers
-    shuffled = varied = items = moved = ends = frame = 0
+    shuffled = varied = items = frame = rises = 0
+    way = 0.0
     kept: list[str] = []
     new: list[str] = []
-    chatter = not new_words
+    crowd = sum(len(row) - 1 for row in numbers.values())
     for at, (line, bone) in enumerate(pairs):
         same, alike = facts.get(line, 0), facts.get(bone, 0)
         if at in echoes:
             same = same or facts.get(f"e{echoes[at]}", 0)
         alike = alike or same
         frame += alike == again > 0  # it was in the last answer to this question, too
-        listed, noise = bones[bone] >= 3, False  # in a list, numbers tell the items apart
-        if not same and not listed and at in numbers:
+        listed, noise = bones[bone] >= LISTED, False  # in a list, numbers tell the items apart
+        if not listed and at in numbers:
             has_end, *values = numbers[at]
-            way, _ = _way(memory, f"{reading.asked}{bone}", values)
-            _, noise = _way(memory, bone, values)
-            noise = noise and (failed or again > 0) and not (other or way)
-            moved += way != 0
-            ends += way < 0 or (way > 0 and has_end > 0)  # it falls, or has an end
+            goes, _ = _move(memory, f"{reading.asked}{bone}", values, has_end=has_end == 1, crowd=crowd)
+            _, noise = _move(memory, bone, values, has_end=False, crowd=crowd)
+            noise = noise and not other and has_end < 2
+            rises += goes == HALF
+            way = max(way, goes if goes > HALF else 0.0)
         if alike:
             varied += not same and not noise
             items += not same and listed
@@ -257,23 +258,21 @@ def _learn(
             new.append(line)
         else:
             shuffled += 1  # known words in another order
-        if alike or not chatter:
+        if alike or new_words:
             kept.append(bone if noise else line)
     heard = [f"e{echo}" for echo in echoes.values()]
     _keep_all(facts, dict.fromkeys([*hashes, *heard], memory.step))
     n, fresh = len(pairs) or 1, len(new)
     turns = known[3] + 1 if known and n / 2 <= frame < n else 0
-    gain = max(2 * fresh / n, fresh / 4, min(HALF, items / 6))
+    lines = max(2 * fresh / n, fresh / 4)
+    gain = max(lines, way, HALF * rises / n)
     if frame and turns <= TURNS and 0 < n - frame <= 2 * (fresh + shuffled):
         gain = max(gain, MUCH if fresh else HALF)  # most that differs is new: a board that moves
     if not again:
-        share = (varied + shuffled) / n
-        much = MUCH * min(1.0, 2 * share) if other else HALF * share
-        gain = max(gain, LITTLE * share if failed else much)
-    if moved:
-        gain = max(gain, MUCH if ends else HALF * moved / n)
+        share = (varied + shuffled) / n if other else varied / n
+        gain = max(gain, min(HALF, items / 6), MUCH * min(1.0, 2 * share) if other else HALF * share)
     answer = hashed("".join(sorted(kept or hashes[::2])))
-    return Found(min(1.0, gain), varied / n, frozenset(new), answer, turns)
+    return Found(min(1.0, gain), varied / n, frozenset(new), answer, turns, max(lines, way) > NEWS)
 
 
 def _new_line(of: Outcome, fresh: frozenset[str], *, failed: bool) -> str:
@@ -294,25 +293,38 @@ def _new_words(memory: Memory, reading: Reading) -> int:
     return new
 
 
-def _way(memory: Memory, key: str, now: list[float]) -> tuple[int, bool]:
-    """Return 1 if a number keeps rising, -1 if one keeps falling, else 0; and whether those that move go to and fro."""
+def _move(
+    memory: Memory, key: str, now: list[float], *, has_end: bool, crowd: int
+) -> tuple[float, bool]:
+    """Return the gain of numbers that go one way, and whether those that move go to and fro: then they are noise.
+
+    Of three moves in one direction chance makes one in twelve; the more numbers an answer has (`crowd`), the more
+    moves are needed. Where there is an end that stays (`12/61`), one is enough.
+    """
     row = memory.moves.get(key)
     if row is None or len(row) != len(now):
-        _keep(memory.moves, key, [[value, 0, 0] for value in now], FEW_MAX)
-        return 0, False
-    rises = falls = moves = turned = 0
+        _keep(memory.moves, key, [[value, 0, 0, 0] for value in now], FEW_MAX)
+        return 0.0, False
+    needed = 2 + (crowd > 2) + (crowd > 12)
+    moving = noisy = 0
+    gain = 0.0
+    stays = has_end and row[1][0] == now[1] and not row[1][2]
+    if stays and now[0] > row[0][0] and not row[0][3]:
+        gain = MUCH
     for column, value in zip(row, now, strict=True):
-        last, direction, turns = column
+        last, direction, moves, turns = column
         if value != last:
             to = 1 if value > last else -1
             turns += direction == -to
-            rises += to == direction == 1 and not turns
-            falls += to == direction == -1 and turns < FALLS_TURNS
-            column[:] = value, to, turns
-        moves += column[1] != 0
-        turned += column[2] >= NOISE_TURNS
+            moves += 1
+            counter = value == last + 1  # of what the agent does
+            if moves >= needed and turns <= (moves - 1) // 3 and not counter:
+                gain = max(gain, HALF if to > 0 else MUCH)
+            column[:] = value, to, moves, turns
+        moving += column[1] != 0
+        noisy += column[3] >= NOISE_TURNS and column[3] > (column[2] - 2) // 3
     _keep(memory.moves, key, row, FEW_MAX)
-    return -1 if falls else int(rises > 0), 0 < turned == moves
+    return gain, 0 < noisy == moving
 
 
 def _write(memory: Memory, of: Outcome) -> float:
@@ -342,10 +354,11 @@ def _stay(memory: Memory, of: Outcome, answer: str, *, failed: bool, cost: float
     """Take in an answer that stays, to one question or as an error whatever is done."""
     key = answer if failed else of.reading.asked
     last = memory.stays.get(key, Stay())
-    if cost and memory.learned <= last.since:  # nothing at all was learned meanwhile
+    idle = memory.taught <= last.since and (failed or memory.worked <= last.since)
+    if cost and idle and of.text:  # nothing at all was learned meanwhile; no answer is no bad news
         cost = max(cost, MILD)
     now = (
-        Stay(last.owed + cost, answer, last.times + 1, last.since)
+        Stay(last.owed + cost, answer, last.times + 1, memory.step)
         if last.answer == answer
         else Stay(0.0, answer, 1, memory.step)
     )

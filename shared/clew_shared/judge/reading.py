@@ -33,12 +33,11 @@ NUMBERS_MAX: Final = 8
 WORDS_MAX: Final = 100
 HASH: Final = 8
 LISTED: Final = 3
+STAMPED: Final = 3
 WORD_MIN: Final = 3
 ECHO_MIN: Final = 3
 """Shorter words of an action are in an answer by chance, unless they are names such as `f1`."""
 
-NAME_WORDS: Final = 2
-"""A value of more words is prose, and names nothing."""
 
 ERROR_CHARS: Final = 160
 
@@ -75,8 +74,9 @@ _PUBLISHED: Final = re.compile(r"^(?:[^\s:]*/)?\.agent_context/.*\n?", re.MULTIL
 _GUTTER: Final = re.compile(r"^\s*\d+\s*[\t|:→]\s?")
 _NUMBER: Final = re.compile(r"\d+(?:[.,]\d+)*")
 _MEASURE: Final = re.compile(r"(?<![\w.#<-])\d+(?:[.,]\d+)*(?![\w-]|\.\w)")
-_HAS_END: Final = re.compile(r"%|\d ?(?:/|of|out of) ?\d")
+_HAS_END: Final = re.compile(r"(\d+(?:\.\d+)?) ?(?:%|(?:/|of|out of) ?(\d+(?:\.\d+)?))")
 _PARTS: Final = re.compile(r"[,;{}\[\]]+|(?<=[.!?]) ")
+_WORD_CHAR: Final = re.compile(r"[^\W\d_]")
 _WORD: Final = re.compile(r"[^\W\d_]{4,}")
 _ALNUM: Final = re.compile(r"[^\W_]")
 _LETTERS: Final = re.compile(r"[^\W\d_]+")
@@ -88,6 +88,7 @@ _PLAIN_PATH: Final = re.compile(r"[\w./~-]+")
 _ASKED: Final = re.compile(r"[\s'\"=,;:|&()<>`]+")
 _SIMPLE: Final = re.compile(r"[|;&\n]+")
 _SLEEP_ONLY: Final = re.compile(r"\s*sleep\s+[\d.]+[smhd]?\s*;?\s*")
+_LASTS: Final = re.compile(r"(?:wait|sleep|delay|duration|seconds|minutes|millis(?:econds)?|ms)(?:_\w+)?")
 _SLEEPS: Final = re.compile(r"(?:^|[;&|]\s*)sleep\s+[\d.]+[smhd]?\b")
 _THINKS: Final = re.compile(
     r"(?:^|[_-])(?:think|thinking|sequentialthinking|reflect)", re.IGNORECASE
@@ -122,7 +123,7 @@ def read(tool: str, args: Mapping[str, Any], result: str, output: str | None) ->
     failed = result != "success"
     given = output or ""
     text = _text_of(given)
-    lines = rows_of(text, failed=failed) or ["nothing"]
+    lines = unstamped(rows_of(text, failed=failed)) or ["nothing"]
     values = list(_texts(args))
     own = {w.strip("@./-") for value in values for w in _ASKED.split(value[:HEAD_CHARS].lower())}
     echoed = _echoed(lines, values, own)
@@ -215,6 +216,28 @@ def rows_of(text: str, *, failed: bool) -> list[str]:
     return [one for one in found if one[:1].isalnum() or _ALNUM.search(one)][:LINES_MAX]
 
 
+def unstamped(lines: list[str]) -> list[str]:
+    """Return lines of different kinds without the words that each of them ends or begins with, but for numbers."""
+    if len(lines) < STAMPED:
+        return lines
+    split = [line.split() for line in lines]
+    bones = [[_NUMBER.sub("#", word) for word in words] for words in split]
+    least = min(map(len, bones)) - 1
+    ends = [
+        next((n for n in range(least) if len({words[at(n)] for words in bones}) > 1), least)
+        for at in (lambda n: n, lambda n: -n - 1)
+    ]
+    begin, end = ends
+    if not any("#" in word for word in [*bones[0][:begin], *bones[0][len(bones[0]) - end :]]):
+        return lines
+    if begin + end > least:
+        begin = 0
+    rest = {" ".join(words[begin : len(words) - end]) for words in bones}
+    if len(rest) < 0.75 * len(lines):
+        return lines  # rows of a table: there the numbers tell
+    return list(dict.fromkeys(" ".join(words[begin : len(words) - end]) for words in split))
+
+
 def _measured(lines: list[str]) -> tuple[list[str], dict[int, tuple[float, ...]]]:
     """Return the skeletons of lines, and the numbers in them; in a list they tell the items apart."""
     bones = _NUMBER.sub("#", "\n".join(lines)).split("\n")
@@ -227,9 +250,13 @@ def _measured(lines: list[str]) -> tuple[list[str], dict[int, tuple[float, ...]]
 
 
 def _numbers(line: str) -> tuple[float, ...]:
+    """Return the numbers of a line: where one has an end, 1, that one and its end first (`3/10`, `40 %`)."""
+    end = _HAS_END.search(line)
     found = _MEASURE.findall(line)[:NUMBERS_MAX]
-    values = (float(one.replace(",", "")) if one.count(".") < 2 else 0.0 for one in found)
-    return (1.0 if _HAS_END.search(line) else 0.0, *values)
+    values = [float(one.replace(",", "")) if one.count(".") < 2 else 0.0 for one in found]
+    if end:
+        return (1.0, float(end[1]), float(end[2] or 100), *values)
+    return (0.0 if _WORD_CHAR.search(line) else 2.0, *values)
 
 
 def canonical(value: Any, key: str = "", *, loose: bool = False) -> Any:
@@ -278,7 +305,10 @@ def command_of(args: Mapping[str, Any]) -> str:
 
 def is_wait(tool: str, args: Mapping[str, Any]) -> bool:
     """Return whether an action only lets time pass."""
-    return tool.lower() in ("wait", "sleep") or any(map(_SLEEP_ONLY.fullmatch, _texts(args)))
+    if tool.lower() in ("wait", "sleep") or any(map(_SLEEP_ONLY.fullmatch, _texts(args))):
+        return True
+    times = [value for key, value in args.items() if _LASTS.fullmatch(key.lower())]
+    return bool(times) and isinstance(times[0], int | float) and len(args) <= 2
 
 
 def sleeps(args: Mapping[str, Any]) -> bool:
@@ -308,17 +338,32 @@ def targets(args: Mapping[str, Any]) -> list[str]:
         if _EXTENT.search(key):
             continue
         if key in COMMANDS:
-            command = command_of({key: value})
-            for part in _SIMPLE.split(command) if len(command) <= 200 else ():
-                found += [w.partition("=")[2] if w[0] == "-" else w for w in part.split()][1:]
+            found += _most_telling(command_of({key: value}))
         elif isinstance(value, str):
-            words = value.split()
-            if len(words) <= NAME_WORDS and all(map(_TOKEN.fullmatch, words)):
-                found += [f"{key}={word}" if word.isdigit() else word for word in words]
+            word = value.strip()
+            if _TOKEN.fullmatch(word.replace("?", "").replace("=", "")):  # anything else is prose, and names nothing
+                found.append(f"{key}={word}" if word.isdigit() else word)
+            elif numbers := _NUMBER.findall(value[:LINE_CHARS]):
+                found.append(f"{key}={','.join(numbers)}")
         elif isinstance(value, int | float):
             found.append(f"{key}={value}")
     names = (name_of(laid_out(one[:LINE_CHARS])) for one in found[:NAMES_MAX])
-    return [name for name in names if any(c.isalpha() for c in name)]
+    return [name for name in names if not name.isdigit()]
+
+
+def _most_telling(command: str) -> list[str]:
+    """Return the words of a command that tell most what it is about, but for its programs and options."""
+    words: list[str] = []
+    for part in _SIMPLE.split(command) if len(command) <= 200 else ():
+        words += [w.partition("=")[2] if w[0] == "-" else w for w in part.split()][1:]
+    named = [word for word in words if any(c.isalpha() or c == "/" for c in word)]
+    best = max(map(_rank, named), default=0)
+    return [word for word in named if _rank(word) == best]
+
+
+def _rank(name: str) -> int:
+    """Return how telling a word of a command is: a path or an address before an id, an id before a plain word."""
+    return 2 if any(c in name for c in "/.@") else int(any(c.isdigit() for c in name))
 
 
 def _echoed(lines: list[str], values: list[str], own: set[str]) -> list[str]:
