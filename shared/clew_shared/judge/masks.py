@@ -9,15 +9,15 @@ from typing import Final
 _ESCAPES: Final = re.compile(r"\x1b\[[0-9;?]*[a-z]")
 _UNIT: Final = r"\s?(?:[nµu]s|ms|secs?|seconds?|mins?|minutes?|hrs?|hours?|days?|[smhd])"
 _VARIES: Final = re.compile(
-    rf"""(?<![a-z0-9.])(?=[a-z_-]{{0,12}}+\d)(?:
+    rf"""(?<![a-z0-9.])(?=[a-z_-]{{0,40}}+\d)(?:
       (?=\d)(?:(?P<t>\d{{4}}-\d\d-\d\d(?:[t _]\d\d[:-]?\d\d(?:[:-]?\d\d(?:[.,]\d+)?)?)?(?:z|\s?[+-]\d\d:?\d\d)?\b
         | \d{{1,2}}/\d{{1,2}}/\d{{2,4}}\b | \d{{1,2}}\.\d{{1,2}}\.\d{{4}}\b | 20\d{{6}}[t_-]?\d{{4,6}}z?\b
         | (?:\d{{1,2}}\ (?:[a-z]{{3}}\ \d{{4}}\ )?)?\d{{1,2}}:\d\d(?::\d\d)?(?:[.,]\d+)?(?:\ ?[ap]m)?
           (?:\ utc|\ gmt)?(?:\ 20\d\d)?\b)
       | (?P<d>(?:\d+(?:\.\d+)?{_UNIT})+(?!\w)))
-      | (?P<i>[0-9a-f]{{8}}-(?:[0-9a-f]{{4}}-){{3}}[0-9a-f]{{12}}\b | 0x[0-9a-f]{{4,}}\b | \d{{10,}}(?:\.\d+)?\b
+      | (?P<i>[0-9a-f]{{8}}-(?:[0-9a-f]{{4}}-){{3}}[0-9a-f]{{12}}\b | 0x[0-9a-f]{{4,}}\b | (?<=\#)\d{{3,}}\b | (?<=\[)\d{{4,}}(?=\]) | \d{{10,}}(?:\.\d+)?\b
         | (?=\d*[a-f])(?=[a-f]*\d)[0-9a-f]{{7,64}}\b | \d+[a-z]+\d+[a-z][a-z0-9]* | [a-z]+\d+[a-z]+\d[a-z0-9]*)
-      | (?P<n>[\w-]*\d[\w-]*(?:[.,]\d+)*(?:\ ?(?:/|of)\ ?\d+)?))
+      | (?P<n>\w*\d\w*(?:[.,]\d+)*(?:\ ?(?:/|of)\ ?\d+)?))
     """,
     re.VERBOSE,
 )
@@ -32,10 +32,6 @@ _LABELS: Final = frozenset(
 """What stands after one of these is counted or made anew in each run, and says nothing of the work."""
 
 _LABEL_CHARS: Final = 24
-_POSITION: Final = re.compile(
-    r"(?<=[\w)])[:(]\d+(?:[:,]\d+)?\)?(?=[:,\s)]|$)|\b(?:lines?|l\.|col(?:umn)?|offset) ?\d+",
-    re.MULTILINE,
-)
 
 
 def laid_out(text: str) -> str:
@@ -52,11 +48,6 @@ def laid_out(text: str) -> str:
 def masked(text: str) -> str:
     """Return a text without times, durations and ids: `<t>`, `<d>` and `<id>` stand in their place."""
     return _VARIES.sub(_mask, text)
-
-
-def without_positions(text: str) -> str:
-    """Return the text of an error without line and column numbers."""
-    return _POSITION.sub("<pos>", text)
 
 
 def _mask(found: re.Match[str]) -> str:

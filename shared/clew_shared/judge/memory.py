@@ -8,13 +8,12 @@ remembered, so that changed ones apply at once.
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
 from clew_shared.judge.masks import laid_out
-from clew_shared.judge.reading import LISTED, each, hashed, rows_of
+from clew_shared.judge.reading import each, hashed, rows_of
 from clew_shared.text.shorten import one_line
 
 if TYPE_CHECKING:
@@ -32,15 +31,12 @@ MILD: Final = 0.5
 AFTER_CHANGE: Final = 3
 """How many excuses it is that something was changed since the same was asked: a change deserves its test."""
 
-NOISE_TURNS: Final = 2
+NOISE_TURNS: Final = 1
 """A number that has changed its direction as often goes to and fro."""
 
 FACTS_MAX: Final = 1_000
 FEW_MAX: Final = FACTS_MAX // 8
 """Questions, answers that stay, actions: far fewer of them are had in a scope than lines."""
-
-TURNS: Final = 3
-"""A part of an answer that is another one more often in a row is chatter, and no board that moves."""
 
 SAME_MAX: Final = 4
 """After as many same answers in a row another question is no excuse: searches that find nothing."""
@@ -50,8 +46,8 @@ TEXT_CHARS: Final = 120
 _ROUNDING: Final = 1e-9
 
 
-Asked = tuple[str, int, str, int]
-"""A question in the memory: its world, the step that asked it last, the answer, and the turns of a part of that."""
+Asked = tuple[str, str]
+"""A question in the memory: the world in which it was asked last, and the answer."""
 
 
 @dataclass(slots=True)
@@ -104,7 +100,6 @@ class Memory:
     idle: list[tuple[int, str]] = field(default_factory=list)
     facts: dict[str, int] = field(default_factory=dict)
     words: dict[str, int] = field(default_factory=dict)
-    names: dict[str, str] = field(default_factory=dict)
     moves: dict[str, list[list[float]]] = field(default_factory=dict)
     asked: dict[str, Asked] = field(default_factory=dict)
     stays: dict[str, Stay] = field(default_factory=dict)
@@ -172,12 +167,13 @@ def take(memory: Memory, of: Outcome) -> float:
     reading, failed = of.reading, of.result != "success"
     polled, memory.waited = memory.waited or of.polls, False
     known = memory.asked.get(reading.asked)
-    other, listed = _about(memory, reading)
+    other = _is_about_another(memory, reading)
     renewed = known is not None and known[0] != memory.world  # changed since it was asked last
     fresh = f"w{reading.claim}" not in memory.facts  # the very same change was not claimed before
     wrote = _write(memory, of) if of.moved else 0.0
-    found = _learn(memory, reading, known, other=other)
-    listed = listed and (of.moved or found.gain + found.varied > 0)
+    found = _learn(memory, reading, again=known is not None, other=other, failed=failed)
+    memory.same = memory.same + 1 if memory.last == found.answer else 0
+    memory.last = found.answer
     if found.taught:
         memory.taught = memory.step
     if of.moved and (other or not reading.about):
@@ -185,21 +181,15 @@ def take(memory: Memory, of: Outcome) -> float:
     if found.gain > NEWS and of.moved and not of.world:
         memory.world = f"w{memory.step}"  # what a change brought is new, and so is the world
     by_itself = reading.kind != "" or of.varies or polled
-    memory.same = memory.same + 1 if memory.last == found.answer else 0
-    memory.last = found.answer
     excuses = (known is None and not failed and memory.same < SAME_MAX) + other + by_itself
     excuses += AFTER_CHANGE * (renewed and not failed)
-    stayed = known is not None and known[2] == found.answer
-    cost = 0.0 if listed or (wrote and fresh) else (1 - found.varied / 2) * MILD**excuses
-    if known and not stayed:
-        memory.stays.pop(known[2], None)  # it has changed, so that it did not stay
+    cost = 0.0 if wrote and fresh else (1 - found.varied / 2) * MILD**excuses
+    if known and known[1] != found.answer:
+        memory.stays.pop(known[1], None)  # it has changed, so that it did not stay
     _stay(memory, of, found.answer, failed=failed, cost=0.0 if other else cost * MILD**renewed)
-    asked = (memory.world, memory.step, found.answer, found.turns)
-    _keep(memory.asked, reading.asked, asked, FEW_MAX)
-    names = memory.names
-    _keep_all(names, {name: names.get(name, reading.asked) for name in each(reading.names)})
-    gain = max(found.gain, wrote, MUCH if listed else 0.0)
-    news = _new_line(of, found.fresh, failed=failed) if gain > NEWS else ""
+    _keep(memory.asked, reading.asked, (memory.world, found.answer), FEW_MAX)
+    gain = max(found.gain, wrote)
+    news = _new_line(of, found.fresh) if gain > NEWS else ""
     memory.looks += by_itself
     by_itself = by_itself or (renewed and not failed)  # a change deserves its test
     _owe(memory, of.seq, of.label, gain, cost, by_itself=by_itself, news=news)
@@ -210,75 +200,62 @@ def take(memory: Memory, of: Outcome) -> float:
 class Found:
     """What an answer brings: its gain, the share of it that differs in numbers alone, and the lines that are new.
 
-    `answer` stands for it without noise. `turns`: how often in a row a small part of it was another one. `taught`: it
-    holds new lines, or a number that goes one way.
+    `answer` stands for it without noise. `taught`: it holds new lines, or a number that goes one way.
     """
 
-    gain: float = 0.0
-    varied: float = 0.0
-    fresh: frozenset[str] = frozenset()
-    answer: str = ""
-    turns: int = 0
-    taught: bool = False
+    gain: float
+    varied: float
+    fresh: frozenset[str]
+    answer: str
+    taught: bool
 
 
-def _learn(
-    memory: Memory, reading: Reading, known: Asked | None, *, other: bool
-) -> Found:
-    """Return what an answer brings, and take it in."""
-    hashes = each(reading.lines)
-    pairs = list(zip(hashes[::2], hashes[1::2], strict=True))
-    bones = Counter(bone for _, bone in pairs)
-    again = known[1] if known else 0
+def _learn(memory: Memory, reading: Reading, *, again: bool, other: bool, failed: bool) -> Found:
+    """Return what an answer brings, and take it in; `again`: to a known question, `other`: about another thing.
+
+    Numbers that go to and fro are noise, and those of an error, unless they go one way: it is another place of it.
+    """
+    found = each(reading.lines)
+    pairs = list(zip(found[::2], found[1::2], strict=True))
+    facts, numbers = memory.facts, reading.numbers
     new_words = _new_words(memory, reading)
-    facts, echoes, numbers = memory.facts, reading.echoes, reading.numbers
-    shuffled = varied = items = frame = rises = 0
+    crowd = sum(len(row) - 1 for row in numbers.values())
+    shuffled = varied = rises = 0
     way = 0.0
     kept: list[str] = []
     new: list[str] = []
-    crowd = sum(len(row) - 1 for row in numbers.values())
     for at, (line, bone) in enumerate(pairs):
-        same, alike = facts.get(line, 0), facts.get(bone, 0)
-        if at in echoes:
-            same = same or facts.get(f"e{echoes[at]}", 0)
-        alike = alike or same
-        frame += alike == again > 0  # it was in the last answer to this question, too
-        listed, noise = bones[bone] >= LISTED, False  # in a list, numbers tell the items apart
-        if not listed and at in numbers:
-            has_end, *values = numbers[at]
-            goes, _ = _move(memory, f"{reading.asked}{bone}", values, has_end=has_end == 1, crowd=crowd)
-            _, noise = _move(memory, bone, values, has_end=False, crowd=crowd)
-            noise = noise and not other and has_end < 2
+        same, alike, noise = line in facts, bone in facts, False
+        if at in numbers:
+            kind, *values = numbers[at]
+            goes, _ = _move(memory, f"{reading.asked}{bone}", values, crowd, has_end=kind == 1)
+            _, noise = _move(memory, bone, values, crowd, has_end=False)
+            noise = (failed and not goes) or (noise and not other and kind < 2)
             rises += goes == HALF
             way = max(way, goes if goes > HALF else 0.0)
-        if alike:
+        if same or alike:
             varied += not same and not noise
-            items += not same and listed
         elif len(new) < new_words:
             new.append(line)
         else:
             shuffled += 1  # known words in another order
-        if alike or new_words:
+        if same or alike or new_words:
             kept.append(bone if noise else line)
-    heard = [f"e{echo}" for echo in echoes.values()]
-    _keep_all(facts, dict.fromkeys([*hashes, *heard], memory.step))
+    _keep_all(facts, dict.fromkeys(found, memory.step))
     n, fresh = len(pairs) or 1, len(new)
-    turns = known[3] + 1 if known and n / 2 <= frame < n else 0
     lines = max(2 * fresh / n, fresh / 4)
     gain = max(lines, way, HALF * rises / n)
-    if frame and turns <= TURNS and 0 < n - frame <= 2 * (fresh + shuffled):
-        gain = max(gain, MUCH if fresh else HALF)  # most that differs is new: a board that moves
     if not again:
-        share = (varied + shuffled) / n if other else varied / n
-        gain = max(gain, min(HALF, items / 6), MUCH * min(1.0, 2 * share) if other else HALF * share)
-    answer = hashed("".join(sorted(kept or hashes[::2])))
-    return Found(min(1.0, gain), varied / n, frozenset(new), answer, turns, max(lines, way) > NEWS)
+        share = (varied + shuffled) / n
+        gain = max(gain, MUCH * min(1.0, 2 * share) if other else HALF * varied / n)
+    answer = hashed("".join(sorted(kept or found[::2])))
+    return Found(min(1.0, gain), varied / n, frozenset(new), answer, max(lines, way) > NEWS)
 
 
-def _new_line(of: Outcome, fresh: frozenset[str], *, failed: bool) -> str:
+def _new_line(of: Outcome, fresh: frozenset[str]) -> str:
     """Return the first line of what is on record of an answer that is new, else its head."""
     for line in of.text.splitlines() if fresh else ():
-        if any(hashed(row) in fresh for row in rows_of(laid_out(line), failed=failed)):
+        if any(hashed(row) in fresh for row in rows_of(laid_out(line))):
             return one_line(line)
     return of.head
 
@@ -294,7 +271,7 @@ def _new_words(memory: Memory, reading: Reading) -> int:
 
 
 def _move(
-    memory: Memory, key: str, now: list[float], *, has_end: bool, crowd: int
+    memory: Memory, key: str, now: list[float], crowd: int, *, has_end: bool
 ) -> tuple[float, bool]:
     """Return the gain of numbers that go one way, and whether those that move go to and fro: then they are noise.
 
@@ -337,17 +314,12 @@ def _write(memory: Memory, of: Outcome) -> float:
     return LITTLE if new else 0.0
 
 
-def _about(memory: Memory, reading: Reading) -> tuple[bool, bool]:
-    """Return whether an action names something for the first time, and whether that was read before."""
-    other = listed = False
-    for name in each(reading.about):
-        asked = f"a{name}"
-        if asked not in memory.names:
-            other, owner = True, memory.names.get(name)
-            listed = listed or bool(owner)
-            memory.stays.pop(owner or "", None)  # what it answered is used now
-        _keep(memory.names, asked, "", FACTS_MAX)
-    return other, listed
+def _is_about_another(memory: Memory, reading: Reading) -> bool:
+    """Return whether an action names something for the first time."""
+    new = {f"a{name}": memory.step for name in each(reading.about)}
+    other = not new.keys() <= memory.facts.keys()
+    _keep_all(memory.facts, new)
+    return other
 
 
 def _stay(memory: Memory, of: Outcome, answer: str, *, failed: bool, cost: float) -> None:

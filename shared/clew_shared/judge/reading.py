@@ -9,15 +9,13 @@ from __future__ import annotations
 import json
 import posixpath
 import re
-from collections import Counter
 from functools import lru_cache
-from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 from zlib import crc32
 
 from pydantic import BaseModel
 
-from clew_shared.judge.masks import laid_out, masked, without_positions
+from clew_shared.judge.masks import laid_out, masked
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -30,34 +28,30 @@ LINES_MAX: Final = 100
 LINE_CHARS: Final = 240
 NAMES_MAX: Final = 40
 NUMBERS_MAX: Final = 8
+"""How many numbers of a line are compared, ..."""
+
+ROWS_MAX: Final = 12
+"""... and of how many lines of an answer."""
+
 WORDS_MAX: Final = 100
 HASH: Final = 8
-LISTED: Final = 3
-STAMPED: Final = 3
 WORD_MIN: Final = 3
-ECHO_MIN: Final = 3
-"""Shorter words of an action are in an answer by chance, unless they are names such as `f1`."""
-
+STAMPED: Final = 3
+"""Of as many lines it can be told that each has the same stamp."""
 
 ERROR_CHARS: Final = 160
-
 COMMANDS: Final = ("command", "cmd", "script")
 
-
-def _phrases(listed: str) -> tuple[str, ...]:
-    return tuple(listed.split("|"))
-
-
-TEMPORARY: Final = _phrases(
+TEMPORARY: Final = tuple(
     "429|too many requests|rate limit|rate_limit|ratelimit| 502| 503| 504|bad gateway|unavailable|temporar|timed out"
     "|timeout|time-out|connection refused|connection reset|connection closed|econn|try again|could not get lock"
-    "|lock is held|is locked"
+    "|lock is held|is locked".split("|")
 )
 """A failure that says one of these may well succeed when it is tried again: a server, a network or a lock."""
 
-GOING_ON: Final = _phrases(
+GOING_ON: Final = tuple(
     "pending|running|queued|waiting|in progress|in_progress|in-progress|not ready|not yet|starting|creating|processing"
-    "|nothing new|no new|no output"
+    "|nothing new|no new|no output".split("|")
 )
 """An answer that says one of these may be another one later, whatever the agent does."""
 
@@ -65,54 +59,46 @@ _HANDLE: Final = re.compile(r"\b[a-z]{1,2}\d{3,}\b")
 """A handle such as `e610`, by which tools name a thing anew each time; for comparing questions alone."""
 
 _EXTENT: Final = re.compile(
-    r"limit|max|range|lines?$|offset|start|end$|size|count$|timeout|tail|head$|top_?k",
-    re.IGNORECASE,
+    r"limit|max|range|lines?$|offset|start|end$|size|count$|timeout|tail|head$|top_?k", re.I
 )
+"""Arguments that say how much of an answer is wanted, and not of what."""
+
 _PUBLISHED: Final = re.compile(r"^(?:[^\s:]*/)?\.agent_context/.*\n?", re.MULTILINE)
 """A line that names what clew itself publishes, as of `grep -r`: it says nothing of the work."""
 
-_GUTTER: Final = re.compile(r"^\s*\d+\s*[\t|:→]\s?")
 _NUMBER: Final = re.compile(r"\d+(?:[.,]\d+)*")
-_MEASURE: Final = re.compile(r"(?<![\w.#<-])\d+(?:[.,]\d+)*(?![\w-]|\.\w)")
+_MEASURE: Final = re.compile(r"(?<![\w.<-])\d+(?:[.,]\d+)*(?![\w-]|\.\w)")
 _HAS_END: Final = re.compile(r"(\d+(?:\.\d+)?) ?(?:%|(?:/|of|out of) ?(\d+(?:\.\d+)?))")
-_PARTS: Final = re.compile(r"[,;{}\[\]]+|(?<=[.!?]) ")
-_WORD_CHAR: Final = re.compile(r"[^\W\d_]")
+_LETTER: Final = re.compile(r"[^\W\d_]")
 _WORD: Final = re.compile(r"[^\W\d_]{4,}")
-_ALNUM: Final = re.compile(r"[^\W_]")
 _LETTERS: Final = re.compile(r"[^\W\d_]+")
-_TOKEN: Final = re.compile(r"[\w./@%+~:-]+")
-_ASCII: Final = [chr(code) for code in range(128)]
-_ONLY_LETTERS: Final = {ord(c): c if c.isalpha() else " " for c in _ASCII}
-_ONLY_TOKENS: Final = {ord(c): c if c.isalnum() or c in "_./@%+~:-" else " " for c in _ASCII}
+_ONLY_LETTERS: Final = {code: " " for code in range(128) if not chr(code).isalpha()}
+_TOKEN: Final = re.compile(r"[\w./@%+~:?=-]+")
 _PLAIN_PATH: Final = re.compile(r"[\w./~-]+")
-_ASKED: Final = re.compile(r"[\s'\"=,;:|&()<>`]+")
-_SIMPLE: Final = re.compile(r"[|;&\n]+")
+_PIPES: Final = re.compile(r"[|;&\n]+")
 _SLEEP_ONLY: Final = re.compile(r"\s*sleep\s+[\d.]+[smhd]?\s*;?\s*")
-_LASTS: Final = re.compile(r"(?:wait|sleep|delay|duration|seconds|minutes|millis(?:econds)?|ms)(?:_\w+)?")
 _SLEEPS: Final = re.compile(r"(?:^|[;&|]\s*)sleep\s+[\d.]+[smhd]?\b")
-_THINKS: Final = re.compile(
-    r"(?:^|[_-])(?:think|thinking|sequentialthinking|reflect)", re.IGNORECASE
+_LASTS: Final = re.compile(
+    r"(?:wait|sleep|delay|duration|seconds|minutes|millis(?:econds)?|ms)(?:_\w+)?", re.I
 )
+_THINKS: Final = re.compile(r"(?:^|[_-])(?:think|thinking|sequentialthinking|reflect)", re.I)
+_NO_DIGITS: Final = str.maketrans("0123456789", "ghijklmnop")
 
 
 class Reading(BaseModel, frozen=True, extra="ignore"):
     """What was read in a step; hashes have eight hex digits, and stand in one text.
 
     `asked` is the question without what may vary, `about` what the action names. `lines` are pairs: a line, and its
-    skeleton without numbers. `numbers` are by the place of a line, with 1 first where they have an end (`3/10`);
-    `echoes` are lines that repeat words of the action, without these words.
-    `words` are those of the answer that the action did not say itself, None in old records.
-    `names` are those that the answer holds, `claim` the change that the action claims. `raw` is the answer to the
-    letter, `kind` one of "", temporary, going_on.
+    skeleton without numbers. `numbers` are by the place of a line, after 1 where they have an end (`3/10`), and 2 where
+    there is nothing else. `words` are those of the answer that the action did not say itself, None in old records.
+    `claim` is the change that the action claims, `raw` the answer to the letter, `kind` one of "", temporary, going_on.
     """
 
     asked: str = ""
     about: str = ""
     lines: str = ""
     numbers: dict[int, tuple[float, ...]] = {}
-    echoes: dict[int, str] = {}
     words: str | None = None
-    names: str = ""
     claim: str = ""
     raw: str = ""
     kind: str = ""
@@ -120,27 +106,22 @@ class Reading(BaseModel, frozen=True, extra="ignore"):
 
 def read(tool: str, args: Mapping[str, Any], result: str, output: str | None) -> Reading:
     """Return the reading of a step."""
-    failed = result != "success"
     given = output or ""
     text = _text_of(given)
-    lines = unstamped(rows_of(text, failed=failed)) or ["nothing"]
-    values = list(_texts(args))
-    own = {w.strip("@./-") for value in values for w in _ASKED.split(value[:HEAD_CHARS].lower())}
-    echoed = _echoed(lines, values, own)
-    bones, numbers = _measured(echoed)
-    pairs = hashes([text for pair in zip(lines, bones, strict=True) for text in pair])
-    claim = [_digest(tool, canonical(args)), *sorted(set(each(pairs)[1::2]))]
+    lines = unstamped(rows_of(text)) or ["nothing"]
+    bones = _NUMBER.sub("#", "\n".join(lines)).split("\n")
+    own = " ".join(_texts(args))[: HEAD_CHARS * 2].lower()
+    differ = [at for at, bone in enumerate(bones) if bone != lines[at]]
+    claim = [_digest(tool, canonical(args)), *sorted(set(bones))]
     return Reading(
         asked=hashed(_digest(tool, canonical(args, loose=True))),
         about="".join(map(hashed, targets(args))),
-        lines=pairs,
-        numbers=numbers,
-        echoes={at: hashed(echo) for at, echo in enumerate(echoed) if echo != lines[at]},
+        lines=hashes([text for pair in zip(lines, bones, strict=True) for text in pair]),
+        numbers={at: _numbers(lines[at]) for at in differ[:ROWS_MAX]},
         words=_words(lines, own),
-        names=_names(text, own),
         claim=hashed("\0".join(claim)),
         raw=hashed(given),
-        kind=_kind(text, failed=failed),
+        kind=_kind(text[:HEAD_CHARS], failed=result != "success"),
     )
 
 
@@ -153,6 +134,11 @@ def hashes(texts: list[str]) -> str:
     """Return the hashes of texts without line breaks, in one text."""
     parts = "\n".join(texts).encode("utf-8", "surrogatepass").split(b"\n")
     return "%08x" * len(parts) % tuple(map(crc32, parts)) if texts else ""
+
+
+def each(joined: str) -> list[str]:
+    """Return the hashes that stand in one text."""
+    return [joined[at : at + HASH] for at in range(0, len(joined), HASH)]
 
 
 def words_of(text: str) -> str:
@@ -177,15 +163,8 @@ def outcome_of(result: str, output: str) -> str:
 
 def error_of(result: str, output: str | None) -> str:
     """Return an error without what varies, "" if there was none; for people and traces."""
-    if result not in ("failure", "error") or not output:
-        return ""
-    rows = rows_of(_text_of(output), failed=True)
-    return " ".join(rows)[:ERROR_CHARS]
-
-
-def each(joined: str) -> list[str]:
-    """Return the hashes that stand in one text."""
-    return [joined[at : at + HASH] for at in range(0, len(joined), HASH)]
+    failed = result in ("failure", "error") and output
+    return " ".join(rows_of(_text_of(output or "")))[:ERROR_CHARS] if failed else ""
 
 
 @lru_cache(maxsize=4)
@@ -199,64 +178,54 @@ def _text_of(output: str) -> str:
     return laid_out(output)
 
 
-_NO_DIGITS: Final = str.maketrans("0123456789", "ghijklmnop")
-
-
 @lru_cache(maxsize=4)
-def rows_of(text: str, *, failed: bool) -> list[str]:
-    """Return the different lines of a text that was laid out, long ones in parts; of an error without positions."""
-    same = masked(text)
-    found: dict[str, None] = {}
-    for row in (without_positions(same) if failed else same).split("\n"):
-        line = _GUTTER.sub("", row) if row[:8].lstrip()[:1].isdigit() else row
-        for part in _PARTS.split(line) if len(line) > LINE_CHARS else (line,):
-            found[" ".join(part.split()).strip(" \"'|│")] = None
-        if len(found) > LINES_MAX:
-            break
-    return [one for one in found if one[:1].isalnum() or _ALNUM.search(one)][:LINES_MAX]
+def rows_of(text: str) -> list[str]:
+    """Return the different lines of a text that was laid out, without times, durations and ids."""
+    rows = dict.fromkeys(" ".join(row.split()).strip(" \"'|│") for row in masked(text).split("\n"))
+    return [one for one in rows if one[:1].isalnum() or any(map(str.isalnum, one))][:LINES_MAX]
 
 
 def unstamped(lines: list[str]) -> list[str]:
-    """Return lines of different kinds without the words that each of them ends or begins with, but for numbers."""
+    """Return lines of different kinds without the words that each of them begins or ends with, if these hold numbers.
+
+    Such a stamp (a request, a thread, a load) is of the layout and not of the answer. Rows of a table, which are alike
+    in all else too, stay as they are: there the numbers tell.
+    """
     if len(lines) < STAMPED:
         return lines
     split = [line.split() for line in lines]
-    bones = [[_NUMBER.sub("#", word) for word in words] for words in split]
-    least = min(map(len, bones)) - 1
-    ends = [
-        next((n for n in range(least) if len({words[at(n)] for words in bones}) > 1), least)
-        for at in (lambda n: n, lambda n: -n - 1)
-    ]
-    begin, end = ends
-    if not any("#" in word for word in [*bones[0][:begin], *bones[0][len(bones[0]) - end :]]):
+    most = min(map(len, split)) - 1
+    begin = _shared(split, range(most))
+    end = _shared(split, range(-1, -1 - most + begin, -1))
+    if not begin + end:
         return lines
-    if begin + end > least:
-        begin = 0
-    rest = {" ".join(words[begin : len(words) - end]) for words in bones}
-    if len(rest) < 0.75 * len(lines):
-        return lines  # rows of a table: there the numbers tell
-    return list(dict.fromkeys(" ".join(words[begin : len(words) - end]) for words in split))
+    rest = [" ".join(words[begin : len(words) - end]) for words in split]
+    if len({_NUMBER.sub("#", one) for one in rest}) < 0.75 * len(lines):
+        return lines
+    return list(dict.fromkeys(rest))
 
 
-def _measured(lines: list[str]) -> tuple[list[str], dict[int, tuple[float, ...]]]:
-    """Return the skeletons of lines, and the numbers in them; in a list they tell the items apart."""
-    bones = _NUMBER.sub("#", "\n".join(lines)).split("\n")
-    often = Counter(bones)
-    return bones, {
-        at: _numbers(line)
-        for at, (line, bone) in enumerate(zip(lines, bones, strict=True))
-        if bone != line and often[bone] < LISTED
-    }
+def _shared(split: list[list[str]], places: range) -> int:
+    """Return how many words from one end all lines share but for numbers, 0 if none of these has a number."""
+    count = counted = 0
+    for place in places:
+        bone = _NUMBER.sub("#", split[0][place])
+        if bone != _NUMBER.sub("#", split[1][place]) or any(
+            _NUMBER.sub("#", words[place]) != bone for words in split
+        ):
+            break
+        count += 1
+        counted += "#" in bone
+    return count if counted else 0
 
 
 def _numbers(line: str) -> tuple[float, ...]:
     """Return the numbers of a line: where one has an end, 1, that one and its end first (`3/10`, `40 %`)."""
-    end = _HAS_END.search(line)
     found = _MEASURE.findall(line)[:NUMBERS_MAX]
     values = [float(one.replace(",", "")) if one.count(".") < 2 else 0.0 for one in found]
-    if end:
+    if end := _HAS_END.search(line):
         return (1.0, float(end[1]), float(end[2] or 100), *values)
-    return (0.0 if _WORD_CHAR.search(line) else 2.0, *values)
+    return (0.0 if _LETTER.search(line) else 2.0, *values)
 
 
 def canonical(value: Any, key: str = "", *, loose: bool = False) -> Any:
@@ -283,14 +252,11 @@ def _canonical_text(text: str, key: str, *, loose: bool) -> str:
         for word in text[: HEAD_CHARS * 2].split()
     ]
     if not loose:
-        return " ".join(
-            [*words, hashed(text[HEAD_CHARS * 2 :])] if len(text) > HEAD_CHARS * 2 else words
-        )
+        rest = text[HEAD_CHARS * 2 :]
+        return " ".join([*words, hashed(rest)] if rest else words)
     if key not in COMMANDS:
-        prose = len(words) >= 4 and sum(
-            w.strip(".,;:!?'\"()").isalpha() for w in words
-        ) >= 0.7 * len(words)
-        words = ["<prose>"] if prose else sorted(words)
+        told = sum(word.strip(".,;:!?'\"()").isalpha() for word in words)
+        words = ["<prose>"] if len(words) >= 4 and told >= 0.7 * len(words) else sorted(words)
     return _HANDLE.sub("<id>", masked(laid_out(" ".join(words))))
 
 
@@ -307,7 +273,7 @@ def is_wait(tool: str, args: Mapping[str, Any]) -> bool:
     """Return whether an action only lets time pass."""
     if tool.lower() in ("wait", "sleep") or any(map(_SLEEP_ONLY.fullmatch, _texts(args))):
         return True
-    times = [value for key, value in args.items() if _LASTS.fullmatch(key.lower())]
+    times = [value for key, value in args.items() if _LASTS.fullmatch(key)]
     return bool(times) and isinstance(times[0], int | float) and len(args) <= 2
 
 
@@ -321,6 +287,39 @@ def is_thought(tool: str) -> bool:
     return bool(_THINKS.search(tool))
 
 
+def targets(args: Mapping[str, Any]) -> list[str]:
+    """Return what a call is about: short values, numbers, the most telling words of a command."""
+    found: list[str] = []
+    for key, value in args.items():
+        if _EXTENT.search(key):
+            continue
+        if key in COMMANDS:
+            found += _most_telling(command_of({key: value}))
+        elif isinstance(value, str) and _TOKEN.fullmatch(value.strip()):
+            found.append(f"{key}={value}" if value.strip().isdigit() else value.strip())
+        elif isinstance(value, str) and (numbers := _NUMBER.findall(value[:LINE_CHARS])):
+            found.append(f"{key}={','.join(numbers)}")  # prose names nothing but its numbers
+        elif isinstance(value, int | float):
+            found.append(f"{key}={value}")
+    return [name_of(laid_out(one[:LINE_CHARS])) for one in found[:NAMES_MAX]]
+
+
+def _most_telling(command: str) -> list[str]:
+    """Return the words of a command that tell most what it is about, but for its programs and options.
+
+    A path or an address tells more than an id, and an id more than a plain word.
+    """
+    words: list[str] = []
+    for part in _PIPES.split(command) if len(command) <= LINE_CHARS else ():
+        words += [w.partition("=")[2] if w[0] == "-" else w for w in part.split()][1:]
+    ranks = {
+        word: 2 if any(c in word for c in "/.@") else int(any(map(str.isdigit, word)))
+        for word in words
+        if any(c.isalpha() or c == "/" for c in word)
+    }
+    return [word for word, rank in ranks.items() if rank == max(ranks.values())]
+
+
 def name_of(text: str) -> str:
     """Return a name in one form: of a path its last two parts."""
     text = text.strip("\"'`.,:;()/")
@@ -331,80 +330,19 @@ def name_of(text: str) -> str:
     )
 
 
-def targets(args: Mapping[str, Any]) -> list[str]:
-    """Return what a call is about: short values, ids, the words of a command but for its programs and options."""
-    found: list[str] = []
-    for key, value in args.items():
-        if _EXTENT.search(key):
-            continue
-        if key in COMMANDS:
-            found += _most_telling(command_of({key: value}))
-        elif isinstance(value, str):
-            word = value.strip()
-            if _TOKEN.fullmatch(word.replace("?", "").replace("=", "")):  # anything else is prose, and names nothing
-                found.append(f"{key}={word}" if word.isdigit() else word)
-            elif numbers := _NUMBER.findall(value[:LINE_CHARS]):
-                found.append(f"{key}={','.join(numbers)}")
-        elif isinstance(value, int | float):
-            found.append(f"{key}={value}")
-    names = (name_of(laid_out(one[:LINE_CHARS])) for one in found[:NAMES_MAX])
-    return [name for name in names if not name.isdigit()]
-
-
-def _most_telling(command: str) -> list[str]:
-    """Return the words of a command that tell most what it is about, but for its programs and options."""
-    words: list[str] = []
-    for part in _SIMPLE.split(command) if len(command) <= 200 else ():
-        words += [w.partition("=")[2] if w[0] == "-" else w for w in part.split()][1:]
-    named = [word for word in words if any(c.isalpha() or c == "/" for c in word)]
-    best = max(map(_rank, named), default=0)
-    return [word for word in named if _rank(word) == best]
-
-
-def _rank(name: str) -> int:
-    """Return how telling a word of a command is: a path or an address before an id, an id before a plain word."""
-    return 2 if any(c in name for c in "/.@") else int(any(c.isdigit() for c in name))
-
-
-def _echoed(lines: list[str], values: list[str], own: set[str]) -> list[str]:
-    """Return the lines with a sign in the place of words of the action: to hear one's own words back is no news."""
-    joined = "\n".join(lines)
-    whole = {
-        one.lower() for one in values if ECHO_MIN <= len(one) <= LINE_CHARS and "\n" not in one
-    }
-    for one in sorted(whole | set(filter(_is_telling, own)), key=len, reverse=True)[:NAMES_MAX]:
-        if one in joined:
-            joined = joined.replace(one, "¤")
-    return joined.split("\n")
-
-
-def _is_telling(word: str) -> bool:
-    """Return whether a word is heard back rather than met by chance: a number may be what was asked for."""
-    return not word.isdigit() and len(word) >= (ECHO_MIN if word.isalpha() else 2)
-
-
-def _words(lines: list[str], own: set[str]) -> str:
+def _words(lines: list[str], own: str) -> str:
     """Return the words of an answer that the action did not say itself."""
-    said = set(_split(" ".join(own), _LETTERS, _ONLY_LETTERS))
-    found = dict.fromkeys(_split("\n".join(lines), _LETTERS, _ONLY_LETTERS))
-    new = (w for w in found if len(w) >= WORD_MIN and w not in said)
-    return hashes(list(islice(new, WORDS_MAX)))
+    said = set(_split(own))
+    found = dict.fromkeys(_split("\n".join(lines)))
+    return hashes([w for w in found if len(w) >= WORD_MIN and w not in said][:WORDS_MAX])
 
 
-def _names(text: str, own: set[str]) -> str:
-    """Return what may be names in an answer: words with a digit, a dot, a slash or the like."""
-    found = dict.fromkeys(_split(text, _TOKEN, _ONLY_TOKENS))
-    names = (w for w in found if not w.isalpha() and len(w) >= WORD_MIN and w not in own)
-    return hashes([name_of(one) for one in islice(names, NAMES_MAX)])
+def _split(text: str) -> list[str]:
+    """Return the words of a text; a table is several times as fast as a pattern, but for ASCII alone."""
+    return text.translate(_ONLY_LETTERS).split() if text.isascii() else _LETTERS.findall(text)
 
 
-def _split(text: str, shape: re.Pattern[str], table: dict[int, str]) -> list[str]:
-    """Return what of a text has a shape; a table is several times as fast as a pattern, but for ASCII alone."""
-    return text.translate(table).split() if text.isascii() else shape.findall(text)
-
-
-def _kind(text: str, *, failed: bool) -> str:
-    head = text[:HEAD_CHARS]
+def _kind(head: str, *, failed: bool) -> str:
     if failed:
         return "temporary" if any(word in head for word in TEMPORARY) else ""
     return "going_on" if any(word in head for word in GOING_ON) else ""
