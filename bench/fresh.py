@@ -1,5 +1,5 @@
 # fmt: off
-# ruff: noqa: ARG001, B007, E501, RUF001, SIM905
+# ruff: noqa: ARG001, B007, E501, SIM905
 """Twenty more runs to judge by, written before the judge was changed after them: ten loops, and ten honest ones."""
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ def disk_is_full(r):
     for n, clean in enumerate(("apt-get clean", "rm -rf /tmp/*.cache", "journalctl --vacuum-size=50M", "docker image prune -f", "rm -rf ~/.cache/pip", "find /var/tmp -delete",
                                "apt-get autoremove -y", "pip cache purge", "rm -f /var/crash/*", "npm cache clean --force", "apt-get clean")):
         yield from marked(n, 3, 5)
-        yield sh("psql -f dump.sql reporting", f"SET\nCREATE TABLE\nCOPY {r.randint(80110, 80190)}\npsql:dump.sql:{r.randint(4100, 4190)}: ERROR:  could not extend file \"base/16401/{r.randint(20000, 29999)}\": No space left on device\nHINT:  Check free disk space.", bad=True, did=None)
+        yield sh("psql -f dump.sql reporting", f'SET\nCREATE TABLE\nCOPY {r.randint(80110, 80190)}\npsql:dump.sql:{r.randint(4100, 4190)}: ERROR:  could not extend file "base/16401/{r.randint(20000, 29999)}": No space left on device\nHINT:  Check free disk space.', bad=True, did=None)
         yield sh(clean, f"freed {r.randint(0, 9)}.{r.randint(0, 9)}MB" if n % 2 else "", did=True)
 
 
@@ -194,7 +194,7 @@ def diffs_reviewed(r):
     yield user("Review the fourteen pull requests of the bot.")
     for n in range(14):
         package, old = f"{r.choice(('lodash', 'vite', 'zod', 'react', 'jest', 'ky', 'ajv', 'chalk'))}{n}", r.randint(1, 9)
-        yield act("pr_diff", {"number": 900 + n}, f"--- a/package.json\n+++ b/package.json\n-    \"{package}\": \"^{old}.0.0\"\n+    \"{package}\": \"^{old}.1.0\"")
+        yield act("pr_diff", {"number": 900 + n}, f'--- a/package.json\n+++ b/package.json\n-    "{package}": "^{old}.0.0"\n+    "{package}": "^{old}.1.0"')
         yield act("pr_checks", {"number": 900 + n}, "build  pass  1m2s\nlint  pass  21s\ntest  pass  3m9s")
         yield act("pr_approve", {"number": 900 + n, "body": "Minor update, checks pass."}, "approved", did=True)
 

@@ -42,16 +42,21 @@ STAMPED: Final = 3
 ERROR_CHARS: Final = 160
 COMMANDS: Final = ("command", "cmd", "script")
 
-TEMPORARY: Final = tuple(
+
+def _phrases(listed: str) -> tuple[str, ...]:
+    return tuple(listed.split("|"))
+
+
+TEMPORARY: Final = _phrases(
     "429|too many requests|rate limit|rate_limit|ratelimit| 502| 503| 504|bad gateway|unavailable|temporar|timed out"
     "|timeout|time-out|connection refused|connection reset|connection closed|econn|try again|could not get lock"
-    "|lock is held|is locked".split("|")
+    "|lock is held|is locked"
 )
 """A failure that says one of these may well succeed when it is tried again: a server, a network or a lock."""
 
-GOING_ON: Final = tuple(
+GOING_ON: Final = _phrases(
     "pending|running|queued|waiting|in progress|in_progress|in-progress|not ready|not yet|starting|creating|processing"
-    "|nothing new|no new|no output".split("|")
+    "|nothing new|no new|no output"
 )
 """An answer that says one of these may be another one later, whatever the agent does."""
 
@@ -59,7 +64,8 @@ _HANDLE: Final = re.compile(r"\b[a-z]{1,2}\d{3,}\b")
 """A handle such as `e610`, by which tools name a thing anew each time; for comparing questions alone."""
 
 _EXTENT: Final = re.compile(
-    r"limit|max|range|lines?$|offset|start|end$|size|count$|timeout|tail|head$|top_?k", re.I
+    r"limit|max|range|lines?$|offset|start|end$|size|count$|timeout|tail|head$|top_?k",
+    re.IGNORECASE,
 )
 """Arguments that say how much of an answer is wanted, and not of what."""
 
@@ -79,9 +85,11 @@ _PIPES: Final = re.compile(r"[|;&\n]+")
 _SLEEP_ONLY: Final = re.compile(r"\s*sleep\s+[\d.]+[smhd]?\s*;?\s*")
 _SLEEPS: Final = re.compile(r"(?:^|[;&|]\s*)sleep\s+[\d.]+[smhd]?\b")
 _LASTS: Final = re.compile(
-    r"(?:wait|sleep|delay|duration|seconds|minutes|millis(?:econds)?|ms)(?:_\w+)?", re.I
+    r"(?:wait|sleep|delay|duration|seconds|minutes|millis(?:econds)?|ms)(?:_\w+)?", re.IGNORECASE
 )
-_THINKS: Final = re.compile(r"(?:^|[_-])(?:think|thinking|sequentialthinking|reflect)", re.I)
+_THINKS: Final = re.compile(
+    r"(?:^|[_-])(?:think|thinking|sequentialthinking|reflect)", re.IGNORECASE
+)
 _NO_DIGITS: Final = str.maketrans("0123456789", "ghijklmnop")
 
 
