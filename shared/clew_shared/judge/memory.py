@@ -36,7 +36,7 @@ NOISE_TURNS: Final = 1
 
 FACTS_MAX: Final = 1_000
 FEW_MAX: Final = FACTS_MAX // 8
-"""Questions, answers that stay, actions: far fewer of them are had in a scope than lines."""
+"""Questions, numbers, answers that stay: far fewer of them are had in a scope than lines."""
 
 SAME_MAX: Final = 4
 """After as many same answers in a row another question is no excuse: searches that find nothing."""
@@ -44,7 +44,6 @@ SAME_MAX: Final = 4
 IDLE_MAX: Final = 12
 TEXT_CHARS: Final = 120
 _ROUNDING: Final = 1e-9
-
 
 Asked = tuple[str, str]
 """A question in the memory: the world in which it was asked last, and the answer."""
