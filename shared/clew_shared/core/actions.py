@@ -204,8 +204,7 @@ class ActionCommands(ThinkingCommands):
         if nudge is None:
             return Verdict(True, seq, at=at)
         advice = Advice("repetition", nudge.message)
-        key = ev.POLL if nudge.polls else ""
-        word = ev.Intervened(at=at, intervention=advice.kind, message=advice.message, key=key)
+        word = ev.Intervened(at=at, intervention=advice.kind, message=advice.message)
         of = self.emit(word)
         self._emit_loop(advice.kind, proposal, nudge, of, at)
         return Verdict(True, seq, intervention=advice, at=at)

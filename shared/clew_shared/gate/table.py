@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from clew_shared.gate.verdict import WAIT_LONGER, Nudge, Proposal, Refusal, Thresholds
+from clew_shared.gate.verdict import Nudge, Proposal, Refusal, Thresholds
 from clew_shared.judge.reading import is_wait
 from clew_shared.record.scope import EVERYWHERE
 from clew_shared.text.words import RESULTS, ordinal, times
@@ -21,8 +21,6 @@ WHAT_ELSE = "Do something else:"
 """Begins the advice in a refusal."""
 
 NAME_CHARS = 80
-NEXT_WORD_STEPS = 3
-"""Within this many steps of the last word about a poll, there is no second one."""
 
 
 def judge(state: State, proposal: Proposal, thresholds: Thresholds) -> Refusal | Nudge | None:
@@ -87,7 +85,7 @@ def repetition(state: State, proposal: Proposal, thresholds: Thresholds) -> Refu
 
     Attempts are counted per signature, world and outcome in the scope, not only in a row. Reading (success, nothing
     changed) passes once more, with an intervention. A temporary fault has `transient_limit` attempts. What may be
-    answered differently by itself is told of then, and never refused: that it moves may be what is watched.
+    answered differently by itself is for `words.nothing_new`: that it moves may be what is watched.
 
     Stops: `pytest` three times without an edit in between, the identical `write_file` again and again.
     Must pass: `pytest` between different edits (another world each time), a poll, a measurement that is repeated, a
@@ -106,23 +104,14 @@ def repetition(state: State, proposal: Proposal, thresholds: Thresholds) -> Refu
         return None
     kind = known.kind if known and known.kind else tally.kind
     attempt = tally.counts.get(known.outcome if known else tally.outcome, 0) + 1
-    if kind in ("varies", "temporary"):
-        limit = max(limit, thresholds.transient_limit)
     if kind == "varies":
-        since = state.attention.steps - state.attention.told_at
-        due = attempt % limit == 0 and since >= NEXT_WORD_STEPS
-        return _still_the_same(state, proposal, attempt) if due else None
+        return None
+    if kind == "temporary":
+        limit = max(limit, thresholds.transient_limit)
     if attempt < limit + (not known and not tally.steady):  # else its outcome is less certain
         return None
     reads_on = kind == "read" and not tally.plain and attempt == limit
     return _repeats(state, proposal, attempt, tally.result, refuse=not reads_on)
-
-
-def _still_the_same(state: State, proposal: Proposal, attempt: int) -> Nudge:
-    looks, done = attempt - 1, proposal.calls.done
-    message = f"Still the same after {looks} looks: {WAIT_LONGER}. If you wait for nothing, {done}."
-    evidence = f"it looks for the {ordinal(attempt)} time at what may change by itself"
-    return Nudge(message, attempt, evidence, _steps(state, proposal), polls=True)
 
 
 def _steps(state: State, proposal: Proposal) -> tuple[int, ...]:

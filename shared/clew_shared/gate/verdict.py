@@ -111,10 +111,9 @@ class Refusal:
 
 @dataclass(frozen=True, slots=True)
 class Nudge:
-    """The action may run, with the advice that nothing new is to be expected; `polls`: it may change by itself."""
+    """The action may run, with the advice that nothing new is to be expected."""
 
     message: str
     attempt: int
     evidence: str
     steps: tuple[int, ...] = ()
-    polls: bool = False

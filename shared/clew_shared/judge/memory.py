@@ -170,7 +170,7 @@ def take(memory: Memory, of: Outcome) -> float:
     renewed = known is not None and known[0] != memory.world  # changed since it was asked last
     fresh = f"w{reading.claim}" not in memory.facts  # the very same change was not claimed before
     wrote = _write(memory, of) if of.moved else 0.0
-    found = _learn(memory, reading, again=known is not None, other=other, failed=failed)
+    found = _learn(memory, reading, again=known is not None, other=other)
     memory.same = memory.same + 1 if memory.last == found.answer else 0
     memory.last = found.answer
     if found.taught:
@@ -188,7 +188,7 @@ def take(memory: Memory, of: Outcome) -> float:
     _stay(memory, of, found.answer, failed=failed, cost=0.0 if other else cost * MILD**renewed)
     _keep(memory.asked, reading.asked, (memory.world, found.answer), FEW_MAX)
     gain = max(found.gain, wrote)
-    news = _new_line(of, found.fresh) if gain > NEWS else ""
+    news = _new_line(of, found.fresh, failed=failed) if gain > NEWS else ""
     memory.looks += by_itself
     by_itself = by_itself or (renewed and not failed)  # a change deserves its test
     _owe(memory, of.seq, of.label, gain, cost, by_itself=by_itself, news=news)
@@ -197,9 +197,9 @@ def take(memory: Memory, of: Outcome) -> float:
 
 @dataclass(slots=True)
 class Found:
-    """What an answer brings: its gain, the share of it that differs in numbers alone, and the lines that are new.
+    """What an answer brings; `varied` is the share that differs in numbers alone, `answer` stands for it without noise.
 
-    `answer` stands for it without noise. `taught`: it holds new lines, or a number that goes one way.
+    `taught`: it holds new lines, or a number that goes one way.
     """
 
     gain: float
@@ -209,11 +209,8 @@ class Found:
     taught: bool
 
 
-def _learn(memory: Memory, reading: Reading, *, again: bool, other: bool, failed: bool) -> Found:
-    """Return what an answer brings, and take it in; `again`: to a known question, `other`: about another thing.
-
-    Numbers that go to and fro are noise, and those of an error, unless they go one way: it is another place of it.
-    """
+def _learn(memory: Memory, reading: Reading, *, again: bool, other: bool) -> Found:
+    """Return what an answer brings, and take it in; `again`: to a known question, `other`: about another thing."""
     found = each(reading.lines)
     pairs = list(zip(found[::2], found[1::2], strict=True))
     facts, numbers = memory.facts, reading.numbers
@@ -229,7 +226,7 @@ def _learn(memory: Memory, reading: Reading, *, again: bool, other: bool, failed
             kind, *values = numbers[at]
             goes, _ = _move(memory, f"{reading.asked}{bone}", values, crowd, has_end=kind == 1)
             _, noise = _move(memory, bone, values, crowd, has_end=False)
-            noise = (failed and not goes) or (noise and not other and kind < 2)
+            noise = noise and not other and kind < 2  # nothing but a number is an answer
             rises += goes == HALF
             way = max(way, goes if goes > HALF else 0.0)
         if same or alike:
@@ -251,10 +248,10 @@ def _learn(memory: Memory, reading: Reading, *, again: bool, other: bool, failed
     return Found(min(1.0, gain), varied / n, frozenset(new), answer, max(lines, way) > NEWS)
 
 
-def _new_line(of: Outcome, fresh: frozenset[str]) -> str:
+def _new_line(of: Outcome, fresh: frozenset[str], *, failed: bool) -> str:
     """Return the first line of what is on record of an answer that is new, else its head."""
     for line in of.text.splitlines() if fresh else ():
-        if any(hashed(row) in fresh for row in rows_of(laid_out(line))):
+        if any(hashed(row) in fresh for row in rows_of(laid_out(line), failed=failed)):
             return one_line(line)
     return of.head
 
@@ -274,8 +271,8 @@ def _move(
 ) -> tuple[float, bool]:
     """Return the gain of numbers that go one way, and whether those that move go to and fro: then they are noise.
 
-    Of three moves in one direction chance makes one in twelve; the more numbers an answer has (`crowd`), the more
-    moves are needed. Where there is an end that stays (`12/61`), one is enough.
+    The more numbers an answer has (`crowd`), the more moves are needed: with many, some go one way by chance. Where
+    there is an end that stays (`12/61`), one is enough.
     """
     row = memory.moves.get(key)
     if row is None or len(row) != len(now):
@@ -284,7 +281,7 @@ def _move(
     needed = 2 + (crowd > 2) + (crowd > 12)
     moving = noisy = 0
     gain = 0.0
-    stays = has_end and row[1][0] == now[1] and not row[1][2]
+    stays = has_end and len(row) > 1 and row[1][0] == now[1] and not row[1][2]
     if stays and now[0] > row[0][0] and not row[0][3]:
         gain = MUCH
     for column, value in zip(row, now, strict=True):

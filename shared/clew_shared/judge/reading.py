@@ -72,6 +72,9 @@ _EXTENT: Final = re.compile(
 _PUBLISHED: Final = re.compile(r"^(?:[^\s:]*/)?\.agent_context/.*\n?", re.MULTILINE)
 """A line that names what clew itself publishes, as of `grep -r`: it says nothing of the work."""
 
+_POSITION: Final = re.compile(r"[:(](?<=[\w)][:(])\d+[\d:,]*\)?|(?:line|column|col|offset) \d+")
+"""Where an error is: after an edit it is the same one in another place."""
+
 _NUMBER: Final = re.compile(r"\d+(?:[.,]\d+)*")
 _MEASURE: Final = re.compile(r"(?<![\w.<-])\d+(?:[.,]\d+)*(?![\w-]|\.\w)")
 _HAS_END: Final = re.compile(r"(\d+(?:\.\d+)?) ?(?:%|(?:/|of|out of) ?(\d+(?:\.\d+)?))")
@@ -116,7 +119,7 @@ def read(tool: str, args: Mapping[str, Any], result: str, output: str | None) ->
     """Return the reading of a step."""
     given = output or ""
     text = _text_of(given)
-    lines = unstamped(rows_of(text)) or ["nothing"]
+    lines = unstamped(rows_of(text, failed=result != "success")) or ["nothing"]
     bones = _NUMBER.sub("#", "\n".join(lines)).split("\n")
     own = " ".join(_texts(args))[: HEAD_CHARS * 2].lower()
     differ = [at for at, bone in enumerate(bones) if bone != lines[at]]
@@ -172,7 +175,7 @@ def outcome_of(result: str, output: str) -> str:
 def error_of(result: str, output: str | None) -> str:
     """Return an error without what varies, "" if there was none; for people and traces."""
     failed = result in ("failure", "error") and output
-    return " ".join(rows_of(_text_of(output or "")))[:ERROR_CHARS] if failed else ""
+    return " ".join(rows_of(_text_of(output or ""), failed=True))[:ERROR_CHARS] if failed else ""
 
 
 @lru_cache(maxsize=4)
@@ -187,9 +190,13 @@ def _text_of(output: str) -> str:
 
 
 @lru_cache(maxsize=4)
-def rows_of(text: str) -> list[str]:
-    """Return the different lines of a text that was laid out, without times, durations and ids."""
-    rows = dict.fromkeys(" ".join(row.split()).strip(" \"'|│") for row in masked(text).split("\n"))
+def rows_of(text: str, *, failed: bool) -> list[str]:
+    """Return the different lines of a text that was laid out, without times, durations and ids; of an error, places."""
+    same = masked(text)
+    rows = dict.fromkeys(
+        " ".join(row.split()).strip(" \"'|│")
+        for row in (_POSITION.sub("", same) if failed else same).split("\n")
+    )
     return [one for one in rows if one[:1].isalnum() or any(map(str.isalnum, one))][:LINES_MAX]
 
 
