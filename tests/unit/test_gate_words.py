@@ -4,8 +4,6 @@ from itertools import pairwise
 
 import pytest
 
-from clew_shared.config.tables import LoopSettings
-
 PLANS = ("I plan", "the strategy is", "my approach")
 NAMES = ("parser", "lexer", "printer", "writer", "reader")
 
@@ -29,11 +27,6 @@ def broken(n):
 TOLD = {
     "three thoughts of one theme": ({}, thinks(*PLANS), "theme"),
     "theme_window": ({"theme_window": 2}, thinks("I plan", "I plan"), "theme"),
-    "a theme of one's own": (
-        {"themes": {"self_doubt": ["not sure"]}},
-        thinks(*[f"I am not sure of {n}" for n in range(3)], tools=True),
-        "theme",
-    ),
     "three thoughts without an act": ({}, thinks("hm 1", "hm 2", "hm 3"), "repeated_planning"),
     "thoughts_without_tools": (
         {"thoughts_without_tools": 2},
@@ -81,13 +74,6 @@ def test_calling_oneself_stuck_three_times(agent):
     said = [agent.reflect("stuck") for _ in range(9)]
     assert said[2] == said[5] == "stuck"
     assert agent.state.subtask.attempts == 1  # told again twice
-
-
-def test_the_windows_can_be_set(agent):
-    thoughts = ("Vorgehen eins", "Mein Vorgehen", "Das Vorgehen steht")
-    assert [agent.think(text, tools=True) for text in thoughts[:2]] == ["", ""]
-    agent.core.loops = LoopSettings.model_validate({"themes": {"planning": ["vorgehen"]}})
-    assert [agent.think(text, tools=True) for text in thoughts] == ["", "", "theme"]
 
 
 def test_feedback_starts_the_streaks_anew(agent):
