@@ -9,7 +9,7 @@ import threading
 import psutil
 from harness import DEADLINE_S
 
-from clew_daemon.cli.commands.watch.ledger_feed import LedgerFeed
+from clew_daemon.cli.commands.watch.watched import Watched
 from clew_daemon.reading.client import connected
 from clew_daemon.reading.follow import (
     EventSource,
@@ -193,7 +193,7 @@ def test_followers_that_read_nothing_take_no_memory_and_delay_nobody(clew):
 def test_what_is_watched_comes_from_the_stream_and_from_the_ledger_while_no_daemon_runs(clew):
     clew.start()
     goal = clew.submit(STEPS)
-    feed = LedgerFeed(Instance(clew.home, clew.environment()), [goal], attach=False)
+    feed = Watched(Instance(clew.home, clew.environment()), [goal], attach=False)
     entries = []
 
     def seen():
@@ -205,8 +205,8 @@ def test_what_is_watched_comes_from_the_stream_and_from_the_ledger_while_no_daem
         clew.kill()
         clew.until(lambda: seen() and not feed._source.is_streaming, "the ledger")
         clew.start()
-        clew.until(lambda: seen()[-1].event == "goal.completed", "the end")
-    seqs = [entry.seq for entry in entries]
+        clew.until(lambda: seen()[-1].kind == "goal.completed", "the end")
+    seqs = [entry.seq for entry in entries if entry.seq]
     assert seqs == sorted(set(seqs))
-    finished = [entry.output for entry in entries if entry.event == "action.finished"]
+    finished = [entry.detail for entry in entries if entry.kind == "action.finished"]
     assert [text.strip() for text in finished] == [f"number {n}" for n in range(MANY)]

@@ -8,8 +8,8 @@ from llm_server import Reply, ScriptedLlm, calls
 from clew_daemon.reading.instance import Instance
 from clew_daemon.top.app import TopApp
 from clew_daemon.top.files_screen import FilesScreen
-from clew_daemon.top.goal_screen import TextPage
 from clew_daemon.top.prompt_screen import PromptScreen
+from clew_daemon.top.tables import TextPage
 
 WITHIN_S = 60.0
 HOSTILE = "[bold]x[/] \\x1b[2J"

@@ -2,11 +2,15 @@
 
 import pytest
 
-from clew_daemon.cli.commands.watch.goal_status import GoalMoment
-from clew_daemon.cli.commands.watch.goal_status import goal_lines as moment_lines
-from clew_daemon.reading.daemon_text import daemon_lines, inbox_lines
-from clew_daemon.reading.goal_list import in_view, needs_lines, overview
-from clew_daemon.reading.goal_text import activity, goal_lines
+from clew_daemon.reading.goal_list import (
+    activity,
+    daemon_lines,
+    in_view,
+    inbox_lines,
+    needs_lines,
+    overview,
+)
+from clew_daemon.reading.goal_text import goal_lines
 from clew_daemon.reading.output import print_lines
 from clew_daemon.reading.sanitize import thousands
 from clew_shared.record import events as ev
@@ -44,7 +48,7 @@ def test_tokens_are_written_in_three_digits_or_so(count, text):
     assert thousands(count) == text
 
 
-def test_what_the_llm_has_cost_is_told_for_the_goal_and_for_each_subtask_that_asked_it(played):
+def test_what_the_llm_has_cost_is_told_for_the_goal(played):
     agent = played(["one", "two"])
     turn(agent, 4_000, 3_000)
     turn(agent, 6_000, 5_000)
@@ -53,8 +57,6 @@ def test_what_the_llm_has_cost_is_told_for_the_goal_and_for_each_subtask_that_as
         "LLM: 2 calls, 10k tokens in (80 % cached), 80 out, 1.0 s"
         "; the last 6.0k tokens in (83 % cached), 40 out, 0.5 s"
     ) in lines
-    assert "    [>] 1.1 one  2 calls, 10k tokens (80 % cached)" in lines
-    assert "    [ ] 1.2 two" in lines
 
 
 def test_the_tree_tells_how_much_of_each_task_is_done(played):
@@ -68,20 +70,6 @@ def test_the_tree_tells_how_much_of_each_task_is_done(played):
 def test_a_server_that_counts_no_tokens_is_said_to_cache_nothing(agent):
     agent.core.emit(ev.Reflected(iteration=0, prompt=Prompt()))
     assert any("LLM: 1 call, 0 tokens in, 0 out, 0.0 s" in line for line in drawn(agent))
-
-
-def test_without_llm_calls_nothing_is_said_of_their_cost(agent):
-    assert not [line for line in drawn(agent) if "call" in line]
-
-
-def test_what_a_replan_put_aside_stays_readable(played):
-    agent = played(["one"], failure_limit=1)
-    agent.complete(success=False, failure="no disk")
-    agent.replan("task", ["another"])
-    lines = drawn(agent)
-    at = lines.index("dropped when the agent planned again:")
-    assert lines[at + 1].startswith("    one (blocked")
-    assert "no disk" in lines[at + 1]
 
 
 # ---- what a goal waits for, does, and has come to
@@ -116,8 +104,8 @@ def test_what_an_agent_does_now_and_for_how_long_stands_in_the_tree_and_in_the_l
     assert "now: thinking for 12 s" in drawn(agent, now=NOW)
     assert listed(agent, now=NOW)[1].endswith("thinking for 12 s")
     tool = {"doing": "tool", "since": iso(AT - 3), "what": "pytest -q"}
-    assert activity(tool, AT) == "pytest -q for 3 s"
-    assert activity(tool | {"what": ""}, AT - 60) == "running a tool for 0 s"
+    assert activity(tool, AT) == "running pytest -q for 3 s"
+    assert activity(tool | {"what": ""}, AT - 60) == "running an action for 0 s"
 
 
 def test_a_goal_without_checks_is_completed_unverified_and_says_how_to_add_some(played):
@@ -286,5 +274,3 @@ def test_a_goal_that_waits_for_its_time_says_until_when_once(played):
     moment = f"until {local(AT + 60)}"
     assert listed(agent, waiting=waits)[1].endswith(f"waits {moment}")
     assert f"waits {moment}, since {local(AT)}" in drawn(agent, waiting=waits)
-    seen = GoalMoment(agent.state, {"waiting": waits}, AT + 1)
-    assert f"waiting {moment} (in 40 s); for 20 s now" in text(moment_lines(seen, AT + 20))

@@ -35,15 +35,3 @@ def test_a_long_action_is_in_every_column_that_it_took():
 def test_of_marks_that_share_a_column_the_worst_is_shown_and_the_later_of_equals():
     shared = lane(mark(1, 0.1, result="blocked"), mark(2, 0.1), mark(3, 0.5), mark(4, 0.5))
     assert seqs(lane_columns(shared, 10)) == {1: 1, 5: 4}
-
-
-def test_the_next_mark_is_another_action_and_there_is_none_beyond_the_last():
-    columns = lane_columns(lane(mark(1, 0.1, 0.2), mark(2, 0.7)), 10)
-    assert columns.beside(1, 1) == 7
-    assert columns.beside(7, -1) == 3
-    assert columns.beside(7, 1) is None
-
-
-def test_the_nearest_mark_is_found_from_anywhere_and_none_in_an_empty_lane():
-    assert lane_columns(lane(mark(1, 0.1), mark(2, 0.9)), 10).nearest(7) == 9
-    assert lane_columns(lane(), 10).nearest(7) is None

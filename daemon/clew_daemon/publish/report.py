@@ -31,7 +31,7 @@ from clew_shared.text.words import (
     rerun_text,
     times,
 )
-from clew_shared.views.needs import need as needed
+from clew_shared.views.needs import answer
 from clew_shared.views.publish import costs_by_agent
 
 
@@ -186,10 +186,8 @@ def _question(state: State) -> str:
     if state.goal.status != GoalStatus.BLOCKED:
         return ""
     question = state.question or "How should it go on?"
-    answer = (
-        f"\n\n    {need.command}" if (need := needed(state)) and "`clew " not in question else ""
-    )
-    return f"## Your answer is needed\n\n{quoted(question, QUESTION_CHARS)}{answer}"
+    command = f"\n\n    {answer(state)}" if "`clew " not in question else ""
+    return f"## Your answer is needed\n\n{quoted(question, QUESTION_CHARS)}{command}"
 
 
 def _after_failure(state: State) -> str:

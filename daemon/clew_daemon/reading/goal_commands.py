@@ -6,6 +6,7 @@ import shlex
 from dataclasses import dataclass
 
 from clew_daemon.control import requests as rq
+from clew_daemon.reading.goal_list import ENDED, GoalView
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +29,17 @@ _CHANGES = {
 def change(verb: str, goal: str) -> GoalCommand:
     """Return `pause`, `continue`, `resume`, `cancel` or `retry` of a goal."""
     return GoalCommand(_CHANGES[verb](goal), f"clew {verb} {shlex.quote(goal)}")
+
+
+def changes_of(goal: GoalView) -> list[GoalCommand]:
+    """Return which of `continue`, `pause` and `cancel` apply to a goal now."""
+    ended = goal["status"] in ENDED
+    may = {
+        "continue": goal["status"] in ("waiting", "blocked", "failed", "cancelled"),
+        "pause": not (ended or goal["paused"] or goal["status"] == "blocked"),
+        "cancel": not ended,
+    }
+    return [change(verb, goal["id"]) for verb, applies in may.items() if applies]
 
 
 def feedback(goal: str, text: str) -> GoalCommand:

@@ -1,29 +1,128 @@
-"""The list of goals, a row for each, drawn from their views (`clew_shared.views.publish.status_view`)."""
+"""Goals and the daemon in short, as every view lists them, drawn from their views (`clew_shared.views.publish`)."""
 
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
 
 from clew_daemon.publish.standing import PAUSED, STOPPED, standing
-from clew_daemon.reading.goal_text import ENDED, activity, its_time, status_style, waited_for
-from clew_daemon.reading.output import Line, columns
-from clew_daemon.reading.sanitize import clean, counted, short, thousands
+from clew_daemon.reading.output import INDENT, STATUS_STYLE, Line, columns, paragraph
+from clew_daemon.reading.sanitize import clean, counted, duration, short, thousands
 from clew_shared.record.moment import local, roughly
 from clew_shared.text.plain import percent
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from clew_daemon.reading.goal_text import GoalView
+    from clew_shared.ledger.lock import Holder
 
-IDLE_SHOWN = 3
-"""The number of steps without anything new from which the list says so."""
-
+ENDED = ("completed", "failed", "cancelled")
 LISTED_CHARS = 160
-"""The length to which a reason is shortened in the list; `clew status GOAL` has it whole."""
-
 NEEDS_SHOWN = 5
+IDLE_SHOWN = 3
+"""The number of steps without anything new from which a list says so."""
+
+KEEPS_CONFIG = f"{INDENT}the daemon keeps the config that it has; `clew config` names every error"
+ACTIVITIES = {
+    "thinking": "thinking",
+    "tool": "running",
+    "checks": "running",
+    "starting": "starting",
+}
+
+GoalView = Mapping[str, Any]
+"""An entry of `clew status --json` (`clew_shared.views.publish.status_view`), which goes straight into lines here."""
+
+
+def doing(now: Mapping[str, Any]) -> str:
+    """Return what an agent does, as in `thinking (LLM call)` or `running #7 make`; `now` is that of its goal's view."""
+    verb, what = ACTIVITIES.get(now["doing"], now["doing"]), clean(str(now.get("what") or ""))
+    if now["doing"] == "thinking":
+        return f"{verb} ({what})" if what else verb
+    return f"{verb} {what or 'an action'}"
+
+
+def activity(now: Mapping[str, Any], at: float) -> str:
+    """Return what an agent does and for how long; `at` is now, in seconds since 1970."""
+    began = datetime.fromisoformat(now["since"]).timestamp()
+    return f"{doing(now)} for {duration(max(0.0, at - began), whole=True)}"
+
+
+def status_style(goal: GoalView) -> str:
+    """Return the style of a goal's status."""
+    is_unverified = goal["status"] == "completed" and goal.get("verified") is False
+    return "yellow" if is_unverified else STATUS_STYLE.get(goal["status"], "")
+
+
+def its_time(waits: str) -> str:
+    """Return the time where a goal waits for nothing else (`not_before`), in words; "" where it does."""
+    until = waits.removeprefix("waits until ")
+    return "" if until == waits else local(until)
+
+
+def waited_for(text: str) -> str:
+    """Return what a goal waits for, without the words `waits for`."""
+    return text.removeprefix("waits for ").removeprefix("waits ")
+
+
+def stands_for(goal: GoalView) -> str:
+    """Return what a goal waits for, or why it stopped; "" while it is at work, and once it is completed."""
+    if standing(goal) == PAUSED:
+        return "until `clew continue`"
+    if waiting := goal.get("waiting"):
+        if moment := its_time(waiting["for"]):
+            return f"until {moment}"
+        what, until = waited_for(waiting["for"]), waiting.get("until")
+        return f"{what} (until {local(until)})" if until and "until" not in what else what
+    return str(goal["reason"] or "") if goal["status"] in ("blocked", "failed") else ""
+
+
+def now_text(goal: GoalView, at: float) -> str:
+    """Return in a line what a goal does, what it waits for, or why it stopped; `at` is now, in seconds since 1970."""
+    why = stands_for(goal)
+    if goal.get("waiting"):
+        return f"waits {why}" if why.startswith("until") else f"waits for {why}"
+    if standing(goal) == STOPPED:
+        return "continues when the daemon runs"
+    if goal["status"] == "in_progress" and (now := goal.get("now")):
+        idle = goal.get("since_gain") or 0
+        vain = f", nothing new for {idle} steps" if idle >= IDLE_SHOWN else ""
+        return f"{goal['subtask'] or goal['description']}: {activity(now, at)}{vain}"
+    return why or str((goal["status"] == "in_progress" and goal["subtask"]) or goal["description"])
+
+
+def counts(goal: GoalView) -> str:
+    """Return a goal's tokens, restarts and refused actions, "" where it has none."""
+    tokens, restarts, refused = goal["tokens"], goal["restarts"], goal.get("blocked_total")
+    found = [f"{thousands(tokens)} tokens"] if tokens else []
+    found += [counted(restarts, "restart")] if restarts else []
+    found += [f"{refused} refused"] if refused else []
+    return ", ".join(found)
+
+
+def status_cells(goal: GoalView) -> Line:
+    """Return the cells of a goal's row but the last one: its id, status, progress, age and agent."""
+    mark = " [!]" if goal["status"] == "failed" else ""
+    return [
+        (clean(goal["id"]), ""),
+        (clean(standing(goal)) + mark, status_style(goal)),
+        (percent(goal["progress"]), ""),
+        (roughly(goal.get("age_s") or 0.0), "dim"),
+        (clean(goal.get("agent") or "-"), ""),
+    ]
+
+
+def overview(goals: Sequence[GoalView], at: float | None = None) -> list[Line]:
+    """Return the rows of a list of goals, [] without goals; `at` is now, in seconds since 1970."""
+    at = time.time() if at is None else at
+    head = ("GOAL", "STATUS", "DONE", "AGE", "AGENT", "NOW")
+    rows = []
+    for goal in goals:
+        more = f" ({found})" if (found := counts(goal)) else ""
+        rows.append([*status_cells(goal), (short(now_text(goal, at), LISTED_CHARS) + more, "")])
+    return columns([[(title, "bold") for title in head], *rows]) if rows else []
 
 
 def in_view(goals: Iterable[GoalView]) -> list[GoalView]:
@@ -43,19 +142,6 @@ def left_out_lines(goals: Sequence[GoalView], left_out: int) -> list[Line]:
     return [[(f"… {counted(left_out, 'more goal')} that ended: clew status --all{before}", "dim")]]
 
 
-def overview(goals: Sequence[GoalView], at: float | None = None) -> list[Line]:
-    """Return the rows of a list of goals, [] without goals; `at` is now, in seconds since 1970.
-
-    A row has the goal's id, status, progress, age and agent, then what it does, waits for or ended with, and its
-    tokens, restarts and blocked actions.
-    """
-    at = time.time() if at is None else at
-    if not goals:
-        return []
-    head = ("GOAL", "STATUS", "DONE", "AGE", "AGENT", "NOW")
-    return columns([[(title, "bold") for title in head], *(goal_cells(goal, at) for goal in goals)])
-
-
 def needs_lines(goals: Iterable[GoalView]) -> list[Line]:
     """Return a line that names the goals that need a person, [] where none does."""
     asking = [clean(goal["id"]) for goal in goals if goal.get("needs_person")]
@@ -68,46 +154,31 @@ def needs_lines(goals: Iterable[GoalView]) -> list[Line]:
     return [[(head, "bold magenta"), (shown, ""), (how, "dim")]]
 
 
-def goal_cells(goal: GoalView, at: float) -> Line:
-    """Return the cells of a goal's row, as `overview` has them."""
-    return [
-        (clean(goal["id"]), ""),
-        (
-            clean(standing(goal)) + (" [!]" if goal["status"] == "failed" else ""),
-            status_style(goal),
-        ),
-        (percent(goal["progress"]), ""),
-        (roughly(goal.get("age_s") or 0.0), "dim"),
-        (clean(goal.get("agent") or "-"), ""),
-        (short(_now(goal, at), LISTED_CHARS) + _counts(goal), ""),
-    ]
+def daemon_lines(daemon: Mapping[str, Any]) -> list[Line]:
+    """Return lines on the daemon that answered, and on its config file where that has an error."""
+    ready = "" if daemon.get("ready", True) else ", not ready yet"
+    up = duration(daemon["uptime_s"], whole=True)
+    text = f"daemon {daemon['version']}, pid {daemon['pid']}, running for {up}{ready}"
+    status = clean(str(daemon.get("status") or ""))
+    lines: list[Line] = [[(f"{text}{': ' if status else ''}{status}", "dim")]]
+    if error := daemon.get("config_error"):
+        lines += paragraph("the config file has an error: ", str(error), "yellow")
+        lines.append([(KEEPS_CONFIG, "dim")])
+    return lines
 
 
-def _counts(goal: GoalView) -> str:
-    """Return a goal's tokens, restarts and refused actions in brackets, "" where it has none."""
-    tokens, restarts, refused = goal["tokens"], goal["restarts"], goal.get("blocked_total")
-    counts = [f"{thousands(tokens)} tokens"] if tokens else []
-    counts += [counted(restarts, "restart")] if restarts else []
-    counts += [f"{refused} refused"] if refused else []
-    return f" ({', '.join(counts)})" if counts else ""
+def no_daemon_line(holder: Holder | None, to_start: str) -> Line:
+    """Return a line on the `holder` of the lock that did not answer, or on how to start a daemon, where none runs."""
+    state = f"no daemon is running (start it with {to_start})"
+    if holder:
+        state = f"{holder.running} but does not answer"
+    return [(clean(f"{state}; showing the last recorded state"), "yellow")]
 
 
-def _now(goal: GoalView, at: float) -> str:
-    """Return in a line what a goal does, what it waits for, or why it stopped."""
-    if waiting := goal.get("waiting"):
-        if standing(goal) == PAUSED:
-            return "until `clew continue`"
-        moment = its_time(waiting["for"])
-        until = f" (until {local(waiting['until'])})" if waiting.get("until") else ""
-        what = f"until {moment}" if moment else f"for {waited_for(waiting['for'])}{until}"
-        return f"waits {what}"
-    if standing(goal) == STOPPED:
-        return "continues when the daemon runs"
-    if goal["status"] in ("blocked", "failed"):
-        return str(goal["reason"] or goal["description"])
-    if goal["status"] == "in_progress" and (now := goal.get("now")):
-        step = goal["subtask"] or goal["description"]
-        idle = goal.get("since_gain") or 0
-        vain = f", nothing new for {idle} steps" if idle >= IDLE_SHOWN else ""
-        return f"{step}: {activity(now, at)}{vain}"
-    return str((goal["status"] == "in_progress" and goal["subtask"]) or goal["description"])
+def inbox_lines(inbox: Iterable[Mapping[str, Any]]) -> list[Line]:
+    """Return lines on the files of the inbox that are no goals, with the reasons."""
+    lines: list[Line] = []
+    for file in inbox:
+        state = "rejected" if file["rejected"] else "left in the inbox"
+        lines += paragraph(f"{state}: {clean(file['name'])}: ", file["reason"] or "", "yellow")
+    return lines

@@ -7,46 +7,37 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterable, Mapping
-from datetime import datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from clew_daemon.publish.ground import ground_facts
 from clew_daemon.publish.standing import MARKS, PAUSED, after_failure, standing, step_status
+from clew_daemon.reading.goal_list import (
+    ENDED,
+    GoalView,
+    activity,
+    its_time,
+    status_style,
+    waited_for,
+)
 from clew_daemon.reading.output import INDENT, STATUS_STYLE, Line, Span, paragraph
 from clew_daemon.reading.sanitize import clean, counted, duration, short, thousands
 from clew_shared.record.moment import local
 from clew_shared.text.plain import percent
 from clew_shared.text.words import ACTION_CHARS, action_text, ending, passed_before, rerun_text
 
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
 BAR_CHARS = 20
-ENDED = ("completed", "failed", "cancelled")
-ACTIVITIES = {"thinking": "thinking", "tool": "running a tool", "checks": "running the checks"}
 HOW_TO_CHECK = (
     "it has no checks; `checks:` in the front matter, or `clew submit --check CMD`, adds some"
 )
-
-GoalView = Mapping[str, Any]
-"""An entry of `clew status --json`, which goes straight into lines here."""
-
-
-def activity(now: Mapping[str, Any], at: float) -> str:
-    """Return what an agent does and for how long, as in `thinking for 12 s`; `now` is that key of its goal's view."""
-    what = clean(str(now.get("what") or ACTIVITIES.get(now["doing"], now["doing"])))
-    began = datetime.fromisoformat(now["since"]).timestamp()
-    return f"{what} for {duration(max(0.0, at - began), whole=True)}"
 
 
 def progress_bar(progress: float) -> str:
     """Return a bar of `BAR_CHARS` characters in brackets."""
     full = round(progress * BAR_CHARS)
     return f"[{'#' * full}{'.' * (BAR_CHARS - full)}]"
-
-
-def status_style(goal: GoalView) -> str:
-    """Return the style of a goal's status."""
-    is_unverified = goal["status"] == "completed" and goal.get("verified") is False
-    return "yellow" if is_unverified else STATUS_STYLE.get(goal["status"], "")
 
 
 def goal_lines(detail: GoalView, *, report: str = "", at: float | None = None) -> list[Line]:
@@ -56,14 +47,13 @@ def goal_lines(detail: GoalView, *, report: str = "", at: float | None = None) -
     """
     at = time.time() if at is None else at
     return [
-        *_head_lines(detail, at),
+        *head_lines(detail, at),
         *_fact_lines(detail, report, at),
         *_attempt_lines(detail),
-        *_rerun_lines(detail),
+        *([("again: ", "bold yellow"), (clean(rerun_text(one)), "")] for one in detail["reruns"]),
         *_cost_lines(detail),
-        *_snapshot_lines(detail.get("snapshots") or {}),
+        *_snapshot_lines(detail["snapshots"]),
         *_tree_lines(detail),
-        *_set_aside_lines(detail),
         *_block_lines(detail),
         *_check_lines(detail),
         *_suggested_check_lines(detail),
@@ -71,13 +61,14 @@ def goal_lines(detail: GoalView, *, report: str = "", at: float | None = None) -
     ]
 
 
-def _head_lines(detail: GoalView, at: float) -> list[Line]:
+def head_lines(detail: GoalView, at: float) -> list[Line]:
     """Return what the goal is, its status and progress, and what it does now."""
-    progress = detail["progress"]
+    progress, attempt = detail["progress"], detail.get("attempt", 1)
     facts = [f"{key} {detail[key]}" for key in ("epoch", "pid") if detail.get(key)]
-    facts += [f"attempt {attempt_text(detail)}"] if detail.get("attempt", 1) > 1 else []
-    counts = (("action", "actions_total"), ("restart", "restarts"))
-    facts += [counted(detail[key], noun) for noun, key in counts if detail.get(key)]
+    limit = f" of {detail['attempt_limit']}" if detail.get("attempt_limit", 0) >= attempt else ""
+    facts += [f"attempt {attempt}{limit}"] if attempt > 1 else []
+    nouns = (("action", "actions_total"), ("restart", "restarts"))
+    facts += [counted(detail[key], noun) for noun, key in nouns if detail.get(key)]
     facts += [f"{detail['blocked_total']} refused"] if detail.get("blocked_total") else []
     lines: list[Line] = [
         [(clean(detail["id"]), "bold"), (f"  {clean(detail['description'])}", "")],
@@ -94,17 +85,14 @@ def _head_lines(detail: GoalView, at: float) -> list[Line]:
 
 def _fact_lines(detail: GoalView, report: str, at: float) -> list[Line]:
     """Return the goal's names and places, its times, and whether its completion was verified."""
-    age_s = detail.get("age_s") or 0.0
-    worked = (detail.get("cost") or {}).get("active_s") or 0.0
-    ended = detail.get("ended_at") or detail["updated_at"]
+    age_s, worked = detail.get("age_s") or 0.0, detail["cost"]["active_s"]
+    accepted = f"{local(detail['accepted_at'])}, {duration(age_s, whole=True)} ago"
     facts = {
         "name": detail.get("name"),
         "workspace": detail.get("workspace"),
         "agent": detail.get("agent"),
-        "accepted": f"{local(detail.get('accepted_at') or at - age_s)}, {duration(age_s, whole=True)} ago"
-        if age_s
-        else "",
-        "ended": local(ended) if detail["status"] in ENDED else "",
+        "accepted": accepted if age_s else "",
+        "ended": local(detail.get("ended_at") or at) if detail["status"] in ENDED else "",
         "working time": duration(worked) if worked else "",
         "report": report,
     }
@@ -115,18 +103,9 @@ def _fact_lines(detail: GoalView, report: str, at: float) -> list[Line]:
         label, style = ("verified", "green") if verified else ("unverified", "yellow")
         how = "all checks passed" if verified else HOW_TO_CHECK
         if verified and (before := detail.get("passed_before")):
-            how += f"; {passed_before(before)}"
-            style = "yellow"
+            how, style = f"{how}; {passed_before(before)}", "yellow"
         lines.append([(f"{label}: ", f"bold {style}"), (how, "")])
     return lines
-
-
-def attempt_text(detail: GoalView) -> str:
-    """Return the number of the present attempt, and of how many where that is known."""
-    limit = detail.get("attempt_limit") or 0
-    return (
-        f"{detail['attempt']} of {limit}" if limit >= detail["attempt"] else f"{detail['attempt']}"
-    )
 
 
 def _attempt_lines(detail: GoalView) -> list[Line]:
@@ -135,9 +114,8 @@ def _attempt_lines(detail: GoalView) -> list[Line]:
     if detail.get("attempt", 1) == 1 or not begun:
         return []
     last = begun[-1]
-    lines = paragraph(
-        f"attempt {last['attempt'] - 1} ended: ", ending(last["reason"]), "bold yellow"
-    )
+    ended = f"attempt {last['attempt'] - 1} ended: "
+    lines = paragraph(ended, ending(last["reason"]), "bold yellow")
     facts = [
         clean(text) for text in (last["rung"], *ground_facts(last["restored"], "", ())) if text
     ]
@@ -147,10 +125,20 @@ def _attempt_lines(detail: GoalView) -> list[Line]:
     return lines
 
 
-def _rerun_lines(detail: GoalView) -> list[Line]:
-    """Return which actions ran more than once."""
-    reruns = detail.get("reruns") or ()
-    return [[("again: ", "bold yellow"), (clean(rerun_text(one)), "")] for one in reruns]
+def _cost_lines(detail: GoalView) -> list[Line]:
+    """Return what the goal's LLM calls have cost, and the last one of them."""
+    cost = detail["cost"]
+    if not cost["calls"]:
+        return []
+    last = [(f"; the last {_used(call)}", "dim") for call in (detail.get("calls") or [])[-1:]]
+    return [[("LLM: ", "bold"), (f"{counted(cost['calls'], 'call')}, {_used(cost)}", ""), *last]]
+
+
+def _used(cost: Mapping[str, Any]) -> str:
+    sent = cost["tokens_in"]
+    cached = f" ({round(100 * cost['tokens_cached'] / sent)} % cached)" if sent else ""
+    out = f"{thousands(cost['tokens_out'])} out, {cost['llm_s']:.1f} s"
+    return f"{thousands(sent)} tokens in{cached}, {out}"
 
 
 def _snapshot_lines(known: Mapping[str, Any]) -> list[Line]:
@@ -177,62 +165,105 @@ def _tree_lines(detail: GoalView) -> list[Line]:
     """Return tasks and subtasks with their marks; the running action is below its subtask."""
     lines: list[Line] = []
     here = (detail["current_task_idx"], detail["current_subtask_idx"])
-    costs = {
-        (one["task_idx"], one["subtask_idx"]): one["cost"]
-        for one in detail.get("subtask_details", ())
-    }
-    shown_elsewhere = [detail.get("question"), detail.get("reason")]
+    said = (detail.get("question"), detail.get("reason"))
     for t, task in enumerate(detail["goal"]["tasks"]):
+        done = [one["status"] in ("completed", "skipped") for one in task["subtasks"]]
+        share = f"  {percent(sum(done) / len(done))}" if done else ""
         title = (f" {clean(task['description'])}", "bold")
-        lines.append([_mark(task, detail), title, (f"  {_task_progress(task)}", "cyan")])
+        lines.append([_mark(task, detail), title, (share, "cyan")])
         for s, subtask in enumerate(task["subtasks"]):
-            name = clean(subtask["description"])
-            cost = _cost_spans(costs.get((t, s)))
             number = (f" {t + 1}.{s + 1}", "dim")
-            lines.append([(INDENT, ""), _mark(subtask, detail), number, (f" {name}", ""), *cost])
-            lines += _failure_lines(subtask, shown_elsewhere)
+            name = (f" {clean(subtask['description'])}", "")
+            lines.append([(INDENT, ""), _mark(subtask, detail), number, name])
+            lines += _failure_lines(subtask, said)
             if (t, s) == here and detail["status"] == "in_progress":
                 lines += [[("          ", ""), (_flight(f), "cyan")] for f in detail["in_flight"]]
     return lines
 
 
-def _task_progress(task: Mapping[str, Any]) -> str:
-    """Return the share of a task's subtasks that are done, "" for a task without any."""
-    done = [one["status"] in ("completed", "skipped") for one in task["subtasks"]]
-    return percent(sum(done) / len(done)) if done else ""
+def _mark(step: Mapping[str, Any], detail: GoalView) -> Span:
+    status = step_status(step["status"], detail["status"])
+    return f"[{MARKS.get(status, '?')}]", STATUS_STYLE.get(status, "")
 
 
-def _failure_lines(subtask: Mapping[str, Any], shown_elsewhere: Iterable[str | None]) -> list[Line]:
-    """Return how often a subtask failed, and the last reason unless it is shown elsewhere."""
+def _flight(flight: Mapping[str, Any]) -> str:
+    return f"#{flight['seq']} {short(shown_action(flight), ACTION_CHARS)}"
+
+
+def shown_action(action: Mapping[str, Any]) -> str:
+    """Return an action as people read it: the command itself, or the tool and what it is about."""
+    return str(action.get("text") or action_text(action["name"], action.get("args") or {}))
+
+
+def _failure_lines(subtask: Mapping[str, Any], said: Iterable[str | None]) -> list[Line]:
+    """Return how often a subtask failed, and the last reason unless it is said elsewhere."""
     times = subtask.get("attempts") or 0
     if not times or subtask["status"] == "completed":
         return []
     failure = subtask.get("last_failure") or ""
     failed = f"{INDENT * 2}failed {counted(times, 'time')}"
-    if not failure or any(is_in(failure, text or "") for text in shown_elsewhere):
+    if not failure or any(is_in(failure, text or "") for text in said):
         return [[(failed, "red")]]
     return paragraph(f"{failed}: ", failure, "red")
+
+
+def _block_lines(detail: GoalView) -> list[Line]:
+    """Return the refused actions, by the signatures that `clew unblock` takes."""
+    blocked = detail["blocked_actions"]
+    head: list[Line] = [[("refused actions:", "bold magenta")]] if blocked else []
+    return [*head, *([(f"{INDENT}{clean(name)}", "magenta")] for name in blocked)]
+
+
+def _check_lines(detail: GoalView) -> list[Line]:
+    lines: list[Line] = []
+    before, checks = detail.get("passed_before") or [], detail.get("checks") or {}
+    if not checks:
+        lines += [[(clean(passed_before([name])), "yellow")] for name in before]
+    for name, check in checks.items():
+        proves = ", as before any work: it proves nothing" if name in before else ""
+        verdict = _verdict(check["passed"])
+        lines.append([("check ", "bold"), (f"{clean(name)}: ", ""), verdict, (proves, "yellow")])
+        if not check["passed"]:
+            output = clean(check["output"], lines=True).strip()
+            lines += [[(f"{INDENT}{line}", "red")] for line in output.splitlines()]
+    return lines
+
+
+def _suggested_check_lines(detail: GoalView) -> list[Line]:
+    """Return the checks that the agent suggests, as front matter to copy, each with its result."""
+    found = detail.get("suggested_checks") or []
+    how = " (to require them, copy them into the front matter):"
+    lines: list[Line] = [[("suggested checks", "bold"), (how, "")], [(f"{INDENT}checks:", "")]]
+    for one in found:
+        text = f"{clean(one['name'])}: {clean(json.dumps(one['cmd'], ensure_ascii=False))}"
+        lines.append([(f"{INDENT}  {text}  ", ""), ("# ", "dim"), _verdict(one["passed"])])
+    return lines if found else []
+
+
+def _verdict(passed: bool | None) -> Span:
+    if passed is None:
+        return "not run yet", "dim"
+    return ("passed", "green") if passed else ("failed", "red")
 
 
 def closing_lines(detail: GoalView) -> list[Line]:
     """Return how the goal ended, what it waits for or why it is blocked, and what a person can do."""
     lines: list[Line] = []
     status, reason, question = detail["status"], detail.get("reason") or "", _question(detail)
+    is_told = status in ("completed", "in_progress") or is_in(
+        reason.removeprefix("budget: "), question
+    )
     if waiting := detail.get("waiting"):
         lines += _waiting_lines(detail, waiting)
-    elif (
-        reason
-        and status not in ("completed", "in_progress")
-        and not is_in(reason.removeprefix("budget: "), question)
-    ):
+    elif reason and not is_told:
         lines += paragraph("reason: ", reason)
     summary = detail.get("summary") or ""
     if summary and not is_in(summary, reason):
         lines += paragraph("summary: ", summary)
-    if question:
-        lines += paragraph("question: ", question, "bold magenta")
     if status == "failed":
         lines += [[(clean(one), "")] for one in after_failure(detail["id"], detail.get("agent"))]
+    if question:
+        lines += paragraph("question: ", question, "bold magenta")
     return [*lines, *answer_lines(detail)]
 
 
@@ -241,8 +272,7 @@ def answer_lines(detail: GoalView) -> list[Line]:
     question = _question(detail)
     if not question or "`clew " in question:
         return []
-    answer = f'clew feedback {detail["id"]} "your answer"'
-    return [[("answer with: ", "dim"), (clean(answer), "dim")]]
+    return [[(clean(f'answer with: clew feedback {detail["id"]} "your answer"'), "dim")]]
 
 
 def _question(detail: GoalView) -> str:
@@ -253,8 +283,8 @@ def _waiting_lines(detail: GoalView, waiting: Mapping[str, Any]) -> list[Line]:
     since = f"since {local(waiting['since'])}" if waiting.get("since") else ""
     resume = f"clew continue {clean(detail['id'])}"
     if standing(detail) == PAUSED:
-        paused: list[Line] = [[("paused ", "bold"), (since, ""), (f"; continue: {resume}", "dim")]]
         reason = detail.get("reason") or "paused"
+        paused: list[Line] = [[("paused ", "bold"), (since, ""), (f"; continue: {resume}", "dim")]]
         return paused if reason == "paused" else [*paused, *paragraph(INDENT, reason)]
     if moment := its_time(waiting["for"]):
         return [[("waits until ", "bold"), (f"{moment}, {since}", "")]]
@@ -269,126 +299,8 @@ def _waiting_lines(detail: GoalView, waiting: Mapping[str, Any]) -> list[Line]:
     return lines
 
 
-def its_time(waits: str) -> str:
-    """Return the time where a goal waits for nothing else (`not_before`), in words; "" where it does."""
-    until = waits.removeprefix("waits until ")
-    return "" if until == waits else local(until)
-
-
-def waited_for(text: str) -> str:
-    """Return what a goal waits for, without the words `waits for`."""
-    return text.removeprefix("waits for ").removeprefix("waits ")
-
-
 def is_in(text: str, other: str) -> bool:
     """Return whether every part of a text, as separated by `: `, is in another one."""
     whole = " ".join(other.split())
     parts = (" ".join(part.split()).rstrip(".…") for part in text.split(": "))
     return bool(whole) and all(part in whole for part in parts)
-
-
-def _mark(step: Mapping[str, Any], detail: GoalView) -> Span:
-    status = step_status(step["status"], detail["status"])
-    return f"[{MARKS.get(status, '?')}]", STATUS_STYLE.get(status, "")
-
-
-def _cost_spans(cost: Mapping[str, Any] | None) -> Line:
-    """Return in short what LLM calls have cost: `12 calls, 34k tokens (81 % cached)`."""
-    if not cost or not cost["calls"]:
-        return []
-    calls = counted(cost["calls"], "call")
-    return [(f"  {calls}, {thousands(cost['tokens'])} tokens{_cached(cost)}", "dim")]
-
-
-def _cached(cost: Mapping[str, Any]) -> str:
-    """Return the share of the prompts that the server had in its cache."""
-    sent = cost["tokens_in"]
-    return f" ({round(100 * cost['tokens_cached'] / sent)} % cached)" if sent else ""
-
-
-def _cost_lines(detail: GoalView) -> list[Line]:
-    """Return what the goal's LLM calls have cost, and the last one of them."""
-    cost = detail.get("cost") or {}
-    if not cost.get("calls"):
-        return []
-    last = [(f"; the last {_used(call)}", "dim") for call in (detail.get("calls") or [])[-1:]]
-    used = f"{counted(cost['calls'], 'call')}, {_used(cost)}"
-    return [[("LLM: ", "bold"), (used, ""), *last], *_agent_cost_lines(detail.get("agents") or {})]
-
-
-def _agent_cost_lines(costs: Mapping[str, Mapping[str, Any]]) -> list[Line]:
-    """Return the share of each agent in the cost, where there was more than one."""
-    if len(costs) < 2:
-        return []
-    total = sum(cost["tokens"] for cost in costs.values()) or 1
-    return [
-        [
-            (f"{INDENT}{clean(name or 'default')}: {counted(cost['calls'], 'call')}, ", "dim"),
-            (f"{thousands(cost['tokens'])} tokens ({percent(cost['tokens'] / total)})", "dim"),
-        ]
-        for name, cost in costs.items()
-    ]
-
-
-def _used(cost: Mapping[str, Any]) -> str:
-    tokens = f"{thousands(cost['tokens_in'])} tokens in{_cached(cost)}"
-    return f"{tokens}, {thousands(cost['tokens_out'])} out, {cost['llm_s']:.1f} s"
-
-
-def _set_aside_lines(detail: GoalView) -> list[Line]:
-    texts = detail.get("set_aside") or []
-    head: list[Line] = [[("dropped when the agent planned again:", "bold")]] if texts else []
-    return [*head, *(line for text in texts for line in paragraph(INDENT, text, "dim"))]
-
-
-def _flight(flight: Mapping[str, Any]) -> str:
-    return f"#{flight['seq']} {short(shown_action(flight), ACTION_CHARS)}"
-
-
-def shown_action(action: Mapping[str, Any]) -> str:
-    """Return an action as people read it: the command itself, or the tool and what it is about."""
-    return str(action.get("text") or action_text(action["name"], action.get("args") or {}))
-
-
-def _block_lines(detail: GoalView) -> list[Line]:
-    """Return the refused actions, by the signatures that `clew unblock` takes."""
-    blocked = detail["blocked_actions"]
-    head: list[Line] = [[("refused actions:", "bold magenta")]] if blocked else []
-    return [*head, *([(f"{INDENT}{clean(name)}", "magenta")] for name in blocked)]
-
-
-def _check_lines(detail: GoalView) -> list[Line]:
-    lines: list[Line] = []
-    before = detail.get("passed_before") or []
-    if not detail.get("checks"):
-        lines += [[(clean(passed_before([name])), "yellow")] for name in before]
-    for name, check in detail.get("checks", {}).items():
-        style = "green" if check["passed"] else "red"
-        as_before = (
-            [(", as before any work: it proves nothing", "yellow")] if name in before else []
-        )
-        verdict = _verdict(check["passed"])
-        lines.append([("check ", "bold"), (f"{clean(name)}: ", ""), verdict, *as_before])
-        if not check["passed"]:
-            output = clean(check["output"], lines=True).strip()
-            lines += [[(f"{INDENT}{line}", style)] for line in output.splitlines()]
-    return lines
-
-
-def _suggested_check_lines(detail: GoalView) -> list[Line]:
-    """Return the checks that the agent suggests, as front matter to copy, each with its result."""
-    found = detail.get("suggested_checks") or []
-    if not found:
-        return []
-    how = " (to require them, copy them into the front matter):"
-    lines: list[Line] = [[("suggested checks", "bold"), (how, "")], [(f"{INDENT}checks:", "")]]
-    for one in found:
-        text = f"{clean(one['name'])}: {clean(json.dumps(one['cmd'], ensure_ascii=False))}"
-        lines.append([(f"{INDENT}  {text}  ", ""), ("# ", "dim"), _verdict(one["passed"])])
-    return lines
-
-
-def _verdict(passed: bool | None) -> Span:
-    if passed is None:
-        return "not run yet", "dim"
-    return ("passed", "green") if passed else ("failed", "red")

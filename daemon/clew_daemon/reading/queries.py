@@ -1,4 +1,4 @@
-"""What commands read from the ledger: goals by name, their states, and what queued goals wait for.
+"""What is read of goals: by name, in a list, one in full; from the daemon, or from the ledger where none answers.
 
 The ledger is opened read-only, with or without a running daemon; a ledger that does not exist yet has no goals.
 """
@@ -6,24 +6,23 @@ The ledger is opened read-only, with or without a running daemon; a ledger that 
 from __future__ import annotations
 
 import time
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from functools import cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from clew_daemon.reading.client import ask_soon
 from clew_daemon.reading.errors import CliError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
     from clew_daemon.learning.models import Needs
     from clew_daemon.reading.instance import Instance
-    from clew_daemon.record.dependencies import KnownGoals
     from clew_shared.ledger import Reader
     from clew_shared.record.state import State
 
 CANDIDATES_SHOWN = 8
 OWN_CHANGES_S = 3.0
-WAITS_FOR_DAEMON = "waits for the daemon"
 NO_GOALS = "there are no goals yet; submit one with `clew submit FILE`"
 DELETED = (
     "was deleted: it ended more than `[ledger] keep_days` ago; "
@@ -61,19 +60,12 @@ def open_ledger(instance: Instance) -> Iterator[Reader]:
         yield reader
 
 
-def last_seq(instance: Instance) -> int | None:
-    """Return the number of the last event; None if it cannot be read."""
-    with suppress(CliError), ledger_if_any(instance) as reader:
-        return reader.last_seq() if reader else None
-    return None
+def refuse_lost_ledger(instance: Instance) -> None:
+    """Raise CliError where the ledger existed once and is gone: that differs from having no goals."""
+    from clew_daemon.record.lost_record import lost
 
-
-def interrupted_after(instance: Instance, seq: int) -> int:
-    """Return how many actions were interrupted after event `seq`, 0 if that cannot be read."""
-    with suppress(CliError), ledger_if_any(instance) as reader:
-        rows = reader.read_all(seq) if reader else ()
-        return sum(row.kind == "action_interrupted" for row in rows)
-    return 0
+    if gone := lost(instance.ledger, instance.places.state):
+        raise CliError(str(gone))
 
 
 def model_needs(instance: Instance) -> Needs:
@@ -84,12 +76,7 @@ def model_needs(instance: Instance) -> Needs:
         return recorded_needs([] if reader is None else reader.own("model_used", USED_LOADED_MAX))
 
 
-def refuse_lost_ledger(instance: Instance) -> None:
-    """Raise CliError where the ledger existed once and is gone: that differs from having no goals."""
-    from clew_daemon.record.lost_record import lost
-
-    if gone := lost(instance.ledger, instance.places.state):
-        raise CliError(str(gone))
+# -- which goal is meant ---------------------------------------------------------------------------
 
 
 def goal_ids(instance: Instance) -> list[str]:
@@ -120,20 +107,15 @@ def _matching(name: str, reader: Reader) -> str:
     from clew_daemon.record.store import load_listed
 
     names, known = reader.names(), cache(lambda: load_listed(reader))
-    goals = (
-        meant(
-            name,
-            names,
-            lambda goal: known()[goal].ended,
-            lambda goal: known()[goal].removed,
-        )
+    found = (
+        meant(name, names, lambda one: known()[one].ended, lambda one: known()[one].removed)
         if name
         else []
     )
-    if len(goals) == 1:
-        return goals[0]
-    if goals:
-        raise CliError(ambiguous(name, [known()[goal] for goal in goals], time.time()))
+    if len(found) == 1:
+        return found[0]
+    if found:
+        raise CliError(ambiguous(name, [known()[goal] for goal in found], time.time()))
     if not names:
         raise CliError(NO_GOALS)
     listed = {goal: state.spec.name for goal, state in known().items() if not state.removed}
@@ -144,7 +126,137 @@ def _ids_and_names(names: Mapping[str, str]) -> list[str]:
     return sorted({word for goal, name in names.items() for word in (goal, name) if word})
 
 
-def own_changes(instance: Instance, goal: str) -> dict[str, int]:
+def _suggestion(name: str, ids: list[str]) -> str:
+    from clew_shared.text.spelling import closest
+
+    similar = [goal for goal in ids if name.lower() in goal]
+    nearest = closest(name, ids)
+    if nearest and nearest not in similar:
+        similar.insert(0, nearest)
+    found = similar or ids
+    more = len(found) - CANDIDATES_SHOWN
+    shown = ", ".join(found[:CANDIDATES_SHOWN]) + (f", and {more} more" if more > 0 else "")
+    if similar:
+        return f"; did you mean {'one of ' if len(similar) > 1 else ''}{shown}?"
+    return f"; goals: {shown}" if ids else ""
+
+
+# -- goals in their states -------------------------------------------------------------------------
+
+
+def goal_state(instance: Instance, goal: str) -> State:
+    """Return the state of one goal on record, as it is when no worker runs."""
+    from clew_daemon.record.store import load_state
+
+    with open_ledger(instance) as reader:
+        return _without_worker(load_state(reader, goal))
+
+
+def goal_file(instance: Instance, goal: str) -> str:
+    """Return the text of a goal's file, as a person changed it last."""
+    state = goal_state(instance, goal)
+    with open_ledger(instance) as reader:
+        raw = reader.output(state.edited_seq or state.accepted_seq)
+    return (raw or b"").decode("utf-8-sig", "replace")
+
+
+def file_name(instance: Instance, goal: str) -> str:
+    """Return the name that the goal's file had in the inbox, "" if unknown."""
+    from clew_shared.record import events as ev
+    from clew_shared.record.codec import decode
+
+    with ledger_if_any(instance) as reader:
+        rows = [] if reader is None else list(reader.read(goal, limit=1))
+    first = decode(rows[0].body) if rows else None
+    return first.spec.file_name if isinstance(first, ev.GoalAccepted) else ""
+
+
+def all_goals(instance: Instance, limit: int | None, before: str | None = None) -> dict[str, Any]:
+    """Return the answer to `status` on all goals: the daemon's, or without one that of the ledger.
+
+    These are all goals that have not ended and the last `limit` of the others; `before` restricts both to goals
+    that were accepted before that one.
+    """
+    from clew_daemon.control.requests import StatusRequest
+
+    answer = ask_soon(instance.socket, StatusRequest(limit=limit, before=before))
+    if answer is not None:
+        return dict(answer)
+    from clew_daemon.inbox.leftovers import left
+    from clew_daemon.record.store import listed, load_listed, load_state
+    from clew_shared.views.publish import status_view
+
+    goals: list[dict[str, Any]] = []
+    left_out = 0
+    with ledger_if_any(instance) as reader:
+        if reader is not None:
+            last = None if before is None else load_state(reader, before).accepted_seq
+            shown, left_out = listed(load_listed(reader).values(), limit, last)
+            turn = _turn(reader, shown)
+            goals = [status_view(_without_worker(one), **turn(one)) for one in shown]
+    more = {"more": left_out > 0, "left_out": left_out}
+    return {"daemon": None, "goals": goals, **more, **left(instance.places.inbox).view()}
+
+
+def one_goal(instance: Instance, goal: str) -> dict[str, Any]:
+    """Return the answer to `status` on one goal, by its id: the daemon's, or without one that of the ledger."""
+    from clew_daemon.control.requests import StatusRequest
+
+    answer = ask_soon(instance.socket, StatusRequest(goal))
+    if answer is None:
+        from clew_daemon.record.goal_limits import attempt_limits
+        from clew_shared.views.publish import goal_detail
+
+        state = goal_state(instance, goal)
+        with open_ledger(instance) as reader:
+            detail = goal_detail(state, **_turn(reader, [state])(state))
+        limit = attempt_limits(state, instance.settings_for_display).limit
+        answer = {"daemon": None, "goal": {**detail, "attempt_limit": limit}}
+    return {**answer, "goal": _with_own_changes(instance, answer["goal"])}
+
+
+def _turn(reader: Reader, states: list[State]) -> Callable[[State], dict[str, Any]]:
+    """Return how the view of a goal says what it waits for while no worker runs, by the rule of the daemon."""
+    from clew_daemon.record.dependencies import KnownGoals
+    from clew_daemon.record.store import load_listed
+    from clew_daemon.supervision.schedule import FOR_A_WORKER, is_stuck, waits_for
+
+    known = {state.goal_id: state for state in states}
+    if any(state.spec.depends_on for state in states):  # all on record only where one needs others
+        known = {**load_listed(reader), **known}
+    goals, now = KnownGoals(known, dict.fromkeys(reader.purged(), "")), time.time()
+
+    def found(state: State) -> dict[str, Any]:
+        why = waits_for(state, goals, (), now)
+        waits = "waits for the daemon" if why == FOR_A_WORKER else why
+        return {"now": now, "waits": waits, "stuck": is_stuck(state, goals)}
+
+    return found
+
+
+def _without_worker(state: State) -> State:
+    """Drop the worker from the state: it ended with the daemon."""
+    state.pid, state.working = None, False
+    return state
+
+
+_OWN_CHANGES: dict[tuple[Any, ...], dict[str, int]] = {}
+"""Counts of changes, for as long as no other snapshot was taken: a live view asks every second."""
+
+
+def _with_own_changes(instance: Instance, detail: dict[str, Any]) -> dict[str, Any]:
+    """Return a goal's entry with the changes counted that are its own, as `clew diff` and the report count them."""
+    known = detail["snapshots"]
+    if not known["files_changed"]:
+        return detail
+    key = (str(instance.places.snapshots), detail["id"], known["taken"], known["undo"])
+    if key not in _OWN_CHANGES:
+        _OWN_CHANGES.clear()
+        _OWN_CHANGES[key] = _own_changes(instance, detail["id"])
+    return {**detail, "snapshots": {**known, **_OWN_CHANGES[key]}}
+
+
+def _own_changes(instance: Instance, goal: str) -> dict[str, int]:
     """Return how many files and lines a goal itself changed, by the keys of its view; {} where that cannot be found."""
     from clew_daemon.host.git import program
     from clew_daemon.record.changed_files import changed_files
@@ -161,116 +273,3 @@ def own_changes(instance: Instance, goal: str) -> dict[str, int]:
         "lines_added": sum(one.added for one in found),
         "lines_removed": sum(one.removed for one in found),
     }
-
-
-def goal_file(instance: Instance, goal: str) -> str:
-    """Return the text of a goal's file, as a person changed it last."""
-    state = goal_state(instance, goal)
-    with open_ledger(instance) as reader:
-        raw = reader.output(state.edited_seq or state.accepted_seq)
-    return (raw or b"").decode("utf-8-sig", "replace")
-
-
-def listed_states(
-    instance: Instance, limit: int | None = None, before: str | None = None
-) -> tuple[list[State], int]:
-    """Return the goals' states as they are when no worker runs, and how many earlier ones are left out.
-
-    These are all goals that have not ended and the last `limit` of the others; `before` restricts both to goals
-    that were accepted before that one.
-    """
-    with ledger_if_any(instance) as reader:
-        if reader is None:
-            return [], 0
-        from clew_daemon.record.store import listed, load_listed, load_state
-
-        last = None if before is None else load_state(reader, before).accepted_seq
-        shown, left_out = listed(load_listed(reader).values(), limit, last)
-        return [_without_worker(state) for state in shown], left_out
-
-
-def goal_state(instance: Instance, goal: str) -> State:
-    """Return the state of one goal on record, as it is when no worker runs."""
-    from clew_daemon.record.store import load_state
-
-    with open_ledger(instance) as reader:
-        return _without_worker(load_state(reader, goal))
-
-
-def waits(instance: Instance, states: Iterable[State], now: float) -> dict[str, str]:
-    """Return what each queued goal waits for while no daemon runs; see `waits_in`."""
-    with ledger_if_any(instance) as reader:
-        return {} if reader is None else waits_in(reader, states, now)
-
-
-def stuck(instance: Instance, states: Iterable[State]) -> set[str]:
-    """Return the queued goals that wait for what only a person can bring about."""
-    from clew_daemon.supervision.schedule import is_stuck
-
-    with ledger_if_any(instance) as reader:
-        others = reader and _beside(reader, states)
-        return {s.goal_id for s in states if others and is_stuck(s, others)}
-
-
-def waits_in(reader: Reader, states: Iterable[State], now: float) -> dict[str, str]:
-    """Return what each queued goal waits for while no worker runs, by the rule of the daemon.
-
-    `now` is in seconds since 1970; the result maps the ids of the queued goals to texts.
-    """
-    from clew_daemon.supervision.schedule import FOR_A_WORKER, waits_for
-    from clew_shared.record.model import GoalStatus
-
-    queued = [state for state in states if state.goal.status == GoalStatus.QUEUED]
-    if not queued:
-        return {}
-    others = _beside(reader, queued)
-    found = {state.goal_id: waits_for(state, others, (), now) for state in queued}
-    return {goal: WAITS_FOR_DAEMON if why == FOR_A_WORKER else why for goal, why in found.items()}
-
-
-def _beside(reader: Reader, states: Iterable[State]) -> KnownGoals:
-    """Return the goals that these may wait for; all on record only where one of them depends on others."""
-    from clew_daemon.record.dependencies import KnownGoals
-    from clew_daemon.record.store import load_listed
-
-    known = {state.goal_id: state for state in states}
-    if any(state.spec.depends_on for state in known.values()):
-        known = {**load_listed(reader), **known}
-    return KnownGoals(known, dict.fromkeys(reader.purged(), ""))
-
-
-def file_name(instance: Instance, goal: str) -> str:
-    """Return the name that the goal's file had in the inbox, "" if unknown."""
-    from clew_shared.record import events as ev
-    from clew_shared.record.codec import decode
-
-    with ledger_if_any(instance) as reader:
-        rows = [] if reader is None else list(reader.read(goal, limit=1))
-    first = decode(rows[0].body) if rows else None
-    return first.spec.file_name if isinstance(first, ev.GoalAccepted) else ""
-
-
-def _without_worker(state: State) -> State:
-    """Drop the worker from the state: it ended with the daemon."""
-    state.pid, state.working = None, False
-    return state
-
-
-def _suggestion(name: str, ids: list[str]) -> str:
-    from clew_shared.text.spelling import closest
-
-    similar = [goal for goal in ids if name.lower() in goal]
-    nearest = closest(name, ids)
-    if nearest and nearest not in similar:
-        similar.insert(0, nearest)
-    if len(similar) == 1:
-        return f"; did you mean {similar[0]}?"
-    if similar:
-        return f"; did you mean one of {_listed(similar)}?"
-    return f"; goals: {_listed(ids)}" if ids else ""
-
-
-def _listed(ids: list[str]) -> str:
-    more = len(ids) - CANDIDATES_SHOWN
-    shown = ", ".join(ids[:CANDIDATES_SHOWN])
-    return shown if more <= 0 else f"{shown}, and {more} more"

@@ -342,16 +342,6 @@ class LaneColumns:
     last: int
     marks: dict[int, Mark]
 
-    def beside(self, column: int, step: int) -> int | None:
-        """Return the next column to the right (`step` 1) or left (-1) with another mark, None if there is none."""
-        here = self.marks.get(column)
-        there = [at for at, m in self.marks.items() if (at - column) * step > 0 and m is not here]
-        return min(there, key=lambda at: abs(at - column), default=None)
-
-    def nearest(self, column: int) -> int | None:
-        """Return the column with a mark that is nearest to one, None if there is none."""
-        return min(self.marks, key=lambda at: abs(at - column), default=None)
-
 
 def column_of(place: float, width: int) -> int:
     """Return the column of a place between 0 and 1."""

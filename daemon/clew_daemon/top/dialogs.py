@@ -41,7 +41,10 @@ class KeysDialog(ModalScreen[None]):
 
 
 class ConfirmDialog(ModalScreen[bool]):
-    """Asks whether to run a command; returns whether it was confirmed. Enter alone cancels no goal."""
+    """Asks whether to run a command; returns whether it was confirmed.
+
+    Enter alone is a no but for what can be taken back: it may be meant for another program.
+    """
 
     BINDINGS: ClassVar[list[BindingType]] = [
         ("y", "answer(True)", "Yes"),
@@ -61,7 +64,8 @@ class ConfirmDialog(ModalScreen[bool]):
                 yield Button("No", id="no")
 
     def on_mount(self) -> None:
-        self.query_one("#no" if self._command.startswith("clew cancel ") else "#yes").focus()
+        can_be_taken_back = self._command.startswith(("clew pause ", "clew continue "))
+        self.query_one("#yes" if can_be_taken_back else "#no").focus()
 
     def action_answer(self, answer: bool) -> None:
         self.dismiss(answer)

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from textual.binding import BindingType
 from textual.containers import VerticalScroll
 from textual.widget import Widget
 
 from clew_daemon.cli.commands.diff.listing import ChangedFiles, changed_files
+from clew_daemon.reading.instance import Instance
 from clew_daemon.reading.output import Line
 from clew_daemon.reading.sanitize import clean
-from clew_daemon.top.goal_screen import TextPage, scrolling
-from clew_daemon.top.home import HomeReader
-from clew_daemon.top.views import GoalViewScreen, hidden
+from clew_daemon.top.screens import GoalDetail, GoalViewScreen, hidden
+from clew_daemon.top.tables import TextPage, scrolling
 
 _STYLES = {"added": "green", "removed": "red", "hunk": "cyan", "file": "bold"}
 _FILE = "diff --git "
@@ -28,9 +27,9 @@ class FilesScreen(GoalViewScreen[ChangedFiles]):
     keys = (("b", "Previous", "screen.file(-1)"), ("n", "Next", "screen.file(1)"))
     BINDINGS: ClassVar[list[BindingType]] = hidden(keys)
 
-    def __init__(self, home: HomeReader, goal: str) -> None:
+    def __init__(self, instance: Instance, goal: str) -> None:
         self.command = f"clew diff {shlex.quote(goal)}"
-        super().__init__(home, goal)
+        super().__init__(instance, goal)
         self._basis: object = None
         self._found = ChangedFiles()
         self._drawn: ChangedFiles | None = None
@@ -38,11 +37,11 @@ class FilesScreen(GoalViewScreen[ChangedFiles]):
     def body(self) -> list[Widget]:
         return [scrolling(TextPage())]
 
-    def read_view(self, detail: Mapping[str, Any]) -> ChangedFiles:
+    def read_view(self, detail: GoalDetail) -> ChangedFiles:
         """Return the changes, compared again only after another snapshot."""
         basis = detail["snapshots"], detail["status"]
         if basis != self._basis:
-            self._found, self._basis = changed_files(self.home.instance, self.goal_id), basis
+            self._found, self._basis = changed_files(self.instance, self.goal_id), basis
         return self._found
 
     def display_view(self, found: ChangedFiles) -> None:

@@ -1,44 +1,38 @@
-"""One goal: what `clew status GOAL` shows, and its last actions."""
+"""One goal: what `clew status GOAL` shows, and its last actions; and one action in full."""
 
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterable, Mapping
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from rich.text import Text
 from textual.binding import BindingType
-from textual.containers import VerticalScroll
 from textual.widget import Widget
-from textual.widgets import DataTable, Static
+from textual.widgets import DataTable
 
-from clew_daemon.reading.output import Line
-from clew_daemon.top.home import GoalPage, HomeReader
-from clew_daemon.top.screens import LiveScreen
-from clew_daemon.top.tables import RowTable, lines_text
-from clew_daemon.top.views import GoalViewScreen
+from clew_daemon.reading.actions import action_lines, last_actions, whole_action
+from clew_daemon.reading.goal_text import closing_lines, goal_lines, shown_action
+from clew_daemon.reading.instance import Instance
+from clew_daemon.reading.output import RESULT_STYLE, Line
+from clew_daemon.reading.sanitize import clean, short
+from clew_daemon.top.screens import GoalDetail, GoalViewScreen, LiveScreen
+from clew_daemon.top.tables import RowTable, TextPage, scrolling
+from clew_shared.record.moment import local
 
-READING = "reading …"
-
-
-class TextPage(Static):
-    """Lines of text; showing the same ones again keeps what is selected."""
-
-    def __init__(self, classes: str = "page", *, before: str = READING) -> None:
-        self._text = Text(before, "dim")
-        super().__init__(self._text, classes=classes)
-
-    def show(self, lines: Iterable[Line]) -> None:
-        """Show these lines instead."""
-        text = lines_text(lines)
-        if text != self._text:
-            self._text = text
-            self.update(text)
+ACTIONS_SHOWN = 200
+OUTPUT_CHARS = 200_000
 
 
-def scrolling(*pages: TextPage, classes: str = "whole") -> VerticalScroll:
-    """Return pages below each other that scroll together."""
-    return VerticalScroll(*pages, classes=classes)
+@dataclass(frozen=True, slots=True)
+class GoalPage:
+    """A goal in full, what it asks a person, and its last actions, the latest first, by their numbers."""
+
+    question: list[Line]
+    lines: list[Line]
+    actions: list[tuple[str, list[Text]]]
 
 
 class GoalScreen(GoalViewScreen[GoalPage]):
@@ -46,9 +40,9 @@ class GoalScreen(GoalViewScreen[GoalPage]):
 
     view = "goal"
 
-    def __init__(self, home: HomeReader, goal: str) -> None:
+    def __init__(self, instance: Instance, goal: str) -> None:
         self.command = f"clew status {shlex.quote(goal)}"
-        super().__init__(home, goal)
+        super().__init__(instance, goal)
 
     def body(self) -> list[Widget]:
         table = RowTable("SEQ", "TIME", "RESULT", "TOOK", "ACTION")
@@ -58,18 +52,35 @@ class GoalScreen(GoalViewScreen[GoalPage]):
     def on_mount(self) -> None:
         self.query_one(RowTable).focus()
 
-    def read_view(self, detail: Mapping[str, Any]) -> GoalPage:
-        return self.home.goal(detail)
+    def read_view(self, detail: GoalDetail) -> GoalPage:
+        lines = goal_lines(detail, report=self.instance.report_of(self.goal_id), at=time.time())
+        question = closing_lines(detail) if detail.get("needs_person") else []
+        found, _ = last_actions(self.instance, self.goal_id, ACTIONS_SHOWN, outputs=False)
+        rows = {one["seq"]: one for one in (*detail["in_flight"], *found)}
+        actions = [(str(seq), _cells(rows[seq])) for seq in sorted(rows, reverse=True)]
+        return GoalPage(question, lines, actions)
 
     def display_view(self, found: GoalPage) -> None:
         self.query_one(".question", TextPage).show(found.question)
         self.query_one(".asking").display = bool(found.question)
         self.query_one(".page", TextPage).show(found.lines)
-        self.query_one(RowTable).put([(str(row.seq), row.cells) for row in found.actions])
+        self.query_one(RowTable).put(found.actions)
 
     def on_data_table_row_selected(self, event: DataTable.RowSelected) -> None:
         seq = int(str(event.row_key.value))
-        self.app.push_screen(ActionScreen(self.home, self.goal_id, seq))
+        self.app.push_screen(ActionScreen(self.instance, self.goal_id, seq))
+
+
+def _cells(action: Mapping[str, Any]) -> list[Text]:
+    """Return the cells of an action, which runs if it has no result."""
+    result, took = str(action.get("result") or "running"), action.get("duration_s")
+    return [
+        Text(f"#{action['seq']}"),
+        Text(local(action["timestamp"])[-8:] if "timestamp" in action else "", "dim"),
+        Text(result, RESULT_STYLE.get(result, "cyan")),
+        Text("" if took is None else f"{took:.1f} s", "dim"),
+        Text(short(shown_action(action), 300), no_wrap=True),
+    ]
 
 
 class ActionScreen(LiveScreen[list[Line]]):
@@ -77,16 +88,22 @@ class ActionScreen(LiveScreen[list[Line]]):
 
     BINDINGS: ClassVar[list[BindingType]] = [("escape", "app.pop_screen", "Back")]
 
-    def __init__(self, home: HomeReader, goal: str, seq: int) -> None:
+    def __init__(self, instance: Instance, goal: str, seq: int) -> None:
         self.command = f"clew show {shlex.quote(goal)} {seq}"
-        super().__init__(home)
+        super().__init__(instance)
         self._goal_id, self._seq = goal, seq
 
     def body(self) -> list[Widget]:
         return [scrolling(TextPage())]
 
     def read(self) -> list[Line]:
-        return self.home.action(self._goal_id, self._seq)
+        found = whole_action(self.instance, self._goal_id, self._seq)
+        more = len(found["output"] or "") - OUTPUT_CHARS
+        if more <= 0:
+            return action_lines(self._goal_id, found)
+        rest = f"… and {more:,} more characters: {self.command}"
+        cut = {**found, "output": found["output"][:OUTPUT_CHARS]}
+        return [*action_lines(self._goal_id, cut), [(clean(rest), "dim")]]
 
     def display_read(self, found: list[Line]) -> None:
         self.query_one(TextPage).show(found)

@@ -2,56 +2,59 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+import time
+from typing import Any
 
-from textual.binding import BindingType
+from rich.text import Text
 from textual.widget import Widget
 from textual.widgets import DataTable
 
-from clew_daemon.reading.output import Line
-from clew_daemon.top.goal_screen import GoalScreen, TextPage
-from clew_daemon.top.home import GoalList, GoalRow, HomeReader
+from clew_daemon.reading.goal_list import GoalView, in_view, inbox_lines, now_text, status_cells
+from clew_daemon.reading.goal_text import closing_lines
+from clew_daemon.reading.instance import Instance
+from clew_daemon.reading.output import INDENT, Line, columns
+from clew_daemon.reading.queries import all_goals
+from clew_daemon.reading.sanitize import short
+from clew_daemon.top.goal_screen import GoalScreen
 from clew_daemon.top.screens import LiveScreen
-from clew_daemon.top.tables import RowTable
+from clew_daemon.top.tables import RowTable, TextPage, line_text
+
+ENDED_SHOWN = 200
+NOW_CHARS = 300
 
 
-class GoalTable(RowTable):
-    """The table of all goals; the last line of the screen names its key."""
-
-    BINDINGS: ClassVar[list[BindingType]] = [("enter", "select_cursor", "Open")]
-
-
-class GoalsScreen(LiveScreen[GoalList]):
-    """All goals; Enter opens one."""
+class GoalsScreen(LiveScreen[dict[str, Any]]):
+    """All goals, each in two lines: its status, and what it does; Enter opens one."""
 
     command = "clew status"
 
-    def __init__(self, home: HomeReader) -> None:
-        super().__init__(home)
-        self.rows: dict[str, GoalRow] = {}
-        self.questions: dict[str, list[Line]] = {}
-        self.inbox: list[Line] = []
+    def __init__(self, instance: Instance) -> None:
+        super().__init__(instance)
+        self._goals: dict[str, GoalView] = {}
+        self._inbox: list[Line] = []
 
     def body(self) -> list[Widget]:
-        table = GoalTable(" ", "GOAL", "STATUS", "DONE", "AGE", "AGENT", "NOW")
-        return [table, TextPage("question", before="")]
+        return [RowTable("", height=2), TextPage("question", before="")]
 
-    def read(self) -> GoalList:
-        return self.home.goals()
+    def read(self) -> dict[str, Any]:
+        return all_goals(self.instance, ENDED_SHOWN)
 
-    def display_read(self, found: GoalList) -> None:
-        self.rows = {row.id: row for row in found.rows}
-        self.questions, self.inbox = found.questions, found.inbox
-        mark = {True: ("!", "bold magenta"), False: (" ", "")}
-        cells = [(row.id, [mark[row.needs_you], *row.cells]) for row in found.rows]
-        self.query_one(RowTable).put(cells)
+    def display_read(self, found: dict[str, Any]) -> None:
+        is_stopped = {"stopped": found["daemon"] is None}
+        goals = [{**goal, **is_stopped} for goal in in_view(found["goals"])]
+        self._goals = {goal["id"]: goal for goal in goals}
+        self._inbox = inbox_lines(found.get("inbox") or ())
+        heads = columns([[_mark(goal), *status_cells(goal)] for goal in goals], gap=" ")
+        rows = [
+            (goal["id"], [_two_lines(head, goal)]) for head, goal in zip(heads, goals, strict=True)
+        ]
+        self.query_one(RowTable).put(rows)
         self._ask()
 
     def _ask(self) -> None:
-        """Show what the goal at the cursor asks a person, or what it does now."""
-        row = self.goal
-        lines = [] if row is None else self.questions.get(row.id) or [[row.cells[-1]]]
-        lines = [*lines, *self.inbox]
+        """Show what the goal at the cursor asks a person and what one can do, and what lies in the inbox."""
+        goal = self.goal
+        lines = [*(closing_lines(goal) if goal and goal.get("needs_person") else []), *self._inbox]
         shown = self.query_one(".question", TextPage)
         shown.show(lines)
         shown.display = bool(lines)
@@ -60,9 +63,18 @@ class GoalsScreen(LiveScreen[GoalList]):
         self._ask()
 
     @property
-    def goal(self) -> GoalRow | None:
+    def goal(self) -> GoalView | None:
         """The goal that keys are about."""
-        return self.rows.get(self.query_one(RowTable).current)
+        return self._goals.get(self.query_one(RowTable).current)
 
     def on_data_table_row_selected(self, event: DataTable.RowSelected) -> None:
-        self.app.push_screen(GoalScreen(self.home, str(event.row_key.value)))
+        self.app.push_screen(GoalScreen(self.instance, str(event.row_key.value)))
+
+
+def _mark(goal: GoalView) -> tuple[str, str]:
+    return ("!", "bold magenta") if goal.get("needs_person") else (" ", "")
+
+
+def _two_lines(head: Line, goal: GoalView) -> Text:
+    now = f"\n{INDENT}{short(now_text(goal, time.time()), NOW_CHARS)}"
+    return line_text([*head, (now, "dim")])

@@ -10,9 +10,9 @@ from textual.binding import BindingType
 from textual.widget import Widget
 from textual.widgets import Input, Log
 
-from clew_daemon.cli.commands.logs import LogTail, entries_of
 from clew_daemon.logs.look import plain
-from clew_daemon.top.home import HomeReader
+from clew_daemon.reading.instance import Instance
+from clew_daemon.reading.log_tail import LogTail, entries_of
 from clew_daemon.top.screens import LiveScreen
 
 LINES_MAX = 5_000
@@ -28,9 +28,9 @@ class LogScreen(LiveScreen[list[str]]):
         ("slash", "search", "Filter"),
     ]
 
-    def __init__(self, home: HomeReader, goal: str | None = None) -> None:
+    def __init__(self, instance: Instance, goal: str | None = None) -> None:
         self.command = f"clew logs -f {shlex.quote(goal)}" if goal else "clew logs -f"
-        super().__init__(home)
+        super().__init__(instance)
         self._goal_id = goal
         self._tail: LogTail | None = None
         self._lines: deque[str] = deque(maxlen=LINES_MAX)
@@ -54,7 +54,7 @@ class LogScreen(LiveScreen[list[str]]):
     def read(self) -> list[str]:
         """Return the lines that are new."""
         if self._tail is None:
-            self._tail = LogTail(self.home.instance.log_file)
+            self._tail = LogTail(self.instance.log_file)
             found = self._tail.last()[-LINES_MAX:]
         else:
             found = self._tail.added()

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from textual.binding import BindingType
 from textual.widget import Widget
 
 from clew_daemon.reading.errors import CliError
+from clew_daemon.reading.instance import Instance
 from clew_daemon.reading.prompt_preview import InspectedPrompt, inspected
 from clew_daemon.reading.prompt_text import turn_lines
 from clew_daemon.reading.sanitize import clean
-from clew_daemon.top.goal_screen import TextPage, scrolling
-from clew_daemon.top.home import HomeReader
-from clew_daemon.top.views import GoalViewScreen, hidden
+from clew_daemon.top.screens import GoalDetail, GoalViewScreen, hidden
+from clew_daemon.top.tables import TextPage, scrolling
 
 
 class PromptScreen(GoalViewScreen[InspectedPrompt | str]):
@@ -29,9 +28,9 @@ class PromptScreen(GoalViewScreen[InspectedPrompt | str]):
     )
     BINDINGS: ClassVar[list[BindingType]] = hidden(keys)
 
-    def __init__(self, home: HomeReader, goal: str) -> None:
+    def __init__(self, instance: Instance, goal: str) -> None:
         self.command = f"clew context {shlex.quote(goal)}"
-        super().__init__(home, goal)
+        super().__init__(instance, goal)
         self._turn: int | None = None
         self._is_whole = False
         self._shown: InspectedPrompt | str = ""
@@ -40,13 +39,13 @@ class PromptScreen(GoalViewScreen[InspectedPrompt | str]):
     def body(self) -> list[Widget]:
         return [scrolling(TextPage())]
 
-    def read_view(self, detail: Mapping[str, Any]) -> InspectedPrompt | str:
+    def read_view(self, detail: GoalDetail) -> InspectedPrompt | str:
         """Return the prompt of the turn; the one that is shown if nothing has happened that changes it."""
         turn = self._turn
         basis = (turn, detail["iteration"], None if turn else detail["updated_at"])
         if basis != self._basis:
             try:
-                self._shown = inspected(self.home.instance, self.goal_id, turn)
+                self._shown = inspected(self.instance, self.goal_id, turn)
             except CliError as error:
                 self._shown = error.message
             self._basis = basis

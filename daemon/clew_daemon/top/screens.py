@@ -5,20 +5,35 @@ from __future__ import annotations
 import asyncio
 import time
 from abc import abstractmethod
+from collections.abc import Mapping
 from contextlib import suppress
-from typing import Any, Generic, TypeVar
+from typing import Any, ClassVar, Generic, Literal, TypeVar, get_args
 
 from rich.text import Text
 from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Horizontal
+from textual.css.query import NoMatches
 from textual.screen import Screen
 from textual.widget import Widget
 from textual.widgets import Footer, Static
 
 from clew_daemon.reading.errors import CliError
+from clew_daemon.reading.instance import Instance
+from clew_daemon.reading.queries import one_goal
 from clew_daemon.reading.sanitize import clean
-from clew_daemon.top.home import HomeReader
 
 Read = TypeVar("Read")
+View = TypeVar("View")
+GoalDetail = Mapping[str, Any]
+"""A goal's entry of `clew status GOAL --json`."""
+
+ViewName = Literal["goal", "timeline", "prompt", "files"]
+VIEWS: tuple[ViewName, ...] = get_args(ViewName)
+"""The views of a goal by their numbers, from 1."""
+
+ViewKeys = tuple[tuple[str, str, str], ...]
+"""Keys of one view, each with its label and its action, "" for what only a widget of the view does."""
 
 READ_SHARE = 0.02
 """The share of the time that reading may take, since much of it is the daemon's: after a long read comes a pause."""
@@ -30,9 +45,9 @@ class LiveScreen(Screen[None], Generic[Read]):
 
     command = ""
 
-    def __init__(self, home: HomeReader) -> None:
+    def __init__(self, instance: Instance) -> None:
         super().__init__()
-        self.home = home
+        self.instance = instance
         self._is_reading = self._is_due = False
         self._is_awaited = asyncio.Event()
         self._read_s = 0.0
@@ -65,16 +80,14 @@ class LiveScreen(Screen[None], Generic[Read]):
                 if isinstance(found, CliError):
                     self.notify(clean(found.message), severity="error", markup=False)
                 else:
-                    self.display_read(found)
-                await self._pause(min(PAUSE_MAX_S, self._read_s / READ_SHARE))
+                    with suppress(NoMatches):  # the screen is being taken down
+                        self.display_read(found)
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(min(PAUSE_MAX_S, self._read_s / READ_SHARE)):
+                        await self._is_awaited.wait()
+                self._is_awaited.clear()
         finally:
             self._is_reading = False
-
-    async def _pause(self, seconds: float) -> None:
-        with suppress(TimeoutError):
-            async with asyncio.timeout(seconds):
-                await self._is_awaited.wait()
-        self._is_awaited.clear()
 
     def _try_read(self) -> Any:
         began = time.monotonic()
@@ -110,4 +123,61 @@ class LiveScreen(Screen[None], Generic[Read]):
 
     @abstractmethod
     def display_read(self, found: Read) -> None:
+        """Show what was read."""
+
+
+class KeyTab(Static):
+    """A key of the line of tabs and what it does; a click does the same."""
+
+    def __init__(self, key: str, label: str, action: str, look: str = "") -> None:
+        super().__init__(f"{key} {label}", markup=False, classes=f"tab {look}")
+        self._action = action
+
+    async def on_click(self) -> None:
+        if self._action:
+            await self.app.run_action(self._action, self.screen)
+
+
+def hidden(keys: ViewKeys) -> list[BindingType]:
+    """Return the bindings of keys that are not in the last line of the screen."""
+    return [Binding(key, action, label, show=False) for key, label, action in keys]
+
+
+class GoalViewScreen(LiveScreen[tuple[GoalDetail, View]]):
+    """A screen about one goal; `view` is its name among the tabs.
+
+    `keys` are those of this view alone; they are beside the tabs, since the last line has no room for them.
+    """
+
+    view: ClassVar[ViewName]
+    keys: ClassVar[ViewKeys] = ()
+    BINDINGS: ClassVar[list[BindingType]] = [("escape", "app.pop_screen", "Back")]
+
+    def __init__(self, instance: Instance, goal: str) -> None:
+        super().__init__(instance)
+        self.goal_id = goal
+        self.goal: GoalDetail | None = None
+
+    def head(self) -> ComposeResult:
+        with Horizontal(classes="tabs"):
+            for number, view in enumerate(VIEWS, start=1):
+                look = "here" if view == self.view else ""
+                yield KeyTab(str(number), view.capitalize(), f"app.view('{view}')", look)
+            for key, label, action in self.keys:
+                yield KeyTab(key, label, action, "hint")
+
+    def read(self) -> tuple[GoalDetail, View]:
+        detail = one_goal(self.instance, self.goal_id)["goal"]
+        return detail, self.read_view(detail)
+
+    def display_read(self, found: tuple[GoalDetail, View]) -> None:
+        self.goal, view = found
+        self.display_view(view)
+
+    @abstractmethod
+    def read_view(self, detail: GoalDetail) -> View:
+        """Return what to show of a goal; called in a thread."""
+
+    @abstractmethod
+    def display_view(self, found: View) -> None:
         """Show what was read."""

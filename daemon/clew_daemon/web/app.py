@@ -2,30 +2,83 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+import asyncio
+import json
+from collections import deque
+from collections.abc import AsyncIterator, Iterable
 
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
-from starlette.responses import HTMLResponse, JSONResponse, PlainTextResponse, StreamingResponse
+from starlette.requests import Request
+from starlette.responses import (
+    HTMLResponse,
+    JSONResponse,
+    PlainTextResponse,
+    Response,
+    StreamingResponse,
+)
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
 from clew_daemon.reading.errors import CliError
+from clew_daemon.reading.instance import Instance
 from clew_daemon.reading.sanitize import clean
 from clew_daemon.web.changes import perform
-from clew_daemon.web.live import READERS_MAX
 from clew_daemon.web.pages import Pages
 from clew_daemon.web.rendering import STATIC
 
-if TYPE_CHECKING:
-    from starlette.requests import Request
-    from starlette.responses import Response
+READERS_MAX = 24
+CHANGES_KEPT = 256
+"""Changes that are remembered; a page that has missed more is told that any goal may have changed."""
 
-    from clew_daemon.reading.instance import Instance
-    from clew_daemon.web.live import LiveChanges
+AT_MOST_EVERY_S = 0.2
+ALIVE_S = 15.0
+ALL = ""
+"""In place of a goal's id: any of them, or the daemon, may have changed."""
 
-BUSY = "too many pages are open: close some of them"
+
+class LiveChanges:
+    """Tells any number of open pages which goals have changed (Server-Sent Events).
+
+    A page gets no content this way: it fetches itself again. So nothing can be shown twice or be missing, whatever
+    happens to the daemon or to the connection, and a slow page skips what it missed.
+    """
+
+    def __init__(self) -> None:
+        self._changed = asyncio.Event()
+        self._last = 0
+        self._goals: deque[str] = deque(maxlen=CHANGES_KEPT)
+        self.readers = 0
+
+    def add(self, goals: Iterable[str]) -> None:
+        """Note that goals have changed, each by its id, or `ALL`."""
+        for goal in goals:
+            self._last += 1
+            self._goals.append(goal)
+        self._changed.set()
+        self._changed = asyncio.Event()
+
+    async def messages(self) -> AsyncIterator[bytes]:
+        """Yield messages for one page, and a comment now and then by which a dead connection is found."""
+        self.readers += 1
+        seen = self._last
+        try:
+            yield b"retry: 1000\n\n"
+            while True:
+                if self._last == seen:
+                    try:
+                        await asyncio.wait_for(self._changed.wait(), ALIVE_S)
+                    except TimeoutError:
+                        yield b": alive\n\n"
+                        continue
+                missed, seen = self._last - seen, self._last
+                last = sorted(set(list(self._goals)[-missed:]))
+                goals = [ALL] if missed > len(self._goals) else last
+                yield f"data: {json.dumps({'goals': goals})}\n\n".encode()
+                await asyncio.sleep(AT_MOST_EVERY_S)
+        finally:
+            self.readers -= 1
 
 
 def web_app(instance: Instance, live: LiveChanges, *, read_only: bool) -> Starlette:
@@ -34,7 +87,7 @@ def web_app(instance: Instance, live: LiveChanges, *, read_only: bool) -> Starle
 
     async def events(_: Request) -> Response:
         if live.readers >= READERS_MAX:
-            return PlainTextResponse(BUSY, status_code=503)
+            return PlainTextResponse("too many pages are open: close some of them", 503)
         return StreamingResponse(live.messages(), media_type="text/event-stream")
 
     async def change(request: Request) -> Response:
@@ -47,6 +100,11 @@ def web_app(instance: Instance, live: LiveChanges, *, read_only: bool) -> Starle
         except CliError as error:
             return JSONResponse({"error": clean(error.message, lines=True)}, status_code=409)
         return JSONResponse(done)
+
+    def not_found(request: Request, error: Exception) -> Response:
+        status = error.status_code if isinstance(error, HTTPException) else 404
+        message = error.message if isinstance(error, CliError) else "There is no such page."
+        return HTMLResponse(pages.notice(request, message), status_code=status)
 
     return Starlette(
         routes=[
@@ -63,14 +121,5 @@ def web_app(instance: Instance, live: LiveChanges, *, read_only: bool) -> Starle
             Route("/change/{what}", change, methods=["POST"]),
             Mount("/static", StaticFiles(directory=STATIC)),
         ],
-        exception_handlers={CliError: _not_found(pages), HTTPException: _not_found(pages)},
+        exception_handlers={CliError: not_found, HTTPException: not_found},
     )
-
-
-def _not_found(pages: Pages) -> Any:
-    def answer(request: Request, error: Exception) -> Response:
-        status = error.status_code if isinstance(error, HTTPException) else 404
-        message = error.message if isinstance(error, CliError) else "There is no such page."
-        return HTMLResponse(pages.notice(request, message), status_code=status)
-
-    return answer

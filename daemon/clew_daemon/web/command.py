@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
 
 import click
+from pydantic import ValidationError
 
+from clew_daemon.reading.instance import Instance
 from clew_daemon.reading.sanitize import clean
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from clew_daemon.reading.instance import Instance
-    from clew_shared.config.tables import WebSettings
+from clew_shared.config.tables import WebSettings
 
 
 @click.command()
@@ -30,7 +27,7 @@ def web(instance: Instance, listen: str | None, read_only: bool, link: bool) -> 
     if link:
         if listen or read_only:
             raise click.UsageError("--link asks the server that runs: it takes no other options")
-        from clew_daemon.web.links import asked_link
+        from clew_daemon.web.listening import asked_link
 
         click.echo(clean(asked_link(instance)))
         return
@@ -59,8 +56,6 @@ def _announce(link: str) -> None:
 
 
 def _with_listen(settings: WebSettings, listen: str) -> WebSettings:
-    from pydantic import ValidationError
-
     try:
         return type(settings).model_validate({**settings.model_dump(), "listen": listen})
     except ValidationError as error:

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import asyncio
 
+from uvicorn.config import Config
 from uvicorn.protocols.http.h11_impl import H11Protocol
-
-if TYPE_CHECKING:
-    import asyncio
-
-    from uvicorn.config import Config
-    from uvicorn.server import ServerState
+from uvicorn.server import ServerState
 
 CONNECTIONS_MAX = 256
 HEAD_S = 5.0

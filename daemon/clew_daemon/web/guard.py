@@ -11,21 +11,11 @@ import asyncio
 import html
 import secrets
 import time
-from typing import TYPE_CHECKING, Any
+from collections.abc import Awaitable, Callable, MutableMapping
+from typing import Any
 
 from clew_daemon.web.rules import Head, Policy, Refusal, cookie
-from clew_daemon.web.sessions import Refused
-
-if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, MutableMapping
-
-    from clew_daemon.web.sessions import Sessions
-
-    Message = MutableMapping[str, Any]
-    Scope = MutableMapping[str, Any]
-    Receive = Callable[[], Awaitable[Message]]
-    Send = Callable[[Message], Awaitable[None]]
-    AsgiApp = Callable[[Scope, Receive, Send], Awaitable[None]]
+from clew_daemon.web.sessions import Refused, Sessions
 
 BODY_S = 10.0
 """How long the body of a request may take."""
@@ -37,6 +27,12 @@ _NO_SESSION = (
     "This page needs a session. `clew web` printed a link that opens one, once; "
     "for another one, run: clew web --link"
 )
+
+Message = MutableMapping[str, Any]
+Scope = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[Message]]
+Send = Callable[[Message], Awaitable[None]]
+AsgiApp = Callable[[Scope, Receive, Send], Awaitable[None]]
 _ANOTHER = "For another one, run: clew web --link"
 SAFETY = {
     "content-security-policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "

@@ -1,17 +1,27 @@
-"""The socket that `clew web` listens on: a TCP port, or a Unix socket for a reverse proxy."""
+"""Where `clew web` listens: its pages at a TCP port or a Unix socket, and requests for links at a socket of its own.
+
+The latter is in the run folder, which its user alone can reach, and refuses workers as the control socket does: a link
+opens a session, and a session may change everything.
+"""
 
 from __future__ import annotations
 
 import errno
 import os
 import socket
-from contextlib import suppress
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
+from clew_daemon.control.server import Control
+from clew_daemon.reading.client import LOOK_S, NoDaemon, RequestRefused, call
 from clew_daemon.reading.errors import CliError
+from clew_daemon.reading.instance import Instance
+from clew_shared.exit_codes import ExitCode
 
 BACKLOG = 64
+NOT_RUNNING = "no `clew web` is running: start it with `clew web`, or as a service"
 
 
 @dataclass(frozen=True)
@@ -58,7 +68,7 @@ def listening(listen: str) -> Listening:
         sock.listen(BACKLOG)
     except (OSError, OverflowError) as error:
         sock.close()
-        raise CliError(_explained(error, listen, int(port))) from None
+        raise CliError(_explained(error, listen)) from None
     shown = "127.0.0.1" if host == "0.0.0.0" else "[::1]" if host == "[::]" else host  # noqa: S104 - compared
     return Listening(sock, shown, sock.getsockname()[1])
 
@@ -77,8 +87,7 @@ def _unix(path: Path) -> socket.socket:
         sock.listen(BACKLOG)
     except OSError as error:
         sock.close()
-        why = "another program listens there" if error.errno == errno.EADDRINUSE else error.strerror
-        raise CliError(f"cannot listen at {path}: {why or error}") from None
+        raise CliError(_explained(error, str(path))) from None
     return sock
 
 
@@ -100,22 +109,51 @@ def _answers(path: Path) -> bool:
         return True
 
 
-def _explained(error: Exception, listen: str, port: int) -> str:
+def _explained(error: Exception, listen: str) -> str:
     if not isinstance(error, OSError):
         return f"cannot listen on {listen}: {error}"
     if error.errno != errno.EADDRINUSE:
         return f"cannot listen on {listen}: {error.strerror}"
-    who = _holder(port) or "another program, which cannot be seen from here"
-    return f"port {port} is in use by {who}; end it, or choose another port: clew web --listen 127.0.0.1:PORT"
+    how = "end it, or choose another port: clew web --listen 127.0.0.1:PORT"
+    return f"cannot listen on {listen}: another program listens there; {how}"
 
 
-def _holder(port: int) -> str:
-    """Return the process that listens on a port, "" if it cannot be found."""
-    import psutil
+def link_socket(instance: Instance) -> Path:
+    """Return where a running `clew web` is asked for links."""
+    return instance.places.run / "web.sock"
 
-    with suppress(psutil.Error, OSError):
-        for one in psutil.net_connections("tcp"):
-            here = one.status == psutil.CONN_LISTEN and one.laddr and one.laddr.port == port
-            if here and one.pid:
-                return f"process {one.pid} ({psutil.Process(one.pid).name()})"
-    return ""
+
+def asked_link(instance: Instance) -> str:
+    """Ask the running server for a new link; CliError where none runs."""
+    try:
+        return str(call(link_socket(instance), "link", within_s=LOOK_S)["link"])
+    except NoDaemon:
+        raise CliError(NOT_RUNNING, ExitCode.NO_DAEMON) from None
+
+
+def refuse_second(instance: Instance) -> None:
+    """Raise CliError where a `clew web` runs for this home already."""
+    try:
+        found = call(link_socket(instance), "where", within_s=LOOK_S)
+    except NoDaemon:
+        return
+    except RequestRefused as error:
+        raise CliError(f"a `clew web` runs already: {error.message}") from None
+    where = f"as process {found['pid']} at {found['base']}"
+    raise CliError(f"`clew web` runs already, {where}; for a link to it: clew web --link")
+
+
+def link_server(instance: Instance, base: str, new_link: Callable[[], str]) -> Control:
+    """Return the server of the socket for links; `new_link` makes one, `base` is what it begins with."""
+
+    async def link(_: dict[str, Any]) -> dict[str, Any]:
+        return {"link": new_link()}
+
+    async def where(_: dict[str, Any]) -> dict[str, Any]:
+        return {"base": base, "pid": os.getpid()}
+
+    def daemon() -> int | None:
+        holder = instance.holder
+        return holder.pid if holder is not None and holder.is_here else None
+
+    return Control(link_socket(instance), {"link": link, "where": where}, daemon)

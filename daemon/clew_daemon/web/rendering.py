@@ -6,7 +6,9 @@ is never markup, and neither terminal escapes nor right-to-left marks change how
 
 from __future__ import annotations
 
+import json
 import time
+from datetime import datetime
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -14,7 +16,12 @@ from typing import Any
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
-from clew_daemon.reading.sanitize import clean, thousands
+from clew_daemon.publish.standing import standing
+from clew_daemon.reading import actions
+from clew_daemon.reading.goal_commands import changes_of
+from clew_daemon.reading.goal_list import doing, now_text
+from clew_daemon.reading.goal_text import changed_text, shown_action
+from clew_daemon.reading.sanitize import clean, counted, short, thousands
 from clew_shared.record.moment import iso, local, roughly
 from clew_shared.text import words
 from clew_shared.text.redact import redact
@@ -34,9 +41,13 @@ def environment(*, redacted: bool = False) -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    made.filters |= {"ago": ago, "clock": clock, "moment": moment, "thousands": thousands}
-    made.filters |= {"ending": words.ending, "refusal": words.refusal, "loop": words.loop}
-    made.globals |= {"percent": _percent, "action_text": words.action_text}
+    made.filters |= {"ago": ago, "clock": clock, "moment": moment, "seconds": seconds}
+    made.filters |= {"thousands": thousands, "short": short, "changed": changed_text}
+    made.filters |= {"standing": standing, "doing": doing, "now": now}
+    made.filters |= {"ending": words.ending, "loop": words.loop, "text": shown_action}
+    made.filters |= {"verdict": actions.verdict, "took": actions.took, "place": actions.place}
+    made.filters |= {"changes_of": changes_of, "json": json.dumps}
+    made.globals |= {"counted": counted}
     return made
 
 
@@ -55,13 +66,19 @@ def clock(at: float | str) -> str:
     return local(at).rpartition(" ")[2]
 
 
-def moment(at: float | str) -> str:
+def moment(at: float) -> str:
     """Return a moment for the `datetime` attribute."""
-    return iso(at) if isinstance(at, float | int) else str(at)
+    return iso(at)
 
 
-def _percent(fraction: float) -> str:
-    return f"{fraction * 100:.3f}"
+def seconds(at: str) -> float:
+    """Return a moment of a view in seconds since 1970."""
+    return datetime.fromisoformat(at).timestamp()
+
+
+def now(goal: Any) -> str:
+    """Return in a line what a goal does, what it waits for, or why it stopped."""
+    return now_text(goal, time.time())
 
 
 def _shown(value: Any) -> Any:

@@ -6,12 +6,9 @@ connect to it. So a request must name this server, come from its own pages, and 
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from http.cookies import CookieError, SimpleCookie
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
 
 READING = ("GET", "HEAD")
 CHANGING = "POST"

@@ -6,7 +6,7 @@ import asyncio
 import os
 import signal
 import time
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 import anyio.to_thread
 import uvicorn
@@ -15,22 +15,15 @@ from clew_daemon.host.folders import FolderError, make_private
 from clew_daemon.host.own_process import collect_as_usual, let_others_first
 from clew_daemon.host.sd_notify import Notifier
 from clew_daemon.reading.errors import CliError
-from clew_daemon.reading.follow import Following, StreamBatch
+from clew_daemon.reading.follow import Following, StreamBatch, StreamNews
+from clew_daemon.reading.instance import Instance
+from clew_daemon.web.app import ALL, LiveChanges, web_app
 from clew_daemon.web.connections import HEAD_BYTES_MAX, BoundedConnection
 from clew_daemon.web.guard import LINK_PATH, Guard
-from clew_daemon.web.links import link_server, refuse_second
-from clew_daemon.web.listening import BACKLOG, Listening, listening
-from clew_daemon.web.live import ALL, LiveChanges
+from clew_daemon.web.listening import BACKLOG, Listening, link_server, listening, refuse_second
 from clew_daemon.web.rules import Policy, served_hosts
 from clew_daemon.web.sessions import Sessions
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from clew_daemon.reading.follow import StreamNews
-    from clew_daemon.reading.instance import Instance
-    from clew_daemon.web.guard import AsgiApp, Receive, Scope, Send
-    from clew_shared.config.tables import WebSettings
+from clew_shared.config.tables import WebSettings
 
 
 def following(instance: Instance, live: LiveChanges) -> Following:
@@ -57,6 +50,7 @@ def serve(instance: Instance, settings: WebSettings, announce: Callable[[str], N
     """Serve the pages until a signal ends this process; `announce` is given the first link, if there is to be one."""
     refuse_second(instance)
     let_others_first()
+    collect_as_usual()
     place = listening(settings.listen)
     try:
         return asyncio.run(_serve(instance, settings, place, announce))
@@ -73,7 +67,7 @@ async def _serve(
     anyio.to_thread.current_default_thread_limiter().total_tokens = THREADS
     sessions, live = Sessions(), LiveChanges()
     hosts = served_hosts(place.address, place.port or 80, settings.hosts)
-    app = LateApp(lambda: _pages(instance, live, read_only=settings.read_only))
+    app = web_app(instance, live, read_only=settings.read_only)
     guard = Guard(app, Policy(hosts, settings.read_only), sessions, place.port)
     server = uvicorn.Server(_config(guard))
 
@@ -90,8 +84,9 @@ async def _serve(
     staying = asyncio.create_task(_end_when_lost(place, server))
     notifier = Notifier.from_env(os.environ)
 
-    def end(*_: object) -> None:
-        """Note a signal that comes before the server takes them, or that it raises once more when it has ended."""
+    def end(
+        *_: object,
+    ) -> None:  # before the server takes signals, and when it raises them once more
         server.should_exit = True
 
     for each in (signal.SIGTERM, signal.SIGINT):
@@ -118,24 +113,6 @@ async def _end_when_lost(place: Listening, server: uvicorn.Server) -> None:
     while not server.should_exit:
         await asyncio.sleep(LOOK_S)
         server.should_exit |= not place.is_found
-
-
-class LateApp:
-    """An application that is made beside the start of the server: its imports take longer than all the rest."""
-
-    def __init__(self, make: Callable[[], AsgiApp]) -> None:
-        self._made = asyncio.create_task(asyncio.to_thread(make))
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        app = await asyncio.shield(self._made)
-        await app(scope, receive, send)
-
-
-def _pages(instance: Instance, live: LiveChanges, *, read_only: bool) -> AsgiApp:
-    from clew_daemon.web.app import web_app
-
-    collect_as_usual()
-    return web_app(instance, live, read_only=read_only)
 
 
 def _config(guard: Guard) -> uvicorn.Config:

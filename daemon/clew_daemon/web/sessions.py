@@ -9,11 +9,9 @@ import hashlib
 import hmac
 import secrets
 from collections import OrderedDict
+from collections.abc import Iterable
 from enum import Enum
-from typing import TYPE_CHECKING, TypeVar
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
+from typing import TypeVar
 
 T = TypeVar("T")
 

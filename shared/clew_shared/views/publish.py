@@ -17,7 +17,7 @@ from clew_shared.record.visitor import EventFold, takes
 from clew_shared.snapshots.names import unquoted
 from clew_shared.text.redact import redact
 from clew_shared.text.words import action_text
-from clew_shared.views.needs import need
+from clew_shared.views.needs import answer, needs_person
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -192,7 +192,9 @@ def status_view(
         "age_s": round(max(0.0, now - state.accepted_at), 3),
         "accepted_at": iso(state.accepted_at),
         "paused": state.paused,
-        "needs_person": stuck or need(state) is not None,
+        "needs_person": stuck or needs_person(state),
+        "question": state.question or None,
+        "answer": answer(state) if needs_person(state) else None,
         "waiting": _waiting(state, now, waits),
         "since_gain": memory.since_gain if at_work else None,
         "debt": round(memory.debt.steps, 1) if at_work else None,
@@ -244,11 +246,11 @@ def goal_detail(
         "current_task_idx": state.current_task_idx,
         "current_subtask_idx": state.current_subtask_idx,
         "in_flight": current,
-        "question": state.question or None,
         "summary": state.summary or None,
         "checks": {
             name: {"passed": c.passed, "output": c.output} for name, c in state.checks.items()
         },
+        "check_commands": dict(state.spec.checks),
         "checked_before": {name: asdict(one) for name, one in state.checked_before.items()},
         "suggested_checks": [
             {"name": name, "cmd": one.cmd, "passed": one.result.passed if one.result else None}

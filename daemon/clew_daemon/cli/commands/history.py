@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from clew_daemon.cli import parameters
+from clew_daemon.reading.actions import last_actions, place, took
 from clew_daemon.reading.output import RESULT_STYLE, Line, columns, print_json, print_lines
 from clew_daemon.reading.queries import goal_id, goal_state, open_ledger
 from clew_daemon.reading.sanitize import clean, short
@@ -51,7 +52,7 @@ def history(
         found, more = _iterations(instance, name, last, before)
     else:
         what, number = "actions", "seq"
-        found, more = _actions(instance, name, last, before, outputs=as_json or output)
+        found, more = last_actions(instance, name, last, before, outputs=as_json or output)
     if as_json:
         print_json({"goal": name, what: found, "more": more})
         return
@@ -74,16 +75,6 @@ def _none_yet(instance: Instance, goal: str, what: str) -> Line:
     action = short(shown_action({"name": last.action.name, "args": last.action.args}), ARGS_CHARS)
     show = f"clew show {clean(goal)} {last.seq}"
     return [(f"no finished actions yet; {running}: #{last.seq} {action} ({show})", "dim")]
-
-
-def _actions(
-    instance: Instance, goal: str, limit: int | None, before: int | None, *, outputs: bool
-) -> tuple[list[dict[str, Any]], bool]:
-    """Return a goal's last actions, and whether there are earlier ones."""
-    from clew_daemon.record import pages
-
-    with open_ledger(instance) as reader:
-        return pages.actions(reader, goal, limit, before, outputs=outputs)
 
 
 def _iterations(
@@ -144,11 +135,11 @@ def _action_row(action: dict[str, Any], *, attempt: bool) -> Line:
     return [
         (f"#{action['seq']}", "dim"),
         (clean(local(action["timestamp"])), "dim"),
-        (f"{action['task_idx'] + 1}.{action['subtask_idx'] + 1}", ""),
+        (place(action), ""),
         (f"epoch {action['epoch']}", "dim"),
         *([(f"attempt {action['attempt']}", "dim")] if attempt else []),
         (f"{clean(action['result'])}{_run(action)}", RESULT_STYLE.get(action["result"], "")),
-        (_duration(action), "dim"),
+        (took(action) or "-", "dim"),
         (short(shown_action(action), ARGS_CHARS), ""),
     ]
 
@@ -158,12 +149,6 @@ def _run(action: dict[str, Any]) -> str:
     from clew_shared.text.words import ordinal
 
     return f", {ordinal(action['run'])} run" if action.get("run", 1) > 1 else ""
-
-
-def _duration(action: dict[str, Any]) -> str:
-    """Return the time that an action took: a refused one took none, that of an interrupted one may be unknown."""
-    is_known = action["result"] not in ("blocked", "interrupted") or action["duration_s"]
-    return f"{action['duration_s']:.2f} s" if is_known else "-"
 
 
 def _head(goal: str, action: dict[str, Any]) -> list[Line]:

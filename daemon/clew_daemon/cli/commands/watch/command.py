@@ -4,25 +4,26 @@ from __future__ import annotations
 
 import shlex
 import time
-from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from contextlib import closing
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from clew_daemon.cli import parameters
 from clew_daemon.reading.errors import print_note
-from clew_daemon.reading.output import on_terminal
+from clew_daemon.reading.output import Line, on_terminal, print_lines
 from clew_daemon.reading.queries import goal_id
+from clew_daemon.reading.sanitize import clean
 from clew_shared.exit_codes import ExitCode
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
-    from clew_daemon.cli.commands.watch.live_view import WatchView
-    from clew_daemon.cli.commands.watch.watched_goals import GoalDetail
+    from clew_daemon.cli.commands.watch.watched import Watched
     from clew_daemon.reading.instance import Instance
 
 POLL_S = 0.1
+REPORT_S = 2.0
 FOOT = "Ctrl-C stops watching; the goals continue."
 
 
@@ -46,7 +47,7 @@ def command(instance: Instance, goals: tuple[str, ...], as_json: bool) -> None:
 def watch(
     instance: Instance,
     goals: Sequence[str],
-    each: Callable[[Sequence[GoalDetail]], None] | None = None,
+    each: Callable[[Sequence[dict[str, Any]]], None] | None = None,
     *,
     attach: bool = False,
     as_json: bool = False,
@@ -59,43 +60,52 @@ def watch(
     last actions. `each` is called with the details of the goals after every look. `stays` says that the daemon
     outlives a Ctrl-C here. Raises CliError if the daemon ends and does not start again.
     """
-    from clew_daemon.cli.commands.watch.watched_goals import WatchedGoals
+    from clew_daemon.cli.commands.watch.view import watch_view
+    from clew_daemon.cli.commands.watch.watched import Watched
 
-    watched = WatchedGoals(instance, goals, attach=attach)
+    watched = Watched(instance, goals, attach=attach)
+    was_at_rest: bool | None = None
     try:
-        several, foot = len(goals) != 1, FOOT if stays else ""
-        with watched.open(), _view(as_json=as_json, several=several, foot=foot) as view:
-            watched.begin(view)
-            while not watched.is_at_rest:
+        foot = FOOT if stays else ""
+        several = len(goals) != 1
+        with closing(watched), watch_view(as_json=as_json, several=several, foot=foot) as view:
+            report_until = 0.0
+            while True:
+                view.tell(watched.read())
+                if goals and each is not None and watched.states:
+                    each(watched.details())
+                view.draw(watched.views(), watched.note)
+                is_at_rest, now = watched.is_at_rest, time.monotonic()
+                was_at_rest = is_at_rest if was_at_rest is None else was_at_rest
+                if is_at_rest:
+                    report_until = report_until or now + (REPORT_S if stays else 0.0)
+                    if as_json or now >= report_until or watched.are_reported:
+                        break
                 time.sleep(poll_s)
-                watched.look(view, each)
-            if stays and not as_json:
-                watched.await_reports(view)
     except KeyboardInterrupt:
         if not stays:
             raise
-        unfinished = watched.unfinished
-        _print_goodbye(instance, unfinished)
-        raise click.exceptions.Exit(ExitCode.INTERRUPTED if goals and unfinished else 0) from None
+        _print_goodbye(instance, watched.unfinished)
+        code = ExitCode.INTERRUPTED if goals and watched.unfinished else 0
+        raise click.exceptions.Exit(code) from None
     if not as_json:
-        watched.print_end(with_reports=stays)
+        _print_end(instance, watched, whole=bool(attach and was_at_rest), with_reports=stays)
     return watched.is_completed
 
 
-@contextmanager
-def _view(*, as_json: bool, several: bool, foot: str) -> Iterator[WatchView]:
-    """Yield the view for this stdout; `several` goals are told apart, `foot` is below a live view."""
-    from clew_daemon.cli.commands.watch.live_view import JsonView, PlainView
+def _print_end(instance: Instance, watched: Watched, *, whole: bool, with_reports: bool) -> None:
+    """Print how the goals ended; `whole`: nothing was told of them before."""
+    from clew_daemon.reading.goal_text import answer_lines, closing_lines, goal_lines
 
-    if as_json:
-        yield JsonView()
-    elif on_terminal():
-        from clew_daemon.cli.commands.watch.live_view import live_view
-
-        with live_view(several=several, foot=foot) as view:
-            yield view
-    else:
-        yield PlainView()
+    for detail in watched.details():
+        report = instance.report_of(detail["id"]) if with_reports else ""
+        if on_terminal() or whole:
+            print_lines(goal_lines(detail, report=report))
+            continue
+        is_asking = detail["status"] == "blocked"  # and its question was told
+        lines: list[Line] = [*(answer_lines(detail) if is_asking else closing_lines(detail))]
+        lines += [[("report: ", ""), (report, "")]] if report else []
+        print_lines([(f"{clean(detail['id'])}: ", ""), *one] for one in lines)
 
 
 def _print_goodbye(instance: Instance, unfinished: Mapping[str, bool]) -> None:
@@ -104,14 +114,11 @@ def _print_goodbye(instance: Instance, unfinished: Mapping[str, bool]) -> None:
     clew = f"clew --home {shlex.quote(str(instance.home))}" if has_own_home else "clew"
     going = [goal for goal, goes_on in unfinished.items() if goes_on]
     needing = [goal for goal, goes_on in unfinished.items() if not goes_on]
-    lines = []
     if len(going) == 1:
-        lines.append(f"{going[0]} continues; watch it again: {clew} watch {going[0]}")
+        print_note(f"{going[0]} continues; watch it again: {clew} watch {going[0]}")
     elif going:
-        lines.append(f"{len(going)} goals continue; watch them again: {clew} watch")
+        print_note(f"{len(going)} goals continue; watch them again: {clew} watch")
     if len(needing) == 1:
-        lines.append(f"{needing[0]} needs you: {clew} status {needing[0]}")
+        print_note(f"{needing[0]} needs you: {clew} status {needing[0]}")
     elif needing:
-        lines.append(f"{len(needing)} need you: {clew} status")
-    for line in lines:
-        print_note(line)
+        print_note(f"{len(needing)} need you: {clew} status")

@@ -1,0 +1,219 @@
+"""What `clew watch` prints: a line for each entry in a pipe; in a window they scroll by above where the goals stand.
+
+Nothing is cut at the edge of the window; where there is no room, whole goals are left out, the least important first.
+"""
+
+from __future__ import annotations
+
+import json
+import signal
+import sys
+import time
+from contextlib import contextmanager
+from dataclasses import replace
+from datetime import datetime
+from typing import TYPE_CHECKING, Protocol
+
+from clew_daemon.publish.standing import standing
+from clew_daemon.reading.goal_list import counts, in_view, now_text, status_style
+from clew_daemon.reading.output import INDENT, Line, on_terminal, wrapped
+from clew_daemon.reading.sanitize import clean, duration, short
+from clew_shared.exit_codes import ExitCode
+from clew_shared.text.plain import percent
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from rich.text import Text
+
+    from clew_daemon.reading.describe import Entry
+    from clew_daemon.reading.goal_list import GoalView
+
+OUTPUT_LINES = 3
+OUTPUT_CHARS = 200
+QUESTION_CHARS = 2_000
+REDRAW_S = 0.5
+TOLD_BEFORE = "loop.detected"
+"""The event that says what the line before it said in more words; for programs."""
+
+
+class WatchView(Protocol):
+    """Shows what happens, and where the goals stand."""
+
+    def tell(self, entries: Sequence[Entry]) -> None:
+        """Show entries, once."""
+        ...
+
+    def draw(self, goals: Sequence[GoalView], note: str) -> None:
+        """Show where the goals stand; `note` is a line on a daemon that does not run, "" otherwise."""
+        ...
+
+
+class JsonView:
+    """One JSON object for each entry, flushed."""
+
+    def tell(self, entries: Sequence[Entry]) -> None:
+        for entry in entries:
+            print(json.dumps(entry.as_json()), flush=True)
+
+    def draw(self, goals: Sequence[GoalView], note: str) -> None:
+        pass
+
+
+class PlainView:
+    """One line for each entry, flushed; the end of an action leaves out the command, which is in an earlier line."""
+
+    def __init__(self) -> None:
+        self._running: set[int] = set()
+
+    def tell(self, entries: Sequence[Entry]) -> None:
+        for entry in entries:
+            if entry.kind == TOLD_BEFORE:
+                continue
+            is_known = entry.of in self._running
+            self._running.discard(entry.of)
+            if entry.begins:
+                self._running.add(entry.of)
+            asked = [f"question: {each}" for each in _asked(entry)]
+            for text in [entry_line(replace(entry, action="") if is_known else entry), *asked]:
+                print(f"{clean(entry.goal or 'clew')}: {text}", flush=True)
+
+    def draw(self, goals: Sequence[GoalView], note: str) -> None:
+        pass
+
+
+def entry_line(entry: Entry) -> str:
+    """Return an entry in one line: its title, its action, and the first line of its detail."""
+    text = (" " if entry.begins else ": ").join(filter(None, (entry.title, entry.action)))
+    if entry.kind == "goal.blocked" or entry.begins:
+        return text  # a question has lines of its own
+    return ": ".join([text, *_lines(entry.detail)[:1]])
+
+
+def _lines(text: str, chars: int = OUTPUT_CHARS) -> list[str]:
+    """Return the lines of a text that are not blank, cleaned and shortened."""
+    return [short(each, chars) for each in text.splitlines() if each.strip()]
+
+
+def _asked(entry: Entry) -> list[str]:
+    """Return the lines of a blocked goal's question, without the one that repeats the entry's own title."""
+    if entry.kind != "goal.blocked":
+        return []
+    lines = _lines(entry.detail, QUESTION_CHARS)
+    return [one for one in lines if one not in f"Stopped: {entry.title.partition(': ')[2]}"]
+
+
+def entry_lines(entry: Entry, *, several: bool) -> list[Line]:
+    """Return an entry as it scrolls by on a terminal, with the first lines of its output below."""
+    if entry.begins or entry.kind == TOLD_BEFORE:
+        return []  # what runs is shown below
+    when = datetime.fromtimestamp(entry.at).astimezone().strftime("%H:%M:%S")
+    goal = f"{clean(entry.goal)}  " if several and entry.goal else ""
+    action = f"  {entry.action}" if entry.action else ""
+    head: Line = [(f"{when} ", "dim"), (goal, "bold"), (entry.title, entry.level), (action, "")]
+    if entry.kind == "action.blocked":  # one line: `clew show` has the rest
+        return [[*head, (f": {short(entry.detail, OUTPUT_CHARS)}", "dim")]]
+    asks = entry.kind == "goal.blocked"  # a question must not be cut
+    below = _asked(entry) if asks else _lines(entry.detail)[:OUTPUT_LINES]
+    return [head, *([(f"         {text}", "dim")] for text in below)]
+
+
+def brief_lines(goal: GoalView, at: float, chars: int) -> list[Line]:
+    """Return where a goal stands in two lines, and what it asks, in so many characters at most."""
+    more = [duration(goal["age_s"], whole=True), counts(goal)]
+    attempt = f"attempt {goal['attempt']}" if goal["attempt"] > 1 else ""
+    facts = ", ".join(filter(None, [*more, attempt]))
+    lines: list[Line] = [
+        [
+            (f"{clean(goal['id'])}  ", "bold"),
+            (f"{percent(goal['progress'])}  ", "cyan"),
+            (standing(goal), status_style(goal)),
+            (f"  {facts}", "dim"),
+        ]
+    ]
+    question = goal.get("question") if goal["status"] == "blocked" else ""
+    if not question:
+        return [*lines, [(f"{INDENT}{short(now_text(goal, at), chars)}", "")]]
+    asked = clean(question, lines=True).strip()
+    if len(asked) > chars:
+        asked = f"{short(question, chars)} (all of it: clew status {clean(goal['id'])})"
+    return [*lines, [(f"{INDENT}question: ", "bold magenta"), (asked, "")]]
+
+
+class LiveView:
+    """Entries that scroll by, and below them where the goals stand, as many as there is room for."""
+
+    def __init__(self, *, several: bool, foot: str) -> None:
+        from rich.console import Console
+        from rich.live import Live
+
+        self._console = Console(highlight=False, markup=False, emoji=False)
+        self.live = Live(console=self._console, auto_refresh=False, transient=True)
+        self._several, self._foot = several, foot
+        self._drawn_at = float("-inf")
+        self._is_changed = True
+
+    def tell(self, entries: Sequence[Entry]) -> None:
+        lines = [each for entry in entries for each in entry_lines(entry, several=self._several)]
+        self._is_changed = self._is_changed or bool(entries)
+        if lines:
+            from rich.console import Group
+
+            self._console.print(Group(*self._parts(lines)), overflow="fold")
+
+    def draw(self, goals: Sequence[GoalView], note: str) -> None:
+        at = time.monotonic()
+        if self._is_changed or at - self._drawn_at > REDRAW_S:
+            from rich.console import Group
+
+            self._is_changed, self._drawn_at = False, at
+            lines = self.fitted(goals, note, time.time())
+            self.live.update(Group(*self._parts(lines)), refresh=True)
+
+    def fitted(self, goals: Sequence[GoalView], note: str, at: float) -> list[Line]:
+        """Return the lines that there is room for: goals that need a person first, always one that is at work."""
+        ordered = in_view(goals)
+        working = next((one for one in ordered if one["status"] == "in_progress"), None)
+        if (
+            working is not None and working is not ordered[0]
+        ):  # behind the first that needs a person
+            ordered = [ordered[0], working, *(o for o in ordered[1:] if o is not working)]
+        foot: list[Line] = [[(note, "yellow")]] if note else []
+        foot += [[(self._foot, "dim")]] if self._foot else []
+        room = self._console.size.height - 2 - self.height(foot)
+        rows = max(2, (room - 5) if len(ordered) == 1 else 2)
+        chars = rows * (self._console.size.width - 8) - (0 if len(ordered) == 1 else 60)
+        lines: list[Line] = [[("", "")]]
+        for number, goal in enumerate(ordered):
+            brief, rest = brief_lines(goal, at, max(40, chars)), len(ordered) - number
+            if number and self.height(lines) + self.height(brief) + (rest > 1) > room:
+                lines.append([(f"… and {rest} more: clew status", "dim")])
+                break
+            lines += brief
+        return [*lines, *foot]
+
+    def height(self, lines: Sequence[Line]) -> int:
+        """Return how many rows of the window the wrapped lines take."""
+        options = self._console.options.update(width=max(1, self._console.size.width))
+        return sum(len(self._console.render_lines(part, options)) for part in self._parts(lines))
+
+    def _parts(self, lines: Sequence[Line]) -> list[Text]:
+        width = max(1, self._console.size.width)
+        return [part for each in lines for part in wrapped(each, width)]
+
+
+@contextmanager
+def watch_view(*, as_json: bool, several: bool, foot: str) -> Iterator[WatchView]:
+    """Yield the view for this stdout; `several` goals are told apart, `foot` is below a live view."""
+    if as_json or not on_terminal():
+        yield JsonView() if as_json else PlainView()
+        return
+    view = LiveView(several=several, foot=foot)
+    before = signal.getsignal(signal.SIGTERM)
+    if before is signal.SIG_DFL:  # otherwise the cursor stays hidden
+        signal.signal(signal.SIGTERM, lambda *_: sys.exit(ExitCode.TERMINATED))
+    try:
+        with view.live:
+            yield view
+    finally:
+        signal.signal(signal.SIGTERM, before)

@@ -1,0 +1,312 @@
+"""The watched goals: what happens to them as it becomes durable, where they stand, and whether a daemon runs.
+
+The past is read from the ledger; what comes after it arrives on the daemon's stream, or from the ledger while no daemon
+runs. A daemon that has ended is waited for, with a note.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
+from typing import TYPE_CHECKING, Any
+
+from clew_daemon.reading.describe import Before, Entry, advance, describe, stands
+from clew_daemon.reading.errors import CliError
+from clew_daemon.reading.follow import EventSource, StreamBatch, StreamBegin, StreamEvent
+from clew_daemon.reading.goal_list import stands_for
+from clew_daemon.reading.queries import all_goals
+from clew_daemon.record.pages import event_at
+from clew_daemon.record.store import load_listed, load_state
+from clew_shared.exit_codes import ExitCode
+from clew_shared.ledger import Cursor, LedgerEmpty, LedgerError, Reader
+from clew_shared.record.codec import decode
+from clew_shared.record.state import State
+from clew_shared.text.words import action_text
+from clew_shared.views.publish import goal_detail, status_view
+
+if TYPE_CHECKING:
+    from clew_daemon.reading.goal_list import GoalView
+    from clew_daemon.reading.instance import Instance
+
+AT_REST = ("completed", "failed", "cancelled", "blocked")
+UNREADABLE_S = 5.0
+HOLDER_S = 0.5
+ASK_S, ASK_MAX_S = 1.0, 5.0
+ASK_SHARE = 0.01
+"""The share of the daemon's time that asking may take: after a slow answer the pause is longer."""
+
+MANAGED_S, ALONE_S = 30.0, 10.0
+"""How long an ended daemon is waited for: one that a service manager starts again, and any other."""
+
+POLLS_MAX = 20
+"""How much of what has arrived is shown before the view is drawn again."""
+
+RECENT_ACTIONS = 5
+ENDS = ("action_finished", "action_blocked", "action_interrupted")
+
+
+class Watched:
+    """Some goals, by their ids, or all; with `attach`, of what they did before only the last actions are told.
+
+    `note` is a line on a daemon that is waited for, "" while one runs.
+    """
+
+    def __init__(self, instance: Instance, goals: Sequence[str], *, attach: bool) -> None:
+        self._instance, self._goals, self._attach = instance, list(goals), attach
+        self._source: EventSource | None = None
+        self._read_at = time.monotonic()
+        self._answer: dict[str, Any] = {}
+        self._ask_at = self._look_at = 0.0
+        self._waits: dict[str, str] = {}
+        self._gone_at: float | None = None
+        self._was_there = self._is_managed = False
+        self.states: dict[str, State] = {}
+        self.note = ""
+
+    def close(self) -> None:
+        """Close the stream and the ledger."""
+        if self._source is not None:
+            self._source.close()
+
+    @property
+    def is_at_rest(self) -> bool:
+        """Whether goals were named and none of them goes on without a person."""
+        states = [self.states.get(goal) for goal in self._goals]
+        return bool(states) and all(s and s.goal.status in AT_REST for s in states)
+
+    @property
+    def is_completed(self) -> bool:
+        """Whether all goals were completed."""
+        return all(self.states[goal].goal.status == "completed" for goal in self._goals)
+
+    @property
+    def are_reported(self) -> bool:
+        """Whether the reports of all that have ended are written, or no daemon runs that would write them."""
+        states = [self.states[goal] for goal in self._goals]
+        written = all(not s.ended or s.reported_seq > s.rested_seq for s in states)
+        return written or self._instance.holder is None
+
+    @property
+    def unfinished(self) -> dict[str, bool]:
+        """The goals that have not ended, each with whether it goes on without a person."""
+        return {
+            goal: state.goal.status != "blocked" and not state.paused
+            for goal, state in self.states.items()
+            if not state.ended
+        }
+
+    def details(self) -> list[dict[str, Any]]:
+        """Return the named goals in full, as `clew status GOAL --json` has them."""
+        return [goal_detail(self.states[goal], time.time()) for goal in self._goals]
+
+    def views(self) -> list[GoalView]:
+        """Return where the goals stand; what is not on record (an LLM call, a check) is the daemon's last answer."""
+        goals = self._goals or [goal for goal, state in self.states.items() if not state.ended]
+        found = [self.states[goal] for goal in goals if goal in self.states]
+        return [self._view(state) for state in found]
+
+    def _view(self, state: State) -> GoalView:
+        view = status_view(state, time.time()) | {"stopped": bool(self.note)}
+        told = self._told.get(state.goal_id)
+        if told and not self.note and told["updated_at"] == view["updated_at"]:
+            return {**told, "age_s": view["age_s"]}
+        return {**view, "now": None if self.note else _now(state, view)}
+
+    @property
+    def _told(self) -> dict[str, dict[str, Any]]:
+        """The entries of the last answer to `status`, by the ids of the goals."""
+        return {goal["id"]: goal for goal in self._answer.get("goals", ())}
+
+    def read(self) -> list[Entry]:
+        """Return entries for what is new; CliError if the ledger cannot be read, or no daemon starts again."""
+        try:
+            entries = self._past() if self._source is None else self._arrived(self._source)
+            self._read_at = time.monotonic()
+        except LedgerError as error:
+            if time.monotonic() - self._read_at > UNREADABLE_S:
+                raise CliError(str(error)) from None
+            entries = []
+        return [*entries, *([] if self.is_at_rest else self._presence()), *self._waiting()]
+
+    def _past(self) -> list[Entry]:
+        """Return entries on the goals so far, and follow from there on; nothing while there is no ledger."""
+        with self._ledger() as reader:
+            if reader is None:
+                return []
+            after, entries = str(Cursor.at_end(reader)), self._begin(reader)
+        instance = self._instance
+        self._source = EventSource(lambda: instance.socket, instance.ledger, after)
+        return entries
+
+    def _arrived(self, source: EventSource) -> list[Entry]:
+        """Return entries for what has arrived, as much as is shown at once."""
+        entries: list[Entry] = []
+        for _ in range(POLLS_MAX):
+            news = source.poll(0.0)
+            for one in news:
+                if isinstance(one, StreamBegin) and one.reset:
+                    entries += self._begin_again()
+                elif isinstance(one, StreamBatch):
+                    entries += filter(None, map(self._advance, one.events))
+            if not news:
+                break
+        return entries
+
+    def _begin_again(self) -> list[Entry]:
+        with self._ledger() as reader:
+            past = [] if reader is None else self._begin(reader)
+        replaced = "the ledger was replaced; this is what it says now"
+        return [_note("ledger.reset", replaced), *past]
+
+    @contextmanager
+    def _ledger(self) -> Iterator[Reader | None]:
+        """Open the ledger, None where there is none yet; raises LedgerError."""
+        try:
+            reader = Reader.open(self._instance.ledger) if self._instance.ledger.exists() else None
+        except LedgerEmpty:  # a first start is making it
+            reader = None
+        with reader or nullcontext():
+            yield reader
+
+    def _begin(self, reader: Reader) -> list[Entry]:
+        """Load the goals to watch, and return entries on their past and on where they stand."""
+        if not self._goals:
+            self.states = {g: s for g, s in load_listed(reader).items() if not s.ended}
+            return self._standing(self.states)
+        entries: list[Entry] = []
+        for goal in self._goals:
+            load = _recent_actions if self._attach else _from_start
+            self.states[goal], past = load(reader, goal)
+            if not self.states[goal].seq:
+                raise CliError(f"{goal} is not in the ledger any more")
+            entries += past
+        entries.sort(key=lambda entry: entry.seq)
+        return entries + (self._standing(self._goals) if self._attach else [])
+
+    def _standing(self, goals: Iterable[str]) -> list[Entry]:
+        """Return entries on where goals stand, with what the queued ones wait for."""
+        self._ask()
+        found = []
+        for goal in goals:
+            state = self.states[goal]
+            view = self._told.get(goal) or status_view(state, time.time())
+            self._waits[goal] = stands_for(view)
+            at = (state.ended and state.ended_at) or state.updated_at
+            found.append(stands({**view, "question": state.question}, at))
+        return found
+
+    def _advance(self, found: StreamEvent) -> Entry | None:
+        """Fold an event of a watched goal into its state, and return its entry."""
+        if not found.goal or (self._goals and found.goal not in self._goals):
+            return None
+        state = self.states.get(found.goal)
+        if state is None:
+            if found.kind != "goal_accepted":  # a goal that had ended goes on
+                return self._continued(found.goal)
+            state = self.states[found.goal] = State(goal_id=found.goal)
+        if found.seq <= state.seq:
+            return None
+        try:
+            event = decode(found.body)
+        except ValueError:
+            raise CliError(
+                f"event {found.seq} was recorded by another version of clew: start `clew watch` again"
+            ) from None
+        return advance(state, event, found.seq)
+
+    def _continued(self, goal: str) -> Entry | None:
+        with self._ledger() as reader:
+            if reader is None:
+                return None
+            state = self.states[goal] = load_state(reader, goal)
+        return stands(status_view(state, time.time()), state.updated_at)
+
+    def _ask(self) -> None:
+        """Ask how the goals stand, once a second at most; the ledger answers where no daemon does."""
+        began = time.monotonic()
+        if began < self._ask_at:
+            return
+        self._answer = all_goals(self._instance, limit=0)
+        if daemon := self._answer["daemon"]:
+            self._is_managed = bool(daemon.get("managed"))
+        took_s = time.monotonic() - began
+        self._ask_at = time.monotonic() + min(ASK_MAX_S, max(ASK_S, took_s / ASK_SHARE))
+
+    def _waiting(self) -> list[Entry]:
+        """Return entries for goals that wait for something else than was told last."""
+        self._ask()
+        found: list[Entry] = []
+        for goal, view in self._told.items():
+            state = self.states.get(goal)
+            if state is None or view["updated_at"] != status_view(state)["updated_at"]:
+                continue
+            waits = stands_for(view) if view.get("waiting") else ""
+            if waits != self._waits.get(goal, ""):
+                self._waits[goal] = waits
+                if waits and waits != state.reason and not state.paused:
+                    title = f"waiting: {waits}"
+                    found.append(Entry(time.time(), goal, "goal.waiting", title, "yellow"))
+        return found
+
+    def _presence(self) -> list[Entry]:
+        """Return entries on a daemon that has ended or is back, by the ledger's lock; CliError if it stays away."""
+        now = time.monotonic()
+        if now < self._look_at:
+            return []
+        self._look_at = now + HOLDER_S
+        if self._instance.holder is not None:
+            was_gone, self._was_there = self._gone_at is not None, True
+            self._gone_at, self.note = None, ""
+            return [_note("daemon.back", "the daemon is running again")] if was_gone else []
+        wait_s = MANAGED_S if self._is_managed else ALONE_S
+        if self._gone_at is None:
+            self._gone_at = now
+            state = "the daemon has ended" if self._was_there else "no daemon is running"
+            wait = f"waiting up to {wait_s:.0f} s for it to start again (Ctrl-C to stop)"
+            self.note = f"{state}; {wait}"
+            return [_note("daemon.gone", self.note)]
+        if now - self._gone_at > wait_s:
+            goals = ", ".join(self._goals) or "every goal"
+            raise CliError(
+                f"no daemon has started within {wait_s:.0f} s; {goals} continues when one does: "
+                f"start it with {self._instance.socket.to_start}",
+                ExitCode.NO_DAEMON,
+            )
+        return []
+
+
+def _now(state: State, view: Mapping[str, Any]) -> dict[str, Any] | None:
+    """Return what a worker does as far as the record tells, in the shape of `now` in `status`."""
+    if not state.working:
+        return None
+    if not state.in_flight:
+        return {"doing": "thinking", "since": view["updated_at"], "what": ""}
+    flight = next(reversed(state.in_flight.values()))
+    what = f"#{flight.seq} {action_text(flight.action.name, flight.action.args)}"
+    return {"doing": "tool", "since": flight.action.timestamp, "what": what}
+
+
+def _note(kind: str, title: str) -> Entry:
+    return Entry(time.time(), "", kind, title, "yellow")
+
+
+def _from_start(reader: Reader, goal: str) -> tuple[State, list[Entry]]:
+    """Return a goal's state, and entries for all of its events."""
+    state = State(goal_id=goal)
+    entries = [advance(state, decode(row.body), row.seq) for row in reader.read(goal)]
+    return state, [entry for entry in entries if entry]
+
+
+def _recent_actions(reader: Reader, goal: str) -> tuple[State, list[Entry]]:
+    """Return a goal's state, and entries for the ends of its last actions and for those that run."""
+    state = load_state(reader, goal)
+    found: list[Entry | None] = []
+    ends = [row.seq for row in reader.read(goal) if row.kind in ENDS][-RECENT_ACTIONS:]
+    for seq in sorted([*ends, *state.in_flight]):
+        event = event_at(reader, goal, seq)
+        began = event_at(reader, goal, getattr(event, "of", 0) or seq)
+        if event is not None and began is not None:
+            action = action_text(getattr(began, "tool", ""), getattr(began, "args", {}))
+            found.append(describe(event, State(goal_id=goal, seq=seq), Before(action)))
+    return state, [entry for entry in found if entry]

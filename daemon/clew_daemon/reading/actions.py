@@ -1,0 +1,120 @@
+"""A goal's actions: the last ones, and one in full, as `clew show`, `top` and the pages show it."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from clew_daemon.reading.errors import CliError
+from clew_daemon.reading.output import INDENT, RESULT_STYLE, Line
+from clew_daemon.reading.queries import ledger_if_any
+from clew_daemon.reading.sanitize import clean
+
+if TYPE_CHECKING:
+    from clew_daemon.reading.instance import Instance
+
+CHANGED = {True: "changed", False: "not changed"}
+
+Action = dict[str, Any]
+"""A line of history.jsonl, or all that is recorded of one action (`record.pages.whole_action`)."""
+
+
+def last_actions(
+    instance: Instance,
+    goal: str,
+    limit: int | None,
+    before: int | None = None,
+    *,
+    outputs: bool = True,
+) -> tuple[list[Action], bool]:
+    """Return a goal's last actions, oldest first, and whether there are earlier ones; see `record.pages.actions`."""
+    from clew_daemon.record import pages
+
+    with ledger_if_any(instance) as reader:
+        if reader is None:
+            return [], False
+        return pages.actions(reader, goal, limit, before, outputs=outputs)
+
+
+def whole_action(instance: Instance, goal: str, seq: int) -> Action:
+    """Return all that is recorded of one action; CliError where the goal has no such action."""
+    from clew_daemon.record import pages
+
+    with ledger_if_any(instance) as reader:
+        action = None if reader is None else pages.whole_action(reader, goal, seq)
+    if action is None:
+        raise CliError(f"{goal} has no action #{seq}; `clew history {goal}` lists them")
+    return action
+
+
+def place(action: Action) -> str:
+    """Return the number of an action's subtask in the tree, as in `1.2`."""
+    return f"{action['task_idx'] + 1}.{action['subtask_idx'] + 1}"
+
+
+def took(action: Action) -> str:
+    """Return the time that an action took, "" where it took none or that is not known."""
+    seconds = action["duration_s"]
+    is_known = action["result"] not in ("blocked", "interrupted") or seconds
+    return f"{seconds:.2f} s" if is_known and seconds is not None else ""
+
+
+def verdict(action: Action) -> str:
+    """Return what was decided on an action, in words."""
+    from clew_shared.text.words import refusal
+
+    if action["verdict"] == "blocked":
+        return f"refused: {refusal(action['reason'])}"
+    return str(action["verdict"])
+
+
+def action_lines(goal: str, action: Action) -> list[Line]:
+    """Return the lines of an action; its whole output comes last."""
+    from clew_shared.record.moment import local
+    from clew_shared.text.words import ending, ordinal
+
+    result, is_refused = action["result"] or "running", action["verdict"] == "blocked"
+    is_cut_off = result == "interrupted"
+    facts = {
+        "goal": f"{goal}, subtask {place(action)}, epoch {action['epoch']}",
+        "time": local(action["timestamp"]),
+        "duration": took(action),
+        "exit code": "" if action["exit_code"] is None else str(action["exit_code"]),
+        "workspace": CHANGED.get(action["changed"], ""),
+        "changed": ", ".join(action["paths"]),
+        "run": "" if action["run"] == 1 else f"{ordinal(action['run'])} of this action",
+        "rationale": action["rationale"],
+        "verdict": verdict(action),
+        "signature": action["signature"] if is_refused else "",
+        "interrupted": f"{ending(action['reason'])}; its effect is unknown" if is_cut_off else "",
+        "the agent was told": action["message"],
+    }
+    head = (f"#{action['seq']}  {clean(action['name'])}  ", "bold")
+    lines: list[Line] = [[head, (result, RESULT_STYLE.get(result, ""))]]
+    for name, value in facts.items():
+        lines += _text(f"{name}: ", value) if value else []
+    lines.append([("arguments:", "bold")])
+    for name, value in action["args"].items():
+        shown = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+        lines += _text(f"{INDENT}{clean(name)}: ", shown)
+    if action["result"] in (None, "blocked"):
+        return lines
+    output = _lines_of(action["output"])
+    if not output:
+        return [*lines, [("output: ", "bold"), ("none", "dim")]]
+    return [*lines, [("output:", "bold")], *([(f"{INDENT}{line}", "")] for line in output)]
+
+
+def _text(label: str, text: str) -> list[Line]:
+    """Return a text behind its label; several lines are below it, indented."""
+    lines = _lines_of(text)
+    if len(lines) < 2:
+        return [[(label, "bold"), ("".join(lines), "")]]
+    indent = " " * (len(label) - len(label.lstrip())) + INDENT
+    return [[(label.rstrip(), "bold")], *([(f"{indent}{line}", "")] for line in lines)]
+
+
+def _lines_of(text: str) -> list[str]:
+    if not text:
+        return []
+    return clean(text.replace("\r\n", "\n").expandtabs(), lines=True).rstrip("\n").split("\n")

@@ -1,0 +1,90 @@
+"""The daemon's log file, read from its end and as it grows, across rotation.
+
+It does not use the stream of events: much of what a log is read for (warnings, what an agent prints, the config) is no
+event.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+    from pathlib import Path
+
+LINES_MAX = 100_000
+
+LogEntry = dict[str, Any]
+"""A line of the log: `timestamp`, `level`, `event`, `goal`, … (docs/operations.md, Logs)."""
+
+
+class LogTail:
+    """A log file that is read from the end of the last read, and from its start after a rotation."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._file = _opened(path)
+        self._rest = b""
+
+    def last(self) -> list[bytes]:
+        """Return the whole lines of the rotated file and of this one, oldest first."""
+        earlier = rotated(self._path)
+        before = earlier.read_bytes().splitlines() if earlier.exists() else []
+        return [*before, *self.added()][-LINES_MAX:]
+
+    def added(self) -> list[bytes]:
+        """Return the whole lines that were added since the last call."""
+        lines = self._read()
+        if self._was_rotated():
+            lines += self._read()  # lines that were written before the renaming
+            self.close()
+            self._file, self._rest = _opened(self._path), b""
+            lines += self._read()
+        return lines
+
+    def close(self) -> None:
+        """Close the file."""
+        if self._file is not None:
+            self._file.close()
+
+    def _read(self) -> list[bytes]:
+        if self._file is None:
+            return []
+        lines: list[bytes]
+        *lines, self._rest = (self._rest + self._file.read()).split(b"\n")
+        return lines
+
+    def _was_rotated(self) -> bool:
+        try:
+            now = os.stat(self._path)  # noqa: PTH116 - compared with fstat
+        except FileNotFoundError:
+            return False
+        if self._file is None:
+            return True
+        mine = os.fstat(self._file.fileno())
+        return not os.path.samestat(mine, now) or mine.st_size < self._file.tell()
+
+
+def rotated(path: Path) -> Path:
+    """Return the path of the last rotated file."""
+    return path.with_name(path.name + ".1")
+
+
+def entries_of(lines: Iterable[bytes], goal: str | None) -> Iterator[LogEntry]:
+    """Yield the entries of lines, all or those of a goal; a line that cannot be read is an entry of its own."""
+    for line in lines:
+        try:
+            entry = json.loads(line)
+        except ValueError:  # a torn line, after a full disk or a power cut
+            entry = {"level": "warning", "event": line.decode("utf-8", "replace")}
+        if isinstance(entry, dict) and (goal is None or entry.get("goal") == goal):
+            yield entry
+
+
+def _opened(path: Path) -> Any:
+    try:
+        return path.open("rb")
+    except FileNotFoundError:
+        return None
