@@ -195,6 +195,7 @@ def status_view(
         "needs_person": stuck or needs_person(state),
         "question": state.question or None,
         "answer": answer(state) if needs_person(state) else None,
+        "now": None,
         "waiting": _waiting(state, now, waits),
         "since_gain": memory.since_gain if at_work else None,
         "debt": round(memory.debt.steps, 1) if at_work else None,

@@ -246,10 +246,10 @@ def test_a_second_server_says_where_the_first_one_is(calm):
     assert f"process {web.process.pid} at http://{web.host}" in said
 
 
-def test_a_port_in_use_is_reported_with_the_process_that_has_it(clew):
+def test_a_port_in_use_is_reported(clew):
     with socket.create_server(("127.0.0.1", 0)) as taken:
         said = clew.clew("web", "--listen", f"127.0.0.1:{taken.getsockname()[1]}", code=1)
-    assert f"process {os.getpid()}" in said
+    assert "another program listens there" in said
 
 
 def test_a_service_prints_no_link_and_gives_one_when_asked(clew):
