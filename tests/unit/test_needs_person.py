@@ -2,13 +2,9 @@
 
 import pytest
 
-from clew_daemon.herald.notes import GoalNote
 from clew_shared.core import questions
-from clew_shared.record import events as ev
-from clew_shared.record.fold import apply
 from clew_shared.record.identity import Identity
 from clew_shared.record.model import Goal, GoalStatus
-from clew_shared.record.spec import Spec
 from clew_shared.record.state import State
 from clew_shared.views.publish import status_view
 
@@ -42,23 +38,3 @@ def state(status, **values):
 def test_a_goal_that_needs_a_person_names_the_command_that_answers(known, answer):
     view = status_view(known)
     assert (view["needs_person"], view["answer"]) == (answer is not None, answer)
-
-
-@pytest.mark.parametrize(
-    "events",
-    [
-        [ev.GoalBlocked(at=1.0, reason="r", question="?")],
-        [ev.GoalWaiting(at=1.0, reason="no endpoint", until=9.0)],
-        [ev.GoalWaiting(at=1.0, reason="no endpoint")],
-        [ev.GoalWaiting(at=1.0, reason="paused", paused=True)],
-        [ev.GoalBlocked(at=1.0, reason="r"), ev.GoalRequeued(at=2.0, cause="resume")],
-        [ev.GoalEnded(at=1.0, status="failed")],
-    ],
-)
-def test_the_list_and_the_metric_agree_on_what_needs_a_person(events):
-    accepted = ev.GoalAccepted(at=0.0, goal_id="a-1", spec=Spec(description="d"))
-    known, note = State(goal_id="a-1"), GoalNote()
-    for seq, event in enumerate([accepted, ev.GoalStarted(at=0.5), *events], start=1):
-        apply(known, event, seq)
-        note.advance(event, seq)
-    assert status_view(known)["needs_person"] is note.needs_person

@@ -7,7 +7,7 @@ import pytest
 from textual.widgets import Input, Log, OptionList, Static
 
 from clew_daemon import cli
-from clew_daemon.control.goal_lookup import handler
+from clew_daemon.control.lookup import handler
 from clew_daemon.control.requests import (
     FeedbackRequest,
     PauseRequest,
@@ -27,7 +27,7 @@ from clew_daemon.top.prompt_screen import PromptScreen
 from clew_daemon.top.screens import KeyTab
 from clew_daemon.top.tables import RowTable
 from clew_daemon.top.timeline_screen import TimelineChart, TimelineScreen
-from clew_shared.config.settings import Settings
+from clew_shared.config.tables import Settings
 from clew_shared.ledger import Ledger
 from clew_shared.record import events as ev
 from clew_shared.record.spec import Spec

@@ -11,7 +11,7 @@ from clew_shared.record import events as ev
 from clew_shared.record.state import State
 from clew_shared.text.redact import redact
 from clew_shared.text.words import passed_before
-from clew_shared.views.needs import need
+from clew_shared.views.needs import answer
 
 TITLE_CHARS, TEXT_CHARS = 120, 2_000
 
@@ -40,8 +40,7 @@ class Notice:
 
 def of_block(state: State, *, died: bool) -> Notice:
     """Return the message about a goal that is blocked; `died`: because its worker kept dying."""
-    goal, asked = state.goal_id, need(state)
-    command = asked.command if asked else f"clew continue {goal}"
+    goal, command = state.goal_id, answer(state)
     body = [state.question[:TEXT_CHARS] or state.reason]
     if "`clew " not in state.question:
         said = "Once it is fixed" if died else "Answer it"

@@ -19,7 +19,7 @@ from clew_shared.ledger import EventRow, Reader
 from clew_shared.record import events as ev
 from clew_shared.record.model import GoalStatus
 from clew_shared.record.state import State
-from clew_shared.views.needs import need
+from clew_shared.views.needs import needs_person
 
 ANSWER_S = 5.0
 DOWN_S = 10.0
@@ -99,7 +99,7 @@ class Goals:
     @property
     def needing(self) -> int:
         """How many goals need a person."""
-        return sum(need(state) is not None for state in list(self._living.values()))
+        return sum(needs_person(state) for state in list(self._living.values()))
 
     def conditions(self, now: float) -> dict[str, Condition]:
         """Return which goals are blocked, or have waited for long, at `now` (seconds since 1970)."""
