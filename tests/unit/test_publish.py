@@ -32,7 +32,10 @@ STATUS_KEYS = {
     "blocked_actions", "blocked_total", "iteration", "reason", "updated_at",
     "name", "agent", "attempt", "verified", "passed_before", "tokens", "age_s",
     "accepted_at", "paused",
-    "since_gain", "debt", "needs_person", "waiting",
+    "since_gain", "debt", "needs_person",
+    "question",
+    "answer",
+    "now", "waiting",
 }  # fmt: skip
 LOOP_KEYS = {
     "timestamp", "kind", "action_signature", "attempt_count", "task_idx", "subtask_idx", "evidence",
