@@ -298,7 +298,7 @@ def test_a_refusal_and_a_hang_up_are_errors(started):
         daemon.sock.shutdown(socket.SHUT_RDWR)
         with pytest.raises(Disconnected):
             client.call("advance")
-    assert client.closed
+    assert client._closed.is_set()
 
 
 def planned_json():

@@ -475,39 +475,3 @@ def test_a_list_over_its_tokens_loses_thoughts_before_results():
     built = ctx.build_optimized_messages(messages, 2)
     assert results(built) == [f"result {n}" for n in range(8)]
     assert len(thoughts(built)) == 2
-
-
-def test_tokens_are_counted_as_the_server_counts_them():
-    ctx = context(max_tokens=2000)
-    messages = opening() + [m for n in range(20) for m in pair(n, "x" * 300)]
-    whole = ctx.build_optimized_messages(messages, 2)
-    assert len(results(whole)) < 20
-    chars = sum(len(json.dumps(message)) for message in messages)
-    ctx.calibrate(messages, chars // 6)
-    assert ctx.windows.chars_per_token == pytest.approx(6, rel=0.01)
-    assert ctx.build_optimized_messages(messages, 2) == messages
-    assert not ctx.should_trim_context(2)
-    for _ in range(20):
-        ctx.calibrate(messages, chars // 2)
-    assert ctx.windows.chars_per_token == pytest.approx(2, rel=0.01)
-    assert len(results(ctx.build_optimized_messages(messages, 2))) < len(results(whole))
-
-
-@pytest.mark.parametrize("tokens", [0, -1])
-def test_a_count_of_no_tokens_tells_nothing(tokens):
-    ctx = context()
-    ctx.calibrate(opening(), tokens)
-    assert ctx.windows == Windows()
-    ctx.calibrate([], 10)
-    assert ctx.windows == Windows()
-
-
-def test_a_known_count_is_averaged_with_new_ones():
-    ctx = context(windows=Windows(chars_per_token=5.0))
-    chars = sum(len(json.dumps(message)) for message in opening())
-    ctx.calibrate(opening(), chars // 3)
-    assert ctx.windows.chars_per_token == pytest.approx(4.4, rel=0.02)
-    tools = [{"type": "function", "function": {"name": "read"}}]
-    before = ctx.windows.chars_per_token
-    ctx.calibrate(opening(), chars // 3, tools)
-    assert ctx.windows.chars_per_token > before - 0.3 * (before - 3)

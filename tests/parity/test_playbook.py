@@ -343,17 +343,3 @@ def test_what_is_no_text_and_what_is_no_dict_are_refused_by_name():
         Playbook().add_bullet(None, "x")
     with pytest.raises(TypeError, match="created from a dict"):
         Playbook.from_dict(None)
-
-
-def test_a_full_playbook_archives_the_least_helpful_strategy(monkeypatch):
-    monkeypatch.setattr("clew_worker.library.playbook.BULLETS_MAX", 20)
-    playbook = Playbook()
-    helpful, harmful, *_ = (playbook.add_bullet("testing", f"strategy {n}") for n in range(20))
-    helpful.tag("helpful")
-    harmful.tag("harmful")
-    for n in range(20, 50):
-        last = playbook.add_bullet("testing", f"strategy {n}")
-    assert playbook.get_bullet(last.id) is last
-    assert playbook.get_bullet(helpful.id) is helpful
-    assert playbook.get_bullet(harmful.id) is None
-    assert playbook.stats()["bullets"] == len(playbook.archived()) == 20

@@ -8,18 +8,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Annotated, Any, Literal
 
-from pydantic import (
-    BeforeValidator,
-    ConfigDict,
-    Discriminator,
-    Field,
-    PlainSerializer,
-    Tag,
-    TypeAdapter,
-    ValidationError,
-    ValidatorFunctionWrapHandler,
-    WrapValidator,
-)
+from pydantic import ConfigDict, Field, PlainSerializer, PlainValidator
 
 from clew_shared.core.budgets import TurnsLeft
 from clew_shared.record.model import StepStatus
@@ -34,28 +23,6 @@ Mode = Literal["tools", "json"]
 # ---- the transcript of the current subtask; foreign agents write entries too, so that any JSON can be read
 
 
-def _or_none(value: Any, validate: ValidatorFunctionWrapHandler) -> Any:
-    try:
-        return validate(value)
-    except ValidationError:
-        return None
-
-
-def _mapping(value: Any) -> Mapping[str, Any]:
-    return value if isinstance(value, Mapping) else {}
-
-
-def _number(value: Any) -> int:
-    return value if isinstance(value, int) else 0
-
-
-def _role(value: Any) -> str:
-    return "assistant" if value == "assistant" else "user"
-
-
-_Text = Annotated[str, BeforeValidator(lambda value: str(value or ""))]
-
-
 @dataclass(frozen=True, slots=True)
 class Call:
     """An action in the transcript; `message` is the text of a refusal.
@@ -65,18 +32,18 @@ class Call:
     1970; None where there is no outcome.
     """
 
-    seq: Annotated[int, BeforeValidator(_number)] = 0
-    name: _Text = ""
-    args: Annotated[Mapping[str, Any], BeforeValidator(_mapping)] = field(default_factory=dict)
-    result: _Text = ""
-    output: _Text = ""
-    message: _Text = ""
-    changed: Annotated[bool | None, WrapValidator(_or_none)] = None
-    exit_code: Annotated[int | None, WrapValidator(_or_none)] = None
-    insight: _Text = ""
-    relevance: _Text = ""
-    signature: _Text = ""
-    at: Annotated[float | None, WrapValidator(_or_none)] = None
+    seq: int = 0
+    name: str = ""
+    args: Mapping[str, Any] = field(default_factory=dict)
+    result: str = ""
+    output: str = ""
+    message: str = ""
+    changed: bool | None = None
+    exit_code: int | None = None
+    insight: str = ""
+    relevance: str = ""
+    signature: str = ""
+    at: float | None = None
 
     @property
     def recorded(self) -> bool:
@@ -91,12 +58,15 @@ class Said:
     `warns` marks an intervention, which stays visible when the entry is folded.
     """
 
-    role: Annotated[Literal["assistant", "user"], BeforeValidator(_role)] = "user"
-    text: _Text = ""
-    warns: Annotated[bool, BeforeValidator(bool)] = False
+    role: Literal["assistant", "user"] = "user"
+    text: str = ""
+    warns: bool = False
 
 
 Entry = Call | Said
+
+_TEXTS = ("name", "result", "output", "message", "insight", "relevance", "signature")
+_KINDS = {"changed": bool, "exit_code": int, "at": int | float}
 
 
 def entry_json(entry: Entry) -> dict[str, Any]:
@@ -104,25 +74,30 @@ def entry_json(entry: Entry) -> dict[str, Any]:
     return {key: value for key, value in asdict(entry).items() if value not in ("", None)}
 
 
-def _kind(value: Any) -> str:
-    return (
-        "said"
-        if isinstance(value, Said) or (isinstance(value, Mapping) and "role" in value)
-        else "call"
+def entry_from(raw: Any) -> Entry:
+    """Return an entry of any JSON object: text if it has a `role`, else a call."""
+    if isinstance(raw, Call | Said):
+        return raw
+    given = raw if isinstance(raw, Mapping) else {}
+    if "role" in given:
+        role: Literal["assistant", "user"] = "user"
+        if given["role"] == "assistant":
+            role = "assistant"
+        return Said(role, str(given.get("text") or ""), bool(given.get("warns")))
+    seq, args = given.get("seq"), given.get("args")
+    found: dict[str, Any] = {key: str(given.get(key) or "") for key in _TEXTS}
+    for key, kind in _KINDS.items():
+        found[key] = given[key] if isinstance(given.get(key), kind) else None
+    return Call(
+        seq=seq if isinstance(seq, int) else 0,
+        args=args if isinstance(args, Mapping) else {},
+        **found,
     )
 
 
 SentEntry = Annotated[
-    Annotated[Call, Tag("call")] | Annotated[Said, Tag("said")],
-    Discriminator(_kind),
-    PlainSerializer(entry_json),
+    Entry, PlainValidator(entry_from), PlainSerializer(entry_json, return_type=dict[str, Any])
 ]
-_entries: TypeAdapter[Entry] = TypeAdapter(SentEntry)
-
-
-def entry_from(raw: Mapping[str, Any]) -> Entry:
-    """Return an entry of any JSON object: text if it has a `role`, else a call."""
-    return _entries.validate_python(raw)
 
 
 # ---- the state

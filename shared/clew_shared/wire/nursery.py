@@ -1,9 +1,8 @@
 """The wire between the daemon and a nursery: SOCK_SEQPACKET, one JSON message a packet, at most PACKET_BYTES_MAX.
 
 The nursery
-    The daemon is PR_SET_CHILD_SUBREAPER and holds the only copy of its end of a socket pair; the other end is
-    inherited by `python -m clew_worker.cell.nursery FD [MODULE ...]`, started from the daemon's main thread with a
-    scrubbed environment (`/proc/PID/environ` of every cell shows that one). MODULEs are imported in advance.
+    It inherits one end of a socket pair of the daemon, which is PR_SET_CHILD_SUBREAPER, and is started with a scrubbed
+    environment (`/proc/PID/environ` of every cell shows that one).
 
         daemon                                   nursery
                               <- NurseryHello         once, when it is warm
@@ -13,16 +12,12 @@ The nursery
 
     `channel` is a stream socket (the agent protocol or `wire.executor`); it is fd 3 of the cell. `log` is the write
     end of a pipe that takes stdout and stderr (absent: /dev/null). `peer` is for the bridge of a coding agent: the
-    socket to the cell of its CLI, whose `channel` is the other end. The nursery ends when the daemon's end closes or
-    the daemon dies; cells do not die with it.
+    socket to the cell of its CLI. The nursery ends when the daemon's end closes; cells do not end with it.
 
 A cell
-    A guard process G runs the payload P. Both pids are of the daemon's PID namespace. G is the daemon's own child
-    when Spawned arrives: wait for it (pidfd, waitid). Its exit code is P's (0, 75, 78, ...) or 128 + the signal that
-    ended P; when G has ended, so has everything that P started. To end a cell send SIGKILL to G. In `guard`
-    isolation follow a SIGKILL of G with SIGKILL to every descendant that then appears as the daemon's child (P dies
-    by PDEATHSIG, grandchildren re-parent to the daemon); SIGTERM to G ends the whole tree without that.
-    P is what `clew status` shows.
+    A guard process G, the daemon's own child when Spawned arrives, runs the payload P. G's exit code is P's (0, 75,
+    78, ...) or 128 + the signal that ended P; when G has ended, so has everything that P started. To end a cell send
+    SIGKILL to G; in `guard` isolation then also to every descendant that appears as the daemon's child.
 """
 
 import errno

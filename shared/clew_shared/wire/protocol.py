@@ -270,9 +270,7 @@ def parse(line: bytes) -> dict[str, Any]:
         raise ProtocolError("not a JSON-RPC 2.0 message")
     if line.count(b"{") + line.count(b"[") > DEPTH_MAX and _deeper(message, DEPTH_MAX):
         raise ProtocolError(f"nested deeper than {DEPTH_MAX} levels")
-    if b"\\u" in line:
-        return {_sendable(k): _sendable(v) for k, v in message.items()}
-    return message
+    return {_sendable(k): _sendable(v) for k, v in message.items()} if b"\\u" in line else message
 
 
 def _finite(number: str) -> float:

@@ -16,7 +16,6 @@ from typing import Any, Self
 from clew_shared.config.settings import load
 from clew_shared.core.answers import ActionReport
 from clew_shared.prompt.compact import compact_context
-from clew_shared.record.model import Result
 from clew_shared.text.redact import redact
 from clew_worker.executor.commands import cut
 from clew_worker.library.local import LocalGoal
@@ -28,12 +27,7 @@ from clew_worker.library.work_state import Answer, WorkState
 OUTPUT_BYTES = 65_536
 """The limit of a recorded output, which is cut to its beginning and end, as by `[limits] output_bytes`."""
 
-_RESULTS = {
-    **{str(r): str(r) for r in (Result.SUCCESS, Result.FAILURE, Result.ERROR, Result.TIMEOUT)},
-    "ok": "success",
-    "fail": "failure",
-    "failed": "failure",
-}
+_RESULTS = ("success", "failure", "error", "timeout")
 
 
 class ContextManager:
@@ -194,7 +188,6 @@ class ContextManager:
         self._goal.save()
 
     _save_state = save
-    """The older name."""
 
     def close(self) -> None:
         """Close the goal, which can be opened again; may be called twice."""
@@ -233,9 +226,9 @@ def _named(name: str, args: Mapping[str, Any] | None) -> dict[str, Any]:
 
 
 def _report(result: str, output: str | None, changed: bool | None, error_msg: str) -> ActionReport:
-    known = _RESULTS.get(str(result))
-    if known is None:
-        raise ValueError(f"result {result!r} must be one of success, failure, error, timeout")
+    known = str(result)
+    if known not in _RESULTS:
+        raise ValueError(f"result {result!r} must be one of {', '.join(_RESULTS)}")
     given = error_msg if output is None and error_msg else output
     if given is not None:
         plain = _plain(given)

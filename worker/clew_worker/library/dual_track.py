@@ -12,13 +12,11 @@ from hashlib import sha256
 from typing import Any, Literal
 
 from clew_shared.prompt.windows import (
-    JSON_CHARS_PER_TOKEN,
     Window,
     Windows,
     is_marker,
     json_chars,
     progress_marker,
-    recalibrated,
     stuck_lines,
     urgency_marker,
 )
@@ -81,7 +79,6 @@ class DualTrackContext:
         self._quiet_since = 0
         fixed = [self._system, self._question, *self.conversation_history]
         self._chars = sum(map(json_chars, fixed))
-        self._measured = self.windows.chars_per_token != JSON_CHARS_PER_TOKEN
 
     @property
     def _system(self) -> Message:
@@ -140,20 +137,6 @@ class DualTrackContext:
         """Return whether the list must be cut: because of the iteration, or of the tokens so far."""
         room = self.max_tokens * self.windows.chars_per_token
         return self.windows.at(iteration) > Window.FULL or self._chars > room
-
-    def calibrate(
-        self, sent: Iterable[Mapping[str, Any]], prompt_tokens: int, tools: Sequence[Any] = ()
-    ) -> None:
-        """Count tokens as the server does: `sent` are the messages of a request, `prompt_tokens` its own count of them.
-
-        Call it after each answer; the average is `windows.chars_per_token`. Begin another model with new windows.
-        """
-        chars = sum(map(json_chars, sent)) + (json_chars(tools) if tools else 0)
-        found = recalibrated(
-            self.windows.chars_per_token, chars, prompt_tokens, measured=self._measured
-        )
-        self._measured = self._measured or (chars > 0 and prompt_tokens > 0)
-        self.windows = replace(self.windows, chars_per_token=found)
 
     def inject_urgency(self, iteration: int, stuck_type: str | None = None) -> str:
         """Return the text that urges the agent to act; "" where none is needed."""

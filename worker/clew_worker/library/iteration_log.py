@@ -153,13 +153,8 @@ def parsed(record: IterationRecord | Mapping[str, Any]) -> IterationRecord:
 class Intervention(str):
     """A message for the agent: a string that also has a `kind`."""
 
-    __slots__ = ("kind",)
-    kind: str
-
-    def __new__(cls, kind: str, message: str) -> Self:
-        intervention = super().__new__(cls, message)
-        intervention.kind = kind
-        return intervention
+    __slots__ = ()
+    kind = "stuck"
 
     @property
     def message(self) -> str:
@@ -200,7 +195,7 @@ class IterationLog:
         self._stuck.append(entry)
         if len(self._stuck) < self.stuck_limit:
             return None
-        intervention = Intervention("stuck", _recovery_prompt(self._stuck))
+        intervention = Intervention(_recovery_prompt(self._stuck))
         self._stuck.clear()
         return intervention
 

@@ -18,8 +18,6 @@ from clew_shared.playbook.bullet import TAGS
 from clew_shared.playbook.playbook import LearnedPlaybook, normalized
 from clew_shared.playbook.text import render
 
-BULLETS_MAX = 2_000
-
 
 def _now() -> str:
     """Return the time in the form of bullets: UTC, ISO 8601 with microseconds."""
@@ -38,28 +36,9 @@ class Bullet(shared.Bullet):
 
 
 class Playbook(LearnedPlaybook):
-    """Strategies learned across goals, each with an id that is never reused.
-
-    It holds at most 2,000 strategies: beyond that the least helpful one is archived, the oldest first. So does the
-    archive, which forgets the oldest.
-    """
+    """Strategies learned across goals, each with an id that is never reused."""
 
     bullet_type: ClassVar[type[shared.Bullet]] = Bullet
-
-    def put(self, bullet: shared.Bullet) -> shared.Bullet:
-        """Store a bullet under its id, replacing one of the same id; where there are too many, archive another one."""
-        super().put(bullet)
-        while len(self._bullets) > BULLETS_MAX:
-            others = (one for one in self._bullets.values() if one is not bullet)
-            self.remove_bullet(min(others, key=_worth).id)
-        return bullet
-
-    def remove_bullet(self, bullet_id: str) -> shared.Bullet | None:
-        """Archive a bullet and return it; None if there is no such id."""
-        removed = super().remove_bullet(bullet_id)
-        while len(self._archive) > BULLETS_MAX:
-            del self._archive[next(iter(self._archive))]
-        return removed
 
     def add_bullet(self, section: str, content: str, source_goal: str = "") -> shared.Bullet:
         """Add a strategy and return it; one that the section already has counts a neutral use.
@@ -75,12 +54,7 @@ class Playbook(LearnedPlaybook):
         return self.put(self.bullet_type(new_id, section, content, source_goal=source_goal))
 
     def add_strategy(
-        self,
-        category: str = "",
-        content: str = "",
-        source_goal: str = "",
-        *,
-        section: str = "",
+        self, category: str = "", content: str = "", source_goal: str = "", *, section: str = ""
     ) -> shared.Bullet:
         """Add a strategy; `category` is another name for the section. See `add_bullet`."""
         return self.add_bullet(category or section, content, source_goal)
@@ -94,12 +68,11 @@ class Playbook(LearnedPlaybook):
 
     def stats(self) -> dict[str, Any]:
         """Return the numbers of bullets, sections, tags, conflicts and archived bullets."""
-        tags: dict[str, int] = {
-            tag: sum(getattr(one, tag) for one in self._bullets.values()) for tag in TAGS
-        }
-        by_section = dict(Counter(one.section for one in self._bullets.values()))
+        bullets = self.bullets()
+        tags: dict[str, int] = {tag: sum(getattr(one, tag) for one in bullets) for tag in TAGS}
+        by_section = dict(Counter(one.section for one in bullets))
         return {
-            "bullets": len(self._bullets),
+            "bullets": len(bullets),
             "sections": len(by_section),
             "by_section": by_section,
             "tags": tags,
@@ -136,27 +109,22 @@ class Playbook(LearnedPlaybook):
         that merging twice changes nothing. What was removed here stays removed.
         """
         for theirs in other.bullets():
-            archived = self._archive.get(theirs.id)
+            archived, mine = self._archive.get(theirs.id), self._bullets.get(theirs.id)
+            known = self.find(theirs.section, theirs.content)
             if archived and _is_copy(archived, theirs):
                 continue
-            mine = self._bullets.get(theirs.id)
-            if mine and _is_copy(mine, theirs):
-                _take_larger_counts(mine, theirs)
-                continue
-            known = self.find(theirs.section, theirs.content)
-            if known and known.created_at == theirs.created_at:
-                _take_larger_counts(known, theirs)
+            copy = next((one for one in (mine, known) if one and _is_copy(one, theirs)), None)
+            if copy:
+                for tag in TAGS:
+                    setattr(copy, tag, max(getattr(copy, tag), getattr(theirs, tag)))
+                copy.updated_at = max(copy.updated_at, theirs.updated_at)
             elif known:
                 for tag in TAGS:
                     known.tag(tag, getattr(theirs, tag))
             else:
-                self._adopt(theirs)
+                new_id = self.next_id(theirs.section) if mine or archived else theirs.id
+                self.put(replace(theirs, id=new_id))
         return self
-
-    def _adopt(self, theirs: shared.Bullet) -> None:
-        is_taken = theirs.id in self._bullets or theirs.id in self._archive
-        bullet = replace(theirs, id=self.next_id(theirs.section) if is_taken else theirs.id)
-        self.put(bullet)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the playbook as JSON, atomically; missing folders are created."""
@@ -193,9 +161,3 @@ def _worth(bullet: shared.Bullet) -> tuple[float, str, str]:
 
 def _is_copy(mine: shared.Bullet, theirs: shared.Bullet) -> bool:
     return (mine.content, mine.created_at) == (theirs.content, theirs.created_at)
-
-
-def _take_larger_counts(mine: shared.Bullet, theirs: shared.Bullet) -> None:
-    for tag in TAGS:
-        setattr(mine, tag, max(getattr(mine, tag), getattr(theirs, tag)))
-    mine.updated_at = max(mine.updated_at, theirs.updated_at)

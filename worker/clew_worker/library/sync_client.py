@@ -67,11 +67,6 @@ class SyncClient:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    @property
-    def closed(self) -> bool:
-        """Whether the connection is closed."""
-        return self._closed.is_set()
-
     def close(self) -> None:
         """Close the connection; may be called twice."""
         self._closed.set()
@@ -117,7 +112,7 @@ class SyncClient:
         self._send(method, message_line(method, params))
 
     def _send(self, method: str, line: bytes) -> None:
-        if self.closed:
+        if self._closed.is_set():
             raise Disconnected(f"{method}: the connection is closed")
         try:
             with self._sending:
