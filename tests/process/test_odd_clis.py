@@ -274,16 +274,3 @@ def test_a_refreshed_token_is_written_back_if_so_configured(coder, tmp_path):
     while "rt-new-" not in login.read_text() and time.monotonic() < deadline:
         time.sleep(0.05)
     assert "rt-new-" in login.read_text()
-
-
-def test_a_usage_limit_that_only_its_log_names_is_waited_for(coder):
-    body = """
-        sys.stderr.write('level=ERROR message="stream error" small=false '
-            'error.error="AI_APICallError: The usage limit has been reached"\\n')
-        sys.stderr.flush()
-        signal.pause()
-    """
-    clew = coder(body, "opencode").start()
-    goal = clew.submit(GOAL)
-    clew.wait("goal.waiting", goal=goal)
-    assert "usage limit" in clew.goal(goal)["waiting"]["for"]

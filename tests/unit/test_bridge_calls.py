@@ -6,6 +6,7 @@ import pytest
 
 from clew_shared.wire import protocol
 from clew_shared.wire.hello import HelloAnswer, HelloState, SentGoal, SentSubtask, SentTask
+from clew_worker.agent.client import AgentClient
 from clew_worker.agent.rpc import RpcError
 from clew_worker.bridge.calls import ToolCalls
 from clew_worker.bridge.goal import GoalView
@@ -13,7 +14,7 @@ from clew_worker.bridge.goal import GoalView
 DONE = {"verdict": "allowed", "seq": 7, "outcome": {"result": "success", "output": "built"}}
 
 
-class PlayedDaemon:
+class PlayedDaemon(AgentClient):
     """Answers by method, with a value, an error to raise or a function that waits."""
 
     def __init__(self, **answers):

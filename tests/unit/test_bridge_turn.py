@@ -80,16 +80,6 @@ def test_a_fault_of_the_endpoint_is_temporary_and_a_lasting_one_needs_a_person()
     assert (found.kind, found.reason) == ("configuration", "coder cannot go on: unknown model")
 
 
-@pytest.mark.parametrize(
-    ("message", "kind"),
-    [("error sending request: connection refused", "temporary"), ("no state folder", None)],
-)
-def test_a_fault_before_its_session_is_waited_out_only_if_it_is_the_endpoints(message, kind):
-    found = outcome(turn_of(FaultReported(message), TurnEnded(False, message)), 1)
-    assert getattr(found, "kind", None) == kind
-    assert isinstance(found, CliCrashError) is (kind is None)
-
-
 def test_a_login_that_is_asked_for_needs_a_person():
     turn = CliTurn(Named(), lambda: 1000.0, "type `coder login`")
     said = "wants a login: type `coder login`. It said: expired"

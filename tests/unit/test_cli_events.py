@@ -116,7 +116,6 @@ def test_a_fault_is_known_for_what_it_is(cli, name):
         ("codex", "limit-next-week", 1_795_863_060.0),
         ("codex", "limit-without-time", None),
         ("claude", "limit", 1_795_438_737.0),
-        ("opencode", "limit", None),
     ],
 )
 def test_a_usage_limit_is_reported_with_the_time_at_which_it_ends(cli, name, resets_at):

@@ -78,8 +78,8 @@ class AgentClient:
 
     async def act(self, tool: str, args: Mapping[str, Any], rationale: str = "") -> Judged:
         """Propose an action, which clew carries out where it is allowed."""
-        answer = await self.call("act", tool=tool, args=dict(args), rationale=rationale)
-        return Judged.model_validate(answer)
+        why = {"rationale": rationale} if rationale else {}
+        return Judged.model_validate(await self.call("act", tool=tool, args=dict(args), **why))
 
     async def complete_subtask(self, *, success: bool, failure: str, summary: str) -> str | None:
         """End the current subtask, or this attempt at it; returns the level to which it was escalated."""

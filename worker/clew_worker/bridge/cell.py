@@ -5,7 +5,6 @@ import os
 import socket
 import time
 from collections.abc import AsyncIterator, Mapping
-from contextlib import suppress
 from typing import Any, Self
 
 from clew_shared.files.pipes import PipeReader
@@ -30,7 +29,6 @@ LINE_BYTES_MAX = 1 << 20
 
 ANSWER_TIMEOUT_S = 30.0
 TAIL_BYTES = 4_000
-COMPLAINTS_MAX = 100
 DRAIN_S = 0.5
 LEFT_S = 10.0
 """How long a pipe is read after the end of the CLI where nothing more comes, and altogether: a process that the CLI
@@ -44,6 +42,10 @@ class CellGoneError(Exception):
     """The CLI's cell has ended, or does not answer."""
 
 
+class CliFaultError(Exception):
+    """The CLI cannot be started; the text says why."""
+
+
 class CliRun:
     """One run of the CLI."""
 
@@ -54,7 +56,6 @@ class CliRun:
         self._stdout, self._stderr = stdout, stderr
         self._tail = b""
         self._until = 0.0
-        self._complaints: asyncio.Queue[bytes | None] = asyncio.Queue(COMPLAINTS_MAX)
 
     @property
     def code(self) -> int | None:
@@ -87,11 +88,6 @@ class CliRun:
             listening.cancel()
             await asyncio.gather(listening, return_exceptions=True)
 
-    async def complaints(self) -> AsyncIterator[bytes]:
-        """Yield lines of its standard error as they come, while `lines` is read; of many at once not all."""
-        while line := await self._complaints.get():
-            yield line
-
     async def _next(self, pipe: PipeReader) -> bytes:
         """Return what the CLI prints next, b"" at the end."""
         reading = asyncio.ensure_future(pipe.read(_CHUNK))
@@ -107,15 +103,9 @@ class CliRun:
             reading.cancel()
 
     async def _listen(self) -> None:
-        rest = b""
         async with PipeReader(self._stderr) as pipe:
             while data := await self._next(pipe):
                 self._tail = (self._tail + data)[-TAIL_BYTES:]
-                *whole, rest = (rest + data).split(b"\n")
-                rest = rest[:TAIL_BYTES]
-                for line in filter(None, whole):
-                    with suppress(asyncio.QueueFull):
-                        self._complaints.put_nowait(line[:TAIL_BYTES])
 
 
 class CliCell:
@@ -127,7 +117,6 @@ class CliCell:
         self._asking = asyncio.Lock()
         self._answers: asyncio.Queue[tuple[FromStarter, list[int]] | None] = asyncio.Queue()
         self._run: CliRun | None = None
-        self.gone = asyncio.Event()
 
     async def __aenter__(self) -> Self:
         asyncio.get_running_loop().add_reader(self._sock, self._readable)
@@ -143,33 +132,27 @@ class CliCell:
         self._sock.close()
 
     async def put(self, files: Mapping[str, str], kept: tuple[str, ...] | None = None) -> None:
-        """Write files into HOME; with `kept` it is emptied but for these paths before."""
-        first = kept
+        """Write files into HOME, a packet each; with `kept` it is emptied but for these paths before."""
+        if kept is not None:
+            await self._send(PutFiles(files={}, kept=kept))
         for name, text in files.items():
-            await self._send(PutFiles(files={name: text}, kept=first))
-            first = None
-        if first is not None:
-            await self._send(PutFiles(files={}, kept=first))
+            await self._send(PutFiles(files={name: text}))
 
     async def read(self, path: str) -> str | None:
         """Return the text of a small file in HOME, None where there is none."""
-        async with self._asking:
-            await self._send(ReadFile(path=path))
-            message, _ = await self._answer()
+        message = await self._ask(ReadFile(path=path))
         if not isinstance(message, FileRead):
             raise CellGoneError("the CLI's cell gave a wrong answer")
         return message.text
 
     async def start(self, argv: tuple[str, ...], env: Mapping[str, str], stdin: str = "") -> CliRun:
         """Start the CLI; raises CliFaultError where it cannot be started."""
-        async with self._asking:
-            await self._send(StartCli(argv=argv, env=dict(env), stdin=stdin))
-            message, _ = await self._answer()
-            if isinstance(message, CliEnded):
-                raise CliFaultError(message.fault)
-            if not isinstance(message, CliStarted) or self._run is None:
-                raise CellGoneError("the CLI's cell gave a wrong answer")
-            return self._run
+        message = await self._ask(StartCli(argv=argv, env=dict(env), stdin=stdin))
+        if isinstance(message, CliEnded):
+            raise CliFaultError(message.fault)
+        if not isinstance(message, CliStarted) or self._run is None:
+            raise CellGoneError("the CLI's cell gave a wrong answer")
+        return self._run
 
     async def stop(self) -> None:
         """End the running CLI, and wait for its end."""
@@ -179,6 +162,12 @@ class CliCell:
         await self._send(StopCli())
         async with asyncio.timeout(ANSWER_TIMEOUT_S):
             await asyncio.wait([run.ended])
+
+    async def _ask(self, message: ToStarter) -> FromStarter:
+        async with self._asking:
+            await self._send(message)
+            answer, _ = await self._answer()
+        return answer
 
     async def _send(self, message: ToStarter) -> None:
         try:
@@ -197,27 +186,19 @@ class CliCell:
         return answer
 
     def _readable(self) -> None:
-        """Take one packet: the end of a run, or an answer."""
+        """Take one packet: the end of a run, or an answer. What runs there is not trusted."""
         try:
             data, fds, _, _ = socket.recv_fds(self._sock, PACKET_BYTES_MAX, 2)
+            message = read_report(data)
         except BlockingIOError:
             return
-        except OSError:
-            data, fds = b"", []
-        if not data:
+        except (OSError, ValueError):  # it has ended, or is none of ours
             self._hung_up()
             return
         for fd in fds:
             os.set_inheritable(fd, False)
-        try:
-            message = read_report(data)
-        except ValueError:  # what runs there is not trusted
-            self._hung_up()
-            return
-        if (
-            isinstance(message, CliStarted) and len(fds) == 2
-        ):  # at once: its end may be the next packet
-            self._run = CliRun(message.pid, *fds)
+        if isinstance(message, CliStarted) and len(fds) == 2:
+            self._run = CliRun(message.pid, *fds)  # at once: its end may be the next packet
         run = self._run
         if isinstance(message, CliEnded) and not message.fault and run and not run.ended.done():
             run.ended.set_result(message)
@@ -226,11 +207,6 @@ class CliCell:
 
     def _hung_up(self) -> None:
         asyncio.get_running_loop().remove_reader(self._sock)
-        self.gone.set()
         self._answers.put_nowait(None)
         if self._run and not self._run.ended.done():
             self._run.ended.set_exception(CellGoneError("the CLI's cell has ended"))
-
-
-class CliFaultError(Exception):
-    """The CLI cannot be started; the text says why."""

@@ -20,14 +20,28 @@ from clew_worker.bridge.tools import OFFERED, ToolAnswer
 WITHOUT_RELAY_S = 2.0
 """How long a CLI may be without a relay before it is given up: one may start another."""
 
+LINE_BYTES_MAX = 4 << 20
+"""A file to write, as JSON at its worst, and more than a message to the daemon may have."""
+
+TOKEN_TIMEOUT_S = 10.0
+CALLS_MAX = 64
+REVISIONS = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")
+PARSE_ERROR, INVALID_REQUEST, UNKNOWN_METHOD, INVALID_PARAMS = -32700, -32600, -32601, -32602
+
+_CANCELLED = "notifications/cancelled"
+
+Call = Callable[[str, Mapping[str, Any]], Awaitable[ToolAnswer]]
+
 
 class Relays:
-    """The relays of one run; `lost` is set when one ended with a call open on it, or the last one for good."""
+    """The relays of one run; `lost` is set when one ended with a call open on it, or the last one for good.
+
+    `listed` says whether the CLI has asked which tools there are: without that its model is offered none.
+    """
 
     def __init__(self, patience_s: float = WITHOUT_RELAY_S) -> None:
         self.lost = asyncio.Event()
         self.listed = False
-        """Whether the CLI has asked which tools there are: without that its model is offered none."""
         self._patience_s = patience_s
         self._connected = 0
         self._waiting: asyncio.TimerHandle | None = None
@@ -35,7 +49,8 @@ class Relays:
     def came(self) -> None:
         """Note that one has connected."""
         self._connected += 1
-        self._stop_waiting()
+        if self._waiting:
+            self._waiting.cancel()
 
     def went(self, *, open_calls: int) -> None:
         """Note that one has ended with this number of unanswered calls."""
@@ -45,22 +60,6 @@ class Relays:
         elif not self._connected:
             loop = asyncio.get_running_loop()
             self._waiting = loop.call_later(self._patience_s, self.lost.set)
-
-    def _stop_waiting(self) -> None:
-        if self._waiting:
-            self._waiting.cancel()
-        self._waiting = None
-
-
-LINE_BYTES_MAX = 4 << 20
-"""A file to write, as JSON at its worst, and more than a message to the daemon may have."""
-
-TOKEN_TIMEOUT_S = 10.0
-CALLS_MAX = 64
-REVISIONS = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")
-PARSE_ERROR, INVALID_REQUEST, UNKNOWN_METHOD, INVALID_PARAMS = -32700, -32600, -32601, -32602
-
-Call = Callable[[str, Mapping[str, Any]], Awaitable[ToolAnswer]]
 
 
 class Gateway:
@@ -166,14 +165,15 @@ class _Connection:
             message = _read(line)
             if "method" not in message:  # an answer: nothing is asked of a client
                 return
-            number = _id(message)
-            params = _params(message)
+            method, params, number = message["method"], message["params"], message["id"]
             if number is None:
-                self._noted(message["method"], params)
-            elif message["method"] == "tools/call":
-                self._begin(number, *_called(params))
+                cancelled = params.get("requestId") if method == _CANCELLED else None
+                if isinstance(cancelled, str | int) and cancelled in self._calls:
+                    self._calls[cancelled].cancel()
+            elif method == "tools/call":
+                self._begin(number, params)
             else:
-                await self._send(number, result=self._result(message["method"], params))
+                await self._send(number, result=self._result(method, params))
         except _InvalidError as error:
             await self._send(number, error={"code": error.code, "message": str(error)})
 
@@ -198,14 +198,10 @@ class _Connection:
                 }
         raise _InvalidError(UNKNOWN_METHOD, f"unknown method {method}")
 
-    def _noted(self, method: object, params: Mapping[str, Any]) -> None:
-        """Take a notification: only one that cancels a call matters."""
-        number = params.get("requestId")
-        task = self._calls.get(number) if isinstance(number, str | int) else None
-        if task and method == "notifications/cancelled":
-            task.cancel()
-
-    def _begin(self, number: str | int, name: str, args: Mapping[str, Any]) -> None:
+    def _begin(self, number: str | int, params: Mapping[str, Any]) -> None:
+        name, args = params.get("name"), params.get("arguments") or {}
+        if not isinstance(name, str) or not isinstance(args, dict):
+            raise _InvalidError(INVALID_PARAMS, "a call has a name and an object of arguments")
         if number in self._calls or len(self._calls) >= CALLS_MAX:
             raise _InvalidError(INVALID_REQUEST, "too many calls at once, or two of one id")
         task = self._calls[number] = asyncio.create_task(self._carry_out(number, name, args))
@@ -229,32 +225,16 @@ class _Connection:
 
 
 def _read(line: bytes) -> dict[str, Any]:
+    """Return a message with its `id`, None for a notification, and its `params`; raises _InvalidError."""
     try:
         message = json.loads(line)
     except (ValueError, RecursionError):
         raise _InvalidError(PARSE_ERROR, "no JSON") from None
     if not isinstance(message, dict):
         raise _InvalidError(INVALID_REQUEST, "no message")
-    return message
-
-
-def _id(message: Mapping[str, Any]) -> str | int | None:
-    """Return the id of a request, None for a notification."""
-    number = message.get("id")
-    if number is not None and (isinstance(number, bool) or not isinstance(number, str | int)):
+    number, params = message.get("id"), message.get("params") or {}
+    if isinstance(number, bool) or not isinstance(number, str | int | None):
         raise _InvalidError(INVALID_REQUEST, "an id is a text or a whole number")
-    return number
-
-
-def _params(message: Mapping[str, Any]) -> Mapping[str, Any]:
-    params = message.get("params") or {}
     if not isinstance(params, dict):
         raise _InvalidError(INVALID_PARAMS, "params must be an object")
-    return params
-
-
-def _called(params: Mapping[str, Any]) -> tuple[str, Mapping[str, Any]]:
-    name, args = params.get("name"), params.get("arguments") or {}
-    if not isinstance(name, str) or not isinstance(args, dict):
-        raise _InvalidError(INVALID_PARAMS, "a call has a name and an object of arguments")
-    return name, args
+    return {**message, "id": number, "params": params}

@@ -4,34 +4,31 @@ import asyncio
 from collections.abc import Mapping
 from typing import Any
 
-from clew_shared.prompt.messages import plain_args
 from clew_shared.tools import IDLE_TOOLS
 from clew_shared.wire.answers import Judged
 from clew_shared.wire.hello import HelloAnswer, HelloState
 from clew_worker.agent.client import AgentClient
+from clew_worker.agent.turn import call_record
 
-RECORD_CHARS = 1_000
 RECORDS_MAX = 200
 """As many as one `reflect` carries."""
 
 IDLE_CALLS_MAX = 10
 """After so many calls in a row that carried nothing out, a turn is over: else it would have no end."""
 
-_OUTCOMES = ("success", "failure", "timeout")
-
 
 class GoalView:
-    """One goal as its CLI works on it; `over` is set when nothing more is accepted from it."""
+    """One goal as its CLI works on it; `over` is set when nothing more is accepted from it, `turn_over` in this turn.
+
+    `effects` counts the calls of the present turn that reached the daemon.
+    """
 
     def __init__(self, daemon: AgentClient, name: str) -> None:
         self.daemon = daemon
         self.hello = HelloAnswer()
         self.over = asyncio.Event()
         self.turn_over = asyncio.Event()
-        """Nothing more is accepted in this turn of the CLI."""
-        self.effects = 0
-        """Calls of the present turn that reached the daemon."""
-        self._idle_calls = 0
+        self.effects = self._idle_calls = 0
         self._name = name
         self._news: list[str] = []
         self._records: list[dict[str, Any]] = []
@@ -63,11 +60,7 @@ class GoalView:
         if judged.outcome and tool not in IDLE_TOOLS:
             self._idle_calls = 0
         if len(self._records) < RECORDS_MAX:
-            self._records.append(_record(tool, args, judged))
-
-    def moved(self) -> None:
-        """Note a call that is no action: a subtask's end, a plan."""
-        self.effects += 1
+            self._records.append(call_record(tool, args, judged.outcome, message=judged.message))
 
     def take_records(self) -> list[dict[str, Any]]:
         """Return the entries of an iteration record since the last time."""
@@ -78,18 +71,3 @@ class GoalView:
         """Return the feedback that has come since the last time."""
         taken, self._news = self._news, []
         return taken
-
-
-def _record(tool: str, args: Mapping[str, Any], judged: Judged) -> dict[str, Any]:
-    """Return an entry of an iteration record (docs/protocol.md)."""
-    outcome = judged.outcome
-    duration_s = outcome.duration_s if outcome else 0.0
-    return {
-        "tool": tool,
-        "params": plain_args(args, RECORD_CHARS),
-        "raw_output": (outcome.output if outcome else judged.message)[:RECORD_CHARS],
-        "outcome": outcome.result if outcome and outcome.result in _OUTCOMES else "error",
-        "execution_time": duration_s,
-        "cost": {"tokens": 0, "time": duration_s},
-        "tool_selection_rationale": "",
-    }

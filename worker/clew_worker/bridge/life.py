@@ -10,6 +10,8 @@ import socket
 import sys
 import time
 from contextlib import suppress
+from dataclasses import asdict, replace
+from typing import Any
 
 import uvloop
 
@@ -18,11 +20,11 @@ from clew_shared.text.redact import hide
 from clew_shared.text.words import log_in
 from clew_shared.wire.answers import Noted
 from clew_worker.agent.client import AgentClient
-from clew_worker.agent.life import BuiltInAgent, CannotContinue, live
+from clew_worker.agent.life import CannotContinue, live
 from clew_worker.agent.rpc import Disconnected, RpcError
 from clew_worker.bridge.calls import ToolCalls
 from clew_worker.bridge.cell import CellGoneError, CliCell, CliFaultError, CliRun
-from clew_worker.bridge.clis.cli import CliOptions, LimitReached
+from clew_worker.bridge.clis.cli import CliOptions
 from clew_worker.bridge.clis.known import CLIS
 from clew_worker.bridge.conversation import PLACE, Conversation
 from clew_worker.bridge.gateway import Gateway, Relays
@@ -30,26 +32,6 @@ from clew_worker.bridge.goal import GoalView
 from clew_worker.bridge.prompts import first_prompt, next_prompt, resume_prompt
 from clew_worker.bridge.tools import warning
 from clew_worker.bridge.turn import START_FIX, CliCrashError, CliTurn
-
-
-def run_bridge(channel_fd: int, peer_fd: int) -> int:
-    """Run a bridge until its goal is over; return its exit code, as `clew_worker.agent.main.main`.
-
-    `channel_fd` leads to the daemon, `peer_fd` to the cell of the CLI.
-    """
-
-    def make(daemon: AgentClient) -> BuiltInAgent:
-        return Bridge(daemon, CliCell(socket.socket(fileno=peer_fd)))
-
-    async def run() -> int:
-        return await live(socket.socket(fileno=channel_fd), make)
-
-    try:
-        return uvloop.run(run())
-    except (CellGoneError, CliCrashError) as error:
-        sys.stderr.write(f"{error}\n")
-        return ExitCode.FAILED
-
 
 NAME = "cli/1"
 IDLE_TURNS_MAX = 3
@@ -63,6 +45,25 @@ GOODBYE_S = 2.0
 """How long a CLI may take to end its turn after the goal is over; its usage comes with that end."""
 
 
+def run_bridge(channel_fd: int, peer_fd: int) -> int:
+    """Run a bridge until its goal is over; return its exit code, as `clew_worker.agent.main.main`.
+
+    `channel_fd` leads to the daemon, `peer_fd` to the cell of the CLI.
+    """
+
+    async def run() -> int:
+        return await live(
+            socket.socket(fileno=channel_fd),
+            lambda daemon: Bridge(daemon, CliCell(socket.socket(fileno=peer_fd))),
+        )
+
+    try:
+        return uvloop.run(run())
+    except (CellGoneError, CliCrashError) as error:
+        sys.stderr.write(f"{error}\n")
+        return ExitCode.FAILED
+
+
 class Bridge:
     """Works on one goal with one CLI until it is done."""
 
@@ -73,9 +74,8 @@ class Bridge:
         self._calls = ToolCalls(self._goal)
         self._conversation = Conversation()
         self._resuming = False
-        self._anew = 0
+        self._anew = self._idle = 0
         self._warnings: list[str] = []
-        self._idle = 0
         self._last_words = ""
 
     async def run(self) -> None:
@@ -83,29 +83,35 @@ class Bridge:
         await self._goal.refresh()  # while the cell becomes ready
         async with self._cell as cell:
             self._gateway = Gateway(cell.listener, self._calls.call, cell.ready.token)
-            self._cli = CLIS[self._option("cli")]
-            self._options = self._cli_options()
             async with self._gateway:
                 await self._prepare()
                 await self._work()
 
     # -- the start
 
-    def _option(self, name: str) -> str:
-        return str((self._goal.hello.options.agent.model_extra or {}).get(name) or "")
+    @property
+    def _own(self) -> dict[str, Any]:
+        """The keys of the agent's table that only coding agents have."""
+        return self._goal.hello.options.agent.model_extra or {}
 
-    def _cli_options(self) -> CliOptions:
+    async def _prepare(self) -> None:
+        """Empty the CLI's HOME but for its sessions, and put its login files there."""
         hello = self._goal.hello
-        own, key = hello.options.agent, hello.credential or ""
+        agent, key = hello.options.agent, hello.credential or ""
         hide([key] if key else [])
-        args = (own.model_extra or {}).get("args") or ()
-        return CliOptions(
+        self._cli = CLIS[str(self._own.get("cli"))]
+        self._options = CliOptions(
             program=self._cell.ready.program,
-            model=own.model,
-            base_url=own.base_url,
+            model=agent.model,
+            base_url=agent.base_url,
             key=key,
-            args=tuple(map(str, args)),
+            args=tuple(map(str, self._own.get("args") or ())),
         )
+        before = Conversation.read(await self._cell.read(PLACE))
+        self._logins = dict(hello.logins)
+        await self._cell.put(self._logins, kept=(*self._cli.kept, PLACE))
+        if before.continues(self._attempt):
+            self._conversation, self._resuming = before, True
 
     @property
     def _login(self) -> str:
@@ -117,14 +123,6 @@ class Bridge:
             return fix
         return f"{fix}; then name its login file in `credentials` of the agent, or a key in `api_key_file`"
 
-    async def _prepare(self) -> None:
-        """Empty the CLI's HOME but for its sessions, and put its login files there."""
-        before = Conversation.read(await self._cell.read(PLACE))
-        self._logins = dict(self._goal.hello.logins)
-        await self._cell.put(self._logins, kept=(*self._cli.kept, PLACE))
-        if before.continues(self._attempt):
-            self._conversation, self._resuming = before, True
-
     @property
     def _attempt(self) -> tuple[int, ...]:
         state = self._goal.state
@@ -133,35 +131,30 @@ class Bridge:
     # -- turns
 
     async def _work(self) -> None:
-        prompt = self._opening()
+        goal = self._goal
+        goal.take_news()  # the answer to hello has it
+        prompt = resume_prompt(goal.hello) if self._conversation.id else first_prompt(goal.hello)
         while True:
-            self._goal.begin()
+            goal.begin()
             if not await self._turn(prompt):
-                prompt = first_prompt(self._goal.hello)
+                prompt = first_prompt(goal.hello)
                 continue
-            if self._goal.over.is_set():
+            if goal.over.is_set() or not await self._gets_on():
                 return
-            if not await self._gets_on():
-                return
-            await self._goal.refresh()
-            news = [*self._warnings, *self._goal.take_news()]
+            await goal.refresh()
+            news = [*self._warnings, *goal.take_news()]
             self._warnings = []
-            prompt = next_prompt(self._goal.hello, acted=self._goal.effects > 0, news=news)
-
-    def _opening(self) -> str:
-        self._goal.take_news()  # the answer to hello has it
-        hello = self._goal.hello
-        return resume_prompt(hello) if self._conversation.id else first_prompt(hello)
+            prompt = next_prompt(goal.hello, acted=goal.effects > 0, news=news)
 
     async def _turn(self, prompt: str) -> bool:
         """Have the CLI take a turn; return False where it cannot continue its conversation, and begins a new one."""
-        turn = CliTurn(self._cli, time.time, self._login)
-        began = time.monotonic()
-        relays = self._gateway.begin()
+        goal, turn = self._goal, CliTurn(self._cli, time.time, self._login)
+        began, relays = time.monotonic(), self._gateway.begin()
         run = await self._start(prompt)
-        over, turn_over = self._goal.over, self._goal.turn_over
+        turn_over = goal.turn_over
         ends = (
-            *(self._end_after(run, event) for event in (over, turn_over)),
+            self._end_after(run, goal.over),
+            self._end_after(run, turn_over),
             self._end_when_cut_off(run, turn, relays),
         )
         watching = [asyncio.create_task(end) for end in ends]
@@ -173,39 +166,34 @@ class Bridge:
                 task.cancel()
             with suppress(Exception):
                 await self._cell.stop()
-            turn.acted, turn.listed = self._goal.effects > 0, relays.listed
-            is_over = over.is_set() or turn_over.is_set()
-            unfinished = turn.unfinished(run.code) and not is_over
+            turn.acted, turn.listed = goal.effects > 0, relays.listed
+            was_ended = goal.over.is_set() or turn_over.is_set()
+            unfinished = turn.unfinished(run.code) and not was_ended
             await self._report(turn, time.monotonic() - began, unfinished=unfinished)
             await self._hand_back_logins()
-        if self._goal.over.is_set():
+        if goal.over.is_set():
             return True
-        lost = self._resuming and not (turn.session or self._goal.effects or turn.stops)
+        lost = self._resuming and not (turn.session or goal.effects or turn.stops)
         self._resuming = False
-        if lost or turn.session_over:
-            return self._begin_anew(turn)
+        if lost or turn.session_over:  # the record has what matters
+            self._conversation = Conversation()
+            self._anew += 1
+            if self._anew > ANEW_MAX:
+                raise turn.lasting(f"cannot continue: {turn.session_over}")
+            return False
         if turn.ended or not turn_over.is_set():
             turn.close(end, run.errors)
-        conversation = self._conversation.at(self._conversation.id, self._attempt)
-        await self._remember(conversation.with_usage(turn.usage))
+        used = self._conversation.used + turn.usage
+        await self._remember(replace(self._conversation, attempt=self._attempt, used=used))
         self._anew = 0
         return True
 
-    def _begin_anew(self, turn: CliTurn) -> bool:
-        """Forget the CLI's own session; the record has what matters. Returns False: the turn was none."""
-        self._conversation = Conversation()
-        self._anew += 1
-        if self._anew > ANEW_MAX:
-            raise turn.lasting(f"cannot continue: {turn.session_over}")
-        return False
-
     async def _start(self, prompt: str) -> CliRun:
-        ready = self._cell.ready
-        launch = self._cli.launch(
-            self._options, ready.relay, ready.home, prompt, self._conversation.id
-        )
+        ready, session = self._cell.ready, self._conversation.id
+        launch = self._cli.launch(self._options, ready.relay, ready.home, prompt, session)
         await self._cell.put(launch.files)
-        env = {**_inherited(), **launch.env, "TMPDIR": ready.tmp}
+        inherited = {name: os.environ[name] for name in ("PATH", "LANG") if name in os.environ}
+        env = {**inherited, **launch.env, "TMPDIR": ready.tmp}
         try:
             return await self._cell.start(launch.argv, env, launch.stdin)
         except CliFaultError as fault:
@@ -215,34 +203,23 @@ class Bridge:
     async def _follow(self, run: CliRun, turn: CliTurn) -> None:
         """Take the events of a run until its output ends."""
         reader = self._cli.reader(self._conversation.used)
-        heeding = asyncio.create_task(self._end_at_limit(run, turn))
-        try:
-            async for line in run.lines():
-                turn.count(line, run.bytes_read)
-                for event in reader.feed(line):
-                    if thought := turn.take(event):
-                        await self._think(thought)
-                if turn.session and turn.session != self._conversation.id:
-                    await self._remember(self._conversation.at(turn.session, self._attempt))
-        finally:
-            heeding.cancel()
+        async for line in run.lines():
+            turn.count(line, run.bytes_read)
+            for event in reader.feed(line):
+                if thought := turn.take(event):
+                    await self._think(thought)
+            if turn.session and turn.session != self._conversation.id:
+                await self._remember(Conversation(turn.session, self._attempt))
         if turn.ended is None:
             for line in run.errors.encode().splitlines():  # some faults are reported only there
                 for event in reader.feed(line):
                     turn.take(event)
 
-    async def _end_at_limit(self, run: CliRun, turn: CliTurn) -> None:
-        """End a CLI that names a usage limit on standard error alone and tries again for hours: opencode does."""
-        reader = self._cli.reader()
-        async for line in run.complaints():
-            if limits := [one for one in reader.feed(line) if isinstance(one, LimitReached)]:
-                turn.take(limits[0])
-                await self._cell.stop()
-                return
-
     async def _remember(self, conversation: Conversation) -> None:
         self._conversation = conversation
         await self._cell.put({PLACE: conversation.text()})
+
+    # -- ends
 
     async def _end_after(self, run: CliRun, over: asyncio.Event) -> None:
         """End a CLI that goes on after the goal, or its turn, is over."""
@@ -276,29 +253,25 @@ class Bridge:
         """Report a turn with its cost, also one that was cut off; the daemon may be gone."""
         if not turn.events and not turn.acted:
             return
-        words = turn.ended.message.splitlines() if turn.ended else []
-        self._last_words = words[-1][:LAST_WORDS_CHARS] if words else ""
-        used = turn.usage
-        usage = {
-            "input": used.input,
-            "output": used.output,
-            "cached": used.cached,
-            "seconds": round(seconds, 3),
-        }
+        said = turn.ended.message if turn.ended else ""
+        self._last_words = "".join(said.splitlines()[-1:])[:LAST_WORDS_CHARS]
+        usage = asdict(turn.usage)
+        cost_usd = usage.pop("cost_usd") or 0.0
         record = {
             "mode": "fast",
             "tool_calls": self._goal.take_records(),
-            "synthesis": turn.ended.message[:THOUGHT_CHARS] if turn.ended else "",
-            "cost_usd": round(used.cost_usd or 0.0, 6),
+            "synthesis": said[:THOUGHT_CHARS],
+            "cost_usd": round(cost_usd, 6),
             "unfinished": unfinished,
         }
         with suppress(Disconnected, TimeoutError):
             async with asyncio.timeout(LAST_REPORT_S):
+                usage["seconds"] = round(seconds, 3)
                 self._show(await self._daemon.reflect(usage, record))
 
     async def _hand_back_logins(self) -> None:
         """Send the daemon the login files in which the CLI has refreshed a token, if the config wants that."""
-        if not (self._goal.hello.options.agent.model_extra or {}).get("refresh_credentials"):
+        if not self._own.get("refresh_credentials"):
             return
         with suppress(Disconnected, RpcError, CellGoneError, TimeoutError, ValueError):
             async with asyncio.timeout(LAST_REPORT_S):
@@ -318,10 +291,5 @@ class Bridge:
             return False
         failure = f"{self._cli.name} called none of clew's tools in {IDLE_TURNS_MAX} turns"
         failure += f"; its last output: {self._last_words}" if self._last_words else ""
-        await self._daemon.call("complete_subtask", success=False, failure=failure, summary=failure)
+        await self._daemon.complete_subtask(success=False, failure=failure, summary=failure)
         return True
-
-
-def _inherited() -> dict[str, str]:
-    """Return what a CLI gets of the bridge's own environment."""
-    return {name: os.environ[name] for name in ("PATH", "LANG") if name in os.environ}

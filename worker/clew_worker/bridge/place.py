@@ -6,7 +6,6 @@ Standard library and wire models only: the ordinary nursery loads it.
 import os
 import secrets
 import socket
-from collections.abc import Callable
 from pathlib import Path
 
 from clew_shared.files.removal import remove_tree
@@ -32,7 +31,16 @@ def open_gateway(spec: CellSpec, *, unix: bool) -> tuple[CellSpec, socket.socket
     _, tmp = spec.sandbox.private
     clear(Path(tmp), ())
     if unix:
-        return spec, _in_folder(tmp, _listening)
+        listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        here = os.open(".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            os.chdir(tmp)  # a socket's own path is limited to 108 bytes
+            listener.bind(SOCKET)
+        finally:
+            os.fchdir(here)
+            os.close(here)
+        listener.listen(CONNECTIONS_MAX)
+        return spec, listener
     listener = socket.create_server(("127.0.0.1", 0), backlog=CONNECTIONS_MAX)
     port = listener.getsockname()[1]
     fd = os.open(Path(tmp, PORT), os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
@@ -41,24 +49,6 @@ def open_gateway(spec: CellSpec, *, unix: bool) -> tuple[CellSpec, socket.socket
     ports = (*spec.sandbox.ports, port)
     sandbox = spec.sandbox.model_copy(update={"ports": ports})
     return spec.model_copy(update={"sandbox": sandbox}), listener
-
-
-def _listening() -> socket.socket:
-    listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-    listener.bind(SOCKET)
-    listener.listen(CONNECTIONS_MAX)
-    return listener
-
-
-def _in_folder(folder: str, make: Callable[[], socket.socket]) -> socket.socket:
-    """Call `make` in a folder: a socket's own path is limited to 108 bytes."""
-    here = os.open(".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.chdir(folder)
-        return make()
-    finally:
-        os.fchdir(here)
-        os.close(here)
 
 
 def token(tmp: Path) -> str:

@@ -4,9 +4,9 @@ from collections.abc import Sequence
 
 from clew_shared.prompt.layout import FROM_EARLIER_GOALS
 from clew_shared.record.model import StepStatus
-from clew_shared.text.shorten import both_ends, without_middle
+from clew_shared.text.shorten import both_ends, one_line, without_middle
 from clew_shared.text.words import ending
-from clew_shared.wire.hello import Call, HelloAnswer, HelloState, SentSubtask
+from clew_shared.wire.hello import Call, HelloAnswer, HelloState
 from clew_worker.bridge.tools import joined, replan_text
 
 PROMPT_CHARS = 30_000
@@ -14,8 +14,7 @@ PROMPT_CHARS = 30_000
 
 NOTES_CHARS = 12_000
 PLAN_CHARS = 10_000
-LATEST = 6
-LATEST_CHARS = 400
+LATEST, LATEST_CHARS = 6, 400
 SUMMARY_CHARS = 300
 STRATEGIES_CHARS = 4_000
 
@@ -78,8 +77,11 @@ def next_prompt(hello: HelloAnswer, *, acted: bool, news: Sequence[str] = ()) ->
 
 def feedback_text(feedback: Sequence[str]) -> str:
     """Return what people have said."""
-    said = "\n".join(f"- {text}" for text in feedback)
-    return f"A person says:\n{said}" if said else ""
+    return _listed("A person says:", feedback)
+
+
+def _listed(heading: str, lines: Sequence[str]) -> str:
+    return "\n".join([heading, *(f"- {line}" for line in lines)]) if lines else ""
 
 
 def _paragraphs(*parts: str) -> str:
@@ -91,18 +93,18 @@ def _now(state: HelloState) -> str:
         return replan_text(state.replan_required)
     if not state.subtask.open:
         return "All subtasks are done. Call clew_done to have the goal checked."
-    hint = ""
-    if not state.planned and not state.acted:
-        hint = "If the goal is large, split it first: call clew_plan."
-    failure = state.subtask.last_failure
-    failed = f"It failed once: {failure}. Find another way." if failure else ""
-    return joined(f"Current subtask: {state.subtask.description}", failed, hint)
+    failure, is_new = state.subtask.last_failure, not (state.planned or state.acted)
+    return joined(
+        f"Current subtask: {state.subtask.description}",
+        f"It failed once: {failure}. Find another way." if failure else "",
+        "If the goal is large, split it first: call clew_plan." if is_new else "",
+    )
 
 
 def _done_when(hello: HelloAnswer) -> str:
-    checks = "\n".join(f"- {name}: `{cmd}`" for name, cmd in hello.checks.items())
-    listed = f"Checks, run at the end by clew; all must exit with 0:\n{checks}" if checks else ""
-    return _paragraphs(hello.spec.done_when, listed)
+    checks = [f"{name}: `{cmd}`" for name, cmd in hello.checks.items()]
+    heading = "Checks, run at the end by clew; all must exit with 0:"
+    return _paragraphs(hello.spec.done_when, _listed(heading, checks))
 
 
 def _plan(state: HelloState) -> str:
@@ -111,7 +113,10 @@ def _plan(state: HelloState) -> str:
     lines = ["# Plan"]
     for task in state.goal.tasks:
         lines.append(f"## {task.description}")
-        lines += [_subtask_line(subtask) for subtask in task.subtasks]
+        lines += [
+            f"- [{_MARKS.get(StepStatus(one.status), ' ')}] {one.description}"
+            for one in task.subtasks
+        ]
     summaries = [
         f"{one.description}: {both_ends(one.summary, SUMMARY_CHARS)}"
         for one in state.finished
@@ -121,37 +126,29 @@ def _plan(state: HelloState) -> str:
     return without_middle(_paragraphs("\n".join(lines), done), PLAN_CHARS)
 
 
-def _subtask_line(subtask: SentSubtask) -> str:
-    return f"- [{_MARKS.get(StepStatus(subtask.status), ' ')}] {subtask.description}"
-
-
 def _strategies(hello: HelloAnswer) -> str:
-    lines = [f"- {one.get('content', '')}" for one in hello.playbook]
-    listed = without_middle("\n".join(lines), STRATEGIES_CHARS)
-    return f"{FROM_EARLIER_GOALS}\n{listed}" if lines else ""
+    listed = "\n".join(f"- {one.get('content', '')}" for one in hello.playbook)
+    return f"{FROM_EARLIER_GOALS}\n{without_middle(listed, STRATEGIES_CHARS)}" if listed else ""
 
 
 def _attempt(hello: HelloAnswer) -> str:
     attempt = hello.attempt
     if attempt.n < 2:
         return ""
-    tried = "\n".join(f"- {line}" for line in attempt.tried)
-    why = ending(attempt.reason)
+    which = f"attempt {attempt.n} of {attempt.limit} at the current subtask"
     return joined(
-        f"This is attempt {attempt.n} of {attempt.limit} at the current subtask; the last one ended: {why}.",
-        f"What was tried:\n{tried}" if tried else "",
+        f"This is {which}; the last one ended: {ending(attempt.reason)}.",
+        _listed("What was tried:", attempt.tried),
         "Find another way.",
     )
 
 
 def _latest(state: HelloState) -> str:
     calls = [entry for entry in state.transcript if isinstance(entry, Call) and entry.recorded]
-    lines = [_call_line(call) for call in calls[-LATEST:]]
-    return joined("The last actions on record in this subtask:", *lines) if lines else ""
-
-
-def _call_line(call: Call) -> str:
-    args = ", ".join(f"{key}={value!r}" for key, value in call.args.items())
-    said = " ".join((call.message or call.output).split())
-    result = f"{call.result}: {said}" if said else call.result
-    return f"- #{call.seq} {call.name}({both_ends(args, LATEST_CHARS)}): {both_ends(result, LATEST_CHARS)}"
+    lines = []
+    for call in calls[-LATEST:]:
+        args = both_ends(", ".join(f"{k}={v!r}" for k, v in call.args.items()), LATEST_CHARS)
+        said = one_line(call.message or call.output)
+        result = both_ends(f"{call.result}: {said}" if said else call.result, LATEST_CHARS)
+        lines.append(f"#{call.seq} {call.name}({args}): {result}")
+    return _listed("The last actions on record in this subtask:", lines)

@@ -53,18 +53,15 @@ class CliStarter:
     def serve(self) -> int:
         """Do what the bridge asks for until it hangs up."""
         while True:
-            ready = self._ready()
+            poll = select.poll()
+            for fd in (self._sock.fileno(), self._watch):
+                if fd >= 0:
+                    poll.register(fd, select.POLLIN)
+            ready = {fd for fd, _ in poll.poll()}
             if self._watch in ready:
                 self._end()
             if self._sock.fileno() in ready and not self._serve_one():
                 return ExitCode.OK
-
-    def _ready(self) -> set[int]:
-        poll = select.poll()
-        for fd in (self._sock.fileno(), self._watch):
-            if fd >= 0:
-                poll.register(fd, select.POLLIN)
-        return {fd for fd, _ in poll.poll()}
 
     def _serve_one(self) -> bool:
         data = self._sock.recv(PACKET_BYTES_MAX)
@@ -83,8 +80,6 @@ class CliStarter:
 
     def _send(self, message: FromStarter, *fds: int) -> None:
         socket.send_fds(self._sock, [packet(message)], list(fds))
-
-    # -- files
 
     def _put(self, order: PutFiles) -> None:
         if order.kept is not None:
@@ -155,12 +150,11 @@ def _text(path: Path) -> str | None:
     try:
         flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
         with os.fdopen(os.open(path, flags), "rb") as file:
-            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-                return None
-            data = file.read(FILE_BYTES_MAX + 1)
+            is_file = stat.S_ISREG(os.fstat(file.fileno()).st_mode)
+            data = file.read(FILE_BYTES_MAX + 1) if is_file else b""
     except OSError:
         return None
-    return data.decode(errors="replace") if len(data) <= FILE_BYTES_MAX else None
+    return data.decode(errors="replace") if is_file and len(data) <= FILE_BYTES_MAX else None
 
 
 def main(spec: CellSpec, sock: socket.socket, listener: socket.socket, *, alone: bool) -> int:

@@ -1,6 +1,6 @@
 """The tools of clew's MCP server: their schemas, the built-in tools behind them, the texts of their answers. Pure."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -43,24 +43,27 @@ class ToolAnswer:
     refused: bool = False
 
 
-def _schema(required: Sequence[str], **properties: dict[str, Any]) -> dict[str, Any]:
+def _schema(*required: str, **properties: tuple[str | dict[str, Any], str]) -> dict[str, Any]:
+    """Return a schema from each property's type, or more of its schema, and what it is."""
     return {
         "type": "object",
-        "properties": properties,
+        "properties": {
+            name: {**({"type": kind} if isinstance(kind, str) else kind), "description": text}
+            for name, (kind, text) in properties.items()
+        },
         "required": list(required),
         "additionalProperties": False,
     }
 
 
-def _text(description: str) -> dict[str, Any]:
-    return {"type": "string", "description": description}
-
-
-_SUBTASKS = {"type": "array", "items": {"type": "string"}, "minItems": 1}
 _TASK = _schema(
-    ["description", "subtasks"],
-    description=_text("What the task is to achieve."),
-    subtasks={**_SUBTASKS, "description": "Its subtasks, in order."},
+    "description",
+    "subtasks",
+    description=("string", "What the task is to achieve."),
+    subtasks=(
+        {"type": "array", "items": {"type": "string"}, "minItems": 1},
+        "Its subtasks, in order.",
+    ),
 )
 
 OFFERED: tuple[OfferedTool, ...] = (
@@ -72,10 +75,9 @@ OFFERED: tuple[OfferedTool, ...] = (
         WAIT,
         "Wait for a call that was answered with `still running`, by its number; or, with `seconds`, for other things.",
         _schema(
-            [],
-            seq={"type": "integer", "minimum": 1, "description": "The number of the running call."},
-            seconds={"type": "number", "minimum": 0, "description": "How many seconds to wait."},
-            why=_text("What you are waiting for."),
+            seq=({"type": "integer", "minimum": 1}, "The number of the running call."),
+            seconds=({"type": "number", "minimum": 0}, "How many seconds to wait."),
+            why=("string", "What you are waiting for."),
         ),
     ),
     OfferedTool(
@@ -83,24 +85,21 @@ OFFERED: tuple[OfferedTool, ...] = (
         "Say that the current subtask is done (success true), or that it cannot be done this way (success false). The "
         "answer has the next subtask; after the last one the goal's checks run, and the answer has those that fail.",
         _schema(
-            ["success"],
-            success={"type": "boolean", "description": "Whether the subtask is done."},
-            summary=_text("What was done or why not, in one or two sentences."),
+            "success",
+            success=("boolean", "Whether the subtask is done."),
+            summary=("string", "What was done or why not, in one or two sentences."),
         ),
     ),
     OfferedTool(
         PLAN,
         "Split the goal into tasks with subtasks; before any other call, or when an answer asks for a new plan.",
-        _schema(
-            ["tasks"],
-            tasks={"type": "array", "items": _TASK, "minItems": 1, "description": "In order."},
-        ),
+        _schema("tasks", tasks=({"type": "array", "items": _TASK, "minItems": 1}, "In order.")),
     ),
     OfferedTool(
         ASK,
         "Ask the person who gave the goal. The work stops until there is an answer, so ask only if nothing else helps.",
         _schema(
-            ["question"], question=_text("The question, with all that is needed to answer it.")
+            "question", question=("string", "The question, with all that is needed to answer it.")
         ),
     ),
 )
@@ -110,18 +109,18 @@ UNKNOWN_TOOL = "There is no tool {}. Available: " + ", ".join(tool.name for tool
 
 def judged_answer(judged: Judged) -> ToolAnswer:
     """Return the answer to an action."""
-    if judged.outcome is None:
-        said = joined(judged.message or judged.reason, *advice(judged))
-        return ToolAnswer(joined(said, other_names(said)), refused=True)
     outcome = judged.outcome
-    ended = (
-        "" if outcome.result == "success" else f"[#{judged.seq} {outcome.result}{_code(judged)}]"
-    )
+    note = warning(judged.intervention) if judged.intervention else ""
+    advice = joined(note, replan_text(judged.escalated_to))
+    if outcome is None:
+        said = joined(judged.message or judged.reason, advice)
+        return ToolAnswer(joined(said, other_names(said)), refused=True)
+    code = "" if outcome.exit_code is None else f", exit code {outcome.exit_code}"
+    ended = "" if outcome.result == "success" else f"[#{judged.seq} {outcome.result}{code}]"
     output = without_middle(outcome.output, OUTPUT_CHARS)
     if outcome.result == "interrupted":
         output = joined(output, f"Its effect is unknown: {outcome.reason or 'it was cut off'}.")
-    added = joined(*advice(judged))
-    return ToolAnswer(joined(output or "(no output)", ended, added, other_names(added)))
+    return ToolAnswer(joined(output or "(no output)", ended, advice, other_names(advice)))
 
 
 def other_names(text: str) -> str:
@@ -132,42 +131,24 @@ def other_names(text: str) -> str:
     return f"(Here {meant}.)" if meant else ""
 
 
-def _code(judged: Judged) -> str:
-    code = judged.outcome.exit_code if judged.outcome else None
-    return f", exit code {code}" if code is not None else ""
-
-
-def advice(judged: Judged) -> tuple[str, ...]:
-    """Return what clew adds to an answer: an intervention, and that another plan is needed."""
-    found = [warning(judged.intervention)] if judged.intervention else []
-    if judged.escalated_to:
-        found.append(replan_text(judged.escalated_to))
-    return tuple(found)
-
-
 def warning(intervention: Intervention) -> str:
     """Return an intervention as the model reads it."""
     return f"Note from clew: {intervention.message}"
 
 
 def replan_text(level: str | None) -> str:
-    """Return what is needed where a subtask is blocked."""
-    match level:
-        case "person":
-            return "The goal now waits for a person. End your turn."
-        case "task" | "goal":
-            scope = (
-                "one task whose subtasks replace it" if level == "task" else "tasks that replace it"
-            )
-            return f"This subtask is blocked. Call clew_plan with another way: {scope}. Nothing else is accepted now."
-        case _:
-            return ""
+    """Return what is needed where a subtask is blocked, "" where none is."""
+    if level == "person":
+        return "The goal now waits for a person. End your turn."
+    if level not in ("task", "goal"):
+        return ""
+    scope = "one task whose subtasks replace it" if level == "task" else "tasks that replace it"
+    return f"This subtask is blocked. Call clew_plan with another way: {scope}. Nothing else is accepted now."
 
 
 def running_answer(seq: int) -> ToolAnswer:
     """Return the answer to a call that takes long; it is still the same action."""
-    number = f", #{seq}" if seq else ""
-    args = f'{{"seq": {seq}}}' if seq else "{}"
+    number, args = (f", #{seq}", f'{{"seq": {seq}}}') if seq else ("", "{}")
     return ToolAnswer(f"still running{number}. Call clew_wait {args} for its result.")
 
 
@@ -180,7 +161,7 @@ def finished_answer(finished: Finished) -> ToolAnswer:
     """Return the answer to the last `clew_done`: the goal is over, or what speaks against that."""
     if finished.accepted:
         return ToolAnswer("The goal is completed. End your turn; there is nothing more to do.")
-    checks = [check_text(check) for check in finished.failing_checks]
+    checks = map(_check_text, finished.failing_checks)
     still_open = [f"Still open: {name}" for name in finished.open_subtasks[:10]]
     again = "Fix this, then call clew_done again."
     return ToolAnswer(
@@ -188,7 +169,7 @@ def finished_answer(finished: Finished) -> ToolAnswer:
     )
 
 
-def check_text(check: FailingCheck) -> str:
+def _check_text(check: FailingCheck) -> str:
     """Return a failing check with its output."""
     code = "" if check.exit_code is None else f" with exit code {check.exit_code}"
     output = without_middle(check.output.strip() or "(no output)", CHECK_OUTPUT_CHARS)

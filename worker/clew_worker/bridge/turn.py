@@ -4,7 +4,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from clew_shared.exit_codes import ExitCode
+from clew_shared.exit_codes import SIGNAL_BASE, ExitCode
 from clew_shared.text.shorten import both_ends
 from clew_worker.agent.life import CannotContinue
 from clew_worker.bridge.clis.cli import (
@@ -22,7 +22,6 @@ from clew_worker.bridge.clis.cli import (
     UsageReported,
     unexpected_tools,
 )
-from clew_worker.bridge.conversation import total
 from clew_worker.bridge.wire import CliEnded
 
 THOUGHTS_MAX = 100
@@ -37,7 +36,6 @@ START_FIX = (
     "Name the program itself as `program` of the agent, not a script that starts it, or install it again; "
     "`clew doctor` tries it"
 )
-_SIGNALS = 128
 _NOT_STARTED = re.compile(
     r"\bspawn\b.*\bE(?:ACCES|PERM|NOENT|NOEXEC)\b|\bos error (?:2|8|13)\b|permission denied"
     r"|exec format error|cannot execute|cannot find module|missing .{0,20}dependency|reinstall"
@@ -49,13 +47,6 @@ _NOT_STARTED = re.compile(
 _SHELL_CANNOT = (126, 127)
 """The codes with which a shell ends that cannot execute a program, or does not find it."""
 
-_PASSES = re.compile(
-    r"\b(?:429|5\d\d)\b|rate.?limit|overload|time[d -]?out|connect|network|resolve|\bDNS\b|unavailable"
-    r"|temporar|try again|\bEAI_AGAIN|\bECONN|\bETIMEDOUT|\bENOTFOUND",
-    re.IGNORECASE,
-)
-"""The words of a fault of an endpoint: what else keeps a program from beginning is tried a few times only."""
-
 
 class CliCrashError(Exception):
     """The CLI was killed or has crashed in the middle of a turn: the worker starts again."""
@@ -63,12 +54,16 @@ class CliCrashError(Exception):
 
 @dataclass(slots=True)
 class CliTurn:
-    """What is known of one run of a CLI."""
+    """What is known of one run of a CLI.
+
+    `login` is what a person does where it wants one. `cut_off`: it was ended because its connection to clew's tools
+    had; `acted`: it has called them; `listed`: it has asked which there are. `remark` is the last line that it printed
+    and that is no event.
+    """
 
     cli: Cli
     now: Callable[[], float]
     login: str = ""
-    """What a person does where it wants a login."""
     session: str = ""
     usage: UsageReported = NOTHING_USED
     events: int = 0
@@ -77,14 +72,10 @@ class CliTurn:
     ended: TurnEnded | None = None
     limit: LimitReached | None = None
     cut_off: bool = False
-    """Whether it was ended because its connection to clew's tools had."""
     acted: bool = False
-    """Whether it has called clew's tools."""
     listed: bool = True
-    """Whether it has asked which tools clew has."""
     faults: list[FaultReported] = field(default_factory=list)
     remark: str = ""
-    """The last line that it printed and that is no event."""
 
     def take(self, event: CliEvent) -> str:
         """Take an event; return the thought that it is, "" for another.
@@ -101,7 +92,7 @@ class CliTurn:
                 self.thoughts += 1
                 return event.text if self.thoughts <= THOUGHTS_MAX else ""
             case UsageReported():
-                self.usage = total(self.usage, event)
+                self.usage += event
             case LimitReached():
                 self.limit = event
             case LoginNeeded():
@@ -148,11 +139,9 @@ class CliTurn:
     def _check(self, offered: ToolsOffered) -> None:
         if surplus := unexpected_tools(self.cli, offered):
             raise self.lasting(f"offers {', '.join(surplus)} although told not to")
-        state = offered.servers.get(SERVER)
-        if state is not None and state not in ("connected", "pending"):
-            raise CliCrashError(
-                f"{self.cli.name} cannot use clew's tools: its MCP server is {state}"
-            )
+        state = offered.servers.get(SERVER, "connected")
+        if state not in ("connected", "pending"):
+            raise self._crash(f"cannot use clew's tools: its MCP server is {state}")
 
     def close(self, end: CliEnded, errors: str) -> None:
         """Draw the conclusion from the end of the run: none if the turn ended well.
@@ -161,7 +150,9 @@ class CliTurn:
         help.
         """
         if self.limit is not None:
-            raise self._waiting(self.limit)
+            resets_at = self.limit.resets_at
+            after_s = None if resets_at is None else max(0.0, resets_at - self.now())
+            raise CannotContinue("temporary", f"{self.cli.name}: {self.limit.message}", after_s)
         if lasting := next((fault for fault in self.faults if fault.lasting), None):
             raise self.lasting(f"cannot go on: {lasting.message}")
         if self.ended is not None and self.ended.ok:
@@ -169,40 +160,31 @@ class CliTurn:
                 raise self._crash("had no connection to clew's tools", self._said(errors))
             return
         if self.cut_off:
-            raise CliCrashError(f"{self.cli.name} has lost its connection to clew's tools")
+            raise self._crash("has lost its connection to clew's tools")
         self._draw(end.code, self._said(errors))
 
     def _draw(self, code: int, said: str) -> None:
         """Draw the conclusion from an end that nothing else explains than what it `said`."""
-        if not (self.session or self.acted):
-            if code in _SHELL_CANNOT or _NOT_STARTED.search(said):
-                raise self.lasting(f"cannot be started: {said or NO_REASON}. {START_FIX}")
-            if self.faults and not _PASSES.search(said):
-                raise self._crash(f"exited with {code} before it began", said)
-        reason = f"{self.cli.name}: {said or NO_REASON}"
-        if self.ended is not None or (self.faults and code < _SIGNALS):
-            raise CannotContinue("temporary", reason)
-        if code > _SIGNALS:
-            raise self._crash(f"ended by signal {code - _SIGNALS}", said)
+        cannot = code in _SHELL_CANNOT or _NOT_STARTED.search(said)
+        if cannot and not (self.session or self.acted):
+            raise self.lasting(f"cannot be started: {said or NO_REASON}. {START_FIX}")
+        if self.ended is not None or (self.faults and code < SIGNAL_BASE):
+            raise CannotContinue("temporary", f"{self.cli.name}: {said or NO_REASON}")
+        if code > SIGNAL_BASE:
+            raise self._crash(f"ended by signal {code - SIGNAL_BASE}", said)
         if not self.events and not self.acted:
-            raise self._unusable(code, said or NO_REASON)
+            what = f"exited with {code} at once: {said or NO_REASON}"
+            if self.lines:
+                what = (
+                    f"printed {self.lines} lines, none of them an event that clew knows: its version may be too new "
+                    f"or too old (clew doctor). {said or NO_REASON}"
+                )
+            raise self.lasting(what)
         if code != ExitCode.OK:
             raise self._crash(f"exited with {code}", said or NO_REASON)
 
-    def _crash(self, what: str, said: str) -> CliCrashError:
+    def _crash(self, what: str, said: str = "") -> CliCrashError:
         return CliCrashError(f"{self.cli.name} {what}" + (f": {said}" if said else ""))
-
-    def _unusable(self, code: int, said: str) -> CannotContinue:
-        if self.lines:
-            return self.lasting(
-                f"printed {self.lines} lines, none of them an event that clew knows: its version may be too new or "
-                f"too old (clew doctor). {said}"
-            )
-        return self.lasting(f"exited with {code} at once: {said}")
-
-    def _waiting(self, limit: LimitReached) -> CannotContinue:
-        after_s = None if limit.resets_at is None else max(0.0, limit.resets_at - self.now())
-        return CannotContinue("temporary", f"{self.cli.name}: {limit.message}", after_s)
 
     def lasting(self, what: str) -> CannotContinue:
         """Return that a person is needed."""
@@ -210,7 +192,8 @@ class CliTurn:
 
     def _said(self, errors: str) -> str:
         """Return what it gave as the reason of its end, else what it printed last, "" for nothing."""
+        ended = self.ended.message if self.ended else ""
         faults = [fault.message for fault in self.faults[-1:]]
-        ended = [self.ended.message] if self.ended and self.ended.message else []
-        words = next(filter(None, [*ended, *faults, errors, self.remark]), "")
-        return both_ends(words, DETAIL_CHARS)
+        return both_ends(
+            next(filter(None, [ended, *faults, errors, self.remark]), ""), DETAIL_CHARS
+        )

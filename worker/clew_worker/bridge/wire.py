@@ -20,6 +20,8 @@ from clew_shared.wire.framing import WireMessage, encode
 PACKET_BYTES_MAX = 180 * 1024
 """What one packet holds where the system's limits for sockets are the usual ones."""
 
+FILE_BYTES_MAX = 64 * 1024
+
 
 class CliReady(WireMessage):
     """The cell is confined. Comes with the socket that the relay connects to; `token` is what it sends first."""
@@ -84,26 +86,18 @@ class FileRead(WireMessage):
     text: str | None = Field(repr=False)
 
 
-FILE_BYTES_MAX = 64 * 1024
-
 ToStarter = PutFiles | StartCli | StopCli | ReadFile
 FromStarter = CliReady | CliStarted | CliEnded | FileRead
-_to_starter: TypeAdapter[ToStarter] = TypeAdapter(Annotated[ToStarter, Field(discriminator="type")])
-_from_starter: TypeAdapter[FromStarter] = TypeAdapter(
-    Annotated[FromStarter, Field(discriminator="type")]
-)
+_by_type = Field(discriminator="type")
+_orders: TypeAdapter[ToStarter] = TypeAdapter(Annotated[ToStarter, _by_type])
+_reports: TypeAdapter[FromStarter] = TypeAdapter(Annotated[FromStarter, _by_type])
+read_order = _orders.validate_json
+"""Unpacks what the bridge sent; pydantic.ValidationError if it is not valid."""
+
+read_report = _reports.validate_json
+"""Unpacks what the starter sent; pydantic.ValidationError if it is not valid."""
 
 
 def packet(message: ToStarter | FromStarter) -> bytes:
     """Pack a message; OversizedMessageError beyond PACKET_BYTES_MAX."""
     return encode(message, PACKET_BYTES_MAX, what=f"{message.type}:", remedy=" go in one packet")
-
-
-def read_order(data: bytes) -> ToStarter:
-    """Unpack what the bridge sent; pydantic.ValidationError if it is not valid."""
-    return _to_starter.validate_json(data)
-
-
-def read_report(data: bytes) -> FromStarter:
-    """Unpack what the starter sent; pydantic.ValidationError if it is not valid."""
-    return _from_starter.validate_json(data)

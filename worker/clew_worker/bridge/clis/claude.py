@@ -9,6 +9,8 @@ from clew_worker.bridge.clis.cli import (
     SERVER,
     CliEvent,
     CliOptions,
+    Events,
+    Fault,
     FaultReported,
     Launch,
     LimitReached,
@@ -19,7 +21,7 @@ from clew_worker.bridge.clis.cli import (
     TurnEnded,
     UsageReported,
 )
-from clew_worker.bridge.clis.printed import AHEAD_MAX_S, Fault, Fields, fault
+from clew_worker.bridge.clis.printed import AHEAD_MAX_S, Fields, failed, fault
 
 START_TIMEOUT_MS = 120_000
 TOOL_TIMEOUT_MS = 3_600_000
@@ -38,37 +40,34 @@ class Claude:
     def launch(
         self, options: CliOptions, relay: tuple[str, ...], home: str, prompt: str, session: str = ""
     ) -> Launch:
-        """Return how to start it; no settings of the user or of the workspace apply."""
+        """Return how to start it; no settings of the user or of the workspace apply.
+
+        Nothing but the model's endpoint is asked, and clew's tools are not deferred.
+        """
         argv = [options.program, "-p", "--output-format", "stream-json", "--verbose"]
         argv += ["--tools", "", "--setting-sources", "", "--strict-mcp-config"]
         argv += ["--mcp-config", f"{home}/{_SERVERS}", "--allowedTools", f"mcp__{SERVER}"]
         argv += ["--permission-mode", "dontAsk", "--disable-slash-commands"]
         argv += ["--model", options.model] if options.model else []
         argv += ["--resume", session] if session else []
+        env = {
+            "HOME": home,
+            "TZ": "UTC",
+            "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
+            "DISABLE_AUTOUPDATER": "1",
+            "ENABLE_TOOL_SEARCH": "false",
+            "MCP_TIMEOUT": str(START_TIMEOUT_MS),
+            "MCP_TOOL_TIMEOUT": str(TOOL_TIMEOUT_MS),
+        }
+        env |= {"ANTHROPIC_BASE_URL": options.base_url} if options.base_url else {}
+        key = options.key or ("none" if options.base_url else "")
+        env |= {"ANTHROPIC_API_KEY": key} if key else {}
         server = {"type": "stdio", "command": relay[0], "args": list(relay[1:])}
-        servers = {"mcpServers": {SERVER: server}}
-        files = {_SERVERS: json.dumps(servers)}
-        return Launch((*argv, *options.args), _environment(options, home), files, prompt)
+        files = {_SERVERS: json.dumps({"mcpServers": {SERVER: server}})}
+        return Launch((*argv, *options.args), env, files, prompt)
 
     def reader(self, used: UsageReported = NOTHING_USED) -> "ClaudeReader":
         return ClaudeReader(used)
-
-
-def _environment(options: CliOptions, home: str) -> dict[str, str]:
-    """Return its environment: nothing but the model's endpoint is asked, and clew's tools are not deferred."""
-    env = {
-        "HOME": home,
-        "TZ": "UTC",
-        "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
-        "DISABLE_AUTOUPDATER": "1",
-        "ENABLE_TOOL_SEARCH": "false",
-        "MCP_TIMEOUT": str(START_TIMEOUT_MS),
-        "MCP_TOOL_TIMEOUT": str(TOOL_TIMEOUT_MS),
-    }
-    if options.base_url:
-        env["ANTHROPIC_BASE_URL"] = options.base_url
-    key = options.key or ("none" if options.base_url else "")
-    return env | ({"ANTHROPIC_API_KEY": key} if key else {})
 
 
 class ClaudeReader:
@@ -84,7 +83,7 @@ class ClaudeReader:
         self._error = ""
         self._resets_at: float | None = None
 
-    def feed(self, line: bytes) -> tuple[CliEvent, ...]:
+    def feed(self, line: bytes) -> Events:
         event = Fields.of_line(line)
         match event.text("type"), event.text("subtype"):
             case "system", "init":
@@ -97,7 +96,7 @@ class ClaudeReader:
                 return self._result(event)
         return ()
 
-    def _assistant(self, event: Fields) -> tuple[CliEvent, ...]:
+    def _assistant(self, event: Fields) -> Events:
         """Return the text of a message, and its usage the first time: each block comes as an event of its own."""
         if event.text("error"):
             self._error = event.text("error")
@@ -110,7 +109,7 @@ class ClaudeReader:
         if message.text("id") != self._message and not event.text("parent_tool_use_id"):
             self._message = message.text("id")
             used = _tokens(message.object("usage"))
-            self._reported = _sum(self._reported, used)
+            self._reported += used
             events += [used] if used != NOTHING_USED else []
         return tuple(events)
 
@@ -120,27 +119,20 @@ class ClaudeReader:
             ahead = resets_at - self._clock()
             self._resets_at = resets_at if 0 <= ahead <= AHEAD_MAX_S else None
 
-    def _result(self, event: Fields) -> tuple[CliEvent, ...]:
+    def _result(self, event: Fields) -> Events:
         message = event.text("result") or "; ".join(event.texts("errors")) or event.text("subtype")
         rest = self._rest(event)
-        if not event.true("is_error"):
-            return (*rest, TurnEnded(ok=True, message=message))
-        found = self._fault(message, event)
-        return (*rest, found, TurnEnded(ok=False, message=found.message))
+        if event.true("is_error"):
+            return (*rest, *failed(self._fault(message, event)))
+        return (*rest, TurnEnded(ok=True, message=message))
 
-    def _rest(self, event: Fields) -> tuple[CliEvent, ...]:
+    def _rest(self, event: Fields) -> Events:
         """Return what the messages did not report, and the cost, which counts from the session's beginning."""
-        total, before = _tokens(event.object("usage")), self._reported
-        session_usd = event.number("total_cost_usd")
-        cost_usd = None if session_usd is None else max(0.0, session_usd - self._cost_usd)
-        self._cost_usd = self._cost_usd if session_usd is None else session_usd
+        session_usd, before = event.number("total_cost_usd"), self._cost_usd
+        self._cost_usd = before if session_usd is None else session_usd
+        cost_usd = max(0.0, self._cost_usd - before) or None
+        rest = _tokens(event.object("usage")).since(self._reported, cost_usd)
         self._reported = NOTHING_USED
-        rest = UsageReported(
-            max(0, total.input - before.input),
-            max(0, total.output - before.output),
-            max(0, total.cached - before.cached),
-            cost_usd or None,
-        )
         return (rest,) if rest != NOTHING_USED else ()
 
     def _fault(self, message: str, event: Fields) -> Fault:
@@ -150,9 +142,10 @@ class ClaudeReader:
         if event.text("terminal_reason") == "prompt_too_long":
             return FaultReported(found.message, session_over=True)
         if self._error == "rate_limit" or status == 429:  # the account's limit only with a time
-            known = isinstance(found, LimitReached) or self._resets_at is not None
-            limit = LimitReached(found.message, self._resets_at or _reset_of(found))
-            return limit if known else FaultReported(found.message)
+            named = found.resets_at if isinstance(found, LimitReached) else None
+            if self._resets_at is None and not isinstance(found, LimitReached):
+                return FaultReported(found.message)
+            return LimitReached(found.message, self._resets_at or named)
         if self._error == "authentication_failed" or status == 401:
             return LoginNeeded(found.message)
         if status is None or (isinstance(found, FaultReported) and found.session_over):
@@ -160,12 +153,7 @@ class ClaudeReader:
         return FaultReported(found.message, lasting=self._error in _LASTING or status == 403)
 
 
-def _reset_of(found: Fault) -> float | None:
-    """Return the time at which a limit ends, None for another fault."""
-    return found.resets_at if isinstance(found, LimitReached) else None
-
-
-def _started(event: Fields) -> tuple[CliEvent, ...]:
+def _started(event: Fields) -> Events:
     names = tuple(name.removeprefix(_PREFIX) for name in event.texts("tools"))
     servers = {s.text("name"): s.text("status") for s in event.objects("mcp_servers")}
     offered = ToolsOffered(names, servers)
@@ -177,9 +165,3 @@ def _tokens(usage: Fields) -> UsageReported:
     cached = usage.count("cache_read_input_tokens")
     fresh = usage.count("input_tokens") + usage.count("cache_creation_input_tokens")
     return UsageReported(fresh + cached, usage.count("output_tokens"), cached)
-
-
-def _sum(one: UsageReported, other: UsageReported) -> UsageReported:
-    return UsageReported(
-        one.input + other.input, one.output + other.output, one.cached + other.cached
-    )

@@ -11,19 +11,8 @@ from typing import Protocol
 SERVER = "clew"
 """The name of clew's MCP server in each CLI's config; the CLIs derive the names of its tools from it."""
 
-TOOLS = (
-    "clew_run",
-    "clew_read",
-    "clew_write",
-    "clew_edit",
-    "clew_list",
-    "clew_search",
-    "clew_recall",
-    "clew_wait",
-    "clew_done",
-    "clew_plan",
-    "clew_ask",
-)
+_TOOLS = "run read write edit list search recall wait done plan ask"
+TOOLS = tuple(f"clew_{name}" for name in _TOOLS.split(" "))
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +81,23 @@ class UsageReported:
     cached: int = 0
     cost_usd: float | None = None
 
+    def __add__(self, other: "UsageReported") -> "UsageReported":
+        return UsageReported(
+            self.input + other.input,
+            self.output + other.output,
+            self.cached + other.cached,
+            (self.cost_usd or 0.0) + (other.cost_usd or 0.0),
+        )
+
+    def since(self, before: "UsageReported", cost_usd: float | None = None) -> "UsageReported":
+        """Return what was used since an earlier sum."""
+        return UsageReported(
+            max(0, self.input - before.input),
+            max(0, self.output - before.output),
+            max(0, self.cached - before.cached),
+            cost_usd,
+        )
+
 
 NOTHING_USED = UsageReported(0, 0)
 
@@ -132,22 +138,15 @@ class TurnEnded:
     message: str = ""
 
 
-CliEvent = (
-    SessionStarted
-    | ToolsOffered
-    | ThoughtReported
-    | UsageReported
-    | LimitReached
-    | LoginNeeded
-    | FaultReported
-    | TurnEnded
-)
+Fault = FaultReported | LimitReached | LoginNeeded
+CliEvent = SessionStarted | ToolsOffered | ThoughtReported | UsageReported | Fault | TurnEnded
+Events = tuple[CliEvent, ...]
 
 
 class EventReader(Protocol):
     """Reads the output of one process; it remembers what it needs for the next line."""
 
-    def feed(self, line: bytes) -> tuple[CliEvent, ...]:
+    def feed(self, line: bytes) -> Events:
         """Return the events of one line of output, none for a line of unknown form.
 
         Lines of standard error may be fed too: some faults are reported only there.
@@ -156,22 +155,18 @@ class EventReader(Protocol):
 
 
 class Cli(Protocol):
-    """One known coding agent."""
+    """One known coding agent.
+
+    `name` is that in the config, and of its program. `kept` are the folders of its HOME that survive an epoch: its
+    session store. `harmless` are tools of its own that cannot be switched off and change nothing.
+    """
 
     @property
-    def name(self) -> str:
-        """Its name in the config, and of its program: "codex"."""
-        ...
-
+    def name(self) -> str: ...
     @property
-    def kept(self) -> tuple[str, ...]:
-        """The folders of its HOME that survive an epoch: its session store."""
-        ...
-
+    def kept(self) -> tuple[str, ...]: ...
     @property
-    def harmless(self) -> frozenset[str]:
-        """Tools of its own that cannot be switched off and change nothing."""
-        ...
+    def harmless(self) -> frozenset[str]: ...
 
     def launch(
         self, options: CliOptions, relay: tuple[str, ...], home: str, prompt: str, session: str = ""

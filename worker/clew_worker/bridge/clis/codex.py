@@ -8,15 +8,15 @@ from clew_worker.bridge.clis.cli import (
     NOTHING_USED,
     SERVER,
     TOOLS,
-    CliEvent,
     CliOptions,
+    Events,
     Launch,
     SessionStarted,
     ThoughtReported,
     TurnEnded,
     UsageReported,
 )
-from clew_worker.bridge.clis.printed import Fields, fault
+from clew_worker.bridge.clis.printed import Fields, failed, fault
 
 START_TIMEOUT_S = 120
 TOOL_TIMEOUT_S = 3_600
@@ -29,15 +29,8 @@ _INSTRUCTIONS = (
 """Newer models are not shown the tools of MCP servers: they search for them, or call them from a script."""
 
 _OFF = (
-    "shell_tool",
-    "unified_exec",
-    "multi_agent",
-    "goals",
-    "apps",
-    "view_image",
-    "plugins",
-    "shell_snapshot",
-    "unbounded_connection_retries",
+    *("shell_tool", "unified_exec", "multi_agent", "goals", "apps", "view_image", "plugins"),
+    *("shell_snapshot", "unbounded_connection_retries"),
 )
 """Features that bring tools of its own, and the one by which it waits for an endpoint without an end.
 
@@ -54,17 +47,10 @@ class Codex:
     name = "codex"
     kept = (".codex/sessions",)
     harmless = frozenset(
-        {
-            "list_mcp_resources",
-            "list_mcp_resource_templates",
-            "read_mcp_resource",
-            "request_user_input",
-            "request_user_input_async",
-            "tool_search",
-            "exec",
-            "wait",
-            "sleep",
-        }
+        (
+            *("list_mcp_resources", "list_mcp_resource_templates", "read_mcp_resource", "exec"),
+            *("request_user_input", "request_user_input_async", "tool_search", "wait", "sleep"),
+        )
     )
 
     def launch(
@@ -117,7 +103,7 @@ class CodexReader:
         self._clock = clock
         self._said = ""
 
-    def feed(self, line: bytes) -> tuple[CliEvent, ...]:
+    def feed(self, line: bytes) -> Events:
         event = Fields.of_line(line)
         match event.text("type"):
             case "thread.started":
@@ -128,12 +114,14 @@ class CodexReader:
             case "turn.completed":
                 return (*self._usage(event.object("usage")), TurnEnded(ok=True, message=self._said))
             case "turn.failed":
-                return self._failed(event.object("error").text("message"))
-            case "":
-                return self._complaint(line)
+                return failed(fault(event.object("error").text("message"), self._clock()))
+            case "":  # of standard error: the reason for which it did not start, "Error: …"
+                text = line.decode(errors="replace").strip()
+                if text.startswith("Error: "):
+                    return failed(fault(text.removeprefix("Error: "), self._clock()))
         return ()
 
-    def _item(self, item: Fields) -> tuple[CliEvent, ...]:
+    def _item(self, item: Fields) -> Events:
         text = item.text("text")
         if not text or item.text("type") not in ("agent_message", "reasoning"):
             return ()
@@ -141,28 +129,10 @@ class CodexReader:
             self._said = text
         return (ThoughtReported(text),)
 
-    def _usage(self, usage: Fields) -> tuple[CliEvent, ...]:
+    def _usage(self, usage: Fields) -> Events:
         """Return what this turn has used: Codex counts from the session's beginning, in earlier processes too."""
-        total = UsageReported(
-            usage.count("input_tokens"),
-            usage.count("output_tokens"),
-            usage.count("cached_input_tokens"),
-        )
+        names = ("input_tokens", "output_tokens", "cached_input_tokens")
+        total = UsageReported(*map(usage.count, names))
         before, self._used = self._used, total
-        new = UsageReported(
-            max(0, total.input - before.input),
-            max(0, total.output - before.output),
-            max(0, total.cached - before.cached),
-        )
+        new = total.since(before)
         return (new,) if new != NOTHING_USED else ()
-
-    def _failed(self, message: str) -> tuple[CliEvent, ...]:
-        found = fault(message, self._clock())
-        return (found, TurnEnded(ok=False, message=found.message))
-
-    def _complaint(self, line: bytes) -> tuple[CliEvent, ...]:
-        """Return the reason for which it did not start, from a line of standard error: "Error: …"."""
-        text = line.decode(errors="replace").strip()
-        if not text.startswith("Error: "):
-            return ()
-        return self._failed(text.removeprefix("Error: "))

@@ -1,13 +1,10 @@
 """The coding agents that clew knows, by their names in the config."""
 
 from collections.abc import Mapping
-from types import MappingProxyType
 
 from clew_worker.bridge.clis.claude import Claude
 from clew_worker.bridge.clis.cli import Cli
 from clew_worker.bridge.clis.codex import Codex
 from clew_worker.bridge.clis.opencode import Opencode
 
-CLIS: Mapping[str, Cli] = MappingProxyType(
-    {cli.name: cli for cli in (Codex(), Claude(), Opencode())}
-)
+CLIS: Mapping[str, Cli] = {cli.name: cli for cli in (Codex(), Claude(), Opencode())}

@@ -3,18 +3,24 @@
 import json
 import re
 from collections.abc import Mapping
-from datetime import UTC, datetime, timedelta, tzinfo
+from datetime import UTC, datetime, timedelta
 from typing import Any
-from zoneinfo import ZoneInfo
 
-from clew_worker.bridge.clis.cli import FaultReported, LimitReached, LoginNeeded
+from clew_worker.bridge.clis.cli import (
+    Events,
+    Fault,
+    FaultReported,
+    LimitReached,
+    LoginNeeded,
+    TurnEnded,
+)
 
 LINE_BYTES_MAX = 8 << 20
 """A longer line is not parsed."""
 
 
 class Fields:
-    """One JSON object."""
+    """One JSON object, whose fields may be of any type."""
 
     def __init__(self, values: Mapping[str, Any]) -> None:
         self._values = values
@@ -25,10 +31,9 @@ class Fields:
         if len(line) > LINE_BYTES_MAX or not line.lstrip().startswith(b"{"):
             return cls({})
         try:
-            values = json.loads(line)
+            return cls(json.loads(line))
         except (ValueError, RecursionError):
             return cls({})
-        return cls(values)
 
     def text(self, name: str) -> str:
         value = self._values.get(name)
@@ -52,32 +57,32 @@ class Fields:
         return Fields(value if isinstance(value, dict) else {})
 
     def objects(self, name: str) -> "tuple[Fields, ...]":
-        value = self._values.get(name)
-        items = value if isinstance(value, list) else []
-        return tuple(Fields(item) for item in items if isinstance(item, dict))
+        return tuple(Fields(item) for item in self._items(name) if isinstance(item, dict))
 
     def texts(self, name: str) -> tuple[str, ...]:
+        return tuple(item for item in self._items(name) if isinstance(item, str))
+
+    def _items(self, name: str) -> list[Any]:
         value = self._values.get(name)
-        items = value if isinstance(value, list) else []
-        return tuple(item for item in items if isinstance(item, str))
+        return value if isinstance(value, list) else []
 
 
-# When a usage limit ends, by the sentence in which a CLI says so.
+# ---- when a usage limit ends, by the sentence in which a CLI says so
 #
 # Codex: "try again at 12:51 PM.", "try again at Nov 28th, 2026 10:51 AM.", earlier "try again in 2 days 17 hours".
-# Claude Code: "resets 4pm (Europe/Berlin)", "resets Nov 28, 4:30pm (UTC)". opencode: "will reset in 5 days 10 hours".
-# A time of day is in the zone in parentheses, else in UTC: the CLIs are started with TZ=UTC.
+# Claude Code: "resets 4pm (UTC)", "resets Nov 28, 4:30pm (UTC)". opencode: "will reset in 5 days 10 hours".
+# A time of day is in UTC: the CLIs are started with TZ=UTC.
 
 AHEAD_MAX_S = 32 * 86_400.0
 """A later time is not believed."""
 
-_UNIT_S = {"day": 86_400, "hour": 3_600, "minute": 60, "min": 60, "second": 1, "sec": 1}
-_PART = re.compile(r"(\d{1,6})\s*(day|hour|minute|min|second|sec)s?\b", re.IGNORECASE)
+_UNIT_S = {"day": 86_400, "hour": 3_600, "min": 60, "sec": 1}
+_PART = re.compile(r"(\d{1,6})\s*(day|hour|min|sec)(?:ute|ond)?s?\b", re.IGNORECASE)
 _IN = re.compile(r"\b(?:again|resets?)\s+in\s+([^.;]{1,80})", re.IGNORECASE)
 _AT = re.compile(
     r"\b(?:again at|resets?(?: at)?)\s+"
     r"(?:(?P<month>[A-Z][a-z]{2})[a-z]*\.? (?P<day>\d{1,2})(?:st|nd|rd|th)?,?\s*(?:(?P<year>\d{4}),?\s*)?(?:at )?)?"
-    r"(?P<hour>\d{1,2})(?::(?P<minute>\d{2}))?\s*(?P<half>[ap]m)(?:\s*\((?P<zone>[\w/+-]{1,40})\))?",
+    r"(?P<hour>\d{1,2})(?::(?P<minute>\d{2}))?\s*(?P<half>[ap]m)",
     re.IGNORECASE,
 )
 _MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
@@ -85,23 +90,22 @@ _MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct",
 
 def reset_time(text: str, now: float) -> float | None:
     """Return the time that a text names (seconds since the epoch), None if it names none in the next 32 days."""
-    found = _AT.search(text)
+    found, duration = _AT.search(text), _IN.search(text)
+    parts = _PART.findall(duration[1]) if duration else []
     try:
-        at = _clock_time(found, now) if found else _after(text, now)
+        if found:
+            at = _clock_time(found, now)
+        elif parts:
+            at = now + sum(int(n) * _UNIT_S[unit.lower()] for n, unit in parts)
+        else:
+            return None
     except (ValueError, OverflowError):
         return None
-    return at if at is not None and now <= at <= now + AHEAD_MAX_S else None
-
-
-def _after(text: str, now: float) -> float | None:
-    """Return the time after a duration: "2 days 17 hours 14 minutes"."""
-    found = _IN.search(text)
-    parts = _PART.findall(found[1]) if found else []
-    return now + sum(int(n) * _UNIT_S[unit.lower()] for n, unit in parts) if parts else None
+    return at if now <= at <= now + AHEAD_MAX_S else None
 
 
 def _clock_time(found: re.Match[str], now: float) -> float:
-    here = datetime.fromtimestamp(now, _zone(found["zone"]))
+    here = datetime.fromtimestamp(now, UTC)
     hour = int(found["hour"]) % 12 + (12 if found["half"].lower() == "pm" else 0)
     at = here.replace(hour=hour, minute=int(found["minute"] or 0), second=0, microsecond=0)
     if not found["month"]:
@@ -113,14 +117,7 @@ def _clock_time(found: re.Match[str], now: float) -> float:
     return at.timestamp()
 
 
-def _zone(name: str | None) -> tzinfo:
-    try:
-        return ZoneInfo(name) if name else UTC
-    except (OSError, ValueError, KeyError):
-        return UTC
-
-
-Fault = FaultReported | LimitReached | LoginNeeded
+# ---- faults
 
 MESSAGE_CHARS = 500
 
@@ -158,3 +155,8 @@ def fault(message: str, now: float) -> Fault:
     if _LASTING.search(short):
         return FaultReported(short, lasting=True)
     return LoginNeeded(short) if _LOGIN.search(short) else FaultReported(short)
+
+
+def failed(found: Fault) -> Events:
+    """Return a fault and the end of the turn by it."""
+    return (found, TurnEnded(ok=False, message=found.message))
