@@ -143,7 +143,6 @@ def bootstrap(places: Places, loaded: Loaded) -> Iterator[Bootstrap]:
         finally:
             if launched:
                 launched.give_up()
-            cgroups.close()
 
 
 @contextmanager

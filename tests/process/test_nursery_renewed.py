@@ -12,7 +12,7 @@ from harness import alive, become_subreaper
 
 from clew_daemon.processes import nursery, zygote
 from clew_daemon.processes.children import Children
-from clew_daemon.processes.nursery import Nursery, SpawnError, SpawnQueue
+from clew_daemon.processes.nursery import Nursery, SpawnError
 from clew_shared.wire.nursery import CellSpec, SandboxSpec
 
 pytestmark = pytest.mark.cold
@@ -265,37 +265,3 @@ def test_a_cell_in_store_whose_payload_has_died_is_not_given(live):
         assert await ended(*await start()) == 0
 
     live(what)
-
-
-def test_hands_are_started_after_the_agents_that_wait():
-    async def what():
-        queue, order = SpawnQueue(1), []
-
-        async def one(name, *, can_wait):
-            async with queue.place(can_wait=can_wait):
-                order.append(name)
-                await asyncio.sleep(0)
-
-        await asyncio.gather(
-            one("first", can_wait=True),
-            one("hands", can_wait=True),
-            one("agent", can_wait=False),
-            one("another", can_wait=False),
-        )
-        assert order == ["first", "agent", "another", "hands"]
-
-    asyncio.run(what())
-
-
-def test_a_turn_that_is_given_up_is_the_next_ones():
-    async def what():
-        queue = SpawnQueue(1)
-        async with queue.place(can_wait=False):
-            waiting = asyncio.ensure_future(queue._acquire(can_wait=False))
-            await asyncio.sleep(0)
-        waiting.cancel()  # it has just been given its turn
-        await asyncio.gather(waiting, return_exceptions=True)
-        async with asyncio.timeout(DEADLINE_S), queue.place(can_wait=False):
-            pass
-
-    asyncio.run(what())

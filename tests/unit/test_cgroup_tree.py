@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-from clew_daemon.processes import cgroup_tree as tree
+from clew_daemon.processes import cgroups as tree
 
 UNIFIED = "31 23 0:28 / /sys/fs/cgroup rw,nosuid - cgroup2 cgroup2 rw,nsdelegate\n"
 HYBRID = "32 31 0:29 / /sys/fs/cgroup/cpu rw - cgroup cgroup rw,cpu\n" + UNIFIED.replace(
@@ -75,5 +75,5 @@ def test_a_group_that_is_delegated_but_read_only_cannot_be_used(group, monkeypat
 def test_counts_of_events_are_read_by_name(tmp_path):
     events = tmp_path / "memory.events"
     events.write_text("low 0\noom 3\noom_kill 2\noom_group_kill 1\n")
-    assert tree.counted(events, "oom_kill") == 2
-    assert tree.counted(tmp_path / "absent", "oom_kill") == 0
+    assert tree._counted(events, "oom_kill") == 2
+    assert tree._counted(tmp_path / "absent", "oom_kill") == 0

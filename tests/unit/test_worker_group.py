@@ -2,7 +2,7 @@
 
 import pytest
 
-from clew_daemon.processes import cgroup_tree
+from clew_daemon.processes import cgroups
 from clew_daemon.processes.cgroups import Cgroups, WorkerGroup
 from clew_shared.wire.nursery import CellLimits
 
@@ -47,7 +47,7 @@ def test_an_end_for_want_of_memory_is_read_from_the_kernels_count(group, tmp_pat
 
 @pytest.mark.parametrize("goal", ["../../x", "a/b", "\0", "ä" * 300, ".", ""])
 def test_a_goals_name_cannot_lead_out_of_the_daemons_groups(goal, tmp_path, monkeypatch):
-    monkeypatch.setattr(cgroup_tree, "enable", lambda folder, wanted: ())
+    monkeypatch.setattr(cgroups, "_enable", lambda folder, wanted: ())
     made = Cgroups(tmp_path).worker(goal, 1)
     assert made is not None
     assert made.path.parent == tmp_path

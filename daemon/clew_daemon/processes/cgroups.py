@@ -19,19 +19,22 @@ import hashlib
 import os
 import re
 import time
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 import structlog
 
 from clew_daemon.host import units
-from clew_daemon.processes import cgroup_tree as tree
 from clew_shared.wire.nursery import CellLimits
 
 log = structlog.get_logger()
 
 CONTROLLERS = ("memory", "pids", "cpu")
 """cpu has no limit, but enabling it keeps a worker that spins to the same share as the daemon."""
+
+_DELEGATED = ("user.delegate", "trusted.delegate")
+"""The system's systemd sets the first since 251, and the second, which only root can read, since 236."""
 
 RECORD = "cgroup"
 END_S = 5.0
@@ -48,7 +51,7 @@ class CellGroup:
 
     def kill(self) -> None:
         """Send SIGKILL to every process in it, including those that are being forked."""
-        tree.kill(self.path)
+        _kill(self.path)
 
     async def end(self) -> None:
         """Kill every process in it, and remove it; what does not die in time is left to the daemon's next start."""
@@ -85,7 +88,7 @@ class WorkerGroup:
 
     def out_of_memory(self) -> bool:
         """Return whether the kernel has killed one of its processes for exceeding the limit."""
-        return tree.counted(self.path / "memory.events", "oom_kill") > 0
+        return _counted(self.path / "memory.events", "oom_kill") > 0
 
     async def end(self) -> None:
         """Kill every process in it, and remove it."""
@@ -111,9 +114,9 @@ class Cgroups:
         home = f"{state.resolve()} {state.stat().st_ino}"
         name = f"clew-{hashlib.sha256(home.encode()).hexdigest()[:12]}"
         record = run / RECORD
-        own, why_not = tree.own_group()
+        own, why_not = own_group()
         _end_recorded(record, name, own)
-        if own is None or (why_not := tree.why_not_delegated(own, units.is_delegated)):
+        if own is None or (why_not := why_not_delegated(own, units.is_delegated)):
             record.unlink(missing_ok=True)
             return cls(None, why_not)
         groups = cls(own / name)
@@ -132,8 +135,8 @@ class Cgroups:
         record.write_text(str(self.base))
         (self.base / "daemon").mkdir(parents=True, exist_ok=True)
         (self.base / "daemon" / "cgroup.procs").write_text(str(os.getpid()))
-        enabled = tree.enable(self._own, CONTROLLERS)
-        self.controllers = tree.enable(self.base, enabled)
+        enabled = _enable(self._own, CONTROLLERS)
+        self.controllers = _enable(self.base, enabled)
 
     def worker(self, goal: str, epoch: int) -> WorkerGroup | None:
         """Create the group of a new worker; None where that is not possible."""
@@ -142,20 +145,10 @@ class Cgroups:
         path = self.base / f"worker-{_UNSAFE.sub('_', goal)[:_NAME_CHARS]}-{epoch}"
         try:
             path.mkdir(exist_ok=True)
-            return WorkerGroup(path, tree.enable(path, self.controllers))
+            return WorkerGroup(path, _enable(path, self.controllers))
         except OSError as error:
             log.warning("cgroup.failed", goal=goal, epoch=epoch, reason=str(error))
             return None
-
-    def close(self) -> None:
-        """Restore the group as it was found; call it when only this process is left in it."""
-        if self.base is None or self._own is None:
-            return
-        with contextlib.suppress(OSError):
-            for folder in (self.base, self._own):
-                tree.disable(folder, self.controllers)
-            (self._own / "cgroup.procs").write_text(str(os.getpid()))
-            tree.remove(self.base)
 
     def view(self) -> dict[str, object]:
         """Return what `clew status` and `clew doctor` show."""
@@ -175,28 +168,140 @@ def _end_recorded(record: Path, name: str, own: Path | None) -> None:
     ours = base.name == name and (base / "cgroup.kill").exists()
     if ours and not (own and own.is_relative_to(base)):
         _clear(base)
-        tree.remove(base)
+        _remove(base)
 
 
 def _clear(base: Path) -> None:
     """Kill and remove all groups of an earlier daemon; blocks, since the daemon serves no requests yet."""
     if not base.exists():
         return
-    left = tree.members(base)
+    left = _members(base)
     if left:
         log.warning("worker.leftover", cgroup=str(base), pids=left)
     deadline = time.monotonic() + END_S
-    while not tree.remove(base) and time.monotonic() < deadline:
-        tree.kill(base)
+    while not _remove(base) and time.monotonic() < deadline:
+        _kill(base)
         time.sleep(0.01)
 
 
 async def _end(path: Path) -> None:
     deadline = time.monotonic() + END_S
-    tree.kill(path)
-    while not tree.remove(path):
+    _kill(path)
+    while not _remove(path):
         if time.monotonic() > deadline:
-            log.warning("cgroup.lingers", path=str(path), pids=tree.members(path))
+            log.warning("cgroup.lingers", path=str(path), pids=_members(path))
             return
         await asyncio.sleep(0.005)
-        tree.kill(path)
+        _kill(path)
+
+
+def own_group() -> tuple[Path | None, str]:
+    """Return the folder of this process's group; None and the reason if there is none."""
+    try:
+        lines = Path("/proc/self/cgroup").read_text().splitlines()
+    except FileNotFoundError:
+        return None, "/proc is not mounted: mount it (mount -t proc proc /proc)"
+    name = next((line[3:] for line in lines if line.startswith("0::")), None)
+    if name is not None:
+        for root, mount in _mounts(Path("/proc/self/mountinfo").read_text()):
+            with contextlib.suppress(ValueError):  # another part of the tree is mounted here
+                return mount / PurePosixPath(name).relative_to(root), ""
+    return None, "cgroup v2 is not mounted here"
+
+
+def _mounts(mountinfo: str) -> Iterator[tuple[str, Path]]:
+    """Return root and place of every cgroup2 mount; proc_pid_mountinfo(5)."""
+    for line in mountinfo.splitlines():
+        before, _, after = line.partition(" - ")
+        if after.startswith("cgroup2 "):
+            root, place = before.split(" ")[3:5]
+            yield _unescaped(root), Path(_unescaped(place))
+
+
+def _unescaped(text: str) -> str:
+    return re.sub(r"\\([0-7]{3})", lambda octal: chr(int(octal[1], 8)), text)
+
+
+def why_not_delegated(group: Path, manager: Callable[[Path], bool]) -> str:
+    """Return why this process may not create groups beneath a group, "" where it may.
+
+    A group is delegated where systemd has marked it, where it is the root of a container's own view, where it
+    belongs to this user and its parent does not, or where the user's `manager` confirms it (which marks nothing
+    itself: 252 and 257). That it is writable is no sign: root may write everywhere, and a user's manager owns every
+    group of the session.
+    """
+    if not (group / "cgroup.kill").exists():  # the kernel's own root has none, either
+        return f"{group} is the root of the machine's control groups, or Linux is older than 5.14"
+    signs = (_marked, _is_view_root, _is_owned_below_foreign, manager)
+    if not any(sign(group) for sign in signs):
+        return f"{group} is not delegated to this process"
+    for name in ("", "cgroup.procs", "cgroup.subtree_control"):
+        if not os.access(group / name, os.W_OK):
+            return f"{group / name} is not writable"
+    return ""
+
+
+def _marked(group: Path) -> bool:
+    for name in _DELEGATED:
+        with contextlib.suppress(OSError):
+            if os.getxattr(group, name) == b"1":
+                return True
+    return False
+
+
+def _is_view_root(group: Path) -> bool:
+    return not (group.parent / "cgroup.procs").exists()
+
+
+def _is_owned_below_foreign(group: Path) -> bool:
+    mine = os.geteuid()
+    return mine not in (0, group.parent.stat().st_uid) and group.stat().st_uid == mine
+
+
+def _enable(group: Path, wanted: Iterable[str]) -> tuple[str, ...]:
+    """Enable controllers for the groups beneath; return those that are now enabled.
+
+    The kernel refuses all of them where the group itself has processes.
+    """
+    for name in wanted:
+        with contextlib.suppress(OSError):
+            (group / "cgroup.subtree_control").write_text(f"+{name}")
+    now = (group / "cgroup.subtree_control").read_text().split()
+    return tuple(name for name in wanted if name in now)
+
+
+def _kill(group: Path) -> None:
+    """Send SIGKILL to every process in a group and beneath it, if it exists."""
+    with contextlib.suppress(OSError):
+        (group / "cgroup.kill").write_text("1")
+
+
+def _remove(group: Path) -> bool:
+    """Remove a group and all beneath it; False while one of them has processes."""
+    try:
+        for folder, _, _ in os.walk(group, topdown=False):
+            Path(folder).rmdir()
+    except FileNotFoundError:
+        return True
+    except OSError:
+        return False
+    return True
+
+
+def _members(group: Path) -> list[int]:
+    """Return the processes in a group and beneath it."""
+    found: list[int] = []
+    for folder, _, _ in os.walk(group):
+        with contextlib.suppress(OSError):
+            found += map(int, (Path(folder) / "cgroup.procs").read_text().split())
+    return found
+
+
+def _counted(events: Path, name: str) -> int:
+    """Read one of the numbers of a file such as `memory.events`; 0 if there is none."""
+    with contextlib.suppress(OSError, ValueError):
+        for line in events.read_text().splitlines():
+            key, _, value = line.partition(" ")
+            if key == name:
+                return int(value)
+    return 0

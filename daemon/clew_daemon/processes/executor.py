@@ -38,6 +38,7 @@ from clew_shared.wire.executor import (
 from clew_shared.wire.framing import OversizedMessageError
 from clew_shared.wire.nursery import CellSpec
 
+ExecutorRequest = RunRequest | DigestRequest | CheckRequest | SnapshotRequest | RestoreRequest
 AnswerT = TypeVar("AnswerT", ActionDone, DigestDone, CheckDone, SnapshotDone, RestoreDone)
 
 READY_TIMEOUT_S = 60.0
@@ -117,21 +118,17 @@ class ExecutorProcess:
         `limit` as in RunRequest; `said` is told what the command has printed last.
         """
         self._said = said
-
-        def request(number: int) -> RunRequest:
-            return RunRequest(
-                id=number,
-                seq=seq,
-                tool=tool,
-                args=args,
-                timeout_s=timeout_s,
-                limit=limit,
-                output_bytes=output_bytes,
-            )
-
-        patience_s = timeout_s + ANSWER_MARGIN_S
+        request = RunRequest(
+            id=0,
+            seq=seq,
+            tool=tool,
+            args=args,
+            timeout_s=timeout_s,
+            limit=limit,
+            output_bytes=output_bytes,
+        )
         try:
-            return await self._ask(ActionDone, request, patience_s)
+            return await self._ask(ActionDone, request, timeout_s + ANSWER_MARGIN_S)
         except OversizedMessageError as error:  # nothing was begun
             text = f"not carried out, the arguments are too long: {error}"
             return ActionDone(
@@ -140,27 +137,16 @@ class ExecutorProcess:
 
     async def digest(self, *, full: bool, own: bool = False, report: bool = False) -> DigestDone:
         """Measure the world, where `full` from every file's stat; `own` and `report` as in DigestRequest."""
-
-        def request(number: int) -> DigestRequest:
-            return DigestRequest(id=number, full=full, own=own, report=report)
-
+        request = DigestRequest(id=0, full=full, own=own, report=report)
         return await self._ask(DigestDone, request, DIGEST_TIMEOUT_S)
 
     async def check(
         self, name: str, cmd: str, *, timeout_s: float, output_bytes: int, own: bool = True
     ) -> CheckDone:
         """Run a check of the goal; `own` as in CheckRequest."""
-
-        def request(number: int) -> CheckRequest:
-            return CheckRequest(
-                id=number,
-                name=name,
-                cmd=cmd,
-                timeout_s=timeout_s,
-                output_bytes=output_bytes,
-                own=own,
-            )
-
+        request = CheckRequest(
+            id=0, name=name, cmd=cmd, timeout_s=timeout_s, output_bytes=output_bytes, own=own
+        )
         try:
             return await self._ask(CheckDone, request, timeout_s + ANSWER_MARGIN_S)
         except OversizedMessageError as error:
@@ -173,26 +159,16 @@ class ExecutorProcess:
         self, *, base: str, max_file_bytes: int, room_bytes: int, own: bool = False
     ) -> SnapshotDone:
         """Take a snapshot of the workspace; `base` and `own` as in SnapshotRequest."""
-
-        def request(number: int) -> SnapshotRequest:
-            return SnapshotRequest(
-                id=number,
-                own=own,
-                base=base,
-                max_file_bytes=max_file_bytes,
-                room_bytes=room_bytes,
-            )
-
+        request = SnapshotRequest(
+            id=0, own=own, base=base, max_file_bytes=max_file_bytes, room_bytes=room_bytes
+        )
         return await self._ask(SnapshotDone, request, SNAPSHOT_TIMEOUT_S)
 
     async def restore(
         self, entries: tuple[RestoreEntry, ...], *, tree: str, others: tuple[str, ...] = ()
     ) -> RestoreDone:
         """Restore at most RESTORE_MAX entries of the snapshot `tree`; `others` as in RestoreRequest. Safe to repeat."""
-
-        def request(number: int) -> RestoreRequest:
-            return RestoreRequest(id=number, entries=entries, tree=tree, others=others)
-
+        request = RestoreRequest(id=0, entries=entries, tree=tree, others=others)
         return await self._ask(RestoreDone, request, RESTORE_TIMEOUT_S)
 
     async def end(self) -> None:
@@ -201,14 +177,14 @@ class ExecutorProcess:
         await self.cell.kill()
 
     async def _ask(
-        self, kind: type[AnswerT], request: Callable[[int], Any], timeout_s: float
+        self, kind: type[AnswerT], request: ExecutorRequest, timeout_s: float
     ) -> AnswerT:
         """Send one request and wait for its answer; one of another kind is a broken executor."""
         async with self._lock:
             if self._channel.closed:  # it was ended while this request waited
                 raise ExecutorDied("it was ended")
             self._next += 1
-            line = to_line(request(self._next))
+            line = to_line(request.model_copy(update={"id": self._next}))
             try:
                 async with asyncio.timeout(timeout_s):
                     await self._channel.send(line)  # one that is gone has ended: it is read below

@@ -7,11 +7,8 @@ and `clew_daemon.processes.zygote` for the connection to one process.
 from __future__ import annotations
 
 import asyncio
-import heapq
 import signal
 import time
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
 import structlog
@@ -23,47 +20,6 @@ from clew_daemon.processes.zygote import KILL_WAIT_S, NurseryGone, Zygote, Zygot
 from clew_shared.backoff import backoff_s
 from clew_shared.text.plain import plain
 from clew_shared.wire.nursery import CellSpec, SandboxReport, SpawnFailed, is_shortage
-
-
-class SpawnQueue:
-    """A semaphore with two priorities: those that can wait come last, otherwise first come, first served."""
-
-    def __init__(self, places: int) -> None:
-        self._free = places
-        self._waiting: list[tuple[bool, int, asyncio.Future[None]]] = []
-        self._count = 0
-
-    @asynccontextmanager
-    async def place(self, *, can_wait: bool) -> AsyncIterator[None]:
-        """Hold one of the places."""
-        await self._acquire(can_wait=can_wait)
-        try:
-            yield
-        finally:
-            self._release()
-
-    async def _acquire(self, *, can_wait: bool) -> None:
-        if self._free:
-            self._free -= 1
-            return
-        turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._count += 1
-        heapq.heappush(self._waiting, (can_wait, self._count, turn))
-        try:
-            await turn
-        except asyncio.CancelledError:
-            if turn.done() and not turn.cancelled():
-                self._release()
-            raise
-
-    def _release(self) -> None:
-        while self._waiting:
-            turn = heapq.heappop(self._waiting)[2]
-            if not turn.done():
-                turn.set_result(None)
-                return
-        self._free += 1
-
 
 log = structlog.get_logger()
 
@@ -135,7 +91,7 @@ class Nursery:
         self._zygote: Zygote | None = None
         self._ending: set[asyncio.Task[None]] = set()
         self._renewing = asyncio.Lock()
-        self._queue = SpawnQueue(STARTS_AT_ONCE)
+        self._starts = asyncio.Semaphore(STARTS_AT_ONCE)
         self._failures = 0
         self._retry_at = 0.0
         self._fault = ""
@@ -175,8 +131,7 @@ class Nursery:
         if group:
             spec = spec.model_copy(update={"cgroup": str(group.path)})
         fds = [fd for fd in (channel, log_fd, peer) if fd is not None]
-        # agents first: a restart is over when the agent runs, and its executor is needed only at the first action
-        async with self._queue.place(can_wait=spec.kind == "executor"):
+        async with self._starts:
             with self._children.starting_own():
                 return await self._spawn(spec, fds, group)
 
@@ -218,7 +173,11 @@ class Nursery:
             modules = self._preload
             new = await Zygote.start(self._children, launched)
         except (OSError, NurseryGone) as error:
-            self._back_off(error)
+            pause_s = backoff_s(self._failures, RETRY_FIRST_S, RETRY_MAX_S)
+            self._failures += 1
+            self._retry_at = time.monotonic() + pause_s
+            self._fault = f"the nursery cannot start: {plain(error)}"
+            log.error("nursery.failed", reason=plain(error), again_s=pause_s)  # noqa: TRY400 - a reason
             if last and last.alive:
                 return
             raise SpawnError(
@@ -233,11 +192,3 @@ class Nursery:
             ending = tasks.start(last.end())
             self._ending.add(ending)
             ending.add_done_callback(self._ending.discard)
-
-    def _back_off(self, error: Exception) -> None:
-        """Try again later, each time twice as late."""
-        pause_s = backoff_s(self._failures, RETRY_FIRST_S, RETRY_MAX_S)
-        self._failures += 1
-        self._retry_at = time.monotonic() + pause_s
-        self._fault = f"the nursery cannot start: {plain(error)}"
-        log.error("nursery.failed", reason=plain(error), again_s=pause_s)

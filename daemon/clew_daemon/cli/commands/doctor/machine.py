@@ -73,15 +73,15 @@ def cgroup(instance: Instance) -> Iterator[Finding]:
     """Report the control groups of the daemon, or those of a daemon that would be started from here."""
     from clew_daemon.control.requests import PingRequest
     from clew_daemon.host import units
-    from clew_daemon.processes import cgroup_tree
+    from clew_daemon.processes import cgroups
     from clew_daemon.reading.client import NoDaemon, send
 
     try:
         view = send(instance.socket, PingRequest()).get("cgroup", {})
     except NoDaemon:
-        own, why_not = cgroup_tree.own_group()
+        own, why_not = cgroups.own_group()
         if own:
-            why_not = cgroup_tree.why_not_delegated(own, units.is_delegated)
+            why_not = cgroups.why_not_delegated(own, units.is_delegated)
         view = {"path": None if why_not else str(own), "why_not": why_not}
     if view.get("path"):
         yield Finding("control groups", "ok", f"one per worker in {view['path']}")
