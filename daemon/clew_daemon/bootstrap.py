@@ -24,7 +24,6 @@ from clew_daemon.host import git, recorded_places
 from clew_daemon.host.folders import FolderError, make
 from clew_daemon.host.keys import Keys, scrubbed, take_environment
 from clew_daemon.host.sd_notify import without_notify
-from clew_daemon.host.terminal import Terminal
 from clew_daemon.logs import setup as logging
 from clew_daemon.processes import zygote
 from clew_daemon.processes.cgroups import Cgroups
@@ -69,17 +68,8 @@ class Bootstrap:
     nursery_env: dict[str, str]
     preload: tuple[str, ...]
     zygote: ZygoteLaunch | None
-    locks: Locks
-    terminal: Terminal
+    ledger_lock: Lock
     git_identity: dict[str, str]
-
-
-@dataclass(frozen=True, slots=True)
-class Locks:
-    """The locks that a daemon holds as long as it runs: of its ledger, and of its run folder."""
-
-    ledger: Lock
-    run: Lock
 
 
 def ledger_file(places: Places, settings: Settings) -> Path:
@@ -87,22 +77,10 @@ def ledger_file(places: Places, settings: Settings) -> Path:
     return Path(settings.ledger.located(str(places.state)).removeprefix("sqlite:///"))
 
 
-def ledger_lock(places: Places, settings: Settings) -> Lock:
-    """Take the ledger's lock for a daemon; raises as `acquire` does."""
-    path = beside(ledger_file(places, settings))
-    return acquire(path, role=DAEMON, socket=places.socket)
-
-
-def run_lock(places: Places) -> Lock:
-    """Take the lock of the run folder, so that one socket has one daemon; raises as `acquire` does."""
-    return acquire(places.run / "clew.lock", role=DAEMON, socket=places.socket)
-
-
 @contextmanager
 def bootstrap(places: Places, loaded: Loaded) -> Iterator[Bootstrap]:
     """Start, and hold the locks and the log as long as the daemon runs; raises BootstrapError."""
-    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)  # until the loop listens
-    terminal = Terminal(ignored=before is signal.SIG_IGN)
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)  # until the loop listens
     _limit()
     if not Path("/proc/self/stat").exists():
         raise BootstrapError(
@@ -112,7 +90,7 @@ def bootstrap(places: Places, loaded: Loaded) -> Iterator[Bootstrap]:
         )
     keys = take_environment(os.environ, loaded.settings, places.config.parent)
     setproctitle("clew: daemon")
-    with _locked_and_logging(places, loaded.settings, keys) as locks:
+    with _locked_and_logging(places, loaded.settings, keys) as lock:
         sys.setswitchinterval(SWITCH_S)
         warn_of(loaded.outdated)
         try:
@@ -136,8 +114,7 @@ def bootstrap(places: Places, loaded: Loaded) -> Iterator[Bootstrap]:
                 env,
                 modules,
                 launched,
-                locks,
-                terminal,
+                lock,
                 identity,
             )
         finally:
@@ -146,13 +123,16 @@ def bootstrap(places: Places, loaded: Loaded) -> Iterator[Bootstrap]:
 
 
 @contextmanager
-def _locked_and_logging(places: Places, settings: Settings, keys: Keys) -> Iterator[Locks]:
+def _locked_and_logging(places: Places, settings: Settings, keys: Keys) -> Iterator[Lock]:
     """Make the folders, become the only daemon of the ledger and of the run folder, and start the log."""
+    paths = beside(ledger_file(places, settings)), places.run / "clew.lock"
     with ExitStack() as held:
         try:
             make(places)
-            ledger = held.enter_context(ledger_lock(places, settings))
-            run = held.enter_context(run_lock(places))
+            ledger, _ = [
+                held.enter_context(acquire(path, role=DAEMON, socket=places.socket))
+                for path in paths
+            ]
             configure_log(places, settings, keys)
             record_places(places, settings, keys)
         except LockHeldError as error:
@@ -163,7 +143,7 @@ def _locked_and_logging(places: Places, settings: Settings, keys: Keys) -> Itera
             code = ExitCode.FAILED if error.errno in TRANSIENT_ERRNOS else ExitCode.CONFIGURATION
             raise BootstrapError(f"clew cannot use its folders: {plain(error)}", code) from None
         held.callback(logging.close)
-        yield Locks(ledger, run)
+        yield ledger
 
 
 def record_places(places: Places, settings: Settings, keys: Keys) -> None:

@@ -35,7 +35,6 @@ DAEMON = {
     "log.events": "clew_daemon.record.eventlog:log_events",
     # start and stop
     "lock": "clew_daemon.bootstrap:acquire",
-    "lock.run": "clew_daemon.bootstrap:run_lock",
     "recover": "clew_daemon.supervision.supervisor:recover",
     "leftovers": "clew_daemon.app.lifecycle:end_leftovers",
     "cgroups.claim": "clew_daemon.processes.cgroups:Cgroups.claim",

@@ -86,14 +86,6 @@ def test_a_workspace_that_vanishes_is_no_end_of_the_daemon(clew):
     clew.until(lambda: "cancelled" in clew.report(first), "the report of the end")
 
 
-def test_a_second_daemon_refuses_and_names_the_first(clew):
-    clew.start()
-    said = clew.clew("run", code=1)
-    assert f"process {clew.daemon.pid}" in said
-    assert "Traceback" not in said
-    assert clew.answers()
-
-
 def test_a_stale_pid_file_and_socket_are_in_nobodys_way(clew):
     run = clew.home / "run"
     run.mkdir()

@@ -1,6 +1,5 @@
 """A goal's whole life with the real daemon: from the file in the inbox to the report in the outbox."""
 
-import datetime as dt
 import json
 import os
 import re
@@ -67,36 +66,6 @@ def test_a_command_that_takes_too_long_is_stopped_and_its_output_names_what_to_c
         assert setting in first["output"], first["output"]
 
 
-def test_only_passing_checks_make_a_goal_completed(clew):
-    clew.start()
-    front = "checks:\n  said: grep -q hello hello.txt\n  there: test -f hello.txt\n"
-    goal = clew.submit(f"---\n{front}---\n{HELLO}")
-    clew.wait("goal.completed", goal=goal)
-    assert {e["name"] for e in clew.seen("check.passed", goal=goal)} == {"said", "there"}
-    assert "- [x] said" in clew.report(goal)
-
-
-def test_a_goal_whose_check_fails_is_not_completed(clew):
-    clew.start()
-    goal = clew.submit(f"---\nchecks: {{never: echo no such luck; false}}\n---\n{HELLO}")
-    ended = clew.wait("goal.failed", goal=goal)
-    assert "never" in ended["reason"]
-    assert not clew.seen("goal.completed")
-    assert "no such luck" in clew.report(goal)
-
-
-def test_a_failing_step_is_tried_again_as_often_as_the_file_says_and_then_a_person_is_asked(clew):
-    text = steps("echo x >> tries; exit 3", "echo never > never", front="retries: 1\n")
-    goal = clew.start().submit(text)
-    clew.wait("goal.blocked", goal=goal)
-    assert clew.lines(goal, "tries") == ["x", "x"]
-    assert clew.lines(goal, "never") == []
-    report = clew.report(goal)
-    assert "Your answer is needed" in report
-    assert "exit code 3" in report
-    assert clew.goal(goal)["pid"] is None
-
-
 def test_an_item_that_is_ticked_is_not_done_again(clew):
     text = HELLO.replace("- [ ] Write it", "- [x] Write it").replace("cat hello.txt", "ls > seen")
     goal = clew.start().submit(text)
@@ -145,21 +114,6 @@ def test_max_iterations_hands_the_goal_to_a_person_and_resume_grants_as_much_aga
     assert clew.lines(goal, "d") == ["d"]
 
 
-def test_a_goal_starts_when_those_that_it_depends_on_are_completed(clew):
-    shared = clew.folder / "shared"
-    clew.start()
-    first = clew.submit(
-        steps("until test -e go; do sleep 0.02; done", front=f"workspace: {shared}\n"), "a.md"
-    )
-    second = clew.submit(steps("true", front=f"depends_on: [{first}]\n", title="Later"), "b.md")
-    clew.wait("action.allowed", goal=first)
-    assert clew.goal(second)["status"] == "queued"
-    (shared / "go").touch()
-    started = clew.wait("goal.started", goal=second)
-    assert clew.seen("goal.completed", goal=first)[0]["seq"] < started["seq"]
-    clew.wait("goal.completed", goal=second)
-
-
 def test_a_goal_whose_dependency_failed_asks_a_person(clew):
     first = clew.start().submit(f"---\nchecks: {{n: 'false'}}\n---\n{HELLO}", "a.md")
     second = clew.submit(steps("true", front=f"depends_on: [{first}]\n"), "b.md")
@@ -189,51 +143,6 @@ def test_a_goal_that_depends_on_one_that_was_removed_long_after_it_completed_sta
     later = clew.submit(steps("true", front="depends_on: [make-tea]\n", title="Later"), "b.md")
     clew.wait("goal.completed", goal=later)
     assert clew.verified()
-
-
-def test_a_goal_waits_for_its_time(clew):
-    clew.start()
-    then = dt.datetime.now(dt.UTC) + dt.timedelta(seconds=3)
-    goal = clew.submit(steps("true", front=f"not_before: {then.isoformat()}\n"))
-    assert clew.goal(goal)["status"] == "queued"
-    started = clew.wait("goal.started", goal=goal)
-    assert dt.datetime.fromisoformat(started["timestamp"]) >= then
-    clew.wait("goal.completed", goal=goal)
-
-
-def test_the_larger_priority_goes_first(make_clew):
-    clew = make_clew({"daemon.max_workers": 1}).start()
-    holding = clew.submit(steps("until test -e go; do sleep 0.02; done", title="Hold"), "h.md")
-    clew.wait("action.allowed", goal=holding)
-    low = clew.submit(steps("true", title="Low"), "low.md")
-    high = clew.submit(steps("true", front="priority: 5\n", title="High"), "high.md")
-    (clew.workspace(holding) / "go").touch()
-    clew.wait("goal.completed", goal=low)
-    started = [e["goal"] for e in clew.seen("goal.started")]
-    assert started == [holding, high, low]
-
-
-@pytest.mark.parametrize("nested", ["", "/inner"])
-def test_goals_in_the_same_or_a_nested_workspace_take_turns(clew, nested):
-    shared = clew.folder / "shared"
-    clew.start()
-    wait = "until test -e go; do sleep 0.02; done"
-    first = clew.submit(steps(wait, front=f"workspace: {shared}\n"), "a.md")
-    clew.wait("action.allowed", goal=first)
-    second = clew.submit(steps("true", front=f"workspace: {shared}{nested}\n"), "b.md")
-    other = clew.submit(steps("true", title="Elsewhere"), "c.md")
-    clew.wait("goal.completed", goal=other)
-    assert clew.goal(second)["status"] == "queued"
-    (shared / "go").touch()
-    clew.wait("goal.completed", goal=second)
-
-
-def test_unknown_front_matter_is_ignored_and_named(clew):
-    goal = clew.start().submit(f"---\nprioritty: 3\ntags: [x]\n---\n{HELLO}")
-    accepted = clew.seen("goal.accepted", goal=goal)[0]
-    assert any("priority" in key for key in accepted["unknown_keys"])
-    clew.wait("goal.completed", goal=goal)
-    assert "prioritty" in clew.report(goal)
 
 
 IN_A_CONTAINER = (
@@ -318,31 +227,6 @@ def test_links_and_garbage_in_the_way_of_the_published_files_change_nothing(clew
     assert sorted(p.name for p in outside.iterdir()) == ["state.json"]
     assert clew.state(goal)["goal"]["status"] == "completed"
     assert [line["result"] for line in clew.history(goal)] == ["success"] * 5
-
-
-def test_what_a_worker_writes_into_the_published_state_is_not_believed(clew):
-    forged = '{"goal":{"status":"completed"}}'
-    lie = f"mkdir -p .agent_context; echo '{forged}' > .agent_context/state.json; exit 1"
-    goal = clew.start().submit(steps(lie))
-    clew.wait("goal.blocked", goal=goal)
-    clew.kill()
-    clew.start()
-    assert clew.goal(goal)["status"] == "blocked"
-
-
-def test_loops_json_tells_of_a_loop_with_its_evidence(clew):
-    clew.agent(
-        "looper", "hello()\nfor _ in range(3): run('cat nothing')\ncall('finish', success=False)"
-    )
-    goal = clew.start().submit("---\nagent: looper\n---\nLoop\n")
-    clew.wait("goal.failed", goal=goal)
-    clew.stop()
-    loops = json.loads((clew.workspace(goal) / ".agent_context" / "loops.json").read_text())
-    assert loops[0]["kind"] == "repetition"
-    assert loops[0]["action_signature"] == 'run_cmd::{"cmd":"cat nothing"}'
-    assert loops[0]["attempt_count"] == 3
-    assert "each time it failed" in loops[0]["evidence"]
-    assert "repetition" in clew.report(goal)
 
 
 def test_a_goal_file_with_nearly_a_mebibyte_of_blocks_is_carried_out_across_a_crash(clew):

@@ -2,9 +2,7 @@
 
 import os
 import pwd
-import signal
 import subprocess
-from pathlib import Path
 
 import pytest
 from harness import DEADLINE_S
@@ -44,63 +42,6 @@ def test_without_proc_the_daemon_says_what_is_missing(clew):
     )
     assert "/proc is not mounted" in done.stdout
     assert "Traceback" not in done.stderr
-
-
-# -- the terminal under it
-
-
-class InTerminal:
-    """A daemon in the foreground of a terminal of its own, as started from a shell."""
-
-    def __init__(self, clew, *, nohup=False):
-        self.master, slave = os.openpty()
-        command = ["setsid", "--ctty"]
-        command += ["sh", "-c", 'trap "" HUP; exec "$@"', "sh"] if nohup else []
-        with clew.log.open("ab") as out:
-            clew.daemon = subprocess.Popen(
-                [*command, *clew.command("run")],
-                stdin=slave,
-                stdout=out,
-                stderr=out,
-                env=clew.environment(),
-            )
-        os.close(slave)
-        clew.wait("daemon.ready")
-
-    def close(self):
-        os.close(self.master)
-
-
-def test_a_daemon_whose_terminal_is_closed_stops_as_on_sigterm(clew):
-    InTerminal(clew).close()
-    assert clew.daemon.wait(DEADLINE_S) == 0
-    assert clew.seen("daemon.stopping")
-    assert not clew.seen("config.reloaded")
-    clew.assert_alone()
-
-
-def test_a_hangup_while_the_terminal_is_there_is_a_reload(clew):
-    terminal = InTerminal(clew)
-    clew.daemon.send_signal(signal.SIGHUP)
-    clew.wait("config.reloaded")
-    assert clew.answers()
-    terminal.close()
-    assert clew.daemon.wait(DEADLINE_S) == 0
-
-
-def test_a_daemon_under_nohup_outlives_its_terminal_and_reloads_afterwards(clew):
-    InTerminal(clew, nohup=True).close()
-    clew.until(lambda: tty_of(clew.daemon.pid) == 0, "the loss of the terminal")
-    assert clew.answers()
-    assert not clew.seen("config.reloaded")
-    clew.daemon.send_signal(signal.SIGHUP)
-    clew.wait("config.reloaded")
-    assert clew.stop() == 0
-
-
-def tty_of(pid):
-    """The controlling terminal's device, 0 for none; proc_pid_stat(5)."""
-    return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[4])
 
 
 # -- the log under it

@@ -32,24 +32,6 @@ def foreign(name):
     return f"---\nagent: {name}\n---\n# Do it\n\n## A task\n- [ ] First\n- [ ] Second\n"
 
 
-def test_sigterm_stops_cleanly_and_the_next_start_goes_on(clew):
-    goal = clew.start().submit(LONG)
-    clew.until(lambda: clew.lines(goal, "begun"))
-    assert clew.stop() == 0
-    clew.wait("daemon.stopped")
-    names = [e["event"] for e in clew.events]
-    assert names.index("daemon.stopping") < names.index("daemon.stopped")
-    assert not clew.seen("worker.restarting")
-    assert clew.seen("worker.exited", goal=goal)[-1]["crash"] is False
-    assert clew.verified()
-    clew.start()
-    view = clew.goal(goal)
-    assert (view["status"], view["subtask"]) == ("in_progress", "Two")
-    (clew.workspace(goal) / "go").touch()
-    clew.wait("goal.completed", goal=goal)
-    assert clew.lines(goal, "trace") == ["1", "2"]
-
-
 def test_an_agent_is_told_to_stop_and_given_its_grace(clew):
     clew.agent("polite", "hello()\nsay(notice('stop'))\nos._exit(0)")
     goal = clew.start().submit(foreign("polite"))
@@ -68,12 +50,6 @@ def test_an_agent_that_does_not_stop_is_killed_after_its_grace(make_clew):
     began = time.monotonic()
     assert clew.stop() == 0
     assert time.monotonic() - began < 20
-
-
-def test_sigint_stops_as_sigterm_does(clew):
-    goal = clew.start().submit(LONG)
-    clew.until(lambda: clew.lines(goal, "begun"))
-    assert clew.stop(signal.SIGINT) == 0
 
 
 def test_a_second_sigint_kills_at_once_and_nothing_is_lost(make_clew):
@@ -112,55 +88,6 @@ def test_a_lower_limit_holds_for_a_running_goal_at_once_and_the_agent_is_told(cl
     assert changed["restart_needed"] == []
     clew.wait("goal.failed", goal=goal)
     assert clew.said(goal, count=3) == ["allowed", 2, "blocked"]
-
-
-TEN_MISTAKES = """\
-[daemon]
-max_workers = 0
-settle_s = "soon"
-[heartbeat]
-interval_s = -1
-[loops]
-repeat_limit = 1
-scope = "galaxy"
-repeat_limti = 3
-[restart]
-max_restarts = "many"
-[limits]
-memory_mb = 1
-[sandbox]
-mode = "maybe"
-[nonsense]
-"""
-MISTAKEN = [
-    "max_workers",
-    "settle_s",
-    "interval_s",
-    "repeat_limit",
-    "scope",
-    "repeat_limti",
-    "max_restarts",
-    "memory_mb",
-    "mode",
-    "nonsense",
-]
-
-
-def test_a_config_with_ten_mistakes_is_refused_with_all_ten_named_and_nothing_changes(clew):
-    goal = clew.start().submit(LONG)
-    clew.until(lambda: clew.lines(goal, "begun"))
-    (clew.home / "config.toml").write_text(TEN_MISTAKES)
-    os.kill(clew.daemon.pid, signal.SIGHUP)
-    reason = clew.wait("config.rejected")["reason"]
-    assert [name for name in MISTAKEN if name not in reason] == []
-    assert "did you mean" in reason
-    assert not clew.seen("config.reloaded")
-    (clew.workspace(goal) / "go").touch()
-    clew.wait("goal.completed", goal=goal)
-    assert len(clew.seen("worker.started", goal=goal)) == 1
-    assert clew.stop() == 0
-    said = clew.clew("run", code=78)
-    assert [name for name in MISTAKEN if name not in said] == []
 
 
 def test_a_key_that_needs_a_restart_is_named_and_the_rest_applies(clew):

@@ -13,10 +13,10 @@ def absolute(paths):
 cells._absolute = absolute
 """,
     "a module that is missing since an upgrade": """
-from clew_daemon.session.hello import Hello
+from clew_daemon.session.methods import Methods
 def choose(self):
     import clew_daemon.no_longer_there
-Hello._choose = choose
+Methods._choose_strategies = choose
 """,
     "an error before the first worker": """
 from clew_daemon.supervision.goal_run import GoalRun

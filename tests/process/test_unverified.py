@@ -55,27 +55,6 @@ def kinds(clew, goal):
         ]
 
 
-def test_a_goal_without_checks_is_completed_unverified_wherever_it_is_shown(clew):
-    with ScriptedLlm(WRITE, FINISH) as llm:
-        thinker(clew, llm)
-        goal = clew.start().submit(goal_file())
-        line = clew.wait("goal.completed", goal=goal)
-    assert line["verified"] is False
-    assert (clew.goal(goal)["status"], clew.goal(goal)["verified"]) == ("completed", False)
-    report = clew.report(goal)
-    assert "- status: **completed, unverified**" in report
-    assert "Add checks at the top of the goal file:\n\n    ---\n    checks:\n" in report
-
-
-def test_a_goal_whose_checks_passed_is_completed_and_verified(clew):
-    with ScriptedLlm(WRITE, FINISH) as llm:
-        thinker(clew, llm)
-        goal = clew.start().submit(goal_file(checks={"there": "test -f hello.txt"}))
-        line = clew.wait("goal.completed", goal=goal)
-    assert line["verified"] is True
-    assert "- status: **completed**" in clew.report(goal)
-
-
 def test_suggested_checks_are_run_at_the_end_and_decide_nothing(clew):
     script = plan(("there", "test -f hello.txt"), ("fails", "echo no bye; exit 3"))
     with ScriptedLlm(script, WRITE, DONE) as llm:
@@ -329,34 +308,3 @@ def test_a_check_that_cannot_run_ends_at_a_person_before_the_model_is_called(cle
         clew.wait("check.before", since=since, goal=goal, name="tests")
         clew.wait("finish.refused", since=since, goal=goal)
     assert llm.requests
-
-
-def test_a_check_of_what_the_goal_is_to_make_never_stops_it(clew):
-    checks = {
-        "path": "./greet --help",
-        "bare": "greet --help || ./greet",
-        "module": "python3 -m greeting",
-    }
-    script = ("run_cmd", {"cmd": "echo 'echo hello' > greet; chmod +x greet; touch greeting.py"})
-    with ScriptedLlm(calls(script), FINISH) as llm:
-        thinker(clew, llm)
-        goal = clew.start().submit(goal_file("# Make greet\n", checks=checks))
-        assert clew.wait("goal.completed", goal=goal)["verified"] is True
-    assert detail(clew, goal)["passed_before"] == []
-
-
-def test_a_check_that_passes_before_any_work_is_said_to_prove_nothing(clew):
-    with ScriptedLlm(WRITE, FINISH) as llm:
-        thinker(clew, llm)
-        goal = clew.start().submit(
-            goal_file(checks={"always": "true", "there": "test -f hello.txt"})
-        )
-        clew.wait("goal.completed", goal=goal)
-    assert clew.goal(goal)["passed_before"] == ["always"]
-    before = detail(clew, goal)["checked_before"]
-    assert {name: one["exit_code"] for name, one in before.items()} == {"always": 0, "there": 1}
-    told = "check always passed before any work: it proves nothing"
-    assert told in clew.clew("status", goal)
-    assert told in clew.report(goal)
-    kinds_of = kinds(clew, goal)
-    assert kinds_of.index("checked_before") < kinds_of.index("action_allowed")

@@ -9,7 +9,7 @@ import uuid
 from pathlib import Path
 
 import pytest
-from harness import alive, children, nursery, running
+from harness import children, nursery, running
 
 STEPS = """\
 # Take steps
@@ -125,21 +125,6 @@ def test_the_executor_dying_alone_interrupts_the_action_and_the_agent_goes_on(cl
     assert [e["epoch"] for e in clew.seen("worker.started", goal=goal)] == [1]
 
 
-def test_a_hung_agent_is_killed_and_restarted(make_clew):
-    clew = make_clew({"heartbeat.timeout_s": 1.5})
-    clew.agent(
-        "sleeper", "hello()\nif epoch == 1: notice('never')\nsay(done())\ncall('advance')\ndone()"
-    )
-    goal = clew.start().submit(foreign("sleeper"))
-    clew.wait("worker.ready", goal=goal)
-    pid = clew.agent_pid(goal)
-    os.kill(pid, signal.SIGSTOP)
-    clew.wait("worker.hung", goal=goal)
-    clew.wait("goal.completed", goal=goal)
-    assert clew.seen("worker.exited", goal=goal)[0]["reason"] == "hung"
-    assert not alive(pid)
-
-
 def test_an_agent_that_is_alive_but_beats_is_not_hung_and_waiting_for_the_daemon_counts(make_clew):
     clew = make_clew({"heartbeat.timeout_s": 1.0})
     clew.agent(
@@ -157,24 +142,6 @@ def test_an_agent_that_is_alive_but_beats_is_not_hung_and_waiting_for_the_daemon
     clew.wait("goal.completed", goal=goal)
     assert not clew.seen("worker.hung")
     assert len(clew.seen("worker.started", goal=goal)) == 1
-
-
-def test_exit_0_without_finish_is_a_crash(clew):
-    clew.agent("quitter", "hello()\nif epoch > 1:\n  done(); call('advance'); done()")
-    goal = clew.start().submit(foreign("quitter"))
-    clew.wait("goal.completed", goal=goal)
-    exited = clew.seen("worker.exited", goal=goal)[0]
-    assert (exited["reason"], exited["code"], exited["crash"]) == ("exited_unfinished", 0, True)
-
-
-def test_exit_75_waits_and_is_no_crash(clew):
-    clew.agent("later", "hello()\nif epoch < 4: os._exit(75)\ndone(); call('advance'); done()")
-    clew.configure({"restart.max_restarts": 0})
-    goal = clew.start().submit(foreign("later"))
-    clew.wait("goal.completed", goal=goal)
-    assert len(clew.seen("goal.waiting", goal=goal)) == 3
-    assert {e["crash"] for e in clew.seen("worker.exited", goal=goal)} == {False}
-    assert clew.goal(goal)["restarts"] == 0
 
 
 def test_a_wait_between_two_crashes_forgives_none(make_clew):
@@ -209,14 +176,6 @@ def test_exit_75_waits_as_long_as_the_agent_says(clew):
     clew.wait("worker.ready", goal=goal, epoch=2)
 
 
-def test_exit_78_blocks_with_the_agents_last_words(clew):
-    clew.agent("unset", "hello()\nprint('no model is set', flush=True)\nos._exit(78)")
-    goal = clew.start().submit(foreign("unset"))
-    assert "no model is set" in clew.wait("goal.blocked", goal=goal)["reason"]
-    assert "no model is set" in clew.report(goal)
-    assert len(clew.seen("worker.started", goal=goal)) == 1
-
-
 def test_an_agent_that_always_crashes_is_given_up_with_the_evidence(clew):
     clew.agent("broken", "import nothing_of_the_kind")
     clew.configure({"restart.max_restarts": 3})
@@ -237,14 +196,6 @@ def test_a_program_that_never_says_hello_is_named_as_such_with_what_it_printed(c
     assert "It printed last: hi" in blocked["question"].splitlines()
 
 
-def test_a_command_that_cannot_be_started_says_so_to_a_person(clew):
-    clew.configure({"agents.ghost.kind": "command", "agents.ghost.command": ["/no/such/program"]})
-    clew.configure({"restart.max_restarts": 2})
-    goal = clew.start().submit(foreign("ghost"))
-    blocked = clew.wait("goal.blocked", goal=goal)
-    assert "/no/such/program" in blocked["reason"] + clew.report(goal)
-
-
 def test_a_worker_over_its_memory_is_killed(make_clew):
     clew = make_clew({"limits.memory_mb": 150})
     clew.agent(
@@ -260,40 +211,6 @@ def test_a_worker_over_its_memory_is_killed(make_clew):
     goal = clew.start().submit(foreign("hog"))
     clew.wait("goal.completed", goal=goal)
     assert clew.seen("worker.exited", goal=goal)[0]["reason"] == "memory"
-
-
-@pytest.mark.parametrize(
-    "line",
-    [
-        "b'this is no JSON\\n'",
-        "b'[1, 2, 3]\\n'",
-        'b\'{"jsonrpc": "2.0", "id": 1, "method": "think", "params": {"text": "\' + b"x" * (2 << 20) + b\'"}}\\n\'',
-        "b'\\xff\\xfe\\n'",
-        "b'x' * (3 << 20)",
-    ],
-    ids=["garbage", "array", "over 1 MiB", "not UTF-8", "no end"],
-)
-def test_a_line_that_breaks_the_protocol_ends_the_worker_and_loses_nothing(clew, line):
-    clew.agent(
-        "rude",
-        f"""
-        hello()
-        if epoch == 1:
-            run("echo kept >> kept")
-            try:
-                raw({line})
-                notice("never")
-            except OSError:
-                sys.exit(1)
-        say(hello()["state"]["goal"]["tasks"][0]["subtasks"][0]["actions_total"])
-        done(); call("advance"); done()
-        """,
-    )
-    goal = clew.start().submit(foreign("rude"))
-    clew.wait("goal.completed", goal=goal)
-    assert clew.seen("worker.exited", goal=goal)[0]["reason"] == "protocol"
-    assert clew.said(goal) == [1]
-    assert clew.lines(goal, "kept") == ["kept"]
 
 
 def test_a_call_with_wrong_params_is_an_error_and_no_crash(clew):
@@ -335,28 +252,6 @@ def test_an_action_that_an_agent_repeats_after_it_was_cut_off_is_on_record_as_it
     clew.wait("goal.completed", goal=goal)
     [again] = clew.ask("status", goal=goal)["goal"]["reruns"]  # what failed is no such thing
     assert (again["times"], again["results"]) == (2, ["interrupted"])
-
-
-def test_double_forked_grandchildren_end_with_their_epoch(clew):
-    marker = f"8{uuid.uuid4().int % 10**9}"
-    clew.agent(
-        "forker",
-        f"""
-        hello()
-        if epoch == 1:
-            run("(setsid sleep {marker} &) ; (trap '' TERM HUP; sleep {marker} &) ; true")
-            say("forked")
-            notice("never")
-        done(); call("advance"); done()
-        """,
-    )
-    goal = clew.start().submit(foreign("forker"))
-    clew.said(goal)
-    assert len(running(marker)) == 2
-    clew.kill_agent(goal)
-    clew.wait("worker.started", goal=goal, epoch=2)
-    assert not running(marker)
-    clew.wait("goal.completed", goal=goal)
 
 
 def test_an_action_in_flight_at_two_worker_deaths_is_refused(clew):

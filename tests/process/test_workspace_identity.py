@@ -60,23 +60,6 @@ def ready_again(clew, goal, since):
     clew.wait("worker.ready", goal=goal, since=since)
 
 
-def test_another_folder_in_the_place_of_the_workspace_is_not_acted_in(clew, place):
-    goal = acting(clew, place)
-    foreign(place)
-    clew.ask("feedback", goal=goal, text="go on")
-    said = blocked(clew, goal)
-    assert said["reason"] == REPLACED
-    assert str(place) in said["question"]
-    assert f"inode {place.stat().st_ino}" in said["question"]
-    assert f"clew continue {goal}" in said["question"]
-    assert f"clew continue {goal}" in clew.report(goal)
-    assert untouched(place)
-    clew.kill()
-    clew.start()
-    assert clew.goal(goal)["status"] == "blocked"
-    assert untouched(place)  # nothing is published into it, either
-
-
 def test_an_idle_worker_is_ended_when_its_workspace_is_removed_and_made_again(clew, place):
     goal = acting(clew, place)
     pid = clew.agent_pid(goal)

@@ -12,7 +12,7 @@ from clew_daemon.learning import reviewer
 from clew_daemon.processes import endings, workspace_guard
 from clew_daemon.processes.endings import Ended
 from clew_daemon.record import goals
-from clew_daemon.session import actions, conversation, epoch, lifetime, liveness, session
+from clew_daemon.session import actions, conversation, epoch, lifetime, session
 from clew_daemon.supervision import goal_run, restart, schedule
 from clew_shared.core import actions as judging
 from clew_shared.core import attempts, core, journal, suggestions
@@ -114,8 +114,8 @@ def _leaves_the_worker_alive(monkeypatch):
 
 
 def _notices_no_silence(monkeypatch):
-    monkeypatch.setattr(liveness.Liveness, "silent", lambda _: None)
-    monkeypatch.setattr(liveness.Liveness, "stalled", lambda _: None)
+    monkeypatch.setattr(lifetime.Liveness, "silent", lambda _: None)
+    monkeypatch.setattr(lifetime.Liveness, "stalled", lambda _: None)
 
 
 def _waits_for_replans_for_ever(monkeypatch):

@@ -70,7 +70,6 @@ class LedgerHealth:
         return "the ledger cannot be written: the daemon stops"
 
     def _log_slow(self) -> None:
-        """Log that the disk is slow, at most once in SLOW_EVERY_S: that may come and go for hours."""
         now = time.monotonic()
         if now >= self._slow_logged_at + SLOW_EVERY_S:
             self._slow_logged_at = now
@@ -85,7 +84,7 @@ class LedgerWatch:
 
     def __init__(self, ledger: Ledger, bootstrap: Bootstrap) -> None:
         self._ledger = ledger
-        self._lock = bootstrap.locks.ledger
+        self._lock = bootstrap.ledger_lock
         self._noted = 0
         self._last_fault = ""
         ledger.files.hold(bootstrap.places.state)
@@ -133,17 +132,10 @@ class Housekeeping:
         self._stores = stores
         self._tasks: list[asyncio.Task[Any]] = []
 
-    async def start(self, notifier: Notifier, look: Callable[[], None]) -> None:
-        """Start all periodic work; `look` is called every second."""
+    async def start(self, notifier: Notifier) -> None:
+        """Start all periodic work."""
         sweep_s = self._daemon.settings.daemon.sweep_s
-
-        async def look_around() -> None:
-            await (
-                self._watch.look()
-            )  # first: where it was lost, nothing may be created in its place
-            look()
-
-        self.run(tasks.repeat("ledger", LOOK_EVERY_S, look_around))
+        self.run(tasks.repeat("ledger", LOOK_EVERY_S, self._watch.look))
         self.run(tasks.repeat("sweep", sweep_s, self._sweep, first_s=sweep_s))
         self.run(tasks.repeat("retention", RETENTION_EVERY_S, self._forget))
         self.run(tasks.repeat("prune", PRUNE_EVERY_S, self._prune))
@@ -155,7 +147,6 @@ class Housekeeping:
         self._tasks.append(tasks.start(coroutine))
 
     async def stop(self) -> None:
-        """Cancel everything, and wait for it."""
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -171,7 +162,6 @@ class Housekeeping:
         await self._stores.run()
 
     async def _prune(self) -> None:
-        """Archive strategies that have proved harmful."""
         settings = self._daemon.settings.playbook
         if settings.enabled:
             await self._daemon.playbook.prune(settings.prune_below, VERDICTS_MIN)

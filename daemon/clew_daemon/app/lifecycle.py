@@ -10,7 +10,6 @@ import contextlib
 import os
 import signal
 import time
-from collections.abc import Coroutine
 from typing import Any
 
 import structlog
@@ -40,15 +39,14 @@ from clew_daemon.learning.models import KnownModels
 from clew_daemon.learning.playbook import PlaybookStore
 from clew_daemon.learning.reviewer import Reviewer
 from clew_daemon.parts import DaemonParts
-from clew_daemon.processes import vitals
 from clew_daemon.processes.children import Children
 from clew_daemon.processes.llm_slots import LlmSlots
 from clew_daemon.processes.nursery import Nursery, SpawnError
 from clew_daemon.publish.publisher import Publisher
 from clew_daemon.record import home
 from clew_daemon.record.goals import GoalStore
-from clew_daemon.session import liveness
 from clew_daemon.session.launcher import Launcher
+from clew_daemon.session.lifetime import start_memory_thread
 from clew_daemon.supervision.retention import Retention
 from clew_daemon.supervision.stores import SnapshotStores
 from clew_daemon.supervision.supervisor import Supervisor
@@ -66,10 +64,6 @@ from clew_shared.text.plain import plain
 
 log = structlog.get_logger()
 
-FOREIGN_PROC = (
-    "/proc belongs to another PID namespace: the memory of workers is not measured. "
-    "Mount a separate one (`unshare --pid --fork --mount-proc`)"
-)
 MORE_ROOM = (
     "Free some disk space, or raise the limits of the unit (LimitNOFILE=) or the shell (ulimit -n)"
 )
@@ -79,7 +73,8 @@ LEDGER_CLOSE_S = 10.0
 def run(bootstrap: Bootstrap) -> int:
     """Run the daemon in the foreground until it is told to stop; return the exit code."""
     try:
-        return _run_loop(App(bootstrap))
+        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+            return runner.run(App(bootstrap).run())
     except (LedgerError, FolderError, ThreadsError, NotOwnerError) as error:
         code = ExitCode.FAILED if _may_pass(error) else ExitCode.CONFIGURATION
         log.critical("daemon.stopped", reason=str(error), code=code)
@@ -101,19 +96,6 @@ def _may_pass(error: Exception) -> bool:
     return isinstance(error, LedgerFailed | LedgerUnwell | ThreadsError | HeldElsewhereError)
 
 
-def _run_loop(app: App) -> int:
-    """Run the app on an event loop of its own; return the exit code."""
-    code = None
-    try:
-        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-            code = runner.run(app.run())
-    except RuntimeError:
-        if code is None:
-            raise
-        # asyncio waits for its threads in a new thread, which cannot be started: they have nothing left to do
-    return code
-
-
 class App:
     """One life of the daemon."""
 
@@ -133,15 +115,13 @@ class App:
         """Open the ledger, serve until told to stop, and close it."""
         self._handle_signals()
         log.info("daemon.started", pid=os.getpid(), version=VERSION, state=str(self._places.state))
-        if not vitals.is_proc_ours():
-            log.warning("proc.foreign", hint=FOREIGN_PROC)
         path = ledger_file(self._places, self._settings)
         refuse_incomplete(path, self._places.state)
         with contextlib.suppress(OSError):  # the inbox reports what is wrong, and tries again
             self._inbox_owner.take()
         health = LedgerHealth(path, self._status, self._stop.set)
         ledger = health.ledger = Ledger.open(
-            path, on_state=health.on_state, lock=self._bootstrap.locks.ledger
+            path, on_state=health.on_state, lock=self._bootstrap.ledger_lock
         )
         watch = LedgerWatch(ledger, self._bootstrap)
         try:
@@ -162,8 +142,7 @@ class App:
         _start_threads(ledger)
         goals = GoalStore(ledger, self._settings)
         before, now = home.last(ledger), home.here(self._places.state)
-        if not await self._unless_stopped(block_in_other_home(goals, before, now)):
-            return
+        await block_in_other_home(goals, before, now)
         daemon = self._parts(goals)
         daemon.playbook.load()
         daemon.models.load()
@@ -232,7 +211,7 @@ class App:
         await complete_undos(self._daemon, self._undo, self._status.starting)
         await self._supervisor.start()
         await self._inbox.start()
-        await self._housekeeping.start(self._notifier, self._bootstrap.terminal.look)
+        await self._housekeeping.start(self._notifier)
         self._housekeeping.run(self._reloader.on_signals(self._hangup))
         self._housekeeping.run(self._status.follow())
         self._status.ready()
@@ -266,25 +245,12 @@ class App:
         await self._daemon.nursery.stop()
         self._daemon.children.sweep()
 
-    async def _unless_stopped(self, work: Coroutine[Any, Any, None]) -> bool:
-        """Do work that may have to wait for room on the disk; return False if the daemon is told to stop meanwhile."""
-        working, stopping = asyncio.ensure_future(work), asyncio.ensure_future(self._stop.wait())
-        await asyncio.wait([working, stopping], return_when=asyncio.FIRST_COMPLETED)
-        stopping.cancel()
-        if working.done():
-            working.result()
-            return True
-        working.cancel()
-        return False
-
     def _handle_signals(self) -> None:
         loop = asyncio.get_running_loop()
         loop.set_exception_handler(_log_unhandled)
         loop.add_signal_handler(signal.SIGTERM, self._stop.set)
         loop.add_signal_handler(signal.SIGINT, self._on_interrupt)
-        loop.add_signal_handler(signal.SIGHUP, self._on_hangup)
-        if self._bootstrap.terminal.is_lost:  # before there was a handler
-            self._on_hangup()
+        loop.add_signal_handler(signal.SIGHUP, self._hangup.set)
 
     def _on_interrupt(self) -> None:
         self._interrupts += 1
@@ -292,15 +258,6 @@ class App:
             # every worker dies with the daemon; the ledger is a valid prefix
             os._exit(ExitCode.FAILED)
         self._stop.set()
-
-    def _on_hangup(self) -> None:
-        """Reload, unless the terminal that the daemon was started in has been closed."""
-        stops = self._bootstrap.terminal.stops()
-        if stops is None:
-            self._hangup.set()
-        elif stops:
-            log.info("daemon.terminal_closed")
-            self._stop.set()
 
 
 def _log_unhandled(_: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
@@ -315,5 +272,5 @@ def _start_threads(ledger: Ledger) -> None:
         ledger.begin()
     except RuntimeError:
         raise ThreadsError from None
-    liveness.start_memory_thread()
+    start_memory_thread()
     asyncio.get_running_loop().set_default_executor(pool(THREADS, "clew"))

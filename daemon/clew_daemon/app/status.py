@@ -40,7 +40,6 @@ class StatusLine:
         self._notifier.status(what)
 
     def ready(self) -> None:
-        """Report that the daemon serves."""
         self.is_ready, self._starting = True, ""
         self._notifier.ready(self.text())
 
@@ -103,7 +102,6 @@ class DaemonView:
         self._config_error: LastKnown[str | None] = LastKnown(error, None)
 
     async def now(self) -> dict[str, Any]:
-        """Return it as JSON."""
         report = self._daemon.nursery.report
         return {
             "pid": os.getpid(),

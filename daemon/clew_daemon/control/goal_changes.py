@@ -266,12 +266,12 @@ class GoalChanges:
                 )
         at, state = time.time(), core.state
         with self._d.goals.entering(core):
-            seq = core.emit(ev.FeedbackGiven(at=at, text=text))
+            core.emit(ev.FeedbackGiven(at=at, text=text))
             if state.goal.status == GoalStatus.BLOCKED:
                 core.emit(ev.GoalRequeued(at=at, by="feedback", reopen=True))
         await self._d.goals.commit(core)
         if session := self._supervisor.session(state.goal_id):
-            session.send_feedback(seq, text)
+            session.send_feedback(text)
         if before == GoalStatus.BLOCKED:
             return answer(state, "recorded; the goal continues with it")
         if not state.ended:

@@ -208,7 +208,6 @@ class ControlHandlers:
         return {"removed": await self._daemon.playbook.prune(below), "below": below}
 
     async def _import(self, request: rq.ImportRequest) -> JsonObject:
-        """Import strategies, all or none; return the counts."""
         if len(request.bullets) > rq.IMPORTED_AT_ONCE_MAX:
             raise ControlError(f"at most {rq.IMPORTED_AT_ONCE_MAX} strategies can be sent at once")
         try:

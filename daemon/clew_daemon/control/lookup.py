@@ -92,12 +92,10 @@ _OBJECTIONS: dict[str, Callable[[State], str]] = {
 
 
 def is_runbook(settings: Settings, state: State) -> bool:
-    """Return whether a goal's agent is a runbook."""
     return has_runbook(state, settings)
 
 
 def shown_status(state: State) -> str:
-    """Return a goal's status as people know it."""
     return "paused" if state.paused else str(state.goal.status)
 
 
@@ -128,7 +126,6 @@ class GoalLookup:
         self._goals = goals
 
     def find(self, name: str | None) -> Core:
-        """Find a goal; raises ControlError."""
         cores = self._goals.cores
         if not name:
             raise ControlError(WHICH_GOAL)

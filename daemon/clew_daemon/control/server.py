@@ -108,7 +108,6 @@ class Control:
         )
 
     async def stop(self) -> None:
-        """Stop listening, and end all connections."""
         if self._server is None:
             return
         self._server.close()

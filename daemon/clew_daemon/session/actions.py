@@ -64,7 +64,8 @@ class Actions:
     async def act(self, p: protocol.Act) -> Judged:
         """Judge an action, carry it out where it is allowed, and record its outcome."""
         epoch, runs_steps = self._epoch, self._epoch.kind == "runbook"
-        await self._made_ready()
+        await epoch.ready.wait()
+        await self._checks.run_before()
         await epoch.see_past_claims()
         clean = _redacted(p)
         if runs_steps and not epoch.stopping and (ran := epoch.core.asks_first(p.tool, clean.args)):
@@ -89,9 +90,9 @@ class Actions:
         return judged(verdict, feedback, outcome=outcome_of(report, feedback), at=ended_at)
 
     async def propose(self, p: protocol.Propose) -> Judged:
-        """Judge an action that the agent carries out itself."""
         epoch = self._epoch
-        await self._made_ready()
+        await epoch.ready.wait()
+        await self._checks.run_before()
         if epoch.own_tools:
             # In a snapshot that begins later, what has changed would count as the action's.
             await epoch.snapshots.settled()
@@ -124,7 +125,6 @@ class Actions:
         return noted(feedback)
 
     async def record(self, p: protocol.Record) -> Recorded:
-        """Judge and record an action that the agent has already carried out."""
         await self._epoch.ready.wait()
         report = await self._reported(p)
         tool, args = redact(p.tool), redacted(p.args)
@@ -134,10 +134,6 @@ class Actions:
         return Recorded(allowed=verdict.allowed, **_words(verdict))
 
     # -- before an action ----------------------------------------------------------------------------
-
-    async def _made_ready(self) -> None:
-        await self._epoch.ready.wait()
-        await self._checks.run_before()
 
     async def _judge(self, p: protocol.Act) -> Verdict:
         """Judge a proposal without secret keys; before a refusal, look whether the workspace is still what it was.
@@ -200,13 +196,13 @@ class Actions:
             self._epoch.notify("allowed", {"seq": verdict.seq})
 
     def _recall(self, args: dict[str, Any]) -> ActionReport:
-        seq = args.get("seq")
-        if not isinstance(seq, int) or isinstance(seq, bool) or not 0 <= seq <= SEQ_MAX:
-            text = "recall needs `seq`, the number of an earlier action"
-            return ActionReport("error", text, changed=False)
-        found = output_of(self._epoch.parts.goals.ledger, self._epoch.goal_id, seq)
+        seq, found = args.get("seq"), None
+        if type(seq) is int and 0 <= seq <= SEQ_MAX:
+            found = output_of(self._epoch.parts.goals.ledger, self._epoch.goal_id, seq)
         if found is None:
-            text = f"no earlier action {seq} with an output"
+            text = (
+                f"recall needs `seq`, the number of an earlier action with an output, not {seq!r}"
+            )
             return ActionReport("error", text, changed=False)
         return ActionReport("success", found, changed=False)
 
@@ -330,18 +326,15 @@ def _report(done: ActionDone, took_s: float) -> ActionReport:
 
 
 def noted(feedback: Feedback, **more: Any) -> Noted:
-    """Return the answer to what the agent has reported; `more` are further fields."""
     advice = _intervention(feedback.intervention)
     return Noted(intervention=advice, escalated_to=feedback.escalated_to, **more)
 
 
 def judged(verdict: Verdict, feedback: Feedback = NO_FEEDBACK, **done: Any) -> Judged:
-    """Return the answer to a proposal; `done` are the fields of an action that was carried out."""
     return Judged(**_words(verdict, feedback), **done)
 
 
 def outcome_of(report: ActionReport, feedback: Feedback) -> ActionOutcome:
-    """Return the outcome of an action as its agent reads it."""
     code = {} if report.exit_code is None else {"exit_code": report.exit_code}
     fields = {"result": report.result, "output": report.output or "", **code}
     return ActionOutcome.model_validate(
@@ -350,7 +343,6 @@ def outcome_of(report: ActionReport, feedback: Feedback) -> ActionOutcome:
 
 
 def _words(verdict: Verdict, feedback: Feedback = NO_FEEDBACK) -> dict[str, Any]:
-    """Return what an answer says of a verdict, and of what followed from it."""
     refused = {} if verdict.allowed else {"reason": verdict.reason, "message": verdict.message}
     return {
         "verdict": "allowed" if verdict.allowed else "blocked",

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from os.path import expanduser
 from pathlib import PurePath
@@ -14,7 +12,6 @@ from clew_daemon.processes.executor import ExecutorDied, OutOfResources, Workspa
 from clew_daemon.session import check_tools
 from clew_daemon.session.epoch import Epoch
 from clew_shared.core import suggestions
-from clew_shared.core.core import Core
 from clew_shared.record import events as ev
 from clew_shared.record.worlds import is_measured
 from clew_shared.text.redact import redact
@@ -50,7 +47,6 @@ class CheckRun:
 
     @property
     def text(self) -> str:
-        """The output as it is recorded."""
         return without_middle(self.output, CHECK_OUTPUT_CHARS)
 
 
@@ -106,11 +102,8 @@ class Checks:
     async def _run_each(self) -> list[FailingCheck]:
         failing = []
         for name, cmd in self._epoch.core.state.spec.checks.items():
-            with self._running(name):
-                run = await self._run_to_its_end(name, cmd)
-                self._note_before(name, run)
-                run = await self._traced(name, cmd, run)
-            failing += await self._finish(name, run)
+            run = await self._ran(name, cmd, tries=CHECK_TRIES)
+            failing += await self._finish(name, await self._traced(name, cmd, run))
         await self._epoch.commit()
         return failing
 
@@ -131,9 +124,7 @@ class Checks:
         for name in due:
             if (left_s := until - time.monotonic()) <= 0:
                 break
-            with self._running(name):
-                run = await self._run_once(name, state.spec.checks[name], left_s)
-            self._note_before(name, run)
+            await self._ran(name, state.spec.checks[name], left_s)
         await epoch.require_workspace()
         await epoch.see_world()  # else the first action would be taken for what a check did
         await epoch.commit()
@@ -149,13 +140,10 @@ class Checks:
         for name, cmd in self._epoch.core.state.spec.checks.items():
             if (left_s := until - time.monotonic()) <= 0:
                 return None
-            with self._running(name):
-                run = await self._run_once(name, cmd, left_s)
-                if run.late or run.exit_code is None:
-                    return None
-                self._note_before(name, run)
-                run = await self._traced(name, cmd, run)
-            failing += await self._finish(name, run)
+            run = await self._ran(name, cmd, left_s)
+            if run.late or run.exit_code is None:
+                return None
+            failing += await self._finish(name, await self._traced(name, cmd, run))
         return failing
 
     async def run_suggested(self) -> None:
@@ -167,34 +155,43 @@ class Checks:
         for name, cmd in suggestions.due(epoch.core.state):
             if (left_s := until - time.monotonic()) < 1.0:
                 return
-            await epoch.decide(_emits(ev.CheckStarted(at=time.time(), name=name)))
-            with self._running(name):
-                run = await self._run_once(name, cmd, left_s)
-            await epoch.decide(_emits(_finished(name, run, suggested=True)))
+            with epoch.entering() as core:
+                core.emit(ev.CheckStarted(at=time.time(), name=name))
+            await epoch.commit()
+            run = await self._ran(name, cmd, left_s)
+            with epoch.entering() as core:
+                core.emit(_finished(name, run, suggested=True))
+            await epoch.commit()
 
     # -- one of them ---------------------------------------------------------------------------------
 
-    async def _run_once(self, name: str, cmd: str, left_s: float) -> CheckRun:
-        """Run a check in at most `left_s` seconds; raises WrongState, WorkspaceMissingError."""
-        try:
-            return await self._run(name, cmd, left_s)
-        except WorkspaceMissingError:
-            await self._epoch.require_workspace()
-            raise
-        except ExecutorDied as error:
-            return await self._broken(error)
+    async def _ran(
+        self, name: str, cmd: str, left_s: float | None = None, *, tries: int = 1
+    ) -> CheckRun:
+        """Run a check in at most `left_s` seconds, once more where the executor died of something else, or of it.
 
-    async def _run_to_its_end(self, name: str, cmd: str) -> CheckRun:
-        """Run a check; once more where the executor died of something else, or of it."""
-        broken = CheckRun(False, "")
-        for _ in range(CHECK_TRIES):
-            try:
-                return await self._run(name, cmd, self._epoch.settings.limits.check_timeout_s)
-            except OutOfResources:
-                raise
-            except ExecutorDied as error:
-                broken = await self._broken(error)
-        return broken
+        Its first result is recorded while nothing has been done yet. Raises WrongState where the workspace is missing.
+        """
+        work, run = self._epoch.work, CheckRun(False, "")
+        work.check, work.check_since = name, time.time()
+        try:
+            for _ in range(tries):
+                try:
+                    run = await self._run(name, cmd, left_s)
+                    break
+                except OutOfResources:
+                    raise
+                except WorkspaceMissingError:
+                    await self._epoch.require_workspace()
+                    raise
+                except ExecutorDied as error:
+                    await self._epoch.executors.died(str(error))
+                    text = f"the check did not run to its end: {error}"
+                    run = CheckRun(False, redact(text))
+        finally:
+            work.check = ""
+        self._note_before(name, run)
+        return run
 
     async def _traced(self, name: str, cmd: str, run: CheckRun) -> CheckRun:
         """Run a check that failed without a word once more, and return its failure with the trace of the shell.
@@ -204,13 +201,7 @@ class Checks:
         """
         if run.passed or run.output.strip() or not run.exit_code:
             return run
-        try:
-            traced = await self._run(name, f"set -x\n{cmd}", TRACE_S)
-        except OutOfResources:
-            raise
-        except ExecutorDied as error:
-            await self._broken(error)
-            return run
+        traced = await self._ran(name, f"set -x\n{cmd}", TRACE_S)
         trace, env = traced.output.strip(), self._epoch.parts.keys.env
         for variable in self._epoch.settings.sandbox.env:
             if len(value := env.get(variable, "")) >= VALUE_CHARS_MIN:
@@ -221,9 +212,9 @@ class Checks:
         shown = why or f"It printed nothing. These commands ran:\n{trace[-TRACE_CHARS:]}\n"
         return replace(run, output=shown)
 
-    async def _run(self, name: str, cmd: str, most_s: float) -> CheckRun:
+    async def _run(self, name: str, cmd: str, most_s: float | None) -> CheckRun:
         limits = self._epoch.settings.limits
-        timeout_s = min(limits.check_timeout_s, most_s)
+        timeout_s = min(limits.check_timeout_s, most_s or limits.check_timeout_s)
         executor = await self._epoch.executors.executor()
         done = await executor.check(
             name, cmd, timeout_s=timeout_s, output_bytes=limits.output_bytes
@@ -233,14 +224,10 @@ class Checks:
         passed, output = done.result == "success", redact(done.output) + note
         return CheckRun(passed, output, done.exit_code, late, done.duration_s)
 
-    async def _broken(self, error: ExecutorDied) -> CheckRun:
-        await self._epoch.executors.died(str(error))
-        return CheckRun(False, redact(f"the check did not run to its end: {error}"))
-
     def _note_before(self, name: str, run: CheckRun) -> None:
         """Record the first result of a check while nothing has been done yet, as far as clew can see."""
         state = self._epoch.core.state
-        if state.actions_total or name in state.checked_before:
+        if state.actions_total or name in state.checked_before or name not in state.spec.checks:
             return
         event = ev.CheckedBefore(
             at=time.time(),
@@ -254,7 +241,6 @@ class Checks:
             core.emit(event)
 
     async def _finish(self, name: str, run: CheckRun) -> list[FailingCheck]:
-        """Record how a check ended; returns it if it fails, and then that is durable."""
         event = _finished(name, run)
         with self._epoch.entering() as core:
             core.emit(event)
@@ -263,20 +249,6 @@ class Checks:
         await self._epoch.commit()
         cmd = self._epoch.core.state.spec.checks[name]
         return [FailingCheck(name=name, cmd=cmd, exit_code=run.exit_code, output=event.output)]
-
-    @contextmanager
-    def _running(self, name: str) -> Iterator[None]:
-        """Show while the block lasts that a check is running."""
-        work = self._epoch.work
-        work.check, work.check_since = name, time.time()
-        try:
-            yield
-        finally:
-            work.check = ""
-
-
-def _emits(event: ev.Event) -> Callable[[Core], int]:
-    return lambda core: core.emit(event)
 
 
 def _finished(name: str, run: CheckRun, *, suggested: bool = False) -> ev.CheckFinished:

@@ -15,8 +15,7 @@ from clew_daemon.processes.endings import ATTEMPT, Ended
 from clew_daemon.processes.executor import ExecutorDied
 from clew_daemon.processes.lines import WRITE_TIMEOUT_S, LineChannel, LineError
 from clew_daemon.session.epoch import Epoch
-from clew_daemon.session.lifetime import Lifetime
-from clew_daemon.session.liveness import Liveness
+from clew_daemon.session.lifetime import Lifetime, Liveness
 from clew_daemon.session.methods import JsonObject, Methods
 from clew_shared.core.answers import WrongState
 from clew_shared.core.questions import WHY

@@ -116,7 +116,6 @@ class Epoch:
     # -- the record --------------------------------------------------------------------------------
 
     def refuse_while_stopping(self) -> None:
-        """Raise WrongState if the worker is being stopped."""
         if self.stopping:
             raise WrongState("the worker is being stopped")
 
@@ -149,7 +148,6 @@ class Epoch:
         return await self.record(command)
 
     async def commit(self) -> None:
-        """Wait until all that was emitted so far is durable."""
         await self.parts.goals.commit(self.core)
 
     def hand_over(self, left: str = "") -> None:
@@ -190,11 +188,9 @@ class Epoch:
             core.drop_claim(world, time.time())
 
     async def missing(self) -> Missing | None:
-        """Return what is wrong with the workspace, None where it is as it should be."""
         return await asyncio.to_thread(self._guard.missing)
 
     async def hand_over_missing(self, missing: Missing) -> None:
-        """Hand the goal, whose workspace is missing, to a person."""
         await block_missing(self.parts.goals, self.core, missing)
 
     async def hand_over_if_missing(self) -> Missing | None:

@@ -49,12 +49,10 @@ class ExecutorPool:
 
     @property
     def cell(self) -> Cell | None:
-        """The executor's cell, None before it was needed."""
         return self._executor.cell if self._executor else None
 
     @property
     def alive(self) -> bool:
-        """An executor runs and can be asked."""
         return not self._ended and self._executor is not None and self._executor.alive
 
     async def prepare(self) -> None:
@@ -106,7 +104,6 @@ class ExecutorPool:
             raise ExecutorDied(plain(error)) from error
 
     async def died(self, why: str) -> None:
-        """End whatever a dead executor has left."""
         if not self._ended:
             log.warning("executor.died", **self._about, reason=why)
         if self._executor is not None:
@@ -156,11 +153,6 @@ class ExecutorPool:
             await self.died(str(error))
             return None
 
-    def kill_nowait(self) -> None:
-        """Send the executor its end, and wait for nothing."""
-        if self._executor is not None:
-            self._executor.cell.kill_nowait()
-
     async def end(self) -> None:
         """End the executor, also one that is just being started, and all that is in the worker's control group."""
         self._ended = True
@@ -175,7 +167,6 @@ class ExecutorPool:
     # -- the control group -------------------------------------------------------------------------------
 
     def leaf(self, spec: CellSpec) -> CellGroup | None:
-        """Make the control group of a new cell, in the worker's."""
         if self._group is None:
             return None
         self.limited()

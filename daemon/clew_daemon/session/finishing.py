@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
 
 from clew_daemon.session.checks import Checks
 from clew_daemon.session.epoch import Epoch
-from clew_daemon.session.hello import FeedbackSeen
 from clew_shared.record import events as ev
 from clew_shared.record.model import Level
 from clew_shared.text.redact import redact
@@ -17,21 +15,36 @@ from clew_shared.wire.answers import ActionOutcome, Checked, FailingCheck, Finis
 FEEDBACK_CAME = "Feedback from a person arrived that you may not have considered yet. Consider it, then finish again."
 
 
-@dataclass(frozen=True, slots=True)
-class Objections:
-    """What speaks against a finish: checks that fail, subtasks that are open, or something to consider first."""
+class FeedbackSeen:
+    """Which feedback the agent has considered, by the number of its event: it finishes only when that is all.
 
-    failing: tuple[FailingCheck, ...] = ()
-    open_subtasks: tuple[str, ...] = ()
-    message: str = ""
+    A model considers what was in its last prompt; any other agent, what it was sent before it called `finish`.
+    """
 
-    def __bool__(self) -> bool:
-        return bool(self.failing or self.open_subtasks or self.message)
+    def __init__(self, epoch: Epoch) -> None:
+        self._epoch = epoch
+        self._shown = self._considered = 0
 
-    @property
-    def counts(self) -> bool:
-        """It was too early to ask, and asking again changes nothing."""
-        return bool(self.failing or (self.open_subtasks and not self.message))
+    def shown(self) -> None:
+        """Note that the answer to `hello` has all feedback."""
+        self._shown = self._epoch.core.state.feedback_seq
+
+    def prompted(self) -> None:
+        """Note that a prompt was built from the last answer to `hello`."""
+        self._considered = max(self._considered, self._shown)
+
+    def finishing(self) -> None:
+        """Note that the agent wants to finish."""
+        if self._epoch.kind != "llm":
+            self._considered = self._epoch.core.state.feedback_seq
+
+    def news(self) -> str:
+        """Return, once, that there is feedback which the agent cannot have considered; "" for none."""
+        seq = self._epoch.core.state.feedback_seq
+        if seq <= self._considered or self._epoch.kind == "runbook":
+            return ""
+        self._considered = seq
+        return FEEDBACK_CAME
 
 
 class Finishing:
@@ -44,20 +57,20 @@ class Finishing:
 
     async def finish(self, p: protocol.Finish) -> Finished:
         """End the goal, or return why it cannot end; one that has ended stays unchanged."""
-        state, summary = self._epoch.core.state, redact(p.summary)
+        epoch, state, summary = self._epoch, self._epoch.core.state, redact(p.summary)
         if state.ended:
             accepted = (state.goal.status == "completed") == p.success
             return Finished(accepted=accepted, failing_checks=(), open_subtasks=())
         if not p.success:
-            await self._epoch.decide(lambda core: core.finish_failed(summary, time.time()))
+            await epoch.decide(lambda core: core.finish_failed(summary, time.time()))
             left = tuple(state.open_subtasks())
             return Finished(accepted=True, failing_checks=(), open_subtasks=left)
         self._feedback.finishing()
-        self._epoch.core.need_no_replan()
-        if objections := await self._objections():
-            return await self._refuse(objections)
-        self._epoch.snapshots.acted(too_many=False)  # the checks may have changed something
-        await self._epoch.snapshots.end()
+        epoch.core.need_no_replan()
+        if objection := await self._objection():
+            return objection
+        epoch.snapshots.acted(too_many=False)  # the checks may have changed something
+        await epoch.snapshots.end()
         reached = ev.GoalEnded(
             at=time.time(),
             status="completed",
@@ -65,17 +78,49 @@ class Finishing:
             verified=state.checked,
             passed_before=state.passed_before,
         )
-        await self._epoch.decide(lambda core: core.emit(reached))
+        await epoch.decide(lambda core: core.emit(reached))
         return Finished(accepted=True, failing_checks=(), open_subtasks=())
+
+    async def _objection(self) -> Finished | None:
+        """Return what speaks against a finish: failing checks, open subtasks, or something to consider first."""
+        epoch, state = self._epoch, self._epoch.core.state
+        await epoch.require_workspace()
+        failing = tuple(await self._checks.run())
+        await epoch.require_workspace()
+        open_subtasks = state.open_subtasks() if not state.spec.checks else []
+        message = self._feedback.news()
+        if not (failing or message or len(open_subtasks) > 1) and epoch.kind == "llm":
+            # once where the goal's last action failed; other agents know what they do
+            message = await epoch.decide(lambda core: core.question_finish(time.time()))
+        if not (failing or open_subtasks or message):
+            await self._checks.run_suggested()
+            await epoch.require_workspace()
+            message = self._feedback.news()
+            if not message:
+                return None
+        await epoch.see_world()  # else the next action would be taken for what a check did
+        await epoch.commit()
+        level: Level | None = None
+        if failing or not message:  # asking again changes nothing, so it counts
+            names = tuple(one.name for one in failing)
+            level = await epoch.decide(
+                lambda core: core.refuse_finish(names, time.time(), own_tools=epoch.own_tools)
+            )
+        said = {"message": message} if message else {}
+        left = tuple(state.open_subtasks())
+        return Finished(
+            accepted=False, failing_checks=failing, open_subtasks=left, escalated_to=level, **said
+        )
 
     async def check(self, p: protocol.Check) -> Checked:
         """Run the goal's checks before anyone asks to finish; they are recorded, and nothing follows from them."""
-        self._epoch.core.need_no_replan()
-        await self._epoch.require_workspace()
+        epoch = self._epoch
+        epoch.core.need_no_replan()
+        await epoch.require_workspace()
         failing = await self._checks.run_early(p.within_s)
-        await self._epoch.require_workspace()
-        await self._epoch.see_world()  # else the next action would be taken for what a check did
-        await self._epoch.commit()
+        await epoch.require_workspace()
+        await epoch.see_world()  # else the next action would be taken for what a check did
+        await epoch.commit()
         if failing is None:
             return Checked(passed=None)
         return Checked(passed=not failing, failing_checks=tuple(failing))
@@ -84,61 +129,19 @@ class Finishing:
         """Finish by a tool call: the answer has the shape of an action's, and nothing is run."""
         await self._epoch.ready.wait()
         summary = p.args.get("summary")
-        answer = await self.finish(
-            protocol.Finish(success=True, summary=summary if isinstance(summary, str) else "")
-        )
+        summary = summary if isinstance(summary, str) else ""
+        answer = await self.finish(protocol.Finish(success=True, summary=summary))
         lines = [_failing(check) for check in answer.failing_checks]
         lines += [f"still open: {name}" for name in answer.open_subtasks]
         lines += [answer.message] if answer.message else []
+        output = "accepted" if answer.accepted else "\n".join(["not accepted", *lines])
+        result = "success" if answer.accepted else "failure"
         return Judged(
             verdict="allowed",
             seq=self._epoch.core.state.seq,
             intervention=None,
             escalated_to=answer.escalated_to,
-            outcome=ActionOutcome(
-                result="success" if answer.accepted else "failure",
-                output="accepted" if answer.accepted else "not accepted\n" + "\n".join(lines),
-                duration_s=0.0,
-                changed=False,
-            ),
-        )
-
-    async def _objections(self) -> Objections:
-        state = self._epoch.core.state
-        await self._epoch.require_workspace()
-        failing = tuple(await self._checks.run())
-        await self._epoch.require_workspace()
-        open_subtasks = tuple(state.open_subtasks()) if not state.spec.checks else ()
-        message = self._feedback_came()
-        if not (failing or message or len(open_subtasks) > 1) and self._epoch.kind == "llm":
-            # once where the goal's last action failed; other agents know what they do
-            message = await self._epoch.decide(lambda core: core.question_finish(time.time()))
-        if not (failing or open_subtasks or message):
-            await self._checks.run_suggested()
-            await self._epoch.require_workspace()
-            message = self._feedback_came()
-        return Objections(failing, open_subtasks, message)
-
-    def _feedback_came(self) -> str:
-        return FEEDBACK_CAME if self._feedback.news() else ""
-
-    async def _refuse(self, objections: Objections) -> Finished:
-        """Answer why the goal cannot end; to repeat a claim that is refused is no progress, and counts."""
-        await self._epoch.see_world()  # else the next action would be taken for what a check did
-        await self._epoch.commit()
-        level: Level | None = None
-        if objections.counts:
-            failing, own = tuple(one.name for one in objections.failing), self._epoch.own_tools
-            level = await self._epoch.decide(
-                lambda core: core.refuse_finish(failing, time.time(), own_tools=own)
-            )
-        said = {"message": objections.message} if objections.message else {}
-        return Finished(
-            accepted=False,
-            failing_checks=objections.failing,
-            open_subtasks=tuple(self._epoch.core.state.open_subtasks()),
-            escalated_to=level,
-            **said,
+            outcome=ActionOutcome(result=result, output=output, duration_s=0.0, changed=False),
         )
 
 

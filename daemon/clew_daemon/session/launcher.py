@@ -64,12 +64,10 @@ class WorkerOutput:
 
     @property
     def tail(self) -> str:
-        """The end of everything that was printed."""
         return (self._tail + _text(self._rest))[-TAIL_CHARS:].strip()
 
 
 async def drain(fd: int, into: WorkerOutput) -> None:
-    """Read a pipe to its end, pass on what it has, and close it."""
     async with PipeReader(fd) as pipe:
         try:
             while data := await pipe.read(1 << 14):
@@ -95,7 +93,6 @@ class AgentProcess:
 
     @property
     def cell(self) -> Cell:
-        """The cell of the agent itself."""
         return self.cells[0]
 
     @property
@@ -104,11 +101,9 @@ class AgentProcess:
         return vitals.created(self.cell.pid)
 
     async def drain(self, into: WorkerOutput) -> None:
-        """Read what it prints, to the end."""
         await drain(self.output, into)
 
     async def kill(self) -> None:
-        """End every process of the agent, and wait for that."""
         for cell in self.cells:
             cell.kill_nowait()
         for cell in self.cells:
@@ -127,15 +122,12 @@ class CellSpecs:
 
     @property
     def settings(self) -> Settings:
-        """The settings of the goal."""
         return self._parts.settings_of(self.goal_id)
 
     def executor(self) -> CellSpec:
-        """Return the spec of an executor."""
         return self._placed(self._rules().executor(), "executor")
 
     def agent(self, agent: Agent) -> CellSpec:
-        """Return the spec of an agent."""
         return self._placed(self._rules().agent(agent, self.epoch), "agent")
 
     def cli(self, agent: CliAgentSettings) -> CellSpec:
@@ -178,7 +170,6 @@ class Launcher:
         self._nursery = nursery
 
     async def agent(self, specs: CellSpecs, agent: Agent, group: Group) -> AgentProcess:
-        """Start an agent; raises SpawnError, OSError. `group` makes the control group of its cell."""
         ours, theirs = socket.socketpair()
         ours.setblocking(False)
         output, output_w = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
@@ -216,7 +207,6 @@ class Launcher:
             )
 
     async def executor(self, specs: CellSpecs, group: Group) -> ExecutorProcess:
-        """Start an executor; raises SpawnError, ExecutorDied, OSError."""
         spec = specs.executor()
         return await ExecutorProcess.start(self._nursery, spec, group(spec))
 

@@ -13,17 +13,19 @@ from typing import Any
 
 from clew_daemon.host.logins import place_of, secrets_of, write_back
 from clew_daemon.learning.models import of_model
+from clew_daemon.learning.selection import CHARS_MAX
 from clew_daemon.processes.llm_slots import Endpoint, calls_at
-from clew_daemon.record.hello import subtask_view, task_view
+from clew_daemon.record.hello import SubtaskTranscript, hello_answer, subtask_view, task_view
 from clew_daemon.record.shrink import fitted_state
 from clew_daemon.session.actions import Actions, noted
 from clew_daemon.session.checks import Checks
 from clew_daemon.session.epoch import Epoch
-from clew_daemon.session.finishing import Finishing
-from clew_daemon.session.hello import FeedbackSeen, Hello
+from clew_daemon.session.finishing import FeedbackSeen, Finishing
 from clew_shared.config.agent_tables import CliAgentSettings
 from clew_shared.core.answers import WrongState
 from clew_shared.core.questions import asks
+from clew_shared.playbook.bullet import Bullet
+from clew_shared.prompt.layout import playbook_chars
 from clew_shared.record import events as ev
 from clew_shared.record.prompt_facts import COUNT_MAX, Prompt
 from clew_shared.record.spec import PlannedSubtask, PlannedTask
@@ -45,17 +47,19 @@ class Methods:
 
     def __init__(self, epoch: Epoch) -> None:
         self._epoch = epoch
-        self.feedback = FeedbackSeen(epoch)
+        self._feedback = FeedbackSeen(epoch)
         self.leave: protocol.Leave | None = None
         """Why the agent is about to exit, where it has given a reason."""
         self._slot: Endpoint | None = None
         self._last_turn = False
         """The turn in which the work ended, or was stopped, is on record."""
+        self._transcript = SubtaskTranscript()
+        self._strategies: list[JsonObject] = []
         self.checks = Checks(epoch)
         self._actions = Actions(epoch, self.checks)
-        self._finishing = Finishing(epoch, self.checks, self.feedback)
+        self._finishing = Finishing(epoch, self.checks, self._feedback)
         self._methods: dict[str, Callable[[Any], Awaitable[Answer]]] = {
-            "hello": Hello(epoch, self.feedback).hello,
+            "hello": self._hello,
             "heartbeat": self._heartbeat,
             "leave": self._leave,
             "llm_slot": self._llm_slot,
@@ -81,11 +85,63 @@ class Methods:
         return answer if isinstance(answer, dict) else answer.as_json()
 
     def release(self) -> None:
-        """Return the LLM slot, if the agent still holds it."""
         self._epoch.work.llm_since = None
         if self._slot is not None:
             self._slot.release()
             self._slot = None
+
+    # -- hello -----------------------------------------------------------------------------------------
+
+    async def _hello(self, p: protocol.Hello) -> HelloAnswer:
+        """Answer with all that the agent needs; the first hello of an epoch is recorded."""
+        if p.protocol != protocol.PROTOCOL_VERSION:
+            raise protocol.ProtocolError(
+                f"protocol {p.protocol} is not spoken here; {protocol.PROTOCOL_VERSION} is",
+                protocol.INVALID_PARAMS,
+            )
+        epoch = self._epoch
+        await epoch.ready.wait()
+        if not epoch.work.greeted:
+            self._record_hello(redact(p.agent))
+        settings, state = epoch.settings, epoch.core.state
+        answer = hello_answer(  # made while that is written
+            state,
+            settings,
+            epoch.agent,
+            epoch.parts.goals.ledger,
+            self._strategies if settings.playbook.enabled else [],
+            self._transcript,
+            prompt=epoch.parts.models.continued(epoch.agent, state.prompt),
+        )
+        own: JsonObject = {"epoch": epoch.number, "credential": epoch.credential}
+        if epoch.logins:
+            own["logins"] = epoch.logins
+        self._feedback.shown()
+        await epoch.commit()
+        return answer.model_copy(update=own)
+
+    def _record_hello(self, agent: str) -> None:
+        """Record the first hello of the epoch, and the strategies that its agent is shown."""
+        epoch, at = self._epoch, time.time()
+        epoch.work.greeted = True
+        shown = self._choose_strategies()
+        self._strategies = [bullet.to_dict() for bullet in shown]
+        ids = tuple(bullet.id for bullet in shown)
+        with epoch.recording() as core:
+            probe = core.state.waits_for_time
+            core.emit(ev.WorkerReady(at=at, epoch=epoch.number, agent=agent, probe=probe))
+            if ids or core.state.strategies:
+                core.emit(ev.StrategiesShown(at=at, epoch=epoch.number, ids=ids))
+
+    def _choose_strategies(self) -> list[Bullet]:
+        """Choose strategies once an epoch, so that its agent's prompt stays the same."""
+        epoch, settings = self._epoch, self._epoch.settings
+        if epoch.kind == "runbook":
+            return []
+        room = playbook_chars(settings.context.max_tokens) if epoch.kind == "llm" else CHARS_MAX
+        return epoch.parts.playbook.chosen(epoch.core.state, settings.playbook, room)
+
+    # -- what the agent tells --------------------------------------------------------------------------
 
     async def _heartbeat(self, _: protocol.Heartbeat) -> Answer:
         return {}
@@ -117,7 +173,7 @@ class Methods:
         self.release()
         if p.open:
             self._epoch.refuse_while_stopping()  # the answer of the model would be paid for and dropped
-            self.feedback.prompted()
+            self._feedback.prompted()
             work, endpoint = self._epoch.work, self._epoch.parts.slots.of(p.base_url)
             calls = calls_at(p.base_url, self._epoch.settings.limits.llm_calls)
             work.llm_since, work.llm_queued = time.time(), endpoint.is_full(calls)
@@ -153,6 +209,8 @@ class Methods:
 
     async def _act(self, p: protocol.Act) -> Judged:
         return await (self._finishing if p.tool == "finish" else self._actions).act(p)
+
+    # -- the tree --------------------------------------------------------------------------------------
 
     async def _plan(self, p: protocol.Plan) -> Answer:
         tasks = tuple(

@@ -25,8 +25,7 @@ from clew_daemon.session.conversation import Conversation
 from clew_daemon.session.epoch import Epoch, block_goal
 from clew_daemon.session.first_look import paths_there
 from clew_daemon.session.launcher import AgentProcess, Launcher, WorkerOutput
-from clew_daemon.session.lifetime import Lifetime
-from clew_daemon.session.liveness import Liveness
+from clew_daemon.session.lifetime import Lifetime, Liveness
 from clew_daemon.session.methods import Methods
 from clew_shared.core.answers import WrongState
 from clew_shared.core.questions import WHY, missing_tools
@@ -63,7 +62,6 @@ class Session:
 
     @property
     def work(self) -> Work:
-        """What is under way that is not in the record."""
         return self._epoch.work
 
     async def run(self) -> Ended:
@@ -76,23 +74,17 @@ class Session:
         return await self._record_end(ended)
 
     def stop(self, reason: str, *, after_action: bool = False, at_once: bool = False) -> None:
-        """Ask the worker to stop, as `Lifetime.stop`; then it is killed with its whole tree."""
         self._lifetime.stop(reason, after_action=after_action, at_once=at_once)
 
-    def send_feedback(self, seq: int, text: str) -> None:
-        """Send the agent the feedback of event `seq`, if there is an agent."""
-        if self._lifetime.process:
-            self._methods.feedback.sent(seq)
+    def send_feedback(self, text: str) -> None:
         self._lifetime.notify("feedback", {"text": text})
 
     def thresholds_changed(self) -> None:
-        """Send the agent the new numbers."""
         self._lifetime.notify("thresholds", thresholds(self._epoch.settings))
 
     # -- life ------------------------------------------------------------------------------------------
 
     def lived_s(self) -> float:
-        """Return how long the worker has lived, in seconds."""
         return time.monotonic() - self._began
 
     async def _live(self) -> Ended:
@@ -131,7 +123,6 @@ class Session:
         spawn(self._look_first())
 
     async def _record_start(self, process: AgentProcess) -> None:
-        """Record which process the worker is."""
         epoch, state = self._epoch, self._epoch.core.state
         event = ev.WorkerStarted(
             at=time.time(),
@@ -180,12 +171,9 @@ class Session:
             await self._methods.checks.run_before()
 
     async def _serve(self, process: AgentProcess) -> None:
-        epoch = self._epoch
-        conversation = Conversation(epoch, self._methods, self._liveness, self._lifetime)
+        conversation = Conversation(self._epoch, self._methods, self._liveness, self._lifetime)
         try:
             await conversation.hold(process.channel)
-            if epoch.looked.is_set() and epoch.snapshots.complete:
-                epoch.executors.kill_nowait()  # nothing more is asked of them: they end beside the agent
         finally:
             self._lifetime.quiet.set()
 
@@ -251,7 +239,6 @@ class Session:
         return replace(ended, reason="memory", detail=detail)
 
     async def _record_end(self, ended: Ended) -> Ended:
-        """Record the end of the epoch, and what it left in flight."""
         epoch, core = self._epoch, self._epoch.core
         lived_s, at, crash = self.lived_s(), time.time(), ended.kind == "crash"
         messages, core.messages, core.lived_s = core.messages, 0, None

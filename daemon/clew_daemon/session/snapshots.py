@@ -59,7 +59,6 @@ class WorkspaceSnapshots:
 
     @property
     def enabled(self) -> bool:
-        """Whether the config wants snapshots."""
         return self._parts.settings_of(self._core.state.goal_id).snapshots.enabled
 
     def start(self) -> None:
@@ -91,13 +90,7 @@ class WorkspaceSnapshots:
             self._position = here
             self._due("subtask")
 
-    @property
-    def complete(self) -> bool:
-        """No snapshot is due or under way."""
-        return not self._acted and (self._task is None or self._task.done())
-
     async def settled(self) -> None:
-        """Wait until no snapshot is under way."""
         if self._task is not None and not self._task.done():
             await asyncio.wait([self._task])
 
@@ -203,21 +196,8 @@ async def record(
         if reason != core.state.snapshots.missing:
             await parts.goals.emit(core, snap.SnapshotsMissing(at=time.time(), reason=reason))
         return None
-    event = snap.SnapshotTaken(
-        at=time.time(),
-        tree=done.tree,
-        files=done.files,
-        bytes=done.bytes,
-        left_out=done.left_out,
-        left_out_total=done.left_out_total,
-        moment=moment,
-        changed=done.changed,
-        git=done.git,
-        inner=done.inner,
-        ignored=done.ignored,
-        touched=done.touched,
-        cut_off=cut_off,
-    )
+    seen = done.model_dump(exclude={"type", "id", "fault", "no_room"})
+    event = snap.SnapshotTaken(at=time.time(), moment=moment, cut_off=cut_off, **seen)
     parts.space.grew(core.state.goal_id, done.bytes)
     await parts.goals.emit(core, event)
     return event

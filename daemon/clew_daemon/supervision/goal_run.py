@@ -159,7 +159,6 @@ class GoalRun:
         return bool(spent)
 
     async def _begin_attempt(self, core: Core, ground: AttemptGround) -> None:
-        """Record the start of the next attempt."""
         settings = self._d.settings_of(self.goal)
         rung = rung_of(core.state, settings, core.state.attempt.number + 1)
         with self._d.goals.entering(core):
@@ -167,7 +166,6 @@ class GoalRun:
         await self._d.goals.commit(core)
 
     async def _work(self, guard: WorkspaceGuard) -> Ended:
-        """Run one worker to its end."""
         try:
             self.session = Session(self._d, self.goal, guard, self._launcher)
         except KeyFileError as error:

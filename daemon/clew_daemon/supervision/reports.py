@@ -49,19 +49,15 @@ class ReportWriter:
         self._unwritten: set[str] = set()
 
     async def start(self) -> None:
-        """Start writing what is due."""
         self._queue.start()
 
     async def stop(self) -> None:
-        """Finish what is due, within the time that a stop has, then stop."""
         await self._queue.stop()
 
     def due(self, goal: str) -> None:
-        """Write a goal's report as soon as possible."""
         self._queue.due(goal)
 
     def _log_failure(self, goal: str, error: Exception) -> None:
-        """Log a report that cannot be written: once, where the disk may have room later."""
         if isinstance(error, LedgerCorrupt):
             log.error("report.unwritable", goal=goal, error=str(error))
         elif goal not in self._unwritten:

@@ -144,7 +144,6 @@ class RestartHistory:
         self._failed: set[str] = set()
 
     def crashes(self, goal: str) -> Crashes:
-        """Return the crashes of a goal's workers."""
         return self._crashes.setdefault(goal, Crashes())
 
     def run_failed(self, goal: str) -> None:
@@ -162,7 +161,6 @@ class RestartHistory:
         self._waits.pop(goal, None)
 
     def goal_ended(self, goal: str) -> None:
-        """Forget a goal."""
         self._crashes.pop(goal, None)
         self._waits.pop(goal, None)
 
@@ -184,19 +182,15 @@ class Waits:
         self._until: dict[str, float] = {}
 
     def begin(self, goal: str, duration_s: float) -> None:
-        """Let a goal wait this long from now on."""
         self._until[goal] = time.monotonic() + duration_s
 
     def end(self, goal: str) -> None:
-        """Remove a goal's wait, if it has one."""
         self._until.pop(goal, None)
 
     def expired(self) -> set[str]:
-        """Return the goals that have waited long enough."""
         now = time.monotonic()
         return {goal for goal, until in self._until.items() if until <= now}
 
     def next_s(self) -> float | None:
-        """Return the seconds until the next wait expires, None where none is left."""
         now = time.monotonic()
         return min((until - now for until in self._until.values() if until > now), default=None)

@@ -86,7 +86,6 @@ class Retention:
         return not busy and goal in self._d.goals.cores and self._d.goals.may_evict(goal)
 
     async def run(self) -> None:
-        """Remove goals that ended more than `keep_days` ago."""
         keep_s = self._d.settings.ledger.keep_days * DAY_S
         states = self._d.goals.states().values()
         times = {at for state in states for at in (state.accepted_at, state.updated_at)}
@@ -133,7 +132,6 @@ async def clear(places: Places, goal: str) -> None:
 
 
 def is_gone(folder: Path) -> bool:
-    """Return whether a folder is being removed."""
     return folder.name.endswith(GONE)
 
 

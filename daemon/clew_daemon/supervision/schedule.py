@@ -151,7 +151,6 @@ def _near(one: Dependency, state: State, known: KnownGoals) -> str:
 
 
 def _shown_dependency(one: Dependency, state: State, known: KnownGoals) -> str:
-    """Return what a dependency is that is not completed, and what to do where it never will be."""
     again = f"`clew edit {state.goal_id}`"
     if len(one.goals) > 1:
         shown = ", ".join(one.goals[:SHOWN_MAX]) + (", …" if len(one.goals) > SHOWN_MAX else "")

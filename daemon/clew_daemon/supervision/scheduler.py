@@ -41,7 +41,6 @@ class Scheduler:
         self._wake = asyncio.Event()
 
     def wake(self) -> None:
-        """Check again whether a goal is due."""
         self._wake.set()
 
     async def run(self) -> None:

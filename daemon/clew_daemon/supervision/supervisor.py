@@ -104,7 +104,6 @@ class Supervisor:
                 run.task.cancel()
 
     def wake(self) -> None:
-        """Check again whether a goal is due."""
         self._scheduler.wake()
 
     def _busy(self) -> list[str]:
@@ -136,7 +135,6 @@ class Supervisor:
             self.wake()
 
     def session(self, goal: str) -> Session | None:
-        """Return a goal's live session."""
         run = self._runs.get(goal)
         return run.session if run else None
 

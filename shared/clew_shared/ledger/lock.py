@@ -92,13 +92,6 @@ class Lock:
         """Return whether the locked file is still the one at `path`, which other processes find."""
         return self.held and _is_at(self._fd, self.path)
 
-    def adopt(self, other: Lock) -> None:
-        """Hold `other` from now on, in place of a lock whose file was removed; `other` no longer holds it."""
-        old, self._fd = self._fd, other._fd
-        other._fd = -1
-        if old >= 0:
-            os.close(old)
-
     def keep(self) -> None:
         """Hold the lock until the process ends, even after `release`: something here may still write."""
         self._kept = True

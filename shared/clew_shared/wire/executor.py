@@ -47,7 +47,7 @@ class ExecutorFailed(WireMessage):
 class RunRequest(WireMessage):
     """Carry out one allowed action. `timeout_s` bounds run_cmd and wait; args may lower it.
 
-    `limit` names the setting that says `timeout_s`. `env` is added to the environment of its command.
+    `limit` names the setting that says `timeout_s`.
     """
 
     type: Literal["run"] = "run"
@@ -58,7 +58,6 @@ class RunRequest(WireMessage):
     timeout_s: float
     limit: str = ""
     output_bytes: int = 65536
-    env: dict[str, str] = Field(default={})
 
 
 class DigestRequest(WireMessage):

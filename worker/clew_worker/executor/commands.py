@@ -6,7 +6,7 @@ import re
 import select
 import signal
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from clew_worker.executor.launcher import CommandError, CommandLauncher
@@ -126,18 +126,17 @@ class Commands:
         cmd: str | list[str],
         timeout_s: float,
         output_bytes: int,
-        env: Mapping[str, str],
         said: Callable[[str], None] = lambda _tail: None,
     ) -> CommandEnd:
         """Run one command until it ends, its deadline, or the daemon's hang-up; CommandError if it cannot start.
 
-        `env` is added to its environment. `said` is told what it has printed last, at most once a second.
+        `said` is told what it has printed last, at most once a second.
         """
         argv = ["/bin/sh", "-c", cmd] if isinstance(cmd, str) else cmd
         deadline = time.monotonic() + timeout_s
         read_fd, write_fd = os.pipe2(os.O_CLOEXEC)
         try:
-            pid = self._launcher.start(argv, write_fd, env)
+            pid = self._launcher.start(argv, write_fd)
         except BaseException:
             os.close(read_fd)
             raise

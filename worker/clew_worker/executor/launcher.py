@@ -15,7 +15,6 @@ import signal
 import socket
 import sys
 import time
-from collections.abc import Mapping
 from typing import NoReturn
 
 from clew_worker.executor import starter
@@ -60,9 +59,9 @@ class CommandLauncher:
                 if self._starter is not None and pid == self._starter[0]:
                     self._forget()
 
-    def start(self, argv: list[str], output: int, env: Mapping[str, str]) -> int:
-        """Have the starter start a command whose output goes to `output`; return its pid. `env` is added to its own."""
-        request = json.dumps({"argv": argv, "env": dict(env)}).encode()
+    def start(self, argv: list[str], output: int) -> int:
+        """Have the starter start a command whose output goes to `output`; return its pid."""
+        request = json.dumps({"argv": argv}).encode()
         if len(request) > starter.REQUEST_BYTES_MAX:
             raise CommandError(
                 f"the command has {len(request)} bytes, at most {starter.REQUEST_BYTES_MAX} are possible; "

@@ -178,7 +178,7 @@ class ExecutorServer:
             )
             if isinstance(request, RunRequest):
                 told = self._tell(request.id)
-                context = replace(context, env=request.env, limit=request.limit, said=told)
+                context = replace(context, limit=request.limit, said=told)
             outcome = tools.carry_out(name, args, context)
             text = cut(outcome.output, limit + 200)  # room for a note after the output
             outcome = replace(outcome, output=text)

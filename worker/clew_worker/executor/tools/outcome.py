@@ -1,7 +1,7 @@
 """The input and the result of a tool."""
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass
 
 from clew_shared.wire.executor import ToolResult
 from clew_worker.executor.commands import Commands
@@ -18,8 +18,6 @@ class ToolContext:
     wire: Wire
     timeout_s: float
     output_bytes: int
-    env: Mapping[str, str] = field(default_factory=dict)
-    """What the environment of its command has besides the executor's."""
     limit: str = ""
     """The setting that says `timeout_s`."""
     said: Callable[[str], None] = lambda _tail: None

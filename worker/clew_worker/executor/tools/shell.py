@@ -11,9 +11,7 @@ def run_cmd(args: dict[str, Any], context: ToolContext) -> ToolOutcome:
     own_s = float(args.get("timeout_s", context.timeout_s))
     timeout_s = min(own_s, context.timeout_s)
     try:
-        end = context.commands.run(
-            args["cmd"], timeout_s, context.output_bytes, context.env, context.said
-        )
+        end = context.commands.run(args["cmd"], timeout_s, context.output_bytes, context.said)
     except CommandError as error:
         return ToolOutcome("error", str(error), changed=False)
     if end.timed_out:
