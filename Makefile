@@ -4,7 +4,6 @@ VENV := .venv
 BIN := $(VENV)/bin
 RUN_STAMP := $(VENV)/.runs
 STAMP := $(VENV)/.installed
-BENCH_STAMP := $(VENV)/.bench
 SEEDS ?= 1000
 export SEED ROUNDS
 # Without byte-code each start of Python takes three to four times as long.
@@ -14,7 +13,7 @@ QUICK := tests/unit tests/property tests/parity
 PYTEST := $(BIN)/python -m pytest -n 3 --dist loadgroup
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test test-failed test-long quick check static format lint types imports bench bench-peers minds loops simulate chaos surroundings soak agents agents-test browser screenshots dist dist-test clean
+.PHONY: help install demo test test-failed test-long quick check static format lint types imports bench minds loops simulate chaos surroundings soak agents agents-test browser screenshots dist dist-test clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 14
@@ -64,28 +63,15 @@ types: $(STAMP) ## run mypy (strict) and pyright
 imports: $(STAMP) ## check the import rules: shared imports neither daemon nor worker, which import only shared
 	$(BIN)/lint-imports
 
-$(BENCH_STAMP): $(STAMP)
-	$(BIN)/python -m pip install -q --group bench
-	@touch $@
-
-bench: $(BENCH_STAMP) ## measure, and write the tables of docs/performance.md; nothing is asserted
+bench: $(STAMP) ## measure, and write the tables of docs/performance.md; nothing is asserted
 	$(BIN)/python -m bench.context
 	$(BIN)/python -m bench.step
 	$(BIN)/python -m bench.fleet
 	$(BIN)/python -m bench.growth --full
 	$(BIN)/python -m bench.restart
-	$(BIN)/python -m bench.digest
-	$(BIN)/python -m bench.footprint
-	$(BIN)/python -m bench.bridge
-	$(BIN)/python -m bench.live
-	$(BIN)/python -m bench.sight
 
-loops: $(BENCH_STAMP) ## what the judge notices of loops and of honest work, by kind, and with other names, languages and noise
+loops: $(STAMP) ## what the judge notices of loops and of honest work, by kind, and with other names, languages and noise
 	$(BIN)/python -m bench.loops $(wildcard ../shared/data/loops-dev.jsonl ../shared/data/trajectories.jsonl) --kinds --changes
-
-bench-peers: $(BENCH_STAMP) ## compare clew with other supervisors and with libraries of durable steps
-	$(BIN)/python -m bench.peers.supervisors
-	$(BIN)/python -m bench.peers.durable
 
 minds: $(STAMP) ## small goals with a real model, clew beside a plain loop: make minds URL=… GOALS=… [LOOP=…] [RUNS=3] [MODEL=] [OPTIONS=]
 	$(BIN)/python -m bench.minds $(URL) $(GOALS) --runs $(or $(RUNS),3) $(if $(MODEL),--model $(MODEL)) $(if $(LOOP),--loop $(LOOP)) $(OPTIONS)
@@ -138,4 +124,4 @@ dist-test: dist ## run the demo from the wheel, installed in an environment of i
 	cd dist && .venv/bin/clew --version && .venv/bin/clew demo --chaos
 
 clean: ## remove the environments and caches
-	rm -rf $(VENV) dist bench/peers/.env .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

@@ -2,8 +2,7 @@
 
 `step MANY [ROUNDS]` proposes and reports as cheaply as a process can (MANY is a number, or seconds as `3s`). A round
 begins when its file `go.N` is there (with no ROUNDS at once); the seconds of its steps go to `times.N`, the moment of
-its start to `began.N`. `grow STEPS FILE` appends its steps to a file and waits to be killed. `act ROUNDS` uses clew's
-tools, `write CALLS` one of them. `durable PORT` does durable steps as `bench.peers` asks for them.
+its start to `began.N`. `grow STEPS FILE` appends its steps to a file and waits to be killed.
 """
 
 import json
@@ -97,66 +96,7 @@ def grow(client, steps, file):
         client.call("heartbeat")
 
 
-def one_act(client, tool, **args):
-    began = time.perf_counter()
-    answer = client.call("act", tool=tool, args=args)
-    took_ms = (time.perf_counter() - began) * 1e3
-    if answer["verdict"] != "allowed" or answer["outcome"]["result"] != "success":
-        sys.exit(f"{tool} {args}: {answer}")
-    print(f"{tool} {took_ms:.3f} {answer['outcome']['duration_s'] * 1e3:.1f}", flush=True)
-
-
-def write(client, calls):
-    client.call("hello", protocol=1, agent="write/1")
-    for n in range(int(calls)):
-        one_act(client, "write_file", path="w", content=f"{n}\n")
-    client.call("finish", success=False, summary="measured")
-
-
-def act(client, rounds):
-    client.call("hello", protocol=1, agent="act/1")
-    for n in range(int(rounds)):
-        one_act(client, "write_file", path="written.txt", content=f"{n}\n")
-        one_act(client, "run_cmd", cmd=["true", str(n)])
-        one_act(client, "read_file", path="written.txt", start_line=1, max_lines=n + 1)
-    print("the bench is over", flush=True)
-    client.call("finish", success=False, summary="measured")
-
-
-def next_step(hello, effects, line):
-    """Return where to continue: an interrupted step is repeated only if it was not carried out."""
-    state = hello["state"]
-    task = state["goal"]["tasks"][state["current_task_idx"]]
-    actions = task["subtasks"][state["current_subtask_idx"]]["actions"]
-    if not actions:
-        return 0
-    last = int(actions[-1]["args"]["line"])
-    if actions[-1]["result"] != "interrupted":
-        return last + 1
-    carried_out = effects.has(last)
-    line.say({"interrupted": last, "carried_out": carried_out})
-    return last + 1 if carried_out else last
-
-
-def durable(client, port):
-    from peers import steps_line
-
-    hello = client.call("hello", protocol=1, agent="durable/1")
-    line = steps_line.Line(int(port), hello["goal_id"])
-    effects = steps_line.Effects(Path("steps.effects"))
-    number = next_step(hello, effects, line)
-    while True:
-        line.turn(client.heartbeat)
-        verdict = client.call("propose", **steps_line.action(number))
-        if verdict["verdict"] != "allowed":
-            sys.exit(f"step {number} was refused: {verdict}")
-        effects.carry_out(number)
-        client.call("outcome", seq=verdict["seq"], changed=True, **steps_line.result(number))
-        line.done(number)
-        number += 1
-
-
 if __name__ == "__main__":
     mode, *arguments = sys.argv[1:]
-    modes = {"step": step, "grow": grow, "act": act, "write": write, "durable": durable}
+    modes = {"step": step, "grow": grow}
     modes[mode](Client(), *arguments)

@@ -12,7 +12,7 @@ from statistics import median
 from typing import Any
 
 import psutil
-from bench import home, page, plots, runner, slow_disk
+from bench import home, page, runner, slow_disk
 from bench.figures import Recorder, Result, Series, short
 
 
@@ -112,17 +112,7 @@ def measure(options: runner.Options, found: Recorder) -> dict[str, str]:
 
 
 def text(result: Result) -> tuple[str, ...]:
-    image = page.image("Steps a second by workers", "fleet")
-    return result.facts["table"], image, result.source
-
-
-def plot(result: Result) -> None:
-    curves: plots.Curves = {}
-    for name, one in result.series.items():
-        workers, _, commits = name.partition(" workers, ")
-        label = "clew, " + ("this disk" if "s 0 ms" in commits else commits)
-        curves.setdefault(label, []).append((int(workers), one.median))
-    plots.lines("fleet", "Steps by workers at once", "workers", "steps/s", curves)
+    return result.facts["table"], result.source
 
 
 if __name__ == "__main__":

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import psutil
-from bench import grown, page, plots, runner
+from bench import grown, page, runner
 from bench.figures import Recorder, Result, Series
 from bench.home import Home, bench_agent, disk_folder, wait_for
 from bench.processes import pss_mb
@@ -139,15 +139,7 @@ def text(result: Result) -> tuple[str, ...]:
             (COMMANDS, {EMPTY: EMPTY} | live | over),
         )
     ]
-    return *tables, result.source, page.image("What a long record costs", "growth")
-
-
-def plot(result: Result) -> None:
-    curves: plots.Curves = {
-        label: [(n, result.series[f"{n} actions: {kind}"].median) for n in result.facts["actions"]]
-        for kind, label in CURVES.items()
-    }
-    plots.lines("growth", "What a long record costs", "recorded actions", "ms", curves)
+    return *tables, result.source
 
 
 def made(folder: Path, kind: str, count: int, config: str) -> Home:

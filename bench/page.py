@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from bench.figures import Series, short
+from bench.figures import Series
 
 PAGE = Path(__file__).parents[1] / "docs" / "performance.md"
 CLEARLY = 1.1
@@ -35,30 +35,6 @@ def grid(
 
     lines = [[label, *(cell(row, column) for column in columns)] for row, label in rows.items()]
     return table([corner, *columns.values()], lines)
-
-
-def better(
-    label: str, ours: Series, others: Mapping[str, Series], *, rate: bool = False
-) -> list[str]:
-    """Return a line that names the others that are clearly better, by medians; none without others.
-
-    A lower figure is better, except for a rate.
-    """
-    if not others:
-        return []
-    best = ours.median * (CLEARLY if rate else 1 / CLEARLY)
-    medians = sorted(((one.median, name) for name, one in others.items()), reverse=rate)
-    named = [
-        f"{name} ({short(median)})"
-        for median, name in medians
-        if (median > best if rate else median < best)
-    ]
-    found = f"better than clew ({short(ours.median)} {ours.unit}): {'; '.join(named)}"
-    return [f"- {label}: {found if named else 'no other is clearly better than clew'}."]
-
-
-def image(title: str, name: str) -> str:
-    return f"![{title}](performance/{name}.svg)"
 
 
 def write(name: str, *parts: str, page: Path = PAGE) -> None:

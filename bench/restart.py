@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import psutil
-from bench import page, plots, runner
+from bench import page, runner
 from bench.endpoint import Asked, Endpoint, tool_call
 from bench.figures import Recorder, Result, short
 from bench.home import Home, temporary, wait_for
@@ -201,14 +201,8 @@ def text(result: Result) -> tuple[str, ...]:
     return (
         result.source,
         page.table(["from SIGKILL", "median (5 to 95 %)", "n"], restarts),
-        page.image("A restart", "restart"),
         page.table(["idle", *memory], idle),
     )
-
-
-def plot(result: Result) -> None:
-    shown = [s for s in result.series.values() if s.unit == "ms"]
-    plots.dots("restart", "SIGKILL until the next one is there", shown)
 
 
 def measure(options: runner.Options, found: Recorder) -> dict[str, Any]:

@@ -33,7 +33,7 @@ def main(measure: Callable[[Options, Recorder], Any], pages: Any = None, **given
     """Measure, print the result, save it and write the page, where that is wanted.
 
     `measure` returns facts or nothing, `given` are the options. `pages` is a module, the program's main one without it:
-    `text(result)` returns its part of the page, `plot(result)`, if there is one, draws its plots.
+    `text(result)` returns its part of the page.
     """
     bench: Any = sys.modules["__main__"]
     pages, module = pages or bench, bench.__spec__.name
@@ -52,7 +52,4 @@ def main(measure: Callable[[Options, Recorder], Any], pages: Any = None, **given
     if options.print:
         return
     figures.save(name, result)
-    kept = figures.load(name)
-    page.write(name, *pages.text(kept))
-    if plot := getattr(pages, "plot", None):
-        plot(kept)
+    page.write(name, *pages.text(figures.load(name)))

@@ -8,8 +8,8 @@ import time
 from pathlib import Path
 
 import apsw
-from bench import home, page, plots, runner
-from bench.figures import Recorder, Result, Series, short
+from bench import home, page, runner
+from bench.figures import Recorder, Result, short
 
 GOAL = "---\nagent: bench\n---\n# Many steps\n"
 CLEW, BARE = "clew: a step", "two bare commits"
@@ -74,15 +74,8 @@ def text(result: Result) -> tuple[str, ...]:
     ]
     return (
         page.table(("", "median", "p90", "p99", "times two bare commits"), rows),
-        page.image("A step and what it is compared with", "step"),
         result.source,
     )
-
-
-def plot(result: Result) -> None:
-    every = list(result.series.values())
-    some = [Series(s.name, s.unit, s.values[:: max(1, len(s.values) // 150)]) for s in every]
-    plots.dots("step", "A step, and what it is compared with (some of the values)", some)
 
 
 def measure(options: runner.Options, found: Recorder) -> None:

@@ -19,14 +19,8 @@ def module(name):
     return importlib.import_module(f"bench.{name}")
 
 
-PARTS = {  # the part of the page, which its saved results are named for, and the module that writes it
-    **{
-        name: name
-        for name in ("step", "fleet", "restart", "growth", "digest", "live", "sight", "footprint")
-    },
-    "supervisors": "peers.supervisors_page",
-    "durable": "peers.durable_page",
-}
+PARTS = ("step", "fleet", "restart", "growth")
+"""The parts of the page, which their saved results and the modules that write them are named for."""
 
 
 @pytest.mark.parametrize("name", PARTS)
@@ -34,7 +28,7 @@ def test_the_page_is_what_the_saved_results_give(name, tmp_path):
     page = module("page")
     copy = tmp_path / "performance.md"
     copy.write_text(page.PAGE.read_text())
-    page.write(name, *module(PARTS[name]).text(module("figures").load(name)), page=copy)
+    page.write(name, *module(name).text(module("figures").load(name)), page=copy)
     assert copy.read_text() == page.PAGE.read_text()
 
 
@@ -54,23 +48,7 @@ def test_a_part_without_its_markers_is_refused(tmp_path):
         module("page").write("step", "text", page=page)
 
 
-COMMANDS = (
-    *(
-        "context",
-        "digest",
-        "bridge",
-        "fleet",
-        "footprint",
-        "growth",
-        "live",
-        "loops",
-        "minds",
-        "real_model",
-        "restart",
-        "sight",
-    ),
-    *("snapshots", "step", "peers.durable", "peers.supervisors"),
-)
+COMMANDS = ("context", "fleet", "growth", "loops", "minds", "restart", "step")
 
 
 @pytest.mark.parametrize("name", COMMANDS)
@@ -84,8 +62,7 @@ def test_every_bench_with_a_command_line_is_among_them():
     bench = ROOT / "bench"
     programs = [path for path in bench.rglob("*.py") if "__main__" in path.read_text()]
     names = {".".join(path.relative_to(bench).with_suffix("").parts) for path in programs}
-    run_by_others = {"agents", "cli_double", "runner", "slow_disk"}
-    run_by_others |= {"peers.steps_dbos", "peers.steps_langgraph"}
+    run_by_others = {"agents", "runner", "slow_disk"}
     assert names - run_by_others == {*COMMANDS}
 
 
