@@ -110,17 +110,6 @@ def test_a_key_in_a_strategy_is_not_recorded(kept):
     assert "abcdef1234567890" not in str(kept.events)
 
 
-def test_a_lesson_of_a_passing_fault_expires_and_is_renewed_when_learned_again(kept):
-    offline = kept.add("Connection refused: use the mirror", "network")
-    steady = kept.add("Run tests")
-    bullet = kept.playbook.get_bullet(offline)
-    assert bullet.expires_at == iso(NOW + WEEK_S)
-    assert kept.playbook.get_bullet(steady).expires_at == ""
-    kept.add("connection refused: use the mirror", "network", at=NOW + WEEK_S)
-    assert kept.playbook.get_bullet(offline).expires_at == iso(NOW + 2 * WEEK_S)
-    assert fold(kept.events).to_dict() == kept.playbook.to_dict()
-
-
 def test_a_lesson_that_was_put_away_does_not_come_back_by_itself(kept):
     lesson = Lesson("testing", "Run tests")
     kept.do(deltas.add_lessons, [lesson], "g-1")

@@ -103,26 +103,14 @@ def test_a_blocked_subtask_teaches_how_to_meet_the_error_from_its_whole_output()
         failing,
         [BLOCKED],
         [ev.GoalBlocked(reason="x")],
-        outputs={4: "Could not resolve host: p"},
+        outputs={4: "pip: command not found"},
     )
     assert [(section, actions) for section, _, actions in found] == [("error_handling", (3,))]
-    assert "network" in found[0][1]
+    assert "missing" in found[0][1]
 
 
 def test_a_blocked_subtask_in_which_nothing_failed_teaches_nothing():
     assert taught(WROTE, TESTED, [BLOCKED], [ev.GoalBlocked(reason="x")]) == []
-
-
-def test_environment_faults_are_passing_and_others_are_not():
-    for output, passing in [
-        ("HTTP 429 Too Many Requests", True),
-        ("bash: foo: command not found", True),
-        ("permission denied", False),
-    ]:
-        failing = action(3, "run_cmd", "failure", cmd="foo")
-        (rest,) = rests([*WROTE, *failing, ended("failed")], outputs={4: output})
-        (lesson,) = lessons(rest, REFLECTOR)
-        assert (lesson.passing, lesson.section) == (passing, "error_handling")
 
 
 # ---- on record
@@ -246,4 +234,4 @@ async def test_a_loop_is_learned_once_by_whichever_daemon_reviews_it_and_then_co
         ("bullet_tagged", "loo-00001", "harmful", "g-2"),
     ]
     (bullet,) = [one for one in playbook.current.bullets() if one.section == "loops"]
-    assert bullet.content == f"{AGAIN} (seen: ended by the end of the subtask)"
+    assert bullet.content == f"{AGAIN}"

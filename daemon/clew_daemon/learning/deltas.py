@@ -12,7 +12,6 @@ from typing import Any
 
 from clew_shared.playbook.bullet import TAGS, Bullet, Tag
 from clew_shared.playbook.playbook import LearnedPlaybook, normalized
-from clew_shared.playbook.rules import PASSING_FAULT
 from clew_shared.record import events as ev
 from clew_shared.record.daemon_events import (
     BulletAdded,
@@ -25,9 +24,6 @@ from clew_shared.record.moment import iso
 from clew_shared.text.redact import redact
 
 BULLETS_MAX = 2_000
-EXPIRES_AFTER_S = 7 * 86_400.0
-"""How long a lesson of a passing fault is shown after it was last learned."""
-
 VERDICTS_MIN = 3
 """Automatic pruning leaves a strategy alone until this many outcomes spoke for or against it."""
 
@@ -38,7 +34,7 @@ class DeltaError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Lesson:
-    """What a run taught, with its evidence and the numbers of its actions; a `passing` one expires.
+    """What a run taught, with its evidence and the numbers of its actions.
 
     `again` is what is recorded where it was known before; `seen`: it is about a loop of a goal whose checks passed.
     """
@@ -47,7 +43,6 @@ class Lesson:
     content: str
     evidence: str = ""
     actions: tuple[int, ...] = ()
-    passing: bool = False
     again: str = "learned again"
     seen: bool = False
 
@@ -92,7 +87,7 @@ def add_lessons(
         known = draft.playbook.find(lesson.section, lesson.content)
         if known is None and draft.playbook.find(lesson.section, lesson.content, archived=True):
             continue
-        if known and known.id in credited and not lesson.passing:
+        if known and known.id in credited:
             continue
         if known is None and len(draft.playbook.bullets()) >= BULLETS_MAX:
             continue
@@ -142,8 +137,7 @@ def _delta(playbook: LearnedPlaybook, delta: Mapping[str, Any], goal: str, at: f
         section, content = delta.get("section"), delta.get("content")
         if not isinstance(section, str) or not isinstance(content, str):
             raise DeltaError("`add` needs `section` and `content`, both strings")
-        passing = bool(PASSING_FAULT.search(content))
-        return _addition(playbook, Lesson(section, content, passing=passing), goal, at)
+        return _addition(playbook, Lesson(section, content), goal, at)
     if op not in ("tag", "update", "remove"):
         raise DeltaError(f"{op!r} is not one of add, tag, update, remove")
     bullet = _existing(playbook, bullet_id)
@@ -168,7 +162,6 @@ def _update(playbook: LearnedPlaybook, bullet: Bullet, content: Any, goal: str, 
 
 def _addition(playbook: LearnedPlaybook, lesson: Lesson, goal: str, at: float) -> Any:
     section, content = normalized(lesson.section, redact(lesson.content))
-    expires_at = at + EXPIRES_AFTER_S if lesson.passing else 0.0
     known = playbook.find(section, content)
     if known:
         return BulletTagged(
@@ -177,7 +170,6 @@ def _addition(playbook: LearnedPlaybook, lesson: Lesson, goal: str, at: float) -
             tag="neutral",
             source_goal=goal,
             reason=redact(lesson.again),
-            expires_at=expires_at,
             seen=lesson.seen,
         )
     if len(playbook.bullets()) >= BULLETS_MAX:
@@ -190,7 +182,6 @@ def _addition(playbook: LearnedPlaybook, lesson: Lesson, goal: str, at: float) -
         source_goal=goal,
         evidence=redact(lesson.evidence),
         actions=lesson.actions,
-        expires_at=expires_at,
         seen_in=(goal,) if lesson.seen else (),
     )
 

@@ -18,7 +18,7 @@ from clew_shared.playbook.curator import without_evidence
 from clew_shared.record import events as ev
 from clew_shared.record.visitor import EventFold, takes
 from clew_shared.text.redact import redact
-from clew_shared.text.shorten import in_one_line, one_line
+from clew_shared.text.shorten import one_line
 
 SECTION = "loops"
 LESSONS_MAX = 10
@@ -27,9 +27,6 @@ LESSONS_MAX = 10
 PATTERN_CHARS = 160
 """A longer action is no pattern: another goal would not repeat it, and half of it says something else."""
 
-ACTIONS_MAX = 20
-CALLS_MAX = 64
-SIGNATURE_CHARS = 200
 ADVICE = {
     "theme": "When several thoughts in a row are about the same thing, act instead of thinking on",
     "repeated_planning": "When there is a plan, call a tool instead of planning once more",
@@ -47,12 +44,6 @@ _OLD = (
 )
 """Learned by earlier versions, and not any more."""
 
-_ENDED = {
-    "attempt_ended": "a new attempt",
-    "escalated": "a new plan",
-    "subtask_ended": "the end of the subtask",
-    "feedback_given": "feedback from a person",
-}
 _QUOTED = re.compile(r"`([^`]+)`")
 
 
@@ -60,18 +51,14 @@ _QUOTED = re.compile(r"`([^`]+)`")
 class LoopPattern:
     """A kind of loop and what was repeated, whole ("" for thoughts and long actions), with what it cost.
 
-    `last` is the number of the event at which it was last refused or warned of. `ended` is what ended it, "" if
-    nothing did.
+    `last` is the number of the event at which it was last refused or warned of.
     """
 
     kind: str
     what: str
-    signature: str = ""
     refused: int = 0
     warned: int = 0
     last: int = 0
-    ended: str = ""
-    actions: list[int] = field(default_factory=list)
 
     @property
     def advice(self) -> str:
@@ -97,7 +84,7 @@ class LoopFold(EventFold[GoalLoops]):
         self._patterns: dict[tuple[str, str], LoopPattern] = {}
         self._shown: dict[str, int] = {}
         self._tools: set[str] = set()
-        self._calls: dict[int, tuple[str, str]] = {}
+        self._call = ""
         self._kinds: dict[str, str] = {}
 
     @takes(ev.StrategiesShown)
@@ -107,35 +94,18 @@ class LoopFold(EventFold[GoalLoops]):
 
     @takes(ev.ActionAllowed, ev.ActionBlocked)
     def _called(self, seq: int, event: ev.ActionAllowed | ev.ActionBlocked) -> None:
-        what = action_pattern(event.tool, event.args)
+        self._call = action_pattern(event.tool, event.args)
         self._tools.add(event.tool)
-        self._calls[seq] = (what, event.signature)
-        if len(self._calls) > CALLS_MAX:
-            del self._calls[next(iter(self._calls))]
         if isinstance(event, ev.ActionBlocked) and (event.makes_block or event.counts):
             kind = event.makes_block or self._kinds.get(event.signature, "repetition")
             self._kinds[event.signature] = kind
-            pattern = self._pattern(seq, kind, what, event.signature)
-            pattern.refused += 1
-            pattern.actions = [*pattern.actions, seq][:ACTIONS_MAX]
+            self._pattern(seq, kind, self._call).refused += 1
 
     @takes(ev.Intervened)
     def _warned(self, seq: int, event: ev.Intervened) -> None:
-        if event.key == ev.POLL:  # to look again was no fault
-            return
-        is_nudge = event.intervention == "repetition"  # of the action that was just allowed
-        call = next(reversed(self._calls.values()), ("", "")) if is_nudge else ("", "")
-        self._pattern(seq, event.intervention, *call).warned += 1
-
-    @takes(ev.ActionFinished)
-    def _finished(self, _seq: int, event: ev.ActionFinished) -> None:
-        if event.changed:
-            what, _ = self._calls.get(event.of, ("", ""))
-            self._end(f"`{what}`" if what else "a change")
-
-    @takes(ev.AttemptEnded, ev.Escalated, ev.SubtaskEnded, ev.FeedbackGiven)
-    def _moved_on(self, _seq: int, event: ev.Event) -> None:
-        self._end(_ENDED[event.kind])
+        if event.key != ev.POLL:  # to look again was no fault
+            is_nudge = event.intervention == "repetition"  # of the action that was just allowed
+            self._pattern(seq, event.intervention, self._call if is_nudge else "").warned += 1
 
     @takes(*ev.RESTS)
     def _rested(self, _seq: int, _event: ev.Event) -> GoalLoops:
@@ -143,14 +113,10 @@ class LoopFold(EventFold[GoalLoops]):
         self._patterns, self._shown, self._tools = {}, {}, set()
         return found
 
-    def _pattern(self, seq: int, kind: str, what: str, signature: str) -> LoopPattern:
-        pattern = self._patterns.setdefault((kind, what), LoopPattern(kind, what, signature))
-        pattern.last, pattern.ended = seq, ""
+    def _pattern(self, seq: int, kind: str, what: str) -> LoopPattern:
+        pattern = self._patterns.setdefault((kind, what), LoopPattern(kind, what))
+        pattern.last = seq
         return pattern
-
-    def _end(self, by: str) -> None:
-        for pattern in self._patterns.values():
-            pattern.ended = pattern.ended or by
 
 
 def action_pattern(tool: str, args: Mapping[str, Any]) -> str:
@@ -168,22 +134,12 @@ def loop_lessons(patterns: Sequence[LoopPattern]) -> list[Lesson]:
     None for what a killed worker had begun, nor for an action that is too long to be named whole.
     """
     told = [one for one in patterns if one.advice]
-    worst = sorted(told, key=lambda one: one.refused + one.warned, reverse=True)
-    return [_lesson(one) for one in worst[:LESSONS_MAX]]
-
-
-def _lesson(pattern: LoopPattern) -> Lesson:
-    ended = f" (seen: ended by {pattern.ended})" if pattern.ended else ""
-    facts = f"{pattern.kind}: {pattern.refused} refused, {pattern.warned} warned"
-    signature = in_one_line(redact(pattern.signature), SIGNATURE_CHARS)
-    return Lesson(
-        section=SECTION,
-        content=pattern.advice + ended,
-        evidence=f"{facts}\n{signature}" if signature else facts,
-        actions=tuple(pattern.actions),
-        again=f"learned again: {facts}",
-        seen=True,
-    )
+    worst = sorted(told, key=lambda one: one.refused + one.warned, reverse=True)[:LESSONS_MAX]
+    return [
+        Lesson(SECTION, one.advice, facts, again=f"learned again: {facts}", seen=True)
+        for one in worst
+        for facts in [f"{one.kind}: {one.refused} refused, {one.warned} warned"]
+    ]
 
 
 def loop_tag(bullet: Bullet, loops: GoalLoops, *, verified: bool) -> Tag | None:

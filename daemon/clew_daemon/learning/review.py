@@ -187,7 +187,6 @@ def _lesson(run: SubtaskRun, outcome: GoalOutcome, reflector: ExecutionReflector
         content=without_evidence(reflection.content),
         evidence=redact(reflection.reasoning)[:EVIDENCE_CHARS],
         actions=tuple(numbers[call - 1] for call in reflection.calls),
-        passing=reflection.passing,
     )
 
 

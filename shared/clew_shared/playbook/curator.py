@@ -1,7 +1,6 @@
 """When two strategies mean the same, and when they contradict each other.
 
-Embeddings merge "Run tests after changes" with "Do not run tests after changes" and miss real paraphrases. This
-compares words, with guards for negation, numbers, names and order; in doubt two strategies differ.
+This compares words, with guards for negation, numbers, names and order; in doubt two strategies differ.
 """
 
 import re
@@ -14,66 +13,47 @@ def _words(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
 
-NEGATIONS = _words(
-    "not no never dont don't doesn't didn't cannot can't won't shouldn't mustn't isn't aren't "
-    "without avoid avoiding skip skipping neither nor"
+_NEGATIONS = _words(
+    "not no never dont don't doesn't didn't cannot can't won't shouldn't mustn't without avoid avoiding "
+    "skip skipping"
 )
-FILLERS = _words(
-    "a an the this that these those it its i i'll i'm me my we our you your to of in on at for by "
-    "with as and or so then now is are be been am was were will would should shall must can could "
-    "may might do does did let let's have has had just please ok okay going here there any all "
-    "each every always use using make sure need needs"
+_FILLERS = _words(
+    "a an the this that it its i we you your to of in on at for by with as and or so then now is are be "
+    "was will would should shall must can could may do does have has please ok okay any all each every "
+    "always use using need needs code suite existing them"
 )
-NUMBER_WORDS = _words(
-    "zero one two three four five six seven eight nine ten first second third fourth fifth sixth "
-    "seventh eighth ninth tenth once twice"
-)
-_TOKEN = re.compile(r"[\w./\\+#@:~'-]*[\w+#]")
-_VOWEL = re.compile(r"[aeiouy]")
-_SHORTEST_STEM = 3
-
 _SYNONYMS = {
     "folder": "directory",
     "dir": "directory",
-    "execute": "run",
+    "execut": "run",
     "launch": "run",
-    "modify": "change",
-    "alter": "change",
-    "modification": "change",
-    "delete": "remove",
+    "modify": "chang",
+    "alter": "chang",
+    "modification": "chang",
+    "delet": "remov",
     "verify": "check",
-    "ensure": "check",
-    "requirement": "dependency",
-    "package": "dependency",
-    "repo": "repository",
+    "ensur": "check",
     "inspect": "check",
-    "examine": "check",
+    "examin": "check",
     "look": "check",
+    "packag": "dependency",
+    "requirement": "dependency",
+    "repo": "repository",
 }
-_OPPOSITES = {
-    "disable": "enable",
-    "exclude": "include",
-    "forbid": "allow",
-    "deny": "allow",
-    "disallow": "allow",
-    "ignore": "heed",
-}
+_OPPOSITES = {"disabl": "enabl", "exclud": "includ", "forbid": "allow", "deny": "allow"}
 _SWAPPED_BY = frozenset({"over", "than", "instead"})
 _DIRECTIONS = frozenset({"from", "into", "onto"}) | _SWAPPED_BY
-_WEAK = frozenset({"code", "suite", "existing", "it", "them", "making", "made", "at"})
+_TOKEN = re.compile(r"[\w./\\+#@:~'-]*[\w+#]")
+_VOWEL = re.compile(r"[aeiouy]")
 _SEEN = re.compile(r"\s*\(seen: .*\)\s*$", re.DOTALL)
 _ORDER = re.compile(r"\b(before|after)\b", re.IGNORECASE)
+_SHORTEST_STEM = 3
 
 
 def tokens(text: str) -> list[str]:
     """Return the lower-case words of a text; paths, versions and names with signs in them stay whole."""
     plain = text.replace("\N{RIGHT SINGLE QUOTATION MARK}", "'")
     return [match.group().strip("'-:").casefold() for match in _TOKEN.finditer(plain)]
-
-
-def is_particular(token: str) -> bool:
-    """Return whether a token names one thing (a number, a path, an identifier) and has no synonym."""
-    return token in NUMBER_WORDS or not token.replace("'", "").replace("-", "").isalpha()
 
 
 @lru_cache(maxsize=4096)
@@ -84,23 +64,19 @@ def stem(word: str) -> str:
     for ending in ("ing", "ed", "es", "s"):
         root = word.removesuffix(ending)
         if root != word and len(root) >= _SHORTEST_STEM and _VOWEL.search(root):
-            return word if word.endswith("ss") else _undoubled(root).removesuffix("e")
+            doubled = root[-1] == root[-2] and root[-1] not in "aeioulsz" and len(root) > 3
+            plain = root[:-1] if doubled else root  # "add" has two of its own
+            return word if word.endswith("ss") else plain.removesuffix("e")
     return word.removesuffix("e") if len(word) > _SHORTEST_STEM else word
-
-
-def _undoubled(root: str) -> str:
-    doubled = root[-1] == root[-2] and root[-1] not in "aeioulsz"
-    return root[:-1] if doubled and len(root) > _SHORTEST_STEM else root  # "add" has two of its own
-
-
-_FILLERS = FILLERS - {"make", "sure"}  # `make` is a program too
-_STEMMED_SYNONYMS = {stem(word): stem(other) for word, other in _SYNONYMS.items()}
-_STEMMED_OPPOSITES = {stem(word): stem(other) for word, other in _OPPOSITES.items()}
 
 
 @dataclass(frozen=True, slots=True)
 class Meaning:
-    """What a strategy says: its steps in order, each as words with whether they are negated."""
+    """What a strategy says: its steps in order, each as words with whether they are negated.
+
+    `particulars` name one thing each: numbers, paths, identifiers. `sequence` are its words in order, where the order
+    matters.
+    """
 
     steps: tuple[frozenset[tuple[str, bool]], ...]
     sequence: tuple[str, ...]
@@ -118,7 +94,7 @@ def meaning(text: str) -> Meaning:
     words = tokens(plain)
     steps = tuple(frozenset(_flagged(tokens(part))) for part in _in_order(plain))
     sequence = tuple(word for word, _ in _flagged(words)) if _DIRECTIONS & {*words} else ()
-    return Meaning(steps, sequence, tuple(word for word in words if is_particular(word)))
+    return Meaning(steps, sequence, tuple(filter(_is_particular, words)))
 
 
 def without_evidence(text: str) -> str:
@@ -147,8 +123,7 @@ def opposite(a: str, b: str) -> bool:
     if first.words == second.words:
         swapped = first.sequence != second.sequence and bool(_SWAPPED_BY & {*first.sequence})
         return first.steps != second.steps or swapped
-    one_step = len(first.steps) == 1
-    return not one_step and first.steps == second.steps[::-1]
+    return len(first.steps) > 1 and first.steps == second.steps[::-1]
 
 
 def conflicts(texts: Sequence[str]) -> list[tuple[int, int]]:
@@ -166,6 +141,10 @@ def conflicts(texts: Sequence[str]) -> list[tuple[int, int]]:
         for other in places[at + 1 :]
         if opposite(texts[one], texts[other])
     )
+
+
+def _is_particular(token: str) -> bool:
+    return not token.replace("'", "").replace("-", "").isalpha()
 
 
 def _in_order(text: str) -> list[str]:
@@ -186,12 +165,11 @@ def _flagged(words: list[str]) -> list[tuple[str, bool]]:
     found: list[tuple[str, bool]] = []
     negated = False
     for word, following in zip(words, [*words, ""][1:], strict=True):
-        if word in NEGATIONS or (word == "stop" and following.endswith("ing")):
+        if word in _NEGATIONS or (word == "stop" and following.endswith("ing")):
             negated = not negated
-        elif word not in _FILLERS and word not in _WEAK:
-            root = word if is_particular(word) else stem(word)
-            root = _STEMMED_SYNONYMS.get(root, root)
-            flipped = root in _STEMMED_OPPOSITES
-            found.append((_STEMMED_OPPOSITES.get(root, root), negated != flipped))
+        elif word not in _FILLERS:
+            root = word if _is_particular(word) else stem(word)
+            root = _SYNONYMS.get(root, root)
+            found.append((_OPPOSITES.get(root, root), negated != (root in _OPPOSITES)))
             negated = False
     return found

@@ -20,8 +20,7 @@ _SHOWN_STEPS = 4
 class Reflection:
     """A lesson: its category, one sentence with its evidence, and its confidence (0 to 1).
 
-    `calls` are the numbers of the calls that show it, counted from 1; `passing` marks the lesson of a fault that may
-    be gone tomorrow, so that it should expire.
+    `calls` are the numbers of the calls that show it, counted from 1.
     """
 
     category: Category
@@ -29,7 +28,6 @@ class Reflection:
     confidence: float
     reasoning: str
     calls: tuple[int, ...] = ()
-    passing: bool = False
 
 
 class ExecutionReflector:
@@ -64,11 +62,7 @@ def _surest_first(outcome: str) -> Sequence[Rule]:
 def _reflection(
     rule: Rule, seen: Sequence[ToolStep], query: str, calls: int, outcome: str
 ) -> Reflection:
-    mark_failed = len(seen) > 1  # where a failure is the whole lesson, the tip states it
-    shown = " → ".join(
-        f"{step.shown} (failed)" if step.failed and mark_failed else step.shown
-        for step in seen[:_SHOWN_STEPS]
-    )
+    shown = " → ".join(step.shown for step in seen[:_SHOWN_STEPS])
     numbers = ", ".join(f"call {step.call} {step.shown!r}" for step in seen)
     asked = " ".join(str(query or "").split())[:80]
     return Reflection(
@@ -77,5 +71,4 @@ def _reflection(
         rule.confidence,
         f"{numbers}, of {calls} calls; outcome {outcome}; asked: {asked!r}",
         tuple(dict.fromkeys(step.call for step in seen)),
-        rule.passing,
     )

@@ -52,95 +52,67 @@ class ToolStep:
     target: str
     shown: str
     call: int
-    tool: str = ""
     failed: bool = False
     is_known: bool = False
     is_shell: bool = False
     output: str = ""
 
     @property
-    def is_command(self) -> bool:
-        return self.kind in {Kind.TEST, Kind.INSTALL, Kind.BUILD, Kind.RUN}
-
-    @property
     def touches_test(self) -> bool:
-        return is_test_path(self.target)
-
-
-def is_test_path(path: str) -> bool:
-    """Return whether a path is that of a test, by its name or its folder."""
-    where = PurePosixPath(path)
-    return bool(_TEST_NAME.search(where.name) or {"tests", "test"} & {*where.parts[:-1]})
+        """Whether its target is a test, by its name or its folder."""
+        where = PurePosixPath(self.target)
+        return bool(_TEST_NAME.search(where.name) or {"tests", "test"} & {*where.parts[:-1]})
 
 
 _TEST_NAME = re.compile(r"(^|[_.-])(tests?|spec)([_.-]|$)")
 
 
-def names_in(text: str) -> frozenset[str]:
-    """Return the names in a text, which commas separate."""
-    return frozenset(name.strip() for name in text.split(","))
+def _names(listed: str) -> frozenset[str]:
+    return frozenset(listed.split())
 
 
-_SHELL = names_in(
-    "run_cmd, run_command, bash, shell, sh, terminal, execute, execute_command, bash_execute,"
-    "execute_bash, run_shell, run_shell_command, run_bash, exec, run, command"
+_SHELL = _names(
+    "run_cmd run_command bash shell sh terminal execute execute_command execute_bash run_shell "
+    "run_shell_command exec run command"
 )
 _TOOLS = {
-    Kind.LIST: names_in("list_files, list_directory, list_dir, ls, glob, tree, find_files"),
-    Kind.READ: names_in("read_file, read, view_file, view, open_file, cat, read_files, open"),
-    Kind.WRITE: names_in(
-        "write_file, edit_file, create_file, create, write, edit, apply_patch, patch, str_replace,"
-        "replace_in_file, append_file, insert, delete_file, multi_edit"
-    ),
-    Kind.SEARCH: names_in(
-        "search, search_dir, search_file, find_file, search_code, code_search, grep, grep_search,"
-        "rg, ripgrep, search_files, find, find_in_files, find_symbol, find_references"
-    ),
-    Kind.TEST: names_in("run_tests, test, pytest"),
-    Kind.INSTALL: names_in("install_package, install_dependencies, install"),
-    Kind.BUILD: names_in("build, compile"),
-    Kind.GIT_LOOK: names_in("git_status, git_diff, git_log, git_show"),
-    Kind.GIT_CHANGE: names_in("git_commit, git_add, git_push, git_merge, git_checkout"),
+    Kind.LIST: "list_files list_directory list_dir ls glob tree find_files",
+    Kind.READ: "read_file read view_file view open_file cat read_files open",
+    Kind.WRITE: "write_file edit_file create_file create write edit apply_patch patch str_replace insert multi_edit",
+    Kind.SEARCH: "search search_dir search_file find_file search_code grep grep_search rg search_files find",
+    Kind.TEST: "run_tests test pytest",
+    Kind.INSTALL: "install_package install_dependencies install",
+    Kind.BUILD: "build compile",
+    Kind.GIT_LOOK: "git_status git_diff git_log git_show",
+    Kind.GIT_CHANGE: "git_commit git_add git_push git_merge git_checkout",
 }
-# The first words of commands, without flags, versions and `python -m`; the longest match wins.
 _COMMANDS = {
-    Kind.INSTALL: names_in(
-        "pip install, uv sync, uv add, uv pip install, poetry install, poetry add, npm install,"
-        "npm ci, pnpm install, pnpm add, yarn install, yarn add, apt install, apt-get install,"
-        "apk add, dnf install, brew install, bundle install, gem install, cargo fetch, cargo add,"
-        "go get, go mod download, make install"
-    ),
-    Kind.TEST: names_in(
-        "pytest, unittest, tox, nox, npm test, npm run test, pnpm test, yarn test, npx jest, jest,"
-        "vitest, cargo test, go test, mvn test, gradle test, dotnet test, make test, make check,"
-        "rake test, mix test, ctest, rspec"
-    ),
-    Kind.BUILD: names_in(
-        "build, make, cmake, ninja, npm run build, pnpm build, yarn build, cargo build, go build,"
-        "gradle build, dotnet build, docker build, mvn package, tsc, gcc, g++, clang, javac"
-    ),
-    Kind.RUN: names_in(
-        "python, node, deno, ruby, perl, java, php, bash, sh, npm start, npm run, yarn start,"
-        "cargo run, go run, dotnet run, uv run, poetry run, flask, uvicorn, gunicorn"
-    ),
-    Kind.GIT_LOOK: names_in("git status, git diff, git log, git show"),
-    Kind.GIT_CHANGE: names_in(
-        "git commit, git add, git push, git pull, git merge, git rebase, git reset, git checkout,"
-        "git switch, git stash"
-    ),
-    Kind.LIST: names_in("ls, tree, find, fd"),
-    Kind.SEARCH: names_in("grep, rg, ag, git grep"),
-    Kind.READ: names_in("cat, head, tail, less"),
+    Kind.INSTALL: "pip install, uv sync, uv add, poetry install, npm install, npm ci, pnpm install, yarn add,"
+    " apt install, apt-get install, brew install, bundle install, gem install, cargo add, go get, make install",
+    Kind.TEST: "pytest, unittest, tox, nox, npm test, npm run test, pnpm test, yarn test, jest, npx jest, vitest,"
+    " cargo test, go test, mvn test, gradle test, dotnet test, make test, make check, rake test, ctest, rspec",
+    Kind.BUILD: "build, make, cmake, ninja, npm run build, pnpm build, yarn build, cargo build, go build,"
+    " gradle build, dotnet build, docker build, mvn package, tsc, gcc, g++, clang, javac",
+    Kind.RUN: "python, node, deno, ruby, perl, java, php, bash, sh, npm start, npm run, cargo run, go run, uv run",
+    Kind.GIT_LOOK: "git status, git diff, git log, git show",
+    Kind.GIT_CHANGE: "git commit, git add, git push, git pull, git merge, git rebase, git reset, git checkout",
+    Kind.LIST: "ls, tree, find, fd",
+    Kind.SEARCH: "grep, rg, ag, git grep",
+    Kind.READ: "cat, head, tail, less",
 }
-_KIND_OF_TOOL = {name: kind for kind, names in _TOOLS.items() for name in names}
-_KIND_OF_COMMAND = {words: kind for kind, prefixes in _COMMANDS.items() for words in prefixes}
+"""The first words of commands, without flags, versions and `python -m`; the longest match wins."""
+
+_KIND_OF_TOOL = {name: kind for kind, names in _TOOLS.items() for name in names.split()}
+_KIND_OF_COMMAND = {
+    words.strip(): kind for kind, listed in _COMMANDS.items() for words in listed.split(",")
+}
 _LONGEST_PREFIX = 3
 _SEPARATOR = re.compile(r"&&|\|\||;|\n")
 _PREFIX = re.compile(r"^(sudo |time |env |[A-Z_][A-Z0-9_]*=\S* )+")
 _VERSION = re.compile(r"[\d.]+$")
 _WRITTEN = re.compile(r"(?:(?:cat|echo|printf)\b.*?>>?|tee(?: -a)?|sed -i.*) *(?P<target>[^\s>]+)$")
 _PATH = re.compile(r"[\w.~/+-]*[./][\w.~/+-]*")
-_EDITORS = names_in("str_replace_editor, str_replace_based_edit_tool, text_editor")
+_EDITORS = frozenset(("str_replace_editor", "str_replace_based_edit_tool", "text_editor"))
 _SHOWN_CHARS = 60
 _PATH_NAMES = ("path", "file_path", "filename", "file", "directory", "dir", "folder")
 _COMMAND_NAMES = ("cmd", "command", "script", "code")
@@ -153,10 +125,8 @@ def steps(tool_calls: Iterable[Any]) -> list[ToolStep]:
 
     A call is a ToolCall, or anything with its fields as attributes or keys.
     """
-    found: list[ToolStep] = []
-    for number, call in enumerate(map(as_tool_call, tool_calls), start=1):
-        found += _steps_of(call, number)
-    return found
+    calls = enumerate(map(as_tool_call, tool_calls), start=1)
+    return [step for number, call in calls for step in _steps_of(call, number)]
 
 
 def as_tool_call(call: Any) -> ToolCall:
@@ -172,21 +142,19 @@ def as_tool_call(call: Any) -> ToolCall:
 
 
 def _field(call: Any, *names: str) -> Any:
-    values = (
-        call.get(name) if isinstance(call, Mapping) else getattr(call, name, None) for name in names
-    )
-    return next((value for value in values if value), None)
+    get = call.get if isinstance(call, Mapping) else lambda name: getattr(call, name, None)
+    return next((value for value in map(get, names) if value), None)
 
 
 def _steps_of(call: ToolCall, number: int) -> list[ToolStep]:
-    line = command_line(call)
+    line = _command_line(call)
     if line is None:
         kind, target = _tool_kind(call)
         return [_step(call, number, kind, target, f"{call.name} {target}")]
-    return [
-        _step(call, number, *_command_kind(part), part, is_shell=True)
-        for part in command_parts(line)
-    ]
+    plain = line.partition("<<")[0]  # a here-document follows
+    parts = [_PREFIX.sub("", part.strip()) for part in _SEPARATOR.split(plain)]
+    real = [part for part in parts if part and not part.startswith(("cd ", "#"))]
+    return [_step(call, number, *_command_kind(part), part, is_shell=True) for part in real]
 
 
 def _step(
@@ -198,7 +166,6 @@ def _step(
         target,
         in_one_line(shown, _SHOWN_CHARS),
         number,
-        call.name,
         failed=result in _FAILED,
         is_known=bool(result),
         is_shell=is_shell,
@@ -206,15 +173,14 @@ def _step(
     )
 
 
-def command_line(call: ToolCall) -> str | None:
+def _command_line(call: ToolCall) -> str | None:
     """Return the command line of a shell tool, or of a tool that is itself a program."""
     name = call.name.casefold()
     line = _parameter(call, _COMMAND_NAMES)
     if name in _SHELL:
         return line
-    if name in _KIND_OF_TOOL or name in _EDITORS or set(call.parameters) != {"cmd"}:
-        return None
-    return f"{call.name} {line}".strip()
+    known = name in _KIND_OF_TOOL or name in _EDITORS
+    return None if known or set(call.parameters) != {"cmd"} else f"{call.name} {line}".strip()
 
 
 def _tool_kind(call: ToolCall) -> tuple[Kind, str]:
@@ -223,16 +189,10 @@ def _tool_kind(call: ToolCall) -> tuple[Kind, str]:
     target = _parameter(call, _SEARCH_NAMES if kind is Kind.SEARCH else _PATH_NAMES)
     if name in _EDITORS:
         verb, _, rest = _parameter(call, _COMMAND_NAMES).partition(" ")
-        kind = Kind.READ if verb == "view" else Kind.WRITE
-        return kind, target or _path_in(rest)
+        return Kind.READ if verb == "view" else Kind.WRITE, target or _path_in(rest)
     if target or kind is Kind.SEARCH:
         return kind, target or _parameter(call, _COMMAND_NAMES)
     return kind, _path_in(_parameter(call, _COMMAND_NAMES))
-
-
-def path_of(call: ToolCall) -> str:
-    """Return the path that a call names, "" for none."""
-    return _parameter(call, _PATH_NAMES)
 
 
 def _path_in(text: str) -> str:
@@ -243,33 +203,24 @@ def _path_in(text: str) -> str:
 
 def _parameter(call: ToolCall, names: Iterable[str]) -> str:
     value = next((call.parameters[name] for name in names if call.parameters.get(name)), "")
-    if isinstance(value, (list, tuple)):
-        return shlex.join(map(str, value))
-    return str(value)
-
-
-def command_parts(command: str) -> list[str]:
-    """Return the simple commands of a command line, without what only sets up the next one."""
-    plain = command.partition("<<")[0]  # a here-document follows
-    parts = (_PREFIX.sub("", part.strip()) for part in _SEPARATOR.split(plain))
-    return [part for part in parts if part and not part.startswith(("cd ", "#"))]
+    return shlex.join(map(str, value)) if isinstance(value, (list, tuple)) else str(value)
 
 
 def _command_kind(part: str) -> tuple[Kind, str]:
     """Return the kind and the target of one simple command."""
-    written = _WRITTEN.match(part)
-    if written:
-        return Kind.WRITE, written.group("target")
+    if written := _WRITTEN.match(part):
+        return Kind.WRITE, written["target"]
     program, *rest = part.split()
     words = [_VERSION.sub("", PurePosixPath(program).name), *rest]
     is_module = words[0] == "python" and words[1:2] == ["-m"]
     plain = [word for word in (words[2:] if is_module else words) if not word.startswith("-")]
     for length in range(min(_LONGEST_PREFIX, len(plain)), 0, -1):
         kind = _KIND_OF_COMMAND.get(" ".join(plain[:length]))
-        if kind:
-            target = plain[-1] if len(plain) > length else ""
-            if kind is Kind.SEARCH:
-                target = " ".join(word.strip("'\"").rstrip("/") for word in plain[length:])
-            tests = kind is Kind.RUN and is_test_path(target)
-            return (Kind.TEST if tests else kind), target
+        if kind is None:
+            continue
+        target = plain[-1] if len(plain) > length else ""
+        if kind is Kind.SEARCH:
+            target = " ".join(word.strip("'\"").rstrip("/") for word in plain[length:])
+        tests = kind is Kind.RUN and ToolStep(kind, target, "", 0).touches_test
+        return (Kind.TEST if tests else kind), target
     return (Kind.RUN if is_module or program.startswith("./") else Kind.OTHER), ""
