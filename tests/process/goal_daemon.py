@@ -342,17 +342,14 @@ class GoalDaemon:
             if result != "success":
                 failing.append({"name": name, "cmd": command, "exit_code": code, "output": output})
         still_open = not self.checks and self.state.open_subtasks()
-        asked = (
-            "" if failing or len(still_open or ()) > 1 else self.core.question_finish(time.time())
-        )
-        accepted = not (failing or still_open or asked) and not self.state.replan_required
+        accepted = not (failing or still_open) and not self.state.replan_required
         if accepted:
             self.finished = (True, params.summary)
         return {
             "accepted": accepted,
             "failing_checks": failing,
             "open_subtasks": self.state.open_subtasks(),
-        } | ({"message": asked} if asked else {})
+        }
 
     async def _llm_slot(self, params):
         self.slots_open += 1 if params.open else -1

@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import pytest
 import yaml
-from llm_server import Reply, ScriptedLlm, calls
+from llm_server import ScriptedLlm, calls
 
 FINISH = calls(("finish", {"summary": "done"}))
 WRITE = calls(("write_file", {"path": "hello.txt", "content": "hello"}))
@@ -183,50 +183,6 @@ def test_suggested_checks_with_keys_are_left_out_and_never_recorded(clew):
     assert [one["name"] for one in clew.seen("check.proposed", goal=goal)] == ["fine"]
     assert key not in clew.log.read_text()
     assert key not in clew.report(goal)
-
-
-def test_a_finish_after_a_failed_command_is_questioned_once_and_the_report_names_it(clew):
-    with ScriptedLlm(FAIL, FINISH, then=FINISH) as llm:
-        thinker(clew, llm)
-        goal = clew.start().submit(goal_file())
-        clew.wait("goal.completed", goal=goal)
-        asked = [n for n in range(len(llm.requests)) if "failed (exit 127)" in llm.prompt(n)]
-    assert (asked, len(llm.requests)) == ([2], 3)
-    assert len(clew.seen("finish.questioned", goal=goal)) == 1
-    assert (
-        "the last command of 1.1 failed (exit 127): exit 127; the agent finished anyway"
-        in clew.report(goal)
-    )
-
-
-def test_a_goal_whose_failure_was_made_good_is_not_questioned(clew):
-    with ScriptedLlm(FAIL, WRITE, FINISH) as llm:
-        thinker(clew, llm)
-        goal = clew.start().submit(goal_file())
-        clew.wait("goal.completed", goal=goal)
-    assert not clew.seen("finish.questioned", goal=goal)
-    assert "finished anyway" not in clew.report(goal)
-
-
-def test_the_question_is_asked_once_over_crashes_of_worker_and_daemon(clew):
-    with ScriptedLlm(FAIL, FINISH, Reply(hang=True), then=FINISH) as llm:
-        thinker(clew, llm)
-        goal = clew.start().submit(goal_file())
-        clew.wait("finish.questioned", goal=goal)
-        clew.until(lambda: len(llm.requests) == 3, "the third question")
-        clew.kill()
-        clew.start()
-        clew.wait("goal.completed", goal=goal)
-    assert len(clew.seen("finish.questioned", goal=goal)) == 1
-    assert clew.verified()
-
-
-def test_an_agent_of_ones_own_is_not_questioned(clew):
-    clew.agent("mine", 'hello()\nrun("exit 3")\ndone()')
-    goal = clew.start().submit("---\nagent: mine\n---\n# Do it\n")
-    clew.wait("goal.completed", goal=goal)
-    assert not clew.seen("finish.questioned", goal=goal)
-    assert "the last command of 1.1 failed (exit 3)" in clew.report(goal)
 
 
 def test_a_workers_plan_may_suggest_checks_and_is_told_what_is_wrong_with_them(clew):

@@ -36,7 +36,6 @@ def test_lives_have_all_that_a_life_can_have():
     missing |= {"action_interrupted", "planned", "escalated", "unblocked", "feedback_given"}
     missing |= {
         "check_proposed",
-        "finish_questioned",
         "attempt_started",
         "undo_finished",
         "restored",

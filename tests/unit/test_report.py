@@ -101,24 +101,6 @@ def test_suggested_checks_are_told_with_how_each_ended_and_as_lines_to_copy(agen
     assert "- status: **completed, unverified**" in text
 
 
-def test_a_command_that_failed_last_is_named_where_the_agent_finished_anyway(agent):
-    agent.fail("python app.py", "sh: python: not found")
-    agent.state.subtask.actions[-1].exit_code = 127
-    text = completed(agent)
-    assert (
-        "- warning: the last command of 1.1 failed (exit 127): python app.py; the agent finished anyway\n"
-        in text
-    )
-
-
-def test_a_subtask_completed_after_a_failed_command_is_named(played):
-    agent = played(["one", "two"])
-    agent.fail("pytest -q")
-    agent.complete()
-    text = report(agent)
-    assert "the last command of 1.1 failed: pytest -q; the agent went on anyway\n" in text
-
-
 def test_what_a_goal_stands_at_is_said_once(agent):
     agent.core.finish_failed("the disk is full", 1.0)
     assert report(agent).count("the disk is full") == 1

@@ -13,9 +13,8 @@ import yaml
 from clew_daemon.publish.ground import ground_facts
 from clew_daemon.publish.markdown import code, inline, quoted, visible
 from clew_daemon.publish.standing import MARKS, after_failure, standing, step_status
-from clew_shared.core.claims import described, finished_anyway, places
 from clew_shared.files.durable import sync
-from clew_shared.record.model import Action, GoalStatus, LlmCost, StepStatus, Subtask
+from clew_shared.record.model import GoalStatus, LlmCost, StepStatus, Subtask
 from clew_shared.record.moment import local
 from clew_shared.record.state import CheckResult, FreshStart, State, SuggestedCheck
 from clew_shared.snapshots.comparison import ChangedFile
@@ -153,7 +152,6 @@ def _facts(state: State) -> str:
         ("note", inline(passed_before(state.passed_before))),
         ("reason", inline(_reason(state))),
         ("summary", inline(state.summary)),
-        *(("warning", _anyway(state, *found)) for found in finished_anyway(state)),
         ("progress", percent(state.goal.progress())),
         ("accepted", local(state.accepted_at)),
         ("last change", local(state.updated_at)),
@@ -175,11 +173,6 @@ def _reason(state: State) -> str:
 def _says(text: str, what: str) -> bool:
     """Return whether a text contains another one, apart from white space and a cut end."""
     return one_line(what).removesuffix("…") in one_line(text)
-
-
-def _anyway(state: State, place: str, action: Action) -> str:
-    went = "finished" if state.goal.status == GoalStatus.COMPLETED else "went on"
-    return f"{inline(described(place, action))}; the agent {went} anyway"
 
 
 def _question(state: State) -> str:
@@ -321,7 +314,11 @@ def _blocked(state: State) -> list[str]:
 def _restarts(state: State) -> list[str]:
     failed = [
         f"- {place} failed {_counted(subtask.attempts, 'time')}"
-        for place, subtask in places(state)
+        for place, subtask in (
+            (f"{t}.{s}", subtask)
+            for t, task in enumerate(state.goal.tasks, start=1)
+            for s, subtask in enumerate(task.subtasks, start=1)
+        )
         if subtask.attempts
     ]
     again = [f"- {inline(rerun_text(asdict(one)))}" for one in state.reruns]

@@ -89,9 +89,6 @@ class Finishing:
         await epoch.require_workspace()
         open_subtasks = state.open_subtasks() if not state.spec.checks else []
         message = self._feedback.news()
-        if not (failing or message or len(open_subtasks) > 1) and epoch.kind == "llm":
-            # once where the goal's last action failed; other agents know what they do
-            message = await epoch.decide(lambda core: core.question_finish(time.time()))
         if not (failing or open_subtasks or message):
             await self._checks.run_suggested()
             await epoch.require_workspace()

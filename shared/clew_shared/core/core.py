@@ -19,7 +19,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from clew_shared.core.actions import ActionCommands
-from clew_shared.core.claims import question, unheeded
 from clew_shared.record import events as ev
 from clew_shared.record.model import Result
 from clew_shared.record.worlds import CLAIMED, UNKNOWN
@@ -59,18 +58,6 @@ class Core(ActionCommands):
         """Replace a claimed world by a fresh digest of the workspace."""
         if world and self.goes_by_a_claim:
             self.emit(ev.WorldSeen(at=at, world=world, instead=True))
-
-    def question_finish(self, at: float) -> str:
-        """Question a `finish` if the goal's last action failed; "" where there is nothing to ask.
-
-        Each failed action is asked about once.
-        """
-        found = unheeded(self.state)
-        if found is None or found[1].seq == self.state.questioned:
-            return ""
-        message = question(*found)
-        self.emit(ev.FinishQuestioned(at=at, of=found[1].seq, message=message))
-        return message
 
     def retry_succeeds(self, at: float) -> None:
         """Continue a goal that was retried while it waits: its worker has got what it waited for."""

@@ -1,13 +1,11 @@
 """Ends subtasks and the goal as the model asks for it.
 
-A subtask is completed when the model says so, a goal when its checks agree. Where a claim of success contradicts
-the last result, the model is asked once more.
+A subtask is completed when the model says so, a goal when its checks agree.
 """
 
 from collections.abc import Mapping
 from typing import Any
 
-from clew_shared.core.claims import FAILED
 from clew_shared.guidance.notes import CheckNotes
 from clew_shared.prompt.tools import is_small
 from clew_shared.wire.answers import Checked, Finished
@@ -46,7 +44,7 @@ class GoalEnding:
         summary = plain_text(args.get("summary") or args.get("failure") or args.get("reason"))
         if not success:
             await self.end_subtask(success=False, summary=summary)
-        elif not (self._must_begin("complete_subtask", args) or await self._questioned(summary)):
+        elif not self._must_begin("complete_subtask", args):
             await self.end_subtask(success=True, summary=summary)
 
     async def end_subtask(self, *, success: bool, summary: str) -> None:
@@ -83,7 +81,7 @@ class GoalEnding:
             self._memory.answer("finish", args, text)
         elif not self._claims_all:
             await self.try_finish(summary)
-        elif not await self._questioned(summary):
+        else:
             await self.end_subtask(success=True, summary=summary)
 
     async def try_finish(self, summary: str, *, asked: bool = True) -> None:
@@ -130,24 +128,6 @@ class GoalEnding:
             self._checked_at, self.in_vain = self._memory.changes, -1
             self._memory.note(self._notes.unasked(answer.failing_checks, hello.spec.workspace))
         await self._context.refresh()
-
-    async def _questioned(self, summary: str) -> bool:
-        """Let the daemon question a claim of success after a failed action, while the last subtask is still open.
-
-        It asks once for each failed action, whatever the epoch; any other refusal does not count as a question.
-        """
-        last = self._memory.last_call
-        if not self._claims_all or last is None or last.result not in FAILED:
-            return False
-        self._context.turn.reached_daemon = True
-        try:
-            message = (await self._finish(summary)).message
-        except RpcError as error:
-            _refusal(error)
-            return False  # ending the subtask is refused as well, and names the reason
-        if message:
-            self._memory.answer("finish", {"summary": summary}, f"Not finished: {message}")
-        return bool(message)
 
     async def _finish(self, summary: str) -> Finished:
         """Return why the goal is not finished."""
