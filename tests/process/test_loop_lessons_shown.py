@@ -74,7 +74,6 @@ def test_a_mistake_that_was_refused_in_three_goals_is_not_made_in_the_next(clew)
         if one["section"] == "loops"
     ]
     assert lesson["content"].startswith(WARNING)
-    assert lesson["content"].endswith("(seen: ended by `write_file part.txt made`)")
     assert (lesson["helpful"], lesson["harmful"]) == (GOALS - TAUGHT_BY, 0)
     assert clew.verified()
 
@@ -111,10 +110,7 @@ def test_a_loop_is_learned_once_whenever_the_daemon_dies(clew, deaths):
         clew.kill()
     clew.start()
     [lesson] = json.loads(clew.clew("playbook", "list", "--json"))["bullets"]
-    assert (
-        lesson["content"]
-        == f"{WARNING}: it ends as it did before (seen: ended by `run_cmd touch other.txt`)"
-    )
+    assert lesson["content"] == f"{WARNING}: it ends as it did before"
     assert lesson["neutral"] == 0
     shown = clew.clew("playbook", "show", lesson["id"])
     assert "repetition: 2 refused, 0 warned" in shown
