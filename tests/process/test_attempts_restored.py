@@ -174,7 +174,8 @@ def test_a_repository_that_an_attempt_has_made_is_not_removed(clew, kitchen):  #
     hears(clew, goal, "messy")
     go_on(clew, goal)
     attempt = second(clew, goal)
-    assert attempt["left"] == ["lib", "lib.git"]
+    assert attempt["left"] == ["lib.git"]
+    assert (kitchen / "lib" / ".git" / "HEAD").exists()
     assert (kitchen / "lib.git" / "HEAD").exists()
     assert (kitchen / "cup").exists()
 

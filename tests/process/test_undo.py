@@ -466,12 +466,12 @@ def worked(clew, folder, *commands):
 
 
 @pytest.mark.parametrize("place", ["old-git", "sub/.git", "hidden.log/old"])
-def test_a_repository_that_was_renamed_stays_and_its_place_is_named(clew, repository, place):
+def test_a_repository_that_was_renamed_stays(clew, repository, place):
     clew.start()
     stash = git(repository, "rev-parse", "stash").strip()
     goal = worked(clew, repository, f"mkdir -p $(dirname {place}); mv .git {place}; echo x > cup")
     said = clew.cli("undo", goal, "--yes")
-    assert f"mv {place} .git" in said
+    assert "The git repository is gone" in said
     assert (repository / "cup").read_text() == "the cup\nbefore\n"
     (repository / place).rename(repository / ".git")
     assert git(repository, "rev-parse", "stash").strip() == stash
@@ -479,67 +479,30 @@ def test_a_repository_that_was_renamed_stays_and_its_place_is_named(clew, reposi
 
 
 def test_no_undo_removes_a_repository(clew, kitchen):
-    """Not one that the goal has made or cloned, bare or not; all else of the goal is removed."""
+    """Not a bare one that the goal has cloned, and no `.git`; all else of the goal is removed."""
     clew.start()
     who = "git -c user.name=A -c user.email=a@b"
     made = f"git init -q lib && cd lib && echo x > x && git add x && {who} commit -qm x"
     goal = worked(clew, kitchen, made, "git clone -q --bare lib lib.git", "echo new > pot")
     answer = undone(clew, "--yes")
-    assert actions(answer) == {"pot": "remove"}
-    assert {one["path"]: one["reason"] for one in answer["left"]} == {
-        "lib": "repository",
-        "lib.git": "repository",
-    }
-    assert git(kitchen / "lib", "status", "--porcelain") == ""
+    assert actions(answer) == {"pot": "remove", "lib/x": "remove"}
+    assert {one["path"]: one["reason"] for one in answer["left"]} == {"lib.git": "repository"}
+    assert git(kitchen / "lib", "status", "--porcelain") == " D x\n"
     assert "x" in git(kitchen / "lib.git", "log", "--oneline")
     assert "--theirs" not in clew.cli("undo", goal, "--yes")
 
 
-@pytest.mark.parametrize("kind", ["repository", "submodule", "worktree"])
-def test_below_a_head_that_has_moved_files_are_kept_and_named(clew, repository, kind):
-    git(repository, "worktree", "add", "-q", "--detach", "../tree")
-    make = {
-        "repository": "git clone -q . inner",
-        "submodule": "git -c protocol.file.allow=always submodule --quiet add ./ inner",
-        "worktree": "git worktree add -q --detach inner",
-    }
-    subprocess.run(["sh", "-c", make[kind]], cwd=repository, check=True)
-    clew.start()
-    who = "git -c user.name=A -c user.email=a@b"
-    worked(clew, repository, f"cd inner; echo x > cup; {who} commit -qam x", "echo x > pot")
-    answer = undone(clew, "--yes")
-    assert actions(answer) == {"pot": "remove"}
-    assert [(one["path"], one["reason"]) for one in answer["left"]] == [("inner", "commits")]
-    assert git(repository / "inner", "status", "--porcelain") == ""
-
-
 @pytest.mark.parametrize(
-    ("cmd", "now"),
-    [
-        ("echo x >> recipe; git add -A", "cup, notes, recipe, untracked"),
-        ("git reset -q --hard", "nothing"),
-        ("git stash -q -u", "nothing"),
-    ],
+    "cmd", ["echo x >> recipe; git add -A", "git reset -q --hard", "git stash -q -u"]
 )
-def test_where_only_the_index_has_changed_files_are_restored_and_what_was_staged_is_said(
-    clew, repository, cmd, now
-):
+def test_where_only_the_index_has_changed_files_are_restored_and_it_is_said(clew, repository, cmd):
     (repository / "cup").unlink()
     before = seen(repository)
     clew.start()
     goal = worked(clew, repository, f"git config user.email a@b; git config user.name A; {cmd}")
     said = clew.cli("undo", goal, "--yes")
     assert seen(repository) == before
-    assert "staged before: notes\n" in said
-    assert f"staged now: {now}\n" in said
-    assert ("git stash pop" in said) == ("stash" in cmd)
-
-
-def test_a_stash_that_was_taken_out_is_named_by_its_commit(clew, repository):
-    clew.start()
-    stash = git(repository, "rev-parse", "stash").strip()
-    goal = worked(clew, repository, "git stash drop -q; echo x > pot")
-    assert f"git stash apply {stash}" in clew.cli("undo", goal, "--yes")
+    assert "What is staged in git has changed" in said
 
 
 @pytest.mark.parametrize("first", [True, False])
@@ -560,48 +523,16 @@ def test_after_the_commits_are_taken_back_as_advised_the_files_are_restored(clew
     assert seen(kitchen) == before
 
 
-def test_what_is_gone_and_in_no_snapshot_is_named_first_and_no_option_is_offered_for_it(
-    clew, repository
-):
-    with (repository / "big.bin").open("wb") as file:
-        file.truncate(12 << 20)
-    (repository / "out.log").mkdir()
-    (repository / "out.log" / "x").write_text("ignored\n")
+def test_a_folder_with_files_that_no_snapshot_has_stays_and_the_undo_is_complete(clew, repository):
     clew.start()
-    goal = worked(clew, repository, "rm -rf big.bin my.log out.log cup")
-    said = clew.cli("undo", goal, "--yes").splitlines()
-    assert said[:3] == [
-        "GONE: big.bin, 12 MB, above [snapshots] max_file_mb",
-        "GONE: my.log, ignored by git",
-        "GONE: out.log/, ignored by git",
-    ]
-    assert (repository / "cup").exists()
-    assert "--theirs" not in "\n".join(said)
-    answer = undone(clew, "--theirs")  # the next one takes this undo back, and tries nothing else
-    assert (answer["scope"], answer["theirs_total"], answer["failed"]) == ("undo", 0, [])
-
-
-@pytest.mark.parametrize(
-    "made",
-    [
-        "mkdir data && head -c 12M /dev/zero > data/big",
-        "mkdir data && mkfifo data/pipe",
-        "mkdir data && echo x > data/x.log",
-        'python3 -c \'import os; [(os.mkdir("d" * 200), os.chdir("d" * 200)) for _ in range(25)]\'',
-    ],
-)
-def test_a_folder_with_files_that_no_snapshot_has_stays_and_the_undo_is_complete(
-    clew, repository, made
-):
-    clew.start()
+    made = "mkdir data && head -c 12M /dev/zero > data/big"
     goal = worked(clew, repository, f"echo x > pot; {made}")
     said = clew.cli("undo", goal, "--yes")
     assert "changed while the undo went on" not in said
     assert "no snapshot has" in said
-    assert "again reverts this undo" in said or "d" * 200 in said
+    assert "again reverts this undo" in said
     assert not (repository / "pot").exists()
     assert undone(clew)["scope"] == "undo"
-    subprocess.run(["rm", "-rf", repository / ("d" * 200)], check=True)
 
 
 def test_undo_and_diff_count_files_and_neither_folders_nor_the_persons_own(clew, kitchen):

@@ -20,8 +20,7 @@ from hypothesis import strategies as st
 from clew_shared.record import events as ev
 from clew_shared.record.snapshot_events import SnapshotTaken
 from clew_shared.snapshots.names import quoted
-from clew_shared.snapshots.plan import plan
-from clew_shared.snapshots.steps import comparing, steps
+from clew_shared.snapshots.plan import listed, plan
 from clew_shared.snapshots.store import SnapshotStore
 from clew_shared.wire.executor import (
     CheckRequest,
@@ -211,8 +210,7 @@ class Goal:
     def undo(self):
         """Take a snapshot of the present, and restore what the plan says; return the plan."""
         self.snapshot()
-        between = comparing(self.store)
-        found = plan(steps(between, self.rows, 1), between, 1)
+        found = plan(self.rows, listed(self.store), 1)
         entries = [
             RestoreEntry(name=one.name, present=one.present, wanted=one.wanted)
             for one in found.restore

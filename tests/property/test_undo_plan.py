@@ -5,8 +5,11 @@ from dataclasses import dataclass, field
 from hypothesis import given
 from hypothesis import strategies as st
 
+from clew_shared.record import events as ev
+from clew_shared.record.snapshot_events import SnapshotTaken, UndoFinished
+from clew_shared.record.touched import Touched
 from clew_shared.snapshots.entries import Entry
-from clew_shared.snapshots.plan import Acted, Seen, own_changes, plan
+from clew_shared.snapshots.plan import own_changes, plan
 
 NAMES = st.sampled_from(["a", "b", "c", "d/e"])
 CONTENTS = st.sampled_from(["", "1", "2", "3"])  # "": there is no file
@@ -27,12 +30,18 @@ def entry(content):
     return Entry(0o100644, content) if content else None
 
 
+def touched(own, foreign):
+    own = tuple(own.items())
+    foreign = tuple(foreign)
+    return Touched(own=own, own_total=len(own), foreign=foreign, foreign_total=len(foreign))
+
+
 @dataclass
 class World:
     """A workspace, what the executor has noticed of it, and what is on record."""
 
     files: dict = field(default_factory=lambda: dict.fromkeys(["a", "b", "c", "d/e"], "0"))
-    steps: list = field(default_factory=list)
+    rows: list = field(default_factory=list)
     trees: dict = field(default_factory=dict)
     noticed: dict = field(default_factory=dict)
     by_goal: set = field(default_factory=set)
@@ -57,7 +66,7 @@ class World:
     def killed(self, edits):
         """An action is cut off unseen: what it did cannot be told from what someone else did until a new start."""
         self.edit(edits)
-        self.steps.append(Acted(len(self.steps) + 1, lost=True))
+        self.record(ev.ActionInterrupted(of=0, reason="killed"))
         self.dead = True
 
     def act(self, edits):
@@ -66,8 +75,8 @@ class World:
         foreign = self.foreign()
         own = self.edit(edits)
         self.by_goal |= own
-        seq = len(self.steps) + 1
-        self.steps.append(Acted(seq, {n: self.files[n] for n in own}, foreign))
+        found = touched({n: self.files[n] for n in own}, foreign)
+        self.record(ev.ActionFinished(of=0, result="success", outcome="", touched=found))
         self.noticed = dict(self.files)
 
     def someone(self, edits):
@@ -75,17 +84,18 @@ class World:
 
     def snapshot(self, _edits=None, *, remembers=True):
         foreign = self.foreign()
-        seq = len(self.steps) + 1
-        self.trees[str(seq + 1)] = dict(self.files)
-        self.steps += [
-            Acted(seq, {}, foreign if remembers else frozenset()),
-            Seen(seq + 1, str(seq + 1), watched=remembers),
-        ]
+        tree = str(len(self.rows) + 1)
+        self.trees[tree] = dict(self.files)
+        found = touched({}, foreign if remembers else ())
+        moment = "subtask" if remembers else "worker"
+        self.record(SnapshotTaken(tree=tree, moment=moment, touched=found))
         self.noticed = dict(self.files)
 
-    def between(self, old, new):
-        old, new = self.trees[old], self.trees[new]
-        return {n: (entry(old[n]), entry(new[n])) for n in new if old[n] != new[n]}
+    def record(self, event):
+        self.rows.append((len(self.rows) + 1, event))
+
+    def listing(self, tree):
+        return {n: entry(content) for n, content in self.trees[tree].items() if content}
 
     def restart(self, _edits):
         """A new executor remembers nothing of the one before it: the snapshot at its start shows what changed."""
@@ -94,7 +104,7 @@ class World:
 
 def undo(world, first, last=None):
     world.snapshot()
-    found = plan(world.steps, world.between, first, last)
+    found = plan(world.rows, world.listing, first, last)
     for one in found.restore:
         assert entry(world.files[one.name]) == one.present
         world.files[one.name] = one.wanted.id if one.wanted else ""
@@ -107,7 +117,7 @@ def test_undo_reverts_exactly_what_only_the_goal_has_changed(events):
     for kind, edits in events:
         getattr(world, kind)(edits)
     before = dict(world.files)
-    found = undo(world, 2)
+    found = undo(world, 1)
     for name, content in world.files.items():
         if name in world.by_others:
             assert content == before[name], "what someone else has changed is left as it is"
@@ -122,12 +132,13 @@ def test_undoing_an_undo_brings_everything_back(events, earlier):
     for kind, edits in [*earlier, *events]:
         getattr(world, kind)(edits)
     world.snapshot()
-    before, present = dict(world.files), world.steps[-1].seq
-    found = plan(world.steps, world.between, 2)
+    before, present = dict(world.files), len(world.rows)
+    found = plan(world.rows, world.listing, 1)
     for one in found.restore:
         world.files[one.name] = one.wanted.id if one.wanted else ""
     restored = {one.name: world.files[one.name] for one in found.restore}
-    world.steps.append(Acted(len(world.steps) + 1, restored))
+    own = tuple(restored.items())
+    world.record(UndoFinished(of=0, restored=len(own), own=own))
     world.noticed = dict(world.files)
     world.snapshot()
     undo(world, present)
@@ -140,11 +151,11 @@ def test_undoing_one_subtask_leaves_what_was_changed_after_it(events, later):
     for kind, edits in events:
         getattr(world, kind)(edits)
     world.snapshot()
-    end, last = dict(world.files), world.steps[-1].seq
+    end, last = dict(world.files), len(world.rows)
     for kind, edits in later:
         getattr(world, kind)(edits)
     before = dict(world.files)
-    for one in undo(world, 2, last).restore:
+    for one in undo(world, 1, last).restore:
         assert before[one.name] == end[one.name]
         assert world.files[one.name] == world.base[one.name]
 
@@ -155,7 +166,7 @@ def test_a_diff_shows_what_the_goal_has_changed_and_nothing_else(events):
     for kind, edits in events:
         getattr(world, kind)(edits)
     world.snapshot()
-    shown = own_changes(world.steps, world.between, 2)
+    shown = own_changes(world.rows, world.listing, 1)
     killed = any(kind == "killed" for kind, _ in events)
     assert set(shown) <= world.by_goal | (world.by_others if killed else set())
     changed = {n for n in world.files if world.files[n] != world.base[n]}

@@ -8,9 +8,9 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
-from clew_daemon.undo import on_record
+from clew_daemon.undo import undo
 from clew_shared.record.touched import Touched
-from clew_shared.snapshots import steps
+from clew_shared.snapshots import plan
 from clew_shared.snapshots.entries import Entry
 from clew_shared.wire.executor import RestoreDone
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from sim_cells import Files
     from sim_world import World
 
-    from clew_shared.snapshots.entries import Changes
+    from clew_shared.snapshots.entries import Listing
     from clew_shared.wire.executor import RestoreEntry
 
 FILE = 0o100644
@@ -79,16 +79,10 @@ def restore(
 def in_place_of(world: World) -> Iterator[tuple[Any, str, Any]]:
     """Give what takes the place of git: module, name, and the world's own."""
 
-    def changes(_store: Any, old: str, new: str) -> Changes:
-        before, after = world.trees[old], world.trees[new]
-        names = [name for name in sorted(before | after) if before.get(name) != after.get(name)]
-        return {name: (_entry(before.get(name)), _entry(after.get(name))) for name in names}
+    def listing(_store: Any, tree: str) -> Listing:
+        return {name: Entry(FILE, content) for name, content in sorted(world.trees[tree].items())}
 
     store = SimpleNamespace(within=lambda _: None)
-    yield steps, "changes", changes
-    yield on_record, "program", lambda _: "git"
-    yield on_record, "at", lambda *_: store
-
-
-def _entry(content: str | None) -> Entry | None:
-    return None if content is None else Entry(FILE, content)
+    yield plan, "listing", listing
+    yield undo, "program", lambda _: "git"
+    yield undo, "at", lambda *_: store

@@ -65,11 +65,8 @@ def test_any_other_text_is_no_branch(text):
 @pytest.mark.parametrize("name", ["a$(touch${IFS}x)b", "a;id", "a`id`", "a'b"])
 def test_a_branch_in_a_shown_command_is_one_argument_of_a_shell(name):
     before, now = {"branch": name, "commit": COMMIT}, {"branch": "main", "commit": COMMIT}
-    moved = {"before": before, "now": now, "staged": False, "commits": []}
-    lines = [
-        "".join(text for text, _ in line)
-        for line in moved_lines({"moved": moved, "workspace": "/w"})
-    ]
+    moved = {"before": before, "now": now, "commits": []}
+    lines = ["".join(text for text, _ in line) for line in moved_lines(moved, "/w")]
     command = next(line for line in lines if "git switch" in line)
     assert shlex.split(command)[:3] == ["git", "switch", name]
     quoted = command.split("back to")[0].replace("git switch", "printf %s")

@@ -2,7 +2,6 @@
 
 import pytest
 
-from clew_daemon.undo.scope import NumberedSubtasks
 from clew_shared.core.answers import WrongState
 from clew_shared.record import events as ev
 from clew_shared.record.codec import decode, encode
@@ -140,19 +139,6 @@ def test_steps_of_a_goal_file_stay_with_a_pending_subtask(played):
     block(agent)
     agent.replan("task", ["x"])
     assert agent.state.subtask_at(0, 1).steps == [{"tool": "run_cmd", "args": {"cmd": "make"}}]
-
-
-def test_a_subtask_keeps_its_identity_through_replans(blocked):
-    blocked.replan("task", ["x", "fourth"])
-    block(blocked)
-    blocked.replan("task", ["y"], covers=[])
-    numbered = NumberedSubtasks()
-    for seq, event in blocked.take():
-        numbered.take(seq, event)
-    assert tree(blocked)[0] == ["done", "y", "fourth", "third"]
-    found = [numbered.at((0, n)) for n in range(4)]
-    assert [found[0], *found[2:]] == [1, 4, 3]  # the fourth and the third of the first plan
-    assert found[1] > 5
 
 
 def test_a_replan_is_the_same_when_it_is_read_back(blocked):

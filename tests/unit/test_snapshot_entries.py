@@ -11,7 +11,7 @@ from clew_shared.snapshots.names import unquoted
 from clew_shared.snapshots.store import SnapshotStore
 
 GIT = shutil.which("git") or ""
-FILE, FOLDER = stat.S_IFREG | 0o644, stat.S_IFDIR | 0o755
+FILE = stat.S_IFREG | 0o644
 pytestmark = pytest.mark.skipif(not GIT, reason="git is not installed")
 
 
@@ -70,16 +70,6 @@ def test_what_is_left_out_of_both_is_no_change(store):
     assert set(changes(store, old, new)) == {"other"}
 
 
-def test_a_folder_that_was_left_out_and_is_not_empty_now_is_listed_with_its_files(store):
-    old, new = snapshot(store, folder=0), snapshot(store, ["folder/in"])
-    assert changes(store, old, new) == {
-        "folder": (LEFT_OUT, Entry(FOLDER, "")),
-        "folder/in": (None, Entry(FILE, blob(store, b"folder/in"))),
-    }
-    empty = snapshot(store, folder=FOLDER)
-    assert changes(store, old, empty) == {"folder": (LEFT_OUT, Entry(FOLDER, ""))}
-
-
 def test_a_file_without_permissions_that_the_snapshot_has_is_not_left_out(store):
     closed, gone = snapshot(store, ["closed"], closed=0), snapshot(store)
     there = Entry(stat.S_IFREG, blob(store, b"closed"))
@@ -89,12 +79,7 @@ def test_a_file_without_permissions_that_the_snapshot_has_is_not_left_out(store)
     assert changes(store, closed, snapshot(store, closed=0)) == {"closed": (there, LEFT_OUT)}
 
 
-def test_a_folder_without_permissions_that_became_a_file_is_not_left_out(store):
-    old, new = snapshot(store, ["place/in"], place=0), snapshot(store, ["place"])
-    assert changes(store, old, new)["place"] == (None, Entry(FILE, blob(store, b"place")))
-
-
 def test_what_is_left_out_is_in_no_diff(store):
     old, new = snapshot(store, big=0, gone=0), snapshot(store, ["big", "other"])
-    with comparison(store, changes(store, old, new)) as compared:
+    with comparison(store, old, changes(store, old, new)) as compared:
         assert [one.path for one in compared.files() if not one.left_out] == ["other"]

@@ -173,16 +173,20 @@ class ControlHandlers:
                 f"{goal}: {other} is at work in the same folder, or in one below or above it:"
                 f" wait until it has ended, or stop it first, with `clew pause {other}`"
             )
-        undo = partial(self._undo.perform, expected=request.expected)
         with supervisor.hold(goal):  # nothing was awaited since it was not busy
             try:
-                work = undo if request.perform else self._undo.preview
-                result = await work(core, request.subtask, theirs=request.theirs)
+                result = await self._undo.undo(
+                    core,
+                    request.subtask,
+                    theirs=request.theirs,
+                    perform=request.perform,
+                    expected=request.expected,
+                )
             except (UndoRefused, VisitFailed, StoreError) as error:
                 half = f"\nThe workspace is half undone: `clew undo {goal}` completes it."
                 undoing = core.state.snapshots.undoing
                 raise ControlError(f"{goal}: {error}{half if undoing else ''}") from None
-        return await asyncio.to_thread(undo_view, core.state, result)
+        return dict(await asyncio.to_thread(undo_view, core.state, result))
 
     # -- the playbook --------------------------------------------------------------------------------
 

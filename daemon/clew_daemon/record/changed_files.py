@@ -8,8 +8,7 @@ from clew_shared.record import snapshot_events as snap
 from clew_shared.record.codec import decode
 from clew_shared.snapshots.comparison import ChangedFile, comparison
 from clew_shared.snapshots.entries import changes
-from clew_shared.snapshots.plan import own_changes
-from clew_shared.snapshots.steps import comparing, steps, with_store
+from clew_shared.snapshots.plan import listed, own_changes, with_store
 from clew_shared.snapshots.store import SnapshotStore
 from clew_shared.views.publish import plain_paths
 
@@ -21,11 +20,11 @@ def changed_files(ledger: Readable, goal: str, store: SnapshotStore) -> list[Cha
     """
     rows = with_store((row.seq, decode(row.body)) for row in ledger.read(goal))
     first = next((seq for seq, event in rows if isinstance(event, snap.SnapshotTaken)), 0)
-    between = comparing(store)
-    own = own_changes(steps(between, rows, first), between, first) if first else {}
+    own = own_changes(rows, listed(store), first) if first else {}
     if not own:
         return []
-    with comparison(store, own) as compared:
+    tree = next(e.tree for _, e in rows if isinstance(e, snap.SnapshotTaken))
+    with comparison(store, tree, own) as compared:
         return compared.files()
 
 

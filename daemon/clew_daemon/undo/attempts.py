@@ -14,9 +14,9 @@ import structlog
 from clew_daemon.parts import DaemonParts
 from clew_daemon.processes.workspace_guard import WorkspaceGuard
 from clew_daemon.session.launcher import Launcher
-from clew_daemon.undo.on_record import RecordedUndo, UndoOutcome
-from clew_daemon.undo.planning import PlannedUndo, planned_restore, restoration
-from clew_daemon.undo.scope import NoSpanError, NothingDoneError, Span, of_attempts
+from clew_daemon.undo.planning import PlannedUndo, planned_restore
+from clew_daemon.undo.scope import NoSpanError, NothingDoneError, Rows, Span, of_attempts
+from clew_daemon.undo.undo import RecordedUndo, UndoResult
 from clew_daemon.undo.visit import VisitFailed, visit_within
 from clew_shared.core.attempts import AttemptGround
 from clew_shared.core.core import Core
@@ -27,8 +27,6 @@ from clew_shared.snapshots.store import StoreError
 from clew_shared.text.redact import redact
 from clew_shared.text.shorten import in_one_line
 from clew_shared.views.publish import path_view
-
-Rows = Sequence[tuple[int, ev.Event]]
 
 log = structlog.get_logger()
 
@@ -71,12 +69,12 @@ class AttemptRestore:
         goal = core.state.goal_id
         await self._complete(core, guard)
         rows = await asyncio.to_thread(self._record.rows, goal)
-        ground = _since_the_end(rows)
+        before = _since_the_end(rows)
         if why := self._unwanted(core):
-            return ground if ground.restored else AttemptGround(kept=why)
+            return before if before.restored else AttemptGround(kept=why)
         try:
             async with asyncio.timeout(RESTORE_S):
-                return await self._restored(core, guard, rows)
+                return await self._restored(core, guard, rows, before)
         except NothingDoneError:
             return AttemptGround()
         except (NoSpanError, VisitFailed, StoreError) as error:
@@ -86,7 +84,9 @@ class AttemptRestore:
         log.warning("attempt.kept", goal=goal, reason=why)
         await self._complete(core, guard)
         ground = _since_the_end(await asyncio.to_thread(self._record.rows, goal))
-        return ground if ground.restored else _kept(why)
+        return (
+            ground if ground.restored else AttemptGround(kept=in_one_line(redact(why), WHY_CHARS))
+        )
 
     async def _complete(self, core: Core, guard: WorkspaceGuard) -> None:
         """Complete an undo that is under way on record, if there is one; raises RestoreUnfinishedError."""
@@ -118,37 +118,33 @@ class AttemptRestore:
             return "snapshots are turned off"
         if not core.state.snapshots.first:
             why = core.state.snapshots.missing
-            return in_one_line(
-                f"there is no snapshot: {why}" if why else "there is no snapshot", WHY_CHARS
-            )
+            return in_one_line("there is no snapshot" + (f": {why}" if why else ""), WHY_CHARS)
         return ""
 
-    async def _restored(self, core: Core, guard: WorkspaceGuard, rows: Rows) -> AttemptGround:
+    async def _restored(
+        self, core: Core, guard: WorkspaceGuard, rows: Rows, before: AttemptGround
+    ) -> AttemptGround:
         """Restore what the attempts at the current subtask changed, and no one else has changed since."""
         span = of_attempts(rows, *core.state.place)
         async with visit_within(self._parts, core, self._launcher, guard) as there:
             git = await there.look(known=_all_shown(rows))
-            planned = await self._planned(core.state.goal_id, span)
+            with self._parts.children.starting_own():  # git
+                planned = await asyncio.to_thread(self._planned, core.state.goal_id, span)
             if moved := _moved(planned.git, git):
                 return AttemptGround(kept=moved)
-            before = _since_the_end(rows)
-            left = (*before.left, *(one.name for one in planned.plan.left))
+            left = [*before.left, *(one.name for one in planned.plan.left)]
             if not planned.plan.restore:
                 return _ground(before.restored, left)
-            work = restoration(planned.tree, planned.plan.restore, planned.others)
-            done = await _to_its_end(self._record.carry_out(core, span, work, there, theirs=False))
-            finished = done.finished
-            return _ground(before.restored + finished.restored, (*left, *finished.left))
+            work = self._record.carry_out(core, UndoResult(planned), there, theirs=False)
+            done = await _to_its_end(work)
+            restored = before.restored + done.restored + done.folders
+            return _ground(restored, [*left, *done.changed, *done.failed])
 
-    async def _planned(self, goal: str, span: Span) -> PlannedUndo:
-        with self._parts.children.starting_own():  # git
-            return await asyncio.to_thread(self._plan, goal, span)
-
-    def _plan(self, goal: str, span: Span) -> PlannedUndo:
+    def _planned(self, goal: str, span: Span) -> PlannedUndo:
         return planned_restore(self._record.store(goal), self._record.rows(goal), span)
 
 
-async def _to_its_end(work: Coroutine[None, None, UndoOutcome]) -> UndoOutcome:
+async def _to_its_end(work: Coroutine[None, None, UndoResult]) -> UndoResult:
     """Carry out what goes on record, in bounded time, even where the goal's run is being stopped meanwhile."""
     task = asyncio.ensure_future(work)
     try:
@@ -195,10 +191,6 @@ def _moved(before: GitPlace | None, now: GitPlace | None) -> str:
     if before.commit != now.commit:
         return "there are new commits"
     return "other changes are staged in git" if before.index != now.index else ""
-
-
-def _kept(why: str) -> AttemptGround:
-    return AttemptGround(kept=in_one_line(redact(why), WHY_CHARS))
 
 
 def _ground(restored: int, left: Sequence[str]) -> AttemptGround:

@@ -2,119 +2,143 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from typing import Any
+from collections.abc import Iterable
+from typing import Any, NotRequired, TypedDict, cast
 
-from clew_daemon.undo.planning import Gone
-from clew_daemon.undo.undo import GitMoved, GitNotes, UndoResult
-from clew_shared.record.snapshot_events import GitPlace
+from clew_daemon.undo.undo import GitMoved, UndoResult
 from clew_shared.record.state import State
-from clew_shared.snapshots.plan import Left, Restored
+from clew_shared.snapshots.plan import Reverted
 from clew_shared.text.redact import redact
 from clew_shared.views.publish import path_view
 from clew_shared.wire.executor import FINAL_FAULTS, NOT_EMPTY
 
-LEFT_OUT_SHOWN = 10
 NAMES_SHOWN = 5_000
 BYTES_SHOWN = 1_000_000
 """How many names each list of an answer has at most, and how long they may be together."""
 
 
-def undo_view(state: State, result: UndoResult) -> dict[str, Any]:
-    """Return an undo as JSON; lists are cut, and their totals count all."""
-    span, plan = result.span, result.plan
+class NameView(TypedDict):
+    """A name of the workspace: what is done to it, why it is left, and whether no option overwrites it (`stays`)."""
+
+    path: str
+    quoted: NotRequired[str]
+    action: NotRequired[str]
+    reason: NotRequired[str]
+    why: NotRequired[str]
+    folder: NotRequired[bool]
+    stays: NotRequired[bool]
+
+
+class MovedView(TypedDict):
+    """Where HEAD of the user's repository was and is, each with `branch` and `commit`."""
+
+    before: dict[str, str]
+    now: dict[str, str]
+    commits: list[str]
+
+
+class UndoView(TypedDict):
+    """The answer to `undo`; lists are cut, and their totals count all."""
+
+    id: str
+    workspace: str
+    scope: str
+    subtask: str | None
+    plan: str
+    done: bool
+    resumed: bool
+    overwritten: bool
+    restored: int
+    folders: int
+    entries: list[NameView]
+    entries_total: int
+    entries_files: int
+    left: list[NameView]
+    left_total: int
+    theirs_total: int
+    changed: list[NameView]
+    failed: list[NameView]
+    can_retry: bool
+    moved: MovedView | None
+    git_gone: bool
+    git_made: bool
+    staged: bool
+    left_out: int
+    left_out_names: list[NameView]
+    ended: bool
+
+
+def undo_view(state: State, result: UndoResult) -> UndoView:
+    """Return an undo as JSON."""
+    planned, now = result.planned, result.git
+    span, plan, before = planned.span, planned.plan, planned.git
     is_subtask = span.scope == "subtask"
-    left = [one for one in plan.left if not one.is_gone]
     return {
         "id": state.goal_id,
         "workspace": state.spec.workspace,
         "scope": span.scope,
-        "subtask": f"{span.task_idx + 1}.{span.subtask_idx + 1}" if is_subtask else None,
-        "plan": result.planned.digest,
+        "subtask": f"{span.place[0] + 1}.{span.place[1] + 1}" if is_subtask else None,
+        "plan": planned.digest,
         "done": result.done,
         "resumed": result.resumed,
         "overwritten": result.overwritten,
         "restored": result.restored,
         "folders": result.folders,
-        "gone": _cut({**path_view(one.name), "why": one.why} | _size(one) for one in result.gone),
-        "gone_total": len(result.gone),
         "entries": _cut(
-            {**path_view(one.name), "action": action(one)}
-            | ({"folder": True} if one.is_folder else {})
+            _name(one.name, action=action(one)) | ({"folder": True} if one.is_folder else {})
             for one in plan.restore
         ),
         "entries_total": len(plan.restore),
         "entries_files": sum(not one.is_folder for one in plan.restore),
         "left": _cut(
-            {**path_view(one.name), "reason": one.reason, "action": action(one)}
+            _name(one.name, reason=one.reason, action=action(one))
             | ({} if one.can_be_overwritten else {"stays": True})
-            for one in left
+            for one in plan.left
         ),
-        "left_total": len(left),
+        "left_total": len(plan.left),
         "theirs_total": len(plan.overwritten),
-        "changed": _cut(path_view(name) for name in result.changed),
+        "changed": _cut(map(_name, result.changed)),
         "failed": _cut(
-            {**path_view(name), "reason": why} | ({"stays": True} if why == NOT_EMPTY else {})
+            _name(name, reason=why) | ({"stays": True} if why == NOT_EMPTY else {})
             for name, why in result.failed.items()
         ),
         "can_retry": any(why not in FINAL_FAULTS for why in result.failed.values()),
-        "moved": result.moved and _moved_view(result.moved),
-        **_git_view(result.git),
+        "moved": _moved_view(result.moved) if result.moved else None,
+        "git_gone": bool(before) and not now and not result.resumed,
+        "git_made": bool(now) and not before and not result.resumed,
+        "staged": bool(before and now and before.index != now.index),
         "left_out": result.left_out_total,
-        "left_out_names": [
-            {**path_view(one.path), "why": one.why} for one in result.left_out[:LEFT_OUT_SHOWN]
-        ],
+        "left_out_names": _cut(_name(one.path, why=one.why) for one in result.left_out[:10]),
         "ended": state.ended,
     }
 
 
-def action(one: Restored | Left) -> str:
+def action(one: Reverted) -> str:
     """Return what is done to an entry: `remove`, `create`, or `restore` where something else is there."""
     if one.wanted is None:
         return "remove"
     return "create" if one.present is None else "restore"
 
 
-def _moved_view(moved: GitMoved) -> dict[str, Any]:
-    before, now = moved.before, moved.now
-    return {
-        "before": before.model_dump(include={"branch", "commit"}),
-        "now": now.model_dump(include={"branch", "commit"}),
-        "staged": before.index != now.index,
-        "commits": [redact(line) for line in moved.commits],
-    }
+def _moved_view(moved: GitMoved) -> MovedView:
+    before, now = (
+        {"branch": place.branch, "commit": place.commit} for place in (moved.before, moved.now)
+    )
+    return {"before": before, "now": now, "commits": [redact(line) for line in moved.commits]}
 
 
-def _git_view(git: GitNotes) -> dict[str, Any]:
-    before, now = git.before, git.now
-    staged = before and now and {"before": _staged(before), "now": _staged(now)}
-    return {
-        "git_gone": git.gone,
-        "git_found": [path_view(name) for name in git.found],
-        "git_made": git.made,
-        "staged": staged,
-        "stashes": [redact(one) for one in git.stashes[:NAMES_SHOWN]],
-        "lost_stash": git.lost_stash,
-    }
+def _name(name: str, **more: str) -> dict[str, Any]:
+    return {**path_view(name), **more}
 
 
-def _staged(place: GitPlace) -> dict[str, Any]:
-    names = [path_view(name) for name in place.staged]
-    return {"names": names, "total": None if place.staged_total < 0 else place.staged_total}
-
-
-def _size(one: Gone) -> dict[str, Any]:
-    return {"bytes": one.bytes} if one.bytes else {}
-
-
-def _cut(entries: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
-    return list(_bounded(entries))
-
-
-def _bounded(entries: Iterable[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+def _cut(entries: Iterable[dict[str, Any]]) -> list[NameView]:
+    """Return the first entries, redacted, as many as fit."""
+    found: list[NameView] = []
     size = 0
-    for count, entry in enumerate(entries):
+    for entry in entries:
         size += sum(len(str(value)) for value in entry.values())
-        if count >= NAMES_SHOWN or size > BYTES_SHOWN:
-            return
-        yield {name: redact(one) if isinstance(one, str) else one for name, one in entry.items()}
+        if len(found) >= NAMES_SHOWN or size > BYTES_SHOWN:
+            break
+        shown = {key: redact(one) if isinstance(one, str) else one for key, one in entry.items()}
+        found.append(cast("NameView", shown))
+    return found

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import os
 from collections.abc import AsyncIterator, Iterator, Sequence
 
 from clew_daemon.parts import DaemonParts
@@ -15,23 +14,14 @@ from clew_daemon.processes.workspace_guard import WorkspaceGuard
 from clew_daemon.session.executors import ExecutorPool
 from clew_daemon.session.launcher import CellSpecs, Launcher
 from clew_daemon.session.snapshots import ask_snapshot, record
-from clew_daemon.undo.planning import Restoration
+from clew_daemon.undo.planning import Restoration, kept_folders
 from clew_shared.core.core import Core
 from clew_shared.record.snapshot_events import GitPlace, SnapshotMoment, SnapshotTaken
-from clew_shared.snapshots.names import quoted
-from clew_shared.snapshots.plan import Restored, above_removed
-from clew_shared.text.plain import commit_name, plain
+from clew_shared.snapshots.plan import Reverted
+from clew_shared.text.plain import plain
 from clew_shared.wire.executor import RESTORE_MAX, RestoreDone, RestoreEntry, SnapshotDone
 
-GIT = "git --no-pager -c log.showSignature=false -c core.fsmonitor=false -c core.pager=cat"
-GIT_LOG = f"{GIT} log --oneline --no-decorate -n 20 --end-of-options"
-GIT_STASHES = f"{GIT} log -g -n 100 --format='%H %gd: %gs' --end-of-options refs/stash --"
-FIND_REPOSITORIES = """\
-find . -xdev -type d -name objects -prune | head -n 1000 | while IFS= read -r objects; do
-    folder=${{objects%/objects}}
-    [ -f "$folder/HEAD" ] && [ -d "$folder/refs" ] || continue
-    {git} --git-dir="$folder" cat-file -e {commit} 2>/dev/null && printf '%s\\n' "${{folder#./}}"
-done"""
+GIT_LOG = "git --no-pager -c log.showSignature=false -c core.fsmonitor=false log --oneline --no-decorate -n 20"
 GIT_LOG_S = 20.0
 BATCH_CHARS = 200_000
 """How long the names of one request may be together: its answer names them again."""
@@ -51,9 +41,8 @@ class WorkspaceVisit:
 
     async def snapshot(self, moment: SnapshotMoment) -> SnapshotTaken:
         """Take and record a snapshot; raises VisitFailed where none can be taken."""
-        return await self._recorded(
-            await ask_snapshot(self._parts, self._core, self._executor), moment
-        )
+        done = await ask_snapshot(self._parts, self._core, self._executor)
+        return await self._recorded(done, moment)
 
     async def _recorded(self, done: SnapshotDone, moment: SnapshotMoment) -> SnapshotTaken:
         event = await record(self._parts, self._core, done, moment)
@@ -68,53 +57,34 @@ class WorkspaceVisit:
         since. Raises VisitFailed as snapshot.
         """
         done = await ask_snapshot(self._parts, self._core, self._executor)
-        is_new = done.tree != self._core.state.snapshots.last
-        if done.fault or is_new or not known:
+        if done.fault or not known or done.tree != self._core.state.snapshots.last:
             return (await self._recorded(done, "undo")).git
         return done.git
 
     async def restore(self, work: Restoration) -> AsyncIterator[RestoreDone]:
         """Restore entries of a snapshot, some at a time; those that are restored already stay as they are."""
-        others = frozenset(work.others)
         for part in batches(work.entries):
-            yield await self._executor.restore(
-                tuple(
-                    RestoreEntry(name=one.name, present=one.present, wanted=one.wanted)
-                    for one in part
-                ),
-                tree=work.tree,
-                others=above_removed(part, others) if others else (),
-            )
+            entries = [RestoreEntry(name=e.name, present=e.present, wanted=e.wanted) for e in part]
+            others = kept_folders(part, work.others)
+            yield await self._executor.restore(tuple(entries), tree=work.tree, others=others)
 
-    async def commits(self, old: str, new: str) -> list[str]:
-        """Return the commits between two, as `git log --oneline` shows them, newest first; [] where git fails."""
-        if not (commit_name(old) and commit_name(new)):  # a shell reads them
+    async def commits(self, before: GitPlace, now: GitPlace) -> list[str]:
+        """Return the commits between two, as `git log --oneline` shows them, newest first; [] where git fails.
+
+        git runs as the commands of the goal do.
+        """
+        if not (before.commit and now.commit) or before.commit == now.commit:
             return []
-        return await self._said(f"{GIT_LOG} {old}..{new} --")
-
-    async def stashes(self) -> list[tuple[str, str]]:
-        """Return the commit of each stash with its name and text, newest first; [] where git fails."""
-        lines = [line.partition(" ") for line in await self._said(GIT_STASHES)]
-        return [(commit, text) for commit, _, text in lines]
-
-    async def repositories(self, commit: str) -> list[str]:
-        """Return the folders in the workspace that are git repositories and have a commit: a `.git` was renamed."""
-        if not commit_name(commit):
-            return []
-        found = await self._said(FIND_REPOSITORIES.format(git=GIT, commit=commit))
-        return [quoted(os.fsencode(path)) for path in found]
-
-    async def _said(self, cmd: str) -> list[str]:
-        """Return what a command prints, which runs as those of the goal do; [] where it fails."""
+        cmd = f"{GIT_LOG} --end-of-options {before.commit}..{now.commit} --"
         done = await self._executor.check(
             "git", cmd, timeout_s=GIT_LOG_S, output_bytes=10_000, own=False
         )
         return done.output.splitlines() if done.result == "success" else []
 
 
-def batches(entries: Sequence[Restored]) -> Iterator[list[Restored]]:
+def batches(entries: Sequence[Reverted]) -> Iterator[list[Reverted]]:
     """Yield entries in requests that fit on a line of the wire, in order."""
-    batch: list[Restored] = []
+    batch: list[Reverted] = []
     room = BATCH_CHARS
     for entry in entries:
         room -= len(entry.name)

@@ -1,7 +1,6 @@
 """Changes as git shows them: renames, counts of lines, and a unified diff. The store is only read.
 
-git compares two trees that hold nothing but these changes. They are written to a folder of their own, which goes by the
-store for everything else.
+git compares the old snapshot with an index, in a temporary file, that has these changes and no others.
 """
 
 from __future__ import annotations
@@ -10,22 +9,21 @@ import contextlib
 import stat
 import subprocess
 import tempfile
-from dataclasses import dataclass
-from pathlib import Path
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
-from clew_shared.snapshots.entries import LEFT_OUT, as_seen, git_mode
+from clew_shared.snapshots.entries import LEFT_OUT, as_seen
 from clew_shared.snapshots.names import quoted, unquoted
-from clew_shared.snapshots.store import SnapshotStore, StoreError
+from clew_shared.snapshots.store import FILES, StoreError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from clew_shared.snapshots.entries import Change, Changes, Entry
+    from clew_shared.snapshots.entries import Change, Changes
+    from clew_shared.snapshots.store import SnapshotStore
 
-_RENAMES = ("-r", "--find-renames", "--no-ext-diff", "--no-textconv")
-_READ_BYTES = 1 << 16
-
+_OPTIONS = ("--cached", "--find-renames", "--no-ext-diff", "--no-textconv")
+EMPTY_TREE = "4b825dc642cb6eb9a060e54bf8d69288fbee4904"
 
 FileStatus = Literal["added", "modified", "deleted", "renamed", "mode"]
 
@@ -49,43 +47,12 @@ class ChangedFile(NamedTuple):
 
 
 @dataclass(frozen=True)
-class _ScratchStore(SnapshotStore):
-    """A store that writes its objects and its index to the folder `scratch`."""
-
-    scratch: Path
-
-    def command(self, *args: str) -> list[str]:
-        options = ("-c", "core.fsync=none", "-c", "core.quotePath=false")
-        return super().command(*options, *args)
-
-    def environment(self) -> dict[str, str]:
-        objects = str(self.folder / "objects").replace("\\", "\\\\").replace('"', '\\"')
-        return super().environment() | {
-            "GIT_OBJECT_DIRECTORY": str(self.scratch / "objects"),
-            "GIT_ALTERNATE_OBJECT_DIRECTORIES": f'"{objects}"',
-            "GIT_INDEX_FILE": str(self.scratch / "index"),
-        }
-
-    def tree(self, entries: dict[str, Entry | None]) -> str:
-        """Write a tree of files and symlinks and return its name; raises StoreError."""
-        lines = [
-            b"%06o %s\t%s\0" % (git_mode(entry.mode), entry.id.encode(), unquoted(name))
-            for name, entry in entries.items()
-            if entry is not None and entry.id
-        ]
-        self.run("read-tree", "--empty")
-        self.run("update-index", "-z", "--index-info", data=b"".join(lines))
-        return self.run("write-tree", "--missing-ok").decode().strip()
-
-
-@dataclass(frozen=True)
 class Comparison:
-    """Changes, and the two sides of them as trees."""
+    """Changes, and what git compares: the tree `old` with the index of `store`."""
 
-    store: _ScratchStore
+    store: SnapshotStore
     changes: Changes
     old: str
-    new: str
 
     def files(self) -> list[ChangedFile]:
         """Return the changes sorted by name, a renamed file once; raises StoreError."""
@@ -99,8 +66,7 @@ class Comparison:
 
     def _counts(self) -> Iterator[ChangedFile]:
         """Yield the files and symlinks that differ in more than git's mode."""
-        options = (*_RENAMES, "--numstat", "-z")
-        fields = iter(self.store.run("diff-tree", *options, self.old, self.new).split(b"\0")[:-1])
+        fields = iter(self._run("--numstat", "-z").split(b"\0")[:-1])
         for head in fields:
             added, removed, name = head.split(b"\t", 2)
             old = b"" if name else next(fields)
@@ -109,12 +75,15 @@ class Comparison:
             lines = (0, 0) if binary else (int(added), int(removed))
             yield ChangedFile(path, old_path, "modified", *lines, binary)
 
+    def _run(self, *args: str) -> bytes:
+        return self.store.run("diff-index", *_OPTIONS, *args, self.old)
+
     @contextlib.contextmanager
     def patch(self) -> Iterator[Iterator[bytes]]:
-        """Run git and yield its unified diff piece by piece; git is ended with the block. Raises StoreError."""
+        """Run git and yield the lines of its unified diff; git is ended with the block. Raises StoreError."""
         try:
             git = subprocess.Popen(
-                self.store.command("diff-tree", *_RENAMES, "--patch", self.old, self.new),
+                self.store.command("diff-index", *_OPTIONS, "--patch", self.old),
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.DEVNULL,
@@ -122,10 +91,10 @@ class Comparison:
                 env=self.store.environment(),
             )
         except OSError as error:
-            raise StoreError(f"git diff-tree: {error.strerror}") from error
+            raise StoreError(f"git diff-index: {error.strerror}") from error
         with git:
             try:
-                yield _pieces(git)
+                yield _lines(git)
             finally:
                 git.kill()
 
@@ -150,22 +119,35 @@ def _described(change: Change, counted: ChangedFile) -> ChangedFile:
     )
 
 
-def _pieces(git: subprocess.Popen[bytes]) -> Iterator[bytes]:
-    assert git.stdout is not None  # noqa: S101 - a pipe
-    while piece := git.stdout.read1(_READ_BYTES):  # type: ignore[attr-defined]
-        yield piece
+def _lines(git: subprocess.Popen[bytes]) -> Iterator[bytes]:
+    yield from git.stdout or ()
     if code := git.wait():
-        raise StoreError(f"git diff-tree: exit code {code}")
+        raise StoreError(f"git diff-index: exit code {code}")
 
 
 @contextlib.contextmanager
-def comparison(store: SnapshotStore, changes: Changes) -> Iterator[Comparison]:
-    """Prepare changes for git to compare, except of what a snapshot left out; raises StoreError, OSError. Blocks."""
-    known = {name: change for name, change in changes.items() if LEFT_OUT not in change}
+def comparison(store: SnapshotStore, tree: str, changes: Changes) -> Iterator[Comparison]:
+    """Prepare changes since the snapshot `tree` for git to compare, but for what a snapshot left out.
+
+    Raises StoreError, OSError. Blocks.
+    """
     with tempfile.TemporaryDirectory(prefix="clew-diff-") as folder:
-        Path(folder, "objects").mkdir()
-        scratch = _ScratchStore(store.folder, store.git, Path(folder), until=store.until)
-        old, new = (
-            scratch.tree({name: change[side] for name, change in known.items()}) for side in (0, 1)
-        )
-        yield Comparison(scratch, changes, old, new)
+        scratch = replace(store, index=f"{folder}/index")
+        has_files = bool(tree) and bool(store.run("ls-tree", tree, FILES))
+        old = f"{tree}:{FILES}" if has_files else EMPTY_TREE
+        scratch.run("read-tree", old if has_files else "--empty")
+        known = {name: change for name, change in changes.items() if LEFT_OUT not in change}
+        lines = [_line(name, change) for name, change in known.items()]
+        # What goes comes first: a file may have come in the place of a folder.
+        scratch.run("update-index", "-z", "--index-info", data=b"".join(sorted(lines)))
+        yield Comparison(scratch, changes, old)
+
+
+def _line(name: str, change: Change) -> bytes:
+    """Return a line for `git update-index --index-info`."""
+    after = change[1]
+    if after is None or not after.id:
+        return b"0 %s\t%s\0" % (b"0" * 40, unquoted(name))
+    link, executable = stat.S_ISLNK(after.mode), after.mode & 0o100
+    mode = 0o120000 if link else 0o100755 if executable else 0o100644
+    return b"%o %s\t%s\0" % (mode, after.id.encode(), unquoted(name))

@@ -6,6 +6,10 @@ Source: git-config(1), core.quotePath; quote.c of git.
 from __future__ import annotations
 
 import re
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 _ESCAPES = {7: "a", 8: "b", 9: "t", 10: "n", 11: "v", 12: "f", 13: "r", 34: '"', 92: "\\"}
 _BYTES = {letter: code for code, letter in _ESCAPES.items()}
@@ -29,6 +33,14 @@ def unquoted(text: str) -> bytes:
     if not (len(text) > 1 and text.startswith('"') and text.endswith('"')):
         return text.encode()
     return _QUOTED.sub(lambda match: _unescaped(match[1]), text[1:-1].encode())
+
+
+def folders_above(name: str) -> Iterator[str]:
+    """Yield the folders above a quoted name, quoted, the deepest first."""
+    path = unquoted(name)
+    while b"/" in path:
+        path = path.rpartition(b"/")[0]
+        yield quoted(path)
 
 
 def _escaped(byte: int) -> str:

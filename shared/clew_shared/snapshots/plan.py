@@ -1,7 +1,7 @@
-"""Who changed what, and what undo restores; pure rules over the record (docs/snapshots.md).
+"""Whose each change is, and what undo restores; pure rules over the record (docs/snapshots.md).
 
 A name is the goal's if it was changed during an action or a check, and someone else's if it was changed while none was
-running. What is someone else's is never restored, unless a person asks for exactly that. Contents are compared only
+running. What is someone else's is never restored, unless a person asks for exactly that. Objects are compared only
 where no executor has watched, or not all names are on record.
 """
 
@@ -10,244 +10,246 @@ from __future__ import annotations
 import stat
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import cache
 from typing import TYPE_CHECKING, Literal
 
-from clew_shared.snapshots.entries import LEFT_OUT
-from clew_shared.snapshots.names import quoted, unquoted
+from clew_shared.record import events as ev
+from clew_shared.record import snapshot_events as snap
+from clew_shared.snapshots.entries import LEFT_OUT, differences, listing
+from clew_shared.snapshots.names import folders_above
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
-    from collections.abc import Set as AbstractSet
+    from collections.abc import Iterable, Sequence
 
-    from clew_shared.snapshots.entries import Changes, Entry
+    from clew_shared.record.touched import Touched
+    from clew_shared.snapshots.entries import Changes, Entry, Listing
+    from clew_shared.snapshots.store import SnapshotStore
 
-UNREAD = "?"
-"""In place of a git object: a file was not read, because it is too large or not a file, or for lack of time."""
+PLAN_S = 120.0
+"""How long reading snapshots for one undo or diff may take."""
 
-Reason = Literal["shared", "unknown", "later", "left_out", "repository", "commits"]
+UNWATCHED = ("goal", "worker", "undo")
+"""The moments at which a new executor takes a snapshot, which has not seen what was before."""
+
+Reason = Literal["", "shared", "unknown", "later", "left_out", "repository"]
 """Why a change of the goal is left: someone else changed the file too, clew cannot know whether someone did, it was
-changed again afterwards, a snapshot does not have it (or, of a folder, what is in it), it is in a git repository
-that was not there before, or in one in which there are other commits now."""
+changed again afterwards, a snapshot does not have it (or, of a folder, what is in it), or it is a git repository."""
+
+Row = tuple[int, ev.Event]
+Listed = Callable[[str], "Listing"]
+"""Returns the entries of a snapshot by its tree."""
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
-    """A snapshot, by its tree.
+class Reverted:
+    """One entry that the goal changed: `present` is what is there, `wanted` what was there before.
 
-    `watched`: the executor that took it has seen everything since the one before. Without that, someone else may have
-    changed files unseen.
+    It is restored, or left as it is for a `reason`. A repository that is left is one entry, by its folder.
     """
-
-    seq: int
-    tree: str
-    watched: bool = True
-
-
-@dataclass(frozen=True, slots=True)
-class Acted:
-    """What was found changed after an action: `own` by it, with each name's object after it; `foreign` before it.
-
-    `all_own`: there were too many names to list, the rest of what changed is the action's. `all_foreign`: what
-    changed before it could not be told, and may be anything. `lost`: it was cut off unseen, so that what is not as an
-    action left it may be its doing, or someone else's.
-    """
-
-    seq: int
-    own: dict[str, str] = field(default_factory=dict)
-    foreign: frozenset[str] = frozenset()
-    all_own: bool = False
-    all_foreign: bool = False
-    lost: bool = False
-
-
-Step = Seen | Acted
-Between = Callable[[str, str], "Changes"]
-"""Returns what differs between the trees of two snapshots."""
-
-
-@dataclass(frozen=True, slots=True)
-class Restored:
-    """One entry that undo puts back: `present` is what must be there for it to be replaced by `wanted`."""
 
     name: str
     present: Entry | None
     wanted: Entry | None
+    reason: Reason = ""
 
     @property
     def is_folder(self) -> bool:
         """Whether it is, or was, an empty folder and no file."""
         return all(one is None or stat.S_ISDIR(one.mode) for one in (self.present, self.wanted))
 
-
-@dataclass(frozen=True, slots=True)
-class Left:
-    """One entry that the goal changed and undo leaves as it is, unless it is asked to overwrite it and can.
-
-    A repository is one entry, by its folder.
-    """
-
-    name: str
-    reason: Reason
-    present: Entry | None
-    wanted: Entry | None
-
     @property
     def can_be_overwritten(self) -> bool:
-        """Whether a person can have it overwritten."""
+        """Whether it is left, and a person can have it overwritten."""
         return self.reason in ("shared", "unknown", "later")
-
-    @property
-    def is_gone(self) -> bool:
-        """Whether it is gone, and no snapshot has what it was."""
-        return self.present is None and self.wanted == LEFT_OUT
 
 
 @dataclass(frozen=True, slots=True)
 class UndoPlan:
-    """What an undo does, sorted by name."""
+    """What an undo restores and leaves, sorted by name; folders of `others` stay even if they become empty."""
 
-    restore: tuple[Restored, ...] = ()
-    left: tuple[Left, ...] = ()
+    entries: tuple[Reverted, ...] = ()
+    others: frozenset[str] = frozenset()
 
     @property
-    def overwritten(self) -> tuple[Restored, ...]:
-        """What is restored in place of what was left, where a person asks for that."""
-        left = (one for one in self.left if one.can_be_overwritten)
-        return tuple(Restored(one.name, one.present, one.wanted) for one in left)
+    def restore(self) -> list[Reverted]:
+        """What is restored."""
+        return [one for one in self.entries if not one.reason]
+
+    @property
+    def left(self) -> list[Reverted]:
+        """What is left as it is."""
+        return [one for one in self.entries if one.reason]
+
+    @property
+    def overwritten(self) -> list[Reverted]:
+        """What of that is restored, too, where a person asks for it."""
+        return [one for one in self.entries if one.can_be_overwritten]
+
+
+def listed(store: SnapshotStore) -> Listed:
+    """Return what lists the snapshots of a store, each one once; it blocks, and raises StoreError."""
+    return cache(lambda tree: listing(store, tree))
+
+
+def with_store(rows: Iterable[Row]) -> list[Row]:
+    """Return the events of which the store has the snapshots: those since it was removed last, or all."""
+    found: list[Row] = []
+    for row in rows:
+        found.append(row)
+        if isinstance(row[1], snap.SnapshotsMissing) and row[1].removed:
+            found.clear()
+    return found
+
+
+def plan(rows: Sequence[Row], list_of: Listed, first: int, last: int | None = None) -> UndoPlan:
+    """Return what undoing the goal's changes after snapshot `first` does; `last`: only those up to that snapshot.
+
+    `rows` are all events of the goal, oldest first, up to the snapshot of the present. `first` and `last` are numbers
+    of snapshots.
+    """
+    names = _names(rows, list_of, first, last)
+    trees = {seq: event.tree for seq, event in rows if isinstance(event, snap.SnapshotTaken)}
+    was, now = list_of(trees[first]), list_of(trees[max(trees)])
+    end = now if last is None else list_of(trees[last])
+    changed = differences(was, now)
+    closed = {name for one in (was, now, end) for name, entry in one.items() if entry == LEFT_OUT}
+    above_closed = {above for name in closed for above in folders_above(name)}
+    entries = []
+    for name in sorted(changed.keys() & names.own):
+        wanted, present = changed[name]
+        reason: Reason = ""
+        hidden = closed and not closed.isdisjoint((name, *folders_above(name)))
+        if hidden or (wanted is None and name in above_closed):
+            reason = "left_out"
+        elif name in names.foreign:
+            reason = "shared"
+        elif name in names.unknown:
+            reason = "unknown"
+        elif present != end.get(name):
+            reason = "later"
+        entries.append(Reverted(name, present, wanted, reason))
+    return UndoPlan(tuple(entries), frozenset(names.others))
+
+
+def own_changes(rows: Sequence[Row], list_of: Listed, first: int) -> Changes:
+    """Return what the goal changed from snapshot `first` to the last one; `rows` as in `plan`."""
+    found = plan(rows, list_of, first).entries
+    return {one.name: (one.wanted, one.present) for one in found}
 
 
 @dataclass(slots=True)
 class _Names:
-    """Whose the names are that were changed after a snapshot; `others`: as `folders_of_others`.
+    """The names that were changed by the goal, by someone else, or by no one knows whom, in what is undone.
 
-    The goal's, someone else's, and those of which it is not known.
+    `others` are those that someone else has changed up to the present.
     """
 
-    between: Between
-    base: str
     own: set[str] = field(default_factory=set)
     foreign: set[str] = field(default_factory=set)
     unknown: set[str] = field(default_factory=set)
     others: set[str] = field(default_factory=set)
 
-    def take(self, acts: list[Acted], before: Seen, seen: Seen, *, inside: bool) -> None:
-        """Take in the time between two snapshots; `inside`: it is part of what is undone."""
-        one = _Names(self.between, self.base)
-        own: dict[str, str] = {}
-        for act in acts:
-            own |= act.own
-            one.foreign |= act.foreign
-            self.others |= act.foreign
-            self.others -= {name for name, now in act.own.items() if not now}
-        one.own |= own.keys()
-        all_own = any(act.all_own or act.lost for act in acts)
-        if all_own or not seen.watched or any(act.all_foreign for act in acts):
-            one.compare(acts, own, self.between(before.tree, seen.tree), seen)
-        self.others |= one.others
+
+def _names(rows: Sequence[Row], list_of: Listed, first: int, last: int | None) -> _Names:
+    names, window, tree = _Names(), _Window(), ""
+    trees = {seq: event.tree for seq, event in rows if isinstance(event, snap.SnapshotTaken)}
+    shown = {of for _, e in rows if isinstance(e, snap.SnapshotTaken) for of in e.cut_off}
+    gone_back_to = {
+        seq: trees.get(e.first, "") for seq, e in rows if isinstance(e, snap.UndoStarted)
+    }
+    for seq, event in rows:
+        if seq == first:
+            tree = trees[first]
+        if seq <= first:
+            continue
+        match event:
+            case ev.ActionFinished():
+                window.touch(event.touched)
+            case ev.ActionInterrupted() if event.of not in shown:
+                window.lost = True  # it is not known who changed what until the next snapshot
+            case snap.UndoFinished():
+                window.own |= dict(event.own)
+                window.watched = False  # what someone wrote after its name was restored
+                if event.restored != len(event.own):
+                    window.undone = gone_back_to.get(event.of, "")
+            case snap.SnapshotTaken():
+                window.touch(event.touched)
+                window.cut_off = bool(event.cut_off)
+                window.watched = window.watched and event.moment not in UNWATCHED
+                window.close(names, list_of, tree, event.tree, inside=last is None or seq <= last)
+                window, tree = _Window(), event.tree
+            case _:
+                pass
+    return names
+
+
+@dataclass(slots=True)
+class _Window:
+    """What is on record of the time between two snapshots.
+
+    `own` has each name's object after the action. `all_own`, `all_foreign`: there were more names than are listed.
+    `watched`: the executor that took the second one has seen everything since the first. `lost`: an action was cut off
+    unseen. `cut_off`: the second snapshot shows what an action did that was cut off. `undone`: the tree that an undo of
+    more names than are listed went back to.
+    """
+
+    own: dict[str, str] = field(default_factory=dict)
+    foreign: set[str] = field(default_factory=set)
+    all_own: bool = False
+    all_foreign: bool = False
+    watched: bool = True
+    lost: bool = False
+    cut_off: bool = False
+    undone: str = ""
+
+    def touch(self, touched: Touched) -> None:
+        self.own |= dict(touched.own)
+        self.foreign |= set(touched.foreign)
+        self.all_own |= touched.own_cut
+        self.all_foreign |= touched.foreign_cut
+
+    def close(
+        self, names: _Names, list_of: Listed, before: str, after: str, *, inside: bool
+    ) -> None:
+        """Add the names to those of earlier windows; `before` and `after` are the trees of the snapshots."""
+        own, foreign, unknown = set(self.own), set(self.foreign), set[str]()
+        if self.all_own or self.all_foreign or self.lost or self.cut_off or not self.watched:
+            now = list_of(after)
+            found = differences(list_of(before), now).keys()
+            said = self.own | self._undone(list_of, now, found)
+            strayed = {
+                name for name, object_id in said.items() if not _is_so(object_id, now.get(name))
+            }
+            unexplained = (found - said.keys()) | strayed
+            own |= said.keys()
+            if self.cut_off or (self.all_own and self.watched):
+                own |= found
+            elif self.lost or self.all_own:
+                own |= found
+                unknown |= unexplained
+            elif not self.watched:
+                foreign |= unexplained
+            if self.all_foreign:
+                unknown |= found
+        names.others |= foreign
         if inside:
-            self.own |= one.own
-            self.foreign |= one.foreign
-            self.unknown |= one.unknown
+            names.own |= own
+            names.foreign |= foreign
+            names.unknown |= unknown
 
-    def compare(self, acts: list[Acted], own: dict[str, str], found: Changes, seen: Seen) -> None:
-        """Take in what was found changed, where not all names are on record; `own`: each name's object after it."""
-        lost = any(act.lost for act in acts)
-        all_own = any(act.all_own for act in acts)
-        all_foreign = any(act.all_foreign for act in acts)
-        for name, (_, now) in found.items():
-            said = own.get(name)
-            as_said = said is not None and (seen.watched or _is_left_so(said, now))
-            if lost or all_own:
-                self.own.add(name)
-            elif not as_said and said != UNREAD:
-                self.foreign.add(name)
-                if now and not now.id and said is None:
-                    self.others.add(name)
-            if all_foreign or (not as_said and (lost or said == UNREAD)):
-                self.unknown.add(name)
-        if not seen.watched and (back := own.keys() - found.keys()):  # changed, and changed back
-            since = self.between(self.base, seen.tree)
-            there = (name for name in back if name in since and own[name] != UNREAD)
-            self.foreign |= {name for name in there if not _is_left_so(own[name], since[name][1])}
+    def _undone(self, list_of: Listed, now: Listing, found: Iterable[str]) -> dict[str, str]:
+        """Return what an undo has written, with the object of each: what is now as in the tree gone back to."""
+        if not self.undone:
+            return {}
+        then = list_of(self.undone)
+        written = (name for name in found if now.get(name) == then.get(name))
+        return {name: _object(now.get(name)) for name in written}
 
 
-def _is_left_so(recorded: str, now: Entry | None) -> bool:
+def _object(entry: Entry | None) -> str:
+    return (entry.id or "/") if entry else ""
+
+
+def _is_so(recorded: str, now: Entry | None) -> bool:
     """Return whether an entry is as it was recorded; a folder that is not empty is no entry."""
     return recorded in ((now.id or "/",) if now else ("", "/"))
-
-
-def plan(steps: Sequence[Step], between: Between, first: int, last: int | None = None) -> UndoPlan:
-    """Return what undoing the goal's changes after snapshot `first` does; `last`: only those up to that snapshot.
-
-    `steps` are in the order of the record and reach to the present: its last is the snapshot taken now. `first` and
-    `last` are the numbers of snapshots among them.
-    """
-    names = _names(steps, between, first, last)
-    seen = {step.seq: step.tree for step in steps if isinstance(step, Seen)}
-    changed = between(seen[first], seen[max(seen)])
-    ended = changed if last is None else between(seen[first], seen[last])
-    sides = [(name, side) for found in (changed, ended) for name, side in found.items()]
-    hidden = {name for name, (was, _) in sides if was == LEFT_OUT}
-    hidden |= {name for name, (_, end) in ended.items() if end == LEFT_OUT}
-    kept = (name for name, (_, now) in changed.items() if now == LEFT_OUT)
-    holding = {folder for name in kept for folder in folders_above(name)}
-    restore, left = [], []
-    for name in sorted(changed.keys() & names.own):
-        was, now = changed[name]
-        end = ended[name][1] if name in ended else was
-        closed = bool(hidden) and not hidden.isdisjoint(folders_above(name))
-        closed |= was is None and name in holding
-        if closed or LEFT_OUT in (was, now):
-            left.append(Left(name, "left_out", now, was))
-        elif name in names.foreign:
-            left.append(Left(name, "shared", now, was))
-        elif name in names.unknown or end == LEFT_OUT:
-            left.append(Left(name, "unknown", now, was))
-        elif now != end:
-            left.append(Left(name, "later", now, was))
-        else:
-            restore.append(Restored(name, now, was))
-    return UndoPlan(tuple(restore), tuple(left))
-
-
-def _names(steps: Iterable[Step], between: Between, first: int, last: int | None = None) -> _Names:
-    found = _Names(between, "")
-    acts: list[Acted] = []
-    before: Seen | None = None
-    for step in steps:
-        if isinstance(step, Acted):
-            acts.append(step)
-            continue
-        if step.seq == first:
-            found.base = step.tree
-        elif before and before.seq >= first:
-            found.take(acts, before, step, inside=last is None or step.seq <= last)
-        before, acts = step, []
-    return found
-
-
-def folders_of_others(steps: Sequence[Step], between: Between, first: int) -> set[str]:
-    """Return names that include all folders which someone else made after snapshot `first`."""
-    return _names(steps, between, first).others
-
-
-def above_removed(entries: Iterable[Restored | Left], folders: AbstractSet[str]) -> tuple[str, ...]:
-    """Return of each entry that is removed the deepest folder above it among `folders`, all sorted."""
-    removed = (one.name for one in entries if one.wanted is None)
-    found = (next((f for f in folders_above(name) if f in folders), "") for name in removed)
-    return tuple(sorted(set(found) - {""}))
-
-
-def own_changes(steps: Sequence[Step], between: Between, first: int) -> Changes:
-    """Return what the goal changed from snapshot `first` to the last one; `steps` as in `plan`."""
-    found = plan(steps, between, first)
-    changed: list[Restored | Left] = [*found.restore, *found.left]
-    return {one.name: (one.wanted, one.present) for one in changed}
-
-
-def folders_above(name: str) -> Iterator[str]:
-    """Yield the folders above a quoted name, quoted, the deepest first."""
-    path = unquoted(name)
-    while b"/" in path:
-        path = path.rpartition(b"/")[0]
-        yield quoted(path)

@@ -20,14 +20,10 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 GIT_OLDEST = (2, 34)
-EMPTY_TREE = "4b825dc642cb6eb9a060e54bf8d69288fbee4904"
 FILES = "files"
 """In the tree of a snapshot: the files of the workspace."""
 MODES = "modes"
-"""In the tree of a snapshot: what git does not keep, one `MODE QUOTED-NAME` a line.
-
-Permissions, empty folders, and with mode 0 what is left out.
-"""
+"""In the tree of a snapshot: what git does not keep, one `MODE QUOTED-NAME` a line (`entries`)."""
 
 _ENV = {
     "GIT_CONFIG_NOSYSTEM": "1",
@@ -51,16 +47,16 @@ _CONFIG = """\
 \thooksPath = /dev/null
 \tattributesFile = /dev/null
 \texcludesFile = /dev/null
-\tfsync = all
 [gc]
 \tauto = 0
 [maintenance]
 \tauto = false
-[fastimport]
-\tunpackLimit = 0
 [diff]
 \trenameLimit = 2000
 """
+_ATTRIBUTES = "* -text -eol -crlf -ident -filter -working-tree-encoding\n"
+_OPTIONS = ("--no-pager", "--no-replace-objects", "--literal-pathspecs")
+_SETTINGS = ("-c", "core.fsync=none", "-c", "core.quotePath=false")  # the writer syncs all at once
 
 
 class StoreError(Exception):
@@ -71,13 +67,22 @@ class StoreSlowError(StoreError):
     """git took longer than it may."""
 
 
+class GitFailedError(StoreError):
+    """git has ended with an error, or by a signal."""
+
+
 @dataclass(frozen=True)
 class SnapshotStore:
-    """A store at `folder`, used with the git program `git` (an absolute path), until `until` on the monotonic clock."""
+    """A store at `folder`, used with the git program `git` (an absolute path), until `until` on the monotonic clock.
+
+    `index` is the index file to use, `work_tree` the folder in which git stands: the store itself without one.
+    """
 
     folder: Path
     git: str
     until: float = field(default=math.inf, kw_only=True)
+    index: str = field(default="", kw_only=True)
+    work_tree: str = field(default="", kw_only=True)
 
     def within(self, seconds: float) -> Self:
         """Return the same store for work that may take so long altogether; then it raises StoreSlowError."""
@@ -93,63 +98,66 @@ class SnapshotStore:
         for name in ("objects/info", "objects/pack", "refs/heads", "info"):
             (self.folder / name).mkdir(parents=True, exist_ok=True, mode=0o700)
         (self.folder / "config").write_text(_CONFIG)
-        (self.folder / "info" / "attributes").write_text(
-            "* -text -eol -crlf -ident -filter -working-tree-encoding\n"
-        )
+        (self.folder / "info" / "attributes").write_text(_ATTRIBUTES)
         (self.folder / "HEAD").write_text("ref: refs/heads/none\n")
 
     def command(self, *args: str) -> list[str]:
         """Return the command line that runs git on this store."""
-        return [self.git, "--no-pager", "--no-replace-objects", "--literal-pathspecs", *args]
+        return [self.git, *_OPTIONS, *_SETTINGS, *args]
 
     def environment(self) -> dict[str, str]:
         """Return the whole environment of git: nothing of the user's."""
-        return _ENV | {"GIT_DIR": str(self.folder), "HOME": str(self.folder)}
+        own = {"GIT_DIR": str(self.folder), "HOME": str(self.folder)}
+        own |= {"GIT_INDEX_FILE": self.index} if self.index else {}
+        return _ENV | own | ({"GIT_WORK_TREE": "."} if self.work_tree else {})
 
-    def run(
-        self,
-        *args: str,
-        data: bytes = b"",
-        deadline_s: float = _DEADLINE_S,
-        quietly: bool = False,
-    ) -> bytes:
-        """Run git and return what it prints; raises StoreError where it fails or takes too long. Blocks.
+    def run(self, *args: str, data: bytes = b"") -> bytes:
+        """Run git and return what it prints; raises StoreError where it fails or takes too long. Blocks."""
+        return self.run_and_hear(*args, data=data)[0]
 
-        `quietly`: what it complains of is a failure, too.
-        """
-        left_s = min(deadline_s, self.until - time.monotonic())
+    def run_and_hear(self, *args: str, data: bytes = b"") -> tuple[bytes, str]:
+        """Run git and return what it prints, and what it complains of; raises as `run`."""
+        left_s = min(_DEADLINE_S, self.until - time.monotonic())
         if left_s <= 0:
-            raise StoreSlowError(f"there was no time left for git {args[0]}")
+            raise StoreSlowError(f"there was no time left for git {_verb(args)}")
         try:
             done = subprocess.run(
                 self.command(*args),
                 input=data,
                 capture_output=True,
-                cwd=self.folder,
+                cwd=self.work_tree or self.folder,
                 env=self.environment(),
                 timeout=left_s,
                 check=False,
+                umask=0o077,
             )
         except subprocess.TimeoutExpired:
-            raise StoreSlowError(f"git {args[0]} took more than {left_s:.0f} s") from None
+            raise StoreSlowError(f"git {_verb(args)} took more than {left_s:.0f} s") from None
         except OSError as error:
-            raise StoreError(f"git {args[0]}: {error.strerror}") from error
-        if done.returncode or (quietly and done.stderr):
-            raise StoreError(f"git {args[0]}: {_last_line(done.stderr) or done.returncode}")
-        return done.stdout
+            raise StoreError(f"git {_verb(args)}: {error.strerror}") from error
+        if done.returncode:
+            code = done.returncode
+            ended = f"ended by signal {-code}" if code < 0 else f"exit code {code}"
+            said = _complaint(done.stderr) or ended
+            # Names of temporary files would make each failure look like another one.
+            shown = re.sub(rf"{re.escape(str(self.folder))}[^\s']*", "the store", said)
+            raise GitFailedError(f"git {_verb(args)}: {shown[:300]}")
+        return done.stdout, os.fsdecode(done.stderr)
 
     def blob(self, name: str) -> bytes:
         """Return the content of an object, like `TREE:modes`; raises StoreError."""
         return self.run("cat-file", "blob", name)
 
-    def check(self, trees: Iterable[str], deadline_s: float = _DEADLINE_S) -> None:
+    def check(self, trees: Iterable[str]) -> None:
         """Verify that each tree is there with all that it holds, undamaged; raises StoreError.
 
         Not by `git fsck`: it also finds fault with names and contents that are no damage, such as a .gitmodules file.
         """
         if names := list(trees):
             options = ("--objects", "--verify-objects", "--quiet")
-            self.run("rev-list", *options, *names, deadline_s=deadline_s, quietly=True)
+            _, complaint = self.run_and_hear("rev-list", *options, *names)
+            if complaint:
+                raise StoreError(f"git rev-list: {_complaint(complaint.encode(errors='replace'))}")
 
 
 def at(folder: Path, git: str | None) -> SnapshotStore:
@@ -174,7 +182,7 @@ def git_version(git: str) -> tuple[int, ...]:
         raise StoreError(f"{git} cannot be used: {error}") from None
     if found := re.search(rb"(\d+)\.(\d+)", done.stdout):
         return tuple(map(int, found.groups()))
-    said = _last_line(done.stderr) or f"exit code {done.returncode}, and no version"
+    said = _complaint(done.stderr) or f"exit code {done.returncode}, and no version"
     raise StoreError(f"{git} cannot be used: {said}")
 
 
@@ -183,6 +191,24 @@ def version_text(version: tuple[int, ...]) -> str:
     return ".".join(map(str, version))
 
 
-def _last_line(text: bytes) -> str:
-    lines = text.decode(errors="replace").strip().splitlines()
-    return lines[-1] if lines else ""
+def bytes_used(folder: str | Path) -> int:
+    """Return the bytes that the files below a folder use on disk; what vanishes meanwhile counts nothing."""
+    total = 0
+    for above, _, names in os.walk(folder):
+        for name in names:
+            try:
+                total += os.lstat(f"{above}/{name}").st_blocks * 512
+            except OSError:
+                continue
+    return total
+
+
+def _verb(args: tuple[str, ...]) -> str:
+    return next((word for word in args if not word.startswith("-") and "=" not in word), "")
+
+
+def _complaint(text: bytes) -> str:
+    """Return the first fatal error of git, else what it printed last."""
+    lines = text[-65536:].decode(errors="replace").strip().splitlines()
+    fatal = [line.removeprefix("fatal: ") for line in lines if line.startswith("fatal: ")]
+    return [*fatal, *lines[-1:], ""][0]

@@ -30,9 +30,6 @@ class Snapshots:
         done = self.hands.sh(f"umask 022; {git}; {script}", **args)
         assert done.result == "success", done.output
 
-    def refs(self):
-        return sorted((self.store.folder / "refs" / "snapshots").glob("*"))
-
     def size(self):
         """How many bytes the store has."""
         return sum(file.stat().st_size for file in self.store.folder.rglob("*") if file.is_file())

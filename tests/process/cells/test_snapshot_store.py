@@ -65,24 +65,6 @@ def test_no_command_reaches_the_store(snapshots, name):
     assert snapshots.tree() == tree
 
 
-@pytest.mark.parametrize("mode", ["000", "777"])
-def test_permissions_that_a_command_has_changed_are_set_right_by_the_next_snapshot(snapshots, mode):
-    names = "objects/pack/* objects/pack objects refs/snapshots config index ignore.json"
-    before = picture(snapshots.store.folder)
-    snapshots.hands.sh(f"cd /; for f in {names}; do chmod {mode} {snapshots.store.folder}/$f; done")
-    assert snapshots.hands.sh(f"ls {snapshots.store.folder}/objects").result == "failure"
-    snapshots.sh("echo more > more")
-    assert snapshots.listed(snapshots.tree()) == ["file", "more"]
-    after = picture(snapshots.store.folder)
-    folders = [name for name in before if before[name][0] == "folder"]
-    assert {after[name] for name in folders} == {("folder", 0o40700)}
-    assert not [
-        name
-        for name in after
-        if after[name][0] not in ("folder", "link") and after[name][0] & 0o077
-    ]
-
-
 def test_commands_reach_their_own_folders_as_without_a_store(snapshots, home):
     done = snapshots.hands.sh(
         'echo x > here && echo y > "$TMPDIR/there" && cat here && ls /usr/bin/env'

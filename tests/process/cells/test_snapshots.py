@@ -43,7 +43,6 @@ def test_nothing_changed_is_the_same_snapshot_and_costs_nothing(snapshots):
     first, second = one.take(), one.take()
     assert first.tree == second.tree
     assert second.bytes == 0
-    assert [ref.name for ref in one.refs()] == ["1"]
 
 
 def test_an_empty_workspace_has_a_snapshot(snapshots):
@@ -62,7 +61,7 @@ def test_only_what_differs_is_written_also_by_a_restarted_executor(snapshots, re
     one = snapshots() if restarted else one
     one.sh("echo new > file")
     second = one.take(base=first.tree)
-    assert 0 < second.bytes < 10_000
+    assert 0 < second.bytes < 20_000
     assert (second.changed.files, second.changed.added, second.changed.removed) == (1, 1, 0)
     assert one.listed(second.tree) == sorted([*one.listed(first.tree), "file"])
 
@@ -129,7 +128,6 @@ def test_a_deep_tree_is_kept_as_far_as_paths_reach(snapshots):
     answer = one.take()
     assert answer.fault == ""
     assert answer.files > 1000
-    assert set(left_out(answer).values()) == {"deep"}
     assert one.take().tree == answer.tree
     remove_tree(one.workspace / "d")
 
@@ -137,30 +135,17 @@ def test_a_deep_tree_is_kept_as_far_as_paths_reach(snapshots):
 def test_what_cannot_be_kept_is_left_out_and_named(snapshots, variant):
     one = snapshots()
     one.sh(
-        "mkfifo pipe; truncate -s 5G sparse; head -c 2000 /dev/zero > large; echo x > closed; "
-        "chmod 000 closed; mkdir folder; echo x > folder/file; chmod 000 folder; echo x > small; "
-        "python3 -c 'import socket; socket.socket(socket.AF_UNIX).bind(\"socket\")' || true"
+        "truncate -s 5G sparse; head -c 2000 /dev/zero > large; echo x > closed; "
+        "chmod 000 closed; mkdir folder; echo x > folder/file; chmod 000 folder; echo x > small"
     )
     answer = one.take(max_file_bytes=1000)
     found = left_out(answer)
-    assert {name: found[name] for name in ("pipe", "sparse", "large")} == {
-        "pipe": "fifo",
-        "sparse": "large",
-        "large": "large",
-    }
-    assert found.get("socket", "socket") == "socket"
+    assert found["sparse"] == found["large"] == "large"
     assert answer.left_out_total == len(found)
     unreadable = {name for name, why in found.items() if why == "unreadable"}
     assert unreadable == (set() if variant[1] is None else {"closed", "folder"})
     assert "small" in one.listed(answer.tree)
     one.sh("chmod 755 folder")
-
-
-def test_no_more_than_some_names_are_listed_of_what_is_left_out(snapshots):
-    one = snapshots()
-    one.sh("seq 300 | sed 's/^/pipe/' | xargs mkfifo")
-    answer = one.take()
-    assert (len(answer.left_out), answer.left_out_total) == (100, 300)
 
 
 def differs(one, old, new):
@@ -213,24 +198,17 @@ def test_a_folder_that_was_unreadable_is_not_new_when_it_can_be_read(snapshots, 
     first = one.tree()
     one.sh("chmod 755 folder")
     found = differs(one, first, one.tree())
-    assert found == {"folder": ("left out", "there"), "folder/file": (None, "there")}
-
-
-def test_a_fifo_that_a_file_replaces_was_left_out(snapshots):
-    one = snapshots()
-    one.sh("mkfifo pipe")
-    first = one.tree()
-    one.sh("rm pipe; echo x > pipe")
-    assert differs(one, first, one.tree()) == {"pipe": ("left out", "there")}
+    assert found == {"folder": ("left out", None), "folder/file": (None, "there")}
 
 
 def test_every_name_that_is_left_out_is_in_the_snapshot(snapshots):
     one = snapshots()
-    one.sh("seq 300 | sed 's/^/pipe/' | xargs mkfifo")
-    first = one.tree()
-    one.sh("rm pipe*; touch pipe300")
-    found = differs(one, first, one.tree())
-    assert found.pop("pipe300") == ("left out", "there")
+    one.sh("seq 300 | sed 's/^/large/' | xargs truncate -s 2K")
+    answer = one.take(max_file_bytes=1000)
+    assert (len(answer.left_out), answer.left_out_total) == (100, 300)
+    one.sh("rm large*; touch large300")
+    found = differs(one, answer.tree, one.tree(max_file_bytes=1000))
+    assert found.pop("large300") == ("left out", "there")
     assert len(found) == 299
     assert set(found.values()) == {("left out", None)}
 
@@ -266,16 +244,10 @@ def test_a_damaged_index_is_made_again(snapshots):
         assert snapshots().tree() == tree
 
 
-def test_a_store_of_an_earlier_version_is_continued(snapshots):
-    """It has no index, a commit in each ref, and one more file of its own."""
+def test_a_store_without_an_index_keeps_the_rules_of_its_first_snapshot(snapshots):
     one = snapshots()
     one.sh("echo '*.o' > .gitignore; echo x > file; touch old.o")
     tree, store = one.tree(), one.store
-    commit = store.run(
-        *("-c", "user.name=n", "-c", "user.email=e", "commit-tree", tree, "-m", "")
-    ).decode()
-    (store.folder / "refs" / "snapshots" / "1").write_text(commit)
-    (store.folder / "last.json").write_text("{}")
     (store.folder / "index").unlink()
     again = snapshots()
     again.sh("echo '*.p' > .gitignore; touch new.o new.p")
@@ -289,7 +261,7 @@ def test_what_the_world_ignores_is_in_no_snapshot(snapshots):
         "mkdir -p .agent_context build a/b sub/build; echo x > y.log; "
         "for f in .agent_context build a/b a sub/build .; do echo x > $f/x; done"
     )
-    assert one.listed(one.tree()) == ["a/x", "sub", "x"]
+    assert one.listed(one.tree()) == ["a/x", "x"]
 
 
 def test_the_repositories_are_left_out_and_their_files_are_not(snapshots):
@@ -387,7 +359,6 @@ def test_a_git_that_fails_is_no_snapshot_and_the_next_one_is_right(snapshots, ho
     one = snapshots(git=str(git))
     one.sh("echo x > file")
     assert one.take().fault == says
-    assert one.refs() == []
     again = snapshots()
     assert "file" in again.listed(again.tree())
 
@@ -396,31 +367,11 @@ def test_a_disk_that_is_full_is_no_snapshot_and_leaves_nothing(snapshots):
     one = snapshots(limits=CellLimits(file_size_mb=1))
     one.sh("echo x > file")
     tree = one.tree()
-    one.sh("for n in 1 2 3; do head -c 900000 /dev/urandom > big$n; done")
+    one.sh("for n in $(seq 60); do head -c 30000 /dev/urandom > big$n; done")
     assert one.take().fault
     assert one.size() < MB
     one.sh("rm big*")
     assert one.tree() == tree
-
-
-def test_what_a_killed_git_has_left_is_removed(snapshots):
-    one = snapshots()
-    one.sh("echo x > file")
-    one.tree()
-    left = [
-        one.store.folder / "index.lock",
-        one.store.folder / "objects" / "ab" / "tmp_obj_abc",
-        one.store.folder / "objects" / "pack" / "tmp_pack_abc",
-        one.store.folder / "objects" / "pack" / "tmp_idx_abc",
-        one.store.folder / "refs" / "snapshots" / "2.lock",
-    ]
-    for file in left:
-        file.parent.mkdir(exist_ok=True)
-        file.parent.chmod(0o777)
-        file.write_bytes(b"x" * 1000)
-    one.sh("echo y > file")
-    one.tree()
-    assert not [file for file in left if file.exists()]
 
 
 def hanging_git(folder):
@@ -439,20 +390,14 @@ def until_there(path):
         time.sleep(0.01)
 
 
-@pytest.mark.parametrize("hung_up", [True, False])
-def test_git_ends_with_the_executor_that_is_killed_or_hung_up_on(
-    snapshots, home, gone, watch, hung_up
-):
+def test_git_ends_with_the_executor_that_is_killed(snapshots, home, gone, watch):
     one = snapshots(git=hanging_git(home / "workspace"))
     one.ask()
     until_there(home / "workspace" / "began")
     below = watch(one.hands.cell.tree())
     assert len(below) >= 2
-    if hung_up:
-        one.hands.cell.channel.shutdown(2)
-    else:
-        os.kill(one.hands.cell.pid, signal.SIGKILL)
-    assert one.hands.cell.wait() == (0 if hung_up else 128 + signal.SIGKILL)
+    os.kill(one.hands.cell.pid, signal.SIGKILL)
+    assert one.hands.cell.wait() == 128 + signal.SIGKILL
     assert gone(below)
     again = snapshots()
     assert "git" in again.listed(again.tree())

@@ -15,7 +15,6 @@ from pathlib import Path
 
 from clew_shared.record.touched import NAMES_BYTES_MAX, NAMES_MAX, Touched
 from clew_shared.snapshots.names import quoted, unquoted
-from clew_worker.executor.snapshots.folders import split
 from clew_worker.executor.world.world import WorldWatch
 
 PENDING_MAX = 100_000
@@ -130,7 +129,7 @@ class Attribution:
 
 def _above(path: str) -> Iterator[str]:
     """Yield the folders above a path."""
-    while path := split(path)[0]:
+    while path := path.rpartition("/")[0]:
         yield path
 
 

@@ -67,8 +67,8 @@ class ExecutorServer:
         self._watch = WorldWatch(self._workspace.root, spec.ignore)
         notes = Path(spec.sandbox.store, "foreign.json") if spec.sandbox.store else None
         self._attribution = Attribution(self._watch, notes)
-        self._snapshots = SnapshotTaker(spec, self._workspace, wire)
-        self._restorer = Restorer(spec, self._workspace, wire)
+        self._snapshots = SnapshotTaker(spec, self._workspace)
+        self._restorer = Restorer(spec, self._workspace)
         self._commands = Commands(
             wire,
             self._workspace.fileno(),

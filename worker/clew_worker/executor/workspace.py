@@ -36,6 +36,30 @@ def _reason(error: OSError) -> str:
     return error.strerror or str(error)
 
 
+def open_beneath(root: int, path: str, flags: int, mode: int = 0, *, links: bool = True) -> int:
+    """Open a path beneath the folder `root`; OSError (EXDEV, ELOOP) where it leads out, or has a link without `links`.
+
+    Where the kernel has no openat2, no link is followed.
+    """
+    try:
+        return kernel.open_beneath(path, flags, mode, root, links=links)
+    except OSError as error:
+        if error.errno not in (errno.ENOSYS, errno.EPERM):
+            raise
+    *folders, name = path.split("/")
+    at = os.dup(root)
+    try:
+        for folder in folders:
+            below = os.open(folder, os.O_PATH | os.O_NOFOLLOW | os.O_DIRECTORY, dir_fd=at)
+            os.close(at)
+            at = below
+        return os.open(name, flags | os.O_NOFOLLOW | os.O_CLOEXEC, mode, dir_fd=at)
+    except NotADirectoryError as error:
+        raise OSError(errno.ELOOP, "a link, or not a folder") from error
+    finally:
+        os.close(at)
+
+
 class Workspace:
     """A folder and everything beneath it. Paths are relative to it, or absolute within it.
 
@@ -74,29 +98,6 @@ class Workspace:
     def _outside(self, path: str) -> PathError:
         return PathError(f"{path:.200} is outside the workspace; use a path inside it")
 
-    def _open_once(self, relative: str, flags: int, mode: int) -> int:
-        try:
-            return kernel.open_beneath(relative, flags, mode, self._fd)
-        except OSError as error:
-            if error.errno not in (errno.ENOSYS, errno.EPERM):
-                raise
-        return self._walk(relative, flags, mode)
-
-    def _walk(self, relative: str, flags: int, mode: int) -> int:
-        """Open without openat2: component by component, no links."""
-        *folders, name = relative.split("/")
-        at = os.dup(self._fd)
-        try:
-            for folder in folders:
-                below = os.open(folder, os.O_PATH | os.O_NOFOLLOW | os.O_DIRECTORY, dir_fd=at)
-                os.close(at)
-                at = below
-            return os.open(name, flags | os.O_NOFOLLOW | os.O_CLOEXEC, mode, dir_fd=at)
-        except NotADirectoryError as error:
-            raise OSError(errno.ELOOP, "a link, or not a folder") from error
-        finally:
-            os.close(at)
-
     def open(self, path: str, flags: int, mode: int = 0o666) -> int:
         """Return a descriptor; PathError if it leads out, else OSError.
 
@@ -105,13 +106,13 @@ class Workspace:
         relative = self.relative(path)
         flags |= os.O_NONBLOCK | os.O_NOCTTY
         try:
-            return self._open_once(relative, flags, mode)
+            return open_beneath(self._fd, relative, flags, mode)
         except OSError as error:
             if error.errno not in (errno.EXDEV, errno.ELOOP):
                 raise
         inside = self._resolved(path)
         try:
-            return self._open_once(inside, flags, mode)
+            return open_beneath(self._fd, inside, flags, mode)
         except OSError as error:
             if error.errno in (errno.EXDEV, errno.ELOOP):
                 raise self._outside(path) from error

@@ -17,7 +17,7 @@ from clew_shared.exit_codes import ExitCode
 from clew_shared.ledger import LedgerFault, Reader
 from clew_shared.record import snapshot_events as snap
 from clew_shared.record.codec import decode
-from clew_shared.snapshots.steps import with_store
+from clew_shared.snapshots.plan import with_store
 from clew_shared.snapshots.store import StoreError, StoreSlowError, at
 
 if TYPE_CHECKING:
@@ -101,7 +101,7 @@ def _check(
         found.why = str(error)
         return
     try:
-        store.check(trees, max(left_s, 0.1))
+        store.within(max(left_s, 0.1)).check(trees)
         found.goals += 1
     except StoreSlowError as error:
         found.unchecked.append(goal)

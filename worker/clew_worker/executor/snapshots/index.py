@@ -2,194 +2,204 @@
 
 from __future__ import annotations
 
-import contextlib
-import errno
 import os
 import re
 import stat
 from collections.abc import Callable, Iterable, Iterator
-from itertools import groupby
 
-from clew_worker.executor.snapshots.folders import above, open_folder, split
-from clew_worker.executor.snapshots.git import Git, GitFailedError, SnapshotError
-from clew_worker.executor.world.contents import stamp_of
+from clew_shared.snapshots.entries import LEFT_OUT, own_mode
+from clew_shared.snapshots.names import quoted
+from clew_shared.snapshots.store import GitFailedError, SnapshotStore, StoreError, git_version
 
-_TRIES = 3
-_BATCH_BYTES = 32 * 1024 * 1024  # the limit of the store may be passed by so much
+_BATCH_BYTES = 32 * 1024 * 1024
 _PACKED_FROM = 50  # names in a batch: fewer are loose objects
+_PATH_CHARS = 4000
 _EMPTY_BLOB = "e69de29bb2d1d6434b8b29ae775ad8c2e48c5391"
-_NAMED = re.compile(rb"(?:Unable to process path |bytes from ')(.*?)'?\n?\Z", re.DOTALL)
-_GONE = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP)
-_SPECIAL = {
-    stat.S_IFIFO: "fifo",
-    stat.S_IFSOCK: "socket",
-    stat.S_IFCHR: "device",
-    stat.S_IFBLK: "device",
-}
+_CLOSED = re.compile(
+    r"warning: (?:could not open directory|unable to access) '(.*?)(?:\.git(?:ignore|attributes))?': (.*)"
+)
+_CUT = re.compile(r"signal 7|nable to process path|failed to read|unexpected end|short read")
+
+
+class NoRoomError(StoreError):
+    """The store is as large as it may be."""
 
 
 class Index:
-    """The index of one workspace, open as `root`; `room` is called after each batch, and may raise.
+    """The index of one workspace, open as `root`, as `git` has it.
 
-    `streams`: git writes large files of one run into one pack, as it reads them; as mapped memory, one that is cut
-    meanwhile would end it. `kept` are the names in it, and `left_out` has why what is left out cannot be kept, by path.
+    `covered` says what is passed over; `max_file_bytes` is the size of the largest file that is taken in, `room` how
+    many bytes may be. `left_out` has why what is left out cannot be kept, by path.
     """
 
     def __init__(
         self,
-        git: Git,
+        git: SnapshotStore,
         root: int,
+        covered: Callable[[str], bool],
         max_file_bytes: int,
-        room: Callable[[], None],
-        *,
-        streams: bool,
+        room: int,
     ) -> None:
         self._git = git
         self._root = root
-        self._room = room
+        self._covered = covered
         self._max_file_bytes = max_file_bytes
-        self._streams = streams
-        self.inner: set[str] = set()
-        self.kept: set[str] = set()
+        self._room = room
         self.left_out: dict[str, str] = {}
 
-    def listed(self, rules: str) -> list[str]:
-        """Return what git finds changed, new or gone by rules, which are an option of ls-files.
+    def changed(self, rules: str) -> tuple[list[str], set[str]]:
+        """Return what git finds changed, new or gone by rules, an option of ls-files, and the repositories inside.
 
-        git lists a repository inside as one name, until a file of it is in the index; these names are in `inner`.
+        git lists a repository inside as one name, until a file of it is in the index.
         """
+        inner: set[str] = set()
         while True:
-            options = ("ls-files", "-z", "-t", "-c", "-o", "-m", "-d", rules)
-            found = [(one[0], one[2:]) for one in self._git.names(*options)]
-            inner = {name for _, name in found if name.endswith("/")} - self.inner
-            if not inner:
-                self.kept = {name for tag, name in found if tag == "H"}
-                return [name for tag, name in found if tag != "H" and name not in self.inner]
-            self.inner |= inner
-            lines = (f"100644 {_EMPTY_BLOB}\t{name}.clew" for name in inner)
-            self._git.tell(lines, "update-index", "-z", "--index-info")
+            said, complaint = self._git.run_and_hear(
+                "ls-files", "-z", "-o", "-m", "-d", "--deduplicate", rules
+            )
+            names = [os.fsdecode(name) for name in said.split(b"\0") if name]
+            found = {name for name in names if name.endswith("/")} - inner
+            if not found:
+                self._hear(complaint)
+                return [one for one in names if one not in inner and not self._covered(one)], inner
+            inner |= found
+            lines = (f"100644 {_EMPTY_BLOB}\t{name}.clew" for name in found)
+            self._tell(lines, "update-index", "-z", "--index-info")
 
     def update(self, names: Iterable[str]) -> None:
-        """Take in these names as they are now; one that does not stop changing is left out. Raises SnapshotError."""
-        left = list(names)
-        for folder in ("", *above(left)):  # git reads these, and would wait for a FIFO
-            self._check_attributes(f"{folder}/.gitattributes".removeprefix("/"))
-        for _ in range(_TRIES):
-            left = self._updated(left)
-            if not left:
-                return
-        self._leave(left, "changing")
-
-    def _check_attributes(self, path: str) -> None:
-        with contextlib.suppress(OSError):
-            if kind := special(os.stat(path, dir_fd=self._root).st_mode):
-                raise SnapshotError(f"{path} is a {kind}")
-
-    def _updated(self, names: list[str]) -> list[str]:
-        """Take in names; return those that have changed meanwhile."""
-        there: dict[str, os.stat_result] = {}
-        gone = []
-        for name, found in self._looked(names):
-            self.left_out.pop(name, None)
-            if isinstance(found, os.stat_result):
-                there[name] = found
-            else:
+        """Take in these names as they are now; raises StoreError, NoRoomError."""
+        batches: list[list[str]] = [[]]
+        gone, size, total = [], 0, 0
+        for name in sorted(names):
+            bytes_there = self._fit(name)
+            if bytes_there is None:
                 gone.append(name)
-                if found:
-                    self.left_out[name] = found
-        self.kept.difference_update(gone)
+                continue
+            total += bytes_there
+            size += bytes_there
+            batches[-1].append(name)
+            if size > _BATCH_BYTES:
+                batches.append([])
+                size = 0
+        if total > self._room:
+            raise NoRoomError("the snapshots have reached [snapshots] max_mb")
         if gone:
-            self._git.tell(gone, "update-index", "-z", "--force-remove", "--stdin")
-        self.kept.update(there)
-        for batch in _batches(there):
+            self._tell(gone, "update-index", "-z", "--force-remove", "--stdin")
+        for batch in filter(None, batches):
             self._add(batch)
-            self._room()
-        again = self._looked(there)
-        return [name for name, found in again if not _is_same(there[name], found)]
 
     def _add(self, batch: list[str]) -> None:
-        """Add files; one that git cannot read to its end has been cut meanwhile."""
-        left = dict.fromkeys(batch)
-        from_bytes = 1 if len(batch) >= _PACKED_FROM else 32 * 1024
-        packed = (
-            ("-c", "pack.compression=1", "-c", f"core.bigFileThreshold={from_bytes}")
-            if self._streams
-            else ()
-        )
-        while left:
-            try:
-                options = ("update-index", "-z", "--add", "--remove", "--replace", "--stdin")
-                self._git.tell(left, *packed, *options)
-            except GitFailedError as error:
-                found = _NAMED.search(error.said)
-                name = os.fsdecode(found[1]) if found else ""
-                if name not in left:
-                    raise
-                del left[name]
-                self._leave([name], "changing")
+        """Add files; those that are cut while git reads them are left out.
+
+        A newer git writes large files of one run into one pack, as it reads them: as mapped memory, one that is cut
+        meanwhile would end it.
+        """
+        packed: tuple[str, ...] = ()
+        if git_version(self._git.git) >= (2, 37):
+            from_bytes = 1 if len(batch) >= _PACKED_FROM else 32 * 1024
+            packed = ("-c", "pack.compression=1", "-c", f"core.bigFileThreshold={from_bytes}")
+        options = ("update-index", "-z", "--add", "--remove", "--replace", "--stdin")
+        try:
+            self._tell(batch, *packed, *options)
+        except GitFailedError as error:
+            if not _CUT.search(str(error)):
+                raise
+            if len(batch) > 1:
+                half = len(batch) // 2
+                self._add(batch[:half])
+                self._add(batch[half:])
             else:
-                return
+                self._tell(batch, "update-index", "-z", "--force-remove", "--stdin")
+                self.left_out[batch[0]] = "changing"
 
-    def _leave(self, names: list[str], why: str) -> None:
-        self._git.tell(names, "update-index", "-z", "--force-remove", "--stdin")
-        self.kept.difference_update(names)
-        self.left_out |= dict.fromkeys(names, why)
+    def modes(self, rules: str) -> tuple[int, dict[str, int]]:
+        """Return how many files the index has, and what git does not keep, as in `entries.modes_text`."""
+        kept = [os.fsdecode(one) for one in self._git.run("ls-files", "-z").split(b"\0") if one]
+        found = dict.fromkeys(self.left_out, LEFT_OUT.mode)
+        for name in kept:
+            info = self._look(name)
+            bits = own_mode(info.st_mode) if info and stat.S_ISREG(info.st_mode) else None
+            if bits is not None:
+                found[name] = bits
+        found |= self._empty_folders(rules)
+        return len(kept), {quoted(os.fsencode(name)): mode for name, mode in found.items()}
 
-    def _looked(self, names: Iterable[str]) -> Iterator[tuple[str, os.stat_result | str]]:
-        """Yield for each name what is there, or why that cannot be kept, "" for nothing or a folder."""
-        for folder, inside in groupby(sorted(names, key=split), key=lambda name: split(name)[0]):
-            try:
-                at = open_folder(self._root, folder)
-            except OSError as error:
-                yield from ((name, why_not(error)) for name in inside)
+    def _empty_folders(self, rules: str) -> dict[str, int]:
+        """Return the modes of empty folders: git names the highest folder that has nothing of the index."""
+        options = ("ls-files", "-z", "-o", "--directory", rules)
+        found: dict[str, int] = {}
+        left = [name for name in self._names(*options) if name.endswith("/")]
+        ignored = set(self._names(*options, "-i")) if left else set()
+        while left:
+            folder = left.pop()
+            info = self._look(folder)
+            if info is None or self._covered(folder) or folder in ignored:
                 continue
             try:
-                for name in inside:
-                    try:
-                        yield name, self._fit(at, split(name)[1])
-                    except OSError as error:
-                        yield name, why_not(error)
-            finally:
-                os.close(at)
+                at = os.open(
+                    folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=self._root
+                )
+            except OSError:
+                continue
+            with os.scandir(at) as listing:
+                entries = list(listing)
+                below = [one.name for one in entries if one.is_dir(follow_symlinks=False)]
+            os.close(at)
+            if not entries:
+                found[folder.rstrip("/")] = info.st_mode
+            elif ".git" not in {one.name for one in entries}:
+                left += [f"{folder}{name}/" for name in below]
+        return found
 
-    def _fit(self, at: int, name: str) -> os.stat_result | str:
-        """Return what is at a name of a folder, or why that cannot be in a snapshot, "" for a folder."""
-        info = os.stat(name, dir_fd=at, follow_symlinks=False)
-        kind = stat.S_IFMT(info.st_mode)
-        if kind == stat.S_IFDIR or kind in _SPECIAL:
-            return _SPECIAL.get(kind, "")
-        if kind == stat.S_IFLNK:  # newer versions of git take none of this name
-            return "symlink" if name.lower() == ".gitmodules" else info
-        if info.st_size > self._max_file_bytes:
-            return "large"
-        return info if os.access(name, os.R_OK, dir_fd=at) else "unreadable"
+    def _names(self, *args: str) -> list[str]:
+        return [os.fsdecode(name) for name in self._git.run(*args).split(b"\0") if name]
+
+    def _tell(self, names: Iterable[str], *args: str) -> None:
+        self._git.run(*args, data=b"".join(os.fsencode(name) + b"\0" for name in names))
+
+    def _hear(self, complaint: str) -> None:
+        """Leave out the folders that git could not read; raises StoreError where it complains of something else."""
+        for line in complaint.splitlines():
+            if len(line) > _PATH_CHARS:
+                continue  # a path that is too long, and so is git's message
+            closed = _CLOSED.fullmatch(line)
+            if closed is None or closed[1] in ("", "."):
+                raise StoreError(f"git ls-files: {line[:300]}")
+            if not self._covered(closed[1]):
+                self.left_out[closed[1].rstrip("/")] = "unreadable"
+
+    def _look(self, name: str) -> os.stat_result | None:
+        try:
+            return os.stat(name.rstrip("/"), dir_fd=self._root, follow_symlinks=False)
+        except OSError:
+            return None
+
+    def _fit(self, name: str) -> int | None:
+        """Return the size of what is at a name, None where nothing is there that can be kept; note why."""
+        info = self._look(name)
+        self.left_out.pop(name, None)
+        if info is None or stat.S_ISDIR(info.st_mode):
+            return None
+        if stat.S_ISLNK(info.st_mode):
+            if name.rpartition("/")[2].lower() != ".gitmodules":  # newer versions of git take none
+                return info.st_size
+            self.left_out[name] = "symlink"
+        elif not stat.S_ISREG(info.st_mode):
+            self.left_out[name] = "special"
+        elif info.st_size > self._max_file_bytes:
+            self.left_out[name] = "large"
+        elif not os.access(name, os.R_OK, dir_fd=self._root):
+            self.left_out[name] = "unreadable"
+        else:
+            return info.st_size
+        return None
 
 
-def special(mode: int) -> str:
-    """Return the kind of a file that is in no snapshot, "" for any other."""
-    return _SPECIAL.get(stat.S_IFMT(mode), "")
-
-
-def why_not(error: OSError) -> str:
-    """Return why what cannot be looked at is not in a snapshot, "" where it is not there any more."""
-    if error.errno == errno.ENAMETOOLONG:
-        return "deep"
-    return "" if error.errno in _GONE else "unreadable"
-
-
-def _is_same(then: os.stat_result, now: os.stat_result | str) -> bool:
-    return isinstance(now, os.stat_result) and stamp_of(now) == stamp_of(then)
-
-
-def _batches(found: dict[str, os.stat_result]) -> Iterator[list[str]]:
-    """Yield names in parts of some megabytes."""
-    batch: list[str] = []
-    size = 0
-    for name, info in found.items():
-        batch.append(name)
-        size += info.st_size
-        if size > _BATCH_BYTES:
-            yield batch
-            batch, size = [], 0
-    if batch:
-        yield batch
+def shown(names: Iterable[str], most: int, most_bytes: int) -> Iterator[tuple[str, str]]:
+    """Yield the first paths with their quoted names, as many as fit in an answer."""
+    for _, path in zip(range(most), sorted(names), strict=False):
+        name = quoted(os.fsencode(path))
+        most_bytes -= len(name.encode())
+        if most_bytes < 0:
+            return
+        yield path, name

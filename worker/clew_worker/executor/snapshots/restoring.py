@@ -1,7 +1,8 @@
 """Restores entries of the workspace from the store: only where exactly that is there which may be replaced.
 
 Each entry is replaced in one step, and one that is as wanted already counts as restored: killed at any point, the same
-request is carried out again and completes it.
+request is carried out again and completes it. Everything goes by descriptors of folders that were opened without
+following a link, so nothing outside of the workspace is ever written.
 """
 
 from __future__ import annotations
@@ -9,228 +10,336 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
-from collections.abc import Iterator
+import stat
+import subprocess
+import time
 from pathlib import Path
 
-from clew_shared.snapshots.entries import LEFT_OUT
-from clew_shared.snapshots.names import unquoted
-from clew_shared.snapshots.store import SnapshotStore
+from clew_shared.snapshots.entries import LEFT_OUT, listing
+from clew_shared.snapshots.names import folders_above, unquoted
+from clew_shared.snapshots.store import SnapshotStore, StoreError
 from clew_shared.text.plain import plain
 from clew_shared.wire.executor import (
+    DAMAGED,
     LEFT_OUT_FAULT,
+    NOT_EMPTY,
     SPECIAL,
     RestoreDone,
     RestoreEntry,
     RestoreRequest,
 )
 from clew_shared.wire.nursery import CellSpec
-from clew_worker.executor.snapshots.folders import open_folder, split
-from clew_worker.executor.snapshots.git import Budget, Git, SnapshotError
-from clew_worker.executor.snapshots.objects import StoredContents
-from clew_worker.executor.snapshots.place import (
-    ChangedError,
-    NamedPlace,
-    make_folder,
-    remove_drafts,
-    writable,
-)
-from clew_worker.executor.wire import Wire
-from clew_worker.executor.workspace import Workspace
+from clew_worker.executor.workspace import Workspace, open_beneath
+from clew_worker.executor.world.contents import blob_id, stamp_of
+from clew_worker.sandbox import kernel
 
 RESTORE_S = 90.0
 """How long one request may take; the daemon waits longer for the answer."""
 
+_DRAFT = ".clew-undo.tmp"
+_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+_READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 _NOT_THERE = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP)
 _FOLDER_MODE = 0o755
+_COMPARED_BYTES_MAX = 1 << 30
 _IN_ANSWER_MAX = 300
+
+_Side = tuple[int, str] | None
+"""A `st_mode` and a git object, "" for a folder; None for nothing (`RestoreEntry`)."""
+
+
+class _ChangedError(Exception):
+    """Something else is there than what may be replaced."""
 
 
 class Restorer:
     """Restores entries in one workspace."""
 
-    def __init__(self, spec: CellSpec, workspace: Workspace, wire: Wire) -> None:
-        self._workspace = workspace
-        self._wire = wire
+    def __init__(self, spec: CellSpec, workspace: Workspace) -> None:
+        self._root = workspace.fileno()
         self._store = SnapshotStore(Path(spec.sandbox.store), spec.git)
+        self._folders: tuple[str, frozenset[str]] = ("", frozenset())
+        self._kept: set[str] = set()
+        self._emptied: set[str] = set()
 
     def restore(self, request: RestoreRequest) -> RestoreDone:
         """Restore entries in their order; what cannot be restored is in the answer."""
         restored: list[tuple[str, str]] = []
         left: list[str] = []
         faults: dict[str, str] = {}
-        budget = Budget(self._wire, RESTORE_S)
-        root = self._workspace.fileno()
-        objects = StoredContents(Git(self._store, root, budget), request.entries)
-        work = _Restoring(root, objects, request)
-        for entry in request.entries:
-            try:
-                budget.check()
-                work.restore(entry)
-                restored.append((entry.name, _object(entry)))
-                continue
-            except ChangedError:
-                pass
-            except SnapshotError as error:
-                faults[entry.name] = str(error)[:_IN_ANSWER_MAX]
-            except OSError as error:
-                faults[entry.name] = plain(OSError(error.errno, error.strerror))
-            left.append(entry.name)
-        work.finish()
+        until = time.monotonic() + RESTORE_S
+        self._kept = {os.fsdecode(unquoted(name)) for name in request.others}
+        late = f"it took more than {RESTORE_S:.0f} s"
+        with contextlib.closing(_Contents(self._store)) as contents:
+            for entry in request.entries:
+                if time.monotonic() > until:
+                    left.append(entry.name)
+                    faults[entry.name] = late
+                    continue
+                try:
+                    if entry.wanted is not None:
+                        self._remove_emptied(request.tree)
+                    self._restore(entry, request.tree, contents)
+                    restored.append((entry.name, _object(entry.wanted)))
+                    continue
+                except _ChangedError:
+                    pass
+                except StoreError as error:
+                    faults[entry.name] = str(error)[:_IN_ANSWER_MAX]
+                except OSError as error:
+                    faults[entry.name] = plain(OSError(error.errno, error.strerror))
+                left.append(entry.name)
+            self._remove_emptied(request.tree)
+        with contextlib.suppress(OSError):
+            self._sync()
         return RestoreDone(id=request.id, restored=tuple(restored), left=tuple(left), faults=faults)
 
-
-class _Restoring:
-    """One request, in the workspace that is open as `root`."""
-
-    def __init__(self, root: int, objects: StoredContents, request: RestoreRequest) -> None:
-        self._root = root
-        self._objects = objects
-        self._tree = request.tree
-        self._others = {unquoted(name) for name in request.others}
-        self._seen: set[str] = set()
-        self._emptied: set[str] = set()
-        self._wanted_folders: frozenset[bytes] | None = None
-
-    def restore(self, entry: RestoreEntry) -> None:
-        """Restore one entry; ChangedError where something else is there. Raises SnapshotError, OSError."""
+    def _restore(self, entry: RestoreEntry, tree: str, contents: _Contents) -> None:
+        """Restore one entry; _ChangedError where something else is there. Raises StoreError, OSError."""
         path = _path(entry.name)
-        if any(
-            side is not None and side[0] == LEFT_OUT.mode for side in (entry.present, entry.wanted)
-        ):
-            raise SnapshotError(LEFT_OUT_FAULT)
+        folder, _, name = path.rpartition("/")
+        if LEFT_OUT.mode in {side[0] for side in (entry.present, entry.wanted) if side}:
+            raise StoreError(LEFT_OUT_FAULT)
         if entry.wanted is None:
-            self._remove(path, entry)
-            self._emptied.add(split(path)[0])
-            return
-        self._remove_emptied()
-        with self._folder_of(path, make=entry.present is None) as at, writable(at):
-            place = NamedPlace(at, split(path)[1], self._objects)
-            if place.holds(entry.wanted):
-                return
-            if place.is_special:
-                raise SnapshotError(SPECIAL)
-            if not place.holds(entry.present) and not (
-                entry.present is None and place.is_empty_folder
-            ):
-                raise ChangedError
-            place.put(entry.wanted)
-
-    def finish(self) -> None:
-        """Remove the folders that have become empty, and make everything durable."""
-        with contextlib.suppress(SnapshotError):
-            self._remove_emptied()
-        for folder in self._seen:
-            with contextlib.suppress(OSError):
-                self._sync(folder)
-
-    def _remove(self, path: str, entry: RestoreEntry) -> None:
-        with contextlib.ExitStack() as stack:
-            try:
-                at = stack.enter_context(self._folder_of(path, make=False))
-            except ChangedError:
-                return  # where there is no such folder, nothing is in it
-            place = NamedPlace(at, split(path)[1], self._objects)
-            if place.holds(None) or (place.is_folder and self._is_wanted(path)):
-                return
-            if place.is_special:
-                raise SnapshotError(SPECIAL)
-            if not place.holds(entry.present):
-                raise ChangedError
-            with writable(at):
-                place.put(None)
-
-    @contextlib.contextmanager
-    def _folder_of(self, path: str, *, make: bool) -> Iterator[int]:
-        """Open the folder of a path, without the drafts of an undo before; ChangedError where it is none."""
-        folder = split(path)[0]
+            self._emptied.add(folder)
         try:
-            at = open_folder(self._root, folder)
+            at = self._open(folder, make=entry.wanted is not None and entry.present is None)
         except OSError as error:
             if error.errno not in _NOT_THERE:
                 raise
-            if not make or error.errno != errno.ENOENT:
-                raise ChangedError from None
-            at = self._made(folder)
+            if entry.wanted is None:
+                return  # where there is no such folder, nothing is in it
+            raise _ChangedError from None
         try:
-            if folder not in self._seen:
-                self._seen.add(folder)
-                with writable(at):
-                    remove_drafts(at)
-            yield at
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(_DRAFT, dir_fd=at)  # of an undo that was killed
+            place = _Place(at, name)
+            if place.holds(entry.wanted):
+                return
+            if entry.wanted is None and place.is_folder and path in self._wanted(tree):
+                return
+            if place.is_special:
+                raise StoreError(SPECIAL)
+            if not place.holds(entry.present):
+                raise _ChangedError
+            place.put(entry.wanted, contents)
         finally:
             os.close(at)
 
-    def _made(self, folder: str) -> int:
-        """Open a folder; make it and those above it that are missing. ChangedError where something else is there."""
-        at, path = open_folder(self._root, ""), ""
-        for name in folder.split("/"):
-            try:
-                below = self._below(at, path, name)
-            finally:
-                os.close(at)
-            at, path = below, f"{path}/{name}" if path else name
-        return at
-
-    def _below(self, at: int, path: str, name: str) -> int:
-        """Open a folder in the folder at `path`; make it if it is missing."""
+    def _open(self, folder: str, *, make: bool) -> int:
+        """Open a folder of the workspace; `make` those that are missing."""
         try:
-            return open_folder(at, name)
+            return open_beneath(self._root, folder or ".", _FOLDER, links=False)
         except FileNotFoundError:
-            pass
-        except OSError as error:
-            if error.errno in _NOT_THERE:
-                raise ChangedError from None
-            raise
-        self._seen.add(path)
-        with writable(at), contextlib.suppress(FileExistsError):
-            make_folder(at, name, _FOLDER_MODE)
-        return open_folder(at, name)
+            if not make:
+                raise
+        above, _, name = folder.rpartition("/")
+        at = self._open(above, make=True)
+        try:
+            with contextlib.suppress(FileExistsError):
+                os.mkdir(name, _FOLDER_MODE, dir_fd=at)
+            made = os.open(name, _FOLDER, dir_fd=at)
+            os.fchmod(made, _FOLDER_MODE)
+            return made
+        finally:
+            os.close(at)
 
-    def _remove_emptied(self) -> None:
-        """Remove the folders that have become empty, the deepest first, unless they are wanted."""
-        for folder in sorted(self._emptied, key=len, reverse=True):
-            empty = folder
-            with contextlib.suppress(OSError, ChangedError, SnapshotError):
-                while empty and self._is_removed(empty):
-                    empty = split(empty)[0]
+    def _remove_emptied(self, tree: str) -> None:
+        """Remove the folders that have become empty, the deepest first, unless they are wanted or someone else's."""
+        for emptied in sorted(self._emptied, key=len, reverse=True):
+            folder = emptied
+            with contextlib.suppress(OSError):
+                while folder and folder not in self._kept and folder not in self._wanted(tree):
+                    above, _, name = folder.rpartition("/")
+                    with contextlib.suppress(FileNotFoundError):
+                        at = self._open(above, make=False)
+                        try:
+                            os.rmdir(name, dir_fd=at)
+                        finally:
+                            os.close(at)
+                    folder = above
         self._emptied.clear()
 
-    def _is_removed(self, folder: str) -> bool:
-        """Remove a folder if it is empty, not wanted and the goal's; return whether it was removed."""
-        if os.fsencode(folder) in self._others:
-            return False
-        with self._folder_of(folder, make=False) as at:
-            place = NamedPlace(at, split(folder)[1], self._objects)
-            if not place.is_empty_folder or self._is_wanted(folder):
-                return False
-            with writable(at):
-                place.put(None)
-        return True
+    def _wanted(self, tree: str) -> frozenset[str]:
+        """Return the folders of a snapshot; raises OSError where they cannot be found out."""
+        if self._folders[0] != tree:
+            try:
+                found = listing(self._store, tree)
+            except StoreError as error:
+                raise OSError(errno.EIO, str(error)) from error
+            names = {above for name in found for above in folders_above(name)}
+            names |= {name for name, entry in found.items() if stat.S_ISDIR(entry.mode)}
+            self._folders = (tree, frozenset(os.fsdecode(unquoted(name)) for name in names))
+        return self._folders[1]
 
-    def _is_wanted(self, folder: str) -> bool:
-        if self._wanted_folders is None:
-            self._wanted_folders = self._objects.folders(self._tree)
-        return os.fsencode(folder) in self._wanted_folders
-
-    def _sync(self, folder: str) -> None:
-        at = open_folder(self._root, folder)
+    def _sync(self) -> None:
+        at = os.open(".", _FOLDER, dir_fd=self._root)
         try:
-            os.fsync(at)
+            kernel.sync_disk(at)
         finally:
             os.close(at)
+
+
+class _Place:
+    """A name in the folder `at`, as it is now."""
+
+    def __init__(self, at: int, name: str) -> None:
+        self._at = at
+        self._name = name
+        self._info = self._look()
+
+    def _look(self) -> os.stat_result | None:
+        try:
+            return os.stat(self._name, dir_fd=self._at, follow_symlinks=False)
+        except FileNotFoundError:
+            return None
+
+    @property
+    def is_folder(self) -> bool:
+        """Whether a folder is there."""
+        return self._info is not None and stat.S_ISDIR(self._info.st_mode)
+
+    @property
+    def is_special(self) -> bool:
+        """Whether something is there that is in no snapshot: a FIFO, a socket or a device."""
+        kinds = (stat.S_IFREG, stat.S_IFLNK, stat.S_IFDIR)
+        return self._info is not None and stat.S_IFMT(self._info.st_mode) not in kinds
+
+    def holds(self, side: _Side) -> bool:
+        """Return whether exactly this is there."""
+        if side is None or self._info is None:
+            return side is None and self._info is None
+        mode, name = side
+        if stat.S_IFMT(mode) != stat.S_IFMT(self._info.st_mode):
+            return False
+        if stat.S_ISLNK(mode):
+            return blob_id(os.fsencode(os.readlink(self._name, dir_fd=self._at))) == name
+        if stat.S_IMODE(mode) != stat.S_IMODE(self._info.st_mode):
+            return False
+        return stat.S_ISDIR(mode) or self._content_id() == name
+
+    def _content_id(self) -> str:
+        with open(os.open(self._name, _READ, dir_fd=self._at), "rb") as file:  # noqa: PTH123 - a descriptor
+            is_large = os.fstat(file.fileno()).st_size > _COMPARED_BYTES_MAX
+            return "" if is_large else blob_id(file.read())
+
+    def put(self, wanted: _Side, contents: _Contents) -> None:
+        """Put something in the place of what is there; _ChangedError where that has changed since."""
+        if wanted is None:
+            self._clear()
+        elif stat.S_ISDIR(wanted[0]):
+            if not self.is_folder:
+                self._clear()
+                os.mkdir(self._name, dir_fd=self._at)
+            folder = os.open(self._name, _FOLDER, dir_fd=self._at)
+            os.fchmod(folder, stat.S_IMODE(wanted[0]))
+            os.close(folder)
+        else:
+            self._put_file(*wanted, contents)
+
+    def _check(self) -> None:
+        now = self._look()
+        if (now and stamp_of(now)) != (self._info and stamp_of(self._info)):
+            raise _ChangedError
+
+    def _clear(self) -> None:
+        self._check()
+        try:
+            if self.is_folder:
+                os.rmdir(self._name, dir_fd=self._at)
+            elif self._info is not None:
+                os.unlink(self._name, dir_fd=self._at)
+        except OSError as error:
+            if error.errno in (errno.ENOTEMPTY, errno.EEXIST):
+                raise StoreError(NOT_EMPTY) from None
+            raise
+
+    def _put_file(self, mode: int, name: str, contents: _Contents) -> None:
+        data = contents.read(name)
+        try:
+            if stat.S_ISLNK(mode):
+                os.symlink(data, _DRAFT, dir_fd=self._at)
+                self._keep_owner()
+            else:
+                with open(os.open(_DRAFT, _NEW, 0o600, dir_fd=self._at), "wb") as file:  # noqa: PTH123 - a descriptor
+                    file.write(data)
+                    file.flush()
+                    self._keep_owner()  # a change of owner takes setuid away
+                    os.fchmod(file.fileno(), stat.S_IMODE(mode))
+                    os.fsync(file.fileno())
+            if self.is_folder:
+                self._clear()
+                self._info = None
+            self._check()
+            os.rename(_DRAFT, self._name, src_dir_fd=self._at, dst_dir_fd=self._at)
+        finally:
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(_DRAFT, dir_fd=self._at)
+
+    def _keep_owner(self) -> None:
+        """Give a draft the owner of the file that it replaces, where that is allowed."""
+        if self._info is not None and not self.is_folder:
+            owner = self._info.st_uid, self._info.st_gid
+            with contextlib.suppress(OSError):
+                os.chown(_DRAFT, *owner, dir_fd=self._at, follow_symlinks=False)
+
+
+class _Contents:
+    """The contents of a store, read by one run of git."""
+
+    def __init__(self, store: SnapshotStore) -> None:
+        self._store = store
+        self._git: subprocess.Popen[bytes] | None = None
+
+    def close(self) -> None:
+        if self._git is not None:
+            self._git.kill()
+            self._git.communicate()
+            self._git = None
+
+    def read(self, name: str) -> bytes:
+        """Return a content; StoreError where the store does not have it, or it is damaged."""
+        git = self._git = self._git or self._started()
+        assert git.stdin is not None  # noqa: S101 - a pipe
+        assert git.stdout is not None  # noqa: S101 - a pipe
+        try:
+            git.stdin.write(name.encode() + b"\n")
+            git.stdin.flush()
+        except BrokenPipeError:
+            pass
+        said = git.stdout.readline().split()
+        if said[1:] == [b"missing"]:
+            raise StoreError("the store does not have it")
+        data = git.stdout.read(int(said[2]) + 1)[:-1] if len(said) == 3 else b""
+        if blob_id(data) != name:
+            self.close()
+            raise StoreError(DAMAGED)
+        return data
+
+    def _started(self) -> subprocess.Popen[bytes]:
+        try:
+            return subprocess.Popen(
+                self._store.command("cat-file", "--batch"),
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL,
+                cwd=self._store.folder,
+                env=self._store.environment(),
+            )
+        except OSError as error:
+            raise StoreError(f"git cannot be started: {error.strerror}") from error
 
 
 def _path(name: str) -> str:
-    """Return the path of an entry; SnapshotError where it could not be one of a snapshot."""
+    """Return the path of an entry; StoreError where it could not be one of a snapshot."""
     path = os.fsdecode(unquoted(name))
     parts = path.split("/")
     if {"", ".", ".."}.intersection(parts) or ".git" in (part.lower() for part in parts):
-        raise SnapshotError("not a path of a snapshot")
+        raise StoreError("not a path of a snapshot")
     return path
 
 
-def _object(entry: RestoreEntry) -> str:
+def _object(wanted: _Side) -> str:
     """Return the object of a restored entry, as in `Touched`."""
-    if entry.wanted is None:
-        return ""
-    return entry.wanted[1] or "/"
+    return (wanted[1] or "/") if wanted else ""

@@ -14,14 +14,13 @@ from pathlib import Path
 from typing import Any
 
 from clew_shared.files.durable import sync
-from clew_worker.executor.snapshots.folders import open_folder
-from clew_worker.executor.snapshots.git import SnapshotError
+from clew_shared.snapshots.store import StoreError
+from clew_worker.executor.workspace import open_beneath
 from clew_worker.executor.world import git
 
 _FILE_BYTES_MAX = 1024 * 1024
 _FILES_MAX = 10_000
-_BOM = "\ufeff"
-_READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+_READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK
 
 
 class IgnoreRules:
@@ -39,8 +38,8 @@ class IgnoreRules:
         """Take in what the folders with a .gitignore and the repositories `inner` of a workspace say."""
         for folder in folders:
             if len(self._lines["ignore"]) >= _FILES_MAX:
-                raise SnapshotError(f"it has more than {_FILES_MAX} .gitignore files")
-            self._take("ignore", folder, _read(root, folder))
+                raise StoreError(f"it has more than {_FILES_MAX} .gitignore files")
+            self._take("ignore", folder, _read(root, f"{folder}/.gitignore".removeprefix("/")))
         for folder in inner:
             place = path / folder
             self._take("exclude", folder, git.excludes(place))
@@ -69,7 +68,7 @@ class IgnoreRules:
         return b"".join(line + b"\n" for line in [*lines, *map(os.fsencode, more)])
 
     def _take(self, kind: str, folder: str, text: bytes) -> None:
-        lines = os.fsdecode(text).removeprefix(_BOM).split("\n")
+        lines = os.fsdecode(text).removeprefix("\ufeff").split("\n")
         if found := [line.rstrip("\r") for line in lines if line.strip() and line[0] != "#"]:
             self._lines[kind][folder] = found
 
@@ -79,7 +78,7 @@ class IgnoreRules:
             self._lines = {kind: dict(saved[kind]) for kind in ("exclude", "ignore")}
             self.tracked = {str(path) for path in saved["tracked"]}
         except (OSError, ValueError, KeyError, TypeError):
-            raise SnapshotError("the saved rules of ignored files cannot be read") from None
+            raise StoreError("the saved rules of ignored files cannot be read") from None
 
 
 def flat(folder: str, line: str) -> bytes:
@@ -94,16 +93,10 @@ def flat(folder: str, line: str) -> bytes:
     return os.fsencode("!" * bang + pattern)
 
 
-def _read(root: int, folder: str) -> bytes:
+def _read(root: int, path: str) -> bytes:
     """Return the content of a .gitignore file; nothing where it is none, as git follows no link here."""
     try:
-        at = open_folder(root, folder)
-    except OSError:
-        return b""
-    try:
-        with open(os.open(".gitignore", _READ, dir_fd=at), "rb") as file:  # noqa: PTH123 - a descriptor
+        with open(open_beneath(root, path, _READ, links=False), "rb") as file:  # noqa: PTH123 - a descriptor
             return file.read(_FILE_BYTES_MAX)
     except OSError:
         return b""
-    finally:
-        os.close(at)

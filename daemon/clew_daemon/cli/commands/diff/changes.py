@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -14,9 +13,8 @@ from clew_daemon.undo import scope
 from clew_shared.record import snapshot_events as snap
 from clew_shared.record.codec import decode
 from clew_shared.snapshots.comparison import ChangedFile, comparison
-from clew_shared.snapshots.entries import LEFT_OUT
-from clew_shared.snapshots.plan import own_changes
-from clew_shared.snapshots.steps import PLAN_S, comparing, steps
+from clew_shared.snapshots.entries import LEFT_OUT, differences
+from clew_shared.snapshots.plan import PLAN_S, listed, own_changes
 from clew_shared.snapshots.store import StoreError, StoreSlowError, at
 
 if TYPE_CHECKING:
@@ -24,29 +22,18 @@ if TYPE_CHECKING:
 
     from clew_daemon.cli.subtasks import Position
     from clew_daemon.reading.instance import Instance
-    from clew_daemon.undo.scope import Span
-    from clew_shared.record import events as ev
+    from clew_daemon.undo.scope import Rows, Span
     from clew_shared.record.state import State
     from clew_shared.snapshots.comparison import Comparison
-
-Rows = Sequence[tuple[int, "ev.Event"]]
-
-
-@dataclass(frozen=True)
-class SnapshotPoint:
-    """A snapshot on record: the number of its event, and what it says."""
-
-    seq: int
-    taken: snap.SnapshotTaken
 
 
 @dataclass(frozen=True)
 class GoalDiff:
-    """The changes between two snapshots; `foreign` counts the files that someone else changed."""
+    """The changes between two snapshots on record; `foreign` counts the files that someone else changed."""
 
     state: State
-    first: SnapshotPoint
-    last: SnapshotPoint
+    first: snap.SnapshotTaken
+    last: snap.SnapshotTaken
     files: list[ChangedFile]
     foreign: int
     compared: Comparison
@@ -59,24 +46,24 @@ def goal_diff(instance: Instance, goal: str, subtask: Position | None) -> Iterat
     with open_ledger(instance) as reader:
         rows = [(row.seq, decode(row.body)) for row in reader.read(goal)]
     span = _span(state, rows, subtask)
-    first, *_, last = _points(rows, span)
+    rows = [row for row in rows if row[0] <= (span.last or row[0])]
+    taken = {seq: event for seq, event in rows if isinstance(event, snap.SnapshotTaken)}
+    first, last = taken[span.first], taken[max(taken)]
     try:
         store = at(instance.places.snapshots / goal, program(instance.env)).within(PLAN_S)
         if not store.exists:
             raise CliError(f"the snapshots of {goal} are gone: there is no {store.folder}")
-        between = comparing(store)
-        known = steps(between, rows, span.first, last.seq)
-        own = own_changes(known, between, span.first)
-        everything = between(first.taken.tree, last.taken.tree)
-        with comparison(store, own) as compared:
-            files = compared.files()
-            foreign = sum(
-                any(one and (one.id or one == LEFT_OUT) for one in everything[name])
-                for name in everything.keys() - own.keys()
-            )
-            yield GoalDiff(state, first, last, files, foreign, compared)
+        list_of = listed(store)
+        own = own_changes(rows, list_of, span.first)
+        others = differences(list_of(first.tree), list_of(last.tree)).items()
+        foreign = sum(
+            name not in own and any(one and (one.id or one == LEFT_OUT) for one in change)
+            for name, change in others
+        )
+        with comparison(store, first.tree, own) as compared:
+            yield GoalDiff(state, first, last, compared.files(), foreign, compared)
     except StoreSlowError:
-        raise CliError(f"comparing the snapshots of {goal} took more than {PLAN_S:.0f} s") from None
+        raise CliError(f"reading the snapshots of {goal} took more than {PLAN_S:.0f} s") from None
     except StoreError as error:
         raise CliError(f"the snapshots of {goal} cannot be read: {error}") from None
 
@@ -90,13 +77,3 @@ def _span(state: State, rows: Rows, subtask: Position | None) -> Span:
         return scope.of_subtask(rows, *subtask) if subtask else span
     except scope.NoSpanError as error:
         raise CliError(f"{state.goal_id}: {error}; `clew diff {state.goal_id}` shows all") from None
-
-
-def _points(rows: Rows, span: Span) -> list[SnapshotPoint]:
-    """Return the snapshots of a span, oldest first, at least two: the only one counts as the last, too."""
-    found = [
-        SnapshotPoint(seq, event)
-        for seq, event in rows
-        if isinstance(event, snap.SnapshotTaken) and span.first <= seq <= (span.last or seq)
-    ]
-    return found if len(found) > 1 else found * 2

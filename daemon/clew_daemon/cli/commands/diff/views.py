@@ -1,11 +1,13 @@
-"""What `clew diff` shows: the diff, its files with counts, JSON, and notes on what it does not show."""
+"""What `clew diff` shows: the diff, its files with counts, JSON, and notes on what it does not show.
+
+The text of the diff is redacted, harmless for a terminal, coloured there, and in bounded memory.
+"""
 
 from __future__ import annotations
 
 import stat
 from typing import TYPE_CHECKING, Any
 
-from clew_daemon.cli.commands.diff.patch import patch_lines
 from clew_daemon.reading.output import width_of
 from clew_daemon.reading.sanitize import clean, counted
 from clew_shared.record.moment import iso, local
@@ -13,22 +15,34 @@ from clew_shared.text.redact import redact
 from clew_shared.views.publish import path_view
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
-    from clew_daemon.cli.commands.diff.changes import GoalDiff, SnapshotPoint
+    from clew_daemon.cli.commands.diff.changes import GoalDiff
     from clew_daemon.cli.subtasks import Position
+    from clew_shared.record.snapshot_events import SnapshotTaken
     from clew_shared.snapshots.comparison import ChangedFile
 
 LEFT_OUT_SHOWN = 10
 LEFT_OUT = "left out of the snapshot"
 IGNORED = "Ignored files are in no snapshot, so they are not compared."
-_COLOURS = {"added": "\x1b[32m", "deleted": "\x1b[31m", "renamed": "\x1b[36m"}
-_PLAIN = "\x1b[m"
+BYTES_MAX = 64 << 20
+"""A larger diff is cut, with a note."""
+
+BLOCK_CHARS, BLOCK_CHARS_MAX = 1 << 16, 4 << 20
+"""A text is redacted in blocks, which end before a file or a hunk, so that no key is cut in two."""
+
+TOO_LARGE = (
+    f"… the rest is left out: the diff is over {BYTES_MAX >> 20} MiB; --stat lists all files\n"
+)
+_HUNK, _FILE = "@@ ", "diff --git "
+_KEY, _KEY_LINES = "-----BEGIN ", 300
+_GREEN, _RED, _CYAN, _BOLD, _PLAIN = "\x1b[32m", "\x1b[31m", "\x1b[36m", "\x1b[1m", "\x1b[m"
+_LINE_COLOURS = {"+": _GREEN, "-": _RED, "@": _CYAN}
+_COLOURS = {"added": _GREEN, "deleted": _RED, "renamed": _CYAN}
 
 
 def json_view(found: GoalDiff, subtask: Position | None) -> dict[str, Any]:
     """Return the files, from when to when, and what is not among them."""
-    last = found.last.taken
     return {
         "goal": found.state.goal_id,
         "subtask": f"{subtask[0] + 1}.{subtask[1] + 1}" if subtask else None,
@@ -36,15 +50,14 @@ def json_view(found: GoalDiff, subtask: Position | None) -> dict[str, Any]:
         "to": _point(found.last),
         "files": [_file(one) for one in found.files],
         "foreign": found.foreign,
-        "left_out": [{**path_view(one.path), "why": one.why} for one in last.left_out],
-        "left_out_total": last.left_out_total,
+        "left_out": [{**path_view(one.path), "why": one.why} for one in found.last.left_out],
+        "left_out_total": found.last.left_out_total,
         "missing": found.state.snapshots.missing,
     }
 
 
-def _point(point: SnapshotPoint) -> dict[str, Any]:
-    taken = point.taken
-    return {"seq": point.seq, "at": iso(taken.at), "moment": taken.moment, "tree": taken.tree}
+def _point(taken: SnapshotTaken) -> dict[str, str]:
+    return {"at": iso(taken.at), "moment": taken.moment, "tree": taken.tree}
 
 
 def _file(one: ChangedFile) -> dict[str, Any]:
@@ -59,11 +72,6 @@ def _file(one: ChangedFile) -> dict[str, Any]:
         **({"left_out": True} if one.left_out else {}),
         "modes": [f"{mode:o}" if mode else None for mode in one.modes],
     }
-
-
-def names(found: GoalDiff) -> Iterator[str]:
-    """Yield the name of each file on a line."""
-    return (f"{_name(one.path)}\n" for one in found.files)
 
 
 def stat_lines(found: GoalDiff, *, colour: bool) -> Iterator[str]:
@@ -110,8 +118,8 @@ def _sum(files: list[ChangedFile]) -> str:
 
 def diff_lines(found: GoalDiff, *, colour: bool) -> Iterator[str]:
     """Yield the unified diff, and what git has no lines for: permissions and empty folders."""
-    with found.compared.patch() as pieces:
-        yield from patch_lines(pieces, colour=colour)
+    with found.compared.patch() as lines:
+        yield from _patch_lines(lines, colour=colour)
     for one in found.files:
         if one.folder:
             yield f"empty folder {one.status}: {_name(one.path)}/\n"
@@ -123,6 +131,39 @@ def diff_lines(found: GoalDiff, *, colour: bool) -> Iterator[str]:
         yield "no changes\n"
 
 
+def _patch_lines(lines: Iterable[bytes], *, colour: bool) -> Iterator[str]:
+    in_hunk = False
+    for block in _blocks(lines):
+        for line in redact(block).removesuffix("\n").split("\n"):
+            in_hunk = not line.startswith(_FILE) and (in_hunk or line.startswith(_HUNK))
+            end = "\r" if line.endswith("\r") else ""
+            shown = "\t".join(map(clean, line.removesuffix("\r").split("\t"))) + end
+            style = _LINE_COLOURS.get(line[:1], "") if in_hunk else _BOLD
+            yield (f"{style}{shown}{_PLAIN}" if colour and style and shown else shown) + "\n"
+
+
+def _blocks(lines: Iterable[bytes]) -> Iterator[str]:
+    """Join the lines of a diff, other bytes than UTF-8 spelled out, to blocks; end with a note if they are too many."""
+    block: list[str] = []
+    size = total = 0
+    for raw in lines:
+        line = raw.decode(errors="backslashreplace")
+        ends = size > BLOCK_CHARS and line.startswith((_FILE, _HUNK))
+        if size > BLOCK_CHARS_MAX:
+            ends = not any(_KEY in one for one in block[-_KEY_LINES:])
+        if ends:
+            yield "".join(block)
+            block, size = [], 0
+        total += len(raw)
+        if total > BYTES_MAX:
+            block.append(TOO_LARGE)
+            break
+        block.append(line)
+        size += len(line)
+    if block:
+        yield "".join(block)
+
+
 def _x_bit(mode: int) -> int:
     """Return what git keeps of permissions."""
     return mode & 0o100
@@ -130,7 +171,7 @@ def _x_bit(mode: int) -> int:
 
 def notes(found: GoalDiff) -> Iterator[str]:
     """Yield what the diff does not show, and why."""
-    state, last = found.state, found.last.taken
+    state, last = found.state, found.last
     if state.working and not state.ended:
         yield f"As of {local(last.at)}, the last snapshot: the goal is at work."
     if found.foreign:
