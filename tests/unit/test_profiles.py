@@ -81,7 +81,7 @@ def test_a_profile_does_not_match_a_part_of_a_name(pattern, model):
 def test_families_have_what_their_makers_state(model, temperature, window):
     found = {pattern for pattern in FAMILIES if matches(pattern, model)}
     windows = {FAMILIES[name].window for name in found if FAMILIES[name].window}
-    assert profile_of(Settings(), model).temperature == temperature
+    assert profile_of(Settings(), model).values.get("temperature") == temperature
     assert window in windows if window else not windows
 
 
@@ -90,7 +90,7 @@ def test_without_a_profile_everything_is_as_the_tables_say(model):
     settings = settings_of("[context]\nmax_tokens = 9000\n")
     profile = profile_of(settings, model)
     assert profile.context == settings.context
-    assert (profile.mode, profile.temperature, profile.ladder) == (None, None, None)
+    assert profile.values == {}
     agent = LlmAgentSettings(model=model)
     assert profiled_agent(settings, agent) is agent
 
@@ -107,7 +107,7 @@ def test_without_a_profile_everything_is_as_the_tables_say(model):
     ],
 )
 def test_a_size_in_the_name_makes_a_model_small_and_a_quantisation_does_not(model, small):
-    assert (profile_of(Settings(), model).attempts == SMALL_ATTEMPTS) is small
+    assert (profile_of(Settings(), model).values.get("attempts") == SMALL_ATTEMPTS) is small
 
 
 def test_the_most_specific_profile_wins_key_by_key():
@@ -117,10 +117,10 @@ def test_the_most_specific_profile_wins_key_by_key():
         '[context.models."qwen2.5-coder*"]\nmode = "json"\nmax_tokens = 6000\n'
     )
     smallest = profile_of(settings, "qwen2.5-coder:0.5b")
-    assert (smallest.context.max_tokens, smallest.mode) == (4000, "json")
+    assert (smallest.context.max_tokens, smallest.values["mode"]) == (4000, "json")
     assert smallest.context.max_iterations == 12
     assert profile_of(settings, "qwen2.5-coder:7b").context.max_tokens == 6000
-    assert profile_of(settings, "other").mode == "tools"
+    assert profile_of(settings, "other").values["mode"] == "tools"
 
 
 @pytest.mark.parametrize(

@@ -1,9 +1,7 @@
 """The built-in profiles of model families that people run locally, each with the source of its numbers. Pure data.
 
-A family is here only for what its makers state: a `window` that is a hard limit of its models, or the `temperature`
-that they recommend; or for what was tried with it, such as a `mode` (docs/measurements.md). For others (Llama 3.1 and
-later, Granite, larger Gemma 3, ...) they state neither, or nothing that differs from clew's defaults. Tables of the
-config win over these (docs/configuration.md).
+A family is here only for what its makers state (`window`, `temperature`) or what was tried with it (`mode`,
+docs/measurements.md). Tables of the config win over these (docs/configuration.md).
 """
 
 from collections.abc import Mapping
@@ -18,12 +16,10 @@ _SMALL = ModelProfile(
     answer_tokens=1000,
     ladder=(Rung(), Rung(temperature=0.4), Rung(temperature=0.6), Rung(temperature=0.8)),
 )
-"""Of up to 3 billion parameters: more and shorter attempts, as many as 30 turns have room for, and a gentle ladder.
+"""Of up to 3 billion parameters: more and shorter attempts, and a gentle ladder (docs/measurements.md).
 
-What such a model does not reach in a few turns it rarely reaches later in the same conversation, which it continues
-as it began; at a temperature of 0.7 its calls are wrong much more often than at 0.2. Now and then its answer does not
-end; 1,000 tokens are some 80 lines of code, more than it writes well in one call. Tried with Qwen2.5-Coder 1.5B
-(docs/measurements.md).
+What such a model does not reach in a few turns it rarely reaches later in the same conversation; at a temperature of
+0.7 its calls are wrong much more often than at 0.2. 1,000 tokens are more than it writes well in one call.
 """
 
 _SIZES = ("[1-9][0-9][0-9]m", "0.[1-9]b", "[1-3]b", "[12].[0-9]b")

@@ -5,15 +5,15 @@ For each key, from the strongest: what the agent's own table sets, the profiles 
 the most specific name wins, key by key.
 """
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Any
 
 from clew_daemon.config.families import FAMILIES
-from clew_shared.config.agent_tables import Agent, LlmAgentSettings, ModeSetting
+from clew_shared.config.agent_tables import Agent, LlmAgentSettings
 from clew_shared.config.faults import Location
-from clew_shared.config.tables import AttemptSettings, ContextSettings, ModelProfile, Rung, Settings
+from clew_shared.config.tables import AttemptSettings, ContextSettings, ModelProfile, Settings
 
 PROMPT_SHARE = 2 / 3
 """The part of a model's context that its prompt may take: an answer may be half as long as the prompt."""
@@ -29,29 +29,24 @@ ATTEMPT_KEYS = {"attempts": "limit", "iterations": "iterations", "ladder": "ladd
 
 @dataclass(frozen=True, slots=True)
 class EffectiveProfile:
-    """What applies to one model; None leaves it to the agent and `[attempts]`.
+    """What applies to one model: `[context]`, and the other keys that profiles set.
 
     `sources` has for each key that a profile sets the name of that profile, built-in ones as `built-in NAME`.
     """
 
     context: ContextSettings
-    mode: ModeSetting | None = None
-    temperature: float | None = None
-    attempts: int | None = None
-    iterations: int | None = None
-    ladder: tuple[Rung, ...] | None = None
-    sources: Mapping[str, str] = field(default_factory=dict)
+    values: Mapping[str, Any]
+    sources: Mapping[str, str]
 
 
 def profile_of(settings: Settings, model: str) -> EffectiveProfile:
     """Return what the config and the built-in profiles say about a model."""
     own, known = _given(settings.context.models, model), _given(FAMILIES, model)
     known = {key: found for key, found in known.items() if key not in _set_in_general(settings)}
-    found = known | own
-    values = {key: value for key, (value, _) in found.items()}
-    context = {key: value for key, value in values.items() if key in CONTEXT_KEYS}
+    values = {key: value for key, (value, _) in (known | own).items()}
     sources = {key: f"{BUILT_IN}{name}" for key, (_, name) in known.items()}
     sources |= {key: name for key, (_, name) in own.items()}
+    context = {key: value for key, value in values.items() if key in CONTEXT_KEYS}
     effective = settings.context.model_copy(update=context)
     binding = "window" in own or not ({"max_tokens"} & {*own, *settings.context.model_fields_set})
     if binding and (window := values.get("window")):
@@ -59,27 +54,25 @@ def profile_of(settings: Settings, model: str) -> EffectiveProfile:
         if most < effective.max_tokens:
             effective = effective.model_copy(update={"max_tokens": most})
             sources["max_tokens"] = sources["window"]
-    own_keys = {key: values.get(key) for key in (*AGENT_KEYS, *ATTEMPT_KEYS)}
-    return EffectiveProfile(context=effective, sources=sources, **own_keys)
+    return EffectiveProfile(effective, values, sources)
 
 
 def profiled_agent(settings: Settings, agent: Agent) -> Agent:
     """Return an agent with the mode and the temperature of its model, where its own table sets none."""
     if not isinstance(agent, LlmAgentSettings):
         return agent
-    profile = profile_of(settings, agent.model)
-    found = {key: getattr(profile, key) for key in AGENT_KEYS if key not in agent.model_fields_set}
-    given = {key: value for key, value in found.items() if value is not None}
-    return agent.model_copy(update=given) if given else agent
+    values = profile_of(settings, agent.model).values
+    given = {key: values[key] for key in AGENT_KEYS if key in values}
+    own = {key: value for key, value in given.items() if key not in agent.model_fields_set}
+    return agent.model_copy(update=own) if own else agent
 
 
 def profiled_attempts(settings: Settings, agent: Agent | None) -> AttemptSettings:
     """Return `[attempts]` as it applies to an agent's model."""
     if not isinstance(agent, LlmAgentSettings):
         return settings.attempts
-    profile = profile_of(settings, agent.model)
-    found = {key: getattr(profile, own) for own, key in ATTEMPT_KEYS.items()}
-    given = {key: value for key, value in found.items() if value is not None}
+    values = profile_of(settings, agent.model).values
+    given = {key: values[own] for own, key in ATTEMPT_KEYS.items() if own in values}
     return settings.attempts.model_copy(update=given)
 
 
@@ -101,12 +94,14 @@ def in_effect(settings: Settings) -> dict[Location, tuple[Any, str]]:
             continue
         profile = profile_of(settings, agent.model)
         for key, source in profile.sources.items():
-            if key in CONTEXT_KEYS:
-                found["context", "models", agent.model, key] = getattr(profile.context, key), source
-            elif key in ATTEMPT_KEYS:
-                found["context", "models", agent.model, key] = getattr(profile, key), source
-            elif key in AGENT_KEYS and key not in agent.model_fields_set:
-                found["agents", name, key] = getattr(profile, key), source
+            if key in AGENT_KEYS:
+                if key not in agent.model_fields_set:
+                    found["agents", name, key] = profile.values[key], source
+            elif key != "window":
+                value = (
+                    getattr(profile.context, key) if key in CONTEXT_KEYS else profile.values[key]
+                )
+                found["context", "models", agent.model, key] = value, source
     return found
 
 
@@ -131,19 +126,14 @@ def _given(models: Mapping[str, ModelProfile], model: str) -> dict[str, tuple[An
     return {
         key: (value, pattern)
         for pattern in sorted(found, key=specificity)
-        for key, value in _set_keys(models[pattern])
+        for key, value in models[pattern]
+        if value is not None
     }
 
 
 def specificity(pattern: str) -> tuple[int, bool]:
     """Return how much of a name a pattern spells out; the whole name is more than its beginning."""
     return sum(char not in "*?" for char in pattern), "*" not in pattern
-
-
-def _set_keys(profile: ModelProfile) -> Iterator[tuple[str, Any]]:
-    for key in type(profile).model_fields:
-        if (value := getattr(profile, key)) is not None:
-            yield key, value
 
 
 def set_by_user(settings: Settings, model: str) -> frozenset[str]:

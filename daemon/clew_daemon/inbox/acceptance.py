@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import secrets
 import time
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable
 from typing import Any
 
 import structlog
@@ -35,6 +35,7 @@ TOKEN_BYTES = 2
 
 _AS_THEY_ARE = set(GoalFile.model_fields) & set(Spec.model_fields) - {
     "agent",
+    "depends_on",
     "notes",
     "not_before",
     "unknown_keys",
@@ -77,15 +78,11 @@ def _entered(
     if daemon.goals.is_entered(identity):
         return None
     goal = _free_id(daemon, found)
+    workspace = _workspace(daemon, dropped, found, goal)
     event = ev.GoalAccepted(
         at=time.time(),
         goal_id=goal,
-        spec=bound_spec(
-            daemon,
-            found,
-            _workspace(daemon, dropped, found, goal),
-            recordable(dropped.name),
-        ),
+        spec=bound_spec(daemon, found, workspace, recordable(dropped.name)),
         tasks=planned(found.tasks),
         identity=identity,
     )
@@ -112,38 +109,30 @@ def _workspace(daemon: DaemonParts, dropped: Dropped, found: GoalFile, goal: str
     try:
         check(folder, daemon.places, daemon.keys.env)
     except ValueError as error:
-        raise GoalFileError(
-            dropped.name, [GoalFileFault(None, f"its workspace: {error}")]
-        ) from None
+        fault = GoalFileFault(None, f"its workspace: {error}")
+        raise GoalFileError(dropped.name, [fault]) from None
     return str(folder)
 
 
 def misplaced(daemon: DaemonParts, found: GoalFile, event: ev.GoalAccepted) -> list[GoalFileFault]:
     """Return why the goal cannot be taken beside the others: its name is in use, or it would wait for itself."""
-    goals, faults = daemon.goals, []
-    in_use = found.name in goals.names or found.name in goals.cores
-    if in_use and (other := dependencies.holder(found.name, goals.states(), event.goal_id)):
-        faults.append(GoalFileFault(found.lines.get("name"), name_taken(found.name, other)))
+    goals, faults, name = daemon.goals, [], found.name
+    in_use = name in goals.names or name in goals.cores
+    if in_use and (other := dependencies.holder(name, goals.states(), event.goal_id)):
+        fault = (
+            f"`name` {name} is in use by {other}, which has not ended: choose another name, "
+            f"or end that goal (`clew cancel {other}`)"
+        )
+        if name == other:
+            fault = f"`name` {name} is the id of another goal: choose another name"
+        faults.append(GoalFileFault(found.lines.get("name"), fault))
     if event.spec.depends_on:
         known = dependencies.KnownGoals(goals.states(), goals.gone)
         if way := dependencies.cycle(fold([(0, event)]), known):
-            faults.append(GoalFileFault(found.lines.get("depends_on"), circular(way)))
+            cycle = " → ".join(way)
+            fault = f"`depends_on` makes a cycle: {cycle}; remove one of these dependencies"
+            faults.append(GoalFileFault(found.lines.get("depends_on"), fault))
     return faults
-
-
-def name_taken(name: str, goal: str) -> str:
-    """Return that a name is in use, and what to do."""
-    if name == goal:
-        return f"`name` {name} is the id of another goal: choose another name"
-    return (
-        f"`name` {name} is in use by {goal}, which has not ended: choose another name, "
-        f"or end that goal (`clew cancel {goal}`)"
-    )
-
-
-def circular(way: Sequence[str]) -> str:
-    """Return that goals would wait for each other forever."""
-    return f"`depends_on` makes a cycle: {' → '.join(way)}; remove one of these dependencies"
 
 
 def key_fault(raw: bytes) -> GoalFileFault | None:
@@ -170,26 +159,15 @@ def _write_copy(daemon: DaemonParts, goal: str, raw: bytes) -> None:
         log.warning("goal.copy_unwritable", goal=goal, error=plain(error))
 
 
-def agent_of(daemon: DaemonParts, found: GoalFile) -> str:
-    """Return the agent's name: the file's, else the runbook where every open subtask has blocks, else the default."""
-    if found.agent is None and found.runnable_without_llm:
-        return "runbook"
-    return daemon.settings.agents.resolve(found.agent)
-
-
 def bound_spec(daemon: DaemonParts, found: GoalFile, workspace: str, file_name: str) -> Spec:
-    """Return what a goal file asks for, with what it depends on as that is called now."""
-    asked = spec(found, workspace, agent_of(daemon, found), file_name)
-    if not found.depends_on:
-        return asked
+    """Return what a goal file asks for, as the ledger keeps it, with what it depends on as that is called now.
+
+    The agent is the file's, else the runbook where every open subtask has blocks, else the default.
+    """
+    hints, agent = found.suggestions, "runbook"
+    if found.agent or not found.runnable_without_llm:
+        agent = daemon.settings.agents.resolve(found.agent)
     known = dependencies.KnownGoals(daemon.goals.states(), daemon.goals.gone)
-    depends_on = dependencies.bound(found.depends_on, known)
-    return asked.model_copy(update={"depends_on": depends_on})
-
-
-def spec(found: GoalFile, workspace: str, agent: str, file_name: str) -> Spec:
-    """Return what a goal file asks for, as the ledger keeps it."""
-    hints = found.suggestions
     return Spec(
         **found.model_dump(include=_AS_THEY_ARE),
         notes=_notes(found),
@@ -198,6 +176,7 @@ def spec(found: GoalFile, workspace: str, agent: str, file_name: str) -> Spec:
         budget_tokens=found.budget.tokens,
         budget_wall_s=found.budget.wall_s,
         not_before=found.not_before.timestamp() if found.not_before else None,
+        depends_on=dependencies.bound(found.depends_on, known) if found.depends_on else (),
         timeout_s=found.timeout,
         unknown_keys=tuple(
             f"{key} (did you mean {hints[key]}?)" if key in hints else key

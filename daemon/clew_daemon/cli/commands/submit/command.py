@@ -67,8 +67,6 @@ def submit(
         raise click.UsageError("--name can only be used with one goal")
     options = SubmitOptions(name, given["agent"], workspace, given["checks"])
     checked = check_goals(instance, goals, options, new=new)
-    for each in checked:
-        _print_unknown_keys(each)
     is_running = ask(instance.socket, PingRequest()) is not None
     if wait and not is_running:
         queued = "nothing was submitted (without --wait the goals would wait in the inbox)"
@@ -77,7 +75,14 @@ def submit(
     paths = drop_all(instance.places.inbox, [(each.source.name, each.raw) for each in checked])
     submissions = [Submission(path) for path in paths]
     within_s = WAITED_FOR_S if wait else ACCEPTED_WITHIN_S
-    code = _await_decisions(instance, submissions, known, within_s) if is_running else 0
+    code = 0
+    try:
+        if is_running:
+            await_decisions(instance, submissions, known, within_s)
+    except KeyboardInterrupt:
+        code = ExitCode.INTERRUPTED
+    except CliError:
+        code = ExitCode.NO_DAEMON
     if as_json:
         _print_json(instance, submissions, checked)
     else:
@@ -93,28 +98,6 @@ def _absolute(workspace: str | None) -> str | None:
     if not workspace or workspace == "~" or workspace.startswith("~/"):
         return workspace
     return os.path.abspath(workspace)  # noqa: PTH100 - links stay
-
-
-def _print_unknown_keys(checked: CheckedGoal) -> None:
-    for key in checked.goal.unknown_keys:
-        hint = checked.goal.suggestions.get(key)
-        meant = f"; did you mean {hint}?" if hint else ""
-        print_note(
-            clean(f"clew: note: {checked.source.shown}: unknown key {key!r} (ignored){meant}")
-        )
-
-
-def _await_decisions(
-    instance: Instance, submissions: Sequence[Submission], known: set[str], within_s: float
-) -> int:
-    """Wait for the daemon's decisions; return 0, or the exit code if Ctrl-C or the daemon ended the wait early."""
-    try:
-        await_decisions(instance, submissions, known, within_s)
-    except KeyboardInterrupt:
-        return ExitCode.INTERRUPTED
-    except CliError:
-        return ExitCode.NO_DAEMON
-    return 0
 
 
 def _succeeded(instance: Instance, submissions: Sequence[Submission], *, wait: bool) -> bool:

@@ -16,11 +16,9 @@ from clew_daemon.inbox.goalfile import front as goalfile_front
 from clew_daemon.inbox.goalfile.keys import GoalFile, GoalFileError
 from clew_daemon.inbox.goalfile.parse import decoded, parse
 from clew_daemon.inbox.locating import locator
-from clew_daemon.reading.errors import CliError
+from clew_daemon.reading.errors import CliError, print_note
 from clew_daemon.reading.instance import Instance
-from clew_daemon.reading.sanitize import short
-
-CHECK_NAME = "check_"
+from clew_daemon.reading.sanitize import clean, short
 
 
 @dataclass(frozen=True)
@@ -111,7 +109,17 @@ def check_goals(
             errors.append(f"{short(one)}: {error.strerror}")
     if errors:
         raise CliError("\n".join(errors))
+    for each in checked:
+        _note_unknown_keys(each)
     return checked
+
+
+def _note_unknown_keys(checked: CheckedGoal) -> None:
+    for key in checked.goal.unknown_keys:
+        meant = checked.goal.suggestions.get(key)
+        said = f"{checked.source.shown}: unknown key {key!r} (ignored)"
+        hint = f"; did you mean {meant}?" if meant else ""
+        print_note(clean(f"clew: note: {said}{hint}"))
 
 
 def checked_goal(instance: Instance, source: GoalSource, options: SubmitOptions) -> CheckedGoal:
@@ -229,11 +237,11 @@ def _with_checks(node: yaml.Node | None, checks: Sequence[str]) -> dict[str, obj
     own = yaml.safe_load(yaml.serialize(node)) if node is not None else None
     if not isinstance(own, dict):
         listed = own if isinstance(own, list) else [own] if own is not None else []
-        own = {f"{CHECK_NAME}{number}": one for number, one in enumerate(listed, start=1)}
+        own = {f"check_{number}": one for number, one in enumerate(listed, start=1)}
     number = 0
     for check in checks:
         number += 1
-        while f"{CHECK_NAME}{number}" in own:
+        while f"check_{number}" in own:
             number += 1
-        own[f"{CHECK_NAME}{number}"] = check
+        own[f"check_{number}"] = check
     return own

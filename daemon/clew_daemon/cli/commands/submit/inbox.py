@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import secrets
 import time
 from contextlib import ExitStack
@@ -52,10 +51,8 @@ def drop_all(inbox: Path, files: Iterable[tuple[str, bytes]]) -> list[Path]:
             token = secrets.token_hex(3)
             partial = inbox / f".clew-submit-{token}.tmp"
             cleaning.callback(partial.unlink, missing_ok=True)
-            with partial.open("xb") as stream:
-                stream.write(raw)
-                stream.flush()
-                os.fsync(stream.fileno())
+            partial.write_bytes(raw)
+            sync(partial)
             written.append((partial, inbox / f"{given.stem[:100]}-{token}{given.suffix}"))
         for partial, target in written:
             partial.rename(target)  # no other file has this token
@@ -71,29 +68,23 @@ def await_decisions(
     `known` are the ids of the goals before the files were dropped. Raises CliError if the daemon stops answering;
     the decisions until then are filled in.
     """
-    by_name = {one.path.name: one for one in submissions}
+    from clew_daemon.reading.queries import file_name
+
     looked_at, deadline = set(known), time.monotonic() + within_s
     while True:
         is_last = time.monotonic() > deadline
         for one in submissions:
             one.error = one.error or _rejection(instance.places.inbox / "rejected" / one.path.name)
-        if any(not one.is_decided for one in submissions):
-            _find_goals(instance, by_name, looked_at)
+        open_ones = {one.path.name: one for one in submissions if not one.is_decided}
+        for goal in sorted(goal_ids(instance) - looked_at) if open_ones else ():
+            if not (name := file_name(instance, goal)):
+                continue  # on a slow disk the daemon knows a goal before its ledger does
+            looked_at.add(goal)
+            if name in open_ones:
+                open_ones[name].goal = goal
         if is_last or all(one.is_decided for one in submissions):
             return
         time.sleep(POLL_S)
-
-
-def _find_goals(instance: Instance, by_name: dict[str, Submission], looked_at: set[str]) -> None:
-    """Search the goals that are new for those of the files."""
-    from clew_daemon.reading.queries import file_name
-
-    for goal in sorted(goal_ids(instance) - looked_at):
-        if not (name := file_name(instance, goal)):
-            continue  # on a slow disk the daemon knows a goal before its ledger does
-        looked_at.add(goal)
-        if one := by_name.get(name):
-            one.goal = goal
 
 
 def _rejection(path: Path) -> str:
