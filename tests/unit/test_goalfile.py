@@ -77,7 +77,7 @@ def test_the_example_of_the_contract_is_read_in_full():
         "path": "mathx/__init__.py",
         "content": "def add(a, b):\n    return a + b\n",
     }
-    assert (run.tool, run.args, run.line) == ("run_cmd", {"cmd": "pytest -q"}, 23)
+    assert (run.tool, run.args) == ("run_cmd", {"cmd": "pytest -q"})
     assert goal.runnable_without_llm
 
 
@@ -102,10 +102,8 @@ def test_a_line_of_dashes_under_prose_is_no_heading():
 def test_items_under_the_goal_form_one_task_that_bears_its_description():
     goal = goal_of("# G\nprose\n- a\n- [x] b\n\n  more\n  - [ ] nested\n1. c\n")
     assert tree_of(goal) == {"G": ["a", "b", "c"]}
-    assert goal.notes == "prose"
-    done = goal.tasks[0].subtasks[1]
-    assert done.done
-    assert done.notes == "more\n\n- [ ] nested"
+    assert goal.notes == "prose\n\nb: more\n\n- [ ] nested"
+    assert goal.tasks[0].subtasks[1].done
 
 
 def test_plain_lists_above_the_tasks_are_notes_and_marked_ones_a_first_task():
@@ -120,7 +118,7 @@ def test_checkboxes_without_any_heading_are_subtasks():
 def test_a_task_without_items_has_one_subtask_of_its_description():
     goal = goal_of("# G\n## T\nIn words:\n```sh\nls\n```\n")
     assert tree_of(goal) == {"T": ["T"]}
-    assert goal.tasks[0].notes == "In words:\n\n```sh\nls\n```"
+    assert goal.notes == "T: In words:\n\n```sh\nls\n```"
     assert not goal.runnable_without_llm
 
 
@@ -136,7 +134,7 @@ def test_steps_in_nested_items_and_several_to_an_item_keep_their_order():
         ("two",),
         ("a b.txt", "x\n"),
     ]
-    assert "{}" in subtask.notes
+    assert "{}" in goal.notes
 
 
 def test_a_goal_is_runnable_without_an_llm_when_every_open_item_has_steps():
@@ -168,8 +166,7 @@ def test_done_when_gives_prose_and_checks_beside_those_of_the_front_matter():
 def test_headings_deeper_or_further_are_prose():
     goal = goal_of("# G\n### Why\nso\n# Also\nthis\n## T\n- a\n### More\nwords\n")
     assert goal.description == "G"
-    assert goal.notes == "### Why\n\nso\n\n# Also\n\nthis"
-    assert goal.tasks[0].notes == "### More\n\nwords"
+    assert goal.notes == "### Why\n\nso\n\n# Also\n\nthis\n\nT: ### More\n\nwords"
 
 
 def test_a_byte_order_mark_and_carriage_returns_are_tolerated():

@@ -10,7 +10,7 @@ from clew_daemon.control.goal_changes import request_basis
 from clew_daemon.control.lookup import GoalLookup, answer, is_runbook, objection, shown_status
 from clew_daemon.control.requests import EditRequest
 from clew_daemon.control.server import ControlError
-from clew_daemon.inbox.acceptance import bound_spec, misplaced, planned, understood
+from clew_daemon.inbox.acceptance import bound_spec, misplaced, understood
 from clew_daemon.inbox.goalfile.keys import GoalFile, GoalFileError, GoalFileFault
 from clew_daemon.inbox.goalfile.parse import tasks_of
 from clew_daemon.parts import DaemonParts
@@ -99,8 +99,8 @@ class GoalEdits:
             _reject(faults)
         seq = state.edited_seq or state.accepted_seq
         old = await asyncio.to_thread(self._d.goals.ledger.output, seq)
-        tasks = planned(found.tasks)
-        is_other = tasks != planned(tasks_of(old or b""))
+        tasks = found.tasks
+        is_other = tasks != tasks_of(old or b"")
         fields = (key for key in Spec.model_fields if key not in UNSEEN)
         differing = (key for key in fields if getattr(state.spec, key) != getattr(spec, key))
         changed = [NAMES.get(key, key) for key in differing] + ["tasks"] * is_other

@@ -5,8 +5,7 @@ from __future__ import annotations
 import asyncio
 import secrets
 import time
-from collections.abc import Collection, Iterable
-from typing import Any
+from collections.abc import Collection
 
 import structlog
 
@@ -15,7 +14,6 @@ from clew_daemon.inbox.goalfile.keys import (
     GoalFile,
     GoalFileError,
     GoalFileFault,
-    GoalFileTask,
 )
 from clew_daemon.inbox.goalfile.parse import goal_id, parse
 from clew_daemon.inbox.locating import check, locator
@@ -24,7 +22,7 @@ from clew_daemon.record import dependencies
 from clew_shared.core.core import Core
 from clew_shared.record import events as ev
 from clew_shared.record.fold import fold
-from clew_shared.record.spec import PlannedTask, Spec
+from clew_shared.record.spec import Spec
 from clew_shared.text.hidden import HIDDEN
 from clew_shared.text.plain import plain, recordable
 from clew_shared.text.redact import redact
@@ -36,12 +34,10 @@ TOKEN_BYTES = 2
 _AS_THEY_ARE = set(GoalFile.model_fields) & set(Spec.model_fields) - {
     "agent",
     "depends_on",
-    "notes",
     "not_before",
     "unknown_keys",
     "workspace",
 }
-_NOT_PLANNED = {"notes": True, "steps": {"__all__": {"line"}}}
 
 
 async def accept(daemon: DaemonParts, dropped: Dropped) -> str | None:
@@ -83,7 +79,7 @@ def _entered(
         at=time.time(),
         goal_id=goal,
         spec=bound_spec(daemon, found, workspace, recordable(dropped.name)),
-        tasks=planned(found.tasks),
+        tasks=found.tasks,
         identity=identity,
     )
     if faults := misplaced(daemon, found, event):
@@ -170,7 +166,6 @@ def bound_spec(daemon: DaemonParts, found: GoalFile, workspace: str, file_name: 
     known = dependencies.KnownGoals(daemon.goals.states(), daemon.goals.gone)
     return Spec(
         **found.model_dump(include=_AS_THEY_ARE),
-        notes=_notes(found),
         workspace=workspace,
         agent=agent,
         budget_tokens=found.budget.tokens,
@@ -184,22 +179,6 @@ def bound_spec(daemon: DaemonParts, found: GoalFile, workspace: str, file_name: 
         ),
         file_name=file_name,
     )
-
-
-def planned(tasks: Iterable[GoalFileTask]) -> tuple[PlannedTask, ...]:
-    """Return the tasks and subtasks of a goal file."""
-    without: Any = {"notes": True, "subtasks": {"__all__": _NOT_PLANNED}}
-    return tuple(PlannedTask.model_validate(task.model_dump(exclude=without)) for task in tasks)
-
-
-def _notes(found: GoalFile) -> str:
-    """Join the prose of the goal, its tasks and its items: all of it is for the agent."""
-    parts = [found.notes]
-    for task in found.tasks:
-        if task.notes:
-            parts.append(f"{task.description}: {task.notes}")
-        parts += [f"{sub.description}: {sub.notes}" for sub in task.subtasks if sub.notes]
-    return "\n\n".join(part for part in parts if part)
 
 
 def _free_id(daemon: DaemonParts, found: GoalFile) -> str:

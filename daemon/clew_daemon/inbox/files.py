@@ -196,7 +196,7 @@ def read(found: Found) -> Dropped:
     since, OSError (PermissionError) when it cannot be read.
     """
     _refuse_written(found.path)
-    with open(_opened(found.path), "rb") as stream:
+    with os.fdopen(os.open(found.path, _READING), "rb") as stream:
         raw = stream.read(MAX_BYTES + 1)
         if _stamp(os.fstat(stream.fileno())) != found.look.content or not found.look.regular:
             raise Changed(found.path)
@@ -234,10 +234,6 @@ def error_path(rejected: Path) -> Path:
     return rejected.with_name(f"{rejected.name}.error.txt")
 
 
-def _opened(path: Path) -> int:
-    return os.open(path, _READING)
-
-
 def _refuse_written(path: Path) -> None:
     """Raise BeingWritten where any program has the file open for writing, as far as the file system can tell.
 
@@ -245,7 +241,7 @@ def _refuse_written(path: Path) -> None:
     file while the lease is held, the kernel sends a signal to the daemon: SIGIO by default, which would end it; so
     SIGURG, which is ignored.
     """
-    fd = _opened(path)
+    fd = os.open(path, _READING)
     try:
         fcntl.fcntl(fd, fcntl.F_SETSIG, signal.SIGURG)
         fcntl.fcntl(fd, fcntl.F_SETLEASE, fcntl.F_RDLCK)

@@ -8,10 +8,11 @@ import asyncio
 import logging
 import math
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from structlog.typing import FilteringBoundLogger
 from watchdog.events import (
@@ -240,18 +241,10 @@ class Inbox:
         """Claim, read, have judged, and put away one batch, in order."""
         for one in batch:
             self._waiting.pop(one.found.path.name)
-        await asyncio.to_thread(self._fetch_all, batch)
+        await asyncio.to_thread(_for_each, self._fetch, batch)
         verdicts = await asyncio.gather(*map(self._judge, batch))
-        await asyncio.to_thread(self._put_all_away, batch, verdicts)
+        await asyncio.to_thread(_for_each, self._put_away, batch, verdicts)
         self._waiting |= {one.found.path.name: one for one in batch if not one.is_done}
-
-    def _fetch_all(self, batch: list[Waiting]) -> None:
-        for one in batch:
-            self._fetch(one)
-
-    def _put_all_away(self, batch: list[Waiting], verdicts: list[str | None]) -> None:
-        for one, verdict in zip(batch, verdicts, strict=True):
-            self._put_away(one, verdict)
 
     def _fetch(self, one: Waiting) -> None:
         """Claim and read a file; blocks."""
@@ -310,6 +303,11 @@ class Inbox:
             self._log.warning("inbox.deferred", name=one.found.name, error=error)
         one.not_before = time.monotonic() + backoff_s(one.tries, RETRY_INITIAL_S, RETRY_MAX_S)
         one.tries += 1
+
+
+def _for_each(do: Callable[..., None], *arguments: Sequence[Any]) -> None:
+    for each in zip(*arguments, strict=True):
+        do(*each)
 
 
 def _in_one_line(text: str) -> str:

@@ -93,7 +93,7 @@ def _reason(path: Path) -> str:
     """Return the first words of NAME.error.txt, on one line."""
     with suppress(OSError):
         flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-        with open(os.open(error_path(path), flags), "rb") as stream:  # noqa: PTH123 - a descriptor
+        with os.fdopen(os.open(error_path(path), flags), "rb") as stream:
             text = stream.read(REASON_BYTES).decode("utf-8", "replace")
         first, _, rest = text.strip().partition("\n")
         lines = rest.splitlines() if rest and first.endswith(":") else [first]

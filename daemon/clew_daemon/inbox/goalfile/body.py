@@ -14,13 +14,8 @@ from dataclasses import dataclass, field
 from markdown_it import MarkdownIt
 from markdown_it.tree import SyntaxTreeNode
 
-from clew_daemon.inbox.goalfile.keys import (
-    GoalFileFault,
-    GoalFileSubtask,
-    GoalFileTask,
-    RunbookStep,
-    duration,
-)
+from clew_daemon.inbox.goalfile.keys import GoalFileFault, duration
+from clew_shared.record.spec import PlannedStep, PlannedSubtask, PlannedTask
 from clew_shared.text.shorten import in_whole_words
 from clew_shared.text.validation import Expected
 
@@ -52,7 +47,7 @@ class Body:
 
     description: str = ""
     notes: str = ""
-    tasks: list[GoalFileTask] = field(default_factory=list)
+    tasks: list[PlannedTask] = field(default_factory=list)
     done_when: str = ""
     commands: list[str] = field(default_factory=list)
     without_check: GoalFileFault | None = None
@@ -106,6 +101,7 @@ class _Reader:
         self.lines = body.split("\n")
         self.first_line = first_line
         self.faults: list[GoalFileFault] = []
+        self.notes: list[str] = []
 
     def read(self) -> Body:
         sections = self._sections()
@@ -124,14 +120,16 @@ class _Reader:
         description = in_whole_words(goal or (heads[0].title if heads else ""), ITEM_CHARS_MAX)
         if (notes and not goal) or not description:
             description = _plain(notes or self.body).description
-        tasks = [self._task(section) for section in heads]
+        self.notes += [notes] if notes else []
+        tasks = []
         if lists:
-            tasks.insert(0, GoalFileTask(description=description, subtasks=self._subtasks(lists)))
+            tasks.append(PlannedTask(description=description, subtasks=self._subtasks(lists)))
+        tasks += [self._task(section) for section in heads]
         self._check_count(tasks)
         without_check = [s for s in done if not any(_commands(s.blocks))]
         return Body(
             description=description,
-            notes=notes,
+            notes="\n\n".join(self.notes),
             tasks=[task for task in tasks if task.subtasks],
             done_when="\n\n".join(filter(None, (self._prose(s, []) for s in done))),
             commands=[command for section in done for command in _commands(section.blocks)],
@@ -153,17 +151,21 @@ class _Reader:
                 self._fault(block, "`##` needs a title, which names the task")
         return sections
 
-    def _task(self, section: Section) -> GoalFileTask:
+    def _task(self, section: Section) -> PlannedTask:
         title = in_whole_words(section.title, ITEM_CHARS_MAX)
-        subtasks = self._subtasks(section.lists) or (GoalFileSubtask(description=title),)
-        notes = self._prose(section, section.lists)
-        return GoalFileTask(description=title, notes=notes, subtasks=subtasks)
+        self._note(title, self._prose(section, section.lists))
+        subtasks = self._subtasks(section.lists) or (PlannedSubtask(description=title),)
+        return PlannedTask(description=title, subtasks=subtasks)
 
-    def _subtasks(self, lists: list[SyntaxTreeNode]) -> tuple[GoalFileSubtask, ...]:
+    def _note(self, of: str, notes: str) -> None:
+        if notes:
+            self.notes.append(f"{of}: {notes}")
+
+    def _subtasks(self, lists: list[SyntaxTreeNode]) -> tuple[PlannedSubtask, ...]:
         read = (self._subtask(item) for one in lists for item in one.children)
         return tuple(subtask for subtask in read if subtask is not None)
 
-    def _subtask(self, item: SyntaxTreeNode) -> GoalFileSubtask | None:
+    def _subtask(self, item: SyntaxTreeNode) -> PlannedSubtask | None:
         """Return the item as a subtask, or None for an empty one."""
         title, blocks = _title_of(item)
         steps = tuple(filter(None, map(self._step, _fences(item))))
@@ -178,23 +180,21 @@ class _Reader:
                 f"the blocks of this item have {size:,} bytes, more than {STEPS_BYTES_MAX:,}: split it into "
                 "several items, or let a command fetch or unpack large files"
             )
-            self.faults.append(GoalFileFault(steps[0].line, message))
+            self._fault(item, message)
         if len(words) > ITEM_CHARS_MAX:
             notes = f"{words}\n\n{notes}".strip()
-        return GoalFileSubtask(
-            description=in_whole_words(words, ITEM_CHARS_MAX) or _named_by(steps[0]),
-            done=bool(box and box[1] != " "),
-            notes=notes,
-            steps=steps,
-        )
+        description = in_whole_words(words, ITEM_CHARS_MAX) or _named_by(steps[0])
+        self._note(description, notes)
+        done = bool(box and box[1] != " ")
+        return PlannedSubtask(description=description, done=done, steps=steps)
 
-    def _step(self, fence: SyntaxTreeNode) -> RunbookStep | None:
-        line, path = self._line(fence), _file_of(fence)
+    def _step(self, fence: SyntaxTreeNode) -> PlannedStep | None:
+        path = _file_of(fence)
         if path is not None:
             if fault := _path_fault(path):
                 self._fault(fence, f"`file={in_whole_words(path, 80)}` {fault}")
             args = {"path": posixpath.normpath(path or "."), "content": fence.content}
-            return RunbookStep(tool="write_file", args=args, line=line)
+            return PlannedStep(tool="write_file", args=args)
         if _language(fence) not in SHELLS:
             return None
         command = fence.content.strip("\n")
@@ -206,7 +206,7 @@ class _Reader:
         except Expected as error:
             shown = in_whole_words(given[1], 80) if given else ""
             self._fault(fence, f"`timeout=` must be {error}, not `{shown}`")
-        return RunbookStep(tool="run_cmd", args={"cmd": command}, line=line, timeout_s=timeout_s)
+        return PlannedStep(tool="run_cmd", args={"cmd": command}, timeout_s=timeout_s)
 
     def _prose(self, section: Section, taken: list[SyntaxTreeNode], goal: str = "") -> str:
         """Return the section's source, without the lists taken as subtasks and the goal's title."""
@@ -226,7 +226,7 @@ class _Reader:
     def _fault(self, block: SyntaxTreeNode, message: str) -> None:
         self.faults.append(GoalFileFault(self._line(block), message))
 
-    def _check_count(self, tasks: list[GoalFileTask]) -> None:
+    def _check_count(self, tasks: list[PlannedTask]) -> None:
         count = sum(len(task.subtasks) for task in tasks)
         if count > SUBTASKS_MAX:
             message = f"the file has {count:,} subtasks, more than {SUBTASKS_MAX:,}: split it into several goals"
@@ -305,7 +305,7 @@ def _code_of(text: str) -> str:
     return " ".join(inner.split()) if whole else ""
 
 
-def _named_by(step: RunbookStep) -> str:
+def _named_by(step: PlannedStep) -> str:
     if step.tool == "write_file":
         return f"Write {step.args['path']}"
     return f"Run {in_whole_words(step.args['cmd'], TITLE_CHARS_MAX)}"

@@ -11,6 +11,7 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 
 from clew_daemon.record.dependencies import name_fault
 from clew_shared.config.agent_tables import to_add
+from clew_shared.record.spec import PlannedTask
 from clew_shared.text.shorten import in_whole_words
 from clew_shared.text.spelling import closest
 from clew_shared.text.validation import Expected
@@ -169,38 +170,8 @@ class FrontMatter(BaseModel):
     patience: Annotated[float, BeforeValidator(_patience), Field(ge=0, le=NUMBER_MAX)] | None = None
 
 
-class _FrozenPart(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-
-class RunbookStep(_FrozenPart):
-    """One fenced block of an item: an action of the runbook agent; `line` is where it begins."""
-
-    tool: Literal["write_file", "run_cmd"]
-    args: dict[str, Any]
-    line: int
-    timeout_s: float | None = None
-
-
-class GoalFileSubtask(_FrozenPart):
-    """One list item; `notes` is what it holds beyond its first paragraph and its steps."""
-
-    description: str
-    done: bool = False
-    notes: str = ""
-    steps: tuple[RunbookStep, ...] = ()
-
-
-class GoalFileTask(_FrozenPart):
-    """One `##` section with its items; `notes` is its prose."""
-
-    description: str
-    notes: str = ""
-    subtasks: tuple[GoalFileSubtask, ...]
-
-
 class GoalFile(FrontMatter):
-    """A goal as its file gives it.
+    """A goal as its file gives it; `notes` are all its prose, for the agent.
 
     `checks` has the commands by name, those of `## Done when` as `done_1`, `done_2`, … `folder` is the one that
     `workspace` means on this machine, where the caller asked for it. `lines` has the line of each key of the front
@@ -213,7 +184,7 @@ class GoalFile(FrontMatter):
     agent: str | None = None
     checks: dict[str, str] = Field(default_factory=dict)
     done_when: str = ""
-    tasks: tuple[GoalFileTask, ...] = ()
+    tasks: tuple[PlannedTask, ...] = ()
     lines: dict[str, int] = Field(default_factory=dict)
     unknown_keys: tuple[str, ...] = ()
     suggestions: dict[str, str] = Field(default_factory=dict)

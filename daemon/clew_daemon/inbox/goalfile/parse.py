@@ -11,7 +11,8 @@ from pathlib import Path
 
 from clew_daemon.inbox.goalfile import body as goalfile_body
 from clew_daemon.inbox.goalfile import front as goalfile_front
-from clew_daemon.inbox.goalfile.keys import GoalFile, GoalFileError, GoalFileFault, GoalFileTask
+from clew_daemon.inbox.goalfile.keys import GoalFile, GoalFileError, GoalFileFault
+from clew_shared.record.spec import PlannedTask
 
 BYTES_MAX = 1024 * 1024
 SLUG_CHARS_MAX = 40
@@ -74,7 +75,7 @@ def parse(
     )
 
 
-def tasks_of(raw: bytes) -> tuple[GoalFileTask, ...]:
+def tasks_of(raw: bytes) -> tuple[PlannedTask, ...]:
     """Return only the tasks of a goal file that was accepted before, whatever its front matter names today."""
     text = re.sub(r"\r\n?", "\n", raw.decode("utf-8-sig", "replace"))
     _, body, line = goalfile_front.split(text)
