@@ -6,7 +6,7 @@ of other tools are named, not refused.
 
 import re
 from collections.abc import Collection, Iterator
-from dataclasses import dataclass, field
+from contextlib import suppress
 from typing import Any
 
 import yaml
@@ -49,17 +49,6 @@ class FrontError(Exception):
     def __init__(self, line: int | None, message: str) -> None:
         super().__init__(message)
         self.fault = GoalFileFault(line, message)
-
-
-@dataclass
-class Front:
-    """What the front matter holds: values by key, their lines, keys that are not clew's, and what is wrong."""
-
-    values: dict[str, Any] = field(default_factory=dict)
-    lines: dict[str, int] = field(default_factory=dict)
-    unknown_keys: list[str] = field(default_factory=list)
-    suggestions: dict[str, str] = field(default_factory=dict)
-    faults: list[GoalFileFault] = field(default_factory=list)
 
 
 def split(text: str) -> tuple[str | None, str, int]:
@@ -134,38 +123,33 @@ def _line_of(front: str, mark: Any) -> int:
     return front.count("\n", 0, mark.index) + 2
 
 
-def read(front: str, agents: Collection[str]) -> Front:
-    """Read the front matter; `agents` are the names that `agent:` may have. Never raises."""
-    found = Front()
-    try:
-        root = composed(front)
-    except FrontError as error:
-        found.faults.append(error.fault)
-        return found
-    reader = _Reader(front, found)
-    for key, node in reader.pairs(root) if root else ():
-        if key in KEYS:
-            reader.read(key, node, agents)
-        else:
-            _note_unknown(found, key, KEYS)
-    return found
+class Front:
+    """What the front matter holds: values by key, their lines, keys that are not clew's, and all that is wrong.
 
+    `agents` are the names that `agent:` may have.
+    """
 
-def _note_unknown(found: Front, name: str, known: Collection[str], table: str = "") -> None:
-    found.unknown_keys.append(f"{table}{name}")
-    if meant := closest(name, known):
-        found.suggestions[f"{table}{name}"] = f"{table}{meant}"
-
-
-class _Reader:
-    """One reading of one front matter; what it finds is added to `found`."""
-
-    def __init__(self, front: str, found: Front) -> None:
+    def __init__(self, front: str, agents: Collection[str]) -> None:
         self._front = front
-        self._found = found
+        self._agents = agents
         self._nodes: dict[NodePath, yaml.Node] = {}
+        self.values: dict[str, Any] = {}
+        self.lines: dict[str, int] = {}
+        self.unknown_keys: list[str] = []
+        self.suggestions: dict[str, str] = {}
+        self.faults: list[GoalFileFault] = []
+        try:
+            root = composed(front)
+        except FrontError as error:
+            self.faults.append(error.fault)
+            return
+        for key, node in self._pairs(root) if root else ():
+            if key in KEYS:
+                self._read(key, node)
+            else:
+                self._note_unknown(key, KEYS)
 
-    def pairs(self, mapping: yaml.MappingNode) -> Iterator[tuple[str, yaml.Node]]:
+    def _pairs(self, mapping: yaml.MappingNode) -> Iterator[tuple[str, yaml.Node]]:
         """Yield each key with its value; one that is no word or is given twice is a fault."""
         seen: set[str] = set()
         for key, value in mapping.value:
@@ -177,52 +161,52 @@ class _Reader:
                 seen.add(key.value)
                 yield key.value, value
 
-    def read(self, key: str, node: yaml.Node, agents: Collection[str]) -> None:
+    def _read(self, key: str, node: yaml.Node) -> None:
         """Read the value of one of clew's keys; the first thing that is wrong with it is a fault."""
-        found = self._found
-        found.lines[key] = _line_of(self._front, node.start_mark)
-        faults_before = len(found.faults)
+        self.lines[key] = _line_of(self._front, node.start_mark)
+        faults_before = len(self.faults)
         try:
             value = self._plain(node, (key,))
-            if len(found.faults) > faults_before:
+            if len(self.faults) > faults_before:
                 return
-            validated = FrontMatter.model_validate({key: value}, context={"agents": agents})
+            validated = FrontMatter.model_validate({key: value}, context={"agents": self._agents})
         except FrontError as error:
-            found.faults.append(error.fault)
+            self.faults.append(error.fault)
         except ValidationError as error:
             details = error.errors()[0]
             path = details["loc"]
             while path not in self._nodes:
                 path = path[:-1]
             shown = _given(self._nodes[path])
-            quoted = f'"{shown.strip("`")}"'
-            sentence = requirement(details, shown, quoted)
+            sentence = requirement(details, shown, f'"{shown.strip("`")}"')
             self._fault(self._nodes[path], f"`{_dotted(path)}` {sentence}")
         else:
-            found.values[key] = getattr(validated, key)
+            self.values[key] = getattr(validated, key)
             for name in value if key == "budget" else ():
                 if name not in Budget.model_fields:
-                    _note_unknown(found, name, Budget.model_fields, "budget.")
+                    self._note_unknown(name, Budget.model_fields, "budget.")
+
+    def _note_unknown(self, name: str, known: Collection[str], table: str = "") -> None:
+        self.unknown_keys.append(f"{table}{name}")
+        if meant := closest(name, known):
+            self.suggestions[f"{table}{name}"] = f"{table}{meant}"
 
     def _plain(self, node: yaml.Node, path: NodePath) -> Any:
         """Return what YAML makes of a node, with keys as texts; FrontError for a scalar without a usable value."""
         self._nodes[path] = node
         if isinstance(node, yaml.MappingNode):
-            return {key: self._plain(value, (*path, key)) for key, value in self.pairs(node)}
+            return {key: self._plain(value, (*path, key)) for key, value in self._pairs(node)}
         if isinstance(node, yaml.SequenceNode):
             return [self._plain(item, (*path, at)) for at, item in enumerate(node.value)]
-        fault = f"has a value that cannot be read: {_given(node)}"
-        if node.tag == _NULL:
-            fault = "has no value: write one (in quotes, if it is a word), or delete the line"
-        else:
-            try:
+        fault = "has no value: write one (in quotes, if it is a word), or delete the line"
+        if node.tag != _NULL:
+            fault = f"has a value that cannot be read: {_given(node)}"
+            with suppress(*_UNREADABLE):
                 return yaml.SafeLoader("").construct_object(node)
-            except _UNREADABLE:
-                pass
         raise FrontError(_line_of(self._front, node.start_mark), f"`{_dotted(path)}` {fault}")
 
     def _fault(self, node: yaml.Node, message: str) -> None:
-        self._found.faults.append(GoalFileFault(_line_of(self._front, node.start_mark), message))
+        self.faults.append(GoalFileFault(_line_of(self._front, node.start_mark), message))
 
 
 def _dotted(path: NodePath) -> str:

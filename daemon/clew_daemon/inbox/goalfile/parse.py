@@ -45,7 +45,7 @@ def parse(
         front, body_text, body_line = goalfile_front.split(text)
     except ValueError as error:
         raise GoalFileError(name, [GoalFileFault(1, str(error))]) from None
-    head = goalfile_front.read(front or "", agents)
+    head = goalfile_front.Front(front or "", agents)
     body = goalfile_body.read(body_text, body_line)
     faults = [*head.faults, *body.faults]
     if body.without_check and not head.values.get("checks"):

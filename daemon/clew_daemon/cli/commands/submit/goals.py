@@ -53,7 +53,7 @@ class SubmitOptions:
         faults = []
         for option, key, value in given:
             front = yaml.safe_dump({key: value})
-            found = goalfile_front.read(front, agents).faults if value.strip() else ["is empty"]
+            found = goalfile_front.Front(front, agents).faults if value.strip() else ["is empty"]
             told = [re.sub(r"^(line \d+: )?(`\w+` )?", "", str(fault)) for fault in found]
             faults += [f"--{option}: {fault}" for fault in told]
         return faults
