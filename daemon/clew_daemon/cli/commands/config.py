@@ -17,12 +17,8 @@ from clew_daemon.reading.sanitize import clean, counted, short
 from clew_shared.exit_codes import ExitCode
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from clew_daemon.reading.instance import Instance
     from clew_shared.config.settings import Loaded
-
-AFTER_RESTART = "after a restart"
 
 
 @click.command()
@@ -68,48 +64,10 @@ def reload(instance: Instance) -> None:
     if not changes:
         there = "" if instance.config_text is not None else ", which does not exist"
         print(f"nothing changed in {clean(str(instance.config))}{there}")
-    for change in _as_written(instance, changes):
-        applies = change.get("applies", "now" if change["live"] else AFTER_RESTART)
-        if applies == AFTER_RESTART:
-            applies += _of_what(change["key"])
-        when = "" if applies == "now" else f"  (applies {applies})"
-        table, _, name = change["key"].rpartition(".")
-        if name == "kind" and change["new"] is None:
-            print(f"{clean(table)}: removed{when}")
-            continue
+    for change in changes:
+        when = "" if change["applies"] == "now" else f"  (applies {change['applies']})"
         old, new = _short_value(change["old"]), _short_value(change["new"])
         print(f"{clean(change['key'])}: {old} -> {new}{when}")
-
-
-def _as_written(instance: Instance, changes: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return the changes without the defaults that an agent brings with it, or takes away."""
-    from clew_shared.config.faults import SettingsError
-
-    try:
-        sources = instance.loaded.sources
-    except (SettingsError, CliError):  # changed again meanwhile
-        return list(changes)
-    removed = {
-        change["key"].rpartition(".")[0]
-        for change in changes
-        if change["key"].endswith(".kind") and change["new"] is None
-    }
-    return [
-        change
-        for change in changes
-        if (change["old"] is not None or sources.get(change["key"]) != "default")
-        and (change["key"].rpartition(".")[0] not in removed or change["key"].endswith(".kind"))
-    ]
-
-
-def _of_what(key: str) -> str:
-    """Return what must be restarted for a key, and how."""
-    from clew_daemon.host.unit_file import DAEMON_UNIT, HERALD_UNIT, WEB_UNIT
-
-    views = {"notify": HERALD_UNIT, "herald": HERALD_UNIT, "web": WEB_UNIT}
-    unit = views.get(key.partition(".")[0], DAEMON_UNIT)
-    what = "the daemon" if unit is DAEMON_UNIT else f"clew {unit.command}"
-    return f" of {what}: {unit.to_restart}"
 
 
 def _effective(instance: Instance, loaded: Loaded) -> dict[str, tuple[Any, str | None]]:
