@@ -1,6 +1,6 @@
 # fmt: off
-# ruff: noqa: ARG001, B007, E501, PLC0207, Q003, RUF001, SIM905
-"""Sixty runs of agents to judge by, in the form of the recorded ones: thirty loops, and thirty honest ones.
+# ruff: noqa: ARG001, E501, PLC0207, Q003, RUF001, SIM905
+"""Thirty runs of agents to judge by, in the form of the recorded ones: fifteen loops, and fifteen honest ones.
 
 They were written before the judge was looked at, of kinds that the recorded runs do not have. A loop marks the first
 step at which a word could be justified (`early`), and the one at which a careful person would speak (`late`).
@@ -130,22 +130,6 @@ def dates_in_csv(r):
 
 
 @loop
-def glossary_or_length(r):
-    yield user("Translate the buttons to German; lint_po must be clean.")
-    for n in range(12):
-        if n == 4:
-            yield EARLY
-        if n == 6:
-            yield LATE
-        long = n % 2 == 0
-        text = "Einstellungen speichern" if long else "Speichern"
-        yield act("po_set", {"file": "de.po", "msgid": "Save settings", "msgstr": text}, "1 entry updated", did=True)
-        yield act("po_lint", {"file": "de.po"}, f"{clock(n)} de.po: " + ("'Save settings': 23 characters, at most 14 fit" if long
-                  else "'Save settings': glossary term 'Einstellungen' is missing"), bad=True)
-        yield says("Too long, I will shorten it." if long else "The glossary demands the full term.")
-
-
-@loop
 def perpetual_plan(r):
     yield user("Bring the staging stack in line with the code, until plan shows no changes.")
     for n in range(9):
@@ -257,21 +241,6 @@ def one_log_line(r):
 
 
 @loop
-def version_is_taken(r):
-    yield user("Publish @acme/forms.")
-    for n, flags in enumerate(("", " --access public", " --tag latest", " --force", " --registry https://registry.npmjs.org", " --tag next", " --access=public --force",
-                               " --no-git-checks", " --otp=112233", " --access public --tag latest", " --verbose", "")):
-        if n == 4:
-            yield EARLY
-        if n == 5:
-            yield LATE
-        yield terminal(f"npm publish{flags}",
-                       f"npm notice package size: 41.{r.randint(1, 9)} kB\nnpm notice shasum: {ident(r, 40)}\nnpm error code E403\n"
-                       "npm error 403 Forbidden - PUT https://registry.npmjs.org/@acme%2fforms - You cannot publish over the previously published versions: 1.4.2.\n"
-                       f"npm error A complete log of this run can be found in: /home/dev/.npm/_logs/2026-03-04T08_{n:02}_11_{r.randint(100, 999)}Z-debug-0.log", bad=True)
-
-
-@loop
 def loss_is_nan(r):
     yield user("Train the classifier to 90 % accuracy.")
     for n in range(9):
@@ -318,21 +287,6 @@ def empty_commits(r):
 
 
 @loop
-def keep_or_maybe(r):
-    yield user("Sort the photos into keep, maybe and bin.")
-    yield act("list_folder", {"path": "inbox"}, "IMG_2041.jpg")
-    for n in range(12):
-        if n == 5:
-            yield EARLY
-        if n == 7:
-            yield LATE
-        here, there = (("maybe", "keep") if n % 2 else ("inbox" if n == 0 else "keep", "maybe"))
-        yield act("view_image", {"path": f"{here}/IMG_2041.jpg"}, f"a beach at dusk, two people, slightly blurred, score 0.{r.randint(48, 53)}")
-        yield says("A bit blurred, so rather maybe." if there == "maybe" else "The light is lovely, so rather keep.")
-        yield act("move", {"from": f"{here}/IMG_2041.jpg", "to": f"{there}/IMG_2041.jpg"}, f"moved at {clock(n)}", did=True)
-
-
-@loop
 def lost_in_two_rooms(r):
     yield user("Play the game and find the lamp.")
     sounds = ("A bat flutters by.", "You hear water drip.", "A cold draught.", "It smells of moss.", "Something rustles.")
@@ -360,33 +314,6 @@ def reference_error(r):
 
 
 @loop
-def ocr_again(r):
-    yield user("Read the scanned contract.pdf and list the parties.")
-    for n in range(13):
-        if n == 4:
-            yield EARLY
-        if n == 6:
-            yield LATE
-        dpi, psm = (200, 300, 400, 600)[n % 4], (3, 4, 6, 11, 12)[n % 5]
-        yield sh(f"pdftoppm -r {dpi} contract.pdf p && tesseract p-1.ppm - --psm {psm}",
-                 f"Estimating resolution as {dpi - r.randint(1, 9)}\nTesseract Open Source OCR Engine\n|| . _\nEmpty page!!\nEmpty page!!", did=None)
-
-
-@loop
-def restart_service(r):
-    yield user("The queue worker on prod-2 is unhealthy; repair it.")
-    for n in range(9):
-        if n == 2:
-            yield EARLY
-        if n == 4:
-            yield LATE
-        yield act("ssh", {"host": "prod-2", "cmd": "docker compose restart worker"}, f"Container app-worker-1  Restarting\nContainer app-worker-1  Started  {r.uniform(1, 11):.1f}s", did=True)
-        yield act("ssh", {"host": "prod-2", "cmd": "docker compose ps worker; docker compose logs --tail 3 worker"},
-                  f"NAME           STATUS\napp-worker-1   Up {r.randint(4, 20)} seconds (unhealthy)\nworker-1  | {clock(n)} connecting to redis://cache:6379\n"
-                  f"worker-1  | {clock(n)} ERROR WRONGPASS invalid username-password pair\nworker-1  | {clock(n)} retrying in {r.randint(2, 9)}s")
-
-
-@loop
 def stash_and_pop(r):
     yield user("Bring my branch up to date with main.")
     for n in range(8):
@@ -399,152 +326,7 @@ def stash_and_pop(r):
         yield terminal("git stash pop", f"On branch fix\nChanges not staged for commit:\n\tmodified:   app/dates.py\nDropped refs/stash@{{0}} ({ident(r, 40)})", did=True)
 
 
-@loop
-def record_nobody_made(r):
-    yield user("Wait until docs.acme.example resolves, then enable TLS.")
-    for n, where in enumerate(("", "@1.1.1.1 ", "@8.8.8.8 ", "@9.9.9.9 ", "+trace ", "@ns1.acme.example ", "", "@1.1.1.1 ", "@8.8.4.4 ", "@208.67.222.222 ", "", "@1.0.0.1 ", "@ns2.acme.example ")):
-        if n == 5:
-            yield EARLY
-        if n == 7:
-            yield LATE
-        yield sh(f"dig {where}docs.acme.example", f";; ->>HEADER<<- opcode: QUERY, status: NXDOMAIN, id: {r.randint(1000, 65000)}\n;; AUTHORITY SECTION:\n"
-                 f"acme.example. {r.randint(100, 900)} IN SOA ns1.acme.example. admin.acme.example. 2026030101 3600 600 604800 900\n;; Query time: {r.randint(1, 80)} msec")
-
-
-@loop
-def wrong_key(r):
-    yield user("Copy the backup from vault.acme.example to this machine.")
-    for n, options in enumerate(("", "-i ~/.ssh/id_rsa ", "-i ~/.ssh/id_ed25519 ", "-o PreferredAuthentications=publickey ", "-v ", "-l backup ", "-o StrictHostKeyChecking=no ",
-                                 "-i ~/.ssh/deploy ", "-A ", "-l root ", "-4 ", "-o IdentitiesOnly=yes ")):
-        if n == 4:
-            yield EARLY
-        if n == 6:
-            yield LATE
-        yield act("exec", {"argv": ["sh", "-c", f"ssh {options}vault.acme.example ls /backup"]}, "backup@vault.acme.example: Permission denied (publickey).", bad=True, did=None)
-
-
-@loop
-def missing_font(r):
-    yield user("Make book.pdf from the chapters.")
-    for n, how in enumerate(("--pdf-engine=xelatex", "--pdf-engine=xelatex -V fontsize=11pt", "--pdf-engine=lualatex", "--pdf-engine=xelatex --toc", "--pdf-engine=tectonic",
-                             "--pdf-engine=xelatex -V geometry:margin=2cm", "--pdf-engine=xelatex --standalone", "-V documentclass=book --pdf-engine=xelatex",
-                             "--pdf-engine=xelatex -f markdown", "--pdf-engine=xelatex -V lang=en", "--pdf-engine=lualatex --toc")):
-        if n == 4:
-            yield EARLY
-        if n == 6:
-            yield LATE
-        yield sh(f"pandoc ch*.md -o book.pdf {how}", f"Error producing PDF.\n! Package fontspec Error: The font \"Source Serif\" cannot be found.\n\nl.{r.randint(40, 90)} \\setmainfont", bad=True)
-
-
-@loop
-def same_five_hits(r):
-    hits = [("A history of tidal mills", "example.org/mills"), ("Tidal mill - an encyclopedia", "example.com/tidal"), ("Mills of the coast", "example.net/coast"),
-            ("Tide mills in France", "example.fr/marees"), ("Restoring a tide mill", "example.org/restore")]
-    yield user("How many tide mills were at work in Europe in 1850? Give a source.")
-    for n, query in enumerate(("tide mills Europe 1850 number", "how many tide mills 1850", "number of tidal mills in nineteenth century Europe", "tide mills statistics 1850", "tidal mills count Europe 19th century",
-                               "count of tide mills in Europe", "european tide mills 1850 census", "tide mill number operating 1850", "tidal mill statistics nineteenth century",
-                               "how many tidal mills worked in 1850", "list of tide mills Europe 1850", "tide mills 1850 total")):
-        if n == 5:
-            yield EARLY
-        if n == 7:
-            yield LATE
-        found = r.sample(hits, 5)
-        yield act("web_search", {"query": query, "num_results": 5}, "\n".join(f"{k + 1}. {title} - https://{at}" for k, (title, at) in enumerate(found)) + f"\nAbout {r.randint(900, 9000)} results ({r.uniform(.2, .6):.2f} seconds)")
-
-
-@loop
-def article_round_and_round(r):
-    text = [f"{n}: {w} of the treaty concerns the {w} courts and what {w} they may hear." for n, w in enumerate("first second third fourth fifth sixth seventh eighth ninth tenth".split(), 1)]
-    yield user("Summarise the treaty in treaty.txt in one page.")
-    for n in range(24):
-        if n == 11:
-            yield EARLY
-        if n == 15:
-            yield LATE
-        size, start = (2, 3)[n // 5 % 2], 2 * (n % 5)
-        yield act("read_lines", {"path": "treaty.txt", "start": start + 1, "count": size}, "\n".join(text[start:start + size]))
-
-
-@loop
-def todo_shuffle(r):
-    yield user("Move the three services to the new base image.")
-    names = ["api", "mail", "cron"]
-    for n in range(12):
-        if n == 4:
-            yield EARLY
-        if n == 6:
-            yield LATE
-        order = r.sample(names, 3)
-        yield act("TodoWrite", {"todos": [{"content": f"Move {name} to the new base image", "status": "in_progress" if k == 0 else "pending"} for k, name in enumerate(order)]},
-                  "Todos have been modified successfully. Please proceed with the current tasks.", did=None)
-        if n % 3 == 2:
-            yield says(f"I start with {order[0]}; first the list must be right.")
-
-
-@loop
-def hints_without_effect(r):
-    yield user("Make the report query use the index, it takes a minute.")
-    for n, hint in enumerate(("", "/*+ IndexScan(o) */ ", "/*+ IndexOnlyScan(o) */ ", "/* use index */ ", "/*+ IndexScan(o idx_day) */ ", "/*+ Leading(o) */ ", "/*+ IndexScan(orders) */ ",
-                              "/*+ BitmapScan(o) */ ", "/*+ NoSeqScan(o) */ ", "/*+ IndexScan(o orders_day) */ ", "/*+ INDEX(o idx_day) */ ")):
-        if n == 4:
-            yield EARLY
-        if n == 6:
-            yield LATE
-        ms = r.uniform(58000, 66000)
-        yield act("sql", {"db": "shop", "statement": f"EXPLAIN ANALYZE SELECT {hint}sum(total) FROM orders o WHERE date(day) = '2026-03-01'"},
-                  f"Aggregate (cost=918233.40..918233.41 rows=1 width=32) (actual time={ms:.3f}..{ms + .01:.3f} rows=1 loops=1)\n  ->  Seq Scan on orders o (cost=0.00..918112.00 rows=48552 width=6)\n"
-                  f"        Filter: (date(day) = '2026-03-01'::date)\nPlanning Time: 0.{r.randint(100, 300)} ms\nExecution Time: {ms + 1:.3f} ms")
-
-
-@loop
-def event_that_never_comes(r):
-    yield user("When the courier confirms the pick-up, update the order.")
-    yield act("subscribe", {"topic": "courier.pickup"}, {"subscription": ident(r), "publishers": 0})
-    for n in range(16):
-        if n == 6:
-            yield EARLY
-        if n == 9:
-            yield LATE
-        yield act("wait_for_event", {"topic": "courier.pickup", "timeout_s": (30, 60)[n % 2]}, {"event": None, "waited_s": (30, 60)[n % 2], "publishers": 0, "at": clock(n)})
-
-
-@loop
-def ask_other_agents(r):
-    yield user("What did we pay for hosting in 2025?")
-    for n, (who, text) in enumerate((("researcher", "Find the hosting costs of 2025"), ("analyst", "What was paid for hosting in 2025?"), ("researcher", "Look up our hosting bills of 2025"),
-                                     ("finance", "Hosting costs 2025, please"), ("generalist", "Sum of hosting invoices of 2025"), ("analyst", "Please determine what hosting cost us in 2025"),
-                                     ("researcher", "Try again: hosting costs in 2025"), ("finance", "How much was hosting in 2025?"), ("generalist", "2025 hosting: total cost?"), ("analyst", "Hosting cost of 2025"))):
-        if n == 4:
-            yield EARLY
-        if n == 5:
-            yield LATE
-        yield act("delegate", {"agent": who, "task": text}, f"[{who} {ident(r, 8)}] I have no access to the accounting system, so I cannot determine this.", did=None)
-
-
-@loop
-def forbidden(r):
-    yield user("Scale the web deployment to five.")
-    user_ = "User \"ci-bot\" cannot {0} resource \"deployments{1}\" in API group \"apps\" in the namespace \"web\""
-    for n, (command, verb, sub) in enumerate((("scale deploy web --replicas 5", "patch", "/scale"), ("scale deployment/web --replicas=5", "patch", "/scale"), ("patch deploy web -p '{\"spec\":{\"replicas\":5}}'", "patch", ""),
-                                             ("edit deploy web", "patch", ""), ("apply -f web.yaml", "patch", ""), ("scale deploy web --replicas 5 --as admin", "patch", "/scale"), ("replace -f web.yaml", "update", ""),
-                                             ("scale --replicas=5 -f web.yaml", "patch", "/scale"), ("scale deploy web --replicas 5 --v=6", "patch", "/scale"), ("set replicas deploy web 5", "patch", ""),
-                                             ("apply -f web.yaml --server-side", "patch", ""))):
-        if n == 4:
-            yield EARLY
-        if n == 6:
-            yield LATE
-        yield sh(f"kubectl -n web {command}", f"Error from server (Forbidden): deployments.apps \"web\" is forbidden: {user_.format(verb, sub)}", bad=True)
-
-
 # ----------------------------------------------------------------------------------------------------------- honest
-
-
-@honest
-def newsletters(r):
-    yield user("Unsubscribe me from all newsletters.")
-    for n, name in enumerate("Alder Beech Cedar Dogwood Elm Fir Ginkgo Hazel Ivy Juniper Larch Maple Nutmeg Oak Pine Rowan Spruce Teak Willow Yew".split()):
-        yield act("next_newsletter", {}, {"from": f"news@{name.lower()}.example", "subject": f"{name} weekly", "unsubscribe": f"https://{name.lower()}.example/u/{ident(r, 8)}"} if n < 19 else {"from": None})
-        yield act("http_get", {"url": f"https://{name.lower()}.example/u/{ident(r, 8)}"}, "You have been unsubscribed.", did=True)
 
 
 @honest
@@ -554,36 +336,6 @@ def slowly_cleaner(r):
     for n, bad in enumerate(left):
         yield act("edit", {"path": "rules.yaml", "old": f"# rule {n}", "new": f"- pattern: '{ident(r, 6)}'\n  to: {r.choice(['street', 'town', 'zip'])}\n# rule {n + 1}"}, "edited", did=True)
         yield sh("python check.py addresses.csv", f"checked 30,112 rows in {r.uniform(2, 3):.1f}s\n{bad} rows are invalid", bad=bad > 0)
-
-
-@honest
-def glossary_without_hits(r):
-    yield user("Translate the strings of the app to Spanish, with our glossary where it has a term.")
-    words = {"Cart": "Carrito", "Wish list": "Lista de deseos", "Refund": "Reembolso", "Coupon": "Cupón", "Checkout": "Pago", "Sign out": "Salir", "Orders": "Pedidos", "Help": "Ayuda", "Terms": "Condiciones", "Search": "Buscar",
-             "Shipping": "Envío", "Gift": "Regalo", "Size": "Talla", "Colour": "Color", "Brand": "Marca", "Offers": "Ofertas"}
-    for n, (word, spanish) in enumerate(words.items()):
-        yield act("glossary", {"term": word, "lang": "es"}, "no entry" if n % 5 else f"{word} = {spanish}")
-        yield act("set_translation", {"msgid": word, "msgstr": spanish}, "saved", did=True)
-
-
-@honest
-def drift_check(r):
-    yield user("Which of our modules have drifted? Check each, and fix what has.")
-    for n, name in enumerate("network dns vpn mail web api queue cache logs metrics backup ci registry bastion secrets".split()):
-        drifted = name in ("cache", "ci")
-        yield terminal(f"terraform -chdir=modules/{name} plan -detailed-exitcode", "  ~ instance_type = \"t3.small\" -> \"t3.medium\"\nPlan: 0 to add, 1 to change, 0 to destroy." if drifted else
-                       f"No changes. Your infrastructure matches the configuration.\n\nTerraform has compared your real infrastructure against your configuration in {r.randint(3, 20)}s.", bad=drifted)
-        if drifted:
-            yield terminal(f"terraform -chdir=modules/{name} apply -auto-approve", "Apply complete! Resources: 0 added, 1 changed, 0 destroyed.", did=True)
-
-
-@honest
-def backfill(r):
-    yield user("Backfill orders.currency in batches, production must not lock.")
-    for n in range(18):
-        yield act("sql", {"db": "prod", "statement": f"UPDATE orders SET currency='EUR' WHERE id BETWEEN {n * 20000} AND {n * 20000 + 19999} AND currency IS NULL"}, "UPDATE 20000" if n < 17 else "UPDATE 3211", did=True)
-        if n % 4 == 3:
-            yield act("sql", {"db": "prod", "statement": "SELECT max(lag) FROM replicas"}, f"0.{r.randint(1, 9)}")
 
 
 @honest
@@ -597,31 +349,12 @@ def scrape_pages(r):
 
 
 @honest
-def patrol(r):
-    yield user("Drive to each waypoint and measure the soil moisture there.")
-    for n in range(16):
-        yield act("drive_to", {"waypoint": f"W{n + 1}"}, {"ok": True, "pose": [round(3.1 * n, 1), round(r.uniform(0, 9), 1)], "battery": 96 - 2 * n}, did=True)
-        yield act("measure", {"sensor": "moisture"}, {"moisture": round(r.uniform(0.21, 0.39), 3), "unit": "m3/m3"})
-        if n % 5 == 4:
-            yield act("measure", {"sensor": "moisture"}, {"moisture": round(r.uniform(0.21, 0.39), 3), "unit": "m3/m3"})
-
-
-@honest
 def many_calendars(r):
     yield user("Who of the team can take the on-call week of 9 March?")
     for name in "Aiko Bruno Chidi Dana Emre Farah Goran Hanna Igor Jana Kofi Lena Marek Nadia".split():
         busy = name in ("Dana", "Igor", "Nadia")
         yield act("calendar_list", {"person": name.lower(), "from": "2026-03-09", "to": "2026-03-15"}, {"events": [{"title": "vacation", "from": "2026-03-09", "to": "2026-03-13"}] if busy else []})
     yield act("send_message", {"to": "team", "text": "Aiko, Bruno and Chidi are free"}, "sent", did=True)
-
-
-@honest
-def chapters_counted(r):
-    yield user("Write the handbook, some 300 words a section.")
-    for n, topic in enumerate("Setup Login Roles Billing Export Import Alerts Backup Search Audit Limits Support".split(), 1):
-        text = f"## {topic}\n" + " ".join(r.choice(["You", "can", "open", topic.lower(), "from", "the", "menu", "and", "choose", "what", "to", "do"]) for _ in range(40))
-        yield act("write_file", {"path": f"handbook/{n:02}-{topic.lower()}.md", "content": text}, "written", did=True)
-        yield sh("wc -w handbook/*.md | tail -1", f"  {n * 297 + r.randint(-9, 9)} total")
 
 
 @honest
@@ -632,16 +365,6 @@ def grep_each_host(r):
         yield act("ssh", {"host": f"web{n:02}", "cmd": "grep -c 203.0.113.9 /var/log/auth.log"}, "2" if found else "0", bad=not found)
         if found:
             yield act("ssh", {"host": f"web{n:02}", "cmd": "grep 203.0.113.9 /var/log/auth.log"}, f"Mar 02 0{n % 9}:14:07 web{n:02} sshd[811]: Accepted publickey for deploy\nMar 02 0{n % 9}:20:41 web{n:02} sshd[811]: session closed")
-
-
-@honest
-def publish_all(r):
-    yield user("Publish those packages of the monorepo that are not in the registry.")
-    for n, name in enumerate("core utils icons forms table chart dates auth router store theme i18n".split()):
-        known = n % 4 == 1
-        yield terminal(f"npm view @acme/{name} version", "2.0.0" if known else f"npm error code E404\nnpm error 404 Not Found - GET https://registry.npmjs.org/@acme%2f{name} - Not found\nnpm error 404  '@acme/{name}@*' is not in this registry.", bad=not known)
-        if not known:
-            yield terminal(f"npm publish --workspace packages/{name}", f"npm notice shasum: {ident(r, 40)}\n+ @acme/{name}@2.0.0", did=True)
 
 
 @honest
@@ -656,15 +379,6 @@ def training_watch(r):
 
 
 @honest
-def tickets(r):
-    yield user("Answer the password tickets with the macro, leave the others.")
-    for n in range(18):
-        mine = n % 3 != 1
-        yield act("next_ticket", {}, {"id": 5000 + 7 * n, "from": f"{r.choice(['ana', 'ben', 'cleo', 'dora'])}{n}@mail.example", "text": "I cannot log in, the password is wrong" if mine else f"The invoice of {r.choice(['May', 'June'])} has {n} errors"})
-        yield act("apply_macro", {"ticket": 5000 + 7 * n, "macro": "reset-password"}, "sent", did=True) if mine else act("skip", {"ticket": 5000 + 7 * n}, "skipped", did=True)
-
-
-@honest
 def ci_by_and_by(r):
     left = [48, 41, 41, 37, 37, 30, 22, 22, 21, 13, 5, 5, 1, 0]
     yield user("The test suite fails after the upgrade to Django 5; repair it.")
@@ -673,27 +387,6 @@ def ci_by_and_by(r):
                   + f"\n{bad} failed, {310 - bad} passed in {r.uniform(20, 30):.2f}s", bad=bad > 0)
         if bad:
             yield act("Edit", {"file_path": f"/app/{r.choice(['views', 'forms', 'admin', 'urls'])}.py", "old_string": f"ugettext({n})", "new_string": f"gettext({n})"}, "The file has been updated.", did=True)
-
-
-@honest
-def photos(r):
-    yield user("Sort the photos of the trip by what they show.")
-    for n in range(20):
-        what = r.choice(["beach", "food", "people", "church"])
-        yield act("view_image", {"path": f"trip/IMG_{3000 + n}.jpg"}, f"{what}, {r.choice(['sharp', 'blurred'])}, score 0.{r.randint(40, 90)}")
-        yield act("move", {"from": f"trip/IMG_{3000 + n}.jpg", "to": f"trip/{what}/"}, "moved", did=True)
-
-
-@honest
-def map_of_rooms(r):
-    rooms = "Cellar Hall Library Attic Garden Well Tower Crypt Stables Mill".split()
-    yield user("Explore the house and draw a map.")
-    for n in range(22):
-        at = n // 2 if n % 2 == 0 else max(0, n // 2 - 1)
-        name = rooms[min(at, 9)]
-        yield act("game", {"input": r.choice(["north", "south", "east", "west"])}, f"{name}\nYou are in the {name.lower()}. [moves: {n}]", did=None)
-        if n % 2 == 0:
-            yield act("note", {"text": f"{name}: reached at move {n}"}, "noted", did=True)
 
 
 @honest
@@ -720,27 +413,10 @@ def bisecting(r):
 
 
 @honest
-def resumed(r):
-    yield user("Fetch the 40 GB image over the bad line.")
-    done = 0.0
-    while done < 39:
-        done = min(40.0, done + r.uniform(1.5, 4.5))
-        yield sh("wget -c https://mirror.example/disk.img", f"Reusing existing connection.\ndisk.img  {done / 0.4:.0f}%[====>   ] {done:.2f}G  {r.uniform(1, 4):.2f}MB/s\nRead error at byte {int(done * 1e9)} (Connection reset by peer).", bad=done < 40, did=True)
-    yield sh("sha256sum -c disk.img.sha256", "disk.img: OK")
-
-
-@honest
 def until_it_fails(r):
     yield user("test_lease fails now and then; catch it with the trace.")
     for n in range(14):
         yield act("execute_bash", {"command": "pytest -q tests/test_lease.py --log-level=DEBUG | tail -3"}, f".... [100%]\n4 passed in {r.uniform(1, 2):.2f}s" if n < 13 else "FAILED tests/test_lease.py::test_renew - AssertionError: lease 7 expired", bad=n == 13)
-
-
-@honest
-def record_comes(r):
-    yield user("Wait until the new address of docs.acme.example is everywhere, then tell me.")
-    for n in range(12):
-        yield sh("sleep 60; dig +noall +answer docs.acme.example", f"docs.acme.example. {max(0, 660 - 60 * n)} IN A {'198.51.100.7' if n < 11 else '203.0.113.80'}")
 
 
 @honest
@@ -751,16 +427,6 @@ def parts_with_backoff(r):
             yield act("upload_part", {"file": "video.mp4", "part": part}, {"status": 503, "error": "slow down", "request_id": ident(r)}, bad=True)
             yield act("sleep", {"seconds": 2 ** (k + 1)}, "")
         yield act("upload_part", {"file": "video.mp4", "part": part}, {"status": 200, "etag": ident(r, 32)}, did=True)
-
-
-@honest
-def compiler_says(r):
-    yield user("Port the module to the new API; cargo check must pass.")
-    names = "open seek read flush close lock sync stat link walk copy trim".split()
-    for n, name in enumerate(names):
-        yield act("shell", {"command": ["bash", "-lc", "cargo check"]}, f"    Checking store v0.3.1 (/src/store)\nerror[E0599]: no method named `{name}_all` found for struct `Handle` in the current scope\n  --> src/{r.choice(['disk', 'net', 'mem'])}.rs:{r.randint(10, 400)}:{r.randint(5, 40)}\nerror: could not compile `store` (lib) due to 1 previous error", bad=True)
-        yield act("apply_patch", {"patch": f"*** Update File: src/disk.rs\n-    h.{name}_all()\n+    h.{name}()?"}, "Success. Updated the following files:\nM src/disk.rs", did=True)
-    yield act("shell", {"command": ["bash", "-lc", "cargo check"]}, "    Finished dev profile in 3.1s")
 
 
 @honest
@@ -798,22 +464,6 @@ def clocks_of_hosts(r):
         yield act("run_on", {"node": f"db-{n:02}", "script": "chronyc tracking | grep 'Last offset'"}, f"Last offset     : {off:+.3f} milliseconds")
         if n == 11:
             yield act("run_on", {"node": f"db-{n:02}", "script": "chronyc makestep"}, "200 OK", did=True)
-
-
-@honest
-def ask_everyone(r):
-    yield user("Ask each speaker for their slides.")
-    for n, name in enumerate("Ada Boris Carla Deniz Elif Frank Gita Hugo Ines Jonas".split()):
-        yield act("chat_send", {"to": name, "text": f"Hi {name}, could you send me your slides?"}, "delivered", did=True)
-        yield act("chat_read", {"from": name}, r.choice(["Sure, tonight.", "Tomorrow!", "Here: slides.pdf", "I need until Friday"]) if n % 3 else "(no answer yet)")
-
-
-@honest
-def many_tables(r):
-    yield user("Document the schema of the warehouse.")
-    for name in "orders lines customers parts stock moves bins carriers returns invoices payments taxes users".split():
-        yield act("sql", {"db": "wh", "statement": f"SELECT column_name, data_type FROM information_schema.columns WHERE table_name='{name}'"}, f"id|bigint\ncreated_at|timestamptz\n{name[:-1]}_no|text\n{r.choice(['amount', 'qty', 'note', 'state'])}|{r.choice(['numeric', 'text', 'integer'])}")
-        yield act("append_file", {"path": "schema.md", "text": f"## {name}"}, "ok", did=True)
 
 
 @honest

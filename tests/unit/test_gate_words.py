@@ -102,19 +102,6 @@ def stuck(agent):
     return [e.message for _, e in agent.take() if getattr(e, "intervention", "") == "stuck"][-1]
 
 
-def test_being_stuck_names_the_last_three_different_failures_and_asks_for_another_action(agent):
-    for cmd in ("one", "two", "three", "four", "four", "three"):
-        agent.fail(cmd, f"begin {'and so on ' * 500} {cmd} is broken")
-    agent.fail("mended", "2 errors")
-    agent.run("mended", output="built")
-    message = stuck(agent)
-    named = [line.partition('{"cmd": "')[2].partition('"')[0] for line in message.splitlines()[2:]]
-    assert named == ["two", "four", "three"]
-    assert 'three is broken"' in message
-    assert "one different, concrete action" in message
-    assert len(message) <= 2000
-
-
 def test_a_claim_to_advance_without_a_new_fact_is_told_so(played):
     for said, claims in (("advancing", True), ("stuck", False)):
         agent = played(stuck_limit=99)

@@ -46,11 +46,7 @@ def judge_again(state: State, proposal: Proposal, thresholds: Thresholds) -> Ref
 
 
 def blocked(state: State, proposal: Proposal) -> Refusal | None:
-    """Refuse an action that is blocked in this world.
-
-    Stops: the same failing command after it was refused. Must pass: the same command once the workspace has
-    changed, since a block belongs to the world in which it was made.
-    """
+    """Refuse an action that is blocked in this world."""
     worlds = state.scope.blocks.get(proposal.signature, {})
     kind = worlds.get(EVERYWHERE) or worlds.get(state.world)
     if kind is None:
@@ -61,12 +57,7 @@ def blocked(state: State, proposal: Proposal) -> Refusal | None:
 
 
 def crash(state: State, proposal: Proposal, thresholds: Thresholds) -> Refusal | None:
-    """Refuse an action that was in flight when the worker died, `crash_limit` times.
-
-    Source: the restart intensity of OTP supervisors, applied per action. Stops: the build that uses all memory
-    and kills the worker, each time it runs. Must pass: an action that a stop, a reload or the
-    daemon's own death interrupted; those do not count.
-    """
+    """Refuse an action that was in flight when the worker died, `crash_limit` times."""
     deaths = state.scope.crashes.get(proposal.signature, 0)
     if deaths < thresholds.crash_limit:
         return None
@@ -83,13 +74,9 @@ def crash(state: State, proposal: Proposal, thresholds: Thresholds) -> Refusal |
 def repetition(state: State, proposal: Proposal, thresholds: Thresholds) -> Refusal | Nudge | None:
     """Refuse the same action, in the same world, with the same outcome each time.
 
-    Attempts are counted per signature, world and outcome in the scope, not only in a row. Reading (success, nothing
-    changed) passes once more, with an intervention. A temporary fault has `transient_limit` attempts. What may be
-    answered differently by itself is for `words.nothing_new`: that it moves may be what is watched.
-
-    Stops: `pytest` three times without an edit in between, the identical `write_file` again and again.
-    Must pass: `pytest` between different edits (another world each time), a poll, a measurement that is repeated, a
-    flaky test that is run a few times more.
+    Attempts are counted in the scope, not only in a row. Reading (success, nothing changed) passes once more, with an
+    intervention; a temporary fault has `transient_limit` attempts. What may be answered differently by itself is for
+    `words.nothing_new`: that it moves may be what is watched.
     """
     own = thresholds.tools.get(proposal.tool)
     limit = (own.repeat_limit if own else None) or thresholds.repeat_limit
@@ -144,9 +131,6 @@ def cycle(state: State, proposal: Proposal, thresholds: Thresholds) -> Refusal |
 
     The second round is refused if it contains a write that changed nothing or led back to an earlier world, or if
     there are only plain counts to go by; otherwise the third. Waits are not part of a round.
-
-    Stops: edit, test, the same edit, test; an edit made and undone; three greps in a ring.
-    Must pass: edit, test, another edit, test (other signatures), and rounds in which the output moves.
     """
     for period in range(2, thresholds.max_period + 1):
         for rounds in (2, 3):

@@ -6,16 +6,13 @@ again; the fold counts those.
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from typing import TYPE_CHECKING
 
 from clew_shared.gate.verdict import PROTOCOL, WAIT_LONGER
 from clew_shared.judge.memory import due
 from clew_shared.record.events import POLL, Intervened, LastGain, Stays
-from clew_shared.record.model import Action, Result
-from clew_shared.record.signature import signature
-from clew_shared.text.shorten import both_ends, in_one_line, one_line
+from clew_shared.text.shorten import in_one_line
 from clew_shared.text.themes import GENERAL
 
 if TYPE_CHECKING:
@@ -27,14 +24,6 @@ if TYPE_CHECKING:
 IGNORED_AFTER_STEPS = 3
 FAILURE_CHARS = 300
 TEXT_CHARS = 120
-HEAD_CHARS = 200
-TRIED_MAX = 3
-_FAILED = {
-    Result.FAILURE: "failed",
-    Result.ERROR: "failed",
-    Result.TIMEOUT: "ran out of time",
-    Result.BLOCKED: "refused",
-}
 
 
 def review(state: State, thresholds: Thresholds, calls: AgentCalls = PROTOCOL) -> Intervened | None:
@@ -80,11 +69,7 @@ _BESIDE = {"theme": ("repeated_planning",), "repeated_planning": ("theme",)}
 
 
 def theme(state: State, thresholds: Thresholds, calls: AgentCalls) -> str:
-    """Notice that the last thoughts all have one theme, without progress in between.
-
-    Stops: "I need to plan", three times. Must pass: three searches,
-    each announced by a thought, that find something new; a poll.
-    """
+    """Notice that the last thoughts all have one theme, without progress in between."""
     row = state.attention.theme
     if row.count < thresholds.theme_window or row.what == GENERAL or _only_looks(state):
         return ""
@@ -95,11 +80,7 @@ def theme(state: State, thresholds: Thresholds, calls: AgentCalls) -> str:
 
 
 def repeated_planning(state: State, thresholds: Thresholds, calls: AgentCalls) -> str:
-    """Notice thoughts in a row without a tool call; with new content in the last one, twice as many.
-
-    Stops: "let me think about step 2", "… step 3". Must pass: an analysis of four sentences before the first action,
-    each about something else.
-    """
+    """Notice thoughts in a row without a tool call; with new content in the last one, twice as many."""
     count = state.attention.thoughts_without_tools
     if count < thresholds.thoughts_without_tools * (2 if state.attention.new_thought else 1):
         return ""
@@ -121,7 +102,7 @@ def no_progress(state: State, thresholds: Thresholds, calls: AgentCalls) -> str:
     return (
         f"{claimed}{count} iterations brought nothing new: {files}, and no new answer came. Stop, say what you know, "
         "and do one different, concrete action that you have not tried; if the work is done, "
-        f"{calls.finish}.{_tried(state)}"
+        f"{calls.finish}."
     )
 
 
@@ -134,16 +115,12 @@ def stuck(state: State, thresholds: Thresholds, calls: AgentCalls) -> str:
     failure = f" Last failure: {failed}." if failed else ""
     return (
         f"You have called yourself stuck {count} times in a row. To recover: name what you tried and why it failed,"
-        f" then do one different, concrete action.{failure} Otherwise {calls.failed}.{_tried(state)}"
+        f" then do one different, concrete action.{failure} Otherwise {calls.failed}."
     )
 
 
 def nothing_new(state: State, thresholds: Thresholds, calls: AgentCalls) -> Intervened | None:
-    """Notice that steps which brought nothing new add up to `patience`, or that one answer stays.
-
-    Stops: one file by cat, head and sed; the same error after each edit. Must pass: each step that brings a line, a
-    name or a world that was not known, and numbers that go one way (docs/loops.md, What a step brings).
-    """
+    """Notice that steps which brought nothing new add up to `patience`, or that one answer stays."""
     memory, patience = state.scope.memory, patience_of(state, thresholds)
     why = due(memory, patience, thresholds.repeat_limit) if patience else ""
     before = [one for one in state.findings if one.stays and one.seq > state.attempt.seq]
@@ -208,24 +185,3 @@ def _told(
 
 def _short(text: str) -> str:
     return in_one_line(text, TEXT_CHARS)
-
-
-def _tried(state: State) -> str:
-    """Return the last distinct actions of the subtask that failed or were refused, each with its output.
-
-    Each has a line of its own, the first one after a line break; "" if there are none.
-    """
-    lines: dict[str, str] = {}
-    for action in reversed(state.subtask.actions if state.subtask else ()):
-        name = signature(action.name, action.args, state.spec.workspace)
-        lines.setdefault(name, _line(state, action, name) if action.result in _FAILED else "")
-    found = [line for line in lines.values() if line][:TRIED_MAX]
-    return "\n".join(["", "Tried so far:", *reversed(found)]) if found else ""
-
-
-def _line(state: State, action: Action, name: str) -> str:
-    worlds = state.scope.tallies.get(name, {})
-    last = max(worlds.values(), key=lambda t: t.seq, default=None)
-    output = f': "{both_ends(one_line(last.head), HEAD_CHARS)}"' if last and last.head else ""
-    args = _short(json.dumps(action.args, sort_keys=True, ensure_ascii=False, default=str))
-    return f"- {action.name} {args} {_FAILED[Result(action.result)]}{output}"
