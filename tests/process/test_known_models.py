@@ -56,7 +56,7 @@ def test_a_goal_begins_in_the_mode_that_the_last_one_found_to_fit_also_after_a_k
         assert [is_json(request) for request in llm.requests[1:]] == [True, True]
         model = known(clew)
     assert (model.model, model.mode) == (f"scripted@127.0.0.1:{llm.port}", "json")
-    assert (model.goals, model.calls, model.forms.as_text) == (3, 3, 1)
+    assert model.forms.as_text == 1
     assert model.served == "scripted"
     assert clew.verified()
 

@@ -3,9 +3,7 @@
 import pytest
 
 from clew_daemon.learning.models import (
-    RETRY_GOALS,
     continued,
-    first_prompt,
     is_news,
     known_models,
     learned,
@@ -122,7 +120,6 @@ def taught(*reports, known=None):
 
 
 IN_JSON = report(mode="json", forms=CallForms(as_text=1))
-STILL_JSON = report(mode="json")
 
 
 def test_a_model_is_known_by_its_name_and_where_it_is_asked_without_what_opens_the_door():
@@ -134,52 +131,25 @@ def test_a_model_is_known_by_its_name_and_where_it_is_asked_without_what_opens_t
 
 def test_the_next_goal_begins_with_the_mode_the_format_and_the_size_of_tokens():
     known = taught(report(mode="json", forms=CallForms(as_text=1), rung=2))
-    begin = first_prompt(known)
+    begin = continued(AGENT, None, {KEY: known})
     assert (begin.mode, begin.rung, begin.chars_per_token) == ("json", 2, 3.0)
     assert not begin.forms.seen
 
 
-def test_native_calls_are_tried_again_after_some_goals_in_json():
-    known = taught(IN_JSON, *[STILL_JSON] * (RETRY_GOALS - 1))
-    assert first_prompt(known).mode == "json"
-    known = taught(STILL_JSON, known=known)
-    assert (first_prompt(known).mode, first_prompt(known).rung) == ("tools", 0)
-    assert first_prompt(taught(IN_JSON, known=known)).mode == "json"
-    native = report(forms=CallForms(native=1))
-    assert first_prompt(taught(native, known=known)).mode == "tools"
-
-
-def test_goals_with_json_configured_try_the_richest_format_again_one_goal_in_a_while():
-    known = taught(*[report(mode="json", rung=2)] * (RETRY_GOALS + 1))
-    rungs = []
-    for _ in range(3):
-        rungs.append(first_prompt(known).rung)
-        known = taught(report(mode="json", rung=2), known=known)
-    assert rungs == [2, 2, 2]
-    assert known.goals_in_json < RETRY_GOALS
-
-
 def test_another_server_or_version_begins_with_native_calls_and_the_known_tokens():
     known = taught(IN_JSON, report(mode="json", served="small b2"))
-    assert (first_prompt(known).mode, known.chars_per_token) == ("tools", 3.0)
-    assert (known.goals, known.calls) == (2, 2)
-
-
-def test_a_goal_in_progress_does_not_count_as_another_one():
-    known = learned(taught(IN_JSON), STILL_JSON, 9.0, first=False)
-    assert (known.goals, known.calls, known.goals_in_json, known.mode) == (1, 2, 0, "json")
+    assert (known.mode, known.chars_per_token) == ("tools", 3.0)
 
 
 @pytest.mark.parametrize(
     ("change", "news"),
     [
         ({}, False),
-        ({"calls": 99, "at": 99.0}, False),
+        ({"at": 99.0}, False),
         ({"chars_per_token": 3.1}, False),
         ({"chars_per_token": 3.2}, True),
         ({"mode": "tools"}, True),
         ({"rung": 1}, True),
-        ({"goals": 2}, True),
     ],
 )
 def test_only_what_a_later_goal_would_do_differently_is_recorded(change, news):

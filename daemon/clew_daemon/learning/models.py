@@ -23,9 +23,6 @@ from clew_shared.record.spec import Spec
 from clew_shared.record.visitor import EventFold, takes
 from clew_shared.text.redact import redact
 
-RETRY_GOALS = 20
-"""After this many goals in JSON mode, one tries native calls and the richest schema again: servers are upgraded."""
-
 NEWS_SHARE = 0.05
 """A change of the characters per token by this share is recorded."""
 
@@ -46,42 +43,25 @@ def of_model(prompt: Prompt | None, agent: Agent) -> Prompt | None:
     return prompt.model_copy(update={"model": model_key(agent), "served": served})
 
 
-def first_prompt(known: ModelKnown) -> Prompt:
-    """Return what the next goal of a model begins with."""
-    tries_again = known.goals_in_json >= RETRY_GOALS
-    return Prompt(
-        model=known.model,
-        mode="tools" if tries_again else known.mode,
-        rung=0 if tries_again else known.rung,
-        chars_per_token=known.chars_per_token,
-    )
-
-
 def learned(known: ModelKnown | None, prompt: Prompt, at: float, *, first: bool) -> ModelKnown:
     """Return what is known of a model after a report; `first`: it is the first one of a goal.
 
     If the first report of a goal is from another server or version, what was learned about calls is dropped.
     """
     now = known or ModelKnown(model=prompt.model)
-    tallies = {"calls": now.calls + 1, "goals": now.goals + first}
-    if first:
-        if prompt.served != now.served:
-            now = ModelKnown(model=now.model, served=prompt.served)
-        tried = prompt.forms.seen or now.goals_in_json >= RETRY_GOALS
-        in_json = 0 if tried or prompt.mode == "tools" else now.goals_in_json + 1
-        now = now.model_copy(update={"goals_in_json": in_json})
+    if first and prompt.served != now.served:
+        now = ModelKnown(model=now.model, served=prompt.served)
+    update: dict[str, object] = {"at": at, "chars_per_token": prompt.chars_per_token}
     if prompt.forms.seen:
-        now = now.model_copy(update={"mode": prompt.forms.mode, "forms": prompt.forms})
+        update |= {"mode": prompt.forms.mode, "forms": prompt.forms}
     if prompt.mode == "json":
-        now = now.model_copy(update={"rung": prompt.rung})
-    return now.model_copy(update={"at": at, "chars_per_token": prompt.chars_per_token, **tallies})
+        update["rung"] = prompt.rung
+    return now.model_copy(update=update)
 
 
 def is_news(recorded: ModelKnown | None, now: ModelKnown) -> bool:
     """Return whether a start without the new record would begin the next goal differently."""
-    if recorded is None:
-        return True
-    if any(getattr(recorded, key) != getattr(now, key) for key in ("mode", "rung", "goals")):
+    if recorded is None or (recorded.mode, recorded.rung) != (now.mode, now.rung):
         return True
     change = abs(now.chars_per_token - recorded.chars_per_token)
     return change > NEWS_SHARE * recorded.chars_per_token
@@ -222,5 +202,6 @@ def continued(agent: Agent, last: Prompt | None, known: Mapping[str, ModelKnown]
     if last is not None and last.model in ("", key):
         return last
     if found := known.get(key):
-        return first_prompt(found)
+        rung, chars = found.rung, found.chars_per_token
+        return Prompt(model=key, mode=found.mode, rung=rung, chars_per_token=chars)
     return None if last is None else Prompt(model=key)
