@@ -161,24 +161,6 @@ def with_constant(module: Any, name: str, value: object) -> object:
     return before
 
 
-def without() -> Iterable[tuple[str, Any, str, object]]:
-    """Return each constant of the judge by halves and twofold, and each pattern and list as if it were not there."""
-    for module in (masks, reading, memory):
-        for name, value in list(vars(module).items()):
-            if isinstance(value, re.Pattern):
-                yield f"{name} never", module, name, re.compile("(?!)(?P<what>)")
-            elif isinstance(value, tuple | frozenset) and name.isupper() and value:
-                yield f"{name} empty", module, name, type(value)()
-            elif (
-                isinstance(value, int | float)
-                and not isinstance(value, bool)
-                and name.strip("_").isupper()
-                and name != "HASH"
-            ):
-                for factor in (0.5, 2):
-                    yield f"{name} times {factor:g}", module, name, type(value)(value * factor)
-
-
 def line(name: str, sets: Iterable[Counter[str]]) -> None:
     """Print a row of a table: caught, refused and told of each set."""
     cells = [
@@ -210,14 +192,8 @@ def main() -> None:
     options.add_argument(
         "--kinds", action="store_true", help="by kind, and with each kind left out of the tuning"
     )
-    options.add_argument(
-        "--without", action="store_true", help="without each pattern and constant in turn"
-    )
-    options.add_argument(
-        "--plain", action="store_true", help="by plain counts, as with progress_aware = false"
-    )
     given = options.parse_args()
-    loops = LoopSettings(progress_aware=not given.plain)
+    loops = LoopSettings()
     sets = {path.stem: loaded(path) for path in given.file if path.exists()}
     sets |= {"stories": stories.SHELF.rows(), "fresh": fresh.SHELF.rows()}
     print("caught of loops (by a refusal), honest ones refused, honest ones told\n")
@@ -230,10 +206,6 @@ def main() -> None:
         for kind in sorted({kind_of(row) for rows in sets.values() for row in rows}):
             of_kind = ([r for r in rows if kind_of(r) == kind] for rows in sets.values())
             line(f"kind {kind}", (score(rows, loops) for rows in of_kind))
-    for label, module, name, value in without() if given.without else ():
-        before = with_constant(module, name, value)
-        line(label, (score(rows, loops) for rows in sets.values()))
-        with_constant(module, name, before)
     if given.runs:
         odd = (unexpected(row, loops) for rows in sets.values() for row in rows)
         print(*filter(None, odd), sep="\n")

@@ -133,7 +133,7 @@ class PlayedAgent:
 
     def propose(self, tool, args):
         """Propose as a driver does, which looks at the world before a refusal."""
-        verdict = self.core.propose(tool, args, self.at, fresh=False)
+        verdict = self.core.propose_unseen(tool, args, self.at)
         if isinstance(verdict, LookFirst):
             self.look()
             verdict = self.core.propose(tool, args, self.at)

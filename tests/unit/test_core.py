@@ -216,9 +216,9 @@ def test_a_refusal_by_a_rule_asks_for_a_look_first_and_records_nothing(agent):
     for _ in range(2):
         agent.fail("make")
     agent.take()
-    assert agent.core.propose("run_cmd", {"cmd": "make"}, 0.0, fresh=False) == LookFirst()
+    assert agent.core.propose_unseen("run_cmd", {"cmd": "make"}, 0.0) == LookFirst()
     assert agent.core.take() == []
-    assert agent.core.propose("run_cmd", {"cmd": "other"}, 0.0, fresh=False).allowed
+    assert agent.core.propose_unseen("run_cmd", {"cmd": "other"}, 0.0).allowed
     assert agent.core.propose("run_cmd", {"cmd": "make"}, 0.0).reason == "repetition"
 
 
@@ -226,7 +226,7 @@ def test_what_is_blocked_in_another_world_asks_for_a_look_first(agent):
     for _ in range(3):
         agent.fail("make")
     agent.write("a.py", "new")
-    assert agent.core.propose("run_cmd", {"cmd": "make"}, 0.0, fresh=False) == LookFirst()
+    assert agent.core.propose_unseen("run_cmd", {"cmd": "make"}, 0.0) == LookFirst()
     assert agent.core.propose("run_cmd", {"cmd": "make"}, 0.0).allowed
 
 

@@ -145,7 +145,7 @@ class Actions:
             reason = "The worker is being stopped; nothing more is carried out."
             return await epoch.record(lambda c: c.turn_away(p.tool, p.args, time.time(), reason))
         with epoch.entering() as core:
-            verdict = core.propose(p.tool, p.args, time.time(), p.rationale, fresh=False)
+            verdict = core.propose_unseen(p.tool, p.args, time.time(), p.rationale)
         if isinstance(verdict, LookFirst):
             await epoch.see_world()
             with epoch.entering() as core:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Literal, overload
+from typing import TYPE_CHECKING, Any
 
 from clew_shared.core.answers import Advice, Feedback, LookFirst, Verdict, WrongState
 from clew_shared.core.budgets import blocked_by_limit
@@ -30,39 +30,34 @@ IN_FLIGHT_MAX = 64
 class ActionCommands(ThinkingCommands):
     """The part of the core that judges actions and records what comes of them."""
 
-    @overload
-    def propose(
-        self,
-        tool: str,
-        args: dict[str, Any],
-        at: float,
-        rationale: str = "",
-        *,
-        fresh: Literal[True] = True,
-    ) -> Verdict: ...
-    @overload
-    def propose(
-        self, tool: str, args: dict[str, Any], at: float, rationale: str = "", *, fresh: bool
-    ) -> Verdict | LookFirst: ...
-    def propose(
-        self, tool: str, args: dict[str, Any], at: float, rationale: str = "", *, fresh: bool = True
-    ) -> Verdict | LookFirst:
-        """Judge a proposal; an allowed one is in flight until its outcome is reported.
+    def propose(self, tool: str, args: dict[str, Any], at: float, rationale: str = "") -> Verdict:
+        """Judge a proposal, the workspace having just been measured; an allowed one is in flight until its outcome."""
+        answer = self._judged(tool, args, at, rationale)
+        return answer if isinstance(answer, Verdict) else self._refuse(*answer, at)
 
-        `fresh`: the workspace has just been measured. Without it, a refusal by a rule is neither decided nor
-        recorded: the answer is LookFirst. So it is for an action that is blocked in another world, which may have
-        returned unseen.
+    def propose_unseen(
+        self, tool: str, args: dict[str, Any], at: float, rationale: str = ""
+    ) -> Verdict | LookFirst:
+        """Judge a proposal without a fresh measurement: a refusal by a rule is neither decided nor recorded.
+
+        So it is for an action that is blocked in another world, which may have returned unseen.
         """
+        if self._proposal(tool, args).signature in self.state.scope.blocks:
+            return LookFirst()
+        answer = self._judged(tool, args, at, rationale)
+        return answer if isinstance(answer, Verdict) else LookFirst()
+
+    def _judged(
+        self, tool: str, args: dict[str, Any], at: float, rationale: str
+    ) -> Verdict | tuple[Proposal, Refusal]:
         proposal = self._proposal(tool, args)
         if refused := self._out_of_order(proposal, at):
             return refused
-        if not fresh and proposal.signature in self.state.scope.blocks:
-            return LookFirst()
         self.start(at)
         rerun = self.runbook and in_vain(self.state, proposal.signature)
         answer = (judge_again if rerun else judge)(self.state, proposal, self.loops)
         if isinstance(answer, Refusal):
-            return self._refuse(proposal, answer, at) if fresh else LookFirst()
+            return proposal, answer
         return self._allow(proposal, answer, at, rationale)
 
     def last_run(self, tool: str, args: dict[str, Any]) -> Action | None:

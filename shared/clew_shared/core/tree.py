@@ -20,20 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from clew_shared.record.identity import Identity
-    from clew_shared.record.model import Level
-    from clew_shared.record.spec import PlannedTask
-    from clew_shared.record.state import State
-
-
-# What a replan does with work that is pending: it continues it, covers it, or leaves it to do. Pure.
-#
-# A plan continues a pending subtask by a subtask with the same description, and covers one by its number. Nothing is
-# guessed from similar words: what the plan neither continues nor covers is still to do after it.
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from clew_shared.record.model import Subtask
+    from clew_shared.record.model import Level, Subtask
     from clew_shared.record.spec import PlannedSubtask, PlannedTask
     from clew_shared.record.state import State
 
@@ -56,7 +43,11 @@ def replan_event(
     covers: Covers,
     at: float,
 ) -> Planned:
-    """Return the event of a replan, in which each subtask has the number of the pending one that it continues."""
+    """Return the event of a replan, in which each subtask has the number of the pending one that it continues.
+
+    Nothing is guessed from similar words: what the plan neither continues (by the same description) nor covers (by its
+    number) is still to do after it.
+    """
     pending = state.replaceable(level)
     numbers = _by_description(pending)
     found = tuple(
@@ -89,12 +80,7 @@ def _key(description: str) -> str:
 
 
 def escalation(state: State, reason: str, replan_limit: int) -> Escalated:
-    """Return the escalation of a blocked subtask: one level up for every level whose replans are used up.
-
-    A replan has failed when any subtask that it introduced is blocked. `replan_limit` failed replans of the task
-    escalate to the goal, as many of the goal to a person (docs/loops.md, Escalation). Source: the escalation of
-    restart intensities in a tree of OTP supervisors.
-    """
+    """Return the escalation of a blocked subtask: one level up for every level whose replans are used up."""
     task, subtask = state.task, state.subtask
     inherits = bool(subtask and subtask.inherits)
     task_failed = bool(inherits and task and task.replanned)

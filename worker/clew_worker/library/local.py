@@ -104,7 +104,7 @@ class LocalGoal(OpenGoal):
         """Judge an action; before a refusal, check whether the folder has changed."""
         with self._turn() as at:
             local_tree.make_ready(self._core, self._text, at)
-            verdict = self._core.propose(tool, args, at, fresh=False)
+            verdict = self._core.propose_unseen(tool, args, at)
             if isinstance(verdict, LookFirst):
                 self._core.see_world(self._digest(), at)
                 verdict = self._core.propose(tool, args, at)
