@@ -4,11 +4,10 @@ import asyncio
 import os
 import signal
 import socket
-from pathlib import Path
 
 import psutil
 import pytest
-from harness import alive, become_subreaper
+from harness import become_subreaper
 
 from clew_daemon.processes import nursery, zygote
 from clew_daemon.processes.children import Children
@@ -84,61 +83,6 @@ def test_cells_of_one_nursery_are_forked_from_one_process(live):
     live(what)
 
 
-def test_a_nursery_is_renewed_when_a_package_is_installed(live, folder):
-    async def what(one, start):
-        before = await start()
-        first = pid(one)
-        (folder / "another-1.0.dist-info").mkdir()
-        after = await start()
-        assert pid(one) != first
-        while alive(first):  # noqa: ASYNC110 - nobody waits for it but this test
-            await asyncio.sleep(0.01)
-        assert await ended(*before) == await ended(*after) == 0  # cells go on
-
-    live(what)
-
-
-def test_a_start_under_way_at_an_outdated_nursery_is_not_cut_off(live, folder):
-    async def what(one, start):
-        await one.start()
-        first = one._zygote
-        os.kill(first.child.pid, signal.SIGSTOP)
-        slow = asyncio.ensure_future(start())
-        while not first._asked:  # noqa: ASYNC110 - its order is on its way
-            await asyncio.sleep(0.01)
-        (folder / "another-1.0.dist-info").mkdir()
-        assert await ended(*await start()) == 0
-        os.kill(first.child.pid, signal.SIGCONT)
-        assert await ended(*await slow) == 0
-
-    live(what)
-
-
-def test_files_that_a_clock_set_back_has_left_in_the_future_renew_nothing(live, monkeypatch):
-    monkeypatch.setattr(zygote, "_changed_ns", lambda _path: 2**62)
-
-    async def what(one, start):
-        await one.start()
-        first = pid(one)
-        assert await ended(*await start()) == 0
-        assert pid(one) == first
-
-    live(what)
-
-
-def test_clews_own_files_and_the_python_tell_that_a_nursery_is_out_of_date(live):
-    async def what(one, start):
-        await one.start()
-        made_of = one._zygote.hello.made_of
-        names = {Path(path).name for path in made_of}
-        assert {"guard.py", "framing.py", "llm_client.py", "site-packages"} - names <= {
-            "llm_client.py"  # only where it was asked for
-        }
-        assert not one._zygote.outdated
-
-    live(what)
-
-
 def test_a_killed_nursery_is_renewed(live):
     async def what(one, start):
         cell = await start()
@@ -210,30 +154,6 @@ def test_a_nursery_that_does_not_start_is_tried_again_later_and_not_for_each_wor
 
     monkeypatch.setattr(nursery, "RETRY_FIRST_S", 1000.0)
     monkeypatch.setattr(nursery, "RETRY_MAX_S", 1000.0)
-    live(what)
-
-
-def test_an_outdated_nursery_goes_on_where_no_new_one_starts(live, folder):
-    async def what(one, start):
-        await one.start()
-        first = pid(one)
-        broken(folder)
-        assert await ended(*await start()) == 0
-        assert pid(one) == first
-
-    live(what)
-
-
-def test_after_an_upgrade_of_clew_the_nursery_stays_as_old_as_its_daemon(live, folder, monkeypatch):
-    async def what(one, start):
-        await one.start()
-        first = pid(one)
-        monkeypatch.setattr(zygote, "VERSION", "0.0.1")  # what is installed is another one now
-        (folder / "whatever-9.dist-info").mkdir()
-        assert await ended(*await start()) == 0
-        assert pid(one) == first
-        assert "restart the daemon" in one._fault
-
     live(what)
 
 

@@ -71,8 +71,8 @@ class Cell:
 class Nursery:
     """Starts cells; `start` and `stop` may be called at any time, also twice.
 
-    Its process is replaced when it has ended, hangs, or was loaded from files that have changed since. Attempts to
-    start a new one back off, and meanwhile an outdated one goes on: its code is complete in memory.
+    Its process is replaced when it has ended, hangs, or lacks what it is to import. Attempts to start a new one back
+    off, and meanwhile the last one goes on.
     """
 
     def __init__(
@@ -152,17 +152,17 @@ class Nursery:
         return Cell(guard, answer.pid, answer.isolation, answer.warnings, self._children, group)
 
     async def _ready(self) -> Zygote:
-        """Return a process that lives and is up to date, a new one if necessary; raises SpawnError."""
+        """Return a process that lives and has what cells need, a new one if necessary; raises SpawnError."""
         async with self._renewing:
             zygote = self._zygote
             lacks = not set(self._preload) <= set(self._loaded)
-            if zygote and zygote.alive and not (zygote.outdated or lacks):
+            if zygote and zygote.alive and not lacks:
                 return zygote
             if time.monotonic() >= self._retry_at:
                 await self._renew()
             elif not (zygote and zygote.alive):
                 raise SpawnError("nursery", self._fault)
-            assert self._zygote is not None  # noqa: S101 - renewed, or the outdated one
+            assert self._zygote is not None  # noqa: S101 - renewed, or the last one
             return self._zygote
 
     async def _renew(self) -> None:

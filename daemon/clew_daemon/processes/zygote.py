@@ -1,4 +1,4 @@
-"""One nursery process, the zygote, and the socket to it: launched, asked for cells, found outdated, ended.
+"""One nursery process, the zygote, and the socket to it: launched, asked for cells, ended.
 
 Whether and when such a process is replaced is decided in `nursery`.
 """
@@ -8,11 +8,9 @@ from __future__ import annotations
 import array
 import asyncio
 import contextlib
-import os
 import socket
 import subprocess
 import sys
-import time
 from dataclasses import dataclass
 from importlib.metadata import version
 from typing import Self
@@ -53,11 +51,10 @@ class NurseryGone(Exception):
 
 @dataclass(frozen=True, slots=True)
 class ZygoteLaunch:
-    """A process that is importing what cells need, the socket to it, and when it was launched."""
+    """A process that is importing what cells need, and the socket to it."""
 
     process: subprocess.Popen[bytes]
     line: socket.socket
-    at_ns: int
 
     def give_up(self) -> None:
         """End the process and wait for it; harmless if a `Zygote` has taken it over and it has ended."""
@@ -69,7 +66,6 @@ class ZygoteLaunch:
 
 def launch(env: dict[str, str], preload: tuple[str, ...]) -> ZygoteLaunch:
     """Start a process, in the main thread (PDEATHSIG), without waiting for it; raises OSError."""
-    at_ns = time.time_ns()
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     ours.setblocking(False)
     fd = theirs.fileno()
@@ -82,7 +78,7 @@ def launch(env: dict[str, str], preload: tuple[str, ...]) -> ZygoteLaunch:
     except OSError:
         ours.close()
         raise
-    return ZygoteLaunch(process, ours, at_ns)
+    return ZygoteLaunch(process, ours)
 
 
 class Zygote:
@@ -91,15 +87,12 @@ class Zygote:
     def __init__(self, launched: ZygoteLaunch, child: Child) -> None:
         self._process = launched.process  # held, since Popen reaps when it is collected
         self._line = launched.line
-        self._launched_ns = launched.at_ns
         self.child = child
         self._next = 0
         self._asked: dict[int, asyncio.Future[Spawned | SpawnFailed]] = {}
         self._reading: asyncio.Task[None] | None = None
-        self._seen: dict[str, int] = {}
         self._sending = asyncio.Lock()
         self._lost = False
-        self._early = False  # its files changed while it was loaded
         self.hello: NurseryHello | None = None
 
     @classmethod
@@ -126,9 +119,6 @@ class Zygote:
                 f"clew {hello.version} is installed, this is {VERSION}: restart the daemon"
             )
         self.hello = hello
-        self._seen = {path: _changed_ns(path) for path in hello.made_of}
-        now = time.time_ns()  # later times remain where the clock was set back
-        self._early = any(self._launched_ns < at <= now for at in self._seen.values())
         self._reading = asyncio.ensure_future(self._read(children))
 
     @property
@@ -136,11 +126,6 @@ class Zygote:
         """Whether it can be asked."""
         ended = self.child.ended.done() or self._reading is None or self._reading.done()
         return not (ended or self._lost)
-
-    @property
-    def outdated(self) -> bool:
-        """Whether the files that it was loaded from have changed since it was launched."""
-        return self._early or any(_changed_ns(path) != at for path, at in self._seen.items())
 
     async def ask(self, spec: CellSpec, fds: list[int]) -> Spawned | SpawnFailed:
         """Ask for a cell with these descriptors.
@@ -220,14 +205,6 @@ class Zygote:
         if not data:
             raise ConnectionResetError("its socket was closed")
         return read_from_nursery(data)
-
-
-def _changed_ns(path: str) -> int:
-    """Return when a file or folder was last changed in any way, 0 if it is not there."""
-    try:
-        return os.stat(path).st_ctime_ns  # noqa: PTH116 - a fifth of the time, a hundred times a start
-    except OSError:
-        return 0
 
 
 async def _send(sock: socket.socket, data: bytes, fds: list[int]) -> None:

@@ -119,13 +119,12 @@ class SandboxReport(WireMessage):
 
 
 class NurseryHello(WireMessage):
-    """The nursery is warm. When one of the files or folders of `made_of` changes, it is out of date."""
+    """The nursery is warm."""
 
     type: Literal["nursery_hello"] = "nursery_hello"
     pid: int
     version: str = ""  # of clew: the daemon that runs may still be an older one
     preloaded: tuple[str, ...]
-    made_of: tuple[str, ...] = ()
     sandbox: SandboxReport
 
 

@@ -155,18 +155,6 @@ def preload(modules: list[str]) -> tuple[str, ...]:
     return tuple(loaded)
 
 
-def sources() -> list[str]:
-    """Return the paths whose change makes this process out of date: clew's files, the Python, its module folders.
-
-    Installing or upgrading a package adds or removes an entry of such a folder.
-    """
-    own = {"clew_worker", "clew_shared"}
-    loaded = [(name, getattr(m, "__file__", None)) for name, m in sys.modules.items()]
-    files = [file for name, file in loaded if file and name.partition(".")[0] in own]
-    found = {*files, *sys.path, sys.executable, os.path.join(sys.prefix, "pyvenv.cfg")}  # noqa: PTH118
-    return sorted(path for path in found if path)
-
-
 class NurseryServer:
     """Forks cells, several at once; one of the usual kind is forked in advance: that is most of a start."""
 
@@ -293,12 +281,10 @@ def serve(control: socket.socket, modules: list[str]) -> int:
     report = sandbox.probe()
     gc.collect()
     gc.freeze()  # collections in the cells then leave these pages shared
-    made_of = tuple(sources())
     hello = NurseryHello(
         pid=os.getpid(),
         version=_VERSION,
         preloaded=loaded,
-        made_of=made_of,
         sandbox=report,
     )
     try:

@@ -77,10 +77,7 @@ def list_(instance: Instance, archived: bool, as_json: bool) -> None:
         text += f"\n\nnot shown to agents yet ({SEEN_MIN} goals are needed): {', '.join(waiting)}"
     if in_archive:
         text += "\n\n" + render(in_archive).replace("## Learned Strategies", "## Archived")
-    heads = ("bold" if line.startswith("#") else "" for line in text.split("\n"))
-    print_lines(
-        [[(clean(line), style)] for line, style in zip(text.split("\n"), heads, strict=True)]
-    )
+    print_lines([[(clean(line), "")] for line in text.split("\n")])
 
 
 @playbook.command()
@@ -120,15 +117,9 @@ def show(instance: Instance, bullet_id: str, as_json: bool) -> None:
 def _event_view(seq: int, event: Any) -> dict[str, Any]:
     from clew_shared.record.moment import iso
 
-    return {
-        "seq": seq,
-        "timestamp": iso(event.at),
-        "event": event.kind.removeprefix("bullet_"),
-        "tag": getattr(event, "tag", None),
-        "times": getattr(event, "times", None),
-        "goal": getattr(event, "source_goal", "") or None,
-        "reason": getattr(event, "reason", "") or None,
-    }
+    facts = {key: getattr(event, key, None) or None for key in ("tag", "times", "reason")}
+    kind, goal = event.kind.removeprefix("bullet_"), getattr(event, "source_goal", "") or None
+    return {"seq": seq, "timestamp": iso(event.at), "event": kind, "goal": goal, **facts}
 
 
 def _strategy_lines(view: dict[str, Any]) -> list[Line]:
@@ -139,9 +130,8 @@ def _strategy_lines(view: dict[str, Any]) -> list[Line]:
     texts = [
         f"{bullet['id']}{'  (archived)' if view['archived'] else ''}  {bullet['section']}",
         f"  {bullet['content']}",
-        f"  {counts}",
+        f"  {counts}; from {source['goal'] or 'elsewhere'}",
         *(f"  {other} says the opposite" for other in view["conflicts"]),
-        f"  from {source['goal'] or 'elsewhere'}",
         *(f"    {line}" for line in source["evidence"].splitlines()),
     ]
     for event in view["events"]:

@@ -8,10 +8,12 @@ import signal
 import sys
 import tempfile
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+import psutil
 
 from clew_daemon.reading.errors import CliError
 from clew_daemon.reading.instance import Instance
@@ -95,22 +97,15 @@ class WorkerKiller:
             at = (detail["id"], detail["current_task_idx"], detail["current_subtask_idx"])
             # The looping agent is killed after a refusal, which must outlive it.
             is_due = detail["blocked_actions"] or detail["agent"] != "stubborn"
-            if at in self._done or not is_due or not detail["in_flight"] or not detail["pid"]:
+            pid = detail["pid"]
+            if at in self._done or not is_due or not detail["in_flight"] or not pid:
                 continue
-            try:
-                state = (
-                    Path(f"/proc/{detail['pid']}/stat").read_text().rpartition(")")[2].split()[0]
-                )
-                if state in "ZX":
-                    continue
-                os.kill(detail["pid"], signal.SIGKILL)
-            except OSError:  # it has just ended
-                continue
-            self._done.add(at)
-            self.kills += 1
-            print(
-                f"{detail['id']}: sent SIGKILL to its worker, process {detail['pid']}", flush=True
-            )
+            with suppress(OSError, psutil.NoSuchProcess):  # it may just have ended
+                if psutil.Process(pid).status() != psutil.STATUS_ZOMBIE:
+                    os.kill(pid, signal.SIGKILL)
+                    self._done.add(at)
+                    self.kills += 1
+                    print(f"{detail['id']}: sent SIGKILL to its worker, process {pid}", flush=True)
 
 
 def _watched(instance: Instance, goals: list[str], killer: WorkerKiller | None) -> bool:

@@ -79,7 +79,7 @@ def _each(instance: Instance, settings: Settings) -> Iterator[Finding]:
 
 
 def checked_command(name: str, agent: CommandAgentSettings, env: Mapping[str, str]) -> Finding:
-    """Check whether the program of a command can be started; whether it speaks the protocol its first goal says."""
+    """Check whether the program of a command can be started."""
     from clew_daemon.processes.cells import resolved
 
     program = resolved(agent.command, env)[0]

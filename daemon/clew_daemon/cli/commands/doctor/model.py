@@ -34,6 +34,7 @@ class Call(NamedTuple):
 
 
 DONE = Call("", {})
+SSE = "text/event-stream"
 
 
 class ScriptedModel:
@@ -74,13 +75,11 @@ class ScriptedModel:
         whole, events = wire(str(body.get("model", "m")), made, call)
         if not body.get("stream"):
             return 200, json.dumps(whole).encode(), "application/json"
-        named = (f"event: {one['type']}\n" if "type" in one else "" for one in events)
-        text = "".join(
-            f"{name}data: {json.dumps(one)}\n\n" for name, one in zip(named, events, strict=True)
-        )
-        if wire is _chat:
-            text += "data: [DONE]\n\n"
-        return 200, text.encode(), "text/event-stream"
+        text = ""
+        for one in events:
+            text += f"event: {one['type']}\n" if "type" in one else ""
+            text += f"data: {json.dumps(one)}\n\n"
+        return 200, f"{text}{'data: [DONE]' if wire is _chat else ''}\n\n".encode(), SSE
 
 
 def _items(value: object) -> list[Json]:
@@ -97,30 +96,31 @@ def _chat(model: str, made: int, call: Call) -> tuple[Json, list[Json]]:
         message |= {"content": None, "tool_calls": [asked]}
     why = "tool_calls" if call.tool else "stop"
     usage = {"prompt_tokens": 100, "completion_tokens": 10, "total_tokens": 110}
-    base: Json = {"id": f"chat_{made}", "created": 1, "model": model}
-    choice = {"index": 0, "message": message, "finish_reason": why}
-    whole = base | {"object": "chat.completion", "choices": [choice], "usage": usage}
+    base: Json = {"id": f"chat_{made}", "created": 1, "model": model, "object": "chat.completion"}
+    whole = base | {"choices": [{"index": 0, "message": message, "finish_reason": why}]}
     base["object"] = "chat.completion.chunk"
     first = {"index": 0, "delta": message, "finish_reason": None}
     last = {"index": 0, "delta": {}, "finish_reason": why}
-    events = [base | {"choices": [first]}, base | {"choices": [last]}]
+    events = [base | {"choices": [one]} for one in (first, last)]
+    whole["usage"] = usage
     return whole, [*events, base | {"choices": [], "usage": usage}]
 
 
 def _responses(model: str, made: int, call: Call) -> tuple[Json, list[Json]]:
     """Return an answer of the Responses API, whole and as events."""
-    item: Json = {"status": "completed", "type": "message", "id": "msg", "role": "assistant"}
-    item["content"] = [{"type": "output_text", "text": "Done.", "annotations": []}]
+    text = {"type": "output_text", "text": "Done.", "annotations": []}
+    item: Json = {"type": "message", "id": "msg", "role": "assistant", "content": [text]}
     if call.tool:
-        item = {"status": "completed", "type": "function_call", "id": f"fc_{made}"}
-        item |= {"call_id": f"call_{made}", "name": call.tool, "arguments": json.dumps(call.args)}
+        item = {"type": "function_call", "id": f"fc_{made}", "call_id": f"call_{made}"}
+        item |= {"name": call.tool, "arguments": json.dumps(call.args)}
         item |= {"namespace": "mcp__clew"} if call.tool.startswith(CLEW) else {}
+    item["status"] = "completed"
     usage: Json = {"input_tokens": 100, "output_tokens": 10, "total_tokens": 110}
     usage["input_tokens_details"] = {"cached_tokens": 0}
     usage["output_tokens_details"] = {"reasoning_tokens": 0}
-    begun = {"id": f"resp_{made}", "object": "response", "created_at": 1, "model": model}
-    begun |= {"status": "in_progress", "output": []}
-    ended = begun | {"status": "completed", "output": [item], "usage": usage}
+    base: Json = {"id": f"resp_{made}", "object": "response", "created_at": 1, "model": model}
+    begun = base | {"status": "in_progress", "output": []}
+    ended = base | {"status": "completed", "output": [item], "usage": usage}
     return ended, [
         {"type": "response.created", "response": begun},
         {"type": "response.output_item.added", "output_index": 0, "item": item},
@@ -140,8 +140,8 @@ def _messages(model: str, made: int, call: Call) -> tuple[Json, list[Json]]:
         delta = {"type": "input_json_delta", "partial_json": json.dumps(call.args)}
     end = {"stop_reason": "tool_use" if call.tool else "end_turn", "stop_sequence": None}
     message: Json = {"id": f"msg_{made}", "type": "message", "role": "assistant", "model": model}
-    message |= {"stop_sequence": None, "usage": {"input_tokens": 100, "output_tokens": 10}}
-    begun = message | {"content": [], "stop_reason": None}
+    message["usage"] = {"input_tokens": 100, "output_tokens": 10}
+    begun = message | {"content": [], "stop_reason": None, "stop_sequence": None}
     return message | end | {"content": [block]}, [
         {"type": "message_start", "message": begun},
         {"type": "content_block_start", "index": 0, "content_block": empty},
