@@ -13,10 +13,6 @@ from pathlib import Path
 import pytest
 from harness import become_subreaper, forge
 
-from clew_daemon.reading.client import RequestRefused, call
-from clew_daemon.record.store import load_state
-from clew_shared.ledger import Reader
-
 CONFIG = """\
 [daemon]
 settle_s = 0.05
@@ -28,9 +24,6 @@ stop_grace_s = 2
 mode = "best_effort"
 """
 QUICK = "# Say hello\n\n## Do\n- [ ] Write it\n  ```text file=hello.txt\n  hello\n  ```\n"
-LONG = (
-    "---\non_interrupt: retry\n---\n# Wait long\n\n## Do\n- [ ] Wait\n  ```sh\n  sleep 600\n  ```\n"
-)
 FAILING = "---\nchecks: {never: 'false'}\n---\n" + QUICK.replace("hello", "bye")
 DEADLINE_S = 60.0
 
@@ -90,29 +83,6 @@ def clew(tmp_path_factory):
         yield clew
 
 
-def test_submit_wait_follows_a_goal_to_its_end(clew):
-    out = clew("submit", "--wait", "-", stdin=QUICK)
-    goal = out.splitlines()[0]
-    assert f"{goal}: completed, unverified 100%" in out
-    view = json.loads(clew("status", "--json"))
-    assert view["daemon"]["pid"] == clew.daemon.pid
-    found = [(g["status"], g["progress"]) for g in view["goals"] if g["id"] == goal]
-    assert found == [("completed", 1)]
-    assert [a["result"] for a in json.loads(clew("history", goal, "--json"))["actions"]] == [
-        "success"
-    ]
-    assert json.loads(clew("verify", "--json"))["ok"]
-
-
-@pytest.mark.parametrize(
-    ("params", "told"),
-    [({"before": "nope"}, "no goal 'nope'"), ({"limit": "x"}, "a number of goals")],
-)
-def test_a_page_of_goals_that_is_none_is_refused_with_a_word(clew, params, told):
-    with pytest.raises(RequestRefused, match=told):
-        call(clew.home / "run" / "control.sock", "status", **params)
-
-
 def test_submit_wait_of_a_goal_that_is_not_reached_exits_one_and_says_why(clew):
     out = clew("submit", "--wait", "-", stdin=FAILING, code=1)
     assert "checks failed: never" in out
@@ -133,45 +103,6 @@ def test_a_file_that_only_the_daemon_can_judge_is_refused_in_its_words(clew):
     assert not list((clew.home / "inbox").glob("stdin-*"))
 
 
-def test_a_goal_is_paused_resumed_cancelled_and_retried(clew):
-    goal = clew.submit(LONG)
-    pid = clew.wait_for(goal, "in_progress")["pid"]
-    assert clew("pause", "--now", goal).startswith(f"{goal}: paused")
-    assert clew.goal(goal)["pid"] is None
-    assert not Path(f"/proc/{pid}").exists()
-    assert clew("resume", goal).startswith(f"{goal}: ")
-    clew.wait_for(goal, "in_progress")
-    assert clew("cancel", goal[:-1]).startswith(f"{goal}: cancelled")
-    assert "cancelled" in clew("cancel", goal, code=1)
-    clew("retry", goal)
-    clew.wait_for(goal, "in_progress")
-    clew("cancel", goal)
-
-
-def test_feedback_reaches_the_record_and_unblock_of_what_is_not_blocked_is_told(clew):
-    goal = clew.submit(LONG)
-    clew.wait_for(goal, "in_progress")
-    clew("feedback", goal, "use less sleep")
-    with Reader.open(clew.home / "state" / "ledger.db") as reader:
-        assert load_state(reader, goal).feedback == ["use less sleep"]
-    clew("unblock", goal, "run_cmd::{}", code=1)
-    assert "no goal" in clew("feedback", "nobody", "text", code=1)
-    clew("cancel", goal)
-
-
-def test_reload_prints_what_changed_or_every_fault(clew):
-    config = clew.home / "config.toml"
-    assert clew("reload") == f"nothing changed in {config}\n"
-    config.write_text(CONFIG + "[loops]\nrepeat_limit = 5\n")
-    assert clew("reload") == "loops.repeat_limit: 3 -> 5\n"
-    config.write_text("[loops]\nrepeat_limit = 0\n[nope]\n")
-    out = clew("reload", code=1)
-    assert "repeat_limit" in out
-    assert "nope" in out
-    config.write_text(CONFIG)
-    assert clew("reload") == "loops.repeat_limit: 5 -> 3\n"
-
-
 def test_logs_follow_across_rotation_and_filter_by_goal(clew):
     with subprocess.Popen(
         clew.argv("logs", "-f", "-n", "10000"), stdout=subprocess.PIPE, text=True, env=clew.env
@@ -185,37 +116,3 @@ def test_logs_follow_across_rotation_and_filter_by_goal(clew):
         assert any(json.loads(line)["event"] == "after.rotation" for line in events)
         following.send_signal(signal.SIGINT)
         assert following.wait(DEADLINE_S) == 130
-
-
-def test_logs_of_one_goal_hold_only_its_lines(clew):
-    goal = clew("submit", "--wait", "-", stdin=QUICK).split()[0]
-    lines = [json.loads(line) for line in clew("logs", goal).splitlines()]
-    assert {line["goal"] for line in lines} == {goal}
-    assert "goal.completed" in {line["event"] for line in lines}
-    assert len(clew("logs", "-n", "2").splitlines()) == 2
-
-
-def test_a_second_daemon_names_the_first_and_leaves_it_alone(clew):
-    assert str(clew.daemon.pid) in clew("run", code=1)
-    assert json.loads(clew("status", "--json"))["daemon"]["pid"] == clew.daemon.pid
-
-
-def test_reading_goes_on_when_the_daemon_is_gone(tmp_path):
-    with started(tmp_path) as clew:
-        goal = clew.submit(LONG)
-        clew.wait_for(goal, "in_progress")
-        clew.daemon.kill()
-        clew.daemon.wait(DEADLINE_S)
-        view = json.loads(clew("status", "--json"))
-        assert view["daemon"] is None
-        assert [(g["status"], g["pid"]) for g in view["goals"]] == [("in_progress", None)]
-        assert json.loads(clew("verify", "--json"))["ok"]
-        clew("pause", goal, code=3)
-
-
-def test_doctor_finds_the_running_daemon(clew):
-    out = subprocess.run(
-        clew.argv("doctor", "--json"), capture_output=True, text=True, check=False, timeout=100
-    ).stdout
-    checks = {check["name"]: check for check in json.loads(out)["checks"]}
-    assert (checks["daemon"]["level"], checks["ledger"]["level"]) == ("ok", "ok")

@@ -13,31 +13,6 @@ def by(agent, text=GOAL, front=""):
     return f"---\nagent: {agent}\n{front}---\n{text}"
 
 
-def test_an_agent_with_own_tools_proposes_acts_and_reports(clew):
-    clew.agent(
-        "own",
-        """
-        hello()
-        answer = call("propose", tool="edit", args={"path": "a.txt"})
-        Path("a.txt").write_text("one")
-        heard = call("outcome", seq=answer["seq"], result="success", output="written")
-        say([answer["verdict"], heard["intervention"], heard["escalated_to"]])
-        answer = call("propose", tool="look", args={"path": "a.txt"})
-        call("outcome", seq=answer["seq"], result="success", output="one")
-        done(); call("advance"); say(done()["accepted"])
-        """,
-        own_tools=True,
-    )
-    goal = clew.start().submit(by("own"))
-    clew.wait("goal.completed", goal=goal)
-    clew.stop()
-    assert clew.said(goal, count=2) == [["allowed", None, None], True]
-    assert [(a["name"], a["changed"]) for a in clew.history(goal)] == [
-        ("edit", True),  # nobody said so: the disk was compared
-        ("look", False),
-    ]
-
-
 def test_an_agent_that_changes_files_by_itself_and_says_nothing_may_finish_again_and_again(clew):
     """It was told that nothing had changed between its refused finishes, and its subtask failed."""
     clew.agent(
@@ -122,30 +97,6 @@ def test_a_claim_of_a_sandboxed_agent_leads_its_executor_out_of_no_block(clew):
     clew.wait("goal.failed", goal=goal)
     assert clew.said(goal, count=2) == ["repetition", "blocked_action"]
     assert len(clew.lines(goal, "ran.txt")) == 2
-
-
-def test_record_stores_what_was_done_and_says_when_it_was_a_loop(clew):
-    clew.agent(
-        "recorder",
-        """
-        hello()
-        for _ in range(4):
-            answer = call("record", tool="bash", args={"cmd": "make"}, result="failure", output="Error 2")
-            say([answer["allowed"], answer.get("reason")])
-        call("finish", success=False)
-        """,
-        own_tools=True,
-    )
-    goal = clew.start().submit(by("recorder"))
-    clew.wait("goal.failed", goal=goal)
-    clew.stop()
-    assert clew.said(goal, count=4) == [
-        [True, None],
-        [True, None],
-        [False, "repetition"],
-        [False, "blocked_action"],
-    ]
-    assert [a["result"] for a in clew.history(goal)] == ["failure"] * 4  # its true result
 
 
 def test_a_repeated_action_is_free_again_in_another_world(clew):
@@ -301,28 +252,6 @@ def test_feedback_reaches_a_running_agent_and_its_successors(clew):
     assert said == [[], "use the other door", ["use the other door"]]
 
 
-def test_feedback_resumes_a_blocked_goal(clew):
-    clew.agent(
-        "asking",
-        ESCALATING
-        + """
-if not hello()["feedback"]:
-    fail_twice()
-    sys.exit(0)
-say(run("echo ok > answer")["verdict"])
-done(); call("advance"); done()
-""",
-    )
-    goal = clew.start().submit(by("asking"))
-    clew.wait("goal.blocked", goal=goal)
-    assert clew.ask("feedback", goal=goal, text="try harder")["status"] in ("queued", "in_progress")
-    clew.wait("goal.completed", goal=goal)
-    assert clew.said(goal) == ["allowed"]
-    assert "try harder" in clew.until(
-        lambda: "completed" in clew.report(goal) and clew.report(goal)
-    )
-
-
 def test_a_paused_goal_stays_so_across_a_restart_until_it_is_resumed(clew):
     clew.agent(
         "waiter", "hello()\nif epoch == 1: notice('stop')\nelse:\n  done(); call('advance'); done()"
@@ -337,23 +266,6 @@ def test_a_paused_goal_stays_so_across_a_restart_until_it_is_resumed(clew):
     with pytest.raises(CliError, match="paused"):
         clew.ask("pause", goal=goal)
     clew.ask("resume", goal=goal)
-    clew.wait("goal.completed", goal=goal)
-
-
-def test_a_cancelled_goal_ends_its_worker_and_retry_takes_it_up_again(clew):
-    clew.agent(
-        "waiter",
-        "hello()\nif epoch == 1: notice('never')\nelse:\n  done(); call('advance'); done()",
-    )
-    clew.configure({"restart.stop_grace_s": 0.2})
-    goal = clew.start().submit(by("waiter"))
-    clew.wait("worker.ready", goal=goal)
-    assert clew.ask("cancel", goal=goal)["status"] == "cancelled"
-    assert clew.goal(goal)["pid"] is None
-    assert "status: **cancelled**" in clew.report(goal)
-    with pytest.raises(CliError, match="cancelled"):
-        clew.ask("resume", goal=goal)
-    clew.ask("retry", goal=goal)
     clew.wait("goal.completed", goal=goal)
 
 
@@ -400,67 +312,6 @@ def test_unblock_continues_a_goal_that_refusals_have_blocked_and_says_what_else_
     assert clew.said(goal) == ["allowed"]
     clew.cli("pause", goal)
     assert "is not blocked" in clew.cli("unblock", goal, "run_cmd", code=1)
-
-
-def test_finish_is_refused_with_the_failing_checks_until_they_pass(clew):
-    clew.agent(
-        "finisher",
-        """
-        hello()
-        call("complete_subtask", success=True); call("advance")
-        answer = done()
-        say([answer["accepted"], [c["name"] for c in answer["failing_checks"]]])
-        say(answer["failing_checks"][0]["output"])
-        run("touch there")
-        say(call("finish", success=True, summary="now it is")["accepted"])
-        """,
-    )
-    front = "checks:\n  there: test -f there || (echo it is missing; exit 1)\n  fine: 'true'\n"
-    goal = clew.start().submit(by("finisher", front=front))
-    clew.wait("goal.completed", goal=goal)
-    said = clew.said(goal, count=3)
-    assert said == [[False, ["there"]], "it is missing\n", True]
-    assert "now it is" in clew.report(goal)
-
-
-def test_finish_with_open_subtasks_and_no_checks_is_refused(clew):
-    clew.agent(
-        "hasty",
-        """
-        hello()
-        answer = call("finish", success=True, summary="done!")
-        say([answer["accepted"], answer["open_subtasks"]])
-        call("finish", success=False, summary="I gave up")
-        """,
-    )
-    goal = clew.start().submit(by("hasty"))
-    assert "I gave up" in clew.wait("goal.failed", goal=goal)["reason"]
-    accepted, still_open = clew.said(goal)[0]
-    assert not accepted
-    assert [name.split("/")[-1].strip() for name in still_open] == ["First", "Second"]
-
-
-def test_what_an_agent_learns_is_there_for_the_next_goal(clew):
-    clew.agent(
-        "learner",
-        """
-        before = [b["content"] for b in hello()["playbook"]]
-        deltas = [{"op": "add", "section": "File Operations", "content": "List before reading"}]
-        say([before, [b["content"] for b in call("learn", deltas=deltas)["playbook"]]])
-        done(); call("advance"); done()
-        """,
-    )
-    clew.start()
-    first = clew.submit(by("learner"), "a.md")
-    clew.wait("goal.completed", goal=first)
-    clew.kill()
-    clew.start()
-    second = clew.submit(by("learner"), "b.md")
-    clew.wait("goal.completed", goal=second)
-    learned = ["List before reading"]
-    assert clew.said(first) == [[[], learned]]
-    assert clew.said(second) == [[learned, learned]]  # said again it is counted, not added
-    assert len(clew.seen("strategy.learned")) == 1
 
 
 def test_a_plan_is_taken_until_something_was_proposed_and_late_plans_are_errors(clew):
