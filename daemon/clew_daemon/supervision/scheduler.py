@@ -15,8 +15,8 @@ from clew_daemon.supervision.restart import Waits
 from clew_shared.core import questions
 
 IDLE_S = 60.0
-CLOCK_S, JUMP_S = 1.0, 0.5
-"""How often the wall clock is looked at while a goal waits for it, and which jump of it makes goals due."""
+CLOCK_S = 1.0
+"""How often goals are looked through while one waits for a moment of the wall clock."""
 
 LONG_S = 0.01
 REST, REST_S = 9, 1.0
@@ -56,22 +56,12 @@ class Scheduler:
             if (took_s := time.monotonic() - began) > LONG_S:  # with thousands of goals
                 await asyncio.sleep(min(REST * took_s, REST_S))
             moment = schedule.next_moment(known.states.values(), now)
-            await self._pause(moment and moment - now, ahead_s=now - began)
-
-    async def _pause(self, moment_s: float | None, *, ahead_s: float) -> None:
-        """Wait until something has changed, or time alone may make a goal due: in `moment_s` by the wall clock.
-
-        That may come sooner: the clock is set, or the machine has slept. `ahead_s`: how far it was ahead of the
-        monotonic clock.
-        """
-        left_s = min([IDLE_S, *(s for s in (moment_s, self._waits.next_s()) if s)])
-        while left_s > 0 and time.time() - time.monotonic() - ahead_s < JUMP_S:
-            step_s = left_s if moment_s is None else min(left_s, CLOCK_S)
+            # by the wall clock, which may be set, and goes on while the machine sleeps
+            moment_s = None if moment is None else min(moment - now, CLOCK_S)
             with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(step_s):
+                until = [s for s in (moment_s, self._waits.next_s()) if s]
+                async with asyncio.timeout(min([IDLE_S, *until])):
                     await self._wake.wait()
-                    return
-            left_s -= step_s
 
     def _known(self) -> KnownGoals:
         return KnownGoals(self._d.goals.states(), self._d.goals.gone)
