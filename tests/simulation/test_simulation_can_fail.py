@@ -18,9 +18,8 @@ from clew_shared.core import actions as judging
 from clew_shared.core import attempts, core, journal, suggestions
 from clew_shared.ledger import lock
 from clew_shared.prompt import transcript
-from clew_shared.record.fold import attempts as fold_attempts
 from clew_shared.record.fold import loops as fold_loops
-from clew_shared.record.fold import plans
+from clew_shared.record.fold import tree
 from clew_shared.record.identity import Identity
 from clew_shared.record.model import Goal
 from clew_shared.snapshots import plan
@@ -268,7 +267,7 @@ def _begins_an_attempt_twice(monkeypatch):
 
 
 def _counts_on_over_attempts(monkeypatch):
-    monkeypatch.setattr(fold_attempts, "afresh", lambda old, _: old)
+    monkeypatch.setattr(tree, "afresh", lambda old, _: old)
 
 
 def _works_on_after_an_attempt(monkeypatch):
@@ -328,8 +327,8 @@ CASTS = {
 
 
 def _replaces_what_is_pending(monkeypatch):
-    replan = plans._replan_task
-    monkeypatch.setattr(plans, "_replan_task", lambda state, new, _left: replan(state, new, []))
+    replan = tree._replan_task
+    monkeypatch.setattr(tree, "_replan_task", lambda state, new, _left: replan(state, new, []))
 
 
 def _shows_the_share_of_the_present_plan(monkeypatch):
