@@ -203,8 +203,7 @@ def _completes_what_was_paused_meanwhile(monkeypatch):
 
 
 def _locks_nothing(monkeypatch):
-    monkeypatch.setattr(lock, "_set", lambda _: None)
-    monkeypatch.setattr(lock, "_check_effect", lambda *_: None)
+    monkeypatch.setattr(lock, "_take", lambda *_: None)
 
 
 def _owns_what_another_owns(monkeypatch):
