@@ -174,11 +174,11 @@ def test_any_packet_is_a_message_or_a_validation_error(data):
     )
 )
 @example(DEEP.encode())
-def test_any_record_is_an_event_or_a_validation_error(body):
+def test_any_record_is_an_event_or_a_value_error(body):
     for read in (decode, decode_playbook):
         try:
             read(body)
-        except pydantic.ValidationError:
+        except ValueError:
             continue
 
 

@@ -4,7 +4,7 @@ import math
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clew_shared.prompt.windows import Windows, is_marker, without_marker
+from clew_shared.prompt.windows import Windows, is_marker
 from clew_worker.library.dual_track import DualTrackContext
 
 IDS = st.sampled_from([f"c{n}" for n in range(6)])
@@ -61,6 +61,12 @@ def orphans(messages):
             found += waiting
             waiting = [call["id"] for call in message.get("tool_calls", [])]
     return found + waiting
+
+
+def without_marker(text):
+    """Return a text without the marker at its end, after an empty line."""
+    before, gap, last = text.rpartition("\n\n")
+    return before if gap and is_marker(last) else text
 
 
 def without_markers(messages):

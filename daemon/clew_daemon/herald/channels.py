@@ -133,7 +133,7 @@ class Messages(Channel):
         return LOOK_S
 
     def _ends(self, reader: Reader, after: Cursor) -> None:
-        """Tell the goals that have ended since, and move the cursor behind each."""
+        """Send the goals that have ended since, and move the cursor behind each."""
         while True:
             rows, end = batch(reader, after)
             for row in rows:
@@ -148,7 +148,7 @@ class Messages(Channel):
             after = end
 
     def _tell_conditions(self) -> None:
-        """Tell what is so, once; that the daemon is down only to who has known it up."""
+        """Send the situation once; that the daemon is down only to a channel that has seen it up."""
         told, conditions = self.record.told, self._situation.conditions
         for topic, one in conditions.items():
             if told.get(topic) == one.key:

@@ -142,7 +142,7 @@ class Situation:
         self._gone_at: float | None = None
 
     def look(self, now: float) -> None:
-        """Say anew what is so."""
+        """Report the situation again."""
         self.conditions = self._daemon | self.goals.conditions(now)
 
     def ask(self, now: float) -> None:

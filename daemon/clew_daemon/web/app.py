@@ -39,7 +39,7 @@ ALL = ""
 
 
 class LiveChanges:
-    """Tells any number of open pages which goals have changed (Server-Sent Events).
+    """Sends to any number of open pages which goals have changed (Server-Sent Events).
 
     A page gets no content this way: it fetches itself again. So nothing can be shown twice or be missing, whatever
     happens to the daemon or to the connection, and a slow page skips what it missed.

@@ -49,13 +49,25 @@ def playbook_of(instance: Instance) -> LearnedPlaybook:
     return fold(event for _, event in _events(instance))
 
 
-@click.group(cls=CommandGroup)
-def playbook() -> None:
-    """Manage the strategies learned across goals."""
+_archived = click.option(
+    "--archived", is_flag=True, help="List removed and pruned strategies too."
+)
+
+
+@click.group(cls=CommandGroup, invoke_without_command=True)
+@_archived
+@parameters.as_json
+@click.pass_context
+def playbook(ctx: click.Context, archived: bool, as_json: bool) -> None:
+    """Manage the strategies learned across goals; without a command: list them."""
+    if ctx.invoked_subcommand is None:
+        ctx.invoke(list_, archived=archived, as_json=as_json)
+    elif archived or as_json:
+        raise click.UsageError("options of list go after it", ctx)
 
 
 @playbook.command("list")
-@click.option("--archived", is_flag=True, help="List removed and pruned strategies too.")
+@_archived
 @parameters.as_json
 @click.pass_obj
 def list_(instance: Instance, archived: bool, as_json: bool) -> None:
