@@ -49,9 +49,7 @@ def playbook_of(instance: Instance) -> LearnedPlaybook:
     return fold(event for _, event in _events(instance))
 
 
-_archived = click.option(
-    "--archived", is_flag=True, help="List removed and pruned strategies too."
-)
+_archived = click.option("--archived", is_flag=True, help="List removed and pruned strategies too.")
 
 
 @click.group(cls=CommandGroup, invoke_without_command=True)
