@@ -1,11 +1,8 @@
-"""What one goal learns of a model is where the next goal begins, also under the next daemon; a scripted endpoint."""
+"""How a goal's model is asked: as was found to fit, by its profile, by the rung of an attempt; a scripted endpoint."""
 
 import json
 
-from llm_server import Reply, ScriptedLlm, calls, fails, says, writes
-
-from clew_daemon.learning.models import known_models
-from clew_shared.ledger import Reader
+from llm_server import Reply, ScriptedLlm, calls, says, writes
 
 HANGS = Reply(hang=True)
 GIVES_UP = {"success": False, "summary": "enough"}
@@ -34,75 +31,6 @@ def try_goal(clew):
 
 def is_json(request):
     return "tools" not in request and request["response_format"]["type"] == "json_schema"
-
-
-def known(clew):
-    """Return what the ledger has of the one model."""
-    with Reader.open(clew.home / "state" / "ledger.db") as reader:
-        [model] = known_models(reader.own("model_known", 100)).values()
-    return model
-
-
-def test_a_goal_begins_in_the_mode_that_the_last_one_found_to_fit_also_after_a_kill(clew):
-    with ScriptedLlm(AS_TEXT, AS_TEXT, AS_TEXT, AS_TEXT) as llm:
-        use(clew, llm)
-        clew.start()
-        try_goal(clew)
-        try_goal(clew)
-        clew.kill()
-        clew.start()
-        try_goal(clew)
-        assert "tools" in llm.requests[0]
-        assert [is_json(request) for request in llm.requests[1:]] == [True, True]
-        model = known(clew)
-    assert (model.model, model.mode) == (f"scripted@127.0.0.1:{llm.port}", "json")
-    assert model.forms.as_text == 1
-    assert model.served == "scripted"
-    assert clew.verified()
-
-
-def test_a_server_without_tools_is_asked_for_them_once(clew):
-    with ScriptedLlm(fails(400, "this model does not support tools"), AS_TEXT, AS_TEXT) as llm:
-        use(clew, llm)
-        clew.start()
-        try_goal(clew)
-        try_goal(clew)
-        assert ["tools" in request for request in llm.requests] == [True, False, False]
-
-
-def test_the_richest_response_format_that_a_server_accepts_is_asked_for_at_once(clew):
-    no_schema = fails(400, "response_format json_schema is not supported")
-    with ScriptedLlm(no_schema, no_schema, AS_TEXT, AS_TEXT) as llm:
-        use(clew, llm, mode="json")
-        clew.start()
-        try_goal(clew)
-        try_goal(clew)
-        asked = [request["response_format"]["type"] for request in llm.requests]
-    assert asked == ["json_schema", "json_schema", "json_object", "json_object"]
-
-
-def test_native_calls_stay_and_are_tried_again_once_the_server_runs_something_else(clew):
-    newer = serving(AS_TEXT, fingerprint="b2")
-    script = [NATIVE, NATIVE, AS_TEXT, newer, NATIVE]
-    with ScriptedLlm(*script) as llm:
-        use(clew, llm)
-        clew.start()
-        for _ in script:
-            try_goal(clew)
-        asked = ["tools" in request for request in llm.requests]
-    assert asked == [True, True, True, False, True]
-
-
-def test_the_characters_of_a_token_are_known_to_the_next_goal_and_the_preview(clew):
-    with ScriptedLlm(serving(NATIVE, tokens=100_000), then=HANGS) as llm:
-        use(clew, llm)
-        clew.start()
-        try_goal(clew)
-        assert known(clew).chars_per_token == 1.5
-        goal = clew.submit("# Count again\n")
-        clew.until(lambda: len(llm.requests) > 1, "the second goal's question")
-        total = json.loads(clew.clew("context", goal, "--json"))["sizes"]["total"]
-    assert total["tokens"] == round(total["chars"] / 1.5)
 
 
 def test_a_goal_that_moves_to_another_model_begins_with_what_is_known_of_that_one(clew):

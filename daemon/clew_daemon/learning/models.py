@@ -1,14 +1,8 @@
-"""What is learned of models across goals: how they make calls, what they need, how many characters their tokens have.
-
-An agent reports with each turn (`Prompt`), and its goal's next epoch continues with that. Here the last reports of a
-model are kept for its next goals: a record per model and endpoint, an event of the daemon when it tells anything new.
-"""
+"""What models need, learned across goals: the turns of the longest attempt in their last verified goals."""
 
 from __future__ import annotations
 
-import time
 from collections import Counter, deque
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from urllib.parse import urlsplit
 
@@ -17,17 +11,11 @@ from clew_daemon.record.goals import GoalStore
 from clew_shared.config.agent_tables import Agent, LlmAgentSettings
 from clew_shared.core.journal import RecordedEvent
 from clew_shared.record import events as ev
-from clew_shared.record.daemon_events import ModelKnown, ModelUsed
+from clew_shared.record.daemon_events import ModelUsed
 from clew_shared.record.prompt_facts import SERVED_CHARS_MAX, Prompt
 from clew_shared.record.spec import Spec
 from clew_shared.record.visitor import EventFold, takes
 from clew_shared.text.redact import redact
-
-NEWS_SHARE = 0.05
-"""A change of the characters per token by this share is recorded."""
-
-LOADED_MAX = 1_000
-"""How many of the latest records are read when the daemon starts."""
 
 
 def model_key(agent: LlmAgentSettings) -> str:
@@ -41,30 +29,6 @@ def of_model(prompt: Prompt | None, agent: Agent) -> Prompt | None:
         return prompt
     served = redact(prompt.served)[:SERVED_CHARS_MAX]
     return prompt.model_copy(update={"model": model_key(agent), "served": served})
-
-
-def learned(known: ModelKnown | None, prompt: Prompt, at: float, *, first: bool) -> ModelKnown:
-    """Return what is known of a model after a report; `first`: it is the first one of a goal.
-
-    If the first report of a goal is from another server or version, what was learned about calls is dropped.
-    """
-    now = known or ModelKnown(model=prompt.model)
-    if first and prompt.served != now.served:
-        now = ModelKnown(model=now.model, served=prompt.served)
-    update: dict[str, object] = {"at": at, "chars_per_token": prompt.chars_per_token}
-    if prompt.forms.seen:
-        update |= {"mode": prompt.forms.mode, "forms": prompt.forms}
-    if prompt.mode == "json":
-        update["rung"] = prompt.rung
-    return now.model_copy(update=update)
-
-
-def is_news(recorded: ModelKnown | None, now: ModelKnown) -> bool:
-    """Return whether a start without the new record would begin the next goal differently."""
-    if recorded is None or (recorded.mode, recorded.rung) != (now.mode, now.rung):
-        return True
-    change = abs(now.chars_per_token - recorded.chars_per_token)
-    return change > NEWS_SHARE * recorded.chars_per_token
 
 
 RECENT_GOALS = 20
@@ -149,19 +113,15 @@ def recorded_needs(bodies: list[bytes]) -> Needs:
 
 
 class KnownModels:
-    """What is known of each model, from the ledger and from reports since; call `load` first."""
+    """What is known of each model, from the ledger and from goals since; call `load` first."""
 
     def __init__(self, goals: GoalStore) -> None:
         self._goals = goals
-        self._known: dict[str, ModelKnown] = {}
-        self._recorded: dict[str, ModelKnown] = {}
         self._needs = Needs()
         goals.listeners.append(self._on_records)
 
     def load(self) -> None:
         """Read what the ledger has."""
-        self._recorded = known_models(self._goals.ledger.own("model_known", LOADED_MAX))
-        self._known = dict(self._recorded)
         self._needs = recorded_needs(self._goals.ledger.own("model_used", USED_LOADED_MAX))
 
     def turns_needed(self, agent: Agent) -> int:
@@ -173,35 +133,10 @@ class KnownModels:
             if isinstance(record.event, ModelUsed):
                 self._needs.add(record.event)
 
-    def continued(self, agent: Agent, last: Prompt | None) -> Prompt | None:
-        """Return what an agent's next prompt continues with, given the last report of its goal."""
-        return continued(agent, last, self._known)
 
-    async def learn(self, prompt: Prompt, before: Prompt | None) -> None:
-        """Take a report over, and wait until it is durable if it is news; `before` is the goal's last report."""
-        key = prompt.model
-        first = before is None or before.model != key
-        now = learned(self._known.get(key), prompt, time.time(), first=first)
-        self._known[key] = now
-        if is_news(self._recorded.get(key), now):
-            self._recorded[key] = now
-            await self._goals.emit_own([now])
-
-
-def known_models(bodies: list[bytes]) -> dict[str, ModelKnown]:
-    """Return the last record of each model, from the bodies of events, newest first."""
-    events = [ModelKnown.model_validate_json(body) for body in bodies]
-    return {event.model: event for event in reversed(events)}
-
-
-def continued(agent: Agent, last: Prompt | None, known: Mapping[str, ModelKnown]) -> Prompt | None:
+def continued(agent: Agent, last: Prompt | None) -> Prompt | None:
     """Return what an agent's next prompt continues with: its goal's last report, unless that is of another model."""
-    if not isinstance(agent, LlmAgentSettings):
+    if not isinstance(agent, LlmAgentSettings) or last is None:
         return last
     key = model_key(agent)
-    if last is not None and last.model in ("", key):
-        return last
-    if found := known.get(key):
-        rung, chars = found.rung, found.chars_per_token
-        return Prompt(model=key, mode=found.mode, rung=rung, chars_per_token=chars)
-    return None if last is None else Prompt(model=key)
+    return last if last.model in ("", key) else Prompt(model=key)

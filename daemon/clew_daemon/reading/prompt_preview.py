@@ -207,14 +207,13 @@ def _moment(
 ) -> _Moment:
     from clew_daemon.config.need import settings_for
     from clew_daemon.config.profiles import profiled_agent
-    from clew_daemon.learning.models import LOADED_MAX, continued, known_models
+    from clew_daemon.learning.models import continued
     from clew_daemon.record.hello import hello_answer
 
     shown, unshown = _strategies(reader, record, state, settings)
     agent = profiled_agent(settings, _llm_agent(settings, _agent(settings, state)))
     settings = settings_for(settings, agent, state.turns_needed)
-    known = known_models(reader.own("model_known", LOADED_MAX))
-    prompt = continued(agent, state.prompt, known)
+    prompt = continued(agent, state.prompt)
     hello = hello_answer(state, settings, agent, record, shown, prompt=prompt)
     return state, hello, unshown
 

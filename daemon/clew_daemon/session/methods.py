@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from clew_daemon.host.logins import place_of, secrets_of, write_back
-from clew_daemon.learning.models import of_model
+from clew_daemon.learning.models import continued, of_model
 from clew_daemon.learning.selection import CHARS_MAX
 from clew_daemon.processes.llm_slots import Endpoint, calls_at
 from clew_daemon.record.hello import SubtaskTranscript, hello_answer, subtask_view, task_view
@@ -111,7 +111,7 @@ class Methods:
             epoch.parts.goals.ledger,
             self._strategies if settings.playbook.enabled else [],
             self._transcript,
-            prompt=epoch.parts.models.continued(epoch.agent, state.prompt),
+            prompt=continued(epoch.agent, state.prompt),
         )
         own: JsonObject = {"epoch": epoch.number, "credential": epoch.credential}
         if epoch.logins:
@@ -194,7 +194,7 @@ class Methods:
         )
 
     async def _reflect(self, p: protocol.Reflect) -> Noted:
-        epoch, before = self._epoch, self._epoch.core.state.prompt
+        epoch = self._epoch
         if self._last_turn:
             raise WrongState("the last turn is on record")
         self._last_turn = epoch.stopping or not epoch.core.state.workable
@@ -203,8 +203,6 @@ class Methods:
             feedback = core.reflect(_reflected(p, prompt, core.state.feedback_untold))
             left = core.turns_left()
         await epoch.commit()
-        if prompt and epoch.kind == "llm":
-            await epoch.parts.models.learn(prompt, before)
         return noted(feedback, turns_left=left)
 
     async def _act(self, p: protocol.Act) -> Judged:
