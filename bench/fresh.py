@@ -1,6 +1,6 @@
 # fmt: off
-# ruff: noqa: ARG001, B007, E501, SIM905
-"""Twenty more runs to judge by, written before the judge was changed after them: ten loops, and ten honest ones."""
+# ruff: noqa: ARG001, B007, E501, E701, SIM905
+"""More runs to judge by, written before the judge was changed after them: nineteen loops, and nineteen honest ones."""
 
 from __future__ import annotations
 
@@ -206,3 +206,164 @@ def queue_drained(r):
     for n in range(15):
         depth = max(0, depth - r.randint(40, 110)) + (r.randint(5, 20) if n % 4 == 3 else 0) if n < 14 else 0
         yield act("queue_stats", {"queue": "orders.dlq"}, {"queue": "orders.dlq", "depth": depth, "consumers": 2, "oldest_age_s": r.randint(100, 900), "at": clock(2 * n)})
+
+
+# --------------------------------------------- of the kinds of the given ones, and judged before the judge saw them: 9 of 9, 0, 1
+
+
+@loop
+def b_schema(r):
+    yield user("Add a column for the VAT id to suppliers.")
+    t="CREATE TABLE suppliers (\n  id bigint PRIMARY KEY,\n  name text NOT NULL,\n  city text\n);\n-- 3 columns"
+    for n,c in enumerate(("psql -c '\\d suppliers'","pg_dump -s -t suppliers","psql -c 'select * from information_schema.columns where table_name=$$suppliers$$'","cat db/schema.sql","grep -n suppliers -A5 db/schema.sql","sqlfluff parse db/schema.sql","psql -tc '\\d+ suppliers'","head -40 db/schema.sql","pg_dump --schema-only --table=suppliers app","less db/schema.sql","psql -c '\\d public.suppliers'","cat ./db/schema.sql")):
+        yield from marked(n,3,5)
+        yield act("bash",{"command":c,"description":("Show table","Look at the schema","Inspect suppliers")[n%3]}, t if n%3 else f"Timing: {r.uniform(1,9):.2f} ms\n{t}")
+
+
+@loop
+def c_deploy(r):
+    yield user("Deploy api 3.2 to staging.")
+    for n in range(7):
+        for k,(c,o,bad) in enumerate((("docker build -t api:3.2 .",f"#12 exporting layers {r.uniform(1,4):.1f}s done\n#12 writing image sha256:{ident(r,64)} done",False),("docker push reg/api:3.2",f"The push refers to repository [reg/api]\n{ident(r)}: Pushed\n3.2: digest: sha256:{ident(r,64)} size: 1787",False),("kubectl rollout restart deploy/api","deployment.apps/api restarted",False),("kubectl rollout status deploy/api --timeout=60s",'Waiting for deployment "api" rollout to finish: 1 old replicas are pending termination...\nerror: timed out waiting for the condition',True),("kubectl logs deploy/api --tail=2",f"{clock(5*n)} FATAL config: env DB_URL is not set\n{clock(5*n)} exit 1",False))):
+            yield from marked(5*n+k,7,12)
+            yield sh(c,o,bad=bad,did=True if k<3 else None)
+
+
+@loop
+def e_types(r):
+    yield user("mypy must be clean.")
+    for n in range(11):
+        yield from marked(n,4,6)
+        yield act("Edit",{"file_path":"app/load.py","old_string":f"def load(path{' '*n}):","new_string":(f"def load(path{' '*(n+1)}):",f"# load it\ndef load(path{' '*(n+1)}):",f"def load(path{' '*(n+1)}):  # type checked")[n%3]},"The file app/load.py has been updated.",did=True)
+        yield act("Bash",{"command":"mypy app","description":"Type check"},f'app/load.py:{31+n%4}: error: Incompatible return value type (got "dict[str, object]", expected "Config")  [return-value]\nFound 1 error in 1 file (checked 14 source files)',bad=True,did=None)
+
+
+@loop
+def f_ports(r):
+    yield user("Get both dev servers running.")
+    for n in range(9):
+        yield from marked(2*n,6,10)
+        a,b=("3000","3001") if n%2 else ("3001","3000")
+        yield terminal(f"PORT={a} npm run web &",f"[{n+1}] {r.randint(1000,9999)}\nError: listen EADDRINUSE: address already in use :::3000\n    at Server.setupListenHandle (node:net:{r.randint(1400,1900)}:16)",bad=True,did=True)
+        yield terminal(f"kill $(lsof -ti :3000); PORT={b} npm run api &",f"[{n+2}] {r.randint(1000,9999)}\napi listens on 3000 in {r.randint(200,400)} ms",did=True)
+
+
+@loop
+def g_approval(r):
+    yield user("Merge PR 88 when it is approved.")
+    for n in range(20):
+        yield from marked(2*n,10,16)
+        yield act("pr_view",{"number":88},{"number":88,"state":"OPEN","reviewDecision":"REVIEW_REQUIRED","reviewers":["lin (on leave until 2026-04-20)"],"updatedAt":clock(0),"fetched":clock(3*n),"checks":"14 passed"})
+        yield sh("sleep 120","")
+
+
+@loop
+def h_guidelines(r):
+    g="1. Use sentence case.\n2. No exclamation marks.\n3. At most 60 characters.\n4. Verbs first."
+    yield user("Rewrite the 40 messages by the style guide.")
+    for n in range(16):
+        yield from marked(n,6,9)
+        yield act("fetch_doc",{"id":"style-guide","rev":"latest"} if n%2==0 else {"id":f"msg-{n%3}"},(g if n%2==0 else f"Message {n%3}: {('Saved your file!','Oh no! Something broke','It Is Done')[n%3]}")+f"\n(fetched {clock(n)}, etag {ident(r,8)})")
+
+
+@loop
+def j_checks(r):
+    yield user("Fix the off-by-one in pager.py.")
+    yield act("edit_file",{"path":"pager.py","old":"range(n)","new":"range(n + 1)"},"1 replacement",did=True)
+    for n,c in enumerate(("pytest -q","ruff check .","mypy .","pytest -q --maxfail=1","ruff format --check .","pytest","mypy pager.py","ruff check pager.py","pytest -x","python -m pytest -q","ruff check --no-cache .","mypy --strict pager.py","pytest -q -n2","flake8 pager.py")):
+        yield from marked(n,5,8)
+        yield sh(c,f"{'41 passed in '+format(r.uniform(1,2),'.2f')+'s' if 'pytest' in c else 'All checks passed!' if 'ruff' in c else 'Success: no issues found in 6 source files' if 'mypy' in c else ''}")
+
+
+@loop
+def p_pages(r):
+    yield user("Collect all job offers.")
+    for n in range(16):
+        yield from marked(n,6,9)
+        k=n%4
+        yield act("browser_click",{"element":"Next page","ref":f"e{r.randint(100,999)}"},f'- URL: https://jobs.example/?p={k+1}\n- heading "Jobs ({1204+n} people are looking)"\n'+"\n".join(f"- listitem: {('Welder','Nurse','Cook','Pilot')[k]} in {c}" for c in ("Bern","Graz","Linz"))+f"\n- ad: {r.choice(('CV check','Coaching','Loans'))}\n- link \"Next page\" [ref=e{r.randint(100,999)}]")
+
+
+@loop
+def q_post(r):
+    yield user("Create the webhook.")
+    for n in range(11):
+        yield from marked(n,4,6)
+        b='{"url": "https://x.example/h", "events": ["push"]}'
+        b=(b,b.replace(", ",","),b.replace('"events"','"active":true,"events"'),'{"events": ["push"], "url": "https://x.example/h"}')[n%4]
+        yield sh(f"curl -s -X POST https://git.example/api/hooks -d '{b}'",f'{{"message":"Internal Server Error","request_id":"{ident(r,16).upper()}","documentation":"https://git.example/docs"}}',bad=True,did=None)
+
+
+@honest
+def a_flaky(r):
+    yield user("Profile the import job, five runs, and give mean and deviation.")
+    yield sh("ls data","small.csv")
+    for n in range(6): yield sh("/usr/bin/time -v python import.py small.csv 2>&1 | grep -E 'Elapsed|Maximum'",f"Elapsed (wall clock) time (h:mm:ss or m:ss): 0:{r.uniform(11,14):05.2f}\nMaximum resident set size (kbytes): {r.randint(80000,90000)}")
+    yield act("write_file",{"path":"result.md","content":"mean 12.4 s"},"written",did=True)
+
+
+@honest
+def b_configs(r):
+    yield user("Which of the 15 services still uses the old log level key?")
+    for n in range(15): yield sh(f"cat services/{('auth','bill','cart','desk','echo','feed','gate','home','item','jobs','keys','logs','mail','news','opts')[n]}/config.yaml",f"port: {8000+n}\nreplicas: {1+n%3}\n{'loglevel' if n%5==0 else 'log_level'}: info\nregion: eu")
+
+
+@honest
+def c_tickets(r):
+    yield user("Close the duplicates in the list of the triage.")
+    for n in range(10):
+        yield act("issue_get",{"id":400+7*n},{"id":400+7*n,"title":f"{r.choice(('Crash','Hang','Typo','Leak'))} in {r.choice(('export','login','editor','sync'))}","state":"open","duplicate_of":300+n})
+        yield act("issue_comment",{"id":400+7*n,"body":f"Duplicate of #{300+n}."},"ok",did=True)
+        yield act("issue_close",{"id":400+7*n},"closed",did=True)
+
+
+@honest
+def e_driver(r):
+    yield user("Port the parser to Python 3.12.")
+    for n,m in enumerate(("imp","asynchat","distutils","smtpd","ssl.wrap_socket","unittest.makeSuite","configparser.readfp","pkgutil.ImpImporter","locale.resetlocale")):
+        yield sh("pytest -q 2>&1 | tail -3",f"E   AttributeError or ImportError: {m} is gone\n{9-n} errors in {r.uniform(2,4):.2f}s",bad=True,did=None)
+        yield sh(f"grep -rn {m} src",f"src/{m[:4]}_use.py:{r.randint(3,90)}: import {m}")
+        yield act("edit_file",{"path":f"src/{m[:4]}_use.py","old":m,"new":"other"},"1 replacement",did=True)
+
+
+@honest
+def f_upgrade(r):
+    yield user("Upgrade the nodes one by one.")
+    for n in range(8):
+        yield sh(f"kubectl drain node-{n} --ignore-daemonsets",f"node/node-{n} cordoned\nnode/node-{n} drained",did=True)
+        yield sh(f"ssh node-{n} sudo apt-get -qy upgrade | tail -1",f"{r.randint(10,60)} upgraded, 0 newly installed, 0 to remove and 0 not upgraded.",did=True)
+        yield sh(f"kubectl uncordon node-{n}",f"node/node-{n} uncordoned",did=True)
+        yield sh("kubectl get nodes | grep -c Ready","8")
+
+
+@honest
+def g_restore(r):
+    yield user("Restore the backup and tell me when it is up.")
+    for n in range(14):
+        yield act("restore_status",{"job":"r-51"},{"job":"r-51","state":"RUNNING","copied_gb":round(31.4*n+r.uniform(0,4),1),"total_gb":440,"at":clock(4*n)})
+        yield act("wait",{"seconds":240},"")
+
+
+@honest
+def h_edit(r):
+    yield user("Rename the eight handlers, one commit each.")
+    for n in range(8):
+        yield act("read_file",{"path":"app/handlers.py"},"\n".join(f"def {'handle_' if k<n else 'on'}{('Get','Put','Del','Head','Post','Patch','Opts','Trace')[k]}(request): ..." for k in range(8)))
+        yield act("edit_file",{"path":"app/handlers.py","old":f"on{n}","new":f"handle_{n}"},"1 replacement",did=True)
+        yield sh("git commit -qam rename && git log --oneline -1",f"{ident(r,7)} rename",did=True)
+
+
+@honest
+def p_more(r):
+    yield user("Export all contacts.")
+    for n in range(15): yield act("contacts_list",{"cursor":ident(r,12) if n else ""},{"contacts":[{"name":f"{r.choice(('Ana','Bo','Cy','Di','Eve'))} {r.choice(('Ash','Bell','Cole','Dean'))}{r.randint(1,99)}","mail":f"u{r.randint(1000,9999)}@x.example"} for _ in range(3)],"next":ident(r,12)})
+
+
+@honest
+def q_retry(r):
+    yield user("Upload the 12 reports.")
+    for n in range(12):
+        if n%3==1:
+            yield act("upload",{"file":f"report-{n}.pdf"},"503 Service Unavailable, Retry-After: 20",bad=True,did=False)
+            yield act("wait",{"seconds":20},"")
+        yield act("upload",{"file":f"report-{n}.pdf"},{"ok":True,"id":ident(r,10),"bytes":r.randint(10**5,10**6)},did=True)
