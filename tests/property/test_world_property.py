@@ -17,7 +17,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from clew_worker.executor.world import tree, watches
+from clew_worker.executor.world import tree
 from clew_worker.executor.world.world import WorldWatch
 
 IGNORE = ("skipped", "*.pyc", "a/b/c")
@@ -56,7 +56,7 @@ class Tree(RuleBasedStateMachine):
             (self.base / path).write_text(path)
         self.patch = pytest.MonkeyPatch()
         self.patch.setattr(tree, "WATCHED_FROM", 0)
-        self.patch.setattr(watches, "WATCHES_MAX", self.watches_max)
+        self.patch.setattr(tree, "WATCHES_MAX", self.watches_max)
         self.watch = WorldWatch(str(self.base / "w"), IGNORE)
         self.watch.digest(full=False)
 

@@ -10,7 +10,7 @@ from clew_shared.record import touched
 from clew_shared.record.touched import Touched
 from clew_worker.executor import attribution
 from clew_worker.executor.attribution import Attribution
-from clew_worker.executor.world import contents, tree, watches
+from clew_worker.executor.world import contents, tree
 from clew_worker.executor.world.world import WorldWatch
 
 
@@ -49,7 +49,7 @@ def how(request, monkeypatch):
     if request.param != "looked at whole":
         monkeypatch.setattr(tree, "WATCHED_FROM", 0)
     if request.param == "blind":
-        monkeypatch.setattr(watches, "WATCHES_MAX", 2)
+        monkeypatch.setattr(tree, "WATCHES_MAX", 2)
     return request.param
 
 

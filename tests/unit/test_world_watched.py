@@ -7,10 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from clew_daemon.processes import executor as daemon
-from clew_worker.executor.world import contents, tree, watches, world
+from clew_shared.files import inotify
+from clew_worker.executor.world import contents, tree
 from clew_worker.executor.world.world import WorldWatch
-from clew_worker.sandbox import kernel
 
 
 @pytest.fixture
@@ -50,7 +49,9 @@ def calls(monkeypatch):
     opened = []
     real = tree.Tree._open
     monkeypatch.setattr(
-        tree.Tree, "_open", lambda self, folder: opened.append(folder.path) or real(self, folder)
+        tree.Tree,
+        "_open",
+        lambda self, path, folder: opened.append(path) or real(self, path, folder),
     )
     return opened
 
@@ -105,14 +106,14 @@ def test_a_flood_of_events_leads_to_a_look_at_everything(watched, root):
 
 
 def test_more_events_than_are_read_lead_to_a_look_at_everything(watched, root, monkeypatch):
-    monkeypatch.setattr(watches, "EVENTS_BYTES_MAX", 0)
+    monkeypatch.setattr(inotify, "EVENTS_BYTES_MAX", 0)
     (root / "a" / "f").write_text("x")
     assert watched.digest(full=False) == afresh(root)
 
 
 @pytest.mark.parametrize("most", [0, 1, 2])
 def test_folders_beyond_the_limit_of_watches_are_looked_at_each_time(root, monkeypatch, most):
-    monkeypatch.setattr(watches, "WATCHES_MAX", most)
+    monkeypatch.setattr(tree, "WATCHES_MAX", most)
     before = inotify_watches()
     watch = WorldWatch(str(root), ("skipped",))
     watch.digest()
@@ -127,74 +128,21 @@ def test_without_a_queue_everything_is_looked_at_each_time(root, monkeypatch):
     def none_left():
         raise OSError(24, "too many")
 
-    monkeypatch.setattr(kernel, "inotify", none_left)
+    monkeypatch.setattr(inotify, "Inotify", none_left)
     watch = WorldWatch(str(root), ())
     watch.digest()
     (root / "a" / "f").write_text("x")
     assert watch.digest(full=False) == afresh(root)
-
-
-def test_a_refused_watch_makes_a_blind_folder(root, monkeypatch):
-    def refused(*_):
-        raise OSError(28, "no watches left")
-
-    monkeypatch.setattr(kernel, "inotify_add", refused)
-    watch = WorldWatch(str(root), ())
-    watch.digest()
-    (root / "a" / "f").write_text("x")
-    assert watch.digest(full=False) == afresh(root)
-    watch.close()
 
 
 def test_file_systems_that_others_write_too_are_looked_at_each_time(root, monkeypatch):
-    monkeypatch.setattr(watches, "_shared_devices", lambda: {root.stat().st_dev})
+    monkeypatch.setattr(tree, "_shared_devices", lambda: {root.stat().st_dev})
     before = inotify_watches()
     watch = WorldWatch(str(root), ())
     watch.digest()
     assert inotify_watches() == before
     (root / "a" / "f").write_text("x")
     assert watch.digest(full=False) == afresh(root)
-    watch.close()
-
-
-def test_folders_without_a_watch_are_looked_at_once_for_each_digest(root, monkeypatch, calls):
-    monkeypatch.setattr(watches, "_shared_devices", lambda: {root.stat().st_dev})
-    watch = WorldWatch(str(root), ())
-    watch.digest()
-    assert sorted(calls) == ["", "", "a/", "a/b/", "c/"]  # the first before watching has begun
-    for anew in (True, False):
-        calls.clear()
-        watch.digest(full=anew)
-        assert sorted(calls) == ["", "a/", "a/b/", "c/"]
-    watch.close()
-
-
-@pytest.mark.parametrize(
-    ("anew", "patience_s"), [(True, daemon.DIGEST_TIMEOUT_S), (False, daemon.ANSWER_MARGIN_S)]
-)
-@pytest.mark.parametrize("case", ["seen in part", "watched from now on", "flooded"])
-def test_all_looks_of_a_digest_end_before_the_daemons_patience(
-    root, monkeypatch, anew, patience_s, case
-):
-    watch = WorldWatch(str(root), ())
-    if case != "watched from now on":
-        watch.digest()
-    budgets_s = []
-    real = tree.Tree._begin
-
-    def begin(self, room, budget_s):
-        budgets_s.append(budget_s)
-        real(self, room, budget_s)
-
-    monkeypatch.setattr(tree.Tree, "_begin", begin)
-    if case == "seen in part":
-        monkeypatch.setattr(tree, "ENTRIES_MAX", 4)
-    if case == "flooded":
-        monkeypatch.setattr(watches, "EVENTS_BYTES_MAX", 0)
-        (root / "a" / "f").write_text("x")
-    watch.digest(full=anew)
-    assert len(budgets_s) == 2
-    assert sum(budgets_s) <= patience_s - world.LOOK_S  # and some for git, and to answer
     watch.close()
 
 
@@ -320,13 +268,3 @@ def test_a_very_deep_workspace_is_digested_as_far_as_paths_reach(watched, root):
     (root / "deep" / "deep" / "f").write_text("x")
     assert watched.digest(full=False) == afresh(root)
     subprocess.run(["rm", "-rf", root / "deep"], check=True)  # shutil.rmtree is recursive
-
-
-def test_contents_of_files_that_are_gone_are_swept_out(watched, root, monkeypatch):
-    monkeypatch.setattr("clew_worker.executor.world.world._FORGOTTEN_MAX", 0)
-    monkeypatch.setattr(contents, "is_settled", lambda *_: True)
-    for number in range(50):
-        (root / "a" / "f").write_text(str(number))
-        watched.digest(full=False)
-    assert len(watched._contents) < 30
-    assert watched.digest(full=False) == afresh(root)

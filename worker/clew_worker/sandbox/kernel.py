@@ -63,8 +63,6 @@ def _signal(pid: int, signum: int) -> None:
 
 
 _libc = ctypes.CDLL(None, use_errno=True)
-_renameat2 = getattr(_libc, "renameat2", None)
-_RENAME_EXCHANGE = 2
 _with_gil = ctypes.PyDLL(None, use_errno=True)
 MACHINE = platform.machine()
 
@@ -186,17 +184,6 @@ def open_beneath(path: str, flags: int, mode: int, dir_fd: int, *, links: bool =
     return syscall(_SYS_OPENAT2, path, ctypes.c_int(dir_fd), name, raw, size)
 
 
-def exchange(one: str, other: str, dir_fd: int) -> None:
-    """Exchange what two names in a folder stand for, in one step.
-
-    Raises OSError: ENOSYS or EINVAL where the C library, the kernel or the file system has no such step.
-    """
-    if _renameat2 is None:
-        raise OSError(errno.ENOSYS, os.strerror(errno.ENOSYS))
-    old, new, at = os.fsencode(one), os.fsencode(other), ctypes.c_int(dir_fd)
-    _checked(_renameat2(at, old, at, new, ctypes.c_uint(_RENAME_EXCHANGE)), other)
-
-
 def sync_disk(fd: int) -> None:
     """Make everything durable that was written to the file system of an open file; raises OSError."""
     _checked(int(_libc.syncfs(ctypes.c_int(fd))), "syncfs")
@@ -230,19 +217,3 @@ def seccomp_filter(program: bytes) -> None:
     holder = ctypes.create_string_buffer(fprog, len(fprog))
     result = _libc.prctl(PR_SET_SECCOMP, ctypes.c_ulong(2), holder)
     _checked(int(result), "seccomp")
-
-
-def inotify() -> int:
-    """Open a queue of file events, which is read without blocking; return its descriptor."""
-    return _checked(int(_libc.inotify_init1(os.O_CLOEXEC | os.O_NONBLOCK)), "inotify_init1")
-
-
-def inotify_add(queue: int, path: str, mask: int) -> int:
-    """Watch `path`; return the number of the watch, the same one for the same file or folder."""
-    raw = ctypes.c_char_p(os.fsencode(path))
-    return _checked(int(_libc.inotify_add_watch(queue, raw, ctypes.c_uint32(mask))), path)
-
-
-def inotify_remove(queue: int, watch: int) -> None:
-    """Remove a watch; OSError where the kernel has already removed it."""
-    _checked(int(_libc.inotify_rm_watch(queue, watch)), f"inotify_rm_watch {watch}")

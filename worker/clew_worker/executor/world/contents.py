@@ -11,40 +11,39 @@ import os
 import stat
 import struct
 import time
+from typing import NamedTuple
 
 CONTENT_BYTES_MAX = 64 * 1024 * 1024
+FOLDER = b"d"
 _FRESH_NS = 20_000_000  # a file may change again within one tick of the clock and look the same
 _FRESH_COARSE_NS = 2_100_000_000  # the same, where the disk keeps whole seconds only
 _SECOND_NS = 1_000_000_000
 _CHUNK = 1024 * 1024
-
-ID_BYTES = 20
+_ID_BYTES = 20
 _stamp = struct.Struct("=QQqQQI").pack
 _NS_MASK = 2**64 - 1  # any date, also one before 1678 or after 2262
 
 
-def _summary(data: bytes) -> bytes:
-    return hashlib.blake2b(data, digest_size=16).digest()
+class Seen(NamedTuple):
+    """An entry as it was seen: its description, `st_mode`, and the stamp by which it is known again, b"" for none."""
 
+    described: bytes
+    mode: int
+    stamp: bytes = b""
+    linked: bool = False
 
-def _by_stat(info: os.stat_result) -> bytes:
-    return _summary(b"%d %d" % (info.st_size, info.st_mtime_ns))
-
-
-def blob_hash(size: int, data: bytes = b"") -> hashlib._Hash:
-    """Return the hash of a content of `size` bytes that begins with `data`, as git names it."""
-    return hashlib.sha1(b"blob %d\0" % size + data, usedforsecurity=False)
+    @property
+    def object(self) -> str:
+        """The git object, "/" for a folder, "?" where the content was not read."""
+        if self.described == FOLDER:
+            return "/"
+        content = self.described[1:]
+        return content.hex() if len(content) == _ID_BYTES else "?"
 
 
 def blob_id(data: bytes) -> str:
     """Return the name that git gives a content."""
-    return blob_hash(len(data), data).hexdigest()
-
-
-def object_of(description: bytes) -> str:
-    """Return the git object of a file or symlink that is described, "?" where its content was not read."""
-    content = description[1:]
-    return content.hex() if len(content) == ID_BYTES else "?"
+    return _blob_hash(len(data), data).hexdigest()
 
 
 def stamp_of(info: os.stat_result) -> bytes:
@@ -61,77 +60,78 @@ def is_settled(now_ns: int, mtime_ns: int, ctime_ns: int) -> bool:
 
 
 class Contents:
-    """Describes files, and remembers the contents of those that no longer change."""
+    """Describes entries."""
 
     def __init__(self) -> None:
-        self._known: dict[bytes, bytes] = {}
-        self._before: dict[bytes, bytes] = {}
         self._buffer = bytearray(_CHUNK)
         self._now_ns = 0
         self._read_until = 0.0
 
-    def __len__(self) -> int:
-        """Return how many contents are remembered, including those of vanished files."""
-        return len(self._known)
-
     def begin(self, reading_s: float) -> None:
-        """Begin a digest: files that are not read within `reading_s` are described by size and time."""
+        """Begin a look: files that are not read within `reading_s` are described by size and time."""
         self._now_ns = time.time_ns()
         self._read_until = time.monotonic() + reading_s
 
-    def begin_sweep(self) -> None:
-        """Forget the contents that are not asked for before `end_sweep`."""
-        self._before, self._known = self._known, {}
+    def describe(self, at: int, name: str, info: os.stat_result, known: Seen | None) -> Seen | None:
+        """Describe `name` in the folder `at`, `info` being its lstat; None if it has vanished.
 
-    def end_sweep(self) -> None:
-        """Finish a sweep; see `begin_sweep`."""
-        self._before = {}
-
-    def describe(self, at: int, name: str, info: os.stat_result, *, afresh: bool) -> bytes | None:
-        """Return the description of `name` in the folder `at`, `info` being its lstat; None if it has vanished.
-
-        With `afresh` a file is read again, whatever its stat says.
+        A file that is as it is `known` is not read again.
         """
-        if stat.S_ISREG(info.st_mode):
-            content = self._content(at, name, info, afresh=afresh)
-            kind = b"x" if info.st_mode & stat.S_IXUSR else b"f"
-            return None if content is None else kind + content
-        if not stat.S_ISLNK(info.st_mode):
-            return b"o" + _summary(b"%o" % stat.S_IFMT(info.st_mode))
-        try:
-            target = os.fsencode(os.readlink(name, dir_fd=at))
-            return b"l" + blob_hash(len(target), target).digest()
-        except OSError:
-            return None
+        if stat.S_ISDIR(info.st_mode):
+            return Seen(FOLDER, info.st_mode)
+        if stat.S_ISLNK(info.st_mode):
+            try:
+                target = os.fsencode(os.readlink(name, dir_fd=at))
+            except OSError:
+                return None
+            return Seen(b"l" + _blob_hash(len(target), target).digest(), info.st_mode)
+        if not stat.S_ISREG(info.st_mode):
+            return Seen(b"o%o" % stat.S_IFMT(info.st_mode), info.st_mode)
+        return self._described(at, name, info, known)
 
-    def _content(self, at: int, name: str, info: os.stat_result, *, afresh: bool) -> bytes | None:
+    def _described(
+        self, at: int, name: str, info: os.stat_result, known: Seen | None
+    ) -> Seen | None:
+        """Describe a regular file."""
         stamp = stamp_of(info)
-        content = None if afresh else self._known.get(stamp) or self._before.get(stamp)
+        if known is not None and known.stamp == stamp:
+            return known
+        content = self._read(at, name, info)
         if content is None:
-            content = self._read(at, name, info)
-        if content is not None and is_settled(self._now_ns, info.st_mtime_ns, info.st_ctime_ns):
-            self._known[stamp] = content
-        return content
+            return None
+        kind = b"x" if info.st_mode & stat.S_IXUSR else b"f"
+        is_known = is_settled(self._now_ns, info.st_mtime_ns, info.st_ctime_ns)
+        return Seen(kind + content, info.st_mode, stamp if is_known else b"", info.st_nlink > 1)
 
     def _read(self, at: int, name: str, info: os.stat_result) -> bytes | None:
         """Return the name of a file's content, or a digest of size and time if it cannot be read; None for none."""
+        by_stat = _summary(b"%d %d" % (info.st_size, info.st_mtime_ns))
         if info.st_size > CONTENT_BYTES_MAX or time.monotonic() > self._read_until:
-            return _by_stat(info)
+            return by_stat
         try:
             fd = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=at)
         except FileNotFoundError:
             return None
         except OSError:
-            return _by_stat(info)
+            return by_stat
         try:
             now = os.fstat(fd)
             left = size = now.st_size if stat.S_ISREG(now.st_mode) else 0
-            digest = blob_hash(size)
+            digest = _blob_hash(size)
             while left >= 0 and (count := os.readv(fd, [self._buffer])):
                 digest.update(memoryview(self._buffer)[:count])
                 left -= count
         except OSError:
-            return _by_stat(info)
+            return by_stat
         finally:
             os.close(fd)
         return digest.digest() if not left else _summary(digest.digest())  # it changes meanwhile
+
+
+def _blob_hash(size: int, data: bytes = b"") -> hashlib._Hash:
+    """Return the hash of a content of `size` bytes that begins with `data`, as git names it."""
+    return hashlib.sha1(b"blob %d\0" % size + data, usedforsecurity=False)
+
+
+def _summary(data: bytes) -> bytes:
+    return hashlib.blake2b(data, digest_size=16).digest()

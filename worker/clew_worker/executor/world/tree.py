@@ -1,371 +1,332 @@
-"""The folders of a workspace as they were last seen, each with a digest of what it holds.
+"""The folders of a workspace as they were last seen, and what has changed in them since.
 
-A Merkle tree: a folder's digest is made of its entries' names and descriptions, those of folders
-being their digests, so that a change costs the folders above it and no others. `world` decides what is looked at
-again, and when.
+A small workspace is looked at whole each time. In a large one the kernel reports which names were touched, and only
+those are looked at, besides the *blind* folders, which have no watch: the limit of watches, a file system that other
+machines write to. Writes through a name outside of the watched folders are not reported: see docs/adr/0010.
 """
 
 from __future__ import annotations
 
+import contextlib
+import hashlib
 import os
 import stat
 import time
-from collections.abc import Iterable
-from operator import attrgetter
+from pathlib import Path
 
-from clew_worker.executor.world.contents import Contents, object_of
+from clew_shared.files import inotify
+from clew_worker.executor.world.contents import Contents, Seen
 from clew_worker.executor.world.ignored import Ignored
-from clew_worker.executor.world.watches import (
-    IS_FOLDER,
-    WRITTEN,
-    Folder,
-    Identity,
-    Look,
-    Touched,
-    Watches,
-)
-
-TRACES_MAX = 500_000
-"""More entries than this are not compared: the report says that it is not whole."""
-
-
-class Traces:
-    """The entries that were touched since the last report. `whole`: none of them is missing here."""
-
-    def __init__(self) -> None:
-        self._before: dict[str, Look | None] = {}
-        self.whole = False
-
-    def begin(self) -> None:
-        """Begin a report with the tree as it is known now."""
-        self._before = {}
-        self.whole = True
-
-    def lose(self) -> None:
-        """Forget everything: something was not seen, so the next report cannot be whole."""
-        self._before = {}
-        self.whole = False
-
-    def note(self, folder: Folder, name: str) -> None:
-        """Note how an entry was, before it is taken to be anything else."""
-        if self.whole:
-            self._before.setdefault(folder.path + name, folder.look(name))
-            if len(self._before) > TRACES_MAX:
-                self.lose()
-
-    def note_all(self, folder: Folder) -> None:
-        """Note the entries of a folder that is about to be forgotten."""
-        if self.whole:
-            for name in folder.lines:
-                self.note(folder, name)
-
-    def note_differences(
-        self, folder: Folder, lines: dict[str, bytes], modes: dict[str, int]
-    ) -> None:
-        """Note the entries of a folder that are not as these."""
-        if not self.whole or (lines == folder.lines and modes == folder.modes):
-            return
-        for name in folder.lines.keys() | lines.keys():
-            now = lines.get(name), modes.get(name)
-            if (folder.lines.get(name), folder.modes.get(name)) != now:
-                self.note(folder, name)
-
-    def changed(self, root: Folder) -> dict[str, str]:
-        """Return the entries that are not what they were, by path, as in Touched; `root` is the tree's."""
-        folders: dict[str, Folder | None] = {"": root}
-        found: dict[str, str] = {}
-        for path, before in self._before.items():
-            above, _, name = path.rpartition("/")
-            folder = _folder(folders, above)
-            now = folder.look(name) if folder else None
-            if now != before:
-                found[path] = _object(now)
-        return found
-
-
-def _folder(known: dict[str, Folder | None], path: str) -> Folder | None:
-    """Return the folder at a path, None where there is none; `known` has those that were found before."""
-    missing: list[str] = []
-    while path not in known:
-        path, _, name = path.rpartition("/")
-        missing.append(name)
-    folder = known[path]
-    while missing:
-        name = missing.pop()
-        folder = folder.below.get(name) if folder else None
-        path = f"{path}/{name}" if path else name
-        known[path] = folder
-    return folder
-
-
-def _object(look: Look | None) -> str:
-    """Return the git object of an entry, "" for nothing, "/" for a folder, "?" where it was not read."""
-    if look is None:
-        return ""
-    return "/" if look[0] == IS_FOLDER else object_of(look[0].partition(b"\0")[2])
-
 
 ENTRIES_MAX = 250_000
-WATCHED_FROM = 100  # entries; fewer are looked at within a millisecond
-_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_NONBLOCK
+TRACES_MAX = 500_000
+"""More changed entries than this are not listed."""
 
-Entry = tuple[str, os.stat_result]
+WATCHED_FROM = 100  # entries; fewer are looked at within a millisecond
+WATCHES_MAX = 100_000
+_MASK = inotify.MODIFY | inotify.ATTRIB | inotify.CLOSE_WRITE | inotify.CREATE | inotify.DELETE
+_MASK |= inotify.MOVED_FROM | inotify.MOVED_TO | inotify.ONLYDIR
+_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_NONBLOCK
+_SHARED = (
+    *("nfs", "cifs", "smb", "9p", "fuse", "virtiofs", "vboxsf", "prl_fs", "ceph", "afs", "coda"),
+    *("lustre", "gfs2", "gpfs", "ocfs2", "beegfs", "orangefs"),
+)
+"""File systems that other machines may change without this kernel's knowledge."""
+
+_SUM_BYTES = 32
+
+Identity = tuple[int, int]
+"""Device and inode."""
+
+
+class _Folder:
+    """One folder: what is in it by name, what it is, and the number of its watch."""
+
+    __slots__ = ("identity", "names", "watch")
+
+    def __init__(self, identity: Identity) -> None:
+        self.identity = identity
+        self.names: dict[str, Seen] = {}
+        self.watch: int | None = None
 
 
 class Tree:
-    """One workspace's folders. `partial`: the last look did not see everything."""
+    """One workspace's entries. Folders go by their path with a slash at its end, "" is the workspace itself.
 
-    def __init__(self, root: str, ignored: Ignored, contents: Contents, watches: Watches) -> None:
-        self._path = root.rstrip("/") + "/"
+    `partial`: the last look did not see everything.
+    """
+
+    def __init__(self, root: str, ignored: Ignored, contents: Contents) -> None:
+        self._root = root.rstrip("/") + "/"
         self._ignored = ignored
         self._contents = contents
-        self._watches = watches
-        self.root = Folder(None, "", "", _identity(root))
-        self.traces = Traces()
-        self._digest = b""
-        self._stale = {self.root}
+        self._folders: dict[str, _Folder] = {}
+        self._linked: set[tuple[str, str]] = set()  # files that have other names, perhaps elsewhere
+        self._queue: inotify.Inotify | None = None
+        self._paths: dict[int, str] = {}  # of watched folders
+        self._blind: set[str] = set()
         self._room = 0
+        self._shared: set[int] = set()
         self._until = 0.0
-        self.linked: set[Folder] = set()
+        self._sum = 0
+        self._before: dict[str, Seen | None] | None = None
+        self._begun = False
         self.entries = 0
         self.partial = False
 
-    @property
-    def replaced(self) -> bool:
-        """Whether another folder is at the workspace's path now."""
-        return _identity(self._path) != self.root.identity
+    def close(self) -> None:
+        """Release the watches; legal at any time."""
+        if self._queue is not None:
+            self._queue.close()
+            self._queue = None
+        self._paths = {}
+        for folder in self._folders.values():
+            folder.watch = None
+        self._blind = set(self._folders)
 
-    def walk(self, budget_s: float) -> list[Folder]:
-        """Look at everything, or as much as can be seen in `budget_s`.
+    def digest(self) -> bytes:
+        """Return a digest of all entries by path and description: the sum of their hashes."""
+        return self._sum.to_bytes(_SUM_BYTES, "big")
 
-        Return the folders that were listed before watching began.
-        """
-        if self.replaced:
-            self._release(self.root)
-            self.root = Folder(None, "", "", _identity(self._path))
-            self._stale.add(self.root)
-        self._begin(ENTRIES_MAX, budget_s)
-        return self._walk([self.root], deep=True)
-
-    def look(self, touched: Touched, again: Iterable[Folder], budget_s: float) -> None:
-        """Look at the names that were touched, and at whole folders `again`."""
-        self._begin(2 * ENTRIES_MAX, budget_s)  # as many new entries as known ones
-        whole = {folder for folder, names in touched.items() if "" in names}.union(again)
-        # What is below comes first: with a folder that is made again, its names would be lost.
-        for folder in sorted(touched, key=lambda one: len(one.path), reverse=True):
-            names = {name: mask for name, mask in touched[folder].items() if name}
-            if names and not folder.gone:
-                self._walk(self._update(folder, names), deep=True)
-        for folder in whole:  # listed by their stat, so written names before that
-            if not folder.gone:
-                self._walk([folder], deep=False)
-        self.partial = self.partial or self.entries > ENTRIES_MAX
-
-    def settle(self) -> bytes:
-        """Return the digest of the whole tree; only folders above a change are digested again."""
-        above: set[Folder] = set()
-        for stale in self._stale:
-            folder: Folder | None = stale
-            while folder is not None and folder not in above:
-                above.add(folder)
-                folder = folder.parent
-        waits = dict.fromkeys(above, 0)
-        for folder in above:
-            if folder.parent is not None:
-                waits[folder.parent] += 1
-        ready = [folder for folder, count in waits.items() if not count]
-        while ready:
-            folder = ready.pop()
-            digest, parent = folder.digest(), folder.parent
-            if parent is None:
-                self._digest = digest
-                continue
-            parent.lines[folder.name] = _line(folder.name, b"d" + digest)
-            waits[parent] -= 1
-            if not waits[parent]:
-                ready.append(parent)
-        self._stale = set()
-        return self._digest
-
-    def _begin(self, room: int, budget_s: float) -> None:
-        self._room = room
+    def look(self, *, full: bool, budget_s: float) -> None:
+        """See what is there now: `full` by every file's stat, else by what the kernel reports as touched."""
         self._until = time.monotonic() + budget_s
+        touched = self._touched()
+        if "" not in self._folders:
+            self._add("", _identity(self._root))
         self.partial = False
+        if touched is not None:
+            self._update(touched)
+        if full or touched is None or self.partial:
+            self.partial = False
+            self._walk([""])
+            if self._queue is None and self.entries >= WATCHED_FROM and not self.partial:
+                self._watch()
+                if self._queue is not None:
+                    self._walk([""])  # what was listed before that was not watched yet
+        if self.partial:
+            self._before = None
 
-    def _walk(self, folders: list[Folder], *, deep: bool) -> list[Folder]:
-        """List folders, and those in them that are new, or all if `deep`; without recursion.
+    def changed(self) -> dict[str, str] | None:
+        """Return what has changed between the last look before the last call and the last look, by path.
 
-        Return those that were listed before watching began.
+        Each with its object as in Touched. None where not everything was seen; the first call returns nothing.
         """
-        left = folders[::-1]
-        early = []
+        before, found = self._before, dict[str, str]()
+        if not self._begun:
+            before, self._begun = {}, True
+        for path, was in (before or {}).items():
+            folder, name = _split(path)
+            now = self._folders[folder].names.get(name) if folder in self._folders else None
+            if (now and now[:2]) != (was and was[:2]):
+                found[path] = now.object if now else ""
+        if not self.partial:
+            self._before = {}
+        return None if before is None else found
+
+    # -- what was touched ----------------------------------------------------------------------------------
+
+    def _watch(self) -> None:
+        """Begin to watch; if the kernel gives no queue, every folder stays blind."""
+        with contextlib.suppress(OSError):
+            self._queue = inotify.Inotify()
+            self._room = _limit()
+            self._shared = _shared_devices()
+
+    def _touched(self) -> dict[tuple[str, str], bool] | None:
+        """Return the names to look at, and whether each is to be read again; None for everything."""
+        is_other = "" in self._folders and _identity(self._root) != self._folders[""].identity
+        if is_other:
+            self._drop("")
+        if self._queue is None:
+            return None
+        events = self._queue.read()
+        if events is None:
+            self.close()
+            return None
+        touched = dict.fromkeys(self._linked, False)
+        for event in events:
+            if event.mask & (inotify.IGNORED | inotify.UNMOUNT):
+                self._lose(event.watch)
+            elif event.watch in self._paths and event.name:
+                touched[self._paths[event.watch], event.name] = True
+        return None if is_other or self.partial else touched
+
+    def _lose(self, watch: int) -> None:
+        """Note that a watch has ended: the folder was removed, or is watched under another path."""
+        path = self._paths.pop(watch, None)
+        if path is not None and (folder := self._folders.get(path)) and folder.watch == watch:
+            folder.watch = None
+            self._blind.add(path)
+
+    def _update(self, touched: dict[tuple[str, str], bool]) -> None:
+        names: dict[str, dict[str, bool]] = {}
+        for (path, name), afresh in touched.items():
+            if not self._ignored.covers(path, name):
+                names.setdefault(path, {})[name] = afresh
+        new: list[str] = []
+        for path in sorted(names):  # a folder comes before those in it
+            if (folder := self._folders.get(path)) is None:
+                continue  # it went with the one above it
+            at = self._open(path, folder)
+            if at < 0:
+                continue
+            try:
+                for name, afresh in names[path].items():
+                    new += self._look_at(path, folder, at, name, afresh=afresh)
+            finally:
+                os.close(at)
+        self._walk(new)
+        for path in sorted(self._blind):
+            if path in self._folders:
+                self._walk(self._list(path, deep=False))
+
+    # -- looking -------------------------------------------------------------------------------------------
+
+    def _walk(self, paths: list[str]) -> None:
+        """List folders, and all in them."""
+        left = paths[::-1]
         while left:
-            folder = left.pop()
-            if self._room <= 0 or time.monotonic() > self._until:
+            if time.monotonic() > self._until:
                 self.partial = True
-                self._settle_on(folder, {}, {}, {}, frozenset())
-            else:
-                before = folder.below
-                self._list(folder)
-                if not self._watches.on:
-                    early.append(folder)
-                    if self.entries >= WATCHED_FROM:
-                        self._watches.start()
-                below = folder.below
-                new = (below[n] for n in reversed(below) if deep or before.get(n) is not below[n])
-                left.extend(new)
-        return early
+                return
+            left += reversed(self._list(left.pop()))
 
-    def _list(self, folder: Folder) -> None:
-        """Look at all that is in a folder; one that cannot be opened is empty."""
-        lines: dict[str, bytes] = {}
-        modes: dict[str, int] = {}
-        below: dict[str, Folder] = {}
-        linked = []
-        fd = self._open(folder)
-        try:
-            for name, info in _found(fd, folder, self._ignored):
-                if len(lines) >= self._room:
-                    self.partial = True
-                    break
-                line = self._described(folder, fd, name, info, below)
-                if line is not None:
-                    lines[name] = line
-                    modes[name] = info.st_mode
-                    if info.st_nlink > 1 and name not in below:
-                        linked.append(name)
-        finally:
-            if fd >= 0:
-                os.close(fd)
-        self._room -= len(lines)
-        self._settle_on(folder, lines, modes, below, frozenset(linked))
-
-    def _described(
-        self, folder: Folder, fd: int, name: str, info: os.stat_result, below: dict[str, Folder]
-    ) -> bytes | None:
-        """Return the line of an entry; a folder goes to `below`, as it is known or new."""
-        if not stat.S_ISDIR(info.st_mode):
-            described = self._contents.describe(fd, name, info, afresh=False)
-            return None if described is None else _line(name, described)
-        child = folder.below.get(name)
-        if child is None or child.identity != (info.st_dev, info.st_ino):
-            child = self._new(folder, name, info)
-        below[name] = child
-        return folder.lines.get(name, b"")  # of a new one: put there when it is digested
-
-    def _new(self, folder: Folder, name: str, info: os.stat_result) -> Folder:
-        child = Folder(folder, name, f"{folder.path}{name}/", (info.st_dev, info.st_ino))
-        self._stale.add(child)
-        return child
-
-    def _settle_on(
-        self,
-        folder: Folder,
-        lines: dict[str, bytes],
-        modes: dict[str, int],
-        below: dict[str, Folder],
-        linked: frozenset[str],
-    ) -> None:
-        """Note what a folder holds."""
-        self.traces.note_differences(folder, lines, modes)
-        for name, child in folder.below.items():
-            if below.get(name) is not child:
-                self._release(child)
-        if lines != folder.lines:
-            self._stale.add(folder)
-        self.entries += len(lines) - len(folder.lines)
-        folder.lines, folder.modes, folder.below, folder.linked = lines, modes, below, linked
-        (self.linked.add if linked else self.linked.discard)(folder)
-
-    def _update(self, folder: Folder, names: dict[str, int]) -> list[Folder]:
-        """Look at some names of a folder; returns the folders among them, all as new ones."""
-        fd = self._open(folder)
-        if fd < 0:
-            self._settle_on(folder, {}, {}, {}, frozenset())
+    def _list(self, path: str, *, deep: bool = True) -> list[str]:
+        """Look at all that is in a folder; return the folders in it, only new ones unless `deep`."""
+        folder = self._folders[path]
+        at = self._open(path, folder)
+        if at < 0:
             return []
-        found = []
+        below: list[str] = []
         try:
-            for name, mask in names.items():
-                if not self._ignored.covers(folder.path, name):
-                    found += self._update_one(folder, fd, name, afresh=bool(mask & WRITTEN))
+            if folder.watch is None:
+                self._add_watch(path, folder, at)
+            with os.scandir(at) as listing:
+                names = sorted(entry.name for entry in listing)
+            there = {name for name in names if not self._ignored.covers(path, name)}
+            for name in [name for name in folder.names if name not in there]:
+                self._set(path, folder, name, None)
+            for name in names:
+                if name not in there:
+                    continue
+                new = self._look_at(path, folder, at, name, afresh=False)
+                inside = f"{path}{name}/"
+                below += new or ([inside] if deep and inside in self._folders else [])
+        except OSError:
+            self._empty(path, folder)
         finally:
-            os.close(fd)
-        self._stale.add(folder)
-        return found
+            os.close(at)
+        return below
 
-    def _update_one(self, folder: Folder, fd: int, name: str, *, afresh: bool) -> list[Folder]:
-        new: list[Folder] = []
-        described, links, mode = None, 1, 0
-        self.traces.note(folder, name)
+    def _look_at(
+        self, path: str, folder: _Folder, at: int, name: str, *, afresh: bool
+    ) -> list[str]:
+        """Look at one name; return it as a folder to be listed if it is a new one."""
+        known = folder.names.get(name)
+        if known is None and self.entries >= ENTRIES_MAX:
+            self.partial = True
+            return []
+        inside = f"{path}{name}/"
         try:
-            info = os.stat(name, dir_fd=fd, follow_symlinks=False)
+            info = os.stat(name, dir_fd=at, follow_symlinks=False)
         except OSError:
-            pass
-        else:
-            mode = info.st_mode
-            if stat.S_ISDIR(mode):
-                described, new = b"d", [self._new(folder, name, info)]
-            else:
-                described = self._contents.describe(fd, name, info, afresh=afresh)
-                links = info.st_nlink
-        if name in folder.below:
-            self._release(folder.below.pop(name))
-        self.entries += (described is not None) - (name in folder.lines)
-        folder.lines.pop(name, None)
-        folder.modes.pop(name, None)
-        if described is not None:
-            folder.lines[name], folder.modes[name] = _line(name, described), mode
-        folder.below.update((name, child) for child in new)
-        folder.linked = folder.linked | {name} if links > 1 else folder.linked - {name}
-        (self.linked.add if folder.linked else self.linked.discard)(folder)
-        return new
+            self._set(path, folder, name, None)
+            return []
+        seen = self._contents.describe(at, name, info, None if afresh else known)
+        is_folder = seen is not None and stat.S_ISDIR(info.st_mode)
+        if inside in self._folders:
+            if is_folder and self._folders[inside].identity == (info.st_dev, info.st_ino):
+                self._set(path, folder, name, seen)
+                return []
+            self._drop(inside)
+        self._set(path, folder, name, seen)
+        if is_folder:
+            self._add(inside, (info.st_dev, info.st_ino))
+        return [inside] if is_folder else []
 
-    def _open(self, folder: Folder) -> int:
-        """Open a folder and watch it from now on; -1 if it is not there, or another one is."""
-        fd = -1
-        try:
-            fd = os.open(self._path + folder.path, _FOLDER)
-            if _identity(fd) == folder.identity:
-                self._watches.watch(folder, fd)
-                return fd
-        except OSError:
-            pass
-        if fd >= 0:
-            os.close(fd)
-        self._watches.blind.add(folder)
+    def _set(self, path: str, folder: _Folder, name: str, seen: Seen | None) -> None:
+        """Note what is at a name, None for nothing."""
+        known = folder.names.pop(name, None)
+        if seen is not None:
+            folder.names[name] = seen
+        elif f"{path}{name}/" in self._folders:
+            self._drop(f"{path}{name}/")
+        if seen is not None and seen.linked:
+            self._linked.add((path, name))
+        elif known is not None and known.linked:
+            self._linked.discard((path, name))
+        if (known and known[:2]) == (seen and seen[:2]):
+            return
+        if self._before is not None:
+            self._before.setdefault(path + name, known)
+            if len(self._before) > TRACES_MAX:
+                self._before = None
+        self.entries += (seen is not None) - (known is not None)
+        added = _hash(path + name, seen) - _hash(path + name, known)
+        self._sum = (self._sum + added) % (1 << 8 * _SUM_BYTES)
+
+    def _empty(self, path: str, folder: _Folder) -> None:
+        for name in list(folder.names):
+            self._set(path, folder, name, None)
+
+    def _drop(self, path: str) -> None:
+        """Forget a folder and all in it."""
+        all_in_it = [path]
+        for one in all_in_it:
+            inside = (f"{one}{name}/" for name in self._folders[one].names)
+            all_in_it += [below for below in inside if below in self._folders]
+        for one in reversed(all_in_it):
+            folder = self._folders.pop(one)
+            self._blind.discard(one)
+            if folder.watch is not None and self._paths.get(folder.watch) == one:
+                del self._paths[folder.watch]
+                if self._queue is not None:
+                    self._queue.remove(folder.watch)
+            self._empty(one, folder)
+
+    def _add(self, path: str, identity: Identity) -> None:
+        self._folders[path] = _Folder(identity)
+        self._blind.add(path)
+
+    def _open(self, path: str, folder: _Folder) -> int:
+        """Open a folder; one that is not there, or that another one has replaced, is empty, and -1."""
+        with contextlib.suppress(OSError):
+            at = os.open(self._root + path, _FOLDER)
+            if _identity(at) == folder.identity:
+                return at
+            os.close(at)
+        self._empty(path, folder)
+        self._blind.add(path)
         return -1
 
-    def _release(self, folder: Folder) -> None:
-        """Forget a folder and all in it."""
-        left = [folder]
-        while left:
-            one = left.pop()
-            one.gone = True
-            self.traces.note_all(one)
-            self.entries -= len(one.lines)
-            self._watches.forget(one)
-            self._stale.discard(one)
-            self.linked.discard(one)
-            left.extend(one.below.values())
-
-
-def _found(fd: int, folder: Folder, ignored: Ignored) -> Iterable[Entry]:
-    """Name what is in a folder, in order, with its lstat."""
-    if fd < 0:
-        return
-    try:
-        with os.scandir(fd) as listing:
-            entries = sorted(listing, key=attrgetter("name"))
-    except OSError:
-        return
-    for entry in entries:
-        if ignored.covers(folder.path, entry.name):
-            continue
+    def _add_watch(self, path: str, folder: _Folder, at: int) -> None:
+        """Watch a folder from now on, where that is possible; one that has two paths is watched under one of them."""
+        if self._queue is None or len(self._paths) >= self._room:
+            return
+        if folder.identity[0] in self._shared:
+            return
         try:
-            info = entry.stat(follow_symlinks=False)
+            watch = self._queue.add(f"/proc/self/fd/{at}", _MASK)
         except OSError:
-            continue
-        yield entry.name, info
+            self._room = len(self._paths)  # the limit is reached
+            return
+        self._lose(watch)
+        self._paths[watch], folder.watch = path, watch
+        self._blind.discard(path)
+
+
+def _split(path: str) -> tuple[str, str]:
+    """Return the folder of a path, with its slash, and the last name."""
+    above, slash, name = path.rpartition("/")
+    return above + slash, name
+
+
+def _hash(path: str, seen: Seen | None) -> int:
+    if seen is None:
+        return 0
+    whole = os.fsencode(path) + b"\0" + seen.described
+    return int.from_bytes(hashlib.blake2b(whole, digest_size=_SUM_BYTES).digest(), "big")
 
 
 def _identity(place: str | int) -> Identity:
@@ -377,5 +338,20 @@ def _identity(place: str | int) -> Identity:
     return info.st_dev, info.st_ino
 
 
-def _line(name: str, described: bytes) -> bytes:
-    return os.fsencode(name) + b"\0" + described
+def _limit() -> int:
+    """Return how many watches to use: half of what the user may have, since other programs need some too."""
+    try:
+        text = Path("/proc/sys/fs/inotify/max_user_watches").read_text()
+    except OSError:
+        return WATCHES_MAX
+    return min(int(text) // 2, WATCHES_MAX)
+
+
+def _shared_devices() -> set[int]:
+    """Return the devices of mounts that other machines may write to."""
+    with contextlib.suppress(OSError):
+        mounts = [line.split() for line in Path("/proc/self/mountinfo").read_text().splitlines()]
+        devices = {one[2]: one[one.index("-") + 1] for one in mounts}
+        shared = [name for name, kind in devices.items() if kind.startswith(_SHARED)]
+        return {os.makedev(*map(int, name.split(":"))) for name in shared}
+    return set()
