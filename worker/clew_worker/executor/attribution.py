@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from clew_shared.record.touched import NAMES_BYTES_MAX, NAMES_MAX, Touched
-from clew_shared.snapshots.names import quoted, unquoted
+from clew_shared.snapshots.names import folders_above, quoted
 from clew_worker.executor.world.world import WorldWatch
 
 PENDING_MAX = 100_000
@@ -37,9 +37,8 @@ class Attribution:
         self._watch = watch
         self.seen = 0
         self._notes = notes
-        self._own: dict[str, str] = {}
-        self._foreign: set[str] = set()
-        self._own_unknown = self._foreign_unknown = False
+        self._own: dict[str, str] | None = {}  # None: there was more than was seen
+        self._foreign: set[str] | None = set()
         self._anchored = False
         self._noted = bool(notes and notes.exists())
         if self._noted:
@@ -56,8 +55,8 @@ class Attribution:
         if self._notes is None:
             return
         with contextlib.suppress(OSError):  # on a full disk it is not noted
-            if self._foreign or self._foreign_unknown:
-                names = None if self._foreign_unknown else sorted(self._foreign)
+            if self._foreign != set():
+                names = None if self._foreign is None else sorted(self._foreign)
                 draft = self._notes.with_suffix(".new")
                 draft.write_text(json.dumps(names))
                 draft.replace(self._notes)
@@ -68,33 +67,32 @@ class Attribution:
 
     def _read_notes(self) -> None:
         try:
-            names = json.loads(self._notes.read_text()) if self._notes else []
-            self._foreign = set(names)
+            self._foreign = set(json.loads(self._notes.read_text()) if self._notes else [])
         except (OSError, ValueError, TypeError):  # also where all of it was unknown
-            self._foreign_unknown = True
+            self._foreign = None
 
-    def sort(self, *, own: bool) -> None:
-        """Take what the last look has found; see `look`."""
-        changed = self._changed()
+    def sort(self, *, own: bool, restored: Iterable[str] = ()) -> None:
+        """Take what the last look has found; see `look`. Quoted names that were `restored` are reported elsewhere."""
+        changed = self._watch.changed()
+        self.seen += changed is None or bool(changed)
         if changed is None:
             self._give_up(own=own)
-        elif own:
-            self._own |= changed
-        else:
-            self._foreign |= changed.keys()
-        if len(self._own) + len(self._foreign) > PENDING_MAX:
+            return
+        found = {quoted(os.fsencode(path)): name for path, name in changed.items()}
+        for name in restored:
+            for one in (name, *folders_above(name)):
+                found.pop(one, None)
+        if own and self._own is not None:
+            self._own |= found
+        elif not own and self._foreign is not None:
+            self._foreign |= found.keys()
+        if len(self._own or ()) + len(self._foreign or ()) > PENDING_MAX:
             self._give_up(own=own)
 
     def look_after_restore(self, restored: Iterable[str]) -> None:
         """Look after a restore: what it has restored, by quoted name, is reported with it and not here."""
-        names = {os.fsdecode(unquoted(name)) for name in restored}
         self._watch.look(full=False)
-        changed = self._changed()
-        if changed is None:
-            self._give_up(own=False)
-            return
-        names |= {above for name in names for above in _above(name)}
-        self._foreign |= changed.keys() - names
+        self.sort(own=False, restored=restored)
 
     def anchor(self) -> None:
         """Note that a snapshot was taken: what this executor has not seen of the time before is on record."""
@@ -102,43 +100,28 @@ class Attribution:
 
     def report(self) -> Touched:
         """Return what has changed since the last report."""
-        own = list(_cut(self._own))
-        foreign = [name for name, _ in _cut(dict.fromkeys(self._foreign, ""))]
-        unknown = self._foreign_unknown or not self._anchored
+        foreign = self._foreign if self._anchored else None
         touched = Touched(
-            own=() if self._own_unknown else tuple(own),
-            own_total=-1 if self._own_unknown else len(self._own),
-            foreign=() if unknown else tuple(foreign),
-            foreign_total=-1 if unknown else len(self._foreign),
+            own=tuple(_cut(self._own or {})),
+            own_total=-1 if self._own is None else len(self._own),
+            foreign=tuple(name for name, _ in _cut(dict.fromkeys(foreign or (), ""))),
+            foreign_total=-1 if foreign is None else len(foreign),
         )
         self._own, self._foreign = {}, set()
-        self._own_unknown = self._foreign_unknown = False
         return touched
-
-    def _changed(self) -> dict[str, str] | None:
-        changed = self._watch.changed()
-        self.seen += changed is None or bool(changed)
-        return changed
 
     def _give_up(self, *, own: bool) -> None:
         if own:
-            self._own, self._own_unknown = {}, True
+            self._own = None
         else:
-            self._foreign, self._foreign_unknown = set(), True
-
-
-def _above(path: str) -> Iterator[str]:
-    """Yield the folders above a path."""
-    while path := path.rpartition("/")[0]:
-        yield path
+            self._foreign = None
 
 
 def _cut(found: dict[str, str]) -> Iterator[tuple[str, str]]:
-    """Yield the first entries with their names quoted, as many as fit in an answer."""
+    """Yield the first entries, as many as fit in an answer."""
     room = NAMES_BYTES_MAX
-    for path in sorted(found)[:NAMES_MAX]:
-        name = quoted(os.fsencode(path))
+    for name in sorted(found)[:NAMES_MAX]:
         room -= len(json.dumps(name, ensure_ascii=False).encode()) + _NAME_BYTES
         if room < 0:
             return
-        yield name, found[path]
+        yield name, found[name]

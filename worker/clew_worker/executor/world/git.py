@@ -14,7 +14,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from clew_shared.record.snapshot_events import GitPlace
-from clew_shared.text.plain import commit_name
 
 _REF_DEPTH_MAX = 5
 _INDEX_BYTES_MAX = 256 * 1024 * 1024
@@ -46,14 +45,12 @@ class GitState:
         folder = _git_folder(self._root)
         if folder is None:
             return None
-        common = _common_folder(folder)
-        *names, commit = _resolve(folder, common, "HEAD").split(b"\0")
+        *names, commit = _resolve(folder, _common_folder(folder), "HEAD").split(b"\0")
         branch = names[-1] if len(names) > 1 else b""
         return GitPlace(
             branch=branch.decode(errors="replace").removeprefix("refs/heads/"),
             commit=commit.decode(errors="replace"),
             index=self._staged(folder).hex(),
-            stash=commit_name(_ref(folder, common, "refs/stash")),
         )
 
     def _staged(self, folder: Path) -> bytes:
@@ -68,22 +65,6 @@ class GitState:
         except OSError:
             return b""
         return self._index[1]
-
-
-def head_commit(root: Path) -> str | None:
-    """Return the commit of HEAD in the repository whose work tree is `root`, "" before the first; None for no HEAD."""
-    folder = _git_folder(root)
-    if folder is None:
-        return None
-    _, said, *rest = _resolve(folder, _common_folder(folder), "HEAD").split(b"\0")
-    commit = rest[-1] if rest else said
-    return commit_name(commit.decode(errors="replace")) if said else None
-
-
-def objects_and_index(root: Path) -> tuple[Path, Path] | None:
-    """Return where the repository whose work tree is `root` keeps its objects and its index, None for none."""
-    folder = _git_folder(root)
-    return (_common_folder(folder) / "objects", folder / "index") if folder else None
 
 
 def tracked(root: Path) -> list[bytes]:
