@@ -29,8 +29,7 @@ PIECES = st.lists(
 EVIL = st.one_of(PIECES, st.text(max_size=60))
 SEEN = MarkdownIt("commonmark").enable("table")
 HEADINGS = {"Tree", "Checks", "What was tried", "Loops", "Feedback", "Time and tokens"} | {
-    "Your answer is needed", "Replaced by replans", "Strategies shown", "Blocked actions",
-    "Restarts and attempts", "Checks that the agent suggested",
+    "Your answer is needed", "Replaced by replans", "Restarts and attempts",
 }  # fmt: skip
 
 
@@ -106,13 +105,11 @@ def test_a_report_has_its_own_headings_and_none_of_others(played, evil, other):
     agent.act(other or "tool", {evil: other})
     agent.core.emit(ev.CheckFinished(name=evil, passed=False, output=other))
     agent.feedback(evil)
-    agent.core.emit(ev.CheckProposed(name=evil, cmd=other))
-    agent.core.emit(ev.CheckFinished(name=evil, passed=False, output=other, suggested=True))
     agent.complete(success=False, failure=other)
     agent.core.block_goal(evil, 0.0, question=f"{evil}\n\n{other}")
     folded = HistoryFold()
     ended = [folded.take(seq, event) for seq, event in agent.take()]
-    text = render(agent.state, [action_view(e[0]) for e in ended if e], folded.loops, [evil, other])
+    text = render(agent.state, [action_view(e[0]) for e in ended if e], folded.loops)
     rest = headings(text)[1:]  # the first is the goal itself
     assert set(rest) <= HEADINGS
     assert len(rest) == len(set(rest))

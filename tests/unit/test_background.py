@@ -206,18 +206,18 @@ async def test_a_goal_opened_anew_while_its_files_are_written_is_kept(tmp_path, 
     publisher = Publisher(book)
     began, go_on = asyncio.Event(), asyncio.Event()
 
-    async def write_once(*_):
+    async def write(*_):
         began.set()
         await go_on.wait()
+        return True
 
-    monkeypatch.setattr(publisher, "_write_once", write_once)
+    monkeypatch.setattr(publisher, "_write", write)
     publisher.open("a")
-    publisher._goals["a"].last = True
+    publisher._goals["a"].is_over = True
     await began.wait()
     publisher.open("a")
-    (writing,) = publisher._tasks
     go_on.set()
-    await writing
+    await publisher.settle("a")
     assert publisher.keeps("a")
     await publisher.stop()
 

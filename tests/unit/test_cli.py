@@ -205,41 +205,6 @@ def test_commands_and_options_are_completed_without_importing_the_commands():
         assert said.stdout.split() == [f"plain,{name}" for name in wanted]
 
 
-@pytest.mark.parametrize(
-    ("shell", "place", "start_up"),
-    [
-        ("bash", ".bash_completions/clew.sh", ".bashrc"),
-        ("zsh", ".zfunc/_clew", ".zshrc"),
-        ("fish", ".config/fish/completions/clew.fish", None),
-    ],
-)
-def test_completion_is_installed_once_beside_what_a_start_up_file_has(
-    clew, tmp_path, monkeypatch, shell, place, start_up
-):
-    monkeypatch.setenv("HOME", str(tmp_path))
-    monkeypatch.setenv("SHELL", f"/bin/{shell}")
-    if start_up:
-        (tmp_path / start_up).write_text("alias ll='ls -l'")
-    for _ in range(2):
-        code, out, err = clew("--install-completion")
-        assert (code, err) == (0, "")
-        assert str(tmp_path / place) in out
-    assert f"{shell}_complete" in (tmp_path / place).read_text()
-    if start_up:
-        lines = (tmp_path / start_up).read_text().splitlines()
-        assert (lines[0], len(lines)) == ("alias ll='ls -l'", 2)
-    assert clew("--show-completion")[1].strip() == (tmp_path / place).read_text().strip()
-
-
-def test_a_shell_without_completion_is_named(clew, monkeypatch):
-    monkeypatch.setenv("SHELL", "/bin/ksh")
-    code, _, err = clew("--install-completion")
-    assert (code, err.splitlines()) == (
-        1,
-        ["clew: there is no completion for 'ksh' ($SHELL), only for bash, zsh, fish"],
-    )
-
-
 def test_every_line_of_the_help_is_shown_whole_and_every_command_can_be_imported(clew):
     shown = clew("--help")[1]
     for command in COMMANDS:

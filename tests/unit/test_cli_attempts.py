@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-from types import SimpleNamespace
 
 import pytest
 
@@ -11,14 +10,12 @@ from clew_daemon.publish.report import render
 from clew_daemon.reading.describe import advance
 from clew_daemon.reading.goal_text import goal_lines
 from clew_daemon.record.goals import GoalStore
-from clew_daemon.record.store import PastEvents, ends_of_attempts, state_of
 from clew_shared.config.tables import Settings
 from clew_shared.core.answers import ActionReport
 from clew_shared.core.attempts import AttemptGround
 from clew_shared.core.journal import AttemptLimits
 from clew_shared.ledger import Ledger
 from clew_shared.record import events as ev
-from clew_shared.record.codec import encode
 from clew_shared.record.moment import iso
 from clew_shared.record.spec import Spec
 from clew_shared.record.state import State
@@ -127,46 +124,6 @@ def test_the_report_says_how_many_fresh_starts_there_were_and_why(twice):
         f"  - 1.1 attempt 2 (temperature 0.7; 2 files restored), after attempt 1 ended: {REASON}"
         in text
     )
-    assert "| small | 1 | 900 | 90% |\n| bigger | 1 | 100 | 10% |" in text
-
-
-def test_the_report_on_a_single_attempt_and_agent_has_neither(agent):
-    turn(agent.core, 100)
-    text = render(agent.state, [], [])
-    assert "fresh starts" not in text
-    assert "| agent |" not in text
-
-
-class Recorded:
-    """Events as a ledger would hand them out."""
-
-    def __init__(self, rows):
-        self._rows = [SimpleNamespace(seq=s, kind=e.kind, body=encode(e)) for s, e in rows]
-
-    def read(self, _goal, after=0, limit=None):
-        rows = [row for row in self._rows if row.seq > after]
-        return iter(rows if limit is None else rows[:limit])
-
-    def output(self, _seq):
-        return b""
-
-
-def test_each_attempt_ends_before_the_next_one_begins(twice):
-    record = Recorded(twice.take())
-    ends = ends_of_attempts(record, "goal-1")
-    begun = next(seq for seq, event in twice.rows if event.kind == "attempt_started")
-    assert ends == {1: begun - 1, 2: twice.rows[-1][0]}
-    past = state_of(PastEvents(record, ends[1]), "goal-1")
-    assert (past.attempt.number, past.attempt.over, past.iteration) == (1, REASON, 1)
-    assert state_of(PastEvents(record, ends[2]), "goal-1") == twice.state
-
-
-def test_the_attempts_of_an_earlier_subtask_are_not_those_of_the_current_one(played):
-    agent = played(["one", "two"])
-    start_over(agent.core)
-    agent.complete()
-    agent.advance()
-    assert list(ends_of_attempts(Recorded(agent.take()), "goal-1")) == [1]
 
 
 async def record(home):
@@ -205,38 +162,6 @@ def clew(home, capsys):
         return code, *capsys.readouterr()
 
     return call
-
-
-def test_the_prompt_of_an_earlier_attempt_has_its_conversation_and_no_other(clew):
-    code, out, _ = clew("context", GOAL, "--attempt", "1", "--json")
-    prompt = json.loads(out)
-    text = json.dumps(prompt["messages"])
-    assert (code, prompt["attempt"]) == (0, 1)
-    assert "echo in attempt 1" in text
-    assert "output 1" in text
-    assert "echo in attempt 2" not in text
-    assert prompt["note"].startswith(f"attempt 1 is over: {REASON}")
-
-
-def test_the_prompt_of_the_present_attempt_is_the_same_with_its_number(clew):
-    assert clew("context", GOAL, "--attempt", "2", "--json") == clew("context", GOAL, "--json")
-
-
-def test_the_compact_text_of_an_earlier_attempt_is_of_its_time(clew):
-    code, out, _ = clew("context", GOAL, "--attempt", "1", "--compact")
-    assert code == 0
-    assert "echo in attempt 1" in out
-    assert "echo in attempt 2" not in out
-
-
-def test_an_attempt_that_does_not_exist_is_named_with_those_that_do(clew):
-    code, out, err = clew("context", GOAL, "--attempt", "3")
-    assert (code, out) == (1, "")
-    assert f"{GOAL} has no attempt 3 at its current subtask; on record: 1, 2" in err
-
-
-def test_an_attempt_is_counted_from_one(clew):
-    assert clew("context", GOAL, "--attempt", "0")[0] == 2
 
 
 def test_the_history_shows_the_attempt_of_each_action(clew):

@@ -6,6 +6,7 @@ import json
 import pytest
 
 from clew_daemon.cli import run
+from clew_daemon.cli.commands.edit import ticked
 from clew_daemon.record.goals import GoalStore
 from clew_shared.config.tables import Settings
 from clew_shared.core.answers import ActionReport
@@ -150,10 +151,6 @@ def test_the_history_keeps_the_white_space_of_arguments(clew):
     assert "printf  'two  spaces' ⏎ make all" in clew("history", GOAL)
 
 
-def test_the_history_shows_the_first_lines_of_outputs_where_asked(clew, recorded):
-    shown = clew("history", GOAL, "--output")
-    assert "    line 0 of a long output\n" in shown
-    assert "line 20 of" not in shown
-    assert f"… all of it: clew show {GOAL} {recorded[1]['finished']}" in shown
-    assert "line 0 of" not in clew("history", GOAL)
-    assert "cannot be used" in clew("history", GOAL, "--output", "--iterations", code=2)
+def test_a_goal_file_to_edit_has_what_is_done_ticked_and_its_code_as_it_is():
+    text = "## Do\n- [ ] Write it\n  ```sh\n  - [ ] Write it\n  ```\n- [ ] Test it\n"
+    assert ticked(text, {"Write it"}) == text.replace("- [ ] Write it\n", "- [x] Write it\n", 1)

@@ -80,27 +80,6 @@ def test_a_goal_whose_checks_passed_is_completed_and_told_no_more(played):
     assert "agent's word" not in text
 
 
-def test_suggested_checks_are_told_with_how_each_ended_and_as_lines_to_copy(agent):
-    for name, cmd in (
-        ("tests", "pytest -q"),
-        ("it runs", "python -m app: x"),
-        ("c", "true"),
-        ("d", "ls"),
-    ):
-        agent.core.emit(ev.CheckProposed(name=name, cmd=cmd))
-    for name in ("tests", "it runs", "c"):
-        agent.core.emit(ev.CheckStarted(name=name))
-    agent.core.emit(ev.CheckFinished(name="tests", passed=True, suggested=True))
-    agent.core.emit(ev.CheckFinished(name="it runs", passed=False, output="no app", suggested=True))
-    text = completed(agent)
-    assert "- [x] `pytest -q` (tests): passed\n" in text
-    assert "- [ ] `python -m app: x` (it runs): failed: no app\n" in text
-    assert "- [ ] `true` (c): was interrupted\n" in text
-    assert "- [ ] `ls` (d): was not run" in text
-    assert "      it runs: 'python -m app: x'\n" in text
-    assert "- status: **completed, unverified**" in text
-
-
 def test_what_a_goal_stands_at_is_said_once(agent):
     agent.core.finish_failed("the disk is full", 1.0)
     assert report(agent).count("the disk is full") == 1
@@ -155,36 +134,6 @@ def test_a_description_of_many_lines_is_one_heading(played):
 def test_keys_that_clew_does_not_know_are_named(played):
     text = report(played(spec={"unknown_keys": ("tags",)}))
     assert "(ignored): tags" in text
-
-
-def turn(agent, tokens_in, *hindsight, cached=0):
-    used = {"tokens_in": tokens_in, "tokens_out": 10, "tokens_cached": cached, "llm_s": 0.25}
-    agent.core.emit(ev.Reflected(iteration=0, tokens=tokens_in + 10, hindsight=hindsight, **used))
-
-
-def test_llm_calls_are_told_subtask_by_subtask(played):
-    agent = played(["one | first", "two"])
-    turn(agent, 100)
-    turn(agent, 200, {"insights": "it is red", "relevance": "high"}, cached=150)
-    agent.complete()
-    agent.advance()
-    turn(agent, 50)  # the one that ended the subtask before
-    turn(agent, 60)
-    text = report(agent)
-    assert "| 1.1 one / first | 3 | 350 | 150 | 30 | 0.8 |" in text
-    assert "| 1.2 two | 1 | 60 | 0 | 10 | 0.2 |" in text
-    assert "| all | 4 | 410 | 150 | 40 | 1.0 |" in text
-    assert "    found: it is red" in text
-
-
-def test_without_llm_calls_there_is_no_table_of_them(agent):
-    assert "| calls |" not in report(agent)
-    assert "tokens:" not in report(agent)
-
-
-def test_the_strategies_that_were_shown_are_named(agent):
-    text = render(agent.state, [], [], ["[tes-00001] Run one test alone"])
-    assert "## Strategies shown\n\n- [tes-00001] Run one test alone" in text
 
 
 @pytest.mark.parametrize("times", [1, 3])

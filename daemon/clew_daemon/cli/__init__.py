@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 STDIN, STDOUT, STDERR = 0, 1, 2
+COMPLETE = "_CLEW_COMPLETE"
 GC_OBJECTS = 100_000
 """The threshold of the garbage collector: collecting takes a fifth of the time that a short command takes."""
 
@@ -76,12 +77,13 @@ def _invoke(args: Sequence[str]) -> int:
     from click.exceptions import Exit
 
     from clew_daemon.cli.app import clew
-    from clew_daemon.cli.completion import answer_shell
     from clew_daemon.reading.errors import CliError, explained, print_error
 
     try:
-        if (code := answer_shell(clew)) is not None:
-            return code
+        if asked := os.environ.get(COMPLETE):  # a shell asks what a line may go on with
+            from click.shell_completion import shell_complete
+
+            return shell_complete(clew, {}, "clew", COMPLETE, asked)
         with clew.make_context("clew", list(args)) as context:
             clew.invoke(context)
     except Exit as done:

@@ -10,7 +10,6 @@ from pathlib import Path
 
 import click
 
-from clew_daemon.cli.completion import install_completion, show_completion
 from clew_daemon.cli.lazy import CommandGroup, LazyCommand
 from clew_daemon.reading.instance import Instance
 
@@ -117,8 +116,6 @@ def _version(context: click.Context, _: click.Parameter, wanted: bool) -> None:
     callback=_version,
     help="Show the version.",
 )
-@install_completion
-@show_completion
 @click.pass_context
 def clew(context: click.Context, home: Path | None) -> None:
     """Make the instance of clew that the command works on."""

@@ -11,8 +11,8 @@ import errno
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
-from itertools import islice
 from typing import Any
 
 import structlog
@@ -21,7 +21,6 @@ from clew_daemon.host import tasks
 from clew_daemon.record.goals import GoalStore
 from clew_daemon.record.shrink import published_state
 from clew_daemon.record.store import history_lines, text
-from clew_shared.core.core import Core
 from clew_shared.core.journal import RecordedEvent
 from clew_shared.ledger import LedgerCorrupt, LedgerError, LedgerFailed
 from clew_shared.record import events as ev
@@ -37,32 +36,45 @@ RESTS = 10
 all writes together then take a tenth of a core, and of the time of the event loop's thread."""
 
 LATEST_S = 5.0
-
 LINES_AT_ONCE = 250
 REST_MAX_S = 0.1
 AGAIN_S = 5.0
 BACKLOG_MAX = 20_000
 PASSING = (errno.ENOSPC, errno.EDQUOT, errno.EIO)
-_AT_ONCE = (ev.SubtaskEnded, ev.Escalated, ev.WorkerExited, ev.GoalEnded, ev.GoalBlocked)
+_AT_ONCE = (
+    ev.ActionBlocked,
+    ev.SubtaskEnded,
+    ev.Escalated,
+    ev.WorkerExited,
+    ev.GoalEnded,
+    ev.GoalBlocked,
+)
+
+State = dict[str, Any]
+"""The content of state.json."""
 
 
 @dataclass(slots=True)
 class _Goal:
+    """The published files of one goal; `fold` is None while they must be rebuilt from the ledger."""
+
     folder: ContextDir
-    fold: HistoryFold | None = None  # None: the files must be rebuilt from the ledger
+    fold: HistoryFold | None = None
     backlog: list[RecordedEvent] = field(default_factory=list)
-    lines: list[dict[str, Any]] = field(default_factory=list)
-    loops: bool = False
-    timer: asyncio.Handle | None = None
-    due: float = 0.0
+    changed: asyncio.Event = field(default_factory=asyncio.Event)
+    hurry: asyncio.Event = field(default_factory=asyncio.Event)
     idle: asyncio.Event = field(default_factory=asyncio.Event)
-    last: bool = False  # no more events will come: dropped once it is written
-    writing: bool = False
-    again: bool = False
-    hurry: bool = False
-    missed: bool = False  # during a rebuild more was recorded than is held
+    missed: bool = False  # more was recorded than is held
+    is_over: bool = False  # no more events will come: dropped once it is written
     took_s: float = 0.0
     reported: str = ""
+
+    def soon(self, *, urgent: bool) -> None:
+        """Have it written: at once, or after a pause."""
+        self.idle.clear()
+        self.changed.set()
+        if urgent:
+            self.hurry.set()
 
 
 def pause_s(took_s: float, goals: int) -> float:
@@ -71,26 +83,27 @@ def pause_s(took_s: float, goals: int) -> float:
 
 
 class Publisher:
-    """Keeps the published files of working goals up to date; `open` begins, `close` ends."""
+    """Keeps the published files of working goals up to date; `open` begins, `stop` ends."""
 
     def __init__(self, goals: GoalStore) -> None:
         self._store = goals
         self._goals: dict[str, _Goal] = {}
         self._pool = tasks.pool(1, "clew-publish")
         self._builders = tasks.pool(1, "clew-rebuild")  # long records hold up no other goal
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks: dict[str, asyncio.Task[None]] = {}
         self._closing = threading.Event()
         goals.listeners.append(self.take)
 
     def open(self, goal: str) -> None:
         """Build a goal's files from the ledger, and keep them from now on."""
-        before = self._goals.get(goal)
-        if before and before.timer:  # else two would write, and a line would be written twice
-            before.timer.cancel()
-            before.idle.set()
         state = self._store.cores[goal].state
-        self._goals[goal] = _Goal(ContextDir(state.spec.workspace, state.workspace))
-        self._soon(goal, 0.0)
+        folder = ContextDir(state.spec.workspace, state.workspace)
+        files = self._goals.get(goal)
+        if files is None:
+            files = self._goals[goal] = _Goal(folder)
+            self._tasks[goal] = asyncio.ensure_future(self._keep(goal, files))
+        files.folder, files.fold, files.is_over = folder, None, False
+        files.soon(urgent=True)
 
     def take(self, goal: str, records: list[RecordedEvent]) -> None:
         """Hear of durable events."""
@@ -98,17 +111,12 @@ class Publisher:
         if files is None:
             return
         files.backlog += records
-        state = self._store.cores[goal].state
-        files.last = state.settled and records[-1].seq == state.seq
-        if files.fold:
-            _digest(files)
-        elif len(files.backlog) > BACKLOG_MAX:
+        if len(files.backlog) > BACKLOG_MAX:
             files.backlog.clear()
-            files.missed = files.again = True
-        urgent = any(isinstance(r.event, _AT_ONCE) for r in records) or any(
-            isinstance(r.event, ev.ActionBlocked) for r in records
-        )
-        self._soon(goal, 0.0 if urgent else pause_s(files.took_s, len(self._goals)))
+            files.missed = True
+        state = self._store.cores[goal].state
+        files.is_over = state.settled and records[-1].seq == state.seq
+        files.soon(urgent=any(isinstance(r.event, _AT_ONCE) for r in records))
 
     def keeps(self, goal: str) -> bool:
         """Return whether a goal's files are published."""
@@ -116,123 +124,78 @@ class Publisher:
 
     async def settle(self, goal: str) -> None:
         """Wait until all that can be written of the known events is written."""
-        files = self._goals.get(goal)
-        if files is None:
-            return
-        self._soon(goal, 0.0)
-        await files.idle.wait()
+        if files := self._goals.get(goal):
+            files.soon(urgent=True)
+            await files.idle.wait()
 
     async def stop(self) -> None:
         """Write the remaining events, and end the threads."""
         self._closing.set()
         for goal in list(self._goals):
             await self.settle(goal)
-        self._goals.clear()
+        ending = list(self._tasks.values())
+        for task in ending:
+            task.cancel()
+        await asyncio.gather(*ending, return_exceptions=True)
         for pool in (self._pool, self._builders):
             pool.shutdown(wait=False, cancel_futures=True)
 
-    def _soon(self, goal: str, after_s: float) -> None:
-        files = self._goals[goal]
-        if files.writing:
-            files.again, files.hurry = True, files.hurry or not after_s
-            return
-        loop = asyncio.get_running_loop()
-        due = loop.time() + after_s
-        if files.timer and files.due <= due:
-            return
-        if files.timer:
-            files.timer.cancel()
-        files.due, files.timer = due, loop.call_later(after_s, self._begin, goal)
-        files.idle.clear()
-
-    def _begin(self, goal: str) -> None:
-        files = self._goals.get(goal)
-        if files is None:
-            return
-        files.timer, files.writing = None, True
-        task = asyncio.ensure_future(self._write(goal, files))
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-
-    async def _write(self, goal: str, files: _Goal) -> None:
-        passing = False
+    async def _keep(self, goal: str, files: _Goal) -> None:
+        """Write a goal's files whenever there is something new, until it is over and all of it is written."""
+        is_pending = True
         try:
-            await self._write_once(goal, files)
-            files.reported = ""
+            while is_pending or not files.is_over:
+                await files.changed.wait()
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(pause_s(files.took_s, len(self._goals))):
+                        await files.hurry.wait()
+                files.changed.clear()
+                files.hurry.clear()
+                again = await self._is_to_be_tried_again(goal, files)
+                if again:
+                    asyncio.get_running_loop().call_later(AGAIN_S, files.changed.set)
+                is_pending = again or files.changed.is_set()
+                if not files.changed.is_set():
+                    files.idle.set()
+        finally:
+            files.idle.set()
+            if self._goals.get(goal) is files:
+                del self._goals[goal], self._tasks[goal]
+
+    async def _is_to_be_tried_again(self, goal: str, files: _Goal) -> bool:
+        """Write what is new; return whether that failed for a reason that may pass."""
+        try:
+            if not await self._write(goal, files):
+                files.fold = None
+                files.changed.set()
         except (OSError, LedgerError) as error:
             files.fold = None
             if (reported := plain(error)) != files.reported:
                 files.reported = reported
                 log.warning("context.unwritable", goal=goal, error=reported)
-            passing = _may_pass(error)
-        finally:
-            files.writing = False
-            if files.again and not files.reported:
-                self._soon(
-                    goal, EVERY_S if files.hurry else pause_s(files.took_s, len(self._goals))
-                )
-                files.again = files.hurry = False
-            else:
-                files.idle.set()
-                if self._goals.get(goal) is not files:
-                    pass  # opened again meanwhile: a goal that was retried
-                elif passing:
-                    self._soon(goal, AGAIN_S)
-                elif files.last and files.timer is None:
-                    del self._goals[goal]
+            return _may_pass(error)
+        files.reported = ""
+        return False
 
-    async def _write_once(self, goal: str, files: _Goal) -> None:
-        loop = asyncio.get_running_loop()
-        state = state_view(self._store.cores[goal].state)
-        if files.fold is None:
-            await self._rebuild(goal, files, state)
-            return
-        lines, files.lines = files.lines, []
-        loops = files.fold.loops if files.loops else None
-        files.loops = False
-        written, files.took_s = await loop.run_in_executor(
-            self._pool, _timed_update, files.folder, state, lines, loops
-        )
-        if not written or len(files.lines) > BACKLOG_MAX:
-            files.fold, files.again = None, True
-
-    async def _rebuild(self, goal: str, files: _Goal, state: dict[str, Any]) -> None:
-        """Write all of it again from the ledger, then what was recorded meanwhile."""
-        loop = asyncio.get_running_loop()
-        files.lines.clear()
-        fold, files.missed = HistoryFold(), False
-        core, lines = self._store.cores[goal], self._read(goal, fold)
-        long = core.state.actions_total + core.state.blocked_total > LINES_AT_ONCE
-        pool = self._builders if long else self._pool
-        if long:
-            await loop.run_in_executor(self._pool, _update, files.folder, state, [], None)
-            building = loop.run_in_executor(pool, _build, files.folder, None, lines, fold)
-            await self._show_meanwhile(files, core, building)
-            files.again = files.hurry = True  # the state is written afresh, after its history
-        else:
-            await loop.run_in_executor(pool, _build, files.folder, state, lines, fold)
-        while files.missed:
-            files.missed = False
-            lines = self._read(goal, fold)
-            if not await loop.run_in_executor(pool, _go_on, files.folder, lines, fold):
-                files.again = True
-                return
-        files.fold = fold
-        _digest(files)
-
-    async def _show_meanwhile(
-        self, files: _Goal, core: Core, building: asyncio.Future[None]
-    ) -> None:
-        """Wait until a long history is built, and write the state meanwhile at what is always written."""
-        loop = asyncio.get_running_loop()
-        try:
-            while not building.done():
-                await asyncio.wait([building], timeout=EVERY_S)
-                if files.hurry and not building.done():
-                    files.hurry, state = False, state_view(core.state)
-                    await loop.run_in_executor(self._pool, _update, files.folder, state, [], None)
-        finally:
-            await building  # else the next try would begin beside it
+    async def _write(self, goal: str, files: _Goal) -> bool:
+        """Write the state and what is new in the other files; False means that they must be rebuilt."""
+        loop, core = asyncio.get_running_loop(), self._store.cores[goal]
+        if files.fold is None or files.missed:
+            files.fold, files.missed = None, False
+            fold, began = HistoryFold(), state_view(core.state)
+            long = core.state.actions_total + core.state.blocked_total > LINES_AT_ONCE
+            if long:  # its state can be read while its history is built
+                await loop.run_in_executor(self._pool, _update, files.folder, began, [], None)
+            lines, pool = self._read(goal, fold), self._builders if long else self._pool
+            await loop.run_in_executor(pool, _build, files.folder, began, lines, fold)
+            if files.missed:
+                return False
+            files.fold = fold
+        state, (lines_, loops) = state_view(core.state), _digest(files.fold, files.backlog)
+        began_at = time.monotonic()
+        done = await loop.run_in_executor(self._pool, _update, files.folder, state, lines_, loops)
+        files.took_s = time.monotonic() - began_at
+        return done
 
     def _read(self, goal: str, fold: HistoryFold) -> Iterator[dict[str, Any]]:
         """Read lines with rests between as long as the work: this thread keeps the one that judges from running."""
@@ -245,40 +208,15 @@ class Publisher:
 
 
 def _build(
-    folder: ContextDir,
-    state: dict[str, Any] | None,
-    lines: Iterator[dict[str, Any]],
-    fold: HistoryFold,
+    folder: ContextDir, state: State, lines: Iterator[dict[str, Any]], fold: HistoryFold
 ) -> None:
-    folder.rebuild(state and published_state(state), lines, fold.loops)
-
-
-def _go_on(folder: ContextDir, lines: Iterator[dict[str, Any]], fold: HistoryFold) -> bool:
-    """Append what follows; False if the files must be built again."""
-    while some := list(islice(lines, LINES_AT_ONCE)):
-        if not folder.update(None, some, fold.loops):
-            return False
-    return True
+    folder.rebuild(published_state(state), lines, fold.loops)
 
 
 def _update(
-    folder: ContextDir,
-    state: dict[str, Any],
-    lines: list[dict[str, Any]],
-    loops: list[dict[str, Any]] | None,
+    folder: ContextDir, state: State, lines: list[dict[str, Any]], loops: list[Any] | None
 ) -> bool:
     return folder.update(published_state(state), lines, loops)
-
-
-def _timed_update(
-    folder: ContextDir,
-    state: dict[str, Any],
-    lines: list[dict[str, Any]],
-    loops: list[dict[str, Any]] | None,
-) -> tuple[bool, float]:
-    """Update; return the seconds that it took, without the time in the queue."""
-    began = time.monotonic()
-    return _update(folder, state, lines, loops), time.monotonic() - began
 
 
 def _may_pass(error: OSError | LedgerError) -> bool:
@@ -287,14 +225,19 @@ def _may_pass(error: OSError | LedgerError) -> bool:
     return error.errno in PASSING
 
 
-def _digest(files: _Goal) -> None:
-    """Turn recorded events into lines that wait to be written; a rebuild may have read some of them already."""
-    assert files.fold is not None  # noqa: S101 - callers have looked
-    for record in files.backlog:
-        if record.seq <= files.fold.seq:
-            continue
-        ended = files.fold.take(record.seq, record.event)
-        files.loops = files.loops or isinstance(record.event, ev.LoopDetected)
-        if ended:
-            files.lines.append(history_view(ended[0], text(record.output)))
-    files.backlog.clear()
+def _digest(
+    fold: HistoryFold, backlog: list[RecordedEvent]
+) -> tuple[list[dict[str, Any]], list[Any] | None]:
+    """Take in recorded events; return the new lines, and the loops if there are new ones.
+
+    A rebuild may have read some of the events already.
+    """
+    lines, has_loops = [], False
+    for record in backlog:
+        if record.seq > fold.seq:
+            ended = fold.take(record.seq, record.event)
+            has_loops = has_loops or isinstance(record.event, ev.LoopDetected)
+            if ended:
+                lines.append(history_view(ended[0], text(record.output)))
+    backlog.clear()
+    return lines, list(fold.loops) if has_loops else None

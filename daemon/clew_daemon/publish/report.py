@@ -10,13 +10,12 @@ from typing import Any
 
 import yaml
 
-from clew_daemon.publish.ground import ground_facts
 from clew_daemon.publish.markdown import code, inline, quoted, visible
-from clew_daemon.publish.standing import MARKS, after_failure, standing, step_status
+from clew_daemon.publish.standing import MARKS, after_failure, ground_facts, standing, step_status
 from clew_shared.files.durable import sync
-from clew_shared.record.model import GoalStatus, LlmCost, StepStatus, Subtask
+from clew_shared.record.model import GoalStatus, StepStatus, Subtask
 from clew_shared.record.moment import local
-from clew_shared.record.state import CheckResult, FreshStart, State, SuggestedCheck
+from clew_shared.record.state import CheckResult, FreshStart, State
 from clew_shared.snapshots.comparison import ChangedFile
 from clew_shared.text.plain import percent
 from clew_shared.text.redact import redact
@@ -31,60 +30,8 @@ from clew_shared.text.words import (
     times,
 )
 from clew_shared.views.needs import answer
-from clew_shared.views.publish import costs_by_agent
-
-
-def spent(state: State) -> list[str]:
-    """Return the goal's working time and its tokens, a line each."""
-    cost = state.cost
-    if not cost.calls:
-        return [f"- working time: {cost.active_s:.1f} s"]
-    split = f"{cost.tokens_in} in ({cost.tokens_cached} cached), {cost.tokens_out} out"
-    return [
-        f"- working time: {cost.active_s:.1f} s, {cost.llm_s:.1f} s of it in LLM calls",
-        f"- tokens: {cost.tokens}: {split}",
-    ]
-
-
-def llm_calls(state: State) -> list[str]:
-    """Return what the LLM calls have cost, subtask by subtask, as a table; none without calls."""
-    if not state.cost.calls:
-        return []
-    subtasks = [
-        (f"{t}.{s} {inline(subtask.description, 60)}", subtask.cost)
-        for t, task in enumerate(state.goal.tasks, start=1)
-        for s, subtask in enumerate(task.subtasks, start=1)
-        if subtask.cost.calls
-    ]
-    head = [
-        "| subtask | calls | tokens in | cached | tokens out | seconds |",
-        "| --- |" + " ---: |" * 5,
-    ]
-    return head + [_cost_row(name, cost) for name, cost in [*subtasks, ("all", state.cost)]]
-
-
-def by_agent(state: State) -> list[str]:
-    """Return the share of each agent in the LLM calls, as a table; none where there was only one."""
-    costs = costs_by_agent(state)
-    if len(costs) < 2:
-        return []
-    head = ["| agent | calls | tokens | share of tokens |", "| --- |" + " ---: |" * 3]
-    total = state.cost.tokens
-    rows = [
-        f"| {inline(name or 'default', 60).replace('|', '/')} | {cost.calls} | {cost.tokens} "
-        f"| {cost.tokens / total if total else 0:.0%} |"
-        for name, cost in costs.items()
-    ]
-    return head + rows
-
-
-def _cost_row(name: str, cost: LlmCost) -> str:
-    numbers = (cost.calls, cost.tokens_in, cost.tokens_cached, cost.tokens_out, f"{cost.llm_s:.1f}")
-    return f"| {name.replace('|', '/')} | " + " | ".join(map(str, numbers)) + " |"
-
 
 TRIED_MAX = 40
-BLOCKED_SHOWN = 20
 FRESH_STARTS_SHOWN = 20
 FILES_SHOWN = 20
 CHECK_CHARS = 400
@@ -100,32 +47,26 @@ def render(
     state: State,
     actions: list[dict[str, Any]],
     loops: list[dict[str, Any]],
-    strategies: Sequence[str] = (),
     files: Sequence[ChangedFile] | None = None,
 ) -> str:
     """Return the report: status, question, tree, checks, files, what was tried, loops, restarts, time and tokens.
 
-    Of actions and loops the last `TRIED_MAX` are enough. `strategies` are those that the agent was shown last, a
-    line each. `files` are those that the goal changed, None where that is not known.
+    Of actions and loops the last `TRIED_MAX` are enough. `files` are those that the goal changed, None where that is
+    not known.
     """
     parts = [
         f"# {inline(state.goal.description)}",
         _facts(state),
         _question(state),
-        "## Tree\n\n" + "\n".join(_tree(state)),
+        _section("Tree", _tree(state)),
         _checks(state),
-        _suggestions(state),
         _section("Files changed", _files(state, files)),
         _section("What was tried", _tried(state, actions[-TRIED_MAX:])),
-        _section("Blocked actions", [f"- {code(name)}" for name in _blocked(state)]),
         _section("Loops", _loops(state, loops[-TRIED_MAX:])),
         _section("Restarts and attempts", _restarts(state)),
-        _section("Time and tokens", spent(state)),
-        "\n".join(llm_calls(state)),
-        "\n".join(by_agent(state)),
+        _section("Time and tokens", _spent(state)),
         _section("Feedback", [f"- {inline(text)}" for text in state.feedback]),
         _section("Replaced by replans", [f"- {inline(text)}" for text in state.replaced]),
-        _section("Strategies shown", [f"- {inline(text)}" for text in strategies]),
         _unknown(state),
         _after_failure(state),
     ]
@@ -146,11 +87,17 @@ def write(outbox: Path, state: State, text: str) -> Path:
     return path
 
 
+def _section(title: str, lines: list[str]) -> str:
+    return f"## {title}\n\n" + "\n".join(lines) if lines else ""
+
+
 def _facts(state: State) -> str:
+    shown = state.summary, state.question if state.goal.status == GoalStatus.BLOCKED else ""
+    is_told = any(_says(text, state.reason.removeprefix("budget: ")) for text in shown)
     rows = [
         ("status", f"**{standing(str(state.goal.status), state.verified)}**"),
         ("note", inline(passed_before(state.passed_before))),
-        ("reason", inline(_reason(state))),
+        ("reason", "" if is_told else inline(state.reason)),
         ("summary", inline(state.summary)),
         ("progress", percent(state.goal.progress())),
         ("accepted", local(state.accepted_at)),
@@ -161,13 +108,6 @@ def _facts(state: State) -> str:
         ("iterations", str(state.iteration)),
     ]
     return "\n".join(f"- {name}: {value}" for name, value in rows if value)
-
-
-def _reason(state: State) -> str:
-    """Return the reason of the goal's status, "" if the summary or the question contains it."""
-    shown = state.summary, state.question if state.goal.status == GoalStatus.BLOCKED else ""
-    reason = state.reason.removeprefix("budget: ")
-    return "" if any(_says(text, reason) for text in shown) else state.reason
 
 
 def _says(text: str, what: str) -> bool:
@@ -186,43 +126,35 @@ def _question(state: State) -> str:
 def _after_failure(state: State) -> str:
     if state.goal.status != GoalStatus.FAILED:
         return ""
-    return "\n".join(
-        ["## What you can do", "", *after_failure(state.goal_id, state.spec.agent)[1:]]
-    )
+    return _section("What you can do", after_failure(state.goal_id, state.spec.agent)[1:])
 
 
 def _tree(state: State) -> list[str]:
     lines = []
     for task in state.goal.tasks:
-        lines.append(
-            f"- [{MARKS[step_status(task.status, state.goal.status)]}] {inline(task.description)}"
-        )
+        lines.append(f"- {_mark(task.status, state)} {inline(task.description)}")
         for subtask in task.subtasks:
             lines += [f"  {line}" for line in _subtask(state, subtask)]
     return lines
+
+
+def _mark(status: str, state: State) -> str:
+    return f"[{MARKS[step_status(status, state.goal.status)]}]"
 
 
 def _subtask(state: State, subtask: Subtask) -> list[str]:
     notes = [_counted(subtask.actions_total, "action")] if subtask.actions_total else []
     notes += [_counted(subtask.attempts, "failed attempt")] if subtask.attempts else []
     suffix = f" ({', '.join(notes)})" if notes else ""
-    mark = MARKS[step_status(subtask.status, state.goal.status)]
-    lines = [f"- [{mark}] {inline(subtask.description)}{suffix}"]
+    lines = [f"- {_mark(subtask.status, state)} {inline(subtask.description)}{suffix}"]
     if subtask.summary and not _says(state.summary, subtask.summary):
         lines.append(f"  {inline(subtask.summary)}")
     lines += [f"  found: {inline(text)}" for text in subtask.insights]
-    if failure := _failure(state, subtask):
+    failure, shown = subtask.last_failure, (state.reason, state.question, state.summary)
+    is_told = any(_says(text, failure) for text in shown)
+    if failure and not is_told and subtask.status != StepStatus.COMPLETED:
         lines.append(f"  last failure: {inline(failure)}")
     return lines
-
-
-def _failure(state: State, subtask: Subtask) -> str:
-    """Return the last failure of a subtask that is not done, "" if the report contains it above."""
-    if subtask.status == StepStatus.COMPLETED:
-        return ""
-    shown = state.reason, state.question, state.summary
-    failure = subtask.last_failure
-    return "" if any(_says(text, failure) for text in shown) else failure
 
 
 def _counted(count: int, what: str) -> str:
@@ -230,48 +162,30 @@ def _counted(count: int, what: str) -> str:
 
 
 def _checks(state: State) -> str:
-    cmds = state.spec.checks
-    before = state.passed_before
-    lines = [
-        _check(name, cmds.get(name, ""), c, before=name in before)
-        for name, c in state.checks.items()
-    ]
-    lines += [
-        f"- [ ] {_check_name(n, c)}: not run" for n, c in cmds.items() if n not in state.checks
-    ]
-    if lines or state.goal.status != GoalStatus.COMPLETED:
-        return _section("Checks", lines)
-    checks = {name: one.cmd for name, one in state.suggested.items()}
-    return f"## Checks\n\n{HOW_TO_CHECK}\n\n{_front_matter(checks or EXAMPLE)}"
+    """Return the checks with their results; how to add some where a completed goal has none."""
+    if not state.spec.checks and not state.checks and state.goal.status == GoalStatus.COMPLETED:
+        checks = {name: one.cmd for name, one in state.suggested.items()} or EXAMPLE
+        front = {"checks": checks}
+        shown = yaml.safe_dump(front, sort_keys=False, allow_unicode=True, width=float("inf"))
+        lines = "\n".join(f"    {line}" for line in ("---", *shown.splitlines(), "---"))
+        return f"## Checks\n\n{HOW_TO_CHECK}\n\n{lines}"
+    names = {
+        **state.checks,
+        **{name: None for name in state.spec.checks if name not in state.checks},
+    }
+    return _section("Checks", [_check(state, name, result) for name, result in names.items()])
 
 
-def _front_matter(checks: dict[str, str]) -> str:
-    """Return the lines that give a goal file these checks, as an indented block."""
-    lines = yaml.safe_dump(
-        {"checks": checks}, sort_keys=False, allow_unicode=True, width=float("inf")
-    )
-    return "\n".join(f"    {line}" for line in ("---", *lines.splitlines(), "---"))
-
-
-def _suggestions(state: State) -> str:
-    """Return the checks that the agent suggested, with their results; they do not decide on completion."""
-    lines = [_suggested(name, one) for name, one in state.suggested.items()]
-    return _section("Checks that the agent suggested", lines)
-
-
-def _suggested(name: str, one: SuggestedCheck) -> str:
-    mark = "x" if one.result and one.result.passed else " "
-    # code before the texts of others: no backtick of theirs can pair with one of its own
-    return f"- [{mark}] {code(one.cmd)} ({inline(name, 80)}): {_how_it_ended(one)}"
-
-
-def _how_it_ended(one: SuggestedCheck) -> str:
-    if one.result is None:
-        return "was interrupted" if one.started else "was not run"
-    if one.result.passed:
-        return "passed"
-    ends = both_ends(one_line(one.result.output), CHECK_CHARS)
-    return f"failed: {inline(ends, 2 * CHECK_CHARS)}" if ends else "failed"
+def _check(state: State, name: str, check: CheckResult | None) -> str:
+    cmd = state.spec.checks.get(name, "")
+    named = f"{inline(name)} ({code(cmd, CHECK_CHARS)})" if cmd else inline(name)
+    if check is None:
+        return f"- [ ] {named}: not run"
+    ends = "" if check.passed else both_ends(one_line(check.output), CHECK_CHARS)
+    how = "passed" if check.passed else "failed"
+    how += ", as before any work: it proves nothing" if name in state.passed_before else ""
+    output = f": {inline(ends, 2 * CHECK_CHARS)}" if ends else ""
+    return f"- [{'x' if check.passed else ' '}] {named}: {how}{output}"
 
 
 def _files(state: State, files: Sequence[ChangedFile] | None) -> list[str]:
@@ -286,8 +200,8 @@ def _files(state: State, files: Sequence[ChangedFile] | None) -> list[str]:
     counts += [_counted(folders, "empty folder")] if folders else []
     total = f"{' and '.join(counts)}{_plus_minus(files)} (`clew diff {state.goal_id}`)"
     lines = [total, "", *map(_file, files[:FILES_SHOWN])] if files else ["none"]
-    if more := len(files) - FILES_SHOWN:
-        lines += [f"- … {more} more"] if more > 0 else []
+    if (more := len(files) - FILES_SHOWN) > 0:
+        lines.append(f"- … {more} more")
     if known.left_out:
         count = _counted(known.left_out, "file")
         lines += ["", f"{count} too large or not readable: changes there are not known"]
@@ -298,8 +212,7 @@ def _file(one: ChangedFile) -> str:
     was = f" (was {code(one.old_path)})" if one.old_path else ""
     counts = ", binary" if one.binary else _plus_minus([one])
     unknown = ", left out of the snapshot" if one.left_out else ""
-    unknown += ", an empty folder" if one.folder else ""
-    return f"- {code(one.path)}{was}{counts}{unknown}"
+    return f"- {code(one.path)}{was}{counts}{unknown}{', an empty folder' if one.folder else ''}"
 
 
 def _plus_minus(files: Sequence[ChangedFile]) -> str:
@@ -307,59 +220,14 @@ def _plus_minus(files: Sequence[ChangedFile]) -> str:
     return f", +{added} -{removed}" if added or removed else ""
 
 
-def _blocked(state: State) -> list[str]:
-    return [] if state.ended else state.blocked_actions[-BLOCKED_SHOWN:]
-
-
-def _restarts(state: State) -> list[str]:
-    failed = [
-        f"- {place} failed {_counted(subtask.attempts, 'time')}"
-        for place, subtask in (
-            (f"{t}.{s}", subtask)
-            for t, task in enumerate(state.goal.tasks, start=1)
-            for s, subtask in enumerate(task.subtasks, start=1)
-        )
-        if subtask.attempts
-    ]
-    again = [f"- {inline(rerun_text(asdict(one)))}" for one in state.reruns]
-    begun = state.fresh_starts[-FRESH_STARTS_SHOWN:]
-    total = [f"- fresh starts: {state.attempts_total}"] if begun else []
-    return [f"- restarts: {state.restarts}", *again, *failed, *total, *map(_fresh_start, begun)]
-
-
-def _fresh_start(one: FreshStart) -> str:
-    """Return where an attempt began, how it differed, and why the one before it ended."""
-    place = f"{one.task_idx + 1}.{one.subtask_idx + 1}"
-    ground = ground_facts(one.restored, one.kept, one.left)
-    facts = "; ".join(inline(fact) for fact in (one.rung, *ground) if fact)
-    ended = f"attempt {one.number - 1} ended: {inline(ending(one.reason))}"
-    return f"  - {place} attempt {one.number}{f' ({facts})' if facts else ''}, after {ended}"
-
-
-def _check(name: str, cmd: str, check: CheckResult, *, before: bool) -> str:
-    ends = both_ends(one_line(check.output), CHECK_CHARS)
-    output = "" if check.passed or not ends else f": {inline(ends, 2 * CHECK_CHARS)}"
-    mark, how = ("x", "passed") if check.passed else (" ", "failed")
-    how += ", as before any work: it proves nothing" if before else ""
-    return f"- [{mark}] {_check_name(name, cmd)}: {how}{output}"
-
-
-def _check_name(name: str, cmd: str) -> str:
-    return f"{inline(name)} ({code(cmd, CHECK_CHARS)})" if cmd else inline(name)
-
-
 def _tried(state: State, actions: list[dict[str, Any]]) -> list[str]:
     left_out = state.actions_total + state.blocked_total - len(state.in_flight) - len(actions)
-    lines = (
-        [f"- … {_counted(left_out, 'earlier action')} (`clew history {state.goal_id}`)"]
-        if left_out > 0
-        else []
-    )
+    earlier = f"- … {_counted(left_out, 'earlier action')} (`clew history {state.goal_id}`)"
+    lines = [earlier] if left_out > 0 else []
     for action in actions:
         shown = code(action_text(action["name"], action["args"]))
-        lines.append(
-            f"- {action['seq']} {shown} → {RESULTS.get(action['result'], action['result'])}"
-        )
+        result = RESULTS.get(action["result"], action["result"])
+        lines.append(f"- {action['seq']} {shown} → {result}")
     return lines
 
 
@@ -383,11 +251,41 @@ def _loop(entry: dict[str, Any]) -> str:
     return f"- {loop(entry['kind'])}{what}" + (f", {_counted(count, 'time')}" if count else "")
 
 
+def _restarts(state: State) -> list[str]:
+    failed = [
+        f"- {t}.{s} failed {_counted(subtask.attempts, 'time')}"
+        for t, task in enumerate(state.goal.tasks, 1)
+        for s, subtask in enumerate(task.subtasks, 1)
+        if subtask.attempts
+    ]
+    again = [f"- {inline(rerun_text(asdict(one)))}" for one in state.reruns]
+    begun = state.fresh_starts[-FRESH_STARTS_SHOWN:]
+    total = [f"- fresh starts: {state.attempts_total}"] if begun else []
+    return [f"- restarts: {state.restarts}", *again, *failed, *total, *map(_fresh_start, begun)]
+
+
+def _fresh_start(one: FreshStart) -> str:
+    """Return where an attempt began, how it differed, and why the one before it ended."""
+    place = f"{one.task_idx + 1}.{one.subtask_idx + 1}"
+    ground = ground_facts(one.restored, one.kept, one.left)
+    facts = "; ".join(inline(fact) for fact in (one.rung, *ground) if fact)
+    ended = f"attempt {one.number - 1} ended: {inline(ending(one.reason))}"
+    return f"  - {place} attempt {one.number}{f' ({facts})' if facts else ''}, after {ended}"
+
+
+def _spent(state: State) -> list[str]:
+    """Return the goal's working time and its tokens, a line each."""
+    cost = state.cost
+    if not cost.calls:
+        return [f"- working time: {cost.active_s:.1f} s"]
+    split = f"{cost.tokens_in} in ({cost.tokens_cached} cached), {cost.tokens_out} out"
+    return [
+        f"- working time: {cost.active_s:.1f} s, {cost.llm_s:.1f} s of it in {_counted(cost.calls, 'LLM call')}",
+        f"- tokens: {cost.tokens}: {split}",
+    ]
+
+
 def _unknown(state: State) -> str:
     if not state.spec.unknown_keys:
         return ""
     return "Unknown front-matter keys (ignored): " + ", ".join(map(inline, state.spec.unknown_keys))
-
-
-def _section(title: str, lines: list[str]) -> str:
-    return f"## {title}\n\n" + "\n".join(lines) if lines else ""

@@ -1,11 +1,11 @@
-"""The status of a goal and the marks of its tree as people read them, the same everywhere.
+"""The status of a goal, the marks of its tree and what became of its workspace, in the same words everywhere.
 
 It imports nothing expensive: the command line shows them without the models.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 PAUSED = "paused"
@@ -24,7 +24,6 @@ MARKS = {
 }
 """The mark in brackets before a task or a subtask, by its status."""
 
-
 AT_REST = {"blocked": "blocked", "failed": "pending", "cancelled": "pending"}
 """How a step in progress is shown in a goal with this status, on which no worker is working."""
 
@@ -37,6 +36,16 @@ def after_failure(goal: str, agent: str | None) -> list[str]:
     ]
     advice = f'- say what to do differently, then continue: `clew feedback {goal} "…"`'
     return ["You can:", *lines, *([] if agent == "runbook" else [advice])]
+
+
+def ground_facts(restored: int, kept: str | None, left: Sequence[str]) -> list[str]:
+    """Return what became of the workspace before an attempt: restored files, why not others, those that were left."""
+    facts = {
+        f"{restored} {'file' if restored == 1 else 'files'} restored": restored,
+        f"not restored: {kept}": kept,
+        f"left as they are: {', '.join(left)}": left,
+    }
+    return [text for text, applies in facts.items() if applies]
 
 
 def step_status(status: str, goal: str) -> str:

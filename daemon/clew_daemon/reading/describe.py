@@ -8,8 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from clew_daemon.publish.ground import ground_facts
-from clew_daemon.publish.standing import MARKS, standing
+from clew_daemon.publish.standing import MARKS, ground_facts, standing
 from clew_daemon.reading.goal_list import stands_for
 from clew_daemon.reading.output import RESULT_STYLE, STATUS_STYLE
 from clew_daemon.reading.sanitize import clean, counted, duration, short

@@ -9,8 +9,14 @@ import json
 import time
 from typing import TYPE_CHECKING, Any
 
-from clew_daemon.publish.ground import ground_facts
-from clew_daemon.publish.standing import MARKS, PAUSED, after_failure, standing, step_status
+from clew_daemon.publish.standing import (
+    MARKS,
+    PAUSED,
+    after_failure,
+    ground_facts,
+    standing,
+    step_status,
+)
 from clew_daemon.reading.goal_list import (
     ENDED,
     GoalView,

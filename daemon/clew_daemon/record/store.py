@@ -140,7 +140,7 @@ def text(output: bytes | None) -> str:
 
 
 class PastEvents:
-    """The events of a ledger up to one of them, for `clew context --attempt`."""
+    """The events of a ledger up to one of them, for the prompt of an earlier turn."""
 
     def __init__(self, ledger: ReadableEvents, until: int) -> None:
         self._ledger = ledger
@@ -152,22 +152,6 @@ class PastEvents:
 
     def output(self, seq: int) -> bytes | None:
         return self._ledger.output(seq)
-
-
-def ends_of_attempts(ledger: ReadableEvents, goal: str) -> dict[int, int]:
-    """Return the last event of each attempt at the goal's current subtask, by the attempt's number.
-
-    The present attempt has the last event on record. Where a goal was reopened and numbers occur twice, the later
-    attempt counts.
-    """
-    state, ends = State(goal_id=goal), dict[int, int]()
-    for row in ledger.read(goal):
-        subtask = state.subtask_seq
-        apply(state, decode(row.body), row.seq)
-        if state.subtask_seq != subtask:
-            ends.clear()
-        ends[state.attempt.number] = row.seq
-    return ends
 
 
 def state_of(ledger: ReadableEvents, goal: str) -> State:

@@ -78,10 +78,8 @@ class ReportWriter:
             pages.actions, ledger, goal, report.TRIED_MAX, outputs=False
         )
         loops, _ = await asyncio.to_thread(pages.loops, ledger, goal, report.TRIED_MAX)
-        playbook, ids = self._d.playbook.current, core.state.strategies
-        shown = [f"[{i}] {bullet.content}" for i in ids if (bullet := playbook.get_bullet(i))]
         files = await self._changed_files(core.state)
-        text = report.render(core.state, actions, loops, shown, files)
+        text = report.render(core.state, actions, loops, files)
         await asyncio.to_thread(report.write, self._d.places.outbox, core.state, text)
         self._unwritten.discard(goal)
         if core.state.rested_seq != rested:

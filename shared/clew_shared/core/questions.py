@@ -186,7 +186,7 @@ def step(
         _changed_line(changed, "Changed in the workspace since" if is_cut_off else "It changed"),
         CUT_OFF if is_cut_off else "",
     )
-    choices = ("diff", "look", "ticked") if is_cut_off else ("step", "edit")
+    choices = ("diff", "look", "ticked") if is_cut_off else ("step", "ticked", "edit")
     asked = question(state, why, "show", *choices, facts=facts, seq=ran.seq)
     return replace(asked, text="\n".join([*_place(state), asked.text]), step=ran.seq)
 

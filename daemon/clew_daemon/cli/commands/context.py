@@ -26,12 +26,6 @@ if TYPE_CHECKING:
     help="The greatest length of the compact text, in characters.",
 )
 @click.option(
-    "--attempt",
-    type=click.IntRange(1),
-    metavar="N",
-    help="Show the conversation of attempt N at the current subtask, as far as it went.",
-)
-@click.option(
     "--turn",
     type=click.IntRange(1),
     metavar="N",
@@ -44,31 +38,30 @@ def context(
     goal: str,
     compact: bool,
     max_chars: int | None,
-    attempt: int | None,
     turn: int | None,
     as_json: bool,
 ) -> None:
     """Show exactly what the agent's LLM would be shown now, message by message, and its size."""
-    from clew_daemon.reading.prompt_preview import preview, state_at_end
+    from clew_daemon.reading.prompt_preview import preview
     from clew_shared.prompt.compact import compact_context
 
     if max_chars and not (compact or as_json):
         raise click.UsageError("--max-chars is the length of the compact text: add --compact")
-    if turn and (compact or max_chars or attempt):
-        raise click.UsageError("--turn cannot be used with --compact, --max-chars or --attempt")
+    if turn and (compact or max_chars):
+        raise click.UsageError("--turn cannot be used with --compact or --max-chars")
     name = goal_id(instance, goal)
     if turn:
         _print_turn(instance, name, turn, as_json=as_json)
         return
     limit = max_chars or instance.settings_for_display.context.max_chars
-    state = goal_state(instance, name) if attempt is None else state_at_end(instance, name, attempt)
+    state = goal_state(instance, name)
     recent = instance.settings_for_display.context.recent_actions
     text = compact_context(state, limit, recent_actions=recent)
     if compact and not as_json:
         size = f"-- {len(text)} characters, at most {limit}"
         print_lines([[(clean(text, lines=True), "")], [(size, "dim")]])
         return
-    prompt = preview(instance, name, attempt)
+    prompt = preview(instance, name)
     if as_json:
         print_json({"goal": name, "context": text, "chars": len(text)} | prompt)
     else:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -19,6 +20,8 @@ from clew_daemon.reading.errors import CliError, print_error
 from clew_daemon.reading.sanitize import clean
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     from clew_daemon.reading.instance import Instance
 
 FILE_BYTES_MAX = 1 << 20
@@ -41,7 +44,7 @@ def edit(instance: Instance, goal: str, file: str | None) -> None:
 
     What was done stays, and the agent is told what has changed.
     """
-    from clew_daemon.reading.queries import goal_file, goal_id
+    from clew_daemon.reading.queries import goal_file, goal_id, goal_state
 
     name = goal_id(instance, goal)
     send(instance.socket, EditRequest(name))  # before anyone has written anything
@@ -51,14 +54,17 @@ def edit(instance: Instance, goal: str, file: str | None) -> None:
         return
     folder = Path(tempfile.mkdtemp(prefix="clew-edit-"))
     draft = folder / f"{name}.md"
-    draft.write_text(goal_file(instance, name), encoding="utf-8")
+    tasks = goal_state(instance, name).goal.tasks
+    steps = [step for task in tasks for step in task.subtasks if step.status == "completed"]
+    done = {step.description for step in steps}
+    draft.write_text(ticked(goal_file(instance, name), done), encoding="utf-8")
     try:
         said = _edited(instance, name, draft)
     except CliError as error:
         raise CliError(
             f"{error.message}\nnothing was changed; your text is kept in {draft}"
         ) from None
-    except KeyboardInterrupt:
+    except (KeyboardInterrupt, click.Abort):
         raise CliError(f"{name}: nothing was changed; your text is kept in {draft}") from None
     shutil.rmtree(folder, ignore_errors=True)
     print(said)
@@ -77,15 +83,23 @@ def _edited(instance: Instance, goal: str, draft: Path) -> str:
             if not (sys.stdin.isatty() and sys.stdout.isatty()):
                 raise
             print_error(error.message)
-            if not _again():
+            if not click.confirm("Edit it again?", default=True):
                 raise CliError("the goal file has errors") from None
 
 
-def _again() -> bool:
-    try:
-        return click.confirm("Edit it again?", default=True)
-    except click.Abort:  # Ctrl-C or Ctrl-D at the prompt
-        return False
+_FENCE = re.compile(r"\s*(```|~~~)")
+_ITEM = re.compile(r"(\s*(?:[-*+]|\d+[.)])\s+)\[ \](\s+)(.*?)\s*")
+
+
+def ticked(text: str, done: Collection[str]) -> str:
+    """Return a goal file with the items of these steps ticked (`[x]`); blocks of code stay as they are."""
+    lines, is_code = [], False
+    for line in text.split("\n"):
+        is_code ^= bool(_FENCE.match(line))
+        item = None if is_code else _ITEM.fullmatch(line)
+        is_done = item is not None and item[3] in done
+        lines.append(f"{item[1]}[x]{item[2]}{item[3]}" if item and is_done else line)
+    return "\n".join(lines)
 
 
 def _open_editor(draft: Path) -> None:

@@ -8,17 +8,18 @@ import click
 
 from clew_daemon.cli import parameters
 from clew_daemon.reading.actions import last_actions, place, took
+from clew_daemon.reading.goal_text import shown_action
 from clew_daemon.reading.output import RESULT_STYLE, Line, columns, print_json, print_lines
 from clew_daemon.reading.queries import goal_id, goal_state, open_ledger
 from clew_daemon.reading.sanitize import clean, short
+from clew_shared.record.moment import local
+from clew_shared.text.words import ordinal
 
 if TYPE_CHECKING:
     from clew_daemon.reading.instance import Instance
 
 ARGS_CHARS = 120
 """The length to which an action's arguments are shortened in its line; `clew show` has them whole."""
-
-HEAD_LINES = 10
 
 
 @click.command()
@@ -30,7 +31,6 @@ HEAD_LINES = 10
     is_flag=True,
     help="Show iteration records instead: the calls of each turn and what was found.",
 )
-@click.option("--output", is_flag=True, help="Show the first lines of each action's output too.")
 @parameters.as_json
 @click.pass_obj
 def history(
@@ -39,34 +39,28 @@ def history(
     limit: int | None,
     before: int | None,
     iterations: bool,
-    output: bool,
     as_json: bool,
 ) -> None:
     """Show a goal's last actions, oldest first; `clew show` shows one of them in full."""
-    if output and iterations:
-        raise click.UsageError("--output cannot be used with --iterations")
     name = goal_id(instance, goal)
     last = parameters.limited(limit, as_json=as_json)
+    what, number = ("iterations", "iteration") if iterations else ("actions", "seq")
     if iterations:
-        what, number = "iterations", "iteration"
         found, more = _iterations(instance, name, last, before)
     else:
-        what, number = "actions", "seq"
-        found, more = last_actions(instance, name, last, before, outputs=as_json or output)
+        found, more = last_actions(instance, name, last, before, outputs=as_json)
     if as_json:
         print_json({"goal": name, what: found, "more": more})
         return
-    lines = _iteration_lines(found) if iterations else _action_lines(name, found, heads=output)
+    rows = _iteration_rows(found) if iterations else _action_rows(found)
     first = found[0][number] if found else 0
     command = f"clew history {name} {'--iterations ' * iterations}--before {first}"
     earlier = parameters.earlier_lines(more, what, command)
-    print_lines([*earlier, *(lines or [_none_yet(instance, name, what)])])
+    print_lines([*earlier, *(columns(rows) or [_none_yet(instance, name, what)])])
 
 
 def _none_yet(instance: Instance, goal: str, what: str) -> Line:
     """Return a line saying that there are no actions or iterations yet, and which action is running."""
-    from clew_daemon.reading.goal_text import shown_action
-
     flights = list(goal_state(instance, goal).in_flight.values()) if what == "actions" else []
     if not flights:
         return [(f"no {what} yet", "dim")]
@@ -91,73 +85,44 @@ def _iterations(
     return shown, len(shown) < len(found)
 
 
-def _iteration_lines(records: list[dict[str, Any]]) -> list[Line]:
-    return columns([row for one in records for row in _iteration_rows(one)])
-
-
-def _iteration_rows(record: dict[str, Any]) -> list[Line]:
-    """Return the rows of one iteration, one for each call: what was done and what was found."""
+def _iteration_rows(records: list[dict[str, Any]]) -> list[Line]:
+    """Return rows for each iteration, one for each call: what was done and what was found."""
     from clew_shared.prompt.reasoning import did, found, reasoning_line
-    from clew_shared.record.moment import local
 
-    calls = [
-        reasoning_line(
-            did(call["tool"], call["params"]),
-            found(call["insights"], call["learning"], call["outcome"], call["raw_output"]),
-        )
-        for call in record["tool_calls"]
-    ]
-    return [
-        [
+    rows: list[Line] = []
+    for record in records:
+        calls = [
+            reasoning_line(
+                did(call["tool"], call["params"]),
+                found(call["insights"], call["learning"], call["outcome"], call["raw_output"]),
+            )
+            for call in record["tool_calls"]
+        ]
+        head: Line = [
             (f"iteration {record['iteration']}", ""),
             (clean(local(record["timestamp"])), "dim"),
             (clean(record["progress_assessment"]), "dim"),
-            (clean(line), ""),
         ]
-        for line in calls or [record["synthesis"] or "no action"]
-    ]
+        lines = calls or [record["synthesis"] or "no action"]
+        rows += [[*head, (clean(line), "")] for line in lines]
+    return rows
 
 
-def _action_lines(goal: str, actions: list[dict[str, Any]], *, heads: bool) -> list[Line]:
+def _action_rows(actions: list[dict[str, Any]]) -> list[Line]:
     again = any(action["attempt"] > 1 for action in actions)
-    rows = columns([_action_row(action, attempt=again) for action in actions])
-    if not heads:
-        return rows
-    shown = [_head(goal, action) for action in actions]
-    return [line for row, head in zip(rows, shown, strict=True) for line in (row, *head)]
+    return [_action_row(action, attempt=again) for action in actions]
 
 
 def _action_row(action: dict[str, Any], *, attempt: bool) -> Line:
     """Return an action's row, with the number of its attempt on request."""
-    from clew_daemon.reading.goal_text import shown_action
-    from clew_shared.record.moment import local
-
+    run = f", {ordinal(action['run'])} run" if action.get("run", 1) > 1 else ""
     return [
         (f"#{action['seq']}", "dim"),
         (clean(local(action["timestamp"])), "dim"),
         (place(action), ""),
         (f"epoch {action['epoch']}", "dim"),
         *([(f"attempt {action['attempt']}", "dim")] if attempt else []),
-        (f"{clean(action['result'])}{_run(action)}", RESULT_STYLE.get(action["result"], "")),
+        (f"{clean(action['result'])}{run}", RESULT_STYLE.get(action["result"], "")),
         (took(action) or "-", "dim"),
         (short(shown_action(action), ARGS_CHARS), ""),
     ]
-
-
-def _run(action: dict[str, Any]) -> str:
-    """Return that it was not the first run of the action, "" if it was."""
-    from clew_shared.text.words import ordinal
-
-    return f", {ordinal(action['run'])} run" if action.get("run", 1) > 1 else ""
-
-
-def _head(goal: str, action: dict[str, Any]) -> list[Line]:
-    """Return the first lines of an action's output, and the command that shows the rest."""
-    from clew_shared.views.publish import OUTPUT_CHARS
-
-    output = action["output"]
-    lines = clean(output, lines=True).rstrip().splitlines()
-    shown: list[Line] = [[(f"    {line}", "dim")] for line in lines[:HEAD_LINES]]
-    if len(lines) > HEAD_LINES or len(output) == OUTPUT_CHARS:
-        shown.append([(f"    … all of it: clew show {goal} {action['seq']}", "dim")])
-    return shown

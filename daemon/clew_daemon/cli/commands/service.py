@@ -15,8 +15,6 @@ from clew_daemon.reading.sanitize import clean
 from clew_shared.exit_codes import ExitCode
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from clew_daemon.host.unit_file import ServiceUnit
     from clew_daemon.host.units import Installed, Service
     from clew_daemon.reading.instance import Instance
@@ -153,45 +151,17 @@ def uninstall(instance: Instance, which: str, everything: bool) -> None:
 
 
 def _remaining(instance: Instance) -> list[str]:
-    """Return which folders remain, and the commands that remove them and the program."""
-    import shlex
-
+    """Return which folders remain, and the command that removes the program."""
     from clew_daemon.host.packages import pip
 
-    lines = []
-    if running := _unmanaged(instance):
-        lines.append(f"{clean(running)}: end it first")
-    own, others = _folders(instance)
-    if own:
-        lines.append("What remains has your goals, their record, and the work in their workspaces:")
-        lines += [f"  {clean(str(path))}" for path in own]
-        lines += ["to remove it:", f"  {clean(shlex.join(['rm', '-r', *map(str, own)]))}"]
-    if others:
-        lines.append(
-            "The config names these folders, which may have more in them: look before you remove them:"
-        )
-        lines += [f"  {clean(str(path))}" for path in others]
-    lines.append("Each workspace elsewhere has a folder .agent_context; to find them:")
-    lines.append("  find ~ -type d -name .agent_context")
-    lines.append("to remove the program (docs/uninstall.md):")
-    return [*lines, f"  {pip('uninstall', 'clew')}"]
-
-
-def _folders(instance: Instance) -> tuple[list[Path], list[Path]]:
-    """Return the paths of clew's own that exist, and folders elsewhere that the config names."""
     places = instance.places
-    named = list(places.folders.values())
-    if home := places.home:
-        own = [path for path in (places.config, *named) if path.is_relative_to(home)]
-        if home.is_dir() and {path.name for path in home.iterdir()} <= {path.name for path in own}:
-            own = [home]
-    else:
-        found = (places.config.parent, places.inbox.parent, *named)
-        own = [path for path in found if "clew" in path.parts]
-    there = sorted({path for path in own if path.exists()})
-    own = [one for one in there if not any(one.is_relative_to(o) for o in there if o != one)]
-    inside = [path for path in named if any(path.is_relative_to(one) for one in own)]
-    return own, [path for path in named if path not in inside and path.exists()]
+    there = sorted({path for path in (places.config, *places.folders.values()) if path.exists()})
+    lines = ["What remains has your goals, their record, and the work in their workspaces:"]
+    lines += [f"  {clean(str(path))}" for path in there]
+    if running := _unmanaged(instance):
+        lines.insert(0, f"{clean(running)}: end it first")
+    lines += ["Each workspace elsewhere has a folder .agent_context (docs/uninstall.md)."]
+    return [*lines, "to remove the program:", f"  {pip('uninstall', 'clew')}"]
 
 
 @service.command()

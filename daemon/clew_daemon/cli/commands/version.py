@@ -37,10 +37,8 @@ def version_line() -> str:
 def _commit() -> str:
     """Return the commit that this clew was built from, or is a checkout of; "" where neither is known."""
     package = Path(clew_daemon.__file__).parent
-    try:
+    if (package / "commit").exists():
         return (package / "commit").read_text().strip()
-    except OSError:
-        pass
     clone = package.parents[1]
     if not (clone / ".git").exists():
         return ""
