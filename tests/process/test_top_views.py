@@ -62,14 +62,6 @@ async def test_what_a_goal_has_changed_is_shown_file_by_file_and_is_only_text(cl
         await until(pilot, lambda: "2 files changed: 2 lines added" in shown(app))
         assert f"+{HOSTILE}" in shown(app)
         assert "\x1b" not in shown(app)
-        [whole] = app.screen.query(".whole")
-        first = await until(pilot, lambda: app.screen.query(TextPage)[1].virtual_region.y)
-        await pilot.press("n")
-        await until(pilot, lambda: whole.scroll_target_y == first)
-        await pilot.press("n")
-        await until(pilot, lambda: whole.scroll_target_y > first)
-        await pilot.press("b", "b")
-        await until(pilot, lambda: whole.scroll_target_y == 0)
 
 
 async def test_a_goal_file_that_was_rejected_is_named_below_the_goals(clew):

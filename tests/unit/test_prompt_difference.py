@@ -1,6 +1,6 @@
 """The difference between the prompts of two turns."""
 
-from clew_daemon.reading.prompt_difference import PromptMessage, prompt_difference
+from clew_daemon.reading.prompt_text import PromptMessage, prompt_difference
 
 SYSTEM = PromptMessage("system", "You are an agent.\nGoal: x\nTurn 1")
 

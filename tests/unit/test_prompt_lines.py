@@ -1,8 +1,11 @@
 """The prompt of a turn as lines, with what changed since the turn before."""
 
-from clew_daemon.reading.prompt_difference import PromptMessage, prompt_difference
-from clew_daemon.reading.prompt_preview import InspectedPrompt
-from clew_daemon.reading.prompt_text import turn_lines
+from clew_daemon.reading.prompt_text import (
+    InspectedPrompt,
+    PromptMessage,
+    prompt_difference,
+    turn_lines,
+)
 
 LONG = "\n".join(f"line {n}" for n in range(20))
 

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import re
 from typing import TYPE_CHECKING
 
 import click
-from click.shell_completion import CompletionItem
 
 from clew_daemon.reading.errors import CliError
-from clew_daemon.reading.instance import Instance
 from clew_daemon.reading.sanitize import clean, short
 
 if TYPE_CHECKING:
@@ -23,30 +20,11 @@ Position = tuple[int, int]
 """A task's index and that of a subtask in it, from 0."""
 
 
-def complete_subtask(
-    context: click.Context, _: click.Parameter, incomplete: str
-) -> list[CompletionItem]:
-    """Return the subtasks of the goal that was named, with their descriptions."""
-    from clew_daemon.reading.queries import goal_id, goal_state
-
-    instance = Instance.of(context.find_root().params.get("home"), os.environ)
-    try:
-        goal = goal_state(instance, goal_id(instance, context.params.get("goal") or "")).goal
-    except (CliError, OSError):
-        return []
-    return [
-        CompletionItem(number, help=short(text))
-        for number, text in numbered(goal)
-        if number.startswith(incomplete)
-    ]
-
-
 subtask = click.argument(
     "subtask",
     metavar="[SUBTASK]",
     required=False,
     help="Only this subtask: 2.1 is the first one of the second task.",
-    shell_complete=complete_subtask,
 )
 
 

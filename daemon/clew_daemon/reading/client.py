@@ -134,30 +134,23 @@ def ask_soon(at: Address | Path, request: ControlRequest) -> Any:
 
 def connected(address: Address) -> socket.socket:
     """Return a connection to the daemon; raises NoDaemon, NoAnswer or CliError."""
-    path = address.socket
+    path, deadline = address.socket, time.monotonic() + CONNECT_S
     channel = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC)
     channel.settimeout(CONNECT_S)
     try:
-        _connect_in_turn(channel, path)
-    except (FileNotFoundError, NotADirectoryError, ConnectionRefusedError):
-        channel.close()
-        raise NoDaemon(address) from None
-    except TimeoutError:
-        channel.close()
-        raise NoAnswer(f"the daemon does not listen at {path} ({CONNECT_S:g} s waited)") from None
+        while not _connect(channel, path):  # the queue of the socket is full
+            if time.monotonic() > deadline:
+                raise TimeoutError
+            time.sleep(QUEUE_FULL_S)
     except OSError as error:
         channel.close()
+        if isinstance(error, FileNotFoundError | NotADirectoryError | ConnectionRefusedError):
+            raise NoDaemon(address) from None
+        if isinstance(error, TimeoutError):
+            what = f"the daemon does not listen at {path} ({CONNECT_S:g} s waited)"
+            raise NoAnswer(what) from None
         raise CliError(f"the control socket {path} cannot be used: {error.strerror}") from None
     return channel
-
-
-def _connect_in_turn(channel: socket.socket, path: Path) -> None:
-    """Connect; try again while the queue of the socket is full."""
-    deadline = time.monotonic() + CONNECT_S
-    while not _connect(channel, path):
-        if time.monotonic() > deadline:
-            raise TimeoutError
-        time.sleep(QUEUE_FULL_S)
 
 
 def _connect(channel: socket.socket, path: Path) -> bool:
@@ -174,16 +167,13 @@ def _connect(channel: socket.socket, path: Path) -> bool:
 
 
 def _line(channel: socket.socket, deadline: float) -> bytes:
-    parts: list[bytes] = []
-    size = 0
-    while True:
+    line = bytearray()
+    while not line.endswith(b"\n"):
         channel.settimeout(max(deadline - time.monotonic(), 0.001))
         part = channel.recv(_READ_BYTES)
         if not part:
             raise EOFError
-        parts.append(part)
-        size += len(part)
-        if part.endswith(b"\n"):
-            return b"".join(parts)
-        if size > ANSWER_BYTES_MAX:
+        line += part
+        if len(line) > ANSWER_BYTES_MAX:
             raise ValueError(f"longer than {ANSWER_BYTES_MAX} bytes")
+    return bytes(line)

@@ -7,15 +7,10 @@ the present config.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from clew_daemon.reading.errors import CliError
-from clew_daemon.reading.prompt_difference import (
-    ComparedMessage,
-    PromptMessage,
-    prompt_difference,
-)
+from clew_daemon.reading.prompt_text import InspectedPrompt, PromptMessage, prompt_difference
 from clew_daemon.reading.queries import open_ledger
 from clew_shared.record import events as ev
 from clew_shared.record.codec import decode
@@ -28,23 +23,6 @@ if TYPE_CHECKING:
     from clew_shared.ledger import Reader
     from clew_shared.record.state import State
     from clew_shared.wire.hello import HelloAnswer
-
-
-@dataclass(frozen=True, slots=True)
-class InspectedPrompt:
-    """The prompt of a turn (counted from 1, the last one is the next call), its sizes and its messages."""
-
-    turn: int
-    turns: int
-    note: str
-    messages: tuple[ComparedMessage, ...]
-    sizes: tuple[tuple[str, int, int], ...]
-    left_out: tuple[str, ...]
-
-    @property
-    def tokens(self) -> int:
-        """The estimated size of the whole prompt."""
-        return sum(tokens for _, tokens, _ in self.sizes)
 
 
 def inspected(instance: Instance, goal: str, turn: int | None) -> InspectedPrompt:

@@ -74,44 +74,42 @@ class ConfirmDialog(ModalScreen[bool]):
         self.dismiss(event.button.id == "yes")
 
 
-class MessageDialog(ModalScreen[str]):
-    """Asks for a message to the agent; returns it, "" for none."""
+class _TextDialog(ModalScreen[str]):
+    """Asks for the rest of a command; returns it, "" for none."""
 
     BINDINGS: ClassVar[list[BindingType]] = [("escape", "leave", "Cancel")]
 
-    def __init__(self, goal: str) -> None:
+    def __init__(self, command: str, asks: Input | OptionList) -> None:
         super().__init__()
-        self._goal = goal
+        self._command, self._asks = command, asks
 
     def compose(self) -> ComposeResult:
         with Vertical(classes="dialog"):
-            yield Static(Text(f"$ clew feedback {clean(self._goal)} …"))
-            yield Input(placeholder="Your message to the agent; Enter sends it, Esc does not")
+            yield Static(Text(f"$ {clean(self._command)} …"))
+            yield self._asks
 
     def action_leave(self) -> None:
         self.dismiss("")
+
+
+class MessageDialog(_TextDialog):
+    """Asks for a message to the agent of a goal."""
+
+    def __init__(self, goal: str) -> None:
+        hint = "Your message to the agent; Enter sends it, Esc does not"
+        super().__init__(f"clew feedback {goal}", Input(placeholder=hint))
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
         self.dismiss(event.value.strip())
 
 
-class ChoiceDialog(ModalScreen[str]):
-    """Asks which refused action to allow again; returns its signature, "" for none."""
-
-    BINDINGS: ClassVar[list[BindingType]] = [("escape", "leave", "Cancel")]
+class ChoiceDialog(_TextDialog):
+    """Asks which refused action of a goal to allow again, by its signature."""
 
     def __init__(self, goal: str, signatures: Sequence[str]) -> None:
-        super().__init__()
-        self._goal = goal
+        shown = OptionList(*(Text(clean(one)) for one in signatures))
+        super().__init__(f"clew unblock {goal}", shown)
         self._signatures = signatures
-
-    def compose(self) -> ComposeResult:
-        with Vertical(classes="dialog"):
-            yield Static(Text(f"$ clew unblock {clean(self._goal)} …"))
-            yield OptionList(*(Text(clean(one)) for one in self._signatures))
-
-    def action_leave(self) -> None:
-        self.dismiss("")
 
     def on_option_list_option_selected(self, event: OptionList.OptionSelected) -> None:
         self.dismiss(self._signatures[event.option_index])

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from typing import ClassVar
 
-from textual.binding import BindingType
 from textual.containers import VerticalScroll
 from textual.widget import Widget
 
@@ -13,7 +11,7 @@ from clew_daemon.cli.commands.diff.listing import ChangedFiles, changed_files
 from clew_daemon.reading.instance import Instance
 from clew_daemon.reading.output import Line
 from clew_daemon.reading.sanitize import clean
-from clew_daemon.top.screens import GoalDetail, GoalViewScreen, hidden
+from clew_daemon.top.screens import GoalDetail, GoalViewScreen
 from clew_daemon.top.tables import TextPage, scrolling
 
 _STYLES = {"added": "green", "removed": "red", "hunk": "cyan", "file": "bold"}
@@ -24,8 +22,6 @@ class FilesScreen(GoalViewScreen[ChangedFiles]):
     """The changed files with counts, then the difference of each; or why there is none."""
 
     view = "files"
-    keys = (("b", "Previous", "screen.file(-1)"), ("n", "Next", "screen.file(1)"))
-    BINDINGS: ClassVar[list[BindingType]] = hidden(keys)
 
     def __init__(self, instance: Instance, goal: str) -> None:
         self.command = f"clew diff {shlex.quote(goal)}"
@@ -51,14 +47,6 @@ class FilesScreen(GoalViewScreen[ChangedFiles]):
         whole = self.query_one(VerticalScroll)
         whole.remove_children()
         whole.mount(*(_page(lines) for lines in _pages(found)))
-
-    def action_file(self, step: int) -> None:
-        """Scroll to the file below or above the one at the top."""
-        whole = self.query_one(VerticalScroll)
-        tops = [page.virtual_region.y for page in whole.children]
-        there = [y for y in tops if (y - whole.scroll_target_y) * step > 0]
-        if there:
-            whole.scroll_to(y=min(there) if step > 0 else max(there), animate=False)
 
 
 def _page(lines: list[Line]) -> TextPage:

@@ -10,8 +10,8 @@ from textual.widget import Widget
 
 from clew_daemon.reading.errors import CliError
 from clew_daemon.reading.instance import Instance
-from clew_daemon.reading.prompt_preview import InspectedPrompt, inspected
-from clew_daemon.reading.prompt_text import turn_lines
+from clew_daemon.reading.prompt_preview import inspected
+from clew_daemon.reading.prompt_text import InspectedPrompt, turn_lines
 from clew_daemon.reading.sanitize import clean
 from clew_daemon.top.screens import GoalDetail, GoalViewScreen, hidden
 from clew_daemon.top.tables import TextPage, scrolling
