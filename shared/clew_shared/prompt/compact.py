@@ -53,11 +53,8 @@ class Keep(IntEnum):
     ALWAYS = 5
 
 
-_SHARES = ((Keep.OVER, 0.25), (Keep.RECENT, 0.2), (Keep.NOTES, 0.2), (Keep.TRIED, 0.15))
-"""The kinds that are cut first, in this order, and the share of the room that a last line of each keeps.
-
-Finished work comes before the actions only where there is a lot of it: it must not displace the last results.
-"""
+_SHARES = {Keep.OVER: 0.25, Keep.RECENT: 0.5, Keep.NOTES: 0.2, Keep.TRIED: 0.15}
+"""The share of the room that a kind may take where there is no room for all."""
 
 
 class Line(NamedTuple):
@@ -83,28 +80,17 @@ def compact_context(
     lines = _lines(state, recent_actions)
     spacing = len(_text(lines, spaced=True)) - len(_text(lines, spaced=False))
     spaced = spacing <= SPACING_SHARE * max_chars
-    limit = max_chars + 1  # each line is counted with its end, the last has none
-    if spaced:
-        limit -= spacing  # what is dropped below only makes it less
-    always = _size(lines, Keep.ALWAYS)
-    for keep, share in _SHARES:
-        room = int(share * limit)
-        floor = 0 if keep is Keep.RECENT else room
-        lines = _without_older(lines, keep, limit, floor, spare=1)
-        if (excess := _size(lines) - limit) > 0:
-            lines = [
-                _cut(line, max(len(line.text) - excess, min(room, len(line.text))))
-                if line.keep is keep
-                else line
-                for line in lines
-            ]
-    yielding = max(always - int(ALWAYS_SHARE * limit), 0)
-    for keep in Keep:
-        if keep is not Keep.ALWAYS:
-            lines = _without_older(lines, keep, limit + yielding, 0)
-    level = _level(
-        [line.width for line in lines if line.keep is Keep.ALWAYS], limit - _size(lines) + always
-    )
+    limit = max_chars + 1 - spacing * spaced  # each line is counted with its end, the last has none
+    if _size(lines) > limit:
+        for keep, share in _SHARES.items():
+            lines = _newest(lines, keep, int(share * limit))
+    always = [line.width for line in lines if line.keep is Keep.ALWAYS]
+    excess = _size(lines) - limit - max(sum(always) - int(ALWAYS_SHARE * limit), 0)
+    for line in sorted(lines, key=lambda one: one.keep):  # the lowest first, of those the oldest
+        if excess > 0 and line.keep is not Keep.ALWAYS:
+            lines.remove(line)
+            excess -= line.width
+    level = _level(always, limit - _size(lines) + sum(always))
     lines = [_cut(line, level) if line.keep is Keep.ALWAYS else line for line in lines]
     return _text(lines, spaced=spaced)[: max(max_chars, 0)]
 
@@ -126,19 +112,16 @@ def _text(lines: list[Line], *, spaced: bool) -> str:
     return "\n".join(texts)
 
 
-def _without_older(
-    lines: list[Line], keep: Keep, limit: int, floor: int, spare: int = 0
-) -> list[Line]:
-    """Drop the older lines of a kind, but `spare`, while all exceed the limit, and these the floor."""
-    excess, size = _size(lines) - limit, _size(lines, keep)
-    count = sum(line.keep is keep for line in lines)
-    left = []
-    for line in lines:
-        if line.keep is keep and count > spare and excess > 0 and size > floor:
-            excess, size, count = excess - line.width, size - line.width, count - 1
-        else:
-            left.append(line)
-    return left
+def _newest(lines: list[Line], keep: Keep, room: int) -> list[Line]:
+    """Leave of a kind only the newest lines that fit into the room; the last of them is cut."""
+    kept: list[Line] = []
+    for line in reversed(lines):
+        if line.keep is not keep:
+            kept.append(line)
+        elif room > 0:
+            kept.append(_cut(line, max(min(len(line.text), room - 1), 1)))
+            room = room - line.width if room > line.width else 0
+    return kept[::-1]
 
 
 def _level(widths: list[int], room: int) -> int:
@@ -156,8 +139,8 @@ def _cut(line: Line, max_chars: int) -> Line:
     return line._replace(text=beginning(line.text, max_chars))
 
 
-def _size(lines: list[Line], keep: Keep | None = None) -> int:
-    return sum(line.width for line in lines if keep is None or line.keep is keep)
+def _size(lines: list[Line]) -> int:
+    return sum(line.width for line in lines)
 
 
 # ---- what there is to know

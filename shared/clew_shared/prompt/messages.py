@@ -5,7 +5,7 @@ is decided here, as a pure function of a view; the caller keeps the result.
 """
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -86,35 +86,14 @@ def _plain(value: Any, max_chars: int) -> Any:
 
 
 def unfolded(view: PromptView) -> list[list[Message]]:
-    """Return the messages of each entry that is not folded; none of an answer without a call before the last turn."""
-    idle = idle_entries(view.transcript)
+    """Return the messages of each entry that is not folded; a request for a call only until one was made."""
+    entries = view.transcript
+    last = max((n for n, e in enumerate(entries) if isinstance(e, Call)), default=-1)
     return [
-        [] if n in idle else _written(view.transcript[n], view)
-        for n in range(view.folded, len(view.transcript))
+        [] if n < last and isinstance(e, Said) and e.text in _NUDGES else _written(e, view)
+        for n, e in enumerate(entries)
+        if n >= view.folded
     ]
-
-
-def idle_entries(entries: Sequence[Entry]) -> set[int]:
-    """Return the places of answers without a call, and of the requests for one, that the model has answered since."""
-    idle: set[int] = set()
-    answered, before_call, nudges = False, False, 0
-    for n in range(len(entries) - 1, -1, -1):
-        entry = entries[n]
-        if isinstance(entry, Call):
-            answered = before_call = True
-        elif entry.warns:
-            continue
-        elif entry.role == "assistant":
-            if not before_call and (answered or nudges > 1):
-                idle.add(n)
-            answered, before_call = True, False
-        elif entry.text in _NUDGES:
-            if answered or nudges:
-                idle.add(n)
-            before_call, nudges = False, nudges + 1
-        else:
-            before_call = False
-    return idle
 
 
 def _written(entry: Entry, view: PromptView) -> list[Message]:
