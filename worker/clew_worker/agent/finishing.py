@@ -75,24 +75,20 @@ class GoalEnding:
             raise AgentFinished
         if self._must_begin("finish", args):
             return
-        others = self._others_open()
-        if not self._memory.hello.checks and others:
-            text = f"Not yet: this is still open:\n{_listed(others)}\nComplete the subtask at hand first."
-            self._memory.answer("finish", args, text)
-        elif not self._claims_all:
-            await self.try_finish(summary)
-        else:
+        if self._claims_all:
             await self.end_subtask(success=True, summary=summary)
+        else:
+            await self.try_finish(summary)
 
     async def try_finish(self, summary: str, *, asked: bool = True) -> None:
         """Ask the daemon to finish the goal, which its checks decide; `asked`: the model wants it.
 
-        Where nothing was done since the checks failed, they are run once more only if that may end the attempt.
+        Where nothing was done since they failed, they are run once more only if that may end the attempt.
         """
         self._context.turn.reached_daemon = True
-        before, again = self.in_vain, not self.possible
+        again = not self.possible
         self.in_vain += again
-        if again and not (asked and before <= 0 and self._memory.hello.attempt.limit > 1):
+        if again and not (asked and self.in_vain < 2 and self._memory.hello.attempt.limit > 1):
             text = "Nothing was done since the checks failed. Change something first."
             self._memory.answer("finish", {"summary": summary}, text)
             return
@@ -141,24 +137,19 @@ class GoalEnding:
             workspace = self._memory.hello.spec.workspace
             failing = self._notes.refused(answer.failing_checks, workspace)
             return f"{failing}\n{answer.message}" if answer.message else failing
-        left = f"this is still open:\n{_listed(answer.open_subtasks)}"
-        return f"Not finished: {answer.message or left}"
-
-    # ---- what is left
-
-    def _others_open(self) -> list[str]:
-        """Return the open subtasks besides the current one."""
-        still_open = self._memory.state.open_subtasks
-        here = self._memory.state.subtask
-        if here.open and here.description in still_open:
-            still_open.remove(here.description)
-        return still_open
+        left = ["this is still open:", *(f"- {name}" for name in answer.open_subtasks[:10])]
+        return (
+            f"Not finished: {answer.message}"
+            if answer.message
+            else "Not finished: " + "\n".join(left)
+        )
 
     @property
     def _claims_all(self) -> bool:
         """Whether completing the current subtask completes a goal without checks."""
-        unchecked = self._memory.state.subtask.open and not self._memory.hello.checks
-        return unchecked and not self._others_open()
+        state = self._memory.state
+        is_last = state.subtask.open and len(state.open_subtasks) == 1
+        return is_last and not self._memory.hello.checks
 
     def _must_begin(self, claim: str, args: Mapping[str, Any]) -> bool:
         """Answer the first claim of success, in a goal without checks, for which nothing was done."""
@@ -176,7 +167,3 @@ def _refusal(error: RpcError) -> str:
     if error.stopping:
         raise error
     return error.message
-
-
-def _listed(names: list[str] | tuple[str, ...]) -> str:
-    return "\n".join(f"- {name}" for name in names[:10])

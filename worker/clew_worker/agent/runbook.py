@@ -8,7 +8,6 @@ asks a person.
 from collections.abc import Sequence
 from typing import Any
 
-from clew_shared.record.model import StepStatus
 from clew_shared.record.signature import signature
 from clew_shared.text.redact import redacted
 from clew_shared.text.words import RESULTS, action_text, exit_text
@@ -47,7 +46,7 @@ class Runbook:
             else:
                 goes_on = await self._daemon.advance()
                 if not goes_on:
-                    await self._finish(hello)
+                    await self._finish()
             if not goes_on:
                 return
 
@@ -74,11 +73,11 @@ class Runbook:
         try:
             if failure and outcome and outcome.result == "interrupted":
                 return True  # not the step's failure: the next round proposes it again, or asks
-            return await self._complete(hello, failure, len(steps))
+            return await self._complete(failure, len(steps))
         finally:  # at last: the goal's limits may end with the turn
             await self._daemon.call("reflect", mode="fast", tool_calls=records)
 
-    async def _complete(self, hello: HelloAnswer, failure: str, count: int) -> bool:
+    async def _complete(self, failure: str, count: int) -> bool:
         """End a subtask, or this attempt at it, and the goal after the last one; False when the goal is over."""
         summary = "" if failure else f"{count} step{'s' if count > 1 else ''} of the runbook done"
         if await self._daemon.complete_subtask(
@@ -87,33 +86,17 @@ class Runbook:
             return False
         if failure or await self._daemon.advance():
             return True
-        await self._finish(hello)
+        await self._finish()
         return False
 
-    async def _finish(self, hello: HelloAnswer) -> None:
-        finished = await self._daemon.finish(success=True, summary=done_summary(hello))
+    async def _finish(self) -> None:
+        finished = await self._daemon.finish(success=True, summary="the steps are done")
         if finished.accepted:
             return
         failing = ", ".join(check.name for check in finished.failing_checks)
         still_open = ", ".join(finished.open_subtasks)
         reason = f"checks failed: {failing}" if failing else f"still open: {still_open}"
         await self._daemon.finish(success=False, summary=reason)
-
-
-def done_summary(hello: HelloAnswer) -> str:
-    """Return what was done, and by whom: what this agent has completed has a summary, what a person ticked has none."""
-    over = [
-        f"{t}.{s}"
-        for t, task in enumerate(hello.state.goal.tasks, start=1)
-        for s, one in enumerate(task.subtasks, start=1)
-        if not one.open and one.status != StepStatus.BLOCKED
-    ]
-    ended = zip(over, hello.state.finished, strict=False)
-    ticked = [at for at, one in ended if one.status == StepStatus.COMPLETED and not one.summary]
-    if not ticked:
-        return "all steps succeeded"
-    verb = "was" if len(ticked) == 1 else "were"
-    return f"all steps are done; {', '.join(ticked)} {verb} marked as done by you"
 
 
 def position(
