@@ -22,7 +22,6 @@ from clew_shared.text.plain import plain
 from clew_shared.wire.nursery import (
     PACKET_BYTES_MAX,
     CellSpec,
-    InStore,
     NurseryHello,
     NurseryMessage,
     Spawn,
@@ -155,7 +154,7 @@ class Zygote:
             del self._asked[number]
 
     async def end(self, *, at_once: bool = False) -> None:
-        """End it, with the cell that it has forked in advance; cells go on, and spawns under way are waited for.
+        """End it; cells go on, and spawns under way are waited for.
 
         Legal at any time, also twice.
         """
@@ -180,8 +179,6 @@ class Zygote:
         try:
             while True:
                 match await self._receive():
-                    case InStore() as spare:
-                        children.watch(spare.guard_pid)
                     case Spawned() | SpawnFailed() as answer:
                         self._answered(answer, children)
         except (OSError, ValueError) as error:

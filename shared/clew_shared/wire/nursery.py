@@ -6,7 +6,6 @@ The nursery
 
         daemon                                   nursery
                               <- NurseryHello         once, when it is warm
-                              <- InStore              a cell was forked in advance; at any time
         Spawn + [channel, log?, peer?] ->             SCM_RIGHTS; the daemon closes its copies
                               <- Spawned | SpawnFailed   by `id`: several start at once, in any order
 
@@ -136,13 +135,6 @@ class Spawn(WireMessage):
     spec: CellSpec
 
 
-class InStore(WireMessage):
-    """A guard waits for its order: a child of the daemon, to be waited for like any other."""
-
-    type: Literal["in_store"] = "in_store"
-    guard_pid: int
-
-
 class Spawned(WireMessage):
     """The payload is sandboxed and running (a foreign command: exec'd)."""
 
@@ -169,7 +161,7 @@ class SpawnFailed(WireMessage):
     guard_pid: int | None = None
 
 
-NurseryMessage = NurseryHello | InStore | Spawned | SpawnFailed
+NurseryMessage = NurseryHello | Spawned | SpawnFailed
 
 _from_nursery: TypeAdapter[NurseryMessage] = TypeAdapter(
     Annotated[NurseryMessage, Field(discriminator="type")]

@@ -204,11 +204,8 @@ class Nursery:
         return answer, ours, log_r
 
     def hear(self):
-        """The next answer; what is only in store is kept in mind."""
-        while True:
-            heard = read_from_nursery(self.control.recv(PACKET_BYTES_MAX))
-            if heard.type != "in_store":
-                return heard
+        """The next answer."""
+        return read_from_nursery(self.control.recv(PACKET_BYTES_MAX))
 
     def spawn(self, spec):
         answer, channel, log = self.ask(spec)

@@ -1,12 +1,11 @@
 """A cell: a guard process and the payload that it starts, ended as one.
 
 With a PID namespace the guard is its init, and the kernel ends the whole tree with it; without
-one it is a subreaper that ends what is left. Both are forked by the nursery and then wait for
-their order: the spec, and the control group to enter.
+one it is a subreaper that ends what is left.
 """
 
+import contextlib
 import os
-import select
 import signal
 
 from setproctitle import setproctitle
@@ -16,7 +15,6 @@ from clew_worker.cell.wiring import Wiring, close_all_but, enter_group, hung_up,
 from clew_worker.sandbox import kernel, namespaces
 from clew_worker.sandbox.kernel import end_descendants
 
-_PATH_BYTES_MAX = 4096
 _SWEEP_S = 5.0
 
 
@@ -42,7 +40,7 @@ def _end(signum: int, _frame: object) -> None:
 
 def _guard(wiring: Wiring, uid: int, gid: int) -> int:
     """Be the guard: wait for the payload, end what it left behind, exit with its code."""
-    close_all_but(wiring.control, wiring.report, wiring.go_pipe)
+    close_all_but(wiring.control, wiring.report, *wiring.given)
     setproctitle("clew: guard")
     os.setsid()
     if wiring.pidns and wiring.sandbox.userns:
@@ -50,6 +48,7 @@ def _guard(wiring: Wiring, uid: int, gid: int) -> int:
     if not wiring.pidns:
         kernel.prctl(kernel.PR_SET_CHILD_SUBREAPER, 1)
     signal.signal(signal.SIGTERM, _end)
+    enter_group(wiring.spec.cgroup)
     go, release = os.pipe2(os.O_CLOEXEC)
     try:
         child = os.fork()
@@ -58,9 +57,10 @@ def _guard(wiring: Wiring, uid: int, gid: int) -> int:
             run_to_end(wiring.report, lambda: payload.begin(wiring, go))
         kernel.prctl(kernel.PR_SET_DUMPABLE, 0)  # the guard is outside the payload's sandbox
         kernel.prctl(kernel.PR_SET_PDEATHSIG, signal.SIGKILL if wiring.pidns else signal.SIGTERM)
-        if hung_up(wiring.control) or not _wait_for_go(wiring.go_pipe, child):
+        if hung_up(wiring.control):
             return 1
-        os.write(release, b"!")
+        with contextlib.suppress(BrokenPipeError):  # it has ended, and reported why
+            os.write(release, b"!")
         close_all_but()  # others wait for these to be closed
         code = _await(child)
     except _TerminatedError as ended:
@@ -69,21 +69,6 @@ def _guard(wiring: Wiring, uid: int, gid: int) -> int:
     if not wiring.pidns:
         end_descendants(_SWEEP_S)
     return code
-
-
-def _wait_for_go(go_pipe: int, child: int) -> bool:
-    """Wait for the order and enter the control group; return False where none comes, or the payload has ended."""
-    ended = os.pidfd_open(child)
-    poll = select.poll()
-    poll.register(go_pipe, select.POLLIN)
-    poll.register(ended, select.POLLIN)
-    ready = {fd for fd, _ in poll.poll()}
-    os.close(ended)
-    if ended in ready:
-        return False
-    order = os.read(go_pipe, _PATH_BYTES_MAX)
-    enter_group(os.fsdecode(order[1:]))
-    return bool(order)
 
 
 def _await(child: int) -> int:

@@ -26,7 +26,6 @@ from setproctitle import setproctitle
 
 from clew_shared.wire.nursery import (
     PACKET_BYTES_MAX,
-    InStore,
     NurseryHello,
     SandboxReport,
     Spawn,
@@ -53,7 +52,6 @@ _WITH_LLM = ("httpcore2", "anyio._backends._asyncio", "truststore")
 
 _VERSION = version("clew")
 _SPAWN_TIMEOUT_S = 10.0
-_PREPARE_RETRY_S = 1.0
 _DESCRIPTORS_MAX = 3
 _UCRED = struct.Struct("iII")
 _NOTE_BYTES_MAX = 16 * 1024
@@ -61,43 +59,22 @@ _NOTE_BYTES_MAX = 16 * 1024
 
 @dataclass
 class _StartingCell:
-    """A cell that waits for its order, or has it and does not run yet; and what it has reported."""
+    """A cell that does not run yet, and what it has reported; `warnings` once its walls are up."""
 
+    id: int
     guard_pid: int
     reports: socket.socket
-    go_pipe: socket.socket
     pidns: bool
-    id: int = 0
-    late_at: float = math.inf
+    late_at: float
     pid: int | None = None
-    warnings: tuple[str, ...] | None = None  # until the walls are up
+    warnings: tuple[str, ...] | None = None
     reason: str | None = None
     message: str = ""
 
-    def order(self, request: Spawn, data: bytes, fds: list[int]) -> None:
-        """Send it its order; it reports whatever goes wrong from here on."""
-        self.id = request.id
-        self.late_at = time.monotonic() + _SPAWN_TIMEOUT_S
-        try:
-            socket.send_fds(self.reports, [data], fds)
-            self.go_pipe.send(b"!" + os.fsencode(request.spec.cgroup))
-        except (BrokenPipeError, ConnectionResetError):
-            pass
-        except OSError as error:  # no resources to send it
-            self.reason = "resources" if is_shortage(error) else "spawn"
-            self.message = error.strerror or str(error)
-        finally:
-            self.go_pipe.close()
-
     def read_report(self) -> bool:
         """Read one report; return False when there are no more: the payload runs, or nothing does."""
-        try:
-            space = socket.CMSG_SPACE(_UCRED.size)
-            data, ancillary, _, _ = self.reports.recvmsg(_NOTE_BYTES_MAX, space)
-        except (
-            ConnectionResetError
-        ):  # it ended with its order unread; its reports can still be read
-            return True
+        space = socket.CMSG_SPACE(_UCRED.size)
+        data, ancillary, _, _ = self.reports.recvmsg(_NOTE_BYTES_MAX, space)
         if data:
             self._note(data, _UCRED.unpack(ancillary[0][2][: _UCRED.size])[0] if ancillary else 0)
         return bool(data)
@@ -118,11 +95,6 @@ class _StartingCell:
         self.reason, self.message = "spawn", f"not started within {_SPAWN_TIMEOUT_S:.0f} s"
         with contextlib.suppress(ProcessLookupError):
             os.kill(self.guard_pid, signal.SIGKILL)
-
-    def close(self) -> None:
-        """Close its sockets; without its order it ends."""
-        self.reports.close()
-        self.go_pipe.close()
 
     def answer(self) -> Spawned | SpawnFailed:
         """Return the answer for the daemon."""
@@ -156,21 +128,17 @@ def preload(modules: list[str]) -> tuple[str, ...]:
 
 
 class NurseryServer:
-    """Forks cells, several at once; one of the usual kind is forked in advance: that is most of a start."""
+    """Forks cells, several at once."""
 
     def __init__(self, control: socket.socket, report: SandboxReport) -> None:
         self._control = control
         self._report = report
-        self._spare: _StartingCell | None = None
         self._starting: list[_StartingCell] = []
-        self._prepare_at = 0.0
 
     def serve(self) -> None:
-        """Answer requests until the daemon hangs up; fork the spare cell when there is nothing else to do."""
+        """Answer requests until the daemon hangs up."""
         while True:
             ready = self._ready()
-            if not ready and self._spare is None and self._prepare_at <= time.monotonic():
-                self._prepare()
             for one in [c for c in self._starting if c.reports.fileno() in ready]:
                 if not one.read_report():
                     self._settle(one)
@@ -181,13 +149,12 @@ class NurseryServer:
                 return
 
     def _ready(self) -> set[int]:
-        """Wait for a message; return an empty set when it is time for the spare cell, or a cell is late."""
+        """Wait for a message; return an empty set when a cell is late."""
         poll = select.poll()
         for one in (self._control, *(c.reports for c in self._starting)):
             poll.register(one, select.POLLIN)
-        ahead = self._prepare_at if self._spare is None else math.inf
         soonest = min((one.late_at for one in self._starting), default=math.inf)
-        left_s = max(0.0, min(ahead, soonest) - time.monotonic())
+        left_s = max(0.0, soonest - time.monotonic())
         found = poll.poll(None if left_s == math.inf else math.ceil(1000 * left_s))
         return {fd for fd, _ in found}
 
@@ -200,74 +167,50 @@ class NurseryServer:
             return False
         try:
             if data:
-                self._begin(read_spawn(data), data, fds, cut=bool(flags & socket.MSG_CTRUNC))
+                self._begin(read_spawn(data), fds, cut=bool(flags & socket.MSG_CTRUNC))
         finally:
             for fd in fds:
                 os.close(fd)
         return bool(data)
 
-    def _begin(self, request: Spawn, data: bytes, fds: list[int], *, cut: bool) -> None:
+    def _begin(self, request: Spawn, fds: list[int], *, cut: bool) -> None:
         """Start a cell; where resources have run out, the nursery reports that and lives on."""
-        if cut or not fds:
-            self._refuse(request, OSError(errno.EMFILE, os.strerror(errno.EMFILE)))
-            return
-        try:
-            one = self._take(pidns=uses_pidns(request.spec, self._report))
-        except OSError as error:
-            self._refuse(request, error)
-            return
-        one.order(request, data, fds)
-        self._starting.append(one)
-
-    def _refuse(self, request: Spawn, error: OSError) -> None:
-        reason: Any = "resources" if is_shortage(error) else "spawn"
-        message = error.strerror or str(error)
+        fault = OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+        if fds and not cut:
+            try:
+                self._starting.append(self._fork(request, tuple(fds)))
+            except OSError as error:
+                fault = error
+            else:
+                return
+        reason: Any = "resources" if is_shortage(fault) else "spawn"
+        message = fault.strerror or str(fault)
         self._send(SpawnFailed(id=request.id, reason=reason, message=message))
 
     def _settle(self, one: _StartingCell) -> None:
         self._starting.remove(one)
-        one.close()
+        one.reports.close()
         self._send(one.answer())
 
-    def _send(self, message: Spawned | SpawnFailed | InStore) -> None:
+    def _send(self, message: Spawned | SpawnFailed) -> None:
         with contextlib.suppress(
             BrokenPipeError, ConnectionResetError
         ):  # it has hung up: noticed at the next read
             self._control.sendall(to_packet(message))
 
-    def _prepare(self) -> None:
-        """Fork a spare cell of the usual kind."""
-        try:
-            self._spare = self._fork(pidns=self._report.isolation == "pidns")
-        except OSError:  # the next request reports the error
-            self._prepare_at = time.monotonic() + _PREPARE_RETRY_S
-        else:
-            self._send(InStore(guard_pid=self._spare.guard_pid))
-
-    def _take(self, *, pidns: bool) -> _StartingCell:
-        """Return the spare cell, or a new one where the spare is of another kind or has ended."""
-        spare = self._spare
-        if spare is None or spare.pidns != pidns:
-            return self._fork(pidns=pidns)
-        self._spare = None
-        if not hung_up(spare.go_pipe.fileno()):
-            return spare
-        spare.close()
-        return self._fork(pidns=pidns)
-
-    def _fork(self, *, pidns: bool) -> _StartingCell:
-        with contextlib.ExitStack() as opened:
-            pair = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-            reports, report = map(opened.enter_context, pair)
-            pair = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-            go_pipe, go_pipe_end = map(opened.enter_context, pair)
-            reports.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)
-            fds = (self._control.fileno(), report.fileno(), go_pipe_end.fileno())
-            pid = guard.fork(Wiring(*fds, pidns=pidns, sandbox=self._report))
-            report.close()
-            go_pipe_end.close()
-            opened.pop_all()
-        return _StartingCell(pid, reports, go_pipe, pidns)
+    def _fork(self, request: Spawn, fds: tuple[int, ...]) -> _StartingCell:
+        pidns = uses_pidns(request.spec, self._report)
+        reports, report = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        with report:
+            try:
+                reports.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)
+                ends = self._control.fileno(), report.fileno()
+                pid = guard.fork(Wiring(*ends, fds, request.spec, pidns, self._report))
+            except OSError:
+                reports.close()
+                raise
+        late_at = time.monotonic() + _SPAWN_TIMEOUT_S
+        return _StartingCell(request.id, pid, reports, pidns, late_at)
 
 
 def serve(control: socket.socket, modules: list[str]) -> int:

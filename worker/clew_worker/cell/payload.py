@@ -1,4 +1,4 @@
-"""The payload of a cell: it waits for its order, enters the sandbox, and becomes executor, agent or command."""
+"""The payload of a cell: it enters the sandbox, and becomes executor, agent or command."""
 
 import contextlib
 import errno
@@ -13,14 +13,13 @@ from typing import NoReturn
 
 from setproctitle import setproctitle
 
-from clew_shared.wire.nursery import CHANNEL_FD, PACKET_BYTES_MAX, CellSpec, read_spawn
+from clew_shared.wire.nursery import CHANNEL_FD, CellSpec
 from clew_worker import sandbox
 from clew_worker.bridge.place import open_gateway, with_program
 from clew_worker.cell.wiring import (
     CellStartError,
     Wiring,
     close_all_but,
-    enter_group,
     run_to_end,
     send_report,
 )
@@ -28,7 +27,8 @@ from clew_worker.sandbox import interpreter, kernel, namespaces, privileges
 
 _REPORT_FD = CHANNEL_FD + 1
 _GO_FD = CHANNEL_FD + 2
-_HIGH_FD = _GO_FD + 1  # above every fixed number, so that moving one never overwrites another
+_PEER_FD = CHANNEL_FD + 3
+_HIGH_FD = _PEER_FD + 1  # above every fixed number, so that moving one never overwrites another
 _NOT_PROGRAMS = (errno.EACCES, errno.EPERM, errno.ENOENT, errno.ENOEXEC, errno.ELIBBAD)
 """Why the kernel does not start a file, whenever it is tried."""
 
@@ -46,7 +46,7 @@ def begin(wiring: Wiring, go: int) -> NoReturn:
 
 
 def _payload(wiring: Wiring, guard: int) -> int:
-    """Be the payload: wait for the order, enter the sandbox, and run."""
+    """Be the payload: enter the sandbox, and run."""
     _reset_signals()
     os.setsid()
     os.write(_REPORT_FD, b"P")
@@ -54,15 +54,11 @@ def _payload(wiring: Wiring, guard: int) -> int:
         kernel.prctl(kernel.PR_SET_PDEATHSIG, signal.SIGKILL)
         if os.getppid() != guard:
             return 1
-    ordered = _ordered()
-    if ordered is None:
-        return 1
-    spec, peer = ordered
+    spec = wiring.spec
     if spec.kind == "cli":
         spec = with_program(spec)
     if spec.title:
         setproctitle(spec.title)
-    enter_group(spec.cgroup)
     if wiring.pidns:
         _furnish(spec, wiring)
     _set_up(spec)
@@ -85,7 +81,7 @@ def _payload(wiring: Wiring, guard: int) -> int:
         return 1
     os.close(_GO_FD)
     send_report(_REPORT_FD, b"W", warnings=warnings)
-    return _run(spec, program, _Inherited(rules, peer, listener, alone=wiring.pidns))
+    return _run(spec, program, _Inherited(rules, listener, alone=wiring.pidns))
 
 
 def _set_up(spec: CellSpec) -> None:
@@ -97,26 +93,6 @@ def _set_up(spec: CellSpec) -> None:
     os.environ.update(spec.env)
     if spec.kind in ("agent", "command"):
         os.environ["CLEW_FD"] = str(CHANNEL_FD)
-
-
-def _ordered() -> tuple[CellSpec, int] | None:
-    """Wait for the order and take its descriptors; None where the nursery has ended.
-
-    Returns the spec, and the descriptor of the socket to a coding agent's CLI, -1 for none.
-    """
-    with socket.socket(fileno=os.dup(_REPORT_FD)) as report:
-        data, fds, _, _ = socket.recv_fds(report, PACKET_BYTES_MAX, 3)
-    if not fds:
-        return None
-    channel, *log = fds[:2]
-    os.dup2(channel, CHANNEL_FD)
-    for target in (1, 2) if log else ():
-        os.dup2(log[0], target)
-    for fd in fds[:2]:
-        os.close(fd)
-    for fd in fds[2:]:
-        os.set_inheritable(fd, False)
-    return read_spawn(data).spec, fds[2] if len(fds) > 2 else -1
 
 
 def _furnish(spec: CellSpec, wiring: Wiring) -> None:
@@ -131,13 +107,14 @@ def _furnish(spec: CellSpec, wiring: Wiring) -> None:
 
 
 def _place_descriptors(wiring: Wiring, go: int) -> None:
-    """Leave stdin, stdout, stderr, a place for the channel and, until the start, report and go; all else shut."""
+    """Leave stdin, stdout, stderr, the channel, report and go until the start, and a bridge's peer; all else shut."""
     null = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
-    wanted = (null, null, null, null, wiring.report, go)
+    channel, log, peer = (*wiring.given, *(null, null))[:3]
+    wanted = (null, log, log, channel, wiring.report, go, peer)
     high = [fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, _HIGH_FD) for fd in wanted]
     for target, fd in enumerate(high):
         os.dup2(fd, target, inheritable=target < _REPORT_FD)
-    close_all_but(*range(CHANNEL_FD, _GO_FD + 1))
+    close_all_but(*range(CHANNEL_FD, _PEER_FD + (len(wiring.given) > 2)))
 
 
 def _reset_signals() -> None:
@@ -196,12 +173,10 @@ def _not_started(spec: CellSpec, why: str) -> str:
 class _Inherited:
     """What a payload has from before its sandbox: `rules` as `sandbox.commands_rules`.
 
-    `peer` is the descriptor of a bridge's socket to its CLI's cell, `listener` where a CLI's relay connects to.
-    `alone`: its PID namespace has no other processes but the guard.
+    `listener` is where a CLI's relay connects to. `alone`: its PID namespace has no other processes but the guard.
     """
 
     rules: int
-    peer: int
     listener: socket.socket | None
     alone: bool
 
@@ -246,7 +221,7 @@ def _builtin(spec: CellSpec, inherited: _Inherited) -> int:
     if spec.agent == "cli":
         from clew_worker.bridge.life import run_bridge
 
-        return run_bridge(CHANNEL_FD, inherited.peer)
+        return run_bridge(CHANNEL_FD, _PEER_FD)
     from clew_worker.agent.main import main
 
     return main(spec.agent, CHANNEL_FD)

@@ -19,11 +19,12 @@ _CLOSED_MIN = 64  # descriptors below this are closed even where the limit was l
 
 @dataclass(frozen=True)
 class Wiring:
-    """The descriptors that the nursery passes to a new cell, and what the sandbox can do here."""
+    """What the nursery passes to a new cell: descriptors, what it is to be, and what the sandbox can do here."""
 
     control: int  # the nursery's own socket: hangs up when the daemon is gone
-    report: int  # to the nursery: pids (by SCM_CREDENTIALS), warnings, an error; from it: the order
-    go_pipe: int  # from the nursery to the guard: "!" and the path of the control group
+    report: int  # to the nursery: pids (by SCM_CREDENTIALS), warnings, an error
+    given: tuple[int, ...]  # the cell's channel, log and peer, as `Spawn` brings them
+    spec: CellSpec
     pidns: bool
     sandbox: SandboxReport
 
