@@ -5,7 +5,6 @@ import os
 import signal
 import socket
 
-import psutil
 import pytest
 from harness import become_subreaper
 
@@ -154,34 +153,4 @@ def test_a_nursery_that_does_not_start_is_tried_again_later_and_not_for_each_wor
 
     monkeypatch.setattr(nursery, "RETRY_FIRST_S", 1000.0)
     monkeypatch.setattr(nursery, "RETRY_MAX_S", 1000.0)
-    live(what)
-
-
-def test_a_cell_in_store_that_somebody_has_killed_is_not_given(live):
-    async def what(one, start):
-        await one.start()
-        known = one._children._known
-        while len(known) < 2:  # noqa: ASYNC110 - the process, and the guard of what is in store
-            await asyncio.sleep(0.01)
-        for child in [c for c in known.values() if c.pid != pid(one)]:
-            child.kill()
-            await child.ended
-        assert await ended(*await start()) == 0
-
-    live(what)
-
-
-def test_a_cell_in_store_whose_payload_has_died_is_not_given(live):
-    async def what(one, start):
-        await one.start()
-        known = one._children._known
-        while len(known) < 2:  # noqa: ASYNC110 - the process, and the guard of what is in store
-            await asyncio.sleep(0.01)
-        (guard,) = [c for c in known.values() if c.pid != pid(one)]
-        while not (payload := psutil.Process(guard.pid).children()):  # noqa: ASYNC110
-            await asyncio.sleep(0.01)
-        payload[0].kill()
-        await guard.ended
-        assert await ended(*await start()) == 0
-
     live(what)

@@ -8,12 +8,10 @@ from clew_worker.bridge.clis.cli import (
     LimitReached,
     LoginNeeded,
     SessionStarted,
-    ThoughtReported,
     ToolsOffered,
     TurnEnded,
-    UsageReported,
 )
-from clew_worker.bridge.turn import EVENT_BYTES_MAX, THOUGHTS_MAX, CliCrashError, CliTurn
+from clew_worker.bridge.turn import CliCrashError, CliTurn
 from clew_worker.bridge.wire import CliEnded
 
 
@@ -54,11 +52,6 @@ def test_a_turn_without_clews_tools_is_a_crash_however_it_ended_and_did_not_coun
 @pytest.mark.parametrize(("code", "unfinished"), [(137, True), (None, True), (0, False)])
 def test_a_turn_without_an_end_was_cut_off_unless_its_program_ended_well(code, unfinished):
     assert turn_of(SessionStarted("s")).unfinished(code) is unfinished
-
-
-def test_usage_adds_up():
-    turn = turn_of(UsageReported(10, 2, 5, 0.5), UsageReported(20, 3, 0, None))
-    assert turn.usage == UsageReported(30, 5, 5, 0.5)
 
 
 def test_a_usage_limit_is_waited_for_until_it_is_reset_also_after_a_turn_that_ended_well():
@@ -107,31 +100,6 @@ def test_a_server_that_failed_is_a_crash_and_another_start_may_help():
         turn_of(ToolsOffered((), {"clew": "failed"}))
 
 
-def test_an_exit_at_once_says_what_it_printed():
-    found = outcome(turn_of(), 2, "error: unexpected argument")
-    assert found.kind == "configuration"
-    assert "exited with 2 at once: error: unexpected argument" in found.reason
-
-
-def test_events_of_another_form_need_a_person():
-    turn = turn_of()
-    turn.lines = 40
-    found = outcome(turn)
-    assert found.kind == "configuration"
-    assert "none of them an event that clew knows" in found.reason
-
-
 def test_a_killed_cli_is_a_crash_also_where_it_has_said_nothing():
     assert isinstance(outcome(turn_of(SessionStarted("s")), 128 + 9), CliCrashError)
     assert isinstance(outcome(turn_of(), 128 + 9), CliCrashError)
-
-
-def test_too_much_output_needs_a_person():
-    with pytest.raises(CannotContinue, match="printed over 64 MB"):
-        turn_of().count(b"{}", EVENT_BYTES_MAX + 1)
-
-
-def test_of_endless_thoughts_only_the_first_are_recorded():
-    turn = turn_of()
-    said = [turn.take(ThoughtReported("hm")) for _ in range(THOUGHTS_MAX + 5)]
-    assert said.count("hm") == THOUGHTS_MAX

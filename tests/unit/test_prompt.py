@@ -3,17 +3,15 @@ from dataclasses import replace
 import pytest
 
 from clew_shared.core.budgets import TurnsLeft
-from clew_shared.gate.table import WHAT_ELSE
 from clew_shared.prompt.compact import compact_context
 from clew_shared.prompt.layout import lay_out
-from clew_shared.prompt.messages import NO_CALL, folded_lines, plain_args
+from clew_shared.prompt.messages import NO_CALL, folded_lines
 from clew_shared.prompt.state_block import state_block
-from clew_shared.prompt.tools import COMPLETE_SUBTASK, offered_tools
+from clew_shared.prompt.tools import offered_tools
 from clew_shared.prompt.view import GoalProgress, PromptView, view_from
 from clew_shared.record import events as ev
 from clew_shared.record.fold import fold
 from clew_shared.record.spec import PlannedSubtask, PlannedTask, Spec
-from clew_shared.text.shorten import without_middle
 from clew_shared.tools import TOOLS
 from clew_shared.wire.hello import Call, FinishedSubtask, HelloAnswer, Said, SentProbe
 
@@ -132,11 +130,6 @@ def test_the_state_block_is_last_and_holds_what_changes():
         assert part in text
 
 
-def test_the_progress_marker_begins_where_it_is_set():
-    assert "[PROGRESS" not in state_block(replace(VIEW, turn=9, progress=GoalProgress(4)))
-    assert "[PROGRESS" in state_block(replace(VIEW, turn=0, progress=GoalProgress(5)))
-
-
 def test_a_model_hurries_in_the_last_third_before_a_limit_and_more_so_in_the_last_tenth():
     def shown(turns, of=30):
         return state_block(replace(VIEW, left=TurnsLeft(turns, of, f"the goal's {of} turns")))
@@ -158,28 +151,11 @@ def test_a_finished_subtask_is_one_line():
     assert 'Your subtask now: Test it (part of "T")' in text
 
 
-def test_the_advice_of_a_refusal_is_shown_only_with_the_tools_that_it_names():
-    message = f"Refused, a loop. {WHAT_ELSE} if the subtask is done, call complete_subtask"
-    refused = Call(8, "run_cmd", {"cmd": "ls"}, "blocked", message=message)
-    for tools, shown in ((TOOLS, False), ((*TOOLS, COMPLETE_SUBTASK), True)):
-        text = build(replace(VIEW, transcript=(refused,), tools=tools))[-1]["content"]
-        assert "Refused, a loop." in text
-        assert (WHAT_ELSE in text) == shown
-
-
 def test_sizes_are_given_for_each_block():
     sizes = lay_out(replace(VIEW, transcript=(WRITE,))).sizes
     parts = sum(size["chars"] for name, size in sizes.items() if name != "total")
     assert sizes["total"]["chars"] == parts
     assert sizes["transcript"]["tokens"] > 0
-
-
-def test_long_outputs_keep_their_head_and_tail():
-    text = without_middle("a" * 500 + "b" * 500, 300)
-    assert len(text) == 300
-    assert text.startswith("aaa")
-    assert text.endswith("bbb")
-    assert "characters left out" in text
 
 
 def test_over_its_room_the_older_part_is_folded_into_lines():
@@ -206,20 +182,6 @@ def test_folded_lines_stand_by_relevance_and_in_order_of_time_within_it():
     lines = folded_lines(replace(VIEW, transcript=calls, folded=4), 10_000)
     assert [line.split()[1] for line in lines] == ["#3", "#2", "#4", "#1"]
     assert lines[0] == "- #3 did run_cmd echo 3 → found the port is taken"
-
-
-def test_of_a_folded_failure_both_ends_are_shown():
-    output = "warning: " + "noise " * 200 + "E assert -1 == 5"
-    failed = Call(1, "run_cmd", {"cmd": "pytest"}, "failure", output)
-    (line,) = folded_lines(replace(VIEW, transcript=(failed,), folded=1), 10_000)
-    assert "found failure: warning: noise" in line
-    assert line.endswith("E assert -1 == 5")
-
-
-def test_where_there_is_no_room_for_all_folded_lines_the_least_relevant_go_first():
-    calls = (ran(1, relevance="high"), ran(2, relevance="low"), ran(3), ran(4, relevance="low"))
-    lines = folded_lines(replace(VIEW, transcript=calls, folded=4), 100)
-    assert [line.split()[1] for line in lines] == ["#1", "#3"]
 
 
 def test_thoughts_leave_the_transcript_in_the_moderate_window_but_for_the_last_two():
@@ -292,35 +254,6 @@ def test_a_replan_names_the_pending_subtasks_with_the_numbers_by_which_it_may_re
     assert plan.parameters["properties"]["covers"]["items"] == {"type": "integer"}
 
 
-def test_a_replan_of_the_goal_names_the_pending_subtasks_of_all_tasks():
-    state = {**tree("blocked", "pending"), "replan_required": "goal"}
-    later = {"description": "docs", "subtasks": [{"description": "write them"}]}
-    state["goal"]["tasks"].append(later)
-    text = build(view_from(hello(state)))[-1]["content"]
-    assert "1. step 1 (not tried yet)\n2. write them (not tried yet)\n" in text
-
-
-def test_a_replan_with_nothing_pending_asks_for_no_numbers():
-    answer = hello({**tree("blocked"), "replan_required": "task"})
-    assert "Pending" not in build(view_from(answer))[-1]["content"]
-    assert "covers" not in offered_tools(answer)[0].parameters["properties"]
-
-
-def test_of_many_pending_subtasks_a_replan_names_the_first():
-    state = {**tree("blocked", *["pending"] * 50), "replan_required": "task"}
-    text = build(view_from(hello(state)))[-1]["content"]
-    assert "20. step 20 (not tried yet)\nand 30 more\n" in text
-
-
-def test_the_plan_from_here_is_shown_on_the_way_back_to_a_task():
-    state = tree("completed", "in_progress", "pending", description="Build it")
-    state["current_subtask_idx"] = 1
-    later = {"description": "the docs", "status": "pending", "subtasks": []}
-    state["goal"]["tasks"].append(later)
-    text = build(view_from(hello(state)))[1]["content"]
-    assert "The plan from here:\n- step 1 (now)\n- step 2\n- later: the docs" in text
-
-
 def test_finished_subtasks_over_their_share_are_only_named():
     done = tuple(
         FinishedSubtask(description=f"step {n}", summary=f"summary {n} " + "x" * 150)
@@ -373,14 +306,6 @@ def test_a_small_goal_is_offered_neither_plan_nor_complete_subtask():
     assert not {"plan", "complete_subtask", "wait", "recall"} & set(found)
 
 
-def test_a_small_goal_is_offered_what_the_shell_cannot_do_as_well_with_few_arguments():
-    found = {tool.name: tool for tool in offered_tools(hello())}
-    assert not {"list_files", "search"} & set(found)
-    assert list(found["read_file"].parameters["properties"]) == ["path"]
-    assert list(found["edit_file"].parameters["properties"]) == ["path", "old", "new", "count"]
-    assert {"list_files", "search"} <= set(names(hello(tree("in_progress", "pending"))))
-
-
 def test_a_larger_goal_is_offered_a_plan_until_it_acts():
     state = tree()
     assert "plan" in names(hello(state, notes="line\n" * 10))
@@ -388,46 +313,11 @@ def test_a_larger_goal_is_offered_a_plan_until_it_acts():
     assert "plan" not in names(hello(state, notes="line\n" * 10))
 
 
-def test_a_goal_with_a_plan_is_offered_complete_subtask():
-    found = names(hello(tree("in_progress", "pending")))
-    assert "complete_subtask" in found
-    assert "plan" not in found
-
-
-def test_while_a_replan_is_required_only_plan_and_finish_are_offered():
-    assert names(hello({**tree(), "replan_required": "task"})) == ["plan", "finish"]
-
-
-def test_the_json_listing_stays_the_same_when_the_offer_changes():
-    before = view_from(hello(), mode="json")
-    after = view_from(hello({**tree(), "replan_required": "task"}), mode="json")
-    assert build(before)[0] == build(after)[0]
-    assert "plan(tasks, checks?)" in build(after)[-1]["content"]
-
-
-def test_checks_are_asked_for_only_where_a_goal_has_none():
-    replan = {**tree(), "replan_required": "task"}
-    asked, (unasked, *_) = (
-        offered_tools(hello(replan))[0],
-        offered_tools(hello(replan, checks={"t": "true"})),
-    )
-    assert "checks" in asked.parameters["properties"]
-    assert asked.parameters["required"] == ["tasks"]
-    assert (unasked.name, "checks" in unasked.parameters["properties"]) == ("plan", False)
-
-
 def test_a_view_reads_mode_and_limits_from_what_hello_says():
     options = {"agent": {"mode": "json"}, "context": {"max_tokens": 500, "progress_from": 2}}
     view = view_from(hello(options=options, spec={"max_iterations": 7}))
     assert (view.mode, view.max_tokens, view.windows.progress_from) == ("json", 500, 2)
     assert view.progress.max_iterations == 7
-
-
-def test_words_before_a_call_stand_in_the_same_message():
-    view = replace(VIEW, transcript=(Said("assistant", "I write it."), WRITE))
-    call = build(view)[2]
-    assert call["content"] == "I write it."
-    assert call["tool_calls"]
 
 
 # ---- the compact context
@@ -510,13 +400,6 @@ def test_one_call_with_huge_arguments_does_not_break_a_small_budget(mode, args):
     call = Call(1, "write_file", args, "success", "created")
     view = replace(VIEW, mode=mode, tools=(), transcript=(call,), max_tokens=2000)
     assert lay_out(view).sizes["total"]["tokens"] <= 2000
-
-
-def test_arguments_made_plain_twice_stay_as_they_are():
-    for args in ({"a": "x" * 9_000}, {f"k{n}": "é" * 5_000 for n in range(9)}, {"a": {"b": [1]}}):
-        once = plain_args(args)
-        assert plain_args(once) == once
-        assert len(str(once)) < 20_000
 
 
 def test_a_long_subtask_and_a_long_refusal_leave_room_at_a_small_budget():

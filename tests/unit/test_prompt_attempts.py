@@ -72,20 +72,6 @@ def test_a_later_attempt_says_what_has_become_of_the_files(files, text):
     assert text in prompt(hello(n=2, limit=3, tried=TRIED, **files))
 
 
-def test_what_was_tried_takes_a_bounded_part_of_the_prompt():
-    tried = tuple(f"Attempt {n}: {'x' * 5000}" for n in range(10))
-    long = lay_out(view_from(hello(n=2, limit=3, tried=tried)))
-    assert long.sizes["tried"]["chars"] < 8000 * 3 * 0.2
-    assert long.sizes["total"]["tokens"] < 8000
-
-
-def test_a_failed_last_attempt_is_not_numbered_by_failures():
-    shown = prompt(hello(5, attempts=1, n=3, limit=3))
-    assert "It failed with: no" in shown
-    assert "This is attempt" not in shown
-    assert "This is attempt 2. It failed with: no" in prompt(hello(5, attempts=1))
-
-
 @pytest.mark.parametrize(
     ("state", "attempts", "left"),
     [

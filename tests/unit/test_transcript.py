@@ -97,12 +97,6 @@ def test_what_a_crash_cut_off_stands_before_the_next_epochs_first_turn():
     assert found[1].result == "interrupted"
 
 
-def test_an_action_that_is_under_way_is_not_in_it():
-    record = Record()
-    record.add(ev.ActionAllowed(epoch=1, tool="run_cmd", args={}, signature="a"))
-    assert record.read().entries == []
-
-
 def test_one_part_of_hindsight_goes_to_the_last_call_and_several_to_each_in_order():
     one = [Call(1, "a", {}, "success"), Said("user", "x"), Call(2, "b", {}, "success")]
     several = list(one)
@@ -110,53 +104,6 @@ def test_one_part_of_hindsight_goes_to_the_last_call_and_several_to_each_in_orde
     assert [e.insight for e in one if isinstance(e, Call)] == ["", "i; l"]
     apply_hindsight(several, 0, [{"insights": "first"}, {"insights": "second"}], 0)
     assert [e.insight for e in several if isinstance(e, Call)] == ["first", "second"]
-
-
-def test_after_a_turn_of_mere_words_hindsight_is_still_of_the_results_before():
-    record = Record()
-    record.act("a")
-    record.add(reflected())
-    record.add(ev.Thought(text="hm", theme="general", has_tool_calls=False))
-    record.add(reflected())
-    record.act("b")
-    record.add(reflected(hindsight=({"insights": "about a"},)))
-    assert [getattr(e, "insight", "") for e in record.read().entries] == ["about a", "", ""]
-
-
-def test_hindsight_leaves_a_line_that_is_folded_already_as_it_was_shown():
-    entries = [Call(1, "a", {}, "success"), Call(2, "b", {}, "success")]
-    apply_hindsight(entries, 0, [{"insights": "i"}, {"insights": "j"}], folded=1)
-    assert [e.insight for e in entries] == ["", "j"]
-
-
-def test_folded_calls_keep_only_what_their_lines_show():
-    record = Record()
-    for name in ("a", "b"):
-        seq = record.act(name, "x" * 2000)
-        record.add(reflected(turn=({"seq": seq},), prompt=Prompt(folded=1)))
-    fold = record.read()
-    assert fold.folded == 1
-    assert [len(e.output) for e in fold.entries] == [200, 2000]
-
-
-def test_an_idea_belongs_to_the_subtask_that_it_was_had_in():
-    record = Record()
-    record.add(reflected(hindsight=({"next": "of the subtask before"},)))
-    assert record.read().idea == ""
-    record.act("a")
-    record.add(reflected(hindsight=({"next": "read it"},)))
-    assert record.read().idea == "read it"
-
-
-def test_what_hello_tells_is_bounded_and_the_newest_is_told_in_full():
-    entries = [
-        Call(n, "run_cmd", {"cmd": "c" * 5000}, "success", "o" * 2400) for n in range(1, 500)
-    ]
-    lines = [*map(entry_json, sent_entries(entries, folded=0))]
-    assert len(lines) == 499
-    assert len(lines[-1]["output"]) == 2400
-    assert len(lines[0]["output"]) == 200
-    assert len(json.dumps(lines)) < 1.1 * SENT_BYTES_MAX
 
 
 def test_what_a_thousand_actions_of_one_subtask_tell_fits_a_line_and_keeps_its_count():
@@ -178,10 +125,3 @@ def test_entries_of_odd_types_are_read_as_empty():
     fold.take(1, reflected(turn=odd, prompt=Prompt(folded=10**9)))
     assert [getattr(e, "args", {}) for e in fold.entries] == [{}] * 4
     assert len(sent_entries(fold.entries, fold.folded)) == 4
-
-
-def test_an_idea_of_the_very_first_turn_of_a_goal_is_kept():
-    record = Record()
-    record.act("a")
-    record.add(reflected(hindsight=({"next": "read it"},)))
-    assert record.read().idea == "read it"

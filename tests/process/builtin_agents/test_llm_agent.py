@@ -68,36 +68,12 @@ async def test_a_server_that_knows_no_schema_is_asked_for_less_and_less(daemon, 
     assert kinds[:4] == ["json_schema", "json_schema", "json_object", None]
 
 
-async def test_parallel_calls_are_carried_out_in_order(daemon, run_llm, tmp_path):
-    both = calls(
-        ("write_file", HELLO),
-        ("edit_file", {"path": "hello.txt", "old": "hello", "new": "bye"}),
-    )
-    with ScriptedLlm(both, FINISH) as llm:
-        assert await run_llm(daemon, llm) == 0
-    assert (tmp_path / "hello.txt").read_text() == "bye"
-
-
 async def test_an_optional_parameter_that_the_server_refuses_is_left_out(daemon, run_llm):
     no = fails(400, "Unsupported parameter: 'max_tokens' is not supported with this model.")
     with ScriptedLlm(no, WRITE, FINISH) as llm:
         assert await run_llm(daemon, llm) == 0
     assert "max_tokens" in llm.requests[0]
     assert all("max_tokens" not in request for request in llm.requests[1:])
-
-
-async def test_a_file_of_json_may_be_given_as_an_object_in_json_mode(daemon, run_llm, tmp_path):
-    daemon.agent["mode"] = "json"
-    write = writes("write_file", path="package.json", content={"name": "app", "private": True})
-    with ScriptedLlm(write, writes("finish", summary="done")) as llm:
-        assert await run_llm(daemon, llm) == 0
-    (schema,) = (
-        one["properties"]["args"]["properties"]
-        for one in llm.requests[0]["response_format"]["json_schema"]["schema"]["anyOf"]
-        if one["properties"]["tool"]["const"] == "write_file"
-    )
-    assert {"type": "object"} in schema["content"]["anyOf"]
-    assert json.loads((tmp_path / "package.json").read_text()) == {"name": "app", "private": True}
 
 
 @pytest.mark.parametrize(
@@ -118,15 +94,6 @@ async def test_a_call_with_a_slip_is_carried_out_as_it_is_meant(daemon, run_llm,
     assert daemon.finished[0] is True
 
 
-async def test_two_calls_in_one_answer_as_text_are_carried_out_in_order(daemon, run_llm, tmp_path):
-    both = [{"name": "write_file", "arguments": HELLO}, {"name": "finish", "arguments": {}}]
-    text = says("\n".join(f"```json\n{json.dumps(call)}\n```" for call in both))
-    daemon.checks = {"there": "test -f hello.txt"}
-    with ScriptedLlm(text) as llm:
-        assert await run_llm(daemon, llm) == 0
-    assert daemon.finished[0] is True
-
-
 async def test_a_model_that_finishes_at_once_sees_the_checks_and_goes_to_work(daemon, run_llm):
     daemon.checks = {"there": "test -f hello.txt"}
     with ScriptedLlm(FINISH, WRITE, FINISH) as llm:
@@ -134,14 +101,6 @@ async def test_a_model_that_finishes_at_once_sees_the_checks_and_goes_to_work(da
     assert "Check failed with exit code 1: test -f hello.txt" in llm.prompt(1)
     assert "Look at what is wrong" in llm.prompt(1)
     assert daemon.finished[0] is True
-
-
-async def test_prose_in_the_place_of_a_call_is_answered_with_a_request_for_one(daemon, run_llm):
-    prose = says("You can move the file with:\n```bash\nmv a b\n```")
-    with ScriptedLlm(prose, WRITE, FINISH) as llm:
-        assert await run_llm(daemon, llm) == 0
-    assert "You called no tool, so nothing was done." in llm.prompt(1)
-    assert [call["tool"] for call in daemon.params("act")] == ["write_file"]
 
 
 # ---- refusals, checks, claims
@@ -192,15 +151,6 @@ async def test_a_model_that_insists_on_finishing_is_offered_it_again_when_someth
     assert ["finish" in llm.offered(n) for n in range(5)] == [True, True, True, False, True]
 
 
-async def test_the_output_of_a_failing_check_is_shown_and_can_be_mended(daemon, run_llm):
-    daemon.checks = {"right": "grep bye hello.txt || { echo no bye there; exit 1; }"}
-    mend = calls(("write_file", {"path": "hello.txt", "content": "bye"}))
-    with ScriptedLlm(WRITE, FINISH, mend, FINISH) as llm:
-        assert await run_llm(daemon, llm) == 0
-    assert "no bye there" in llm.prompt(2)
-    assert daemon.finished[0] is True
-
-
 async def test_a_failed_check_is_shown_with_its_command_and_exit_code(daemon, run_llm):
     daemon.checks = {"right": "grep bye hello.txt || exit 3"}
     mend = calls(("write_file", {"path": "hello.txt", "content": "bye"}))
@@ -209,19 +159,6 @@ async def test_a_failed_check_is_shown_with_its_command_and_exit_code(daemon, ru
     assert "Check failed with exit code 3: grep bye hello.txt || exit 3\n(no output)" in llm.prompt(
         2
     )
-
-
-async def test_a_check_that_fails_as_before_is_shown_by_its_command_and_its_last_line(
-    daemon, run_llm
-):
-    daemon.checks = {"right": "echo looking; grep bye hello.txt || { echo no bye; exit 1; }"}
-    other = calls(("write_file", {"path": "other.txt", "content": "bye"}))
-    mend = calls(("write_file", {"path": "hello.txt", "content": "bye"}))
-    with ScriptedLlm(WRITE, FINISH, other, FINISH, mend, FINISH) as llm:
-        assert await run_llm(daemon, llm) == 0
-    again = llm.requests[4]["messages"][-1]["content"]
-    assert "exit 1; }`: no bye" in again
-    assert "looking\n" not in again
 
 
 async def test_checks_are_not_run_again_before_anything_was_done(daemon, run_llm):
@@ -357,14 +294,6 @@ async def test_an_endpoint_that_is_down_is_a_temporary_end(daemon, run_llm):
     assert daemon.count("llm_slot") == 2  # it is the daemon that tries again
 
 
-async def test_an_endpoint_whose_name_is_not_known_is_a_temporary_end(daemon, run_llm):
-    url = "http://no-such-host.invalid/v1"
-    daemon.agent = {"base_url": url, "model": "m"}
-    assert await run_llm(daemon) == 75
-    assert daemon.left.reason.startswith(f"{url}: ")
-    assert daemon.count("llm_slot") == 2
-
-
 async def test_a_short_rate_limit_is_waited_out_in_place_without_a_slot(daemon, run_llm):
     with ScriptedLlm(fails(429, "slow down", retry_after=0.05), WRITE, FINISH) as llm:
         assert await run_llm(daemon, llm) == 0
@@ -377,14 +306,6 @@ async def test_a_long_rate_limit_ends_with_the_servers_own_time(daemon, run_llm)
     with ScriptedLlm(then=fails(429, "come back later", retry_after=3600)) as llm:
         assert await run_llm(daemon, llm) == 75
     assert daemon.left.retry_after_s == 3600
-    assert len(llm.requests) == 1
-
-
-@pytest.mark.parametrize("status", [429, 503])
-async def test_a_wait_that_the_server_asks_for_is_the_daemons(daemon, run_llm, status):
-    with ScriptedLlm(then=fails(status, "come back soon", retry_after=3)) as llm:
-        assert await run_llm(daemon, llm) == 75
-    assert daemon.left.retry_after_s == 3
     assert len(llm.requests) == 1
 
 
@@ -527,13 +448,6 @@ async def test_a_persons_feedback_is_in_the_next_prompt(daemon, run_llm):
         daemon.hold["act"].set()
         assert await run == 0
     assert "A person says: say it in French" in llm.prompt(1)
-
-
-async def test_an_intervention_is_shown_to_the_model(daemon, run_llm):
-    thinking = says("First I need to plan this.")
-    with ScriptedLlm(thinking, thinking, thinking, WRITE, FINISH) as llm:
-        assert await run_llm(daemon, llm) == 0
-    assert "Note: " in llm.prompt(3)
 
 
 async def test_a_new_epoch_sees_what_the_last_one_did(daemon, run_llm):

@@ -5,7 +5,7 @@ from itertools import pairwise
 
 import pytest
 from goal_daemon import GoalDaemon, subtask, task
-from llm_server import ScriptedLlm, calls, completion, fails, says
+from llm_server import ScriptedLlm, calls, fails, says
 
 from clew_shared.prompt.layout import lay_out
 from clew_shared.prompt.view import view_from, view_on_record
@@ -113,55 +113,12 @@ async def test_what_the_model_found_is_put_to_the_calls_that_it_had_seen(daemon,
     assert [call["name"] for _, call in daemon.history] == ["run_cmd", "run_cmd"]
 
 
-async def test_what_the_model_says_of_the_goal_is_the_synthesis_of_its_turn(daemon, run_llm):
-    second = shell(2, insights="forty lines", synthesis="half of it is done", assessment="great")
-    with ScriptedLlm(shell(1), second, then=DOWN) as llm:
-        assert await run_llm(daemon, llm) == 75
-    first, then = daemon.params("reflect")
-    assert (first["synthesis"], then["synthesis"]) == ("", "half of it is done")
-    assert "progress_assessment" not in then
-    asked = llm.requests[0]["tools"][-1]["function"]
-    assert {"learning", "synthesis"} <= asked["parameters"]["properties"].keys()
-
-
-async def test_what_was_found_last_stands_in_the_line_of_the_subtask_that_it_ends(
-    tmp_path, run_llm
-):
-    daemon = GoalDaemon(tmp_path, tasks=(task("All", subtask("one"), subtask("two")),))
-    part = {"insights": "seq counts from one", "relevance": "high"}
-    done = ("complete_subtask", {"success": True, "summary": "counted"})
-    with ScriptedLlm(shell(1), calls(("reflect", part), done), shell(2), then=DOWN) as llm:
-        assert await run_llm(daemon, llm) == 75
-    assert "- [x] one: counted. Found: seq counts from one" in llm.prompt(2)
-    assert lay_out(view_from(read(daemon))).messages == llm.requests[3]["messages"]
-
-
 async def test_a_reflect_field_among_the_arguments_is_taken_out_of_them(daemon, run_llm):
     call = calls(("write_file", {"path": "a", "content": "b", "reflect": {"assessment": "stuck"}}))
     with ScriptedLlm(shell(1), call, then=DOWN) as llm:
         assert await run_llm(daemon, llm) == 75
     assert daemon.params("act")[1]["args"] == {"path": "a", "content": "b"}
     assert daemon.params("reflect")[1]["progress_assessment"] == "stuck"
-
-
-@pytest.mark.parametrize("part", ["", "text", [], [7], {"insights": {"a": 1}, "relevance": 3}])
-async def test_whatever_stands_in_the_reflect_part_costs_nothing(daemon, run_llm, part):
-    with ScriptedLlm(shell(1), calls(("reflect", part), ("list_files", {})), then=DOWN) as llm:
-        assert await run_llm(daemon, llm) == 75
-    assert [p["tool"] for p in daemon.params("act")] == ["run_cmd", "list_files"]
-
-
-async def test_a_turn_that_only_reflects_is_told_to_act(daemon, run_llm):
-    with ScriptedLlm(calls(("reflect", {"insights": "nothing yet"})), then=DOWN) as llm:
-        assert await run_llm(daemon, llm) == 75
-    assert "You called no tool" in llm.prompt(1)
-
-
-async def test_a_goal_in_short_is_not_asked_to_reflect(tmp_path, run_llm):
-    daemon = GoalDaemon(tmp_path)
-    with ScriptedLlm(then=DOWN) as llm:
-        assert await run_llm(daemon, llm) == 75
-    assert "reflect" not in llm.offered(0)
 
 
 async def test_tokens_of_a_turn_are_shared_among_its_calls_and_charged_to_the_subtask(
@@ -200,22 +157,6 @@ async def test_a_plan_that_is_too_broad_is_sent_back_with_the_limit(daemon, run_
         assert await run_llm(daemon, llm) == 75
     assert "at most" in llm.prompt(1)
     assert [len(p["tasks"]) for p in daemon.params("plan")] == [1]
-
-
-async def test_steps_within_steps_of_a_plan_are_put_in_one_row(daemon, run_llm):
-    deep = {"description": "all", "subtasks": ["a", {"name": "b", "subtasks": ["b1", "b2"]}, "c"]}
-    with ScriptedLlm(calls(("plan", {"tasks": [deep]})), then=DOWN) as llm:
-        assert await run_llm(daemon, llm) == 75
-    (plan,) = daemon.params("plan")
-    names = [s["description"] for s in plan["tasks"][0]["subtasks"]]
-    assert names == ["a", "b: b1", "b: b2", "c"]
-
-
-async def test_usage_without_numbers_is_no_calibration(daemon, run_llm):
-    silent = completion({"role": "assistant", "content": "hm"}, usage=(0, 0))
-    with ScriptedLlm(silent, then=DOWN) as llm:
-        assert await run_llm(daemon, llm) == 75
-    assert daemon.state.prompt.chars_per_token == 4.0
 
 
 async def test_head_and_hash_of_a_context_from_the_record_are_those_of_the_last_call(
