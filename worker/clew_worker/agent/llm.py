@@ -19,10 +19,9 @@ from clew_worker.agent.completion import CallUsage, Completion
 from clew_worker.agent.finishing import GoalEnding
 from clew_worker.agent.json_mode import Hindsight, ModelAnswer
 from clew_worker.agent.language_model import LanguageModel
-from clew_worker.agent.life import CannotContinue
 from clew_worker.agent.llm_faults import Misconfigured, Temporary
 from clew_worker.agent.memory import Memory
-from clew_worker.agent.rpc import Disconnected, RpcError
+from clew_worker.agent.rpc import CannotContinue, Disconnected, RpcError
 from clew_worker.agent.turn import AgentContext, AgentFinished, Turn
 
 NAME = "llm/1"

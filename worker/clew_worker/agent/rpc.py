@@ -5,7 +5,7 @@
 
 import itertools
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, Literal
 
 from clew_shared.wire import protocol
 
@@ -33,6 +33,21 @@ class RpcError(Exception):
 
 class Disconnected(Exception):
     """The daemon has closed the connection, or no longer answers."""
+
+
+class CannotContinue(Exception):
+    """The agent must stop: `temporary` (a later try may work), or `configuration` (a person must act)."""
+
+    def __init__(
+        self,
+        kind: Literal["temporary", "configuration"],
+        reason: str,
+        retry_after_s: float | None = None,
+    ) -> None:
+        super().__init__(reason)
+        self.kind = kind
+        self.reason = reason
+        self.retry_after_s = retry_after_s
 
 
 class Rpc:

@@ -15,8 +15,7 @@ from clew_shared.wire import protocol
 from clew_shared.wire.answers import ActionOutcome
 from clew_shared.wire.hello import Call, Entry, HelloAnswer, SentStep, SentSubtask
 from clew_worker.agent.client import AgentClient
-from clew_worker.agent.life import CannotContinue
-from clew_worker.agent.rpc import RpcError
+from clew_worker.agent.rpc import CannotContinue, RpcError
 from clew_worker.agent.turn import call_record
 
 NAME = "runbook/1"

@@ -43,7 +43,6 @@ from clew_worker.sandbox import kernel
 _WARM = (
     "clew_worker.executor.server",
     "clew_worker.agent.main",
-    "clew_worker.agent.life",
     "clew_worker.agent.runbook",
     "uvloop",
 )
