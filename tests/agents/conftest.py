@@ -12,7 +12,7 @@ sys.path.insert(0, str(Path(__file__).parent))  # importlib mode has no path of 
 from installed import BASE, native
 from scripted_endpoint import ScriptedEndpoint
 
-from clew_worker.bridge.clis.cli import CliOptions
+from clew_worker.bridge.clis.cli import NOTHING_USED, CliOptions
 from clew_worker.bridge.clis.known import CLIS
 
 DOUBLE = Path(__file__).parent / "mcp_double.py"
@@ -56,7 +56,7 @@ class RealCli:
             launch = self.cli.launch(options, relay, str(self.home), prompt, session)
             self._write(launch.files)
             ended = self._run(launch)
-        reader = self.cli.reader()
+        reader = self.cli.reader(NOTHING_USED)
         lines = ended.stdout.splitlines() + ended.stderr.splitlines()
         events = [event for line in lines for event in reader.feed(line)]
         return Turn(events, ended.returncode, endpoint.talks, self.workspace)

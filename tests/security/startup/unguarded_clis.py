@@ -7,9 +7,7 @@ import json
 from dataclasses import replace
 
 from clew_worker.bridge import turn
-from clew_worker.bridge.clis.claude import Claude
-from clew_worker.bridge.clis.codex import Codex
-from clew_worker.bridge.clis.opencode import Opencode
+from clew_worker.bridge.clis.known import CLIS
 
 CODEX = {
     'sandbox_mode = "read-only"': 'sandbox_mode = "danger-full-access"',
@@ -47,11 +45,10 @@ def of_opencode(launch):
 
 def unguard():
     """Change how the CLIs are started by this process and those that it forks."""
-    for cli, change in ((Codex, of_codex), (Claude, of_claude), (Opencode, of_opencode)):
-        plain = cli.launch
+    for name, change in (("codex", of_codex), ("claude", of_claude), ("opencode", of_opencode)):
 
-        def launch(*args, _plain=plain, _change=change):
+        def launch(*args, _plain=CLIS[name].launch, _change=change):
             return _change(_plain(*args))
 
-        cli.launch = launch
+        CLIS[name] = replace(CLIS[name], launch=launch)
     turn.unexpected_tools = lambda *_: ()

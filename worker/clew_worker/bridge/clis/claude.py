@@ -7,6 +7,7 @@ from collections.abc import Callable
 from clew_worker.bridge.clis.cli import (
     NOTHING_USED,
     SERVER,
+    Cli,
     CliEvent,
     CliOptions,
     Events,
@@ -30,44 +31,34 @@ _PREFIX = f"mcp__{SERVER}__"
 _LASTING = frozenset({"billing_error", "model_not_found"})
 
 
-class Claude:
-    """It has no tools of its own with `--tools ""`, and its first event lists what it offers."""
+def _launch(
+    options: CliOptions, relay: tuple[str, ...], home: str, prompt: str, session: str
+) -> Launch:
+    """Return how to start it; no settings of the user or of the workspace apply.
 
-    name = "claude"
-    kept = (".claude/projects",)
-    harmless: frozenset[str] = frozenset()
-
-    def launch(
-        self, options: CliOptions, relay: tuple[str, ...], home: str, prompt: str, session: str = ""
-    ) -> Launch:
-        """Return how to start it; no settings of the user or of the workspace apply.
-
-        Nothing but the model's endpoint is asked, and clew's tools are not deferred.
-        """
-        argv = [options.program, "-p", "--output-format", "stream-json", "--verbose"]
-        argv += ["--tools", "", "--setting-sources", "", "--strict-mcp-config"]
-        argv += ["--mcp-config", f"{home}/{_SERVERS}", "--allowedTools", f"mcp__{SERVER}"]
-        argv += ["--permission-mode", "dontAsk", "--disable-slash-commands"]
-        argv += ["--model", options.model] if options.model else []
-        argv += ["--resume", session] if session else []
-        env = {
-            "HOME": home,
-            "TZ": "UTC",
-            "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
-            "DISABLE_AUTOUPDATER": "1",
-            "ENABLE_TOOL_SEARCH": "false",
-            "MCP_TIMEOUT": str(START_TIMEOUT_MS),
-            "MCP_TOOL_TIMEOUT": str(TOOL_TIMEOUT_MS),
-        }
-        env |= {"ANTHROPIC_BASE_URL": options.base_url} if options.base_url else {}
-        key = options.key or ("none" if options.base_url else "")
-        env |= {"ANTHROPIC_API_KEY": key} if key else {}
-        server = {"type": "stdio", "command": relay[0], "args": list(relay[1:])}
-        files = {_SERVERS: json.dumps({"mcpServers": {SERVER: server}})}
-        return Launch((*argv, *options.args), env, files, prompt)
-
-    def reader(self, used: UsageReported = NOTHING_USED) -> "ClaudeReader":
-        return ClaudeReader(used)
+    Nothing but the model's endpoint is asked, and clew's tools are not deferred.
+    """
+    argv = [options.program, "-p", "--output-format", "stream-json", "--verbose"]
+    argv += ["--tools", "", "--setting-sources", "", "--strict-mcp-config"]
+    argv += ["--mcp-config", f"{home}/{_SERVERS}", "--allowedTools", f"mcp__{SERVER}"]
+    argv += ["--permission-mode", "dontAsk", "--disable-slash-commands"]
+    argv += ["--model", options.model] if options.model else []
+    argv += ["--resume", session] if session else []
+    env = {
+        "HOME": home,
+        "TZ": "UTC",
+        "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
+        "DISABLE_AUTOUPDATER": "1",
+        "ENABLE_TOOL_SEARCH": "false",
+        "MCP_TIMEOUT": str(START_TIMEOUT_MS),
+        "MCP_TOOL_TIMEOUT": str(TOOL_TIMEOUT_MS),
+    }
+    env |= {"ANTHROPIC_BASE_URL": options.base_url} if options.base_url else {}
+    key = options.key or ("none" if options.base_url else "")
+    env |= {"ANTHROPIC_API_KEY": key} if key else {}
+    server = {"type": "stdio", "command": relay[0], "args": list(relay[1:])}
+    files = {_SERVERS: json.dumps({"mcpServers": {SERVER: server}})}
+    return Launch((*argv, *options.args), env, files, prompt)
 
 
 class ClaudeReader:
@@ -165,3 +156,7 @@ def _tokens(usage: Fields) -> UsageReported:
     cached = usage.count("cache_read_input_tokens")
     fresh = usage.count("input_tokens") + usage.count("cache_creation_input_tokens")
     return UsageReported(fresh + cached, usage.count("output_tokens"), cached)
+
+
+CLAUDE = Cli("claude", kept=(".claude/projects",), launch=_launch, reader=ClaudeReader)
+"""It has no tools of its own with `--tools ""`, and its first event lists what it offers."""

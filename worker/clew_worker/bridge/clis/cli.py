@@ -4,7 +4,7 @@ Pure, and of the standard library alone: a `Cli` says how to start its program, 
 program's output into the events below. The bridge writes the files, starts the process and reads its output.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -154,35 +154,25 @@ class EventReader(Protocol):
         ...
 
 
-class Cli(Protocol):
+Launcher = Callable[[CliOptions, tuple[str, ...], str, str, str], Launch]
+
+
+@dataclass(frozen=True, slots=True)
+class Cli:
     """One known coding agent.
 
     `name` is that in the config, and of its program. `kept` are the folders of its HOME that survive an epoch: its
-    session store. `harmless` are tools of its own that cannot be switched off and change nothing.
+    session store. `launch(options, relay, home, prompt, session)` returns how to start it, in a new session ("") or in
+    its own; `relay` is the command line of the MCP server, `home` the absolute path of the private HOME. `reader(used)`
+    returns a reader for the output of one process, given what was reported for the session that it resumes. `harmless`
+    are tools of its own that cannot be switched off and change nothing.
     """
 
-    @property
-    def name(self) -> str: ...
-    @property
-    def kept(self) -> tuple[str, ...]: ...
-    @property
-    def harmless(self) -> frozenset[str]: ...
-
-    def launch(
-        self, options: CliOptions, relay: tuple[str, ...], home: str, prompt: str, session: str = ""
-    ) -> Launch:
-        """Return how to start it with `prompt`, in a new session or in its own `session`.
-
-        `relay` is the command line of the MCP server; `home` the absolute path of the private HOME.
-        """
-        ...
-
-    def reader(self, used: UsageReported = NOTHING_USED) -> EventReader:
-        """Return a reader for the output of one process.
-
-        `used` is the sum of what was reported for the session that it resumes: Codex counts from a session's beginning.
-        """
-        ...
+    name: str
+    kept: tuple[str, ...]
+    launch: Launcher
+    reader: Callable[[UsageReported], EventReader]
+    harmless: frozenset[str] = frozenset()
 
 
 def unexpected_tools(cli: Cli, offered: ToolsOffered) -> tuple[str, ...]:

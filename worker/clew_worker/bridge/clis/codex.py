@@ -8,6 +8,7 @@ from clew_worker.bridge.clis.cli import (
     NOTHING_USED,
     SERVER,
     TOOLS,
+    Cli,
     CliOptions,
     Events,
     Launch,
@@ -38,37 +39,19 @@ In the config file a version ignores those that it does not know; as flags they 
 """
 
 
-class Codex:
-    """Its tools are switched off as features, but for those below; newer models also have `apply_patch`.
-
-    The sandbox of its own (read-only) and the kernel refuse what `apply_patch` would write.
-    """
-
-    name = "codex"
-    kept = (".codex/sessions",)
-    harmless = frozenset(
-        (
-            *("list_mcp_resources", "list_mcp_resource_templates", "read_mcp_resource", "exec"),
-            *("request_user_input", "request_user_input_async", "tool_search", "wait", "sleep"),
-        )
-    )
-
-    def launch(
-        self, options: CliOptions, relay: tuple[str, ...], home: str, prompt: str, session: str = ""
-    ) -> Launch:
-        """Return how to start it; a session is resumed by a command of its own, with fewer options."""
-        argv = [options.program, "exec"]
-        argv += ["resume"] if session else []
-        argv += ["--json", "--skip-git-repo-check", *options.args]
-        argv += [session, "-"] if session else ["-"]
-        key = _KEY if options.base_url else "CODEX_API_KEY"
-        env = {"HOME": home, "CODEX_HOME": f"{home}/.codex", "TZ": "UTC"}
-        env |= {key: options.key} if options.key else {}
-        files = {".codex/config.toml": _config(options, relay)}
-        return Launch(tuple(argv), env, files, prompt)
-
-    def reader(self, used: UsageReported = NOTHING_USED) -> "CodexReader":
-        return CodexReader(used)
+def _launch(
+    options: CliOptions, relay: tuple[str, ...], home: str, prompt: str, session: str
+) -> Launch:
+    """Return how to start it; a session is resumed by a command of its own, with fewer options."""
+    argv = [options.program, "exec"]
+    argv += ["resume"] if session else []
+    argv += ["--json", "--skip-git-repo-check", *options.args]
+    argv += [session, "-"] if session else ["-"]
+    key = _KEY if options.base_url else "CODEX_API_KEY"
+    env = {"HOME": home, "CODEX_HOME": f"{home}/.codex", "TZ": "UTC"}
+    env |= {key: options.key} if options.key else {}
+    files = {".codex/config.toml": _config(options, relay)}
+    return Launch(tuple(argv), env, files, prompt)
 
 
 def _config(options: CliOptions, relay: tuple[str, ...]) -> str:
@@ -136,3 +119,21 @@ class CodexReader:
         before, self._used = self._used, total
         new = total.since(before)
         return (new,) if new != NOTHING_USED else ()
+
+
+CODEX = Cli(
+    "codex",
+    kept=(".codex/sessions",),
+    launch=_launch,
+    reader=CodexReader,
+    harmless=frozenset(
+        (
+            *("list_mcp_resources", "list_mcp_resource_templates", "read_mcp_resource", "exec"),
+            *("request_user_input", "request_user_input_async", "tool_search", "wait", "sleep"),
+        )
+    ),
+)
+"""Its tools are switched off as features, but for these; newer models also have `apply_patch`.
+
+The sandbox of its own (read-only) and the kernel refuse what `apply_patch` would write.
+"""

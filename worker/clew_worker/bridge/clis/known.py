@@ -1,10 +1,7 @@
 """The coding agents that clew knows, by their names in the config."""
 
-from collections.abc import Mapping
+from clew_worker.bridge.clis.claude import CLAUDE
+from clew_worker.bridge.clis.codex import CODEX
+from clew_worker.bridge.clis.opencode import OPENCODE
 
-from clew_worker.bridge.clis.claude import Claude
-from clew_worker.bridge.clis.cli import Cli
-from clew_worker.bridge.clis.codex import Codex
-from clew_worker.bridge.clis.opencode import Opencode
-
-CLIS: Mapping[str, Cli] = {cli.name: cli for cli in (Codex(), Claude(), Opencode())}
+CLIS = {cli.name: cli for cli in (CODEX, CLAUDE, OPENCODE)}

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from clew_worker.bridge.clis.cli import (
     NOTHING_USED,
     SERVER,
+    Cli,
     CliOptions,
     Events,
     Fault,
@@ -29,36 +30,24 @@ _MORE_FOLLOWS = "tool-calls"
 _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 
 
-class Opencode:
-    """It offers the tools that its config allows; its event stream does not list them."""
-
-    name = "opencode"
-    kept = (".local/share/opencode",)
-    harmless = frozenset({"invalid"})
-
-    def launch(
-        self, options: CliOptions, relay: tuple[str, ...], home: str, prompt: str, session: str = ""
-    ) -> Launch:
-        """Return how to start it; config files of the user or of the workspace do not apply."""
-        argv = [options.program, "run", "--format", "json", "--thinking", "--pure"]
-        argv += ["--session", session] if session else []
-        env = {
-            "HOME": home,
-            "TZ": "UTC",
-            "OPENCODE_CONFIG_CONTENT": json.dumps(_config(options, relay)),
-            "OPENCODE_DISABLE_PROJECT_CONFIG": "1",
-            "OPENCODE_DISABLE_AUTOUPDATE": "1",
-            "OPENCODE_DISABLE_DEFAULT_PLUGINS": "1",
-            "OPENCODE_DISABLE_LSP_DOWNLOAD": "1",
-            "OPENCODE_DISABLE_MODELS_FETCH": "1",
-        }
-        env |= {_KEY: options.key} if options.key else {}
-        return Launch((*argv, *options.args), env, {}, prompt)
-
-    def reader(self, used: UsageReported = NOTHING_USED) -> "OpencodeReader":
-        """Return a reader; usage is reported for each step, so what was used before does not matter."""
-        del used
-        return OpencodeReader()
+def _launch(
+    options: CliOptions, relay: tuple[str, ...], home: str, prompt: str, session: str
+) -> Launch:
+    """Return how to start it; config files of the user or of the workspace do not apply."""
+    argv = [options.program, "run", "--format", "json", "--thinking", "--pure"]
+    argv += ["--session", session] if session else []
+    env = {
+        "HOME": home,
+        "TZ": "UTC",
+        "OPENCODE_CONFIG_CONTENT": json.dumps(_config(options, relay)),
+        "OPENCODE_DISABLE_PROJECT_CONFIG": "1",
+        "OPENCODE_DISABLE_AUTOUPDATE": "1",
+        "OPENCODE_DISABLE_DEFAULT_PLUGINS": "1",
+        "OPENCODE_DISABLE_LSP_DOWNLOAD": "1",
+        "OPENCODE_DISABLE_MODELS_FETCH": "1",
+    }
+    env |= {_KEY: options.key} if options.key else {}
+    return Launch((*argv, *options.args), env, {}, prompt)
 
 
 def _config(options: CliOptions, relay: tuple[str, ...]) -> dict[str, object]:
@@ -152,3 +141,13 @@ def _tokens(part: Fields) -> UsageReported:
     fresh = tokens.count("input") + cache.count("write")
     output = tokens.count("output") + tokens.count("reasoning")
     return UsageReported(fresh + cached, output, cached, part.number("cost") or None)
+
+
+OPENCODE = Cli(
+    "opencode",
+    kept=(".local/share/opencode",),
+    launch=_launch,
+    reader=lambda _: OpencodeReader(),  # usage is reported for each step
+    harmless=frozenset({"invalid"}),
+)
+"""It offers the tools that its config allows; its event stream does not list them."""
