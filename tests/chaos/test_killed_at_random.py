@@ -21,8 +21,8 @@ CONFIG = {
 }
 
 
-WORKER_PROCESSES = 6
-"""The nursery with a child that holds a cell in store, and the guards and payloads of an agent and an executor."""
+WORKER_PROCESSES = 5
+"""The nursery, and the guards and payloads of an agent and an executor."""
 
 
 def beneath(daemon):
