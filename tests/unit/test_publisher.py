@@ -7,7 +7,6 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from clew_daemon.cli.commands.restore import republish
 from clew_daemon.publish import publisher as publisher_module
 from clew_daemon.publish.publisher import Publisher
 from clew_daemon.record.goals import GoalStore
@@ -160,16 +159,6 @@ async def test_a_state_with_large_arguments_is_published_shortened(tmp_path, boo
     assert len(text) < 1 << 20
     assert len(task["subtasks"][0]["actions"]) == 20
     assert len(actions(tmp_path)) == 30
-
-
-async def test_what_a_restore_publishes_is_what_the_daemon_does(tmp_path, book, publisher):
-    await act(book, 30, text="long " * 12_000)
-    publisher.open("a")
-    await publisher.settle("a")
-    names = ("state.json", "history.jsonl", "loops.json")
-    before = [published(tmp_path, name) for name in names]
-    await asyncio.to_thread(republish, book.ledger.path)
-    assert [published(tmp_path, name) for name in names] == before
 
 
 async def test_a_state_names_the_signatures_that_were_used_last(tmp_path, book, publisher):

@@ -31,137 +31,119 @@ def line(event: ev.Event) -> Line | None:
     return describe(event) if describe else None
 
 
-def _fields(name: str, *fields: str) -> Callable[[Any], Line]:
-    """Describe an event by fields of its own, under their own names."""
-    return lambda e: (name, {field: getattr(e, field) for field in fields})
+def _as(name: str, *same: str, **other: str) -> Callable[[Any], Line]:
+    """Describe an event by fields of its own, under the same names or others."""
+    fields = {field: field for field in same} | other
+    return lambda e: (name, {key: getattr(e, field) for key, field in fields.items()})
+
+
+def _accepted(e: ev.GoalAccepted) -> Line:
+    spec = e.spec
+    fields = {
+        "description": spec.description,
+        "agent": spec.agent,
+        "workspace": spec.workspace,
+        "file": spec.file_name,
+    }
+    unknown = {"unknown_keys": list(spec.unknown_keys)} if spec.unknown_keys else {}
+    return "goal.accepted", fields | unknown
+
+
+def _ended(e: ev.GoalEnded) -> Line:
+    verified = {"verified": e.verified} if e.status == "completed" else {}
+    return f"goal.{e.status}", ({"reason": e.reason} if e.reason else {}) | verified
+
+
+def _checked(e: ev.CheckFinished) -> Line:
+    name, fields = "check.passed" if e.passed else "check.failed", {"name": e.name}
+    suggested = {"suggested": True} if e.suggested else {}
+    return name, fields | suggested | ({} if e.passed else {"output": e.output[:400]})
+
+
+def _intervened(e: ev.Intervened) -> Line:
+    fields = {"kind": e.intervention, "message": e.message, "again": e.again}
+    owed = {} if e.debt is None else {"debt": e.debt, "since_gain": e.since_gain}
+    return "intervention.sent", fields | owed
+
+
+def _learned(name: str, *fields: str) -> Callable[[Any], Line]:
+    """Describe a change to the playbook, with the goal that it came from."""
+    plain = _as(name, "id", *fields)
+    return lambda e: (name, plain(e)[1] | ({"goal": e.source_goal} if e.source_goal else {}))
 
 
 _LINES: dict[type[ev.Event], Callable[[Any], Line | None]] = {
-    ev.GoalAccepted: lambda e: (
-        "goal.accepted",
-        {
-            "description": e.spec.description,
-            "agent": e.spec.agent,
-            "workspace": e.spec.workspace,
-            "file": e.spec.file_name,
-            **({"unknown_keys": list(e.spec.unknown_keys)} if e.spec.unknown_keys else {}),
-        },
-    ),
-    ev.GoalStarted: _fields("goal.started"),
-    ev.GoalWaiting: _fields("goal.waiting", "reason", "until"),
-    ev.GoalBlocked: _fields("goal.blocked", "reason", "question"),
-    ev.GoalRequeued: _fields("goal.requeued", "by"),
-    ev.GoalEnded: lambda e: (
-        f"goal.{e.status}",
-        ({"reason": e.reason} if e.reason else {})
-        | ({"verified": e.verified} if e.status == "completed" else {}),
-    ),
+    ev.GoalAccepted: _accepted,
+    ev.GoalStarted: _as("goal.started"),
+    ev.GoalWaiting: _as("goal.waiting", "reason", "until"),
+    ev.GoalBlocked: _as("goal.blocked", "reason", "question"),
+    ev.GoalRequeued: _as("goal.requeued", "by"),
+    ev.GoalEnded: _ended,
+    ev.GoalEdited: _as("goal.edited", "changed"),
+    ev.GoalRemoved: _as("goal.removed"),
     ev.WorkspaceKnown: lambda e: (
         ("workspace.accepted", {"inode": e.identity.ino}) if e.by == "person" else None
     ),
-    ev.WorkerStarted: _fields("worker.started", "epoch", "pid", "agent", "turns_needed"),
-    ev.WorkerReady: _fields("worker.ready", "epoch", "agent"),
-    ev.WorkerExited: _fields("worker.exited", "epoch", "reason", "code", "crash"),
-    ev.SubtaskStarted: _fields("subtask.started", "task_idx", "subtask_idx"),
-    ev.AttemptEnded: _fields("attempt.ended", "attempt", "reason"),
-    ev.AttemptStarted: _fields("attempt.started", "attempt", "reason", "rung", "restored", "kept"),
-    ev.SubtaskFailed: _fields("subtask.failed", "failure", "cause"),
-    ev.SubtaskEnded: lambda e: (
-        f"subtask.{e.status}",
-        {"summary": e.summary} if e.summary else {},
-    ),
-    ev.TaskCompleted: _fields("task.completed", "task_idx"),
+    ev.WorkerStarted: _as("worker.started", "epoch", "pid", "agent", "turns_needed"),
+    ev.WorkerReady: _as("worker.ready", "epoch", "agent"),
+    ev.WorkerExited: _as("worker.exited", "epoch", "reason", "code", "crash"),
+    ev.Planned: lambda e: ("goal.planned", {"tasks": len(e.tasks), "replan": e.replan}),
+    ev.SubtaskStarted: _as("subtask.started", "task_idx", "subtask_idx"),
+    ev.AttemptEnded: _as("attempt.ended", "attempt", "reason"),
+    ev.AttemptStarted: _as("attempt.started", "attempt", "reason", "rung", "restored", "kept"),
+    ev.SubtaskFailed: _as("subtask.failed", "failure", "cause"),
+    ev.SubtaskEnded: lambda e: (f"subtask.{e.status}", {"summary": e.summary} if e.summary else {}),
+    ev.TaskCompleted: _as("task.completed", "task_idx"),
     ev.Escalated: lambda e: (
         "subtask.blocked" if e.to == "task" else "task.blocked",
         {"escalated_to": e.to, "reason": e.reason},
     ),
-    ev.ActionAllowed: _fields("action.allowed", "epoch", "tool", "signature"),
-    ev.ActionBlocked: _fields("action.blocked", "epoch", "tool", "signature", "reason"),
-    ev.ActionFinished: lambda e: (
-        "action.finished",
-        {
-            "action": e.of,
-            "result": e.result,
-            "duration_s": round(e.duration_s, 3),
-            "changed": e.changed,
-        },
-    ),
+    ev.ActionAllowed: _as("action.allowed", "epoch", "tool", "signature"),
+    ev.ActionBlocked: _as("action.blocked", "epoch", "tool", "signature", "reason"),
+    ev.ActionFinished: _as("action.finished", "result", "duration_s", "changed", action="of"),
     ev.ActionInterrupted: lambda e: (
         "action.interrupted",
         {"action": e.of, "reason": e.reason} | ({"detail": e.detail} if e.detail else {}),
     ),
-    ev.LoopDetected: lambda e: (
+    ev.LoopDetected: _as(
         "loop.detected",
-        {
-            "kind": e.loop,
-            "signature": e.signature,
-            "attempts": e.attempt_count,
-            "evidence": e.evidence,
-            "escalated_to": e.escalated_to,
-        },
+        "signature",
+        "evidence",
+        "escalated_to",
+        kind="loop",
+        attempts="attempt_count",
     ),
-    ev.Intervened: lambda e: (
-        "intervention.sent",
-        {"kind": e.intervention, "message": e.message, "again": e.again}
-        | ({} if e.debt is None else {"debt": e.debt, "since_gain": e.since_gain}),
-    ),
-    ev.GoalEdited: _fields("goal.edited", "changed"),
-    ev.GoalRemoved: lambda _: ("goal.removed", {}),
-    ev.CheckProposed: _fields("check.proposed", "name", "cmd"),
-    ev.CheckFinished: lambda e: (
-        "check.passed" if e.passed else "check.failed",
-        {"name": e.name}
-        | ({"suggested": True} if e.suggested else {})
-        | ({} if e.passed else {"output": e.output[:400]}),
-    ),
-    ev.CheckedBefore: _fields("check.before", "name", "passed", "exit_code", "duration_s"),
-    ev.FinishRefused: _fields("finish.refused", "failing"),
-    ev.FinishQuestioned: lambda e: ("finish.questioned", {"action": e.of, "message": e.message}),
-    snap.SnapshotTaken: lambda e: (
-        "snapshot.taken",
-        {
-            "tree": e.tree,
-            "files": e.files,
-            "bytes": e.bytes,
-            "left_out": e.left_out_total,
-            "moment": e.moment,
-        },
+    ev.Intervened: _intervened,
+    ev.CheckProposed: _as("check.proposed", "name", "cmd"),
+    ev.CheckFinished: _checked,
+    ev.CheckedBefore: _as("check.before", "name", "passed", "exit_code", "duration_s"),
+    ev.FinishRefused: _as("finish.refused", "failing"),
+    ev.FinishQuestioned: _as("finish.questioned", "message", action="of"),
+    ev.FeedbackGiven: _as("feedback.given", "text"),
+    ev.Unblocked: _as("action.unblocked", "signature"),
+    snap.SnapshotTaken: _as(
+        "snapshot.taken", "tree", "files", "bytes", "moment", left_out="left_out_total"
     ),
     snap.SnapshotsMissing: lambda e: (
         "snapshot.missing",
         {"reason": e.reason} | ({"removed": True} if e.removed else {}),
     ),
-    ev.FeedbackGiven: _fields("feedback.given", "text"),
-    ev.Unblocked: _fields("action.unblocked", "signature"),
-    ev.Planned: lambda e: ("goal.planned", {"tasks": len(e.tasks), "replan": e.replan}),
-    snap.UndoStarted: _fields("undo.started", "scope", "entries", "theirs"),
-    snap.UndoFinished: lambda e: (
-        "undo.finished",
-        {"undo": e.of, "restored": e.restored, "left": e.left_total, "resumed": e.resumed},
-    ),
-    ModelKnown: _fields("model.known", "model", "mode", "rung", "chars_per_token", "goals"),
-    ModelUsed: _fields("model.used", "goal", "model", "needed"),
-    BulletAdded: lambda e: ("strategy.learned", {"id": e.id, "content": e.content, **_from(e)}),
-    BulletTagged: lambda e: (
-        "strategy.tagged",
-        {"id": e.id, "tag": e.tag, "reason": e.reason, **_from(e)},
-    ),
-    BulletUpdated: lambda e: ("strategy.updated", {"id": e.id, **_from(e)}),
-    BulletRemoved: lambda e: ("strategy.removed", {"id": e.id, "reason": e.reason, **_from(e)}),
-    BulletRestored: _fields("strategy.restored", "id"),
+    snap.UndoStarted: _as("undo.started", "scope", "entries", "theirs"),
+    snap.UndoFinished: _as("undo.finished", "restored", "resumed", undo="of", left="left_total"),
+    ModelKnown: _as("model.known", "model", "mode", "rung", "chars_per_token", "goals"),
+    ModelUsed: _as("model.used", "goal", "model", "needed"),
+    BulletAdded: _learned("strategy.learned", "content"),
+    BulletTagged: _learned("strategy.tagged", "tag", "reason"),
+    BulletUpdated: _learned("strategy.updated"),
+    BulletRemoved: _learned("strategy.removed", "reason"),
+    BulletRestored: _as("strategy.restored", "id"),
 }
-
-
-def _from(event: Any) -> dict[str, str]:
-    """Return the goal that a change to the playbook came from, as a field."""
-    return {"goal": event.source_goal} if event.source_goal else {}
 
 
 def log_events(goal: str, records: list[RecordedEvent]) -> None:
     """Log events that have become durable."""
     for record in records:
-        found = line(record.event)
-        if found:
+        if found := line(record.event):
             event, fields = found
             # `goal.waiting` reports each retry; snapshots are taken several times in each subtask
             is_detail = getattr(record.event, "probe", isinstance(record.event, snap.SnapshotTaken))

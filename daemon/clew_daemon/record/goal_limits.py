@@ -23,6 +23,8 @@ from clew_shared.record.state import State
 ActionLimit = tuple[float, str]
 """Seconds, and the setting that says so, as a person can change it."""
 
+MESSAGES_MIN = 1_000
+
 
 def action_limit(
     state: State, limits: LimitSettings, tool: str, args: Mapping[str, Any], *, is_runbook: bool
@@ -42,9 +44,6 @@ def action_limit(
             "[limits] runbook_timeout_s, or `timeout:` in the goal file",
         )
     return limits.action_timeout_s, "[limits] action_timeout_s, or `timeout:` in the goal file"
-
-
-MESSAGES_MIN = 1_000
 
 
 def has_runbook(state: State, settings: Settings) -> bool:

@@ -35,21 +35,17 @@ def hello_answer(
     agent: Agent,
     ledger: ReadableEvents,
     strategies: list[dict[str, Any]],
-    transcript: SubtaskTranscript | None = None,
     *,
     prompt: Prompt | None = None,
 ) -> HelloAnswer:
     """Return the answer to `hello` for an agent of this kind, without its key; also for `clew context`.
 
     `prompt` is what the agent's next prompt continues with: the goal's last report, or what is known of the model.
-    An llm agent is sent the `transcript` of the current subtask, any other agent its last actions.
+    An llm agent is sent the transcript of the current subtask, any other agent its last actions.
     """
-    max_tokens = settings.context.max_tokens
-    if isinstance(agent, LlmAgentSettings):
-        fold = (transcript or SubtaskTranscript()).up_to_now(state, ledger, max_tokens)
-        folded = fold.folded
-    else:
-        fold, folded = _last_actions(state, ledger, max_tokens), 0
+    is_llm = isinstance(agent, LlmAgentSettings)
+    fold = _transcript(state, ledger, settings.context.max_tokens, whole=is_llm)
+    folded = fold.folded if is_llm else 0
     return fitted(
         HelloAnswer(
             protocol=1,
@@ -63,12 +59,8 @@ def hello_answer(
             notes=state.spec.notes,
             feedback=tuple(state.feedback),
             checks=state.spec.checks,
-            spec=GoalTerms(
-                workspace=state.spec.workspace,
-                done_when=state.spec.done_when,
-                max_iterations=state.spec.max_iterations,
-                budget_tokens=state.spec.budget_tokens,
-                on_interrupt=state.spec.on_interrupt,
+            spec=GoalTerms.model_validate(
+                state.spec.model_dump(include=set(GoalTerms.model_fields))
             ),
             attempt=_attempt_terms(state, settings),
             options=HelloOptions.model_validate(agent_options(settings, agent)),
@@ -182,37 +174,14 @@ def _finished(state: State) -> list[FinishedSubtask]:
     ]
 
 
-class SubtaskTranscript:
-    """The current subtask's transcript between two hellos, so that asking again reads only what is new."""
-
-    def __init__(self) -> None:
-        self._key: tuple[int, int] = (-1, -1)
-        self._fold = TranscriptFold(lambda _: "", 0)
-
-    def up_to_now(self, state: State, ledger: ReadableEvents, max_tokens: int) -> TranscriptFold:
-        """Read what was recorded since; another subtask or another budget begins from the subtask's first event."""
-        key = (began_at(state), max_tokens)
-        if key != self._key:
-            self._key, self._fold = key, _fold_after(began_at(state), ledger, max_tokens)
-        return _caught_up(self._fold, state, ledger)
-
-
-def began_at(state: State) -> int:
-    """Return the event after which the present conversation began: that of the subtask, or of its last attempt."""
-    return max(state.subtask_seq, state.attempt.seq)
-
-
-def _last_actions(state: State, ledger: ReadableEvents, max_tokens: int) -> TranscriptFold:
-    actions = state.subtask.actions if state.subtask else []
-    since = max(began_at(state), actions[0].seq - 1 if actions else 0)
-    return _caught_up(_fold_after(since, ledger, max_tokens), state, ledger)
-
-
-def _fold_after(seq: int, ledger: ReadableEvents, max_tokens: int) -> TranscriptFold:
-    return TranscriptFold(lambda of: output_text(ledger, of), max_tokens, seq)
-
-
-def _caught_up(fold: TranscriptFold, state: State, ledger: ReadableEvents) -> TranscriptFold:
+def _transcript(
+    state: State, ledger: ReadableEvents, max_tokens: int, *, whole: bool
+) -> TranscriptFold:
+    """Return the present conversation from the start of the subtask or its attempt, or from the last actions kept."""
+    began = max(state.subtask_seq, state.attempt.seq)
+    actions = state.subtask.actions if state.subtask and not whole else []
+    since = max(began, actions[0].seq - 1) if actions else began
+    fold = TranscriptFold(lambda of: output_text(ledger, of), max_tokens, since)
     for _ in catch_up(fold, ledger, state.goal_id):
         pass
     return fold

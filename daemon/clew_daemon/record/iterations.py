@@ -1,8 +1,7 @@
 """Iteration records as people and programs read them (docs/cli.md, clew history), assembled from events.
 
-An agent reports what it found in a turn's results one turn later; here that hindsight is added to the turn and the
-calls that it is about. Every field is present, empty if the agent reported nothing. Pure: events go in, records come
-out.
+An agent reports what it found in a turn's results one turn later; here that hindsight is added to the calls that it is
+about. Every field is present, empty if the agent reported nothing. Pure.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ _RESULTS = {"blocked": "error", "interrupted": "error"}
 class IterationFold(EventFold[dict[str, Any]]):
     """Finds the record of each turn; what the next turn found in the turn's calls is added to it then.
 
-    If a worker died during a turn, the hindsight of the next turn is about results that no record has: it is dropped.
+    Not after a worker that died during a turn: that is about results that no record has.
     """
 
     def __init__(self) -> None:
@@ -32,7 +31,6 @@ class IterationFold(EventFold[dict[str, Any]]):
         self._iteration = 0
         self._calls: list[dict[str, Any]] = []
         """The calls of the last turn that made any: their results are the last that the model has seen."""
-        self._last: dict[str, Any] = {}
         self._acted = self._lost = False
 
     @takes(ev.ActionAllowed, ev.ActionBlocked)
@@ -48,10 +46,9 @@ class IterationFold(EventFold[dict[str, Any]]):
         record = _record(event, after=self._iteration)
         if not self._lost:
             _add_hindsight(self._calls, event.hindsight)
-        _move_hindsight(record, {} if self._lost else self._last, event.hindsight)
         if not event.unfinished:
             self._iteration = record["iteration"]
-        self._calls, self._last = record["tool_calls"] or self._calls, record
+        self._calls = record["tool_calls"] or self._calls
         self._acted = self._lost = False
         return record
 
@@ -75,12 +72,10 @@ def _record(event: ev.Reflected, after: int) -> dict[str, Any]:
 def _call(given: dict[str, Any]) -> dict[str, Any]:
     outcome, output = _outcome_and_output(given)
     time_s = _number(given.get("execution_time"))
-    cost = given.get("cost")
-    cost = cost if isinstance(cost, dict) else {}
-    params = given.get("params", given.get("args"))
+    cost = _dict(given.get("cost"))
     return {
         "tool": as_text(given.get("tool") or given.get("name")) or "?",
-        "params": params if isinstance(params, dict) else {},
+        "params": _dict(given.get("params", given.get("args"))),
         "raw_output": output[:RAW_OUTPUT_CHARS],
         "outcome": outcome,
         "execution_time": time_s,
@@ -121,24 +116,12 @@ def _add_hindsight(calls: Sequence[dict[str, Any]], hindsight: Sequence[dict[str
         call["relevance"] = _relevance(part.get("relevance") or call["relevance"])
 
 
-def _move_hindsight(
-    record: dict[str, Any], last: dict[str, Any], hindsight: Sequence[dict[str, str]]
-) -> None:
-    """Move what hindsight says of a turn from the record that it came with to that of the turn before, in place."""
-    said = {
-        "synthesis": " ".join(part["synthesis"] for part in hindsight if "synthesis" in part),
-        "progress_assessment": next(
-            (part["assessment"] for part in reversed(hindsight) if "assessment" in part), ""
-        ),
-    }
-    for key, text in said.items():
-        if text:
-            last[key] = last.get(key) or text
-            record[key] = "" if record[key] == text else record[key]
-
-
 def _relevance(value: Any) -> str:
     return value if value in RELEVANCES else "medium"
+
+
+def _dict(value: Any) -> dict[str, Any]:
+    return value if isinstance(value, dict) else {}
 
 
 def _number(value: Any) -> float:

@@ -10,7 +10,6 @@ from bisect import bisect_right
 from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from itertools import pairwise
 
 from clew_shared.record import events as ev
 from clew_shared.record.visitor import EventFold, takes
@@ -221,7 +220,7 @@ def timeline(known: TimelineFold, now: float) -> Timeline:
     return Timeline(
         tuple(_lane(worker, scale, now) for worker in workers),
         tuple(Turn(scale.place(at), kind, text) for at, kind, text in turns),
-        tuple(scale.gaps),
+        scale.gaps,
         len(known.workers) - len(workers),
         began,
         max(0.0, scale.end - began),
@@ -231,71 +230,65 @@ def timeline(known: TimelineFold, now: float) -> Timeline:
 def _busy(
     workers: list[_Worker], moments: list[float], began: float, now: float
 ) -> list[tuple[float, float]]:
-    """Return the stretches in which something happened, oldest first; they may overlap."""
+    """Return the stretches in which something happened, oldest first and apart from each other."""
     found = [(began, began), *((at, at) for at in moments)]
     for worker in workers:
-        found.append((worker.began, worker.began))
-        found += [(s.began, now if s.ended is None else s.ended) for s in worker.spans]
         ended = now if worker.ended is None else worker.ended
-        found.append((ended, ended))
-    return sorted(found)
-
-
-class _Scale:
-    """Maps the wall clock to fractions, with idle stretches squeezed."""
-
-    def __init__(self, busy: list[tuple[float, float]]) -> None:
-        merged = _merged(busy)
-        work = sum(end - start for start, end in merged)
-        limit = max(IDLE_MIN_S, work * IDLE_SHARE)
-        self.end = merged[-1][1]
-        self._times, self._places, place = [merged[0][0]], [0.0], 0.0
-        squeezed: list[tuple[float, float]] = []
-        for (start, end), (following, _) in pairwise([*merged, (self.end, self.end)]):
-            place += end - start
-            self._add(end, place)
-            idle = following - end
-            if idle > limit:
-                squeezed.append((place + limit / 2, idle))
-            place += min(idle, limit)
-            self._add(following, place)
-        self._whole = place or 1.0
-        self.gaps = [Gap(at / self._whole, seconds) for at, seconds in squeezed]
-
-    def place(self, at: float) -> float:
-        """Return where a moment is, between 0 and 1."""
-        right = min(max(bisect_right(self._times, at), 1), len(self._times) - 1)
-        before, after = self._times[right - 1], self._times[right]
-        share = 0.0 if after <= before else min(max((at - before) / (after - before), 0.0), 1.0)
-        start, end = self._places[right - 1], self._places[right]
-        return (start + (end - start) * share) / self._whole
-
-    def _add(self, at: float, place: float) -> None:
-        self._times.append(max(at, self._times[-1]))
-        self._places.append(place)
-
-
-def _merged(busy: list[tuple[float, float]]) -> list[tuple[float, float]]:
-    merged = [busy[0]]
-    for start, end in busy[1:]:
-        if start <= merged[-1][1]:
+        found += [(worker.began, worker.began), (ended, ended)]
+        found += [(s.began, now if s.ended is None else s.ended) for s in worker.spans]
+    merged: list[tuple[float, float]] = []
+    for start, end in sorted(found):
+        if merged and start <= merged[-1][1]:
             merged[-1] = merged[-1][0], max(merged[-1][1], end)
         else:
             merged.append((start, end))
     return merged
 
 
+class _Scale:
+    """Maps the wall clock to fractions, with idle stretches squeezed."""
+
+    def __init__(self, busy: list[tuple[float, float]]) -> None:
+        limit = max(IDLE_MIN_S, IDLE_SHARE * sum(end - start for start, end in busy))
+        gaps: list[tuple[float, float]] = []
+        self.end = busy[-1][1]
+        self._times, places = [busy[0][0]], [0.0]
+        for start, end in busy:
+            idle = start - self._times[-1]
+            if idle > limit:
+                gaps.append((places[-1] + limit / 2, idle))
+            for at, width in ((start, min(idle, limit)), (end, end - start)):
+                self._times.append(at)
+                places.append(places[-1] + width)
+        whole = places[-1] or 1.0
+        self._places = [place / whole for place in places]
+        self.gaps = tuple(Gap(at / whole, seconds) for at, seconds in gaps)
+
+    def place(self, at: float) -> float:
+        """Return where a moment is, between 0 and 1."""
+        right = min(max(bisect_right(self._times, at), 1), len(self._times) - 1)
+        before, after = self._times[right - 1], self._times[right]
+        start, end = self._places[right - 1], self._places[right]
+        share = 0.0 if after <= before else min(max((at - before) / (after - before), 0.0), 1.0)
+        return start + (end - start) * share
+
+
 def _lane(worker: _Worker, scale: _Scale, now: float) -> Lane:
     start = scale.place(worker.began)
     width = scale.place(now if worker.ended is None else worker.ended) - start
     marks = [_mark(span, scale, now) for span in worker.spans]
+    if len(marks) > MARKS_MAX:
+        bins: dict[int, list[Mark]] = {}
+        for mark in marks:
+            bins.setdefault(int(mark.start * MARKS_MAX), []).append(mark)
+        marks = [_joined(group) for group in bins.values()]
     return Lane(
         worker.epoch,
         worker.attempt,
         worker.agent,
         start,
         max(0.0, width),
-        tuple(marks if len(marks) <= MARKS_MAX else _shared(marks)),
+        tuple(marks),
         worker.ending,
         worker.crashed,
     )
@@ -307,15 +300,8 @@ def _mark(span: _Span, scale: _Scale, now: float) -> Mark:
     return Mark(span.seq, start, max(0.0, end - start), span.result, span.label)
 
 
-def _shared(marks: list[Mark]) -> list[Mark]:
-    """Let neighbours share a mark, which shows the worst of them."""
-    bins: dict[int, list[Mark]] = {}
-    for mark in marks:
-        bins.setdefault(int(mark.start * MARKS_MAX), []).append(mark)
-    return [_joined(group) for group in bins.values()]
-
-
 def _joined(group: list[Mark]) -> Mark:
+    """Let neighbours share a mark, which shows the worst of them."""
     worst = max(group, key=lambda mark: badness(mark.result))
     end = max(mark.start + mark.width for mark in group)
     start = group[0].start

@@ -15,7 +15,7 @@ from clew_daemon.host.logins import place_of, secrets_of, write_back
 from clew_daemon.learning.models import continued, of_model
 from clew_daemon.learning.selection import CHARS_MAX
 from clew_daemon.processes.llm_slots import Endpoint, calls_at
-from clew_daemon.record.hello import SubtaskTranscript, hello_answer, subtask_view, task_view
+from clew_daemon.record.hello import hello_answer, subtask_view, task_view
 from clew_daemon.record.shrink import fitted_state
 from clew_daemon.session.actions import Actions, noted
 from clew_daemon.session.checks import Checks
@@ -53,7 +53,6 @@ class Methods:
         self._slot: Endpoint | None = None
         self._last_turn = False
         """The turn in which the work ended, or was stopped, is on record."""
-        self._transcript = SubtaskTranscript()
         self._strategies: list[JsonObject] = []
         self.checks = Checks(epoch)
         self._actions = Actions(epoch, self.checks)
@@ -110,7 +109,6 @@ class Methods:
             epoch.agent,
             epoch.parts.goals.ledger,
             self._strategies if settings.playbook.enabled else [],
-            self._transcript,
             prompt=continued(epoch.agent, state.prompt),
         )
         own: JsonObject = {"epoch": epoch.number, "credential": epoch.credential}

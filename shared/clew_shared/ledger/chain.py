@@ -12,17 +12,14 @@ from __future__ import annotations
 
 import struct
 import zlib
+from collections.abc import Sequence
 from hashlib import sha256
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import apsw
 
 from clew_shared.ledger import schema
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    import apsw
-
-    from clew_shared.ledger.errors import NewEvent
+from clew_shared.ledger.errors import NewEvent
 
 _SEALED = b"\x01"
 _NUMBERS = struct.Struct(">6Q")

@@ -7,26 +7,27 @@ from __future__ import annotations
 
 import asyncio
 import os
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
-from typing import TYPE_CHECKING, Self
+from pathlib import Path
+from typing import Self
+
+import apsw
 
 from clew_shared.ledger import schema
 from clew_shared.ledger.chain import Tips, sealed
-from clew_shared.ledger.errors import LedgerLostError, LedgerState
+from clew_shared.ledger.errors import (
+    CommitTimes,
+    LedgerFailed,
+    LedgerLostError,
+    LedgerState,
+    NewEvent,
+)
 from clew_shared.ledger.lock import WRITER, Lock, acquire, beside
 from clew_shared.ledger.open_files import OpenFiles
 from clew_shared.ledger.opening import explained, open_writing
 from clew_shared.ledger.reader import ReadSide
-from clew_shared.ledger.writer import PUT_BACK, Writer
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-    from pathlib import Path
-
-    import apsw
-
-    from clew_shared.ledger.errors import CommitTimes, LedgerFailed, NewEvent
-    from clew_shared.ledger.writer import Statement
+from clew_shared.ledger.writer import PUT_BACK, Statement, Writer
 
 ROOM_MIN = 64 << 10  # a disk with fewer bytes is as good as full
 

@@ -15,7 +15,7 @@ import struct
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Self
+from typing import Self
 
 DAEMON, RESTORE, WRITER, HERALD = "daemon", "restore", "writer", "herald"
 CONTENT_BYTES_MAX = 16_384
@@ -231,22 +231,19 @@ def _read(fd: int) -> Holder:
         return Holder()
     if not isinstance(found, dict):
         return Holder()
-    socket = _text(found.get("socket"))
+    texts = {
+        key: value
+        for key, value in found.items()
+        if isinstance(value, str) and value and "\0" not in value
+    }
+    numbers = {key: value for key, value in found.items() if type(value) is int and value > 0}
     return Holder(
-        pid=_number(found.get("pid")),
-        role=_text(found.get("role")),
-        socket=None if socket is None else Path(socket),
-        host=_text(found.get("host")),
-        pid_namespace=_number(found.get("pid_namespace")),
+        pid=numbers.get("pid"),
+        role=texts.get("role"),
+        socket=Path(texts["socket"]) if "socket" in texts else None,
+        host=texts.get("host"),
+        pid_namespace=numbers.get("pid_namespace"),
     )
-
-
-def _number(value: Any) -> int | None:
-    return value if type(value) is int and value > 0 else None
-
-
-def _text(value: Any) -> str | None:
-    return value if isinstance(value, str) and value and "\0" not in value else None
 
 
 def _here() -> tuple[str, int | None]:

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import errno
 import os
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
-from typing import TYPE_CHECKING
+from pathlib import Path
 from urllib.parse import quote
 
 import apsw
@@ -17,10 +18,6 @@ import apsw
 from clew_shared.files.durable import sync
 from clew_shared.ledger import schema
 from clew_shared.ledger.errors import LedgerError, LedgerTooNew, LedgerUnwell, corrupt
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-    from pathlib import Path
 
 WAL_PAGES_MAX = 1_000  # 4 MB: beyond it a checkpoint is due
 CHECKED_BYTES_MAX = 1 << 30  # a larger ledger would hold up the start; `clew verify` checks it

@@ -10,22 +10,21 @@ from __future__ import annotations
 import re
 import struct
 from collections import deque
+from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Self
+from pathlib import Path
+from typing import Any, Self
+
+import apsw
 
 from clew_shared.ledger import schema
 from clew_shared.ledger.chain import genesis, link, unsealed, whole
 from clew_shared.ledger.errors import SEQ_MAX, EventRow, LedgerEmpty, corrupt
 from clew_shared.ledger.opening import check_kind, explained, open_reading, refuse_remains
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    import apsw
-
 _PAGE_ROWS = 256
+_PAGE_BYTES = 4 << 20
 _CURSOR = re.compile(r"(0|[1-9][0-9]{0,18})-((?:[0-9a-f]{64})?)")
 
 
@@ -64,9 +63,9 @@ class ReadSide:
 
     def read_all(self, after: int = 0) -> Iterator[EventRow]:
         """Yield the events of all goals whose seq is greater than `after`, oldest first, without checking the chain."""
-        while page := self._rows(schema.EVENTS, after, _PAGE_ROWS):
-            yield from (EventRow(*row) for row in page)
-            after = page[-1][0]
+        while page := self.page(after, _PAGE_ROWS, _PAGE_BYTES):
+            yield from page
+            after = page[-1].seq
 
     def page(self, after: int, rows: int, size: int) -> list[EventRow]:
         """Return the first events of all goals whose seq is greater than `after`, oldest first, unchecked.

@@ -6,14 +6,16 @@ begins by checking whether another one has written meanwhile.
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING, Self
+from pathlib import Path
+from typing import Self
 
 import apsw
 
 from clew_shared.ledger import schema
 from clew_shared.ledger.chain import Tips
-from clew_shared.ledger.errors import LedgerFailed
+from clew_shared.ledger.errors import LedgerFailed, NewEvent
 from clew_shared.ledger.opening import (
     Checkpoints,
     explained,
@@ -22,12 +24,6 @@ from clew_shared.ledger.opening import (
     roll_back,
 )
 from clew_shared.ledger.reader import ReadSide
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-    from pathlib import Path
-
-    from clew_shared.ledger.errors import NewEvent
 
 
 class TurnLedger(ReadSide):

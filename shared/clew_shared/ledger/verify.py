@@ -6,9 +6,11 @@ It checks the record, not its meaning: `clew_daemon.cli.ledger_check` folds the 
 from __future__ import annotations
 
 import os
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import apsw
 
@@ -19,11 +21,7 @@ from clew_shared.ledger.errors import LedgerError
 from clew_shared.ledger.opening import check_kind, explained, open_reading
 from clew_shared.ledger.reader import Reader
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from pathlib import Path
-
-STEP_PAGES = 256  # 1 MB between two calls of `progress`
+STEP_PAGES = 256  # 1 MB
 _FORMATS = slice(18, 20)  # of the file's head
 _READING = (apsw.SQLITE_IOERR_READ, apsw.SQLITE_IOERR_SHORT_READ, apsw.SQLITE_IOERR_CORRUPTFS)
 
@@ -171,19 +169,19 @@ def _end_faults(con: apsw.Connection, walk: _Walk) -> Iterator[LedgerFault]:
 # -- copies ----------------------------------------------------------------------------------------
 
 
-def copy(source: Path, target: Path, progress: Callable[[int, int], None]) -> None:
+def copy(source: Path, target: Path, before_step: Callable[[], None]) -> None:
     """Copy the ledger at `source` into the new file `target` (mode 0600), durably and as one file alone.
 
     One read transaction spans the copy, so that it shows one moment: a writer continues, but can reuse its log only
-    afterwards. `progress` is called with (pages to copy, pages in all) before each step, and stops the copy by
-    raising. Raises LedgerError for either file; the caller removes what is then left of `target`.
+    afterwards. `before_step` is called before each step, and stops the copy by raising. Raises LedgerError for either
+    file; the caller removes what is then left of `target`.
     """
     with explained(source), closing(open_reading(source)) as con:
         con.execute("BEGIN")
         check_kind(con, source)
         try:
             os.close(os.open(target, os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_CLOEXEC, 0o600))
-            _copy_pages(con, target, progress)
+            _copy_pages(con, target, before_step)
             sync(target)
         except (apsw.FullError, apsw.CantOpenError, apsw.IOError, OSError) as error:
             if getattr(error, "extendedresult", 0) in _READING:
@@ -192,13 +190,12 @@ def copy(source: Path, target: Path, progress: Callable[[int, int], None]) -> No
             raise LedgerError(target, what, hint) from error
 
 
-def _copy_pages(con: apsw.Connection, target: Path, progress: Callable[[int, int], None]) -> None:
+def _copy_pages(con: apsw.Connection, target: Path, before_step: Callable[[], None]) -> None:
     with closing(apsw.Connection(str(target), flags=apsw.SQLITE_OPEN_READWRITE)) as into:
         into.pragma("synchronous", "off")  # it is synced as a whole, at the end
         with into.backup("main", con, "main") as backup:
-            backup.step(0)  # finds out how many pages there are
             while not backup.done:
-                progress(backup.remaining, backup.page_count)
+                before_step()
                 backup.step(STEP_PAGES)
         into.pragma("journal_mode", "delete")
 

@@ -10,22 +10,18 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from pathlib import Path
 from queue import Empty, SimpleQueue
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import apsw
 
 from clew_shared.ledger.errors import CommitTimes, LedgerFailed, LedgerLostError, LedgerState
+from clew_shared.ledger.open_files import OpenFiles
 from clew_shared.ledger.opening import Checkpoints, may_be_retried, roll_back
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from clew_shared.ledger.open_files import OpenFiles
 
 RETRY_S = 1.0  # between attempts while the disk is full
 SLOW_S = 1.0  # a commit that takes longer is reported

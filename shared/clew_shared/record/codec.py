@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, TypeVar
+from collections.abc import Mapping
+from typing import TypeVar
 
 from clew_shared.record import events, snapshot_events  # noqa: F401 - they define the kinds
 from clew_shared.record.daemon_events import PlaybookEvent
 from clew_shared.record.events import Event, GoalEvent
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 GOAL_EVENTS = tuple(GoalEvent.__subclasses__())
 PLAYBOOK_EVENTS = tuple(PlaybookEvent.__subclasses__())

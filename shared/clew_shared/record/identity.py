@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import ctypes
 import os
-import sys
+import struct
 from functools import cache
 from pathlib import Path
 
@@ -16,7 +16,6 @@ from pydantic import BaseModel, ConfigDict
 _EMPTY_PATH = 0x1000  # AT_EMPTY_PATH: the descriptor itself
 _BTIME = 0x800  # STATX_BTIME
 _BUFFER_BYTES = 256  # struct statx
-_BTIME_AT = 80  # stx_btime: seconds (8 bytes), nanoseconds (4)
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
 
@@ -68,14 +67,12 @@ def of_descriptor(fd: int) -> Identity:
 def _birth_ns(fd: int) -> int | None:
     """Return the time of birth by statx(2), which Python does not offer; None if it is unknown."""
     statx = getattr(_libc(), "statx", None)
-    buffer = ctypes.create_string_buffer(_BUFFER_BYTES)
-    if statx is None or statx(fd, b"", _EMPTY_PATH, _BTIME, buffer) != 0:
+    found = bytearray(_BUFFER_BYTES)
+    into = (ctypes.c_char * _BUFFER_BYTES).from_buffer(found)
+    if statx is None or statx(fd, b"", _EMPTY_PATH, _BTIME, into) != 0:
         return None
-    if not int.from_bytes(buffer.raw[:4], sys.byteorder) & _BTIME:
-        return None
-    seconds = int.from_bytes(buffer.raw[_BTIME_AT : _BTIME_AT + 8], sys.byteorder, signed=True)
-    nanoseconds = int.from_bytes(buffer.raw[_BTIME_AT + 8 : _BTIME_AT + 12], sys.byteorder)
-    return seconds * 1_000_000_000 + nanoseconds
+    mask, seconds, nanoseconds = struct.unpack_from("=I76xqI", found)
+    return seconds * 1_000_000_000 + nanoseconds if mask & _BTIME else None
 
 
 @cache

@@ -5,16 +5,14 @@ from __future__ import annotations
 import zlib
 from dataclasses import replace
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pydantic import TypeAdapter
 
 from clew_shared.record.model import Subtask
 from clew_shared.record.scope import Scope
+from clew_shared.record.spec import Spec
 from clew_shared.record.state import AttemptState, State
-
-if TYPE_CHECKING:
-    from clew_shared.record.spec import Spec
 
 STATE_VERSION = 16
 """The version of the snapshots' form: one of another version is not read, and the ledger is folded instead.

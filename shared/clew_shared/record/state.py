@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from clew_shared.record.identity import Identity  # noqa: TC001 - the type adapter of snapshots reads it
+from clew_shared.record.identity import Identity
 from clew_shared.record.model import (
     Action,
     Goal,
@@ -17,7 +17,7 @@ from clew_shared.record.model import (
     Subtask,
     Task,
 )
-from clew_shared.record.prompt_facts import Prompt  # noqa: TC001 - as Identity
+from clew_shared.record.prompt_facts import Prompt
 from clew_shared.record.scope import Attention, Finding, Scope
 from clew_shared.record.snapshot_events import ChangeCount
 from clew_shared.record.spec import Spec

@@ -1,16 +1,11 @@
-"""What walks a goal's events: a fold with one method for each kind that it takes in, whatever it computes from them.
-
-The state has a table of its own (`fold.table`), which is total; these folds leave out what does not concern them.
-"""
+"""What walks a goal's events: a fold with one method for each kind that it takes in, whatever it computes from them."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
+from collections.abc import Callable
+from typing import Any, ClassVar, Generic, TypeVar
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from clew_shared.record.events import Event
+from clew_shared.record.events import Event
 
 Found = TypeVar("Found")
 _Method = TypeVar("_Method", bound="Callable[..., Any]")

@@ -54,7 +54,7 @@ def verified_copy(source: Path, target: Path) -> dict[str, Any]:
         raise CliError(f"there is no ledger at {source}")
     deadline = time.monotonic() + DEADLINE_S
 
-    def refuse_late(_left: int, _total: int) -> None:
+    def refuse_late() -> None:
         if time.monotonic() > deadline:
             raise CliError(f"the copy took longer than {DEADLINE_S:g} s: use a faster disk")
 

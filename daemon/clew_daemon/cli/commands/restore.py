@@ -10,7 +10,6 @@ import shlex
 import sys
 from contextlib import ExitStack, closing, contextmanager, suppress
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -24,6 +23,7 @@ from clew_shared.files.durable import sync, unused_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
     from clew_daemon.reading.instance import Instance
     from clew_shared.ledger import Reader
@@ -56,7 +56,6 @@ def restore(instance: Instance, file: Path | None, keep: bool, yes: bool, as_jso
             _keep(instance) if file is None else _replace(instance, file, ask=not (yes or as_json))
         )
         done = {**found, **_accept(instance, found)}
-        republish(instance.ledger)
     if as_json:
         print_json(done)
     else:
@@ -219,13 +218,12 @@ def _with_suffix(path: Path, end: str) -> Path:
 
 
 def _accept(instance: Instance, lost: dict[str, Any]) -> dict[str, Any]:
-    """Let the next start continue with the ledger; return {note, goals_lost, goals_set_back, home, unfinished}.
+    """Let the next start continue with the ledger; return {note, goals_lost, home}.
 
     The folders of goals that the ledger lacks are moved away. `home` is the home that the ledger comes from if it is
-    another one; `unfinished` are the goals that the next start will block because of that.
+    another one: the next start blocks its unfinished goals.
     """
     from clew_daemon.record import home, lost_record
-    from clew_daemon.record.store import load_listed
     from clew_shared.ledger import LedgerError, Reader
 
     ledger, state = instance.ledger, instance.places.state
@@ -234,45 +232,18 @@ def _accept(instance: Instance, lost: dict[str, Any]) -> dict[str, Any]:
         moved = lost_record.accept(ledger, state, missing)
         with Reader.open(ledger) as reader:
             before = home.last(reader)
-            other = before if home.is_other(before, home.here(state)) else None
-            unfinished = [
-                goal
-                for goal, one in (load_listed(reader).items() if other else ())
-                if one.goal.status in home.UNFINISHED
-            ]
     except LedgerError as error:
         raise CliError(str(error)) from None
     gone = {goal["id"]: goal for goal in lost["goals_lost"]}
     for goal, folder in moved.items():
         status = gone.get(goal, {}).get("status")
         gone[goal] = {"id": goal, "file": _goal_file(folder), "status": status}
+    other = before if home.is_other(before, home.here(state)) else None
     return {
         "note": lost["note"] or "; ".join(missing.faults if missing else ()),
         "goals_lost": [gone[goal] for goal in sorted(gone)],
-        "goals_set_back": lost["goals_set_back"],
         "home": f"{other.path} (on {other.host})" if other else None,
-        "unfinished": unfinished,
     }
-
-
-def republish(ledger: Path) -> None:
-    """Rebuild every `.agent_context/`, so that none shows what was not restored."""
-    from clew_daemon.record.shrink import published_state
-    from clew_daemon.record.store import history_lines, load_listed, load_state
-    from clew_shared.ledger import Reader
-    from clew_shared.views.contextdir import FOLDER, ContextDir
-    from clew_shared.views.publish import HistoryFold, state_view
-
-    with Reader.open(ledger) as reader:
-        states = sorted(load_listed(reader).values(), key=lambda s: s.updated_at)
-        latest = {state.spec.workspace: state.goal_id for state in states}
-        for workspace, goal in latest.items():
-            if Path(workspace, FOLDER).is_dir():
-                state, fold = load_state(reader, goal), HistoryFold()
-                lines = history_lines(reader, goal, fold)
-                shown = published_state(state_view(state))
-                with suppress(OSError):
-                    ContextDir(workspace, state.workspace).rebuild(shown, lines, fold.loops)
 
 
 def _print_done(done: dict[str, Any]) -> None:
@@ -284,11 +255,10 @@ def _print_done(done: dict[str, Any]) -> None:
         print(f"the ledger that was there is kept as {done['aside']}")
     for line in _lost_lines(done):
         print(clean(line))
-    if done["unfinished"]:
-        unfinished = counted(len(done["unfinished"]), "unfinished goal")
+    if done["home"]:
         print(
-            f"it comes from {clean(done['home'])}, whose daemon may still be working on it: the next start blocks "
-            f"{unfinished} until you resume or cancel them"
+            f"it comes from {clean(done['home'])}, whose daemon may still be working on it: the next start blocks its "
+            "unfinished goals until you resume or cancel them"
         )
 
 

@@ -7,16 +7,13 @@ in by the function that bears the name of its kind.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterable
+from typing import Any
 
+from clew_shared.record import events as ev
 from clew_shared.record.codec import GOAL_EVENTS
 from clew_shared.record.fold import actions, goal, loops, tree, turns
 from clew_shared.record.state import State
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
-
-    from clew_shared.record import events as ev
 
 __all__ = ["apply", "fold"]
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import TYPE_CHECKING
 
+from clew_shared.record import events as ev
 from clew_shared.record.fold.loops import drop_broken_streaks, learn, refused
 from clew_shared.record.model import ACTIONS_KEPT, Action, Result
 from clew_shared.record.moment import iso
@@ -21,9 +21,6 @@ from clew_shared.record.worlds import (
     world_moved,
 )
 from clew_shared.text.words import action_text
-
-if TYPE_CHECKING:
-    from clew_shared.record import events as ev
 
 DAEMON_DIED = "daemon_died"
 """Why an action was cut off of which nobody knows when it ended."""

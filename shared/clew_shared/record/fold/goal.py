@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from clew_shared.judge.memory import paid
+from clew_shared.record import events as ev
 from clew_shared.record.fold.loops import settle
 from clew_shared.record.fold.tree import change_plan, crash_blocks, new_task, settle_task
 from clew_shared.record.model import Goal, GoalStatus, StepStatus, Subtask, Task
 from clew_shared.record.scope import Attention, Scope
-from clew_shared.record.spec import PlannedSubtask, PlannedTask
+from clew_shared.record.spec import PlannedSubtask, PlannedTask, Spec
 from clew_shared.record.state import AttemptState, RefusedFinishes, State
-
-if TYPE_CHECKING:
-    from clew_shared.record import events as ev
-    from clew_shared.record.spec import Spec
 
 FEEDBACK_KEPT = 50
 FOLLOW_UP = "Feedback"

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from clew_shared.judge.memory import (
     NEWS,
     TEXT_CHARS,
@@ -15,6 +13,7 @@ from clew_shared.judge.memory import (
     tell,
 )
 from clew_shared.judge.reading import is_thought, is_wait, sleeps, words_of
+from clew_shared.record import events as ev
 from clew_shared.record.events import POLL
 from clew_shared.record.model import Result
 from clew_shared.record.scope import (
@@ -28,14 +27,11 @@ from clew_shared.record.scope import (
     count,
     kept,
 )
+from clew_shared.record.state import InFlight, State
 from clew_shared.record.worlds import UNKNOWN, by_itself, is_measured, makes_progress
 from clew_shared.text.shorten import both_ends, one_line
 from clew_shared.text.words import action_text
 from clew_shared.tools import WRITE_ONLY_TOOLS
-
-if TYPE_CHECKING:
-    from clew_shared.record import events as ev
-    from clew_shared.record.state import InFlight, State
 
 IDLE_SHARE = 1 / 3
 """What a refused proposal, or a look at the record, costs in shares of `patience`: as much as a thought."""

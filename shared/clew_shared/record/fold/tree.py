@@ -6,16 +6,18 @@ place in the plan; otherwise after the plan. Only what the plan covers is replac
 
 from __future__ import annotations
 
+from collections.abc import Container, Iterable, Sequence
 from copy import deepcopy
 from itertools import chain
-from typing import TYPE_CHECKING
 
 from pydantic import TypeAdapter
 
 from clew_shared.judge.memory import carry_debt
+from clew_shared.record import events as ev
 from clew_shared.record.fold.loops import settle
 from clew_shared.record.model import Goal, StepStatus, Subtask, Task
 from clew_shared.record.scope import EVERYWHERE, Attention, Scope
+from clew_shared.record.spec import PlannedSubtask, PlannedTask
 from clew_shared.record.state import (
     FRESH_STARTS_KEPT,
     AttemptState,
@@ -24,12 +26,6 @@ from clew_shared.record.state import (
     State,
 )
 from clew_shared.record.worlds import UNKNOWN
-
-if TYPE_CHECKING:
-    from collections.abc import Container, Iterable, Sequence
-
-    from clew_shared.record import events as ev
-    from clew_shared.record.spec import PlannedSubtask, PlannedTask
 
 SET_ASIDE_KEPT = 200
 NOWHERE = (-1, -1)

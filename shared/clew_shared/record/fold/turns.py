@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from clew_shared.record import events as ev
+from clew_shared.record import snapshot_events as snap
 from clew_shared.record.fold.loops import drop_broken_streaks, judge_turn
 from clew_shared.record.model import LlmCost
 from clew_shared.record.state import (
@@ -20,10 +20,6 @@ from clew_shared.record.state import (
 )
 from clew_shared.record.worlds import is_measured
 from clew_shared.text.shorten import both_ends
-
-if TYPE_CHECKING:
-    from clew_shared.record import events as ev
-    from clew_shared.record import snapshot_events as snap
 
 _COUNTS = {"undo": -1, "attempt": 0}
 """By how much an undo changes the number of those in force: no person has asked for that of an attempt."""
