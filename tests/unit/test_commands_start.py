@@ -12,6 +12,7 @@ from clew_worker.sandbox import landlock
 HANDS = """
 import errno, os, socket, sys
 from clew_worker.executor import commands
+from clew_worker.executor.launcher import CommandError
 from clew_worker.executor.wire import Wire
 from clew_worker.sandbox import landlock
 
@@ -22,7 +23,7 @@ hands = commands.Commands(Wire(ours), root, rules={rules}, open_files=256)
 def run():
     try:
         return hands.run(["echo", "ran"], 60.0, 1000, {{}}).output.strip()
-    except commands.CommandError as error:
+    except CommandError as error:
         return str(error)
 
 def count_open():

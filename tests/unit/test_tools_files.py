@@ -20,7 +20,7 @@ def tool(tmp_path, request, monkeypatch):
     """Carry out a tool in an empty workspace, with and without the kernel's openat2."""
     if request.param == "walk":
 
-        def without(path, *_args):
+        def without(path, *_args, **_options):
             raise OSError(38, "no openat2", path)
 
         monkeypatch.setattr(kernel, "open_beneath", without)

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import contextlib
-import os
 from typing import TYPE_CHECKING
 
 import structlog
 
+from clew_shared.snapshots.store import bytes_used
 from clew_shared.text.plain import plain
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ class SnapshotSpace:
     def measure(self) -> None:
         """Measure every store; it blocks."""
         with contextlib.suppress(OSError):
-            self._bytes = {store.name: used(store) for store in self._folder.iterdir()}
+            self._bytes = {one.name: bytes_used(one) for one in self._folder.iterdir()}
 
     def folders(self) -> list[str] | None:
         """Return the names in the folder of the stores, None where it cannot be read; it blocks."""
@@ -82,19 +82,3 @@ class SnapshotSpace:
 
 async def _nothing_to_remove(_goal: str) -> bool:
     return False
-
-
-def used(folder: str | Path) -> int:
-    """Return the bytes that the files below a folder use on disk; what vanishes meanwhile counts nothing."""
-    total, left = 0, [os.fspath(folder)]
-    while left:
-        try:
-            with os.scandir(left.pop()) as entries:
-                for entry in entries:
-                    if entry.is_dir(follow_symlinks=False):
-                        left.append(entry.path)
-                    else:
-                        total += entry.stat(follow_symlinks=False).st_blocks * 512
-        except OSError:
-            continue
-    return total

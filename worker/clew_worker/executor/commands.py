@@ -9,41 +9,19 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from clew_worker.executor.launcher import CommandError, CommandLauncher
+from clew_worker.executor.launcher import CommandLauncher
 from clew_worker.executor.wire import Wire
 from clew_worker.sandbox import kernel
 from clew_worker.sandbox.kernel import descendants
 
 _CONTROL = re.compile(r"[\x00-\x07\x0b\x0e-\x1a\x1c-\x1f\x7f\ud800-\udfff]")
-_CONTINUATION = 0b1000_0000
+_TORN = "\N{REPLACEMENT CHARACTER}"
 _TAIL_BYTES = 1_000
 
 
 def clean(text: str) -> str:
     """Replace control characters (except white space and colours) and lone surrogates."""
-    return _CONTROL.sub("\N{REPLACEMENT CHARACTER}", text)
-
-
-def _is_continuation(byte: int) -> bool:
-    return byte & 0b1100_0000 == _CONTINUATION
-
-
-def _without_torn_end(data: bytes) -> bytes:
-    """Drop the character that a cut has torn at the end."""
-    for back in range(1, min(4, len(data)) + 1):
-        byte = data[-back]
-        if not _is_continuation(byte):
-            length = 1 if byte < 0x80 else 2 if byte < 0xE0 else 3 if byte < 0xF0 else 4
-            return data[:-back] if length > back else data
-    return data
-
-
-def _without_torn_start(data: bytes) -> bytes:
-    """Drop what a cut has left of a character at the start."""
-    start = 0
-    while start < min(3, len(data)) and _is_continuation(data[start]):
-        start += 1
-    return data[start:]
+    return _CONTROL.sub(_TORN, text)
 
 
 class Capture:
@@ -67,18 +45,20 @@ class Capture:
 
     def tail(self) -> str:
         """Return the last lines so far."""
-        end = bytes((self._head + self._tail)[-_TAIL_BYTES:])
-        return clean(_without_torn_start(_without_torn_end(end)).decode(errors="replace"))
+        return clean(_decoded((self._head + self._tail)[-_TAIL_BYTES:]).strip(_TORN))
 
     def text(self) -> str:
         """Return the head and the tail, with a line between them that states how much was left out."""
         if self._total <= self._head_max + self._tail_max:
-            return clean((self._head + self._tail).decode(errors="replace"))
-        head = _without_torn_end(bytes(self._head))
-        tail = _without_torn_start(bytes(self._tail[-self._tail_max :]))
-        left_out = self._total - len(head) - len(tail)
-        marker = f"\n[... {left_out} bytes left out ...]\n"
-        return clean(head.decode(errors="replace") + marker + tail.decode(errors="replace"))
+            return clean(_decoded(self._head + self._tail))
+        head = _decoded(self._head).rstrip(_TORN)  # a character that the cut has torn
+        tail = _decoded(self._tail[-self._tail_max :]).lstrip(_TORN)
+        left_out = self._total - len(head.encode()) - len(tail.encode())
+        return clean(f"{head}\n[... {left_out} bytes left out ...]\n{tail}")
+
+
+def _decoded(data: bytes | bytearray) -> str:
+    return data.decode(errors="replace")
 
 
 def cut(text: str, limit: int) -> str:
@@ -87,8 +67,6 @@ def cut(text: str, limit: int) -> str:
     capture.add(text.encode(errors="replace"))
     return capture.text()
 
-
-__all__ = ["CommandEnd", "CommandError", "Commands"]
 
 _CHUNK = 65536
 _DRAIN_S = 0.2

@@ -1,10 +1,11 @@
 """Reading and writing whole files."""
 
 import difflib
-import heapq
+import itertools
 import os
+import re
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import IO, Any
 
@@ -37,7 +38,6 @@ def time_limit(seconds: float) -> Iterator[None]:
 
 _LINES_COMPARED_MAX = 5000
 _LINE_CHARS = 200
-_LIKELY = 50  # lines with the most letters in common, which are compared in full
 _NEAR_MIN = 0.6  # likeness for a line to be worth showing
 _NEAR_SHOWN = 3
 _DIFF_BYTES = 8192
@@ -79,11 +79,8 @@ def _diff(path: str, before: str, after: str) -> str:
 def _miscounted(path: str, text: str, old: str, found: int, count: int) -> str:
     if found == 0:
         return _not_there(path, text, old)
-    numbers: list[str] = []
-    at = text.find(old)
-    while at >= 0 and len(numbers) < 10:
-        numbers.append(str(text.count("\n", 0, at) + 1))
-        at = text.find(old, at + len(old))
+    places = itertools.islice(re.finditer(re.escape(old), text), 10)
+    numbers = [str(text.count("\n", 0, one.start()) + 1) for one in places]
     return (
         f"old is {found} times in {path}, not {count} (lines {', '.join(numbers)}): give more of "
         f"the text around it, or count={found} to replace all"
@@ -113,18 +110,11 @@ def _squeezed(text: str) -> str:
 
 
 def _closest(wanted: str, lines: list[str]) -> list[str]:
-    matcher = difflib.SequenceMatcher(b=wanted.strip()[:_LINE_CHARS], autojunk=False)
-
-    def likeness(number: int, measure: Callable[[], float]) -> float:
-        matcher.set_seq1(lines[number].strip()[:_LINE_CHARS])
-        return measure()
-
-    likely = heapq.nlargest(
-        _LIKELY, range(len(lines)), key=lambda n: likeness(n, matcher.quick_ratio)
-    )
-    near = {number: likeness(number, matcher.ratio) for number in likely}
-    best = heapq.nlargest(_NEAR_SHOWN, near, key=lambda n: near[n])
-    return [f"{n + 1}: {lines[n][:_LINE_CHARS]}" for n in sorted(best) if near[n] >= _NEAR_MIN]
+    """Return the lines that come closest, each with its number."""
+    bare = [line.strip()[:_LINE_CHARS] for line in lines]
+    near = difflib.get_close_matches(wanted.strip()[:_LINE_CHARS], bare, _NEAR_SHOWN, _NEAR_MIN)
+    numbers = [number for number, line in enumerate(bare) if line in near][:_NEAR_SHOWN]
+    return [f"{number + 1}: {lines[number][:_LINE_CHARS]}" for number in numbers]
 
 
 _SNIFF_BYTES = 8192

@@ -84,38 +84,22 @@ def nearby(workspace: Workspace, path: str) -> str:
     """
     for folder in map(str, PurePosixPath(workspace.relative(path)).parents):
         with suppress(PathError):
-            paths = _paths(workspace, folder)
-            where = "the working folder" if folder == "." else folder
-            return f". These do: {', '.join(paths)}" if paths else f", and {where} is empty"
+            shown = [
+                f"{'' if folder == '.' else f'{folder}/'}{_shown(name)}{'/' * is_folder}"
+                for name, info in _entries(workspace, folder)
+                if not name.startswith(".") and name not in _SKIPPED
+                for is_folder in (stat.S_ISDIR(info.st_mode),)
+            ]
+            if not shown:
+                return f", and {'the working folder' if folder == '.' else folder} is empty"
+            more = len(shown) - _NEARBY_SHOWN
+            shown[_NEARBY_SHOWN:] = [f"and {more} more"] if more > 0 else []
+            return f". These do: {', '.join(shown)}"
     return ""
 
 
-def _paths(workspace: Workspace, folder: str) -> list[str]:
-    """Return the first paths in a folder, those of folders with a slash at the end, and how many more there are."""
-    fd = workspace.open_folder(folder)
-    try:
-        found = sorted(
-            name
-            for name in os.listdir(fd)  # noqa: PTH208 - by descriptor
-            if not name.startswith(".") and name not in _SKIPPED
-        )
-        above = "" if folder == "." else f"{folder}/"
-        shown = [above + _shown(name, fd) for name in found[:_NEARBY_SHOWN]]
-    except OSError as error:
-        raise PathError(str(error)) from error
-    finally:
-        os.close(fd)
-    more = len(found) - len(shown)
-    return [*shown, f"and {more} more"] if more else shown
-
-
-def _shown(name: str, folder: int) -> str:
-    text = in_one_line(clean(os.fsencode(name).decode(errors="replace")), _NEARBY_CHARS)
-    try:
-        is_folder = stat.S_ISDIR(os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode)
-    except OSError:
-        is_folder = False
-    return f"{text}/" if is_folder else text
+def _shown(name: str) -> str:
+    return in_one_line(clean(os.fsencode(name).decode(errors="replace")), _NEARBY_CHARS)
 
 
 def _pattern(text: str) -> tuple[re.Pattern[str], str]:

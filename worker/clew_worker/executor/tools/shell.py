@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from clew_worker.executor.commands import CommandError
+from clew_worker.executor.launcher import CommandError
 from clew_worker.executor.tools.outcome import ToolContext, ToolOutcome
 
 
