@@ -258,29 +258,6 @@ def test_an_action_may_lock_its_workspace_itself(clew, place):
     assert {e["result"] for e in clew.seen("action.finished", goal=goal)} == {"success"}
 
 
-@pytest.mark.parametrize("deleted", ["goals", "home"])
-def test_a_home_and_a_tmpdir_that_were_removed_are_made_again_before_the_next_action(clew, deleted):
-    clew.agent(
-        "worker",
-        """
-        hello()
-        for _ in range(2):
-            outcome = run('echo x > "$(mktemp)" && echo x > "$HOME/x"')["outcome"]
-            say([outcome["result"], outcome["output"][:200]])
-            notice("feedback")
-        done()
-        """,
-    )
-    goal = clew.start().submit("---\nagent: worker\n---\n# Work\n")
-    assert clew.said(goal) == [["success", ""]]
-    goals = clew.home / "state" / "goals"
-    shutil.rmtree(goals if deleted == "goals" else goals / goal / "home")
-    clew.ask("feedback", goal=goal, text="go on")
-    assert clew.said(goal, count=2)[1] == ["success", ""]
-    clew.ask("feedback", goal=goal, text="go on")
-    clew.wait("goal.completed", goal=goal)
-
-
 def test_what_a_workspace_is_known_by_is_on_record_before_anything_acts_there(clew, place):
     goal = acting(clew, place)
     kinds = [e["kind"] for e in exported(clew, goal)]

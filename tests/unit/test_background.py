@@ -249,7 +249,6 @@ async def test_a_daemon_that_is_told_to_stop_while_a_worker_crashes_waits_for_no
         return SimpleNamespace(close=lambda: None, missing=lambda: None)
 
     monkeypatch.setattr(goal_run.schedule, "ready", lambda *_: True)
-    monkeypatch.setattr(goal_run, "_progress", lambda _: 0)
     monkeypatch.setattr(made, "_unfit", lambda _: None)
     monkeypatch.setattr(made, "_at_limit", at_limit)
     monkeypatch.setattr(made, "_enter", entered)

@@ -8,11 +8,11 @@ from clew_shared.config.tables import RestartSettings
 NUMBERS = RestartSettings()
 
 
-def crash(times, lived_s=0.0, jitter=1.0, numbers=NUMBERS, idle=lambda _: False):
+def crash(times, lived_s=0.0, jitter=1.0, numbers=NUMBERS):
     """Crash at each of the times; give what was decided each time."""
     crashes, decisions = Crashes(), []
     for now in times:
-        crashes.add(now, lived_s, numbers, idle=idle(now))
+        crashes.add(now, lived_s, numbers)
         decisions.append(decide(crashes, numbers, lambda: jitter))
     return decisions
 
@@ -40,17 +40,6 @@ def test_five_in_every_window_are_borne():
 
 def test_a_healthy_stretch_starts_the_count_anew():
     assert crash(range(20), lived_s=30.0) == [RestartAfter(0.0)] * 20
-
-
-def test_workers_that_never_do_anything_are_given_up_however_long_they_live():
-    decisions = crash([n * 600.0 for n in range(60)], lived_s=600.0, idle=lambda _: True)
-    assert decisions[:49] == [RestartAfter(0.0)] * 49
-    assert decisions[49] == GiveUp(50, None)
-
-
-def test_one_worker_that_did_something_starts_that_count_anew():
-    decisions = crash([n * 600.0 for n in range(90)], lived_s=600.0, idle=lambda at: at != 27_000.0)
-    assert not any(isinstance(d, GiveUp) for d in decisions)
 
 
 def test_jitter_takes_the_whole_of_the_wait():

@@ -46,7 +46,6 @@ from clew_daemon.publish.publisher import Publisher
 from clew_daemon.record import home
 from clew_daemon.record.goals import GoalStore
 from clew_daemon.session.launcher import Launcher
-from clew_daemon.session.lifetime import start_memory_thread
 from clew_daemon.supervision.retention import Retention
 from clew_daemon.supervision.stores import SnapshotStores
 from clew_daemon.supervision.supervisor import Supervisor
@@ -272,5 +271,4 @@ def _start_threads(ledger: Ledger) -> None:
         ledger.begin()
     except RuntimeError:
         raise ThreadsError from None
-    start_memory_thread()
     asyncio.get_running_loop().set_default_executor(pool(THREADS, "clew"))

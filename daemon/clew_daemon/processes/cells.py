@@ -50,23 +50,17 @@ def make_private_of_cli(places: Places, goal: str) -> None:
             one.mkdir(mode=0o700, exist_ok=True)
 
 
-def make_private(
-    places: Places, goal: str, *, stores: SnapshotSpace | None = None
-) -> dict[str, tuple[int, int]]:
-    """Create a goal's own TMPDIR and HOME where they are missing; return device and inode of each.
+def make_private(places: Places, goal: str, *, stores: SnapshotSpace | None = None) -> None:
+    """Create a goal's own TMPDIR and HOME where they are missing.
 
     With `stores`, the folder of its snapshots too, if that can be made. A state folder that was removed is not created
     again. Raises OSError.
     """
     if stores is not None:
         stores.make(goal)
-    found = {}
     for folder in private(places, goal):
         for one in (places.state / "goals", folder.parent, folder):
             one.mkdir(exist_ok=True)
-        info = folder.stat()
-        found[str(folder)] = (info.st_dev, info.st_ino)
-    return found
 
 
 def hidden(

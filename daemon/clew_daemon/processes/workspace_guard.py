@@ -130,15 +130,6 @@ def accepted(workspace: str, state: State) -> tuple[Identity | None, bool]:
     return (seen if state.stranger and seen.is_same(state.stranger) else None), False
 
 
-def is_place(path: str, place: tuple[int, int]) -> bool:
-    """Return, by one system call, whether what is at a path, a link not followed, has this device and inode."""
-    try:
-        now = os.stat(path, follow_symlinks=False)  # noqa: PTH116 - as above
-    except OSError:
-        return False
-    return (now.st_dev, now.st_ino) == place
-
-
 def enter(workspace: str, known: Identity | None, *, make: bool) -> WorkspaceGuard | Missing:
     """Open the folder `known`, or any where that is None; `make` allows an empty one if there is nothing.
 
@@ -185,7 +176,11 @@ class WorkspaceGuard:
 
     def stands(self) -> bool:
         """Return, by one system call, whether it is still in its place; False may also mean unreadable."""
-        return is_place(self._workspace, self.place)
+        try:
+            now = os.stat(self._workspace, follow_symlinks=False)  # noqa: PTH116 - as above
+        except OSError:
+            return False
+        return (now.st_dev, now.st_ino) == self.place
 
     def missing(self) -> Missing | None:
         """Return what is wrong with its place, None if it is there."""

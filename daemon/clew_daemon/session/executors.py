@@ -20,7 +20,6 @@ from clew_daemon.processes.executor import (
     WorkspaceMissingError,
 )
 from clew_daemon.processes.nursery import Cell, SpawnError
-from clew_daemon.processes.workspace_guard import is_place
 from clew_daemon.session.launcher import CellSpecs, Launcher
 from clew_shared.record.touched import UNMEASURED, Touched
 from clew_shared.text.plain import plain
@@ -41,7 +40,6 @@ class ExecutorPool:
         self._launcher = launcher
         self._about = {"goal": specs.goal_id, "epoch": specs.epoch}
         self._group = parts.cgroups.worker(specs.goal_id, specs.epoch)
-        self._private: dict[str, tuple[int, int]] = {}
         self._executor: ExecutorProcess | None = None
         self._looking: asyncio.Task[str] | None = None
         self._lock = asyncio.Lock()
@@ -62,35 +60,28 @@ class ExecutorPool:
         The cell looks again at the folder, when it cannot be moved from there any more.
         """
         self._parts.goals.ledger.look()
-        if missing := await asyncio.to_thread(self._specs.guard.missing):
+        await self._look()
+        await asyncio.to_thread(self._specs.make_private)
+
+    async def _look(self) -> None:
+        """Raise WorkspaceMissingError where the goal's folder is not in its place."""
+        guard = self._specs.guard
+        missing = await asyncio.to_thread(lambda: None if guard.stands() else guard.missing())
+        if missing:
             raise WorkspaceMissingError(missing.detail)
-        self._private = await asyncio.to_thread(self._specs.private)
 
     async def executor(self) -> ExecutorProcess:
         """Return the executor, a new one where the last has ended, once the goal's folder was seen in its place.
 
-        Raises WorkspaceMissingError and ExecutorDied. An executor whose TMPDIR or HOME was removed is ended: what it
-        was shown of them cannot be made again.
+        Raises WorkspaceMissingError and ExecutorDied.
         """
         async with self._lock:
-            wrong, has_private = await asyncio.to_thread(self._look)
-            if self._executor and not has_private:
-                log.warning("executor.ended", **self._about, reason="its TMPDIR or HOME is gone")
-                await self._executor.end()
+            await self._look()
             if self._ended:
                 raise ExecutorDied("the worker is ending")
-            if wrong:
-                raise WorkspaceMissingError(wrong)
             if self._executor is None or not self._executor.alive:
                 self._executor = await self._started()
             return self._executor
-
-    def _look(self) -> tuple[str, bool]:
-        """Return what is wrong with the workspace, "" for nothing, and whether TMPDIR and HOME exist."""
-        guard = self._specs.guard
-        missing = None if guard.stands() else guard.missing()
-        private = all(is_place(path, place) for path, place in self._private.items())
-        return missing.detail if missing else "", private
 
     async def _started(self) -> ExecutorProcess:
         try:

@@ -139,13 +139,10 @@ class CellSpecs:
         cells.make_private_of_cli(self._parts.places, self.goal_id)
         return self._placed(self._rules().cli(agent, str(program)), "cli")
 
-    def private(self) -> dict[str, tuple[int, int]]:
-        """Make the TMPDIR and the HOME of the goal's cells; returns device and inode by path. Raises OSError.
-
-        The store of its snapshots is made too, where they are enabled.
-        """
+    def make_private(self) -> None:
+        """Make the TMPDIR and the HOME of the goal's cells, and the store of its snapshots; raises OSError."""
         stores = self._parts.space if self.settings.snapshots.enabled else None
-        return cells.make_private(self._parts.places, self.goal_id, stores=stores)
+        cells.make_private(self._parts.places, self.goal_id, stores=stores)
 
     def _rules(self) -> cells.CellRules:
         """Return the rules of the cells, which see no key of another running goal either."""

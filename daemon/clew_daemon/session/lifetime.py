@@ -10,12 +10,10 @@ import asyncio
 import contextlib
 import time
 from collections.abc import Coroutine, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import structlog
 
-from clew_daemon.host import tasks
 from clew_daemon.processes import endings
 from clew_daemon.processes.endings import Ended
 from clew_daemon.processes.workspace_guard import Missing
@@ -31,14 +29,6 @@ WATCH_EVERY_S = 0.5
 WORKSPACE_EVERY_S = 1.0
 CLI_PATIENCE = 6
 """How many times `stall_timeout_s` a coding agent may go without a step: its calls of its model are not seen."""
-
-_memory_pool = ThreadPoolExecutor(1, "clew-memory")
-"""Measures all workers, one after the other: several threads would wait for each other at every small file."""
-
-
-def start_memory_thread() -> None:
-    """Start the thread that measures memory, while there is one to be had; raises ThreadsError."""
-    tasks.start_threads(_memory_pool, 1)
 
 
 class Lifetime:
@@ -246,8 +236,7 @@ class Liveness:
         if executors.limited():
             return None
         cells = [cell for cell in (*agent.cells, executors.cell) if cell]
-        loop = asyncio.get_running_loop()
-        used_mb = await loop.run_in_executor(_memory_pool, self._launcher.memory_mb, cells)
+        used_mb = await asyncio.to_thread(self._launcher.memory_mb, cells)
         if used_mb <= limit_mb:
             return None
         return Ended("crash", "memory", f"{used_mb:.0f} MB used, {limit_mb} MB allowed")

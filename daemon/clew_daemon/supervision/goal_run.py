@@ -76,7 +76,6 @@ class GoalRun:
     async def _run(self) -> None:
         """Run the goal; an unexpected error counts as a crash, so that too many of them need a person."""
         core = self._d.goals.cores[self.goal]
-        before = _progress(core)
         self._d.started[self.goal] = self._d.settings
         self._d.goals.judge_by(core, self._d.settings)
         try:
@@ -86,7 +85,7 @@ class GoalRun:
         except Exception as error:
             log.exception("goal.run_failed", goal=self.goal, error=repr(error))
             try:
-                await self._fail(core, error, idle=_progress(core) == before)
+                await self._fail(core, error)
             except Exception as again:  # it cannot be recorded now
                 if not isinstance(again, LedgerError):
                     log.exception("goal.run_failed", goal=self.goal, error=repr(again))
@@ -120,13 +119,12 @@ class GoalRun:
                 break
             if core.state.attempt.over and not await self._start_over(core, guard):
                 break
-            before = _progress(core)
             ended = await self._work(guard)
             if core.state.attempt.over or ended.reason == endings.ATTEMPT:
                 continue
             if ended.kind != "stopped" and await self._block_if_missing(core, guard):
                 break
-            after_s = await self._conclude(core, ended, idle=_progress(core) == before)
+            after_s = await self._conclude(core, ended)
             if after_s is None or self.stopping:
                 break
             await asyncio.sleep(after_s)
@@ -197,7 +195,7 @@ class GoalRun:
         try:
             found = await asyncio.to_thread(workspace_guard.enter, path, known, make=make)
         except OSError as error:  # out of resources
-            after_s = await self._conclude(core, endings.by_fault(error), idle=True)
+            after_s = await self._conclude(core, endings.by_fault(error))
             await asyncio.sleep(after_s or 0.0)
             return None
         if isinstance(found, workspace_guard.Missing):
@@ -208,7 +206,7 @@ class GoalRun:
             occupied = Ended(
                 "temporary", f"{other} works in {path}; this goal waits until it is done"
             )
-            await self._conclude(core, occupied, idle=True)
+            await self._conclude(core, occupied)
             return None
         if known is None or found.made or found.identity.boot != known.boot:
             by = "made" if found.made else "start"
@@ -227,13 +225,13 @@ class GoalRun:
 
     # -- after a worker ------------------------------------------------------------------------------
 
-    async def _conclude(self, core: Core, ended: Ended, *, idle: bool) -> float | None:
+    async def _conclude(self, core: Core, ended: Ended) -> float | None:
         """Do what follows from how a worker ended; return the seconds until the next one, None for no next one."""
         if not core.state.workable:
             return None
         numbers, crashes, waits = self._d.settings.restart, self._history.crashes(self.goal), 0
         if ended.kind == "crash":
-            crashes.add(time.monotonic(), ended.lived_s, numbers, idle=idle)
+            crashes.add(time.monotonic(), ended.lived_s, numbers)
             self._log_crash(core, ended)
         elif ended.kind == "temporary" and not ended.retry_after_s:
             waits = self._history.count_wait(self.goal, core.state.actions_total)
@@ -262,7 +260,7 @@ class GoalRun:
         event = "worker.killed" if ended.reason in KILLED else "worker.crashed"
         log.warning(event, **about, reason=ended.reason, detail=ended.detail[-DETAIL_CHARS:])
 
-    async def _fail(self, core: Core, error: Exception, *, idle: bool) -> None:
+    async def _fail(self, core: Core, error: Exception) -> None:
         """Record a run that an unexpected error ended, and wait as after a crash, or block the goal after too many."""
         at, numbers = time.time(), self._d.settings.restart
         self._history.run_failed(self.goal)
@@ -274,7 +272,7 @@ class GoalRun:
                 core.emit(ev.WorkerExited(at=at, epoch=epoch, reason="internal", crash=True))
         await self._d.goals.commit(core)
         crashes = self._history.crashes(self.goal)
-        crashes.add(time.monotonic(), 0.0, numbers, idle=idle)
+        crashes.add(time.monotonic(), 0.0, numbers)
         match restart.decide(crashes, numbers, random.random):
             case restart.RestartAfter(after_s):
                 await asyncio.sleep(after_s)
@@ -286,9 +284,3 @@ class GoalRun:
 def unfinished_undo(core: Core) -> Question | None:
     """Return what a person is asked where an undo was cut off and could not be completed since."""
     return questions.unfinished_undo(core.state) if core.state.snapshots.undoing else None
-
-
-def _progress(core: Core) -> tuple[int, int, int]:
-    """Count what a worker can get done: actions, turns, and subtasks that are still open."""
-    state = core.state
-    return state.actions_total, state.iteration, len(state.open_subtasks())

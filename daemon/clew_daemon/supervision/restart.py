@@ -20,9 +20,6 @@ from clew_shared.core import questions
 from clew_shared.core.questions import Question
 from clew_shared.record.state import State
 
-IDLE_MAX = 50
-"""After this many workers in a row have crashed without having done anything, give up, however rare the crashes."""
-
 WAIT_FIRST_S = 1.0
 """The first wait for an endpoint that cannot be reached; each later one is twice as long, up to `backoff_max_s`."""
 
@@ -36,10 +33,10 @@ class RestartAfter:
 
 @dataclass(frozen=True, slots=True)
 class GiveUp:
-    """There were too many crashes: a person has to act. `window_s` is None where the time does not matter."""
+    """There were too many crashes: a person has to act."""
 
     crashes: int
-    window_s: float | None
+    window_s: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,19 +57,12 @@ class HandOver:
 
 @dataclass(slots=True)
 class Crashes:
-    """The crashes of one goal's workers that still count, as monotonic times.
-
-    `idle` counts the workers in a row that crashed without having done anything, however long they lived.
-    """
+    """The crashes of one goal's workers that still count, as monotonic times."""
 
     times: list[float] = field(default_factory=list)
-    idle: int = 0
 
-    def add(
-        self, now: float, lived_s: float, numbers: RestartSettings, *, idle: bool = False
-    ) -> None:
+    def add(self, now: float, lived_s: float, numbers: RestartSettings) -> None:
         """Count a crash; a worker that was healthy before it resets the count."""
-        self.idle = self.idle + 1 if idle else 0
         if lived_s >= numbers.healthy_after_s:
             self.times.clear()
         self.times = [t for t in self.times if now - t < numbers.window_s] + [now]
@@ -85,8 +75,6 @@ def decide(
     count = len(crashes.times)
     if count > numbers.max_restarts:
         return GiveUp(count, numbers.window_s)
-    if crashes.idle >= IDLE_MAX:
-        return GiveUp(crashes.idle, None)
     if count <= 1:
         return RestartAfter(0.0)
     ceiling_s = backoff_s(count - 2, numbers.backoff_initial_s, numbers.backoff_max_s)

@@ -53,9 +53,8 @@ class SnapshotStores:
                 await self._record(goal, LOST)
 
     async def run(self) -> None:
-        """Remove what belongs to no goal any more, and the oldest where all together are above the limit."""
+        """Remove what belongs to no goal any more."""
         async with self._removing:
-            await self._shrink(self._most)
             for goal in await asyncio.to_thread(self._d.space.folders) or ():
                 if self._is_leftover(goal):
                     with self._hold(goal):
@@ -63,28 +62,21 @@ class SnapshotStores:
             await self._remove_gone()
 
     async def make_room(self, goal: str) -> bool:
-        """Remove stores until that of a goal may have half of the limit; return whether there is more room."""
+        """Remove stores of the goals that ended first, until this one may have half of the limit; return if any was."""
+        space, removed, limit = self._d.space, False, self._d.settings.snapshots.max_mb
         async with self._removing:
-            return await self._shrink(self._most // 2, besides=goal)
-
-    @property
-    def _most(self) -> int:
-        return self._d.settings.snapshots.max_mb * MB
-
-    async def _shrink(self, most: int, besides: str = "") -> bool:
-        """Remove the stores of the goals that ended first, until all but `besides` have at most `most` bytes."""
-        space, removed = self._d.space, False
-        limit = self._d.settings.snapshots.max_mb
-        for goal in oldest_first(self._d.goals.states()):
-            if space.total - space.of(besides) <= most:
-                break
-            if goal == besides or not space.of(goal) or not self._may_remove(goal):
-                continue
-            with self._hold(goal):
-                log.info("snapshot.removed", goal=goal, bytes=space.of(goal))
-                await self._record(goal, f"they were removed to keep all goals' below {limit} MB")
-                await self._remove(goal)
-            removed = True
+            for other in oldest_first(self._d.goals.states()):
+                if space.total - space.of(goal) <= limit * MB // 2:
+                    break
+                if other == goal or not space.of(other) or not self._may_remove(other):
+                    continue
+                with self._hold(other):
+                    log.info("snapshot.removed", goal=other, bytes=space.of(other))
+                    await self._record(
+                        other, f"they were removed to keep all goals' below {limit} MB"
+                    )
+                    await self._remove(other)
+                removed = True
         return removed
 
     def _may_remove(self, goal: str) -> bool:

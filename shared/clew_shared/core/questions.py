@@ -56,7 +56,6 @@ WHY = {
     "no_plan": "asked for another plan, the agent did something else {count} times",
     "replans": "other plans for it did not work either",
     "crashes": "the agent's program ended {times} within {window} s, before its work was done; the last time: {ending}",
-    "idle": "the agent's program ended {count} times in a row before it had done anything; the last time: {ending}",
     "set_up": "the agent cannot work as it is set up: {fault}",
     "cannot_start": "the agent cannot be started: {fault}",
     "damaged": "the goal's record is damaged: {fault}",
@@ -213,14 +212,9 @@ def budget(state: State, spent: str) -> Question:
     return question(state, spent, "grant", "limits", at_work=True, facts=facts, reason=reason)
 
 
-def crashed(state: State, count: int, window_s: float | None, reason: str, output: str) -> Question:
-    """Return what is asked where workers crashed too often, within `window_s` or without having done anything.
-
-    `output` is the end of what the last one printed.
-    """
-    key = "idle" if window_s is None else "crashes"
-    window = f"{window_s or 0:g}"
-    why = WHY[key].format(times=times(count), count=count, window=window, ending=ending(reason))
+def crashed(state: State, count: int, window_s: float, reason: str, output: str) -> Question:
+    """Return what is asked where workers crashed too often; `output` is the end of what the last one printed."""
+    why = WHY["crashes"].format(times=times(count), window=f"{window_s:g}", ending=ending(reason))
     return question(state, why, "log", "fixed", at_work=True, facts=output_facts(output))
 
 
