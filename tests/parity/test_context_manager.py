@@ -5,7 +5,6 @@ from pathlib import Path
 import pytest
 from managed import GOAL, PYTEST, WRITE, planned, published, signature
 
-from clew_shared.ledger import verify
 from clew_shared.record.codec import decode
 from clew_shared.record.fold import fold
 from clew_shared.record.snapshot import dump
@@ -41,13 +40,6 @@ def test_saving_by_the_name_of_the_first_design_works(ctx, opened):
     assert len(opened().state.goal.tasks[0].subtasks) == 2
 
 
-def test_the_first_subtask_is_in_progress_without_being_marked(ctx):
-    tasks = planned(ctx)
-    ctx.record_action(*WRITE)
-    assert (tasks[0].status, tasks[0].subtasks[0].status) == ("in_progress", "in_progress")
-    assert tasks[0].subtasks[1].status == "pending"
-
-
 def test_the_agents_own_objects_show_what_came_of_them(ctx):
     task = planned(ctx)[0]
     ctx.record_action(*WRITE)
@@ -66,20 +58,6 @@ def test_advancing_goes_over_task_borders_to_the_end(ctx):
     assert [t.status for t in tasks] == ["completed", "completed"]
     assert ctx.state.goal.status == "completed"
     assert ctx.advance_to_next_subtask() is False
-
-
-def test_an_open_subtask_stays_the_current_one(ctx):
-    planned(ctx)
-    ctx.record_action(*WRITE)
-    assert ctx.advance_to_next_subtask() is True
-    assert ctx.state.current_subtask_idx == 0
-
-
-def test_completing_twice_completes_one_subtask(ctx):
-    tasks = planned(ctx)
-    ctx.mark_subtask_complete(success=True)
-    ctx.mark_subtask_complete(success=True)
-    assert [s.status for s in tasks[0].subtasks] == ["completed", "pending"]
 
 
 def test_the_subtask_pointed_to_by_hand_is_worked_on(ctx):
@@ -171,15 +149,6 @@ def test_another_goal_starts_fresh_and_the_old_one_stays_readable(ctx, opened):
     assert [a["name"] for a in published("history.jsonl")] == ["run_cmd"] * 3
 
 
-def test_one_manager_opens_goals_one_after_the_other(ctx):
-    planned(ctx)
-    ctx.record_action(*PYTEST)
-    ctx.load_or_init("Another goal")
-    assert ctx.state.goal.tasks == []
-    ctx.load_or_init(GOAL)
-    assert ctx.state.loop_counts == {signature(*PYTEST): 1}
-
-
 def test_two_managers_of_one_goal_take_turns(ctx, opened):
     planned(ctx)
     other = opened()
@@ -248,12 +217,6 @@ def test_what_was_in_flight_at_a_crash_is_interrupted_and_refused_after_two(open
     assert (refused.allowed, refused.reason) == (False, "crash")
 
 
-def test_what_was_in_flight_at_a_close_counts_for_no_crash(opened):
-    for _ in range(3):
-        with opened() as ctx:
-            assert ctx.propose("run_cmd", {"cmd": "make"})
-
-
 # -- what is shown -------------------------------------------------------------------------------------
 
 
@@ -278,20 +241,6 @@ def test_the_context_shows_the_current_branch_and_nothing_else(ctx):
     assert 'run_cmd({"cmd": "step 1"}) →' not in text
     assert "far away" not in text
     assert "of the done subtask" not in text
-
-
-def test_blocked_actions_and_the_subtask_are_shown_at_any_size(ctx):
-    planned(ctx, ("the active one", *(f"later {i}" for i in range(30))))
-    for i in range(15):
-        ctx.record_action("run_cmd", {"cmd": f"step {i} " + "x" * 100}, "success", output="y" * 500)
-    for _ in range(3):
-        ctx.record_action(*PYTEST)
-    for max_chars in (2000, 600, 300):
-        text = ctx.get_compact_context(max_chars)
-        assert len(text) <= max_chars
-        assert "GOAL: " in text
-        assert "ACTIVE SUBTASK: the active" in text
-        assert "BLOCKED: run_cmd::" in text
 
 
 def test_history_has_each_action_once_in_order_with_its_output(ctx, opened):
@@ -355,28 +304,10 @@ def test_a_result_that_is_none_is_refused_by_name(ctx):
     assert ctx.record_action("run_cmd", {}, "success")
 
 
-def test_a_goal_needs_a_text():
-    with pytest.raises(ValueError, match="a goal must not be empty"):
-        ContextManager().load_or_init("  \n")
-
-
-def test_nothing_can_be_asked_before_a_goal_is_open():
-    with pytest.raises(RuntimeError, match="call load_or_init"):
-        _ = ContextManager().state
-
-
 def test_thresholds_come_from_the_environment(opened, monkeypatch):
     monkeypatch.setenv("CLEW_LOOPS__REPEAT_LIMIT", "2")
     ctx = opened()
     assert [ctx.record_action(*PYTEST) for _ in range(2)] == [True, False]
-
-
-def test_the_ledger_verifies(ctx):
-    planned(ctx)
-    for _ in range(3):
-        ctx.record_action(*PYTEST, error_msg="no")
-    ctx.close()
-    assert verify(Path(".agent_context/ledger.db")).ok
 
 
 def test_what_is_in_memory_is_the_fold_of_what_is_recorded(ctx):

@@ -250,13 +250,6 @@ def test_advancing_past_a_blocked_subtask_plans_what_is_left(opened):
     assert ctx.state.subtask.description == "b"
 
 
-def test_advancing_with_nothing_left_says_what_to_do(opened):
-    _, ctx = opened(planned("a"))
-    fail_twice(ctx)
-    with pytest.raises(WrongState, match="append an alternative"):
-        ctx.advance_to_next_subtask()
-
-
 def test_a_plan_that_the_daemon_does_not_wait_for_is_refused_once(opened):
     _, ctx = opened(planned("a"))
     ctx.state.goal.tasks.append(Task("too late", [Subtask("x")]))
@@ -279,15 +272,6 @@ def test_probes_are_shown_beside_what_the_daemon_knows(opened):
 def test_the_heart_beats_while_the_agent_is_busy(opened):
     daemon, _ = opened()
     assert all(daemon.beats.acquire(timeout=10) for _ in range(5))
-
-
-def test_notifications_are_heard_while_an_answer_is_waited_for(started):
-    started()
-    heard = []
-    with SyncClient.from_env() as client:
-        client.on("feedback", heard.append)
-        client.hello("test/1")
-    assert heard == [{"text": "well done"}]
 
 
 def test_a_refusal_and_a_hang_up_are_errors(started):

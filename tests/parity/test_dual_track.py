@@ -1,4 +1,3 @@
-import copy
 import json
 
 import pytest
@@ -60,12 +59,6 @@ def assert_whole(messages):
     assert not waiting
 
 
-@pytest.mark.parametrize("iteration", [0, 4])
-def test_a_small_context_is_whole_and_unchanged_in_the_full_window(iteration):
-    messages = [opening()[0], *history(), opening()[1], *research()[2:]]
-    assert context().build_optimized_messages(messages, iteration) == messages
-
-
 @pytest.mark.parametrize("iteration", [5, 9])
 def test_the_full_window_adds_only_the_marker_from_iteration_5(iteration):
     built = context().build_optimized_messages(research(), iteration)
@@ -113,17 +106,6 @@ def test_system_first_question_kept_and_only_whole_pairs(iteration, max_tokens):
     assert built[0] == {"role": "system", "content": SYSTEM}
     assert [message["role"] for message in built].count("system") == 1
     assert contents(built).count(QUESTION) == 1
-    assert_whole(built)
-
-
-def test_parallel_calls_stay_together_with_all_their_results():
-    calls = [{"id": f"p{n}", "type": "function", "function": {"name": "f"}} for n in range(4)]
-    group = [
-        {"role": "assistant", "content": None, "tool_calls": calls},
-        *({"role": "tool", "tool_call_id": f"p{n}", "content": f"r{n}"} for n in (2, 0, 1, 3)),
-    ]
-    built = context().build_optimized_messages([*opening(), *pair(1), *group], 25)
-    assert results(built) == ["r2", "r0", "r1", "r3"]
     assert_whole(built)
 
 
@@ -189,11 +171,6 @@ def test_the_history_of_the_constructor_is_used_when_the_list_has_none():
     assert ctx.build_optimized_messages(with_it, 1) == with_it
 
 
-def test_the_question_is_put_in_when_the_list_lacks_it():
-    built = context().build_optimized_messages(pair(1), 0)
-    assert built == [*opening(), *pair(1)]
-
-
 def test_what_the_user_said_last_is_kept_at_every_stage():
     correction = {"role": "user", "content": "Use metric units."}
     for iteration in (3, 12, 17, 25):
@@ -233,13 +210,6 @@ def test_in_the_loop_of_the_design_only_the_urgency_of_this_iteration_is_shown()
         ctx.add_tool_result(messages[-1])
 
 
-def test_the_list_given_is_not_changed():
-    messages = research()
-    before = copy.deepcopy(messages)
-    context(max_tokens=200).build_optimized_messages(messages, 22)
-    assert messages == before
-
-
 def test_the_token_budget_cuts_in_the_full_window_too():
     ctx = context(max_tokens=600)
     messages = opening() + [m for n in range(40) for m in (thought(n), *pair(n, "x" * 200))]
@@ -273,18 +243,6 @@ def test_the_marker_has_the_agreed_form_and_leaves_the_system_prompt_alone():
     assert built[0]["content"] == SYSTEM
 
 
-def test_pages_read_may_be_a_number_or_a_collection():
-    for pages in ({"a", "b"}, ["a", "b"], 2):
-        ctx = context()
-        ctx.research_context["pages_read"] = pages
-        assert "| 2 pages read]" in ctx.build_optimized_messages(opening(), 5)[-1]["content"]
-
-
-def test_there_is_no_marker_before_iteration_5():
-    built = context().build_optimized_messages(opening(), 4)
-    assert "PROGRESS" not in json.dumps(built)
-
-
 def test_trimming_begins_at_iteration_10_or_beyond_the_token_budget():
     ctx = context(max_tokens=1000)
     assert [n for n in range(30) if ctx.should_trim_context(n)] == list(range(10, 30))
@@ -300,16 +258,6 @@ def test_three_thoughts_of_one_theme_are_a_theme_loop():
     assert ctx.detect_stuck_loop(3) == "theme_loop"
 
 
-def test_themes_are_told_by_words():
-    ctx = context()
-    for text in ("The planet is red", "This planet is blue", "Planets are round"):
-        ctx.add_thinking(text, has_tool_calls=True)
-    assert ctx.detect_stuck_loop(3) is None
-    for _ in range(3):
-        ctx.add_thinking("It is already bread", has_tool_calls=True)
-    assert ctx.detect_stuck_loop(3) is None
-
-
 def test_three_thoughts_without_a_tool_are_repeated_planning():
     ctx = context()
     for text in ("Hm", "Well", "Sri Lanka is an island"):
@@ -317,44 +265,11 @@ def test_three_thoughts_without_a_tool_are_repeated_planning():
     assert ctx.detect_stuck_loop(3) == "repeated_planning"
 
 
-def test_a_tool_call_starts_the_count_of_thoughts_anew():
-    ctx = context()
-    ctx.add_thinking("Hm")
-    ctx.add_thinking("Well")
-    ctx.add_thinking("Now", has_tool_calls=True)
-    ctx.add_thinking("So")
-    ctx.add_thinking("There")
-    assert ctx.detect_stuck_loop(3) is None
-    ctx.add_tool_result(pair(1)[1])
-    ctx.add_thinking("Hm hm")
-    assert ctx.detect_stuck_loop(4) is None
-
-
 @pytest.mark.parametrize("first", [0, 1])
 def test_no_progress_is_said_at_iteration_5_without_any_result(first):
     ctx = context()
     said = [n for n in range(first, 9) if ctx.detect_stuck_loop(n) == "no_progress"]
     assert said == [5, 6, 7, 8]
-
-
-def test_a_new_result_starts_the_count_anew_and_a_repeated_one_does_not():
-    ctx = context()
-    said = []
-    for n in range(12):
-        if n <= 2:
-            ctx.add_tool_result(pair(n)[1])
-        else:
-            ctx.add_tool_result({"role": "tool", "tool_call_id": f"d{n}", "content": "result 2"})
-        if ctx.detect_stuck_loop(n):
-            said.append(n)
-    assert said == [7, 8, 9, 10, 11]
-
-
-def test_new_results_each_time_are_progress_however_late_one_asks():
-    ctx = context()
-    for n in range(20):
-        ctx.add_tool_result(pair(n)[1])
-    assert ctx.detect_stuck_loop(20) is None
 
 
 def test_the_thresholds_are_those_of_the_constructor():
@@ -385,20 +300,6 @@ def test_the_thresholds_are_those_of_the_constructor():
     assert "Iteration 1/10" in ctx.build_optimized_messages(opening(), 1)[-1]["content"]
 
 
-def test_thresholds_that_make_no_sense_are_refused():
-    with pytest.raises(ValueError, match="out of order"):
-        Windows(full_until=12, moderate_until=11)
-    with pytest.raises(ValueError, match="at least 1"):
-        context(theme_window=0)
-
-
-def test_urgency_follows_the_stages():
-    ctx = context()
-    assert not ctx.inject_urgency(14)
-    assert ctx.inject_urgency(15) == "[15 iterations left. Complete your answer.]"
-    assert ctx.inject_urgency(20) == "[EMERGENCY: 10 iterations remaining. Synthesize NOW.]"
-
-
 @pytest.mark.parametrize("stuck_type", ["theme_loop", "repeated_planning", "no_progress"])
 def test_every_way_of_being_stuck_has_a_text_that_asks_for_action(stuck_type):
     ctx = context()
@@ -406,26 +307,6 @@ def test_every_way_of_being_stuck_has_a_text_that_asks_for_action(stuck_type):
     late = ctx.inject_urgency(16, stuck_type)
     assert "Take action immediately" in late
     assert "[14 iterations left. Complete your answer.]" in late
-
-
-def test_the_streams_hold_what_was_added():
-    ctx = context()
-    ctx.add_tool_result(pair(1)[1])
-    ctx.add_thinking("Hm")
-    assert ctx.tool_results == [pair(1)[1]]
-    assert ctx.thinking_blocks == ["Hm"]
-    assert ctx.research_context == {}
-
-
-def test_the_same_thought_is_no_loop_when_a_new_result_came_between_or_it_is_about_another_thing():
-    ctx = context()
-    for n in range(5):
-        ctx.add_thinking("Now open the following chapter of the book", has_tool_calls=True)
-        ctx.add_tool_result(pair(n)[1])
-        assert ctx.detect_stuck_loop(n) is None
-    for n in range(5):
-        ctx.add_thinking(f"Now open chapter {n} of the book", has_tool_calls=True)
-        assert ctx.detect_stuck_loop(5) is None
 
 
 def thinking_research(steps):
@@ -452,12 +333,6 @@ def test_thoughts_beside_calls_are_dropped_by_window(iteration, kept):
     assert len(shown) == (3 if iteration >= 20 else 20)
     assert shown[-1] == "result 19"
     assert_whole(built)
-
-
-def test_of_thoughts_alone_and_beside_calls_the_last_two_together_are_kept():
-    messages = [*thinking_research(3), thought(3), *pair(4), thought(5)]
-    built = context().build_optimized_messages(messages, 12)
-    assert thoughts(built) == ["thought 3", "thought 5"]
 
 
 def test_reasoning_that_a_server_gives_in_a_field_of_its_own_is_dropped_with_the_thoughts():

@@ -76,32 +76,6 @@ def test_the_output_of_a_failing_command_is_seen_and_its_end_too(opened):
     assert "ImportError: no module mathx" in text
 
 
-def test_an_error_message_is_seen_as_an_output(opened):
-    ctx = opened(GOAL, "Fix it")
-    ctx.record_action(*PYTEST, error_msg="boom at line 7")
-    assert "→ error: boom at line 7" in ctx.get_compact_context()
-
-
-def test_finished_work_leaves_a_line_with_what_came_of_it(opened):
-    ctx = opened(GOAL, "Create the package", "Write tests", "Next one")
-    ctx.record_action("write_file", {"path": "mathx/__init__.py"}, "success", changed=True)
-    ctx.mark_subtask_complete(success=True)
-    ctx.advance_to_next_subtask()
-    ctx.mark_subtask_complete(success=True, reason="12 tests in tests/test_add.py")
-    ctx.advance_to_next_subtask()
-    text = ctx.get_compact_context()
-    assert "DONE: Create the package: write_file mathx/__init__.py" in text
-    assert "DONE: Write tests: 12 tests in tests/test_add.py" in text
-
-
-def test_a_way_that_was_given_up_is_named_with_its_reason(opened):
-    ctx = opened(GOAL, "The hard way", "Another")
-    for _ in range(2):
-        ctx.mark_subtask_complete(success=False, reason="no compiler")
-    ctx.advance_to_next_subtask()
-    assert "GIVEN UP: The hard way: no compiler" in ctx.get_compact_context()
-
-
 def test_what_failed_in_this_subtask_is_still_named_when_it_is_no_longer_recent(opened):
     ctx = opened(GOAL, "Fix it")
     ctx.record_action("run_cmd", {"cmd": "make"}, "failure", output="no rule to make target")
@@ -202,29 +176,6 @@ def test_however_long_the_notes_the_newest_output_is_seen(max_chars):
     assert "→ failure: no rule" in compact_context(state, max_chars)
 
 
-def test_many_finished_subtasks_do_not_push_out_what_was_said_just_now(opened):
-    ctx = opened(GOAL, *(f"Step {i} of the work" for i in range(40)))
-    for i in range(39):
-        ctx.mark_subtask_complete(success=True, reason=f"result number {i} " + "x" * 80)
-        ctx.advance_to_next_subtask()
-    for i in range(3):
-        ctx.record_action("run_cmd", {"cmd": f"make {i}"}, "success", output=f"said {i} " * 30)
-    text = ctx.get_compact_context()
-    assert [f"→ success: said {i}" in text for i in range(3)] == [True] * 3
-    assert "DONE: Step 38" in text
-
-
-def test_the_newest_of_the_finished_subtasks_are_kept_longest(opened):
-    ctx = opened(GOAL, *(f"Step {i} of the work" for i in range(30)))
-    for i in range(29):
-        ctx.mark_subtask_complete(success=True, reason=f"result number {i} " + "x" * 80)
-        ctx.advance_to_next_subtask()
-    text = ctx.get_compact_context(1500)
-    done = [i for i in range(29) if f"result number {i} " in text]
-    assert done
-    assert done == list(range(done[0], 29))
-
-
 # -- the record ----------------------------------------------------------------------------------------
 
 QUICK_START = """
@@ -307,15 +258,6 @@ with ContextManager() as ctx:
     seqs = [json.loads(row)["seq"] for row in rows]
     assert len(seqs) == 50
     assert all(a < b for a, b in pairwise(seqs))
-
-
-def test_blocks_of_one_goal_are_none_of_another_in_the_same_folder(opened):
-    one = opened("One goal", "a")
-    for _ in range(3):
-        one.record_action(*PYTEST)
-    other = opened("Other goal", "b")
-    assert "BLOCKED" not in other.get_compact_context()
-    assert [other.record_action(*PYTEST) for _ in range(2)] == [True, True]
 
 
 def calls_made(ctx, steps):
@@ -421,17 +363,6 @@ def test_what_one_is_told_names_calls_that_the_library_has(opened):
         assert "finish" not in text
 
 
-def test_what_only_a_person_can_unblock_is_said_to_wait_for_one():
-    state = State(goal=Goal("g"), replan_required="person")
-    assert "a person must say what to do" in compact_context(state)
-
-
-@pytest.mark.parametrize("goal", [None, 3, ["a"]])
-def test_a_goal_that_is_no_text_is_refused_by_name(goal):
-    with pytest.raises(TypeError, match="a goal must be a string"):
-        ContextManager().load_or_init(goal)
-
-
 def test_a_folder_where_no_record_can_be_kept_is_an_error_that_says_what_to_do(folder):
     (folder / ".agent_context").write_text("in the way")
     with pytest.raises(
@@ -448,13 +379,6 @@ def test_a_descriptor_that_is_no_daemons_is_an_error_that_says_what_to_do(monkey
         RuntimeError, match=r"CLEW_FD=977 is not a connection to a daemon .* unset CLEW_FD"
     ):
         ContextManager().load_or_init(GOAL)
-
-
-def test_output_in_bytes_is_kept_as_text(opened):
-    ctx = opened()
-    ctx.record_action("run_cmd", {"cmd": b"make"}, "success", output=b"built \xff")
-    row = json.loads(Path(".agent_context/history.jsonl").read_text())
-    assert (row["args"], row["output"]) == ({"cmd": "make"}, "built \N{REPLACEMENT CHARACTER}")
 
 
 # -- the other designs' quick starts -------------------------------------------------------------------

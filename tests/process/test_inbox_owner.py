@@ -42,19 +42,6 @@ def test_an_inbox_is_free_when_its_owner_was_killed_and_what_it_claimed_is_taken
     assert {path.name for path in inbox.iterdir() if path.is_file()} == {".clew.lock"}
 
 
-def test_half_a_goal_file_is_never_carried_out(make_clew):
-    """A writer that pauses for longer than settle_s, with the file open."""
-    clew = make_clew().start()
-    with (clew.home / "inbox" / "goal.md").open("w") as file:
-        file.write(STEPS)
-        file.flush()
-        clew.wait("inbox.waiting", name="goal.md")
-        file.write(STEPS[STEPS.index("## It") :].replace("## It", "## Again"))
-    goal = clew.wait("goal.accepted", file="goal.md")["goal"]
-    clew.wait("goal.completed", goal=goal)
-    assert clew.lines(goal, "trace") == ["once", "once"]
-
-
 def test_an_inbox_that_cannot_be_locked_is_named_and_the_daemon_goes_on(make_clew):
     clew = make_clew()
     lock = clew.home / "inbox" / ".clew.lock"

@@ -54,14 +54,6 @@ def test_submit_without_a_daemon_drops_the_file_whole_and_exits_zero(clew, tmp_p
     assert re.fullmatch(r"my goal-[0-9a-f]{6}\.md", dropped[0].name)
 
 
-def test_a_file_submitted_twice_is_there_twice(clew, tmp_path):
-    goal = tmp_path / "g.txt"
-    goal.write_text("Do it\n")
-    for _ in range(2):
-        assert clew("--home", tmp_path / "h", "submit", goal)[0] == 0
-    assert len(list((tmp_path / "h" / "inbox").glob("g-*.txt"))) == 2
-
-
 def _gone(*_: object, **__: object) -> None:
     raise NoDaemon(Address(Path("/nowhere")))
 
@@ -110,31 +102,6 @@ def test_a_goal_is_not_lost_sight_of_when_the_daemon_leaves_after_the_drop(
     assert told in out
 
 
-@pytest.mark.parametrize(("then", "expected"), [(_gone, 0), (_interrupted, 130)])
-def test_the_json_of_submit_is_printed_whatever_becomes_of_the_daemon(
-    clew, tmp_path, leaving, then, expected
-):
-    leaving.append(then)
-    code, out, _ = clew("--home", tmp_path / "h", "submit", "--json", "Make tea")
-    (path,) = (tmp_path / "h" / "inbox").iterdir()
-    (goal,) = json.loads(out)["goals"]
-    assert (goal["id"], goal["file"], goal["error"]) == (None, str(path), None)
-    assert code == expected
-
-
-@pytest.mark.parametrize(
-    ("options", "told"),
-    [
-        (["--check", ""], "--check: is empty"),
-        (["--workspace", ""], "--workspace: is empty"),
-        (["--agent", "nobody"], "--agent: names an unknown agent `nobody`"),
-    ],
-)
-def test_a_wrong_option_of_submit_is_told_by_its_name(clew, tmp_path, options, told):
-    code, _, err = clew("--home", tmp_path, "submit", *options, "Make tea")
-    assert (code, told in err) == (1, True)
-
-
 def test_a_workspace_that_is_a_folder_of_clew_says_which(clew, tmp_path):
     code, _, err = clew("--home", tmp_path, "submit", "--workspace", tmp_path / "state", "Make tea")
     assert (code, f"{tmp_path}/state is, contains or is inside clew's own" in err) == (1, True)
@@ -176,23 +143,6 @@ def test_a_file_that_cannot_be_a_goal_is_told_at_once_and_not_dropped(clew, tmp_
     assert (code, out) == (1, "")
     assert told in err
     assert not (tmp_path / "h").exists()
-
-
-def test_submit_notes_a_key_that_is_probably_a_slip_and_drops_all_the_same(clew, tmp_path):
-    goal = tmp_path / "goal.md"
-    goal.write_text("---\npriorty: 3\ntags: [x]\n---\n# x\n")
-    code, _, err = clew("--home", tmp_path / "h", "submit", goal)
-    assert code == 0
-    assert "'priorty'" in err
-    assert "did you mean" in err
-    assert "'tags'" in err
-
-
-def test_submit_of_a_file_that_is_not_there_says_so(clew, tmp_path):
-    code, _, err = clew("--home", tmp_path, "submit", tmp_path / "absent.md")
-    assert code == 1
-    assert "absent.md" in err
-    assert len(err.splitlines()) == 1
 
 
 def test_submit_wait_without_a_daemon_drops_nothing(clew, tmp_path):
@@ -243,14 +193,6 @@ def test_a_repository_in_which_no_goal_may_work_is_told_with_the_ways_to_go_on(c
 
 def dropped(home):
     return sorted((home / "inbox").iterdir(), key=lambda path: path.stat().st_mtime_ns)
-
-
-def test_submit_takes_a_text_as_the_goal(clew, tmp_path):
-    text = 'Say `hello` to $HOME; it\'s "me" & 100 % ünïcode'
-    code, out, _ = clew("--home", tmp_path, "submit", text)
-    (path,) = dropped(tmp_path)
-    assert (code, path.read_text()) == (0, text)
-    assert out.startswith(f"added to the inbox as {path}")
 
 
 @pytest.mark.parametrize("given", ["absent", "no file.md", "not here.txt", "folder/absent"])
@@ -408,23 +350,6 @@ def test_config_shows_what_profiles_set_for_the_models_of_the_agents(clew, tmp_p
     assert keys["agents.a.temperature"] == {"value": 0.6, "source": "profile built-in qwen3"}
     line = f"{tmp_path}/config.toml:4"
     assert keys['context.models."qwen3*".max_tokens'] == {"value": 6000, "source": line}
-
-
-def test_config_shows_the_paths_that_are_used_where_none_is_set(clew, tmp_path):
-    (tmp_path / "config.toml").write_text(f'[paths]\noutbox = "{tmp_path}/reports"\n')
-    keys = json.loads(clew("--home", tmp_path, "config", "--json")[1])["keys"]
-    assert {key: one["value"] for key, one in keys.items() if key.startswith("paths.")} == {
-        "paths.inbox": str(tmp_path / "inbox"),
-        "paths.outbox": str(tmp_path / "reports"),
-        "paths.workspaces": str(tmp_path / "workspaces"),
-        "paths.state": str(tmp_path / "state"),
-        "paths.run": str(tmp_path / "run"),
-    }
-    assert keys["log.file"]["value"] == str(tmp_path / "state" / "clew.log")
-    assert keys["paths.inbox"]["source"] == "default"
-    shown = clew("--home", tmp_path, "config")[1]
-    assert f'paths.inbox = "{tmp_path}/inbox"  # default\n' in shown
-    assert f'paths.outbox = "{tmp_path}/reports"  # {tmp_path}/config.toml:2\n' in shown
 
 
 def test_config_check_names_all_faults_of_a_file(clew, tmp_path):

@@ -4,7 +4,6 @@ import pytest
 
 from clew_daemon.config.families import FAMILIES, SMALL_ATTEMPTS
 from clew_daemon.config.profiles import (
-    in_effect,
     matches,
     profile_of,
     profiled_agent,
@@ -14,7 +13,7 @@ from clew_daemon.config.profiles import (
 from clew_daemon.record.goal_limits import present_agent
 from clew_shared.config.agent_tables import LlmAgentSettings
 from clew_shared.config.faults import SettingsError
-from clew_shared.config.settings import changes, load
+from clew_shared.config.settings import load
 from clew_shared.config.tables import Settings
 from clew_shared.record.spec import Spec
 from clew_shared.record.state import State
@@ -183,33 +182,6 @@ def test_all_errors_of_profiles_are_reported_at_once_with_their_places():
     assert "must have a larger `moderate_until` than `full_until` (16), not 15" in faults[4]
 
 
-def test_two_profiles_that_differ_only_in_case_are_an_error():
-    with pytest.raises(SettingsError, match="two profiles for 'qwen3'"):
-        load("[context.models.Qwen3]\n[context.models.qwen3]\n", {}, "c.toml")
-
-
-def test_a_reload_of_a_profile_names_the_key_and_applies_at_once():
-    old = settings_of('[context.models."qwen3*"]\nmax_tokens = 6000\n')
-    new = settings_of('[context.models."qwen3*"]\nmax_tokens = 5000\nwindow = 9000\n')
-    found = {change.key: (change.old, change.new, change.applies) for change in changes(old, new)}
-    assert found == {
-        'context.models."qwen3*".max_tokens': (6000, 5000, "now"),
-        'context.models."qwen3*".window': (None, 9000, "now"),
-    }
-
-
-def test_the_values_in_effect_name_the_profile_that_they_are_from():
-    settings = settings_of(
-        '[agents.a]\nmodel = "qwen3:8b"\n[agents.b]\nmodel = "llama3"\ntemperature = 0.1\n'
-        '[context.models."llama*"]\ntemperature = 0.9\nmode = "json"\n'
-    )
-    assert in_effect(settings) == {
-        ("agents", "a", "temperature"): (0.6, "built-in qwen3"),
-        ("agents", "b", "mode"): ("json", "llama*"),
-        ("context", "models", "llama3", "max_tokens"): (5461, "built-in llama3"),
-    }
-
-
 @pytest.mark.parametrize(
     ("text", "temperatures"),
     [
@@ -253,20 +225,6 @@ def test_a_small_model_gets_more_and_shorter_attempts_unless_the_config_says_oth
 ):
     attempts = profiled_attempts(settings_of(text), LlmAgentSettings(model=model))
     assert (attempts.limit, attempts.iterations) == found
-
-
-@pytest.mark.parametrize(
-    ("model", "text", "found"),
-    [
-        ("m1", "", None),
-        ("qwen2.5-coder:7b", "", None),
-        ("qwen2.5-coder-1.5b", "", 1000),
-        ("qwen2.5-coder-1.5b", "[context]\nanswer_tokens = 3000", 3000),
-        ("m1", '[context.models."m*"]\nanswer_tokens = 500', 500),
-    ],
-)
-def test_answers_of_a_small_model_are_short_unless_the_config_says_otherwise(model, text, found):
-    assert profile_of(settings_of(text), model).context.answer_tokens == found
 
 
 def test_a_rung_may_name_an_agent_whose_own_profile_then_counts():

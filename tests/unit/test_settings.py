@@ -234,14 +234,6 @@ def test_other_names_of_the_environment_are_no_config():
     )
 
 
-def test_sources_name_the_line_of_each_given_key():
-    loaded = load('[log]\nlevel = "debug"\n\n[limits]\nllm_calls = 2\n', {}, "c.toml")
-    assert loaded.sources["log.level"] == "c.toml:2"
-    assert loaded.sources["limits.llm_calls"] == "c.toml:5"
-    assert loaded.sources["log.format"] == "default"
-    assert set(loaded.sources) == set(flatten(loaded.settings))
-
-
 def test_the_built_in_default_agent_says_what_it_lacks_only_when_used():
     agents = Settings().agents
     assert agents.default_name == "default"
@@ -258,11 +250,6 @@ def test_the_only_agent_of_the_config_is_the_default():
     assert agents.fault() is None
 
 
-def test_a_table_named_default_is_an_agent_and_the_default():
-    agents = settings_of("[agents.default]\nmodel = 'm'\n[agents.b]\nmodel = 'n'\n").agents
-    assert agents.get().model == "m"
-
-
 def test_a_coding_agent_is_known_by_its_cli_and_needs_nothing_else():
     agents = settings_of("[agents.coder]\ncli = 'claude'\n").agents
     assert agents.default_name == "coder"
@@ -271,27 +258,10 @@ def test_a_coding_agent_is_known_by_its_cli_and_needs_nothing_else():
     assert agents.fault() is None
 
 
-def test_the_program_of_a_coding_agent_may_have_another_name():
-    text = "[agents.coder]\ncli = 'claude'\nprogram = '~/bin/claude-next'\n"
-    assert settings_of(text).agents.get().looked_for == "~/bin/claude-next"
-
-
 def test_a_coding_agent_at_an_endpoint_of_the_user_needs_its_model_there():
     text = "[agents.coder]\ncli = 'opencode'\nbase_url = 'http://127.0.0.1:8080/v1/'\n"
     assert "http://127.0.0.1:8080/v1" in settings_of(text).agents.fault()
     assert settings_of(text + "model = 'm'\n").agents.fault() is None
-
-
-def test_the_mistakes_of_a_coding_agent_are_all_named_at_once_with_what_was_meant():
-    faults = faults_of(
-        "[agents.a]\nkind = 'comand'\n"
-        "[agents.b]\ncli = 'codx'\nprogramm = 'codex'\ncredentials = ['auth.json']\n"
-    )
-    assert [fault.split(": ")[0] for fault in faults] == [f"c.toml:{line}" for line in (2, 4, 5, 6)]
-    assert 'did you mean "command"?' in faults[0]
-    assert 'did you mean "codex"?' in faults[1]
-    assert "did you mean `program`?" in faults[2]
-    assert "absolute path or begin with ~/" in faults[3]
 
 
 def test_a_default_that_is_no_agent_is_a_fault():
@@ -316,13 +286,6 @@ def test_a_reload_names_each_changed_key_and_when_it_applies():
         ("agents.mine.own_tools", None, False, "to new goals", False),
     ]
     assert changes(new, new) == []
-
-
-def test_a_removed_agent_is_a_change_to_nothing():
-    old = settings_of("[agents.mine]\ncommand = ['x']\n")
-    assert ("agents.mine.command", ["x"], None) in [
-        (c.key, c.old, c.new) for c in changes(old, Settings())
-    ]
 
 
 def test_home_puts_all_under_one_folder():
@@ -378,13 +341,6 @@ def test_a_path_that_leads_nowhere_for_certain_is_an_error_of_its_key(text, key)
     assert str(fault).startswith(f"config.toml:2: `{key}` must ")
 
 
-def test_paths_at_home_and_at_a_known_users_home_are_taken():
-    text = '[sandbox]\nread = ["~/x", "~root/x", "/x"]\n[paths]\ninbox = "~root/inbox"'
-    settings = load(text, {}, "config.toml").settings
-    assert settings.sandbox.read == ("~/x", "~root/x", "/x")
-    assert places({}, Path("/h"), settings).inbox == Path("~root/inbox").expanduser()
-
-
 def test_every_rung_whose_agent_does_not_fit_is_named_with_the_other_errors():
     faults = faults_of(
         "[agents.prog]\n"
@@ -398,21 +354,4 @@ def test_every_rung_whose_agent_does_not_fit_is_named_with_the_other_errors():
         "c.toml:5: unknown key `attempts.ladder.3.tempo`; did you mean `temperature`?",
         "c.toml:5: `attempts.ladder.1.agent`: unknown agent 'huge'; available: default, prog, runbook",
         "c.toml:5: `attempts.ladder.2.agent`: 'runbook' is a runbook, which cannot take over a model's work",
-    ]
-
-
-def test_a_rung_may_name_another_model_or_a_command():
-    text = '[agents.big]\nmodel = "m"\n[agents.prog]\ncommand = ["a"]\n[attempts]\n'
-    ladder = 'ladder = [{}, {agent = "big", temperature = 0.5}, {agent = "prog"}]\n'
-    assert [rung.agent for rung in settings_of(text + ladder).attempts.ladder] == [
-        None,
-        "big",
-        "prog",
-    ]
-
-
-def test_the_ladder_of_a_model_is_held_to_the_agents_too():
-    text = '[context.models."qwen*"]\nladder = [{}, {agent = "huge"}]\n'
-    assert faults_of(text) == [
-        "c.toml:2: `context.models.\"qwen*\".ladder.1.agent`: unknown agent 'huge'; available: default, runbook"
     ]

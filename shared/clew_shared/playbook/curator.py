@@ -20,7 +20,7 @@ _NEGATIONS = _words(
 _FILLERS = _words(
     "a an the this that it its i we you your to of in on at for by with as and or so then now is are be "
     "was will would should shall must can could may do does have has please ok okay any all each every "
-    "always use using need needs code suite existing them"
+    "always use using need needs code suite existing them making"
 )
 _SYNONYMS = {
     "folder": "directory",

@@ -12,24 +12,6 @@ from clew_daemon.inbox import files
 from clew_daemon.inbox.files import Dropped
 
 
-async def test_a_rejected_file_moves_aside_with_the_reason_beside_it(daemon, folder):
-    daemon.answer = lambda _: "line 3: `budget` must be a table\nlike {tokens: 1}"
-    async with running(daemon):
-        (folder / "goal.md").write_text("bad")
-        await daemon.until(lambda: "goal.rejected" in daemon.events())
-    assert (daemon.rejected / "goal.md").read_text() == "bad"
-    reason = (daemon.rejected / "goal.md.error.txt").read_text()
-    assert reason == "line 3: `budget` must be a table\nlike {tokens: 1}\n"
-    assert daemon.logged.entries == [
-        {
-            "event": "goal.rejected",
-            "name": "goal.md",
-            "error": "line 3: `budget` must be a table",
-            "log_level": "warning",
-        }
-    ]
-
-
 async def test_a_second_rejected_file_of_a_name_gets_a_name_of_its_own(daemon, folder):
     daemon.answer = lambda drop: f"not {drop.raw.decode()}"
     async with running(daemon):

@@ -38,23 +38,6 @@ async def test_the_lock_is_taken_again_in_a_folder_that_stands_in_the_inboxs_pla
         await daemon.until_drops(1)
 
 
-async def test_a_folder_in_the_inboxs_place_that_another_daemon_owns_is_unusable_for_now(
-    daemon, folder
-):
-    theirs = folder.with_name("theirs")
-    theirs.mkdir(parents=True)
-    owner = InboxOwner(theirs)
-    owner.take()
-    async with running(daemon, sweep_s=0.05):
-        folder.rename(folder.with_name("moved"))
-        theirs.rename(folder)
-        await daemon.until(lambda: "inbox.unusable" in daemon.events())
-        (folder / "goal.md").write_text("not ours")
-        owner.release()
-        await daemon.until_drops(1)
-    assert daemon.events().count("inbox.unusable") == 1
-
-
 async def test_a_lock_that_is_removed_is_taken_again(daemon, folder):
     async with running(daemon) as inbox:
         (folder / LOCK_NAME).unlink()
@@ -134,13 +117,3 @@ async def test_stop_lets_what_is_under_way_end(daemon, folder):
     await stopping
     assert done == ["goal.md"]
     assert names(folder) == []
-
-
-async def test_a_sweep_takes_what_has_settled_now(daemon, folder):
-    inbox = daemon.inbox(settle_s=0)
-    folder.mkdir(parents=True)
-    (folder / "goal.md").write_text("now")
-    await inbox.sweep()
-    await inbox.sweep()
-    await inbox.stop()
-    assert daemon.names == ["goal.md"]

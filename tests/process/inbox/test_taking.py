@@ -5,19 +5,10 @@ import os
 import socket
 import subprocess
 import sys
-from collections import Counter
 
 from inbox_taker import names, running
 
 from clew_daemon.inbox.files import Dropped
-
-
-async def test_a_file_that_is_written_is_handed_over_and_leaves(daemon, folder):
-    async with running(daemon):
-        (folder / "goal.md").write_text("# Say hello")
-        await daemon.until_drops(1)
-        await daemon.until(lambda: not names(folder))
-    assert [(drop.name, drop.raw) for drop in daemon.drops] == [("goal.md", b"# Say hello")]
 
 
 async def test_a_file_that_is_moved_in_is_taken_without_a_sweep(daemon, folder, tmp_path):
@@ -26,14 +17,6 @@ async def test_a_file_that_is_moved_in_is_taken_without_a_sweep(daemon, folder, 
         (tmp_path / "elsewhere.txt").rename(folder / "goal.TXT")
         await daemon.until_drops(1)
     assert daemon.names == ["goal.TXT"]
-
-
-async def test_files_that_lie_there_at_the_start_are_taken(daemon, folder):
-    folder.mkdir(parents=True)
-    (folder / "goal.md").write_text("early")
-    async with running(daemon):
-        await daemon.until_drops(1)
-    assert daemon.drops[0].raw == b"early"
 
 
 async def test_other_names_stay_where_they_are(daemon, folder):
@@ -70,33 +53,12 @@ async def test_an_empty_file_waits_for_its_content(daemon, folder):
     assert daemon.drops[1].raw == b"here it comes"
 
 
-async def test_a_file_that_stays_empty_is_handed_over_as_such(daemon, folder):
-    async with running(daemon):
-        (folder / "goal.md").touch()
-        await daemon.until_drops(1)
-    assert daemon.drops[0].raw == b""
-
-
 async def test_of_a_huge_file_one_byte_more_than_the_limit_is_read(daemon, folder):
     async with running(daemon):
         with (folder / "goal.md").open("wb") as file:
             file.truncate(1 << 40)
         await daemon.until_drops(1)
     assert len(daemon.drops[0].raw) == 1024 * 1024 + 1
-
-
-async def test_a_file_is_claimed_before_it_is_accepted(daemon, folder):
-    seen: list[bool] = []
-
-    def answer(drop: Dropped) -> None:
-        seen.append((folder / drop.name).exists())
-
-    daemon.answer = answer
-    async with running(daemon):
-        (folder / "goal.md").write_text("mine")
-        await daemon.until_drops(1)
-        await daemon.until(lambda: not names(folder))
-    assert seen == [False]
 
 
 async def test_a_file_that_someone_has_open_for_writing_waits_under_its_own_name(daemon, folder):
@@ -196,14 +158,6 @@ async def test_a_thousand_files_at_once_are_each_taken_once_the_oldest_first(dae
         await daemon.until_drops(1000)
         await daemon.until(lambda: not names(folder))
     assert daemon.names == in_order
-
-
-async def test_a_thousand_files_dropped_while_it_runs_are_each_taken_once(daemon, folder):
-    async with running(daemon):
-        for count in range(1000):
-            (folder / f"goal-{count}.md").write_text(str(count))
-        await daemon.until(lambda: not names(folder))
-    assert Counter(daemon.names) == {f"goal-{count}.md": 1 for count in range(1000)}
 
 
 async def test_another_file_renamed_over_the_name_meanwhile_is_not_lost(daemon, folder, tmp_path):
