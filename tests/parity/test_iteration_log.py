@@ -58,14 +58,6 @@ def test_the_names_of_history_are_taken_for_those_of_the_record():
     assert (kept.tool, kept.params, kept.raw_output) == ("read_file", {"path": "a"}, "text of a")
 
 
-def test_a_line_of_history_keeps_its_outcome_and_its_output():
-    log = IterationLog()
-    log.add(record(calls=[{"name": "x", "args": {}, "result": "timeout", "output": "so far"}]))
-    log.add(record(calls=[{"name": "x", "args": {}, "result": "blocked"}]))
-    outcomes = [(kept.tool_calls[0].outcome, kept.tool_calls[0].raw_output) for kept in log.records]
-    assert outcomes == [("timeout", "so far"), ("error", "blocked")]
-
-
 @pytest.mark.parametrize("field", ["raw_output", "result"])
 def test_raw_output_is_cut_to_1000_characters(field):
     log = IterationLog()

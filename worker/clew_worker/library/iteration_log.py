@@ -10,6 +10,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import (
     AfterValidator,
+    AliasChoices,
     BaseModel,
     BeforeValidator,
     ConfigDict,
@@ -27,12 +28,6 @@ from clew_shared.text.shorten import in_one_line
 
 MAX_RAW_OUTPUT_CHARS = 1000
 _LISTED_FAILURES = 5
-_OTHER_NAMES = {"name": "tool", "args": "params", "result": "raw_output"}
-# The results of history.jsonl; a refused or interrupted action has not succeeded.
-_RESULTS = {
-    **{outcome: outcome for outcome in ("success", "failure", "timeout", "error")},
-    **dict.fromkeys(("blocked", "interrupted"), "error"),
-}
 
 Outcome = Literal["success", "failure", "timeout", "error"]
 Relevance = Literal["high", "medium", "low"]
@@ -47,8 +42,9 @@ def _unsaid(value: Any) -> Any:
     return "" if value is None else value
 
 
-def _cut_output(value: str) -> str:
-    return value[:MAX_RAW_OUTPUT_CHARS]
+def _named(*names: str, default: Any = ...) -> Any:
+    """Return a field that may be given by other names, too."""
+    return Field(default, validation_alias=AliasChoices(*names))
 
 
 Text = Annotated[str, BeforeValidator(as_text)]
@@ -81,9 +77,13 @@ class ToolCallRecord(_RecordPart):
     gets the `execution_time` (seconds).
     """
 
-    tool: Annotated[str, Field(min_length=1)]
-    params: dict[str, Any] = Field(default_factory=dict)
-    raw_output: Annotated[Text, AfterValidator(_cut_output)] = ""
+    tool: Annotated[str, Field(min_length=1)] = _named("tool", "name")
+    params: Annotated[dict[str, Any], BeforeValidator(lambda given: given or {})] = _named(
+        "params", "args", default={}
+    )
+    raw_output: Annotated[Text, AfterValidator(lambda text: text[:MAX_RAW_OUTPUT_CHARS])] = _named(
+        "raw_output", "result", default=""
+    )
     outcome: Outcome = "success"
     execution_time: NonNegativeFloat = 0.0
     cost: Cost = Field(default_factory=Cost)
@@ -92,23 +92,6 @@ class ToolCallRecord(_RecordPart):
     learning: Text = ""
     relevance: Relevance = "medium"
     next_suggested_actions: Text = ""
-
-    @model_validator(mode="before")
-    @classmethod
-    def _take_other_names(cls, data: Any) -> Any:
-        if not isinstance(data, Mapping):
-            return data
-        given = dict(data)
-        if isinstance(given.get("result"), str) and given["result"] in _RESULTS:
-            given.setdefault("outcome", _RESULTS[given["result"]])
-            if "output" in given:
-                given["result"] = given.pop("output")
-        for other, own in _OTHER_NAMES.items():
-            if other in given:
-                given.setdefault(own, given.pop(other))
-        if given.get("params") is None:
-            given.pop("params", None)
-        return given
 
     @model_validator(mode="after")
     def _time_the_cost(self) -> Self:
