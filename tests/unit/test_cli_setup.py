@@ -249,8 +249,8 @@ def test_all_errors_of_several_goals_and_options_are_told_and_nothing_is_dropped
         "b.md",
         "empty",
         "absent.md",
-        "--agent: ",
-        "--check: ",
+        "options: `agent` names an unknown agent `nobody`",
+        "options: `checks.check_1` must be text",
     ):
         assert told in err
     assert not (tmp_path / "h").exists()
@@ -295,7 +295,7 @@ def test_a_workspace_that_is_refused_is_told_with_its_line_before_anything_is_dr
     code, _, err = clew("--home", tmp_path / "h", "submit", tmp_path / "a.md")
     assert (code, "line 3: `workspace`" in err) == (1, True)
     code, _, err = clew("--home", tmp_path / "h", "submit", "do it", "--workspace", workspace)
-    assert (code, "--workspace: " in err) == (1, True)
+    assert (code, "options: `workspace` " in err) == (1, True)
     assert not (tmp_path / "h").exists()
 
 

@@ -266,14 +266,11 @@ class DualTrackContext:
                 "ERROR: You're repeating yourself. Take action immediately. The last "
                 f"{self.theme_window} thoughts were {about}: make one tool call not tried yet, or answer."
             )
-        if stuck_type == "repeated_planning":
-            count = self.consecutive_thoughts_without_tools
-            seen = f"You have been thinking {count} times in a row without using a tool."
-        elif stuck_type == "no_progress":
-            count = self.iterations_without_new_facts
-            seen = f"The last {count} iterations brought no new result."
-        else:
-            seen = f"You are stuck ({stuck_type})."
+        thoughts, quiet = self.consecutive_thoughts_without_tools, self.iterations_without_new_facts
+        seen = {
+            "repeated_planning": f"You have been thinking {thoughts} times in a row without using a tool.",
+            "no_progress": f"The last {quiet} iterations brought no new result.",
+        }.get(stuck_type, f"You are stuck ({stuck_type}).")
         return f"{seen} Take action immediately: one tool call not tried yet, or your answer."
 
 

@@ -13,7 +13,7 @@ import yaml
 from clew_daemon.host.git import top_folder
 from clew_daemon.inbox.files import MAX_BYTES, SUFFIXES
 from clew_daemon.inbox.goalfile import front as goalfile_front
-from clew_daemon.inbox.goalfile.keys import GoalFile, GoalFileError
+from clew_daemon.inbox.goalfile.keys import GoalFile, GoalFileError, GoalFileFault
 from clew_daemon.inbox.goalfile.parse import decoded, parse
 from clew_daemon.inbox.locating import locator
 from clew_daemon.reading.errors import CliError, print_note
@@ -46,18 +46,6 @@ class SubmitOptions:
         given = {"name": self.name, "agent": self.agent, "workspace": self.workspace}
         return {key: value for key, value in given.items() if value is not None}
 
-    def faults(self, agents: Collection[str]) -> list[str]:
-        """Return the errors of the options themselves, each with the name of its option."""
-        given = [(key, key, value) for key, value in self.single.items()]
-        given += [("check", "checks", check) for check in self.checks]
-        faults = []
-        for option, key, value in given:
-            front = yaml.safe_dump({key: value})
-            found = goalfile_front.Front(front, agents).faults if value.strip() else ["is empty"]
-            told = [re.sub(r"^(line \d+: )?(`\w+` )?", "", str(fault)) for fault in found]
-            faults += [f"--{option}: {fault}" for fault in told]
-        return faults
-
 
 @dataclass(frozen=True)
 class CheckedGoal:
@@ -89,9 +77,7 @@ def check_goals(
     if given.count("-") > 1:
         raise click.UsageError("- can be given only once: there is one stdin")
     agents = instance.settings_in_force.agents.names
-    errors = _option_faults(instance, options, agents)
-    if errors:
-        options = SubmitOptions()
+    errors: list[str] = []
     checked: list[CheckedGoal] = []
     here = None if new else _repository_here()
     for one in given:
@@ -124,10 +110,7 @@ def _note_unknown_keys(checked: CheckedGoal) -> None:
 
 def checked_goal(instance: Instance, source: GoalSource, options: SubmitOptions) -> CheckedGoal:
     """Check one goal with its options; return it, or raise CliError with all errors."""
-    agents = instance.settings_in_force.agents.names
-    if faults := _option_faults(instance, options, agents):
-        raise CliError("\n".join(faults))
-    return _parsed(instance, source, options, agents)
+    return _parsed(instance, source, options, instance.settings_in_force.agents.names)
 
 
 def _source(given: str) -> GoalSource:
@@ -144,18 +127,6 @@ def _source(given: str) -> GoalSource:
     # A person chose this very file, so its name need not tell what is in it.
     name = path.name.lstrip(".") or "goal"
     return GoalSource(given, name if path.suffix in SUFFIXES else f"{name}.md", raw)
-
-
-def _option_faults(
-    instance: Instance, options: SubmitOptions, agents: Collection[str]
-) -> list[str]:
-    faults = options.faults(agents)
-    if options.workspace is not None and not any("--workspace" in fault for fault in faults):
-        try:
-            locator(instance.places, instance.env)(options.workspace)
-        except ValueError as error:
-            faults.append(f"--workspace: {error}")
-    return faults
 
 
 def _repository_here() -> Path | None:
@@ -200,11 +171,16 @@ def _parsed(
         is_new = goal.folder is None or not os.path.lexists(goal.folder)
         return CheckedGoal(source, raw, goal, is_here=False, is_new=is_new)
     except GoalFileError as error:
-        faults, told = error.faults, {fault.message for fault in error.faults}
-        try:  # the lines are those of the file as it was given
+        own: list[GoalFileFault] = []
+        try:  # the lines are those of the file as it was given; its other faults are those of the options
             parse(source.raw, source.shown, agents, located=located)
-        except GoalFileError as own:
-            faults = [fault for fault in own.faults if fault.message in told] or faults
+        except GoalFileError as of_file:
+            own = of_file.faults
+        here = {fault.message: fault for fault in own}
+        faults = [
+            here.get(fault.message) or GoalFileFault(None, f"options: {fault.message}")
+            for fault in error.faults
+        ]
         raise CliError(str(GoalFileError(source.shown, faults))) from None
 
 
