@@ -58,8 +58,8 @@ def rows(events, first=1):
     return [EventRow(n, GOAL, n, e.kind, encode(e), b"") for n, e in enumerate(events, first)]
 
 
-def spans_of(events, *, contents=False):
-    trace = Trace(GOAL, contents=contents)
+def spans_of(events):
+    trace = Trace(GOAL)
     return [span for n, event in enumerate(events, 1) for span in trace.advance(event, n)]
 
 
@@ -361,20 +361,6 @@ def test_an_epoch_without_an_end_is_closed_by_the_next_one():
     [span] = spans_of([ACCEPTED, STARTED, STARTED.model_copy(update={"epoch": 2, "at": 7.0})])
     assert (span.name, span.end_time_unix_nano) == ("invoke_agent default", 7e9)
     assert span.status.message == "lost"
-
-
-def test_contents_are_in_spans_only_where_they_are_wanted_without_keys_and_short():
-    names = {spans.ARGUMENTS, spans.RESULT, "clew.goal.description"}
-    args = {"cmd": f"curl -H 'X: {KEY}' " + "x" * 10_000}
-    life = [*LIFE[:3], ALLOWED.model_copy(update={"args": args}), *LIFE[4:]]
-    for wanted in (False, True):
-        found = {}
-        for span in spans_of(life, contents=wanted):
-            found |= values(span)
-        assert names & found.keys() == (names if wanted else set())
-    text = next(values(s) for s in spans_of(life, contents=True) if spans.ARGUMENTS in values(s))
-    assert KEY not in text[spans.ARGUMENTS]
-    assert len(text[spans.ARGUMENTS]) == 4_000
 
 
 # -- addresses and the page

@@ -8,7 +8,6 @@ import pty
 import re
 import resource
 import select
-import socket
 import threading
 from dataclasses import dataclass
 from pathlib import Path
@@ -197,14 +196,6 @@ def test_the_file_has_the_same_lines_and_is_rotated(out, tmp_path):
     assert path.stat().st_mode & 0o777 == 0o600
 
 
-def test_a_file_without_backups_starts_anew_when_it_is_full(out, tmp_path):
-    path = tmp_path / "clew.log"
-    setup.configure(Settings(file=str(path), max_bytes=4096, backups=0), stdout_fd=out[0])
-    for _ in range(100):
-        structlog.get_logger().info("goal.started", pad="x" * 100)
-    assert 0 < path.stat().st_size <= 4096
-
-
 def test_a_file_that_cannot_be_opened_is_said_and_nothing_changes(out, tmp_path):
     fd, lines = out
     setup.configure(Settings(), stdout_fd=fd)
@@ -275,34 +266,6 @@ def test_a_reader_that_has_stopped_drops_lines_and_is_told_how_many(pipe):
     assert all(b'"count": %d,' % count in text[0] for count in range(kept))
     assert int(text[2].split(b'"count": ')[1].split(b"}")[0]) >= 1000 - kept
     assert os.get_blocking(writer)
-
-
-def test_a_stalled_journal_socket_blocks_nobody():
-    ours, journal = socket.socketpair()
-    with ours, journal:
-        setup.configure(Settings(), stdout_fd=ours.fileno())
-        for _ in range(2000):
-            structlog.get_logger().info("action.allowed", pad="x" * 1000)
-        assert not setup._output.sinks[0].write("{}\n")
-        setup.close()
-
-
-def test_lines_of_many_threads_do_not_mix(out):
-    fd, lines = out
-    setup.configure(Settings(), stdout_fd=fd)
-
-    def write(name: int) -> None:
-        for count in range(200):
-            structlog.get_logger().info("action.allowed", name=name, count=count)
-
-    threads = [threading.Thread(target=write, args=(name,)) for name in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(20)
-    for name in range(4):
-        counts = [line["count"] for line in lines() if line["name"] == name]
-        assert counts == list(range(200))
 
 
 def test_the_descriptors_of_an_earlier_configuration_are_closed(out, tmp_path):

@@ -178,11 +178,9 @@ class Messages(Channel):
 class Traces(Channel):
     """Spans to an OpenTelemetry collector, which takes the same one twice."""
 
-    def __init__(self, book: Book, ledger: Path, target: OtlpTarget, *, contents: bool) -> None:
-        """`contents` lets arguments and outputs into spans."""
+    def __init__(self, book: Book, ledger: Path, target: OtlpTarget) -> None:
         super().__init__("otlp", f"OTLP, {target.label}", book, ledger)
         self._target = target
-        self._contents = contents
         self._traces: dict[str, Trace] = {}
 
     def _deliver(self, reader: Reader | None) -> float:
@@ -208,7 +206,7 @@ class Traces(Channel):
 
         trace = self._traces.get(row.goal)
         if trace is None:
-            trace = self._traces[row.goal] = Trace(row.goal, contents=self._contents)
+            trace = self._traces[row.goal] = Trace(row.goal)
             for earlier in reader.read(row.goal):
                 if earlier.seq >= row.seq:
                     break

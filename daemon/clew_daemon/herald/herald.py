@@ -23,8 +23,6 @@ log = structlog.get_logger()
 
 POLL_S, ASK_S, SAVE_S = 0.5, 5.0, 5.0
 TROUBLE_S = 5.0
-CAPTURE = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"
-"""The variable that permits contents in spans, if it is "true"."""
 
 
 class Herald:
@@ -50,8 +48,7 @@ class Herald:
 
             if target := target_of(instance.env):
                 HIDDEN.hide(target.headers.values())
-                contents = instance.env.get(CAPTURE, "").lower() == "true"
-                found.append(Traces(self._book, self._ledger, target, contents=contents))
+                found.append(Traces(self._book, self._ledger, target))
         with self._book.changing() as known:
             keys = {channel.key for channel in found}
             known.channels = {key: one for key, one in known.channels.items() if key in keys}

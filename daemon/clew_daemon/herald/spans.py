@@ -7,14 +7,12 @@ sent twice, it is the same span.
 from __future__ import annotations
 
 import hashlib
-import json
 
 from opentelemetry.proto.common.v1.common_pb2 import AnyValue, KeyValue
 from opentelemetry.proto.trace.v1.trace_pb2 import Span, Status
 
 from clew_shared.record import events as ev
 from clew_shared.record.events import Event
-from clew_shared.text.redact import redact
 
 Attributes = dict[str, str | int | bool]
 
@@ -22,27 +20,16 @@ Attributes = dict[str, str | int | bool]
 OPERATION = "gen_ai.operation.name"
 WORKFLOW, AGENT, CHAT, TOOL = "invoke_workflow", "invoke_agent", "chat", "execute_tool"
 AGENT_NAME = "gen_ai.agent.name"
-ARGUMENTS, RESULT = "gen_ai.tool.call.arguments", "gen_ai.tool.call.result"
 ERROR = "error.type"
-_PROVIDERS = {
-    "api.openai.com": "openai",
-    "api.anthropic.com": "anthropic",
-    "api.mistral.ai": "mistral_ai",
-    "api.groq.com": "groq",
-    "api.deepseek.com": "deepseek",
-    "api.x.ai": "x_ai",
-}
-CONTENT_CHARS = 4_000
+_PROVIDERS = {"api.openai.com": "openai", "api.anthropic.com": "anthropic"}
 NS = 1e9
 
 
 class Trace:
     """The open spans of a goal: its own, that of its epoch, and those of its actions by their numbers."""
 
-    def __init__(self, goal: str, *, contents: bool) -> None:
-        """`contents` lets arguments, outputs and the goal's text into spans."""
+    def __init__(self, goal: str) -> None:
         self._goal = goal
-        self._contents = contents
         self._name = goal
         self._agent = ""
         self._root: Span | None = None
@@ -74,8 +61,7 @@ class Trace:
         root = self._root
         if isinstance(event, ev.GoalAccepted):
             self._name = event.spec.name or self._goal
-            given: Attributes = {"clew.goal.description": _short(event.spec.description)}
-            self._root = self._begun(WORKFLOW, self._name, event, seq, self._wanted(given))
+            self._root = self._begun(WORKFLOW, self._name, event, seq, {})
         elif isinstance(event, ev.GoalRequeued) and root is None:
             self._root = self._begun(WORKFLOW, self._name, event, seq, {})
         elif isinstance(event, ev.GoalEnded) and root is not None:
@@ -107,7 +93,6 @@ class Trace:
         if isinstance(event, ev.ActionInterrupted):
             return _ended(span, event, "interrupted", {"clew.reason": event.reason})
         given: Attributes = {"clew.result": event.result, "clew.world": event.world}
-        given |= self._wanted({RESULT: _short(event.head)})
         error = "" if event.result == "success" else event.error_class or event.result
         return _ended(span, event, error, given)
 
@@ -118,7 +103,6 @@ class Trace:
             "clew.attempt": event.attempt,
             "clew.verdict": "allowed" if isinstance(event, ev.ActionAllowed) else "blocked",
         }
-        given |= self._wanted({ARGUMENTS: _short(json.dumps(event.args))})
         span = self._begun(TOOL, event.tool, event, seq, given)
         if isinstance(event, ev.ActionBlocked):
             return _ended(span, event, "blocked", {"clew.reason": event.reason})
@@ -170,9 +154,6 @@ class Trace:
         span.attributes.extend(attribute(key, value) for key, value in given.items() if value != "")
         return span
 
-    def _wanted(self, contents: Attributes) -> Attributes:
-        return contents if self._contents else {}
-
 
 def attribute(key: str, value: str | bool | int) -> KeyValue:
     """Return an attribute of a span or of what describes clew."""
@@ -191,10 +172,6 @@ def _ended(span: Span, event: Event, error: str = "", attributes: Attributes | N
     if error:
         span.status.CopyFrom(Status(code=Status.STATUS_CODE_ERROR, message=error))
     return span
-
-
-def _short(text: str) -> str:
-    return redact(text)[:CONTENT_CHARS]
 
 
 def _digest(text: str, size: int) -> bytes:

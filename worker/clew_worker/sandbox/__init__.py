@@ -25,7 +25,7 @@ def probe() -> SandboxReport:
     netns = pidns and namespaces.possible(userns=userns, netns=True)
     messages = advice.of_landlock(abi)
     messages += [] if pidns else [advice.of_namespaces()]
-    messages += [] if seccomp.available else [advice.of_seccomp()]
+    messages += [] if seccomp.available else [advice.NO_SECCOMP]
     fallback = "seccomp" if seccomp.available else "none"
     return SandboxReport(
         landlock_abi=abi,

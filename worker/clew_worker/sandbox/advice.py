@@ -1,7 +1,4 @@
-"""Texts for `clew doctor`: which mechanisms are missing here, the consequences, and how to enable them.
-
-It reads the kernel's settings and changes nothing.
-"""
+"""Texts for `clew doctor`: which mechanisms are missing here, the consequences, and how to enable them."""
 
 from pathlib import Path
 
@@ -10,22 +7,10 @@ NO_LANDLOCK = "Landlock is not available (kernel 5.13 or newer, enabled with lsm
 
 _LACKING = (  # from which ABI on, since which kernel, what is not covered before
     (2, "5.19", "files cannot be renamed or linked from folder to folder in a worker"),
-    (
-        3,
-        "6.2",
-        "truncating a file is not refused, unless a mount namespace makes it read-only",
-    ),
-    (
-        4,
-        "6.7",
-        "TCP is not refused by Landlock; network = false relies on the other mechanisms alone",
-    ),
+    (3, "6.2", "truncating a file is refused only where a mount namespace makes it read-only"),
+    (4, "6.7", "TCP is not refused by Landlock"),
     (5, "6.10", "device ioctls are not refused"),
-    (
-        6,
-        "6.12",
-        "signals and abstract sockets are confined only by a PID and a network namespace",
-    ),
+    (6, "6.12", "signals and abstract sockets are confined only by namespaces"),
 )
 _SETTINGS = (
     ("kernel/unprivileged_userns_clone", "0", "sysctl kernel.unprivileged_userns_clone=1"),
@@ -39,13 +24,10 @@ _SETTINGS = (
 _ELSEWHERE = "in a container: allow unshare and mount in its seccomp and AppArmor profiles"
 _NO_NAMESPACES = (
     "no PID, mount and IPC namespace: user namespaces are not permitted here. A process of clew guards the workers "
-    "instead. In mode enforce they get no unix sockets and no shared memory; in best_effort the "
-    "sockets of the service manager and of container engines are within their reach. Executors may change "
-    "modes and times of the user's files. To allow namespaces: "
+    "instead; what that lacks is in docs/security.md, Mechanisms. To allow namespaces: "
 )
-_NO_SECCOMP = (
-    "no seccomp filter for this machine (x86_64 and aarch64 have one): agents may open unix sockets, and without "
-    "namespaces a process that reaches the service manager can start programs outside the sandbox"
+NO_SECCOMP = (
+    "no seccomp filter for this machine (x86_64 and aarch64 have one): docs/security.md, Mechanisms"
 )
 
 
@@ -69,8 +51,3 @@ def of_namespaces(sysctls: Path = Path("/proc/sys")) -> str:
         except OSError:
             continue
     return _NO_NAMESPACES + _ELSEWHERE
-
-
-def of_seccomp() -> str:
-    """Return the consequences of a missing seccomp filter."""
-    return _NO_SECCOMP
