@@ -95,7 +95,7 @@ def bootstrap(places: Places, loaded: Loaded) -> Iterator[Bootstrap]:
         warn_of(loaded.outdated)
         try:
             become_subreaper()
-            cgroups = Cgroups.claim(places.state, places.run)
+            cgroups = Cgroups.claim(places.state)
         except OSError as error:
             raise BootstrapError(
                 f"clew cannot supervise processes: {plain(error)}", ExitCode.FAILED

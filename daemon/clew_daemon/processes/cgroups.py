@@ -36,7 +36,6 @@ CONTROLLERS = ("memory", "pids", "cpu")
 _DELEGATED = ("user.delegate", "trusted.delegate")
 """The system's systemd sets the first since 251, and the second, which only root can read, since 236."""
 
-RECORD = "cgroup"
 END_S = 5.0
 _MIB = 1 << 20
 _UNSAFE = re.compile(r"[^A-Za-z0-9-]")
@@ -105,7 +104,7 @@ class Cgroups:
         self._own = base.parent if base else None
 
     @classmethod
-    def claim(cls, state: Path, run: Path) -> Cgroups:
+    def claim(cls, state: Path) -> Cgroups:
         """End what an earlier daemon of this home left, and take over what is delegated to this process.
 
         Call it before anything is started: what the daemon starts is then in its leaf, too.
@@ -113,26 +112,22 @@ class Cgroups:
         # by the folder's inode, too: a copy at the path of an earlier home is another home
         home = f"{state.resolve()} {state.stat().st_ino}"
         name = f"clew-{hashlib.sha256(home.encode()).hexdigest()[:12]}"
-        record = run / RECORD
         own, why_not = own_group()
-        _end_recorded(record, name, own)
         if own is None or (why_not := why_not_delegated(own, units.is_delegated)):
-            record.unlink(missing_ok=True)
             return cls(None, why_not)
         groups = cls(own / name)
         try:
-            groups._settle(record)
+            groups._settle()
         except OSError as error:
             log.warning("cgroup.failed", path=str(own), reason=str(error))
             return cls(None, f"{own} is delegated, but cannot be used: {error}")
         return groups
 
-    def _settle(self, record: Path) -> None:
+    def _settle(self) -> None:
         """Move into a leaf: a group that has controllers enabled for others may hold no process itself."""
         assert self.base is not None  # noqa: S101 - `claim` has checked
         assert self._own is not None  # noqa: S101 - `claim` has checked
         _clear(self.base)
-        record.write_text(str(self.base))
         (self.base / "daemon").mkdir(parents=True, exist_ok=True)
         (self.base / "daemon" / "cgroup.procs").write_text(str(os.getpid()))
         enabled = _enable(self._own, CONTROLLERS)
@@ -157,18 +152,6 @@ class Cgroups:
             "controllers": list(self.controllers),
             "why_not": self.why_not,
         }
-
-
-def _end_recorded(record: Path, name: str, own: Path | None) -> None:
-    """End what an earlier daemon left in its groups, whose place it recorded."""
-    try:
-        base = Path(record.read_text().strip())
-    except (OSError, ValueError):
-        return
-    ours = base.name == name and (base / "cgroup.kill").exists()
-    if ours and not (own and own.is_relative_to(base)):
-        _clear(base)
-        _remove(base)
 
 
 def _clear(base: Path) -> None:
