@@ -55,6 +55,42 @@ def test_what_brings_something_is_never_spoken_of(agent):
         assert agent.act("search", {"pattern": str(n)}, output=f"place {n}: a word{n}x").word == ""
 
 
+STAMPS = {
+    "an id": lambda dice: f" req-{dice.getrandbits(40):x}",
+    "a number": lambda dice: f" #{dice.randint(10_000, 99_999)}",
+    "a load": lambda dice: f" load {dice.random():.2f} of {dice.randint(100, 900)} threads",
+}
+
+
+@pytest.mark.parametrize("stamp", STAMPS.values(), ids=STAMPS.keys())
+def test_what_stands_on_each_line_anew_is_no_news(agent, stamp):
+    dice = random.Random(1)
+    lines = ["replicas of web", "image and tag", "port for health", "memory limit"]
+    heard = [
+        agent.run(f"{how} a", output="\n".join(line + stamp(dice) for line in lines)).word
+        for how in ("cat", "head", "tail", "nl", "awk 1", "sed -n p", "tac", "less", "more")
+    ]
+    assert "nothing_new" in heard
+
+
+def test_a_number_that_falls_or_has_an_end_is_progress_and_one_to_and_fro_is_none(played):
+    falls, ends, turns, dice = played(), played(), played(), random.Random(1)
+    for n in range(16):
+        assert (
+            falls.run("queue", output=f"{900 - 37 * n} waiting, age {dice.randint(1, 99)}").word
+            == ""
+        )
+        assert ends.run("build", output=f"[{n * 20}/400] compiling").word == ""
+    heard = [turns.run("scan", output=f"wall at {dice.randint(1, 99)} cm").word for _ in range(16)]
+    assert "nothing_new" in heard
+
+
+@pytest.mark.parametrize("args", [{"seconds": 300}, {"duration_s": 5, "why": "the build"}])
+def test_an_action_that_only_lasts_is_a_wait_whatever_its_name(args):
+    assert reading.is_wait("tool7", args)
+    assert not reading.is_wait("train", {**args, "model": "m", "data": "d"})
+
+
 def test_one_text_by_other_commands_is_known(agent):
     text = "\n".join(f"name{n}: value {n}" for n in range(12))
     ways = ("cat a", "head -50 a", "sed -n '1,200p' a", "tail -n 99 a", "nl a", "awk 1 a", "tac a")
