@@ -8,17 +8,18 @@ from clew_daemon.learning import deltas
 from clew_daemon.learning.deltas import Draft
 from clew_daemon.learning.loops import (
     ADVICE,
-    LoopFold,
     LoopPattern,
     action_pattern,
     is_shown,
     loop_lessons,
     loop_tag,
 )
+from clew_daemon.learning.review import ReviewFold
 from clew_shared.playbook.bullet import Bullet
 from clew_shared.playbook.curator import conflicts, same
 from clew_shared.playbook.playbook import LearnedPlaybook
 from clew_shared.record import events as ev
+from clew_shared.record.spec import Spec
 
 AT = 1_790_000_000.0
 LESSON = (
@@ -43,10 +44,10 @@ def test_what_was_repeated_is_named_whole_or_not_at_all(tool, args, expected):
 
 def folded(*events):
     """Return the loops at the last rest of these events, which get the numbers 1, 2, 3, …"""
-    fold, found = LoopFold(), None
+    fold, found = ReviewFold("g", Spec(description="x"), lambda _seq: ""), None
     for seq, event in enumerate(events, start=1):
         found = fold.take(seq, event) or found
-    return found
+    return found.loops
 
 
 def allowed(cmd, tool="run_cmd"):

@@ -3,8 +3,9 @@
 import pytest
 
 from clew_daemon.config.need import GOALS_MIN, settings_for
-from clew_daemon.learning.models import RECENT_GOALS, TurnsFold, recorded_needs
+from clew_daemon.learning.models import RECENT_GOALS, recorded_needs
 from clew_daemon.learning.playbook import PlaybookStore
+from clew_daemon.learning.review import ReviewFold
 from clew_daemon.learning.reviewer import unreviewed_outcomes
 from clew_daemon.record.goal_limits import attempt_limits
 from clew_daemon.record.goals import GoalStore
@@ -48,17 +49,17 @@ DONE, GIVEN_UP = (
     ],
 )
 def test_the_longest_attempt_that_completed_anything_counts(events, needed):
-    fold, found = TurnsFold("g", CHECKED), ()
+    fold, found = ReviewFold("g", CHECKED, str), ()
     for seq, event in enumerate(events, 1):
         rest = fold.take(seq, event)
-        found = rest if rest is not None else found
+        found = rest.models if rest is not None else found
     assert {one.model: one.needed for one in found} == needed
 
 
 def test_a_goal_without_checks_or_one_that_is_continued_says_nothing():
-    for fold in (TurnsFold("g", UNCHECKED), TurnsFold("g", CHECKED, after=5)):
+    for fold in (ReviewFold("g", UNCHECKED, str), ReviewFold("g", CHECKED, str, after=5)):
         found = [fold.take(seq, event) for seq, event in enumerate([BEGUN, TURN, COMPLETED], 6)]
-        assert found[-1] == ()
+        assert found[-1].models == ()
 
 
 def test_the_last_goals_of_a_model_count_and_records_without_a_number_do_not():

@@ -3,7 +3,7 @@
 import pytest
 
 from clew_daemon.learning.playbook import PlaybookStore, playbook_events
-from clew_daemon.learning.review import OutcomeFold, lessons
+from clew_daemon.learning.review import ReviewFold, lessons
 from clew_daemon.learning.reviewer import unreviewed_outcomes
 from clew_daemon.record.goals import GoalStore
 from clew_shared.config.tables import Settings
@@ -22,7 +22,7 @@ REFLECTOR = ExecutionReflector(2, 0.7)
 
 
 def rests(events, spec=CHECKED, outputs=()):
-    runs = OutcomeFold(spec, lambda seq: dict(outputs).get(seq, ""))
+    runs = ReviewFold("g", spec, lambda seq: dict(outputs).get(seq, ""))
     taken = [runs.take(seq, event) for seq, event in enumerate(events, start=1)]
     return [rest for rest in taken if rest]
 

@@ -15,8 +15,6 @@ from typing import Any
 from clew_daemon.learning.deltas import Lesson
 from clew_shared.playbook.bullet import SEEN_MIN, Bullet, Tag, section_key
 from clew_shared.playbook.curator import without_evidence
-from clew_shared.record import events as ev
-from clew_shared.record.visitor import EventFold, takes
 from clew_shared.text.redact import redact
 from clew_shared.text.shorten import one_line
 
@@ -74,49 +72,6 @@ class GoalLoops:
     patterns: tuple[LoopPattern, ...] = ()
     tools: frozenset[str] = frozenset()
     shown: Mapping[str, int] = field(default_factory=dict)
-
-
-class LoopFold(EventFold[GoalLoops]):
-    """Folds a goal's events into the loops up to each of its rests."""
-
-    def __init__(self, after: int = 0) -> None:
-        super().__init__(after)
-        self._patterns: dict[tuple[str, str], LoopPattern] = {}
-        self._shown: dict[str, int] = {}
-        self._tools: set[str] = set()
-        self._call = ""
-        self._kinds: dict[str, str] = {}
-
-    @takes(ev.StrategiesShown)
-    def _strategies_shown(self, seq: int, event: ev.StrategiesShown) -> None:
-        for bullet_id in event.ids:
-            self._shown.setdefault(bullet_id, seq)
-
-    @takes(ev.ActionAllowed, ev.ActionBlocked)
-    def _called(self, seq: int, event: ev.ActionAllowed | ev.ActionBlocked) -> None:
-        self._call = action_pattern(event.tool, event.args)
-        self._tools.add(event.tool)
-        if isinstance(event, ev.ActionBlocked) and (event.makes_block or event.counts):
-            kind = event.makes_block or self._kinds.get(event.signature, "repetition")
-            self._kinds[event.signature] = kind
-            self._pattern(seq, kind, self._call).refused += 1
-
-    @takes(ev.Intervened)
-    def _warned(self, seq: int, event: ev.Intervened) -> None:
-        if event.key != ev.POLL:  # to look again was no fault
-            is_nudge = event.intervention == "repetition"  # of the action that was just allowed
-            self._pattern(seq, event.intervention, self._call if is_nudge else "").warned += 1
-
-    @takes(*ev.RESTS)
-    def _rested(self, _seq: int, _event: ev.Event) -> GoalLoops:
-        found = GoalLoops(tuple(self._patterns.values()), frozenset(self._tools), self._shown)
-        self._patterns, self._shown, self._tools = {}, {}, set()
-        return found
-
-    def _pattern(self, seq: int, kind: str, what: str) -> LoopPattern:
-        pattern = self._patterns.setdefault((kind, what), LoopPattern(kind, what))
-        pattern.last = seq
-        return pattern
 
 
 def action_pattern(tool: str, args: Mapping[str, Any]) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter, deque
+from collections import deque
 from dataclasses import dataclass, field
 from urllib.parse import urlsplit
 
@@ -10,11 +10,8 @@ from clew_daemon.config.need import GOALS_MIN
 from clew_daemon.record.goals import GoalStore
 from clew_shared.config.agent_tables import Agent, LlmAgentSettings
 from clew_shared.core.journal import RecordedEvent
-from clew_shared.record import events as ev
 from clew_shared.record.daemon_events import ModelUsed
 from clew_shared.record.prompt_facts import SERVED_CHARS_MAX, Prompt
-from clew_shared.record.spec import Spec
-from clew_shared.record.visitor import EventFold, takes
 from clew_shared.text.redact import redact
 
 
@@ -36,51 +33,6 @@ RECENT_GOALS = 20
 
 USED_LOADED_MAX = 2_000
 """How many of the latest records of all models are read."""
-
-
-class TurnsFold(EventFold[tuple[ModelUsed, ...]]):
-    """Folds a goal's events into the longest attempt of each model that completed a subtask.
-
-    A goal that came to rest before says nothing: what its open attempt had taken by then was counted there.
-    """
-
-    def __init__(self, goal: str, spec: Spec, after: int = 0) -> None:
-        super().__init__(after)
-        self._goal = goal
-        self._says_something = bool(spec.checks) and not after
-        self._taken: Counter[str] = Counter()
-        self._needed: dict[str, int] = {}
-
-    @takes(ev.SubtaskStarted, ev.AttemptStarted)
-    def _began(self, _seq: int, _event: ev.Event) -> None:
-        self._taken.clear()
-
-    @takes(ev.Reflected)
-    def _turn(self, _seq: int, event: ev.Reflected) -> None:
-        if event.prompt is not None and event.prompt.model:
-            self._taken[event.prompt.model] += 1
-
-    @takes(ev.SubtaskEnded)
-    def _subtask_ended(self, _seq: int, event: ev.SubtaskEnded) -> None:
-        if event.status == "completed":
-            self._keep()
-
-    @takes(*ev.RESTS)
-    def _rested(self, _seq: int, event: ev.GoalEnded | ev.GoalBlocked) -> tuple[ModelUsed, ...]:
-        completed = isinstance(event, ev.GoalEnded) and event.status == "completed"
-        if completed:
-            self._keep()
-        needed, told = self._needed, completed and self._says_something
-        self._needed, self._says_something = {}, False
-        return tuple(
-            ModelUsed(at=event.at, model=model, goal=self._goal, completed=True, needed=turns)
-            for model, turns in needed.items()
-            if told
-        )
-
-    def _keep(self) -> None:
-        for model, turns in self._taken.items():  # the turn that says so is reported after it
-            self._needed[model] = max(turns + 1, self._needed.get(model, 0))
 
 
 @dataclass(slots=True)

@@ -7,14 +7,19 @@ outcome is neutral. Lessons of success come only from completed goals, because u
 
 from __future__ import annotations
 
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from clew_daemon.learning.deltas import Lesson
-from clew_daemon.learning.loops import GoalLoops, LoopFold, loop_lessons, loop_tag
-from clew_daemon.learning.models import TurnsFold
+from clew_daemon.learning.loops import (
+    GoalLoops,
+    LoopPattern,
+    action_pattern,
+    loop_lessons,
+    loop_tag,
+)
 from clew_shared.playbook.bullet import Bullet, Tag
 from clew_shared.playbook.curator import without_evidence
 from clew_shared.playbook.reflector import ExecutionReflector
@@ -57,30 +62,77 @@ class GoalOutcome:
     models: tuple[ModelUsed, ...] = ()
 
 
-class OutcomeFold(EventFold[GoalOutcome]):
-    """Folds a goal's events into its outcomes; `output` returns the recorded output of an event by number."""
+class ReviewFold(EventFold[GoalOutcome]):
+    """Folds a goal's events into its outcomes; `output` returns the recorded output of an event by number.
 
-    def __init__(self, spec: Spec, output: Callable[[int], str], after: int = 0) -> None:
+    What models needed is only told at the first rest: what an open attempt had taken by then was counted there.
+    """
+
+    def __init__(self, goal: str, spec: Spec, output: Callable[[int], str], after: int = 0) -> None:
         super().__init__(after)
+        self._goal = goal
         self._spec = spec
         self._output = output
+        self._tells_needs = bool(spec.checks) and not after
         self._open: dict[int, tuple[str, dict[str, Any]]] = {}
-        self._shown: dict[str, None] = {}
-        self._runs: list[SubtaskRun] = []
+        self._taken: Counter[str] = Counter()
+        self._kinds: dict[str, str] = {}
+        self._call = ""
         self._run = SubtaskRun()
+        self._begin()
+
+    def _begin(self) -> None:
+        self._shown: dict[str, int] = {}
+        self._runs: list[SubtaskRun] = []
+        self._patterns: dict[tuple[str, str], LoopPattern] = {}
+        self._tools: set[str] = set()
+        self._needed: dict[str, int] = {}
         self._escalated = False
 
     @takes(ev.StrategiesShown)
-    def _strategies_shown(self, _seq: int, event: ev.StrategiesShown) -> None:
-        self._shown |= dict.fromkeys(event.ids)
+    def _strategies_shown(self, seq: int, event: ev.StrategiesShown) -> None:
+        for bullet_id in event.ids:
+            self._shown.setdefault(bullet_id, seq)
+
+    @takes(ev.SubtaskStarted, ev.AttemptStarted)
+    def _began(self, _seq: int, _event: ev.Event) -> None:
+        self._taken.clear()
+
+    @takes(ev.Reflected)
+    def _turn(self, _seq: int, event: ev.Reflected) -> None:
+        if event.prompt is not None and event.prompt.model:
+            self._taken[event.prompt.model] += 1
 
     @takes(ev.ActionAllowed, ev.ActionBlocked)
     def _judged(self, seq: int, event: ev.ActionAllowed | ev.ActionBlocked) -> None:
         if isinstance(event, ev.ActionAllowed) or event.done:
             self._open[seq] = (event.tool, event.args)
+        self._call = action_pattern(event.tool, event.args)
+        self._tools.add(event.tool)
+        if isinstance(event, ev.ActionBlocked) and (event.makes_block or event.counts):
+            kind = event.makes_block or self._kinds.get(event.signature, "repetition")
+            self._kinds[event.signature] = kind
+            self._pattern(seq, kind, self._call).refused += 1
+
+    @takes(ev.ActionFinished)
+    def _finished(self, seq: int, event: ev.ActionFinished) -> None:
+        tool, args = self._open.pop(event.of, ("", {}))
+        if tool:
+            failed = event.result in _FAILING
+            output = self._output(seq)[-OUTPUT_CHARS:] if failed else ""
+            call = ToolCall(tool, _parameters(args), event.result, output)
+            self._run.calls.append((event.of, call))
+
+    @takes(ev.Intervened)
+    def _warned(self, seq: int, event: ev.Intervened) -> None:
+        if event.key != ev.POLL:  # to look again was no fault
+            is_nudge = event.intervention == "repetition"  # of the action that was just allowed
+            self._pattern(seq, event.intervention, self._call if is_nudge else "").warned += 1
 
     @takes(ev.SubtaskEnded)
     def _subtask_ended(self, _seq: int, event: ev.SubtaskEnded) -> None:
+        if event.status == "completed":
+            self._keep_needs()
         self._close("success" if event.status == "completed" else event.status)
 
     @takes(ev.Escalated)
@@ -92,41 +144,43 @@ class OutcomeFold(EventFold[GoalOutcome]):
     def _replanned(self, _seq: int, _event: ev.Event) -> None:
         self._escalated = False
 
-    @takes(ev.ActionFinished)
-    def _finished(self, seq: int, event: ev.ActionFinished) -> None:
-        tool, args = self._open.pop(event.of, ("", {}))
-        if tool:
-            failed = event.result in _FAILING
-            output = self._output(seq)[-OUTPUT_CHARS:] if failed else ""
-            call = ToolCall(tool, _parameters(args), event.result, output)
-            self._run.calls.append((event.of, call))
-
     @takes(ev.GoalEnded)
     def _ended(self, seq: int, event: ev.GoalEnded) -> GoalOutcome:
         if event.status == "cancelled":
             return self._outcome(seq, "neutral", "cancelled", "")
         if event.status == "failed":
-            return self._outcome(seq, self._judged_by_checks("harmful"), "failed", "failure")
-        tag = self._judged_by_checks("helpful")
+            return self._outcome(seq, "harmful", "failed", "failure")
+        self._keep_needs()
+        told, self._needed = (self._needed if self._tells_needs else {}), {}
+        used = tuple(
+            ModelUsed(at=event.at, model=model, goal=self._goal, completed=True, needed=turns)
+            for model, turns in told.items()
+        )
         reason = "completed, checks passed" if self._spec.checks else "completed, without checks"
-        return self._outcome(seq, tag, reason, "success")
+        return replace(self._outcome(seq, "helpful", reason, "success"), models=used)
 
     @takes(ev.GoalBlocked)
     def _blocked(self, seq: int, event: ev.GoalBlocked) -> GoalOutcome:
         """Return harm for a goal blocked by its own work; one blocked by its surroundings is neutral."""
         by_work = self._escalated or event.reason.startswith("budget")
-        tag = self._judged_by_checks("harmful") if by_work else "neutral"
+        tag: Tag = "harmful" if by_work else "neutral"
         return self._outcome(seq, tag, f"blocked: {event.reason}"[:200], "")
-
-    def _judged_by_checks(self, tag: Tag) -> Tag:
-        return tag if self._spec.checks else "neutral"
 
     def _outcome(self, seq: int, tag: Tag, reason: str, outcome: str) -> GoalOutcome:
         self._close(outcome)
-        shown, runs = tuple(self._shown), tuple(self._runs)
-        completed = outcome == "success"
-        self._shown, self._runs, self._escalated = {}, [], False
-        return GoalOutcome(seq, self._spec.description, tag, reason, shown, runs, completed)
+        found = GoalOutcome(
+            seq,
+            self._spec.description,
+            tag if self._spec.checks else "neutral",
+            reason,
+            tuple(self._shown),
+            tuple(self._runs),
+            outcome == "success",
+            GoalLoops(tuple(self._patterns.values()), frozenset(self._tools), self._shown),
+        )
+        self._tells_needs = False
+        self._begin()
+        return found
 
     def _close(self, outcome: str) -> None:
         self._run.outcome = outcome
@@ -134,25 +188,14 @@ class OutcomeFold(EventFold[GoalOutcome]):
             self._runs.append(self._run)
         self._run = SubtaskRun()
 
+    def _keep_needs(self) -> None:
+        for model, turns in self._taken.items():  # the turn that says so is reported after it
+            self._needed[model] = max(turns + 1, self._needed.get(model, 0))
 
-class ReviewFold(EventFold[GoalOutcome]):
-    """Folds a goal's events into its outcomes with all that a review needs, in one pass."""
-
-    kinds = OutcomeFold.kinds | LoopFold.kinds | TurnsFold.kinds
-
-    def __init__(self, goal: str, spec: Spec, output: Callable[[int], str], after: int = 0) -> None:
-        super().__init__(after)
-        self._outcomes = OutcomeFold(spec, output, after)
-        self._loops = LoopFold(after)
-        self._turns = TurnsFold(goal, spec, after)
-
-    def take(self, seq: int, event: ev.Event) -> GoalOutcome | None:
-        self.seq = seq
-        outcome = self._outcomes.take(seq, event)
-        loops, models = self._loops.take(seq, event), self._turns.take(seq, event)
-        if outcome is None or loops is None:
-            return None
-        return replace(outcome, loops=loops, models=models or ())
+    def _pattern(self, seq: int, kind: str, what: str) -> LoopPattern:
+        pattern = self._patterns.setdefault((kind, what), LoopPattern(kind, what))
+        pattern.last = seq
+        return pattern
 
 
 def lessons(outcome: GoalOutcome, reflector: ExecutionReflector) -> list[Lesson]:
