@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
-from clew_shared.core.budgets import TurnsLeft, spent_budget, turns_left
+from clew_shared.core.budgets import TurnsLeft, turns_left
 from clew_shared.core.journal import GoalJournal
 from clew_shared.record import events as ev
 from clew_shared.record.model import GoalStatus, StepStatus
@@ -93,20 +93,28 @@ class AttemptCommands(GoalJournal):
         )
 
     def budget_spent(self, at: float, *, acting: bool = False) -> str:
-        """Return which limit is reached, "" for none; `acting` as in `spent_budget`."""
-        state = self.state
-        active_s = state.cost.active_s
+        """Return which limit is reached, "" for none; `acting`: another action is asked for.
+
+        What counts is what was used since a person last granted the same amount again.
+        """
+        state, spec, most = self.state, self.state.spec, self.max_actions
+        if state.actions_total - state.actions_granted + acting > most:
+            return f"the limit of {most} actions is reached"
+        if state.messages + self.messages > self.max_messages:
+            why = "the agent reported no turn, so each of its messages counts"
+            return f"the limit of {self.max_messages} actions is reached: {why}"
+        limit = spec.max_iterations or self.max_iterations
+        if limit is not None and state.iteration - state.iterations_granted >= limit:
+            return f"the budget of {limit} iterations is used up"
+        tokens = spec.budget_tokens
+        if tokens is not None and state.cost.tokens - state.tokens_granted >= tokens:
+            return f"the budget of {tokens} tokens is used up"
+        active_s = state.cost.active_s - state.active_granted_s
         if state.working:
             active_s += self.lived_s() if self.lived_s else max(0.0, at - state.worker_since)
-        return spent_budget(
-            state,
-            active_s,
-            state.messages + self.messages,
-            max_actions=self.max_actions,
-            max_messages=self.max_messages,
-            max_iterations=self.max_iterations,
-            acting=acting,
-        )
+        if spec.budget_wall_s is not None and active_s >= spec.budget_wall_s:
+            return f"the budget of {spec.budget_wall_s:g} seconds is used up"
+        return ""
 
     def turns_left(self) -> TurnsLeft | None:
         """Return how many turns are left until the limit that comes first."""

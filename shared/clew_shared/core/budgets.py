@@ -28,41 +28,6 @@ class TurnsLeft:
     limit: str
 
 
-def spent_budget(
-    state: State,
-    active_s: float,
-    messages: int,
-    *,
-    max_actions: int,
-    max_messages: int,
-    max_iterations: int | None,
-    acting: bool = False,
-) -> str:
-    """Return which limit is reached, "" for none.
-
-    `active_s` are seconds of work since the start, `messages` those since the last turn. `acting`: another action is
-    asked for. What counts is what was used since a person last granted the same amount again.
-    """
-    spec = state.spec
-    if state.actions_total - state.actions_granted + acting > max_actions:
-        return f"the limit of {max_actions} actions is reached"
-    if messages > max_messages:
-        return (
-            f"the limit of {max_messages} actions is reached: "
-            "the agent reported no turn, so each of its messages counts"
-        )
-    turns = state.iteration - state.iterations_granted
-    limit = spec.max_iterations or max_iterations
-    if limit is not None and turns >= limit:
-        return f"the budget of {limit} iterations is used up"
-    tokens = state.cost.tokens - state.tokens_granted
-    if spec.budget_tokens is not None and tokens >= spec.budget_tokens:
-        return f"the budget of {spec.budget_tokens} tokens is used up"
-    if spec.budget_wall_s is not None and active_s - state.active_granted_s >= spec.budget_wall_s:
-        return f"the budget of {spec.budget_wall_s:g} seconds is used up"
-    return ""
-
-
 def blocked_by_limit(state: State) -> str:
     """Return the limit for which the goal waits for a person, "" for none."""
     at_limit = state.goal.status == GoalStatus.BLOCKED and state.reason.startswith(REASON)

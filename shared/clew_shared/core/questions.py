@@ -157,27 +157,20 @@ def step(
     `refused` is the rule that refuses it, `cause` is why it was cut off, `said` what it printed, `changed` the names of
     the files that it changed, None where that is not known.
     """
-    action = action_text(ran.name, ran.args, STEP_CHARS)
-    deaths = state.scope.crashes.get(signature(ran.name, ran.args, state.spec.workspace), 0)
-    lasted = (
-        f"it ran for {ran.duration_s:.2f} s"
-        if ran.duration_s
-        else "it is not known how long it ran"
-    )
+    deaths = state.scope.crashes.get(_signature(state, ran), 0)
     is_cut_off = ran.result == Result.INTERRUPTED
-    key = "step_cut_off" if is_cut_off else "step_failed"
-    if refused and not is_cut_off:
-        key = "step_refused"
+    key = "step_cut_off" if is_cut_off else "step_refused" if refused else "step_failed"
     why = WHY["died" if deaths > 1 else key].format(
-        action=action,
+        action=action_text(ran.name, ran.args, STEP_CHARS),
         came=f"{RESULTS.get(ran.result, ran.result)}{exit_text(ran.exit_code)}",
         ending=cause or "it is not known why",
         times=times(deaths),
         why=refusal(refused),
     )
+    took = ran.duration_s
+    lasted = f"it ran for {took:.2f} s" if took else "it is not known how long it ran"
     printed = [line.strip() for line in said.splitlines() if line.strip()]
-    last = beginning(printed[-1], ACTION_CHARS) if printed else ""
-    told = key_line(said)
+    last, told = beginning(printed[-1], ACTION_CHARS) if printed else "", key_line(said)
     facts = (
         f"It began at {local(ran.timestamp)}, as action #{ran.seq}, and {lasted}",
         f"It printed: {told}" if told != last else "",
@@ -193,11 +186,11 @@ def step(
 def _changed_line(changed: Sequence[str] | None, label: str) -> str:
     if changed is None:
         return "What it changed in the workspace is not known"
-    if not changed:
-        return "It changed no file of the workspace"
-    shown = ", ".join(in_one_line(name, NAME_CHARS) for name in changed[:FILES_SHOWN])
-    more = len(changed) - FILES_SHOWN
-    return f"{label}: {shown}" + (f", and {more} more" if more > 0 else "")
+    shown = [in_one_line(name, NAME_CHARS) for name in changed[:FILES_SHOWN]]
+    more = [f"and {len(changed) - FILES_SHOWN} more"] if len(changed) > FILES_SHOWN else []
+    return (
+        f"{label}: {', '.join(shown + more)}" if changed else "It changed no file of the workspace"
+    )
 
 
 def asks(state: State, asked: str) -> Question:
@@ -289,15 +282,13 @@ def _why_stuck(state: State) -> str:
     subtask = state.subtask
     last = subtask.actions[-1] if subtask and subtask.actions else None
     if failing := _failing(state) if state.claims else []:
-        verb = "fails" if len(failing) == 1 else "fail"
-        checks = f"{_named(failing)} still {verb}"
+        checks = f"{_named(failing)} still {'fails' if len(failing) == 1 else 'fail'}"
         return WHY["checks"].format(times=times(state.claims), checks=checks)
     if last and last.result == Result.BLOCKED:
-        name = signature(last.name, last.args, state.spec.workspace)
-        action = action_text(last.name, last.args)
+        name, action = _signature(state, last), action_text(last.name, last.args)
         if state.scope.blocks.get(name, {}).get(EVERYWHERE) == "crash":
-            died = state.scope.crashes.get(name, 1)
-            return WHY["died"].format(times=times(died), action=action)
+            died = times(state.scope.crashes.get(name, 1))
+            return WHY["died"].format(times=died, action=action)
         if state.blocked_proposals:
             return WHY["again"].format(times=times(state.blocked_proposals), action=action)
     count = subtask.attempts if subtask else 0
@@ -305,6 +296,10 @@ def _why_stuck(state: State) -> str:
     if count > 1:
         return WHY["failed_again"].format(times=times(count), failure=failure)
     return WHY["failed"].format(failure=failure.rstrip(" .:") or "no reason was given")
+
+
+def _signature(state: State, action: Action) -> str:
+    return signature(action.name, action.args, state.spec.workspace)
 
 
 def _named(checks: list[str]) -> str:
@@ -330,31 +325,24 @@ def _check_lines(state: State) -> tuple[str, ...]:
 
 def _place(state: State) -> list[str]:
     """Return what the goal was at work on."""
-    subtask = state.subtask
-    if subtask is None:
+    if state.subtask is None:
         return []
     several = sum(len(task.subtasks) for task in state.goal.tasks) > 1
     place = f"{state.current_task_idx + 1}.{state.current_subtask_idx + 1} " if several else ""
-    return [f'Working on: {place}"{in_one_line(subtask.description, NAME_CHARS)}"']
+    return [f'Working on: {place}"{in_one_line(state.subtask.description, NAME_CHARS)}"']
 
 
 def _work(state: State) -> list[str]:
     """Return what the goal was at work on, and what was tried last."""
-    subtask = state.subtask
-    if subtask is None:
-        return []
-    lines = _place(state)
-    ran = (action for action in reversed(subtask.actions) if action.result != Result.BLOCKED)
-    if last := next(ran, None):
-        lines.append(
-            f"Tried last: `{action_text(last.name, last.args)}`, which {_came(state, last)}"
-        )
-    return lines
+    actions = reversed(state.subtask.actions if state.subtask else [])
+    last = next((action for action in actions if action.result != Result.BLOCKED), None)
+    tried = f"`{action_text(last.name, last.args)}`, which {_came(state, last)}" if last else ""
+    return [*_place(state), *([f"Tried last: {tried}"] if last else [])]
 
 
 def _came(state: State, action: Action) -> str:
     """Return what came of an action: in words, after how long, and the key line of its output."""
-    name = signature(action.name, action.args, state.spec.workspace)
+    name = _signature(state, action)
     cut_off = action.result == Result.INTERRUPTED
     said = state.scope.died.get(name) if cut_off else last_said(state, name, action.result)
     after = f" after {roughly(action.duration_s)}" if action.duration_s >= LONG_S else ""
