@@ -36,11 +36,6 @@ def act(tool: str, output: str = "", /, result: str = "success", **args: Any) ->
     return Move(tool, args, output, result)
 
 
-def sends(tool: str, output: str, /, **args: Any) -> Move:
-    """Return an action that its agent reports as a change, such as an upload."""
-    return Move(tool, args, output, changed=True)
-
-
 def sh(cmd: str, output: str = "", result: str = "success", **files: str) -> Move:
     return Move("run_cmd", {"cmd": cmd}, output, result, files)
 
@@ -56,11 +51,6 @@ def edit(path: str, old: str, new: str) -> Move:
 
 def thinks(*texts: str) -> list[Move]:
     return [Move(thought=text) for text in texts]
-
-
-def code(first: int, last: int, *, name: str = "handler") -> list[str]:
-    """Return lines `first` to `last` of a source file in which no two lines are equal."""
-    return [f"def {name}_{n}(event): return route(event, {n * 7})" for n in range(first, last + 1)]
 
 
 def page(lines: list[str]) -> str:
