@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -10,12 +9,11 @@ import click
 from clew_daemon.cli import parameters
 from clew_daemon.reading.output import INDENT, Line, print_json, print_lines
 from clew_daemon.reading.queries import goal_id, ledger_if_any
-from clew_daemon.reading.sanitize import clean, counted, short
+from clew_daemon.reading.sanitize import clean, short
 
 if TYPE_CHECKING:
     from clew_daemon.reading.instance import Instance
     from clew_daemon.record.findings import Step
-    from clew_shared.record.state import State
 
 ACTION_CHARS = 60
 ANSWER_CHARS = 80
@@ -40,7 +38,7 @@ def loops(
 ) -> None:
     """Show the last loops, oldest first: what was repeated, what the agent was told, and what came of it."""
     limit = parameters.limited(limit, as_json=as_json)
-    found, more, steps, states = _found(instance, goal, limit, before)
+    found, more, steps = _found(instance, goal, limit, before)
     if as_json:
         print_json({"loops": found, "more": more})
         return
@@ -48,58 +46,24 @@ def loops(
         print_lines([[("no loops", "dim")]])
         return
     command = f"clew loops {goal + ' ' if goal else ''}--before {found[0]['seq']}"
-    heads = [] if goal else [*map(_goal_line, states), [("", "")]]
     lines = [line for entry in found for line in loop_lines(entry, steps)]
-    earlier = parameters.earlier_lines(more, "loops", command)
-    print_lines([*heads, *earlier, *lines, *(line for one in states for line in _now(one))])
+    print_lines([*parameters.earlier_lines(more, "loops", command), *lines])
 
 
 def _found(
     instance: Instance, goal: str | None, limit: int | None, before: int | None
-) -> tuple[list[dict[str, Any]], bool, dict[int, Step], list[State]]:
-    """Return the last loops of one goal or of all, whether there are earlier ones, the steps named, and the goals."""
+) -> tuple[list[dict[str, Any]], bool, dict[int, Step]]:
+    """Return the last loops of one goal or of all, whether there are earlier ones, and the steps named."""
     name = None if goal is None else goal_id(instance, goal)
     with ledger_if_any(instance) as reader:
         if reader is None:
-            return [], False, {}, []
+            return [], False, {}
         from clew_daemon.record import findings
-        from clew_daemon.record.store import load_state
 
         found, more = findings.findings(reader, name, limit, before)
         named = {(one["goal"], seq) for one in found for seq in _named(one)}
         steps = {seq: findings.step(reader, of, seq) for of, seq in named}
-        goals = dict.fromkeys(one["goal"] for one in found)
-        states = [load_state(reader, of) for of in goals]
-        return found, more, {seq: one for seq, one in steps.items() if one}, states
-
-
-def _goal_line(state: State) -> Line:
-    """Return how often a goal's agent was told and refused something, and how the goal stands."""
-    from clew_daemon.publish.standing import standing
-    from clew_shared.text.words import times
-    from clew_shared.views.publish import status_view
-
-    refused = sum(one.refused for one in state.findings)
-    told = len(state.findings) - refused
-    facts = [
-        f"told {times(told)}" if told else "",
-        f"refused {times(refused)}" if refused else "",
-        counted(state.attempts_total, "fresh start") if state.attempts_total else "",
-        f"now {standing(status_view(state))}",
-    ]
-    return [
-        (clean(state.goal_id), "bold"),
-        (f": {', '.join(fact for fact in facts if fact)}", ""),
-    ]
-
-
-def _now(state: State) -> list[Line]:
-    """Return what one can do about a goal now, as `clew status` has it."""
-    from clew_daemon.reading.goal_text import closing_lines
-    from clew_shared.views.publish import goal_detail
-
-    lines = closing_lines(goal_detail(state, time.time()))
-    return [[(f"{clean(state.goal_id)} now:", "bold")], *lines] if lines else []
+        return found, more, {seq: one for seq, one in steps.items() if one}
 
 
 def _named(entry: dict[str, Any]) -> list[int]:
