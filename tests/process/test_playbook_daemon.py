@@ -133,8 +133,7 @@ def test_a_person_removes_restores_prunes_exports_and_imports(make_clew):
     assert strategies(clew)["bullets"] == []
     assert "no strategy" in clew.clew("playbook", "remove", "tes-00001", code=1)
     clew.clew("playbook", "restore", "tes-00001")
-    for name in ("out.json", "out.md"):
-        clew.clew("playbook", "export", str(clew.home / name))
+    clew.clew("playbook", "export", str(clew.home / "out.json"))
     quitter = clew.agent("quitter", 'hello()\ncall("finish", success=False)\n')
     clew.stop()
     clew.start()
@@ -144,14 +143,14 @@ def test_a_person_removes_restores_prunes_exports_and_imports(make_clew):
     before = clew.clew("playbook", "list", "--json", "--archived")
     clew.clew("playbook", "import", str(clew.home / "out.json"))
     assert clew.clew("playbook", "list", "--json", "--archived") == before  # it stays away
-    assert "needs" in clew.clew("playbook", "import", os.devnull, code=1)
+    assert "not JSON" in clew.clew("playbook", "import", os.devnull, code=1)
     clew.stop()
     assert json.loads(before) == strategies(clew, "--archived")
     assert "no daemon" in clew.clew("playbook", "prune", code=3)
 
     other = make_clew(name="other").start()
-    for name in ("out.json", "out.md", "out.json"):
-        other.clew("playbook", "import", str(clew.home / name))
+    for _ in range(2):
+        other.clew("playbook", "import", str(clew.home / "out.json"))
     mine, theirs = strategies(clew, "--archived")["archived"], strategies(other)["bullets"]
     assert [(one["id"], one["content"]) for one in theirs] == [
         (one["id"], one["content"]) for one in mine
@@ -160,6 +159,4 @@ def test_a_person_removes_restores_prunes_exports_and_imports(make_clew):
     assert [one | {"updated_at": ""} for one in theirs] == [
         one | {"updated_at": ""} for one in kept
     ]
-    other.clew("playbook", "export", str(other.home / "out.md"))
-    assert (other.home / "out.md").read_text() == (clew.home / "out.md").read_text()
     other.stop()

@@ -121,12 +121,6 @@ def test_a_home_without_a_ledger_has_an_empty_playbook(playbook, tmp_path):
     assert json.loads(playbook("list", "--json", home=tmp_path)[1])["bullets"] == []
 
 
-def test_export_goes_to_a_file_in_the_form_of_its_name(playbook, tmp_path):
-    for name, beginning in [("a.md", "## Learned"), ("a.json", "{")]:
-        assert playbook("export", str(tmp_path / name))[0] == 0
-        assert (tmp_path / name).read_text().startswith(beginning)
-
-
 def test_export_replaces_a_file_only_when_told_to(playbook, tmp_path):
     file = tmp_path / "kept.json"
     file.write_text("mine")
@@ -149,7 +143,7 @@ def test_changing_needs_the_daemon(playbook, args):
 
 
 def test_what_cannot_be_imported_is_told_before_a_daemon_is_asked(playbook, tmp_path):
-    wrong = tmp_path / "wrong.md"
+    wrong = tmp_path / "wrong.json"
     wrong.write_text("prose\n")
-    assert "line 1 is not a strategy" in playbook("import", str(wrong))[2]
+    assert "not JSON" in playbook("import", str(wrong))[2]
     assert "No such file" in playbook("import", str(tmp_path / "none.json"))[2]

@@ -1,13 +1,12 @@
 """Which strategies an agent is shown: by goal, by verdicts, by age, and a few on trial."""
 
 import random
-import re
 
 import pytest
 
 from clew_daemon.learning.selection import CHARS_MAX, relevance, select
 from clew_shared.playbook.bullet import Bullet
-from clew_shared.playbook.text import read, render
+from clew_shared.playbook.text import render
 from clew_shared.record.moment import iso
 
 NOW = 1_790_000_000.0
@@ -86,35 +85,12 @@ def test_one_with_a_time_that_is_none_counts_as_old():
     ) == [2]
 
 
-def test_the_text_form_is_read_back_as_it_was_written():
+def test_the_text_names_conflicts():
     bullets = [
         bullet(1, "file_operations", "List first (and then read)", helpful=2),
         bullet(2, "file_operations", "Do not list first (and then read)", harmful=1),
-        bullet(3, "shell", "Quote [paths] (helpful=1, harmful=2)"),
     ]
-    text = render(bullets)
-    assert "conflict: [she-00002] says the opposite" in text
-    assert render(read(text)) == text
-    assert [(b.id, b.content, b.helpful, b.harmful) for b in read(text)] == [
-        (b.id, b.content, b.helpful, b.harmful) for b in bullets
-    ]
-
-
-def test_a_list_by_hand_needs_no_ids_and_no_counts():
-    found = read("# Ours\n\n### Testing\n\n* Run one test alone\n- Then all\n")
-    assert [(one.id, one.section, one.content) for one in found] == [
-        ("", "Testing", "Run one test alone"),
-        ("", "Testing", "Then all"),
-    ]
-
-
-@pytest.mark.parametrize(
-    ("text", "said"),
-    [("### A\nprose\n", "line 2 is not a strategy"), ("- lost\n", "line 1 is not in a section")],
-)
-def test_a_line_that_is_none_of_the_form_is_named(text, said):
-    with pytest.raises(ValueError, match=re.escape(said)):
-        read(text)
+    assert "conflict: [she-00002] says the opposite" in render(bullets)
 
 
 def test_a_prompt_with_little_room_is_given_the_best_that_fit_it():

@@ -1,4 +1,4 @@
-"""Playbooks between homes: export and import as JSON and Markdown; importing one twice changes nothing.
+"""Playbooks between homes: export and import as JSON; importing one twice changes nothing.
 
 A known strategy takes the larger counts, because a copy cannot be distinguished from an independent find; one that was
 archived here stays archived. Pure: text in, events out.
@@ -13,30 +13,27 @@ from typing import Any
 from clew_daemon.learning.deltas import BULLETS_MAX, DeltaError, Draft
 from clew_shared.playbook.bullet import TAGS, Bullet, seconds
 from clew_shared.playbook.playbook import LearnedPlaybook, normalized
-from clew_shared.playbook.text import read, render
 from clew_shared.record.daemon_events import BulletAdded, BulletTagged
 from clew_shared.text.redact import redact
 
 _ID = re.compile(r"[a-z]{1,3}-\d{5,9}")
 
 
-def exported(playbook: LearnedPlaybook, form: str) -> str:
-    """Return a playbook as `json` (all of it, as the library saves it) or `markdown` (what is shown)."""
-    if form == "markdown":
-        return render(playbook.bullets()) + "\n"
+def exported(playbook: LearnedPlaybook) -> str:
+    """Return all of a playbook, as the library saves it."""
     return json.dumps(playbook.to_dict(), ensure_ascii=False, indent=2) + "\n"
 
 
 def imported(text: str) -> list[Bullet]:
-    """Parse an export, a JSON list of bullets, or Markdown written by hand; ValueError if it is wrong."""
-    if text.lstrip()[:1] not in ("{", "["):
-        return read(text)
+    """Parse an export, or a JSON list of bullets; ValueError if it is wrong."""
     try:
         data = json.loads(text)
     except (ValueError, RecursionError) as error:
         raise ValueError(f"not JSON: {error}") from None
     if isinstance(data, Mapping):
         return LearnedPlaybook.from_dict(data).bullets()
+    if not isinstance(data, list):
+        raise ValueError("a playbook is an object or a list")  # noqa: TRY004 (what a file holds is a value)
     return [from_entry(entry) for entry in data]
 
 

@@ -242,15 +242,14 @@ def prune(instance: Instance, below: float | None, as_json: bool) -> None:
 
 
 @playbook.command()
-@parameters.optional_file("The file to write, in Markdown if it is named *.md; omit for stdout.")
+@parameters.optional_file("The file to write; omit for stdout.")
 @click.option("--force", is_flag=True, help="Replace FILE if it exists.")
 @click.pass_obj
 def export(instance: Instance, file: Path | None, force: bool) -> None:
     """Write the playbook to a file or to stdout, for another home, a program or a person."""
     from clew_daemon.learning.exchange import exported
 
-    is_markdown = file is not None and file.suffix.casefold() in (".md", ".markdown")
-    text = exported(playbook_of(instance), "markdown" if is_markdown else "json")
+    text = exported(playbook_of(instance))
     if file is None:
         sys.stdout.write(text)
         return
@@ -267,12 +266,12 @@ def export(instance: Instance, file: Path | None, force: bool) -> None:
     "file",
     metavar="FILE|-",
     type=click.Path(allow_dash=True, readable=False),  # reading it gives the better error
-    help="A JSON or Markdown playbook; `-` for stdin.",
+    help="What `clew playbook export` writes; `-` for stdin.",
 )
 @parameters.as_json
 @click.pass_obj
 def import_(instance: Instance, file: str, as_json: bool) -> None:
-    """Import strategies from JSON or Markdown; importing twice changes nothing more."""
+    """Import strategies from JSON; importing twice changes nothing more."""
     from clew_daemon.learning.exchange import imported
 
     with sys.stdin.buffer if file == "-" else Path(file).open("rb") as opened:
@@ -284,8 +283,7 @@ def import_(instance: Instance, file: str, as_json: bool) -> None:
     except ValueError as error:
         raise CliError(f"{file} cannot be imported: {error}") from None
     if not bullets:
-        needed = "what `clew playbook export` writes, or lines `- what to do` under `### Section`"
-        raise CliError(f"{file} has no strategies: it needs {needed}")
+        raise CliError(f"{file} has no strategies: it needs what `clew playbook export` writes")
     done = {"added": 0, "updated": 0, "known": 0}
     for start in range(0, len(bullets), IMPORTED_AT_ONCE_MAX):
         part = tuple(one.to_dict() for one in bullets[start : start + IMPORTED_AT_ONCE_MAX])
