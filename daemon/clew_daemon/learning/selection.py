@@ -25,11 +25,7 @@ LINE_CHARS = 60
 
 
 def select(
-    bullets: Iterable[Bullet],
-    goal: str,
-    at: float,
-    max_strategies: int,
-    chars_max: int = CHARS_MAX,
+    bullets: Iterable[Bullet], goal: str, at: float, max_strategies: int, chars_max: int = CHARS_MAX
 ) -> list[Bullet]:
     """Return the strategies to show for a goal (its text) at a time (seconds since 1970), in the order given.
 

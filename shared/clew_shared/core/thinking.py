@@ -74,11 +74,7 @@ class ThinkingCommands(TreeCommands):
         evidence = found.message.partition("\n")[0]
         self.emit(
             ev.LoopDetected(
-                at=at,
-                loop=found.intervention,
-                evidence=evidence,
-                of=seq,
-                steps=found.steps or (),
+                at=at, loop=found.intervention, evidence=evidence, of=seq, steps=found.steps or ()
             )
         )
         intervention = Advice(found.intervention, found.message)

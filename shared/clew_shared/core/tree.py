@@ -93,10 +93,7 @@ def escalation(state: State, reason: str, replan_limit: int) -> Escalated:
     elif task_count >= replan_limit:
         to = "goal"
     return Escalated(
-        to=to,
-        reason=reason,
-        replan_failed_task=task_failed,
-        replan_failed_goal=goal_failed,
+        to=to, reason=reason, replan_failed_task=task_failed, replan_failed_goal=goal_failed
     )
 
 
@@ -223,12 +220,7 @@ class TreeCommands(AttemptCommands):
         if self.state.goal.status != GoalStatus.BLOCKED and not self.state.ended:
             self.emit(
                 ev.GoalBlocked(
-                    at=at,
-                    reason=reason,
-                    question=question,
-                    stranger=stranger,
-                    gone=gone,
-                    step=step,
+                    at=at, reason=reason, question=question, stranger=stranger, gone=gone, step=step
                 )
             )
 
@@ -316,11 +308,7 @@ class TreeCommands(AttemptCommands):
         self.emit(event.model_copy(update={"at": at}))
         self.emit(
             ev.LoopDetected(
-                at=at,
-                loop="failures",
-                attempt_count=count,
-                evidence=reason,
-                escalated_to=event.to,
+                at=at, loop="failures", attempt_count=count, evidence=reason, escalated_to=event.to
             )
         )
         if event.to == "person":
