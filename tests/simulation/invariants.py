@@ -8,7 +8,7 @@ from __future__ import annotations
 from functools import wraps
 from typing import TYPE_CHECKING, Any
 
-from clew_shared.core.actions import IN_FLIGHT_MAX
+from clew_shared.core.core import IN_FLIGHT_MAX
 from clew_shared.judge.memory import FACTS_MAX, IDLE_MAX
 from clew_shared.record import events as ev
 from clew_shared.record.fold.goal import FEEDBACK_KEPT

@@ -2,8 +2,8 @@
 
 import pytest
 
-from clew_shared.core.actions import IN_FLIGHT_MAX
 from clew_shared.core.answers import ActionReport, LookFirst, WrongState
+from clew_shared.core.core import IN_FLIGHT_MAX
 from clew_shared.record import events as ev
 from clew_shared.record.fold import fold
 from clew_shared.record.snapshot import dump

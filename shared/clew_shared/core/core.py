@@ -6,30 +6,346 @@ between leaves a prefix of the ledger, and every prefix is a state to continue f
 
 Its layers, each in a file of its own and each using those below it:
 
-    Core              the world as it is seen, and the end of the goal
-    ActionCommands    proposals, verdicts, outcomes, budgets
-    ThinkingCommands  thoughts, turns, interventions
-    TreeCommands      plans, subtasks, escalation
-    AttemptCommands   fresh starts at a subtask
-    GoalJournal       the state, and the queue of events
+    Core             proposals, verdicts, outcomes; thoughts, turns, interventions; the world as it is seen
+    TreeCommands     plans, subtasks, escalation
+    AttemptCommands  fresh starts at a subtask, limits
+    GoalJournal      the state, and the queue of events
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
 
-from clew_shared.core.actions import ActionCommands
+from clew_shared.core.answers import Advice, Feedback, LookFirst, Verdict, WrongState
+from clew_shared.core.attempts import advances, iterations_used_up
+from clew_shared.core.budgets import blocked_by_limit
+from clew_shared.core.outcomes import finished_event, known_outcome
+from clew_shared.core.reruns import in_vain, last_run, needs_word, run_number
+from clew_shared.core.tree import MESSAGE_CHARS, TreeCommands
+from clew_shared.gate.table import judge, judge_again
+from clew_shared.gate.verdict import Nudge, Proposal, Refusal
+from clew_shared.gate.words import review
+from clew_shared.judge.memory import is_new
+from clew_shared.judge.reading import words_of
 from clew_shared.record import events as ev
-from clew_shared.record.model import Result
+from clew_shared.record.model import GoalStatus, Result
+from clew_shared.record.signature import signature
 from clew_shared.record.worlds import CLAIMED, UNKNOWN
 from clew_shared.text.shorten import beginning
+from clew_shared.text.themes import theme
+from clew_shared.text.words import WARNINGS, times
 
+if TYPE_CHECKING:
+    from clew_shared.core.answers import ActionReport
+    from clew_shared.core.questions import Question
+    from clew_shared.record.model import Action, Level
+
+IN_FLIGHT_MAX = 64
+THOUGHT_CHARS = 2_000
 REASON_CHARS = 400
 
 
 @dataclass(slots=True)
-class Core(ActionCommands):
+class Core(TreeCommands):
     """Judges and records one goal; not safe for use from several threads."""
+
+    # ---- actions
+
+    def propose(self, tool: str, args: dict[str, Any], at: float, rationale: str = "") -> Verdict:
+        """Judge a proposal, the workspace having just been measured; an allowed one is in flight until its outcome."""
+        answer = self._judged(tool, args, at, rationale)
+        return answer if isinstance(answer, Verdict) else self._refuse(*answer, at)
+
+    def propose_unseen(
+        self, tool: str, args: dict[str, Any], at: float, rationale: str = ""
+    ) -> Verdict | LookFirst:
+        """Judge a proposal without a fresh measurement: a refusal by a rule is neither decided nor recorded.
+
+        So it is for an action that is blocked in another world, which may have returned unseen.
+        """
+        if self._proposal(tool, args).signature in self.state.scope.blocks:
+            return LookFirst()
+        answer = self._judged(tool, args, at, rationale)
+        return answer if isinstance(answer, Verdict) else LookFirst()
+
+    def _judged(
+        self, tool: str, args: dict[str, Any], at: float, rationale: str
+    ) -> Verdict | tuple[Proposal, Refusal]:
+        proposal = self._proposal(tool, args)
+        if refused := self._out_of_order(proposal, at):
+            return refused
+        self.start(at)
+        rerun = self.runbook and in_vain(self.state, proposal.signature)
+        answer = (judge_again if rerun else judge)(self.state, proposal, self.loops)
+        if isinstance(answer, Refusal):
+            return proposal, answer
+        return self._allow(proposal, answer, at, rationale)
+
+    def last_run(self, tool: str, args: dict[str, Any]) -> Action | None:
+        """Return the last run of this action in the current subtask."""
+        return last_run(self.state, self._proposal(tool, args).signature)
+
+    def asks_first(self, tool: str, args: dict[str, Any]) -> Action | None:
+        """Return the last run of a runbook's step that a person must be asked about before it runs again."""
+        is_open = self.state.goal.status == GoalStatus.IN_PROGRESS and not self.state.attempt.over
+        name = self._proposal(tool, args).signature
+        return needs_word(self.state, name) if self.runbook and is_open else None
+
+    def ask_about_step(self, ran: Action, asked: Question, at: float) -> None:
+        """Escalate the goal to a person for a runbook's step; one that has failed blocks its subtask."""
+        if ran.result != Result.INTERRUPTED:
+            self.emit(ev.Escalated(at=at, to="person", reason=asked.reason))
+            failures = self.state.subtask.attempts if self.state.subtask else 0
+            if failures > 1:
+                self.emit(
+                    ev.LoopDetected(
+                        at=at,
+                        loop="failures",
+                        attempt_count=failures,
+                        evidence=asked.reason,
+                        escalated_to="person",
+                    )
+                )
+        self.ask(asked, at)
+
+    def outcome(self, seq: int, report: ActionReport, at: float, *, last: bool = False) -> Feedback:
+        """Record the outcome of an allowed action; a second report of it changes nothing.
+
+        `last`: the agent is being stopped, and heeds nothing any more.
+        """
+        flight = self.state.in_flight.get(seq)
+        if flight is None:
+            return Feedback(known=False)
+        action = flight.action
+        self._finish(seq, action.name, action.args, report, at)
+        if last:
+            return Feedback(changed=action.changed)
+        feedback = self._review(at)
+        return replace(feedback, changed=action.changed)
+
+    def record(self, tool: str, args: dict[str, Any], report: ActionReport, at: float) -> Verdict:
+        """Judge and record what an agent has already done; refused means that it must not be done again."""
+        proposal = self._proposal(tool, args)
+        known = known_outcome(self.state, tool, args, proposal.signature, report)
+        proposal = replace(proposal, known=known)
+        if refused := self._out_of_order(proposal, at, done=report):
+            return refused
+        self.start(at)
+        answer = judge(self.state, proposal, self.loops)
+        if isinstance(answer, Refusal):
+            return self._refuse(proposal, answer, at, done=report)
+        verdict = self._allow(proposal, answer, at, "")
+        self._finish(verdict.seq, tool, args, report, at)
+        feedback = self._review(at)
+        return replace(
+            verdict,
+            intervention=feedback.intervention or verdict.intervention,
+            escalated_to=feedback.escalated_to,
+        )
+
+    def interrupt(
+        self,
+        reason: str,
+        at: float,
+        *,
+        counts: bool,
+        only: int | None = None,
+        detail: str = "",
+        said: str = "",
+    ) -> list[int]:
+        """Record that the effect of everything in flight (or `only` of one action) is unknown.
+
+        `said` is the end of what it has printed, as far as that is known.
+        """
+        seqs = [s for s in self.state.in_flight if only in (None, s)]
+        for seq in seqs:
+            event = ev.ActionInterrupted(at=at, of=seq, reason=reason, counts=counts, detail=detail)
+            self.emit(event, said.encode("utf-8", "replace") or None)
+        return seqs
+
+    def turn_away(self, tool: str, args: dict[str, Any], at: float, message: str) -> Verdict:
+        """Refuse a proposal without asking a rule, since no action is carried out any more; `message` states why."""
+        return self._refuse(self._proposal(tool, args), self._stopped(message), at)
+
+    def _stopped(self, message: str) -> Refusal:
+        """Return the refusal of what is not carried out any more: a limit that was reached, else `message`."""
+        if spent := blocked_by_limit(self.state):
+            return _over_limit(spent)
+        return Refusal("stopped", message, loop=False)
+
+    def _proposal(self, tool: str, args: dict[str, Any]) -> Proposal:
+        name = signature(tool, args, self.state.spec.workspace)
+        return Proposal(tool, args, name, calls=self.calls)
+
+    def _out_of_order(
+        self, proposal: Proposal, at: float, done: ActionReport | None = None
+    ) -> Verdict | None:
+        """Refuse a proposal that no rule needs to judge; None where it is in order."""
+        state = self.state
+        if level := state.replan_required:
+            message = (
+                f"The goal waits for a person: {state.reason}"
+                if level == "person"
+                else f"The subtask is blocked: replan the {level} first (`plan` with replan: {level!r})."
+            )
+            refusal = Refusal("replan_required", message, loop=False)
+            return self._refuse(proposal, refusal, at, done=done)
+        if state.attempt.over:
+            message = "This attempt is over; nothing more is carried out in it."
+            return self._refuse(proposal, self._stopped(message), at, done=done)
+        if state.goal.status != GoalStatus.IN_PROGRESS:
+            message = f"The goal is {state.goal.status}; nothing more is carried out."
+            return self._refuse(proposal, self._stopped(message), at, done=done)
+        if len(state.in_flight) >= IN_FLIGHT_MAX:
+            raise WrongState(f"{IN_FLIGHT_MAX} actions are in flight; report their outcomes first")
+        if spent := self.budget_spent(at, acting=True):
+            verdict = self._refuse(proposal, _over_limit(spent), at, done=done)
+            self.hold_to_limits(at, acting=True)
+            return replace(verdict, escalated_to="person")
+        return None
+
+    def _allow(self, proposal: Proposal, nudge: Nudge | None, at: float, rationale: str) -> Verdict:
+        seq = self.emit(
+            ev.ActionAllowed(
+                at=at,
+                epoch=self.state.epoch,
+                tool=proposal.tool,
+                args=proposal.args,
+                signature=proposal.signature,
+                rationale=rationale[:MESSAGE_CHARS],
+                attempt=self.state.attempt.number,
+                run=run_number(self.state, proposal.signature, is_step=self.runbook),
+            )
+        )
+        if nudge is None:
+            return Verdict(True, seq, at=at)
+        advice = Advice("repetition", nudge.message)
+        word = ev.Intervened(at=at, intervention=advice.kind, message=advice.message)
+        of = self.emit(word)
+        self._emit_loop(advice.kind, proposal, nudge, of, at)
+        return Verdict(True, seq, intervention=advice, at=at)
+
+    def _refuse(
+        self, proposal: Proposal, refusal: Refusal, at: float, done: ActionReport | None = None
+    ) -> Verdict:
+        event = ev.ActionBlocked(
+            at=at,
+            epoch=self.state.epoch,
+            tool=proposal.tool,
+            args=proposal.args,
+            signature=proposal.signature,
+            reason=refusal.reason,
+            message=refusal.message,
+            makes_block=refusal.reason if refusal.loop else "",
+            everywhere=refusal.everywhere,
+            counts=refusal.reason == "blocked_action",
+            done=done is not None,
+            attempt=self.state.attempt.number,
+        )
+        seq = self.emit(event)
+        if done is not None:
+            self._finish(seq, proposal.tool, proposal.args, done, at)
+        level = self._escalate_proposals(at)
+        if refusal.loop:
+            self._emit_loop(refusal.reason, proposal, refusal, seq, at)
+        return Verdict(False, seq, refusal.reason, refusal.message, escalated_to=level, at=at)
+
+    def _emit_loop(
+        self, loop: str, proposal: Proposal, found: Nudge | Refusal, of: int, at: float
+    ) -> None:
+        self.emit(
+            ev.LoopDetected(
+                at=at,
+                loop=loop,
+                signature=proposal.signature,
+                attempt_count=found.attempt,
+                evidence=found.evidence,
+                of=of,
+                steps=found.steps,
+            )
+        )
+
+    def _escalate_proposals(self, at: float) -> Level | None:
+        """Escalate the subtask once blocked actions were proposed too often."""
+        count = self.state.blocked_proposals
+        if self.state.replan_required or count < self.loops.blocked_limit:
+            return None
+        reason = f"it proposed refused actions again {times(count)}"
+        return None if self.start_over(reason, at) else self._escalate(reason, count, at)
+
+    def _finish(
+        self, seq: int, tool: str, args: dict[str, Any], report: ActionReport, at: float
+    ) -> None:
+        output = report.output.encode("utf-8", "replace") if report.output else None
+        self.emit(finished_event(self.state, seq, tool, args, report, at), output)
+
+    # ---- thoughts and turns
+
+    def think(self, text: str, at: float, *, has_tool_calls: bool) -> Feedback:
+        """Record a thought."""
+        short = beginning(text.strip(), THOUGHT_CHARS)
+        words = words_of(short)
+        self.emit(
+            ev.Thought(
+                at=at,
+                text=short,
+                theme=theme(text),
+                has_tool_calls=has_tool_calls,
+                new=is_new(self.state.scope.memory, words),
+                words=words,
+            )
+        )
+        return self._review(at)
+
+    def reflect(self, event: ev.Reflected) -> Feedback:
+        """Record an iteration record: one turn is over."""
+        told = self.state.attention.told_in_turn
+        self.emit(event)
+        if not event.unfinished:
+            self.messages = 0
+        if self.hold_to_limits(event.at):
+            return Feedback(escalated_to="person")
+        at_work = self.state.goal.status == GoalStatus.IN_PROGRESS and self._is_in_progress()
+        if at_work and iterations_used_up(self.state, self.attempts):
+            return self._bound_attempt(event.at)
+        return Feedback() if told else self._review(event.at)
+
+    def _bound_attempt(self, at: float) -> Feedback:
+        """End an attempt that has taken all its turns."""
+        used = self.state.iteration - self.state.attempt.from_iteration
+        reason = f"its {used} turns were used up"
+        if self.start_over(reason, at, advancing=advances(self.state)):
+            return Feedback()
+        return Feedback(escalated_to=self.fail(reason, at))
+
+    def _review(self, at: float) -> Feedback:
+        """Intervene if a streak calls for it; ignored interventions are a failure of the subtask.
+
+        A runbook can heed none, nor can an agent whose attempt is over.
+        """
+        if self.runbook or self.state.attempt.over:
+            return Feedback()
+        found = review(self.state, self.loops, self.calls)
+        if found is None:
+            return Feedback()
+        seq = self.emit(found.model_copy(update={"at": at}))
+        evidence = found.message.partition("\n")[0]
+        self.emit(
+            ev.LoopDetected(
+                at=at, loop=found.intervention, evidence=evidence, of=seq, steps=found.steps or ()
+            )
+        )
+        intervention = Advice(found.intervention, found.message)
+        if self.state.ignored_interventions < self.ignored_limit or self.state.replan_required:
+            return Feedback(intervention)
+        warned = WARNINGS[found.intervention]
+        if found.intervention == "nothing_new" and self.start_over(found.intervention, at):
+            return Feedback(intervention)
+        failure = f"it did not react to {self.ignored_limit} warnings; the last: {warned}"
+        return Feedback(intervention, self._fail(failure, at, "ignored_interventions"))
+
+    # ---- the world, and the end
 
     @property
     def goes_by_a_claim(self) -> bool:
@@ -68,3 +384,7 @@ class Core(ActionCommands):
         """End the goal as failed: the agent reports that it cannot be done."""
         reason = beginning(summary.strip(), REASON_CHARS) or "failed"
         self.emit(ev.GoalEnded(at=at, status="failed", reason=reason, summary=summary))
+
+
+def _over_limit(spent: str) -> Refusal:
+    return Refusal("budget", f"Refused: {spent}. A person has to decide.", loop=False)
