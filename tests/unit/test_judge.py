@@ -210,9 +210,18 @@ def test_an_outcome_is_the_same_but_for_times_durations_and_ids(one, other, same
 
 
 def test_reading_never_fails_and_is_bounded():
-    for text in ("", "\0" * 5000, "\ud800", "[" * 100_000, "1" * 100_000, "a:b " * 50_000):
+    for text in (
+        "",
+        "\0" * 5000,
+        "\ud800",
+        "[" * 100_000,
+        "1" * 100_000,
+        f"a {'1' * 400} of {'2' * 400}",
+        "a:b " * 50_000,
+    ):
         found = reading.read("tool", {"cmd": text[:3000], "n": None}, "success", text)
         assert len(found.model_dump_json()) <= 8_000
+        assert reading.Reading.model_validate_json(found.model_dump_json()) == found
 
 
 def test_feedback_pays_the_debt_and_what_is_known_stays_known(agent):

@@ -223,7 +223,7 @@ def _learn(memory: Memory, reading: Reading, *, again: bool, other: bool) -> Fou
     for at, (line, bone) in enumerate(pairs):
         same, alike, noise = line in facts, bone in facts, False
         if at in numbers:
-            kind, *values = numbers[at]
+            kind, *values = (value or 0.0 for value in numbers[at])
             goes, _ = _move(memory, f"{reading.asked}{bone}", values, crowd, has_end=kind == 1)
             _, noise = _move(memory, bone, values, crowd, has_end=False)
             noise = noise and not other and kind < 2  # nothing but a number is an answer

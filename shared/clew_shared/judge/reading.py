@@ -33,6 +33,8 @@ NUMBERS_MAX: Final = 8
 ROWS_MAX: Final = 12
 """... and of how many lines of an answer."""
 
+DIGITS_MAX: Final = 100
+
 WORDS_MAX: Final = 100
 HASH: Final = 8
 WORD_MIN: Final = 3
@@ -108,7 +110,7 @@ class Reading(BaseModel, frozen=True, extra="ignore"):
     asked: str = ""
     about: str = ""
     lines: str = ""
-    numbers: dict[int, tuple[float, ...]] = {}
+    numbers: dict[int, tuple[float | None, ...]] = {}  # None: infinite, in old records
     words: str | None = None
     claim: str = ""
     raw: str = ""
@@ -236,11 +238,16 @@ def _shared(split: list[list[str]], places: range) -> int:
 
 def _numbers(line: str) -> tuple[float, ...]:
     """Return the numbers of a line: where one has an end, 1, that one and its end first (`3/10`, `40 %`)."""
-    found = _MEASURE.findall(line)[:NUMBERS_MAX]
-    values = [float(one.replace(",", "")) if one.count(".") < 2 else 0.0 for one in found]
+    values = [_value(one) for one in _MEASURE.findall(line)[:NUMBERS_MAX]]
     if end := _HAS_END.search(line):
-        return (1.0, float(end[1]), float(end[2] or 100), *values)
+        return (1.0, _value(end[1]), _value(end[2] or "100"), *values)
     return (0.0 if _LETTER.search(line) else 2.0, *values)
+
+
+def _value(number: str) -> float:
+    """Return a number, 0 for versions and for what no float can hold, since JSON has no infinity."""
+    plain = number.replace(",", "")
+    return float(plain) if len(plain) <= DIGITS_MAX and plain.count(".") < 2 else 0.0
 
 
 def canonical(value: Any, key: str = "", *, loose: bool = False) -> Any:
