@@ -177,20 +177,6 @@ def test_a_daemon_that_stays_away_ends_the_watch_with_code_three(clew, watching)
     )
 
 
-@pytest.mark.parametrize(("check", "code"), [("true", 0), ("false", 1)])
-def test_a_goal_that_has_ended_shows_its_final_state(clew, check, code):
-    text = f"---\nchecks: {{fine: '{check}'}}\n---\n# Say it\n## Do\n- [ ] Say\n  ```sh\n  echo hi\n  ```\n"
-    clew.start()
-    goal = clew.submit(text)
-    clew.wait("goal.completed" if code == 0 else "goal.failed", goal=goal)
-    clew.stop()
-    out = clew.clew("watch", goal[:6], code=code)
-    assert "success" in out
-    assert ": hi" in out
-    assert f"{goal}: {'completed' if code == 0 else 'failed'}" in out
-    assert "check fine: " in out
-
-
 def test_without_a_goal_those_that_come_later_are_shown_until_ctrl_c(clew, watching):
     clew.start()
     first = clew.submit(GATED, "first.md")
@@ -264,23 +250,6 @@ def test_status_says_what_the_worker_does_now_and_since_when(clew, cmd, check, d
     clew.until(lambda: clew.goal(goal)["now"] is None, "the end of it")
 
 
-def test_an_llm_call_is_seen_as_thinking_since_it_began(clew):
-    body = """
-        hello()
-        call("llm_slot", open=True, base_url="http://127.0.0.1:1")
-        say("thinks")
-        notices.get()
-    """
-    agent = clew.agent("thinker", body)
-    clew.start()
-    goal = clew.submit(f"---\nagent: {agent}\n---\nThink.\n")
-    clew.said(goal)
-    now = clew.goal(goal)["now"]
-    assert (now["doing"], now["what"]) == ("thinking", "LLM call")
-    before = now["since"]
-    assert clew.goal(goal)["now"]["since"] == before
-
-
 ASKER = """
     hello()
     call("leave", kind="configuration", reason={!r})
@@ -305,29 +274,6 @@ def test_a_pipe_has_the_whole_question_of_a_goal_also_when_one_comes_later(clew,
     assert every.end(signal.SIGINT) == 0
     assert f"{goal} needs you: clew --home {clew.home} status {goal}" in every.lines
     assert not [line for line in every.lines if "continues" in line]
-
-
-def test_goals_that_rest_need_no_daemon_to_be_watched(clew):
-    clew.start()
-    goal = clew.submit(QUICK)
-    clew.wait("goal.completed", goal=goal)
-    clew.stop()
-    out = clew.clew("watch", goal)
-    assert "daemon" not in out
-    assert f"report: {clew.home}" in out
-
-
-def test_past_actions_are_told_as_they_were_when_they_happened(clew, watching):
-    clew.start()
-    seen = watching("submit", "--wait", "-", given=QUICK)
-    assert seen.end() == 0
-    goal = seen.lines[0]
-    live = [json.loads(line) for line in clew.clew("watch", "--json", goal).splitlines()]
-    actions = json.loads(clew.clew("history", goal, "--json"))["actions"]
-    ended = [one for one in live if one["event"] == "action.finished"]
-    assert [one["of"] for one in ended] == [action["seq"] for action in actions[-5:]]
-    assert all(one["seq"] > one["of"] for one in ended)
-    assert all(f"{goal}: {one['text']}: {one['output'].strip()}" in seen.lines for one in ended)
 
 
 def test_what_a_queued_goal_waits_for_is_told_in_a_pipe_and_without_a_daemon(clew, watching):

@@ -20,13 +20,11 @@ from clew_daemon import VERSION
 from clew_daemon.cli import run
 from clew_daemon.cli.app import COMMANDS
 from clew_daemon.cli.commands.version import version_line
-from clew_daemon.reading.goal_text import ENDED
 from clew_daemon.record.goals import GoalStore
 from clew_shared.config.tables import Settings
 from clew_shared.core.answers import ActionReport
 from clew_shared.ledger import Ledger
 from clew_shared.record import events as ev
-from clew_shared.record.model import GoalStatus
 from clew_shared.record.spec import PlannedSubtask, PlannedTask, Spec
 
 AT = 1_790_000_000.0
@@ -250,18 +248,6 @@ def test_a_home_without_a_ledger_has_no_goals(clew, tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize("made", [Path.touch, begun], ids=["no page yet", "no table yet"])
-def test_a_ledger_that_a_first_start_is_making_has_no_goals(clew, tmp_path, made):
-    (tmp_path / "state").mkdir()
-    made(tmp_path / "state" / "ledger.db")
-
-    assert json.loads(clew("--home", tmp_path, "status", "--json")[1])["goals"] == []
-    assert json.loads(clew("--home", tmp_path, "loops", "--json")[1]) == {
-        "loops": [],
-        "more": False,
-    }
-
-
 def test_a_goal_may_be_named_by_its_beginning(clew, home):
     view = json.loads(clew("--home", home, "status", "create-m", "--json")[1])
     assert view["goal"]["id"] == MATHX
@@ -299,67 +285,12 @@ def test_context_is_cut_to_the_size_asked_for(clew, home):
     assert view["chars"] == len(view["context"]) <= 300
 
 
-def test_a_size_without_the_text_that_it_is_the_size_of_is_wrong_usage(clew, home):
-    code, out, err = clew("--home", home, "context", MATHX, "--max-chars", "300")
-    assert (code, out) == (2, "")
-    assert "add --compact" in err
-    compact = clew("--home", home, "context", MATHX, "--compact", "--max-chars", "300")[1]
-    assert compact.splitlines()[-1].endswith("characters, at most 300")
-
-
-def test_the_page_before_begins_at_the_first_goal_that_is_over(clew, tmp_path):
-    async def two_over() -> list[str]:
-        await record(tmp_path)
-        ledger = Ledger.open(tmp_path / "state" / "ledger.db")
-        book = GoalStore(ledger, Settings())
-        for n in range(2):
-            spec = Spec(description=f"Over {n}")
-            goal = ev.GoalAccepted(at=AT + n, goal_id=f"over-{n}", spec=spec, identity=(str(n),))
-            await book.accept(goal, b"goal")
-            await book.emit(book.cores[f"over-{n}"], ev.GoalEnded(at=AT, status="cancelled"))
-        await ledger.close(5)
-        return list(book.cores)
-
-    assert asyncio.run(two_over()) == [MATHX, OTHER, "over-0", "over-1"]
-    out = clew("--home", tmp_path, "status", "-n", "1")[1]
-    assert "… 1 more goal that ended: clew status --all, or clew status --before over-1\n" in out
-    assert set(ENDED) == {status for status in GoalStatus if status.ended}
-    page = json.loads(clew("--home", tmp_path, "status", "--before", "over-1", "--json")[1])
-    assert ([one["id"] for one in page["goals"]], page["more"]) == (["over-0"], False)
-
-
-@pytest.mark.parametrize("command", [["status"], ["history", MATHX], ["loops"]])
-def test_numbers_beyond_all_bounds_are_refused_and_the_largest_are_not(clew, home, command):
-    largest = ["-n", 1 << 62]
-    refused = [["-n", (1 << 63) - 1], ["-n", -1]]
-    if command != ["status"]:
-        largest += ["--before", (1 << 63) - 1]
-        refused += [["--before", 1 << 63], ["--before", 0]]
-    assert clew("--home", home, *command, *largest)[0] == 0
-    for args in refused:
-        code, _, err = clew("--home", home, *command, *args)
-        assert (code, "is too" in err) == (2, True)
-        assert "4611686018427387904" not in err
-
-
 def test_home_after_the_command_says_where_it_goes(clew, home):
     code, _, err = clew("status", "--home", home)
     assert (code, err.splitlines()[-1]) == (
         2,
         "--home goes before the command: clew --home DIR status",
     )
-
-
-@pytest.mark.parametrize("options", [["--json"], ["--archived"], ["--archived", "--json"]])
-def test_the_playbook_is_listed_with_the_options_of_list(clew, home, options):
-    code, out, _ = clew("--home", home, "playbook", *options)
-    assert (code, out) == clew("--home", home, "playbook", "list", *options)[:2]
-    assert clew("--home", home, "playbook", options[0], "list")[0] == 2
-
-
-@pytest.mark.parametrize("verb", ["pause", "resume", "cancel", "retry"])
-def test_the_usage_of_steering_says_that_goals_may_be_left_out(clew, verb):
-    assert f"clew {verb} [OPTIONS] [GOAL]..." in clew(verb, "--help")[1]
 
 
 @pytest.mark.parametrize(

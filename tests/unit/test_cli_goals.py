@@ -1,7 +1,5 @@
 """Goals as `clew status` and `clew status GOAL` draw them."""
 
-import pytest
-
 from clew_daemon.reading.goal_list import (
     activity,
     daemon_lines,
@@ -11,8 +9,6 @@ from clew_daemon.reading.goal_list import (
     overview,
 )
 from clew_daemon.reading.goal_text import goal_lines
-from clew_daemon.reading.output import print_lines
-from clew_daemon.reading.sanitize import thousands
 from clew_shared.record import events as ev
 from clew_shared.record.moment import iso, local
 from clew_shared.record.prompt_facts import Prompt
@@ -40,14 +36,6 @@ def turn(agent, tokens_in, cached):
     agent.core.emit(event)
 
 
-@pytest.mark.parametrize(
-    ("count", "text"),
-    [(0, "0"), (999, "999"), (1_000, "1.0k"), (9_949, "9.9k"), (9_950, "10k"), (33_800, "34k")],
-)
-def test_tokens_are_written_in_three_digits_or_so(count, text):
-    assert thousands(count) == text
-
-
 def test_what_the_llm_has_cost_is_told_for_the_goal(played):
     agent = played(["one", "two"])
     turn(agent, 4_000, 3_000)
@@ -65,11 +53,6 @@ def test_the_tree_tells_how_much_of_each_task_is_done(played):
     lines = drawn(agent)
     assert "[>] task 0  33%" in lines
     assert "[ ] task 1  0%" in lines
-
-
-def test_a_server_that_counts_no_tokens_is_said_to_cache_nothing(agent):
-    agent.core.emit(ev.Reflected(iteration=0, prompt=Prompt()))
-    assert any("LLM: 1 call, 0 tokens in, 0 out, 0.0 s" in line for line in drawn(agent))
 
 
 # ---- what a goal waits for, does, and has come to
@@ -91,12 +74,6 @@ def test_a_paused_goal_is_called_paused_everywhere(agent):
     assert not [line for line in (*lines, *listed(agent)) if "waiting" in line]
 
 
-def test_a_goal_whose_agent_exited_with_the_word_paused_is_not_called_paused(agent):
-    agent.core.emit(ev.GoalWaiting(at=AT, reason="paused", until=AT + 60))
-    assert " waiting " in listed(agent)[1]
-    assert not [line for line in (*drawn(agent), *listed(agent)) if "paused since" in line]
-
-
 NOW = {"doing": "thinking", "since": iso(AT - 12.4), "what": ""}
 
 
@@ -115,11 +92,6 @@ def test_a_goal_without_checks_is_completed_unverified_and_says_how_to_add_some(
     assert any(line.startswith("unverified: ") and "`checks:`" in line for line in drawn(agent))
     assert "completed, unverified" in listed(agent)[1]
     assert any("completed, unverified" in line for line in drawn(agent))
-
-
-def test_a_failed_goal_is_not_called_unverified(agent):
-    agent.core.emit(ev.GoalEnded(at=AT, status="failed", reason="no disk"))
-    assert not [line for line in drawn(agent) if "verified" in line]
 
 
 def test_suggested_checks_are_front_matter_to_copy(agent):
@@ -200,12 +172,6 @@ def test_a_list_counts_what_there_is_and_takes_no_columns_for_it(agent):
     assert row.endswith(" (12k tokens, 2 restarts, 3 refused)")
 
 
-def test_a_goal_that_has_ended_does_nothing_even_while_its_worker_still_ends(agent):
-    now = {"doing": "thinking", "since": "2026-01-01T00:00:00+00:00", "what": None}
-    agent.core.emit(ev.GoalEnded(at=AT, status="completed"))
-    assert "thinking" not in listed(agent, now=now)[1]
-
-
 def test_below_the_list_stands_which_goals_need_a_person(agent):
     view = status_view(agent.state, AT)
     assert needs_lines([view]) == []
@@ -252,12 +218,6 @@ def test_a_config_file_that_would_be_rejected_is_told_with_what_the_daemon_does(
     assert lines[1:3] == ["the config file has an error: line 1: no [x]", "    line 2"]
     assert "`clew config` names every error" in lines[3]
     assert len(text(daemon_lines(daemon | {"config_error": None}))) == 1
-
-
-def test_in_a_pipe_no_line_is_wrapped(agent, capsys):
-    agent.core.block_goal(LONG, AT, question="Which disk?")
-    print_lines(goal_lines(goal_detail(agent.state)))
-    assert f"reason: {LONG.strip()}\n" in capsys.readouterr().out
 
 
 def test_the_end_is_told_with_its_own_time_and_not_that_of_later_feedback(agent):

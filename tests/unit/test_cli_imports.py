@@ -96,22 +96,6 @@ def test_help_version_and_log_need_neither_models_nor_the_ledger(home, args):
 
 
 @pytest.mark.parametrize(
-    ("words", "at"), [("clew sta", 1), ("clew --ver", 1), ("clew status --js", 2)]
-)
-def test_completing_commands_and_options_needs_nothing_of_weight(words, at):
-    asked = {"_CLEW_COMPLETE": "bash_complete", "COMP_WORDS": words, "COMP_CWORD": str(at)}
-    assert not loaded(SCRIPT, **asked) & ALL
-
-
-def test_completing_a_goal_reads_the_ledger_and_no_more(home):
-    words = f"clew --home {home} history say"
-    asked = {"_CLEW_COMPLETE": "bash_complete", "COMP_WORDS": words, "COMP_CWORD": "4"}
-    seen = loaded(SCRIPT, **asked)
-    assert "apsw" in seen
-    assert not seen & (ALL - {"apsw"})
-
-
-@pytest.mark.parametrize(
     "args",
     [["status"], ["status", "--json"], ["status", GOAL], ["history", GOAL], ["loops"]],
     ids=" ".join,
@@ -120,12 +104,6 @@ def test_reading_the_ledger_needs_models_but_no_loop_and_no_terminal(home, args)
     seen = loaded(SCRIPT, "--home", home, *args)
     assert "apsw" in seen
     assert not seen & (NEVER | TERMINAL | READING)
-
-
-def test_submitting_reads_a_goal_file_and_no_more(home):
-    seen = loaded(SCRIPT, "--home", home, "submit", home / "goal.md")
-    assert "markdown_it" in seen
-    assert not seen & (NEVER | TERMINAL | {"asyncio", "apsw"})
 
 
 @pytest.mark.parametrize("args", [["status"], ["status", "--json"]], ids=" ".join)
@@ -160,17 +138,6 @@ def test_the_daemon_is_without_what_only_workers_and_terminals_need():
     assert "clew_daemon.supervision.supervisor" in seen
     assert not seen & {"httpx2", "click", "clew_worker", *HERALD}
     assert not {name for name in seen if name.startswith(("clew_daemon.cli", "clew_daemon.herald"))}
-
-
-def test_the_nursery_is_without_what_only_the_daemon_needs():
-    script = (
-        "import sys\nfrom clew_worker.cell import nursery\nnursery.preload([])\n"
-        "print(*sys.modules, file=sys.stderr)"
-    )
-    seen = loaded(script)
-    assert "clew_worker.executor.server" in seen
-    kept_out = {"httpx2", "apsw", "psutil", "structlog", "watchdog", "markdown_it", "yaml"}
-    assert not seen & (kept_out | {"rich", "click", "clew_daemon"})
 
 
 @pytest.mark.parametrize(

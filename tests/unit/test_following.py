@@ -42,26 +42,6 @@ async def test_what_comes_after_the_first_look_is_given_once_and_in_order(ledger
     assert follower.look() == []
 
 
-async def test_a_reader_that_falls_behind_finds_the_rest_in_the_ledger(ledger, follower):
-    follower.look()
-    await append(ledger, *map(str, range(1_200)))
-    found = []
-    while rows := follower.look(500):
-        assert len(rows) <= 500
-        found += bodies(rows)
-    assert found == [*map(str, range(1_200))]
-
-
-async def test_a_cursor_goes_on_where_another_follower_stopped(ledger, follower, path):
-    follower.look()
-    await append(ledger, "1", "2", "3")
-    follower.look(2)
-    other = Follower(path, follower.after)
-    assert bodies(other.look()) == ["3"]
-    assert not other.was_reset
-    other.close()
-
-
 async def test_a_ledger_that_is_not_there_yet_is_followed_from_its_first_event(path, follower):
     assert follower.look() == []
     assert follower.reader is None
@@ -114,22 +94,6 @@ async def test_a_restored_copy_that_holds_the_cursor_is_no_other_ledger(tmp_path
     assert bodies(follower.look()) == ["3"]
     assert not follower.was_reset
     await ledger.close(10)
-
-
-async def test_a_goal_that_was_removed_takes_no_other_event_along(ledger, follower):
-    follower.look()
-    await append(ledger, "1", goal="gone")
-    await append(ledger, "2", goal="kept")
-    await append(ledger, "3", goal="gone")
-    assert len(follower.look()) == 3
-    await ledger.purge("gone")
-    await append(ledger, "4", goal="kept")
-    cursor = follower.after
-    assert bodies(follower.look()) == ["4"]
-    other = Follower(ledger.path, cursor)  # its event was removed
-    assert bodies(other.look()) == ["4"]
-    assert not other.was_reset
-    other.close()
 
 
 async def test_a_cursor_of_another_ledger_is_told(ledger, path):

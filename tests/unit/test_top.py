@@ -24,7 +24,6 @@ from clew_daemon.top.goal_screen import ActionScreen, GoalScreen
 from clew_daemon.top.goals_screen import GoalsScreen
 from clew_daemon.top.log_screen import LogScreen
 from clew_daemon.top.prompt_screen import PromptScreen
-from clew_daemon.top.screens import KeyTab
 from clew_daemon.top.tables import RowTable
 from clew_daemon.top.timeline_screen import TimelineScreen
 from clew_shared.config.tables import Settings
@@ -186,21 +185,6 @@ async def test_of_a_very_long_line_the_beginning_is_shown_and_where_the_rest_is(
         assert len(top.text()) < 300_000
 
 
-async def test_text_is_selected_with_the_mouse_and_copied(home):
-    async with Running(home.instance, "stuck") as top:
-        await top.on(GoalScreen)
-        await top.until(lambda: "why" in top.text())
-        question, page = top.app.screen.query_one(".asking"), top.app.screen.query_one(".page")
-        await top.until(lambda: 0 < question.region.bottom <= page.region.y)  # it is laid out
-        while not (top.app.screen.get_selected_text() or "").startswith("stuck"):
-            # once more where the page has moved meanwhile
-            await top.pilot.mouse_down(".page", offset=(0, 0))
-            await top.pilot.hover(".page", offset=(5, 0))
-            await top.pilot.mouse_up(".page", offset=(5, 0))
-        await top.press("ctrl+c")
-        await top.until(lambda: top.app.clipboard.startswith("stuck"))
-
-
 async def test_each_screen_names_the_command_that_shows_the_same(home):
     seq = await home.action("stuck", b"")
     async with Running(home.instance) as top:
@@ -248,14 +232,6 @@ async def test_each_view_of_a_goal_has_a_number_and_names_its_command(home):
             await top.until(lambda: top.app.screen.goal and top.app.screen.goal["id"] == "stuck")
         await top.press("4", "escape")
         await top.on(GoalsScreen)
-
-
-async def test_a_view_is_opened_with_the_mouse(home):
-    async with Running(home.instance) as top:
-        await top.open()
-        tab = next(one for one in top.app.screen.query(KeyTab) if "Timeline" in str(one.render()))
-        await top.pilot.click(tab)
-        await top.on(TimelineScreen)
 
 
 async def test_the_timeline_has_a_lane_for_each_worker_and_its_marks_need_no_colour(home):
@@ -420,33 +396,6 @@ async def test_from_a_goal_the_log_has_only_its_lines(home):
         assert screen.command == "clew logs -f stuck"
         await top.until(lambda: count(screen.query_one(Log)))
         assert [line for line in screen.query_one(Log).lines if "first" in line] == []
-
-
-async def test_two_thousand_goals_keep_the_cursor_where_it_was(home, daemon):
-    for n in range(2_000):
-        home.store.enter(
-            ev.GoalAccepted(
-                at=1e9, goal_id=f"g{n}", spec=Spec(description="x"), identity=(str(n),)
-            ),
-            b"",
-        )
-    await home.store.commit(home.store.cores["g1999"])
-    async with Running(home.instance) as top:
-        await top.until(lambda: isinstance(top.app.screen, GoalsScreen) and len(top.keys()) > 2_000)
-        await top.press("end", "up")
-        current = top.app.screen.query_one(RowTable).current
-        await home.goal("new", ev.GoalStarted(at=1e9), ev.GoalBlocked(at=1e9, reason="r"))
-        await top.until(lambda: "new" in top.keys()[:2])
-        assert top.app.screen.query_one(RowTable).current == current
-
-
-async def test_it_works_without_colours_and_in_light(home, monkeypatch):
-    monkeypatch.setenv("NO_COLOR", "1")
-    async with Running(home.instance) as top:
-        await top.until(lambda: isinstance(top.app.screen, GoalsScreen) and top.keys())
-        await top.press("d")
-        assert not top.app.current_theme.dark
-        assert "stuck" in top.app.export_screenshot()
 
 
 async def test_without_a_daemon_it_says_so_and_shows_what_is_on_record(home):

@@ -26,31 +26,22 @@ NOT_RUNNING = "no `clew web` is running: start it with `clew web`, or as a servi
 
 @dataclass(frozen=True)
 class Listening:
-    """A bound socket, and the address in links to it; `port` is 0 for a Unix socket, which has a `path`.
-
-    `file` is device and inode of that path.
-    """
+    """A bound socket, and the address in links to it; `port` is 0 for a Unix socket, which has a `path`."""
 
     socket: socket.socket
     address: str
     port: int
     path: Path | None = None
-    file: tuple[int, int] = (0, 0)
 
     @property
     def base(self) -> str:
         """What links begin with."""
         return f"http://{self.address}:{self.port}" if self.port else f"http://{self.address}"
 
-    @property
-    def is_found(self) -> bool:
-        """Whether others can still reach it: the file of a path was not removed or replaced."""
-        return self.path is None or _file_at(self.path) == self.file
-
     def close(self) -> None:
         """Close the socket, and remove that of a path."""
         self.socket.close()
-        if self.path is not None and self.is_found:
+        if self.path is not None:
             self.path.unlink(missing_ok=True)
 
 
@@ -58,7 +49,7 @@ def listening(listen: str) -> Listening:
     """Bind `HOST:PORT` or `unix:PATH`; CliError where that cannot be done."""
     if listen.startswith("unix:"):
         path = Path(listen.removeprefix("unix:")).expanduser()
-        return Listening(_unix(path), "localhost", 0, path, _file_at(path))
+        return Listening(_unix(path), "localhost", 0, path)
     host, _, port = listen.rpartition(":")
     family = socket.AF_INET6 if host.startswith("[") else socket.AF_INET
     sock = socket.socket(family, socket.SOCK_STREAM | socket.SOCK_CLOEXEC)
@@ -89,15 +80,6 @@ def _unix(path: Path) -> socket.socket:
         sock.close()
         raise CliError(_explained(error, str(path))) from None
     return sock
-
-
-def _file_at(path: Path) -> tuple[int, int]:
-    """Return device and inode of a path, zeros where there is nothing."""
-    try:
-        found = path.lstat()
-    except OSError:
-        return 0, 0
-    return found.st_dev, found.st_ino
 
 
 def _answers(path: Path) -> bool:

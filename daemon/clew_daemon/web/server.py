@@ -7,6 +7,7 @@ import os
 import signal
 import time
 from collections.abc import Callable
+from contextlib import suppress
 
 import anyio.to_thread
 import uvicorn
@@ -32,8 +33,9 @@ def following(instance: Instance, live: LiveChanges) -> Following:
 
     def heard(news: StreamNews) -> None:
         goals = {e.goal for e in news.events} if isinstance(news, StreamBatch) else {ALL}
-        if goals:
-            loop.call_soon_threadsafe(live.add, sorted(goals))
+        with suppress(RuntimeError):  # the server has just ended
+            if goals:
+                loop.call_soon_threadsafe(live.add, sorted(goals))
 
     return Following(instance, heard)
 
@@ -42,8 +44,6 @@ IDLE_S = 15
 THREADS = 4
 """Pages that are made at once; each thread costs memory."""
 STOP_S = 1
-LOOK_S = 2.0
-"""How often the server looks whether its sockets are still in place."""
 
 
 def serve(instance: Instance, settings: WebSettings, announce: Callable[[str], None] | None) -> int:
@@ -81,7 +81,6 @@ async def _serve(
     except (FolderError, OSError) as error:
         raise CliError(f"cannot listen for `clew web --link`: {error}") from None
     followed = following(instance, live)
-    staying = asyncio.create_task(_end_when_lost(place, server))
     notifier = Notifier.from_env(os.environ)
 
     def end(
@@ -100,19 +99,8 @@ async def _serve(
     finally:
         notifier.stopping()
         followed.end()
-        staying.cancel()
-        await asyncio.gather(staying, return_exceptions=True)
         await links.stop()
-    if not place.is_found:
-        raise CliError(f"the socket {place.path} was removed or replaced: start `clew web` again")
     return 0
-
-
-async def _end_when_lost(place: Listening, server: uvicorn.Server) -> None:
-    """End the server where its own socket was removed."""
-    while not server.should_exit:
-        await asyncio.sleep(LOOK_S)
-        server.should_exit |= not place.is_found
 
 
 def _config(guard: Guard) -> uvicorn.Config:

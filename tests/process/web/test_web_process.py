@@ -5,9 +5,6 @@ import http.client
 import json
 import os
 import shutil
-import subprocess
-
-import pytest
 
 from clew_daemon.host.own_process import VIEW_NICE
 
@@ -71,24 +68,3 @@ def test_a_page_is_told_when_the_daemon_has_another_socket(clew, web):
 def test_the_server_leaves_the_processor_to_the_daemon_and_its_workers(clew, web):
     of = [os.getpriority(os.PRIO_PROCESS, pid) for pid in (clew.daemon.pid, web.process.pid)]
     assert of[1] == min(of[0] + VIEW_NICE, 19)
-
-
-@pytest.mark.parametrize("replaced", [False, True])
-def test_a_server_whose_own_socket_is_gone_ends_and_says_so(clew, tmp_path, replaced):
-    path = tmp_path / "page.sock"
-    process = subprocess.Popen(
-        clew.command("web", "--listen", f"unix:{path}"),
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        env=clew.environment(),
-    )
-    clew._before.add(process.pid)
-    assert "/link/" in process.stdout.readline()
-    path.unlink()
-    if replaced:
-        path.write_text("not ours")
-    out, err = process.communicate(timeout=DEADLINE_S)
-    assert process.returncode == 1, out
-    assert f"the socket {path} was removed or replaced: start `clew web` again" in err
-    assert path.exists() is replaced
