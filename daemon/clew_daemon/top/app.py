@@ -125,6 +125,12 @@ class TopApp(App[None]):
         screen.renew()
 
     @property
+    def _goal_id(self) -> str:
+        """The id of the goal that a key is about, also before it was read; "" for none."""
+        goal = self._goal
+        return goal["id"] if goal else getattr(self.screen, "goal_id", "")
+
+    @property
     def _goal(self) -> GoalView | None:
         """The goal that a key is about; None on a screen without one."""
         return getattr(self.screen, "goal", None)
@@ -156,17 +162,17 @@ class TopApp(App[None]):
         self.theme = "textual-light" if self.current_theme.dark else "textual-dark"
 
     def action_change(self, verb: str) -> None:
-        if goal := self._goal:
-            self._confirm(goal_commands.change(verb, goal["id"]))
+        if goal := self._goal_id:
+            self._confirm(goal_commands.change(verb, goal))
 
     def action_feedback(self) -> None:
-        if goal := self._goal:
+        if goal := self._goal_id:
 
             def send(text: str | None) -> None:
                 if text:
-                    self._confirm(goal_commands.feedback(goal["id"], text))
+                    self._confirm(goal_commands.feedback(goal, text))
 
-            self.push_screen(MessageDialog(goal["id"]), send)
+            self.push_screen(MessageDialog(goal), send)
 
     def action_unblock(self) -> None:
         goal = self._goal
