@@ -30,22 +30,6 @@ def messages(web):
         connection.close()
 
 
-def test_pages_stay_live_and_links_are_given_after_the_run_folder_was_removed(clew, web):
-    web.open()
-    run = clew.home / "run"
-    with messages(web) as told:
-        shutil.rmtree(run)
-        clew.until((run / "web.sock").exists, "the socket for links")
-        clew.until((run / "control.sock").exists, "the control socket")
-        assert (run / "web.sock").stat().st_mode & 0o777 == 0o600
-        assert run.stat().st_mode & 0o777 == 0o700
-        assert clew.cli("web", "--link").startswith(f"http://{web.host}/link/")
-        goal = clew.submit(HELLO)
-        assert any(goal in goals for goals in told)
-    clew.wait("goal.completed", goal=goal)
-    clew.until(lambda: "completed" in web.page(f"/goals/{goal}").body, "the page shows its end")
-
-
 def test_a_goal_file_that_was_rejected_needs_a_person_in_the_list(clew, web):
     web.open()
     (clew.home / "inbox" / "bad.md").write_text("---\npriority: high\n---\nDo it\n")
