@@ -5,7 +5,7 @@ of other tools are named, not refused.
 """
 
 import re
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import suppress
 from typing import Any
 
@@ -23,7 +23,7 @@ KEYS = FrontMatter.model_fields
 LOOKALIKE_KEYS_MAX = 100
 """Keys of what looks like front matter that are compared with clew's."""
 
-_NULL = "tag:yaml.org,2002:null"
+NULL = "tag:yaml.org,2002:null"
 _UNREADABLE = (yaml.YAMLError, ValueError, LookupError, TypeError, OverflowError)
 """What PyYAML raises for values that it takes for numbers, dates and the like but cannot read."""
 _UNRECORDABLE = re.compile("[\0\ud800-\udfff]")
@@ -90,9 +90,9 @@ def composed(front: str) -> yaml.MappingNode | None:
     return node
 
 
-def mapping(values: dict[str, Any]) -> yaml.MappingNode:
+def mapping(values: Mapping[Any, Any]) -> yaml.MappingNode:
     """Return plain values as YAML's nodes."""
-    node = yaml.compose(yaml.safe_dump(values), Loader=yaml.SafeLoader)
+    node = yaml.compose(yaml.safe_dump(dict(values)), Loader=yaml.SafeLoader)
     assert isinstance(node, yaml.MappingNode)  # noqa: S101 - a mapping in is a mapping out
     return node
 
@@ -199,7 +199,7 @@ class Front:
         if isinstance(node, yaml.SequenceNode):
             return [self._plain(item, (*path, at)) for at, item in enumerate(node.value)]
         fault = "has no value: write one (in quotes, if it is a word), or delete the line"
-        if node.tag != _NULL:
+        if node.tag != NULL:
             fault = f"has a value that cannot be read: {_given(node)}"
             with suppress(*_UNREADABLE):
                 return yaml.SafeLoader("").construct_object(node)

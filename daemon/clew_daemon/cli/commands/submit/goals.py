@@ -197,27 +197,33 @@ def merged(source: GoalSource, options: SubmitOptions) -> bytes:
     if goalfile_front.lookalike(body, first_line):
         return source.raw
     root = root or goalfile_front.mapping({})
-    values = {key.value: value for key, value in root.value if isinstance(key, yaml.ScalarNode)}
-    given: dict[str, object] = dict(options.single)
+    values = {str(key.value): value for key, value in root.value}
+    added = goalfile_front.mapping(options.single).value
     if options.checks:
-        given["checks"] = _with_checks(values.get("checks"), options.checks)
-    added = goalfile_front.mapping(given)
+        (name,) = goalfile_front.mapping({"checks": ""}).value
+        added.append((name[0], _with_checks(values.get("checks"), options.checks)))
+    given = {key.value for key, _ in added}
     kept = [(key, value) for key, value in root.value if str(key.value) not in given]
-    root.value = [*kept, *added.value]
-    root.flow_style = False
+    root.value, root.flow_style = [*kept, *added], False
     return f"---\n{yaml.serialize(root, allow_unicode=True)}---\n{body}".encode()
 
 
-def _with_checks(node: yaml.Node | None, checks: Sequence[str]) -> dict[str, object]:
+def _with_checks(node: yaml.Node | None, checks: Sequence[str]) -> yaml.MappingNode:
     """Return the checks of the file, by name, and those of the options behind them."""
-    own = yaml.safe_load(yaml.serialize(node)) if node is not None else None
-    if not isinstance(own, dict):
-        listed = own if isinstance(own, list) else [own] if own is not None else []
-        own = {f"check_{number}": one for number, one in enumerate(listed, start=1)}
-    number = 0
-    for check in checks:
+    found, items = goalfile_front.mapping({}), []
+    if isinstance(node, yaml.MappingNode):
+        found.value = list(node.value)
+    elif isinstance(node, yaml.SequenceNode):
+        items = list(node.value)
+    elif node is not None and node.tag != goalfile_front.NULL:
+        items = [node]
+    items += [value for _, value in goalfile_front.mapping(dict(enumerate(checks))).value]
+    taken, number = {str(key.value) for key, _ in found.value}, 0
+    for item in items:
         number += 1
-        while f"check_{number}" in own:
+        while f"check_{number}" in taken:
             number += 1
-        own[f"check_{number}"] = check
-    return own
+        (name,) = goalfile_front.mapping({f"check_{number}": ""}).value
+        found.value.append((name[0], item))
+    found.flow_style = False
+    return found
