@@ -138,7 +138,7 @@ class ControlHandlers:
     def _goal_view(self, state: State, known: KnownGoals, now: float, *, whole: bool) -> JsonObject:
         """Return a goal in the list of goals, or the `whole` of one."""
         running, goals = self._supervisor.running, self._daemon.goals
-        waits = schedule.waits_for(state, known, running, now, hint=whole)
+        waits = schedule.waits_for(state, known, running, now)
         if state.paused and (action := running_action(state, now)):
             waits = f"pausing after {action}"
         stuck, session = schedule.is_stuck(state, known), self._supervisor.session(state.goal_id)

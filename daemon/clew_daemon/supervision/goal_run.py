@@ -29,7 +29,6 @@ from clew_daemon.supervision import restart, schedule
 from clew_daemon.supervision.restart import HandOver, RestartHistory, WaitFor, Waits
 from clew_daemon.undo.attempts import AttemptRestore, RestoreUnfinishedError
 from clew_shared.core import questions
-from clew_shared.core.attempts import AttemptGround
 from clew_shared.core.core import Core
 from clew_shared.core.questions import Question
 from clew_shared.ledger import LedgerError, LedgerFailed
@@ -101,8 +100,7 @@ class GoalRun:
             await self._d.goals.emit(core, ev.GoalStarted(at=now))
         if not core.state.workable:
             return
-        unfinished = None if core.state.attempt.over else unfinished_undo(core)
-        if asked := unfinished or self._unfit(core):
+        if asked := self._unfit(core):
             await block_goal(self._d.goals, core, asked)
             return
         if guard := await self._enter(core):
@@ -139,12 +137,15 @@ class GoalRun:
             ground = await self._restore.perform(core, guard)
         except RestoreUnfinishedError as error:
             log.error("undo.failed", goal=self.goal, reason=str(error))  # noqa: TRY400 - a reason
-            if asked := unfinished_undo(core):
-                await block_goal(self._d.goals, core, asked)
+            if core.state.snapshots.undoing:
+                await block_goal(self._d.goals, core, questions.unfinished_undo(core.state))
             return False
         if not (core.state.workable and core.state.attempt.over):
             return False  # paused, cancelled or reopened meanwhile
-        await self._begin_attempt(core, ground)
+        rung = rung_of(core.state, self._d.settings_of(self.goal), core.state.attempt.number + 1)
+        with self._d.goals.entering(core):
+            core.begin_attempt(time.time(), ground, rung=str(rung))
+        await self._d.goals.commit(core)
         if asked := self._unfit(core):
             await block_goal(self._d.goals, core, asked)
         return not asked
@@ -155,13 +156,6 @@ class GoalRun:
             spent = core.hold_to_limits(time.time())
         await self._d.goals.commit(core)
         return bool(spent)
-
-    async def _begin_attempt(self, core: Core, ground: AttemptGround) -> None:
-        settings = self._d.settings_of(self.goal)
-        rung = rung_of(core.state, settings, core.state.attempt.number + 1)
-        with self._d.goals.entering(core):
-            core.begin_attempt(time.time(), ground, rung=str(rung))
-        await self._d.goals.commit(core)
 
     async def _work(self, guard: WorkspaceGuard) -> Ended:
         try:
@@ -177,8 +171,13 @@ class GoalRun:
     # -- before the first worker ---------------------------------------------------------------------
 
     def _unfit(self, core: Core) -> Question | None:
-        """Return what a person is asked where the goal, or its next attempt, cannot start: no agent, key or program."""
+        """Return what a person is asked where the goal, or its next attempt, cannot start.
+
+        There is no agent, key or program for it, or an undo was cut off and could not be completed since.
+        """
         state, settings = core.state, self._d.settings_of(self.goal)
+        if state.snapshots.undoing and not state.attempt.over:
+            return questions.unfinished_undo(state)
         fault = agent_fault(state, settings, self._d.places.config)
         if not fault:
             agent, keys = present_agent(state, settings)[1], self._d.keys
@@ -279,8 +278,3 @@ class GoalRun:
             case restart.GiveUp():
                 detail = endings.by_surprise(error).detail
                 await block_goal(self._d.goals, core, questions.internal(core.state, detail))
-
-
-def unfinished_undo(core: Core) -> Question | None:
-    """Return what a person is asked where an undo was cut off and could not be completed since."""
-    return questions.unfinished_undo(core.state) if core.state.snapshots.undoing else None

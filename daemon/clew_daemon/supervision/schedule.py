@@ -12,7 +12,6 @@ from clew_daemon.record.dependencies import Dependency, KnownGoals, circle, depe
 from clew_shared.record.model import GoalStatus
 from clew_shared.record.moment import iso
 from clew_shared.record.state import State
-from clew_shared.text.spelling import closest
 
 ENDED_BADLY = (GoalStatus.FAILED, GoalStatus.CANCELLED)
 FOR_A_WORKER = "waits for a worker"
@@ -50,19 +49,13 @@ def due(
     return chosen
 
 
-def waits_for(
-    state: State, known: KnownGoals, running: Collection[str], now: float, *, hint: bool = False
-) -> str:
-    """Return what a queued goal waits for, "" where the goal is not queued.
-
-    `hint` adds what an unknown name was probably meant to be; that compares it with every goal, so ask it of one.
-    """
+def waits_for(state: State, known: KnownGoals, running: Collection[str], now: float) -> str:
+    """Return what a queued goal waits for, "" where the goal is not queued."""
     if state.goal.status != GoalStatus.QUEUED:
         return ""
     for one in dependencies(state, known):
         if one.status != GoalStatus.COMPLETED:
-            near = _near(one, state, known) if hint else ""
-            return f"waits for {_shown_dependency(one, state, known)}{near}"
+            return f"waits for {_shown_dependency(one, state, known)}"
     not_before = state.spec.not_before
     if not_before is not None and now < not_before:
         return f"waits until {iso(not_before)}"
@@ -137,17 +130,6 @@ def is_stuck(state: State, known: KnownGoals) -> bool:
         for one in dependencies(state, known)
         if one.status != GoalStatus.COMPLETED
     )
-
-
-def _near(one: Dependency, state: State, known: KnownGoals) -> str:
-    """Return the goal that an unknown name probably means; "" where the name is known, or no goal has a similar one."""
-    if one.goals:
-        return ""
-    goals = [(g, s.spec.name) for g, s in known.states.items() if s is not state]
-    others = {n for g, name in goals for n in (g, g.rpartition("-")[0], name)}
-    candidates = (name for name in {*others, *known.gone} if len(name) > len(one.name) // 2)
-    near = closest(one.name, candidates)
-    return f"; did you mean {near}?" if near else ""
 
 
 def _shown_dependency(one: Dependency, state: State, known: KnownGoals) -> str:

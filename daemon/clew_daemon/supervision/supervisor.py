@@ -21,7 +21,6 @@ from clew_daemon.supervision.goal_run import GoalRun
 from clew_daemon.supervision.reports import ReportWriter
 from clew_daemon.supervision.restart import RestartHistory, Waits
 from clew_daemon.supervision.scheduler import Scheduler
-from clew_shared.core.core import Core
 from clew_shared.core.journal import RecordedEvent
 from clew_shared.ledger import LedgerError, LedgerState
 from clew_shared.record import events as ev
@@ -37,21 +36,16 @@ async def recover(daemon: DaemonParts, waits: Waits, reports: ReportWriter) -> N
             if core.state.working:
                 core.emit(ev.WorkerExited(at=at, epoch=core.state.epoch, reason="daemon_died"))
         await daemon.goals.commit(core)
-        _resume_wait(core, waits, at)
-        unreported = core.state.rested_seq > core.state.reported_seq
+        state = core.state
+        if state.goal.status == GoalStatus.WAITING and state.wait_until is not None:
+            # it goes on waiting, for no longer than the whole of its wait
+            waits.begin(goal, min(state.wait_until - at, state.wait_until - state.updated_at))
+        unreported = state.rested_seq > state.reported_seq
         if unreported:
             reports.due(goal)
-        at_work = core.state.goal.status == GoalStatus.IN_PROGRESS  # its run publishes it
-        if core.state.epoch and not at_work and (unreported or not core.state.ended):
+        at_work = state.goal.status == GoalStatus.IN_PROGRESS  # its run publishes it
+        if state.epoch and not at_work and (unreported or not state.ended):
             daemon.publisher.open(goal)
-
-
-def _resume_wait(core: Core, waits: Waits, now: float) -> None:
-    """Continue a wait that an earlier daemon began, for no longer than its whole duration."""
-    state = core.state
-    if state.goal.status == GoalStatus.WAITING and state.wait_until is not None:
-        left_s = min(state.wait_until - now, state.wait_until - state.updated_at)
-        waits.begin(state.goal_id, left_s)
 
 
 log = structlog.get_logger()
