@@ -28,7 +28,7 @@ from clew_shared.playbook.bullet import Bullet
 from clew_shared.prompt.layout import playbook_chars
 from clew_shared.record import events as ev
 from clew_shared.record.prompt_facts import COUNT_MAX, Prompt
-from clew_shared.record.spec import PlannedSubtask, PlannedTask
+from clew_shared.record.spec import PlannedTask
 from clew_shared.text.redact import hide, redact, redacted
 from clew_shared.views.publish import state_view
 from clew_shared.wire import protocol
@@ -209,15 +209,7 @@ class Methods:
     # -- the tree --------------------------------------------------------------------------------------
 
     async def _plan(self, p: protocol.Plan) -> Answer:
-        tasks = tuple(
-            PlannedTask(
-                description=redact(t.description),
-                subtasks=tuple(
-                    PlannedSubtask(description=redact(s.description)) for s in t.subtasks
-                ),
-            )
-            for t in p.tasks
-        )
+        tasks = tuple(PlannedTask.model_validate(redacted(t.model_dump())) for t in p.tasks)
         checks = [  # a command that holds something like a key would be recorded, and run, without it
             (redact(one.name), one.cmd) for one in p.checks or () if redact(one.cmd) == one.cmd
         ]
