@@ -242,16 +242,3 @@ def test_an_undo_after_several_attempts_brings_back_what_was_before_the_goal(cle
         clew.cli("undo", goal, "--yes")
         assert seen(kitchen) == expected
     assert clew.verified()
-
-
-def test_a_restore_takes_no_second_snapshot_of_the_same_workspace(clew, kitchen):  # noqa: F811
-    clew.configure({"log.level": "debug"})
-    goal = begin(clew, kitchen)
-    hears(clew, goal, "messy")
-    go_on(clew, goal)
-    second(clew, goal)
-    ended = clew.seen("attempt.ended", goal=goal)[0]
-    since = clew.events.index(ended)
-    moments = [one["moment"] for one in clew.seen("snapshot.taken", since=since, goal=goal)]
-    assert moments.count("undo") == 0
-    assert moments[:2] == ["end", "undone"]

@@ -43,11 +43,6 @@ WHY_CHARS = 200
 LEFT_SHOWN = 10
 """How many names of files that were left an agent is shown."""
 
-_ACTS = (
-    *(ev.ActionAllowed, ev.ActionFinished, ev.ActionInterrupted, ev.CheckFinished),
-    *(ev.SubtaskStarted, snap.UndoStarted, snap.UndoFinished),
-)
-
 
 class RestoreUnfinishedError(Exception):
     """What is on record could not be restored now: it must be completed before anything else."""
@@ -127,7 +122,7 @@ class AttemptRestore:
         """Restore what the attempts at the current subtask changed, and no one else has changed since."""
         span = of_attempts(rows, *core.state.place)
         async with visit_within(self._parts, core, self._launcher, guard) as there:
-            git = await there.look(known=_all_shown(rows))
+            git = (await there.snapshot("undo")).git
             with self._parts.children.starting_own():  # git
                 planned = await asyncio.to_thread(self._planned, core.state.goal_id, span)
             if moved := _moved(planned.git, git):
@@ -172,12 +167,6 @@ def _since_the_end(rows: Rows) -> AttemptGround:
             case _:
                 pass
     return _ground(restored, left)
-
-
-def _all_shown(rows: Rows) -> bool:
-    """Return whether nothing was done to the workspace since the last snapshot."""
-    last = next((e for _, e in reversed(rows) if isinstance(e, (*_ACTS, snap.SnapshotTaken))), None)
-    return isinstance(last, snap.SnapshotTaken)
 
 
 def _moved(before: GitPlace | None, now: GitPlace | None) -> str:

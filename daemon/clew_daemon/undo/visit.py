@@ -19,7 +19,7 @@ from clew_shared.core.core import Core
 from clew_shared.record.snapshot_events import GitPlace, SnapshotMoment, SnapshotTaken
 from clew_shared.snapshots.plan import Reverted
 from clew_shared.text.plain import plain
-from clew_shared.wire.executor import RESTORE_MAX, RestoreDone, RestoreEntry, SnapshotDone
+from clew_shared.wire.executor import RESTORE_MAX, RestoreDone, RestoreEntry
 
 GIT_LOG = "git --no-pager -c log.showSignature=false -c core.fsmonitor=false log --oneline --no-decorate -n 20"
 GIT_LOG_S = 20.0
@@ -42,24 +42,10 @@ class WorkspaceVisit:
     async def snapshot(self, moment: SnapshotMoment) -> SnapshotTaken:
         """Take and record a snapshot; raises VisitFailed where none can be taken."""
         done = await ask_snapshot(self._parts, self._core, self._executor)
-        return await self._recorded(done, moment)
-
-    async def _recorded(self, done: SnapshotDone, moment: SnapshotMoment) -> SnapshotTaken:
         event = await record(self._parts, self._core, done, moment)
         if event is None:
             raise VisitFailed(f"no snapshot can be taken: {done.fault}")
         return event
-
-    async def look(self, *, known: bool) -> GitPlace | None:
-        """Return where the user's repository stands, and take a snapshot, or go by the last one.
-
-        `known`: the last one has all that actions did, so that it is not recorded again where nothing has changed
-        since. Raises VisitFailed as snapshot.
-        """
-        done = await ask_snapshot(self._parts, self._core, self._executor)
-        if done.fault or not known or done.tree != self._core.state.snapshots.last:
-            return (await self._recorded(done, "undo")).git
-        return done.git
 
     async def restore(self, work: Restoration) -> AsyncIterator[RestoreDone]:
         """Restore entries of a snapshot, some at a time; those that are restored already stay as they are."""

@@ -14,15 +14,6 @@ from clew_shared.text.plain import branch_name, commit_name
 LEFT_OUT_MAX = 100
 """How many names an event lists that are not in a snapshot."""
 
-IGNORED_MAX = 200
-"""How many ignored names the first snapshot lists."""
-
-STAGED_MAX = 20
-"""How many names an event lists that are staged in git."""
-
-INNER_MAX = 100
-"""In how many repositories below the workspace a snapshot looks where they stand."""
-
 SnapshotMoment = Literal["goal", "worker", "subtask", "end", "large", "undo", "undone"]
 """The goal began, a worker started, a subtask began or ended, the worker ended, an action changed too many files to
 list, before an undo, after it."""
@@ -84,8 +75,8 @@ class SnapshotTaken(GoalEvent, frozen=True):
     changed: ChangeCount = ChangeCount()
     touched: Touched = Touched()  # since the last action, by a check or by someone else
     git: GitPlace | None = None
-    inner: dict[str, str] | None = None  # commits of repositories below, None: not looked
-    ignored: tuple[str, ...] = ()  # quoted names that git ignores; of the first snapshot only
+    inner: dict[str, str] | None = None  # of earlier versions, as is `ignored`
+    ignored: tuple[str, ...] = ()
     cut_off: tuple[
         int, ...
     ] = ()  # actions that the end of the worker cut off: it has what they did
