@@ -361,8 +361,7 @@ def test_where_head_has_moved_nothing_is_restored_and_git_commands_are_named(cle
     said = clew.cli("undo", goal, "--yes", code=1)
     assert "Nothing is restored" in said
     assert "brewed" in said
-    assert f"git reset --hard {first[:12]}" in said
-    assert f"git revert {first[:12]}.." in said
+    assert f"git reset --soft {first[:12]}" in said
     assert seen(repository) == before
 
 

@@ -97,14 +97,7 @@ def _ways(moved: MovedView) -> list[tuple[str, str]]:
     if not old:
         return [("git update-ref -d HEAD", "takes back all commits; files stay as they are")]
     soft = (f"git reset --soft {old}", "takes back the commits; files stay as they are")
-    if not new:
-        return [soft]
-    return [
-        (f"git log {old}..{new}", "the commits"),
-        soft,
-        (f"git revert {old}..{new}", "new commits that take them back"),
-        (f"git reset --hard {old}", "DISCARDS the commits and all work not committed"),
-    ]
+    return [(f"git log {old}..{new}", "the commits"), soft] if new else [soft]
 
 
 def _place(place: dict[str, str]) -> str:

@@ -62,7 +62,10 @@ def hide_keys(instance: Instance) -> None:
 def _lines(found: GoalDiff, *, stat: bool, colour: bool, noted: bool = True) -> Iterator[str]:
     from clew_daemon.cli.commands.diff import views
 
-    shown = views.stat_lines if stat else views.diff_lines
-    yield from shown(found, colour=colour)
+    if stat:
+        yield from (f"{line}\n" for line in views.stat_lines(found, colour=colour))
+    else:
+        for kind, text in views.diff_lines(found):
+            yield f"{views.coloured(kind, text) if colour else text}\n"
     if noted:
         yield "\n".join(views.notes(found))  # the pager ends the last line

@@ -1,12 +1,12 @@
 """What `clew diff` shows: the diff, its files with counts, JSON, and notes on what it does not show.
 
-The text of the diff is redacted, harmless for a terminal, coloured there, and in bounded memory.
+The text of the diff is redacted, harmless for a terminal, and in bounded memory.
 """
 
 from __future__ import annotations
 
 import stat
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from clew_daemon.reading.output import width_of
 from clew_daemon.reading.sanitize import clean, counted
@@ -32,13 +32,26 @@ BLOCK_CHARS, BLOCK_CHARS_MAX = 1 << 16, 4 << 20
 """A text is redacted in blocks, which end before a file or a hunk, so that no key is cut in two."""
 
 TOO_LARGE = (
-    f"… the rest is left out: the diff is over {BYTES_MAX >> 20} MiB; --stat lists all files\n"
+    f"… the rest is left out: the diff is over {BYTES_MAX >> 20} MiB; --stat lists all files"
 )
 _HUNK, _FILE = "@@ ", "diff --git "
 _KEY, _KEY_LINES = "-----BEGIN ", 300
-_GREEN, _RED, _CYAN, _BOLD, _PLAIN = "\x1b[32m", "\x1b[31m", "\x1b[36m", "\x1b[1m", "\x1b[m"
-_LINE_COLOURS = {"+": _GREEN, "-": _RED, "@": _CYAN}
-_COLOURS = {"added": _GREEN, "deleted": _RED, "renamed": _CYAN}
+_KINDS = {"+": "added", "-": "removed", "@": "hunk"}
+_GREEN, _RED, _CYAN = "\x1b[32m", "\x1b[31m", "\x1b[36m"
+_COLOURS = {"added": _GREEN, "removed": _RED, "hunk": _CYAN, "file": "\x1b[1m"}
+_COLOURS |= {"deleted": _RED, "renamed": _CYAN}
+
+
+class DiffLine(NamedTuple):
+    """A line of the difference; `kind` is added, removed, hunk, file, or "" for one that stayed."""
+
+    kind: str
+    text: str
+
+
+def coloured(kind: str, text: str) -> str:
+    """Return a text in the colour of its kind, for a terminal."""
+    return f"{_COLOURS[kind]}{text}\x1b[m" if text and kind in _COLOURS else text
 
 
 def json_view(found: GoalDiff, subtask: Position | None) -> dict[str, Any]:
@@ -74,16 +87,15 @@ def _file(one: ChangedFile) -> dict[str, Any]:
     }
 
 
-def stat_lines(found: GoalDiff, *, colour: bool) -> Iterator[str]:
+def stat_lines(found: GoalDiff, *, colour: bool = False) -> Iterator[str]:
     """Yield each file with its counts, and their sums."""
     shown = [(one, _label(one)) for one in found.files]
     width = max((width_of(label) for _, label in shown), default=0)
     for one, label in shown:
         status = f"{one.status:8}"
-        style = _COLOURS.get(one.status, "") if colour else ""
-        status = f"{style}{status}{_PLAIN}" if style else status
-        yield f"{status}  {label}{' ' * (width - width_of(label))}  {_counts(one)}".rstrip() + "\n"
-    yield f"{_sum(found.files)}\n"
+        status = coloured(one.status, status) if colour else status
+        yield f"{status}  {label}{' ' * (width - width_of(label))}  {_counts(one)}".rstrip()
+    yield _sum(found.files)
 
 
 def _label(one: ChangedFile) -> str:
@@ -116,30 +128,25 @@ def _sum(files: list[ChangedFile]) -> str:
     return f"{counted(len(files) - folders, 'file')}{and_folders} changed: {lines}"
 
 
-def diff_lines(found: GoalDiff, *, colour: bool) -> Iterator[str]:
+def diff_lines(found: GoalDiff) -> Iterator[DiffLine]:
     """Yield the unified diff, and what git has no lines for: permissions and empty folders."""
+    in_hunk = False
     with found.compared.patch() as lines:
-        yield from _patch_lines(lines, colour=colour)
+        for block in _blocks(lines):
+            for line in redact(block).removesuffix("\n").split("\n"):
+                in_hunk = not line.startswith(_FILE) and (in_hunk or line.startswith(_HUNK))
+                end = "\r" if line.endswith("\r") else ""
+                shown = "\t".join(map(clean, line.removesuffix("\r").split("\t"))) + end
+                yield DiffLine(_KINDS.get(line[:1], "") if in_hunk else "file", shown)
     for one in found.files:
         if one.folder:
-            yield f"empty folder {one.status}: {_name(one.path)}/\n"
+            yield DiffLine("file", f"empty folder {one.status}: {_name(one.path)}/")
         elif one.left_out:
-            yield f"{one.status}, {LEFT_OUT}: {_name(one.path)}\n"
-        elif one.status == "mode" and _x_bit(one.modes[0]) == _x_bit(one.modes[1]):
-            yield f"mode {_modes(one)}: {_name(one.path)}\n"
+            yield DiffLine("file", f"{one.status}, {LEFT_OUT}: {_name(one.path)}")
+        elif one.status == "mode" and one.modes[0] & 0o100 == one.modes[1] & 0o100:
+            yield DiffLine("file", f"mode {_modes(one)}: {_name(one.path)}")
     if not found.files:
-        yield "no changes\n"
-
-
-def _patch_lines(lines: Iterable[bytes], *, colour: bool) -> Iterator[str]:
-    in_hunk = False
-    for block in _blocks(lines):
-        for line in redact(block).removesuffix("\n").split("\n"):
-            in_hunk = not line.startswith(_FILE) and (in_hunk or line.startswith(_HUNK))
-            end = "\r" if line.endswith("\r") else ""
-            shown = "\t".join(map(clean, line.removesuffix("\r").split("\t"))) + end
-            style = _LINE_COLOURS.get(line[:1], "") if in_hunk else _BOLD
-            yield (f"{style}{shown}{_PLAIN}" if colour and style and shown else shown) + "\n"
+        yield DiffLine("file", "no changes")
 
 
 def _blocks(lines: Iterable[bytes]) -> Iterator[str]:
@@ -164,19 +171,14 @@ def _blocks(lines: Iterable[bytes]) -> Iterator[str]:
         yield "".join(block)
 
 
-def _x_bit(mode: int) -> int:
-    """Return what git keeps of permissions."""
-    return mode & 0o100
-
-
 def notes(found: GoalDiff) -> Iterator[str]:
     """Yield what the diff does not show, and why."""
     state, last = found.state, found.last
     if state.working and not state.ended:
         yield f"As of {local(last.at)}, the last snapshot: the goal is at work."
     if found.foreign:
-        files = counted(found.foreign, "file")
-        yield f"{files} that someone else changed meanwhile {_are(found.foreign)} not shown."
+        are = "is" if found.foreign == 1 else "are"
+        yield f"{counted(found.foreign, 'file')} that someone else changed meanwhile {are} not shown."
     if last.left_out_total:
         shown = [f"{clean(redact(one.path))} ({clean(one.why)})" for one in last.left_out]
         more = last.left_out_total - LEFT_OUT_SHOWN
@@ -185,10 +187,6 @@ def notes(found: GoalDiff) -> Iterator[str]:
     if state.snapshots.missing:
         yield f"No snapshot was taken since {local(last.at)}: {clean(state.snapshots.missing)}."
     yield IGNORED
-
-
-def _are(count: int) -> str:
-    return "is" if count == 1 else "are"
 
 
 def _name(path: str) -> str:
