@@ -9,7 +9,7 @@ from clew_daemon.learning.models import (
 )
 from clew_shared.config.agent_tables import LlmAgentSettings, RunbookAgentSettings
 from clew_shared.prompt.view import recorded_mode
-from clew_shared.record.prompt_facts import CallForms, Prompt
+from clew_shared.record.prompt_facts import Prompt
 from clew_shared.wire.hello import AgentOptions, HelloAnswer, HelloOptions, HelloState
 from clew_worker.agent.completion import Completion, NativeCall
 from clew_worker.agent.json_mode import ModelAnswer, ToolRequest
@@ -25,59 +25,22 @@ NOTHING = ModelAnswer()
 
 
 @pytest.mark.parametrize(
-    ("forms", "mode"),
+    ("answers", "mode"),
     [
-        (CallForms(), "tools"),
-        (CallForms(native=1), "tools"),
-        (CallForms(as_text=1), "json"),
-        (CallForms(malformed=1), "json"),
-        (CallForms(native=1, as_text=1), "tools"),
-        (CallForms(native=30, as_text=1, malformed=2, absent=9), "tools"),
-        (CallForms(native=1, as_text=1, malformed=1), "json"),
-        (CallForms(absent=1), "tools"),
-        (CallForms(absent=2), "json"),
-        (CallForms(native=1, absent=3), "tools"),
-        (CallForms(native=9, refused=1), "json"),
+        ([(TEXT, CALL)], "json"),
+        ([(NATIVE, CALL), (TEXT, CALL)], "tools"),
+        ([(NATIVE, BROKEN)], "json"),
+        ([(TEXT, NOTHING)], "tools"),
+        ([(TEXT, NOTHING), (TEXT, NOTHING)], "json"),
+        ([(Completion(finish_reason="length"), NOTHING)] * 3, "tools"),
     ],
 )
-def test_json_fits_where_native_calls_fail_more_often_than_they_succeed(forms, mode):
-    assert forms.mode == mode
-
-
-@pytest.mark.parametrize(
-    ("answers", "mode", "forms"),
-    [
-        ([(TEXT, CALL)], "json", CallForms(as_text=1)),
-        ([(NATIVE, CALL), (TEXT, CALL)], "tools", CallForms(native=1, as_text=1)),
-        ([(NATIVE, BROKEN)], "json", CallForms(malformed=1)),
-        ([(TEXT, NOTHING), (TEXT, NOTHING)], "json", CallForms(absent=2)),
-        ([(TEXT, CALL), (TEXT, CALL), (TEXT, NOTHING)], "json", CallForms(as_text=1)),
-        ([(Completion(finish_reason="length"), NOTHING)] * 3, "tools", CallForms()),
-    ],
-)
-def test_the_mode_follows_from_the_answers_to_offers_of_native_calls(answers, mode, forms):
-    form = CallForm()
+def test_json_is_asked_for_where_a_model_makes_no_native_calls(answers, mode):
+    free, bound = CallForm(), CallForm()
     for completion, answer in answers:
-        form.answered(completion, answer, auto=True)
-    report = Prompt.model_validate(form.report())
-    assert (report.mode, report.forms) == (mode, forms)
-
-
-def test_a_configured_mode_stays_and_its_answers_are_counted():
-    form = CallForm()
-    form.answered(TEXT, CALL, auto=False)
-    assert form.mode == "tools"
-    assert form.report()["forms"]["as_text"] == 1
-
-
-def test_the_next_epoch_continues_with_mode_format_and_counts():
-    form, again = CallForm(), CallForm()
-    form.refused()
-    form.rung = 2
-    report = Prompt.model_validate(form.report())
-    again.resume(report)
-    again.mode = recorded_mode(hello("auto", report))
-    assert again.report() == form.report()
+        free.answered(completion, answer, auto=True)
+        bound.answered(completion, answer, auto=False)
+    assert (free.mode, bound.mode) == (mode, "tools")
 
 
 def hello(mode, last):
@@ -90,8 +53,6 @@ def hello(mode, last):
     [
         ("auto", None, "tools"),
         ("auto", Prompt(mode="json"), "json"),
-        ("auto", Prompt(mode="json", forms=CallForms(native=3)), "tools"),
-        ("auto", Prompt(mode="tools", forms=CallForms(refused=1)), "json"),
         ("json", Prompt(mode="tools"), "json"),
         ("tools", Prompt(mode="json"), "tools"),
     ],

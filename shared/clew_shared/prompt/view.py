@@ -181,11 +181,7 @@ def view_on_record(hello: HelloAnswer) -> PromptView:
 def recorded_mode(hello: HelloAnswer) -> Mode:
     """Return the mode to begin with: the config's, and where that is `auto` what fits the model's answers so far."""
     asked, last = hello.options.agent.mode, hello.state.prompt
-    if asked != "auto":
-        return asked
-    if last is None:
-        return "tools"
-    return last.forms.mode if last.forms.seen else last.mode
+    return asked if asked != "auto" else last.mode if last else "tools"
 
 
 def playbook_text(bullets: Iterable[Mapping[str, Any]]) -> str:

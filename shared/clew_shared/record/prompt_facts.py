@@ -15,7 +15,7 @@ RUNGS_MAX = 16
 
 
 class CallForms(BaseModel):
-    """How a model answered when it was offered native tool calls, in numbers of answers of one goal.
+    """How a model answered when it was offered native tool calls, as records of an earlier version have it.
 
     `native`: calls that could be read, `as_text`: calls written as text, `malformed`: native calls whose arguments
     are no JSON, `absent`: no call at all, `refused`: the server accepts no tools.
@@ -27,24 +27,6 @@ class CallForms(BaseModel):
     malformed: int = Field(default=0, ge=0, le=COUNT_MAX)
     absent: int = Field(default=0, ge=0, le=COUNT_MAX)
     refused: int = Field(default=0, ge=0, le=COUNT_MAX)
-
-    @property
-    def seen(self) -> bool:
-        """Whether the model was offered native calls at all."""
-        return self != CallForms()
-
-    @property
-    def mode(self) -> Literal["tools", "json"]:
-        """The mode that fits: JSON where native calls fail more often than they succeed.
-
-        A model may think aloud: two answers without a call count as one failure.
-        """
-        failed = self.as_text + self.malformed + self.absent // 2
-        return "json" if self.refused or failed > self.native else "tools"
-
-    def more(self, kind: str) -> CallForms:
-        """Return the counts with one more of a kind."""
-        return self.model_copy(update={kind: getattr(self, kind) + 1})
 
 
 class Prompt(BaseModel):

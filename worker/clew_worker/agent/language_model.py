@@ -105,7 +105,7 @@ class LanguageModel:
         if self._form.mode == "json" and self._form.rung < json_mode.RUNGS - 1:
             self._form.rung += 1
         elif self._form.mode == "tools" and self._auto:
-            self._form.refused()
+            self._form.ask_for_json()
         else:
             hint = ' Try `mode = "json"`.' if self._form.mode == "tools" else ""
             raise Misconfigured(f"the server refuses what is asked: {fault}.{hint}") from None

@@ -11,7 +11,7 @@ from typing import Any
 from clew_shared.prompt.layout import PromptLayout, lay_out
 from clew_shared.prompt.messages import folded_entry, output_chars, plain_args
 from clew_shared.prompt.transcript import apply_hindsight, recorded, turn_of, warning
-from clew_shared.prompt.view import recorded_mode, view_from
+from clew_shared.prompt.view import CHARS_PER_TOKEN, recorded_mode, view_from
 from clew_shared.prompt.windows import recalibrated
 from clew_shared.record.prompt_facts import Prompt
 from clew_shared.text.redact import redact
@@ -20,9 +20,12 @@ from clew_shared.wire.hello import Call, Entry, HelloAnswer, HelloState, Mode, S
 from clew_worker.agent.completion import Completion
 from clew_worker.agent.json_mode import RUNGS, ModelAnswer
 
+MISSES_MAX = 10
+"""So many answers without a native call does a model get away with that has made one."""
+
 
 class CallForm:
-    """How the model is asked, and how long its prompts may be; reported with each turn, for epochs and goals to come.
+    """How the model is asked, and how long its prompts may be; reported with each turn, for the epochs to come.
 
     `rung` is the `response_format` of JSON mode (`json_mode.response_format`). `tightness` is how often the server
     found a prompt too long; `chars_per_token` goes by its own counts.
@@ -30,39 +33,39 @@ class CallForm:
 
     def __init__(self) -> None:
         self.mode: Mode = "tools"
-        self.rung = 0
-        self.tightness = 0
-        self._last = Prompt()
-
-    @property
-    def chars_per_token(self) -> float:
-        return self._last.chars_per_token
+        self.rung = self.tightness = 0
+        self.chars_per_token = CHARS_PER_TOKEN
+        self._served = ""
+        self._misses = 0
 
     def resume(self, last: Prompt) -> None:
         """Continue with what the last epoch knew."""
         self.rung, self.tightness = min(last.rung, RUNGS - 1), last.tightness
-        self._last = last
+        self.chars_per_token, self._served = last.chars_per_token, last.served
 
     def answered(self, completion: Completion, answer: ModelAnswer, *, auto: bool) -> None:
-        """Count an answer to an offer of native calls; with `auto` ask for JSON from now on if that fits better."""
-        self._note(served=completion.served or self._last.served)
-        if self.mode == "json":
-            return
-        if kind := kind_of(completion, answer):
-            self._note(forms=self._last.forms.more(kind))
-        if auto and self._last.forms.mode == "json":
-            self.mode, self.rung = "json", 0
+        """Ask for JSON from now on, with `auto`, where a model has not yet made a native call that can be read.
 
-    def refused(self) -> None:
-        """Ask for JSON from now on: the server accepts no tools."""
-        self._note(forms=self._last.forms.more("refused"))
+        It has written a call as text, or one whose arguments are no JSON; or made no call, twice: it may think aloud.
+        An answer that was cut off says nothing.
+        """
+        self._served = completion.served or self._served
+        if completion.calls and not any(call.fault for call in answer.calls):
+            self._misses = -MISSES_MAX
+        elif completion.finish_reason != "length":
+            self._misses += 2 if completion.calls or answer.calls else 1
+        if auto and self.mode == "tools" and self._misses > 1:
+            self.ask_for_json()
+
+    def ask_for_json(self) -> None:
+        """Ask for JSON from now on, in its richest form."""
         self.mode, self.rung = "json", 0
 
     def calibrate(self, chars: int, tokens: int) -> None:
         """Adjust the characters per token to the server's own count; the first one replaces the guess."""
-        measured = self.chars_per_token != Prompt().chars_per_token
+        measured = self.chars_per_token != CHARS_PER_TOKEN
         found = recalibrated(self.chars_per_token, chars, tokens, measured=measured)
-        self._note(chars_per_token=round(found, 4))
+        self.chars_per_token = round(found, 4)
 
     def report(self) -> dict[str, Any]:
         """Return the part of the report on a prompt (`clew_shared.record.prompt_facts.Prompt`) that continues."""
@@ -70,25 +73,9 @@ class CallForm:
             "mode": self.mode,
             "rung": self.rung,
             "tightness": self.tightness,
-            **self._last.model_dump(include={"served", "forms", "chars_per_token"}),
+            "served": self._served,
+            "chars_per_token": self.chars_per_token,
         }
-
-    def _note(self, **news: Any) -> None:
-        self._last = self._last.model_copy(update=news)
-
-
-def kind_of(completion: Completion, answer: ModelAnswer) -> str:
-    """Return which count of `CallForms` an answer to an offer of native calls is for, "" for none.
-
-    An answer that was cut off says nothing about the model's calls.
-    """
-    if completion.calls and not any(call.fault for call in answer.calls):
-        return "native"
-    if completion.finish_reason == "length":
-        return ""
-    if completion.calls:
-        return "malformed"
-    return "as_text" if answer.calls else "absent"
 
 
 class Memory:
