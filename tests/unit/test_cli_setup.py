@@ -444,11 +444,6 @@ def test_how_to_start_a_daemon_depends_on_whether_its_unit_is_installed(
     assert "`clew run` in another terminal" in clew("--home", tmp_path, "reload")[2]
 
 
-def test_an_agent_that_is_only_a_coding_agents_name_is_told_what_to_add(clew, tmp_path):
-    said = clew("--home", tmp_path, "submit", "--agent", "codex", "Make tea")[2]
-    assert 'add [agents.codex] with cli = "codex" to the config' in said
-
-
 def test_service_install_writes_a_unit_for_this_home_and_says_what_is_left(
     clew, tmp_path, monkeypatch
 ):

@@ -2,7 +2,7 @@
 
 import pytest
 
-from clew_daemon.config.need import GOALS_MIN, settings_for
+from clew_daemon.config.profiles import GOALS_MIN, settings_for
 from clew_daemon.learning.models import RECENT_GOALS, recorded_needs
 from clew_daemon.learning.playbook import PlaybookStore
 from clew_daemon.learning.review import ReviewFold

@@ -8,18 +8,32 @@ the most specific name wins, key by key.
 from collections.abc import Mapping
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
+from math import ceil
 from typing import Any
 
 from clew_daemon.config.families import FAMILIES
 from clew_shared.config.agent_tables import Agent, LlmAgentSettings
 from clew_shared.config.faults import Location
-from clew_shared.config.tables import AttemptSettings, ContextSettings, ModelProfile, Settings
+from clew_shared.config.tables import (
+    ORDERED,
+    AttemptSettings,
+    ContextSettings,
+    ModelProfile,
+    Settings,
+)
 
 PROMPT_SHARE = 2 / 3
 """The part of a model's context that its prompt may take: an answer may be half as long as the prompt."""
 
 BUILT_IN = "built-in "
 """What the source of a built-in profile's value begins with."""
+
+ROOM = 1.5
+GOALS_MIN = 5
+"""Fewer verified goals say nothing."""
+
+TURNS_MIN = 6
+"""The shortest attempt: a look, a change, its correction, and as much again."""
 
 CONTEXT_KEYS = frozenset(ContextSettings.model_fields) - {"models"}
 AGENT_KEYS = ("mode", "temperature")
@@ -146,3 +160,32 @@ def _set_in_general(settings: Settings) -> frozenset[str]:
         own for own, key in ATTEMPT_KEYS.items() if key in settings.attempts.model_fields_set
     }
     return frozenset(settings.context.model_fields_set & CONTEXT_KEYS | attempts)
+
+
+# ---- how long a first attempt is, and how long its context stays full, by what a model's verified goals needed
+#
+# Half as much again as the longest attempt that completed anything: where a model goes on for longer than it ever
+# needed, a new conversation is the better bet. Later attempts are as configured; so is what the config sets itself.
+
+
+def first_attempt(settings: Settings, agent: Agent | None, needed: int) -> int:
+    """Return the turns of a first attempt, given the longest that a verified goal needed; 0 to leave it as it is."""
+    if not (needed and settings.attempts.adapt and isinstance(agent, LlmAgentSettings)):
+        return 0
+    if "iterations" in set_by_user(settings, agent.model):
+        return 0
+    return max(TURNS_MIN, ceil(ROOM * needed))
+
+
+def settings_for(settings: Settings, agent: Agent | None, needed: int) -> Settings:
+    """Return the settings for an agent's model, with windows that move with a longer attempt."""
+    found, first = profiled_settings(settings, agent), first_attempt(settings, agent, needed)
+    usual = profiled_attempts(settings, agent).iterations
+    if first <= usual or not isinstance(agent, LlmAgentSettings):
+        return found
+    if {*ORDERED} & set_by_user(settings, agent.model):
+        return found
+    longer: dict[str, Any] = {
+        key: ceil(getattr(found.context, key) * first / usual) for key in ORDERED
+    }
+    return found.model_copy(update={"context": found.context.model_copy(update=longer)})

@@ -6,7 +6,7 @@ from collections import deque
 from dataclasses import dataclass, field
 from urllib.parse import urlsplit
 
-from clew_daemon.config.need import GOALS_MIN
+from clew_daemon.config.profiles import GOALS_MIN
 from clew_daemon.record.goals import GoalStore
 from clew_shared.config.agent_tables import Agent, LlmAgentSettings
 from clew_shared.core.journal import RecordedEvent

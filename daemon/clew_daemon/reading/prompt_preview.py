@@ -134,8 +134,7 @@ def _moment(
 def _hello(
     reader: Reader, record: Reader | PastEvents, state: State, settings: Settings
 ) -> HelloAnswer:
-    from clew_daemon.config.need import settings_for
-    from clew_daemon.config.profiles import profiled_agent
+    from clew_daemon.config.profiles import profiled_agent, settings_for
     from clew_daemon.learning.models import continued
     from clew_daemon.record.hello import hello_answer
     from clew_shared.config.agent_tables import LlmAgentSettings

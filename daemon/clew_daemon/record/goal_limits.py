@@ -6,8 +6,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from clew_daemon.config.need import first_attempt
-from clew_daemon.config.profiles import profiled_agent, profiled_attempts, profiled_settings
+from clew_daemon.config.profiles import (
+    first_attempt,
+    profiled_agent,
+    profiled_attempts,
+    profiled_settings,
+)
 from clew_shared.config.agent_tables import (
     Agent,
     CliAgentSettings,

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
-from clew_daemon.config.need import settings_for
+from clew_daemon.config.profiles import settings_for
 from clew_daemon.host.logins import login_copies
 from clew_daemon.parts import DaemonParts
 from clew_daemon.processes.workspace_guard import Missing, WorkspaceGuard

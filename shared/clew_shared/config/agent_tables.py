@@ -2,7 +2,7 @@
 
 import re
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeVar, get_args
+from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import (
     AfterValidator,
@@ -109,14 +109,6 @@ CliName = Literal["codex", "claude", "opencode"]
 
 CREDENTIALS_MAX = 16
 ARGUMENTS_MAX = 64
-
-
-def to_add(name: str) -> str:
-    """Return what a person can do about an agent that the config does not have."""
-    if name in get_args(CliName):
-        table = f'[agents.{name}] with cli = "{name}"'
-        return f"to use this coding agent, add {table} to the config, then: clew reload"
-    return "if you have just added it: clew reload"
 
 
 def _only_key(value: str | None, info: ValidationInfo) -> str | None:
@@ -260,7 +252,7 @@ class AgentSettings(Table):
         name = self.resolve(name)
         if name not in self.names:
             available = ", ".join(self.names)
-            return f"unknown agent {name!r}; available: {available}; {to_add(name)}"
+            return f"unknown agent {name!r}; available: {available}; if you have just added it: clew reload"
         agent = self.get(name)
         if isinstance(agent, LlmAgentSettings) and not agent.model:
             return (

@@ -1,9 +1,7 @@
-"""The wire between the daemon and an executor: a stream socket, one JSON message a line.
+"""The wire between the daemon and an executor: a stream socket, a JSON message a line of at most LINE_BYTES_MAX bytes.
 
-ExecutorReady comes first. Then each request with an `id` is answered by one reply with the same `id`, in order; one
-runs at a time, the others wait. ActionSaid may come before a reply. The executor ends when the daemon closes its end,
-and at once (exit code 78) after a line that is not valid. After ExecutorFailed in place of a reply it ends, too. A line
-has at most LINE_BYTES_MAX bytes.
+ExecutorReady comes first. Each request is answered by one reply with its `id`, in order; one runs at a time. The
+executor ends when the daemon closes its end, after ExecutorFailed, and (exit code 78) after a line that is not valid.
 """
 
 from typing import Annotated, Any, Literal
@@ -220,15 +218,9 @@ class CheckDone(WireMessage):
 
 ExecutorRequest = RunRequest | DigestRequest | CheckRequest | SnapshotRequest | RestoreRequest
 ExecutorAnswer = (
-    ExecutorReady
-    | ExecutorFailed
-    | ActionSaid
-    | ActionDone
-    | DigestDone
-    | CheckDone
-    | SnapshotDone
-    | RestoreDone
-)
+    ExecutorReady | ExecutorFailed | ActionSaid | ActionDone | DigestDone | CheckDone
+    | SnapshotDone | RestoreDone
+)  # fmt: skip
 
 _request: TypeAdapter[ExecutorRequest] = TypeAdapter(
     Annotated[ExecutorRequest, Field(discriminator="type")]

@@ -29,8 +29,7 @@ class OpenGoal(ABC):
 
     @property
     @abstractmethod
-    def work(self) -> WorkState:
-        """What the agent sees and may change."""
+    def work(self) -> WorkState: ...
 
     @property
     @abstractmethod
@@ -38,20 +37,17 @@ class OpenGoal(ABC):
         """The goal's state as it is recorded, or as the daemon sends it."""
 
     @abstractmethod
-    def record(self, tool: str, args: dict[str, Any], report: ActionReport) -> Answer:
-        """Judge and store an action that was already done."""
+    def record(self, tool: str, args: dict[str, Any], report: ActionReport) -> Answer: ...
 
     @abstractmethod
-    def propose(self, tool: str, args: dict[str, Any]) -> Answer:
-        """Return whether an action may be done."""
+    def propose(self, tool: str, args: dict[str, Any]) -> Answer: ...
 
     @abstractmethod
     def outcome(self, seq: int, report: ActionReport) -> Answer:
         """Store the outcome of an allowed action; a second one has no effect."""
 
     @abstractmethod
-    def see_probes(self, probes: dict[str, bool]) -> None:
-        """Store facts about the workspace."""
+    def see_probes(self, probes: dict[str, bool]) -> None: ...
 
     @abstractmethod
     def complete(self, reason: str, *, success: bool) -> str | None:
@@ -73,20 +69,17 @@ class OpenGoal(ABC):
     def _advance(self) -> bool: ...
 
     @abstractmethod
-    def finish(self, summary: str, *, success: bool) -> bool:
-        """End the goal; False if it is not over."""
+    def finish(self, summary: str, *, success: bool) -> bool: ...
 
     @abstractmethod
-    def settle(self) -> None:
-        """Record manual changes, if there are any."""
+    def settle(self) -> None: ...
 
     def save(self) -> None:
         """Record manual changes, and publish."""
         self.settle()
 
     @abstractmethod
-    def close(self) -> None:
-        """Close the goal."""
+    def close(self) -> None: ...
 
 
 def all_done(goal: Goal) -> bool:

@@ -157,7 +157,7 @@ def _strategy_lines(view: dict[str, Any]) -> list[Line]:
 @click.pass_obj
 def models(instance: Instance, as_json: bool) -> None:
     """Show what each model needed in recent goals, and how long its attempts are for that."""
-    from clew_daemon.config.need import GOALS_MIN
+    from clew_daemon.config.profiles import GOALS_MIN
 
     needs, settings = model_needs(instance), instance.settings_for_display
     found: list[dict[str, Any]] = [
@@ -190,8 +190,7 @@ def models(instance: Instance, as_json: bool) -> None:
 
 def _applied(settings: Settings, model: str, needed: int) -> dict[str, int] | None:
     """Return the turns of a first attempt and of later ones, and until when the context is full."""
-    from clew_daemon.config.need import first_attempt, settings_for
-    from clew_daemon.config.profiles import profiled_attempts
+    from clew_daemon.config.profiles import first_attempt, profiled_attempts, settings_for
     from clew_daemon.learning.models import model_key
     from clew_shared.config.agent_tables import LlmAgentSettings
 

@@ -10,7 +10,6 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationInfo
 
 from clew_daemon.record.dependencies import name_fault
-from clew_shared.config.agent_tables import to_add
 from clew_shared.record.spec import PlannedTask
 from clew_shared.text.shorten import in_whole_words
 from clew_shared.text.spelling import closest
@@ -88,7 +87,7 @@ def _known_agent(name: str, info: ValidationInfo) -> str:
     question = f" (did you mean {meant}?)" if meant else ""
     raise ValueError(
         f"names an unknown agent `{cut(name)}`{question}; available: {', '.join(sorted(agents)) or 'none'}; "
-        f"{to_add(name)}"
+        "if you have just added it: clew reload"
     )
 
 
