@@ -11,36 +11,6 @@ from harness import remove_at_once
 
 FINE = "# Fine\n\n## Do\n- [ ] It\n  ```sh\n  echo x >> trace\n  ```\n"
 
-BAD = {
-    "binary.md": (b"\x00\xff\xfe\x80 not text", "UTF-8"),
-    "empty.md": (b"   \n", "empty"),
-    "huge.md": (b"# Huge\n" + b"x" * (1 << 20), "at most 1,048,576"),
-    "front.md": (b"---\npriority: [1\n---\n# A\n", "line"),
-    "type.md": (b"---\npriority: high\n---\n# A\n", "priority"),
-    "agent.md": (b"---\nagent: nobody\n---\n# A\n", "nobody"),
-    "two.md": (b"---\npriority: x\nmax_iterations: -1\n---\n# A\n", "max_iterations"),
-}
-
-
-def test_each_bad_goal_file_is_put_aside_with_what_is_wrong_with_it(clew):
-    clew.start()
-    for name, (data, _) in BAD.items():
-        clew.drop(data, name)
-    goal = clew.submit(FINE, "fine.md")
-    clew.wait("goal.rejected", count=len(BAD))
-    rejected = clew.home / "inbox" / "rejected"
-    for name, (data, word) in BAD.items():
-        assert (rejected / name).read_bytes() == data
-        assert word in (rejected / f"{name}.error.txt").read_text(), name
-    clew.wait("goal.completed", goal=goal)
-    assert set(clew.goals()) == {goal}
-
-
-def test_a_typo_in_an_agents_name_is_met_with_the_right_one(clew):
-    clew.start().drop(b"---\nagent: runbok\n---\n# A\n")
-    clew.wait("goal.rejected")
-    assert "runbook" in (clew.home / "inbox" / "rejected" / "goal.md.error.txt").read_text()
-
 
 def test_workspaces_inside_clews_own_folders_are_rejected_behind_a_link_too(clew):
     clew.start()
