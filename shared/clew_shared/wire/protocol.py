@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
@@ -235,26 +236,11 @@ class Login(_Params):
     text: str = Field(max_length=TEXT_CHARS_MAX, repr=False)
 
 
-METHODS: dict[str, type[_Params]] = {
-    "hello": Hello,
-    "heartbeat": Heartbeat,
-    "plan": Plan,
-    "act": Act,
-    "propose": Propose,
-    "outcome": Outcome,
-    "record": Record,
-    "ask": Ask,
-    "think": Think,
-    "reflect": Reflect,
-    "complete_subtask": CompleteSubtask,
-    "advance": Advance,
-    "learn": Learn,
-    "check": Check,
-    "finish": Finish,
-    "llm_slot": LlmSlot,
-    "leave": Leave,
-    "login": Login,
-}
+_SHAPES: tuple[type[_Params], ...] = (
+    Hello, Heartbeat, Plan, Act, Propose, Outcome, Record, Ask, Think, Reflect, CompleteSubtask,
+    Advance, Learn, Check, Finish, LlmSlot, Leave, Login,
+)  # fmt: skip
+METHODS = {re.sub(r"(?<=.)(?=[A-Z])", "_", shape.__name__).lower(): shape for shape in _SHAPES}
 """Every method that an agent may call, with the shape of its params."""
 
 
