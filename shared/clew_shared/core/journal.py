@@ -3,34 +3,22 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from clew_shared.core.answers import WrongState
-from clew_shared.gate.verdict import PROTOCOL, AgentCalls, Thresholds
+from clew_shared.gate.verdict import PROTOCOL, AgentCalls
 from clew_shared.record.fold import apply
 from clew_shared.record.transitions import refusal
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from clew_shared.config.tables import LoopSettings
     from clew_shared.record import events as ev
     from clew_shared.record.state import State
 
 IGNORED_LIMIT = 2
 """This many ignored interventions in a subtask are a failure of it (docs/loops.md, Interventions)."""
-
-
-class LoopThresholds(Thresholds, Protocol):
-    """The `[loops]` table as the core needs it, beyond the gate's part."""
-
-    @property
-    def scope(self) -> str: ...
-    @property
-    def failure_limit(self) -> int: ...
-    @property
-    def blocked_limit(self) -> int: ...
-    @property
-    def replan_limit(self) -> int: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +62,7 @@ class GoalJournal:
     """
 
     state: State
-    loops: LoopThresholds
+    loops: LoopSettings
     number: Callable[[], int]
     max_actions: int = 1000
     max_messages: int = 1000

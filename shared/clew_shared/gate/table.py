@@ -7,12 +7,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from clew_shared.gate.verdict import Nudge, Proposal, Refusal, Thresholds
+from clew_shared.gate.verdict import Nudge, Proposal, Refusal
 from clew_shared.judge.reading import is_wait
 from clew_shared.record.scope import EVERYWHERE
 from clew_shared.text.words import RESULTS, ordinal, times
 
 if TYPE_CHECKING:
+    from clew_shared.config.tables import LoopSettings
     from clew_shared.gate.verdict import AgentCalls
     from clew_shared.record.scope import CycleStep, Tally
     from clew_shared.record.state import State
@@ -23,7 +24,7 @@ WHAT_ELSE = "Do something else:"
 NAME_CHARS = 80
 
 
-def judge(state: State, proposal: Proposal, thresholds: Thresholds) -> Refusal | Nudge | None:
+def judge(state: State, proposal: Proposal, thresholds: LoopSettings) -> Refusal | Nudge | None:
     """Return whether a proposal may run: a Refusal, a Nudge (it may, with advice), or None (it may).
 
     Waits are judged by the crash rule alone: letting time pass is not a loop.
@@ -40,7 +41,7 @@ def judge(state: State, proposal: Proposal, thresholds: Thresholds) -> Refusal |
     return cycle(state, proposal, thresholds) or repeated
 
 
-def judge_again(state: State, proposal: Proposal, thresholds: Thresholds) -> Refusal | None:
+def judge_again(state: State, proposal: Proposal, thresholds: LoopSettings) -> Refusal | None:
     """Return why a step of a runbook must not run again at a person's word, or that of the goal file; None: it may."""
     return blocked(state, proposal) or crash(state, proposal, thresholds)
 
@@ -56,7 +57,7 @@ def blocked(state: State, proposal: Proposal) -> Refusal | None:
     return Refusal("blocked_action", message, loop=False)
 
 
-def crash(state: State, proposal: Proposal, thresholds: Thresholds) -> Refusal | None:
+def crash(state: State, proposal: Proposal, thresholds: LoopSettings) -> Refusal | None:
     """Refuse an action that was in flight when the worker died, `crash_limit` times."""
     deaths = state.scope.crashes.get(proposal.signature, 0)
     if deaths < thresholds.crash_limit:
@@ -71,7 +72,9 @@ def crash(state: State, proposal: Proposal, thresholds: Thresholds) -> Refusal |
     return Refusal("crash", message, deaths + 1, evidence, everywhere=True)
 
 
-def repetition(state: State, proposal: Proposal, thresholds: Thresholds) -> Refusal | Nudge | None:
+def repetition(
+    state: State, proposal: Proposal, thresholds: LoopSettings
+) -> Refusal | Nudge | None:
     """Refuse the same action, in the same world, with the same outcome each time.
 
     Attempts are counted in the scope, not only in a row. Reading (success, nothing changed) passes once more, with an
@@ -126,7 +129,7 @@ def _repeats(
     return Nudge(message, attempt, evidence, steps)
 
 
-def cycle(state: State, proposal: Proposal, thresholds: Thresholds) -> Refusal | None:
+def cycle(state: State, proposal: Proposal, thresholds: LoopSettings) -> Refusal | None:
     """Refuse the action that would complete one more identical round of p actions without progress.
 
     The second round is refused if it contains a write that changed nothing or led back to an earlier world, or if
@@ -151,7 +154,7 @@ def _are_rounds(steps: list[CycleStep], proposal: Proposal, period: int) -> bool
 
 
 def _is_certain(
-    steps: list[CycleStep], proposal: Proposal, period: int, rounds: int, thresholds: Thresholds
+    steps: list[CycleStep], proposal: Proposal, period: int, rounds: int, thresholds: LoopSettings
 ) -> bool:
     if not thresholds.progress_aware:
         return True

@@ -1,47 +1,9 @@
-"""What the gate works with: a proposal, the thresholds, and what a rule may answer."""
+"""What the gate works with: a proposal, and what a rule may answer."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-
-class ToolThresholds(Protocol):
-    """The thresholds of one tool."""
-
-    @property
-    def repeat_limit(self) -> int | None: ...
-
-
-class Thresholds(Protocol):
-    """The `[loops]` table (docs/configuration.md) as the rules need it."""
-
-    @property
-    def progress_aware(self) -> bool: ...
-    @property
-    def repeat_limit(self) -> int: ...
-    @property
-    def transient_limit(self) -> int: ...
-    @property
-    def max_period(self) -> int: ...
-    @property
-    def crash_limit(self) -> int: ...
-    @property
-    def theme_window(self) -> int: ...
-    @property
-    def thoughts_without_tools(self) -> int: ...
-    @property
-    def iterations_without_facts(self) -> int: ...
-    @property
-    def patience(self) -> float: ...
-    @property
-    def stuck_limit(self) -> int: ...
-    @property
-    def tools(self) -> Mapping[str, ToolThresholds]: ...
-
+from typing import Any
 
 WAIT_LONGER = "wait longer between looks, or say what you wait for"
 """What an agent is told that looks again and again at what changes by itself."""

@@ -18,7 +18,8 @@ from clew_shared.text.themes import GENERAL
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from clew_shared.gate.verdict import AgentCalls, Thresholds
+    from clew_shared.config.tables import LoopSettings
+    from clew_shared.gate.verdict import AgentCalls
     from clew_shared.record.state import State
 
 IGNORED_AFTER_STEPS = 3
@@ -26,7 +27,9 @@ FAILURE_CHARS = 300
 TEXT_CHARS = 120
 
 
-def review(state: State, thresholds: Thresholds, calls: AgentCalls = PROTOCOL) -> Intervened | None:
+def review(
+    state: State, thresholds: LoopSettings, calls: AgentCalls = PROTOCOL
+) -> Intervened | None:
     """Return the intervention that is due now, if any."""
     return (
         _streak(state, thresholds, calls, "theme", theme)
@@ -39,10 +42,10 @@ def review(state: State, thresholds: Thresholds, calls: AgentCalls = PROTOCOL) -
 
 def _streak(
     state: State,
-    thresholds: Thresholds,
+    thresholds: LoopSettings,
     calls: AgentCalls,
     kind: str,
-    rule: Callable[[State, Thresholds, AgentCalls], str],
+    rule: Callable[[State, LoopSettings, AgentCalls], str],
 ) -> Intervened | None:
     message = rule(state, thresholds, calls)
     if not message or not _is_due(state, kind):
@@ -68,7 +71,7 @@ _BESIDE = {"theme": ("repeated_planning",), "repeated_planning": ("theme",)}
 """Thoughts are spoken of once, though two streaks may count them."""
 
 
-def theme(state: State, thresholds: Thresholds, calls: AgentCalls) -> str:
+def theme(state: State, thresholds: LoopSettings, calls: AgentCalls) -> str:
     """Notice that the last thoughts all have one theme, without progress in between."""
     row = state.attention.theme
     if row.count < thresholds.theme_window or row.what == GENERAL or _only_looks(state):
@@ -79,7 +82,7 @@ def theme(state: State, thresholds: Thresholds, calls: AgentCalls) -> str:
     )
 
 
-def repeated_planning(state: State, thresholds: Thresholds, calls: AgentCalls) -> str:
+def repeated_planning(state: State, thresholds: LoopSettings, calls: AgentCalls) -> str:
     """Notice thoughts in a row without a tool call; with new content in the last one, twice as many."""
     count = state.attention.thoughts_without_tools
     if count < thresholds.thoughts_without_tools * (2 if state.attention.new_thought else 1):
@@ -89,7 +92,7 @@ def repeated_planning(state: State, thresholds: Thresholds, calls: AgentCalls) -
     )
 
 
-def no_progress(state: State, thresholds: Thresholds, calls: AgentCalls) -> str:
+def no_progress(state: State, thresholds: LoopSettings, calls: AgentCalls) -> str:
     """Notice whole iterations that bring no new world and nothing new to know."""
     attention = state.attention
     count = attention.iterations_without_facts
@@ -106,7 +109,7 @@ def no_progress(state: State, thresholds: Thresholds, calls: AgentCalls) -> str:
     )
 
 
-def stuck(state: State, thresholds: Thresholds, calls: AgentCalls) -> str:
+def stuck(state: State, thresholds: LoopSettings, calls: AgentCalls) -> str:
     """Notice that the agent itself reports, several times in a row, that it is stuck."""
     count = state.attention.stuck
     if count < thresholds.stuck_limit:
@@ -119,7 +122,7 @@ def stuck(state: State, thresholds: Thresholds, calls: AgentCalls) -> str:
     )
 
 
-def nothing_new(state: State, thresholds: Thresholds, calls: AgentCalls) -> Intervened | None:
+def nothing_new(state: State, thresholds: LoopSettings, calls: AgentCalls) -> Intervened | None:
     """Notice that steps which brought nothing new add up to `patience`, or that one answer stays."""
     memory, patience = state.scope.memory, patience_of(state, thresholds)
     why = due(memory, patience, thresholds.repeat_limit) if patience else ""
@@ -149,7 +152,7 @@ def nothing_new(state: State, thresholds: Thresholds, calls: AgentCalls) -> Inte
     )
 
 
-def patience_of(state: State, thresholds: Thresholds) -> float:
+def patience_of(state: State, thresholds: LoopSettings) -> float:
     """Return how many steps may bring nothing before the agent is told, 0 where it never is."""
     own = state.spec.patience
     return (thresholds.patience if own is None else own) if thresholds.progress_aware else 0.0
@@ -157,7 +160,7 @@ def patience_of(state: State, thresholds: Thresholds) -> float:
 
 def _told(
     state: State,
-    thresholds: Thresholds,
+    thresholds: LoopSettings,
     kind: str,
     message: str,
     *,
