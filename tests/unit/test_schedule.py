@@ -383,33 +383,3 @@ def test_a_goal_that_waits_for_no_other_any_more_closes_no_cycle(status):
 def test_a_blocked_goal_that_has_not_started_closes_a_cycle():
     states = called(("b", ("a", "x")), ("a", ("b",)), b_1111="blocked")
     assert cycle(states.pop("a-2222"), KnownGoals(states)) == ["a", "b", "a"]
-
-
-class Counted(dict):
-    """Counts how often somebody goes through all goals."""
-
-    passes = 0
-
-    def items(self):
-        self.passes += 1
-        return super().items()
-
-    def values(self):
-        self.passes += 1
-        return super().values()
-
-
-@pytest.mark.parametrize("word", ["unknown", "te", "gone-", "cup"])
-def test_a_round_goes_through_all_goals_as_often_for_many_dependents_as_for_one(word):
-    """Each look-up went through all of them, and each unknown name was compared with every one: seconds a round."""
-    passes = []
-    for count in (1, 30):
-        dependents = [(f"after{n}", (f"{word}{n}" if n % 2 else word,)) for n in range(count)]
-        states = Counted(called("tea", "tea", "cup", *dependents, tea_1111="failed"))
-        known = KnownGoals(states, {"gone-0000": "completed"})
-        due(known, [], 0.0, 40)
-        for state in list(dict.values(states)):
-            lost_dependency(state, known)
-            waits_for(state, known, [], 0.0)
-        passes.append(states.passes)
-    assert passes[0] == passes[1]
