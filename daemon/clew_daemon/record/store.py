@@ -12,7 +12,7 @@ from typing import Any, Protocol
 from clew_shared.ledger import EventRow, LedgerCorrupt
 from clew_shared.record import events as ev
 from clew_shared.record.codec import decode
-from clew_shared.record.fold import apply
+from clew_shared.record.fold import apply, fold
 from clew_shared.record.snapshot import OUTLINE_VERSION, STATE_VERSION, decompress, outline
 from clew_shared.record.state import State
 from clew_shared.record.visitor import EventFold, Found
@@ -156,7 +156,4 @@ class PastEvents:
 
 def state_of(ledger: ReadableEvents, goal: str) -> State:
     """Return a goal's state after all events of `ledger`, without the help of a snapshot."""
-    state = State(goal_id=goal)
-    for row in ledger.read(goal):
-        apply(state, decode(row.body), row.seq)
-    return state
+    return fold(((row.seq, decode(row.body)) for row in ledger.read(goal)), State(goal_id=goal))
