@@ -18,10 +18,16 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from clew_shared.core.answers import Advice, Feedback, LookFirst, Verdict, WrongState
-from clew_shared.core.attempts import advances, iterations_used_up
+from clew_shared.core.attempts import (
+    advances,
+    in_vain,
+    iterations_used_up,
+    last_run,
+    needs_word,
+    run_number,
+)
 from clew_shared.core.budgets import blocked_by_limit
 from clew_shared.core.outcomes import finished_event, known_outcome
-from clew_shared.core.reruns import in_vain, last_run, needs_word, run_number
 from clew_shared.core.tree import MESSAGE_CHARS, TreeCommands
 from clew_shared.gate.table import judge, judge_again
 from clew_shared.gate.verdict import Nudge, Proposal, Refusal

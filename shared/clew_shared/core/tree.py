@@ -6,9 +6,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from clew_shared.core.answers import WrongState
-from clew_shared.core.attempts import AttemptCommands
+from clew_shared.core.attempts import AttemptCommands, has_retries
 from clew_shared.core.questions import Question, budget, stuck
-from clew_shared.core.reruns import has_retries
 from clew_shared.core.suggestions import taken
 from clew_shared.record import events as ev
 from clew_shared.record.events import Escalated, Planned

@@ -17,7 +17,7 @@ POLL = "poll"
 
 
 class ActionAllowed(GoalEvent, frozen=True):
-    """The gate allowed a proposal: it may run, once; `run` counts those of the same step (`core.reruns`)."""
+    """The gate allowed a proposal: it may run, once; `run` counts those of the same step (`core.attempts`)."""
 
     epoch: int
     tool: str
