@@ -8,12 +8,9 @@ from __future__ import annotations
 import gc
 import os
 import sys
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 from clew_shared.exit_codes import ExitCode
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 STDIN, STDOUT, STDERR = 0, 1, 2
 COMPLETE = "_CLEW_COMPLETE"

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 from clew_daemon.learning import deltas
 from clew_daemon.record.lost_record import lacking, lost
@@ -19,9 +20,6 @@ from clew_shared.record.codec import decode, decode_playbook
 from clew_shared.record.fold import apply
 from clew_shared.record.snapshot import OUTLINE_VERSION, STATE_VERSION, as_dict, decompress, outline
 from clew_shared.record.state import State
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 def check_ledger(path: Path, state: Path | None = None) -> dict[str, Any]:

@@ -6,19 +6,15 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from clew_daemon.control.requests import PingRequest
 from clew_daemon.reading.client import ask
 from clew_daemon.reading.errors import CliError
+from clew_daemon.reading.instance import Instance
 from clew_shared.exit_codes import ExitCode
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-    from pathlib import Path
-
-    from clew_daemon.reading.instance import Instance
 
 START_S = 30.0
 STOP_S = 20.0

@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
+from click.decorators import FC
 
 from clew_daemon.reading.errors import CliError
 from clew_daemon.reading.instance import Instance
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from click.decorators import FC
-
-    from clew_daemon.reading.output import Line
+from clew_daemon.reading.output import Line
 
 
 def complete_goal(context: click.Context, _: click.Parameter, incomplete: str) -> list[str]:

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from clew_daemon.reading.errors import CliError
+from clew_daemon.reading.instance import Instance
 from clew_daemon.reading.output import INDENT, RESULT_STYLE, Line
 from clew_daemon.reading.queries import ledger_if_any
 from clew_daemon.reading.sanitize import clean
-
-if TYPE_CHECKING:
-    from clew_daemon.reading.instance import Instance
 
 CHANGED = {True: "changed", False: "not changed"}
 

@@ -5,11 +5,12 @@ Whoever adds an event adds its log line in `record.eventlog`, which names it, an
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from clew_daemon.publish.standing import MARKS, ground_facts, standing
-from clew_daemon.reading.goal_list import stands_for
+from clew_daemon.reading.goal_list import GoalView, stands_for
 from clew_daemon.reading.output import RESULT_STYLE, STATUS_STYLE
 from clew_daemon.reading.sanitize import clean, counted, duration, short
 from clew_daemon.record import eventlog
@@ -21,11 +22,6 @@ from clew_shared.record.moment import iso, local
 from clew_shared.record.state import State
 from clew_shared.text.plain import percent
 from clew_shared.text.words import action_text, ending, loop, passed_before, warned, why_refused
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from clew_daemon.reading.goal_list import GoalView
 
 TEXT_CHARS = 300
 

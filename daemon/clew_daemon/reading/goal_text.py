@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import json
 import time
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Mapping
+from typing import Any
 
 from clew_daemon.publish.standing import (
     MARKS,
@@ -30,9 +31,6 @@ from clew_daemon.reading.sanitize import clean, counted, duration, short, thousa
 from clew_shared.record.moment import local
 from clew_shared.text.plain import percent
 from clew_shared.text.words import ACTION_CHARS, action_text, ending, passed_before, rerun_text
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
 
 BAR_CHARS = 20
 HOW_TO_CHECK = (

@@ -8,11 +8,9 @@ from __future__ import annotations
 
 import json
 import os
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-    from pathlib import Path
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
 
 LINES_MAX = 100_000
 

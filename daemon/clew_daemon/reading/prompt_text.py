@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from clew_daemon.reading.output import Line, columns
 from clew_daemon.reading.sanitize import clean, counted, thousands
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
 
 LINES_COMPARED_MAX = 2_000
 """A longer message counts as changed whole: comparing it would take too long."""

@@ -6,15 +6,12 @@ import threading
 import time
 from collections import OrderedDict, deque
 from datetime import datetime
-from typing import TYPE_CHECKING
 
 from clew_daemon.host.own_process import give_back
+from clew_daemon.reading.instance import Instance
 from clew_daemon.reading.queries import open_ledger
 from clew_daemon.record.store import catch_up
 from clew_daemon.record.timeline import RefusedAction, Timeline, TimelineFold, timeline
-
-if TYPE_CHECKING:
-    from clew_daemon.reading.instance import Instance
 
 GOALS_KEPT = 64
 

@@ -4,22 +4,19 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from clew_daemon.cli import parameters
 from clew_daemon.reading.errors import CliError
+from clew_daemon.reading.instance import Instance
 from clew_daemon.reading.output import print_json
 from clew_daemon.reading.sanitize import counted
 from clew_shared.files.durable import sync
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from clew_daemon.reading.instance import Instance
 
 DEADLINE_S = 600.0
 MB = 1 << 20

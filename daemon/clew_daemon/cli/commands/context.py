@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from clew_daemon.cli import parameters
 from clew_daemon.reading.errors import CliError
+from clew_daemon.reading.instance import Instance
 from clew_daemon.reading.output import Line, print_json, print_lines
 from clew_daemon.reading.queries import goal_id, goal_state
 from clew_daemon.reading.sanitize import clean
-
-if TYPE_CHECKING:
-    from clew_daemon.reading.instance import Instance
 
 
 @click.command()

@@ -8,8 +8,8 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from collections.abc import Collection
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
@@ -17,12 +17,8 @@ from clew_daemon.cli import parameters
 from clew_daemon.control.requests import EditRequest
 from clew_daemon.reading.client import RequestRefused, send
 from clew_daemon.reading.errors import CliError, print_error
+from clew_daemon.reading.instance import Instance
 from clew_daemon.reading.sanitize import clean
-
-if TYPE_CHECKING:
-    from collections.abc import Collection
-
-    from clew_daemon.reading.instance import Instance
 
 FILE_BYTES_MAX = 1 << 20
 SENT_CHARS_MAX = 1_000_000

@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from clew_daemon.cli import parameters
 from clew_daemon.reading.actions import last_actions, place, took
 from clew_daemon.reading.goal_text import shown_action
+from clew_daemon.reading.instance import Instance
 from clew_daemon.reading.output import RESULT_STYLE, Line, columns, print_json, print_lines
 from clew_daemon.reading.queries import goal_id, goal_state, open_ledger
 from clew_daemon.reading.sanitize import clean, short
 from clew_shared.record.moment import local
 from clew_shared.text.words import ordinal
-
-if TYPE_CHECKING:
-    from clew_daemon.reading.instance import Instance
 
 ARGS_CHARS = 120
 """The length to which an action's arguments are shortened in its line; `clew show` has them whole."""

@@ -6,18 +6,15 @@ import json
 import select
 import sys
 from contextlib import closing, suppress
-from typing import TYPE_CHECKING
 
 import click
 
 from clew_daemon.cli import parameters
 from clew_daemon.reading.errors import CliError
+from clew_daemon.reading.instance import Instance
 from clew_daemon.reading.log_tail import LINES_MAX, LogEntry, LogTail, entries_of, rotated
 from clew_daemon.reading.output import on_terminal, print_json, print_lines
 from clew_daemon.reading.queries import goal_id
-
-if TYPE_CHECKING:
-    from clew_daemon.reading.instance import Instance
 
 POLL_S = 0.2
 

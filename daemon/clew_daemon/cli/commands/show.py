@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import click
 
 from clew_daemon.cli import parameters
 from clew_daemon.reading.actions import action_lines, whole_action
+from clew_daemon.reading.instance import Instance
 from clew_daemon.reading.output import print_json, print_lines
 from clew_daemon.reading.queries import goal_id
-
-if TYPE_CHECKING:
-    from clew_daemon.reading.instance import Instance
 
 
 @click.command()

@@ -5,17 +5,15 @@ It asks the daemon; where none answers it shows the last state on record, and sa
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from clew_daemon.cli import parameters
+from clew_daemon.reading.instance import Instance
 from clew_daemon.reading.output import Line, print_json, print_lines
 from clew_daemon.reading.queries import all_goals, goal_id, one_goal
 from clew_daemon.reading.sanitize import clean
-
-if TYPE_CHECKING:
-    from clew_daemon.reading.instance import Instance
 
 RECENT = 10
 """How many goals that have ended the list shows."""

@@ -5,7 +5,7 @@ The daemon finds the goals that are meant, decides and records; see `clew_daemon
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
@@ -24,11 +24,9 @@ from clew_daemon.control.requests import (
 )
 from clew_daemon.reading.client import send
 from clew_daemon.reading.errors import print_error
+from clew_daemon.reading.instance import Instance
 from clew_daemon.reading.sanitize import clean
 from clew_shared.exit_codes import ExitCode
-
-if TYPE_CHECKING:
-    from clew_daemon.reading.instance import Instance
 
 HOW_TO_NAME_GOALS = "which goals? Name one or more, or use --all"
 DONE = {

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import time
 from dataclasses import asdict, dataclass, field
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import click
 
 from clew_daemon.cli import parameters
 from clew_daemon.host.git import program
+from clew_daemon.reading.instance import Instance
 from clew_daemon.reading.output import Line, print_json, print_lines
 from clew_daemon.reading.sanitize import clean, counted
 from clew_daemon.record import home
@@ -19,11 +21,6 @@ from clew_shared.record import snapshot_events as snap
 from clew_shared.record.codec import decode
 from clew_shared.snapshots.plan import with_store
 from clew_shared.snapshots.store import StoreError, StoreSlowError, at
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from clew_daemon.reading.instance import Instance
 
 CHECK_S = 300.0
 """How long the stores of all goals are checked."""

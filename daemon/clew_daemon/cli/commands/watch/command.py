@@ -4,23 +4,20 @@ from __future__ import annotations
 
 import shlex
 import time
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from clew_daemon.cli import parameters
+from clew_daemon.cli.commands.watch.watched import Watched
 from clew_daemon.reading.errors import print_note
+from clew_daemon.reading.instance import Instance
 from clew_daemon.reading.output import Line, on_terminal, print_lines
 from clew_daemon.reading.queries import goal_id
 from clew_daemon.reading.sanitize import clean
 from clew_shared.exit_codes import ExitCode
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-
-    from clew_daemon.cli.commands.watch.watched import Watched
-    from clew_daemon.reading.instance import Instance
 
 POLL_S = 0.1
 REPORT_S = 2.0

@@ -9,12 +9,13 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from clew_daemon.reading.describe import Before, Entry, advance, describe, stands
 from clew_daemon.reading.errors import CliError
 from clew_daemon.reading.follow import EventSource, StreamBatch, StreamBegin, StreamEvent
-from clew_daemon.reading.goal_list import stands_for
+from clew_daemon.reading.goal_list import GoalView, stands_for
+from clew_daemon.reading.instance import Instance
 from clew_daemon.reading.queries import all_goals
 from clew_daemon.record.pages import event_at
 from clew_daemon.record.store import load_listed, load_state
@@ -24,10 +25,6 @@ from clew_shared.record.codec import decode
 from clew_shared.record.state import State
 from clew_shared.text.words import action_text
 from clew_shared.views.publish import goal_detail, status_view
-
-if TYPE_CHECKING:
-    from clew_daemon.reading.goal_list import GoalView
-    from clew_daemon.reading.instance import Instance
 
 AT_REST = ("completed", "failed", "cancelled", "blocked")
 UNREADABLE_S = 5.0
