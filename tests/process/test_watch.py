@@ -393,10 +393,10 @@ def test_a_window_shows_what_happens_now_and_leaves_the_final_state_standing(cle
     goal = clew.submit(GATED)
     go = gate(clew, goal)
     window = terminal(60, 20, "watch", goal)
-    window.until(r"running #\d+ echo begun")
+    window.until(r"running for \d+ s: #\d+ echo begun")
     window.until("Ctrl-C stops watching; the goals continue.")
     window.resize(100, 30)
-    window.until(r"went on for [1-9]")
+    window.until(r"running for [1-9]")
     go.touch()
     assert window.end() == 0
     assert "went on" in window.text
@@ -438,7 +438,7 @@ def test_ctrl_c_in_a_window_gives_the_cursor_back_and_no_colour_has_no_colours(c
     goal = clew.submit(GATED)
     go = gate(clew, goal)
     window = terminal(80, 24, "watch", goal, NO_COLOR="1")
-    window.until(r"running #\d+ echo begun")
+    window.until(r"running for \d+ s: #\d+ echo begun")
     os.write(window.fd, b"\x03")
     assert window.end() == 130
     assert f"{goal} continues" in window.text

@@ -81,8 +81,8 @@ def test_what_an_agent_does_now_and_for_how_long_stands_in_the_tree_and_in_the_l
     assert "now: thinking for 12 s" in drawn(agent, now=NOW)
     assert listed(agent, now=NOW)[1].endswith("thinking for 12 s")
     tool = {"doing": "tool", "since": iso(AT - 3), "what": "pytest -q"}
-    assert activity(tool, AT) == "running pytest -q for 3 s"
-    assert activity(tool | {"what": ""}, AT - 60) == "running an action for 0 s"
+    assert activity(tool, AT) == "running for 3 s: pytest -q"
+    assert activity(tool | {"what": ""}, AT - 60) == "running for 0 s"
 
 
 def test_a_goal_without_checks_is_completed_unverified_and_says_how_to_add_some(played):

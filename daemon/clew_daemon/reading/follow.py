@@ -6,24 +6,20 @@ Both have the same cursor, so nothing is missed or seen twice when one takes the
 from __future__ import annotations
 
 import json
+import socket
 import threading
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
-from clew_daemon.reading.client import connected
+from clew_daemon.reading.client import Address, connected
 from clew_daemon.reading.errors import CliError
+from clew_daemon.reading.instance import Instance
 from clew_shared.backoff import backoff_s
 from clew_shared.ledger import Cursor, EventRow, LedgerEmpty, LedgerError, Reader
-
-if TYPE_CHECKING:
-    import socket
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from clew_daemon.reading.client import Address
-    from clew_daemon.reading.instance import Instance
 
 SILENT_S = 30.0
 """After this time without a line the daemon counts as gone: it sends one at least every 10 s."""

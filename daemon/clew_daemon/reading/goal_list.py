@@ -36,18 +36,17 @@ GoalView = Mapping[str, Any]
 """An entry of `clew status --json` (`clew_shared.views.publish.status_view`), which goes straight into lines here."""
 
 
-def doing(now: Mapping[str, Any]) -> str:
-    """Return what an agent does, as in `thinking (LLM call)` or `running #7 make`; `now` is that of its goal's view."""
+def doing(now: Mapping[str, Any], for_s: str = "") -> str:
+    """Return what an agent does, as in `thinking (LLM call)` or `running: #7 make`; `now` is that of its goal's view."""
     verb, what = ACTIVITIES.get(now["doing"], now["doing"]), clean(str(now.get("what") or ""))
-    if now["doing"] == "thinking":
-        return f"{verb} ({what})" if what else verb
-    return f"{verb} {what or 'an action'}"
+    on = f" ({what})" if now["doing"] == "thinking" else f": {what}"
+    return f"{verb}{for_s}{on if what else ''}"
 
 
 def activity(now: Mapping[str, Any], at: float) -> str:
-    """Return what an agent does and for how long; `at` is now, in seconds since 1970."""
+    """Return what an agent does, since when and on what, as in `running for 3 s: #7 make`; `at` is now."""
     began = datetime.fromisoformat(now["since"]).timestamp()
-    return f"{doing(now)} for {duration(max(0.0, at - began), whole=True)}"
+    return doing(now, f" for {duration(max(0.0, at - began), whole=True)}")
 
 
 def status_style(goal: GoalView) -> str:

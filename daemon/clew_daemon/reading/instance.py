@@ -16,12 +16,13 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, cast
 
 from clew_daemon.config import configfile
+from clew_daemon.control.requests import SettingsRequest
+from clew_daemon.reading.client import Address, ask_soon
 from clew_daemon.reading.errors import CliError, print_error
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from clew_daemon.reading.client import Address
     from clew_shared.config.places import Places
     from clew_shared.config.settings import Loaded
     from clew_shared.config.tables import Settings
@@ -179,8 +180,6 @@ class Instance:
 
         A holder in another container names a path of that container, so our own run folder comes first.
         """
-        from clew_daemon.reading.client import Address
-
         own, found = self.places.socket, self.holder
         if found is None or found.socket is None or (not found.is_here and own.exists()):
             return Address(own, found, self.home, self.env)
@@ -215,8 +214,6 @@ class Instance:
     @cached_property
     def settings_in_force(self) -> Settings:
         """The settings of the running daemon; without one those of the file, or CliError."""
-        from clew_daemon.control.requests import SettingsRequest
-        from clew_daemon.reading.client import ask_soon
         from clew_shared.config.tables import Settings
 
         with suppress(CliError, ValueError):  # an older daemon

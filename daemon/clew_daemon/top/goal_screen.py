@@ -14,7 +14,7 @@ from textual.widget import Widget
 from textual.widgets import DataTable
 
 from clew_daemon.reading.actions import action_lines, last_actions, whole_action
-from clew_daemon.reading.goal_text import closing_lines, goal_lines, shown_action
+from clew_daemon.reading.goal_text import goal_lines, question_lines, shown_action
 from clew_daemon.reading.instance import Instance
 from clew_daemon.reading.output import RESULT_STYLE, Line
 from clew_daemon.reading.sanitize import clean, short
@@ -54,11 +54,10 @@ class GoalScreen(GoalViewScreen[GoalPage]):
 
     def read_view(self, detail: GoalDetail) -> GoalPage:
         lines = goal_lines(detail, report=self.instance.report_of(self.goal_id), at=time.time())
-        question = closing_lines(detail) if detail.get("needs_person") else []
         found, _ = last_actions(self.instance, self.goal_id, ACTIONS_SHOWN, outputs=False)
         rows = {one["seq"]: one for one in (*detail["in_flight"], *found)}
         actions = [(str(seq), _cells(rows[seq])) for seq in sorted(rows, reverse=True)]
-        return GoalPage(question, lines, actions)
+        return GoalPage(question_lines(detail), lines, actions)
 
     def display_view(self, found: GoalPage) -> None:
         self.query_one(".question", TextPage).show(found.question)

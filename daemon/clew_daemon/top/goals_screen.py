@@ -10,7 +10,7 @@ from textual.widget import Widget
 from textual.widgets import DataTable
 
 from clew_daemon.reading.goal_list import GoalView, in_view, inbox_lines, now_text, status_cells
-from clew_daemon.reading.goal_text import closing_lines
+from clew_daemon.reading.goal_text import question_lines
 from clew_daemon.reading.instance import Instance
 from clew_daemon.reading.output import INDENT, Line, columns
 from clew_daemon.reading.queries import all_goals
@@ -54,7 +54,7 @@ class GoalsScreen(LiveScreen[dict[str, Any]]):
     def _ask(self) -> None:
         """Show what the goal at the cursor asks a person and what one can do, and what lies in the inbox."""
         goal = self.goal
-        lines = [*(closing_lines(goal) if goal and goal.get("needs_person") else []), *self._inbox]
+        lines = [*(question_lines(goal) if goal else []), *self._inbox]
         shown = self.query_one(".question", TextPage)
         shown.show(lines)
         shown.display = bool(lines)

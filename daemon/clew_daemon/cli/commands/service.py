@@ -24,9 +24,14 @@ if TYPE_CHECKING:
 @click.pass_obj
 def start(instance: Instance) -> None:
     """Start the systemd user service, and wait until the daemon is ready."""
-    _refuse_unmanaged(instance)
-    _ = instance.settings  # a broken config is explained better here than in the journal
-    _control(instance, "start")
+    _begin(instance, "start")
+
+
+@click.command()
+@click.pass_obj
+def restart(instance: Instance) -> None:
+    """Restart the systemd user service; its goals continue where they were."""
+    _begin(instance, "restart")
 
 
 @click.command()
@@ -36,20 +41,16 @@ def stop(instance: Instance) -> None:
     from clew_daemon.host import units
 
     found = units.look("", home=instance.home, env=instance.env)
-    is_ours = found.installed and not found.other_home and not found.error
-    if not is_ours:
+    if not found.installed or found.other_home or found.error:
         _refuse_unmanaged(instance)
     _control(instance, "stop")
     _refuse_unmanaged(instance)
 
 
-@click.command()
-@click.pass_obj
-def restart(instance: Instance) -> None:
-    """Restart the systemd user service; its goals continue where they were."""
+def _begin(instance: Instance, verb: str) -> None:
     _refuse_unmanaged(instance)
-    _ = instance.settings  # a running daemon is not stopped for one that could not start
-    _control(instance, "restart")
+    _ = instance.settings  # a broken config is explained better here than in the journal
+    _control(instance, verb)
 
 
 def _control(instance: Instance, verb: str) -> None:
