@@ -37,7 +37,7 @@ GoalView = Mapping[str, Any]
 
 
 def doing(now: Mapping[str, Any], for_s: str = "") -> str:
-    """Return what an agent does, as in `thinking (LLM call)` or `running: #7 make`; `now` is that of its goal's view."""
+    """Return what an agent does, as in `thinking (LLM call)` or `running: #7 make`; `now` is of its goal's view."""
     verb, what = ACTIVITIES.get(now["doing"], now["doing"]), clean(str(now.get("what") or ""))
     on = f" ({what})" if now["doing"] == "thinking" else f": {what}"
     return f"{verb}{for_s}{on if what else ''}"
