@@ -135,9 +135,11 @@ class ExecutorProcess:
                 id=0, seq=seq, result="error", output=text, duration_s=0.0, changed=False
             )
 
-    async def digest(self, *, full: bool, own: bool = False, report: bool = False) -> DigestDone:
-        """Measure the world, where `full` from every file's stat; `own` and `report` as in DigestRequest."""
-        request = DigestRequest(id=0, full=full, own=own, report=report)
+    async def digest(
+        self, *, full: bool, own: bool = False, report: bool = False, names_only: bool = False
+    ) -> DigestDone:
+        """Measure the world, where `full` from every file's stat; the rest as in DigestRequest."""
+        request = DigestRequest(id=0, full=full, own=own, report=report, names_only=names_only)
         return await self._ask(DigestDone, request, DIGEST_TIMEOUT_S)
 
     async def check(

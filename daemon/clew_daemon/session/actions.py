@@ -101,7 +101,7 @@ class Actions:
         if verdict.allowed:
             if epoch.own_tools:
                 # What has changed until the agent learns of the verdict is not this action's.
-                await epoch.executors.digest(full=False, own=acts_already)
+                await epoch.executors.look(own=acts_already)
             await epoch.commit()
         return judged(verdict)
 
@@ -241,7 +241,8 @@ class Actions:
             epoch.executors.look_soon()
             epoch.snapshots.acted(too_many=False)
         elif epoch.own_tools:
-            world, touched = await epoch.executors.digest_of_own()
+            names_only = p.changed is not None
+            world, touched = await epoch.executors.touched_by_own(names_only=names_only)
             epoch.snapshots.acted(too_many=touched.own_cut)
         elif p.changed is None:
             world = await epoch.executors.digest(full=False)

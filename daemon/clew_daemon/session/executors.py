@@ -41,7 +41,7 @@ class ExecutorPool:
         self._about = {"goal": specs.goal_id, "epoch": specs.epoch}
         self._group = parts.cgroups.worker(specs.goal_id, specs.epoch)
         self._executor: ExecutorProcess | None = None
-        self._looking: asyncio.Task[str] | None = None
+        self._looking: asyncio.Task[None] | None = None
         self._lock = asyncio.Lock()
         self._ended = False
 
@@ -114,19 +114,27 @@ class ExecutorPool:
         What has changed is reported with the next action or snapshot; `own`: as the goal's.
         """
         found = await self._measured(full=full, own=own)
-        return found.world.name if found else ""
+        return found.world.name if found and found.world else ""
 
-    async def digest_of_own(self) -> tuple[str, Touched]:
-        """Measure the world after an action that the agent carried out itself, and return what that has changed."""
-        found = await self._measured(full=False, own=True, report=True)
-        return (found.world.name, found.touched) if found else ("", UNMEASURED)
+    async def look(self, *, own: bool) -> None:
+        """Have the executor look: what has changed until now is the goal's (`own`), or someone else's."""
+        await self._measured(own=own, names_only=True)
 
     def look_soon(self) -> None:
-        """Have the executor look beside what comes next: what has changed until now is the goal's."""
-        self._looking = asyncio.ensure_future(self.digest(full=False, own=True))
+        """Look beside what comes next: what has changed until now is the goal's."""
+        self._looking = asyncio.ensure_future(self.look(own=True))
         self._looking.add_done_callback(lambda done: done.cancelled() or done.exception())
 
-    async def _measured(self, *, full: bool, own: bool, report: bool = False) -> DigestDone | None:
+    async def touched_by_own(self, *, names_only: bool) -> tuple[str, Touched]:
+        """Return what an action that the agent carried out itself has changed, and the world unless `names_only`."""
+        found = await self._measured(own=True, report=True, names_only=names_only)
+        if found is None:
+            return "", UNMEASURED
+        return found.world.name if found.world else "", found.touched
+
+    async def _measured(
+        self, *, own: bool, full: bool = False, report: bool = False, names_only: bool = False
+    ) -> DigestDone | None:
         """Return what an executor has measured, None where that failed.
 
         One that runs stands in the goal's own folder, whatever is in its place by now: that is looked at for a full
@@ -135,7 +143,7 @@ class ExecutorPool:
         try:
             executor = self._executor if self.alive and not full else None
             executor = executor or await self.executor()
-            return await executor.digest(full=full, own=own, report=report)
+            return await executor.digest(full=full, own=own, report=report, names_only=names_only)
         except OutOfResources:
             raise
         except WorkspaceMissingError:  # the next action there reports why

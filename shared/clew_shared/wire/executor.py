@@ -63,11 +63,13 @@ class DigestRequest(WireMessage):
 
     `own`: an action that the agent carries out itself was under way, so what changed since the last look is the
     goal's. `report`: what changed since the last report goes into this answer, otherwise into a later one.
+    `names_only`: nothing is digested, and `full` means nothing.
     """
 
     type: Literal["digest"] = "digest"
     id: int
     full: bool = True
+    names_only: bool = False
     own: bool = False
     report: bool = False
 
@@ -196,11 +198,11 @@ class RestoreDone(WireMessage):
 
 
 class DigestDone(WireMessage):
-    """The answer to DigestRequest."""
+    """The answer to DigestRequest; `world` is None where only names were asked for."""
 
     type: Literal["digested"] = "digested"
     id: int
-    world: WorldDigest
+    world: WorldDigest | None = None
     touched: Touched = Touched()
 
 

@@ -140,8 +140,12 @@ class ExecutorServer:
         )
 
     def _digest(self, request: DigestRequest) -> DigestDone:
-        world = self._watch.digest(full=request.full)
-        self._attribution.sort(own=request.own)
+        world = None
+        if request.names_only:
+            self._attribution.look(own=request.own)
+        else:
+            world = self._watch.digest(full=request.full)
+            self._attribution.sort(own=request.own)
         touched = self._attribution.report() if request.report else Touched()
         return DigestDone(id=request.id, world=world, touched=touched)
 
