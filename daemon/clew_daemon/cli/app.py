@@ -60,11 +60,6 @@ SECTIONS = {
         ("config", "config", "Show the config, and where each value comes from."),
         ("doctor", "doctor.command:doctor", "Check the setup and suggest fixes."),
         (
-            "agents",
-            "agents:agents",
-            "Show the agents, and what each may do on this machine.",
-        ),
-        (
             "herald",
             "clew_daemon.herald.command",
             "Serve metrics, and send traces and messages about goals.",

@@ -30,10 +30,33 @@ if TYPE_CHECKING:
         CommandAgentSettings,
         LlmAgentSettings,
     )
-    from clew_shared.config.tables import Settings
+    from clew_shared.config.tables import SandboxSettings, Settings
+    from clew_shared.wire.nursery import SandboxReport
 
 LLM_S, VERSION_S = 3.0, 30.0
 LINE_CHARS = 300
+
+
+PORTS_ABI = 4
+"""The version of Landlock's ABI from which on a process can be limited to TCP ports (Linux 6.7)."""
+
+
+def _confined(name: str, table: SandboxSettings, report: SandboxReport | None) -> Finding:
+    """Return whether the sandbox holds a coding agent here; `report` is that of the probe, None where it failed."""
+    abi = report.landlock_abi if report else 0
+    fix = '[sandbox] mode = "enforce" on a kernel with Landlock'
+    if table.mode == "enforce" and report:
+        if not abi:
+            return Finding(name, "fail", "no worker starts: this kernel has no Landlock", fix)
+        if not table.network and report.network_off == "none":
+            return Finding(name, "fail", "network = false cannot be enforced here", fix)
+    if table.mode == "off" or not abi:
+        found = "its own tools can write files and start programs here"
+        return Finding(name, "warn", found, fix)
+    if abi < PORTS_ABI:
+        found = "it writes and starts nothing of its own, but reaches any port"
+        return Finding(name, "warn", found, "Linux 6.7 and later limit it to its endpoint's port")
+    return Finding(name, "ok", "it writes and starts nothing of its own")
 
 
 def agents(instance: Instance) -> Iterator[Finding]:
@@ -143,8 +166,6 @@ def _coder(
     env: Mapping[str, str],
 ) -> Iterator[Finding]:
     """Check a coding agent: installed, logged in, confined here, and a proof that it works through clew alone."""
-    from clew_daemon.cli.commands.agents import SandboxHold
-
     try:
         program = cli_program(agent, env)
     except CliProgramError as error:
@@ -154,18 +175,12 @@ def _coder(
     yield _version(title, program, env)
     yield _login(f"{title}: login", agent, instance)
     report = probe_sandbox()
-    hold = SandboxHold(settings.sandbox, None if isinstance(report, str) else report)
-    name, fix = f"{title}: sandbox", '[sandbox] mode = "enforce" on a kernel with Landlock'
-    if hold.stops_workers:
-        yield Finding(name, "fail", hold.stops_workers, fix)
+    confined = _confined(
+        f"{title}: sandbox", settings.sandbox, None if isinstance(report, str) else report
+    )
+    yield confined
+    if confined.level == "fail":
         return
-    if hold.paths != "enforced":
-        yield Finding(name, "warn", "its own tools can write files and start programs here", fix)
-    elif hold.ports != "enforced":
-        found = "it writes and starts nothing of its own, but reaches any port"
-        yield Finding(name, "warn", found, "Linux 6.7 and later limit it to its endpoint's port")
-    else:
-        yield Finding(name, "ok", "it writes and starts nothing of its own")
     yield _proof(f"{title}: proof", agent, program, instance, settings)
 
 
