@@ -14,33 +14,31 @@ from clew_daemon.reading.instance import Instance
 from clew_shared.config.tables import Settings
 from clew_shared.exit_codes import ExitCode
 
-USAGE = 2
 BOOK, LOCK = "herald.json", "herald.lock"
 
 
 @click.command()
-@click.option(
-    "--listen",
-    metavar="HOST:PORT",
-    help="Serve metrics there: 127.0.0.1 or [::1]; port 0 takes a free one.",
-)
 @click.option(
     "--test",
     is_flag=True,
     help="Send one message to each channel of [notify], say what came of it, and end.",
 )
 @click.pass_obj
-def herald(instance: Instance, listen: str | None, test: bool) -> None:
+def herald(instance: Instance, test: bool) -> None:
     """Serve metrics, and send traces and messages, until it is stopped.
 
     Exit code 78: the config cannot be used.
     """
     from clew_daemon.herald.senders import ChannelError
     from clew_daemon.host.own_process import collect_as_usual, let_others_first
+    from clew_shared.config.faults import SettingsError
 
     collect_as_usual()
     let_others_first()
-    settings = _settings(instance, listen)
+    try:
+        settings = instance.loaded.settings
+    except (SettingsError, CliError) as error:
+        raise CliError(f"the config cannot be used:\n{error}", ExitCode.CONFIGURATION) from None
     try:
         if test:
             _test_channels(instance, settings)
@@ -90,24 +88,6 @@ def _test_channels(instance: Instance, settings: Settings) -> None:
             failed = True
     if failed:
         raise click.exceptions.Exit(ExitCode.FAILED)
-
-
-def _settings(instance: Instance, listen: str | None) -> Settings:
-    from clew_shared.config.faults import SettingsError
-    from clew_shared.config.tables import HeraldSettings
-
-    try:
-        settings = instance.loaded.settings
-    except (SettingsError, CliError) as error:
-        raise CliError(f"the config cannot be used:\n{error}", ExitCode.CONFIGURATION) from None
-    if listen is None:
-        return settings
-    try:
-        return settings.model_copy(update={"herald": HeraldSettings(listen=listen)})
-    except ValueError:
-        raise CliError(
-            f"--listen must be 127.0.0.1:PORT or [::1]:PORT, not {listen!r}", USAGE
-        ) from None
 
 
 def _run(instance: Instance, settings: Settings) -> None:

@@ -7,11 +7,14 @@ from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
 
-from clew_shared.ledger import Cursor, EventRow, LedgerEmpty, Reader
+import apsw
+
+from clew_shared.ledger import Cursor, EventRow, LedgerEmpty, LedgerError, Reader
 from clew_shared.record.codec import decode
 from clew_shared.record.events import GoalEvent
 
 BATCH_ROWS = 500
+LATER = "another version of clew has recorded this: start clew herald again"
 
 
 class UnknownEventError(ValueError):
@@ -20,7 +23,10 @@ class UnknownEventError(ValueError):
 
 @contextmanager
 def opened(path: Path) -> Iterator[Reader | None]:
-    """Open the ledger for reading; None where there is none yet. Raises LedgerError."""
+    """Open the ledger for reading; None where there is none yet.
+
+    Raises LedgerError and, where what is read in the block is of a later clew, UnknownEventError.
+    """
     if not path.exists():
         yield None
         return
@@ -29,16 +35,23 @@ def opened(path: Path) -> Iterator[Reader | None]:
     except LedgerEmpty:  # a first start is making it
         yield None
         return
-    with reader:
-        yield reader
+    try:
+        with reader:
+            yield reader
+    except apsw.Error as error:
+        raise LedgerError(path, f"cannot be read: {error}", "see `clew verify`") from error
+    except UnknownEventError:
+        raise
+    except ValueError:
+        raise UnknownEventError(LATER) from None
 
 
 def batch(reader: Reader, after: Cursor) -> tuple[list[EventRow], Cursor]:
     """Return the next events, and the cursor behind them; events that were purged are passed over."""
+    end = Cursor.at_end(reader)  # first: what is recorded meanwhile is for the next batch
     rows = list(islice(reader.read_all(after.seq), BATCH_ROWS))
     if rows:
         return rows, Cursor(rows[-1].seq, rows[-1].hash)
-    end = Cursor.at_end(reader)
     return [], end if end.seq > after.seq else after
 
 
@@ -56,6 +69,4 @@ def event_of(row: EventRow) -> GoalEvent:
     try:
         return decode(row.body)
     except ValueError:
-        raise UnknownEventError(
-            f"event {row.seq} was recorded by another version of clew: start clew herald again"
-        ) from None
+        raise UnknownEventError(f"event {row.seq}: {LATER}") from None

@@ -105,7 +105,11 @@ def _send_by_apprise(url: str, notice: Notice) -> None:
 
     target = apprise.Apprise()
     target.add(url)
-    if not target.notify(title=notice.title, body=notice.body, body_format="text"):
+    try:
+        is_sent = target.notify(title=notice.title, body=notice.body, body_format="text")
+    except Exception as error:  # noqa: BLE001 - of a plug-in; its text may hold secrets
+        raise UndeliveredError(f"the plug-in failed: {type(error).__name__}") from None
+    if not is_sent:
         raise UndeliveredError("the service cannot be reached, or did not accept it")
 
 
