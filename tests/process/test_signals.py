@@ -101,7 +101,7 @@ def test_a_key_that_needs_a_restart_is_named_and_the_rest_applies(clew):
     clew.configure({"loops.repeat_limit": 6})
     found = {c["key"]: c for c in clew.ask("reload")["changes"]}
     assert found["loops.repeat_limit"]["old"] == 5
-    assert found["daemon.settle_s"]["live"] is False
+    assert found["daemon.settle_s"]["applies"] == "after a restart"
     assert "daemon.max_workers" not in found
 
 

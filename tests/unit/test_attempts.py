@@ -308,7 +308,7 @@ def test_of_the_ladder_a_coding_agent_has_only_the_rungs_that_name_another(numbe
 
 def test_a_reload_of_attempts_applies_to_running_goals_at_once():
     new = load("[attempts]\nlimit = 1\nladder = [{temperature = 1.0}]", {}, "f").settings
-    found = {c.key: (c.new, c.live) for c in changes(Settings(), new)}
+    found = {c.key: (c.new, c.applies == "now") for c in changes(Settings(), new)}
     assert found == {
         "attempts.limit": (1, True),
         "attempts.ladder": ([{"temperature": 1.0}], True),

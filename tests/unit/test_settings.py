@@ -275,15 +275,15 @@ def test_a_reload_names_each_changed_key_and_when_it_applies():
         "[loops]\nrepeat_limit = 4\n[daemon]\nmax_workers = 2\nsettle_s = 1.0\n"
         "[limits]\nmemory_mb = 64\n[agents.mine]\ncommand = ['x']\n"
     )
-    assert [(c.key, c.old, c.new, c.applies, c.live) for c in changes(Settings(), new)] == [
-        ("daemon.max_workers", 4, 2, "now", True),
-        ("daemon.settle_s", 0.5, 1.0, "after a restart", False),
-        ("limits.memory_mb", 2048, 64, "to new goals", False),
-        ("loops.repeat_limit", 3, 4, "now", True),
-        ("agents.default", "default", "mine", "to new goals", False),
-        ("agents.mine.kind", None, "command", "to new goals", False),
-        ("agents.mine.command", None, ["x"], "to new goals", False),
-        ("agents.mine.own_tools", None, False, "to new goals", False),
+    assert [(c.key, c.old, c.new, c.applies) for c in changes(Settings(), new)] == [
+        ("daemon.max_workers", 4, 2, "now"),
+        ("daemon.settle_s", 0.5, 1.0, "after a restart"),
+        ("limits.memory_mb", 2048, 64, "to new goals"),
+        ("loops.repeat_limit", 3, 4, "now"),
+        ("agents.default", "default", "mine", "to new goals"),
+        ("agents.mine.kind", None, "command", "to new goals"),
+        ("agents.mine.command", None, ["x"], "to new goals"),
+        ("agents.mine.own_tools", None, False, "to new goals"),
     ]
     assert changes(new, new) == []
 

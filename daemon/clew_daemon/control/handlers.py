@@ -113,7 +113,7 @@ class ControlHandlers:
 
     async def _reload(self, _: rq.ReloadRequest) -> JsonObject:
         changes = await self._apply_config()
-        shown = ("key", "old", "new", "live", "applies")
+        shown = ("key", "old", "new", "applies")
         return {"changes": [{name: getattr(one, name) for name in shown} for one in changes]}
 
     # -- goals ---------------------------------------------------------------------------------------

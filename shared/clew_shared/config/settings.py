@@ -76,11 +76,6 @@ class SettingChange:
     new: Any
     applies: Applies
 
-    @property
-    def live(self) -> bool:
-        """Running goals follow at once."""
-        return self.applies == "now"
-
 
 def load(text: str | None, env: Mapping[str, str], origin: str) -> Loaded:
     """Read the config from the file's text (None: no file) and the environment over it.

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, Literal
 
 from clew_shared.wire import protocol
+from clew_shared.wire.framing import Lines
 
 Notice = Callable[[dict[str, Any]], None]
 
@@ -55,7 +56,7 @@ class Rpc:
 
     def __init__(self) -> None:
         self._ids = itertools.count(1)
-        self._buffer = bytearray()
+        self._lines = Lines(protocol.LINE_BYTES_MAX)
         self._notices: dict[str, list[Notice]] = {}
 
     def on(self, method: str, callback: Notice) -> None:
@@ -68,18 +69,14 @@ class Rpc:
         return number, message_line(method, params, number)
 
     def received(self, data: bytes) -> Iterator[dict[str, Any]]:
-        """Take in bytes from the daemon: answers are returned, notifications delivered; ProtocolError for others."""
-        self._buffer += data
-        while (end := self._buffer.find(b"\n")) >= 0:
-            message = protocol.parse(bytes(self._buffer[: end + 1]))
-            del self._buffer[: end + 1]
+        """Take in bytes: answers are returned, notifications delivered; ProtocolError or ValueError for others."""
+        for line in self._lines.take(data):
+            message = protocol.parse(line)
             if "method" not in message:
                 yield message
                 continue
             for callback in self._notices.get(str(message["method"]), ()):
                 callback(message.get("params") or {})
-        if len(self._buffer) > protocol.LINE_BYTES_MAX:
-            raise protocol.ProtocolError("an incomplete line")
 
 
 def message_line(method: str, params: dict[str, Any], number: int | None = None) -> bytes:

@@ -17,6 +17,7 @@ from clew_shared.wire.executor import (
     read_request,
     to_line,
 )
+from clew_shared.wire.framing import Lines
 
 _WAITING_MAX = 64
 _DRAINED_MAX = 64
@@ -34,7 +35,7 @@ class Wire:
     def __init__(self, sock: socket.socket) -> None:
         sock.setblocking(True)
         self._sock = sock
-        self._buffer = bytearray()
+        self._lines = Lines(LINE_BYTES_MAX)
         self._requests: deque[ExecutorRequest] = deque()
         self._drained: list[int] = []
         self.closed = False
@@ -87,11 +88,7 @@ class Wire:
         if not data:
             self.closed = True
             return
-        self._buffer += data
-        while (end := self._buffer.find(b"\n")) >= 0:
-            self._requests.append(read_request(bytes(self._buffer[:end])))
-            del self._buffer[: end + 1]
+        for line in self._lines.take(data):
+            self._requests.append(read_request(line))
             if len(self._requests) > _WAITING_MAX:
                 raise WireError(f"more than {_WAITING_MAX} requests are waiting")
-        if len(self._buffer) > LINE_BYTES_MAX:
-            raise WireError(f"a line of more than {LINE_BYTES_MAX} bytes")

@@ -127,7 +127,7 @@ class SyncClient:
                     if message.get("id") == request_id:
                         return message
             raise ConnectionResetError("the daemon closed the connection")
-        except (OSError, protocol.ProtocolError) as error:
+        except (OSError, ValueError, protocol.ProtocolError) as error:
             self._closed.set()  # later bytes have no meaning
             raise Disconnected(f"{method}: no answer from the daemon: {error}") from error
 
