@@ -311,6 +311,14 @@ def test_ignored_files_are_in_no_snapshot_by_the_rules_of_the_first(snapshots):
     assert again.listed(again.tree()) == sorted([*kept, "x.tmp", "z.tmp"])
 
 
+def test_a_link_in_the_place_of_the_rules_is_no_rule_and_holds_up_no_snapshot(snapshots):
+    one = snapshots()
+    one.sh(
+        "ln -s nowhere .gitignore; ln -s nowhere .gitattributes; mkdir a; ln -s . a/.gitignore; echo x > a/x"
+    )
+    assert "a/x" in one.listed(one.tree())
+
+
 def test_tracked_files_in_an_ignored_folder_are_kept_and_no_others(snapshots):
     one = snapshots()
     one.sh(

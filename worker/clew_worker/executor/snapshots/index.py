@@ -13,11 +13,8 @@ from clew_shared.snapshots.store import GitFailedError, SnapshotStore, StoreErro
 
 _BATCH_BYTES = 32 * 1024 * 1024
 _PACKED_FROM = 50  # names in a batch: fewer are loose objects
-_PATH_CHARS = 4000
 _EMPTY_BLOB = "e69de29bb2d1d6434b8b29ae775ad8c2e48c5391"
-_CLOSED = re.compile(
-    r"warning: (?:could not open directory|unable to access) '(.*?)(?:\.git(?:ignore|attributes))?': (.*)"
-)
+_CLOSED = re.compile(r"^warning: could not open directory '(.*)/': ", re.MULTILINE)
 _CUT = re.compile(r"signal 7|nable to process path|failed to read|unexpected end|short read")
 
 
@@ -158,15 +155,10 @@ class Index:
         self._git.run(*args, data=b"".join(os.fsencode(name) + b"\0" for name in names))
 
     def _hear(self, complaint: str) -> None:
-        """Leave out the folders that git could not read; raises StoreError where it complains of something else."""
-        for line in complaint.splitlines():
-            if len(line) > _PATH_CHARS:
-                continue  # a path that is too long, and so is git's message
-            closed = _CLOSED.fullmatch(line)
-            if closed is None or closed[1] in ("", "."):
-                raise StoreError(f"git ls-files: {line[:300]}")
-            if not self._covered(closed[1]):
-                self.left_out[closed[1].rstrip("/")] = "unreadable"
+        """Leave out the folders that git could not read; what it says of rules that it does not obey is no matter."""
+        for folder in _CLOSED.findall(complaint):
+            if not self._covered(folder):
+                self.left_out[folder] = "unreadable"
 
     def _look(self, name: str) -> os.stat_result | None:
         try:

@@ -30,7 +30,7 @@ from clew_shared.wire.executor import (
 )
 from clew_shared.wire.nursery import CellSpec
 from clew_worker.executor.workspace import Workspace, open_beneath
-from clew_worker.executor.world.contents import blob_id, stamp_of
+from clew_worker.executor.world.contents import blob_hash, blob_id, stamp_of
 from clew_worker.sandbox import kernel
 
 RESTORE_S = 90.0
@@ -42,7 +42,7 @@ _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 _NOT_THERE = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP)
 _FOLDER_MODE = 0o755
-_COMPARED_BYTES_MAX = 1 << 30
+_CHUNK, _COMPARED_BYTES_MAX = 1 << 20, 1 << 30
 _IN_ANSWER_MAX = 300
 
 _Side = tuple[int, str] | None
@@ -221,8 +221,14 @@ class _Place:
 
     def _content_id(self) -> str:
         with open(os.open(self._name, _READ, dir_fd=self._at), "rb") as file:  # noqa: PTH123 - a descriptor
-            is_large = os.fstat(file.fileno()).st_size > _COMPARED_BYTES_MAX
-            return "" if is_large else blob_id(file.read())
+            left = os.fstat(file.fileno()).st_size
+            if left > _COMPARED_BYTES_MAX:
+                return ""  # no snapshot has it
+            digest = blob_hash(left)
+            while left >= 0 and (data := file.read(_CHUNK)):
+                digest.update(data)
+                left -= len(data)
+            return digest.hexdigest() if not left else ""
 
     def put(self, wanted: _Side, contents: _Contents) -> None:
         """Put something in the place of what is there; _ChangedError where that has changed since."""

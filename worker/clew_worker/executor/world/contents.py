@@ -41,9 +41,14 @@ class Seen(NamedTuple):
         return content.hex() if len(content) == _ID_BYTES else "?"
 
 
+def blob_hash(size: int, data: bytes = b"") -> hashlib._Hash:
+    """Return the hash of a content of `size` bytes that begins with `data`, as git names it."""
+    return hashlib.sha1(b"blob %d\0" % size + data, usedforsecurity=False)
+
+
 def blob_id(data: bytes) -> str:
     """Return the name that git gives a content."""
-    return _blob_hash(len(data), data).hexdigest()
+    return blob_hash(len(data), data).hexdigest()
 
 
 def stamp_of(info: os.stat_result) -> bytes:
@@ -84,7 +89,7 @@ class Contents:
                 target = os.fsencode(os.readlink(name, dir_fd=at))
             except OSError:
                 return None
-            return Seen(b"l" + _blob_hash(len(target), target).digest(), info.st_mode)
+            return Seen(b"l" + blob_hash(len(target), target).digest(), info.st_mode)
         if not stat.S_ISREG(info.st_mode):
             return Seen(b"o%o" % stat.S_IFMT(info.st_mode), info.st_mode)
         return self._described(at, name, info, known)
@@ -117,7 +122,7 @@ class Contents:
         try:
             now = os.fstat(fd)
             left = size = now.st_size if stat.S_ISREG(now.st_mode) else 0
-            digest = _blob_hash(size)
+            digest = blob_hash(size)
             while left >= 0 and (count := os.readv(fd, [self._buffer])):
                 digest.update(memoryview(self._buffer)[:count])
                 left -= count
@@ -126,11 +131,6 @@ class Contents:
         finally:
             os.close(fd)
         return digest.digest() if not left else _summary(digest.digest())  # it changes meanwhile
-
-
-def _blob_hash(size: int, data: bytes = b"") -> hashlib._Hash:
-    """Return the hash of a content of `size` bytes that begins with `data`, as git names it."""
-    return hashlib.sha1(b"blob %d\0" % size + data, usedforsecurity=False)
 
 
 def _summary(data: bytes) -> bytes:
