@@ -101,6 +101,3 @@ def test_a_turn_that_was_not_is_named_with_the_last_one(clew):
     clew.wait("goal.completed", goal=goal)
     said = clew.cli("context", goal, "--turn", "9", code=1)
     assert f"{goal} has no turn 9 yet; the next one is turn " in said
-    assert "--turn cannot be used with --compact" in clew.cli(
-        "context", goal, "--turn", "1", "--compact", code=2
-    )

@@ -19,7 +19,7 @@ import clew_daemon
 from clew_daemon import VERSION
 from clew_daemon.cli import run
 from clew_daemon.cli.app import COMMANDS
-from clew_daemon.cli.commands.version import version_line
+from clew_daemon.cli.version import version_line
 from clew_daemon.record.goals import GoalStore
 from clew_shared.config.tables import Settings
 from clew_shared.core.answers import ActionReport
@@ -114,14 +114,6 @@ def test_every_command_has_help(clew, flag):
 
 def test_the_version_is_that_of_the_package(clew):
     assert re.fullmatch(r"clew \d+\.\d+\.\d+( \(\w{7}\))?\n", clew("--version")[1])
-
-
-def test_the_version_is_a_command_too(clew):
-    assert clew("version") == clew("--version")
-    view = json.loads(clew("version", "--json")[1])
-    commit = f" ({view['commit']})" if view["commit"] else ""
-    assert f"clew {view['version']}{commit}\n" == clew("version")[1]
-    assert set(view) == {"version", "commit", "python", "platform"}
 
 
 def test_the_commit_is_that_of_the_clone_or_the_one_in_the_wheel(tmp_path, monkeypatch):
@@ -277,12 +269,6 @@ def test_loops_of_all_goals_name_their_goal(clew, home):
     assert loops[0]["kind"] == "repetition"
     assert "repetition of the same action (3 times)" in clew("--home", home, "loops", MATHX)[1]
     assert MATHX in clew("--home", home, "loops")[1]
-
-
-def test_context_is_cut_to_the_size_asked_for(clew, home):
-    view = json.loads(clew("--home", home, "context", MATHX, "--max-chars", "300", "--json")[1])
-    assert view["goal"] == MATHX
-    assert view["chars"] == len(view["context"]) <= 300
 
 
 def test_home_after_the_command_says_where_it_goes(clew, home):

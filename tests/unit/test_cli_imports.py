@@ -144,7 +144,6 @@ def test_the_daemon_is_without_what_only_workers_and_terminals_need():
     ("args", "package"),
     [
         (["web"], "uvicorn"),
-        (["report", GOAL, "--html"], "jinja2"),
         (["metrics"], "prometheus_client"),
         (["herald"], "prometheus_client"),
     ],

@@ -24,11 +24,6 @@ SECTIONS = {
         ("watch", "watch.command:command", "Show what goals do, as it happens."),
         ("top", "clew_daemon.top.command:top", "Show goals live, and steer them by keys."),
         ("web", "clew_daemon.web.command:web", "Show goals in the browser, and act on them there."),
-        (
-            "report",
-            "clew_daemon.web.report:report",
-            "Write a goal's report, or its page as one file.",
-        ),
     ],
     "What a goal did": [
         ("history", "history", "Show a goal's actions, oldest first."),
@@ -66,7 +61,6 @@ SECTIONS = {
         ),
         ("metrics", "clew_daemon.herald.command", "Print the metrics once."),
         ("demo", "demo.command:demo", "Show the main job on a sample goal; it needs no LLM."),
-        ("version", "version", "Show the version."),
     ],
     "The record": [
         ("backup", "backup", "Copy the ledger to a file, and verify the copy."),
@@ -82,7 +76,7 @@ COMMANDS = [LazyCommand(*one, section) for section, listed in SECTIONS.items() f
 
 def _version(context: click.Context, _: click.Parameter, wanted: bool) -> None:
     if wanted and not context.resilient_parsing:
-        from clew_daemon.cli.commands.version import version_line
+        from clew_daemon.cli.version import version_line
 
         print(version_line())
         context.exit()

@@ -114,7 +114,6 @@ def web_app(instance: Instance, live: LiveChanges, *, read_only: bool) -> Starle
             Route("/goals/{goal}/actions/{seq:int}/output", pages.output),
             Route("/goals/{goal}/changes", pages.changes),
             Route("/goals/{goal}/prompt", pages.prompt),
-            Route("/playbook", pages.playbook),
             Route("/log", pages.log),
             Route("/new", pages.new),
             Route("/events", events),

@@ -14,7 +14,6 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, PlainTextResponse
 
 from clew_daemon.cli.commands.diff.listing import changed_files
-from clew_daemon.cli.commands.playbook import playbook_of
 from clew_daemon.logs.look import pieces, plain
 from clew_daemon.reading.actions import last_actions, whole_action
 from clew_daemon.reading.errors import CliError
@@ -69,10 +68,6 @@ class Pages:
             request, "goal.html", **self._record(goal, ACTIONS_SHOWN, before), before=before
         )
 
-    def whole(self, goal: str, actions: int) -> dict[str, Any]:
-        """Return what a page of its own shows of a goal, with so many of its last actions."""
-        return self._record(self._detail(goal), actions, None)
-
     def _record(self, goal: Mapping[str, Any], limit: int, before: int | None) -> dict[str, Any]:
         """Return what the page of a goal shows, the latest first."""
         timeline, refusals = self._timelines.of(goal["id"], goal["ended_at"])
@@ -121,15 +116,6 @@ class Pages:
         found = inspected(self._instance, goal["id"], turn)
         return self._page(request, "prompt.html", goal=goal, prompt=found)
 
-    def playbook(self, request: Request) -> HTMLResponse:
-        """Show the strategies, each with its credit."""
-        known = playbook_of(self._instance)
-        sections: dict[str, list[Any]] = {}
-        for one in known.bullets():
-            sections.setdefault(one.section, []).append(one)
-        archived = known.archived()
-        return self._page(request, "playbook.html", sections=sections, archived=archived)
-
     def log(self, request: Request) -> HTMLResponse:
         """Show the last lines of the log that contain a text (in whatever case), the latest first."""
         goal, text = request.query_params.get("goal", ""), request.query_params.get("q", "")
@@ -172,7 +158,6 @@ class Pages:
             "base": request.scope.get("root_path", ""),
             "read_only": self._read_only,
             "running": self._instance.holder is not None,
-            "standalone": False,
         }
         return page(template, **base, **values)
 

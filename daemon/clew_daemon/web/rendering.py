@@ -24,20 +24,19 @@ from clew_daemon.reading.goal_text import changed_text, shown_action
 from clew_daemon.reading.sanitize import clean, counted, short, thousands
 from clew_shared.record.moment import iso, local, roughly
 from clew_shared.text import words
-from clew_shared.text.redact import redact
 
 HERE = Path(__file__).parent
 STATIC = HERE / "static"
 
 
 @cache
-def environment(*, redacted: bool = False) -> Environment:
-    """Return the templates; `redacted` ones also hide what looks like a key."""
+def environment() -> Environment:
+    """Return the templates."""
     made = Environment(
         loader=FileSystemLoader(HERE / "templates"),
         autoescape=True,
         undefined=StrictUndefined,
-        finalize=_redacted if redacted else _shown,
+        finalize=_shown,
         trim_blocks=True,
         lstrip_blocks=True,
     )
@@ -51,9 +50,9 @@ def environment(*, redacted: bool = False) -> Environment:
     return made
 
 
-def page(template: str, *, redacted: bool = False, **values: Any) -> str:
+def page(template: str, **values: Any) -> str:
     """Return a rendered template."""
-    return environment(redacted=redacted).get_template(template).render(**values)
+    return environment().get_template(template).render(**values)
 
 
 def ago(at: float) -> str:
@@ -85,8 +84,3 @@ def _shown(value: Any) -> Any:
     if isinstance(value, Markup) or not isinstance(value, str):
         return value
     return clean(value.replace("\r\n", "\n").expandtabs(4), lines=True)
-
-
-def _redacted(value: Any) -> Any:
-    shown = _shown(value)
-    return redact(shown) if isinstance(shown, str) and not isinstance(shown, Markup) else shown

@@ -1,4 +1,4 @@
-"""`clew context`: the prompt that a goal's agent would send to its LLM now, with its size, or the compact text."""
+"""`clew context`: the prompt that a goal's agent would send to its LLM now, with its size."""
 
 from __future__ import annotations
 
@@ -17,12 +17,6 @@ from clew_daemon.reading.sanitize import clean
 
 @click.command()
 @parameters.goal
-@click.option("--compact", is_flag=True, help="Show the compact text instead of the prompt.")
-@click.option(
-    "--max-chars",
-    type=click.IntRange(200),
-    help="The greatest length of the compact text, in characters.",
-)
 @click.option(
     "--turn",
     type=click.IntRange(1),
@@ -34,8 +28,6 @@ from clew_daemon.reading.sanitize import clean
 def context(
     instance: Instance,
     goal: str,
-    compact: bool,
-    max_chars: int | None,
     turn: int | None,
     as_json: bool,
 ) -> None:
@@ -43,24 +35,15 @@ def context(
     from clew_daemon.reading.prompt_preview import preview
     from clew_shared.prompt.compact import compact_context
 
-    if max_chars and not (compact or as_json):
-        raise click.UsageError("--max-chars is the length of the compact text: add --compact")
-    if turn and (compact or max_chars):
-        raise click.UsageError("--turn cannot be used with --compact or --max-chars")
     name = goal_id(instance, goal)
     if turn:
         _print_turn(instance, name, turn, as_json=as_json)
         return
-    limit = max_chars or instance.settings_for_display.context.max_chars
-    state = goal_state(instance, name)
-    recent = instance.settings_for_display.context.recent_actions
-    text = compact_context(state, limit, recent_actions=recent)
-    if compact and not as_json:
-        size = f"-- {len(text)} characters, at most {limit}"
-        print_lines([[(clean(text, lines=True), "")], [(size, "dim")]])
-        return
     prompt = preview(instance, name)
     if as_json:
+        shown = instance.settings_for_display.context
+        state = goal_state(instance, name)
+        text = compact_context(state, shown.max_chars, recent_actions=shown.recent_actions)
         print_json({"goal": name, "context": text, "chars": len(text)} | prompt)
     else:
         print_lines(_prompt_lines(prompt))

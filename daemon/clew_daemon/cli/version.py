@@ -1,31 +1,14 @@
-"""`clew version`: the versions of clew and Python, the commit where there is one, and the platform."""
+"""The version of clew, with the commit where there is one."""
 
 from __future__ import annotations
 
-import platform
 import subprocess
 from pathlib import Path
 
-import click
-
 import clew_daemon
 from clew_daemon import VERSION
-from clew_daemon.cli import parameters
-from clew_daemon.reading.output import print_json
 
 GIT_S = 5.0
-
-
-@click.command()
-@parameters.as_json
-def version(as_json: bool) -> None:
-    """Show the version of clew; with --json also that of Python, and the platform."""
-    if as_json:
-        python, here = platform.python_version(), platform.platform()
-        found = {"version": VERSION, "commit": _commit() or None}
-        print_json({**found, "python": python, "platform": here})
-    else:
-        print(version_line())
 
 
 def version_line() -> str:
