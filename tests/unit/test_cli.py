@@ -30,7 +30,7 @@ from clew_shared.record.spec import PlannedSubtask, PlannedTask, Spec
 AT = 1_790_000_000.0
 MATHX, OTHER = "create-mathx-package-7f3a", "create-other-1234"
 EVIL = "bell \x07 red \x1b[31m title \x1b]0;pwned\x07 csi \x9b31m rtl \u202e"
-RE_COMMANDS = ["report", "resume", "retry", "restart", "reload", "restore"]
+RE_COMMANDS = ["resume", "retry", "restart", "reload", "restore"]
 REPO = Path(__file__).resolve().parents[2]
 
 
