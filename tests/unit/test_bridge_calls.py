@@ -8,8 +8,7 @@ from clew_shared.wire import protocol
 from clew_shared.wire.hello import HelloAnswer, HelloState, SentGoal, SentSubtask, SentTask
 from clew_worker.agent.client import AgentClient
 from clew_worker.agent.rpc import RpcError
-from clew_worker.bridge.calls import ToolCalls
-from clew_worker.bridge.goal import GoalView
+from clew_worker.bridge.calls import GoalView, ToolCalls
 
 DONE = {"verdict": "allowed", "seq": 7, "outcome": {"result": "success", "output": "built"}}
 

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from clew_worker.bridge.conversation import Conversation
 from clew_worker.bridge.place import clear
+from clew_worker.bridge.turn import Conversation
 from clew_worker.sandbox import interpreter
 
 

@@ -11,8 +11,8 @@ from clew_shared.config.agent_tables import LlmAgentSettings, RunbookAgentSettin
 from clew_shared.prompt.view import recorded_mode
 from clew_shared.record.prompt_facts import Prompt
 from clew_shared.wire.hello import AgentOptions, HelloAnswer, HelloOptions, HelloState
-from clew_worker.agent.completion import Completion, NativeCall
 from clew_worker.agent.json_mode import ModelAnswer, ToolRequest
+from clew_worker.agent.llm_client import Completion, NativeCall
 from clew_worker.agent.memory import CallForm
 
 AGENT = LlmAgentSettings(model="small", base_url="http://me:secret@127.0.0.1:8080/v1")

@@ -11,10 +11,9 @@ from clew_shared.prompt.tools import REFLECT, schema_of
 from clew_shared.prompt.view import PromptView
 from clew_shared.tools import Tool
 from clew_worker.agent import json_mode
-from clew_worker.agent.completion import CALLS_MAX, Completion
 from clew_worker.agent.finishing import GoalEnding
 from clew_worker.agent.json_mode import ModelAnswer
-from clew_worker.agent.llm_client import LlmClient
+from clew_worker.agent.llm_client import CALLS_MAX, Completion, LlmClient
 from clew_worker.agent.llm_faults import Misconfigured, Overflow, Unsupported
 from clew_worker.agent.rpc import Disconnected, RpcError
 from clew_worker.agent.turn import AgentContext

@@ -15,10 +15,10 @@ from clew_shared.text.shorten import without_middle
 from clew_shared.wire.answers import Noted
 from clew_worker.agent.calls import CallHandler
 from clew_worker.agent.client import AgentClient
-from clew_worker.agent.completion import CallUsage, Completion
 from clew_worker.agent.finishing import GoalEnding
 from clew_worker.agent.json_mode import Hindsight, ModelAnswer
 from clew_worker.agent.language_model import LanguageModel
+from clew_worker.agent.llm_client import CallUsage, Completion
 from clew_worker.agent.llm_faults import Misconfigured, Temporary
 from clew_worker.agent.memory import Memory
 from clew_worker.agent.rpc import CannotContinue, Disconnected, RpcError

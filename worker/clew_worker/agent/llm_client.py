@@ -4,15 +4,17 @@ It knows no goal and no daemon; an answer of any other form becomes an error.
 """
 
 import asyncio
+import json
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass, field
 from typing import Any
 
 import httpx2
 
+from clew_shared.record.prompt_facts import SERVED_CHARS_MAX
 from clew_shared.wire.hello import AgentOptions
-from clew_worker.agent.completion import Completion, read_completion
 from clew_worker.agent.llm_faults import (
     LlmError,
     Misconfigured,
@@ -31,9 +33,43 @@ RETRY_AFTER_IN_PLACE_MAX_S = 1.0
 CONNECT_TIMEOUT_S = 5.0
 ANSWER_BYTES_MAX = 8 << 20
 ERROR_BYTES_MAX = 64 << 10
+TEXT_CHARS_MAX = 200_000
+CALLS_MAX = 20
 _OPTIONAL = ("temperature", "max_tokens")
 
 Slot = Callable[[], AbstractAsyncContextManager[None]]
+
+
+@dataclass(frozen=True)
+class CallUsage:
+    """The cost of a call: tokens as the server counted them, seconds on the clock."""
+
+    input: int = 0
+    output: int = 0
+    cached: int = 0
+    seconds: float = 0.0
+
+
+@dataclass(frozen=True)
+class NativeCall:
+    """A tool call of the answer; `arguments` is the text that the model wrote."""
+
+    name: str
+    arguments: Any
+
+
+@dataclass(frozen=True)
+class Completion:
+    """One answer: its text, its calls in order, why it ended (`stop`, `length`, ...).
+
+    `served` is what the server says that it runs: the model, and a fingerprint of its own version.
+    """
+
+    text: str = ""
+    calls: tuple[NativeCall, ...] = ()
+    finish_reason: str = ""
+    usage: CallUsage = field(default_factory=CallUsage)
+    served: str = ""
 
 
 class LlmClient:
@@ -161,3 +197,55 @@ async def _bounded(chunks: AsyncIterator[bytes], most: int) -> bytes:
         if len(taken) > most:
             break  # not a model's answer; the cut one cannot be read as one either
     return bytes(taken[: most + 1])
+
+
+def read_completion(raw: bytes, seconds: float) -> Completion | None:
+    """Return the completion in an answer, None for anything else."""
+    try:
+        answer = json.loads(raw)
+        choice = answer["choices"][0]
+        message = choice.get("message") or {}
+        calls = [_native(c) for c in (message.get("tool_calls") or ())[:CALLS_MAX]]
+        text = _text(message.get("content")) or _text(message.get("refusal"))
+        named = (answer.get("model"), answer.get("system_fingerprint"))
+        return Completion(
+            text=text[:TEXT_CHARS_MAX],
+            calls=tuple(call for call in calls if call),
+            finish_reason=str(choice.get("finish_reason") or ""),
+            usage=_usage(answer.get("usage"), seconds),
+            served=" ".join(s for s in named if isinstance(s, str) and s)[:SERVED_CHARS_MAX],
+        )
+    except (ValueError, KeyError, IndexError, TypeError, AttributeError, RecursionError):
+        return None
+
+
+def _native(raw: Any) -> NativeCall | None:
+    function = raw.get("function") if isinstance(raw, dict) else None
+    if not isinstance(function, dict) or not isinstance(function.get("name"), str):
+        return None
+    return NativeCall(function["name"].strip(), function.get("arguments"))
+
+
+def _text(content: Any) -> str:
+    """Return a content as text: a string, or a list of parts."""
+    if isinstance(content, list):
+        parts = [p.get("text") for p in content if isinstance(p, dict)]
+        return "\n".join(p for p in parts if isinstance(p, str))
+    return content if isinstance(content, str) else ""
+
+
+def _usage(raw: Any, seconds: float) -> CallUsage:
+    usage = raw if isinstance(raw, dict) else {}
+    details = usage.get("prompt_tokens_details")
+    cached = details.get("cached_tokens") if isinstance(details, dict) else 0
+    return CallUsage(
+        input=_count(usage.get("prompt_tokens")),
+        output=_count(usage.get("completion_tokens")),
+        cached=_count(cached),
+        seconds=seconds,
+    )
+
+
+def _count(value: Any) -> int:
+    sound = isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < 1 << 40
+    return int(value) if sound else 0

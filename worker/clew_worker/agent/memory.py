@@ -17,8 +17,8 @@ from clew_shared.record.prompt_facts import Prompt
 from clew_shared.text.redact import redact
 from clew_shared.text.shorten import without_middle
 from clew_shared.wire.hello import Call, Entry, HelloAnswer, HelloState, Mode, Said
-from clew_worker.agent.completion import Completion
 from clew_worker.agent.json_mode import RUNGS, ModelAnswer
+from clew_worker.agent.llm_client import Completion
 
 MISSES_MAX = 10
 """So many answers without a native call does a model get away with that has made one."""

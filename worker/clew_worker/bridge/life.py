@@ -22,16 +22,14 @@ from clew_shared.wire.answers import Noted
 from clew_worker.agent.client import AgentClient
 from clew_worker.agent.main import live
 from clew_worker.agent.rpc import CannotContinue, Disconnected, RpcError
-from clew_worker.bridge.calls import ToolCalls
+from clew_worker.bridge.calls import GoalView, ToolCalls
 from clew_worker.bridge.cell import CellGoneError, CliCell, CliFaultError, CliRun
 from clew_worker.bridge.clis.cli import CliOptions
 from clew_worker.bridge.clis.known import CLIS
-from clew_worker.bridge.conversation import PLACE, Conversation
 from clew_worker.bridge.gateway import Gateway, Relays
-from clew_worker.bridge.goal import GoalView
 from clew_worker.bridge.prompts import first_prompt, next_prompt, resume_prompt
 from clew_worker.bridge.tools import warning
-from clew_worker.bridge.turn import START_FIX, CliCrashError, CliTurn
+from clew_worker.bridge.turn import PLACE, START_FIX, CliCrashError, CliTurn, Conversation
 
 NAME = "cli/1"
 IDLE_TURNS_MAX = 3

@@ -1,8 +1,11 @@
-"""One turn of a CLI: what its event stream has said so far, and what follows from that in the end. Pure."""
+"""One turn of a CLI: what its event stream has said, and what follows from it; and the session that it is in. Pure."""
 
+import json
 import re
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from contextlib import suppress
+from dataclasses import asdict, dataclass, field
+from typing import Self
 
 from clew_shared.exit_codes import SIGNAL_BASE, ExitCode
 from clew_shared.text.shorten import both_ends
@@ -46,6 +49,10 @@ _NOT_STARTED = re.compile(
 
 _SHELL_CANNOT = (126, 127)
 """The codes with which a shell ends that cannot execute a program, or does not find it."""
+
+
+PLACE = ".clew/conversation.json"
+_ID_CHARS = 200
 
 
 class CliCrashError(Exception):
@@ -197,3 +204,35 @@ class CliTurn:
         return both_ends(
             next(filter(None, [ended, *faults, errors, self.remark]), ""), DETAIL_CHARS
         )
+
+
+@dataclass(frozen=True, slots=True)
+class Conversation:
+    """The CLI's own session, written into its HOME for the next epoch.
+
+    `attempt` is task, subtask and number of the attempt; `used` what the session has used.
+    """
+
+    id: str = ""
+    attempt: tuple[int, ...] = ()
+    used: UsageReported = NOTHING_USED
+
+    @classmethod
+    def read(cls, text: str | None) -> Self:
+        """Read what was written into the CLI's HOME; it is not trusted: anything else is no conversation."""
+        with suppress(ValueError, TypeError, KeyError, OverflowError):
+            found = json.loads(text or "")
+            usage = found["used"]
+            tokens = int(usage["input"]), int(usage["output"]), int(usage["cached"])
+            used = UsageReported(*tokens, float(usage["cost_usd"] or 0.0))
+            return cls(str(found["id"])[:_ID_CHARS], tuple(map(int, found["attempt"])), used)
+        return cls()
+
+    def text(self) -> str:
+        """Return it as it is written."""
+        return json.dumps(asdict(self))
+
+    def continues(self, attempt: tuple[int, ...]) -> bool:
+        """Return whether it goes on in this attempt: another attempt at the same subtask begins with a new one."""
+        same_subtask = self.attempt[:2] == attempt[:2]
+        return bool(self.id) and (attempt == self.attempt or not same_subtask)
