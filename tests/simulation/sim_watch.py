@@ -13,7 +13,7 @@ from sim_attempts import Attempts
 
 from clew_shared.record import events as ev
 from clew_shared.record.codec import decode, decode_playbook
-from clew_shared.record.daemon_events import ModelKnown, ModelUsed
+from clew_shared.record.daemon_events import ModelUsed
 from clew_shared.record.fold import apply
 from clew_shared.record.scope import EVERYWHERE
 from clew_shared.record.snapshot import dump, outline
@@ -35,7 +35,7 @@ REFUSALS_MAX = 2_500
 DEADLY = "deadly"
 """Beside the worlds of a block: the worker died of it, so only a person who continues the goal lifts it."""
 
-OF_MODELS = {"model_known": ModelKnown, "model_used": ModelUsed}
+OF_MODELS = {"model_used": ModelUsed}
 VERDICTS = (ev.ActionAllowed, ev.ActionBlocked)
 
 

@@ -18,19 +18,14 @@ SHOWN_CHARS = 60
 
 @dataclass(slots=True)
 class Work:
-    """The activity of a session; times are seconds since 1970.
-
-    `llm_since` is when the LLM call began, or the wait for a slot (`llm_queued`); None without a call.
-    `check` is the name of the check that has been running since `check_since`, "" for none. `said` is what the running
-    command, or the last one, has printed last.
-    """
+    """The activity of a session; times are seconds since 1970."""
 
     greeted: bool = False
-    llm_since: float | None = None
+    llm_since: float | None = None  # when the LLM call began, or the wait for a slot
     llm_queued: bool = False
-    check: str = ""
+    check: str = ""  # the one that has been running since `check_since`
     check_since: float = 0.0
-    said: str = ""
+    said: str = ""  # what the running command, or the last one, has printed last
 
     def hear(self, tail: str) -> None:
         """Take in what the command that runs has printed last."""

@@ -16,7 +16,6 @@ from clew_shared.record.daemon_events import (
     BulletRestored,
     BulletTagged,
     BulletUpdated,
-    ModelKnown,
     ModelUsed,
 )
 
@@ -130,7 +129,6 @@ _LINES: dict[type[ev.Event], Callable[[Any], Line | None]] = {
     ),
     snap.UndoStarted: _as("undo.started", "scope", "entries", "theirs"),
     snap.UndoFinished: _as("undo.finished", "restored", "resumed", undo="of", left="left_total"),
-    ModelKnown: _as("model.known", "model", "mode", "rung", "chars_per_token", "goals"),
     ModelUsed: _as("model.used", "goal", "model", "needed"),
     BulletAdded: _learned("strategy.learned", "content"),
     BulletTagged: _learned("strategy.tagged", "tag", "reason"),

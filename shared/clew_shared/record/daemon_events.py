@@ -7,7 +7,6 @@ from typing import Literal
 from clew_shared.record.events import Event
 from clew_shared.record.identity import Identity
 from clew_shared.record.model import GoalStatus
-from clew_shared.record.prompt_facts import CallForms
 
 
 class PlaybookEvent(Event, frozen=True):
@@ -68,20 +67,6 @@ class HomeKnown(Event, frozen=True):
     path: str
     host: str = ""
     pid_namespace: int | None = None  # process numbers are valid within it
-
-
-class ModelKnown(Event, frozen=True):
-    """What clew has learned of a model at an endpoint: the last of these events counts."""
-
-    model: str
-    served: str = ""  # what the server says that it runs
-    mode: Literal["tools", "json"] = "tools"  # how it calls tools best, by the counts in `forms`
-    forms: CallForms = CallForms()
-    rung: int = 0  # the richest `response_format` of JSON mode that is accepted
-    chars_per_token: float = 4.0
-    goals: int = 0  # how many goals and calls it was learned from
-    calls: int = 0
-    goals_in_json: int = 0  # in a row that were asked for JSON without a try of native calls
 
 
 class ModelUsed(Event, frozen=True):
