@@ -251,7 +251,7 @@ class CheckedBefore(GoalEvent, frozen=True):
 
 
 class FinishQuestioned(GoalEvent, frozen=True):
-    """The agent called `finish` although action number `of`, the goal's last, had failed; it is asked once."""
+    """The agent called `finish` although action number `of` had failed; earlier versions asked it once."""
 
     of: int
     message: str

@@ -234,7 +234,6 @@ class State:
     checks: dict[str, CheckResult] = field(default_factory=dict)
     checked_before: dict[str, CheckBefore] = field(default_factory=dict)
     suggested: dict[str, SuggestedCheck] = field(default_factory=dict)
-    questioned: int = 0  # the failed action that a `finish` was last questioned about
     feedback: list[str] = field(default_factory=list)
     set_aside: list[str] = field(default_factory=list)  # subtasks that replans gave up
     covered: list[str] = field(

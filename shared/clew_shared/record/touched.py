@@ -14,16 +14,12 @@ PATHS_CHARS_MAX = 10_000
 
 
 class Touched(BaseModel, frozen=True, extra="ignore"):
-    """What was changed since the last report, by quoted name relative to the workspace.
+    """What was changed since the last report, by quoted name; the totals count all, -1 where that is not known."""
 
-    `own`: during the action or check, each with its git object after it ("" removed, "/" a folder, "?" not read).
-    `foreign`: before it, while nothing ran. Both are cut at NAMES_MAX; the totals count all, -1 where the workspace
-    could not be measured whole.
-    """
-
+    # during the action or check, each with its git object ("" removed, "/" a folder, "?" not read)
     own: tuple[tuple[str, str], ...] = ()
     own_total: int = 0
-    foreign: tuple[str, ...] = ()
+    foreign: tuple[str, ...] = ()  # before it, while nothing ran
     foreign_total: int = 0
 
     @property

@@ -17,7 +17,7 @@ from clew_shared.record.state import State
 
 __all__ = ["apply", "fold"]
 
-_FOR_READERS_ONLY = frozenset(("worker_ready", "task_completed"))
+_FOR_READERS_ONLY = frozenset(("worker_ready", "task_completed", "finish_questioned"))
 
 
 def fold(rows: Iterable[tuple[int, ev.Event]], state: State | None = None) -> State:

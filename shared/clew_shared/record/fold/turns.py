@@ -126,10 +126,6 @@ def checked_before(state: State, e: ev.CheckedBefore, _seq: int) -> None:
         see_probe(state, e.name, e.passed)
 
 
-def finish_questioned(state: State, e: ev.FinishQuestioned, _seq: int) -> None:
-    state.questioned = e.of
-
-
 def snapshot_taken(state: State, e: snap.SnapshotTaken, seq: int) -> None:
     known = state.snapshots
     known.first = known.first or e.tree
