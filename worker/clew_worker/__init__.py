@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     from clew_worker.library.context_manager import ContextManager
     from clew_worker.library.dual_track import DualTrackContext
     from clew_worker.library.iteration_log import Intervention, IterationLog, IterationRecord
+    from clew_worker.library.open_goal import Answer
     from clew_worker.library.playbook import Bullet, Playbook
     from clew_worker.library.sync_client import SyncClient
-    from clew_worker.library.work_state import Answer
 
 __all__ = [
     "Action",
@@ -45,7 +45,7 @@ __all__ = [
 
 _HOMES = {
     "Action": "clew_shared.record.model",
-    "Answer": "clew_worker.library.work_state",
+    "Answer": "clew_worker.library.open_goal",
     "Bullet": "clew_worker.library.playbook",
     "ContextManager": "clew_worker.library.context_manager",
     "DualTrackContext": "clew_worker.library.dual_track",

@@ -19,10 +19,9 @@ from clew_shared.prompt.compact import compact_context
 from clew_shared.text.redact import redact
 from clew_worker.executor.commands import cut
 from clew_worker.library.local import LocalGoal
-from clew_worker.library.open_goal import OpenGoal
+from clew_worker.library.open_goal import Answer, OpenGoal, WorkState
 from clew_worker.library.remote import RemoteGoal
 from clew_worker.library.sync_client import SyncClient
-from clew_worker.library.work_state import Answer, WorkState
 
 OUTPUT_BYTES = 65_536
 """The limit of a recorded output, which is cut to its beginning and end, as by `[limits] output_bytes`."""

@@ -12,7 +12,7 @@ from clew_shared.record import events as ev
 from clew_shared.record.fold.tree import given_up_line
 from clew_shared.record.model import Goal, GoalStatus, StepStatus, Subtask
 from clew_shared.record.spec import PlannedSubtask, PlannedTask
-from clew_worker.library.work_state import Edit, subtasks_of
+from clew_worker.library.open_goal import Edit, subtasks_of
 
 _goals: TypeAdapter[Goal] = TypeAdapter(Goal)
 

@@ -1,18 +1,216 @@
-"""What `ContextManager` needs of the goal that it has open: `LocalGoal` without a daemon, `RemoteGoal` with one."""
+"""The goal that `ContextManager` has open: what the agent sees of it and may change, and what can be asked of it.
+
+Without a daemon it is a `LocalGoal`, with one a `RemoteGoal`. Here nothing is recorded or judged.
+"""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
 from clew_shared.core.answers import ActionReport, Advice, Verdict
 from clew_shared.prompt.compact import RECENT_ACTIONS
-from clew_shared.record.model import Goal, StepStatus
+from clew_shared.record.model import Goal, GoalStatus, StepStatus, Subtask, Task
 from clew_shared.record.state import State
 from clew_shared.wire.answers import Intervention, Judged, Recorded
-from clew_worker.library.work_state import Answer, WorkState, subtasks_of
+
+
+class Signatures(list[str]):
+    """Signatures of actions: a list that also knows a set's `add` and `discard`."""
+
+    def add(self, signature: str) -> None:
+        if signature not in self:
+            self.append(signature)
+
+    def discard(self, signature: str) -> None:
+        if signature in self:
+            self.remove(signature)
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """The verdict on an action: true where it is allowed; fields by name or as `answer["reason"]`.
+
+    `intervention` is None or `{"kind", "message"}`, `escalated_to` None, "task", "goal" or "person".
+    """
+
+    allowed: bool
+    seq: int = 0
+    reason: str = ""
+    message: str = ""
+    intervention: dict[str, str] | None = None
+    escalated_to: str | None = None
+
+    @property
+    def verdict(self) -> str:
+        """The verdict in the terms of the protocol."""
+        return "allowed" if self.allowed else "blocked"
+
+    def __bool__(self) -> bool:
+        return self.allowed
+
+    def __getitem__(self, name: str) -> Any:
+        try:
+            return getattr(self, name)
+        except AttributeError:
+            raise KeyError(name) from None
+
+
+@dataclass(frozen=True, slots=True)
+class Edit:
+    """The manual changes since the last call.
+
+    `counts` and `blocked` are None if unchanged, `lifted` are the signatures removed from either, `moved` says
+    whether another subtask became the current one, `new` are the open subtasks that were added, `gone` those that
+    are no longer in the tree and were not done.
+    """
+
+    counts: dict[str, int] | None
+    blocked: tuple[str, ...] | None
+    lifted: tuple[str, ...]
+    moved: bool
+    new: tuple[Subtask, ...]
+    gone: tuple[Subtask, ...] = ()
+
+
+_OF_STATE = ("goal", "current_task_idx", "current_subtask_idx", "last_probe_state")
+"""The fields that an agent may change and that the recorded state has under the same names."""
+
+
+class WorkState:
+    """The state of a goal for its agent: a view of the recorded state, with lists and fields that may be changed.
+
+    `goal`, `current_task_idx`, `current_subtask_idx`, `loop_counts`, `blocked_actions` and
+    `last_probe_state` may be changed; the next call records the changes.
+    """
+
+    goal: Goal
+    """The tree of work."""
+    current_task_idx: int
+    current_subtask_idx: int
+    """The index of the current subtask in its task."""
+    last_probe_state: dict[str, bool]
+    """Facts about the workspace, by name."""
+    loop_counts: dict[str, int]
+    """Attempts by signature, in the current subtask."""
+    blocked_actions: Signatures
+    task: Task | None
+    subtask: Subtask | None
+    goal_id: str
+    restarts: int
+    """How often the goal was reopened."""
+    epoch: int
+    """The number of this opening, from 1."""
+    iteration: int
+    """The number of reported turns."""
+    seq: int
+    """The number of the last recorded event."""
+
+    def __init__(self, state: State) -> None:
+        self.note(state)
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_"):
+            raise AttributeError(name)
+        return getattr(self._state, name)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name in _OF_STATE:
+            setattr(self._state, name, value)
+        elif name == "loop_counts":
+            self._state.scope.loop_counts = dict(value)
+        else:
+            object.__setattr__(
+                self, name, Signatures(value) if name == "blocked_actions" else value
+            )
+
+    @property
+    def replan_required(self) -> str | None:
+        """Who must find another way: None, "task", "goal" or "person"."""
+        return self._state.replan_required or None
+
+    def note(self, state: State) -> None:
+        """Show this state, and treat it as the recorded one."""
+        self._state = state
+        self.blocked_actions = Signatures(state.blocked_actions)
+        self._tree = _tree(state.goal)
+        self._known = subtasks_of(state.goal)  # held, so that their ids are not reused
+        self._place = (state.current_task_idx, state.current_subtask_idx)
+        self._counts = dict(state.loop_counts)
+        self._blocked = tuple(self.blocked_actions)
+        self._probes = dict(state.last_probe_state)
+
+    def edit(self) -> Edit | None:
+        """Return the manual changes; TypeError for a part that is no task, ValueError for an invalid status."""
+        _check_parts(self.goal)
+        place = (self.current_task_idx, self.current_subtask_idx)
+        counts, blocked = dict(self.loop_counts), tuple(self.blocked_actions)
+        before = (self._counts, self._blocked, self._probes)
+        same = (counts, blocked, self.last_probe_state) == before
+        if same and place == self._place and _tree(self.goal) == self._tree:
+            return None
+        _check_statuses(self.goal)
+        known = {id(one) for one in self._known}
+        present = subtasks_of(self.goal)
+        left = {id(one) for one in present}
+        lifted = [s for s in self._blocked if s not in blocked]
+        lifted += [s for s in self._counts if not counts.get(s) and s not in blocked]
+        gone = [one for one in self._known if id(one) not in left]
+        return Edit(
+            counts=counts if counts != self._counts else None,
+            blocked=blocked if blocked != self._blocked else None,
+            lifted=tuple(dict.fromkeys(lifted)),
+            moved=place != self._place,
+            new=tuple(s for s in present if id(s) not in known and StepStatus(s.status).open),
+            gone=tuple(one for one in gone if not StepStatus(one.status).done),
+        )
+
+
+def subtasks_of(goal: Goal) -> list[Subtask]:
+    """Return all subtasks, in order."""
+    return [subtask for task in goal.tasks for subtask in task.subtasks]
+
+
+def _check_parts(goal: Goal) -> None:
+    """Raise TypeError for a part of the tree that is neither Task nor Subtask."""
+    for task in goal.tasks:
+        if not isinstance(task, Task):
+            raise TypeError(
+                f"goal.tasks holds {task!r:.80}, which is not a Task: "
+                "append Task('Write it', [Subtask('Write add()')])"
+            )
+        for subtask in task.subtasks:
+            if not isinstance(subtask, Subtask):
+                raise TypeError(
+                    f"the task {task.description!r} holds {subtask!r:.80}, which is not a Subtask: "
+                    "append Subtask('Write add()')"
+                )
+
+
+def _check_statuses(goal: Goal) -> None:
+    """Raise ValueError for an invalid status."""
+    parts: list[Goal | Task | Subtask] = [goal, *goal.tasks, *subtasks_of(goal)]
+    for part in parts:
+        allowed = [*map(str, GoalStatus if part is goal else StepStatus)]
+        if part.status not in allowed:
+            raise ValueError(
+                f"{part.description!r}: status {part.status!r} is not one of {', '.join(sorted(allowed))}"
+            )
+
+
+def _tree(goal: Goal) -> list[Any]:
+    """Return all parts of a tree that may be changed manually."""
+    found: list[Any] = [goal.description, str(goal.status)]
+    for task in goal.tasks:
+        found.append((task.description, str(task.status)))
+        for s in task.subtasks:
+            actions = tuple((a.seq, a.name, a.result) for a in s.actions)
+            said = (s.description, s.last_failure, s.summary)
+            found.append((*said, str(s.status), s.attempts, actions))
+    return found
 
 
 class OpenGoal(ABC):

@@ -18,9 +18,16 @@ from clew_shared.wire import protocol
 from clew_shared.wire.answers import Advanced, Finished, Judged, Noted, Recorded
 from clew_shared.wire.hello import Call, HelloAnswer, HelloState, SentSubtask
 from clew_worker.agent.rpc import RpcError
-from clew_worker.library.open_goal import OpenGoal, answer_of, intervention_of
+from clew_worker.library.open_goal import (
+    Answer,
+    Edit,
+    OpenGoal,
+    WorkState,
+    answer_of,
+    intervention_of,
+    subtasks_of,
+)
 from clew_worker.library.sync_client import SyncClient
-from clew_worker.library.work_state import Answer, Edit, WorkState, subtasks_of
 
 AGENT = "clew_worker.ContextManager/1"
 
