@@ -290,7 +290,7 @@ def _takes_an_attempt_for_a_crash(monkeypatch):
 
 
 def _restores_what_others_changed(monkeypatch):
-    monkeypatch.setattr(plan._Names, "take", _all_its_own)
+    monkeypatch.setattr(plan._Window, "close", _all_its_own)
     made = World.__init__
 
     def make(self, seed, cast=()):
@@ -300,9 +300,9 @@ def _restores_what_others_changed(monkeypatch):
     monkeypatch.setattr(World, "__init__", make)
 
 
-def _all_its_own(names, _acts, before, seen, *, inside):
+def _all_its_own(_window, names, list_of, before, after, *, inside):
     if inside:
-        names.own |= names.between(before.tree, seen.tree).keys()
+        names.own |= plan.differences(list_of(before), list_of(after)).keys()
 
 
 CASTS = {
