@@ -168,7 +168,7 @@ def mass(workers: int, rounds: int, found: Recorder) -> dict[str, float]:
 
 
 def is_guard(process: psutil.Process) -> bool:
-    """Return whether it is a guard at work, which holds nothing open; the nursery and a spare guard do."""
+    """Return whether it is a guard at work, which holds nothing open, as the nursery does."""
     return not any(Path(f"/proc/{process.pid}/fd").iterdir())
 
 

@@ -96,11 +96,6 @@ async def test_the_result_of_an_abandoned_call_comes_with_the_next_one():
     assert answer.text.startswith("The result of your earlier call:\nbuilt")
 
 
-async def test_nothing_is_waited_for_where_nothing_runs():
-    calls, _ = calls_of(PlayedDaemon())
-    assert (await calls.call("clew_wait", {"seq": 1})).refused
-
-
 async def test_a_wait_of_seconds_is_the_built_in_tool():
     daemon = PlayedDaemon()
     calls, _ = calls_of(daemon)
@@ -145,15 +140,6 @@ async def test_feedback_is_considered_before_a_subtask_is_done():
     assert daemon.asked == []
     await calls.call("clew_done", {"success": True})
     assert daemon.asked
-
-
-async def test_feedback_comes_with_the_next_result():
-    daemon = PlayedDaemon()
-    calls, _ = calls_of(daemon)
-    daemon.notify("feedback", text="Use tabs.")
-    assert (
-        await calls.call("clew_run", {"cmd": "ls"})
-    ).text == "built\nA person says:\n- Use tabs."
 
 
 async def test_a_plan_that_is_owed_is_sent_as_the_replan_that_was_asked_for():

@@ -66,11 +66,6 @@ def test_a_session_is_resumed_by_its_name(cli):
     assert "s-1" not in started(cli).argv
 
 
-def test_codex_resumes_with_a_command_of_its_own():
-    assert started("codex", PLAIN, "s-1").argv[1:3] == ("exec", "resume")
-    assert started("codex", PLAIN, "s-1").argv[-2:] == ("s-1", "-")
-
-
 def test_codex_has_the_relay_as_its_only_server_and_does_not_start_without_it():
     servers = toml()["mcp_servers"]
     assert list(servers) == ["clew"]
@@ -93,16 +88,6 @@ def test_codex_asks_the_endpoint_of_the_config_with_its_key():
     provider = config["model_providers"][config["model_provider"]]
     assert (config["model"], provider["base_url"]) == ("small:1b", "http://127.0.0.1:8080/v1")
     assert started("codex").env[provider["env_key"]] == KEY
-
-
-def test_codex_without_an_endpoint_is_left_its_own():
-    assert not {"model", "model_provider", "model_providers"} & set(toml(PLAIN))
-    assert started("codex", CliOptions("/opt/agent", key=KEY)).env["CODEX_API_KEY"] == KEY
-
-
-def test_codex_with_a_local_endpoint_needs_no_key():
-    config = toml(CliOptions("/opt/agent", "m", "http://127.0.0.1:1/v1"))
-    assert "env_key" not in config["model_providers"]["clew"]
 
 
 def test_claude_has_no_tools_and_no_settings_but_the_server_of_clew():
@@ -138,11 +123,6 @@ def test_opencode_asks_the_endpoint_of_the_config_with_a_key_from_its_environmen
     assert provider["options"]["baseURL"] == "http://127.0.0.1:8080/v1"
     name = provider["options"]["apiKey"].removeprefix("{env:").removesuffix("}")
     assert env[name] == KEY
-
-
-def test_opencode_without_an_endpoint_takes_the_model_as_it_is_named():
-    assert settings(CliOptions("/opt/agent", "anthropic/one"))["model"] == "anthropic/one"
-    assert not {"model", "provider", "enabled_providers"} & set(settings(PLAIN))
 
 
 @pytest.mark.parametrize("cli", CLIS)

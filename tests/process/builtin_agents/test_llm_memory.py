@@ -148,17 +148,6 @@ async def test_the_mode_and_the_token_count_are_known_to_the_next_epoch(daemon, 
     assert daemon.state.prompt.chars_per_token != 4.0
 
 
-async def test_a_plan_that_is_too_broad_is_sent_back_with_the_limit(daemon, run_llm):
-    broad = calls(
-        ("plan", {"tasks": [{"description": f"t{n}", "subtasks": ["a"]} for n in range(40)]})
-    )
-    plan = calls(("plan", {"tasks": [{"description": "all", "subtasks": ["a", "b"]}]}))
-    with ScriptedLlm(broad, plan, then=DOWN) as llm:
-        assert await run_llm(daemon, llm) == 75
-    assert "at most" in llm.prompt(1)
-    assert [len(p["tasks"]) for p in daemon.params("plan")] == [1]
-
-
 async def test_head_and_hash_of_a_context_from_the_record_are_those_of_the_last_call(
     daemon, run_llm
 ):
@@ -166,22 +155,6 @@ async def test_head_and_hash_of_a_context_from_the_record_are_those_of_the_last_
         assert await run_llm(daemon, llm) == 75
     laid = lay_out(view_from(read(daemon)))
     assert laid.sha == daemon.state.prompt.sha == daemon.state.calls[-1].sha
-
-
-async def test_a_turn_of_hundreds_of_calls_written_as_text_is_cut_and_still_told_of(
-    daemon, run_llm
-):
-    daemon.agent["mode"] = "json"
-    many = [
-        {"tool": "run_cmd", "args": {"cmd": f"echo {n}", "reflect": [{"insights": "i"}] * 3}}
-        for n in range(300)
-    ]
-    with ScriptedLlm(says(json.dumps({"tool_calls": many})), then=DOWN) as llm:
-        assert await run_llm(daemon, llm) == 75
-    assert len(daemon.params("act")) == 20
-    assert daemon.state.iteration == 1
-    (record,) = daemon.params("reflect")
-    assert len(record["tool_calls"]) == len(record["hindsight"]) == 20
 
 
 async def test_a_call_answered_by_the_agent_itself_is_told_of_however_long_it_was(daemon, run_llm):
