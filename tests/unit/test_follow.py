@@ -298,7 +298,7 @@ async def test_nothing_of_it_is_called_while_no_client_follows(daemon):
         await two.ask()
         await daemon.record(1)
         await one.events(1)
-        assert len(daemon.goals.listeners) == before + 1
+        assert len(daemon.goals.listeners) == before + 2
     while len(daemon.goals.listeners) > before:  # noqa: ASYNC110 - when it has noticed
         await asyncio.sleep(0.01)
 

@@ -9,9 +9,8 @@ from __future__ import annotations
 import asyncio
 import json
 import time
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator
-from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import suppress
 from typing import Any
 
 from clew_daemon.control.lookup import GoalLookup
@@ -35,24 +34,6 @@ ENDED_SHOWN = 50
 """How many goals that ended are in the state that a client begins with; `status` has the others."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Batch:
-    """The events to send next, up to and including `after`; `is_last` says that there were no more."""
-
-    after: Cursor
-    rows: list[EventRow]
-    is_last: bool
-
-    def line(self) -> bytes:
-        """Return the notification; the events are in it as the ledger has them."""
-        events = b",".join(
-            b'{"seq":%d,"goal":%b,"event":%b}' % (row.seq, json.dumps(row.goal).encode(), row.body)
-            for row in self.rows
-        )
-        head = b'{"jsonrpc":"2.0","method":"events","params":{"after":"%b","events":['
-        return b"%b%b]}}\n" % (head % str(self.after).encode(), events)
-
-
 class Following:
     """Answers `follow`; `status` answers a `StatusRequest`."""
 
@@ -65,7 +46,6 @@ class Following:
         self._goals = goals
         self._lookup = lookup
         self._status = status
-        self._wakes: set[asyncio.Event] = set()
 
     async def follow(self, request: FollowRequest) -> Stream:
         """Return where the stream begins, with the present state where it does not continue from `after`.
@@ -87,47 +67,45 @@ class Following:
 
     async def _lines(self, after: Cursor, goal: str) -> AsyncGenerator[bytes]:
         """Yield batches of one goal's events, or of all, until events that were not sent are purged."""
-        silent_at = time.monotonic() + SILENCE_S
-        with self._woken() as wake:
+        listeners, wake = self._goals.listeners, asyncio.Event()
+
+        def heard(_goal: str, _events: list[RecordedEvent]) -> None:
+            wake.set()
+
+        listeners.append(heard)
+        try:
+            silent_at = time.monotonic() + SILENCE_S
             while True:
                 wake.clear()
-                batch = await asyncio.to_thread(self._next, after, goal)
-                if batch is None:
+                rows = await asyncio.to_thread(self._next, after)
+                if rows is None:
                     return  # the client asks again, and is answered with a reset
-                after = batch.after
-                if batch.rows or time.monotonic() >= silent_at:
+                if rows:
+                    after = Cursor(rows[-1].seq, rows[-1].hash)
+                wanted = [row for row in rows if goal in ("", row.goal)]
+                if wanted or time.monotonic() >= silent_at:
                     silent_at = time.monotonic() + SILENCE_S
-                    yield batch.line()
-                if batch.is_last:
+                    yield _line(after, wanted)
+                if not rows:
                     await _wait(wake, silent_at)
+        finally:
+            listeners.remove(heard)
 
-    def _next(self, after: Cursor, goal: str) -> _Batch | None:
+    def _next(self, after: Cursor) -> list[EventRow] | None:
         """Read the next events; None if some after the cursor were purged."""
         ledger = self._goals.ledger
         rows = ledger.page(after.seq, BATCH_ROWS, BATCH_BYTES)
-        if ledger.last_purged() > after.seq:
-            return None
-        end = Cursor(rows[-1].seq, rows[-1].hash) if rows else after
-        wanted = [row for row in rows if goal in ("", row.goal)]
-        return _Batch(end, wanted, is_last=not rows)
+        return None if ledger.last_purged() > after.seq else rows
 
-    @contextmanager
-    def _woken(self) -> Iterator[asyncio.Event]:
-        """Yield what is set whenever events have become durable."""
-        wake, listeners = asyncio.Event(), self._goals.listeners
-        if not self._wakes:
-            listeners.append(self._heard)
-        self._wakes.add(wake)
-        try:
-            yield wake
-        finally:
-            self._wakes.discard(wake)
-            if not self._wakes:
-                listeners.remove(self._heard)
 
-    def _heard(self, _goal: str, _events: list[RecordedEvent]) -> None:
-        for wake in self._wakes:
-            wake.set()
+def _line(after: Cursor, rows: list[EventRow]) -> bytes:
+    """Return the notification of events up to and including `after`; they are in it as the ledger has them."""
+    events = b",".join(
+        b'{"seq":%d,"goal":%b,"event":%b}' % (row.seq, json.dumps(row.goal).encode(), row.body)
+        for row in rows
+    )
+    head = b'{"jsonrpc":"2.0","method":"events","params":{"after":"%b","events":['
+    return b"%b%b]}}\n" % (head % str(after).encode(), events)
 
 
 async def _wait(wake: asyncio.Event, until: float) -> None:
