@@ -14,7 +14,6 @@ from clew_daemon.processes.endings import Ended
 from clew_daemon.record import goals
 from clew_daemon.session import actions, conversation, epoch, lifetime, session
 from clew_daemon.supervision import goal_run, restart, schedule
-from clew_shared.core import actions as judging
 from clew_shared.core import attempts, core, journal, suggestions
 from clew_shared.ledger import lock
 from clew_shared.prompt import transcript
@@ -43,14 +42,14 @@ def _forgets_blocks_at_restart(monkeypatch):
 
 
 def _allows_what_is_blocked(monkeypatch):
-    judged = judging.judge
+    judged = core.judge
 
     def judge(state, proposal, thresholds):
         if proposal.signature in state.scope.blocks:
             return None
         return judged(state, proposal, thresholds)
 
-    monkeypatch.setattr(judging, "judge", judge)
+    monkeypatch.setattr(core, "judge", judge)
 
 
 def _looks_at_no_disk_before_it_refuses(monkeypatch):
