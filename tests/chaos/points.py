@@ -121,7 +121,7 @@ UNDO = {
 
 ATTEMPT = {
     "attempt.restore": "clew_daemon.undo.attempts:AttemptRestore.perform",
-    "attempt.begin": "clew_daemon.supervision.goal_run:GoalRun._start_over",
+    "attempt.begin": "clew_shared.core.attempts:AttemptCommands.begin_attempt",
 }
 """The same, between the end of an attempt and the start of the next, beside the points of an undo."""
 
