@@ -15,11 +15,7 @@ from clew_daemon.reading.instance import Instance
 
 SECTIONS = {
     "Goals": [
-        (
-            "submit",
-            "submit.command:submit",
-            "Add goals to the inbox: files, or the text of a goal.",
-        ),
+        ("submit", "submit.command:submit", "Add goals: files, or the text of a goal."),
         ("status", "status", "Show all goals, or one goal's tree and progress."),
         ("watch", "watch.command:command", "Show what goals do, as it happens."),
         ("top", "clew_daemon.top.command:top", "Show goals live, and steer them by keys."),
@@ -54,11 +50,7 @@ SECTIONS = {
         ("service", "service", "Install, inspect or remove the systemd user service."),
         ("config", "config", "Show the config, and where each value comes from."),
         ("doctor", "doctor.command:doctor", "Check the setup and suggest fixes."),
-        (
-            "herald",
-            "clew_daemon.herald.command",
-            "Serve metrics, and send traces and messages about goals.",
-        ),
+        ("herald", "clew_daemon.herald.command", "Serve metrics, send traces and messages."),
         ("metrics", "clew_daemon.herald.command", "Print the metrics once."),
         ("demo", "demo.command:demo", "Show the main job on a sample goal; it needs no LLM."),
     ],

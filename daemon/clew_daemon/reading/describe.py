@@ -244,7 +244,6 @@ _WORDS: dict[type[ev.Event], Callable[[Any, State, Before], Words | None]] = {
     ev.GoalEnded: _ended,
     ev.GoalEdited: lambda e, _s, _b: _say(f"edited: {', '.join(e.changed)}", "cyan"),
     ev.WorkerStarted: _worker_started,
-    ev.WorkerReady: lambda _e, _s, _b: _say("worker ready", "dim"),
     ev.WorkerExited: _worker_exited,
     ev.Planned: _planned,
     ev.SubtaskStarted: _subtask_started,

@@ -10,8 +10,8 @@ from textual.app import App
 from textual.binding import Binding, BindingType
 from textual.screen import ModalScreen
 
-from clew_daemon.reading import goal_commands
-from clew_daemon.reading.client import send
+from clew_daemon.reading import client
+from clew_daemon.reading.client import GoalCommand, send
 from clew_daemon.reading.errors import CliError
 from clew_daemon.reading.follow import (
     Following,
@@ -20,7 +20,6 @@ from clew_daemon.reading.follow import (
     StreamGone,
     StreamNews,
 )
-from clew_daemon.reading.goal_commands import GoalCommand
 from clew_daemon.reading.goal_list import GoalView
 from clew_daemon.reading.instance import Instance
 from clew_daemon.reading.sanitize import clean
@@ -163,14 +162,14 @@ class TopApp(App[None]):
 
     def action_change(self, verb: str) -> None:
         if goal := self._goal_id:
-            self._confirm(goal_commands.change(verb, goal))
+            self._confirm(client.change(verb, goal))
 
     def action_feedback(self) -> None:
         if goal := self._goal_id:
 
             def send(text: str | None) -> None:
                 if text:
-                    self._confirm(goal_commands.feedback(goal, text))
+                    self._confirm(client.feedback(goal, text))
 
             self.push_screen(MessageDialog(goal), send)
 
@@ -182,7 +181,7 @@ class TopApp(App[None]):
 
         def send(signature: str | None) -> None:
             if signature:
-                self._confirm(goal_commands.unblock(goal["id"], signature))
+                self._confirm(client.unblock(goal["id"], signature))
 
         self.push_screen(ChoiceDialog(goal["id"], goal["blocked_actions"]), send)
 

@@ -8,10 +8,9 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from clew_daemon.cli.commands.submit import inbox
 from clew_daemon.cli.commands.submit.goals import GoalSource, SubmitOptions, checked_goal
-from clew_daemon.reading import goal_commands
-from clew_daemon.reading.client import send
+from clew_daemon.reading import client
+from clew_daemon.reading.client import GoalCommand, send
 from clew_daemon.reading.errors import CliError
-from clew_daemon.reading.goal_commands import GoalCommand
 from clew_daemon.reading.instance import Instance
 
 ACCEPTED_WITHIN_S = 5.0
@@ -59,11 +58,11 @@ def _wanted(what: str, body: GoalBody) -> GoalCommand:
         case "cancel" if body.confirm.strip() != body.goal:
             raise CliError(f"to cancel this goal, type its id: {body.goal}")
         case "pause" | "continue" | "cancel":
-            return goal_commands.change(what, body.goal)
+            return client.change(what, body.goal)
         case "feedback" if body.text:
-            return goal_commands.feedback(body.goal, body.text)
+            return client.feedback(body.goal, body.text)
         case "unblock" if body.signature:
-            return goal_commands.unblock(body.goal, body.signature)
+            return client.unblock(body.goal, body.signature)
     raise CliError(f"there is no change {what!r}, or something is missing in it")
 
 

@@ -18,7 +18,7 @@ from markupsafe import Markup
 
 from clew_daemon.publish.standing import standing
 from clew_daemon.reading import actions
-from clew_daemon.reading.goal_commands import changes_of
+from clew_daemon.reading.client import changes_of
 from clew_daemon.reading.goal_list import doing, now_text
 from clew_daemon.reading.goal_text import changed_text, shown_action
 from clew_daemon.reading.sanitize import clean, counted, short, thousands

@@ -59,10 +59,7 @@ def _prompt_lines(prompt: dict[str, Any]) -> list[Line]:
         lines.append([(clean(message_text(message), lines=True), "")])
     sizes = [(name, size["tokens"], size["chars"]) for name, size in prompt["sizes"].items()]
     lines += [*size_lines(sizes), *left_out_lines(prompt["left_out"])]
-    sha, last = prompt["sha"], prompt["sha_of_last_call"]
-    same = "the same as in the last call" if sha == last else f"it was {last} in the last call"
-    change = "no calls yet" if last is None else same
-    return [*lines, [(f"-- hash of the prompt's head: {sha} ({change})", "dim")]]
+    return lines
 
 
 def _print_turn(instance: Instance, goal: str, turn: int, *, as_json: bool) -> None:
