@@ -78,6 +78,8 @@ class RotatedFile(RotatingFileHandler):
     def write(self, line: str) -> bool:
         """Append a line; return False when it is lost."""
         self._failed = False
+        if not os.path.exists(self.baseFilename):  # noqa: PTH110 - moved away, as logrotate does
+            self.close()  # the next line opens a new one
         self.emit(logging.makeLogRecord({"msg": line.rstrip("\n")}))
         return not self._failed
 
