@@ -68,7 +68,11 @@ class StoreSlowError(StoreError):
 
 
 class GitFailedError(StoreError):
-    """git has ended with an error, or by a signal."""
+    """git has ended with an error, or by a signal; `said` is all that it complained of."""
+
+    def __init__(self, text: str, said: str) -> None:
+        super().__init__(text)
+        self.said = said
 
 
 @dataclass(frozen=True)
@@ -141,7 +145,9 @@ class SnapshotStore:
             said = _complaint(done.stderr) or ended
             # Names of temporary files would make each failure look like another one.
             shown = re.sub(rf"{re.escape(str(self.folder))}[^\s']*", "the store", said)
-            raise GitFailedError(f"git {_verb(args)}: {shown[:300]}")
+            raise GitFailedError(
+                f"git {_verb(args)}: {shown[:300]}", f"{ended}\n{os.fsdecode(done.stderr)}"
+            )
         return done.stdout, os.fsdecode(done.stderr)
 
     def blob(self, name: str) -> bytes:

@@ -15,7 +15,7 @@ _BATCH_BYTES = 32 * 1024 * 1024
 _PACKED_FROM = 50  # names in a batch: fewer are loose objects
 _EMPTY_BLOB = "e69de29bb2d1d6434b8b29ae775ad8c2e48c5391"
 _CLOSED = re.compile(r"^warning: could not open directory '(.*)/': ", re.MULTILINE)
-_CUT = re.compile(r"signal 7|nable to process path|failed to read|unexpected end|short read")
+_CUT = re.compile(r"signal 7|failed to read|short read")
 
 
 class NoRoomError(StoreError):
@@ -99,7 +99,7 @@ class Index:
         try:
             self._tell(batch, *packed, *options)
         except GitFailedError as error:
-            if not _CUT.search(str(error)):
+            if not _CUT.search(error.said):
                 raise
             if len(batch) > 1:
                 half = len(batch) // 2

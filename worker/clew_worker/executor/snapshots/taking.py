@@ -85,6 +85,8 @@ class SnapshotTaker:
         except OSError as error:
             fault = plain(OSError(error.errno, error.strerror))
         self._last = None
+        with contextlib.suppress(OSError):
+            self._tidy()
         return SnapshotDone(id=request.id, fault=fault, no_room=no_room)
 
     def _take(self, request: SnapshotRequest, seen: int) -> SnapshotDone:
@@ -116,7 +118,7 @@ class SnapshotTaker:
             self._folder.chmod(0o700)  # a command can change it, but can neither read nor write it
         if not self._store.exists:
             self._store.make()
-        (self._folder / f"{_DRAFT}.lock").unlink(missing_ok=True)
+        self._tidy()
         before = bytes_used(self._folder / "objects")
         try:
             taken = self._drafted(request, before)
@@ -128,6 +130,12 @@ class SnapshotTaker:
             taken = self._drafted(request, before)
         taken.grew = max(bytes_used(self._folder / "objects") - before, 0)
         return taken
+
+    def _tidy(self) -> None:
+        """Remove what a git that was killed or found no room has left."""
+        for left in (f"{_DRAFT}.lock", "objects/pack/tmp_*") if self._folder.name else ():
+            for path in self._folder.glob(left):
+                path.unlink(missing_ok=True)
 
     def _drafted(self, request: SnapshotRequest, used: int) -> _Taken:
         """Bring a draft of the index up to date, and write its tree with the modes beside it.
