@@ -15,7 +15,7 @@ from clew_shared.record.fold.goal import FEEDBACK_KEPT
 from clew_shared.record.fold.tree import SET_ASIDE_KEPT
 from clew_shared.record.model import ACTIONS_KEPT, Result
 from clew_shared.record.scope import EVERYWHERE, FINDINGS_KEPT, STEPS_KEPT
-from clew_shared.record.state import CALLS_KEPT, INSIGHTS_KEPT
+from clew_shared.record.state import INSIGHTS_KEPT
 from clew_shared.wire import protocol
 
 if TYPE_CHECKING:
@@ -397,7 +397,6 @@ def nothing_grows_without_bound(state: State) -> str:
         ("steps", len(state.scope.steps), STEPS_KEPT),
         ("facts", len(state.scope.memory.facts), FACTS_MAX),
         ("idle", len(state.scope.memory.idle), IDLE_MAX),
-        ("calls", len(state.calls), CALLS_KEPT),
         ("in_flight", len(state.in_flight), IN_FLIGHT_MAX),
         ("feedback", len(state.feedback), FEEDBACK_KEPT),
         ("feedback_untold", len(state.feedback_untold), FEEDBACK_KEPT),

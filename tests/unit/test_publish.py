@@ -91,9 +91,6 @@ def test_a_goal_in_detail_says_what_its_calls_have_cost_and_what_was_put_aside(p
         "calls": 2, "tokens": 400, "tokens_in": 400, "tokens_out": 0, "tokens_cached": 200,
         "llm_s": 3.0, "active_s": 0.0,
     }  # fmt: skip
-    assert [(c["iteration"], c["tokens_in"], c["kept"]) for c in detail["calls"]] == [
-        (1, 100, 800), (2, 300, 800),
-    ]  # fmt: skip
     (subtask,) = detail["subtask_details"]
     assert (subtask["task_idx"], subtask["subtask_idx"]) == (0, 0)
     assert (subtask["cost"]["calls"], subtask["summary"], subtask["insights"]) == (2, None, [])

@@ -106,7 +106,7 @@ def preview(instance: Instance, goal: str, *, until: int | None = None) -> dict[
         "sizes": laid.sizes,
         "left_out": list(laid.left_out),
         "sha": laid.sha,
-        "sha_of_last_call": state.calls[-1].sha if state.calls else None,
+        "sha_of_last_call": state.prompt.sha if state.prompt else None,
         "agent_kind": agent.kind,
         "attempt": state.attempt.number,
         "note": _note(state, agent),

@@ -82,7 +82,6 @@ def outline(state: State) -> State:
         changes=_EMPTY.changes,
         findings=_EMPTY.findings,
         prompt=None,
-        calls=_EMPTY.calls,
         checks=_EMPTY.checks,
         suggested=_EMPTY.suggested,
         feedback=_EMPTY.feedback,

@@ -23,7 +23,6 @@ from clew_shared.record.snapshot_events import ChangeCount
 from clew_shared.record.spec import Spec
 
 CHECK_CHARS = 1000
-CALLS_KEPT = 20
 INSIGHTS_KEPT = 3
 FRESH_STARTS_KEPT = 50
 RERUNS_KEPT = 50
@@ -73,22 +72,6 @@ class SuggestedCheck:
     cmd: str
     started: bool = False
     result: CheckResult | None = None
-
-
-@dataclass(slots=True)
-class LlmCall:
-    """The LLM call of one turn: its tokens and seconds, and what is recorded of its prompt."""
-
-    iteration: int
-    tokens_in: int = 0
-    tokens_out: int = 0
-    tokens_cached: int = 0
-    llm_s: float = 0.0
-    chars: int = 0
-    kept: int = 0
-    sha: str = ""
-    cuts: int = 0
-    window: str = ""
 
 
 @dataclass(slots=True)
@@ -201,7 +184,6 @@ class State:
     turn_at: tuple[int, int] = (0, 0)  # the place in which the present turn began
     turn_before: tuple[int, int] = (0, 0)  # … and the one before it
     prompt: Prompt | None = None
-    calls: list[LlmCall] = field(default_factory=list)
     feedback_untold: list[str] = field(default_factory=list)  # in no iteration record yet
     feedback_seq: int = 0
     iterations_granted: int = 0

@@ -229,7 +229,7 @@ def goal_detail(
 ) -> dict[str, Any]:
     """Return one goal in full, for `clew status GOAL --json`: its entry, its tree and its cost.
 
-    `calls` are the last LLM calls, oldest first; `subtask_details` are apart from the tree, whose shape is fixed.
+    `subtask_details` are apart from the tree, whose shape is fixed.
     `attempts` are the last attempts that began afresh at a subtask, `agents` the cost of each agent.
     """
     current = [
@@ -269,7 +269,6 @@ def goal_detail(
         "reruns": [asdict(one) for one in state.reruns],
         "cost": {**cost_view(state.cost), "active_s": round(state.cost.active_s, 3)},
         "agents": {name: cost_view(cost) for name, cost in costs_by_agent(state).items()},
-        "calls": [asdict(call) for call in state.calls],
         "subtask_details": [
             {
                 "task_idx": t,

@@ -7,12 +7,10 @@ from clew_shared.record import snapshot_events as snap
 from clew_shared.record.fold.loops import drop_broken_streaks, judge_turn
 from clew_shared.record.model import LlmCost
 from clew_shared.record.state import (
-    CALLS_KEPT,
     CHECK_CHARS,
     INSIGHTS_KEPT,
     CheckBefore,
     CheckResult,
-    LlmCall,
     ProbeSeen,
     SnapshotState,
     State,
@@ -68,24 +66,7 @@ def _charge(state: State, e: ev.Reflected) -> None:
         cost.tokens_out += e.tokens_out
         cost.tokens_cached += e.tokens_cached
         cost.llm_s += e.llm_s
-    if e.prompt is None:
-        return
-    prompt = state.prompt = e.prompt
-    state.calls.append(
-        LlmCall(
-            iteration=state.iteration,
-            tokens_in=e.tokens_in,
-            tokens_out=e.tokens_out,
-            tokens_cached=e.tokens_cached,
-            llm_s=e.llm_s,
-            chars=prompt.chars,
-            kept=prompt.kept,
-            sha=prompt.sha,
-            cuts=prompt.cuts,
-            window=prompt.window,
-        )
-    )
-    del state.calls[:-CALLS_KEPT]
+    state.prompt = e.prompt or state.prompt
 
 
 def probes_seen(state: State, e: ev.ProbesSeen, _seq: int) -> None:
