@@ -87,6 +87,26 @@ def test_one_hindsight_is_put_to_the_last_call_of_the_turn_before():
     assert last["next_suggested_actions"] == "write"
 
 
+def test_synthesis_and_assessment_are_put_to_the_turn_that_they_are_about():
+    def part(synthesis, assessment):
+        return {"synthesis": synthesis, "assessment": assessment}
+
+    def later(*tools, synthesis, assessment):
+        hindsight = (part(synthesis, assessment),)
+        return turn(*tools, hindsight=hindsight, assessment=assessment, synthesis=synthesis)
+
+    records = records_of(
+        [
+            turn("look"),
+            later("list", synthesis="it is empty", assessment="stuck"),
+            later(synthesis="it is there", assessment="advancing"),
+            turn("write", assessment="stuck", hindsight=({"insights": "a"},)),
+        ]
+    )
+    said = [(r["synthesis"], r["progress_assessment"]) for r in records]
+    assert said == [("it is empty", "stuck"), ("it is there", "advancing"), ("", ""), ("", "stuck")]
+
+
 def test_several_hindsights_are_put_to_the_calls_in_order():
     parts = ({"insights": "a"}, {"insights": "b"}, {"insights": "of no call"})
     records = records_of([turn("look", "list"), turn(hindsight=parts)])

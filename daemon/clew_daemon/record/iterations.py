@@ -1,7 +1,7 @@
 """Iteration records as people and programs read them (docs/cli.md, clew history), assembled from events.
 
-An agent reports what it found in a turn's results one turn later; here that hindsight is added to the calls that it is
-about. Every field is present, empty if the agent reported nothing. Pure.
+An agent reports what it found in a turn's results one turn later; here that hindsight is added to the turn and the
+calls that it is about. Every field is present, empty if the agent reported nothing. Pure.
 """
 
 from __future__ import annotations
@@ -31,6 +31,7 @@ class IterationFold(EventFold[dict[str, Any]]):
         self._iteration = 0
         self._calls: list[dict[str, Any]] = []
         """The calls of the last turn that made any: their results are the last that the model has seen."""
+        self._last: dict[str, Any] = {}
         self._acted = self._lost = False
 
     @takes(ev.ActionAllowed, ev.ActionBlocked)
@@ -46,9 +47,10 @@ class IterationFold(EventFold[dict[str, Any]]):
         record = _record(event, after=self._iteration)
         if not self._lost:
             _add_hindsight(self._calls, event.hindsight)
+        _move_hindsight(record, {} if self._lost else self._last, event.hindsight)
         if not event.unfinished:
             self._iteration = record["iteration"]
-        self._calls = record["tool_calls"] or self._calls
+        self._calls, self._last = record["tool_calls"] or self._calls, record
         self._acted = self._lost = False
         return record
 
@@ -114,6 +116,18 @@ def _add_hindsight(calls: Sequence[dict[str, Any]], hindsight: Sequence[dict[str
         call["learning"] = part.get("learning", "")
         call["next_suggested_actions"] = part.get("next") or call["next_suggested_actions"]
         call["relevance"] = _relevance(part.get("relevance") or call["relevance"])
+
+
+def _move_hindsight(
+    record: dict[str, Any], last: dict[str, Any], hindsight: Sequence[dict[str, str]]
+) -> None:
+    """Move what hindsight says of a turn from the record that it came with to that of the turn before, in place."""
+    for key, part in (("synthesis", "synthesis"), ("progress_assessment", "assessment")):
+        said = [one[part] for one in hindsight if one.get(part)]
+        if said:
+            text = " ".join(said) if key == "synthesis" else said[-1]
+            last[key] = last.get(key) or text
+            record[key] = "" if record[key] == text else record[key]
 
 
 def _relevance(value: Any) -> str:
