@@ -16,7 +16,6 @@ from functools import cache
 from typing import TYPE_CHECKING, Self
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
     from pathlib import Path
 
 GIT_OLDEST = (2, 34)
@@ -153,17 +152,6 @@ class SnapshotStore:
     def blob(self, name: str) -> bytes:
         """Return the content of an object, like `TREE:modes`; raises StoreError."""
         return self.run("cat-file", "blob", name)
-
-    def check(self, trees: Iterable[str]) -> None:
-        """Verify that each tree is there with all that it holds, undamaged; raises StoreError.
-
-        Not by `git fsck`: it also finds fault with names and contents that are no damage, such as a .gitmodules file.
-        """
-        if names := list(trees):
-            options = ("--objects", "--verify-objects", "--quiet")
-            _, complaint = self.run_and_hear("rev-list", *options, *names)
-            if complaint:
-                raise StoreError(f"git rev-list: {_complaint(complaint.encode(errors='replace'))}")
 
 
 def at(folder: Path, git: str | None) -> SnapshotStore:
