@@ -11,10 +11,9 @@ from prometheus_client import CollectorRegistry
 from clew_daemon.herald import channels, notices, situation, spans
 from clew_daemon.herald.book import Book, BookError
 from clew_daemon.herald.channels import Messages
-from clew_daemon.herald.metrics import VALUES_MAX, Counting
+from clew_daemon.herald.metrics import VALUES_MAX, Counting, MetricsServer
 from clew_daemon.herald.reading import UnknownEventError
 from clew_daemon.herald.senders import ChannelError, Sender, UndeliveredError, senders
-from clew_daemon.herald.server import MetricsServer
 from clew_daemon.herald.situation import DaemonHealth, Goals, Situation
 from clew_daemon.herald.spans import Trace
 from clew_shared.config.tables import NotifySettings

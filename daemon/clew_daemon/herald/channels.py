@@ -26,8 +26,7 @@ from clew_shared.record import events as ev
 if TYPE_CHECKING:
     from opentelemetry.proto.trace.v1.trace_pb2 import Span
 
-    from clew_daemon.herald.otlp import OtlpTarget
-    from clew_daemon.herald.spans import Trace
+    from clew_daemon.herald.spans import OtlpTarget, Trace
 
 log = structlog.get_logger()
 
@@ -217,7 +216,7 @@ class Traces(Channel):
         return found
 
     def _post(self, spans: list[Span]) -> None:
-        from clew_daemon.herald.otlp import RefusedError, post
+        from clew_daemon.herald.spans import RefusedError, post
 
         try:
             post(self._target, spans)

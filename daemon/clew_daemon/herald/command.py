@@ -95,8 +95,8 @@ def _run(instance: Instance, settings: Settings) -> None:
 
     from clew_daemon.herald.book import Book, BookError
     from clew_daemon.herald.herald import Herald
+    from clew_daemon.herald.metrics import MetricsServer, PortTakenError
     from clew_daemon.herald.reading import UnknownEventError
-    from clew_daemon.herald.server import MetricsServer, PortTakenError
     from clew_daemon.logs import setup
     from clew_shared.ledger.lock import HERALD, LockError, acquire
 

@@ -44,7 +44,7 @@ class Herald:
             for one in senders(notify, instance.env, instance.places.config.parent)
         ]
         if any(instance.env.get(f"OTEL_EXPORTER_OTLP_{name}ENDPOINT") for name in ("", "TRACES_")):
-            from clew_daemon.herald.otlp import target_of
+            from clew_daemon.herald.spans import target_of
 
             if target := target_of(instance.env):
                 HIDDEN.hide(target.headers.values())
