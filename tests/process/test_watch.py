@@ -191,23 +191,6 @@ def test_without_a_goal_those_that_come_later_are_shown_until_ctrl_c(clew, watch
     assert f"{first} continues; watch it again: clew --home {clew.home} watch {first}" in seen.lines
 
 
-def test_json_lines_tell_the_same_in_one_object_a_line(clew, watching):
-    clew.start()
-    goal = clew.submit(GATED)
-    seen = watching("watch", "--json", goal)
-    seen.until("goal.in_progress")
-    gate(clew, goal).touch()
-    assert seen.end() == 0
-    entries = [json.loads(line) for line in seen.lines]
-    ended = [one for one in entries if one["event"] == "action.finished"]
-    assert [one["output"] for one in ended] == ["went on", "the end"]
-    assert entries[-1]["event"] == "goal.completed"
-    standing = [one for one in entries if one["event"] == "goal.in_progress"]
-    assert [one["seq"] for one in standing] == [None]
-    found = [one["seq"] for one in entries if one["seq"] is not None]
-    assert found == sorted(found)
-
-
 def test_a_restored_ledger_is_told_and_goals_that_are_not_in_it_too(clew, watching):
     clew.start()
     kept = clew.submit(GATED, "kept.md")

@@ -13,7 +13,6 @@ import threading
 
 import pytest
 
-from clew_daemon.host import packages
 from clew_daemon.record.goals import GoalStore
 from clew_shared.config.tables import Settings
 from clew_shared.ledger import Ledger
@@ -138,21 +137,3 @@ def test_the_daemon_is_without_what_only_workers_and_terminals_need():
     assert "clew_daemon.supervision.supervisor" in seen
     assert not seen & {"httpx2", "click", "clew_worker", *HERALD}
     assert not {name for name in seen if name.startswith(("clew_daemon.cli", "clew_daemon.herald"))}
-
-
-@pytest.mark.parametrize(
-    ("args", "package"),
-    [
-        (["web"], "uvicorn"),
-        (["metrics"], "prometheus_client"),
-        (["herald"], "prometheus_client"),
-    ],
-)
-def test_a_missing_package_is_named_with_the_command_that_installs_it_here(home, args, package):
-    hidden = f"import sys; sys.modules[{package!r}] = None\n{SCRIPT}"
-    listen = ["--listen", "127.0.0.1:0"] if args == ["web"] else []
-    command = [sys.executable, "-c", hidden, "--home", str(home), *args, *listen]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
-    assert done.returncode == 78
-    assert f"{packages.install(package)}\n" in done.stderr
-    assert done.stderr.splitlines()[1].startswith(f"{sys.executable} -m pip install ")

@@ -97,6 +97,5 @@ def _invoke(args: Sequence[str]) -> int:
             raise
         if not isinstance(error, OSError) or _flushed():  # otherwise it is printed already
             print_error(message)
-        missing = isinstance(error, ModuleNotFoundError)
-        return int(getattr(error, "exit_code", ExitCode.CONFIGURATION if missing else 1))
+        return int(getattr(error, "exit_code", ExitCode.FAILED))
     return 0

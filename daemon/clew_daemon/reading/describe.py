@@ -18,7 +18,7 @@ from clew_shared.core.questions import last_said
 from clew_shared.record import events as ev
 from clew_shared.record import snapshot_events as snap
 from clew_shared.record.fold import apply
-from clew_shared.record.moment import iso, local
+from clew_shared.record.moment import local
 from clew_shared.record.state import State
 from clew_shared.text.plain import percent
 from clew_shared.text.words import action_text, ending, loop, passed_before, warned, why_refused
@@ -44,13 +44,6 @@ class Entry:
     of: int = 0
     begins: bool = False
     seq: int = 0
-
-    def as_json(self) -> dict[str, Any]:
-        """Return the object that `clew watch --json` prints."""
-        found = {"timestamp": iso(self.at), "goal": self.goal or None, "seq": self.seq or None}
-        extra = {"of": self.of, "action": self.action, "output": self.detail}
-        found |= {"event": self.kind, "text": self.title}
-        return found | {key: value for key, value in extra.items() if value}
 
 
 @dataclass(frozen=True, slots=True)

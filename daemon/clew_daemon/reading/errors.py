@@ -41,24 +41,11 @@ def print_note(text: str) -> None:
     print(text, file=sys.stderr, flush=True)
 
 
-def _missing_package(error: ModuleNotFoundError) -> str | None:
-    """Return how to install the package that is missing; None for a part of clew or of Python."""
-    module = (error.name or "").partition(".")[0]
-    if not module or module.startswith("clew_") or module in sys.stdlib_module_names:
-        return None
-    from clew_daemon.host import packages
-
-    package = packages.DISTRIBUTIONS.get(module, module)
-    return f"the Python package {package} is missing; to install it:\n{packages.install(module)}"
-
-
 def explained(error: Exception) -> str | None:
-    """Return the message for an error that click or the system raised, or for a package that is missing.
+    """Return the message for an error that click or the system raised.
 
     None for any other error: it is a bug, and its traceback is worth more than a sentence.
     """
-    if isinstance(error, ModuleNotFoundError):
-        return _missing_package(error)
     if isinstance(error, OSError):
         name = f": {error.filename}" if error.filename else ""
         return f"{error.strerror or error}{name}"

@@ -26,18 +26,15 @@ FOOT = "Ctrl-C stops watching; the goals continue."
 
 @click.command("watch")
 @parameters.some_goals
-@click.option(
-    "--json", "as_json", is_flag=True, help="Print one JSON object per line, for each event."
-)
 @click.pass_obj
-def command(instance: Instance, goals: tuple[str, ...], as_json: bool) -> None:
+def command(instance: Instance, goals: tuple[str, ...]) -> None:
     """Show what goals do as it happens, until they end or need you; without GOAL all goals, until Ctrl-C.
 
     Ctrl-C stops watching; the goals continue, and can be watched again at any time. Exit code 0: all were completed;
     1: one was not; 3: the daemon ended and did not start again; 130: Ctrl-C while a given goal was still running.
     """
     names = list(dict.fromkeys(goal_id(instance, goal) for goal in goals))
-    is_completed = watch(instance, names, attach=True, as_json=as_json)
+    is_completed = watch(instance, names, attach=True)
     raise click.exceptions.Exit(0 if is_completed else ExitCode.FAILED)
 
 
@@ -47,7 +44,6 @@ def watch(
     each: Callable[[Sequence[dict[str, Any]]], None] | None = None,
     *,
     attach: bool = False,
-    as_json: bool = False,
     stays: bool = True,
     poll_s: float = POLL_S,
 ) -> bool:
@@ -65,7 +61,7 @@ def watch(
     try:
         foot = FOOT if stays else ""
         several = len(goals) != 1
-        with closing(watched), watch_view(as_json=as_json, several=several, foot=foot) as view:
+        with closing(watched), watch_view(several=several, foot=foot) as view:
             report_until = 0.0
             while True:
                 view.tell(watched.read())
@@ -76,7 +72,7 @@ def watch(
                 was_at_rest = is_at_rest if was_at_rest is None else was_at_rest
                 if is_at_rest:
                     report_until = report_until or now + (REPORT_S if stays else 0.0)
-                    if as_json or now >= report_until or watched.are_reported:
+                    if now >= report_until or watched.are_reported:
                         break
                 time.sleep(poll_s)
     except KeyboardInterrupt:
@@ -85,8 +81,7 @@ def watch(
         _print_goodbye(instance, watched.unfinished)
         code = ExitCode.INTERRUPTED if goals and watched.unfinished else 0
         raise click.exceptions.Exit(code) from None
-    if not as_json:
-        _print_end(instance, watched, whole=bool(attach and was_at_rest), with_reports=stays)
+    _print_end(instance, watched, whole=bool(attach and was_at_rest), with_reports=stays)
     return watched.is_completed
 
 

@@ -5,7 +5,6 @@ Nothing is cut at the edge of the window; where there is no room, whole goals ar
 
 from __future__ import annotations
 
-import json
 import signal
 import sys
 import time
@@ -47,17 +46,6 @@ class WatchView(Protocol):
     def draw(self, goals: Sequence[GoalView], note: str) -> None:
         """Show where the goals stand; `note` is a line on a daemon that does not run, "" otherwise."""
         ...
-
-
-class JsonView:
-    """One JSON object for each entry, flushed."""
-
-    def tell(self, entries: Sequence[Entry]) -> None:
-        for entry in entries:
-            print(json.dumps(entry.as_json()), flush=True)
-
-    def draw(self, goals: Sequence[GoalView], note: str) -> None:
-        pass
 
 
 class PlainView:
@@ -203,10 +191,10 @@ class LiveView:
 
 
 @contextmanager
-def watch_view(*, as_json: bool, several: bool, foot: str) -> Iterator[WatchView]:
+def watch_view(*, several: bool, foot: str) -> Iterator[WatchView]:
     """Yield the view for this stdout; `several` goals are told apart, `foot` is below a live view."""
-    if as_json or not on_terminal():
-        yield JsonView() if as_json else PlainView()
+    if not on_terminal():
+        yield PlainView()
         return
     view = LiveView(several=several, foot=foot)
     before = signal.getsignal(signal.SIGTERM)
