@@ -100,9 +100,12 @@ async def test_a_word_names_its_steps_the_last_news_and_what_was_said(told):
     assert (one["debt"] >= 3, one["since_gain"] >= 3, one["again"], one["stays"]) == (
         True, True, False, None,
     )  # fmt: skip
-    for part in ("search word1", "worked: nothing found", f"new thing: #{one['last_gain']['seq']}"):
+    count = f"{len(one['steps'])} steps brought nothing new:"
+    last = f"new thing: #{one['last_gain']['seq']}"
+    for part in (count, "search word1", "worked: nothing found", last):
         assert part in text
-    assert one["message"] in text
+    assert one["message"].startswith(f"{count} search")
+    assert "The agent was told this, and: Do something that can bring something new" in text
     assert "it heeded that" in text
     assert "told once, 1 heeded" in render(core.state, [], [])
 
@@ -112,7 +115,9 @@ async def test_a_refusal_names_what_was_done_before_and_with_what_answer(told):
     (one,) = found
     assert one["intervention"] is None
     assert one["message"].startswith("Refused, a loop")
-    assert text.count("make → failed: No rule to make target") == 2
+    first, second = one["steps"]
+    assert f"#{first}, #{second} make → failed: No rule to make target" in text
+    assert "It asked for this again: make" in text
     assert "refused once, 0 heeded" in render(core.state, [], [])
 
 
@@ -125,13 +130,35 @@ async def test_an_answer_that_stays_is_told_of_again_after_as_many_more(told):
     first, second = (one["stays"]["times"] for one in found)
     assert second == 2 * first
     assert [one["came_of_it"] for one in found] == ["ignored", "open"]
-    assert f"came {first} times, whatever it did: undefined name x" in text
+    assert f"The same answer came {first} times:" in text
+    assert f"The same answer came {second} times, here the last {second - first}:" in text
+    assert "make → failed: undefined name x" in text
+    assert found[0]["message"].startswith(
+        f'The same answer came {first} times, to make ({first} times): "undefined name x".'
+    )
+
+
+async def test_an_error_is_shown_by_its_line_and_no_output_as_such(told):
+    def build(core, n):
+        answer = "> app@1 build\nerror: no module money\n    at load (chunk.js:1)"
+        args = {"command": "npm run build", "description": f"Build {n}"}
+        done(core, "Bash", args, answer, "failure")
+
+    def grep(core, _n):
+        done(core, "Bash", {"command": "grep -n x a"}, "")
+
+    _, found, text = await told(till(build, 1), news, till(grep, 2))
+    assert found[0]["last_gain"]["text"] == "error: no module money"
+    assert "Bash npm run build → failed: error: no module money\n" in text
+    assert "It did the same 3 times:" in text
+    assert "`Bash grep -n x a` 3 times" in text
+    assert "Bash grep -n x a → worked: (no output)" in text
 
 
 async def test_an_attempt_that_was_ended_has_its_number_and_its_reason(told):
     _, found, text = await told(till(search, 3), attempts=3)
     assert found[-1]["ended"] == {"attempt": 1, "reason": "nothing_new"}
-    assert "attempt 1 was ended: it was told that its last steps brought nothing new" in text
+    assert "attempt 1 was ended: it was told that it brings nothing new" in text
     assert found[1]["again"]
     assert min(found[1]["steps"]) > found[0]["seq"]  # those since the word before
 
@@ -176,7 +203,7 @@ def test_an_attempt_that_was_told_twice_and_went_on_ends_for_that_reason(agent):
     events = [event for _, event in agent.take()]
     (ended,) = [event for event in events if event.kind == "attempt_ended"]
     assert ended.reason == "nothing_new"
-    assert "brought nothing new, and continued" in ended.tried[0]
+    assert "brings nothing new, and continued" in ended.tried[0]
     words = [event for event in events if event.kind == "intervened"]
     said = line(words[0])
     assert said

@@ -38,6 +38,7 @@ def _told(ledger: Readable, entry: dict[str, Any], known: dict[int, Finding]) ->
     return {
         "intervention": told.intervention if told else None,
         "message": told.message if told else refused.message if refused else None,
+        "action": action_text(refused.tool, refused.args) if refused else None,
         "again": told.again if told else False,
         "debt": told.debt if told else None,
         "since_gain": told.since_gain if told else None,

@@ -40,7 +40,7 @@ from clew_shared.record.signature import signature
 from clew_shared.record.worlds import CLAIMED, UNKNOWN
 from clew_shared.text.shorten import beginning
 from clew_shared.text.themes import theme
-from clew_shared.text.words import WARNINGS, times
+from clew_shared.text.words import SAME_ANSWER, WARNINGS, times
 
 if TYPE_CHECKING:
     from clew_shared.core.answers import ActionReport
@@ -229,7 +229,8 @@ class Core(TreeCommands):
         advice = Advice("repetition", nudge.message)
         word = ev.Intervened(at=at, intervention=advice.kind, message=advice.message)
         of = self.emit(word)
-        self._emit_loop(advice.kind, proposal, nudge, of, at)
+        counted = replace(nudge, steps=(*nudge.steps, seq))
+        self._emit_loop(advice.kind, proposal, counted, of, at)
         return Verdict(True, seq, intervention=advice, at=at)
 
     def _refuse(
@@ -345,7 +346,7 @@ class Core(TreeCommands):
         intervention = Advice(found.intervention, found.message)
         if self.state.ignored_interventions < self.ignored_limit or self.state.replan_required:
             return Feedback(intervention)
-        warned = WARNINGS[found.intervention]
+        warned = SAME_ANSWER if found.stays else WARNINGS[found.intervention]
         if found.intervention == "nothing_new" and self.start_over(found.intervention, at):
             return Feedback(intervention)
         failure = f"it did not react to {self.ignored_limit} warnings; the last: {warned}"

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from clew_shared.gate.verdict import Nudge, Proposal, Refusal
 from clew_shared.judge.reading import is_wait
 from clew_shared.record.scope import EVERYWHERE
-from clew_shared.text.words import RESULTS, ordinal, times
+from clew_shared.text.words import RESULTS, action_text, ordinal, signature_text, times
 
 if TYPE_CHECKING:
     from clew_shared.config.tables import LoopSettings
@@ -123,7 +123,8 @@ def _repeats(
         )
         return Refusal("repetition", message, attempt, evidence, everywhere=not result, steps=steps)
     message = (
-        f"You have now done this {attempt} times{same}: the answer is the same. "
+        f"You have now done `{action_text(proposal.tool, proposal.args)}` {attempt} times{same}: the answer is the "
+        "same. "
         f"If it stays so, do something else. {else_}"
     )
     return Nudge(message, attempt, evidence, steps)
@@ -169,7 +170,7 @@ def _round(
     state: State, proposal: Proposal, steps: list[CycleStep], period: int, rounds: int
 ) -> Refusal:
     ring = [step.signature for step in steps[1 - period :]] + [proposal.signature]
-    names = " → ".join(name[:NAME_CHARS] for name in ring)
+    names = " → ".join(signature_text(name, NAME_CHARS) for name in ring)
     evidence = f"round {rounds} of the same {period} actions, which brought nothing new: {names}"
     message = (
         f"Refused, a loop: this would close round {rounds} of the same {period} actions in turn, and nothing new "

@@ -14,6 +14,7 @@ from clew_shared.judge.memory import due
 from clew_shared.record.events import POLL, Intervened, LastGain, Stays
 from clew_shared.text.shorten import in_one_line
 from clew_shared.text.themes import GENERAL
+from clew_shared.text.words import signature_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -22,6 +23,10 @@ if TYPE_CHECKING:
     from clew_shared.gate.verdict import AgentCalls
     from clew_shared.record.state import State
 
+BRING_NEWS = "Do something that can bring something new"
+"""Begins the advice after the facts."""
+
+NO_OUTPUT = "(no output)"
 IGNORED_AFTER_STEPS = 3
 FAILURE_CHARS = 300
 TEXT_CHARS = 120
@@ -132,24 +137,46 @@ def nothing_new(state: State, thresholds: LoopSettings, calls: AgentCalls) -> In
         return None  # of a poll once; then its debt speaks
     if not why or (why == "stays" and told and memory.stayed_times < told[-1] + told[0]):
         return None
-    last = f' The last new thing: "{_short(memory.news)}".' if memory.news else ""
-    else_ = f"Do something that can bring something new, or, if the work is done, {calls.finish}."
-    if polls := _only_looks(state):
-        what = f'Still the same after {memory.looks} looks ("{_short(memory.stayed)}"):'
-        else_ = f"{WAIT_LONGER}; if the work is done, {calls.finish}."
-        last = ""
-    elif why == "stays":
-        what = f'The same answer {memory.stayed_times} times, whatever was done: "{_short(memory.stayed)}".'
-    else:
-        steps = Counter(label for _, label in memory.idle)
-        names = "; ".join(f"{name} ({n} times)" if n > 1 else name for name, n in steps.items())
-        count = max(memory.since_gain, len(memory.idle))
-        what = f"The last {count} steps brought nothing new: {names}."
     warned = memory.warned if why == "debt" else told
     again = bool(memory.firm and warned)
+    steps = _steps(state, why, again=again)
+    answer = f'"{_short(memory.stayed)}"' if memory.stayed else NO_OUTPUT
+    last = f' The last new thing: "{_short(memory.news)}".' if memory.news else ""
+    message = f"{_facts(state, why, steps, answer)}{last} {BRING_NEWS}, or, if the work is done, {calls.finish}."
+    if polls := _only_looks(state):
+        one = why == "stays" or memory.stayed_times >= memory.looks
+        what = (
+            f"Still the same after {memory.stayed_times} looks ({answer}):"
+            if one
+            else f"{memory.looks} looks brought nothing new (the last: {answer}):"
+        )
+        message = f"{what} {WAIT_LONGER}; if the work is done, {calls.finish}."
     return _told(
-        state, thresholds, "nothing_new", f"{what}{last} {else_}", why=why, again=again, poll=polls
+        state, thresholds, "nothing_new", message, why=why, again=again, poll=polls, steps=steps
     )
+
+
+def _steps(state: State, why: str, *, again: bool) -> tuple[int, ...]:
+    """Return the steps that a word is about; of one that is said again those since the word before."""
+    memory = state.scope.memory
+    steps = memory.stayed_steps if why == "stays" else tuple(seq for seq, _ in memory.idle)
+    last = max((one.seq for one in state.findings if again and not one.refused), default=0)
+    return tuple(seq for seq in steps if seq > last) or steps
+
+
+def _facts(state: State, why: str, steps: tuple[int, ...], answer: str) -> str:
+    """Return what is said of steps that brought nothing new, or of an answer that stays."""
+    memory = state.scope.memory
+    labels = {step.seq: signature_text(step.signature) for step in state.scope.steps}
+    labels |= dict(memory.idle)
+    counts = Counter(labels[seq] for seq in steps if seq in labels)
+    names = "; ".join(f"{name} ({n} times)" if n > 1 else name for name, n in counts.items())
+    if why != "stays":
+        more = "more " if len(steps) < len(memory.idle) else ""
+        return f"{len(steps)} {more}steps brought nothing new: {names}."
+    lastly = "" if counts.total() == memory.stayed_times else "lastly "
+    to = f", {lastly}to {names}" if names else ""
+    return f"The same answer came {memory.stayed_times} times{to}: {answer}."
 
 
 def patience_of(state: State, thresholds: LoopSettings) -> float:
@@ -167,10 +194,9 @@ def _told(
     why: str = "",
     again: bool,
     poll: bool = False,
+    steps: tuple[int, ...] | None = None,
 ) -> Intervened:
     memory = state.scope.memory
-    told = (one.seq for one in state.findings if again and not one.refused)
-    last = max(told, default=0)
     owed = memory.debt.steps + memory.debt.shares * patience_of(state, thresholds)
     stays = Stays(text=memory.stayed, times=memory.stayed_times) if why == "stays" else None
     return Intervened(
@@ -181,7 +207,7 @@ def _told(
         debt=round(max(owed, memory.debt.stays) if stays else owed, 1),
         since_gain=memory.since_gain,
         last_gain=LastGain(seq=memory.gained_seq, text=memory.news) if memory.gained_seq else None,
-        steps=tuple(seq for seq, _ in memory.idle if seq > last),
+        steps=_steps(state, why, again=again) if steps is None else steps,
         stays=stays,
     )
 

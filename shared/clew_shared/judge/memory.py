@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 from clew_shared.judge.masks import laid_out
 from clew_shared.judge.reading import each, hashed, rows_of
 from clew_shared.text.shorten import one_line
+from clew_shared.text.words import key_line
 
 if TYPE_CHECKING:
     from clew_shared.judge.reading import Reading
@@ -60,12 +61,13 @@ class Debt:
 
 @dataclass(slots=True)
 class Stay:
-    """An answer that stays: its debt in repeats, what it is, and how often it came."""
+    """An answer that stays: its debt in repeats, what it is, how often it came, and in which steps lastly."""
 
     owed: float = 0.0
     answer: str = ""
     times: int = 0
     since: int = 0
+    steps: tuple[int, ...] = ()
 
 
 @dataclass(slots=True)
@@ -75,8 +77,8 @@ class Memory:
     `told` is the debt at the last word, `firm` the costly steps since then, or since something was new, whose answer
     could not change by itself; `looks` are the others that looked at what may, since something was new.
     `gained` is the step that last brought something, `news` a line that was new in its answer.
-    `idle` are the last steps that brought nothing, with their numbers. `stayed` is the last answer, and how often it
-    came.
+    `idle` are the last steps that brought nothing, with their numbers. `stayed` is the last answer, how often it
+    came, and in which steps.
     """
 
     step: int = 0
@@ -96,6 +98,7 @@ class Memory:
     warned: bool = False
     stayed: str = ""
     stayed_times: int = 0
+    stayed_steps: tuple[int, ...] = ()
     idle: list[tuple[int, str]] = field(default_factory=list)
     facts: dict[str, int] = field(default_factory=dict)
     words: dict[str, int] = field(default_factory=dict)
@@ -249,11 +252,13 @@ def _learn(memory: Memory, reading: Reading, *, again: bool, other: bool) -> Fou
 
 
 def _new_line(of: Outcome, fresh: frozenset[str], *, failed: bool) -> str:
-    """Return the first line of what is on record of an answer that is new, else its head."""
-    for line in of.text.splitlines() if fresh else ():
-        if any(hashed(row) in fresh for row in rows_of(laid_out(line), failed=failed)):
-            return one_line(line)
-    return of.head
+    """Return the first line that is new of what is on record of an answer, of an error its key line, else the head."""
+    new = [
+        one_line(line)
+        for line in of.text.splitlines()
+        if any(hashed(row) in fresh for row in rows_of(laid_out(line), failed=failed))
+    ]
+    return (key_line("\n".join(new)) if failed else new[0]) if new else of.head
 
 
 def _new_words(memory: Memory, reading: Reading) -> int:
@@ -325,14 +330,17 @@ def _stay(memory: Memory, of: Outcome, answer: str, *, failed: bool, cost: float
     idle = memory.taught <= last.since and (failed or memory.worked <= last.since)
     if cost and idle and of.text:  # nothing at all was learned meanwhile; no answer is no bad news
         cost = max(cost, MILD)
-    now = (
-        Stay(last.owed + cost, answer, last.times + 1, memory.step)
-        if last.answer == answer
-        else Stay(0.0, answer, 1, memory.step)
-    )
+    now = Stay(0.0, answer, 1, memory.step, (of.seq,))
+    if last.answer == answer:
+        now.owed, now.times = last.owed + cost, last.times + 1
+        now.steps = (*last.steps[1 - IDLE_MAX :], of.seq)
     _keep(memory.stays, key, now, FEW_MAX)
     memory.debt.stays = now.owed
-    memory.stayed, memory.stayed_times = of.head[:TEXT_CHARS], now.times
+    memory.stayed, memory.stayed_times, memory.stayed_steps = (
+        of.head[:TEXT_CHARS],
+        now.times,
+        now.steps,
+    )
 
 
 def _owe(

@@ -41,7 +41,7 @@ ENDINGS = {
     "internal": "an unexpected error in clew",
     "ledger": "the record could not be read or written",
     "killed by SIGKILL": "killed by SIGKILL (signal 9, perhaps out of memory)",
-    "nothing_new": "it was told that its last steps brought nothing new, and continued in the same way",
+    "nothing_new": "it was told that it brings nothing new, and continued in the same way",
 }
 """Why a worker or an attempt ended, or an action was cut off."""
 
@@ -68,6 +68,9 @@ WARNINGS = {
     "stuck": "it says itself that it is stuck",
 }
 """What the agent is warned of."""
+
+SAME_ANSWER = "the same answer comes back"
+"""What the agent is warned of where one answer stays."""
 
 LOOPS = {**REFUSALS, **WARNINGS, "repetition": REFUSALS["repetition"], "failures": "it failed"}
 """What is found to repeat itself."""
@@ -170,6 +173,10 @@ _SHOWN = {
 """The arguments by which a person recognises an action of a built-in tool."""
 
 
+_COMMANDS = frozenset(("command", "cmd", "script"))
+"""Beside one of these a description says nothing."""
+
+
 def one_line(text: str) -> str:
     """Return a text of several lines in one, with a mark for the end of each line."""
     return re.sub(r"\s*\n\s*", NEW_LINE, text.strip())
@@ -177,13 +184,23 @@ def one_line(text: str) -> str:
 
 def action_text(name: str, args: Mapping[str, Any], max_chars: int = ACTION_CHARS) -> str:
     """Return the beginning of a command as it was proposed; of any other action the tool, and what it is about."""
-    keys = _SHOWN.get(name, tuple(args))
+    is_command = not _COMMANDS.isdisjoint(args)
+    keys = _SHOWN.get(name, tuple(key for key in args if key != "description" or not is_command))
     named = keys is not _SHOWN.get(name) and len(keys) > 1
     values = [
         f"{key}={_value(args[key])}" if named else _value(args[key]) for key in keys if key in args
     ]
     text = " ".join(values if name == "run_cmd" and values else [name, *values])
     return beginning(one_line(text), max_chars)
+
+
+def signature_text(signature: str, max_chars: int = ACTION_CHARS) -> str:
+    """Return the action of a signature as `action_text` does; of one that cannot be read its beginning."""
+    name, _, args = signature.partition("::{")
+    try:
+        return action_text(name, json.loads("{" + args), max_chars)
+    except ValueError:
+        return beginning(signature, max_chars)
 
 
 def _value(value: Any) -> str:

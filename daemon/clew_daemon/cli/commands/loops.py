@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 ACTION_CHARS = 60
 ANSWER_CHARS = 80
 REASON_CHARS = 200
+_NO_OUTPUT = "(no output)"
 
 _CAME = {
     "open": "not known yet",
@@ -73,38 +74,40 @@ def _named(entry: dict[str, Any]) -> list[int]:
 
 def loop_lines(entry: dict[str, Any], steps: dict[int, Step]) -> list[Line]:
     """Return a loop as a person reads it: when and where, what was repeated, what was said, and what came of it."""
-    lines = [_head(entry)]
-    if stays := entry["stays"]:
-        text = f"came {stays['times']} times, whatever it did: {clean(stays['text'])}"
-        lines.append(_indented(f"The answer that {text}"))
-    lines += _repeated(entry, steps)
+    lines = [_head(entry), *_repeated(entry, steps)]
     if gain := entry["last_gain"]:
         did = steps.get(gain["seq"])
-        what = f" {short(did.text, ACTION_CHARS)} →" if did else ""
-        lines.append(_indented(f"The last new thing: #{gain['seq']}{what} {short(gain['text'])}"))
+        news = clean(gain["text"]) or _NO_OUTPUT
+        what = f" {short(did.text, ACTION_CHARS)} → {_result(did)}:" if did else ""
+        lines.append(_indented(f"The last new thing: #{gain['seq']}{what} {short(news)}"))
     if said := _said(entry):
         who = "The agent was told" if entry["message"] else "Why"
-        lines.append(_indented(f"{who}: {said}", "dim"))
+        lines.append(_indented(f"{who}{said}", "dim"))
     return [*lines, *_came(entry), [("", "")]]
 
 
 def _said(entry: dict[str, Any]) -> str:
-    """Return what the agent was told, without advice that is always the same; else the evidence."""
+    """Return what the agent was told, without facts that stand above and advice that is always the same; or why."""
     from clew_shared.gate.table import WHAT_ELSE
+    from clew_shared.gate.words import BRING_NEWS
 
     told = entry["message"] or str(entry["evidence"] or "")
-    return clean((told.rpartition(f" {WHAT_ELSE}")[0] or told).strip())
+    _, bring, rest = told.rpartition(BRING_NEWS)
+    if bring and entry["message"]:
+        return f" this, and: {bring}{clean(rest)}"
+    said = clean((told.rpartition(f" {WHAT_ELSE}")[0] or told).strip())
+    return f": {said}" if said else ""
 
 
 def _head(entry: dict[str, Any]) -> Line:
     from clew_shared.record.moment import local
-    from clew_shared.text.words import loop, warned
+    from clew_shared.text.words import SAME_ANSWER, loop, warned
 
     at = f"{entry['task_idx'] + 1}.{entry['subtask_idx'] + 1}"
     what = "told again" if entry["again"] else "told" if entry["intervention"] else "refused"
     why = warned(entry["intervention"]) if entry["intervention"] else loop(entry["kind"])
     if entry["stays"]:
-        why = "the same answer comes back"
+        why = SAME_ANSWER
     if entry["escalated_to"]:
         what, why = "given up", "the subtask failed"
     times = entry["attempt_count"]
@@ -117,26 +120,52 @@ def _head(entry: dict[str, Any]) -> Line:
 
 
 def _repeated(entry: dict[str, Any], steps: dict[int, Step]) -> list[Line]:
-    """Return the steps that brought nothing new, or were repeated, a line each, and what was refused."""
+    """Return the steps that brought nothing new, or were repeated, equal ones in one line, and what was refused."""
     known = [steps[seq] for seq in entry["steps"] if seq in steps]
-    is_refusal = bool(entry["action_signature"]) and not entry["intervention"]
-    label = "What it had done before:" if is_refusal else "These steps brought nothing new:"
-    lines: list[Line] = [_indented(label)] if known else []
+    same: dict[str, list[str]] = {}
     for one in known:
-        answer = f" → {_answered(one)}" if one.result else ""
-        lines.append(_indented(f"  #{one.seq} {short(one.text, ACTION_CHARS)}{answer}"))
-    if is_refusal:
-        lines.append(_indented(f"It asked for this again: {clean(entry['action_signature'])}"))
+        answer = f" → {_result(one)}{_answered(one)}" if one.result else ""
+        same.setdefault(f"{short(one.text, ACTION_CHARS)}{answer}", []).append(f"#{one.seq}")
+    lines: list[Line] = [_indented(_label(entry, known))] if known or entry["stays"] else []
+    lines += [_indented(f"  {', '.join(seqs)} {text}") for text, seqs in same.items()]
+    if entry["action"]:
+        lines.append(_indented(f"It asked for this again: {clean(entry['action'])}"))
     return lines
 
 
-def _answered(one: Step) -> str:
-    from clew_shared.text.shorten import both_ends, one_line
+def _label(entry: dict[str, Any], known: list[Step]) -> str:
+    """Return what the steps below it are: all that were counted, or the last of them."""
+    shown, count = len(known), entry["attempt_count"]
+    if stays := entry["stays"]:
+        varied = " but for times and the like" if len({one.answer for one in known}) > 1 else ""
+        times = stays["times"]
+        return f"The same answer{varied} came {times} times{_the_last(shown, times)}:"
+    if entry["intervention"] == "repetition":
+        return f"It did the same {count} times{_the_last(shown, count)}:"
+    if entry["action"]:
+        before = count - 1 if entry["kind"] == "repetition" else shown
+        return f"What it had done before{_the_last(shown, before)}:"
+    return f"{shown} {'more ' if entry['again'] else ''}step{'s' if shown > 1 else ''} brought nothing new:"
+
+
+def _the_last(shown: int, count: int) -> str:
+    return f", here the last {shown}" if shown < count else ""
+
+
+def _result(one: Step) -> str:
     from clew_shared.text.words import RESULTS
 
-    answer = clean(both_ends(one_line(one.answer), ANSWER_CHARS))
-    said = f": {answer}" if answer else ""
-    return f"{RESULTS.get(one.result, one.result)}{said}"
+    return RESULTS.get(one.result, one.result)
+
+
+def _answered(one: Step) -> str:
+    """Return the answer in a line, of a failure the line that says why."""
+    from clew_shared.text.shorten import both_ends, one_line
+    from clew_shared.text.words import key_line
+
+    if one.result == "success":
+        return f": {clean(both_ends(one_line(one.answer), ANSWER_CHARS)) or _NO_OUTPUT}"
+    return f": {clean(key_line(one.answer, REASON_CHARS))}" if one.answer.strip() else ""
 
 
 def _came(entry: dict[str, Any]) -> list[Line]:

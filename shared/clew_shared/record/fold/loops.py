@@ -30,7 +30,7 @@ from clew_shared.record.scope import (
 from clew_shared.record.state import InFlight, State
 from clew_shared.record.worlds import UNKNOWN, by_itself, is_measured, makes_progress
 from clew_shared.text.shorten import both_ends, one_line
-from clew_shared.text.words import action_text
+from clew_shared.text.words import action_text, key_line
 from clew_shared.tools import WRITE_ONLY_TOOLS
 
 IDLE_SHARE = 1 / 3
@@ -166,11 +166,13 @@ def learn(state: State, flight: InFlight, e: ev.ActionFinished, before: str) -> 
     attention.waits = attention.waits or may_change
     attention.firm = attention.firm or not may_change
     attention.moved = attention.moved or moved
+    succeeded = e.result == Result.SUCCESS
+    head = both_ends(one_line(e.head), TEXT_CHARS) if succeeded else key_line(e.head, TEXT_CHARS)
     outcome = Outcome(
         seq=action.seq,
         label=label,
         result=e.result,
-        head=both_ends(one_line(e.head), TEXT_CHARS),
+        head=head,
         text=e.head,
         moved=moved,
         world=after if e.world else "",
