@@ -90,10 +90,6 @@ def test_a_goal_in_detail_lists_its_fresh_starts_as_json(twice):
             "rung": "temperature 0.7", "restored": 2, "kept": None, "left": [],
         }
     ]  # fmt: skip
-    assert {name: cost["tokens"] for name, cost in detail["agents"].items()} == {
-        "small": 900,
-        "bigger": 100,
-    }
 
 
 def feed(agent):

@@ -268,7 +268,6 @@ def goal_detail(
         "attempts": [_fresh_start_view(one) for one in state.fresh_starts],
         "reruns": [asdict(one) for one in state.reruns],
         "cost": {**cost_view(state.cost), "active_s": round(state.cost.active_s, 3)},
-        "agents": {name: cost_view(cost) for name, cost in costs_by_agent(state).items()},
         "subtask_details": [
             {
                 "task_idx": t,
@@ -297,11 +296,6 @@ def _fresh_start_view(one: FreshStart) -> dict[str, Any]:
         "kept": one.kept or None,
         "left": list(one.left),
     }
-
-
-def costs_by_agent(state: State) -> dict[str, LlmCost]:
-    """Return the cost of each agent that made LLM calls for a goal, by its name in the config."""
-    return {name: cost for name, cost in state.agent_costs.items() if cost.calls}
 
 
 def cost_view(cost: LlmCost) -> dict[str, float]:
