@@ -2,7 +2,7 @@
 
 import pytest
 
-from clew_daemon.processes.cli_programs import (
+from clew_daemon.processes.cells import (
     INSTALLED_BY,
     CliProgramError,
     cli_program,

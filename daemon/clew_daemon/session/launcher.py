@@ -15,8 +15,8 @@ from typing import Any
 
 from clew_daemon.parts import DaemonParts
 from clew_daemon.processes import cells, vitals
+from clew_daemon.processes.cells import CliProgramError, cli_program
 from clew_daemon.processes.cgroups import CellGroup
-from clew_daemon.processes.cli_programs import CliProgramError, cli_program
 from clew_daemon.processes.executor import ExecutorProcess
 from clew_daemon.processes.lines import LineChannel
 from clew_daemon.processes.nursery import Cell, Nursery, SpawnError

@@ -17,7 +17,7 @@ import structlog
 from clew_daemon.host.keys import KeyFileError
 from clew_daemon.parts import DaemonParts
 from clew_daemon.processes import endings, workspace_guard
-from clew_daemon.processes.cli_programs import cli_program_fault
+from clew_daemon.processes.cells import cli_program_fault
 from clew_daemon.processes.endings import Ended
 from clew_daemon.processes.workspace_guard import WorkspaceGuard
 from clew_daemon.record.dependencies import KnownGoals

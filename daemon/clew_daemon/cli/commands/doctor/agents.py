@@ -18,7 +18,7 @@ from clew_daemon.cli.surroundings import (
     probe_sandbox,
     run_program,
 )
-from clew_daemon.processes.cli_programs import CliProgramError, cli_program, unusable
+from clew_daemon.processes.cells import CliProgramError, cli_program, unusable
 from clew_daemon.reading.errors import CliError
 
 if TYPE_CHECKING:
@@ -73,7 +73,7 @@ def agents(instance: Instance) -> Iterator[Finding]:
 
 
 def _each(instance: Instance, settings: Settings) -> Iterator[Finding]:
-    from clew_daemon.processes.cli_programs import INSTALLED_BY
+    from clew_daemon.processes.cells import INSTALLED_BY
     from clew_shared.config.agent_tables import (
         CliAgentSettings,
         CommandAgentSettings,
