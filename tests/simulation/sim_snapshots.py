@@ -67,7 +67,8 @@ def restore(
         if now not in (wanted, present):
             left.append(one.name)
             continue
-        world.watch.restores(goal, folder, one.name)
+        if now != wanted:  # else someone has put it back already
+            world.watch.restores(goal, folder, one.name)
         if wanted is None:
             folder.contents.pop(one.name, None)
         else:
