@@ -308,11 +308,6 @@ def test_the_next_proposal_of_it_is_a_blocked_action(agent):
     assert [a.result for a in agent.state.subtask.actions] == ["failure"] * 2 + ["blocked"] * 2
 
 
-def test_a_block_does_not_hold_in_another_world(agent):
-    blocked(agent).write("a", "x")
-    assert agent.fail("make", "no rule").allowed
-
-
 @pytest.mark.parametrize("lift", ["feedback", "person"])
 def test_a_block_after_deaths_holds_in_every_world_until_a_person_lifts_it(agent, lift):
     play(agent, [dies("run_cmd", cmd="make")] * 3)

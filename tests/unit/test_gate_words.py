@@ -70,12 +70,6 @@ def test_work_is_not_spoken_of(agent, name):
     assert {move(agent) for move in SILENT[name]} == {""}
 
 
-def test_calling_oneself_stuck_three_times(agent):
-    said = [agent.reflect("stuck") for _ in range(9)]
-    assert said[2] == said[5] == "stuck"
-    assert agent.state.subtask.attempts == 1  # told again twice
-
-
 def test_feedback_starts_the_streaks_anew(agent):
     agent.think("I plan")
     agent.think("I plan")

@@ -98,14 +98,6 @@ def test_one_text_by_other_commands_is_known(agent):
     assert "nothing_new" in heard
 
 
-def test_an_error_that_stays_whatever_is_done_is_told_of(agent):
-    heard = []
-    for n in range(12):
-        agent.write("a.py", f"version {n}")
-        heard.append(agent.fail("make", f"a.py:{n}: undefined name x").word)
-    assert heard.index("nothing_new") <= 6
-
-
 def test_a_number_that_falls_is_progress_and_one_that_goes_to_and_fro_is_none(agent):
     for n in range(30):
         agent.write("a", str(n))
@@ -134,12 +126,6 @@ def test_who_is_told_twice_and_continues_has_failed_and_a_poll_never_has(agent, 
         watching.act("wait", {"seconds": 5})
         watching.run("job status", output="running")
     assert watching.state.subtask.attempts == 0
-
-
-def test_patience_can_be_set_for_all_and_turned_off(played):
-    impatient, patient = played(patience=1), played(patience=0)
-    assert [a.word for a in searches(impatient)].index("nothing_new") <= 4
-    assert "nothing_new" not in [a.word for a in searches(patient, 20)]
 
 
 def test_other_thresholds_apply_at_once(agent):

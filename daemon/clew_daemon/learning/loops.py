@@ -13,18 +13,16 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from clew_daemon.learning.deltas import Lesson
-from clew_shared.playbook.bullet import SEEN_MIN, Bullet, Tag, section_key
+from clew_shared.playbook.bullet import SEEN_MIN, Bullet, Tag
 from clew_shared.playbook.curator import without_evidence
 from clew_shared.text.redact import redact
 from clew_shared.text.shorten import one_line
 
 SECTION = "loops"
-LESSONS_MAX = 10
-"""How many loops of one goal become lessons: those that cost most."""
-
+LESSONS_MAX = 10  # how many loops of one goal become lessons: those that cost most
+# A longer action is no pattern: another goal would not repeat it, and half of it says something else.
 PATTERN_CHARS = 160
-"""A longer action is no pattern: another goal would not repeat it, and half of it says something else."""
-
+# The sentence of each kind of loop; without figures, so that the same loop gives the same sentence.
 ADVICE = {
     "theme": "When several thoughts in a row are about the same thing, act instead of thinking on",
     "repeated_planning": "When there is a plan, call a tool instead of planning once more",
@@ -33,16 +31,6 @@ ADVICE = {
     "alternation": "Do not go back and forth with `{}` without progress: change something else first",
     "cycle": "Do not go round with `{}` without progress: change something else first",
 }
-"""The sentence of each kind of loop; without figures, so that the same loop gives the same sentence."""
-
-_OLD = (
-    "When calls of `{}` bring nothing new, stop and do something different",
-    "When `{}` fails again with the same error, find its cause instead of varying the call",
-    "Do not call `{}` again after the worker died of it: look for another way",
-)
-"""Learned by earlier versions, and not any more."""
-
-_QUOTED = re.compile(r"`([^`]+)`")
 
 
 @dataclass(slots=True)
@@ -103,25 +91,18 @@ def loop_tag(bullet: Bullet, loops: GoalLoops, *, verified: bool) -> Tag | None:
     Only a goal whose checks passed says anything. Harmful: it ran into that loop nevertheless. Helpful: it did not, and
     called that tool.
     """
-    if not _is_lesson(bullet):
+    if not bullet.seen_in:
         return None
     if not verified:
         return "neutral"
     advice, since = without_evidence(bullet.content), loops.shown.get(bullet.id, 0)
     if any(one.advice == advice and one.last > since for one in loops.patterns):
         return "harmful"
-    named = _QUOTED.search(advice)
+    named = re.search(r"`([^`]+)`", advice)
     had_occasion = named[1].partition(" ")[0] in loops.tools if named else bool(loops.tools)
     return "helpful" if had_occasion else "neutral"
 
 
 def is_shown(bullet: Bullet) -> bool:
     """Return whether agents may be shown a strategy: a lesson of a loop only when enough goals have had it."""
-    return len(bullet.seen_in) >= SEEN_MIN or not _is_lesson(bullet)
-
-
-def _is_lesson(bullet: Bullet) -> bool:
-    advice = without_evidence(bullet.content).replace("the same tools", "``")  # as of old
-    named = _QUOTED.search(advice)
-    known = (sentence.format(named[1] if named else "") for sentence in (*ADVICE.values(), *_OLD))
-    return section_key(bullet.section) == SECTION and advice in known
+    return not bullet.seen_in or len(bullet.seen_in) >= SEEN_MIN

@@ -13,6 +13,9 @@ from clew_shared.record.codec import decode
 from clew_shared.record.scope import Finding
 from clew_shared.text.words import action_text
 
+_FACTS = {"intervention", "again", "debt", "since_gain", "last_gain", "steps", "stays"}
+_ENDS = frozenset({"attempt_ended", "subtask_failed", "escalated"})
+
 
 def findings(
     ledger: Readable, goal: str | None, limit: int | None, before: int | None = None
@@ -26,25 +29,20 @@ def findings(
 def _told(ledger: Readable, entry: dict[str, Any], known: dict[int, Finding]) -> dict[str, Any]:
     """Return what a loop means: null is what the agent was not told, or what an older version did not record."""
     loop = pages.event_at(ledger, entry["goal"], entry["seq"])
-    of = (loop.of if isinstance(loop, ev.LoopDetected) else 0) or entry["seq"] - 1
+    of = getattr(loop, "of", 0) or entry["seq"] - 1
     said = pages.event_at(ledger, entry["goal"], of)
-    told = said if isinstance(said, ev.Intervened) else None
-    refused = said if isinstance(said, ev.ActionBlocked) else None
-    finding, steps = known.get(of), told.steps if told else None
-    if steps is None and isinstance(loop, ev.LoopDetected):
-        steps = loop.steps
+    facts = said.model_dump(include=_FACTS) if isinstance(said, ev.Intervened) else {}
+    steps = facts.pop("steps", None)
+    finding = known.get(of)
     ended = entry["escalated_to"] is not None  # the subtask was given up
     came = finding.came if finding else "attempt_ended" if ended else None
     return {
-        "intervention": told.intervention if told else None,
-        "message": told.message if told else refused.message if refused else None,
-        "action": action_text(refused.tool, refused.args) if refused else None,
-        "again": told.again if told else False,
-        "debt": told.debt if told else None,
-        "since_gain": told.since_gain if told else None,
-        "last_gain": told.last_gain.model_dump() if told and told.last_gain else None,
-        "steps": list(steps or ()),
-        "stays": told.stays.model_dump() if told and told.stays else None,
+        **dict.fromkeys(_FACTS),
+        "again": False,
+        **facts,
+        "message": said.message if isinstance(said, ev.Intervened | ev.ActionBlocked) else None,
+        "action": action_text(said.tool, said.args) if isinstance(said, ev.ActionBlocked) else None,
+        "steps": list(getattr(loop, "steps", ()) if steps is None else steps),
         "came_of_it": came,
         "came_after": finding.after if finding and finding.came != "open" else None,
         "ended": _end(ledger, entry["goal"], of) if came == "attempt_ended" else None,
@@ -64,9 +62,6 @@ def _end(ledger: Readable, goal: str, seq: int) -> dict[str, Any] | None:
             case _:
                 continue
     return None
-
-
-_ENDS = frozenset({"attempt_ended", "subtask_failed", "escalated"})
 
 
 @dataclass(frozen=True, slots=True)

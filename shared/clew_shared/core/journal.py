@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from clew_shared.core.answers import WrongState
-from clew_shared.gate.verdict import PROTOCOL, AgentCalls
+from clew_shared.gate.table import PROTOCOL, AgentCalls
 from clew_shared.record.fold import apply
 from clew_shared.record.transitions import refusal
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from clew_shared.gate.verdict import KnownOutcome
+from clew_shared.gate.table import KnownOutcome
 from clew_shared.judge.reading import Reading, error_of, outcome_of, plain, read
 from clew_shared.record import events as ev
 from clew_shared.record.model import Result
@@ -76,7 +76,6 @@ def known_outcome(
         outcome=event.outcome,
         world=world,
         progress=progress,
-        varies=by_itself(tally, event),
-        temporary=event.soft,
+        kind="varies" if by_itself(tally, event) else "temporary" if event.soft else "",
         idle=writes and not progress,
     )

@@ -5,23 +5,86 @@ They are asked in the order of this file. Blocking is for repetition: an action 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
-from clew_shared.gate.verdict import Nudge, Proposal, Refusal
 from clew_shared.judge.reading import is_wait
 from clew_shared.record.scope import EVERYWHERE
 from clew_shared.text.words import RESULTS, action_text, ordinal, signature_text, times
 
 if TYPE_CHECKING:
     from clew_shared.config.tables import LoopSettings
-    from clew_shared.gate.verdict import AgentCalls
     from clew_shared.record.scope import CycleStep, Tally
     from clew_shared.record.state import State
 
-WHAT_ELSE = "Do something else:"
-"""Begins the advice in a refusal."""
-
+WHAT_ELSE = "Do something else:"  # begins the advice in a refusal
 NAME_CHARS = 80
+
+
+@dataclass(frozen=True, slots=True)
+class AgentCalls:
+    """The calls by which an agent reports that its work is done, or cannot be done, in its own terms."""
+
+    done: str = "call complete_subtask"
+    failed: str = "complete_subtask with success=false"
+    finish: str = "call finish"
+
+
+# The calls of the worker protocol; the tools of the built-in agents have the same names.
+PROTOCOL = AgentCalls()
+
+
+@dataclass(frozen=True, slots=True)
+class KnownOutcome:
+    """The outcome of a proposal that is judged after the fact (`record`).
+
+    `kind` is how a repeat is judged, as in `Tally`, "" where this outcome does not say; `idle` is a write that changed
+    nothing or led back to an earlier world.
+    """
+
+    outcome: str
+    world: str
+    progress: bool
+    kind: str = ""
+    idle: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Proposal:
+    """An action that the agent wants to do, or reports as done; `calls` are what it can do instead."""
+
+    tool: str
+    args: dict[str, Any]
+    signature: str
+    known: KnownOutcome | None = None
+    calls: AgentCalls = PROTOCOL
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """The action may not run, and why.
+
+    `attempt` counts from 1; `loop`: the loop was found now, so the refusal makes a block; `everywhere`: the block
+    applies in every world. `steps` are the numbers of the actions that it repeats.
+    """
+
+    reason: str
+    message: str
+    attempt: int = 0
+    evidence: str = ""
+    loop: bool = True
+    everywhere: bool = False
+    steps: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Nudge:
+    """The action may run, with the advice that nothing new is to be expected."""
+
+    message: str
+    attempt: int
+    evidence: str
+    steps: tuple[int, ...] = ()
 
 
 def judge(state: State, proposal: Proposal, thresholds: LoopSettings) -> Refusal | Nudge | None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from clew_shared.gate.verdict import PROTOCOL, WAIT_LONGER
+from clew_shared.gate.table import PROTOCOL
 from clew_shared.judge.memory import due
 from clew_shared.record.events import POLL, Intervened, LastGain, Stays
 from clew_shared.text.shorten import in_one_line
@@ -20,12 +20,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from clew_shared.config.tables import LoopSettings
-    from clew_shared.gate.verdict import AgentCalls
+    from clew_shared.gate.table import AgentCalls
     from clew_shared.record.state import State
 
-BRING_NEWS = "Do something that can bring something new"
-"""Begins the advice after the facts."""
-
+BRING_NEWS = "Do something that can bring something new"  # begins the advice after the facts
 NO_OUTPUT = "(no output)"
 IGNORED_AFTER_STEPS = 3
 FAILURE_CHARS = 300
@@ -37,11 +35,9 @@ def review(
 ) -> Intervened | None:
     """Return the intervention that is due now, if any."""
     return (
-        _streak(state, thresholds, calls, "theme", theme)
-        or _streak(state, thresholds, calls, "repeated_planning", repeated_planning)
+        _streak(state, thresholds, calls, theme=theme, repeated_planning=repeated_planning)
         or nothing_new(state, thresholds, calls)
-        or _streak(state, thresholds, calls, "no_progress", no_progress)
-        or _streak(state, thresholds, calls, "stuck", stuck)
+        or _streak(state, thresholds, calls, no_progress=no_progress, stuck=stuck)
     )
 
 
@@ -49,13 +45,14 @@ def _streak(
     state: State,
     thresholds: LoopSettings,
     calls: AgentCalls,
-    kind: str,
-    rule: Callable[[State, LoopSettings, AgentCalls], str],
+    **rules: Callable[[State, LoopSettings, AgentCalls], str],
 ) -> Intervened | None:
-    message = rule(state, thresholds, calls)
-    if not message or not _is_due(state, kind):
-        return None
-    return _told(state, thresholds, kind, message, again=kind in state.attention.raised)
+    for kind, rule in rules.items():
+        message = rule(state, thresholds, calls)
+        if message and _is_due(state, kind):
+            again = kind in state.attention.raised
+            return _told(state, thresholds, kind, message, again=again)
+    return None
 
 
 def _only_looks(state: State) -> bool:
@@ -72,8 +69,8 @@ def _is_due(state: State, kind: str) -> bool:
     return not others or attention.steps - attention.told_at >= IGNORED_AFTER_STEPS
 
 
+# Thoughts are spoken of once, though two streaks may count them.
 _BESIDE = {"theme": ("repeated_planning",), "repeated_planning": ("theme",)}
-"""Thoughts are spoken of once, though two streaks may count them."""
 
 
 def theme(state: State, thresholds: LoopSettings, calls: AgentCalls) -> str:
@@ -150,7 +147,7 @@ def nothing_new(state: State, thresholds: LoopSettings, calls: AgentCalls) -> In
             if one
             else f"{memory.looks} looks brought nothing new (the last: {answer}):"
         )
-        message = f"{what} {WAIT_LONGER}; if the work is done, {calls.finish}."
+        message = f"{what} wait longer between looks, or say what you wait for; if the work is done, {calls.finish}."
     return _told(
         state, thresholds, "nothing_new", message, why=why, again=again, poll=polls, steps=steps
     )

@@ -23,6 +23,7 @@ _VARIES: Final = re.compile(
     re.VERBOSE,
 )
 _MASKS: Final = {"t": "<t>", "d": "<d>", "i": "<id>"}
+# What stands after one of these is counted or made anew in each run, and says nothing of the work.
 _LABELS: Final = frozenset(
     re.findall(
         r"\w+",
@@ -30,8 +31,6 @@ _LABELS: Final = frozenset(
         " elapsed took runtime uptime age time timestamp ms seconds since waited latency",
     )
 )
-"""What stands after one of these is counted or made anew in each run, and says nothing of the work."""
-
 _LABEL_CHARS: Final = 24
 
 

@@ -23,31 +23,19 @@ if TYPE_CHECKING:
 MUCH, HALF, LITTLE = 0.7, 0.5, 0.3
 """The gain of what is new, but no line that was never seen."""
 
-NEWS: Final = 0.25
-"""A gain above this counts as something new: a quarter of a long answer."""
-
-MILD: Final = 0.5
-"""Each excuse of a step halves its cost."""
-
+NEWS: Final = 0.25  # a gain above this counts as something new: a quarter of a long answer
+MILD: Final = 0.5  # each excuse of a step halves its cost
+# How many excuses it is that something was changed since the same was asked: a change deserves its test.
 AFTER_CHANGE: Final = 3
-"""How many excuses it is that something was changed since the same was asked: a change deserves its test."""
-
-NOISE_TURNS: Final = 1
-"""A number that has changed its direction as often goes to and fro."""
-
+NOISE_TURNS: Final = 1  # a number that has changed its direction as often goes to and fro
 FACTS_MAX: Final = 1_000
+# Questions, numbers, answers that stay: far fewer of them are had in a scope than lines.
 FEW_MAX: Final = FACTS_MAX // 8
-"""Questions, numbers, answers that stay: far fewer of them are had in a scope than lines."""
-
+# After as many same answers in a row another question is no excuse: searches that find nothing.
 SAME_MAX: Final = 4
-"""After as many same answers in a row another question is no excuse: searches that find nothing."""
-
 IDLE_MAX: Final = 12
 TEXT_CHARS: Final = 120
 _ROUNDING: Final = 1e-9
-
-Asked = tuple[str, str]
-"""A question in the memory: the world in which it was asked last, and the answer."""
 
 
 @dataclass(slots=True)
@@ -78,7 +66,7 @@ class Memory:
     could not change by itself; `looks` are the others that looked at what may, since something was new.
     `gained` is the step that last brought something, `news` a line that was new in its answer.
     `idle` are the last steps that brought nothing, with their numbers. `stayed` is the last answer, how often it
-    came, and in which steps.
+    came, and in which steps. `asked` are questions: the world in which each was asked last, and the answer.
     """
 
     step: int = 0
@@ -103,7 +91,7 @@ class Memory:
     facts: dict[str, int] = field(default_factory=dict)
     words: dict[str, int] = field(default_factory=dict)
     moves: dict[str, list[list[float]]] = field(default_factory=dict)
-    asked: dict[str, Asked] = field(default_factory=dict)
+    asked: dict[str, tuple[str, str]] = field(default_factory=dict)
     stays: dict[str, Stay] = field(default_factory=dict)
 
     @property

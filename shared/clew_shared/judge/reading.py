@@ -21,62 +21,42 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
 HEAD_CHARS: Final = 2_000
+# What is read of a long text; the rest counts as one line, by its digest, so that a change in it is news.
 TAIL_CHARS: Final = 1_000
-"""What is read of a long text; the rest counts as one line, by its digest, so that a change in it is news."""
-
 LINES_MAX: Final = 100
 LINE_CHARS: Final = 240
 NAMES_MAX: Final = 40
-NUMBERS_MAX: Final = 8
-"""How many numbers of a line are compared, ..."""
-
-ROWS_MAX: Final = 12
-"""... and of how many lines of an answer."""
-
+NUMBERS_MAX: Final = 8  # how many numbers of a line are compared, ...
+ROWS_MAX: Final = 12  # ... and of how many lines of an answer
 DIGITS_MAX: Final = 100
-
 WORDS_MAX: Final = 100
 HASH: Final = 8
 WORD_MIN: Final = 3
-STAMPED: Final = 3
-"""Of as many lines it can be told that each has the same stamp."""
-
+STAMPED: Final = 3  # of as many lines it can be told that each has the same stamp
 ERROR_CHARS: Final = 160
 COMMANDS: Final = ("command", "cmd", "script")
-
-
-def _phrases(listed: str) -> tuple[str, ...]:
-    return tuple(listed.split("|"))
-
-
-TEMPORARY: Final = _phrases(
+# A failure that says one of these may well succeed when it is tried again: a server, a network or a lock.
+_TEMPORARY: Final = re.compile(
     "429|too many requests|rate limit|rate_limit|ratelimit| 502| 503| 504|bad gateway|unavailable|temporar|timed out"
     "|timeout|time-out|connection refused|connection reset|connection closed|econn|try again|could not get lock"
     "|lock is held|is locked"
 )
-"""A failure that says one of these may well succeed when it is tried again: a server, a network or a lock."""
-
-GOING_ON: Final = _phrases(
+# An answer that says one of these may be another one later, whatever the agent does.
+_GOING_ON: Final = re.compile(
     "pending|running|queued|waiting|in progress|in_progress|in-progress|not ready|not yet|starting|creating|processing"
     "|nothing new|no new|no output"
 )
-"""An answer that says one of these may be another one later, whatever the agent does."""
-
+# A handle such as `e610`, by which tools name a thing anew each time; for comparing questions alone.
 _HANDLE: Final = re.compile(r"\b[a-z]{1,2}\d{3,}\b")
-"""A handle such as `e610`, by which tools name a thing anew each time; for comparing questions alone."""
-
+# Arguments that say how much of an answer is wanted, and not of what.
 _EXTENT: Final = re.compile(
     r"limit|max|range|lines?$|offset|start|end$|size|count$|timeout|tail|head$|top_?k",
     re.IGNORECASE,
 )
-"""Arguments that say how much of an answer is wanted, and not of what."""
-
+# A line that names what clew itself publishes, as of `grep -r`: it says nothing of the work.
 _PUBLISHED: Final = re.compile(r"^(?:[^\s:]*/)?\.agent_context/.*\n?", re.MULTILINE)
-"""A line that names what clew itself publishes, as of `grep -r`: it says nothing of the work."""
-
+# Where an error is: after an edit it is the same one in another place.
 _POSITION: Final = re.compile(r"[:(](?<=[\w)][:(])\d+[\d:,]*\)?|(?:line|column|col|offset) \d+")
-"""Where an error is: after an edit it is the same one in another place."""
-
 _NUMBER: Final = re.compile(r"\d+(?:[.,]\d+)*")
 _MEASURE: Final = re.compile(r"(?<![\w.<-])\d+(?:[.,]\d+)*(?![\w-]|\.\w)")
 _HAS_END: Final = re.compile(r"(\d+(?:\.\d+)?) ?(?:%|(?:/|of|out of) ?(\d+(?:\.\d+)?))")
@@ -366,8 +346,8 @@ def _split(text: str) -> list[str]:
 
 def _kind(head: str, *, failed: bool) -> str:
     if failed:
-        return "temporary" if any(word in head for word in TEMPORARY) else ""
-    return "going_on" if any(word in head for word in GOING_ON) else ""
+        return "temporary" if _TEMPORARY.search(head) else ""
+    return "going_on" if _GOING_ON.search(head) else ""
 
 
 def _texts(value: Any) -> Iterable[str]:

@@ -23,7 +23,7 @@ from clew_shared.config.tables import LoopSettings
 from clew_shared.core.answers import ActionReport, LookFirst, Verdict, WrongState
 from clew_shared.core.core import Core
 from clew_shared.core.journal import RecordedEvent
-from clew_shared.gate.verdict import AgentCalls
+from clew_shared.gate.table import AgentCalls
 from clew_shared.ledger import LedgerError, NewEvent, TurnLedger
 from clew_shared.record import events as ev
 from clew_shared.record.codec import decode, encode

@@ -33,14 +33,11 @@ from clew_shared.text.shorten import both_ends, one_line
 from clew_shared.text.words import action_text, key_line
 from clew_shared.tools import WRITE_ONLY_TOOLS
 
+# What a refused proposal, or a look at the record, costs in shares of `patience`: as much as a thought.
 IDLE_SHARE = 1 / 3
-"""What a refused proposal, or a look at the record, costs in shares of `patience`: as much as a thought."""
-
-OPEN_MAX = 10
-"""How many of the last findings can still be open."""
-
+OPEN_MAX = 10  # how many of the last findings can still be open
+# The interventions after which the judge waits until as much is owed again.
 TOLD = frozenset({"nothing_new", "no_progress", "theme", "repeated_planning", "repetition"})
-"""The interventions after which the judge waits until as much is owed again."""
 
 
 def loop_detected(state: State, _e: ev.LoopDetected, _seq: int) -> None:
