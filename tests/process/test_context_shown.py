@@ -189,9 +189,12 @@ def test_context_shows_what_a_new_daemon_asks_after_feedback_and_a_kill_of_the_o
 
 
 def test_context_shows_the_strategies_as_they_stood_when_the_agent_was_shown_them(clew, tmp_path):
-    known, late = tmp_path / "known.md", tmp_path / "late.md"
-    known.write_text("### Testing\n- Count the log line by line\n- Look before you count\n")
-    late.write_text("### Git Operations\n- Commit what was counted\n")
+    known, late = tmp_path / "known.json", tmp_path / "late.json"
+    texts = ("Count the log line by line", "Look before you count")
+    known.write_text(json.dumps([{"section": "Testing", "content": text} for text in texts]))
+    late.write_text(
+        json.dumps([{"section": "Git Operations", "content": "Commit what was counted"}])
+    )
     clew.start().clew("playbook", "import", str(known))
     clew.stop()
     with ScriptedLlm(shell(1), then=HANGS) as llm:

@@ -254,5 +254,5 @@ def test_a_block_too_large_for_a_line_of_the_protocol_is_rejected_with_its_line(
     clew.start().drop(f"# One\n## All\n- [ ] Write it\n{block}", "one.md")
     clew.wait("goal.rejected")
     error = (clew.home / "inbox/rejected/one.md.error.txt").read_text()
-    assert "line 4" in error
+    assert "line 3" in error
     assert "split it into several items" in error
