@@ -16,6 +16,7 @@ import pytest
 import structlog
 
 from clew_daemon.logs import setup
+from clew_shared.exit_codes import ExitCode
 from clew_shared.text.redact import hide
 
 
@@ -128,6 +129,7 @@ def test_whatever_is_logged_makes_one_line_of_json(out):
         long="x" * 1_000_000,
         raw=b"\x00",
         keys={(1, 2): 3},
+        code=ExitCode.FAILED,
     )
     (line,) = lines()
     assert line["broken"] == "<Broken: RuntimeError>"
@@ -135,6 +137,7 @@ def test_whatever_is_logged_makes_one_line_of_json(out):
     assert line["control"] == "a\nb\x1b[2J\x9b\u2028"
     assert len(line["long"]) == setup.MAX_CHARS
     assert line["keys"] == {"(1, 2)": 3}
+    assert line["code"] == 1
 
 
 def test_a_raw_line_never_holds_a_control_character(pipe):

@@ -142,7 +142,8 @@ def _is_plain(line: EventDict) -> bool:
 
 def _clean(value: object, depth: int) -> object:
     """Return `value` as JSON can hold it, without keys and limited in length."""
-    if type(value) in _PLAIN or (isinstance(value, float) and math.isfinite(value)):
+    is_number = isinstance(value, int) or (isinstance(value, float) and math.isfinite(value))
+    if value is None or is_number:  # a member of an IntEnum stays a number
         return value
     if isinstance(value, Mapping) and depth < MAX_DEPTH:
         return _clean_items(value, depth + 1)
