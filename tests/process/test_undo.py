@@ -465,12 +465,12 @@ def worked(clew, folder, *commands):
 
 
 @pytest.mark.parametrize("place", ["old-git", "sub/.git", "hidden.log/old"])
-def test_a_repository_that_was_renamed_stays(clew, repository, place):
+def test_a_repository_that_was_renamed_stays_and_its_place_is_named(clew, repository, place):
     clew.start()
     stash = git(repository, "rev-parse", "stash").strip()
     goal = worked(clew, repository, f"mkdir -p $(dirname {place}); mv .git {place}; echo x > cup")
     said = clew.cli("undo", goal, "--yes")
-    assert "The git repository is gone" in said
+    assert f"mv {place} .git" in said
     assert (repository / "cup").read_text() == "the cup\nbefore\n"
     (repository / place).rename(repository / ".git")
     assert git(repository, "rev-parse", "stash").strip() == stash
@@ -502,6 +502,35 @@ def test_where_only_the_index_has_changed_files_are_restored_and_it_is_said(clew
     said = clew.cli("undo", goal, "--yes")
     assert seen(repository) == before
     assert "What is staged in git has changed" in said
+    assert ("git stash pop" in said) == ("stash" in cmd)
+
+
+def test_a_stash_that_was_taken_out_is_named_by_its_commit(clew, repository):
+    clew.start()
+    stash = git(repository, "rev-parse", "stash").strip()
+    goal = worked(clew, repository, "git stash drop -q; echo x > pot")
+    assert f"git stash apply {stash}" in clew.cli("undo", goal, "--yes")
+
+
+def test_what_is_gone_and_in_no_snapshot_is_named_first_and_no_option_is_offered_for_it(
+    clew, repository
+):
+    with (repository / "big.bin").open("wb") as file:
+        file.truncate(12 << 20)
+    (repository / "out.log").mkdir()
+    (repository / "out.log" / "x").write_text("ignored\n")
+    clew.start()
+    goal = worked(clew, repository, "rm -rf big.bin my.log out.log cup")
+    said = clew.cli("undo", goal, "--yes").splitlines()
+    assert said[:3] == [
+        "GONE: big.bin, 12 MB, above [snapshots] max_file_mb",
+        "GONE: my.log, ignored by git",
+        "GONE: out.log/, ignored by git",
+    ]
+    assert (repository / "cup").exists()
+    assert "--theirs" not in "\n".join(said)
+    answer = undone(clew, "--theirs")  # the next one takes this undo back, and tries nothing else
+    assert (answer["scope"], answer["theirs_total"], answer["failed"]) == ("undo", 0, [])
 
 
 @pytest.mark.parametrize("first", [True, False])

@@ -127,7 +127,8 @@ class AttemptRestore:
                 planned = await asyncio.to_thread(self._planned, core.state.goal_id, span)
             if moved := _moved(planned.git, git):
                 return AttemptGround(kept=moved)
-            left = [*before.left, *(one.name for one in planned.plan.left)]
+            kept = (*planned.plan.left, *planned.plan.gone)
+            left = [*before.left, *(one.name for one in kept)]
             if not planned.plan.restore:
                 return _ground(before.restored, left)
             work = self._record.carry_out(core, UndoResult(planned), there, theirs=False)

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import stat
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 from clew_daemon.undo import scope
 from clew_daemon.undo.scope import Rows, Span, UndoInForce
@@ -35,15 +37,29 @@ class UndoRefused(Exception):
 class PlannedUndo:
     """What is undone, between which snapshots; `tree` is that of the snapshot which is gone back to.
 
-    `git` is where the user's repository stood then. `digest` is of what would be restored and left, for comparison
-    with an earlier plan.
+    `first` is that snapshot, None for an undo that was cut off. `digest` is of what would be restored and left, for
+    comparison with an earlier plan.
     """
 
     span: Span
     plan: UndoPlan
     tree: str
-    git: GitPlace | None = None
+    first: snap.SnapshotTaken | None = None
     digest: str = ""
+
+    @property
+    def git(self) -> GitPlace | None:
+        """Where the user's repository stood then."""
+        return self.first.git if self.first else None
+
+
+@dataclass(frozen=True, slots=True)
+class Gone:
+    """What no snapshot has, by its quoted name; `why` as in `LeftOut`, or `ignored`; `bytes` is 0 where unknown."""
+
+    name: str
+    why: str
+    bytes: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +121,7 @@ def _planned(rows: Rows, span: Span, found: UndoPlan) -> PlannedUndo:
     first = dict(rows)[span.first]
     assert isinstance(first, snap.SnapshotTaken)  # noqa: S101 - a span begins with one
     digest = hashlib.blake2b(repr((span, found.entries)).encode(), digest_size=16).hexdigest()
-    return PlannedUndo(span, found, first.tree, first.git, digest)
+    return PlannedUndo(span, found, first.tree, first, digest)
 
 
 def _is_pending(found: UndoPlan, *, theirs: bool) -> bool:
@@ -141,6 +157,21 @@ def spared(found: UndoPlan) -> UndoPlan:
     ]
     kept += [Reverted(one, _FOLDER, None, "repository") for one in repositories]
     return replace(found, entries=tuple(sorted(kept, key=lambda one: one.name)))
+
+
+def gone(planned: PlannedUndo, workspace: str) -> list[Gone]:
+    """Return what is not there any more and in no snapshot: by the goal, or ignored and by anyone; it blocks."""
+    if planned.first is None:
+        return []
+    known = {one.path: one for one in planned.first.left_out}
+    left = [known.get(one.name) or snap.LeftOut(path=one.name, why="") for one in planned.plan.gone]
+    ignored = planned.first.ignored if planned.span.scope == "goal" else ()
+    root = Path(workspace)
+    missing = (one for one in ignored if not os.path.lexists(root / os.fsdecode(unquoted(one))))
+    return [
+        *(Gone(one.path, one.why, one.bytes) for one in left),
+        *(Gone(name, "ignored") for name in missing),
+    ]
 
 
 def restoration(planned: PlannedUndo, *, theirs: bool = False) -> Restoration:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import itertools
 import time
 from dataclasses import dataclass, field, replace
 
@@ -17,9 +18,11 @@ from clew_daemon.parts import DaemonParts
 from clew_daemon.processes.executor import ExecutorDied
 from clew_daemon.session.launcher import Launcher
 from clew_daemon.undo.planning import (
+    Gone,
     PlannedUndo,
     Restoration,
     UndoRefused,
+    gone,
     planned_undo,
     restoration,
     unpacked,
@@ -50,17 +53,35 @@ class GitMoved:
 
 
 @dataclass(frozen=True, slots=True)
+class GitNotes:
+    """What an undo of files leaves to a person to do in git.
+
+    `gone`: the user's repository is not there any more; `found` are the folders that it may have been renamed to.
+    `made`: there was none. `staged`: the index is another. `stashes` are new, and `lost_stash` is the commit of one
+    that is not in the list any more.
+    """
+
+    gone: bool = False
+    found: tuple[str, ...] = ()
+    made: bool = False
+    staged: bool = False
+    stashes: tuple[str, ...] = ()
+    lost_stash: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class UndoResult:
     """What an undo would do, or has done (`done`); `moved` is why it does nothing.
 
-    `git` says where the user's repository stands now. `overwritten`: what was left to others was restored, too.
+    `gone` and `left_out` are in no snapshot. `overwritten`: what was left to others was restored, too.
     `restored` counts files, `folders` empty ones. `changed` are names that were changed while it was performed, and
     `failed` is why others could not be restored: both are left as they are. `resumed`: nothing was planned, because
     an undo that had been cut off was completed instead.
     """
 
     planned: PlannedUndo
-    git: GitPlace | None = None
+    git: GitNotes = GitNotes()
+    gone: tuple[Gone, ...] = ()
     moved: GitMoved | None = None
     left_out: tuple[snap.LeftOut, ...] = ()
     left_out_total: int = 0
@@ -234,8 +255,30 @@ class Undo:
         before, now, moved = found.git, present.git, None
         if before and now and before.has_moved_to(now):
             moved = GitMoved(before, now, await there.commits(before, now))
-        return UndoResult(found, now, moved, present.left_out, present.left_out_total)
+        return UndoResult(
+            found,
+            await _notes(before, now, there),
+            tuple(await asyncio.to_thread(gone, found, core.state.spec.workspace)),
+            moved,
+            present.left_out,
+            present.left_out_total,
+        )
 
     def _found(self, goal: str, subtask: tuple[int, int] | None, *, theirs: bool) -> PlannedUndo:
         record = self._record
         return planned_undo(record.store(goal), record.rows(goal), subtask, theirs=theirs)
+
+
+async def _notes(before: GitPlace | None, now: GitPlace | None, there: WorkspaceVisit) -> GitNotes:
+    """Return what an undo leaves to a person to do in git."""
+    if before is None or now is None:  # where there is one, `made` or `gone`
+        found = await there.repositories(before.commit) if before else []
+        return GitNotes(before is not None, tuple(found), now is not None)
+    notes = GitNotes(staged=before.index != now.index)
+    if before.stash is None or before.stash == now.stash:
+        return notes
+    stashes = await there.stashes()
+    if before.stash and before.stash not in stashes:
+        return replace(notes, lost_stash=before.stash)
+    new = itertools.takewhile(lambda commit: commit != before.stash, stashes)
+    return replace(notes, stashes=tuple(stashes[commit] for commit in new))

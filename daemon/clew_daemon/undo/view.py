@@ -27,6 +27,7 @@ class NameView(TypedDict):
     why: NotRequired[str]
     folder: NotRequired[bool]
     stays: NotRequired[bool]
+    bytes: NotRequired[int]
 
 
 class MovedView(TypedDict):
@@ -50,6 +51,8 @@ class UndoView(TypedDict):
     overwritten: bool
     restored: int
     folders: int
+    gone: list[NameView]
+    gone_total: int
     entries: list[NameView]
     entries_total: int
     entries_files: int
@@ -61,8 +64,11 @@ class UndoView(TypedDict):
     can_retry: bool
     moved: MovedView | None
     git_gone: bool
+    git_found: list[NameView]
     git_made: bool
     staged: bool
+    stashes: list[str]
+    lost_stash: str
     left_out: int
     left_out_names: list[NameView]
     ended: bool
@@ -70,8 +76,8 @@ class UndoView(TypedDict):
 
 def undo_view(state: State, result: UndoResult) -> UndoView:
     """Return an undo as JSON."""
-    planned, now = result.planned, result.git
-    span, plan, before = planned.span, planned.plan, planned.git
+    planned, git = result.planned, result.git
+    span, plan = planned.span, planned.plan
     is_subtask = span.scope == "subtask"
     return {
         "id": state.goal_id,
@@ -84,6 +90,8 @@ def undo_view(state: State, result: UndoResult) -> UndoView:
         "overwritten": result.overwritten,
         "restored": result.restored,
         "folders": result.folders,
+        "gone": _cut(_name(one.name, why=one.why) | {"bytes": one.bytes} for one in result.gone),
+        "gone_total": len(result.gone),
         "entries": _cut(
             _name(one.name, action=action(one)) | ({"folder": True} if one.is_folder else {})
             for one in plan.restore
@@ -104,9 +112,12 @@ def undo_view(state: State, result: UndoResult) -> UndoView:
         ),
         "can_retry": any(why not in FINAL_FAULTS for why in result.failed.values()),
         "moved": _moved_view(result.moved) if result.moved else None,
-        "git_gone": bool(before) and not now and not result.resumed,
-        "git_made": bool(now) and not before and not result.resumed,
-        "staged": bool(before and now and before.index != now.index),
+        "git_gone": git.gone,
+        "git_found": _cut(map(_name, git.found)),
+        "git_made": git.made,
+        "staged": git.staged,
+        "stashes": [redact(one) for one in git.stashes],
+        "lost_stash": git.lost_stash,
         "left_out": result.left_out_total,
         "left_out_names": _cut(_name(one.path, why=one.why) for one in result.left_out[:10]),
         "ended": state.ended,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 from collections.abc import AsyncIterator, Iterator, Sequence
 
 from clew_daemon.parts import DaemonParts
@@ -17,11 +18,20 @@ from clew_daemon.session.snapshots import ask_snapshot, record
 from clew_daemon.undo.planning import Restoration, kept_folders
 from clew_shared.core.core import Core
 from clew_shared.record.snapshot_events import GitPlace, SnapshotMoment, SnapshotTaken
+from clew_shared.snapshots.names import quoted
 from clew_shared.snapshots.plan import Reverted
 from clew_shared.text.plain import plain
 from clew_shared.wire.executor import RESTORE_MAX, RestoreDone, RestoreEntry
 
-GIT_LOG = "git --no-pager -c log.showSignature=false -c core.fsmonitor=false log --oneline --no-decorate -n 20"
+GIT = "git --no-pager -c log.showSignature=false -c core.fsmonitor=false"
+GIT_LOG = f"{GIT} log --oneline --no-decorate -n 20 --end-of-options"
+GIT_STASHES = f"{GIT} log -g -n 100 --format='%H %gd: %gs' --end-of-options refs/stash --"
+FIND_REPOSITORIES = """\
+find . -xdev -type d -name objects -prune | head -n 1000 | while IFS= read -r objects; do
+    folder=${{objects%/objects}}
+    [ -f "$folder/HEAD" ] && [ -d "$folder/refs" ] || continue
+    git --git-dir="$folder" cat-file -e {commit} 2>/dev/null && printf '%s\\n' "${{folder#./}}"
+done"""
 GIT_LOG_S = 20.0
 BATCH_CHARS = 200_000
 """How long the names of one request may be together: its answer names them again."""
@@ -54,14 +64,24 @@ class WorkspaceVisit:
             others = kept_folders(part, work.others)
             yield await self._executor.restore(tuple(entries), tree=work.tree, others=others)
 
-    async def commits(self, before: GitPlace, now: GitPlace) -> list[str]:
-        """Return the commits between two, as `git log --oneline` shows them, newest first; [] where git fails.
+    async def stashes(self) -> dict[str, str]:
+        """Return the commit of each stash with its name and text, newest first; none where git fails."""
+        lines = [line.partition(" ") for line in await self._said(GIT_STASHES)]
+        return {commit: text for commit, _, text in lines}
 
-        git runs as the commands of the goal do.
-        """
+    async def repositories(self, commit: str) -> list[str]:
+        """Return the folders below that are git repositories and have a commit: a `.git` was renamed."""
+        found = await self._said(FIND_REPOSITORIES.format(commit=commit)) if commit else []
+        return [quoted(os.fsencode(path)) for path in found]
+
+    async def commits(self, before: GitPlace, now: GitPlace) -> list[str]:
+        """Return the commits between two, as `git log --oneline` shows them, newest first; [] where git fails."""
         if not (before.commit and now.commit) or before.commit == now.commit:
             return []
-        cmd = f"{GIT_LOG} --end-of-options {before.commit}..{now.commit} --"
+        return await self._said(f"{GIT_LOG} {before.commit}..{now.commit} --")
+
+    async def _said(self, cmd: str) -> list[str]:
+        """Return what a command prints, which runs as those of the goal do; [] where it fails."""
         done = await self._executor.check(
             "git", cmd, timeout_s=GIT_LOG_S, output_bytes=10_000, own=False
         )

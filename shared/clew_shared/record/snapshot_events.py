@@ -75,8 +75,8 @@ class SnapshotTaken(GoalEvent, frozen=True):
     changed: ChangeCount = ChangeCount()
     touched: Touched = Touched()  # since the last action, by a check or by someone else
     git: GitPlace | None = None
-    inner: dict[str, str] | None = None  # of earlier versions, as is `ignored`
-    ignored: tuple[str, ...] = ()
+    inner: dict[str, str] | None = None  # of earlier versions
+    ignored: tuple[str, ...] = ()  # some quoted names that git ignores; of the first snapshot only
     cut_off: tuple[
         int, ...
     ] = ()  # actions that the end of the worker cut off: it has what they did

@@ -58,6 +58,11 @@ class Reverted:
         return all(one is None or stat.S_ISDIR(one.mode) for one in (self.present, self.wanted))
 
     @property
+    def is_gone(self) -> bool:
+        """Whether it is not there any more, and no snapshot has it as it was."""
+        return self.present is None and self.wanted == LEFT_OUT
+
+    @property
     def can_be_overwritten(self) -> bool:
         """Whether it is left, and a person can have it overwritten."""
         return self.reason in ("shared", "unknown", "later")
@@ -77,8 +82,13 @@ class UndoPlan:
 
     @property
     def left(self) -> list[Reverted]:
-        """What is left as it is."""
-        return [one for one in self.entries if one.reason]
+        """What is left as it is, but for what is gone."""
+        return [one for one in self.entries if one.reason and not one.is_gone]
+
+    @property
+    def gone(self) -> list[Reverted]:
+        """What is not there any more, and no snapshot has it as it was."""
+        return [one for one in self.entries if one.is_gone]
 
     @property
     def overwritten(self) -> list[Reverted]:

@@ -24,9 +24,19 @@ REASONS = {
     "left_out": "no snapshot has it, or what is in it",
     "repository": "a git repository: an undo removes none",
 }
+WHY_GONE = {
+    "large": "above [snapshots] max_file_mb",
+    "ignored": "ignored by git",
+    "unreadable": "it could not be read",
+    "changing": "it did not stop changing",
+    "special": "a FIFO, a socket or a device",
+}
 RESUME = "The goal has not ended: `clew continue` continues after the steps that are undone; it does not repeat them."
-GIT_GONE = "The git repository is gone, and no snapshot has it: get it back from where it was moved to, or a clone."
+GIT_GONE = (
+    "The git repository is gone, and no snapshot has it: get `.git` back from a clone or a backup."
+)
 GIT_MADE = "There was no git repository before. It stays: `rm -rf .git` removes it."
+STASHES_SHOWN = 5
 STAGED = "What is staged in git has changed. An undo leaves that to you."
 IGNORED = "Ignored files are in no snapshot: they stay as they are."
 
@@ -57,7 +67,8 @@ def done_lines(answer: UndoView, again: str, *, shown: bool) -> list[Line]:
         return nothing
     if not answer["done"]:
         left = _left_lines(answer, again, overwritten=False)
-        return [[("Nothing was restored.", "bold")], *left, *_git_lines(answer)]
+        head = "Nothing was restored."
+        return [*_gone_lines(answer), [(head, "bold")], *left, *_git_lines(answer)]
     if not shown:
         head = f"Undo of {_what(answer)}:"
         ended = [*_plan(answer, head, again, overwritten=answer["overwritten"]), *ended]
@@ -113,11 +124,12 @@ def _nothing_lines(answer: UndoView) -> list[Line]:
         return []
     why = "what it changed is as before, or in no snapshot"
     nothing = f"Nothing is left to undo of {answer['subtask'] or 'the goal'}: {why}."
-    return [[(nothing, "")], *_limit_lines(answer)]
+    return [*_gone_lines(answer), [(nothing, "")], *_limit_lines(answer)]
 
 
 def _plan(answer: UndoView, head: str, again: str, *, overwritten: bool) -> list[Line]:
     return [
+        *_gone_lines(answer),
         *_rows(head if answer["entries_total"] else "", answer["entries"], answer["entries_total"]),
         *_left_lines(answer, again, overwritten=overwritten),
         *_limit_lines(answer),
@@ -162,10 +174,39 @@ def _again_lines(answer: UndoView, again: str) -> list[Line]:
 
 def _git_lines(answer: UndoView) -> list[Line]:
     """Return what is left to do in git."""
-    gone: list[Line] = [[(GIT_GONE, "bold red")]] if answer["git_gone"] else []
-    made: list[Line] = [[(GIT_MADE, "yellow")]] if answer["git_made"] else []
-    staged: list[Line] = [[(STAGED, "yellow")]] if answer["staged"] else []
-    return [*gone, *made, *staged]
+    lines: list[Line] = []
+    if places := [_name(one) for one in answer["git_found"]]:
+        where = f"The git repository is at {', '.join(places)} now, and stays."
+        lines.append([(where, "bold red")])
+        lines.append([(f"  mv {shlex.quote(places[0])} .git   puts it back", "")])
+    elif answer["git_gone"]:
+        lines.append([(GIT_GONE, "bold red")])
+    lines += [[(GIT_MADE, "yellow")]] if answer["git_made"] else []
+    lines += [[(STAGED, "yellow")]] if answer["staged"] else []
+    for one in answer["stashes"][:STASHES_SHOWN]:
+        lines.append([("New in the stash: ", "yellow"), (clean(one), "")])
+    if answer["stashes"]:
+        lines.append([("  git stash pop   takes the newest out; git stash drop removes it", "")])
+    if stash := answer["lost_stash"]:
+        lines.append([("A stash is not in the list any more. While git keeps it:", "yellow")])
+        lines.append([(f"  git stash apply {stash}", "")])
+    return lines
+
+
+def _gone_lines(answer: UndoView) -> list[Line]:
+    """Return what no undo can bring back, before anything else."""
+    rows = answer["gone"][:SHOWN_MAX]
+    lines: list[Line] = [[("GONE: ", "bold red"), (_gone(one), "")] for one in rows]
+    if lines:
+        lines += _more_lines(answer["gone_total"], rows)
+        lines.append([("No snapshot has what is gone: it cannot be restored.", "bold")])
+    return lines
+
+
+def _gone(one: NameView) -> str:
+    mb = one["bytes"] / (1 << 20)
+    size = [f"{mb:,.0f} MB" if mb >= 10 else f"{mb:.1f} MB"] if mb else []
+    return ", ".join([_name(one), *size, WHY_GONE.get(one["why"], "in no snapshot")])
 
 
 def _limit_lines(answer: UndoView) -> list[Line]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import re
 import stat
@@ -121,6 +122,17 @@ class Index:
         found |= self._empty_folders(rules)
         return len(kept), {quoted(os.fsencode(name)): mode for name, mode in found.items()}
 
+    def ignored(self, rules: str) -> list[str]:
+        """Return what rules ignore: folders, with a slash, for all in them, the highest names first.
+
+        git lists a folder in which everything is ignored, too, but then what is in it as well.
+        """
+        names = sorted(self._names("ls-files", "-z", "-o", "-i", "--directory", rules))
+        pairs = itertools.zip_longest(names, names[1:], fillvalue="")
+        found = [one for one, after in pairs if one[-1] != "/" or not after.startswith(one)]
+        found = [one for one in found if not self._covered(one)]
+        return sorted(found, key=lambda one: (one.count("/"), one))
+
     def _empty_folders(self, rules: str) -> dict[str, int]:
         """Return the modes of empty folders: git names the highest folder that has nothing of the index."""
         options = ("ls-files", "-z", "-o", "--directory", rules)
@@ -189,7 +201,7 @@ class Index:
 
 def shown(names: Iterable[str], most: int, most_bytes: int) -> Iterator[tuple[str, str]]:
     """Yield the first paths with their quoted names, as many as fit in an answer."""
-    for _, path in zip(range(most), sorted(names), strict=False):
+    for _, path in zip(range(most), names, strict=False):
         name = quoted(os.fsencode(path))
         most_bytes -= len(name.encode())
         if most_bytes < 0:

@@ -51,6 +51,7 @@ class _Taken:
     tree: str
     files: int
     left_out: dict[str, str]
+    ignored: tuple[str, ...] = ()
     grew: int = 0
     seen: int = -1
     base: str = ""
@@ -99,7 +100,7 @@ class SnapshotTaker:
             last = self._last = self._made(request)
             last.seen, grew = seen, last.grew
         self._count(last, request.base)
-        names = shown(last.left_out, LEFT_OUT_MAX, NAMES_BYTES_MAX)
+        names = shown(sorted(last.left_out), LEFT_OUT_MAX, NAMES_BYTES_MAX)
         return SnapshotDone(
             id=request.id,
             tree=last.tree,
@@ -109,6 +110,7 @@ class SnapshotTaker:
             left_out_total=len(last.left_out),
             changed=last.changed,
             git=self._state.place(),
+            ignored=() if request.base else last.ignored,
         )
 
     def _made(self, request: SnapshotRequest) -> _Taken:
@@ -151,14 +153,15 @@ class SnapshotTaker:
         git = git.within(SNAPSHOT_S)
         room = request.room_bytes - used
         try:
-            taken = self._written(git, Index(git, root, self._covers, request.max_file_bytes, room))
+            index_of = Index(git, root, self._covers, request.max_file_bytes, room)
+            taken = self._written(git, index_of, request.base)
         except StoreSlowError:
             self._keep_draft()
             raise
         self._keep_draft(is_durable=bool(self._last and self._last.tree == taken.tree))
         return taken
 
-    def _written(self, git: SnapshotStore, index: Index) -> _Taken:
+    def _written(self, git: SnapshotStore, index: Index, base: str) -> _Taken:
         rules = self._rules(index)
         option = f"--exclude-from={self._exclude}"
         names, _ = index.changed(option)
@@ -171,7 +174,8 @@ class SnapshotTaker:
         beside = git.run("hash-object", "-w", "--stdin", data=modes_text(modes)).decode().strip()
         entries = f"040000 tree {files}\t{FILES}\n100644 blob {beside}\t{MODES}\n"
         tree = git.run("mktree", data=entries.encode()).decode().strip()
-        return _Taken(tree, count, index.left_out)
+        ignored = () if base else shown(index.ignored(option), LEFT_OUT_MAX, NAMES_BYTES_MAX)
+        return _Taken(tree, count, index.left_out, tuple(name for _, name in ignored))
 
     def _keep_draft(self, *, is_durable: bool = False) -> None:
         """Make all that was written durable, and only then have the draft as the index."""

@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from clew_shared.record.snapshot_events import GitPlace
+from clew_shared.text.plain import commit_name
 
 _REF_DEPTH_MAX = 5
 _INDEX_BYTES_MAX = 256 * 1024 * 1024
@@ -45,12 +46,14 @@ class GitState:
         folder = _git_folder(self._root)
         if folder is None:
             return None
-        *names, commit = _resolve(folder, _common_folder(folder), "HEAD").split(b"\0")
+        common = _common_folder(folder)
+        *names, commit = _resolve(folder, common, "HEAD").split(b"\0")
         branch = names[-1] if len(names) > 1 else b""
         return GitPlace(
             branch=branch.decode(errors="replace").removeprefix("refs/heads/"),
             commit=commit.decode(errors="replace"),
             index=self._staged(folder).hex(),
+            stash=commit_name(_ref(folder, common, "refs/stash")),
         )
 
     def _staged(self, folder: Path) -> bytes:
