@@ -141,12 +141,10 @@ def nothing_new(state: State, thresholds: LoopSettings, calls: AgentCalls) -> In
     last = f' The last new thing: "{_short(memory.news)}".' if memory.news else ""
     message = f"{_facts(state, why, steps, answer)}{last} {BRING_NEWS}, or, if the work is done, {calls.finish}."
     if polls := _only_looks(state):
-        one = why == "stays" or memory.stayed_times >= memory.looks
-        what = (
-            f"Still the same after {memory.stayed_times} looks ({answer}):"
-            if one
-            else f"{memory.looks} looks brought nothing new (the last: {answer}):"
-        )
+        looks = memory.stayed_times if why == "stays" else memory.looks
+        what = f"Still the same after {looks} looks ({answer}):"
+        if memory.stayed_times < looks:  # there were others
+            what = f"{looks} looks brought nothing new (the last: {answer}):"
         message = f"{what} wait longer between looks, or say what you wait for; if the work is done, {calls.finish}."
     return _told(
         state, thresholds, "nothing_new", message, why=why, again=again, poll=polls, steps=steps

@@ -105,14 +105,13 @@ def read(tool: str, args: Mapping[str, Any], result: str, output: str | None) ->
     bones = _NUMBER.sub("#", "\n".join(lines)).split("\n")
     own = " ".join(_texts(args))[: HEAD_CHARS * 2].lower()
     differ = [at for at, bone in enumerate(bones) if bone != lines[at]]
-    claim = [_digest(tool, canonical(args)), *sorted(set(bones))]
     return Reading(
         asked=hashed(_digest(tool, canonical(args, loose=True))),
         about="".join(map(hashed, targets(args))),
         lines=hashes([text for pair in zip(lines, bones, strict=True) for text in pair]),
         numbers={at: _numbers(lines[at]) for at in differ[:ROWS_MAX]},
         words=_words(lines, own),
-        claim=hashed("\0".join(claim)),
+        claim=hashed("\0".join([_digest(tool, canonical(args)), *sorted(set(bones))])),
         raw=hashed(given),
         kind=_kind(text[:HEAD_CHARS], failed=result != "success"),
     )
@@ -156,8 +155,9 @@ def outcome_of(result: str, output: str) -> str:
 
 def error_of(result: str, output: str | None) -> str:
     """Return an error without what varies, "" if there was none; for people and traces."""
-    failed = result in ("failure", "error") and output
-    return " ".join(rows_of(_text_of(output or ""), failed=True))[:ERROR_CHARS] if failed else ""
+    if result not in ("failure", "error") or not output:
+        return ""
+    return " ".join(rows_of(_text_of(output), failed=True))[:ERROR_CHARS]
 
 
 @lru_cache(maxsize=4)

@@ -136,7 +136,9 @@ def _repeated(entry: dict[str, Any], steps: dict[int, Step]) -> list[Line]:
 def _label(entry: dict[str, Any], known: list[Step]) -> str:
     """Return what the steps below it are: all that were counted, or the last of them."""
     shown, count = len(known), entry["attempt_count"]
-    if stays := entry["stays"]:
+    if (stays := entry["stays"]) and shown <= stays[
+        "times"
+    ]:  # more: an older version recorded others
         varied = " but for times and the like" if len({one.answer for one in known}) > 1 else ""
         times = stays["times"]
         return f"The same answer{varied} came {times} times{_the_last(shown, times)}:"
