@@ -241,12 +241,12 @@ def _learn(memory: Memory, reading: Reading, *, again: bool, other: bool) -> Fou
 
 def _new_line(of: Outcome, fresh: frozenset[str], *, failed: bool) -> str:
     """Return the first line that is new of what is on record of an answer, of an error its key line, else the head."""
-    new = [
+    new = (
         one_line(line)
         for line in of.text.splitlines()
         if any(hashed(row) in fresh for row in rows_of(laid_out(line), failed=failed))
-    ]
-    return (key_line("\n".join(new)) if failed else new[0]) if new else of.head
+    )
+    return (key_line("\n".join(new)) if failed else next(new, "")) or of.head
 
 
 def _new_words(memory: Memory, reading: Reading) -> int:
@@ -324,11 +324,8 @@ def _stay(memory: Memory, of: Outcome, answer: str, *, failed: bool, cost: float
         now.steps = (*last.steps[1 - IDLE_MAX :], of.seq)
     _keep(memory.stays, key, now, FEW_MAX)
     memory.debt.stays = now.owed
-    memory.stayed, memory.stayed_times, memory.stayed_steps = (
-        of.head[:TEXT_CHARS],
-        now.times,
-        now.steps,
-    )
+    memory.stayed = of.head[:TEXT_CHARS]
+    memory.stayed_times, memory.stayed_steps = now.times, now.steps
 
 
 def _owe(
