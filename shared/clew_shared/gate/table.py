@@ -167,17 +167,13 @@ def repetition(
     return _repeats(state, proposal, attempt, tally.result, refuse=not reads_on)
 
 
-def _steps(state: State, proposal: Proposal) -> tuple[int, ...]:
-    return tuple(step.seq for step in state.scope.steps if step.signature == proposal.signature)
-
-
 def _repeats(
     state: State, proposal: Proposal, attempt: int, result: str, *, refuse: bool
 ) -> Refusal | Nudge:
     same = ", with the same files" if result else ""  # plain counts know no files
     came = f"{same}; each time it {RESULTS.get(result, result)}" if result else ""
     evidence = f"the same action for the {ordinal(attempt)} time{came}"
-    steps = _steps(state, proposal)
+    steps = tuple(one.seq for one in state.scope.steps if one.signature == proposal.signature)
     else_ = what_else(state, proposal.calls)
     if refuse:
         message = (

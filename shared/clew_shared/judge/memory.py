@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from clew_shared.judge.masks import laid_out
 from clew_shared.judge.reading import each, hashed, rows_of
-from clew_shared.text.shorten import one_line
+from clew_shared.text.shorten import both_ends, one_line
 from clew_shared.text.words import key_line
 
 if TYPE_CHECKING:
@@ -104,7 +104,7 @@ class Memory:
 class Outcome:
     """What came of an action, for the judge.
 
-    `label` names it for people, `text` is what is on record of the answer, `head` that in a line.
+    `label` names it for people, `text` is what is on record of the answer.
     `world` is the digest after it where it was measured, `moved`: it changed something.
     `varies`: by itself it has answered differently before, or in what is left out. `polls`: it waits before it asks.
     """
@@ -112,13 +112,19 @@ class Outcome:
     seq: int
     label: str
     result: str
-    head: str
     text: str
     moved: bool
     world: str
     varies: bool
     polls: bool
     reading: Reading
+
+    @property
+    def head(self) -> str:
+        """The answer in a line; of a failure the line that says why."""
+        if self.result == "success":
+            return both_ends(one_line(self.text), TEXT_CHARS)
+        return key_line(self.text, TEXT_CHARS)
 
 
 def take_wait(memory: Memory, seq: int, label: str) -> None:
@@ -324,7 +330,7 @@ def _stay(memory: Memory, of: Outcome, answer: str, *, failed: bool, cost: float
         now.steps = (*last.steps[1 - IDLE_MAX :], of.seq)
     _keep(memory.stays, key, now, FEW_MAX)
     memory.debt.stays = now.owed
-    memory.stayed = of.head[:TEXT_CHARS]
+    memory.stayed = of.head
     memory.stayed_times, memory.stayed_steps = now.times, now.steps
 
 

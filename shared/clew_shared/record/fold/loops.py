@@ -2,16 +2,7 @@
 
 from __future__ import annotations
 
-from clew_shared.judge.memory import (
-    NEWS,
-    TEXT_CHARS,
-    Outcome,
-    take,
-    take_idle,
-    take_thought,
-    take_wait,
-    tell,
-)
+from clew_shared.judge import memory
 from clew_shared.judge.reading import is_thought, is_wait, sleeps, words_of
 from clew_shared.record import events as ev
 from clew_shared.record.events import POLL
@@ -29,8 +20,7 @@ from clew_shared.record.scope import (
 )
 from clew_shared.record.state import InFlight, State
 from clew_shared.record.worlds import UNKNOWN, by_itself, is_measured, makes_progress
-from clew_shared.text.shorten import both_ends, one_line
-from clew_shared.text.words import action_text, key_line
+from clew_shared.text.words import action_text
 from clew_shared.tools import WRITE_ONLY_TOOLS
 
 # What a refused proposal, or a look at the record, costs in shares of `patience`: as much as a thought.
@@ -49,7 +39,7 @@ def intervened(state: State, e: ev.Intervened, seq: int) -> None:
         state.ignored_interventions += 1
         settle(state, "ignored")
     if e.intervention in TOLD:
-        tell(state.scope.memory, warned=e.intervention == "nothing_new")
+        memory.tell(state.scope.memory, warned=e.intervention == "nothing_new")
     attention = state.attention
     if e.intervention in attention.streaks:
         attention.raised[e.intervention] = attention.streaks[e.intervention]
@@ -69,7 +59,7 @@ def refused(state: State, e: ev.ActionBlocked, seq: int) -> None:
     if not e.done:
         state.attention.steps += 1
         state.attention.firm = True
-        take_idle(state.scope.memory, seq, action_text(e.tool, e.args), IDLE_SHARE)
+        memory.take_idle(state.scope.memory, seq, action_text(e.tool, e.args), IDLE_SHARE)
 
 
 def settle(state: State, came: str, *, moved: bool = False) -> None:
@@ -98,7 +88,7 @@ def thought(state: State, e: ev.Thought, seq: int) -> None:
         0 if e.has_tool_calls else attention.thoughts_without_tools + 1
     )
     attention.new_thought = e.new
-    take_thought(state.scope.memory, seq, e.words, acts=e.has_tool_calls)
+    memory.take_thought(state.scope.memory, seq, e.words, acts=e.has_tool_calls)
     drop_broken_streaks(attention)
 
 
@@ -135,7 +125,7 @@ def learn(state: State, flight: InFlight, e: ev.ActionFinished, before: str) -> 
     label = action_text(action.name, action.args)
     if is_wait(action.name, action.args):
         attention.waits = True
-        take_wait(scope.memory, action.seq, label)
+        memory.take_wait(scope.memory, action.seq, label)
         return
     after = state.world
     claimed = bool(e.changed) and not is_measured(e.world)
@@ -154,22 +144,19 @@ def learn(state: State, flight: InFlight, e: ev.ActionFinished, before: str) -> 
     attention.acted = attention.acted or not e.idle
     if e.idle:
         attention.firm = True
-        take_idle(scope.memory, action.seq, label, IDLE_SHARE)
+        memory.take_idle(scope.memory, action.seq, label, IDLE_SHARE)
         return
     if is_thought(action.name):
-        take_thought(scope.memory, action.seq, words_of(label), acts=False)
+        memory.take_thought(scope.memory, action.seq, words_of(label), acts=False)
         return
     may_change = bool(e.evidence.kind) or varies or polls
     attention.waits = attention.waits or may_change
     attention.firm = attention.firm or not may_change
     attention.moved = attention.moved or moved
-    succeeded = e.result == Result.SUCCESS
-    head = both_ends(one_line(e.head), TEXT_CHARS) if succeeded else key_line(e.head, TEXT_CHARS)
-    outcome = Outcome(
+    outcome = memory.Outcome(
         seq=action.seq,
         label=label,
         result=e.result,
-        head=head,
         text=e.head,
         moved=moved,
         world=after if e.world else "",
@@ -177,7 +164,7 @@ def learn(state: State, flight: InFlight, e: ev.ActionFinished, before: str) -> 
         polls=polls,
         reading=e.evidence,
     )
-    if take(scope.memory, outcome) > NEWS or (progress and moved):
+    if memory.take(scope.memory, outcome) > memory.NEWS or (progress and moved):
         attention.fresh = True
         attention.theme = Streak()
         settle(state, "heeded", moved=moved)
