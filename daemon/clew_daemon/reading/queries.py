@@ -6,7 +6,7 @@ The ledger is opened read-only, with or without a running daemon; a ledger that 
 from __future__ import annotations
 
 import time
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
@@ -66,6 +66,21 @@ def refuse_lost_ledger(instance: Instance) -> None:
 
     if gone := lost(instance.ledger, instance.places.state):
         raise CliError(str(gone))
+
+
+def last_seq(instance: Instance) -> int | None:
+    """Return the number of the last event; None where it cannot be read."""
+    with suppress(CliError), ledger_if_any(instance) as reader:
+        return reader.last_seq() if reader else None
+    return None
+
+
+def interrupted_after(instance: Instance, seq: int) -> int:
+    """Return how many actions were interrupted after event `seq`, 0 where that cannot be read."""
+    with suppress(CliError), ledger_if_any(instance) as reader:
+        rows = reader.read_all(seq) if reader else ()
+        return sum(row.kind == "action_interrupted" for row in rows)
+    return 0
 
 
 def model_needs(instance: Instance) -> Needs:

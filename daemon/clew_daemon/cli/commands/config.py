@@ -64,10 +64,35 @@ def reload(instance: Instance) -> None:
     if not changes:
         there = "" if instance.config_text is not None else ", which does not exist"
         print(f"nothing changed in {clean(str(instance.config))}{there}")
-    for change in changes:
-        when = "" if change["applies"] == "now" else f"  (applies {change['applies']})"
+    for change in _as_written(instance, changes):
+        applies = change["applies"]
+        applies += _of_what(change["key"]) if applies == "after a restart" else ""
+        when = "" if applies == "now" else f"  (applies {applies})"
         old, new = _short_value(change["old"]), _short_value(change["new"])
         print(f"{clean(change['key'])}: {old} -> {new}{when}")
+
+
+def _as_written(instance: Instance, changes: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return the changes without the defaults that a new agent brings with it."""
+    from clew_shared.config.faults import SettingsError
+
+    try:
+        sources = instance.loaded.sources
+    except (SettingsError, CliError):  # changed again meanwhile
+        return changes
+    return [
+        one for one in changes if one["old"] is not None or sources.get(one["key"]) != "default"
+    ]
+
+
+def _of_what(key: str) -> str:
+    """Return what must be restarted for a key, and how."""
+    from clew_daemon.host.unit_file import DAEMON_UNIT, HERALD_UNIT, WEB_UNIT
+
+    views = {"notify": HERALD_UNIT, "herald": HERALD_UNIT, "web": WEB_UNIT}
+    unit = views.get(key.partition(".")[0], DAEMON_UNIT)
+    what = "the daemon" if unit is DAEMON_UNIT else f"clew {unit.command}"
+    return f" of {what}: {unit.to_restart}"
 
 
 def _effective(instance: Instance, loaded: Loaded) -> dict[str, tuple[Any, str | None]]:

@@ -55,12 +55,17 @@ def _begin(instance: Instance, verb: str) -> None:
 
 def _control(instance: Instance, verb: str) -> None:
     from clew_daemon.host import units
+    from clew_daemon.reading.queries import interrupted_after, last_seq
+    from clew_daemon.record.doing import interrupted
 
+    before = None if verb == "start" else last_seq(instance)
     try:
         units.control(verb, instance.home, env=instance.env)
     except units.ServiceError as error:
         raise CliError(str(error)) from None
-    print({"start": "started", "stop": "stopped", "restart": "restarted"}[verb])
+    done = {"start": "started", "stop": "stopped", "restart": "restarted"}[verb]
+    count = 0 if before is None else interrupted_after(instance, before)
+    print(f"{done}; {interrupted(count)}: the agent will be told" if count else done)
 
 
 def _refuse_unmanaged(instance: Instance) -> None:
