@@ -57,7 +57,7 @@ class Snapshots:
         """A snapshot's tree, which is there with all that it holds."""
         answer = self.take(**request)
         assert answer.fault == ""
-        self.store.check([answer.tree])
+        check(self.store, answer.tree)
         return answer.tree
 
     def ask_to_restore(self, tree, entries, others=()):
@@ -91,6 +91,13 @@ class Snapshots:
 
     def content(self, tree, name):
         return self.store.blob(f"{tree}:files/{name}")
+
+
+def check(store, tree):
+    """Hold that a tree is there with all that it holds, undamaged: StoreError where it is not."""
+    _, complaint = store.run_and_hear("rev-list", "--objects", "--verify-objects", "--quiet", tree)
+    if complaint:
+        raise stores.StoreError(complaint)
 
 
 def order(entry):

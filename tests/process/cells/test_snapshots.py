@@ -8,7 +8,7 @@ import time
 from pathlib import Path
 
 import pytest
-from snapshots import GIT, MB
+from snapshots import GIT, MB, check
 
 from clew_shared.files.removal import remove_tree
 from clew_shared.snapshots.entries import LEFT_OUT, changes
@@ -96,8 +96,8 @@ def test_any_name_is_kept(snapshots):
     assert sorted(listed[:-1]) == sorted(names)
 
 
-@pytest.mark.parametrize("names", ["file", "$(seq 100)"])
-def test_a_store_with_a_damaged_or_missing_object_is_noticed(snapshots, names):
+@pytest.mark.parametrize(("names", "name"), [("file", "file"), ("$(seq 100)", "100")])
+def test_a_damaged_or_missing_object_is_noticed_where_it_is_read(snapshots, names, name):
     one = snapshots()
     one.sh(f"for name in {names}; do seq 1000 > $name; done")
     tree = one.tree()
@@ -107,10 +107,10 @@ def test_a_store_with_a_damaged_or_missing_object_is_noticed(snapshots, names):
     damaged.chmod(0o600)
     damaged.write_bytes(whole[:100] + bytes([whole[100] ^ 1]) + whole[101:])
     with pytest.raises(StoreError):
-        one.store.check([tree])
+        one.content(tree, name)
     damaged.unlink()
     with pytest.raises(StoreError):
-        one.store.check([tree])
+        one.content(tree, name)
     one.sh("echo more > more")
     assert "more" in one.listed(one.tree())
 
@@ -252,7 +252,7 @@ def test_a_store_without_an_index_keeps_the_rules_of_its_first_snapshot(snapshot
     again = snapshots()
     again.sh("echo '*.p' > .gitignore; touch new.o new.p")
     assert again.listed(again.tree()) == [".gitignore", "file", "new.p"]
-    store.check([tree])
+    check(store, tree)
 
 
 def test_what_the_world_ignores_is_in_no_snapshot(snapshots):
