@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from power_vfs import Disk, Op, PowerDisk
 
-from clew_shared.ledger import Ledger, NewEvent, opening
+from clew_shared.ledger import Ledger, NewEvent, opening, schema
 from clew_shared.ledger.chain import whole
 
 if TYPE_CHECKING:
@@ -105,7 +105,7 @@ class Model:
 
     def digest(self) -> str:
         snapshots = [(goal, *kept) for goal, kept in sorted(self.snapshots.items())]
-        return digest_of(self.events, self.outputs, snapshots)
+        return digest_of(self.events, self.outputs, snapshots, [(self.seq,)])
 
 
 def digest_of(*tables) -> str:
@@ -228,6 +228,9 @@ def held(path: Path) -> str:
     con = opening.open_writing(path)
     try:
         events, outputs, snapshots = (con.execute(sql) for sql in DUMP)
-        return digest_of(events, ((seq, whole(*kept)) for seq, *kept in outputs), snapshots)
+        seqs = [seq for _, seq, *_ in con.execute(schema.TIPS)]
+        last = max(seqs, default=0)  # also of what was purged: the next life counts on from there
+        whole_outputs = ((seq, whole(*kept)) for seq, *kept in outputs)
+        return digest_of(events, whole_outputs, snapshots, [(last,)])
     finally:
         con.close()

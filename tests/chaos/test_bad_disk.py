@@ -210,7 +210,7 @@ def test_a_start_on_a_full_disk_says_so_and_a_later_one_goes_on(clew):
         assert clew.stop() == 0
         ballast = fill(disk)
         said = clew.clew("run", code=1)
-    assert "no space left" in said or "disk is full" in said
+        assert "no space left" in said or "disk is full" in said
         assert "Traceback" not in said
         ballast.unlink()
         clew.start()

@@ -76,7 +76,7 @@ def test_a_backup_overwrites_nothing_unless_it_is_told_to(clew):
     ledger = clew.home / "state" / "ledger.db"
     for name in ("ledger.db", "ledger.db-wal", "ledger.db.lock", "ledger.db.head"):
         said = clew.cli("backup", str(ledger.with_name(name)), "--force", code=1)
-        assert "is the ledger itself" in said
+        assert "belongs to clew itself" in said
     assert verified(clew)
 
 
@@ -211,7 +211,7 @@ def test_a_damaged_ledger_is_replaced_by_a_backup_and_kept(clew):
     damaged = b"\0" * 8192 + ledger.read_bytes()[8192:]
     ledger.write_bytes(damaged)
     told = restored(clew)
-    assert "cannot be told" in told["note"]
+    assert "what is lost is unknown" in told["note"]
     assert Path(told["aside"]).read_bytes() == damaged
     assert verified(clew)
     clew.start()
@@ -266,7 +266,7 @@ def test_a_restore_killed_anywhere_leaves_one_whole_ledger_or_the_other(clew):
         "runpy.run_module('clew_daemon', run_name='__main__')\n"
     )
     command = [sys.executable, "-c", dying, "--home", str(clew.home)]
-    command += ["restore", str(clew.folder / "copy.db")]
+    command += ["restore", str(clew.folder / "copy.db"), "--yes"]
     for steps in range(40):
         env = clew.environment() | {"STEPS": str(steps)}
         done = subprocess.run(command, capture_output=True, timeout=60, env=env, check=False)

@@ -1,6 +1,7 @@
 """Goals that are let go after `keep_days`: what stays, what says so, and a daemon that dies on the way."""
 
 import os
+import signal
 import sys
 
 import pytest
@@ -22,7 +23,7 @@ def dies(clew, module: str, where: str) -> None:
     starter = clew.folder / "starter.py"
     starter.write_text(DYING.format(module=module, where=where))
     clew.start(ready=False, under=(sys.executable, str(starter)))
-    clew.daemon.wait(60)
+    assert clew.daemon.wait(60) == -signal.SIGKILL
     clew.assert_alone()
 
 
@@ -67,13 +68,17 @@ def test_goals_are_let_go_when_their_time_is_over_and_all_says_so(clew):
 
 @pytest.mark.long
 @pytest.mark.parametrize(
-    "where", ["module._remove_folders", "module.Ledger.shrink", "module.Ledger.purge"]
+    ("module", "where"),
+    [
+        ("supervision.retention", "module.remove_folders"),
+        ("app.lifecycle", "module.Ledger.purge"),
+    ],
 )
-def test_a_daemon_killed_while_it_lets_go_is_followed_by_one_that_goes_on(clew, where):
+def test_a_daemon_killed_while_it_lets_go_is_followed_by_one_that_goes_on(clew, module, where):
     ended(clew.start(), 2)
     clew.stop()
     clew.configure({"ledger.keep_days": SOON})
-    dies(clew, "retention" if "_folders" in where else "app", where)
+    dies(clew, module, where)
     assert clew.verified()
     clew.start()
     clew.until(lambda: not folders(clew), "the folders go")
@@ -97,7 +102,7 @@ def test_the_folder_of_a_goal_that_is_let_go_goes_whenever_it_was_last_changed(c
 @pytest.mark.long
 def test_folders_of_an_ended_goal_go_though_the_daemon_died_before_it_removed_them(clew):
     clew.drop(GOAL.format(0), "first.md")
-    dies(clew, "supervisor", "module.clear")
+    dies(clew, "supervision.reports", "module.clear")
     goal = clew.seen("goal.completed")[0]["goal"]
     folder = clew.home / "state" / "goals" / goal
     assert (folder / "tmp").exists()
@@ -126,7 +131,7 @@ def test_a_goal_that_died_unreported_is_reported_before_it_is_let_go(clew):
     """It was forgotten while its report was due: the report failed, and no other one was written any more."""
     starter_goal = "# First\n\n## Do\n- [ ] It\n  ```sh\n  true\n  ```\n"
     clew.drop(starter_goal, "first.md")
-    dies(clew, "report", "module.write")
+    dies(clew, "publish.report", "module.write")
     first = clew.seen("goal.completed")[0]["goal"]
     assert not (clew.home / "outbox" / f"{first}.md").exists()
     clew.configure({"ledger.keep_days": SOON})
