@@ -123,12 +123,13 @@ def _moment(
         past = PastEvents(reader, until)
         state = state_of(past, goal)
         return state, _hello(reader, past, state, settings)
+    state = load_state(reader, goal)
     for _ in range(REREADS_MAX):
-        state = load_state(reader, goal)
         hello = _hello(reader, reader, state, settings)
         if next(reader.read(goal, state.seq, 1), None) is None:
-            break
-    return state, hello
+            return state, hello
+        state = load_state(reader, goal)
+    return state, _hello(reader, reader, state, settings)
 
 
 def _hello(

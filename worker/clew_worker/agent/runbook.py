@@ -60,7 +60,7 @@ class Runbook:
             )
         total = subtask.actions_total - hello.attempt.from_actions or len(transcript)
         records: list[dict[str, Any]] = []
-        failure = ""
+        failure, outcome = "", None
         for step in steps[position(steps, transcript, total, hello.spec.workspace) :]:
             outcome = (await self._daemon.act(step.tool, step.args)).outcome
             if outcome is None:

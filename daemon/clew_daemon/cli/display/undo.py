@@ -156,7 +156,7 @@ def _left_lines(answer: UndoView, again: str, *, overwritten: bool) -> list[Line
 def _trouble_lines(answer: UndoView) -> list[Line]:
     """Return what was changed, or could not be written, while the undo was performed."""
     rows = [(_name(one), "it was changed while the undo went on") for one in answer["changed"]]
-    rows += [(_name(one), one["reason"]) for one in answer["failed"]]
+    rows += [(_name(one), one.get("reason", "")) for one in answer["failed"]]
     shown = [[(f"  {path}", ""), (clean(why), "red")] for path, why in rows[:SHOWN_MAX]]
     head: list[Line] = [[("Not restored:", "bold red")]] if rows else []
     return [*head, *columns(shown), *_more_lines(len(rows), shown)]
@@ -204,16 +204,16 @@ def _gone_lines(answer: UndoView) -> list[Line]:
 
 
 def _gone(one: NameView) -> str:
-    mb = one["bytes"] / (1 << 20)
+    mb = one.get("bytes", 0) / (1 << 20)
     size = [f"{mb:,.0f} MB" if mb >= 10 else f"{mb:.1f} MB"] if mb else []
-    return ", ".join([_name(one), *size, WHY_GONE.get(one["why"], "in no snapshot")])
+    return ", ".join([_name(one), *size, WHY_GONE.get(one.get("why", ""), "in no snapshot")])
 
 
 def _limit_lines(answer: UndoView) -> list[Line]:
     """Return what no undo restores."""
     lines = [*_git_lines(answer), [(IGNORED, "dim")]]
     if left_out := answer["left_out"]:
-        names = [f"{_name(one)} ({clean(one['why'])})" for one in answer["left_out_names"]]
+        names = [f"{_name(one)} ({clean(one.get('why', ''))})" for one in answer["left_out_names"]]
         names += [f"{left_out - len(names)} more"] if left_out > len(names) else []
         are = "1 more file is" if left_out == 1 else f"{left_out} more files are"
         why = f"{are} in no snapshot (too large, unreadable or special): {', '.join(names)}"
@@ -225,9 +225,13 @@ def _rows(head: str, entries: Sequence[NameView], total: int, *, action: bool = 
     """Return a list of names with what is done to each, or why it is left; nothing for none."""
     rows = [
         [
-            *([(f"  {one['action']}", ACTION_STYLE[one["action"]])] if action else [("  ", "")]),
+            *(
+                [(f"  {one.get('action', '')}", ACTION_STYLE[one.get("action", "")])]
+                if action
+                else [("  ", "")]
+            ),
             (_name(one), ""),
-            *([(REASONS[one["reason"]], "magenta")] if "reason" in one else []),
+            *([(REASONS[one.get("reason", "")], "magenta")] if "reason" in one else []),
         ]
         for one in entries[:SHOWN_MAX]
     ]
