@@ -27,7 +27,7 @@ from clew_daemon.control.requests import (
     PauseRequest,
     UnblockRequest,
 )
-from clew_daemon.control.server import ControlError
+from clew_daemon.control.server import ControlError, refuse_abandoned
 from clew_daemon.parts import DaemonParts
 from clew_daemon.processes import workspace_guard
 from clew_daemon.record.dependencies import called, holder
@@ -223,6 +223,7 @@ class GoalChanges:
             raise ControlError(
                 f"{goal} cannot go on: its name {state.spec.name} is in use by {other}, which has not ended"
             )
+        refuse_abandoned()
         at, after = time.time(), state.rested_seq if state.ended else 0
         requeued = ev.GoalRequeued(
             at=at,
@@ -264,6 +265,7 @@ class GoalChanges:
                 raise ControlError(
                     f"{core.state.goal_id} is {core.state.goal.status} now; the feedback was not recorded"
                 )
+        refuse_abandoned()
         at, state = time.time(), core.state
         with self._d.goals.entering(core):
             core.emit(ev.FeedbackGiven(at=at, text=text))
@@ -291,6 +293,7 @@ class GoalChanges:
         if goes_on:
             await self._supervisor.halt(core.state.goal_id, "unblock")
             core = await self._d.goals.whole(core.state.goal_id)
+        refuse_abandoned()
         at, before = time.time(), core.state.goal.status
         with self._d.goals.entering(core):
             core.emit(ev.Unblocked(at=at, signature=signature))

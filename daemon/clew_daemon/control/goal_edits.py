@@ -9,7 +9,7 @@ from typing import Any
 from clew_daemon.control.goal_changes import request_basis
 from clew_daemon.control.lookup import GoalLookup, answer, is_runbook, objection, shown_status
 from clew_daemon.control.requests import EditRequest
-from clew_daemon.control.server import ControlError
+from clew_daemon.control.server import ControlError, refuse_abandoned
 from clew_daemon.inbox.acceptance import bound_spec, misplaced, understood
 from clew_daemon.inbox.goalfile.keys import GoalFile, GoalFileError, GoalFileFault
 from clew_daemon.inbox.goalfile.parse import tasks_of
@@ -69,6 +69,7 @@ class GoalEdits:
         if not event.changed:
             return "nothing was changed"
         told = "" if is_runbook(self._d.settings, state) else _told(event)
+        refuse_abandoned()
         with self._d.goals.entering(core):
             core.emit(event, raw)
             if told:

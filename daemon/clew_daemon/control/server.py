@@ -17,6 +17,7 @@ import stat
 import struct
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextvars import ContextVar
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -56,6 +57,18 @@ Handler = Callable[[dict[str, Any]], Awaitable[Answer]]
 
 class ControlError(Exception):
     """The request cannot be carried out; the message is for the person who sent it."""
+
+
+_sender: ContextVar[Any] = ContextVar("sender", default=None)
+
+
+def refuse_abandoned() -> None:
+    """Raise ControlError where whoever sent the present request has gone: it is dropped, not carried out later."""
+    if sender := _sender.get():
+        gone = select.poll()
+        gone.register(sender.fileno(), 0)
+        if gone.poll(0):
+            raise ControlError("the request was given up")
 
 
 @dataclass(eq=False, slots=True)
@@ -157,6 +170,7 @@ class Control:
     async def _serve(
         self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, client: _Client
     ) -> None:
+        _sender.set(writer.get_extra_info("socket"))
         while True:
             client.busy, client.since = False, time.monotonic()
             try:
