@@ -284,7 +284,7 @@ class _Place:
                 os.unlink(_DRAFT, dir_fd=self._at)
 
     def _keep_owner(self) -> None:
-        """Give a draft the owner of the file that it replaces, where that is allowed."""
+        """Set the owner of a draft to that of the file that it replaces, where that is allowed."""
         if self._info is not None and not self.is_folder:
             owner = self._info.st_uid, self._info.st_gid
             with contextlib.suppress(OSError):
