@@ -18,6 +18,8 @@ from clew_shared.playbook.bullet import TAGS
 from clew_shared.playbook.playbook import LearnedPlaybook, normalized
 from clew_shared.playbook.text import render
 
+BULLETS_MAX = 2_000
+
 
 def _now() -> str:
     """Return the time in the form of bullets: UTC, ISO 8601 with microseconds."""
@@ -39,6 +41,21 @@ class Playbook(LearnedPlaybook):
     """Strategies learned across goals, each with an id that is never reused."""
 
     bullet_type: ClassVar[type[shared.Bullet]] = Bullet
+
+    def put(self, bullet: shared.Bullet) -> shared.Bullet:
+        """Store a bullet under its id, replacing one of the same id; where there are too many, archive another one."""
+        super().put(bullet)
+        while len(self._bullets) > BULLETS_MAX:
+            others = (one for one in self._bullets.values() if one is not bullet)
+            self.remove_bullet(min(others, key=_worth).id)
+        return bullet
+
+    def remove_bullet(self, bullet_id: str) -> shared.Bullet | None:
+        """Archive a bullet and return it; None if there is no such id."""
+        removed = super().remove_bullet(bullet_id)
+        while len(self._archive) > BULLETS_MAX:
+            del self._archive[next(iter(self._archive))]
+        return removed
 
     def add_bullet(self, section: str, content: str, source_goal: str = "") -> shared.Bullet:
         """Add a strategy and return it; one that the section already has counts a neutral use.
