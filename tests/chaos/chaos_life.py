@@ -28,6 +28,7 @@ STARTER = Path(pointed.__file__)
 RUNBOOK = """\
 ---
 on_interrupt: retry
+retries: 2
 checks: {there: test -s trace, last: grep -q r5 trace}
 ---
 # Take steps
