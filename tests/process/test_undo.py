@@ -478,17 +478,38 @@ def test_a_repository_that_was_renamed_stays_and_its_place_is_named(clew, reposi
 
 
 def test_no_undo_removes_a_repository(clew, kitchen):
-    """Not a bare one that the goal has cloned, and no `.git`; all else of the goal is removed."""
+    """Not one that the goal has made or cloned, bare or not; all else of the goal is removed."""
     clew.start()
     who = "git -c user.name=A -c user.email=a@b"
     made = f"git init -q lib && cd lib && echo x > x && git add x && {who} commit -qm x"
     goal = worked(clew, kitchen, made, "git clone -q --bare lib lib.git", "echo new > pot")
     answer = undone(clew, "--yes")
-    assert actions(answer) == {"pot": "remove", "lib/x": "remove"}
-    assert {one["path"]: one["reason"] for one in answer["left"]} == {"lib.git": "repository"}
-    assert git(kitchen / "lib", "status", "--porcelain") == " D x\n"
+    assert actions(answer) == {"pot": "remove"}
+    assert {one["path"]: one["reason"] for one in answer["left"]} == {
+        "lib": "repository",
+        "lib.git": "repository",
+    }
+    assert git(kitchen / "lib", "status", "--porcelain") == ""
     assert "x" in git(kitchen / "lib.git", "log", "--oneline")
     assert "--theirs" not in clew.cli("undo", goal, "--yes")
+
+
+@pytest.mark.parametrize("kind", ["repository", "submodule", "worktree"])
+def test_below_a_head_that_has_moved_files_are_kept_and_named(clew, repository, kind):
+    git(repository, "worktree", "add", "-q", "--detach", "../tree")
+    make = {
+        "repository": "git clone -q . inner",
+        "submodule": "git -c protocol.file.allow=always submodule --quiet add ./ inner",
+        "worktree": "git worktree add -q --detach inner",
+    }
+    subprocess.run(["sh", "-c", make[kind]], cwd=repository, check=True)
+    clew.start()
+    who = "git -c user.name=A -c user.email=a@b"
+    worked(clew, repository, f"cd inner; echo x > cup; {who} commit -qam x", "echo x > pot")
+    answer = undone(clew, "--yes")
+    assert actions(answer) == {"pot": "remove"}
+    assert [(one["path"], one["reason"]) for one in answer["left"]] == [("inner", "commits")]
+    assert git(repository / "inner", "status", "--porcelain") == ""
 
 
 @pytest.mark.parametrize(

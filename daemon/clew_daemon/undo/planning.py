@@ -19,6 +19,7 @@ from clew_shared.snapshots.names import folders_above, quoted, unquoted
 from clew_shared.snapshots.plan import (
     PLAN_S,
     Listed,
+    Reason,
     Reverted,
     UndoPlan,
     listed,
@@ -95,7 +96,7 @@ def planned_undo(
         raise UndoRefused(f"{error}; without a subtask, the whole goal is undone") from None
     list_of = listed(store.within(PLAN_S))
     try:
-        found = spared(plan(rows, list_of, span.first, span.last))
+        found = spared(plan(rows, list_of, span.first, span.last), rows, span.first)
         last = scope.undo_in_force(rows, span)
         if last and not _is_pending(found, theirs=theirs):
             span, found = _reversal(rows, list_of, last, found) or (span, found)
@@ -107,7 +108,8 @@ def planned_undo(
 def planned_restore(store: SnapshotStore, rows: Rows, span: Span) -> PlannedUndo:
     """Plan how the workspace is put back to where a subtask began, for the next attempt; raises StoreError."""
     try:
-        found = spared(plan(rows, listed(store.within(PLAN_S)), span.first, span.last))
+        found = plan(rows, listed(store.within(PLAN_S)), span.first, span.last)
+        found = spared(found, rows, span.first)
     except StoreSlowError:
         raise _too_slow() from None
     return _planned(rows, span, found)
@@ -135,28 +137,46 @@ def _reversal(
 ) -> tuple[Span, UndoPlan] | None:
     """Return the reversal of the last undo, None where more is left to undo than that undo has left."""
     then = [row for row in rows if row[0] <= (last.span.last or row[0])]
-    left_then = spared(plan(then, list_of, last.of.first, last.of.last)).left
+    left_then = spared(plan(then, list_of, last.of.first, last.of.last), then, last.of.first).left
     if not {one.name for one in found.left} <= {*last.left, *(one.name for one in left_then)}:
         return None
-    back = spared(plan(rows, list_of, last.span.first, last.span.last))
+    back = spared(plan(rows, list_of, last.span.first, last.span.last), rows, last.span.first)
     return (last.span, back) if back.restore or (back.left and not found.left) else None
 
 
-def spared(found: UndoPlan) -> UndoPlan:
-    """Return a plan that removes no git repository: a `.git` that was renamed, or a bare one."""
+def spared(found: UndoPlan, rows: Rows, first: int) -> UndoPlan:
+    """Return a plan that removes no git repository, and changes nothing below a HEAD that has moved.
+
+    `rows` are the events up to the snapshot of the present, `first` is the snapshot that is gone back to.
+    """
+    taken = {seq: event for seq, event in rows if isinstance(event, snap.SnapshotTaken)}
+    before, now = taken[first].inner, taken[max(taken)].inner
+    reasons: dict[str, Reason] = dict.fromkeys(_removed(found), "repository")
+    if before is not None and now is not None:  # an earlier version did not look
+        reasons |= {
+            path: "commits" if path in before else "repository"
+            for path, commit in now.items()
+            if before.get(path) != commit
+        }
+    kept: list[Reverted] = []
+    repositories: set[str] = set()
+    for one in found.entries:
+        above = (one.name, *folders_above(one.name))
+        where = next((folder for folder in above if folder in reasons), "")
+        if where and (one.wanted is None or reasons[where] == "commits"):
+            repositories.add(where)
+        else:
+            kept.append(one)
+    kept += [Reverted(one, _FOLDER, None, reasons[one]) for one in repositories]
+    return replace(found, entries=tuple(sorted(kept, key=lambda one: one.name)))
+
+
+def _removed(found: UndoPlan) -> set[str]:
+    """Return the folders that would be removed and have what makes a repository: a `.git` that was renamed, say."""
     removed = {unquoted(one.name) for one in found.entries if one.wanted is None}
     there = removed | {path[:at] for path in removed for at in range(len(path)) if path[at] == 47}
     heads = {path.removesuffix(b"/HEAD") for path in removed if path.endswith(b"/HEAD")}
-    repositories = {quoted(one) for one in heads if {one + b"/objects", one + b"/refs"} <= there}
-    if not repositories:
-        return found
-    kept = [
-        one
-        for one in found.entries
-        if one.wanted is not None or repositories.isdisjoint(folders_above(one.name))
-    ]
-    kept += [Reverted(one, _FOLDER, None, "repository") for one in repositories]
-    return replace(found, entries=tuple(sorted(kept, key=lambda one: one.name)))
+    return {quoted(one) for one in heads if {one + b"/objects", one + b"/refs"} <= there}
 
 
 def gone(planned: PlannedUndo, workspace: str) -> list[Gone]:

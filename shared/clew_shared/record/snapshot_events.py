@@ -75,7 +75,7 @@ class SnapshotTaken(GoalEvent, frozen=True):
     changed: ChangeCount = ChangeCount()
     touched: Touched = Touched()  # since the last action, by a check or by someone else
     git: GitPlace | None = None
-    inner: dict[str, str] | None = None  # of earlier versions
+    inner: dict[str, str] | None = None  # the commit of each repository below, by its quoted folder
     ignored: tuple[str, ...] = ()  # some quoted names that git ignores; of the first snapshot only
     cut_off: tuple[
         int, ...

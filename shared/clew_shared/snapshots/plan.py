@@ -31,9 +31,10 @@ PLAN_S = 120.0
 UNWATCHED = ("goal", "worker", "undo")
 """The moments at which a new executor takes a snapshot, which has not seen what was before."""
 
-Reason = Literal["", "shared", "unknown", "later", "left_out", "repository"]
+Reason = Literal["", "shared", "unknown", "later", "left_out", "repository", "commits"]
 """Why a change of the goal is left: someone else changed the file too, clew cannot know whether someone did, it was
-changed again afterwards, a snapshot does not have it (or, of a folder, what is in it), or it is a git repository."""
+changed again afterwards, a snapshot does not have it (or, of a folder, what is in it), or it is a git
+repository that is new, or has other commits now."""
 
 Row = tuple[int, ev.Event]
 Listed = Callable[[str], "Listing"]

@@ -180,6 +180,7 @@ class SnapshotDone(WireMessage):
     changed: ChangeCount = ChangeCount()
     touched: Touched = Touched()
     git: GitPlace | None = None
+    inner: dict[str, str] | None = None
     ignored: tuple[str, ...] = ()
     fault: str = ""
     no_room: bool = False

@@ -23,6 +23,7 @@ REASONS = {
     "later": "it was changed again later",
     "left_out": "no snapshot has it, or what is in it",
     "repository": "a git repository: an undo removes none",
+    "commits": "a git repository with other commits than before",
 }
 WHY_GONE = {
     "large": "above [snapshots] max_file_mb",

@@ -9,11 +9,12 @@ import stat
 from collections.abc import Callable, Iterable, Iterator
 
 from clew_shared.snapshots.entries import LEFT_OUT, own_mode
-from clew_shared.snapshots.names import quoted
+from clew_shared.snapshots.names import folders_above, quoted
 from clew_shared.snapshots.store import GitFailedError, SnapshotStore, StoreError, git_version
 
 _BATCH_BYTES = 32 * 1024 * 1024
 _PACKED_FROM = 50  # names in a batch: fewer are loose objects
+_INNER_MAX = 100
 _EMPTY_BLOB = "e69de29bb2d1d6434b8b29ae775ad8c2e48c5391"
 _CLOSED = re.compile(r"^warning: could not open directory '(.*)/': ", re.MULTILINE)
 _CUT = re.compile(r"signal 7|failed to read|short read")
@@ -27,7 +28,8 @@ class Index:
     """The index of one workspace, open as `root`, as `git` has it.
 
     `covered` says what is passed over; `max_file_bytes` is the size of the largest file that is taken in, `room` how
-    many bytes may be. `left_out` has why what is left out cannot be kept, by path.
+    many bytes may be. `left_out` has why what is left out cannot be kept, by path; `inner` are the
+    folders below that are git repositories, once `modes` has looked.
     """
 
     def __init__(
@@ -44,6 +46,7 @@ class Index:
         self._max_file_bytes = max_file_bytes
         self._room = room
         self.left_out: dict[str, str] = {}
+        self.inner: list[str] = []
 
     def changed(self, rules: str) -> tuple[list[str], set[str]]:
         """Return what git finds changed, new or gone by rules, an option of ls-files, and the repositories inside.
@@ -120,6 +123,8 @@ class Index:
             if bits is not None:
                 found[name] = bits
         found |= self._empty_folders(rules)
+        folders = sorted({folder for name in kept for folder in folders_above(name)})
+        self.inner = [one for one in folders if self._look(f"{one}/.git")][:_INNER_MAX]
         return len(kept), {quoted(os.fsencode(name)): mode for name, mode in found.items()}
 
     def ignored(self, rules: str) -> list[str]:

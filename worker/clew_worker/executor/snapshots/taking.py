@@ -15,6 +15,7 @@ from pathlib import Path
 from clew_shared.record.snapshot_events import LEFT_OUT_MAX, ChangeCount, LeftOut
 from clew_shared.record.touched import NAMES_BYTES_MAX
 from clew_shared.snapshots.entries import modes_text
+from clew_shared.snapshots.names import quoted
 from clew_shared.snapshots.store import (
     FILES,
     MODES,
@@ -32,7 +33,7 @@ from clew_shared.wire.nursery import CellSpec
 from clew_worker.executor.snapshots.index import Index, NoRoomError, shown
 from clew_worker.executor.snapshots.rules import IgnoreRules
 from clew_worker.executor.workspace import Workspace
-from clew_worker.executor.world.git import GitState
+from clew_worker.executor.world.git import GitState, head_commit
 from clew_worker.executor.world.ignored import Ignored
 from clew_worker.sandbox import kernel
 
@@ -52,6 +53,7 @@ class _Taken:
     files: int
     left_out: dict[str, str]
     ignored: tuple[str, ...] = ()
+    inner: list[str] = field(default_factory=list)
     grew: int = 0
     seen: int = -1
     base: str = ""
@@ -110,6 +112,7 @@ class SnapshotTaker:
             left_out_total=len(last.left_out),
             changed=last.changed,
             git=self._state.place(),
+            inner=self._commits(last.inner),
             ignored=() if request.base else last.ignored,
         )
 
@@ -175,7 +178,7 @@ class SnapshotTaker:
         entries = f"040000 tree {files}\t{FILES}\n100644 blob {beside}\t{MODES}\n"
         tree = git.run("mktree", data=entries.encode()).decode().strip()
         ignored = () if base else shown(index.ignored(option), LEFT_OUT_MAX, NAMES_BYTES_MAX)
-        return _Taken(tree, count, index.left_out, tuple(name for _, name in ignored))
+        return _Taken(tree, count, index.left_out, tuple(name for _, name in ignored), index.inner)
 
     def _keep_draft(self, *, is_durable: bool = False) -> None:
         """Make all that was written durable, and only then have the draft as the index."""
@@ -211,6 +214,11 @@ class SnapshotTaker:
                 return True
             above += f"{part}/"
         return False
+
+    def _commits(self, folders: list[str]) -> dict[str, str]:
+        """Return the commits of repositories below the workspace, by their quoted folders."""
+        found = {quoted(os.fsencode(one)): head_commit(self._root / one) for one in folders}
+        return {name: commit for name, commit in found.items() if commit is not None}
 
     def _left_out(self, path: str, name: str, why: str) -> LeftOut:
         size = 0

@@ -70,6 +70,16 @@ class GitState:
         return self._index[1]
 
 
+def head_commit(root: Path) -> str | None:
+    """Return the commit of HEAD in the repository whose work tree is `root`, "" before the first; None for no HEAD."""
+    folder = _git_folder(root)
+    if folder is None:
+        return None
+    _, said, *rest = _resolve(folder, _common_folder(folder), "HEAD").split(b"\0")
+    commit = rest[-1] if rest else said
+    return commit_name(commit.decode(errors="replace")) if said else None
+
+
 def tracked(root: Path) -> list[bytes]:
     """Return the paths in the index of the repository whose work tree is `root`; none where it cannot be read."""
     folder = _git_folder(root)
