@@ -540,3 +540,8 @@ def test_service_install_with_a_broken_config_names_its_faults(clew, tmp_path, m
     assert code == 1
     assert "nope" in err
     assert not (tmp_path / "config").exists()
+
+
+def test_an_agent_that_is_only_a_coding_agents_name_is_told_what_to_add(clew, tmp_path):
+    said = clew("--home", tmp_path, "submit", "--agent", "codex", "Make tea")[2]
+    assert 'add [agents.codex] with cli = "codex" to the config' in said

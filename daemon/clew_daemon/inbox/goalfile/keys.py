@@ -5,11 +5,12 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time
 from pathlib import Path, PurePosixPath
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, get_args
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationInfo
 
 from clew_daemon.record.dependencies import name_fault
+from clew_shared.config.agent_tables import CliName
 from clew_shared.record.spec import PlannedTask
 from clew_shared.text.shorten import in_whole_words
 from clew_shared.text.spelling import closest
@@ -85,6 +86,11 @@ def _known_agent(name: str, info: ValidationInfo) -> str:
         return name
     meant = closest(name, agents)
     question = f" (did you mean {meant}?)" if meant else ""
+    if name in get_args(CliName):
+        raise ValueError(
+            f'names an agent that the config does not have: add [agents.{name}] with cli = "{name}" to the config'
+            " (clew doctor says whether it is installed), then clew reload"
+        )
     raise ValueError(
         f"names an unknown agent `{cut(name)}`{question}; available: {', '.join(sorted(agents)) or 'none'}; "
         "if you have just added it: clew reload"
