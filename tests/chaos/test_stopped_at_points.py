@@ -18,6 +18,7 @@ CONFIG = {
     "heartbeat.interval_s": 0.2,
     "heartbeat.timeout_s": 2.0,
     "limits.action_timeout_s": 1.0,
+    "limits.runbook_timeout_s": 1.0,
     "limits.check_timeout_s": 1.0,
     "loops.crash_limit": 50,  # what dies with its worker is not its own fault here
 }
