@@ -84,10 +84,14 @@ call("reflect", iteration=1, progress_assessment="stuck", tool_calls=calls, synt
 for _ in range(2):
     call("complete_subtask", success=False, failure={REASON!r})
 """
-PLAYBOOK = f"""\
-### File Operations
-- List a directory before reading its files, {"always and everywhere " * 12}[see]
-"""
+PLAYBOOK = json.dumps(
+    [
+        {
+            "section": "File Operations",
+            "content": f"List a directory before reading its files, {'always and everywhere ' * 12}[see]",
+        }
+    ]
+)
 
 
 @pytest.fixture(scope="module")
@@ -130,7 +134,7 @@ def commands(clew: Clew) -> list[list[str]]:
     strategy = json.loads(clew.clew("playbook", "list", "--json"))["bullets"][0]["id"]
     wrong = str(clew.home / "wrong.toml")
     shown = [
-        *([], ["--help"], ["--version"], ["version"], ["version", "--json"]),
+        *([], ["--help"], ["--version"]),
         *(["status"], ["status", "-n", "1"], ["status", "--json"]),
         *(["status", goal] for goal in clew.names.values()),
         *(["history", wide], ["history", blocked], ["history", blocked, "-n", "2"]),
@@ -144,7 +148,7 @@ def commands(clew: Clew) -> list[list[str]]:
         *(["context", blocked], ["context", wide]),
         *(["config"], ["config", "--check", wrong], ["verify"], ["doctor"], ["logs", "--json"]),
         *(["playbook"], ["playbook", "list", "--archived"], ["playbook", "show", strategy]),
-        *(["playbook", "export"], ["playbook", "export", "--format", "markdown"]),
+        ["playbook", "export"],
         *(["playbook", "models"], ["playbook", "models", "--json"]),
         *(["status", "nothing-of-this-name"], ["status", ""], ["show", wide, "99999999"]),
         *(["show", wide, "x"], ["history"], ["nope"], ["context", wide, "--turn", "x"]),

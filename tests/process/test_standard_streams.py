@@ -51,7 +51,7 @@ def test_a_daemon_runs_where_standard_streams_are_closed(clew, closed):
 
 
 PRINTING = (
-    *("status", "status --json", "config", "--help", "--version", "version", "verify", "doctor"),
+    *("status", "status --json", "config", "--help", "--version", "verify", "doctor"),
     *("playbook", "playbook export", "loops"),
 )
 

@@ -131,6 +131,7 @@ def test_a_key_is_nowhere_after_a_life_that_did_everything_to_spread_it(clew, wa
     with ScriptedLlm(*LIFE, then=HANGS) as llm:
         agent = {"kind": "llm", "base_url": llm.base_url, "model": "scripted", "mode": "tools"}
         clew.configure({f"agents.scripted.{name}": value for name, value in agent.items()})
+        clew.configure({"attempts.iterations": 30})  # all in one conversation
         env = given(clew, way)
         clew.start(**env)
         goal = clew.submit(GOAL)

@@ -45,11 +45,10 @@ def test_goals_are_let_go_when_their_time_is_over_and_all_says_so(clew):
     waiting = clew.submit(
         f"---\ndepends_on: [{second}]\nnot_before: 2126-01-01T00:00:00Z\n---\n# Later\n", "later.md"
     )
-    strategies = clew.folder / "strategies.md"
-    strategies.write_text("## Learned Strategies\n### Tests\n- Run the tests (helpful=3)\n")
+    strategies = clew.folder / "strategies.json"
+    strategies.write_text('[{"section": "Tests", "content": "Run the tests", "helpful": 3}]')
     clew.cli("playbook", "import", str(strategies))
     assert clew.stop() == 0
-    before = (clew.home / "state" / "ledger.db").stat().st_size
     clew.configure({"ledger.keep_days": SOON})
     clew.start()
     clew.wait("goal.forgotten", goal=first)
@@ -60,8 +59,6 @@ def test_goals_are_let_go_when_their_time_is_over_and_all_says_so(clew):
     assert "Run the tests" in clew.cli("playbook", "list")
     assert clew.report(first)
     clew.until(lambda: first not in folders(clew), "the folder goes")
-    ledger = clew.home / "state" / "ledger.db"
-    clew.until(lambda: ledger.stat().st_size < before, "the room comes back")
     assert clew.stop() == 0
     assert clew.verified()
 

@@ -41,10 +41,7 @@ def test_what_the_llm_has_cost_is_told_for_the_goal(played):
     turn(agent, 4_000, 3_000)
     turn(agent, 6_000, 5_000)
     lines = drawn(agent)
-    assert (
-        "LLM: 2 calls, 10k tokens in (80 % cached), 80 out, 1.0 s"
-        "; the last 6.0k tokens in (83 % cached), 40 out, 0.5 s"
-    ) in lines
+    assert "LLM: 2 calls, 10k tokens in (80 % cached), 80 out, 1.0 s" in lines
 
 
 def test_the_tree_tells_how_much_of_each_task_is_done(played):

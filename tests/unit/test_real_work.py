@@ -4,7 +4,11 @@ Modelled on runs of coding and service agents and on loops that users have repor
 what comes of it; a loop says at which move, counted from 1, it must have been refused or spoken to at last.
 """
 
+import itertools
+
 import pytest
+
+NAMES = ("parse", "load", "save", "render", "total", "merge", "visit", "close", "fetch")
 
 
 def run(cmd, output="", result="success", **files):
@@ -57,7 +61,10 @@ WORK = {
             run("git status --short"),
         )
     ],
-    "a long file in slices": [read("big.py", f"part {n}", start_line=n * 100) for n in range(40)],
+    "a long file in slices": [
+        read("big.py", f"class {a}{b}:\n    {b} = {a}()", start_line=n * 100)
+        for n, (a, b) in enumerate(itertools.permutations(NAMES, 2))
+    ],
     "one command that shows the next page each time": [
         run("scroll_down", f"lines {n}00 to {n}99 of code") for n in range(30)
     ],
@@ -131,7 +138,7 @@ LOOPS = {
         14,
         [move for n in range(30) for move in (edit("a.py", f"v{n}"), fails("pytest", "1 failed"))],
     ),
-    "ever other edits that do not apply": (8, [misedit(f"def f{n}():") for n in range(9)]),
+    "ever other edits that do not apply": (8, [misedit(f"def {name}():") for name in NAMES]),
     "a server that is not there, for ever": (6, [fails("npm install", "connect ECONNREFUSED 127.0.0.1:4873")] * 8),
     "a script whose traceback only differs in addresses and times": (
         3,

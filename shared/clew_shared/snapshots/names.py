@@ -31,8 +31,10 @@ def quoted(name: bytes) -> str:
 def unquoted(text: str) -> bytes:
     """Return the name that `quoted` has written."""
     if not (len(text) > 1 and text.startswith('"') and text.endswith('"')):
-        return text.encode()
-    return _QUOTED.sub(lambda match: _unescaped(match[1]), text[1:-1].encode())
+        return text.encode("utf-8", "surrogateescape")
+    return _QUOTED.sub(
+        lambda match: _unescaped(match[1]), text[1:-1].encode("utf-8", "surrogateescape")
+    )
 
 
 def folders_above(name: str) -> Iterator[str]:
