@@ -95,7 +95,7 @@ def test_a_forced_backup_replaces_no_link_fifo_config_or_other_file(clew):
         link: "neither an earlier backup nor empty",
         pipe: "neither an earlier backup nor empty",
         config: "neither an earlier backup nor empty",
-        clew.home / "state" / "clew.log": "neither an earlier backup nor empty",
+        clew.home / "state" / "clew.log": "belongs to clew itself",
     }
     before = {one: (one.lstat().st_ino, one.lstat().st_mode) for one in found}
     for one, why in found.items():
