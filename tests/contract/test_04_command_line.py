@@ -266,7 +266,5 @@ def test_the_demo_is_killed_several_times_and_completes(clew):
 
 def test_logs_of_one_goal(ended):
     clew, goal = ended
-    clew.configure({"log.file": str(clew.folder / "file.log")})
-    clew.stop()
-    clew.start()
-    clew.cli("logs", goal)
+    assert "goal.completed" in clew.cli("logs", goal)
+    assert "goal.completed" not in clew.cli("logs", "-n", "1")

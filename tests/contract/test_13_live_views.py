@@ -61,7 +61,13 @@ def test_the_stream_gives_events_in_order_from_a_cursor(clew):
     with socket.socket(socket.AF_UNIX) as stream:
         stream.settimeout(DEADLINE_S)
         stream.connect(str(clew.home / "run" / "control.sock"))
-        request = {"jsonrpc": "2.0", "id": 1, "method": "follow", "params": {"after": None}}
+        request = {"jsonrpc": "2.0", "id": 1, "method": "follow", "params": {"after": "0-"}}
         stream.sendall(json.dumps(request).encode() + b"\n")
-        first = json.loads(stream.makefile().readline())
-    assert "error" not in first
+        lines, events = stream.makefile(), []
+        assert json.loads(lines.readline())["result"]["reset"] is False
+        while not any(one["event"]["kind"] == "goal_ended" for one in events):
+            events += json.loads(lines.readline())["params"]["events"]
+    assert [one["seq"] for one in events] == sorted({one["seq"] for one in events})
+    assert {"goal_accepted", "action_allowed", "action_finished"} <= {
+        one["event"]["kind"] for one in events
+    }

@@ -63,7 +63,7 @@ _sender: ContextVar[Any] = ContextVar("sender", default=None)
 
 
 def refuse_abandoned() -> None:
-    """Raise ControlError where whoever sent the present request has gone: it is dropped, not carried out later."""
+    """Raise ControlError if the sender of the current request has disconnected: it must not be carried out later."""
     if sender := _sender.get():
         gone = select.poll()
         gone.register(sender.fileno(), 0)

@@ -43,7 +43,7 @@ class DaemonHealth:
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """Something that is so: `key` tells it from the last time that it was, `notice` is None if nobody needs to know."""
+    """A condition that holds now. `key` differs for each time it begins; `notice` is None if nobody has to be told."""
 
     key: str
     notice: Notice | None = None

@@ -172,7 +172,7 @@ class Inbox:
                 await asyncio.sleep(GATHER_S)
                 return
         if time.monotonic() < until:
-            self._watched = None  # no event for a whole sweep: watched anew, if another folder has the same inode
+            self._watched = None  # a new folder may have the inode of the old one: watch it again
 
     # -- one round ---------------------------------------------------------------------------------
 
@@ -211,13 +211,14 @@ class Inbox:
     def _watch(self) -> None:
         """Watch the folder that is there now; where that fails, it is looked at more often."""
         found = self._folder.stat()
-        if self._observer is None or self._watched == (found.st_dev, found.st_ino):
+        observer = self._observer  # `stop` takes it away while this thread is at work
+        if observer is None or self._watched == (found.st_dev, found.st_ino):
             return
         self._watched = None
-        self._observer.unschedule_all()
+        observer.unschedule_all()
         with suppress(OSError):
             path = str(self._folder.resolve())
-            self._observer.schedule(self._waker, path, event_filter=_EVENTS)
+            observer.schedule(self._waker, path, event_filter=_EVENTS)
             self._watched = found.st_dev, found.st_ino
 
     def _due(self, found: list[Found], now: float) -> list[Waiting]:

@@ -1,6 +1,6 @@
 """An event of a goal in words: the one table that every view shows. Pure.
 
-Whoever adds an event adds its log line in `record.eventlog`, which names it, and its words here.
+A new event needs a log line in `record.eventlog`, which gives it its name, and its text here.
 """
 
 from __future__ import annotations

@@ -34,7 +34,7 @@ def doctor(instance: Instance, as_json: bool) -> None:
             print_lines(_finding_lines(finding))
     failed = any(finding.level == "fail" for finding in findings)
     ready = ready_for(findings)
-    if as_json:  # `mend`: the key of version 0.1
+    if as_json:  # version 0.1 calls the fix `mend`
         checks = [
             {"name": one.name, "level": one.level, "found": one.found, "mend": one.fix}
             for one in findings

@@ -107,7 +107,7 @@ def entry_lines(entry: Entry, *, several: bool) -> list[Line]:
 
 
 def brief_lines(goal: GoalView, at: float, chars: int) -> list[Line]:
-    """Return where a goal stands in two lines, and what it asks, in so many characters at most."""
+    """Return the state of a goal in two lines, and its question, shortened to `chars` characters."""
     more = [duration(goal["age_s"], whole=True), counts(goal)]
     attempt = f"attempt {goal['attempt']}" if goal["attempt"] > 1 else ""
     facts = ", ".join(filter(None, [*more, attempt]))
