@@ -32,7 +32,8 @@ TONGUES = {
     "German": "Vorgang ohne Ergebnis beendet weil keine Datei gefunden nicht geöffnet werden Fehler läuft noch",
     "Japanese": "処理 結果 失敗 成功 見つからない 接続 切断 再試行 待機中 完了 行 開けない 変更 権限 拒否 一覧",
 }
-_WORD = re.compile("[A-Za-z]{4,}")
+# Words of a text; the keys of JSON belong to the tool, whatever language it speaks.
+_WORD = re.compile(r"""[A-Za-z]{4,}+(?!\w*\\?"\s*:)""")
 OAK = tuple(re.findall(r"\w+", "red oak sea fog ash bee elm owl ivy dew fir sky jay hay pod rye"))
 
 

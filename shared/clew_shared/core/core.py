@@ -177,7 +177,7 @@ class Core(TreeCommands):
         """Return the refusal of what is not carried out any more: a limit that was reached, else `message`."""
         if spent := blocked_by_limit(self.state):
             return _over_limit(spent)
-        return Refusal("stopped", message, loop=False)
+        return Refusal(message, reason="stopped", loop=False)
 
     def _proposal(self, tool: str, args: dict[str, Any]) -> Proposal:
         name = signature(tool, args, self.state.spec.workspace)
@@ -194,7 +194,7 @@ class Core(TreeCommands):
                 if level == "person"
                 else f"The subtask is blocked: replan the {level} first (`plan` with replan: {level!r})."
             )
-            refusal = Refusal("replan_required", message, loop=False)
+            refusal = Refusal(message, reason="replan_required", loop=False)
             return self._refuse(proposal, refusal, at, done=done)
         if state.attempt.over:
             message = "This attempt is over; nothing more is carried out in it."
@@ -257,9 +257,7 @@ class Core(TreeCommands):
             self._emit_loop(refusal.reason, proposal, refusal, seq, at)
         return Verdict(False, seq, refusal.reason, refusal.message, escalated_to=level, at=at)
 
-    def _emit_loop(
-        self, loop: str, proposal: Proposal, found: Nudge | Refusal, of: int, at: float
-    ) -> None:
+    def _emit_loop(self, loop: str, proposal: Proposal, found: Nudge, of: int, at: float) -> None:
         self.emit(
             ev.LoopDetected(
                 at=at,
@@ -393,4 +391,4 @@ class Core(TreeCommands):
 
 
 def _over_limit(spent: str) -> Refusal:
-    return Refusal("budget", f"Refused: {spent}. A person has to decide.", loop=False)
+    return Refusal(f"Refused: {spent}. A person has to decide.", reason="budget", loop=False)

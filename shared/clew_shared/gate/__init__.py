@@ -1,5 +1,1 @@
-"""The gate: may this action be done (again), and does the agent need an intervention (docs/loops.md).
-
-Pure functions of state, proposal and thresholds: `table` refuses, `words` speaks. Rules never walk the history: the
-fold maintains what they need, in `state.Scope` and `state.Attention`.
-"""
+"""The gate, pure: may this action be done (again), and what is the agent told? (docs/loops.md)."""

@@ -61,30 +61,25 @@ class Proposal:
 
 
 @dataclass(frozen=True, slots=True)
-class Refusal:
-    """The action may not run, and why.
+class Nudge:
+    """The action may run, with the advice that nothing new is to be expected.
 
-    `attempt` counts from 1; `loop`: the loop was found now, so the refusal makes a block; `everywhere`: the block
-    applies in every world. `steps` are the numbers of the actions that it repeats.
+    `attempt` counts from 1; `steps` are the numbers of the actions that it repeats.
     """
 
-    reason: str
     message: str
     attempt: int = 0
     evidence: str = ""
-    loop: bool = True
-    everywhere: bool = False
     steps: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
-class Nudge:
-    """The action may run, with the advice that nothing new is to be expected."""
+class Refusal(Nudge):
+    """The action may not run, and why; `loop`: found now, so that it is blocked, `everywhere`: in every world."""
 
-    message: str
-    attempt: int
-    evidence: str
-    steps: tuple[int, ...] = ()
+    reason: str = ""
+    loop: bool = True
+    everywhere: bool = False
 
 
 def judge(state: State, proposal: Proposal, thresholds: LoopSettings) -> Refusal | Nudge | None:
@@ -117,7 +112,7 @@ def blocked(state: State, proposal: Proposal) -> Refusal | None:
         return None
     why = f"This action is blocked ({kind}): it was refused before and nothing has changed since."
     message = f"{why} {last_time(state, proposal)} {what_else(state, proposal.calls)}"
-    return Refusal("blocked_action", message, loop=False)
+    return Refusal(message, reason="blocked_action", loop=False)
 
 
 def crash(state: State, proposal: Proposal, thresholds: LoopSettings) -> Refusal | None:
@@ -132,7 +127,7 @@ def crash(state: State, proposal: Proposal, thresholds: LoopSettings) -> Refusal
         f"Look at the workspace first, then find a way that needs fewer resources. {what_else(state, proposal.calls)}"
     )
     evidence = f"it was running when the worker died, {times(deaths)}"
-    return Refusal("crash", message, deaths + 1, evidence, everywhere=True)
+    return Refusal(message, deaths + 1, evidence, reason="crash", everywhere=True)
 
 
 def repetition(
@@ -180,7 +175,7 @@ def _repeats(
             f"Refused, a loop: this would be attempt {attempt} of the very same action{same}. "
             f"{last_time(state, proposal)} {else_}"
         )
-        return Refusal("repetition", message, attempt, evidence, everywhere=not result, steps=steps)
+        return Refusal(message, attempt, evidence, steps, "repetition", everywhere=not result)
     message = (
         f"You have now done `{action_text(proposal.tool, proposal.args)}` {attempt} times{same}: the answer is the "
         "same. "
@@ -236,7 +231,7 @@ def _round(
         f"came of it. {last_time(state, proposal, in_cycle=not proposal.known)} {what_else(state, proposal.calls)}"
     )
     kind = "alternation" if period == 2 else "cycle"
-    return Refusal(kind, message, rounds, evidence, steps=tuple(step.seq for step in steps))
+    return Refusal(message, rounds, evidence, tuple(step.seq for step in steps), kind)
 
 
 def last_time(state: State, proposal: Proposal, *, in_cycle: bool = False) -> str:
@@ -251,6 +246,10 @@ def last_time(state: State, proposal: Proposal, *, in_cycle: bool = False) -> st
     output = f' and said: "{tally.head}"' if tally.head else ""
     if in_cycle and state.world not in state.scope.tallies[proposal.signature]:
         return f"It already succeeded{output}, and the workspace has changed since: this goes back and forth."
+    if tally.kind == "read":
+        return (
+            f"It already succeeded{output}. No file has changed since, so the answer is the same."
+        )
     return f"It already succeeded{output}. Its effect is already there; doing it again changes nothing."
 
 

@@ -1,7 +1,6 @@
 """The rules that speak: when the agent is told, and what (docs/loops.md, Interventions).
 
-An intervention refuses nothing. One that is ignored (its cause still holds three steps later, and has grown) is sent
-again; the fold counts those.
+An intervention refuses nothing. One that is ignored is sent again three steps later; the fold counts those.
 """
 
 from __future__ import annotations
@@ -17,8 +16,6 @@ from clew_shared.text.themes import GENERAL
 from clew_shared.text.words import signature_text
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from clew_shared.config.tables import LoopSettings
     from clew_shared.gate.table import AgentCalls
     from clew_shared.record.state import State
@@ -34,25 +31,45 @@ def review(
     state: State, thresholds: LoopSettings, calls: AgentCalls = PROTOCOL
 ) -> Intervened | None:
     """Return the intervention that is due now, if any."""
-    return (
-        _streak(state, thresholds, calls, theme=theme, repeated_planning=repeated_planning)
-        or nothing_new(state, thresholds, calls)
-        or _streak(state, thresholds, calls, no_progress=no_progress, stuck=stuck)
-    )
+    said = {
+        kind: _told(state, thresholds, kind, message, again=kind in state.attention.raised)
+        for kind, message in _streaks(state, thresholds, calls).items()
+        if _is_due(state, kind)
+    }
+    thoughts = said.get("theme") or said.get("repeated_planning")
+    turns = said.get("no_progress") or said.get("stuck")
+    return thoughts or nothing_new(state, thresholds, calls) or turns
 
 
-def _streak(
-    state: State,
-    thresholds: LoopSettings,
-    calls: AgentCalls,
-    **rules: Callable[[State, LoopSettings, AgentCalls], str],
-) -> Intervened | None:
-    for kind, rule in rules.items():
-        message = rule(state, thresholds, calls)
-        if message and _is_due(state, kind):
-            again = kind in state.attention.raised
-            return _told(state, thresholds, kind, message, again=again)
-    return None
+def _streaks(state: State, thresholds: LoopSettings, calls: AgentCalls) -> dict[str, str]:
+    """Return what is said of each streak that is long enough to be spoken of."""
+    at, said = state.attention, {}
+    theme, planned, turns = at.theme, at.thoughts_without_tools, at.iterations_without_facts
+    if theme.count >= thresholds.theme_window and theme.what != GENERAL and not _only_looks(state):
+        said["theme"] = (
+            f"Your last {theme.count} thoughts were all {theme.what.replace('_', ' ')} and nothing new came of them. "
+            f"You are repeating yourself: take one concrete action now, or {calls.finish}."
+        )
+    if planned >= thresholds.thoughts_without_tools * (2 if at.new_thought else 1):
+        said["repeated_planning"] = (
+            f"{planned} thoughts in a row without a tool call. Act now: call one tool, or {calls.finish}."
+        )
+    if turns >= thresholds.iterations_without_facts and not at.fresh:  # else counted at its end
+        claimed = "You call it advancing, but " if at.claims else ""
+        back = "the changes led back to states of the files that were there before"
+        said["no_progress"] = (
+            f"{claimed}{turns} iterations brought nothing new: {back if at.moved else 'no file changed'}, and no new "
+            "answer came. Stop, say what you know, and do one different, concrete action that you have not tried; "
+            f"if the work is done, {calls.finish}."
+        )
+    if at.stuck >= thresholds.stuck_limit:
+        failed = in_one_line(state.subtask.last_failure, FAILURE_CHARS) if state.subtask else ""
+        said["stuck"] = (
+            f"You have called yourself stuck {at.stuck} times in a row. To recover: name what you tried and why it "
+            "failed, then do one different, concrete action."
+            f"{failed and f' Last failure: {failed}.'} Otherwise {calls.failed}."
+        )
+    return said
 
 
 def _only_looks(state: State) -> bool:
@@ -61,66 +78,16 @@ def _only_looks(state: State) -> bool:
 
 
 def _is_due(state: State, kind: str) -> bool:
-    """Return whether a streak is to be spoken of now: it has grown since the last time, or no other one was."""
+    """Return whether a streak is to be spoken of now: it has grown since the last time, or no other one was.
+
+    Thoughts are spoken of once, though two streaks may count them.
+    """
     attention = state.attention
     if kind in attention.raised:
         return attention.streaks[kind] - attention.raised[kind] >= IGNORED_AFTER_STEPS
-    others = any(one in attention.raised for one in _BESIDE.get(kind, ()))
-    return not others or attention.steps - attention.told_at >= IGNORED_AFTER_STEPS
-
-
-# Thoughts are spoken of once, though two streaks may count them.
-_BESIDE = {"theme": ("repeated_planning",), "repeated_planning": ("theme",)}
-
-
-def theme(state: State, thresholds: LoopSettings, calls: AgentCalls) -> str:
-    """Notice that the last thoughts all have one theme, without progress in between."""
-    row = state.attention.theme
-    if row.count < thresholds.theme_window or row.what == GENERAL or _only_looks(state):
-        return ""
+    others = {"theme": "repeated_planning", "repeated_planning": "theme"}.get(kind)
     return (
-        f"Your last {row.count} thoughts were all {row.what.replace('_', ' ')} and nothing new came of them. "
-        f"You are repeating yourself: take one concrete action now, or {calls.finish}."
-    )
-
-
-def repeated_planning(state: State, thresholds: LoopSettings, calls: AgentCalls) -> str:
-    """Notice thoughts in a row without a tool call; with new content in the last one, twice as many."""
-    count = state.attention.thoughts_without_tools
-    if count < thresholds.thoughts_without_tools * (2 if state.attention.new_thought else 1):
-        return ""
-    return (
-        f"{count} thoughts in a row without a tool call. Act now: call one tool, or {calls.finish}."
-    )
-
-
-def no_progress(state: State, thresholds: LoopSettings, calls: AgentCalls) -> str:
-    """Notice whole iterations that bring no new world and nothing new to know."""
-    attention = state.attention
-    count = attention.iterations_without_facts
-    if count < thresholds.iterations_without_facts or attention.fresh:
-        return ""  # the present iteration is counted at its end
-    claimed = "You call it advancing, but " if attention.claims else ""
-    files = "no file changed"
-    if attention.moved:
-        files = "the changes led back to states of the files that were there before"
-    return (
-        f"{claimed}{count} iterations brought nothing new: {files}, and no new answer came. Stop, say what you know, "
-        "and do one different, concrete action that you have not tried; if the work is done, "
-        f"{calls.finish}."
-    )
-
-
-def stuck(state: State, thresholds: LoopSettings, calls: AgentCalls) -> str:
-    """Notice that the agent itself reports, several times in a row, that it is stuck."""
-    count = state.attention.stuck
-    if count < thresholds.stuck_limit:
-        return ""
-    failed = in_one_line(state.subtask.last_failure, FAILURE_CHARS) if state.subtask else ""
-    failure = f" Last failure: {failed}." if failed else ""
-    return (
-        f"You have called yourself stuck {count} times in a row. To recover: name what you tried and why it failed,"
-        f" then do one different, concrete action.{failure} Otherwise {calls.failed}."
+        others not in attention.raised or attention.steps - attention.told_at >= IGNORED_AFTER_STEPS
     )
 
 

@@ -31,8 +31,6 @@ NOISE_TURNS: Final = 1  # a number that has changed its direction as often goes 
 FACTS_MAX: Final = 1_000
 # Questions, numbers, answers that stay: far fewer of them are had in a scope than lines.
 FEW_MAX: Final = FACTS_MAX // 8
-# After as many same answers in a row another question is no excuse: searches that find nothing.
-SAME_MAX: Final = 4
 IDLE_MAX: Final = 12
 TEXT_CHARS: Final = 120
 _ROUNDING: Final = 1e-9
@@ -79,8 +77,6 @@ class Memory:
     waited: bool = False
     taught: int = 0
     worked: int = 0
-    same: int = 0
-    last: str = ""
     firm: int = 0
     looks: int = 0
     warned: bool = False
@@ -168,8 +164,6 @@ def take(memory: Memory, of: Outcome) -> float:
     fresh = f"w{reading.claim}" not in memory.facts  # the very same change was not claimed before
     wrote = _write(memory, of) if of.moved else 0.0
     found = _learn(memory, reading, again=known is not None, other=other)
-    memory.same = memory.same + 1 if memory.last == found.answer else 0
-    memory.last = found.answer
     if found.taught:
         memory.taught = memory.step
     if of.moved and (other or not reading.about):
@@ -177,7 +171,7 @@ def take(memory: Memory, of: Outcome) -> float:
     if found.gain > NEWS and of.moved and not of.world:
         memory.world = f"w{memory.step}"  # what a change brought is new, and so is the world
     by_itself = reading.kind != "" or of.varies or polled
-    excuses = (known is None and not failed and memory.same < SAME_MAX) + other + by_itself
+    excuses = (known is None and not failed) + other + by_itself
     excuses += AFTER_CHANGE * (renewed and not failed)
     cost = 0.0 if wrote and fresh else (1 - found.varied / 2) * MILD**excuses
     if known and known[1] != found.answer:
@@ -221,8 +215,8 @@ def _learn(memory: Memory, reading: Reading, *, again: bool, other: bool) -> Fou
         same, alike, noise = line in facts, bone in facts, False
         if at in numbers:
             kind, *values = (value or 0.0 for value in numbers[at])
-            goes, _ = _move(memory, f"{reading.asked}{bone}", values, crowd, has_end=kind == 1)
-            _, noise = _move(memory, bone, values, crowd, has_end=False)
+            goes, _ = _move(memory, f"{reading.asked}{bone}", values, crowd)
+            _, noise = _move(memory, bone, values, crowd)
             noise = noise and not other and kind < 2  # nothing but a number is an answer
             rises += goes == HALF
             way = max(way, goes if goes > HALF else 0.0)
@@ -265,13 +259,10 @@ def _new_words(memory: Memory, reading: Reading) -> int:
     return new
 
 
-def _move(
-    memory: Memory, key: str, now: list[float], crowd: int, *, has_end: bool
-) -> tuple[float, bool]:
+def _move(memory: Memory, key: str, now: list[float], crowd: int) -> tuple[float, bool]:
     """Return the gain of numbers that go one way, and whether those that move go to and fro: then they are noise.
 
-    The more numbers an answer has (`crowd`), the more moves are needed: with many, some go one way by chance. Where
-    there is an end that stays (`12/61`), one is enough.
+    The more numbers an answer has (`crowd`), the more moves are needed: with many, some go one way by chance.
     """
     row = memory.moves.get(key)
     if row is None or len(row) != len(now):
@@ -280,9 +271,6 @@ def _move(
     needed = 2 + (crowd > 2) + (crowd > 12)
     moving = noisy = 0
     gain = 0.0
-    stays = has_end and len(row) > 1 and row[1][0] == now[1] and not row[1][2]
-    if stays and now[0] > row[0][0] and not row[0][3]:
-        gain = MUCH
     for column, value in zip(row, now, strict=True):
         last, direction, moves, turns = column
         if value != last:
@@ -359,15 +347,20 @@ def _keep_all(table: dict[str, Any], new: dict[str, Any]) -> None:
     for key in new.keys() & table.keys():
         del table[key]
     table.update(new)
-    for key in list(islice(table, max(0, len(table) - FACTS_MAX))):
-        del table[key]
+    _forget(table, FACTS_MAX)
 
 
 def _keep(table: dict[str, Any], key: str, value: Any, limit: int) -> None:
     table.pop(key, None)
     table[key] = value
+    _forget(table, limit)
+
+
+def _forget(table: dict[str, Any], limit: int) -> None:
+    """Remove what was used least recently, an eighth at once: the front of a dict is slow to find after removals."""
     if len(table) > limit:
-        del table[next(iter(table))]
+        for key in list(islice(table, len(table) - limit + limit // 8)):
+            del table[key]
 
 
 def due(memory: Memory, patience: float, repeat_limit: int) -> str:

@@ -1,7 +1,6 @@
 """What is read in a step, as hashes: what it asked for, what it names, and what its answer holds. Pure.
 
-A reading is made once, where an outcome is taken in, and is on record with it. Folds know no text, so that a replay
-comes to the same verdicts, whatever later versions read.
+A reading is made once and is on record: folds know no text, so that a replay comes to the same verdicts.
 """
 
 from __future__ import annotations
@@ -36,30 +35,26 @@ STAMPED: Final = 3  # of as many lines it can be told that each has the same sta
 ERROR_CHARS: Final = 160
 COMMANDS: Final = ("command", "cmd", "script")
 # A failure that says one of these may well succeed when it is tried again: a server, a network or a lock.
-_TEMPORARY: Final = re.compile(
-    "429|too many requests|rate limit|rate_limit|ratelimit| 502| 503| 504|bad gateway|unavailable|temporar|timed out"
-    "|timeout|time-out|connection refused|connection reset|connection closed|econn|try again|could not get lock"
-    "|lock is held|is locked"
+_TEMPORARY: Final = (
+    *("429", " 502", " 503", " 504", "too many requests", "rate limit", "rate_limit", "ratelimit"),
+    *("bad gateway", "unavailable", "temporar", "timed out", "timeout", "time-out", "econn"),
+    *("connection refused", "connection reset", "connection closed", "try again"),
+    *("could not get lock", "lock is held", "is locked"),
 )
 # An answer that says one of these may be another one later, whatever the agent does.
-_GOING_ON: Final = re.compile(
-    "pending|running|queued|waiting|in progress|in_progress|in-progress|not ready|not yet|starting|creating|processing"
-    "|nothing new|no new|no output"
+_GOING_ON: Final = (
+    *("pending", "running", "queued", "waiting", "in progress", "in_progress", "in-progress"),
+    *("not ready", "not yet", "starting", "creating", "processing"),
+    *("nothing new", "no new", "no output"),
 )
 # A handle such as `e610`, by which tools name a thing anew each time; for comparing questions alone.
 _HANDLE: Final = re.compile(r"\b[a-z]{1,2}\d{3,}\b")
-# Arguments that say how much of an answer is wanted, and not of what.
-_EXTENT: Final = re.compile(
-    r"limit|max|range|lines?$|offset|start|end$|size|count$|timeout|tail|head$|top_?k",
-    re.IGNORECASE,
-)
 # A line that names what clew itself publishes, as of `grep -r`: it says nothing of the work.
 _PUBLISHED: Final = re.compile(r"^(?:[^\s:]*/)?\.agent_context/.*\n?", re.MULTILINE)
 # Where an error is: after an edit it is the same one in another place.
 _POSITION: Final = re.compile(r"[:(](?<=[\w)][:(])\d+[\d:,]*\)?|(?:line|column|col|offset) \d+")
 _NUMBER: Final = re.compile(r"\d+(?:[.,]\d+)*")
 _MEASURE: Final = re.compile(r"(?<![\w.<-])\d+(?:[.,]\d+)*(?![\w-]|\.\w)")
-_HAS_END: Final = re.compile(r"(\d+(?:\.\d+)?) ?(?:%|(?:/|of|out of) ?(\d+(?:\.\d+)?))")
 _LETTER: Final = re.compile(r"[^\W\d_]")
 _WORD: Final = re.compile(r"[^\W\d_]{4,}")
 _LETTERS: Final = re.compile(r"[^\W\d_]+")
@@ -82,9 +77,9 @@ class Reading(BaseModel, frozen=True, extra="ignore"):
     """What was read in a step; hashes have eight hex digits, and stand in one text.
 
     `asked` is the question without what may vary, `about` what the action names. `lines` are pairs: a line, and its
-    skeleton without numbers. `numbers` are by the place of a line, after 1 where they have an end (`3/10`), and 2 where
-    there is nothing else. `words` are those of the answer that the action did not say itself, None in old records.
-    `claim` is the change that the action claims, `raw` the answer to the letter, `kind` one of "", temporary, going_on.
+    skeleton without numbers; `numbers` are by the place of a line, after 2 where there is nothing else. `words` are those
+    that the action did not say itself, None in old records. `claim` is the change that the action claims, `raw` the
+    answer to the letter, `kind` one of "", temporary, going_on.
     """
 
     asked: str = ""
@@ -217,10 +212,8 @@ def _shared(split: list[list[str]], places: range) -> int:
 
 
 def _numbers(line: str) -> tuple[float, ...]:
-    """Return the numbers of a line: where one has an end, 1, that one and its end first (`3/10`, `40 %`)."""
+    """Return the numbers of a line after 0, or after 2 where it holds nothing else."""
     values = [_value(one) for one in _MEASURE.findall(line)[:NUMBERS_MAX]]
-    if end := _HAS_END.search(line):
-        return (1.0, _value(end[1]), _value(end[2] or "100"), *values)
     return (0.0 if _LETTER.search(line) else 2.0, *values)
 
 
@@ -234,8 +227,7 @@ def canonical(value: Any, key: str = "", *, loose: bool = False) -> Any:
     """Return arguments so that equal requests are equal; loose: without extents, ids, times and the order of words."""
     match value:
         case dict():
-            kept = sorted(k for k in value if not (loose and _EXTENT.search(k)))
-            return {k: canonical(value[k], k, loose=loose) for k in kept}
+            return {k: canonical(value[k], k, loose=loose) for k in sorted(value)}
         case str():
             return _canonical_text(value, key, loose=loose)
         case list() | tuple() if key in COMMANDS:
@@ -293,8 +285,6 @@ def targets(args: Mapping[str, Any]) -> list[str]:
     """Return what a call is about: short values, numbers, the most telling words of a command."""
     found: list[str] = []
     for key, value in args.items():
-        if _EXTENT.search(key):
-            continue
         if key in COMMANDS:
             found += _most_telling(command_of({key: value}))
         elif isinstance(value, str) and _TOKEN.fullmatch(value.strip()):
@@ -303,7 +293,7 @@ def targets(args: Mapping[str, Any]) -> list[str]:
             found.append(f"{key}={','.join(numbers)}")  # prose names nothing but its numbers
         elif isinstance(value, int | float):
             found.append(f"{key}={value}")
-    return [name_of(laid_out(one[:LINE_CHARS])) for one in found[:NAMES_MAX]]
+    return [laid_out(one[:LINE_CHARS]).strip("\"'`.,:;()/") for one in found[:NAMES_MAX]]
 
 
 def _most_telling(command: str) -> list[str]:
@@ -322,16 +312,6 @@ def _most_telling(command: str) -> list[str]:
     return [word for word, rank in ranks.items() if rank == max(ranks.values())]
 
 
-def name_of(text: str) -> str:
-    """Return a name in one form: of a path its last two parts."""
-    text = text.strip("\"'`.,:;()/")
-    if "://" in text:
-        return text
-    return "/".join(
-        (posixpath.normpath(text) if "/." in text or "//" in text else text).rsplit("/", 2)[-2:]
-    )
-
-
 def _words(lines: list[str], own: str) -> str:
     """Return the words of an answer that the action did not say itself."""
     said = set(_split(own))
@@ -346,8 +326,8 @@ def _split(text: str) -> list[str]:
 
 def _kind(head: str, *, failed: bool) -> str:
     if failed:
-        return "temporary" if _TEMPORARY.search(head) else ""
-    return "going_on" if _GOING_ON.search(head) else ""
+        return "temporary" if any(sign in head for sign in _TEMPORARY) else ""
+    return "going_on" if any(sign in head for sign in _GOING_ON) else ""
 
 
 def _texts(value: Any) -> Iterable[str]:

@@ -180,7 +180,7 @@ def _tally(
     tally.steady = first or tally.outcome == e.outcome
     if by_itself(tally, e) or ((success or e.soft) and polls):
         tally.kind = "varies"
-    elif e.soft:
+    elif e.soft or polls:  # one that waits before it tries again may well be right to
         tally.kind = "temporary"
     elif first or tally.kind == "temporary":
         tally.kind = "read" if reading and success else ""
