@@ -28,6 +28,8 @@ MILD: Final = 0.5  # each excuse of a step halves its cost
 # How many excuses it is that something was changed since the same was asked: a change deserves its test.
 AFTER_CHANGE: Final = 3
 NOISE_TURNS: Final = 1  # a number that has changed its direction as often goes to and fro
+# After as many same answers in a row another question is no excuse: searches that find nothing.
+SAME_MAX: Final = 4
 FACTS_MAX: Final = 1_000
 # Questions, numbers, answers that stay: far fewer of them are had in a scope than lines.
 FEW_MAX: Final = FACTS_MAX // 8
@@ -77,6 +79,8 @@ class Memory:
     waited: bool = False
     taught: int = 0
     worked: int = 0
+    same: int = 0
+    last: str = ""
     firm: int = 0
     looks: int = 0
     warned: bool = False
@@ -164,6 +168,8 @@ def take(memory: Memory, of: Outcome) -> float:
     fresh = f"w{reading.claim}" not in memory.facts  # the very same change was not claimed before
     wrote = _write(memory, of) if of.moved else 0.0
     found = _learn(memory, reading, again=known is not None, other=other)
+    memory.same = memory.same + 1 if memory.last == found.answer else 0
+    memory.last = found.answer
     if found.taught:
         memory.taught = memory.step
     if of.moved and (other or not reading.about):
@@ -171,17 +177,17 @@ def take(memory: Memory, of: Outcome) -> float:
     if found.gain > NEWS and of.moved and not of.world:
         memory.world = f"w{memory.step}"  # what a change brought is new, and so is the world
     by_itself = reading.kind != "" or of.varies or polled
-    excuses = (known is None and not failed) + other + by_itself
+    excuses = (known is None and not failed and memory.same < SAME_MAX) + other + by_itself
     excuses += AFTER_CHANGE * (renewed and not failed)
     cost = 0.0 if wrote and fresh else (1 - found.varied / 2) * MILD**excuses
     if known and known[1] != found.answer:
         memory.stays.pop(known[1], None)  # it has changed, so that it did not stay
-    _stay(memory, of, found.answer, failed=failed, cost=0.0 if other else cost * MILD**renewed)
+    _stay(memory, of, found.answer, failed=failed, cost=cost * MILD**renewed)
     _keep(memory.asked, reading.asked, (memory.world, found.answer), FEW_MAX)
     gain = max(found.gain, wrote)
     news = _new_line(of, found.fresh, failed=failed) if gain > NEWS else ""
     memory.looks += by_itself
-    by_itself = by_itself or (renewed and not failed)  # a change deserves its test
+    by_itself |= renewed and not failed  # a change deserves its test
     _owe(memory, of.seq, of.label, gain, cost, by_itself=by_itself, news=news)
     return gain
 
@@ -207,8 +213,7 @@ def _learn(memory: Memory, reading: Reading, *, again: bool, other: bool) -> Fou
     facts, numbers = memory.facts, reading.numbers
     new_words = _new_words(memory, reading)
     crowd = sum(len(row) - 1 for row in numbers.values())
-    shuffled = varied = rises = 0
-    way = 0.0
+    rises, varied, way = 0, 0.0, 0.0
     kept: list[str] = []
     new: list[str] = []
     for at, (line, bone) in enumerate(pairs):
@@ -222,21 +227,19 @@ def _learn(memory: Memory, reading: Reading, *, again: bool, other: bool) -> Fou
             way = max(way, goes if goes > HALF else 0.0)
         if same or alike:
             varied += not same and not noise
-        elif len(new) < new_words:
+        elif len(new) < new_words:  # else known words in another order
             new.append(line)
-        else:
-            shuffled += 1  # known words in another order
         if same or alike or new_words:
             kept.append(bone if noise else line)
     _keep_all(facts, dict.fromkeys(found, memory.step))
-    n, fresh = len(pairs) or 1, len(new)
-    lines = max(2 * fresh / n, fresh / 4)
-    gain = max(lines, way, HALF * rises / n)
+    n = len(pairs) or 1
+    varied /= n
+    taught = max(min(1.0, 2 * len(new) / n), way)
+    gain = max(taught, HALF * rises / n)
     if not again:
-        share = (varied + shuffled) / n
-        gain = max(gain, MUCH * min(1.0, 2 * share) if other else HALF * varied / n)
+        gain = max(gain, MUCH * min(1.0, 2 * varied) if other else HALF * varied)
     answer = hashed("".join(sorted(kept or found[::2])))
-    return Found(min(1.0, gain), varied / n, frozenset(new), answer, max(lines, way) > NEWS)
+    return Found(gain, varied, frozenset(new), answer, taught > NEWS)
 
 
 def _new_line(of: Outcome, fresh: frozenset[str], *, failed: bool) -> str:
@@ -268,7 +271,7 @@ def _move(memory: Memory, key: str, now: list[float], crowd: int) -> tuple[float
     if row is None or len(row) != len(now):
         _keep(memory.moves, key, [[value, 0, 0, 0] for value in now], FEW_MAX)
         return 0.0, False
-    needed = 2 + (crowd > 2) + (crowd > 12)
+    needed = 2 + (crowd > 2)
     moving = noisy = 0
     gain = 0.0
     for column, value in zip(row, now, strict=True):

@@ -49,6 +49,11 @@ _GOING_ON: Final = (
 )
 # A handle such as `e610`, by which tools name a thing anew each time; for comparing questions alone.
 _HANDLE: Final = re.compile(r"\b[a-z]{1,2}\d{3,}\b")
+# Arguments that say how much of an answer is wanted, and not of what.
+_EXTENT: Final = re.compile(
+    r"limit|max|range|lines?$|offset|start|end$|size|count$|timeout|tail|head$|top_?k",
+    re.IGNORECASE,
+)
 # A line that names what clew itself publishes, as of `grep -r`: it says nothing of the work.
 _PUBLISHED: Final = re.compile(r"^(?:[^\s:]*/)?\.agent_context/.*\n?", re.MULTILINE)
 # Where an error is: after an edit it is the same one in another place.
@@ -77,9 +82,9 @@ class Reading(BaseModel, frozen=True, extra="ignore"):
     """What was read in a step; hashes have eight hex digits, and stand in one text.
 
     `asked` is the question without what may vary, `about` what the action names. `lines` are pairs: a line, and its
-    skeleton without numbers; `numbers` are by the place of a line, after 2 where there is nothing else. `words` are those
-    that the action did not say itself, None in old records. `claim` is the change that the action claims, `raw` the
-    answer to the letter, `kind` one of "", temporary, going_on.
+    skeleton without numbers; `numbers` are by the place of a line, after 2 where there is nothing else. `words` are
+    those that the action did not say itself, None in old records. `claim` is the change that the action claims, `raw`
+    the answer to the letter, `kind` one of "", temporary, going_on.
     """
 
     asked: str = ""
@@ -227,7 +232,8 @@ def canonical(value: Any, key: str = "", *, loose: bool = False) -> Any:
     """Return arguments so that equal requests are equal; loose: without extents, ids, times and the order of words."""
     match value:
         case dict():
-            return {k: canonical(value[k], k, loose=loose) for k in sorted(value)}
+            kept = sorted(k for k in value if not (loose and _EXTENT.search(k)))
+            return {k: canonical(value[k], k, loose=loose) for k in kept}
         case str():
             return _canonical_text(value, key, loose=loose)
         case list() | tuple() if key in COMMANDS:
@@ -285,6 +291,8 @@ def targets(args: Mapping[str, Any]) -> list[str]:
     """Return what a call is about: short values, numbers, the most telling words of a command."""
     found: list[str] = []
     for key, value in args.items():
+        if _EXTENT.search(key):
+            continue
         if key in COMMANDS:
             found += _most_telling(command_of({key: value}))
         elif isinstance(value, str) and _TOKEN.fullmatch(value.strip()):
