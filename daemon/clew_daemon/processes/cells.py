@@ -6,6 +6,7 @@ The rules are those of docs/security.md, "Mechanisms".
 from __future__ import annotations
 
 import os
+import shutil
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,6 +24,7 @@ from clew_shared.config.agent_tables import (
 )
 from clew_shared.config.places import Places, PlacesError, expanded
 from clew_shared.config.tables import Settings
+from clew_shared.proof.judges import CACHES
 from clew_shared.record.state import State
 from clew_shared.wire.nursery import CellLimits, CellSpec, SandboxSpec
 
@@ -68,6 +70,41 @@ def make_private(places: Places, goal: str, *, stores: SnapshotSpace | None = No
             one.mkdir(exist_ok=True)
 
 
+def view_of(places: Places, goal: str) -> Path:
+    """Return the folder of the view in which a goal's checks run a second time."""
+    return places.state / "goals" / goal / "view"
+
+
+def make_view(places: Places, goal: str) -> Path:
+    """Make the folders of a view anew: an empty TMPDIR, a HOME with links to caches alone. Raises OSError."""
+    place, own = view_of(places, goal), private(places, goal)[1]
+    remove_view(places, goal)
+    place.mkdir(mode=0o700)
+    for name in ("home", "tmp", "upper", "work", "copy"):
+        (place / name).mkdir()
+    for cache in CACHES:
+        if (own / cache).is_dir():
+            (place / "home" / cache).parent.mkdir(parents=True, exist_ok=True)
+            (place / "home" / cache).symlink_to(own / cache)
+    return place
+
+
+def remove_view(places: Places, goal: str) -> None:
+    """Remove the folder of a view with all that was written there, also where its checks have locked it."""
+
+    def unlocked(_function: object, path: str, _error: object) -> None:
+        os.chmod(Path(path).parent, 0o700)  # noqa: PTH101 - links are followed to folders of the view only
+        if not os.path.islink(path) and os.path.isdir(path):  # noqa: PTH112, PTH114
+            os.chmod(path, 0o700)  # noqa: PTH101
+            shutil.rmtree(path, ignore_errors=True)
+        else:
+            Path(path).unlink(missing_ok=True)
+
+    place = view_of(places, goal)
+    if place.exists():
+        shutil.rmtree(place, onerror=unlocked)
+
+
 def hidden(
     places: Places, keys: Iterable[Path], state: State, others: Iterable[State]
 ) -> tuple[str, ...]:
@@ -104,6 +141,33 @@ class CellRules:
         )
         sandbox = spec.sandbox.model_copy(update={"store": str(store) if has_store else ""})
         return spec.model_copy(update={"sandbox": sandbox})
+
+    def view(self, place: Path, *, overlay: bool) -> CellSpec:
+        """Return the spec of an executor in a view of the workspace, as `make_view` has prepared it.
+
+        A copy may read the workspace: what is installed there has its paths.
+        """
+        spec = self.executor()
+        home, tmp = place / "home", place / "tmp"
+        own = private(self.places, self.state.goal_id)[1]
+        read = [str(own / one) for one in CACHES if (own / one).is_dir()]
+        read += [] if overlay else [spec.cwd]
+        folder = spec.cwd if overlay else str(place / "copy")
+        sandbox = spec.sandbox.model_copy(
+            update={
+                "workspace": folder,
+                "private": (str(tmp), str(home)),
+                "read": (*spec.sandbox.read, *read),
+            }
+        )
+        return spec.model_copy(
+            update={
+                "sandbox": sandbox,
+                "cwd": folder,
+                "env": {**spec.env, "HOME": str(home), "TMPDIR": str(tmp)},
+                "overlay": (str(place / "upper"), str(place / "work")) if overlay else None,
+            }
+        )
 
     def agent(self, agent: Agent, epoch: int) -> CellSpec:
         """Return the spec of the agent's process; with its own tools it has an executor's rights and identity."""

@@ -26,20 +26,26 @@ from clew_shared.wire.executor import (
     DigestDone,
     DigestRequest,
     ExecutorFailed,
+    ExecutorRequest,
+    LookDone,
+    LookRequest,
     RestoreDone,
     RestoreEntry,
     RestoreRequest,
     RunRequest,
     SnapshotDone,
     SnapshotRequest,
+    ViewDone,
+    ViewRequest,
     read_answer,
     to_line,
 )
 from clew_shared.wire.framing import OversizedMessageError
 from clew_shared.wire.nursery import CellSpec
 
-ExecutorRequest = RunRequest | DigestRequest | CheckRequest | SnapshotRequest | RestoreRequest
-AnswerT = TypeVar("AnswerT", ActionDone, DigestDone, CheckDone, SnapshotDone, RestoreDone)
+AnswerT = TypeVar(
+    "AnswerT", ActionDone, DigestDone, CheckDone, SnapshotDone, RestoreDone, LookDone, ViewDone
+)
 
 READY_TIMEOUT_S = 60.0
 ANSWER_MARGIN_S = 30.0
@@ -48,6 +54,8 @@ ANSWER_MARGIN_S = 30.0
 DIGEST_TIMEOUT_S = 120.0
 SNAPSHOT_TIMEOUT_S = 120.0
 RESTORE_TIMEOUT_S = 300.0
+LOOK_TIMEOUT_S = 120.0
+VIEW_TIMEOUT_S = 300.0
 
 
 class ExecutorDied(Exception):
@@ -143,11 +151,24 @@ class ExecutorProcess:
         return await self._ask(DigestDone, request, DIGEST_TIMEOUT_S)
 
     async def check(
-        self, name: str, cmd: str, *, timeout_s: float, output_bytes: int, own: bool = True
+        self,
+        name: str,
+        cmd: str,
+        *,
+        timeout_s: float,
+        output_bytes: int,
+        own: bool = True,
+        fresh_tmp: bool = False,
     ) -> CheckDone:
         """Run a check of the goal; `own` as in CheckRequest."""
         request = CheckRequest(
-            id=0, name=name, cmd=cmd, timeout_s=timeout_s, output_bytes=output_bytes, own=own
+            id=0,
+            name=name,
+            cmd=cmd,
+            timeout_s=timeout_s,
+            output_bytes=output_bytes,
+            own=own,
+            fresh_tmp=fresh_tmp,
         )
         try:
             return await self._ask(CheckDone, request, timeout_s + ANSWER_MARGIN_S)
@@ -172,6 +193,14 @@ class ExecutorProcess:
         """Restore at most RESTORE_MAX entries of the snapshot `tree`; `others` as in RestoreRequest. Safe to repeat."""
         request = RestoreRequest(id=0, entries=entries, tree=tree, others=others)
         return await self._ask(RestoreDone, request, RESTORE_TIMEOUT_S)
+
+    async def look(self, request: LookRequest) -> LookDone:
+        """Ask what judges and was changed."""
+        return await self._ask(LookDone, request, LOOK_TIMEOUT_S)
+
+    async def prepare(self, request: ViewRequest) -> ViewDone:
+        """Make the view that this executor runs in ready for checks."""
+        return await self._ask(ViewDone, request, VIEW_TIMEOUT_S)
 
     async def end(self) -> None:
         """End the executor and everything that it started."""

@@ -12,6 +12,7 @@ from clew_daemon.processes.executor import ExecutorDied, OutOfResources, Workspa
 from clew_daemon.session import check_tools
 from clew_daemon.session.epoch import Epoch
 from clew_shared.core import suggestions
+from clew_shared.proof.counts import count
 from clew_shared.record import events as ev
 from clew_shared.record.worlds import is_measured
 from clew_shared.text.redact import redact
@@ -46,6 +47,12 @@ class CheckRun:
     duration_s: float = 0.0
 
     @property
+    def tests(self) -> tuple[int, int, int] | None:
+        """How many tests passed, failed and were skipped, None where it does not say."""
+        found = count(self.output)
+        return (found.passed, found.failed, found.skipped) if found else None
+
+    @property
     def text(self) -> str:
         return without_middle(self.output, CHECK_OUTPUT_CHARS)
 
@@ -55,6 +62,8 @@ class Checks:
 
     def __init__(self, epoch: Epoch) -> None:
         self._epoch = epoch
+        self.finish: dict[str, CheckRun] = {}
+        """How each check ended when they were run for a finish."""
 
     async def missing_tools(self) -> dict[str, str]:
         """Return which checks cannot run whatever is done in the workspace, and why; the executor is asked."""
@@ -102,7 +111,7 @@ class Checks:
     async def _run_each(self) -> list[FailingCheck]:
         failing = []
         for name, cmd in self._epoch.core.state.spec.checks.items():
-            run = await self._ran(name, cmd, tries=CHECK_TRIES)
+            run = self.finish[name] = await self._ran(name, cmd, tries=CHECK_TRIES)
             failing += await self._finish(name, await self._traced(name, cmd, run))
         await self._epoch.commit()
         return failing
@@ -236,6 +245,7 @@ class Checks:
             exit_code=run.exit_code,
             duration_s=round(run.duration_s, 3),
             output=run.text,
+            tests=run.tests,
         )
         with self._epoch.entering() as core:
             core.emit(event)

@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 from clew_daemon.config.profiles import settings_for
 from clew_daemon.host.logins import login_copies
 from clew_daemon.parts import DaemonParts
+from clew_daemon.processes.nursery import Cell
 from clew_daemon.processes.workspace_guard import Missing, WorkspaceGuard
 from clew_daemon.record.doing import Work
 from clew_daemon.record.goal_limits import ActionLimit, action_limit, present_agent
@@ -87,6 +88,8 @@ class Epoch:
         self.stopping = False
         self.notify: Callable[[str, dict[str, Any]], None] = lambda _method, _params: None
         """Sends the agent a notification."""
+        self.cells: Callable[[], list[Cell]] = list
+        """The cells of the agent that runs."""
 
     @property
     def settings(self) -> Settings:

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from collections.abc import AsyncIterator
+from pathlib import Path
 
 import structlog
 
@@ -107,6 +109,37 @@ class ExecutorPool:
             if self._executor is not None:
                 await self._executor.end()
                 self._executor = None
+
+    @contextlib.asynccontextmanager
+    async def view(self, kind: str) -> AsyncIterator[tuple[ExecutorProcess, str]]:
+        """Enter a view of the workspace, with where it is still to be copied from; afterwards it is gone.
+
+        All that the goal has left running ends first. Raises ExecutorDied where there can be no view.
+        """
+        await self.cut_off()
+        async with self._lock:
+            try:
+                place = await asyncio.to_thread(self._specs.make_view)
+                executor, source = await self._in_view(place, kind)
+                try:
+                    yield executor, source
+                finally:
+                    await executor.end()
+            except (SpawnError, OSError) as error:
+                raise ExecutorDied(plain(error)) from error
+            finally:
+                await asyncio.to_thread(self._specs.remove_view)
+
+    async def _in_view(self, place: Path, kind: str) -> tuple[ExecutorProcess, str]:
+        if kind != "copy":
+            try:
+                spec = self._specs.view(place, overlay=True)
+                return await self._launcher.view(spec, self.leaf), ""
+            except SpawnError:
+                if kind == "overlay":
+                    raise
+        spec = self._specs.view(place, overlay=False)
+        return await self._launcher.view(spec, self.leaf), self._specs.executor().cwd
 
     async def digest(self, *, full: bool, own: bool = False) -> str:
         """Measure the world, where `full` from every file's stat: UNKNOWN where it is too large, "" where it failed.

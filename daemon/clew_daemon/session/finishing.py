@@ -6,6 +6,7 @@ import time
 
 from clew_daemon.session.checks import Checks
 from clew_daemon.session.epoch import Epoch
+from clew_daemon.session.proving import Proving
 from clew_shared.record import events as ev
 from clew_shared.record.model import Level
 from clew_shared.text.redact import redact
@@ -54,6 +55,7 @@ class Finishing:
         self._epoch = epoch
         self._checks = checks
         self._feedback = feedback
+        self._proving = Proving(epoch, checks)
 
     async def finish(self, p: protocol.Finish) -> Finished:
         """End the goal, or return why it cannot end; one that has ended stays unchanged."""
@@ -67,8 +69,11 @@ class Finishing:
             return Finished(accepted=True, failing_checks=(), open_subtasks=left)
         self._feedback.finishing()
         epoch.core.need_no_replan()
+        await self._proving.clean()
         if objection := await self._objection():
             return objection
+        if refused := await self._proving.refusal(redact(p.tests_changed.strip())):
+            return refused
         epoch.snapshots.acted(too_many=False)  # the checks may have changed something
         await epoch.snapshots.end()
         reached = ev.GoalEnded(
@@ -76,6 +81,7 @@ class Finishing:
             status="completed",
             summary=summary,
             verified=state.checked,
+            proof=state.proof.label if state.proof and state.spec.checks else "",
             passed_before=state.passed_before,
         )
         await epoch.decide(lambda core: core.emit(reached))
@@ -127,7 +133,10 @@ class Finishing:
         await self._epoch.ready.wait()
         summary = p.args.get("summary")
         summary = summary if isinstance(summary, str) else ""
-        answer = await self.finish(protocol.Finish(success=True, summary=summary))
+        reason = p.args.get("tests_changed")
+        reason = reason[: protocol.DESCRIPTION_CHARS_MAX] if isinstance(reason, str) else ""
+        asked = protocol.Finish(success=True, summary=summary, tests_changed=reason)
+        answer = await self.finish(asked)
         lines = [_failing(check) for check in answer.failing_checks]
         lines += [f"still open: {name}" for name in answer.open_subtasks]
         lines += [answer.message] if answer.message else []

@@ -11,6 +11,7 @@ import os
 import socket
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from clew_daemon.parts import DaemonParts
@@ -127,6 +128,17 @@ class CellSpecs:
     def executor(self) -> CellSpec:
         return self._placed(self._rules().executor(), "executor")
 
+    def view(self, place: Path, *, overlay: bool) -> CellSpec:
+        spec = self._placed(self._rules().view(place, overlay=overlay), "view")
+        return spec if overlay else spec.model_copy(update={"stands_on": None})
+
+    def make_view(self) -> Path:
+        """Make the folders of a view; raises OSError."""
+        return cells.make_view(self._parts.places, self.goal_id)
+
+    def remove_view(self) -> None:
+        cells.remove_view(self._parts.places, self.goal_id)
+
     def agent(self, agent: Agent) -> CellSpec:
         return self._placed(self._rules().agent(agent, self.epoch), "agent")
 
@@ -205,6 +217,10 @@ class Launcher:
 
     async def executor(self, specs: CellSpecs, group: Group) -> ExecutorProcess:
         spec = specs.executor()
+        return await ExecutorProcess.start(self._nursery, spec, group(spec))
+
+    async def view(self, spec: CellSpec, group: Group) -> ExecutorProcess:
+        """Start an executor in a view."""
         return await ExecutorProcess.start(self._nursery, spec, group(spec))
 
     def memory_mb(self, cells: list[Cell]) -> float:

@@ -49,6 +49,7 @@ class Session:
         self._epoch = Epoch(parts, parts.goals.cores[goal_id], guard, launcher)
         self._lifetime = Lifetime(self._epoch)
         self._epoch.notify = self._lifetime.notify
+        self._epoch.cells = lambda: self._lifetime.process.cells if self._lifetime.process else []
         self._liveness = Liveness(self._epoch, launcher, self._lifetime)
         self._methods = Methods(self._epoch)
         self._printed = asyncio.Event()

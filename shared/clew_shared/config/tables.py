@@ -25,6 +25,16 @@ from clew_shared.config.agent_tables import (
     above,
     shaped,
 )
+from clew_shared.proof.judges import bad_patterns
+
+
+def _patterns(found: tuple[str, ...]) -> tuple[str, ...]:
+    if faults := bad_patterns(found):
+        raise ValueError("; ".join(faults))
+    return found
+
+
+FilePatterns = Annotated[Texts, AfterValidator(_patterns)]
 
 IGNORED = (
     ".git",
@@ -255,6 +265,16 @@ class SnapshotSettings(Table):
     max_file_mb: AtLeastOne = 10
 
 
+class ProofSettings(Table):
+    """How a finish whose checks pass is proved (docs/proof.md): `judges` and `ignore` are patterns of files."""
+
+    mode: Literal["enforce", "say", "off"] = "enforce"
+    judges: FilePatterns = ()
+    ignore: FilePatterns = ()
+    view: Literal["auto", "overlay", "copy"] = "auto"
+    copy_mb: AtLeastOne = 2000
+
+
 class PlaybookSettings(Table):
     """What is learned across goals, and when it is dropped."""
 
@@ -355,6 +375,7 @@ class Settings(Table):
     playbook: PlaybookSettings = PlaybookSettings()
     attempts: AttemptSettings = AttemptSettings()
     snapshots: SnapshotSettings = SnapshotSettings()
+    proof: ProofSettings = ProofSettings()
     agents: AgentSettings = AgentSettings()
     ledger: LedgerSettings = LedgerSettings()
     notify: NotifySettings = NotifySettings()

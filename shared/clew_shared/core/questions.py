@@ -71,6 +71,8 @@ WHY = {
 CHOICES = {
     "feedback": ("say what to do differently", 'clew feedback {goal} "…"'),
     "answer": ("answer", 'clew feedback {goal} "…"'),
+    "proof": ("see what was changed, and what fails without it", "clew proof {goal}"),
+    "accept_proof": ("accept it as it is, and end the goal", "clew proof {goal} --accept"),
     "fixed": ("when you have fixed the cause, continue", "clew continue {goal}"),
     "again": ("let it try again", "clew continue {goal}"),
     "step": ("when you have fixed the cause, run the step again", "clew continue {goal}"),

@@ -6,10 +6,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from clew_shared.core.answers import WrongState
-from clew_shared.core.attempts import AttemptCommands, has_retries
+from clew_shared.core.attempts import AttemptCommands, has_retries, may_start_over
+from clew_shared.core.proofs import REFUSED_MAX, asks_about
 from clew_shared.core.questions import Question, budget, stuck
 from clew_shared.core.suggestions import taken
+from clew_shared.proof.label import WORDS
 from clew_shared.record import events as ev
+from clew_shared.record import proof_events as pr
 from clew_shared.record.events import Escalated, Planned
 from clew_shared.record.model import GoalStatus, StepStatus
 from clew_shared.text.shorten import one_line
@@ -285,6 +288,27 @@ class TreeCommands(AttemptCommands):
             f"it said {times(refused.count)} that it was done, too early and with nothing changed"
         )
         return self.fail(text, at)
+
+    def refuse_proof(self, at: float, reason: str) -> Level | None:
+        """Count a `finish` that the label of its proof refuses; returns the level escalated to.
+
+        The same label twice in the same world ends the attempt. A person is asked where the agent gives a reason, or
+        no attempt is left.
+        """
+        made = self.state.proof
+        assert made is not None  # noqa: S101 - it was just recorded
+        again = made.refused + 1 >= REFUSED_MAX
+        ends = again and self._is_in_progress() and may_start_over(self.state, self.attempts)
+        asks = bool(reason) or (again and not ends)
+        self.emit(
+            pr.ProofRefused(at=at, label=made.label, files=made.files, why=made.why, asked=asks)
+        )
+        if asks:
+            self.ask(asks_about(self.state, reason), at)
+            return "person"
+        if ends:
+            self.start_over(f"it said twice that it was done, but {WORDS[made.label]}", at)
+        return None
 
     def _fail(self, failure: str, at: float, cause: FailureCause) -> Level | None:
         """End the attempt, or count a failure of the subtask where it was the last one.

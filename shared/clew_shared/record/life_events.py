@@ -78,6 +78,7 @@ class GoalEnded(GoalEvent, frozen=True):
     reason: str = ""
     summary: str = ""
     verified: bool = False  # for the log: completed, and had checks, all of which passed
+    proof: str = ""  # its label
     passed_before: tuple[str, ...] = ()  # the checks that had passed before any work
 
 
@@ -248,6 +249,7 @@ class CheckedBefore(GoalEvent, frozen=True):
     exit_code: int | None = None
     duration_s: float = 0.0
     output: str = ""
+    tests: tuple[int, int, int] | None = None  # passed, failed, skipped; null where it did not say
 
 
 class FinishQuestioned(GoalEvent, frozen=True):

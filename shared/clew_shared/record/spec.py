@@ -56,5 +56,8 @@ class Spec(BaseModel):
     retries: int = 0
     timeout_s: float | None = None
     patience: float | None = None
+    tests: tuple[str, ...] = ()  # patterns of files that judge and may change
+    judges: tuple[str, ...] = ()  # patterns of further files that judge
+    setup: str = ""  # makes a fresh copy of the workspace ready
     unknown_keys: tuple[str, ...] = ()
     file_name: str = ""

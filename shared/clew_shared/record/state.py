@@ -63,6 +63,7 @@ class CheckBefore:
     passed: bool
     exit_code: int | None = None
     duration_s: float = 0.0
+    tests: tuple[int, int, int] | None = None  # passed, failed, skipped; None where it did not say
 
 
 @dataclass(slots=True)
@@ -136,6 +137,7 @@ class SnapshotState:
     """What is known of a goal's snapshots: the trees of the `first` and the `last`, and what they cost."""
 
     first: str = ""
+    first_at: float = 0.0
     last: str = ""
     last_seq: int = 0
     taken: int = 0
@@ -146,6 +148,22 @@ class SnapshotState:
     undoing: int = 0  # the undo that is not complete yet, 0 for none
     counts: int = 0  # what it adds to `undone`
     undone: int = 0  # those that restored something and were not reverted
+
+
+@dataclass(slots=True)
+class ProofState:
+    """The last proof, as in ProofMade; how often a finish was `refused` by it, and whether a person is `asked`."""
+
+    label: str
+    world: str
+    tree: str = ""
+    files: tuple[str, ...] = ()
+    why: str = ""
+    seq: int = 0
+    accepted: str | None = None  # by the goal, or a person
+    seconds: float = 0.0
+    refused: int = 0
+    asked: bool = False
 
 
 @dataclass(slots=True)
@@ -215,6 +233,8 @@ class State:
     verified: bool | None = None  # completed with checks that passed, None before its end
     checks: dict[str, CheckResult] = field(default_factory=dict)
     checked_before: dict[str, CheckBefore] = field(default_factory=dict)
+    proof: ProofState | None = None
+    proof_base: str = ""  # the tree that a person has accepted: what judges is as it is there
     suggested: dict[str, SuggestedCheck] = field(default_factory=dict)
     feedback: list[str] = field(default_factory=list)
     set_aside: list[str] = field(default_factory=list)  # subtasks that replans gave up

@@ -188,6 +188,7 @@ def status_view(
         "attempt": state.attempt.number,
         "verified": state.verified,
         "passed_before": list(state.passed_before),
+        "proof": proof_view(state),
         "tokens": state.cost.tokens,
         "age_s": round(max(0.0, now - state.accepted_at), 3),
         "accepted_at": iso(state.accepted_at),
@@ -200,6 +201,15 @@ def status_view(
         "since_gain": memory.since_gain if at_work else None,
         "debt": round(memory.debt.steps, 1) if at_work else None,
     }
+
+
+def proof_view(state: State) -> dict[str, Any] | None:
+    """Return the last proof of a goal, null where there was none (docs/proof.md)."""
+    made = state.proof
+    if made is None:
+        return None
+    shown = {"label": made.label, "files": list(made.files), "why": made.why}
+    return {**shown, "accepted": made.accepted, "seconds": made.seconds}
 
 
 def _waiting(state: State, now: float, waits: str) -> dict[str, Any] | None:

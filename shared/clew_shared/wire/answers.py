@@ -115,6 +115,15 @@ class Checked(AnswerModel):
     failing_checks: tuple[FailingCheck, ...] = ()
 
 
+class ProofTold(AnswerModel):
+    """Why a finish whose checks pass is not accepted: its label, the files, and the agent's change of them."""
+
+    label: str
+    files: tuple[str, ...] = ()
+    why: str = ""
+    diff: str = ""
+
+
 class Finished(AnswerModel):
     """The answer to `finish`."""
 
@@ -122,4 +131,5 @@ class Finished(AnswerModel):
     failing_checks: tuple[FailingCheck, ...] = ()
     open_subtasks: tuple[str, ...] = ()
     escalated_to: Level | None = None
+    proof: ProofTold | None = None
     message: str = ""

@@ -75,7 +75,10 @@ class DigestRequest(WireMessage):
 
 
 class CheckRequest(WireMessage):
-    """Run a goal's check with `sh -c`; it passes with exit code 0. What changes meanwhile is the goal's if `own`."""
+    """Run a goal's check with `sh -c`; it passes with exit code 0. What changes meanwhile is the goal's if `own`.
+
+    `fresh_tmp`: its TMPDIR is a new folder, which is removed afterwards.
+    """
 
     type: Literal["check"] = "check"
     id: int
@@ -84,6 +87,7 @@ class CheckRequest(WireMessage):
     timeout_s: float = 300
     output_bytes: int = 65536
     own: bool = True
+    fresh_tmp: bool = False
 
 
 class SnapshotRequest(WireMessage):
@@ -123,6 +127,44 @@ class RestoreRequest(WireMessage):
     tree: str = ""
     others: tuple[str, ...] = ()
     entries: tuple[RestoreEntry, ...]
+
+
+class _Proving(WireMessage):
+    """What a look and a view go by: the trees of the goal's first snapshot and of now, and the patterns of the goal.
+
+    `since` is when the first one was taken, in seconds since 1970.
+    """
+
+    base: str
+    end: str
+    since: float
+    judges: tuple[str, ...] = ()
+    ignore: tuple[str, ...] = ()
+    may_change: tuple[str, ...] = ()
+
+
+class LookRequest(_Proving):
+    """Ask what judges and was changed since the goal's start; `checks` are commands."""
+
+    type: Literal["look"] = "look"
+    id: int
+    checks: tuple[str, ...] = ()
+
+
+class ViewRequest(_Proving):
+    """Make a view of the workspace ready for checks: what judges is put back (`take`), or `data` as well.
+
+    `tools`: only what is in no snapshot. `work`: what does not judge. `compiled`: nothing but what Python has compiled.
+    `may_change` stays. The executor runs in the view already; where that is an empty folder, the workspace is copied
+    from `copy_from`, at most `copy_bytes`. `without`: no file that git ignores.
+    """
+
+    type: Literal["view"] = "view"
+    id: int
+    take: Literal["judges", "data", "tools", "work", "compiled"] = "judges"
+    copy_from: str = ""
+    copy_bytes: int = 0
+    without: bool = False
 
 
 class WorldDigest(WireMessage):
@@ -220,10 +262,48 @@ class CheckDone(WireMessage):
     duration_s: float
 
 
-ExecutorRequest = RunRequest | DigestRequest | CheckRequest | SnapshotRequest | RestoreRequest
+class LookDone(WireMessage):
+    """The answer to LookRequest: names of what judges and was changed, the first of each kind; `fault`: why none.
+
+    `mixed` are sources whose own tests were changed, `within` such as have fewer. `watches` and `odd` say what sources
+    do, `programs` decide a check by their exit code, `data` may be what one compares. `diff` is of those that judge.
+    """
+
+    type: Literal["looked"] = "looked"
+    id: int
+    fault: str = ""
+    altered: tuple[str, ...] = ()
+    added: tuple[str, ...] = ()
+    mixed: tuple[str, ...] = ()
+    within: tuple[str, ...] = ()
+    tools: tuple[str, ...] = ()
+    new_tools: tuple[str, ...] = ()
+    home: tuple[str, ...] = ()
+    git: tuple[str, ...] = ()
+    alive: tuple[str, ...] = ()
+    watches: tuple[str, ...] = ()
+    odd: tuple[str, ...] = ()
+    data: tuple[str, ...] = ()
+    programs: tuple[str, ...] = ()
+    had_tests: bool = False
+    diff: str = ""
+
+
+class ViewDone(WireMessage):
+    """The answer to ViewRequest; `fault` states why there is no view."""
+
+    type: Literal["viewed"] = "viewed"
+    id: int
+    fault: str = ""
+
+
+ExecutorRequest = (
+    RunRequest | DigestRequest | CheckRequest | SnapshotRequest | RestoreRequest
+    | LookRequest | ViewRequest
+)  # fmt: skip
 ExecutorAnswer = (
     ExecutorReady | ExecutorFailed | ActionSaid | ActionDone | DigestDone | CheckDone
-    | SnapshotDone | RestoreDone
+    | SnapshotDone | RestoreDone | LookDone | ViewDone
 )  # fmt: skip
 
 _request: TypeAdapter[ExecutorRequest] = TypeAdapter(

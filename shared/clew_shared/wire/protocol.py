@@ -199,10 +199,11 @@ class Learn(_Params):
 
 
 class Finish(_Params):
-    """The goal is done, or cannot be done."""
+    """The goal is done, or cannot be done; `tests_changed` is why it needs changes of what judges it."""
 
     success: bool
     summary: str = Field(default="", max_length=TEXT_CHARS_MAX)
+    tests_changed: str = Field(default="", max_length=DESCRIPTION_CHARS_MAX)
 
 
 class Check(_Params):

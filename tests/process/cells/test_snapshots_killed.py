@@ -28,7 +28,7 @@ TAKING = {
     "path.replace": "pathlib:Path.replace",
 }
 RESTORING = {
-    "contents": f"{_HERE}.restoring:_Contents.read",
+    "contents": f"{_HERE}.restoring:Contents.read",
     "put": f"{_HERE}.restoring:_Place.put",
     "os.rename": "os:rename",
     "os.unlink": "os:unlink",

@@ -60,7 +60,9 @@ def _payload(wiring: Wiring, guard: int) -> int:
     if spec.title:
         setproctitle(spec.title)
     if wiring.pidns:
-        _furnish(spec, wiring)
+        spec = _furnish(spec, wiring)
+    elif spec.overlay:
+        raise CellStartError("sandbox", "an overlay needs a mount namespace")
     _set_up(spec)
     _enter_folder(spec)
     program = _program(spec)
@@ -95,15 +97,26 @@ def _set_up(spec: CellSpec) -> None:
         os.environ["CLEW_FD"] = str(CHANNEL_FD)
 
 
-def _furnish(spec: CellSpec, wiring: Wiring) -> None:
-    """Enter mounts of its own, and an empty network where none is allowed."""
+def _furnish(spec: CellSpec, wiring: Wiring) -> CellSpec:
+    """Enter mounts of its own, and an empty network where none is allowed; return the spec for what stands there then.
+
+    An overlay has another identity than the folder beneath it.
+    """
     netns = _uses_netns(spec, wiring)
     namespaces.leave_mounts(netns=netns)
     namespaces.furnish()
+    if spec.overlay:
+        _require_identity(spec, spec.cwd)
+        try:
+            namespaces.overlay(spec.cwd, *spec.overlay, userns=wiring.sandbox.userns)
+        except OSError as error:
+            raise CellStartError("sandbox", f"no overlay: {error.strerror}") from error
+        spec = spec.model_copy(update={"stands_on": None})
     if spec.sandbox.mode != "off":
         namespaces.close_off(sandbox.view(spec))
     if netns:
         namespaces.raise_loopback()
+    return spec
 
 
 def _place_descriptors(wiring: Wiring, go: int) -> None:

@@ -4,9 +4,11 @@ import contextlib
 import os
 import re
 import select
+import shutil
 import signal
+import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from clew_worker.executor.launcher import CommandLauncher
@@ -94,6 +96,22 @@ class Commands:
     def close(self) -> None:
         """End the process that starts commands."""
         self._launcher.close()
+
+    @property
+    def starter(self) -> int:
+        """The pid of the process that starts commands, 0 for none."""
+        return self._launcher.starter
+
+    @contextlib.contextmanager
+    def own_tmp(self) -> Iterator[None]:
+        """Give commands a TMPDIR with nothing in it, which is removed afterwards."""
+        folder = tempfile.mkdtemp(prefix="check-")
+        self._launcher.env = {"TMPDIR": folder}
+        try:
+            yield
+        finally:
+            self._launcher.env = {}
+            shutil.rmtree(folder, ignore_errors=True)
 
     def reap(self) -> None:
         """Collect background processes that have ended."""

@@ -43,6 +43,13 @@ class CommandLauncher:
         self._open_files = open_files
         self._starter: tuple[int, socket.socket] | None = None
         self._as_program = True
+        self.env: dict[str, str] = {}
+        """What commands have in their environment in place of the executor's own."""
+
+    @property
+    def starter(self) -> int:
+        """The pid of the starter, 0 for none."""
+        return self._starter[0] if self._starter else 0
 
     def close(self) -> None:
         """End the starter, which exits when its socket closes."""
@@ -61,7 +68,7 @@ class CommandLauncher:
 
     def start(self, argv: list[str], output: int) -> int:
         """Have the starter start a command whose output goes to `output`; return its pid."""
-        request = json.dumps({"argv": argv}).encode()
+        request = json.dumps({"argv": argv, "env": self.env}).encode()
         if len(request) > starter.REQUEST_BYTES_MAX:
             raise CommandError(
                 f"the command has {len(request)} bytes, at most {starter.REQUEST_BYTES_MAX} are possible; "

@@ -4,14 +4,16 @@ It decides nothing: no LLM, no key, no judgement, no memory but that of file dig
 over a socket (`clew_shared.wire.executor`); it runs inside a cell whose sandbox is already up.
 """
 
+import contextlib
 import os
 import socket
 import sys
 import time
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from pydantic import ValidationError
 
@@ -29,16 +31,19 @@ from clew_shared.wire.executor import (
     ExecutorFailed,
     ExecutorReady,
     ExecutorRequest,
+    LookRequest,
     RestoreDone,
     RestoreRequest,
     RunRequest,
     SnapshotDone,
     SnapshotRequest,
+    ViewRequest,
 )
 from clew_shared.wire.framing import OversizedMessageError
 from clew_shared.wire.nursery import CellSpec
 from clew_worker.executor.attribution import Attribution
 from clew_worker.executor.commands import Commands, cut
+from clew_worker.executor.proof.look import Prover
 from clew_worker.executor.snapshots.restoring import Restorer
 from clew_worker.executor.snapshots.taking import SnapshotTaker
 from clew_worker.executor.tools import registry as tools
@@ -69,6 +74,7 @@ class ExecutorServer:
         self._attribution = Attribution(self._watch, notes)
         self._snapshots = SnapshotTaker(spec, self._workspace)
         self._restorer = Restorer(spec, self._workspace)
+        self._prover = Prover(spec, self._workspace)
         self._commands = Commands(
             wire,
             self._workspace.fileno(),
@@ -97,17 +103,16 @@ class ExecutorServer:
         self._workspace.close()
 
     def _answer(self, request: ExecutorRequest) -> ExecutorAnswer:
-        match request:
-            case RunRequest():
-                return self._run(request)
-            case CheckRequest():
-                return self._check(request)
-            case DigestRequest():
-                return self._digest(request)
-            case SnapshotRequest():
-                return self._snapshot(request)
-            case RestoreRequest():
-                return self._restore(request)
+        carry_out: Mapping[type, Callable[[Any], ExecutorAnswer]] = {
+            RunRequest: self._run,
+            CheckRequest: self._check,
+            DigestRequest: self._digest,
+            SnapshotRequest: self._snapshot,
+            RestoreRequest: self._restore,
+            LookRequest: lambda asked: self._prover.look(asked, self._commands.starter),
+            ViewRequest: self._prover.prepare,
+        }
+        return carry_out[type(request)](request)
 
     def _run(self, request: RunRequest) -> ActionDone:
         self._attribution.look_before_action()
@@ -128,7 +133,8 @@ class ExecutorServer:
 
     def _check(self, request: CheckRequest) -> CheckDone:
         self._attribution.look()
-        outcome, duration_s = self._carry_out(request, "run_cmd", {"cmd": request.cmd})
+        with self._commands.own_tmp() if request.fresh_tmp else contextlib.nullcontext():
+            outcome, duration_s = self._carry_out(request, "run_cmd", {"cmd": request.cmd})
         self._attribution.look(own=request.own)
         return CheckDone(
             id=request.id,
@@ -157,6 +163,8 @@ class ExecutorServer:
         if taken.fault:
             return taken
         self._attribution.anchor()
+        if not request.base:
+            self._prover.note_start()
         return taken.model_copy(update={"touched": self._attribution.report()})
 
     def _restore(self, request: RestoreRequest) -> RestoreDone:

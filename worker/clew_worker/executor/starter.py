@@ -74,6 +74,7 @@ def _become(request: dict[str, Any], output: int, answer: int, go: int, folder: 
         signal.signal(signal.SIGPIPE, signal.SIG_DFL)
         if os.read(go, 1):
             os.fchdir(folder)
+            os.environ.update(request["env"])
             os.execvp(request["argv"][0], request["argv"])  # noqa: S606 - starting it is the job
     except OSError as error:
         os.write(answer, f"cannot start {request['argv'][0]}: {error.strerror}\n".encode())

@@ -48,6 +48,19 @@ def furnish() -> None:
     kernel.mount("proc", "/proc", "proc", _QUIET)
 
 
+def overlay(folder: str, upper: str, work: str, *, userns: bool) -> None:
+    """Mount an overlay over a folder: what is written there goes to `upper`, and the folder stays as it is."""
+    held = [os.open(path, os.O_PATH | os.O_CLOEXEC) for path in (folder, upper, work)]
+    try:
+        names = zip(("lowerdir", "upperdir", "workdir"), held, strict=True)
+        options = [f"{name}=/proc/self/fd/{fd}" for name, fd in names]
+        options += ["userxattr"] if userns else []
+        kernel.mount("overlay", folder, "overlay", 0, ",".join(options))
+    finally:
+        for fd in held:
+            os.close(fd)
+
+
 @dataclass(frozen=True)
 class MountView:
     """What a cell's mounts show; paths as they were given, links unresolved.

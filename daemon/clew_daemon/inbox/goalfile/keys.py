@@ -11,6 +11,7 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 
 from clew_daemon.record.dependencies import name_fault
 from clew_shared.config.agent_tables import CliName
+from clew_shared.proof.judges import bad_patterns
 from clew_shared.record.spec import PlannedTask
 from clew_shared.text.shorten import in_whole_words
 from clew_shared.text.spelling import closest
@@ -136,7 +137,23 @@ def _patience(value: Any) -> Any:
     return 0.0 if value is False or value == "off" else value
 
 
+def _may_change(value: Any) -> Any:
+    """Return the patterns of tests that may change: none where they are guarded, all files where they `may change`."""
+    if isinstance(value, str) and value in (words := {"guarded": (), "may change": ("**",)}):
+        return words[value]
+    if not isinstance(value, list):
+        raise Expected("`guarded`, `may change` or a list of patterns, like [tests/api/**]")
+    return value
+
+
+def _patterns(found: tuple[str, ...]) -> tuple[str, ...]:
+    if faults := bad_patterns(found):
+        raise ValueError("; ".join(faults))
+    return found
+
+
 Text = Annotated[str, AfterValidator(_stripped)]
+Patterns = Annotated[tuple[Text, ...], Field(strict=False), AfterValidator(_patterns)]
 Positive = Annotated[int, Field(ge=1, le=NUMBER_MAX)]
 Commands = Annotated[dict[Any, Text], BeforeValidator(_by_name), AfterValidator(_named)]
 
@@ -173,6 +190,9 @@ class FrontMatter(BaseModel):
     retries: Annotated[int, Field(ge=0, le=RETRIES_MAX)] = 0
     timeout: Annotated[float, BeforeValidator(duration)] | None = None
     patience: Annotated[float, BeforeValidator(_patience), Field(ge=0, le=NUMBER_MAX)] | None = None
+    tests: Annotated[Patterns, BeforeValidator(_may_change)] = ()
+    judges: Annotated[Patterns, BeforeValidator(_listed)] = ()
+    setup: Text = ""
 
 
 class GoalFile(FrontMatter):

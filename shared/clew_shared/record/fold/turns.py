@@ -102,14 +102,15 @@ def check_finished(state: State, e: ev.CheckFinished, seq: int) -> None:
 
 
 def checked_before(state: State, e: ev.CheckedBefore, _seq: int) -> None:
-    state.checked_before[e.name] = CheckBefore(e.passed, e.exit_code, e.duration_s)
+    state.checked_before[e.name] = CheckBefore(e.passed, e.exit_code, e.duration_s, e.tests)
     if e.passed or e.exit_code is not None:
         see_probe(state, e.name, e.passed)
 
 
 def snapshot_taken(state: State, e: snap.SnapshotTaken, seq: int) -> None:
     known = state.snapshots
-    known.first = known.first or e.tree
+    if not known.first:
+        known.first, known.first_at = e.tree, e.at
     known.last, known.last_seq, known.missing = e.tree, seq, ""
     known.taken += 1
     known.bytes += e.bytes

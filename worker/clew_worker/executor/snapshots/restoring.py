@@ -71,7 +71,7 @@ class Restorer:
         until = time.monotonic() + RESTORE_S
         self._kept = {os.fsdecode(unquoted(name)) for name in request.others}
         late = f"it took more than {RESTORE_S:.0f} s"
-        with contextlib.closing(_Contents(self._store)) as contents:
+        with contextlib.closing(Contents(self._store)) as contents:
             for entry in request.entries:
                 if time.monotonic() > until:
                     left.append(entry.name)
@@ -95,7 +95,7 @@ class Restorer:
             self._sync()
         return RestoreDone(id=request.id, restored=tuple(restored), left=tuple(left), faults=faults)
 
-    def _restore(self, entry: RestoreEntry, tree: str, contents: _Contents) -> None:
+    def _restore(self, entry: RestoreEntry, tree: str, contents: Contents) -> None:
         """Restore one entry; _ChangedError where something else is there. Raises StoreError, OSError."""
         path = _path(entry.name)
         folder, _, name = path.rpartition("/")
@@ -230,7 +230,7 @@ class _Place:
                 left -= len(data)
             return digest.hexdigest() if not left else ""
 
-    def put(self, wanted: _Side, contents: _Contents) -> None:
+    def put(self, wanted: _Side, contents: Contents) -> None:
         """Put something in the place of what is there; _ChangedError where that has changed since."""
         if wanted is None:
             self._clear()
@@ -261,7 +261,7 @@ class _Place:
                 raise StoreError(NOT_EMPTY) from None
             raise
 
-    def _put_file(self, mode: int, name: str, contents: _Contents) -> None:
+    def _put_file(self, mode: int, name: str, contents: Contents) -> None:
         data = contents.read(name)
         try:
             if stat.S_ISLNK(mode):
@@ -291,7 +291,7 @@ class _Place:
                 os.chown(_DRAFT, *owner, dir_fd=self._at, follow_symlinks=False)
 
 
-class _Contents:
+class Contents:
     """The contents of a store, read by one run of git."""
 
     def __init__(self, store: SnapshotStore) -> None:
@@ -306,6 +306,12 @@ class _Contents:
 
     def read(self, name: str) -> bytes:
         """Return a content; StoreError where the store does not have it, or it is damaged."""
+        data = self.read_up_to(name, None)
+        assert data is not None  # noqa: S101 - no limit
+        return data
+
+    def read_up_to(self, name: str, most: int | None) -> bytes | None:
+        """Return a content as `read` does, None for one of more than `most` bytes."""
         git = self._git = self._git or self._started()
         assert git.stdin is not None  # noqa: S101 - a pipe
         assert git.stdout is not None  # noqa: S101 - a pipe
@@ -317,7 +323,12 @@ class _Contents:
         said = git.stdout.readline().split()
         if said[1:] == [b"missing"]:
             raise StoreError("the store does not have it")
-        data = git.stdout.read(int(said[2]) + 1)[:-1] if len(said) == 3 else b""
+        size = int(said[2]) if len(said) == 3 else 0
+        if most is not None and size > most:
+            for left in range(size + 1, 0, -_CHUNK):
+                git.stdout.read(min(left, _CHUNK))
+            return None
+        data = git.stdout.read(size + 1)[:-1] if len(said) == 3 else b""
         if blob_id(data) != name:
             self.close()
             raise StoreError(DAMAGED)

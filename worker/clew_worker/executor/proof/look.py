@@ -1,0 +1,262 @@
+"""The look at a finish whose checks have passed, and the view in which they run again (docs/proof.md)."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import stat
+from dataclasses import replace
+from pathlib import Path
+
+from clew_shared.proof.deciding import decided_by
+from clew_shared.proof.judges import Patterns, matcher
+from clew_shared.snapshots.store import SnapshotStore, StoreError
+from clew_shared.wire.executor import LookDone, LookRequest, ViewDone, ViewRequest
+from clew_shared.wire.nursery import CellSpec
+from clew_worker.executor.proof.changes import Side, changes, diff
+from clew_worker.executor.proof.tools import (
+    NOTE,
+    Note,
+    changed_settings,
+    compared,
+    home_config,
+    noted,
+)
+from clew_worker.executor.snapshots.index import Index
+from clew_worker.executor.snapshots.restoring import Contents
+from clew_worker.executor.workspace import Workspace
+from clew_worker.sandbox.kernel import descendants
+
+LOOK_S = 60.0
+NAMES_MAX = 500
+"""How many names of each kind an answer has; the view finds all of them itself."""
+_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+_NO_CODE = frozenset((".git", "node_modules", "site-packages"))
+
+
+class Prover:
+    """Looks at one workspace, and prepares views of it. `starter` is the pid of the process that starts commands."""
+
+    def __init__(self, spec: CellSpec, workspace: Workspace) -> None:
+        self._workspace = workspace
+        self._root = Path(f"/proc/self/fd/{workspace.fileno()}")
+        self._folder = Path(spec.sandbox.store)
+        self._git = spec.git
+        self._home = Path(spec.env.get("HOME", ""))
+
+    def note_start(self) -> None:
+        """Note what is installed and set where that is not on record yet: the goal has done nothing so far."""
+        if self._folder.name and not (self._folder / NOTE).exists():
+            with contextlib.suppress(StoreError, OSError):
+                noted(self._root, self._ignored()).save(self._folder)
+
+    def _ignored(self) -> list[str]:
+        """Return the highest names that the rules of the first snapshot ignore, and git's own folder does not count."""
+        root = self._workspace.fileno()
+        git = replace(
+            SnapshotStore(self._folder, self._git).within(LOOK_S),
+            index=str(self._folder / "index"),
+            work_tree=f"/proc/self/fd/{root}",
+        )
+        index = Index(git, root, _is_git, 0, 0)
+        return index.ignored(f"--exclude-from={self._folder}/info/exclude")
+
+    def _store(self) -> SnapshotStore:
+        return SnapshotStore(self._folder, self._git).within(LOOK_S)
+
+    # -- the look ------------------------------------------------------------------------------------
+
+    def look(self, request: LookRequest, starter: int) -> LookDone:
+        """Return what judges and was changed since the goal's start; `fault` is why that cannot be said."""
+        try:
+            return self._looked(request, starter)
+        except (StoreError, OSError) as error:
+            return LookDone(id=request.id, fault=str(error))
+
+    def _looked(self, request: LookRequest, starter: int) -> LookDone:
+        store, patterns = self._store(), _patterns(request)
+        found = changes(store, request.base, request.end, patterns)
+        before = Note.read(self._folder)
+        now = noted(self._root, self._ignored())
+        new, changed = compared(self._root, before, now)
+        ignore = matcher(patterns.ignore)
+        own = [path for path in found.all if path not in found.judging]
+        told = sorted({*found.judging, *found.mixed, *found.within})
+        names = {
+            "altered": found.altered,
+            "added": found.added,
+            "mixed": list(found.mixed),
+            "within": found.within,
+            "new_tools": [one for one in new if not ignore(one)],
+            "tools": [one for one in changed if not ignore(one)],
+            "git": changed_settings(before.git, now.git),
+            "home": home_config(self._home) if self._home.name else [],
+            "alive": _alive(starter),
+            "watches": found.watches,
+            "odd": found.odd,
+            "data": found.data,
+            "programs": decided_by(request.checks, own),
+        }
+        return LookDone(
+            id=request.id,
+            had_tests=found.had_tests,
+            diff=diff(store, request.base, request.end, told),
+            **{kind: tuple(map(_shown, paths[:NAMES_MAX])) for kind, paths in names.items()},
+        )
+
+    # -- the view ------------------------------------------------------------------------------------
+
+    def prepare(self, request: ViewRequest) -> ViewDone:
+        """Put back in this view what judges as it was, or what else is asked for; `fault` is why that failed."""
+        try:
+            if request.copy_from:
+                _copy(Path(request.copy_from), self._root, request.copy_bytes)
+            for name in self._ignored() if request.without else ():
+                _remove(self._root / name)
+            if request.take != "compiled":
+                self._take_away(request)
+            _drop_compiled(self._root, request.since)
+        except (StoreError, OSError) as error:
+            return ViewDone(id=request.id, fault=str(error))
+        return ViewDone(id=request.id)
+
+    def _take_away(self, request: ViewRequest) -> None:
+        patterns = _patterns(request)
+        found = changes(self._store(), request.base, request.end, patterns)
+        kept = matcher(patterns.may_change)
+        files = [one for one in found.judging if not kept(one)]
+        wanted = {
+            "judges": files,
+            "data": [*files, *found.data],
+            "tools": [],
+            "work": [one for one in found.all if one not in found.judging],
+        }[request.take]
+        mixed = found.mixed if request.take in ("judges", "data") else {}
+        with contextlib.closing(Contents(self._store())) as contents:
+            for path in wanted:
+                self._put(path, found.all[path][0], contents)
+        for path, data in mixed.items():
+            side = found.all[path][1]
+            self._write(path, side.mode if side else "100644", data)
+        if request.take != "work":
+            self._put_back_settings(request)
+
+    def _put_back_settings(self, request: ViewRequest) -> None:
+        """Take away tools that are new, and put back the repository's settings."""
+        before = Note.read(self._folder)
+        now = noted(self._root, self._ignored())
+        ignore = matcher(request.ignore)
+        for path in compared(self._root, before, now)[0]:
+            if not ignore(path):
+                _remove(self._root / path)
+        for path in changed_settings(before.git, now.git):
+            if path in before.git:
+                self._write(path, "100755" if "hooks/" in path else "100644", before.content(path))
+            else:
+                _remove(self._root / path)
+
+    def _put(self, path: str, side: Side | None, contents: Contents) -> None:
+        if side is None:
+            _remove(self._root / path)
+        else:
+            self._write(path, side.mode, contents.read(side.name))
+
+    def _write(self, path: str, mode: str, data: bytes) -> None:
+        """Write a file anew, whatever is in its way; no link is followed: one may lead out of the view."""
+        *folders, name = path.split("/")
+        at = os.dup(self._workspace.fileno())
+        try:
+            for folder in folders:
+                below = _entered(folder, at)
+                os.close(at)
+                at = below
+            _remove(Path(f"/proc/self/fd/{at}", name))
+            if mode == "120000":
+                os.symlink(data, name, dir_fd=at)
+                return
+            with open(os.open(name, _NEW, 0o600, dir_fd=at), "wb") as file:  # noqa: PTH123 - a descriptor
+                file.write(data)
+                os.fchmod(file.fileno(), 0o755 if mode == "100755" else 0o644)
+        finally:
+            os.close(at)
+
+
+def _entered(folder: str, at: int) -> int:
+    """Open a folder below `at`, made where something else is there."""
+    try:
+        return os.open(folder, _FOLDER, dir_fd=at)
+    except FileNotFoundError:
+        pass
+    except (NotADirectoryError, OSError):
+        os.unlink(folder, dir_fd=at)
+    os.mkdir(folder, dir_fd=at)
+    return os.open(folder, _FOLDER, dir_fd=at)
+
+
+def _remove(path: Path) -> None:
+    """Remove what is at a path, if anything; a link to a folder above it is not followed into another place."""
+    with contextlib.suppress(FileNotFoundError, NotADirectoryError):
+        if stat.S_ISDIR(path.lstat().st_mode):
+            shutil.rmtree(path)
+        else:
+            path.unlink()
+
+
+def _drop_compiled(root: Path, since: float) -> None:
+    """Remove what Python has compiled since the goal began, but in packages: it may not be what the sources say."""
+    for above, folders, names in os.walk(root):
+        if above.endswith("/__pycache__"):
+            for name in names:
+                path = Path(above, name)
+                with contextlib.suppress(OSError):
+                    if path.lstat().st_ctime >= since:
+                        path.unlink()
+        folders[:] = [one for one in folders if one not in _NO_CODE]
+
+
+def _copy(source: Path, target: Path, most: int) -> None:
+    """Copy a workspace; StoreError where it is larger than `most` bytes."""
+    left = most
+    for above, folders, names in os.walk(source):
+        at = target / Path(above).relative_to(source)
+        for name in [*folders]:
+            if Path(above, name).is_symlink():
+                folders.remove(name)
+                names.append(name)
+            else:
+                (at / name).mkdir()
+                shutil.copystat(Path(above, name), at / name)
+        for name in names:
+            info = Path(above, name).lstat()
+            if not (stat.S_ISREG(info.st_mode) or stat.S_ISLNK(info.st_mode)):
+                continue
+            left -= info.st_size
+            if left < 0:
+                raise StoreError(f"the workspace is larger than [proof] copy_mb = {most >> 20}")
+            shutil.copy2(Path(above, name), at / name, follow_symlinks=False)
+
+
+def _alive(starter: int) -> list[str]:
+    """Return the command lines of what the goal has left running: all below the cell's guard but the executor's own."""
+    mine = {os.getpid(), starter}
+    found = []
+    for pid in descendants(os.getppid()):
+        if pid not in mine:
+            with contextlib.suppress(OSError):
+                line = Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").strip()
+                found += [os.fsdecode(line)[:80]] if line else []
+    return found
+
+
+def _patterns(request: LookRequest | ViewRequest) -> Patterns:
+    return Patterns(request.judges, request.ignore, request.may_change)
+
+
+def _is_git(name: str) -> bool:
+    return ".git" in name.rstrip("/").split("/")
+
+
+def _shown(text: str) -> str:
+    return os.fsencode(text).decode(errors="replace")[:1000]

@@ -1,0 +1,295 @@
+"""What judges and is in no snapshot: installed tools, files that git ignores, the repository's settings, the HOME.
+
+What they were is noted when the goal's first snapshot is taken, beside the store, where no command of the goal can
+reach it: hashes of contents, but those of the repository's settings as they are, so that they can be put back.
+"""
+
+from __future__ import annotations
+
+import base64
+import csv
+import hashlib
+import json
+import os
+import re
+import stat
+import time
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from clew_shared.files.durable import sync
+from clew_shared.proof.judges import CACHES, RUNNERS_JS, RUNNERS_PY, is_judge
+from clew_shared.snapshots.store import StoreError
+
+NOTE = "start.json"
+_RUNNERS_PY = re.compile(RUNNERS_PY)
+_RUNNERS_JS = re.compile(rf"{RUNNERS_JS}|\.package-lock\.json")
+_START_FILES = re.compile(r".+\.pth|(?:site|user)customize\.(?:py|pyc|so)")
+_VENV_BIN = re.compile(r"python[\d.]*|pytest|py\.test|tox|nox|coverage|ruff|mypy")
+_RECORDS = re.compile(r"RECORD|direct_url\.json|entry_points\.txt|pyvenv\.cfg|\.package-lock\.json")
+_BUILT = re.compile(r"target|build|dist|out|\.next|coverage|htmlcov|\.git|__pycache__|\.cache")
+_PLAIN_SETTINGS = re.compile(
+    r"(?:user|remote|branch|author|committer|init|color|pull|push|credential|gui)\.|core\.(?:repositoryformatversion|filemode"
+    r"|bare|logallrefupdates|ignorecase|precomposeunicode|symlinks)\b"
+)
+_HISTORIES = (
+    *(".local/share", ".local/state", ".bash_history", ".python_history", ".wget-hsts"),
+    ".node_repl_history",
+)
+_PLAIN = (*CACHES, *_HISTORIES)
+_HOME_MAX = 1_000
+_HASHED_BYTES, _KEPT_BYTES = 4 << 20, 256 << 10
+_ENTRIES_MAX, _SECONDS_MAX = 400_000, 20.0
+
+
+@dataclass(slots=True)
+class Note:
+    """What was there: the hash of each tool by its path, and the contents of the repository's settings."""
+
+    tools: dict[str, str] = field(default_factory=dict)
+    git: dict[str, str] = field(default_factory=dict)
+
+    @classmethod
+    def read(cls, store: Path) -> Note:
+        """Return the note of a store; raises StoreError where there is none."""
+        try:
+            saved = json.loads((store / NOTE).read_text())
+            return cls(dict(saved["tools"]), dict(saved["git"]))
+        except (OSError, ValueError, KeyError, TypeError):
+            raise StoreError("it is not on record what was installed at the start") from None
+
+    def content(self, path: str) -> bytes:
+        """Return what a file of the repository's settings was."""
+        return base64.b64decode(self.git[path])
+
+    def save(self, store: Path) -> None:
+        """Write it durably; raises OSError."""
+        draft = store / f"{NOTE}.new"
+        draft.write_text(json.dumps({"tools": self.tools, "git": self.git}))
+        sync(draft)
+        draft.replace(store / NOTE)
+        sync(store)
+
+
+def noted(root: Path, ignored: Iterable[str]) -> Note:
+    """Return what is there now; `ignored` are the highest names that git ignores, folders with a slash."""
+    return Note({path: _hash(root / path) for path in _tools(root, ignored)}, git_settings(root))
+
+
+def _tools(root: Path, ignored: Iterable[str]) -> Iterator[str]:
+    """Yield the files that judge of what git ignores; raises StoreError where there are too many to look at."""
+    until, seen = time.monotonic() + _SECONDS_MAX, 0
+    todo = [(name, False) for name in ignored]
+    while todo:
+        path, whole = todo.pop()
+        if not path.endswith("/"):
+            if whole or is_judge(path):
+                yield path
+            continue
+        try:
+            with os.scandir(root / path) as listing:
+                entries = {one.name: one.is_dir(follow_symlinks=False) for one in listing}
+        except OSError:
+            continue
+        seen += len(entries)
+        if seen > _ENTRIES_MAX or time.monotonic() > until:
+            raise StoreError(f"the folders that git ignores have more than {seen} files")
+        for name, is_folder in entries.items():
+            judged = _judged(path, name, entries, whole=whole)
+            if judged is not None:
+                todo.append((f"{path}{name}/" if is_folder else f"{path}{name}", judged))
+
+
+def _judged(path: str, name: str, beside: dict[str, bool], *, whole: bool) -> bool | None:
+    """Return whether everything of an entry judges, or only names that judge; None where nothing of it does.
+
+    Of packages those of runners do, and of environments what starts first.
+    """
+    above, _, folder = path.rstrip("/").rpartition("/")
+    if folder in ("site-packages", "dist-packages"):
+        is_start = not beside[name] and _START_FILES.fullmatch(name)
+        return (
+            True if is_start or _RUNNERS_PY.fullmatch(name) or name.endswith(".dist-info") else None
+        )
+    if folder.endswith(".dist-info"):
+        return True if _RECORDS.fullmatch(name) else None
+    if folder == "node_modules" or above.endswith("node_modules"):
+        scope = f"{folder}/" if folder.startswith("@") else ""
+        if folder == "node_modules" or scope:
+            is_scope = name.startswith("@") and not scope
+            return True if _RUNNERS_JS.fullmatch(scope + name) else False if is_scope else None
+    if "pyvenv.cfg" in beside:
+        return name == "pyvenv.cfg" if name in ("bin", "lib", "lib64", "pyvenv.cfg") else None
+    if folder == "bin" and above and _VENV_BIN.fullmatch(name):
+        return True
+    return None if beside[name] and _BUILT.fullmatch(name) else whole
+
+
+def _hash(path: Path) -> str:
+    """Return what stands for a file: a hash, the target of a link, "" where it is gone."""
+    try:
+        info = path.lstat()
+        if stat.S_ISLNK(info.st_mode):
+            return f"link {path.readlink()}"
+        if not stat.S_ISREG(info.st_mode):
+            return "special"
+        if info.st_size > _HASHED_BYTES:
+            return f"{info.st_size} {info.st_mtime_ns}"
+        return hashlib.sha256(path.read_bytes()).hexdigest()
+    except OSError:
+        return ""
+
+
+def compared(root: Path, before: Note, now: Note) -> tuple[list[str], list[str]]:
+    """Return the tools that are new, and those that are other ones than at the start, but for what was installed."""
+    differ = [path for path, name in now.tools.items() if name and before.tools.get(path) != name]
+    records = _Records(root, before, now)
+    odd = [path for path in sorted(differ) if not records.explain(path)]
+    return [one for one in odd if one not in before.tools], [
+        one for one in odd if one in before.tools
+    ]
+
+
+class _Records:
+    """What installers have put on record of the files that they brought."""
+
+    def __init__(self, root: Path, before: Note, now: Note) -> None:
+        self._root, self._before, self._now = root, before, now
+        self._hashes: dict[str, dict[str, str]] = {}
+
+    def explain(self, path: str) -> bool:
+        """Return whether an installation explains a file that is new or changed."""
+        name = path.rpartition("/")[2]
+        if name in (
+            "RECORD",
+            "direct_url.json",
+            "entry_points.txt",
+            "pyvenv.cfg",
+            ".package-lock.json",
+        ):
+            return path not in self._before.tools and not self._is_bare_plugin(path)
+        if "/node_modules/" in f"/{path}":
+            return self._installed_by_npm(path)
+        if name.startswith("_virtualenv") or (name.endswith(".pyc") and "/__pycache__/" in path):
+            return True
+        if "/bin/" in f"/{path}" and _VENV_BIN.fullmatch(name) and self._is_python(path):
+            return True
+        return self._on_record(path)
+
+    def _is_bare_plugin(self, path: str) -> bool:
+        """Return whether entry points of pytest stand in a folder that no installer has made."""
+        if not path.endswith("/entry_points.txt"):
+            return False
+        folder = self._root / path.rpartition("/")[0]
+        text = (self._root / path).read_text(errors="replace")
+        return "[pytest11]" in text and (
+            not (folder / "RECORD").exists() or (folder / "direct_url.json").exists()
+        )
+
+    def _is_python(self, path: str) -> bool:
+        """Return whether this is a new environment's link to a Python outside of the workspace, or a copy of one."""
+        target = self._root / path
+        if path in self._before.tools or Path(os.path.realpath(target)).is_relative_to(
+            self._root.resolve()
+        ):
+            return path not in self._before.tools and _starts_as_program(target)
+        return True
+
+    def _installed_by_npm(self, path: str) -> bool:
+        """Return whether the last installation is newer than the start, and the file not newer than that."""
+        above, _, _ = f"/{path}".rpartition("/node_modules/")
+        lock = f"{above}/node_modules/.package-lock.json".lstrip("/")
+        if not self._now.tools.get(lock) or self._now.tools[lock] == self._before.tools.get(lock):
+            return False
+        at = self._root / path
+        if "/.bin/" in path and not at.is_symlink():
+            return False
+        return at.lstat().st_ctime <= (self._root / lock).stat().st_mtime + 2
+
+    def _on_record(self, path: str) -> bool:
+        site, found, _ = path.partition("site-packages/")
+        site += found
+        if not found:  # a program of an environment is on the record of a package
+            env = path.rpartition("/bin/")[0]
+            inside = (one.partition("site-packages/") for one in self._now.tools if env)
+            site = next((a + b for a, b, _ in inside if b and a.startswith(f"{env}/lib")), "")
+        if not site:
+            return False
+        wanted = self._of(site).get(os.path.normpath(path))
+        return wanted is not None and wanted == self._digest(path)
+
+    def _of(self, site: str) -> dict[str, str]:
+        """Return the hashes on record in a folder of packages, by path; a record that was rewritten counts nothing."""
+        if site not in self._hashes:
+            found = self._hashes[site] = {}
+            for record in (self._root / site).glob("*.dist-info/RECORD"):
+                path = str(record.relative_to(self._root))
+                if self._before.tools.get(path, self._now.tools.get(path)) != self._now.tools.get(
+                    path
+                ):
+                    continue
+                for row in csv.reader(record.read_text(errors="replace").splitlines()):
+                    if len(row) > 1 and row[1]:
+                        found[os.path.normpath(f"{site}{row[0]}")] = row[1]
+        return self._hashes[site]
+
+    def _digest(self, path: str) -> str:
+        data = hashlib.sha256((self._root / path).read_bytes()).digest()
+        return f"sha256={base64.urlsafe_b64encode(data).rstrip(b'=').decode()}"
+
+
+def _starts_as_program(path: Path) -> bool:
+    try:
+        with path.open("rb") as file:
+            return file.read(4) == b"\x7fELF"
+    except OSError:
+        return False
+
+
+def git_settings(root: Path) -> dict[str, str]:
+    """Return the contents of the files by which a repository's own settings can judge, by path."""
+    folder = root / ".git"
+    if folder.is_symlink() or not folder.is_dir():
+        return {}
+    names = [folder / "config", folder / "config.worktree"]
+    names += [one for sub in ("hooks", "info") for one in sorted((folder / sub).glob("*"))[:200]]
+    found = {}
+    for path in names:
+        if path.name.endswith(".sample") or path.name in ("exclude", "refs") or not path.is_file():
+            continue
+        with path.open("rb") as file:
+            found[str(path.relative_to(root))] = base64.b64encode(file.read(_KEPT_BYTES)).decode()
+    return found
+
+
+def changed_settings(before: dict[str, str], now: dict[str, str]) -> list[str]:
+    """Return the files of the repository's settings that were changed in what can judge."""
+    paths = sorted(before.keys() | now.keys())
+    return [one for one in paths if _telling(one, before.get(one)) != _telling(one, now.get(one))]
+
+
+def _telling(path: str, content: str | None) -> object:
+    """Return what of such a file can judge: of the config not who commits, nor which branch follows which."""
+    data = base64.b64decode(content or "")
+    if path.rpartition("/")[2] not in ("config", "config.worktree"):
+        return data
+    section, found = "", []
+    for line in map(str.strip, data.decode(errors="replace").splitlines()):
+        if line.startswith("["):
+            section = line.strip("[] ").partition(" ")[0].lower()
+        elif line and not _PLAIN_SETTINGS.match(name := f"{section}.{line}"):
+            found.append(name)
+    return found
+
+
+def home_config(home: Path) -> list[str]:
+    """Return the files of a HOME but for caches and histories: whatever is there, programs may obey."""
+    found: list[str] = []
+    for above, folders, names in os.walk(home):
+        at = Path(above).relative_to(home)
+        folders[:] = [one for one in folders if not str(at / one).startswith(_PLAIN)]
+        found += [str(at / one) for one in names if not str(at / one).startswith(_PLAIN)]
+        if len(found) > _HOME_MAX:
+            break
+    return sorted(found)
