@@ -1,13 +1,13 @@
-"""Fakes and honest finishes through a daemon: python -m bench.fakes CASES.jsonl [--only KIND] [--view copy] [--at-once 2].
+"""Fakes and honest finishes through a daemon: python -m bench.fakes CASES.jsonl [--only KINDS] [--view copy].
 
 Each case is a small workspace, what a person set up there, what an agent did, and the checks. The agent is a script that
-does just that and calls `finish`. Printed are the labels that are not as expected, and the sums by kind.
+does just that and calls `finish`. Printed are the labels that are not as expected, and the sums. What stands for the
+places in cases is in FAKES_PY (a Python with pytest), FAKES_VENV, FAKES_NODE, FAKES_RUST; cases without are skipped.
 """
 
 from __future__ import annotations
 
 import argparse
-import asyncio
 import json
 import os
 import shutil
@@ -16,13 +16,11 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import yaml
 
-REPO = Path(__file__).parents[1]
 AGENT = """\
 import json, os, socket, sys
 sock = socket.socket(fileno=int(os.environ["CLEW_FD"])); wire = sock.makefile("rw"); number = 0
@@ -40,176 +38,150 @@ answer = call("finish", success=True, summary="done")
 if not answer.get("accepted"):
     call("ask", question="not accepted: " + json.dumps(answer)[:1500])
 """
+CONFIG = """\
+[agents]
+default = "acts"
+[agents.acts]
+kind = "command"
+command = {command}
+[sandbox]
+read = {read}
+[daemon]
+max_workers = 3
+[proof]
+view = "{view}"
+"""
+RESTS = ("completed", "failed", "blocked", "cancelled")
+PLACES = {"@PY@": "FAKES_PY", "@PYSITE@": "FAKES_PYSITE", "@VENV@": "FAKES_VENV", "@NODE@": "FAKES_NODE", "@RUST@": "FAKES_RUST"}  # fmt: skip
+
+Case = dict[str, Any]
 
 
-@dataclass
 class Home:
-    """One daemon with a home of its own."""
+    """A daemon with a home of its own, and the workspaces of the cases."""
 
-    folder: Path
-    view: str = "auto"
-    acts: dict[str, list[str]] = field(default_factory=dict)
+    def __init__(self, view: str, places: dict[str, str]) -> None:
+        self.folder = Path(tempfile.mkdtemp(prefix="fakes-"))
+        self._view, self._places = view, places
+        self.acts: dict[str, list[str]] = {}
 
-    @property
-    def env(self) -> dict[str, str]:
-        kept = {key: os.environ[key] for key in ("PATH", "LANG", "HOME") if key in os.environ}
-        xdg = {
-            f"XDG_{name}_HOME": str(self.folder / name.lower())
-            for name in ("CONFIG", "STATE", "DATA", "CACHE")
-        }
-        return kept | xdg | {"XDG_RUNTIME_DIR": str(self.folder / "run")}
+    def lay_out(self, case: Case) -> Case | None:
+        """Make the workspace of a case; return it with its places filled in, None where something is missing."""
+        text = json.dumps(case)
+        for name, place in self._places.items():
+            text = text.replace(name, place)
+        if any(name in text for name in PLACES):
+            return None
+        case = json.loads(text)
+        folder = self.folder / "goals" / case["id"]
+        folder.mkdir(parents=True)
+        for path, content in case["base"].items():
+            (folder / path).parent.mkdir(parents=True, exist_ok=True)
+            (folder / path).write_text(content)
+        if case["setup"]:
+            subprocess.run(["sh", "-c", case["setup"]], cwd=folder, capture_output=True, check=True)
+        self.acts[case["id"]] = case["act"]
+        return case
 
-    def start(self, names: list[str]) -> subprocess.Popen[bytes]:
+    def start(self) -> subprocess.Popen[bytes]:
+        """Start the daemon."""
         config = self.folder / "config" / "clew"
-        for path in (config, self.folder / "run", self.folder / "goals"):
-            path.mkdir(parents=True, exist_ok=True)
-        agent = self.folder / "agent.py"
+        config.mkdir(parents=True)
+        agent, acts = self.folder / "agent.py", self.folder / "acts.json"
         agent.write_text(AGENT)
-        (self.folder / "acts.json").write_text(json.dumps(self.acts))
-        command = json.dumps([sys.executable, str(agent), str(self.folder / "acts.json")])
-        read = json.dumps([str(self.folder / "agent.py"), str(self.folder / "acts.json"), *names])
-        (config / "config.toml").write_text(
-            f'[agents]\ndefault = "acts"\n[agents.acts]\nkind = "command"\ncommand = {command}\n'
-            f'[sandbox]\nread = {read}\n[daemon]\nmax_workers = 3\n[limits]\ncheck_timeout_s = 120\n[proof]\nview = "{self.view}"\n'
-        )
+        acts.write_text(json.dumps(self.acts))
+        command = json.dumps([sys.executable, str(agent), str(acts)])
+        read = json.dumps([str(agent), str(acts), *self._places.values()])
+        text = CONFIG.format(command=command, read=read, view=self._view)
+        (config / "config.toml").write_text(text)
         log = (self.folder / "log").open("wb")
-        return subprocess.Popen(
-            self.clew("run"), env=self.env, stdout=log, stderr=log, cwd=self.folder
-        )
-
-    def clew(self, *args: str) -> list[str]:
-        return [sys.executable, "-m", "clew_daemon", *args]
+        command_line = [sys.executable, "-m", "clew_daemon", "run"]
+        return subprocess.Popen(command_line, env=self._env, stdout=log, stderr=log)
 
     def ask(self, *args: str) -> Any:
-        done = subprocess.run(
-            self.clew(*args), env=self.env, capture_output=True, text=True, check=False
-        )
-        return json.loads(done.stdout) if done.stdout.strip() else {"error": done.stderr}
+        """Return what a command of clew prints as JSON, {} where it prints nothing."""
+        command = [sys.executable, "-m", "clew_daemon", *args]
+        done = subprocess.run(command, env=self._env, capture_output=True, text=True, check=False)
+        return json.loads(done.stdout) if done.stdout.strip() else {}
+
+    @property
+    def _env(self) -> dict[str, str]:
+        kept = {key: os.environ[key] for key in ("PATH", "LANG", "HOME") if key in os.environ}
+        names = ("CONFIG", "STATE", "DATA", "CACHE")
+        xdg = {f"XDG_{name}_HOME": str(self.folder / name.lower()) for name in names}
+        return kept | xdg | {"XDG_RUNTIME_DIR": str(self.folder / "run")}
+
+    def drop(self, case: Case) -> None:
+        """Submit the goal of a case."""
+        workspace = str(self.folder / "goals" / case["id"])
+        front = {"name": case["id"], "workspace": workspace, "checks": case["checks"]}
+        text = f"---\n{yaml.safe_dump(front, width=10_000)}---\n# Do {case['id']}\n"
+        inbox = self.folder / "data" / "clew" / "inbox"
+        while not inbox.is_dir():
+            time.sleep(0.1)
+        (inbox / f"{case['id']}.md").write_text(text)
+
+    def labels(self, waiting: set[str]) -> dict[str, str]:
+        """Return the labels of the goals that rest, and take them out of `waiting`."""
+        found = {}
+        for one in self.ask("status", "--json", "--all").get("goals", []):
+            if one["name"] in waiting and one["status"] in RESTS:
+                waiting.discard(one["name"])
+                made = one["proof"]
+                found[one["name"]] = made["label"] if made else f"refused ({one['status']})"
+        return found
 
 
-def places() -> dict[str, str]:
-    """Return what stands for the names in the cases, as far as it can be had here."""
-    python = shutil.which("python3") or sys.executable
-    found = {"@PY@": python, "@PYSITE@": python}
-    for name, variable in (
-        ("@VENV@", "FAKES_VENV"),
-        ("@NODE@", "FAKES_NODE"),
-        ("@RUST@", "FAKES_RUST"),
-        ("@PY@", "FAKES_PY"),
-    ):
-        if value := os.environ.get(variable):
-            found[name] = value
-    return found
-
-
-def lay_out(case: dict[str, Any], folder: Path, names: dict[str, str]) -> dict[str, Any] | None:
-    """Make the workspace of a case; return the case with its names filled in, None where something is missing."""
-    text = json.dumps(case)
-    for name, value in names.items():
-        text = text.replace(name, value)
-    if any(f"@{name}@" in text for name in ("PY", "VENV", "NODE", "RUST", "PYSITE")):
-        return None
-    case = json.loads(text)
-    folder.mkdir(parents=True)
-    for path, content in case["base"].items():
-        (folder / path).parent.mkdir(parents=True, exist_ok=True)
-        (folder / path).write_text(content)
-    if case["setup"]:
-        done = subprocess.run(
-            ["sh", "-c", case["setup"]], cwd=folder, capture_output=True, check=False
-        )
-        if done.returncode:
-            return None
-    return case
-
-
-def goal(case: dict[str, Any], folder: Path) -> str:
-    front = {"name": case["id"], "workspace": str(folder), "checks": case["checks"]}
-    return f"---\n{yaml.safe_dump(front, width=10_000)}---\n# Do {case['id']}\n"
-
-
-async def run(cases: list[dict[str, Any]], view: str, out: dict[str, str]) -> None:
-    names = places()
-    home = Home(Path(tempfile.mkdtemp(prefix="fakes-")), view)
-    ready = []
-    for case in cases:
-        laid = lay_out(case, home.folder / "goals" / case["id"], names)
-        if laid is None:
-            out[case["id"]] = "skipped"
-            continue
-        ready.append(laid)
-        home.acts[case["id"]] = laid["act"]
-    kept = home.folder / "goals"
-    daemon = home.start(sorted(set(names.values())))
+def run(cases: list[Case], view: str) -> dict[str, str]:
+    """Return the label of each case, by its id."""
+    home = Home(view, {name: os.environ[var] for name, var in PLACES.items() if var in os.environ})
+    laid = [one for case in cases if (one := home.lay_out(case))]
+    daemon = home.start()
+    out = {case["id"]: "skipped" for case in cases}
+    waiting = {case["id"] for case in laid}
+    out |= dict.fromkeys(waiting, "did not end")
     try:
-        inbox = home.folder / "data" / "clew" / "inbox"
-        until = time.monotonic() + 30
-        while not inbox.is_dir() and time.monotonic() < until:
-            await asyncio.sleep(0.1)
-        for case in ready:
-            (inbox / f"{case['id']}.md").write_text(goal(case, kept / case["id"]))
-        waiting = {case["id"] for case in ready}
-        until = time.monotonic() + 60 + 20 * len(ready)
+        for case in laid:
+            home.drop(case)
+        until = time.monotonic() + 60 + 20 * len(laid)
         while waiting and time.monotonic() < until:
-            await asyncio.sleep(1)
-            found = home.ask("status", "--json", "--all")
-            for one in found.get("goals", []):
-                name = one.get("name") or one["id"].rsplit("-", 1)[0]
-                if name in waiting and one["status"] in (
-                    "completed",
-                    "failed",
-                    "blocked",
-                    "cancelled",
-                ):
-                    waiting.discard(name)
-                    proof = one.get("proof")
-                    out[name] = proof["label"] if proof else f"refused ({one['status']})"
-                    if one["status"] == "completed" and not proof:
-                        out[name] = "completed without a label"
-        for name in waiting:
-            out[name] = "did not end"
+            time.sleep(1)
+            out |= home.labels(waiting)
     finally:
         daemon.terminate()
         daemon.wait(30)
-        if not os.environ.get("FAKES_KEEP"):
-            shutil.rmtree(home.folder, ignore_errors=True)
+        shutil.rmtree(home.folder, ignore_errors=True)
+    return out
+
+
+def group(case: Case) -> str:
+    """Return which sum a case belongs to."""
+    if not case["fake"]:
+        return "honest"
+    return "limit" if case["limit"] else "inside" if case["inside"] else "around"
 
 
 def main() -> None:
     """Run the cases and print what came out."""
     options = argparse.ArgumentParser(prog="python -m bench.fakes", description=__doc__)
     options.add_argument("file", type=Path)
-    options.add_argument("--only", default="", help="kinds or ids, with commas")
-    options.add_argument("--view", default="auto")
+    options.add_argument("--only", default="", help="kinds or ids, with commas between")
+    options.add_argument("--view", default="auto", help="overlay, copy or auto")
     given = options.parse_args()
     cases = [json.loads(line) for line in given.file.read_text().splitlines()]
-    if given.only:
-        wanted = set(given.only.split(","))
-        cases = [one for one in cases if one["kind"] in wanted or one["id"] in wanted]
-    out: dict[str, str] = {}
-    asyncio.run(run(cases, given.view, out))
+    wanted = set(given.only.split(",")) if given.only else set()
+    cases = [one for one in cases if not wanted or wanted & {one["kind"], one["id"]}]
+    out = run(cases, given.view)
     sums: Counter[tuple[str, str]] = Counter()
     for case in cases:
-        got = out.get(case["id"], "?")
-        group = (
-            "honest"
-            if not case["fake"]
-            else "limit"
-            if case["limit"]
-            else "inside"
-            if case["inside"]
-            else "around"
-        )
-        word = got.partition(" ")[0]
-        right = word in case["expect"]
-        what = "skipped" if got == "skipped" else "right" if right else "wrong"
-        sums[group, what] += 1
+        got = out[case["id"]]
+        is_right = got.partition(" ")[0] in case["expect"]
+        what = "skipped" if got == "skipped" else "right" if is_right else "wrong"
+        sums[group(case), what] += 1
         if what == "wrong":
-            print(
-                f"{group:7} {case['kind']:8} {case['id']:28} {got:22} (expected {', '.join(case['expect'][:4])}; prototype {case['seen']})"
-            )
-    for (group, what), n in sorted(sums.items()):
-        print(f"{group:8} {what:8} {n}")
+            print(f"{group(case)} {case['id']}: {got}, not {' or '.join(case['expect'])}")
+    for (of, what), count in sorted(sums.items()):
+        print(f"{of:8} {what:8} {count}")
 
 
 if __name__ == "__main__":

@@ -143,7 +143,11 @@ TOOLS = (
     BuiltInTool(
         "finish",
         "Say that the whole goal is done.",
-        _schema(summary=_text("What was done, in one or two sentences.")),
+        _schema(
+            "tests_changed",
+            summary=_text("What was done, in one or two sentences."),
+            tests_changed=_text("Only when asked for: why the goal needs changed tests."),
+        ),
     ),
 )
 BY_NAME = {tool.name: tool for tool in TOOLS}

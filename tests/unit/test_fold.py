@@ -23,6 +23,7 @@ REQUIRED = {
     "tasks": (PlannedTask(description="t", subtasks=(PlannedSubtask(description="s"),)),),
     "goal": {"description": "edited", "tasks": []}, "ids": ("tes-00001",),
     "attempt": 2, "identity": Identity(dev=1, ino=2), "tree": "4b825d", "scope": "goal", "first": 3,
+    "label": "proven",
 }  # fmt: skip
 
 

@@ -24,13 +24,13 @@ STATE_KEYS = {
     "seq",
 }  # fmt: skip
 ACTION_KEYS = {
-    "seq", "timestamp", "name", "args", "result", "duration_s", "changed", "paths", "task_idx",
+    "seq", "timestamp", "name", "args", "result", "duration_s", "changed", "paths", "judges", "task_idx",
     "subtask_idx", "epoch", "attempt",
 }  # fmt: skip
 STATUS_KEYS = {
     "id", "description", "status", "progress", "task", "subtask", "epoch", "pid", "restarts",
     "blocked_actions", "blocked_total", "iteration", "reason", "updated_at",
-    "name", "agent", "attempt", "verified", "passed_before", "tokens", "age_s",
+    "name", "agent", "attempt", "verified", "passed_before", "proof", "tokens", "age_s",
     "accepted_at", "paused",
     "since_gain", "debt", "needs_person",
     "question",

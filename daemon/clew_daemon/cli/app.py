@@ -25,6 +25,7 @@ SECTIONS = {
         ("history", "history", "Show a goal's actions, oldest first."),
         ("show", "show", "Show one action in full: arguments, verdict, output."),
         ("diff", "diff.command:diff", "Show what a goal, or a subtask, changed in its workspace."),
+        ("proof", "proof", "Show what a goal's label says, and accept what it asks about."),
         ("loops", "loops", "Show the loops that were detected, with the evidence."),
         ("context", "context", "Show exactly what the agent's LLM would be shown now."),
         ("logs", "logs", "Show the last lines of the log, or follow it."),

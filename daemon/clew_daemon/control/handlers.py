@@ -12,13 +12,14 @@ from clew_daemon.control import requests as rq
 from clew_daemon.control.follow import Following
 from clew_daemon.control.goal_changes import GoalChanges, trouble, with_room
 from clew_daemon.control.goal_edits import GoalEdits
-from clew_daemon.control.lookup import GoalLookup, handler
+from clew_daemon.control.lookup import GoalLookup, answer, handler
 from clew_daemon.control.server import ControlError, Handler
 from clew_daemon.host.tasks import LastKnown
 from clew_daemon.inbox.leftovers import Left, left
 from clew_daemon.learning.exchange import from_entry
 from clew_daemon.parts import DaemonParts
 from clew_daemon.processes.cells import executor_env
+from clew_daemon.publish.standing import standing
 from clew_daemon.record.dependencies import KnownGoals
 from clew_daemon.record.doing import now_view, running_action
 from clew_daemon.record.goal_limits import attempt_limits
@@ -32,8 +33,12 @@ from clew_daemon.undo.visit import VisitFailed
 from clew_shared.config.settings import SettingChange
 from clew_shared.ledger import LedgerState
 from clew_shared.ledger.errors import BOUNDS_S
+from clew_shared.record.life_events import GoalEnded
+from clew_shared.record.model import GoalStatus
+from clew_shared.record.proof_events import ProofAccepted
 from clew_shared.record.state import State
 from clew_shared.snapshots.store import StoreError
+from clew_shared.text.redact import redact
 from clew_shared.views.publish import goal_detail, status_view
 
 JsonObject = dict[str, Any]
@@ -85,6 +90,7 @@ class ControlHandlers:
             **handler(rq.RemoveRequest, recorded(goals.change)),
             **handler(rq.EditRequest, recorded(edits.edit)),
             **handler(rq.UndoRequest, self._undo_goal),
+            **handler(rq.AcceptRequest, recorded(self._accept)),
             **handler(rq.RemoveStrategyRequest, recorded(self._move_strategy)),
             **handler(rq.RestoreStrategyRequest, recorded(self._move_strategy)),
             **handler(rq.PruneRequest, recorded(self._prune)),
@@ -149,6 +155,37 @@ class ControlHandlers:
             reason = f"not yet on record: {trouble(goals.ledger)}"
             view["reason"] = f"{view['reason']}; {reason}" if view["reason"] else reason
         return view
+
+    async def _accept(self, request: rq.AcceptRequest) -> JsonObject:
+        """End a goal whose finish a label refuses, if its workspace is as a person was shown it."""
+        core = await self._lookup.whole(request.goal)
+        made, goal = core.state.proof, core.state.goal_id
+        if core.state.goal.status != GoalStatus.BLOCKED or made is None or not made.asked:
+            shown = standing(str(core.state.goal.status), core.state.verified, made)
+            raise ControlError(f"{goal} is {shown}: no proof of it is asked about")
+        await self._supervisor.halt(goal, "accept")
+        with self._supervisor.hold(goal):
+            try:
+                tree = await self._undo.tree_now(core)
+            except VisitFailed as error:
+                raise ControlError(f"{goal}: {error}") from None
+            if tree != made.tree:
+                raise ControlError(
+                    f"{goal}: the workspace has changed since it was shown; `clew feedback {goal} …` lets it go on"
+                )
+            at, state = time.time(), core.state
+            with self._daemon.goals.entering(core):
+                core.emit(
+                    ProofAccepted(at=at, world=made.world, tree=made.tree, why=redact(request.why))
+                )
+                core.emit(
+                    GoalEnded(
+                        at=at, status="completed", summary=state.summary, verified=state.checked,
+                        proof=made.label, passed_before=state.passed_before,
+                    )
+                )  # fmt: skip
+            await self._daemon.goals.commit(core)
+        return answer(core.state, "accepted; the goal is completed")
 
     async def _undo_goal(self, request: rq.UndoRequest) -> JsonObject:
         """Show or perform an undo, one at a time for each goal, and only while the goal has no worker."""

@@ -92,6 +92,13 @@ class UnblockRequest(ControlRequest, method="unblock"):
     signature: str
 
 
+class AcceptRequest(ControlRequest, method="accept"):
+    """Accept a goal's work as it is, which the label of its proof refuses, and end the goal; `why` is on record."""
+
+    goal: str
+    why: str = ""
+
+
 class GoalChangeRequest(ControlRequest):
     """Change one `goal`, several `goals`, or `all` to which the change applies."""
 

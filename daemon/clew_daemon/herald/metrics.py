@@ -30,6 +30,7 @@ from clew_daemon.herald.reading import batch, continues, event_of
 from clew_daemon.herald.situation import DaemonHealth, Situation
 from clew_shared.ledger import Cursor, EventRow, Reader
 from clew_shared.record import events as ev
+from clew_shared.record import proof_events as pr
 from clew_shared.record.events import Event
 from clew_shared.record.model import GoalStatus
 
@@ -39,7 +40,7 @@ if TYPE_CHECKING:
 
 ACTIONS, REFUSALS = "clew_actions", "clew_refusals"
 RESTARTS, INTERVENTIONS = "clew_worker_restarts", "clew_interventions"
-CHECKS, TOKENS = "clew_checks", "clew_llm_tokens"
+CHECKS, TOKENS, PROOFS = "clew_checks", "clew_llm_tokens", "clew_proofs"
 COUNTERS = {
     ACTIONS: (
         "Actions that agents proposed, when they ended or were refused.",
@@ -48,6 +49,7 @@ COUNTERS = {
     REFUSALS: ("Actions that the gate refused.", ("reason",)),
     INTERVENTIONS: ("Times that an agent was told that it gets no further.", ("kind",)),
     RESTARTS: ("Workers that died.", ("reason",)),
+    PROOFS: ("Finishes whose checks passed, by what the proof says of them.", ("label",)),
     CHECKS: ("Checks that the daemon ran.", ("result",)),
     TOKENS: ("Tokens that LLMs read and wrote.", ("direction", "agent")),
 }
@@ -74,6 +76,8 @@ def counted(event: Event, agent: str) -> Iterator[tuple[Series, int]]:
             yield (RESTARTS, event.reason), 1
         case ev.CheckFinished():
             yield (CHECKS, "passed" if event.passed else "failed"), 1
+        case pr.ProofMade():
+            yield (PROOFS, event.label), 1
         case ev.Reflected(tokens_in=0, tokens_out=0):  # an agent that reports a sum only
             yield (TOKENS, "unknown", agent), event.tokens
         case ev.Reflected():

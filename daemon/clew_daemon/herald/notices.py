@@ -7,6 +7,7 @@ from datetime import datetime, time, timedelta
 
 from clew_daemon.reading.sanitize import clean
 from clew_shared.config.tables import NoticeKind
+from clew_shared.proof.label import words
 from clew_shared.record import events as ev
 from clew_shared.record.state import State
 from clew_shared.text.redact import redact
@@ -63,8 +64,11 @@ def of_end(state: State, end: ev.GoalEnded) -> Notice | None:
         return _of_goal("failed", state, [said, more, again])
     if end.status == "completed":
         unverified = "" if end.verified else "No check has verified this."
-        before = passed_before(end.passed_before)
-        return _of_goal("completed", state, [said, unverified, before and f"But {before}.", more])
+        made = state.proof
+        proof = f"Proof: {words(made.label, made.why, made.accepted)}." if made else ""
+        before = "" if made else passed_before(end.passed_before)
+        facts = [said, unverified, proof, before and f"But {before}.", more]
+        return _of_goal("completed", state, facts)
     return None
 
 

@@ -13,6 +13,7 @@ import yaml
 from clew_daemon.publish.markdown import code, inline, quoted, visible
 from clew_daemon.publish.standing import MARKS, after_failure, ground_facts, standing, step_status
 from clew_shared.files.durable import sync
+from clew_shared.proof.label import words
 from clew_shared.record.model import GoalStatus, StepStatus, Subtask
 from clew_shared.record.moment import local
 from clew_shared.record.state import CheckResult, FreshStart, State
@@ -95,7 +96,8 @@ def _facts(state: State) -> str:
     shown = state.summary, state.question if state.goal.status == GoalStatus.BLOCKED else ""
     is_told = any(_says(text, state.reason.removeprefix("budget: ")) for text in shown)
     rows = [
-        ("status", f"**{standing(str(state.goal.status), state.verified)}**"),
+        ("status", f"**{standing(str(state.goal.status), state.verified, state.proof)}**"),
+        ("proof", _proof(state)),
         ("note", inline(passed_before(state.passed_before))),
         ("reason", "" if is_told else inline(state.reason)),
         ("summary", inline(state.summary)),
@@ -155,6 +157,16 @@ def _subtask(state: State, subtask: Subtask) -> list[str]:
     if failure and not is_told and subtask.status != StepStatus.COMPLETED:
         lines.append(f"  last failure: {inline(failure)}")
     return lines
+
+
+def _proof(state: State) -> str:
+    """Return what the last proof says of a goal that is not completed, or of the files that it is about."""
+    made = state.proof
+    if made is None:
+        return ""
+    files = f" ({', '.join(map(code, made.files))})" if made.files else ""
+    said = inline(words(made.label, made.why, made.accepted))
+    return f"{said}{files}; more: `clew proof {state.goal_id}`"
 
 
 def _counted(count: int, what: str) -> str:

@@ -6,7 +6,12 @@ It imports nothing expensive: the command line shows them without the models.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+from clew_shared.proof.label import words
+
+if TYPE_CHECKING:
+    from clew_shared.record.state import ProofState
 
 PAUSED = "paused"
 """The status of a waiting goal that a person has paused."""
@@ -53,15 +58,23 @@ def step_status(status: str, goal: str) -> str:
     return AT_REST.get(goal, status) if status == "in_progress" else status
 
 
-def standing(goal: Mapping[str, Any] | str, verified: bool | None = None) -> str:
-    """Return a goal's status as people read it: `completed, unverified` without checks, `paused`.
+def standing(
+    goal: Mapping[str, Any] | str, verified: bool | None = None, proof: ProofState | None = None
+) -> str:
+    """Return a goal's status as people read it: `completed, proven`, `completed, unverified` without checks, `paused`.
 
-    `goal` is its entry of `clew status --json`, or only its status; then `verified` says whether checks passed.
+    `goal` is its entry of `clew status --json`, or only its status; then `verified` says whether checks passed, and
+    `proof` is the last one.
     """
     if isinstance(goal, str):
-        return "completed, unverified" if goal == "completed" and verified is False else goal
+        told = words(proof.label, proof.why, proof.accepted) if proof else ""
+        told = "unverified" if verified is False else told
+        return f"{goal}, {told}" if goal == "completed" and told else goal
     if goal["status"] == "waiting" and goal.get("paused"):
         return PAUSED
     if goal["status"] == "in_progress" and goal.get("stopped"):
         return STOPPED
-    return standing(str(goal["status"]), goal.get("verified"))
+    verified, made = goal.get("verified"), goal.get("proof")
+    if goal["status"] == "completed" and made and verified is not False:
+        return f"completed, {words(made['label'], made['why'], made['accepted'])}"
+    return standing(str(goal["status"]), verified)

@@ -15,7 +15,9 @@ from clew_daemon.reading.output import RESULT_STYLE, STATUS_STYLE
 from clew_daemon.reading.sanitize import clean, counted, duration, short
 from clew_daemon.record import eventlog
 from clew_shared.core.questions import last_said
+from clew_shared.proof.label import words
 from clew_shared.record import events as ev
+from clew_shared.record import proof_events as pr
 from clew_shared.record import snapshot_events as snap
 from clew_shared.record.fold import apply
 from clew_shared.record.moment import local
@@ -123,7 +125,7 @@ def _waiting(e: ev.GoalWaiting, _s: State, _: Before) -> Words:
 def _ended(e: ev.GoalEnded, s: State, _: Before) -> Words:
     why = f": {_cut(e.reason)}" if e.reason else ""
     but = f"; but {passed_before(e.passed_before)}" if e.passed_before else ""
-    text = f"{standing(e.status, s.verified)} {percent(s.goal.progress())}{why}{but}"
+    text = f"{standing(e.status, s.verified, s.proof)} {percent(s.goal.progress())}{why}{but}"
     return _say(text, STATUS_STYLE.get(e.status, ""))
 
 
@@ -269,6 +271,17 @@ _WORDS: dict[type[ev.Event], Callable[[Any, State, Before], Words | None]] = {
     ev.CheckFinished: _check,
     ev.CheckedBefore: _checked_before,
     ev.FinishRefused: _finish_refused,
+    pr.ProofMade: lambda e, _s, _b: _say(
+        f"proof: {_cut(words(e.label, e.why, e.accepted))}",
+        "green" if e.label == "proven" else "yellow",
+        detail=e.output,
+    ),
+    pr.ProofRefused: lambda e, _s, _b: _say(
+        f"says it is done: refused, {_cut(words(e.label, e.why))}", "magenta"
+    ),
+    pr.ProofAccepted: lambda e, _s, _b: _say(
+        f"accepted by a person{f': {_cut(e.why)}' if e.why else ''}", "cyan"
+    ),
     ev.FinishQuestioned: lambda e, _s, _b: _say(
         f"says it is done: asked back, since #{e.of} has failed", "magenta"
     ),

@@ -210,6 +210,11 @@ class Undo:
         self._launcher = launcher
         self._record = RecordedUndo(parts)
 
+    async def tree_now(self, core: Core) -> str:
+        """Return the tree of a new snapshot of a goal's workspace; raises VisitFailed."""
+        async with visit(self._parts, core, self._launcher) as there:
+            return (await there.snapshot("end")).tree
+
     async def undo(
         self,
         core: Core,

@@ -9,6 +9,7 @@ from dataclasses import asdict
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
+from clew_shared.proof.judges import is_judge
 from clew_shared.record import events as ev
 from clew_shared.record.fold.actions import action_of, ran_s
 from clew_shared.record.model import Action, Goal, GoalStatus, LlmCost
@@ -120,7 +121,8 @@ def action_view(action: Action) -> dict[str, Any]:
         "result": str(action.result),
         "duration_s": action.duration_s,
         "changed": action.changed,
-        "paths": plain_paths(action.paths),
+        "paths": (paths := plain_paths(action.paths)),
+        "judges": [path for path in paths if is_judge(path)],
         "task_idx": action.task_idx,
         "subtask_idx": action.subtask_idx,
         "epoch": action.epoch,

@@ -92,9 +92,11 @@ class AgentClient:
         """Begin the next pending subtask; False where none is left."""
         return Advanced.model_validate(await self.call("advance")).subtask is not None
 
-    async def finish(self, *, success: bool, summary: str) -> Finished:
-        """End the goal; a success is accepted where its checks pass."""
-        return Finished.model_validate(await self.call("finish", success=success, summary=summary))
+    async def finish(self, *, success: bool, summary: str, tests_changed: str = "") -> Finished:
+        """End the goal; a success is accepted where its checks pass, and what judges it was not changed."""
+        why = {"tests_changed": tests_changed} if tests_changed else {}
+        answer = await self.call("finish", success=success, summary=summary, **why)
+        return Finished.model_validate(answer)
 
     async def reflect(self, usage: dict[str, Any], record: dict[str, Any]) -> Any:
         """Report a turn; one whose record is refused, or too long, is reported with its cost alone: it was a turn."""

@@ -28,6 +28,7 @@ class GoalEnding:
         self._checked_at = -1
         self._notes = CheckNotes()
         self._slow = False
+        self._tests_changed = ""
         self.in_vain = 0
         """How often finishing was asked for with nothing changed since the checks failed; -1: not even once refused."""
 
@@ -70,6 +71,7 @@ class GoalEnding:
     async def finish(self, args: Mapping[str, Any]) -> None:
         """End the goal as the model asks, if nothing speaks against it."""
         summary = plain_text(args.get("summary"))
+        self._tests_changed = plain_text(args.get("tests_changed"))
         if "success" in args and not truth(args["success"]):
             await self._daemon.finish(success=False, summary=summary)
             raise AgentFinished
@@ -127,7 +129,8 @@ class GoalEnding:
 
     async def _finish(self, summary: str) -> Finished:
         """Return why the goal is not finished."""
-        finished = await self._daemon.finish(success=True, summary=summary)
+        why, self._tests_changed = self._tests_changed, ""
+        finished = await self._daemon.finish(success=True, summary=summary, tests_changed=why)
         if finished.accepted:
             raise AgentFinished
         return finished

@@ -212,7 +212,8 @@ class ToolCalls:
         if await self._daemon.advance():
             await goal.refresh()
             return ToolAnswer(next_subtask_text(goal.state))
-        finished = await self._daemon.finish(success=True, summary=summary)
+        why = plain_text(args.get("tests_changed"))
+        finished = await self._daemon.finish(success=True, summary=summary, tests_changed=why)
         if finished.accepted:
             goal.over.set()
             return finished_answer(finished)

@@ -88,6 +88,7 @@ OFFERED: tuple[OfferedTool, ...] = (
             "success",
             success=("boolean", "Whether the subtask is done."),
             summary=("string", "What was done or why not, in one or two sentences."),
+            tests_changed=("string", "Only when asked for: why the goal needs changed tests."),
         ),
     ),
     OfferedTool(

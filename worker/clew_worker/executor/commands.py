@@ -104,7 +104,7 @@ class Commands:
 
     @contextlib.contextmanager
     def own_tmp(self) -> Iterator[None]:
-        """Give commands a TMPDIR with nothing in it, which is removed afterwards."""
+        """Run commands with a TMPDIR of their own, with nothing in it, which is removed afterwards."""
         folder = tempfile.mkdtemp(prefix="check-")
         self._launcher.env = {"TMPDIR": folder}
         try:

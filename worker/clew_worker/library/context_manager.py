@@ -149,13 +149,15 @@ class ContextManager:
         """
         return self._goal.advance()
 
-    def finish(self, summary: str = "", success: bool = True) -> bool:
+    def finish(self, summary: str = "", success: bool = True, tests_changed: str = "") -> bool:
         """End the goal; False if it is not over: a subtask is open, or a check of the daemon fails.
 
-        `failing_checks` then has the outputs of the failing checks by name. Under the daemon, a process that ends
-        without this call counts as a crash; `advance_to_next_subtask` calls it when all is done.
+        `failing_checks` then has the outputs of the failing checks by name, and under `proof` what was changed of what
+        judges the work; `tests_changed` is why the goal needs that: a person is asked. Under the daemon, a process
+        that ends without this call counts as a crash; `advance_to_next_subtask` calls it when all is done.
         """
-        return self._goal.finish(redact(str(summary or "")), success=success)
+        told = redact(str(summary or "")), redact(str(tests_changed or ""))
+        return self._goal.finish(told[0], success=success, tests_changed=told[1])
 
     @property
     def failing_checks(self) -> dict[str, str]:

@@ -147,7 +147,7 @@ class LocalGoal(OpenGoal):
                 local_tree.record_tree(self._core, at, replan=True)
             return bool(self._core.advance(at))
 
-    def finish(self, summary: str, *, success: bool) -> bool:
+    def finish(self, summary: str, *, success: bool, tests_changed: str = "") -> bool:  # noqa: ARG002 - no checks
         """End the goal; False if a subtask is still open. A goal that has ended stays as it is."""
         if success and not all_done(self.state.goal):
             return False

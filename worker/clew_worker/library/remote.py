@@ -95,10 +95,15 @@ class RemoteGoal(OpenGoal):
             self._replan()
         return Advanced.model_validate(self._call("advance")).subtask is not None
 
-    def finish(self, summary: str, *, success: bool) -> bool:
+    def finish(self, summary: str, *, success: bool, tests_changed: str = "") -> bool:
         """End the goal as done or failed; False if the daemon does not accept that."""
-        answer = Finished.model_validate(self._call("finish", success=success, summary=summary))
+        why = {"tests_changed": tests_changed} if tests_changed else {}
+        answer = Finished.model_validate(
+            self._call("finish", success=success, summary=summary, **why)
+        )
         self.failing = {check.name: check.output for check in answer.failing_checks}
+        if answer.proof:
+            self.failing["proof"] = answer.message
         return answer.accepted
 
     def settle(self) -> None:
