@@ -1,7 +1,7 @@
 """Fakes and honest finishes through a daemon: python -m bench.fakes CASES.jsonl [--only KINDS] [--view copy].
 
-Each case is a small workspace, what a person set up there, what an agent did, and the checks. The agent is a script that
-does just that and calls `finish`. Printed are the labels that are not as expected, and the sums. What stands for the
+Each case is a small workspace, what a person set up there, what an agent did, and the checks. The agent is a script
+that does just that and calls `finish`. Printed are the labels that are not as expected, and the sums. What stands for the
 places in cases is in FAKES_PY (a Python with pytest), FAKES_VENV, FAKES_NODE, FAKES_RUST; cases without are skipped.
 """
 
@@ -52,7 +52,7 @@ max_workers = 3
 view = "{view}"
 """
 RESTS = ("completed", "failed", "blocked", "cancelled")
-PLACES = {"@PY@": "FAKES_PY", "@PYSITE@": "FAKES_PYSITE", "@VENV@": "FAKES_VENV", "@NODE@": "FAKES_NODE", "@RUST@": "FAKES_RUST"}  # fmt: skip
+PLACES = {f"@{name}@": f"FAKES_{name}" for name in ("PY", "PYSITE", "VENV", "NODE", "RUST")}
 
 Case = dict[str, Any]
 

@@ -240,7 +240,7 @@ def test_the_report_has_all_that_the_contract_names(clew):
     clew.start()
     goal = done_step(clew, "checks: {made: test -f made}", "touch made")
     report = clew.report(goal)
-    for part in ("status: **completed**", "## Tree", "[x] step", "## Checks", "[x] made", "## Files changed",
+    for part in ("status: **completed, proven**", "## Tree", "[x] step", "## Checks", "[x] made", "## Files changed",
                  "## What was tried", "## Time and tokens"):  # fmt: skip
         assert part in report
 

@@ -74,6 +74,7 @@ def ended(clew):
         "---\nchecks: {made: test -f made}\n---\n" + STEP.format("touch made; echo hi")
     )
     clew.wait("goal.completed", goal=goal)
+    clew.wait("worker.exited", goal=goal)
     clew.until(lambda: clew.history(goal))
     return clew, goal
 

@@ -48,7 +48,7 @@ def test_a_part_without_its_markers_is_refused(tmp_path):
         module("page").write("step", "text", page=page)
 
 
-COMMANDS = ("context", "fleet", "growth", "loops", "minds", "restart", "step")
+COMMANDS = ("context", "fleet", "growth", "loops", "fakes", "minds", "restart", "step")
 
 
 @pytest.mark.parametrize("name", COMMANDS)

@@ -58,6 +58,7 @@ def test_the_methods_are_those_that_other_programs_call():
         "Remove": "rm",
         "Edit": "edit",
         "Undo": "undo",
+        "Accept": "accept",
         "RemoveStrategy": "playbook_remove",
         "RestoreStrategy": "playbook_restore",
         "Prune": "playbook_prune",

@@ -141,7 +141,7 @@ def _may_change(value: Any) -> Any:
     """Return the patterns of tests that may change: none where they are guarded, all files where they `may change`."""
     if isinstance(value, str) and value in (words := {"guarded": (), "may change": ("**",)}):
         return words[value]
-    if not isinstance(value, list):
+    if not isinstance(value, list | tuple):
         raise Expected("`guarded`, `may change` or a list of patterns, like [tests/api/**]")
     return value
 
