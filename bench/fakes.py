@@ -1,8 +1,8 @@
 """Fakes and honest finishes through a daemon: python -m bench.fakes CASES.jsonl [--only KINDS] [--view copy].
 
-Each case is a small workspace, what a person set up there, what an agent did, and the checks. The agent is a script
-that does just that and calls `finish`. Printed are the labels that are not as expected, and the sums. What stands for the
-places in cases is in FAKES_PY (a Python with pytest), FAKES_VENV, FAKES_NODE, FAKES_RUST; cases without are skipped.
+Each case is a small workspace, what a person set up there, what an agent did, and the checks. A script does just that
+and calls `finish`. Printed are the labels that are not as expected, and the sums. What stands for the places in cases
+is in FAKES_PY (a Python with pytest), FAKES_VENV, FAKES_NODE, FAKES_RUST; cases without are skipped.
 """
 
 from __future__ import annotations
