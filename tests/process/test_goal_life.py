@@ -184,7 +184,7 @@ def test_history_has_every_action_once_and_in_order_across_crashes(clew):
     told = json.loads(clew.clew("history", goal, "--json"))["actions"]
     assert seqs == [a["seq"] for a in told]
     assert seq in {line["seq"] for line in history}
-    fields = "seq timestamp name args result duration_s changed paths task_idx subtask_idx epoch attempt output"
+    fields = "seq timestamp name args result duration_s changed paths judges task_idx subtask_idx epoch attempt output"
     assert set(history[0]) == set(fields.split())
     assert {line["epoch"] for line in history} >= {1, 2}
     assert sorted(set(clew.lines(goal, "trace"))) == list("012345")

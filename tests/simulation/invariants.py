@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from clew_shared.core.core import IN_FLIGHT_MAX
 from clew_shared.judge.memory import FACTS_MAX, IDLE_MAX
+from clew_shared.proof.label import ENDS
 from clew_shared.record import events as ev
 from clew_shared.record.fold.goal import FEEDBACK_KEPT
 from clew_shared.record.fold.tree import SET_ASIDE_KEPT
@@ -221,9 +222,21 @@ def an_ended_goal_stays_ended(event: ev.Event, state: State, asked: bool) -> str
 
 
 @invariant
+def a_goal_ends_with_a_label_that_lets_it(event: ev.Event, state: State) -> str:
+    """A goal with checks is completed only with a label that ends it, or that the goal or a person has accepted."""
+    if not (isinstance(event, ev.GoalEnded) and event.status == "completed" and state.spec.checks):
+        return ""
+    made = state.proof
+    if made and (made.label in ENDS or made.accepted or not state.snapshots.first):
+        return ""
+    return f"{state.goal_id} ended with {made.label if made else 'no label'}"
+
+
+@invariant
 def a_rest_is_ended_by_who_may(event: ev.Event, state: State) -> str:
     """A paused or blocked goal neither starts, waits nor completes until a person lets it go on."""
-    rests = state.paused or state.goal.status == "blocked"
+    accepted = state.proof is not None and state.proof.accepted == "person"
+    rests = state.paused or (state.goal.status == "blocked" and not accepted)
     ends = isinstance(event, ev.GoalEnded) and event.status != "cancelled"
     if rests and (ends or isinstance(event, ev.GoalStarted)):
         return (

@@ -17,16 +17,25 @@ import sim_snapshots
 
 from clew_daemon.processes.executor import ExecutorDied
 from clew_daemon.processes.nursery import Cell, SpawnError
+from clew_shared.judge.reading import hashed
 from clew_shared.record.touched import Touched
 from clew_shared.wire import protocol
-from clew_shared.wire.executor import ActionDone, CheckDone, DigestDone, SnapshotDone, WorldDigest
+from clew_shared.wire.executor import (
+    ActionDone,
+    CheckDone,
+    DigestDone,
+    LookDone,
+    SnapshotDone,
+    ViewDone,
+    WorldDigest,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from sim_world import World
 
-    from clew_shared.wire.executor import RestoreDone, RestoreEntry
+    from clew_shared.wire.executor import LookRequest, RestoreDone, RestoreEntry, ViewRequest
 
 KILLED = 137
 
@@ -293,6 +302,23 @@ class SimExecutor:
             id=0, name=name, result=result, exit_code=code, output=output, duration_s=0.1
         )
 
+    async def look(self, request: LookRequest) -> LookDone:
+        """Find, in some folders, that a test was changed; it is found again in the same one."""
+        self._living()
+        await asyncio.sleep(self._world.rng.expovariate(5.0))
+        self._living()
+        if self._world.rng.random() < self._world.chaos.digest_fails:
+            return LookDone(id=0, fault="the disk is full")
+        changed = int(hashed(request.end), 16) % 4 == 0
+        return LookDone(id=0, altered=("tests/test_it.py",) if changed else (), had_tests=True)
+
+    async def prepare(self, _: ViewRequest) -> ViewDone:
+        self._living()
+        await asyncio.sleep(self._world.rng.expovariate(5.0))
+        self._living()
+        fails = self._world.rng.random() < self._world.chaos.digest_fails
+        return ViewDone(id=0, fault="the disk is full" if fails else "")
+
     async def end(self) -> None:
         await self.cell.kill()
 
@@ -305,3 +331,21 @@ class SimExecutor:
     def _living(self) -> None:
         if not self.cell.guard.alive:
             raise ExecutorDied("ended with code 137")
+
+
+class SimView(SimExecutor):
+    """The hands in a view of the workspace: what its checks do there is seen by nobody."""
+
+    async def check(self, name: str, cmd: str, **_: Any) -> CheckDone:
+        self._living()
+        await asyncio.sleep(self._world.rng.expovariate(2.0))
+        self._living()
+        passes = self._world.rng.random() < 0.5
+        return CheckDone(
+            id=0,
+            name=name,
+            result="success" if passes else "failure",
+            exit_code=0 if passes else 1,
+            output=cmd,
+            duration_s=0.1,
+        )

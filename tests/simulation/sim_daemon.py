@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 import sim_ground
 import sim_snapshots
 from sim_agent import SimAgent
-from sim_cells import Children, SimChannel, SimExecutor, cell, stood_on
+from sim_cells import Children, SimChannel, SimExecutor, SimView, cell, stood_on
 from sim_ledger import SimLedger
 
 from clew_daemon.app.recovery import complete_undos
@@ -120,6 +120,12 @@ class SimLauncher:
         world, goal = self._world, specs.goal_id
         await self._spawned()
         return SimExecutor(world, goal, specs.epoch, stood_on(world, goal, specs.guard.place))
+
+    async def view(self, specs: CellSpecs, *_: Any) -> SimView:
+        """Start an executor in a view."""
+        world, goal = self._world, specs.goal_id
+        await self._spawned()
+        return SimView(world, goal, specs.epoch, stood_on(world, goal, specs.guard.place))
 
     async def _spawned(self) -> None:
         """Take the time of a spawn; it may fail."""
@@ -438,6 +444,8 @@ def in_place_of_the_machine(world: World) -> Iterator[None]:
             if hasattr(module, "log"):
                 replace(module, "log", log)
     replace(cells, "make_private", lambda *_, **__: {})
+    replace(cells, "make_view", lambda *_: Path("/nowhere"))
+    replace(cells, "remove_view", lambda *_: None)
     replace(reports, "clear", _nothing)
     replace(report, "write", lambda *_: None)
     replace(reports, "_files_in", lambda *_: [])

@@ -98,6 +98,7 @@ class Goal:
         answers = isinstance(event, ev.GoalRequeued) and event.after == self.state.rested_seq
         hold.an_ended_goal_stays_ended(event, self.state, answers)
         hold.a_rest_is_ended_by_who_may(event, self.state)
+        hold.a_goal_ends_with_a_label_that_lets_it(event, self.state)
         self._apply(seq, event)
         self.attempts.taken(event, self.state)
 

@@ -12,7 +12,7 @@ from clew_daemon.learning import reviewer
 from clew_daemon.processes import endings, workspace_guard
 from clew_daemon.processes.endings import Ended
 from clew_daemon.record import goals
-from clew_daemon.session import actions, conversation, epoch, lifetime, session
+from clew_daemon.session import actions, conversation, epoch, lifetime, proving, session
 from clew_daemon.supervision import goal_run, restart, schedule
 from clew_shared.core import attempts, core, journal, suggestions
 from clew_shared.ledger import lock
@@ -62,6 +62,10 @@ def _looks_at_no_disk_before_it_refuses(monkeypatch):
         self.requests = self.reloads = self.jumps = 0
 
     monkeypatch.setattr(World, "__init__", make)
+
+
+def _accepts_every_label(monkeypatch):
+    monkeypatch.setattr(proving.Proving, "_ends", lambda *_: True)
 
 
 def _believes_every_claim(monkeypatch):
@@ -375,6 +379,7 @@ BROKEN = {
     _goes_on_whatever_was_asked_meanwhile: "an_ended_goal_stays_ended",
     _completes_what_was_paused_meanwhile: "a_rest_is_ended_by_who_may",
     _locks_nothing: "one_writer_per_ledger",
+    _accepts_every_label: "a_goal_ends_with_a_label_that_lets_it",
     _owns_what_another_owns: "one_owner_per_inbox",
     _never_looks_back: "every_rest_is_reported_and_learned_from",
     _replaces_what_is_pending: "a_replan_loses_no_pending_work",

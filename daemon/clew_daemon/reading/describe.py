@@ -15,7 +15,7 @@ from clew_daemon.reading.output import RESULT_STYLE, STATUS_STYLE
 from clew_daemon.reading.sanitize import clean, counted, duration, short
 from clew_daemon.record import eventlog
 from clew_shared.core.questions import last_said
-from clew_shared.proof.label import words
+from clew_shared.proof.label import ENDS, words
 from clew_shared.record import events as ev
 from clew_shared.record import proof_events as pr
 from clew_shared.record import snapshot_events as snap
@@ -23,7 +23,15 @@ from clew_shared.record.fold import apply
 from clew_shared.record.moment import local
 from clew_shared.record.state import State
 from clew_shared.text.plain import percent
-from clew_shared.text.words import action_text, ending, loop, passed_before, warned, why_refused
+from clew_shared.text.words import (
+    action_text,
+    ending,
+    key_line,
+    loop,
+    passed_before,
+    warned,
+    why_refused,
+)
 
 TEXT_CHARS = 300
 
@@ -274,7 +282,7 @@ _WORDS: dict[type[ev.Event], Callable[[Any, State, Before], Words | None]] = {
     pr.ProofMade: lambda e, _s, _b: _say(
         f"proof: {_cut(words(e.label, e.why, e.accepted))}",
         "green" if e.label == "proven" else "yellow",
-        detail=e.output,
+        detail=key_line(e.output) if e.label not in ENDS else "",
     ),
     pr.ProofRefused: lambda e, _s, _b: _say(
         f"says it is done: refused, {_cut(words(e.label, e.why))}", "magenta"

@@ -111,7 +111,8 @@ class Checks:
     async def _run_each(self) -> list[FailingCheck]:
         failing = []
         for name, cmd in self._epoch.core.state.spec.checks.items():
-            run = self.finish[name] = await self._ran(name, cmd, tries=CHECK_TRIES)
+            run = await self._ran(name, cmd, tries=CHECK_TRIES, fresh_tmp=True)
+            self.finish[name] = run
             failing += await self._finish(name, await self._traced(name, cmd, run))
         await self._epoch.commit()
         return failing
@@ -175,7 +176,13 @@ class Checks:
     # -- one of them ---------------------------------------------------------------------------------
 
     async def _ran(
-        self, name: str, cmd: str, left_s: float | None = None, *, tries: int = 1
+        self,
+        name: str,
+        cmd: str,
+        left_s: float | None = None,
+        *,
+        tries: int = 1,
+        fresh_tmp: bool = False,
     ) -> CheckRun:
         """Run a check in at most `left_s` seconds, once more where the executor died of something else, or of it.
 
@@ -186,7 +193,7 @@ class Checks:
         try:
             for _ in range(tries):
                 try:
-                    run = await self._run(name, cmd, left_s)
+                    run = await self._run(name, cmd, left_s, fresh_tmp=fresh_tmp)
                     break
                 except OutOfResources:
                     raise
@@ -221,12 +228,18 @@ class Checks:
         shown = why or f"It printed nothing. These commands ran:\n{trace[-TRACE_CHARS:]}\n"
         return replace(run, output=shown)
 
-    async def _run(self, name: str, cmd: str, most_s: float | None) -> CheckRun:
+    async def _run(
+        self, name: str, cmd: str, most_s: float | None, *, fresh_tmp: bool = False
+    ) -> CheckRun:
         limits = self._epoch.settings.limits
         timeout_s = min(limits.check_timeout_s, most_s or limits.check_timeout_s)
         executor = await self._epoch.executors.executor()
         done = await executor.check(
-            name, cmd, timeout_s=timeout_s, output_bytes=limits.output_bytes
+            name,
+            cmd,
+            timeout_s=timeout_s,
+            output_bytes=limits.output_bytes,
+            fresh_tmp=fresh_tmp and self._epoch.settings.proof.mode != "off",
         )
         late = done.result == "timeout"
         note = f"\n(not finished within {timeout_s:.0f} s)" if late else ""

@@ -134,12 +134,12 @@ class ExecutorPool:
         if kind != "copy":
             try:
                 spec = self._specs.view(place, overlay=True)
-                return await self._launcher.view(spec, self.leaf), ""
+                return await self._launcher.view(self._specs, spec, self.leaf), ""
             except SpawnError:
                 if kind == "overlay":
                     raise
         spec = self._specs.view(place, overlay=False)
-        return await self._launcher.view(spec, self.leaf), self._specs.executor().cwd
+        return await self._launcher.view(self._specs, spec, self.leaf), self._specs.executor().cwd
 
     async def digest(self, *, full: bool, own: bool = False) -> str:
         """Measure the world, where `full` from every file's stat: UNKNOWN where it is too large, "" where it failed.

@@ -219,8 +219,8 @@ class Launcher:
         spec = specs.executor()
         return await ExecutorProcess.start(self._nursery, spec, group(spec))
 
-    async def view(self, spec: CellSpec, group: Group) -> ExecutorProcess:
-        """Start an executor in a view."""
+    async def view(self, _specs: CellSpecs, spec: CellSpec, group: Group) -> ExecutorProcess:
+        """Start an executor in a view, by this spec of them."""
         return await ExecutorProcess.start(self._nursery, spec, group(spec))
 
     def memory_mb(self, cells: list[Cell]) -> float:

@@ -76,9 +76,8 @@ class Proving:
         epoch = self._epoch
         if made is None or self._ends(made) or epoch.settings.proof.mode == "say":
             return None
-        level = await epoch.decide(lambda core: core.refuse_proof(time.time(), reason))
         await epoch.see_world()  # else the next action would be taken for what a check did
-        await epoch.commit()
+        level = await epoch.decide(lambda core: core.refuse_proof(time.time(), reason))
         last = self._last
         diff, output = (last.diff, last.output) if last else ("", "")
         shown = ProofTold(label=made.label, files=made.files, why=made.why, diff=diff)

@@ -25,6 +25,8 @@ RUNNERS = {
     "ctest": r"^\d+% tests passed, (?P<words>\d+ tests failed) out of (?P<total>\d+)$",
 }
 _PATTERNS = [re.compile(pattern, re.MULTILINE) for pattern in RUNNERS.values()]
+_NOT_LOADED = "(unittest.loader._FailedTest"
+"""What unittest calls a module that cannot be loaded: it is no test, though it is counted as one."""
 _COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 _PAIR = re.compile(
     r"(?P<n>\d+) (?:tests )?(?P<w>[a-z]+)|(?P<W>[A-Za-z][A-Za-z ]*?)(?:=|: | )(?P<N>\d+)"
@@ -58,7 +60,8 @@ def count(output: str) -> Count | None:
     found = [_read(one) for pattern in _PATTERNS for one in pattern.finditer(text)]
     if not found:
         return None
-    return Count(*(sum(column) for column in zip(*found, strict=True)))
+    passed, failed, skipped = (sum(column) for column in zip(*found, strict=True))
+    return Count(passed, max(0, failed - text.count(_NOT_LOADED)), skipped)
 
 
 def _read(found: re.Match[str]) -> tuple[int, int, int]:

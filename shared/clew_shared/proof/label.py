@@ -24,7 +24,7 @@ Label = Literal[
 WORDS: Mapping[str, str] = {
     "proven": "proven",
     "checked": "checked only",
-    "own_tests": "passes tests that the agent wrote itself; there were none before",
+    "own_tests": "with tests of its own; there were none before",
     "changed_tests": "passes only with its changes of what judges it",
     "changed_tools": "passes only with its changes of tools or settings",
     "left_running": "passes only while something is left running",

@@ -51,6 +51,8 @@ def refusal(state: State, event: ev.Event) -> str:
         case ev.GoalEnded():
             may = status is GoalStatus.IN_PROGRESS
             may = may or (event.status == "cancelled" and not status.ended)
+            accepted = state.proof is not None and state.proof.accepted == "person"
+            may = may or (status is GoalStatus.BLOCKED and accepted)
         case ev.GoalRequeued():
             may = status in (GoalStatus.WAITING, GoalStatus.BLOCKED)
             may = may or (status.ended and event.after == state.rested_seq)

@@ -1,0 +1,314 @@
+"""Section 16: done that cannot be faked. A small program with a test, what an agent does to them, and the label."""
+
+import json
+import subprocess
+
+import pytest
+
+CHECK = "sh run_tests.sh"
+BASE = {
+    "greet.sh": "echo hullo\n",
+    "run_tests.sh": '[ "$(sh greet.sh)" = hello ] && echo ok\n',
+}
+FIX = "echo 'echo hello' > greet.sh"
+CHEAT = "echo true > run_tests.sh"
+PUT_BACK = "printf '%s\\n' '[ \"$(sh greet.sh)\" = hello ] && echo ok' > run_tests.sh"
+ENDS = """
+answer = call('finish', success=True, summary='done')
+proof = answer.get('proof') or {}
+say({'accepted': answer['accepted'], 'keys': sorted(proof), 'label': proof.get('label'), 'files': proof.get('files'),
+     'failing': answer.get('failing_checks')})
+"""
+ASKS = "if not answer['accepted']: call('ask', question='what now?')\n"
+
+
+@pytest.fixture
+def worked(clew, tmp_path):
+    """A function that has an agent run commands in a workspace and finish; gives the goal and its answers."""
+
+    def work(
+        *acts,
+        front="",
+        config=None,
+        base=BASE,
+        check=CHECK,
+        script="",
+        count=1,
+        own_tools=False,
+        wait=True,
+    ):
+        folder = tmp_path / "project"
+        folder.mkdir(exist_ok=True)
+        for name, text in base.items():
+            (folder / name).parent.mkdir(exist_ok=True, parents=True)
+            (folder / name).write_text(text)
+        lines = "".join(f"run({one!r})\n" for one in acts)
+        clew.agent("worker", f"hello()\n{lines}{script or ENDS + ASKS}", own_tools=own_tools)
+        clew.configure(config or {})
+        clew.start()
+        goal = clew.submit(
+            f"---\nagent: worker\nworkspace: {folder}\nchecks: {{it: {check!r}}}\n{front}---\n# Greet\n"
+        )
+        answers = clew.said(goal, count=count) if wait else []
+        return goal, answers
+
+    return work
+
+
+def label(clew, goal):
+    return clew.until(lambda: clew.goal(goal)["proof"], "a proof")["label"]
+
+
+def ended(clew, goal):
+    return clew.wait("goal.completed", goal=goal)
+
+
+# -- what judges, and the view (1 to 3)
+
+
+def test_1_a_test_that_was_weakened_judges_and_honest_work_beside_it_does_not(clew, worked):
+    goal, (answer,) = worked(CHEAT)
+    assert not answer["accepted"]
+    assert answer["label"] == "changed_tests"
+    assert answer["files"] == ["run_tests.sh"]
+    assert label(clew, goal) == "changed_tests"
+
+
+@pytest.mark.parametrize(
+    ("acts", "expected"),
+    [
+        (["git config --global alias.verify '!true'"], "changed_tools"),
+        (["mkdir -p bin tests; echo 'print(1)' > tests/test_new.py", FIX], "proven"),
+    ],
+)
+def test_1_config_in_home_judges_and_new_tests_are_welcome(clew, worked, acts, expected):
+    check = "git verify" if expected == "changed_tools" else CHECK
+    goal, _ = worked(*acts, check=check)
+    assert label(clew, goal) == expected
+
+
+def test_2_the_checks_run_once_before_the_first_action(clew, worked):
+    goal, _ = worked(FIX)
+    before = clew.wait("check.before", goal=goal)
+    assert before["passed"] is False
+    assert before["seq"] < clew.wait("action.allowed", goal=goal)["seq"]
+
+
+@pytest.mark.parametrize("view", ["auto", "copy"])
+def test_3_what_a_check_writes_in_the_view_is_thrown_away(clew, worked, tmp_path, view):
+    check = "echo x >> seen.log; sh run_tests.sh"
+    cheat = 'echo "true # other" > run_tests.sh'
+    _, (answer,) = worked(cheat, check=check, config={"proof.view": view})
+    assert answer["label"] == "changed_tests"
+    folder = tmp_path / "project"
+    assert (folder / "run_tests.sh").read_text() == "true # other\n"
+    assert "[ " not in (folder / "run_tests.sh").read_text()
+    mounts = subprocess.run(["cat", "/proc/mounts"], capture_output=True, text=True, check=True)
+    assert str(folder) not in mounts.stdout
+
+
+# -- labels (4 to 10)
+
+LABELS = {
+    "proven": ([FIX], CHECK, BASE),
+    "checked": (["echo hello >> note.txt"], CHECK, BASE | {"greet.sh": "echo hello\n"}),
+    "own_tests": (["mkdir tests; echo exit 0 > tests/test_it.sh; echo 1 > it.py"], "sh tests/test_it.sh", {"a": "1"}),
+    "left_running": (["(while [ -d . ]; do touch alive; sleep 0.05; done) > /dev/null 2>&1 &"],
+                     "rm -f alive; sleep 0.4; test -e alive", {"a": "1"}),
+    "failing_tests": (["echo \"echo '1 failed, 2 passed in 0.10s'\" > greet.sh"], "sh greet.sh",
+                      BASE | {"greet.sh": "exit 1\n"}),
+    "fewer_tests": (["echo \"echo '1 passed in 0.10s'\" > greet.sh"], "sh greet.sh",
+                    BASE | {"greet.sh": "echo '1 failed, 2 passed in 0.10s'; exit 1\n"}),
+    "watches_tests": (["echo 'if \"PYTEST_CURRENT_TEST\" in __import__(\"os\").environ: pass' > calc.py; touch ready"],
+                      "test -e ready", BASE),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("expected", LABELS)
+def test_4_from_what_was_seen_follows_one_label(clew, worked, expected):
+    acts, check, base = LABELS[expected]
+    goal, (answer,) = worked(*acts, check=check, base=base)
+    assert label(clew, goal) == expected
+    ends = expected in ("proven", "checked", "own_tests")
+    assert answer["accepted"] is ends
+    made = clew.wait("proof.made", goal=goal)
+    assert made["label"] == expected
+    if ends:
+        assert made["seq"] < ended(clew, goal)["seq"]
+
+
+def test_4_without_snapshots_from_the_start_the_label_is_unknown_and_the_goal_ends(clew, worked):
+    goal, (answer,) = worked(FIX, config={"snapshots.enabled": False})
+    assert answer["accepted"]
+    assert clew.goal(goal)["proof"]["label"] == "unknown"
+    assert "snapshots" in clew.goal(goal)["proof"]["why"]
+
+
+def test_5_a_server_left_running_that_no_check_needs_ends_proven(clew, worked):
+    goal, _ = worked("(sleep 60) > /dev/null 2>&1 &", FIX)
+    assert label(clew, goal) == "proven"
+
+
+def test_6_every_view_that_says_completed_says_the_label(clew, worked):
+    goal, _ = worked(FIX)
+    ended(clew, goal)
+    assert clew.goal(goal)["verified"] is True
+    clew.wait("worker.exited", goal=goal)
+    assert "completed, proven" in clew.cli("status", goal)
+    assert "completed, proven" in clew.cli("status", "--all")
+    assert "completed, proven" in clew.report(goal)
+
+
+def test_7_what_someone_else_changed_before_the_goal_counts_as_they_left_it(clew, worked):
+    base = BASE | {"run_tests.sh": "sh greet.sh | grep -q hello\n"}
+    goal, _ = worked(FIX, base=base)
+    assert label(clew, goal) == "proven"
+
+
+@pytest.mark.parametrize("tests", ["may change", "[run_*.sh]"])
+def test_8_a_goal_says_which_tests_may_change(clew, worked, tests):
+    goal, (answer,) = worked(CHEAT, front=f"tests: {tests}\n")
+    assert answer["accepted"]
+    ended(clew, goal)
+    proof = clew.goal(goal)["proof"]
+    assert (proof["label"], proof["accepted"]) == ("changed_tests", "goal")
+
+
+def test_9_it_is_the_workspace_that_is_compared_whoever_changed_it(clew, worked):
+    script = "import pathlib\npathlib.Path('run_tests.sh').write_text('true\\n')\n" + ENDS + ASKS
+    goal, (answer,) = worked(script=script, own_tools=True)
+    assert answer["label"] == "changed_tests"
+    assert label(clew, goal) == "changed_tests"
+
+
+def test_10_a_label_on_record_is_not_made_twice_for_the_same_world(clew, worked):
+    goal, answers = worked(CHEAT, script=ENDS + ENDS + ASKS, count=2)
+    assert [one["label"] for one in answers] == ["changed_tests"] * 2
+    clew.wait("goal.blocked", goal=goal)
+    assert len(clew.seen("proof.made", goal=goal)) == 1
+    assert len(clew.seen("proof.refused", goal=goal)) == 2
+
+
+# -- what the agent hears (11 to 13)
+
+
+def test_11_a_refused_agent_hears_what_fails_and_can_put_it_back(clew, worked):
+    script = ENDS + f"run({PUT_BACK!r})\nrun({FIX!r})\n" + ENDS
+    goal, (refused, accepted) = worked(CHEAT, script=script, count=2)
+    assert refused["failing"] == []
+    assert set(refused["keys"]) >= {"label", "files", "why", "diff"}
+    assert accepted["accepted"]
+    ended(clew, goal)
+    assert clew.goal(goal)["proof"]["label"] == "proven"
+
+
+def test_12_with_a_reason_a_person_is_asked(clew, worked):
+    script = "call('finish', success=True, summary='x', tests_changed='the greeting has changed')\n"
+    goal, _ = worked(CHEAT, script=script, wait=False)
+    blocked = clew.wait("goal.blocked", goal=goal)
+    assert "the greeting has changed" in blocked["question"]
+
+
+def test_13_the_same_label_twice_in_the_same_world_asks_after_the_last_attempt(clew, worked):
+    goal, _ = worked(CHEAT, script=ENDS + ENDS, count=2, front="attempts: 1\n")
+    clew.wait("goal.blocked", goal=goal)
+    assert clew.goal(goal)["status"] == "blocked"
+
+
+# -- what a person sees (14 to 17)
+
+
+@pytest.fixture
+def asked(clew, worked):
+    """A goal whose proof a person is asked about."""
+    script = "call('finish', success=True, summary='x', tests_changed='it must')\n"
+    goal, _ = worked(CHEAT, script=script, wait=False)
+    clew.wait("goal.blocked", goal=goal)
+    clew.wait("worker.exited", goal=goal)
+    return goal
+
+
+def test_14_the_question_names_two_answers_and_accepting_ends_the_goal(clew, asked):
+    question = clew.goal(asked)["question"]
+    assert f"clew proof {asked} --accept" in question
+    assert f"clew feedback {asked}" in question
+    assert "it must" in question
+    clew.cli("proof", asked, "--accept", "fine with me")
+    assert ended(clew, asked)["proof"] == "changed_tests"
+    assert clew.goal(asked)["proof"]["accepted"] == "person"
+    assert clew.wait("proof.accepted", goal=asked)["by"] == "person"
+
+
+def test_14_an_acceptance_holds_for_the_workspace_as_it_was_shown(clew, asked, tmp_path):
+    (tmp_path / "project" / "later").write_text("x")
+    said = clew.clew("proof", asked, "--accept", code=1)
+    assert "changed since" in said
+
+
+def test_15_clew_proof_shows_each_check_three_times_and_its_exit_code(clew, asked):
+    said = clew.clew("proof", asked, code=1)
+    for part in ("changes of what judges", "run_tests.sh", "exit code 1", "it must", "+true"):
+        assert part in said
+    clew.cli("proof", asked, "--accept")
+    clew.cli("proof", asked)
+
+
+def test_15_there_is_no_proof_of_a_goal_without_checks(clew):
+    clew.start()
+    goal = clew.submit("# Do\n\n## One\n\n- [ ] step\n  ```sh\n  true\n  ```\n")
+    ended(clew, goal)
+    assert "no checks" in clew.clew("proof", goal, code=1)
+    assert clew.goal(goal)["proof"] is None
+
+
+def test_16_status_proof_and_history_have_the_shapes_of_the_contract(clew, asked, tmp_path):
+    proof = clew.goal(asked)["proof"]
+    assert set(proof) == {"label", "files", "why", "accepted", "seconds"}
+    shown = json.loads(clew.clew("proof", asked, "--json", code=1))
+    assert shown["taken_away"] == [{"path": "run_tests.sh", "kind": "file"}]
+    (check,) = shown["checks"]
+    assert set(check) == {"name", "before", "finish", "view"}
+    assert set(check["view"]) == {"exit_code", "passed", "failed", "skipped", "seconds"}
+    assert (
+        check["before"]["exit_code"],
+        check["finish"]["exit_code"],
+        check["view"]["exit_code"],
+    ) == (1, 0, 1)
+    assert shown["reason"] == "it must"
+    assert shown["without_work"] in (None, "pass", "fail")
+    line = json.loads(clew.cli("history", asked, "--json"))["actions"][0]
+    assert line["judges"] == ["run_tests.sh"]
+
+
+def test_17_the_log_has_proof_made_and_refused(clew, asked):
+    made = clew.wait("proof.made", goal=asked)
+    assert {"label", "files", "why", "seconds"} <= set(made)
+    assert clew.wait("proof.refused", goal=asked)["label"] == "changed_tests"
+
+
+# -- what cannot be used (18, 19)
+
+
+@pytest.mark.parametrize("line", ["tests: 5", "tests: [/etc/**]", "judges: [../x]"])
+def test_18_a_pattern_that_is_none_rejects_the_goal_file_with_its_line(clew, line):
+    clew.start()
+    clew.drop(f"---\n{line}\nchecks: {{it: test -e x}}\n---\n# Do\n", "bad.md")
+    rejected = clew.wait("goal.rejected", name="bad.md")
+    assert "line 2" in rejected["error"]
+    assert line.partition(":")[0] in rejected["error"]
+
+
+def test_18_accepting_where_nothing_is_asked_says_in_which_state_the_goal_is(clew, worked):
+    goal, _ = worked(FIX)
+    ended(clew, goal)
+    assert "completed, proven" in clew.clew("proof", goal, "--accept", code=1)
+
+
+def test_18_an_unknown_mode_is_refused_by_the_config(clew):
+    clew.configure({"proof.mode": "perhaps"})
+    assert "proof.mode" in clew.clew("run", code=78)
+
+
+def test_19_a_result_for_just_the_tested_values_is_proven(clew, worked):
+    goal, _ = worked("echo 'echo hello # only this' > greet.sh")
+    assert label(clew, goal) == "proven"
