@@ -121,7 +121,7 @@ class SimLauncher:
         await self._spawned()
         return SimExecutor(world, goal, specs.epoch, stood_on(world, goal, specs.guard.place))
 
-    async def view(self, specs: CellSpecs, *_: Any) -> SimView:
+    async def view(self, specs: CellSpecs, *_: Any, **__: Any) -> SimView:
         """Start an executor in a view."""
         world, goal = self._world, specs.goal_id
         await self._spawned()

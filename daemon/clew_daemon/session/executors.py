@@ -133,13 +133,13 @@ class ExecutorPool:
     async def _in_view(self, place: Path, kind: str) -> tuple[ExecutorProcess, str]:
         if kind != "copy":
             try:
-                spec = self._specs.view(place, overlay=True)
-                return await self._launcher.view(self._specs, spec, self.leaf), ""
+                there = self._launcher.view(self._specs, place, self.leaf, overlay=True)
+                return await there, ""
             except SpawnError:
                 if kind == "overlay":
                     raise
-        spec = self._specs.view(place, overlay=False)
-        return await self._launcher.view(self._specs, spec, self.leaf), self._specs.executor().cwd
+        there = self._launcher.view(self._specs, place, self.leaf, overlay=False)
+        return await there, self._specs.workspace
 
     async def digest(self, *, full: bool, own: bool = False) -> str:
         """Measure the world, where `full` from every file's stat: UNKNOWN where it is too large, "" where it failed.

@@ -125,6 +125,10 @@ class CellSpecs:
     def settings(self) -> Settings:
         return self._parts.settings_of(self.goal_id)
 
+    @property
+    def workspace(self) -> str:
+        return self._state.spec.workspace
+
     def executor(self) -> CellSpec:
         return self._placed(self._rules().executor(), "executor")
 
@@ -219,8 +223,11 @@ class Launcher:
         spec = specs.executor()
         return await ExecutorProcess.start(self._nursery, spec, group(spec))
 
-    async def view(self, _specs: CellSpecs, spec: CellSpec, group: Group) -> ExecutorProcess:
-        """Start an executor in a view, by this spec of them."""
+    async def view(
+        self, specs: CellSpecs, place: Path, group: Group, *, overlay: bool
+    ) -> ExecutorProcess:
+        """Start an executor in a view, whose folders are at `place`."""
+        spec = specs.view(place, overlay=overlay)
         return await ExecutorProcess.start(self._nursery, spec, group(spec))
 
     def memory_mb(self, cells: list[Cell]) -> float:

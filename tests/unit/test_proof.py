@@ -1,0 +1,243 @@
+"""What judges, how many tests ran, whose exit code decides, and the label that follows: tables of cases."""
+
+import pytest
+
+from clew_shared.proof.counts import Count, count, fewer
+from clew_shared.proof.deciding import decided_by, deciding
+from clew_shared.proof.judges import (
+    Patterns,
+    bad_patterns,
+    examples_lost,
+    is_data,
+    judges,
+    matcher,
+    signs,
+    with_old_tests,
+)
+from clew_shared.proof.judges import (
+    tests_within as inner_tests,
+)
+from clew_shared.proof.label import Evidence, Run, Seen, label, needs_outside_only, words
+
+NOT_GIVEN = Patterns()
+JUDGE = [
+    *("tests/test_calc.py", "calc_test.go", "src/app.spec.ts", "conftest.py", "Makefile", "spec/calc_spec.rb"),
+    *("golden/out.txt", ".github/workflows/ci.yml", "jest.config.js", "tox.ini", "run_tests.sh", "verify.py"),
+    *("a/.venv/lib/python3.11/site-packages/_pytest/runner.py", "node_modules/jest-circus/build/run.js", "x.snap"),
+]  # fmt: skip
+WORK = [
+    *("src/calc.py", "README.md", "lib/net.c", "app/models.rb", "index.html", "docs/guide.md", "latest.py"),
+    *("contest.py", "node_modules/left-pad/index.js", "greet.sh", "attest.go", "specification.md"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("path", JUDGE)
+def test_a_changed_file_judges_by_its_name(path):
+    assert judges(path, b"a", b"b", NOT_GIVEN)
+
+
+@pytest.mark.parametrize("path", WORK)
+def test_other_files_are_the_work(path):
+    assert not judges(path, b"a", b"b", NOT_GIVEN)
+
+
+MANIFESTS = [
+    ("package.json", '{"scripts": {"test": "jest"}}', '{"scripts": {"test": "true"}}', True),
+    ("package.json", '{"dependencies": {}}', '{"dependencies": {"a": "1"}}', False),
+    ("package.json", None, '{"name": "new", "version": "1"}', False),
+    ("pyproject.toml", "[project]\nname='a'", "[project]\nname='a'\ndependencies=['b']", False),
+    ("pyproject.toml", "", "[tool.pytest.ini_options]\naddopts='-k nothing'", True),
+    ("Cargo.toml", "[package]\nname='a'", "[package]\nname='a'\n[dependencies]\nb='1'", False),
+    ("Cargo.toml", "[lib]\nname='a'", "[lib]\nname='a'\ntest=false", True),
+    ("go.mod", "module a\n", "module a\nrequire b v1\n", False),
+    ("go.mod", "module a\n", "module a\nreplace b => ./c\n", True),
+    ("setup.cfg", "[metadata]\nname=a", "[metadata]\nname=b", False),
+    ("setup.cfg", "", "[tool:pytest]\naddopts=-x", True),
+    ("pyproject.toml", "[a", "[b", True),
+]
+
+
+@pytest.mark.parametrize(("name", "old", "new", "expected"), MANIFESTS)
+def test_of_a_manifest_only_the_part_judges_that_says_how_things_run(name, old, new, expected):
+    before, now = (text if text is None else text.encode() for text in (old, new))
+    assert judges(name, before, now, NOT_GIVEN) is expected
+
+
+@pytest.mark.parametrize("path", ["json.py", "pytest.py", "pluggy/__init__.py"])
+def test_a_new_module_in_the_place_of_a_known_one_judges(path):
+    assert judges(path, None, b"", NOT_GIVEN)
+    assert not judges("calc/json.py/x/y.py", None, b"", NOT_GIVEN)
+
+
+def test_patterns_add_to_what_judges_and_take_away():
+    assert judges("tools/suite.sh", b"", b"x", Patterns(judges=("tools/*.sh",)))
+    assert not judges("tests/a.py", b"", b"x", Patterns(ignore=("tests/**",)))
+
+
+@pytest.mark.parametrize(
+    ("pattern", "path", "expected"),
+    [
+        ("*.md", "docs/a.md", True),
+        ("docs", "docs/a/b.md", True),
+        ("docs/*.md", "docs/a/b.md", False),
+        ("docs/**", "docs/a/b.md", True),
+        ("**/fixtures/*", "a/b/fixtures/x", True),
+        ("a?c", "abc", True),
+        ("a.c", "abc", False),
+    ],
+)
+def test_a_pattern_matches_as_in_gitignore(pattern, path, expected):
+    assert matcher((pattern,))(path) is expected
+
+
+def test_patterns_that_are_none_are_named():
+    assert len(bad_patterns(["/etc", "~/x", "../a", "", "a/**"])) == 4
+
+
+CLOSINGS = {
+    "==== 2 passed, 1 failed in 0.03s ====": Count(2, 1, 0),
+    "\x1b[32m3 passed\x1b[0m, 2 skipped, 1 warning in 1.20s": Count(3, 0, 2),
+    "no tests ran in 0.01s": Count(),
+    "Ran 3 tests in 0.001s\n\nFAILED (failures=1, skipped=1)": Count(1, 1, 1),
+    "Ran 2 tests in 0.001s\n\nOK": Count(2, 0, 0),
+    "ERROR: t (unittest.loader._FailedTest.t)\nRan 1 test in 0.000s\n\nFAILED (errors=1)": Count(),
+    "# tests 3\n# suites 0\n# pass 2\n# fail 1\n# cancelled 0\n# skipped 0\n": Count(2, 1, 0),
+    "Tests:       1 failed, 1 skipped, 2 passed, 4 total": Count(2, 1, 1),
+    " Tests  1 failed | 2 passed (3)": Count(2, 1, 0),
+    "\n  2 passing (8ms)\n  1 pending\n  1 failing\n": Count(2, 1, 1),
+    "test result: ok. 2 passed; 0 failed; 1 ignored; 0 measured": Count(2, 0, 1),
+    "--- PASS: TestA (0.00s)\n--- FAIL: TestB (0.0s)\nFAIL": Count(1, 1, 0),
+    "[INFO] Tests run: 5, Failures: 1, Errors: 0, Skipped: 1": Count(3, 1, 1),
+    "75% tests passed, 1 tests failed out of 4": Count(3, 1, 0),
+    "3 passed over": None,
+    "": None,
+}
+
+
+@pytest.mark.parametrize("output", CLOSINGS)
+def test_the_closing_lines_of_runners_say_how_many_tests_ran(output):
+    assert count(output) == CLOSINGS[output]
+
+
+@pytest.mark.parametrize(
+    ("before", "now", "expected"),
+    [
+        (None, None, ""),
+        (Count(2), None, "missing"),
+        (Count(2, 1), Count(3), ""),
+        (Count(2, 1), Count(2), "2 tests ran"),
+        (Count(2), Count(2, 0, 1), "skipped"),
+        (Count(2), Count(5, 0, 1), ""),
+    ],
+)
+def test_fewer_tests_than_before_are_noticed(before, now, expected):
+    found = fewer(before, now)
+    assert expected in found
+    assert bool(found) is bool(expected)
+
+
+@pytest.mark.parametrize(
+    ("cmd", "expected"),
+    [
+        ("sh tools/suite.sh", ["tools/suite.sh"]),
+        ("sh greet.sh | diff - expected.txt", ["diff"]),
+        ("cd app && python3 main.py --check", ["app/main.py"]),
+        ("PATH=$PWD/bin:$PATH checker", ["checker"]),
+        ("python3 -m mathx", ["mathx"]),
+        ("timeout 30 ./e2e.sh && echo ok", ["e2e.sh", "echo"]),
+        ("python3 -c 'import mathx'", []),
+        ("test -f a", []),
+        ("'", []),
+    ],
+)
+def test_whose_exit_code_decides_a_check(cmd, expected):
+    assert deciding(cmd) == expected
+
+
+def test_a_file_that_decides_is_named():
+    assert decided_by(["sh tools/suite.sh"], ["tools/suite.sh", "a.py"]) == ["tools/suite.sh"]
+    assert decided_by(["checker"], ["bin/checker"]) == ["bin/checker"]
+
+
+def test_tests_within_sources_are_seen():
+    old = b"pub fn a() {}\n#[cfg(test)]\nmod tests {\n#[test]\nfn t() { assert_eq!(1, a()); }\n}\n"
+    new = b"pub fn a() { 2 }\n#[cfg(test)]\nmod tests {}\n"
+    assert with_old_tests("src/lib.rs", old, new).startswith(b"pub fn a() { 2 }")
+    assert with_old_tests("src/lib.rs", old, old) is None
+    assert inner_tests(old) > inner_tests(new)
+    assert examples_lost(b">>> f(1)\n2\n", b">>> f(1)\n3\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("line", "watches", "odd"),
+    [
+        ("if 'PYTEST_CURRENT_TEST' in os.environ:", True, False),
+        ("if 'pytest' in sys.modules:", True, False),
+        ("if (process.env.NODE_ENV === 'test') {", True, False),
+        ("expect.extend = () => true", True, False),
+        ("open('tests/cases.json')", True, False),
+        ("os._exit(0)", False, True),
+        ("def latest(): return contest", False, False),
+        ("assert value == 3", False, False),
+    ],
+)
+def test_new_lines_that_look_at_how_they_are_run(line, watches, odd):
+    found = signs(b"", line.encode())
+    assert (bool(found[0]), bool(found[1])) == (watches, odd)
+    assert signs(line.encode(), line.encode()) == ("", "")
+
+
+def test_data_is_what_a_check_may_compare_with():
+    assert is_data("data/cases.csv")
+    assert not any(map(is_data, ("src/a.py", "README.md", "package-lock.json", "docs/x.csv")))
+
+
+RED, GREEN = Run(1), Run(0)
+GONE = {"t": Run(1)}
+LABELS = {
+    "proven": (Seen(), Evidence({"t": RED}, {"t": GREEN})),
+    "checked": (Seen(), Evidence({"t": GREEN}, {"t": GREEN})),
+    "own_tests": (Seen(added=("tests/a.py",)), Evidence({"t": RED}, {"t": GREEN}, GONE)),
+    "changed_tests": (Seen(altered=("t.py",)), Evidence({"t": RED}, {"t": GREEN}, GONE)),
+    "changed_tools": (Seen(home=(".npmrc",)), Evidence({"t": RED}, {"t": GREEN}, GONE)),
+    "left_running": (Seen(alive=("sleep",)), Evidence({"t": RED}, {"t": GREEN}, GONE)),
+    "fewer_tests": (Seen(), Evidence({"t": Run(1, Count(1, 1))}, {"t": Run(0, Count(1))})),
+    "failing_tests": (Seen(), Evidence({"t": RED}, {"t": Run(0, Count(1, 1))})),
+    "watches_tests": (Seen(watches=("a.py: PYTEST_",)), Evidence({"t": RED}, {"t": GREEN})),
+    "unknown": (Seen(altered=("t.py",)), Evidence({"t": RED}, {"t": GREEN}, {"t": Run(None)})),
+}
+
+
+@pytest.mark.parametrize("expected", LABELS)
+def test_one_label_follows_from_what_was_seen(expected):
+    assert label(*LABELS[expected]).label == expected
+
+
+def test_changed_tests_that_pass_as_they_were_do_no_harm():
+    runs = Evidence({"t": RED}, {"t": GREEN}, {"t": GREEN})
+    assert label(Seen(altered=("tests/a.py",), added=("tests/b.py",)), runs).label == "proven"
+
+
+def test_where_files_and_tools_were_changed_a_third_run_says_which_it_was():
+    seen = Seen(altered=("t.py",), home=(".npmrc",))
+    assert needs_outside_only(seen, GONE)
+    runs = Evidence({"t": RED}, {"t": GREEN}, GONE, {"t": RED})
+    assert label(seen, runs).label == "changed_tools"
+    assert (
+        label(seen, Evidence({"t": RED}, {"t": GREEN}, GONE, {"t": GREEN})).label == "changed_tests"
+    )
+
+
+@pytest.mark.parametrize(
+    ("seen", "runs"),
+    [
+        (Seen(programs=("suite.sh",)), Evidence({"t": RED}, {"t": GREEN})),
+        (Seen(data=("a.csv",)), Evidence({"t": RED}, {"t": GREEN}, None, None, GONE)),
+        (Seen(odd=("a.py: os._exit",)), Evidence({"t": RED}, {"t": GREEN})),
+        (Seen(), Evidence({}, {"t": GREEN})),
+    ],
+)
+def test_what_says_little_of_the_work_is_checked_with_its_reason(seen, runs):
+    found = label(seen, runs)
+    assert found.label == "checked"
+    assert found.why in words("checked", found.why)
