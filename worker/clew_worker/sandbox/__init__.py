@@ -25,6 +25,8 @@ def probe() -> SandboxReport:
     netns = pidns and namespaces.possible(userns=userns, netns=True)
     messages = advice.of_landlock(abi)
     messages += [] if pidns else [advice.of_namespaces()]
+    overlays = pidns and namespaces.overlay_possible(userns=userns)
+    messages += [] if overlays else [advice.NO_OVERLAY]
     messages += [] if seccomp.available else [advice.NO_SECCOMP]
     fallback = "seccomp" if seccomp.available else "none"
     return SandboxReport(

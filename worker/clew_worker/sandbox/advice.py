@@ -26,6 +26,10 @@ _NO_NAMESPACES = (
     "no PID, mount and IPC namespace: user namespaces are not permitted here. A process of clew guards the workers "
     "instead; what that lacks is in docs/security.md, Mechanisms. To allow namespaces: "
 )
+NO_OVERLAY = (
+    "no overlay of a workspace: where a proof needs it, checks run a second time in a copy, which takes as long as "
+    "copying the workspace ([proof] view, docs/proof.md)"
+)
 NO_SECCOMP = (
     "no seccomp filter for this machine (x86_64 and aarch64 have one): docs/security.md, Mechanisms"
 )

@@ -11,6 +11,7 @@ import re
 import socket
 import stat
 import struct
+import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -185,6 +186,34 @@ def possible(*, userns: bool, netns: bool) -> bool:
     if child == 0:
         os._exit(_try(ids, netns=netns))
     return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+
+
+def overlay_possible(*, userns: bool) -> bool:
+    """Return whether this user may mount an overlay in such a namespace, as tried in a child on an empty folder."""
+    ids = (os.geteuid(), os.getegid()) if userns else ()
+    with tempfile.TemporaryDirectory(prefix="clew-overlay-") as place:
+        folders = [Path(place, name) for name in ("lower", "upper", "work")]
+        for folder in folders:
+            folder.mkdir()
+        try:
+            child = fork_apart(userns=userns, parent=False)
+        except OSError:
+            return False
+        if child == 0:
+            os._exit(_try_overlay(ids, *map(str, folders)))
+        return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+
+
+def _try_overlay(ids: tuple[int, ...], lower: str, upper: str, work: str) -> int:
+    try:
+        if ids:
+            remain(*ids)
+        leave_mounts(netns=False)
+        furnish()
+        overlay(lower, upper, work, userns=bool(ids))
+    except BaseException:  # noqa: BLE001 - nothing may return into the nursery
+        return 1
+    return 0
 
 
 def _try(ids: tuple[int, ...], *, netns: bool) -> int:

@@ -1,0 +1,100 @@
+"""Proofs at the worst moment: killed half-way, with an agent that could write meanwhile, and with hostile checks."""
+
+import os
+import signal
+from pathlib import Path
+
+import pytest
+
+SLOW = 'sleep 2; [ "$(sh greet.sh)" = hello ]\n'
+AGENT = """\
+import pathlib
+hello()
+{acts}
+answer = call('finish', success=True, summary='done')
+say(answer.get('proof', {{}}).get('label'))
+if not answer['accepted']: call('ask', question='what now?')
+"""
+CHEAT = "run('echo true > run_tests.sh')"
+
+
+@pytest.fixture
+def begun(clew, tmp_path):
+    """A function that begins a goal whose agent cheats; gives the goal and its workspace."""
+
+    def begin(acts=CHEAT, *, test=SLOW, check="sh run_tests.sh", **agent):
+        folder = tmp_path / "project"
+        folder.mkdir()
+        (folder / "greet.sh").write_text("echo hullo\n")
+        (folder / "run_tests.sh").write_text(test)
+        clew.agent("worker", AGENT.format(acts=acts), **agent)
+        clew.start()
+        goal = clew.submit(
+            f"---\nagent: worker\nworkspace: {folder}\nchecks: {{it: {check!r}}}\n---\n# Greet\n"
+        )
+        return goal, folder
+
+    return begin
+
+
+def view_of(clew, goal):
+    return clew.home / "state" / "goals" / goal / "view"
+
+
+def in_view(clew, goal):
+    """Wait until the old test stands in the view, where it runs."""
+    upper = view_of(clew, goal) / "upper" / "run_tests.sh"
+    copy = view_of(clew, goal) / "copy" / "run_tests.sh"
+    clew.until(lambda: upper.exists() or copy.exists(), "the view")
+
+
+def content(folder):
+    return {path.name: path.read_bytes() for path in folder.iterdir() if path.is_file()}
+
+
+@pytest.mark.parametrize("killed", ["daemon", "executor", "agent"])
+def test_a_proof_that_is_cut_off_is_made_anew_and_leaves_nothing(clew, begun, killed):
+    goal, folder = begun()
+    in_view(clew, goal)
+    before = content(folder)
+    if killed == "daemon":
+        clew.kill()
+        clew.start()
+    elif killed == "agent":
+        clew.kill_agent(goal)
+    else:
+        os.kill(clew.executor_pid(goal), signal.SIGKILL)
+    clew.wait("goal.blocked", goal=goal)
+    assert content(folder) == before
+    assert (folder / "run_tests.sh").read_text() == "true\n"
+    assert not view_of(clew, goal).exists()
+    assert str(folder) not in Path("/proc/mounts").read_text()
+    assert clew.goal(goal)["proof"]["label"] in ("changed_tests", "unknown")
+
+
+def test_an_agent_with_its_own_tools_stands_still_while_its_checks_run_again(clew, begun):
+    acts = "pathlib.Path('run_tests.sh').write_text('true\\n')"
+    goal, _ = begun(acts, own_tools=True)
+    in_view(clew, goal)
+    status = Path(f"/proc/{clew.agent_pid(goal)}/status")
+    assert "State:\tT" in status.read_text()
+    clew.wait("goal.blocked", goal=goal)
+    assert clew.said(goal) == ["changed_tests"]
+
+
+HOSTILE = {
+    "writes": "echo x > greet.sh; rm -f run_tests.sh.bak; rm -rf .agent_context",
+    "forks": "(while true; do sleep 0.1; done) > /dev/null 2>&1 &",
+    "locks": "mkdir -p locked/in; chmod 000 locked/in locked",
+}
+
+
+@pytest.mark.parametrize("what", HOSTILE)
+def test_a_check_that_does_harm_in_the_view_changes_nothing_outside(clew, begun, what):
+    test = f"if [ -e cheated ]; then {HOSTILE[what]}; fi; [ -e never ]\n"
+    goal, folder = begun("run('touch cheated; echo true > run_tests.sh')", test=test)
+    clew.wait("goal.blocked", goal=goal)
+    assert clew.goal(goal)["proof"]["label"] == "changed_tests"
+    assert (folder / "greet.sh").read_text() == "echo hullo\n"
+    assert not (folder / "locked").exists()
+    assert not view_of(clew, goal).exists()
