@@ -105,8 +105,12 @@ class Commands:
     @contextlib.contextmanager
     def own_tmp(self) -> Iterator[None]:
         """Run commands with a TMPDIR of their own, with nothing in it, which is removed afterwards."""
-        folder = tempfile.mkdtemp(prefix="check-")
-        self._launcher.env = {"TMPDIR": folder}
+        above = os.environ.get("TMPDIR")
+        try:  # tempfile itself has found its folder before this process was forked
+            folder = tempfile.mkdtemp(prefix="check-", dir=above) if above else ""
+        except OSError:  # no space: the check will say so
+            folder = ""
+        self._launcher.env = {"TMPDIR": folder} if folder else {}
         try:
             yield
         finally:
