@@ -109,6 +109,8 @@ class Session:
             )
             raise WrongState("a check cannot run, and a person is asked")
         await epoch.executors.prepare()
+        if epoch.own_tools:
+            await epoch.snapshots.first()
         process = await self._launcher.agent(epoch.specs, epoch.agent, epoch.executors.leaf)
         self._lifetime.process = process
         self._began, epoch.core.lived_s = time.monotonic(), self.lived_s  # a budget includes it

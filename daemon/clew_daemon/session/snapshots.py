@@ -78,6 +78,11 @@ class WorkspaceSnapshots:
             self._due("worker")
             await self.settled()
 
+    async def first(self) -> None:
+        """Take the goal's first snapshot where there is none: its agent may change files before it is heard of."""
+        if self.enabled and not self._core.state.snapshots.first:
+            await self.before_action(await self._executors.executor())
+
     def acted(self, *, too_many: bool) -> None:
         """Note that an action or a check was carried out; one that changed too much to list needs a snapshot."""
         self._acted = True
