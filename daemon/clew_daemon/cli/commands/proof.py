@@ -10,7 +10,7 @@ from clew_daemon.cli import parameters
 from clew_daemon.control.requests import AcceptRequest
 from clew_daemon.reading.client import send
 from clew_daemon.reading.errors import CliError
-from clew_daemon.reading.output import Line, columns, print_json, print_lines
+from clew_daemon.reading.output import Line, print_json, print_lines
 from clew_daemon.reading.queries import goal_id, goal_state, open_ledger
 from clew_daemon.reading.sanitize import clean
 from clew_shared.exit_codes import ExitCode
@@ -26,6 +26,7 @@ SAYS_NOT = (
     "It does not say that the tests are good ones, nor that the code does what was meant where no test looks. "
     "A check of your own that is not in the workspace says more."
 )
+_MOMENTS = ("before the work", "at the finish", "without its changes")
 _WITHOUT = {
     "pass": "Its tests pass without its other changes, too: they test nothing of its work.",
     "fail": "Its tests fail without its other changes: they do test its work.",
@@ -108,7 +109,7 @@ def lines(state: State, made: ProofMade) -> list[Line]:
     accepted = state.proof.accepted if state.proof else None
     found: list[Line] = [
         [(clean(state.goal_id), "bold"), (f"  {clean(state.goal.description)}", "")],
-        [("label: ", "bold"), (clean(words(made.label, "", accepted)), "")],
+        [("label: ", "bold"), (f"{made.label}: {words(made.label, '', accepted)}", "")],
     ]
     found += [[("why: ", "bold"), (clean(made.why), "")]] if made.why else []
     found += [[("its reason: ", "bold"), (clean(made.reason), "")]] if made.reason else []
@@ -116,18 +117,10 @@ def lines(state: State, made: ProofMade) -> list[Line]:
         found.append([("taken away for the second run:", "bold")])
         found += [[(f"  {one.kind:8}{clean(one.path)}", "")] for one in made.taken_away]
     found.append([("checks:", "bold")])
-    head: Line = [
-        (f"  {title}", "dim")
-        for title in ("NAME", "BEFORE", "AT THE FINISH", "WITHOUT ITS CHANGES")
-    ]
-    rows = [
-        [
-            (f"  {clean(one.name)}", ""),
-            *((f"  {_run(run)}", "") for run in (one.before, one.finish, one.view)),
-        ]
-        for one in made.checks
-    ]
-    found += columns([head, *rows])
+    for one in made.checks:
+        found.append([(f"  {clean(one.name)}", "")])
+        runs = zip(_MOMENTS, (one.before, one.finish, one.view), strict=True)
+        found += [[(f"    {moment}: ", "dim"), (_run(run), "")] for moment, run in runs]
     found += [[(f"  {clean(line)}", "dim")] for line in made.output.splitlines()[-12:]]
     found += [[(_WITHOUT[made.without_work], "")]] if made.without_work else []
     if made.diff:
@@ -148,12 +141,10 @@ def _style(line: str) -> str:
 
 
 def _run(run: CheckRun | None) -> str:
-    """Return how one run of a check ended: `passed, 3 tests`, `exit code 1, 2 of 3 tests failed`."""
+    """Return how one run of a check ended: `passed in 0.3 s (3 passed)`, `exit code 1 in 0.2 s (2 failed)`."""
     if run is None:
         return "not run"
     ended = {None: "took too long", 0: "passed"}.get(run.exit_code, f"exit code {run.exit_code}")
-    if run.passed is None:
-        return f"{ended} ({run.seconds:.1f} s)"
-    skipped = f", {run.skipped} skipped" if run.skipped else ""
-    failed = f", {run.failed} failed" if run.failed else ""
-    return f"{ended}: {run.passed} tests passed{failed}{skipped} ({run.seconds:.1f} s)"
+    counts = (("passed", run.passed), ("failed", run.failed), ("skipped", run.skipped))
+    tests = ", ".join(f"{n} {what}" for what, n in counts if n)
+    return f"{ended} in {run.seconds:.1f} s{f' ({tests})' if tests else ''}"

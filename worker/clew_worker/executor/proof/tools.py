@@ -14,7 +14,7 @@ import os
 import re
 import stat
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -28,7 +28,9 @@ _RUNNERS_JS = re.compile(rf"{RUNNERS_JS}|\.package-lock\.json")
 _START_FILES = re.compile(r".+\.pth|(?:site|user)customize\.(?:py|pyc|so)")
 _VENV_BIN = re.compile(r"python[\d.]*|pytest|py\.test|tox|nox|coverage|ruff|mypy")
 _RECORDS = re.compile(r"RECORD|direct_url\.json|entry_points\.txt|pyvenv\.cfg|\.package-lock\.json")
-_BUILT = re.compile(r"target|build|dist|out|\.next|coverage|htmlcov|\.git|__pycache__|\.cache")
+_BUILT = re.compile(
+    r"target|build|dist|out|\.next|coverage|htmlcov|\.git|__pycache__|\.cache|.+\.pyc"
+)
 _PLAIN_SETTINGS = re.compile(
     r"(?:user|remote|branch|author|committer|init|color|pull|push|credential|gui)\.|core\.(?:repositoryformatversion|filemode"
     r"|bare|logallrefupdates|ignorecase|precomposeunicode|symlinks)\b"
@@ -72,15 +74,17 @@ class Note:
         sync(store)
 
 
-def noted(root: Path, ignored: Iterable[str]) -> Note:
+def noted(root: Path, ignored: list[str]) -> Note:
     """Return what is there now; `ignored` are the highest names that git ignores, folders with a slash."""
     return Note({path: _hash(root / path) for path in _tools(root, ignored)}, git_settings(root))
 
 
-def _tools(root: Path, ignored: Iterable[str]) -> Iterator[str]:
+def _tools(root: Path, ignored: list[str]) -> Iterator[str]:
     """Yield the files that judge of what git ignores; raises StoreError where there are too many to look at."""
     until, seen = time.monotonic() + _SECONDS_MAX, 0
-    todo = [(name, False) for name in ignored]
+    names = (name.rstrip("/").rpartition("/")[2] for name in ignored)
+    pairs = zip(ignored, names, strict=True)
+    todo = [(path, False) for path, name in pairs if not _BUILT.fullmatch(name)]
     while todo:
         path, whole = todo.pop()
         if not path.endswith("/"):
