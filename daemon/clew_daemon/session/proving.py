@@ -101,6 +101,8 @@ class Proving:
     # -- the proof -----------------------------------------------------------------------------------
 
     _last: pr.ProofMade | None = None
+    _settings = False
+    """Whether tools or settings were changed, so that a view has to put them back."""
 
     async def _proof(self, reason: str) -> ProofState | None:
         """Return the proof of the workspace as it is; one on record for it holds."""
@@ -145,6 +147,7 @@ class Proving:
         self, look: LookDone, tree: str, world: str, finish: dict[str, Run], reason: str
     ) -> pr.ProofMade:
         state = self._epoch.core.state
+        self._settings = bool(look.new_tools or look.tools or look.git)
         fields = set(Seen.__dataclass_fields__)
         seen = Seen(**look.model_dump(include=fields))
         before = {
@@ -199,6 +202,7 @@ class Proving:
                 ViewRequest(
                     id=0,
                     take=take,
+                    settings=take != "work" and self._settings,
                     copy_from=source,
                     copy_bytes=settings.proof.copy_mb << 20,
                     without=bool(state.spec.setup),

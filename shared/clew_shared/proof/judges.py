@@ -135,7 +135,16 @@ def _translated(pattern: str) -> str:
     return f"(?:{''.join(signs.get(part) or re.escape(part) for part in parts)}(?:/.*)?)"
 
 
-_by_name = matcher(tuple(NAMES))
+_EXACT = frozenset(name for name in NAMES if "*" not in name)
+_BEGINNINGS = tuple(name[:-1] for name in NAMES if name.find("*") == len(name) - 1)
+_ENDINGS = tuple(name[1:] for name in NAMES if name.rfind("*") == 0)
+_by_pattern = matcher(tuple(n for n in NAMES if "*" in n[1:-1] or n.count("*") > 1))
+
+
+def _by_name(name: str) -> bool:
+    """Return whether a name is one of NAMES; this is asked of each file that git ignores."""
+    simple = name in _EXACT or name.startswith(_BEGINNINGS) or name.endswith(_ENDINGS)
+    return simple or _by_pattern(name)
 
 
 def is_judge(path: str, patterns: Patterns = Patterns()) -> bool:

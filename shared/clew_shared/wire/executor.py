@@ -154,14 +154,16 @@ class LookRequest(_Proving):
 class ViewRequest(_Proving):
     """Make a view of the workspace ready for checks: what judges is put back (`take`), or `data` as well.
 
-    `tools`: only what is in no snapshot. `work`: what does not judge. `compiled`: nothing but what Python has compiled.
-    `may_change` stays. The executor runs in the view already; where that is an empty folder, the workspace is copied
-    from `copy_from`, at most `copy_bytes`. `without`: no file that git ignores.
+    `tools`: no files of snapshots. `work`: what does not judge. `compiled`: nothing but what Python has compiled.
+    `settings`: tools and settings are put back, too. `may_change` stays. The executor runs in the view already; where
+    that is an empty folder, the workspace is copied from `copy_from`, at most `copy_bytes`. `without`: no file that
+    git ignores.
     """
 
     type: Literal["view"] = "view"
     id: int
     take: Literal["judges", "data", "tools", "work", "compiled"] = "judges"
+    settings: bool = False
     copy_from: str = ""
     copy_bytes: int = 0
     without: bool = False

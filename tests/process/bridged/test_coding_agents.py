@@ -81,6 +81,39 @@ def test_a_goal_of_six_subtasks_is_completed_in_order_and_its_check_decides(code
     assert made.clew.verified()
 
 
+CHECKED = """\
+---
+agent: coder
+workspace: {}
+checks:
+  greets: sh run_tests.sh
+---
+# Make greet.sh say hello
+"""
+
+
+def test_an_agent_that_weakens_a_test_is_refused_puts_it_back_and_ends_proven(coder, tmp_path):
+    folder, test = tmp_path / "project", '[ "$(sh greet.sh)" = hello ]\n'
+    folder.mkdir()
+    (folder / "greet.sh").write_text("echo hullo\n")
+    (folder / "run_tests.sh").write_text(test)
+    done = Call("clew_done", {"success": True, "summary": "it says hello"})
+    made = coder(
+        [
+            Call("clew_write", {"path": "run_tests.sh", "content": "true\n"}),
+            done,
+            Call("clew_write", {"path": "run_tests.sh", "content": test}),
+            Call("clew_write", {"path": "greet.sh", "content": "echo hello\n"}),
+            done,
+            Say("It says hello."),
+        ]
+    )
+    goal = made.submit(CHECKED.format(folder))
+    assert made.clew.wait("goal.completed", goal=goal)["proof"] == "proven"
+    assert made.clew.wait("proof.refused", goal=goal)["label"] == "changed_tests"
+    assert any("run_tests.sh" in text and "Not accepted" in text for text in made.texts())
+
+
 @pytest.mark.long
 @pytest.mark.timeout(SLOW_S + 900)
 def test_a_call_of_minutes_is_one_action_and_no_client_gives_it_up(coder, monkeypatch):

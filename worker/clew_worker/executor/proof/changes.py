@@ -74,10 +74,12 @@ def changes(store: SnapshotStore, base: str, end: str, patterns: Patterns) -> Ch
         before = Side(old_mode, old) if old != _NOTHING else None
         now = Side(mode, new) if new != _NOTHING else None
         found.all[path.removeprefix(f"{FILES}/")] = before, now
-    names = os.fsdecode(store.run("ls-tree", "-r", "-z", "--name-only", f"{base}:{FILES}"))
-    found.had_tests = any(map(is_judge, names.split("\0")[:-1]))
     with contextlib.closing(Contents(store)) as contents:
         _Sorting(found, contents, patterns).sort()
+    found.had_tests = bool(found.altered)
+    if found.added and not found.altered:
+        names = os.fsdecode(store.run("ls-tree", "-r", "-z", "--name-only", f"{base}:{FILES}"))
+        found.had_tests = any(map(is_judge, names.split("\0")[:-1]))
     return found
 
 

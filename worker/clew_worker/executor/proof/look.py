@@ -33,7 +33,6 @@ NAMES_MAX = 500
 """How many names of each kind an answer has; the view finds all of them itself."""
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-_NO_CODE = frozenset((".git", "node_modules", "site-packages"))
 
 
 class Prover:
@@ -45,6 +44,8 @@ class Prover:
         self._folder = Path(spec.sandbox.store)
         self._git = spec.git
         self._home = Path(spec.env.get("HOME", ""))
+        self.in_view = False
+        """Whether this executor runs in a view: whose a change is there is no matter."""
 
     def note_start(self) -> None:
         """Note what is installed and set where that is not on record yet: the goal has done nothing so far."""
@@ -53,18 +54,17 @@ class Prover:
                 noted(self._root, self._ignored()).save(self._folder)
 
     def _ignored(self) -> list[str]:
-        """Return the highest names that the rules of the first snapshot ignore, and git's own folder does not count."""
-        root = self._workspace.fileno()
-        git = replace(
-            SnapshotStore(self._folder, self._git).within(LOOK_S),
-            index=str(self._folder / "index"),
-            work_tree=f"/proc/self/fd/{root}",
-        )
-        index = Index(git, root, _is_git, 0, 0)
+        """Return the highest names that the rules of the first snapshot ignore; git's own folder does not count."""
+        index = Index(self._index(), self._workspace.fileno(), _is_git, 0, 0)
         return index.ignored(f"--exclude-from={self._folder}/info/exclude")
 
     def _store(self) -> SnapshotStore:
         return SnapshotStore(self._folder, self._git).within(LOOK_S)
+
+    def _index(self) -> SnapshotStore:
+        """Return the store with the index of the last snapshot."""
+        index = str(self._folder / "index")
+        return replace(self._store(), index=index, work_tree=str(self._root))
 
     # -- the look ------------------------------------------------------------------------------------
 
@@ -116,8 +116,9 @@ class Prover:
             for name in self._ignored() if request.without else ():
                 _remove(self._root / name)
             if request.take != "compiled":
+                self.in_view = True
                 self._take_away(request)
-            _drop_compiled(self._root, request.since)
+            self._drop_compiled(request.since)
         except (StoreError, OSError) as error:
             return ViewDone(id=request.id, fault=str(error))
         return ViewDone(id=request.id)
@@ -140,7 +141,7 @@ class Prover:
         for path, data in mixed.items():
             side = found.all[path][1]
             self._write(path, side.mode if side else "100644", data)
-        if request.take != "work":
+        if request.settings:
             self._put_back_settings(request)
 
     def _put_back_settings(self, request: ViewRequest) -> None:
@@ -156,6 +157,15 @@ class Prover:
                 self._write(path, "100755" if "hooks/" in path else "100644", before.content(path))
             else:
                 _remove(self._root / path)
+
+    def _drop_compiled(self, since: float) -> None:
+        """Remove what Python has compiled of the files in snapshots since the goal began: sources may say otherwise."""
+        names = os.fsdecode(self._index().run("ls-files", "-z")).split("\0")
+        for folder in {name.rpartition("/")[0] for name in names if name.endswith(".py")}:
+            for path in (self._root / folder / "__pycache__").glob("*"):
+                with contextlib.suppress(OSError):
+                    if path.lstat().st_ctime >= since:
+                        path.unlink()
 
     def _put(self, path: str, side: Side | None, contents: Contents) -> None:
         if side is None:
@@ -202,18 +212,6 @@ def _remove(path: Path) -> None:
             shutil.rmtree(path)
         else:
             path.unlink()
-
-
-def _drop_compiled(root: Path, since: float) -> None:
-    """Remove what Python has compiled since the goal began, but in packages: it may not be what the sources say."""
-    for above, folders, names in os.walk(root):
-        if above.endswith("/__pycache__"):
-            for name in names:
-                path = Path(above, name)
-                with contextlib.suppress(OSError):
-                    if path.lstat().st_ctime >= since:
-                        path.unlink()
-        folders[:] = [one for one in folders if one not in _NO_CODE]
 
 
 def _copy(source: Path, target: Path, most: int) -> None:
