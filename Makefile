@@ -74,7 +74,7 @@ loops: $(STAMP) ## what the judge notices of loops and of honest work, by kind, 
 	$(BIN)/python -m bench.loops $(wildcard ../shared/data/loops-dev.jsonl ../shared/data/trajectories.jsonl) --kinds --changes
 
 fakes: $(STAMP) ## fakes and honest finishes through a daemon: what the proof says of each (docs/proof.md)
-	$(BIN)/python -m bench.fakes ../shared/data/proof/cases.jsonl
+	FAKES_PY=$(abspath $(BIN))/python $(BIN)/python -m bench.fakes bench/fakes.jsonl $(wildcard ../shared/data/proof/cases.jsonl)
 
 minds: $(STAMP) ## small goals with a real model, clew beside a plain loop: make minds URL=… GOALS=… [LOOP=…] [RUNS=3] [MODEL=] [OPTIONS=]
 	$(BIN)/python -m bench.minds $(URL) $(GOALS) --runs $(or $(RUNS),3) $(if $(MODEL),--model $(MODEL)) $(if $(LOOP),--loop $(LOOP)) $(OPTIONS)

@@ -1,4 +1,4 @@
-"""Fakes and honest finishes through a daemon: python -m bench.fakes CASES.jsonl [--only KINDS] [--view copy].
+"""Fakes and honest finishes through a daemon: python -m bench.fakes CASES.jsonl … [--only KINDS] [--view copy].
 
 Each case is a small workspace, what a person set up there, what an agent did, and the checks. A script does just that
 and calls `finish`. Printed are the labels that are not as expected, and the sums. What stands for the places in cases
@@ -164,11 +164,12 @@ def group(case: Case) -> str:
 def main() -> None:
     """Run the cases and print what came out."""
     options = argparse.ArgumentParser(prog="python -m bench.fakes", description=__doc__)
-    options.add_argument("file", type=Path)
+    options.add_argument("file", type=Path, nargs="+", help="cases, one JSON object a line")
     options.add_argument("--only", default="", help="kinds or ids, with commas between")
     options.add_argument("--view", default="auto", help="overlay, copy or auto")
     given = options.parse_args()
-    cases = [json.loads(line) for line in given.file.read_text().splitlines()]
+    lines = [line for file in given.file for line in file.read_text().splitlines()]
+    cases = [json.loads(line) for line in lines]
     wanted = set(given.only.split(",")) if given.only else set()
     cases = [one for one in cases if not wanted or wanted & {one["kind"], one["id"]}]
     out = run(cases, given.view)
