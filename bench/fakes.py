@@ -94,9 +94,9 @@ class Home:
         read = json.dumps([str(agent), str(acts), *self._places.values()])
         text = CONFIG.format(command=command, read=read, view=self._view)
         (config / "config.toml").write_text(text)
-        log = (self.folder / "log").open("wb")
         command_line = [sys.executable, "-m", "clew_daemon", "run"]
-        return subprocess.Popen(command_line, env=self._env, stdout=log, stderr=log)
+        with (self.folder / "log").open("wb") as log:
+            return subprocess.Popen(command_line, env=self._env, stdout=log, stderr=log)
 
     def ask(self, *args: str) -> Any:
         """Return what a command of clew prints as JSON, {} where it prints nothing."""

@@ -166,7 +166,9 @@ def report_is_true(clew: Clew, told: Told) -> None:
     """The report tells the status, how often the worker was started again, and what was interrupted."""
     text = (clew.home / "outbox" / f"{told.id}.md").read_text()
     state = told.state
-    assert f"- status: **{standing(str(state.goal.status), state.verified)}**" in text, text
+    assert (
+        f"- status: **{standing(str(state.goal.status), state.verified, state.proof)}**" in text
+    ), text
     assert f"- restarts: {state.restarts}\n" in text, text
     for deed in list(told.deeds.values())[-10:]:
         result = RESULTS.get(deed.result, deed.result)

@@ -256,7 +256,7 @@ def test_history_has_each_action_once_in_order_with_its_output(ctx, opened):
     assert (lines[3]["result"], lines[3]["output"]) == ("failure", "no")
     assert set(lines[0]) == {
         *("seq", "timestamp", "name", "args", "result", "duration_s", "changed", "task_idx"),
-        *("subtask_idx", "epoch", "attempt", "paths", "output"),
+        *("subtask_idx", "epoch", "attempt", "paths", "judges", "output"),
     }
 
 
