@@ -6,8 +6,8 @@ The rules are those of docs/security.md, "Mechanisms".
 from __future__ import annotations
 
 import os
-import shutil
 from collections.abc import Collection, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -24,6 +24,7 @@ from clew_shared.config.agent_tables import (
 )
 from clew_shared.config.places import Places, PlacesError, expanded
 from clew_shared.config.tables import Settings
+from clew_shared.files.removal import remove_tree
 from clew_shared.proof.judges import CACHES
 from clew_shared.record.state import State
 from clew_shared.wire.nursery import CellLimits, CellSpec, SandboxSpec
@@ -91,18 +92,8 @@ def make_view(places: Places, goal: str) -> Path:
 
 def remove_view(places: Places, goal: str) -> None:
     """Remove the folder of a view with all that was written there, also where its checks have locked it."""
-
-    def unlocked(_function: object, path: str, _error: object) -> None:
-        os.chmod(Path(path).parent, 0o700)  # noqa: PTH101 - links are followed to folders of the view only
-        if not os.path.islink(path) and os.path.isdir(path):  # noqa: PTH112, PTH114
-            os.chmod(path, 0o700)  # noqa: PTH101
-            shutil.rmtree(path, ignore_errors=True)
-        else:
-            Path(path).unlink(missing_ok=True)
-
-    place = view_of(places, goal)
-    if place.exists():
-        shutil.rmtree(place, onerror=unlocked)
+    with suppress(FileNotFoundError):
+        remove_tree(view_of(places, goal))
 
 
 def hidden(

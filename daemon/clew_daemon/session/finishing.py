@@ -74,8 +74,9 @@ class Finishing:
             return objection
         if refused := await self._proving.refusal(redact(p.tests_changed.strip())):
             return refused
-        epoch.snapshots.acted(too_many=False)  # the checks may have changed something
-        await epoch.snapshots.end()
+        if not self._proving.on:  # else it has just been taken
+            epoch.snapshots.acted(too_many=False)  # the checks may have changed something
+            await epoch.snapshots.end()
         reached = ev.GoalEnded(
             at=time.time(),
             status="completed",

@@ -14,7 +14,7 @@ from typing import Any, Literal
 import psutil
 import structlog
 
-from clew_daemon.processes.executor import ExecutorDied, ExecutorProcess
+from clew_daemon.processes.executor import ExecutorDied, ExecutorProcess, OutOfResources
 from clew_daemon.session.checks import CheckRun, Checks
 from clew_daemon.session.epoch import Epoch
 from clew_shared.core.proofs import told
@@ -55,12 +55,13 @@ class Proving:
         self._checks = checks
 
     @property
-    def _on(self) -> bool:
+    def on(self) -> bool:
+        """Whether finishes of this goal are proved."""
         return self._epoch.settings.proof.mode != "off" and bool(self._epoch.core.state.spec.checks)
 
     async def clean(self) -> None:
         """Remove what Python has compiled since the goal began: checks shall run what the sources say."""
-        if self._on and self._epoch.core.state.snapshots.first:
+        if self.on and self._epoch.core.state.snapshots.first:
             with contextlib.suppress(ExecutorDied):
                 executor = await self._epoch.executors.executor()
                 await executor.prepare(ViewRequest(id=0, take="compiled", **self._basis("")))
@@ -70,7 +71,7 @@ class Proving:
 
         `reason` is the agent's for its changes of tests; with one a person is asked.
         """
-        if not self._on:
+        if not self.on:
             return None
         made = await self._proof(reason)
         epoch = self._epoch
@@ -110,6 +111,8 @@ class Proving:
         with _frozen(epoch):
             try:
                 made = await self._made(reason)
+            except OutOfResources:
+                raise
             except ExecutorDied as error:
                 await epoch.executors.died(str(error))
                 made = pr.ProofMade(at=0.0, world="", label="unknown", why=redact(str(error)))
@@ -126,10 +129,8 @@ class Proving:
         finish = {name: _run(run) for name, run in self._checks.finish.items()}
         if why := self._cannot():
             return self._event(Proof("unknown", (), why), "", Evidence(finish=finish))
-        self._epoch.snapshots.acted(too_many=False)
-        await self._epoch.snapshots.end()
-        if state.snapshots.missing:
-            why = f"no snapshot could be taken: {state.snapshots.missing}"
+        if not await self._epoch.snapshots.now():  # an older one would show another workspace
+            why = f"no snapshot could be taken: {state.snapshots.missing or 'see the log'}"
             return self._event(Proof("unknown", (), why), "", Evidence(finish=finish))
         tree = state.snapshots.last
         executor = await self._epoch.executors.executor()

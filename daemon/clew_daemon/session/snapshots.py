@@ -105,6 +105,13 @@ class WorkspaceSnapshots:
             self._due("end")
         await self.settled()
 
+    async def now(self) -> bool:
+        """Take a snapshot, also where earlier ones have failed; return whether there is one."""
+        before = self._core.state.snapshots.last_seq
+        self._skip, self._acted = 0, True
+        await self.end()
+        return self._core.state.snapshots.last_seq != before
+
     async def close(self) -> None:
         """Take the last snapshot in bounded time, and drop one that takes longer: the worker is being ended.
 

@@ -124,7 +124,8 @@ async def clear(places: Places, goal: str) -> None:
 
     Those of a CLI hold copies of login files.
     """
-    folders = (*cells.private(places, goal), cells.private_of_cli(places, goal)[0].parent)
+    cli, view = cells.private_of_cli(places, goal)[0].parent, cells.view_of(places, goal)
+    folders = (*cells.private(places, goal), cli, view)
     for folder in folders:  # at once: folders that are created under these names from now on stay
         with suppress(OSError):
             folder.rename(folder.with_name(f".{folder.name}.{secrets.token_hex(4)}{GONE}"))
