@@ -110,11 +110,11 @@ class Finishing:
             level = await epoch.decide(
                 lambda core: core.refuse_finish(names, time.time(), own_tools=epoch.own_tools)
             )
-        said = {"message": message} if message else {}
         left = tuple(state.open_subtasks())
-        return Finished(
-            accepted=False, failing_checks=failing, open_subtasks=left, escalated_to=level, **said
+        said = Finished(
+            accepted=False, failing_checks=failing, open_subtasks=left, escalated_to=level
         )
+        return said.model_copy(update={"message": message}) if message else said
 
     async def check(self, p: protocol.Check) -> Checked:
         """Run the goal's checks before anyone asks to finish; they are recorded, and nothing follows from them."""

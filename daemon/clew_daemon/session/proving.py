@@ -33,6 +33,7 @@ from clew_shared.proof.label import (
     needs_outside_only,
 )
 from clew_shared.record import proof_events as pr
+from clew_shared.record.model import Level
 from clew_shared.record.state import ProofState
 from clew_shared.text.redact import redact
 from clew_shared.wire.answers import Finished, ProofTold
@@ -78,7 +79,9 @@ class Proving:
         if made is None or self._ends(made) or epoch.settings.proof.mode == "say":
             return None
         await epoch.see_world()  # else the next action would be taken for what a check did
-        level = await epoch.decide(lambda core: core.refuse_proof(time.time(), reason))
+        level: Level | None = await epoch.decide(
+            lambda core: core.refuse_proof(time.time(), reason)
+        )
         last = self._last
         diff, output = (last.diff, last.output) if last else ("", "")
         shown = ProofTold(label=made.label, files=made.files, why=made.why, diff=diff)

@@ -10,7 +10,7 @@ import socket
 import sys
 import time
 import traceback
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -103,7 +103,7 @@ class ExecutorServer:
         self._workspace.close()
 
     def _answer(self, request: ExecutorRequest) -> ExecutorAnswer:
-        carry_out: Mapping[type, Callable[[Any], ExecutorAnswer]] = {
+        carry_out: dict[type, Callable[[Any], ExecutorAnswer]] = {
             RunRequest: self._run,
             CheckRequest: self._check,
             DigestRequest: self._digest,

@@ -99,12 +99,10 @@ class Prover:
             "data": found.data,
             "programs": decided_by(request.checks, own),
         }
-        return LookDone(
-            id=request.id,
-            had_tests=found.had_tests,
-            diff=diff(store, request.base, request.end, told),
-            **{kind: tuple(map(_shown, paths[:NAMES_MAX])) for kind, paths in names.items()},
-        )
+        shown = {kind: tuple(map(_shown, paths[:NAMES_MAX])) for kind, paths in names.items()}
+        text = diff(store, request.base, request.end, told)
+        done = LookDone(id=request.id, had_tests=found.had_tests, diff=text)
+        return done.model_copy(update=shown)
 
     # -- the view ------------------------------------------------------------------------------------
 
