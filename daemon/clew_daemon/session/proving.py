@@ -7,6 +7,7 @@ before the agent hears of it (docs/proof.md).
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import time
 from collections.abc import Iterator
 from typing import Any, Literal
@@ -18,7 +19,6 @@ from clew_daemon.processes.executor import ExecutorDied, ExecutorProcess, OutOfR
 from clew_daemon.session.checks import CheckRun, Checks
 from clew_daemon.session.epoch import Epoch
 from clew_shared.core.proofs import told
-from clew_shared.judge.reading import hashed
 from clew_shared.proof.counts import Count, count
 from clew_shared.proof.label import (
     COVERED,
@@ -141,7 +141,8 @@ class Proving:
         look = await executor.look(LookRequest(id=0, checks=checks, **self._basis(tree)))
         if look.fault:
             return self._event(Proof("unknown", (), look.fault), "", Evidence(finish=finish))
-        world = hashed(f"{tree} {look.model_dump_json(exclude={'id', 'diff'})}")
+        seen = f"{tree} {look.model_dump_json(exclude={'id', 'diff'})}"
+        world = hashlib.sha256(seen.encode(errors="replace")).hexdigest()[:32]
         known = state.proof
         if known and known.world == world and known.label != "unknown":
             return None

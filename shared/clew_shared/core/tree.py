@@ -301,7 +301,9 @@ class TreeCommands(AttemptCommands):
         ends = again and self._is_in_progress() and may_start_over(self.state, self.attempts)
         asks = bool(reason) or (again and not ends)
         self.emit(
-            pr.ProofRefused(at=at, label=made.label, files=made.files, why=made.why, asked=asks)
+            pr.ProofRefused(
+                at=at, label=made.label, files=made.files, why=made.why, reason=reason, asked=asks
+            )
         )
         if asks:
             self.ask(asks_about(self.state, reason), at)

@@ -65,6 +65,7 @@ class ProofRefused(GoalEvent, frozen=True):
     label: str
     files: tuple[str, ...] = ()
     why: str = ""
+    reason: str = ""  # the agent's, for its changes of tests
     asked: bool = False  # a person is asked
 
 

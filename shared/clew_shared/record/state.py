@@ -164,6 +164,7 @@ class ProofState:
     seconds: float = 0.0
     refused: int = 0
     asked: bool = False
+    reason: str = ""
 
 
 @dataclass(slots=True)

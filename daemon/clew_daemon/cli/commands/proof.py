@@ -101,7 +101,12 @@ def proof_json(state: State, made: ProofMade) -> dict[str, Any]:
             "without_work",
         },
     )
-    return {**shown, "accepted": accepted, "reason": made.reason or None}
+    return {**shown, "accepted": accepted, "reason": reason_of(state, made) or None}
+
+
+def reason_of(state: State, made: ProofMade) -> str:
+    """Return why the agent says that the goal needs its changes: at the last refusal, or when the proof was made."""
+    return (state.proof.reason if state.proof else "") or made.reason
 
 
 def lines(state: State, made: ProofMade) -> list[Line]:
@@ -112,7 +117,8 @@ def lines(state: State, made: ProofMade) -> list[Line]:
         [("label: ", "bold"), (f"{made.label}: {words(made.label, '', accepted)}", "")],
     ]
     found += [[("why: ", "bold"), (clean(made.why), "")]] if made.why else []
-    found += [[("its reason: ", "bold"), (clean(made.reason), "")]] if made.reason else []
+    reason = reason_of(state, made)
+    found += [[("its reason: ", "bold"), (clean(reason), "")]] if reason else []
     if made.taken_away:
         found.append([("taken away for the second run:", "bold")])
         found += [[(f"  {one.kind:8}{clean(one.path)}", "")] for one in made.taken_away]

@@ -24,7 +24,7 @@ def proof_made(state: State, e: pr.ProofMade, seq: int) -> None:
 def proof_refused(state: State, e: pr.ProofRefused, _seq: int) -> None:
     if state.proof:
         state.proof.refused += 1
-        state.proof.asked = e.asked
+        state.proof.asked, state.proof.reason = e.asked, e.reason
 
 
 def proof_accepted(state: State, e: pr.ProofAccepted, _seq: int) -> None:
