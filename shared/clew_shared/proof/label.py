@@ -153,7 +153,7 @@ def _of_failing(seen: Seen, runs: Evidence, failing: str) -> Proof:
         took = runs.finish[failing].seconds if failing in runs.finish else 0.0
         why = f"{failing} took {took:.1f} s at the finish, and was not done after {run.seconds:.1f} s in the view"
         return Proof("unknown", (), why)
-    why = f"{failing} fails without it"
+    why = f"check `{failing}` fails without it"
     others = runs.outside_only is not None and failing_run(runs.outside_only)
     if seen.files and not others:
         had = seen.had_tests or any(one.count and one.count.ran for one in runs.before.values())
