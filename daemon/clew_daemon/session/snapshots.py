@@ -82,6 +82,7 @@ class WorkspaceSnapshots:
         """Take the goal's first snapshot where there is none: its agent may change files before it is heard of."""
         if self.enabled and not self._core.state.snapshots.first:
             await self.before_action(await self._executors.executor())
+            await self._executors.cut_off()  # the agent comes first in each epoch
 
     def acted(self, *, too_many: bool) -> None:
         """Note that an action or a check was carried out; one that changed too much to list needs a snapshot."""
