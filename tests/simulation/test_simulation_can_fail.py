@@ -325,6 +325,7 @@ CASTS = {
     _counts_no_messages: ("erratic",),
     _folds_more_than_there_is: ("diligent", "musing"),
     _runs_suggested_checks_twice: ("diligent",),
+    _accepts_every_label: ("diligent",),
     _completes_what_was_paused_meanwhile: ("diligent", "quitting"),
 }
 """Agents that bring it to light soon."""
