@@ -395,7 +395,7 @@ FOUND_AT = {
     _notices_no_silence: 111,
     _replaces_what_is_pending: 47,
     _shows_the_share_of_the_present_plan: 94,
-    _waits_for_replans_for_ever: 39,
+    _waits_for_replans_for_ever: 558,
     _folds_more_than_there_is: 8,
     _times_by_the_wall_clock: 9,
     _forgets_who_works_where: 17,
