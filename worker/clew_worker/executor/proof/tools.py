@@ -28,9 +28,9 @@ _RUNNERS_JS = re.compile(rf"{RUNNERS_JS}|\.package-lock\.json")
 _START_FILES = re.compile(r".+\.pth|(?:site|user)customize\.(?:py|pyc|so)")
 _VENV_BIN = re.compile(r"python[\d.]*|pytest|py\.test|tox|nox|coverage|ruff|mypy")
 _RECORDS = re.compile(r"RECORD|direct_url\.json|entry_points\.txt|pyvenv\.cfg|\.package-lock\.json")
-_BUILT = re.compile(
-    r"target|build|dist|out|\.next|coverage|htmlcov|\.git|__pycache__|\.cache|.+\.pyc"
-)
+_COMPILED = re.compile(r"\.git|__pycache__|\.cache|.+\.pyc")
+_BUILT = re.compile(r"(?:^|/)(?:target|build|dist|out|\.next|coverage|htmlcov)/")
+"""In what was built names say nothing; packages that stand there judge all the same."""
 _PLAIN_SETTINGS = re.compile(
     r"(?:user|remote|branch|author|committer|init|color|pull|push|credential|gui)\.|core\.(?:repositoryformatversion|filemode"
     r"|bare|logallrefupdates|ignorecase|precomposeunicode|symlinks)\b"
@@ -84,11 +84,11 @@ def _tools(root: Path, ignored: list[str]) -> Iterator[str]:
     until, seen = time.monotonic() + _SECONDS_MAX, 0
     names = (name.rstrip("/").rpartition("/")[2] for name in ignored)
     pairs = zip(ignored, names, strict=True)
-    todo = [(path, False) for path, name in pairs if not _BUILT.fullmatch(name)]
+    todo = [(path, False) for path, name in pairs if not _COMPILED.fullmatch(name)]
     while todo:
         path, whole = todo.pop()
         if not path.endswith("/"):
-            if whole or is_judge(path):
+            if whole or (is_judge(path) and not _BUILT.search(path)):
                 yield path
             continue
         try:
@@ -127,7 +127,7 @@ def _judged(path: str, name: str, beside: dict[str, bool], *, whole: bool) -> bo
         return name == "pyvenv.cfg" if name in ("bin", "lib", "lib64", "pyvenv.cfg") else None
     if folder == "bin" and above and _VENV_BIN.fullmatch(name):
         return True
-    return None if beside[name] and _BUILT.fullmatch(name) else whole
+    return None if _COMPILED.fullmatch(name) else whole
 
 
 def _hash(path: Path) -> str:
