@@ -2,7 +2,7 @@
 
 import pytest
 
-from clew_daemon.cli.commands.doctor.agents import _confined
+from clew_daemon.cli.commands.doctor.agents import confined
 from clew_shared.config.tables import SandboxSettings
 from clew_shared.wire.nursery import SandboxReport
 
@@ -31,4 +31,4 @@ def report(abi=7, network_off="netns"):
     ],
 )
 def test_whether_the_sandbox_holds_follows_from_the_mode_and_the_kernel(table, probed, level):
-    assert _confined("agent", SandboxSettings(**table), probed).level == level
+    assert confined("agent", SandboxSettings(**table), probed).level == level

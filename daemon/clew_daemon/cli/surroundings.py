@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from clew_daemon.control.requests import ExecutorEnvRequest
@@ -14,7 +13,6 @@ from clew_daemon.reading.errors import CliError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from subprocess import CompletedProcess
 
     from clew_daemon.reading.instance import Instance
     from clew_shared.wire.nursery import SandboxReport
@@ -44,33 +42,18 @@ def run_program(
 
 SANDBOX_S = 30.0
 PROBE = "from clew_worker.sandbox import probe; print(probe().model_dump_json())"
-NATIVE = (
-    "import sys; from clew_worker.sandbox.interpreter import native; print(native(sys.argv[1]))"
-)
 
 
 def probe_sandbox() -> SandboxReport | str:
     """Probe the sandbox in a process that imports the worker; return its report, or the error as a text."""
     from clew_shared.wire.nursery import SandboxReport
 
-    done = _asked_of_the_worker(PROBE)
+    done = run_program([sys.executable, "-P", "-c", PROBE], SANDBOX_S)  # -P: not from this folder
     if isinstance(done, str):
         return done
     if done.returncode:
         return f"the probe failed: {(done.stderr.strip().splitlines() or ['no output'])[-1]}"
     return SandboxReport.model_validate_json(done.stdout)
-
-
-def native_program(program: Path) -> Path:
-    """Return the program that a worker would start: that of a coding agent without the script of its npm package."""
-    done = _asked_of_the_worker(NATIVE, str(program))
-    found = "" if isinstance(done, str) or done.returncode else done.stdout.strip()
-    return Path(found) if found else program
-
-
-def _asked_of_the_worker(script: str, *args: str) -> CompletedProcess[str] | str:
-    command = [sys.executable, "-P", "-c", script, *args]  # -P: not from the current folder
-    return run_program(command, SANDBOX_S)
 
 
 def executor_env(instance: Instance) -> dict[str, str]:

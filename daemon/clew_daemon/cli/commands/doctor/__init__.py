@@ -1,7 +1,4 @@
-"""`clew doctor`: checks what clew needs, and how to fix what does not work.
-
-Each check is a function that yields findings and raises only CliError. It changes nothing.
-"""
+"""`clew doctor`: facts on this machine, home and agents, one line each, with what to do about what is wrong."""
 
 from __future__ import annotations
 
@@ -27,10 +24,5 @@ class Finding:
     @property
     def agent(self) -> str:
         """The agent that it is about, "" for none."""
-        is_of_agent = self.name.startswith(OF_AGENT)
-        return self.name.removeprefix(OF_AGENT).partition(":")[0] if is_of_agent else ""
-
-
-def numbered(count: int, what: str) -> str:
-    """Return a count with its noun: `1 error`, `2 errors`."""
-    return f"{count:,} {what}" if count == 1 else f"{count:,} {what}s"
+        of, _, agent = self.name.partition(OF_AGENT)
+        return "" if of else agent.partition(":")[0]

@@ -1,4 +1,4 @@
-"""Checks of the agents: endpoints answer, keys are there, commands can be started, coding agents work through clew."""
+"""Checks of the agents: endpoints answer, keys are there, programs can be started, the sandbox holds coding agents."""
 
 from __future__ import annotations
 
@@ -12,14 +12,8 @@ from urllib.error import HTTPError, URLError
 from urllib.request import HTTPRedirectHandler, ProxyHandler, Request, build_opener
 
 from clew_daemon.cli.commands.doctor import OF_AGENT, Finding, Level
-from clew_daemon.cli.surroundings import (
-    executor_env,
-    native_program,
-    probe_sandbox,
-    run_program,
-)
+from clew_daemon.cli.surroundings import executor_env, probe_sandbox, run_program
 from clew_daemon.processes.cells import CliProgramError, cli_program, unusable
-from clew_daemon.reading.errors import CliError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -41,7 +35,7 @@ PORTS_ABI = 4
 """The version of Landlock's ABI from which on a process can be limited to TCP ports (Linux 6.7)."""
 
 
-def _confined(name: str, table: SandboxSettings, report: SandboxReport | None) -> Finding:
+def confined(name: str, table: SandboxSettings, report: SandboxReport | None) -> Finding:
     """Return whether the sandbox holds a coding agent here; `report` is that of the probe, None where it failed."""
     abi = report.landlock_abi if report else 0
     fix = '[sandbox] mode = "enforce" on a kernel with Landlock'
@@ -165,7 +159,7 @@ def _coder(
     settings: Settings,
     env: Mapping[str, str],
 ) -> Iterator[Finding]:
-    """Check a coding agent: installed, logged in, confined here, and a proof that it works through clew alone."""
+    """Check a coding agent: installed, logged in, confined here."""
     try:
         program = cli_program(agent, env)
     except CliProgramError as error:
@@ -175,20 +169,15 @@ def _coder(
     yield _version(title, program, env)
     yield _login(f"{title}: login", agent, instance)
     report = probe_sandbox()
-    confined = _confined(
-        f"{title}: sandbox", settings.sandbox, None if isinstance(report, str) else report
-    )
-    yield confined
-    if confined.level == "fail":
-        return
-    yield _proof(f"{title}: proof", agent, program, instance, settings)
+    probed = None if isinstance(report, str) else report
+    yield confined(f"{title}: sandbox", settings.sandbox, probed)
 
 
 def _version(title: str, program: Path, env: Mapping[str, str]) -> Finding:
     """Ask a program for its version, in an empty home and without this environment."""
     with tempfile.TemporaryDirectory(prefix="clew-doctor-") as home:
         surroundings = {"PATH": env.get("PATH", ""), "HOME": home}
-        done = run_program([str(native_program(program)), "--version"], VERSION_S, surroundings)
+        done = run_program([str(program), "--version"], VERSION_S, surroundings)
     fix = f"start {program} in a shell to see what is wrong with it"
     if isinstance(done, str):
         return Finding(title, "fail", _line(done), fix)
@@ -212,26 +201,6 @@ def _login(title: str, agent: CliAgentSettings, instance: Instance) -> Finding:
         return Finding(title, "ok", f"none configured for {agent.base_url}")
     fix = f"{log_in(agent.cli)}; then name its login files in `credentials`: docs/agents/{agent.cli}.md"
     return Finding(title, "warn", "it has neither a key nor a login file", fix)
-
-
-def _proof(
-    title: str, agent: CliAgentSettings, program: Path, instance: Instance, settings: Settings
-) -> Finding:
-    from clew_daemon.bootstrap import NURSERY_ENV
-    from clew_daemon.cli.commands.doctor import proof
-
-    env = {name: instance.env[name] for name in NURSERY_ENV if name in instance.env}
-    env["PATH"] = executor_env(instance).get("PATH", "")
-    fix = f"docs/agents/{agent.cli}.md: what it needs, and the version that was tested"
-    try:
-        fault = proof.fault(agent, program, settings.sandbox, env)
-    except (CliError, OSError) as error:
-        why = error.message if isinstance(error, CliError) else str(error)
-        return Finding(title, "fail", f"no test goal could be run: {_line(why)}")
-    if fault:
-        return Finding(title, "fail", fault, fix)
-    found = "completed a test goal by clew's tools; its own were tried, and wrote nothing"
-    return Finding(title, "ok", found)
 
 
 def _line(text: str) -> str:

@@ -1,4 +1,4 @@
-"""`clew doctor`: states facts on this machine and this home, one line each, with what to do about what is wrong."""
+"""`clew doctor`: runs the checks, each a function that yields findings and changes nothing, and sums them up."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 import click
 
 from clew_daemon.cli import parameters
-from clew_daemon.cli.commands.doctor import Finding, numbered
+from clew_daemon.cli.commands.doctor import Finding
 from clew_daemon.reading.errors import CliError
 from clew_daemon.reading.output import Line, print_json, print_lines
-from clew_daemon.reading.sanitize import clean
+from clew_daemon.reading.sanitize import clean, counted
 from clew_shared.exit_codes import ExitCode
 
 if TYPE_CHECKING:
@@ -48,23 +48,9 @@ def doctor(instance: Instance, as_json: bool) -> None:
 
 def examine(instance: Instance) -> Iterator[Finding]:
     """Run all checks, in the order in which one problem causes the next; one that raises CliError has failed."""
-    from clew_daemon.cli.commands.doctor import agents, home, machine
+    from clew_daemon.cli.commands.doctor import agents, setup
 
-    checks = (
-        machine.python,
-        home.config,
-        home.folders,
-        home.ledger,
-        home.daemon,
-        home.inbox,
-        home.herald,
-        machine.sandbox,
-        machine.cgroup,
-        machine.git,
-        machine.systemd,
-        agents.agents,
-    )
-    for check in checks:
+    for check in (*setup.CHECKS, agents.agents):
         try:
             yield from check(instance)
         except CliError as error:
@@ -75,11 +61,9 @@ def ready_for(findings: Sequence[Finding]) -> list[str]:
     """Return the kinds of work for which nothing is missing: `runbooks`, and agents by their names."""
     if any(one.level == "fail" and not one.agent for one in findings):
         return []
-    agents: dict[str, bool] = {}
-    for one in findings:
-        if one.agent:
-            agents[one.agent] = agents.get(one.agent, True) and one.level == "ok"
-    return ["runbooks", *(name for name, is_ready in agents.items() if is_ready)]
+    agents = dict.fromkeys(one.agent for one in findings if one.agent)
+    lacking = {one.agent for one in findings if one.level != "ok"}
+    return ["runbooks", *(name for name in agents if name not in lacking)]
 
 
 def summary(findings: Sequence[Finding], ready: Sequence[str]) -> str:
@@ -87,8 +71,8 @@ def summary(findings: Sequence[Finding], ready: Sequence[str]) -> str:
     *most, last = ready or [""]
     what = f"ready for {', '.join(most)} and {last}" if most else f"ready for {last}"
     counts = Counter(finding.level for finding in findings)
-    wrong = [numbered(counts["fail"], "failure")] if counts["fail"] else []
-    wrong += [numbered(counts["warn"], "warning")] if counts["warn"] else []
+    wrong = [counted(counts["fail"], "failure")] if counts["fail"] else []
+    wrong += [counted(counts["warn"], "warning")] if counts["warn"] else []
     return clean("; ".join([what if ready else "not ready", *wrong]))
 
 
