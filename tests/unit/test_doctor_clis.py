@@ -11,6 +11,7 @@ from clew_daemon.cli.commands.doctor.agents import checked_command
 from clew_shared.config.agent_tables import CommandAgentSettings
 from clew_shared.wire.nursery import SandboxReport
 
+
 def report(abi):
     return SandboxReport(
         landlock_abi=abi,
@@ -97,9 +98,7 @@ def test_login_files_must_be_there_and_for_this_user_alone(coder, tmp_path):
     [(7, "enforce", "ok"), (3, "enforce", "warn"), (0, "enforce", "fail"), (0, "best_effort", "warn"),
      (7, "off", "warn")],
 )  # fmt: skip
-def test_whether_it_can_be_confined_follows_from_kernel_and_mode(
-    coder, kernel, abi, mode, level
-):
+def test_whether_it_can_be_confined_follows_from_kernel_and_mode(coder, kernel, abi, mode, level):
     kernel(abi)
     found = coder(more=f'[sandbox]\nmode = "{mode}"')
     assert found["agent coder: sandbox"]["level"] == level
