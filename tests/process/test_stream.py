@@ -9,7 +9,7 @@ import threading
 import psutil
 from harness import DEADLINE_S
 
-from clew_daemon.cli.commands.watch.watched import Watched
+from clew_daemon.cli.watched import Watched
 from clew_daemon.reading.client import connected
 from clew_daemon.reading.follow import (
     EventSource,

@@ -18,8 +18,7 @@ import pytest
 import clew_daemon
 from clew_daemon import VERSION
 from clew_daemon.cli import run
-from clew_daemon.cli.app import COMMANDS
-from clew_daemon.cli.version import version_line
+from clew_daemon.cli.app import COMMANDS, version_line
 from clew_daemon.record.goals import GoalStore
 from clew_shared.config.tables import Settings
 from clew_shared.core.answers import ActionReport

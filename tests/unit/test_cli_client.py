@@ -10,10 +10,10 @@ from contextlib import contextmanager
 import pytest
 
 from clew_daemon.cli import run
-from clew_daemon.cli.commands.demo.command import WorkerKiller
-from clew_daemon.cli.commands.submit import inbox
+from clew_daemon.cli.commands.demo import WorkerKiller
 from clew_daemon.host.unit_file import WEB_UNIT
 from clew_daemon.reading import queries
+from clew_daemon.reading import submission as inbox
 from clew_daemon.reading.client import NoDaemon, RequestRefused, call
 from clew_daemon.reading.errors import CliError
 from clew_daemon.reading.instance import Instance

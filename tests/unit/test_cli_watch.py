@@ -5,7 +5,7 @@ import time
 import pytest
 from rich.console import Console
 
-from clew_daemon.cli.commands.watch.view import LiveView, PlainView, entry_line, entry_lines
+from clew_daemon.cli.commands.watch import LiveView, PlainView, entry_line, entry_lines
 from clew_daemon.reading.describe import Entry, advance, stands
 from clew_shared.record import events as ev
 from clew_shared.record.state import State

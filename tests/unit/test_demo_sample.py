@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from clew_daemon.cli.commands.demo.sample import furnish, goal_files
+from clew_daemon.cli.commands.demo import furnish, goal_files
 from clew_daemon.inbox.goalfile.parse import parse
 
 PLACES = ["/usr/bin", "/a folder/of mine", '/it\'s "mine"', "/a: b #c", "/Zoë 測試 🧵", "/100%{}"]

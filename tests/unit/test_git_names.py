@@ -5,7 +5,7 @@ import subprocess
 
 import pytest
 
-from clew_daemon.cli.display.undo import moved_lines
+from clew_daemon.cli.commands.undo import moved_lines
 from clew_shared.record.snapshot_events import GitPlace
 
 COMMIT = "0123456789abcdef" * 2 + "01234567"

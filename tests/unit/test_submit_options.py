@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clew_daemon.cli.commands.submit.goals import GoalSource, SubmitOptions, merged
 from clew_daemon.inbox.goalfile.keys import GoalFileError
 from clew_daemon.inbox.goalfile.parse import parse
+from clew_daemon.reading.submission import GoalSource, SubmitOptions, merged
 
 ALL = SubmitOptions("tea", "mine", "/work here/x", ("make test", 'it\'s: "done" # & {[\\'))
 FRONTS = (

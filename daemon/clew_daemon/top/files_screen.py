@@ -7,7 +7,7 @@ import shlex
 from textual.containers import VerticalScroll
 from textual.widget import Widget
 
-from clew_daemon.cli.commands.diff.listing import ChangedFiles, changed_files
+from clew_daemon.reading.diff import ChangedFiles, changed_files
 from clew_daemon.reading.instance import Instance
 from clew_daemon.reading.output import Line
 from clew_daemon.reading.sanitize import clean

@@ -6,12 +6,12 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from clew_daemon.cli.commands.submit import inbox
-from clew_daemon.cli.commands.submit.goals import GoalSource, SubmitOptions, checked_goal
 from clew_daemon.reading import client
+from clew_daemon.reading import submission as inbox
 from clew_daemon.reading.client import GoalCommand, send
 from clew_daemon.reading.errors import CliError
 from clew_daemon.reading.instance import Instance
+from clew_daemon.reading.submission import GoalSource, SubmitOptions, checked_goal
 
 ACCEPTED_WITHIN_S = 5.0
 TEXT_CHARS_MAX = 100_000

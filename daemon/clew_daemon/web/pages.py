@@ -13,9 +13,9 @@ from typing import Any
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, PlainTextResponse
 
-from clew_daemon.cli.commands.diff.listing import changed_files
 from clew_daemon.logs.look import pieces, plain
 from clew_daemon.reading.actions import last_actions, whole_action
+from clew_daemon.reading.diff import changed_files
 from clew_daemon.reading.errors import CliError
 from clew_daemon.reading.goal_list import in_view
 from clew_daemon.reading.instance import Instance

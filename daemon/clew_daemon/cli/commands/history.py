@@ -1,4 +1,4 @@
-"""`clew history`: a goal's actions, or its iteration records, as the ledger has them."""
+"""`clew history` and `clew show`: a goal's actions, or its iteration records, as the ledger has them."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from clew_daemon.cli import parameters
-from clew_daemon.reading.actions import last_actions, place, took
+from clew_daemon.reading.actions import action_lines, last_actions, place, took, whole_action
 from clew_daemon.reading.goal_text import shown_action
 from clew_daemon.reading.instance import Instance
 from clew_daemon.reading.output import RESULT_STYLE, Line, columns, print_json, print_lines
@@ -124,3 +124,23 @@ def _action_row(action: dict[str, Any], *, attempt: bool) -> Line:
         (took(action) or "-", "dim"),
         (short(shown_action(action), ARGS_CHARS), ""),
     ]
+
+
+@click.command()
+@parameters.goal
+@click.argument(
+    "seq",
+    type=parameters.SEQ,
+    metavar="SEQ",
+    help="The action's number, as `clew history GOAL` lists it.",
+)
+@parameters.as_json
+@click.pass_obj
+def show(instance: Instance, goal: str, seq: int, as_json: bool) -> None:
+    """Show one action in full: arguments, verdict, result, time, and all of its output."""
+    name = goal_id(instance, goal)
+    action = whole_action(instance, name, seq)
+    if as_json:
+        print_json({"goal": name, "action": action})
+    else:
+        print_lines(action_lines(name, action))

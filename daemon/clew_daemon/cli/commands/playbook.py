@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from clew_daemon.cli import parameters
-from clew_daemon.cli.lazy import CommandGroup
+from clew_daemon.cli.app import CommandGroup
 from clew_daemon.control.requests import (
     IMPORTED_AT_ONCE_MAX,
     ImportRequest,

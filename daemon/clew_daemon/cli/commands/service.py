@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from clew_daemon.cli import parameters
-from clew_daemon.cli.lazy import CommandGroup
+from clew_daemon.cli.app import CommandGroup
 from clew_daemon.reading.errors import CliError, print_error
 from clew_daemon.reading.output import print_json, print_lines
 from clew_daemon.reading.sanitize import clean

@@ -5,22 +5,26 @@ The daemon decides what is restored, and restores it; this shows it first, and a
 
 from __future__ import annotations
 
+import shlex
 import sys
 from typing import TYPE_CHECKING, cast
 
 import click
 
-from clew_daemon.cli import parameters, subtasks
+from clew_daemon.cli import parameters
 from clew_daemon.control.requests import UndoRequest
 from clew_daemon.reading.client import NoAnswer, send
 from clew_daemon.reading.errors import CliError
-from clew_daemon.reading.output import print_json, print_lines
+from clew_daemon.reading.output import Line, columns, print_json, print_lines
 from clew_daemon.reading.queries import goal_id, goal_state
+from clew_daemon.reading.sanitize import clean, counted
 from clew_shared.exit_codes import ExitCode
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from clew_daemon.reading.instance import Instance
-    from clew_daemon.undo.view import UndoView
+    from clew_daemon.undo.view import MovedView, NameView, UndoView
 
 DEADLINE_S = 1800.0
 """How long an answer may take: a snapshot takes up to minutes, and so does each batch of entries."""
@@ -28,7 +32,7 @@ DEADLINE_S = 1800.0
 
 @click.command()
 @parameters.goal
-@subtasks.subtask
+@parameters.subtask
 @click.option("--yes", is_flag=True, help="Do not ask, for scripts.")
 @click.option(
     "--theirs", is_flag=True, help="Also overwrite what someone else changed, or a later subtask."
@@ -46,10 +50,8 @@ def undo(
     An edit that is made while a step runs cannot be told from the step's own, and is undone with it. Files above
     `[snapshots] max_file_mb` are in no snapshot: they are not restored.
     """
-    from clew_daemon.cli.display.undo import done_lines
-
     name = goal_id(instance, goal)
-    at = subtasks.position(name, goal_state(instance, name).goal, subtask)
+    at = parameters.position(name, goal_state(instance, name).goal, subtask)
     request = UndoRequest(name, at, theirs, yes, None)
     again = f"clew undo {name}" + (f" {at[0] + 1}.{at[1] + 1}" if at else "")
     if not (yes or as_json):
@@ -76,8 +78,6 @@ def _ask(instance: Instance, request: UndoRequest) -> UndoView:
 
 def _converse(instance: Instance, request: UndoRequest, again: str) -> UndoView:
     """Show the plan and ask until it is accepted as it is, or declined; return the last answer."""
-    from clew_daemon.cli.display.undo import done_lines, plan_lines, theirs_question
-
     theirs = request.theirs
     answer = _ask(instance, request)
     while not answer["resumed"]:
@@ -116,3 +116,256 @@ def _is_done(answer: UndoView, *, performed: bool) -> bool:
     if not performed or answer["restored"] or answer["folders"]:
         return True
     return not (answer["left_total"] or answer["entries_total"])
+
+
+SHOWN_MAX = 200
+"""How many names each list shows; `--json` has more."""
+
+ACTION_STYLE = {"restore": "yellow", "remove": "red", "create": "green"}
+REASONS = {
+    "shared": "someone else changed it too",
+    "unknown": "it is not known who changed it",
+    "later": "it was changed again later",
+    "left_out": "no snapshot has it, or what is in it",
+    "repository": "a git repository: an undo removes none",
+    "commits": "a git repository with other commits than before",
+}
+WHY_GONE = {
+    "large": "above [snapshots] max_file_mb",
+    "ignored": "ignored by git",
+    "unreadable": "it could not be read",
+    "changing": "it did not stop changing",
+    "special": "a FIFO, a socket or a device",
+}
+RESUME = "The goal has not ended: `clew continue` continues after the steps that are undone; it does not repeat them."
+GIT_GONE = (
+    "The git repository is gone, and no snapshot has it: get `.git` back from a clone or a backup."
+)
+GIT_MADE = "There was no git repository before. It stays: `rm -rf .git` removes it."
+STASHES_SHOWN = 5
+STAGED = "What is staged in git has changed. An undo leaves that to you."
+IGNORED = "Ignored files are in no snapshot: they stay as they are."
+
+
+def plan_lines(answer: UndoView, again: str, *, theirs: bool) -> list[Line]:
+    """Return what an undo would do; `again` is the command without options."""
+    files = answer["entries_files"]
+    would = _counted(files, answer["entries_total"] - files)
+    where = clean(answer["workspace"])
+    head = f"{would} would be restored in {where} (undo of {_what(answer)}):"
+    return _nothing_lines(answer) or _plan(answer, head, again, overwritten=theirs)
+
+
+def done_lines(answer: UndoView, again: str, *, shown: bool) -> list[Line]:
+    """Return what an undo has done, or why it has not; `again` is the command without options.
+
+    `shown`: the plan was shown before, and is not listed once more.
+    """
+    restored = _counted(answer["restored"], answer["folders"])
+    ended: list[Line] = [
+        *_trouble_lines(answer),
+        [(f"{restored} restored", "bold green"), (f" in {clean(answer['workspace'])}.", "")],
+    ]
+    if answer["resumed"]:
+        head = f"The undo of {_what(answer)} was interrupted, and is complete now."
+        return [[(head, "bold")], *ended]
+    if nothing := _nothing_lines(answer):
+        return nothing
+    if not answer["done"]:
+        left = _left_lines(answer, again, overwritten=False)
+        head = "Nothing was restored."
+        return [*_gone_lines(answer), [(head, "bold")], *left, *_git_lines(answer)]
+    if not shown:
+        head = f"Undo of {_what(answer)}:"
+        ended = [*_plan(answer, head, again, overwritten=answer["overwritten"]), *ended]
+    return [*ended, *_again_lines(answer, again)]
+
+
+def theirs_question(answer: UndoView) -> str:
+    """Return the second question of `--theirs`."""
+    files = counted(answer["theirs_total"], "file")
+    return f"Overwrite the {files} listed as changed by someone else or later, too?"
+
+
+def moved_lines(moved: MovedView, workspace: str) -> list[Line]:
+    """Return how the user's repository has moved, and the git commands that would go back."""
+    before, now = moved["before"], moved["now"]
+    lines: list[Line] = [
+        [("Nothing is restored: ", "bold red"), ("the git repository is not where it was.", "")],
+        [("Files alone would not bring it back, but these git commands can:", "")],
+        [("  before: ", "bold"), (_place(before), "")],
+        [("  now:    ", "bold"), (_place(now), "")],
+    ]
+    lines += [[("  commits since:", "bold")]] if moved["commits"] else []
+    lines += [[(f"    {clean(line)}", "dim")] for line in moved["commits"]]
+    lines.append([(f"In {clean(workspace)}:", "bold")])
+    ways = columns([[(f"  {cmd}", ""), (what, "dim")] for cmd, what in _ways(moved)])
+    then = "Once HEAD is where it was, the same undo restores the files."
+    return [*lines, *ways, [(then, "")]]
+
+
+def _ways(moved: MovedView) -> list[tuple[str, str]]:
+    """Return the git commands that would look at what was moved, and go back, each with what it does."""
+    old, new = (clean(place["commit"])[:12] for place in (moved["before"], moved["now"]))
+    branch = clean(moved["before"]["branch"])
+    if moved["before"]["branch"] != moved["now"]["branch"]:
+        back = shlex.quote(branch) if branch else f"--detach {old}"
+        return [(f"git switch {back}", "back to where it was; the branch keeps its commits")]
+    if not old:
+        return [("git update-ref -d HEAD", "takes back all commits; files stay as they are")]
+    soft = (f"git reset --soft {old}", "takes back the commits; files stay as they are")
+    return [(f"git log {old}..{new}", "the commits"), soft] if new else [soft]
+
+
+def _place(place: dict[str, str]) -> str:
+    commit = f"commit {clean(place['commit'])[:12]}" if place["commit"] else "no commit"
+    return f"branch {clean(place['branch'])}, {commit}" if place["branch"] else commit
+
+
+def _nothing_lines(answer: UndoView) -> list[Line]:
+    """Return why nothing is undone, [] if something is."""
+    if answer["moved"]:
+        return moved_lines(answer["moved"], answer["workspace"])
+    if answer["entries_total"] or answer["left_total"]:
+        return []
+    why = "what it changed is as before, or in no snapshot"
+    nothing = f"Nothing is left to undo of {answer['subtask'] or 'the goal'}: {why}."
+    return [*_gone_lines(answer), [(nothing, "")], *_limit_lines(answer)]
+
+
+def _plan(answer: UndoView, head: str, again: str, *, overwritten: bool) -> list[Line]:
+    return [
+        *_gone_lines(answer),
+        *_rows(head if answer["entries_total"] else "", answer["entries"], answer["entries_total"]),
+        *_left_lines(answer, again, overwritten=overwritten),
+        *_limit_lines(answer),
+        *([] if answer["ended"] else [[(RESUME, "yellow")]]),
+    ]
+
+
+def _left_lines(answer: UndoView, again: str, *, overwritten: bool) -> list[Line]:
+    """Return what was left, and of that what `--theirs` has overwritten."""
+    count, total = answer["theirs_total"], answer["left_total"]
+    over = [one for one in answer["left"] if overwritten and "stays" not in one]
+    left = [one for one in answer["left"] if not overwritten or "stays" in one]
+    lines = _rows(f"{counted(count, 'file')} overwritten, too (--theirs):", over, count)
+    stay = total - (count if overwritten else 0)
+    head = "1 left as it is:" if stay == 1 else f"{stay} left as they are:"
+    lines += _rows(head, left, stay, action=False)
+    if count and not overwritten:
+        some = counted(count, "file") if count < total else ""
+        what = f"{some} of these" if some else "it" if count == 1 else "them"
+        lines.append([(f"  `{clean(again)} --theirs` overwrites {what}, too.", "dim")])
+    return lines
+
+
+def _trouble_lines(answer: UndoView) -> list[Line]:
+    """Return what was changed, or could not be written, while the undo was performed."""
+    rows = [(_name(one), "it was changed while the undo went on") for one in answer["changed"]]
+    rows += [(_name(one), one.get("reason", "")) for one in answer["failed"]]
+    shown = [[(f"  {path}", ""), (clean(why), "red")] for path, why in rows[:SHOWN_MAX]]
+    head: list[Line] = [[("Not restored:", "bold red")]] if rows else []
+    return [*head, *columns(shown), *_more_lines(len(rows), shown)]
+
+
+def _again_lines(answer: UndoView, again: str) -> list[Line]:
+    """Return what the same command does next, where it can do something."""
+    if answer["can_retry"]:
+        return [[("To restore the rest: ", "bold"), (f"`{clean(again)}` again tries it.", "")]]
+    failed = any("stays" not in one for one in answer["failed"])
+    if failed or not (answer["restored"] or answer["folders"]):
+        return []
+    return [[("To take this back: ", "bold"), (f"`{clean(again)}` again reverts this undo.", "")]]
+
+
+def _git_lines(answer: UndoView) -> list[Line]:
+    """Return what is left to do in git."""
+    lines: list[Line] = []
+    if places := [_name(one) for one in answer["git_found"]]:
+        where = f"The git repository is at {', '.join(places)} now, and stays."
+        lines.append([(where, "bold red")])
+        lines.append([(f"  mv {shlex.quote(places[0])} .git   puts it back", "")])
+    elif answer["git_gone"]:
+        lines.append([(GIT_GONE, "bold red")])
+    lines += [[(GIT_MADE, "yellow")]] if answer["git_made"] else []
+    lines += [[(STAGED, "yellow")]] if answer["staged"] else []
+    for one in answer["stashes"][:STASHES_SHOWN]:
+        lines.append([("New in the stash: ", "yellow"), (clean(one), "")])
+    if answer["stashes"]:
+        lines.append([("  git stash pop   takes the newest out; git stash drop removes it", "")])
+    if stash := answer["lost_stash"]:
+        lines.append([("A stash is not in the list any more. While git keeps it:", "yellow")])
+        lines.append([(f"  git stash apply {stash}", "")])
+    return lines
+
+
+def _gone_lines(answer: UndoView) -> list[Line]:
+    """Return what no undo can bring back, before anything else."""
+    rows = answer["gone"][:SHOWN_MAX]
+    lines: list[Line] = [[("GONE: ", "bold red"), (_gone(one), "")] for one in rows]
+    if lines:
+        lines += _more_lines(answer["gone_total"], rows)
+        lines.append([("No snapshot has what is gone: it cannot be restored.", "bold")])
+    return lines
+
+
+def _gone(one: NameView) -> str:
+    mb = one.get("bytes", 0) / (1 << 20)
+    size = [f"{mb:,.0f} MB" if mb >= 10 else f"{mb:.1f} MB"] if mb else []
+    return ", ".join([_name(one), *size, WHY_GONE.get(one.get("why", ""), "in no snapshot")])
+
+
+def _limit_lines(answer: UndoView) -> list[Line]:
+    """Return what no undo restores."""
+    lines = [*_git_lines(answer), [(IGNORED, "dim")]]
+    if left_out := answer["left_out"]:
+        names = [f"{_name(one)} ({clean(one.get('why', ''))})" for one in answer["left_out_names"]]
+        names += [f"{left_out - len(names)} more"] if left_out > len(names) else []
+        are = "1 more file is" if left_out == 1 else f"{left_out} more files are"
+        why = f"{are} in no snapshot (too large, unreadable or special): {', '.join(names)}"
+        lines.append([(why, "dim")])
+    return lines
+
+
+def _rows(head: str, entries: Sequence[NameView], total: int, *, action: bool = True) -> list[Line]:
+    """Return a list of names with what is done to each, or why it is left; nothing for none."""
+    rows = [
+        [
+            *(
+                [(f"  {one.get('action', '')}", ACTION_STYLE[one.get("action", "")])]
+                if action
+                else [("  ", "")]
+            ),
+            (_name(one), ""),
+            *([(REASONS[one.get("reason", "")], "magenta")] if "reason" in one else []),
+        ]
+        for one in entries[:SHOWN_MAX]
+    ]
+    return [[(head, "bold")], *columns(rows), *_more_lines(total, rows)] if rows else []
+
+
+def _more_lines(total: int, shown: Sequence[object]) -> list[Line]:
+    more = total - len(shown)
+    return [[(f"  … {more} more (--json lists up to 5,000)", "dim")]] if more > 0 else []
+
+
+def _counted(files: int, folders: int) -> str:
+    """Return how many files and empty folders, without the folders where there are none."""
+    parts = [counted(files, "file")] if files or not folders else []
+    parts += [counted(folders, "empty folder")] if folders else []
+    return " and ".join(parts)
+
+
+def _what(answer: UndoView) -> str:
+    """Return what is undone."""
+    what = {
+        "undo": "the last undo",
+        "subtask": f"subtask {answer['subtask']}",
+        "attempt": "the last attempt at a subtask",
+    }
+    return what.get(answer["scope"], "the whole goal")
+
+
+def _name(one: NameView) -> str:
+    """Return a name that can be told from any other."""
+    return clean(one.get("quoted") or one["path"])

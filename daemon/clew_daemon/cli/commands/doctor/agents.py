@@ -12,7 +12,7 @@ from urllib.error import HTTPError, URLError
 from urllib.request import HTTPRedirectHandler, ProxyHandler, Request, build_opener
 
 from clew_daemon.cli.commands.doctor import OF_AGENT, Finding, Level
-from clew_daemon.cli.surroundings import executor_env, probe_sandbox, run_program
+from clew_daemon.cli.commands.doctor.setup import executor_env, probe_sandbox, run_program
 from clew_daemon.processes.cells import CliProgramError, cli_program, unusable
 
 if TYPE_CHECKING:

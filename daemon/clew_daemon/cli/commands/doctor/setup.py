@@ -6,22 +6,24 @@ import json
 import os
 import shutil
 import stat
+import subprocess
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from clew_daemon.cli.commands.doctor import Finding, Level
-from clew_daemon.cli.surroundings import probe_sandbox, run_program
-from clew_daemon.control.requests import PingRequest
-from clew_daemon.reading.client import NoDaemon, send
+from clew_daemon.control.requests import ExecutorEnvRequest, PingRequest
+from clew_daemon.host import git as git_host
+from clew_daemon.reading.client import NoDaemon, ask, send
 from clew_daemon.reading.errors import CliError
 from clew_daemon.reading.sanitize import counted
 from clew_shared.config.faults import SettingsError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from clew_daemon.reading.instance import Instance
+    from clew_shared.wire.nursery import SandboxReport
 
 PROGRAM_S = 10.0
 CGROUP_FIX = (
@@ -41,6 +43,55 @@ BROKEN_CONFIG_FIX = (
 )
 REJECTED_FIX = "fix it and submit it again, then delete it and its .error.txt from inbox/rejected"
 HERALD_FIX = "check the address in [notify] urls_file, or OTEL_EXPORTER_OTLP_ENDPOINT, and that its server runs"
+
+
+def run_program(
+    command: list[str], within_s: float, env: Mapping[str, str] | None = None
+) -> subprocess.CompletedProcess[str] | str:
+    """Run a program and capture its output; return the error as a text where it cannot be run or takes too long.
+
+    `env` is its whole environment, None that of this process.
+    """
+    try:
+        return subprocess.run(
+            command,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=within_s,
+            check=False,
+            env=None if env is None else dict(env),
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return f"{command[0]}: {error}"
+
+
+SANDBOX_S = 30.0
+PROBE = "from clew_worker.sandbox import probe; print(probe().model_dump_json())"
+
+
+def probe_sandbox() -> SandboxReport | str:
+    """Probe the sandbox in a process that imports the worker; return its report, or the error as a text."""
+    from clew_shared.wire.nursery import SandboxReport
+
+    done = run_program([sys.executable, "-P", "-c", PROBE], SANDBOX_S)  # -P: not from this folder
+    if isinstance(done, str):
+        return done
+    if done.returncode:
+        return f"the probe failed: {(done.stderr.strip().splitlines() or ['no output'])[-1]}"
+    return SandboxReport.model_validate_json(done.stdout)
+
+
+def executor_env(instance: Instance) -> dict[str, str]:
+    """Return the environment of executors: that of the running daemon, without one that of this process."""
+    try:
+        found = ask(instance.socket, ExecutorEnvRequest())
+    except CliError:  # an older daemon
+        found = None
+    return (
+        {**git_host.read_identity(instance.env), **instance.env} if found is None else dict(found)
+    )
 
 
 def python(_: Instance) -> Iterator[Finding]:
@@ -105,7 +156,6 @@ def cgroup(instance: Instance) -> Iterator[Finding]:
 
 def git(instance: Instance) -> Iterator[Finding]:
     """Check whether this git can take snapshots, and whether agents can commit."""
-    from clew_daemon.host import git as git_host
     from clew_shared.snapshots.store import GIT_OLDEST, StoreError, git_version, version_text
 
     path = git_host.program(instance.env)

@@ -11,19 +11,19 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from clew_daemon.cli import parameters
-from clew_daemon.cli.commands.submit.inbox import Submission, await_decisions, drop_all, goal_ids
 from clew_daemon.control.requests import PingRequest
 from clew_daemon.reading.client import ask
 from clew_daemon.reading.errors import CliError, print_error, print_note
 from clew_daemon.reading.output import print_json
 from clew_daemon.reading.sanitize import clean
+from clew_daemon.reading.submission import Submission, await_decisions, drop_all, goal_ids
 from clew_shared.exit_codes import ExitCode
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from clew_daemon.cli.commands.submit.goals import CheckedGoal
     from clew_daemon.reading.instance import Instance
+    from clew_daemon.reading.submission import CheckedGoal
 
 ACCEPTED_WITHIN_S = 5.0
 WAITED_FOR_S = 60.0
@@ -56,7 +56,7 @@ def submit(
     A text that is submitted inside a git repository works in that repository.
     Options take precedence over the front matter of each file, and checks are added to its own.
     """
-    from clew_daemon.cli.commands.submit.goals import SubmitOptions, check_goals
+    from clew_daemon.reading.submission import SubmitOptions, check_goals
 
     name, new, workspace = given["name"], given["new"], _absolute(given["workspace"])
     if as_json and wait:
@@ -105,7 +105,7 @@ def _succeeded(instance: Instance, submissions: Sequence[Submission], *, wait: b
     goals = [one.goal for one in submissions if one.goal]
     if not wait or not goals:
         return not wait and not any(one.error for one in submissions)
-    from clew_daemon.cli.commands.watch.command import watch
+    from clew_daemon.cli.commands.watch import watch
 
     return watch(instance, goals) and len(goals) == len(submissions)
 

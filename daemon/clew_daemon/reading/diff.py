@@ -1,29 +1,99 @@
-"""What `clew diff` shows: the diff, its files with counts, JSON, and notes on what it does not show.
+"""What a goal, or one of its subtasks, changed in its workspace, from the snapshots on record.
 
-The text of the diff is redacted, harmless for a terminal, and in bounded memory.
+The text of the difference is redacted, harmless for a terminal, and in bounded memory.
 """
 
 from __future__ import annotations
 
+import contextlib
 import stat
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from itertools import islice
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from clew_daemon.host.git import program
+from clew_daemon.host.keys import Keys
+from clew_daemon.reading.errors import CliError
 from clew_daemon.reading.output import width_of
+from clew_daemon.reading.queries import goal_state, open_ledger
 from clew_daemon.reading.sanitize import clean, counted
+from clew_daemon.undo import scope
+from clew_shared.record import snapshot_events as snap
+from clew_shared.record.codec import decode
 from clew_shared.record.moment import iso, local
+from clew_shared.snapshots.comparison import ChangedFile, comparison
+from clew_shared.snapshots.entries import LEFT_OUT, differences
+from clew_shared.snapshots.plan import PLAN_S, listed, own_changes
+from clew_shared.snapshots.store import StoreError, StoreSlowError, at
 from clew_shared.text.redact import redact
 from clew_shared.views.publish import path_view
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
-    from clew_daemon.cli.commands.diff.changes import GoalDiff
-    from clew_daemon.cli.subtasks import Position
+    from clew_daemon.reading.instance import Instance
+    from clew_daemon.undo.scope import Rows, Span
     from clew_shared.record.snapshot_events import SnapshotTaken
-    from clew_shared.snapshots.comparison import ChangedFile
+    from clew_shared.record.state import State
+    from clew_shared.snapshots.comparison import Comparison
+
+Position = tuple[int, int]
+"""A task's index and that of a subtask in it, from 0."""
+
+
+@dataclass(frozen=True)
+class GoalDiff:
+    """The changes between two snapshots on record; `foreign` counts the files that someone else changed."""
+
+    state: State
+    first: snap.SnapshotTaken
+    last: snap.SnapshotTaken
+    files: list[ChangedFile]
+    foreign: int
+    compared: Comparison
+
+
+@contextlib.contextmanager
+def goal_diff(instance: Instance, goal: str, subtask: Position | None) -> Iterator[GoalDiff]:
+    """Yield what a goal or a subtask changed; raises CliError where there is no snapshot, or it cannot be read."""
+    state = goal_state(instance, goal)
+    with open_ledger(instance) as reader:
+        rows = [(row.seq, decode(row.body)) for row in reader.read(goal)]
+    span = _span(state, rows, subtask)
+    rows = [row for row in rows if row[0] <= (span.last or row[0])]
+    taken = {seq: event for seq, event in rows if isinstance(event, snap.SnapshotTaken)}
+    first, last = taken[span.first], taken[max(taken)]
+    try:
+        store = at(instance.places.snapshots / goal, program(instance.env)).within(PLAN_S)
+        if not store.exists:
+            raise CliError(f"the snapshots of {goal} are gone: there is no {store.folder}")
+        list_of = listed(store)
+        own = own_changes(rows, list_of, span.first)
+        others = differences(list_of(first.tree), list_of(last.tree)).items()
+        foreign = sum(
+            name not in own and any(one and (one.id or one == LEFT_OUT) for one in change)
+            for name, change in others
+        )
+        with comparison(store, first.tree, own) as compared:
+            yield GoalDiff(state, first, last, compared.files(), foreign, compared)
+    except StoreSlowError:
+        raise CliError(f"reading the snapshots of {goal} took more than {PLAN_S:.0f} s") from None
+    except StoreError as error:
+        raise CliError(f"the snapshots of {goal} cannot be read: {error}") from None
+
+
+def _span(state: State, rows: Rows, subtask: Position | None) -> Span:
+    span = scope.of_goal(rows)
+    if span is None:
+        why = state.snapshots.missing or "it has not started, or ran with an earlier version"
+        raise CliError(f"{state.goal_id} has no snapshot: {why}")
+    try:
+        return scope.of_subtask(rows, *subtask) if subtask else span
+    except scope.NoSpanError as error:
+        raise CliError(f"{state.goal_id}: {error}; `clew diff {state.goal_id}` shows all") from None
+
 
 LEFT_OUT_SHOWN = 10
-LEFT_OUT = "left out of the snapshot"
+NOT_TAKEN = "left out of the snapshot"
 IGNORED = "Ignored files are in no snapshot, so they are not compared."
 BYTES_MAX = 64 << 20
 """A larger diff is cut, with a note."""
@@ -109,7 +179,7 @@ def _counts(one: ChangedFile) -> str:
     if one.folder:
         return "empty folder"
     if one.left_out:
-        return LEFT_OUT
+        return NOT_TAKEN
     return "Bin" if one.binary else f"+{one.added} -{one.removed}"
 
 
@@ -142,7 +212,7 @@ def diff_lines(found: GoalDiff) -> Iterator[DiffLine]:
         if one.folder:
             yield DiffLine("file", f"empty folder {one.status}: {_name(one.path)}/")
         elif one.left_out:
-            yield DiffLine("file", f"{one.status}, {LEFT_OUT}: {_name(one.path)}")
+            yield DiffLine("file", f"{one.status}, {NOT_TAKEN}: {_name(one.path)}")
         elif one.status == "mode" and one.modes[0] & 0o100 == one.modes[1] & 0o100:
             yield DiffLine("file", f"mode {_modes(one)}: {_name(one.path)}")
     if not found.files:
@@ -191,3 +261,58 @@ def notes(found: GoalDiff) -> Iterator[str]:
 
 def _name(path: str) -> str:
     return clean(redact(path))
+
+
+LINES_MAX = 5_000
+LINE_CHARS = 2_000
+FILES_MAX = 500
+
+
+@dataclass(frozen=True, slots=True)
+class ChangedFiles:
+    """The files that a goal changed, also as lines with counts, the difference, and notes.
+
+    `missing` is why there is none of this.
+    """
+
+    files: tuple[ChangedFile, ...] = ()
+    more_files: int = 0
+    lines: tuple[DiffLine, ...] = ()
+    is_cut: bool = False
+    foreign: int = 0
+    missing: str = ""
+    counts: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+
+
+def changed_files(instance: Instance, goal: str) -> ChangedFiles:
+    """Compare a goal's first and last snapshots; keys are not shown, as far as they can be read here."""
+    hide_keys(instance)
+    try:
+        with goal_diff(instance, goal, None) as found:
+            lines = tuple(islice(diff_lines(found), LINES_MAX))
+            return ChangedFiles(
+                tuple(found.files[:FILES_MAX]),
+                max(0, len(found.files) - FILES_MAX),
+                tuple(map(_shortened, lines)),
+                len(lines) == LINES_MAX,
+                found.foreign,
+                counts=tuple(islice(stat_lines(found), FILES_MAX)),
+                notes=tuple(notes(found)),
+            )
+    except CliError as error:
+        return ChangedFiles(missing=error.message)
+
+
+def _shortened(line: DiffLine) -> DiffLine:
+    return (
+        line if len(line.text) <= LINE_CHARS else line._replace(text=f"{line.text[:LINE_CHARS]}…")
+    )
+
+
+def hide_keys(instance: Instance) -> None:
+    """Let no key of an agent be shown, as far as the keys can be read here."""
+    try:
+        Keys(instance.env, instance.config.parent).hide(instance.settings)
+    except CliError:  # a broken config: what looks like a key is still not shown
+        return

@@ -7,33 +7,32 @@ from typing import TYPE_CHECKING
 
 import click
 
-from clew_daemon.cli import parameters, subtasks
-from clew_daemon.reading.errors import CliError, print_note
+from clew_daemon.cli import parameters
+from clew_daemon.reading.errors import print_note
 from clew_daemon.reading.output import on_terminal, print_json
 from clew_daemon.reading.queries import goal_id, goal_state
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from clew_daemon.cli.commands.diff.changes import GoalDiff
+    from clew_daemon.reading.diff import GoalDiff
     from clew_daemon.reading.instance import Instance
 
 
 @click.command()
 @parameters.goal
-@subtasks.subtask
+@parameters.subtask
 @click.option("--stat", is_flag=True, help="Show the files with counts of lines instead.")
 @parameters.as_json
 @click.pass_obj
 def diff(instance: Instance, goal: str, subtask: str | None, stat: bool, as_json: bool) -> None:
     """Show what a goal, or one of its subtasks, changed in its workspace, as a unified diff."""
-    from clew_daemon.cli.commands.diff.changes import goal_diff
-    from clew_daemon.cli.commands.diff.views import json_view, notes
+    from clew_daemon.reading.diff import goal_diff, hide_keys, json_view, notes
 
     if stat and as_json:
         raise click.UsageError("use one of --stat and --json")
     name = goal_id(instance, goal)
-    at = subtasks.position(name, goal_state(instance, name).goal, subtask)
+    at = parameters.position(name, goal_state(instance, name).goal, subtask)
     hide_keys(instance)
     with goal_diff(instance, name, at) as found:
         if as_json:
@@ -49,18 +48,8 @@ def diff(instance: Instance, goal: str, subtask: str | None, stat: bool, as_json
                 print_note(note)
 
 
-def hide_keys(instance: Instance) -> None:
-    """Let no key of an agent be shown, as far as the keys can be read here."""
-    from clew_daemon.host.keys import Keys
-
-    try:
-        Keys(instance.env, instance.config.parent).hide(instance.settings)
-    except CliError:  # a broken config: what looks like a key is still not shown
-        return
-
-
 def _lines(found: GoalDiff, *, stat: bool, colour: bool, noted: bool = True) -> Iterator[str]:
-    from clew_daemon.cli.commands.diff import views
+    from clew_daemon.reading import diff as views
 
     if stat:
         yield from (f"{line}\n" for line in views.stat_lines(found, colour=colour))

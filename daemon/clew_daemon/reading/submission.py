@@ -1,24 +1,33 @@
-"""Goals as they are given to `clew submit`: read, with its options in them, and checked."""
+"""Goals as they are given to `clew submit` and its like: read, checked with their options, and put into the inbox."""
+
+from __future__ import annotations
 
 import os
 import re
+import secrets
 import sys
-from collections.abc import Collection, Sequence
+import time
+from collections.abc import Collection, Iterable, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import click
 import yaml
 
+from clew_daemon.control.requests import StatusRequest
 from clew_daemon.host.git import top_folder
 from clew_daemon.inbox.files import MAX_BYTES, SUFFIXES
 from clew_daemon.inbox.goalfile import front as goalfile_front
 from clew_daemon.inbox.goalfile.keys import GoalFile, GoalFileError, GoalFileFault
 from clew_daemon.inbox.goalfile.parse import decoded, parse
 from clew_daemon.inbox.locating import locator
+from clew_daemon.reading.client import send
 from clew_daemon.reading.errors import CliError, print_note
 from clew_daemon.reading.instance import Instance
+from clew_daemon.reading.queries import file_name
 from clew_daemon.reading.sanitize import clean, short
+from clew_shared.files.durable import sync
 
 
 @dataclass(frozen=True)
@@ -227,3 +236,86 @@ def _with_checks(node: yaml.Node | None, checks: Sequence[str]) -> yaml.MappingN
         found.value.append((name[0], item))
     found.flow_style = False
     return found
+
+
+LATEST_ENDED = 100
+"""How many ended goals are listed as well: ours may have ended by the time of the request."""
+
+POLL_S = 0.1
+
+
+@dataclass
+class Submission:
+    """A file in the inbox, and the daemon's decision on it: the goal's id, or why it was rejected."""
+
+    path: Path
+    goal: str | None = None
+    error: str = ""
+
+    @property
+    def is_decided(self) -> bool:
+        """Whether the daemon has accepted or rejected the file."""
+        return bool(self.goal or self.error)
+
+
+def drop_all(inbox: Path, files: Iterable[tuple[str, bytes]]) -> list[Path]:
+    """Put files into the inbox, each atomically and under a name of its own; return their paths.
+
+    All are written under hidden names first, so that none appears if one cannot be written; they are durable when
+    this returns.
+    """
+    inbox.mkdir(parents=True, exist_ok=True)
+    with ExitStack() as cleaning:
+        written: list[tuple[Path, Path]] = []
+        for name, raw in files:
+            # the goal is found again by this name
+            given = Path(name.encode("utf-8", "replace").decode())
+            token = secrets.token_hex(3)
+            partial = inbox / f".clew-submit-{token}.tmp"
+            cleaning.callback(partial.unlink, missing_ok=True)
+            partial.write_bytes(raw)
+            sync(partial)
+            written.append((partial, inbox / f"{given.stem[:100]}-{token}{given.suffix}"))
+        for partial, target in written:
+            partial.rename(target)  # no other file has this token
+    sync(inbox)
+    return [target for _, target in written]
+
+
+def await_decisions(
+    instance: Instance, submissions: Sequence[Submission], known: set[str], within_s: float
+) -> None:
+    """Wait until the daemon has decided on all files, at most `within_s`, and fill the decisions in.
+
+    `known` are the ids of the goals before the files were dropped. Raises CliError if the daemon stops answering;
+    the decisions until then are filled in.
+    """
+    looked_at, deadline = set(known), time.monotonic() + within_s
+    while True:
+        is_last = time.monotonic() > deadline
+        for one in submissions:
+            one.error = one.error or _rejection(instance.places.inbox / "rejected" / one.path.name)
+        open_ones = {one.path.name: one for one in submissions if not one.is_decided}
+        for goal in sorted(goal_ids(instance) - looked_at) if open_ones else ():
+            if not (name := file_name(instance, goal)):
+                continue  # on a slow disk the daemon knows a goal before its ledger does
+            looked_at.add(goal)
+            if name in open_ones:
+                open_ones[name].goal = goal
+        if is_last or all(one.is_decided for one in submissions):
+            return
+        time.sleep(POLL_S)
+
+
+def _rejection(path: Path) -> str:
+    """Return why the daemon has rejected a file, "" if it has not."""
+    error = path.with_name(path.name + ".error.txt")
+    if not (path.exists() and error.exists()):
+        return ""
+    return f"the daemon rejected it ({path}):\n{error.read_text(errors='replace').rstrip()}"
+
+
+def goal_ids(instance: Instance) -> set[str]:
+    """Return the ids of the goals that have not ended, and of the latest that have."""
+    goals = send(instance.socket, StatusRequest(limit=LATEST_ENDED))["goals"]
+    return {goal["id"] for goal in goals}

@@ -1,0 +1,351 @@
+"""`clew demo`: sample goals in a temporary home, with a real daemon and real workers; `--chaos` kills these."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import click
+import psutil
+
+from clew_daemon.cli.commands import stubborn_agent
+from clew_daemon.control.requests import PingRequest
+from clew_daemon.reading.client import ask
+from clew_daemon.reading.errors import CliError
+from clew_daemon.reading.instance import Instance
+from clew_daemon.reading.sanitize import clean
+from clew_shared.exit_codes import ExitCode
+
+REPORT_S, DEMO_S, ACCEPT_S = 30.0, 180.0, 20.0
+POLL_S, WATCH_S = 0.05, 0.03
+KILLS_MIN = 3
+NEXT = """
+What to try next:
+  {clew} doctor                 check the setup of this machine
+  {clew} run                    start the daemon in this terminal
+  {clew} submit FILE --wait     submit a goal, and watch it
+  {clew} watch                  watch all goals
+The README has a first goal file to copy."""
+
+
+@click.command()
+@click.option("--chaos", is_flag=True, help="Kill the workers several times on the way.")
+@click.option("--keep", is_flag=True, help="Keep the temporary home.")
+def demo(chaos: bool, keep: bool) -> None:
+    """Show clew at work on a sample goal; needs no LLM, and leaves nothing behind."""
+    with unwinding_on_sigterm():
+        home = Path(tempfile.mkdtemp(prefix="clew-demo-"))
+        try:
+            raise click.exceptions.Exit(0 if _played(home, chaos=chaos) else ExitCode.FAILED)
+        finally:
+            if keep:
+                print(f"kept: {home} (look at it with `clew --home {home} status`)")
+            else:
+                shutil.rmtree(home, ignore_errors=True)
+
+
+def _played(home: Path, *, chaos: bool) -> bool:
+    """Play the demo in `home`; return whether all goals were completed and the ledger verifies."""
+    from clew_daemon.cli.ledger_check import check_ledger
+
+    instance = Instance(home, {"HOME": os.environ.get("HOME", str(home))})
+    # without this shell's config, and without the service manager
+    env = {name: value for name, value in os.environ.items() if not name.startswith("CLEW_")}
+    env.pop("NOTIFY_SOCKET", None)
+    killer = WorkerKiller()
+    furnish(home, sys.executable)
+    with own_daemon(instance, env) as pid:
+        print(f"daemon: pid {pid}, in a temporary home: {home}", flush=True)
+        goals = _submitted(instance)
+        passed = _watched(instance, goals, killer if chaos else None)
+        for goal in goals:
+            _show_report(instance, goal)
+    found = check_ledger(instance.ledger)
+    what = f"ok, {found['events']} events" if found["ok"] else f"error: {found['fault']}"
+    print(f"ledger: {what}")
+    if chaos:
+        print(f"workers killed: {killer.kills}")
+        passed = passed and killer.kills >= KILLS_MIN
+    passed = passed and bool(found["ok"])
+    print("demo passed" if passed else "demo failed")
+    if passed:
+        is_found = shutil.which("clew") or Path(sys.argv[0]).name != "clew"
+        print(NEXT.format(clew="clew" if is_found else os.path.relpath(sys.argv[0])))
+    return passed
+
+
+class WorkerKiller:
+    """Kills each goal's worker while it runs an action, once per subtask."""
+
+    def __init__(self) -> None:
+        self.kills = 0
+        self._done: set[tuple[str, int, int]] = set()
+
+    def __call__(self, details: Sequence[dict[str, Any]]) -> None:
+        for detail in details:
+            at = (detail["id"], detail["current_task_idx"], detail["current_subtask_idx"])
+            # The looping agent is killed after a refusal, which must outlive it.
+            is_due = detail["blocked_actions"] or detail["agent"] != "stubborn"
+            pid = detail["pid"]
+            if at in self._done or not is_due or not detail["in_flight"] or not pid:
+                continue
+            with suppress(OSError, psutil.NoSuchProcess):  # it may just have ended
+                if psutil.Process(pid).status() != psutil.STATUS_ZOMBIE:
+                    os.kill(pid, signal.SIGKILL)
+                    self._done.add(at)
+                    self.kills += 1
+                    print(f"{detail['id']}: sent SIGKILL to its worker, process {pid}", flush=True)
+
+
+def _watched(instance: Instance, goals: list[str], killer: WorkerKiller | None) -> bool:
+    from clew_daemon.cli.commands.watch import watch
+
+    deadline = time.monotonic() + DEMO_S
+
+    def each(details: Sequence[dict[str, Any]]) -> None:
+        if time.monotonic() > deadline:
+            raise CliError(f"the goals did not end within {DEMO_S:g} s")
+        if killer is not None:
+            killer(details)
+
+    return watch(instance, goals, each, stays=False, poll_s=WATCH_S)
+
+
+def _submitted(instance: Instance) -> list[str]:
+    """Put the sample goals into the inbox; return their ids once they are accepted."""
+    from clew_daemon.reading.submission import Submission, await_decisions, drop_all
+
+    files = goal_files(instance.places.inbox.parent, sys.executable)
+    submissions = [Submission(path) for path in drop_all(instance.places.inbox, files.items())]
+    await_decisions(instance, submissions, set(), ACCEPT_S)
+    for one in submissions:
+        if one.goal is None:
+            raise CliError(one.error or f"{one.path.name} was not accepted in {ACCEPT_S:g} s")
+    return [one.goal for one in submissions if one.goal]
+
+
+def _show_report(instance: Instance, goal: str) -> None:
+    report = instance.places.outbox / f"{goal}.md"
+    deadline = time.monotonic() + REPORT_S
+    while not report.exists():
+        if time.monotonic() > deadline:
+            raise CliError(f"there is no report {report}")
+        time.sleep(POLL_S)
+    print(f"\n---- outbox/{report.name}\n{clean(report.read_text(encoding='utf-8'), lines=True)}")
+
+
+START_S = 30.0
+STOP_S = 20.0
+LOG_LINES_SHOWN = 5
+
+
+@contextmanager
+def unwinding_on_sigterm() -> Iterator[None]:
+    """Let SIGTERM leave the block like an exception: a daemon in it must be stopped, and its home removed."""
+    before = signal.signal(signal.SIGTERM, lambda *_: sys.exit(ExitCode.TERMINATED))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+@contextmanager
+def own_daemon(instance: Instance, env: Mapping[str, str]) -> Iterator[int]:
+    """Run a daemon on the home of `instance`, which has a config, and yield its pid once it is ready.
+
+    `env` is its whole environment. Raises CliError where it does not start.
+    """
+    home = instance.places.config.parent
+    log = home / "daemon.out"
+    with log.open("wb") as out:
+        process = subprocess.Popen(
+            [sys.executable, "-P", "-m", "clew_daemon", "--home", str(home), "run"],
+            stdin=subprocess.DEVNULL,
+            stdout=out,
+            stderr=out,
+            env=dict(env),
+            start_new_session=True,  # Ctrl-C must not reach the daemon: it is stopped below
+        )
+    try:
+        _wait_ready(instance, process, log)
+        yield process.pid
+    finally:
+        _stop(process)
+
+
+def _wait_ready(instance: Instance, process: subprocess.Popen[bytes], log: Path) -> None:
+    deadline = time.monotonic() + START_S
+    while time.monotonic() < deadline:
+        answer = ask(instance.socket, PingRequest())
+        if answer is not None and answer["ready"]:
+            return
+        if process.poll() is not None:
+            break
+        time.sleep(POLL_S)
+    output = log.read_text(errors="replace").splitlines()[-LOG_LINES_SHOWN:]
+    raise CliError("\n".join(["the daemon did not start; its last output:", *output]))
+
+
+def _stop(process: subprocess.Popen[bytes]) -> None:
+    """Stop the daemon by SIGTERM, otherwise by SIGKILL, with which its workers end as well."""
+    with suppress(ProcessLookupError):
+        process.terminate()
+    try:
+        process.wait(STOP_S)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+
+
+# -- the files of its home: a config, a sample goal, and one whose agent loops
+
+PAUSE_S = 0.4
+"""The length of each step, so that there is something to see, and to kill."""
+
+_CONFIG = """\
+[daemon]
+settle_s = 0.05
+
+[heartbeat]
+interval_s = 0.2
+
+[restart]
+backoff_initial_s = 0.05
+backoff_max_s = 0.5
+max_restarts = 20
+
+[sandbox]
+mode = "best_effort"
+
+[agents.stubborn]
+kind = "command"
+command = {command}
+"""
+
+_GOAL = """\
+---
+on_interrupt: retry
+checks:
+  pkg_exists: test -f mathx/__init__.py
+  tests_pass: {check}
+---
+# Create mathx package with an add function and tests
+
+A sample goal. Its blocks are its actions, so that it needs no LLM: the runbook agent proposes them
+one by one, the daemon judges and records each, and the executor carries it out.
+
+## Create package structure
+
+- [ ] Create mathx/__init__.py
+  ```python file=mathx/__init__.py
+  from mathx.sums import add
+
+  __all__ = ["add"]
+  ```
+  ```sh
+  sleep {pause_s}
+  ```
+- [ ] Create mathx/sums.py
+  ```python file=mathx/sums.py
+  def add(a, b):
+      return a + b
+  ```
+  ```sh
+  sleep {pause_s}; {python} -c "import mathx; print(mathx.add(2, 3))"
+  ```
+
+## Add tests
+
+- [ ] Write the tests
+  ```python file=test_mathx.py
+  import unittest
+
+  from mathx import add
+
+
+  class Adding(unittest.TestCase):
+      def test_two_numbers(self):
+          self.assertEqual(add(2, 3), 5)
+  ```
+  ```sh
+  sleep {pause_s}; test -s test_mathx.py
+  ```
+- [ ] Run the tests
+  ```sh
+  sleep {pause_s}; {python} -m unittest -v
+  ```
+"""
+
+_LOOPING_GOAL = """\
+---
+agent: stubborn
+workspace: {workspace}
+checks:
+  tests_pass: sh check.sh
+---
+Fix change.py, so that the tests in test_change.py pass.
+
+The agent of this goal says that it is done before it is, and goes in circles on purpose, to show how that ends. The
+tests were there before it: what it says itself decides nothing.
+"""
+
+_FAULTY = {
+    "check.sh": """\
+exec {python} -m unittest -q test_change
+""",
+    "change.py": """\
+def change(paid, price):
+    return price - paid
+""",
+    "test_change.py": """\
+import unittest
+
+from change import change
+
+
+class Change(unittest.TestCase):
+    def test_what_was_paid_too_much_comes_back(self):
+        self.assertEqual(change(10, 7), 3)
+""",
+}
+"""The workspace of the looping goal before its agent has done anything."""
+
+
+def furnish(home: Path, python: str) -> None:
+    """Write the config of the demo, and the files that the looping goal begins with, into its home."""
+    command = [python, "-I", str(Path(stubborn_agent.__file__).resolve())]
+    text = _CONFIG.format(command=_quoted(command))
+    home.joinpath("config.toml").write_text(text, encoding="utf-8")
+    _shop(home).mkdir()
+    for name, content in _FAULTY.items():
+        text = content.replace("{python}", shlex.quote(python))
+        (_shop(home) / name).write_text(text, encoding="utf-8")
+
+
+def _shop(home: Path) -> Path:
+    return home / "shop"
+
+
+def goal_files(home: Path, python: str) -> dict[str, bytes]:
+    """Return the goal files by name."""
+    command = shlex.quote(python)
+    check = _quoted(f"{command} -m unittest -q test_mathx")
+    sample = _GOAL.format(python=command, check=check, pause_s=PAUSE_S)
+    looping = _LOOPING_GOAL.format(workspace=_quoted(str(_shop(home))))
+    return {"mathx.md": sample.encode(), "change.md": looping.encode()}
+
+
+def _quoted(value: object) -> str:
+    """Return a value as TOML and YAML write it."""
+    return json.dumps(value, ensure_ascii=False)

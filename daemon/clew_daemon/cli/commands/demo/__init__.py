@@ -1,1 +1,0 @@
-"""`clew demo`: sample goals in a temporary home, with crashes."""

@@ -1,1 +1,0 @@
-"""`clew submit`: goals read, checked, put into the inbox and followed until they are accepted."""

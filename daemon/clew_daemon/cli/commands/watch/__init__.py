@@ -1,1 +1,0 @@
-"""`clew watch`: goals and what happens to them, live."""
