@@ -12,7 +12,6 @@ import pytest
 from clew_daemon.cli import run
 from clew_daemon.cli.commands.demo import WorkerKiller
 from clew_daemon.host.unit_file import WEB_UNIT
-from clew_daemon.reading import queries
 from clew_daemon.reading import submission as inbox
 from clew_daemon.reading.client import NoDaemon, RequestRefused, call
 from clew_daemon.reading.errors import CliError
@@ -134,7 +133,6 @@ def test_submit_tells_what_the_daemon_refused(tmp_path, capsys, monkeypatch):
     goal = tmp_path / "g.md"
     goal.write_text("# x\n")
     inbox = tmp_path / "inbox"
-    from clew_daemon.cli.commands.submit import command as submit
 
     def dropped(folder, files):
         ((_, raw),) = files
@@ -144,7 +142,7 @@ def test_submit_tells_what_the_daemon_refused(tmp_path, capsys, monkeypatch):
         (rejected / "g-1.md.error.txt").write_text("line 1: no\n")
         return [folder / "g-1.md"]
 
-    monkeypatch.setattr(submit, "drop_all", dropped)
+    monkeypatch.setattr("clew_daemon.reading.submission.drop_all", dropped)
     with daemon(tmp_path, {"ping": PING, "status": {"daemon": PING, "goals": []}}):
         assert run(["--home", str(tmp_path), "submit", str(goal)]) == 1
     assert "line 1: no" in capsys.readouterr().err
@@ -163,7 +161,7 @@ def test_a_worker_that_is_gone_is_not_counted_as_killed():
 def test_a_goal_that_the_ledger_does_not_have_yet_is_looked_for_again(tmp_path, monkeypatch):
     names = iter(["", "do-1.md"])
     monkeypatch.setattr(inbox, "goal_ids", lambda _: {"do-7f3a"})
-    monkeypatch.setattr(queries, "file_name", lambda *_: next(names))
+    monkeypatch.setattr(inbox, "file_name", lambda *_: next(names))
     one = inbox.Submission(tmp_path / "do-1.md")
     inbox.await_decisions(Instance(tmp_path, {}), [one], set(), within_s=5.0)
     assert one.goal == "do-7f3a"

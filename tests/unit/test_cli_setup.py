@@ -16,9 +16,9 @@ import pytest
 from clew_daemon.cli import run
 from clew_daemon.cli.commands.doctor import Finding
 from clew_daemon.cli.commands.doctor.command import ready_for, summary
-from clew_daemon.cli.commands.submit import command as submit
 from clew_daemon.host import units
 from clew_daemon.inbox.goalfile.parse import parse
+from clew_daemon.reading import submission as submit
 from clew_daemon.reading.client import Address, NoDaemon
 from clew_shared.ledger.lock import DAEMON, acquire, beside
 

@@ -16,14 +16,13 @@ from clew_daemon.reading.client import ask
 from clew_daemon.reading.errors import CliError, print_error, print_note
 from clew_daemon.reading.output import print_json
 from clew_daemon.reading.sanitize import clean
-from clew_daemon.reading.submission import Submission, await_decisions, drop_all, goal_ids
 from clew_shared.exit_codes import ExitCode
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from clew_daemon.reading.instance import Instance
-    from clew_daemon.reading.submission import CheckedGoal
+    from clew_daemon.reading.submission import CheckedGoal, Submission
 
 ACCEPTED_WITHIN_S = 5.0
 WAITED_FOR_S = 60.0
@@ -56,7 +55,14 @@ def submit(
     A text that is submitted inside a git repository works in that repository.
     Options take precedence over the front matter of each file, and checks are added to its own.
     """
-    from clew_daemon.reading.submission import SubmitOptions, check_goals
+    from clew_daemon.reading.submission import (
+        Submission,
+        SubmitOptions,
+        await_decisions,
+        check_goals,
+        drop_all,
+        goal_ids,
+    )
 
     name, new, workspace = given["name"], given["new"], _absolute(given["workspace"])
     if as_json and wait:
