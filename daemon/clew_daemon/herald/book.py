@@ -1,6 +1,7 @@
 """`herald.json` in the state folder: how far each channel has got in the ledger, and what was counted.
 
-The ledger is the spool: a cursor moves on only after what the events before it lead to was delivered.
+The ledger is the spool: it is read in batches after a cursor, in short transactions, and a cursor moves on only after
+what the events before it lead to was delivered.
 """
 
 from __future__ import annotations
@@ -9,17 +10,30 @@ import os
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import islice
 from pathlib import Path
 from typing import Literal
 
+import apsw
 import structlog
 from pydantic import BaseModel
 
+from clew_shared.ledger import Cursor, EventRow, LedgerEmpty, LedgerError, Reader
+from clew_shared.record.codec import decode
+from clew_shared.record.events import GoalEvent
+
 log = structlog.get_logger()
+
+BATCH_ROWS = 500
+LATER = "another version of clew has recorded this: start clew herald again"
 
 
 class BookError(Exception):
     """The file cannot be used; the message says why, and what to do."""
+
+
+class UnknownEventError(ValueError):
+    """An event of a later clew; it is not passed over, and waits for the herald of that version."""
 
 
 class ChannelRecord(BaseModel):
@@ -70,13 +84,13 @@ class Book:
         with self._lock:
             yield self.contents
             self.contents.pid = os.getpid()
+            trouble, self._trouble = self._trouble, ""
             try:
                 self._write(self.contents.model_dump_json().encode())
-                self._trouble = ""
             except OSError as error:
-                if self._trouble != str(error):
-                    log.error("herald.unsaved", reason=str(error))  # noqa: TRY400 - a reason
                 self._trouble = str(error)
+                if self._trouble != trouble:
+                    log.error("herald.unsaved", reason=self._trouble)  # noqa: TRY400 - a reason
 
     def _write(self, text: bytes) -> None:
         part = self._path.with_name(f".{self._path.name}.tmp")
@@ -86,3 +100,53 @@ class Book:
             file.flush()
             os.fsync(descriptor)
         part.replace(self._path)
+
+
+@contextmanager
+def opened(path: Path) -> Iterator[Reader | None]:
+    """Open the ledger for reading; None where there is none yet.
+
+    Raises LedgerError and, where what is read in the block is of a later clew, UnknownEventError.
+    """
+    try:
+        reader = Reader.open(path) if path.exists() else None
+    except LedgerEmpty:  # a first start is making it
+        reader = None
+    if reader is None:
+        yield None
+        return
+    try:
+        with reader:
+            yield reader
+    except apsw.Error as error:
+        raise LedgerError(path, f"cannot be read: {error}", "see `clew verify`") from error
+    except ValueError as error:
+        raise error if isinstance(error, UnknownEventError) else UnknownEventError(LATER) from None
+
+
+def batches(reader: Reader, after: Cursor) -> Iterator[tuple[list[EventRow], Cursor]]:
+    """Yield the next events, each time with the cursor behind them, until there are none."""
+    rows: list[EventRow] | None = None
+    while rows is None or rows:
+        end = Cursor.at_end(reader)  # first: what is recorded meanwhile is for the next batch
+        rows = list(islice(reader.read_all(after.seq), BATCH_ROWS))
+        if rows:
+            after = Cursor(rows[-1].seq, rows[-1].hash)
+        elif end.seq > after.seq:  # the last ones were purged
+            after = end
+        yield rows, after
+
+
+def continues(reader: Reader, cursor: Cursor) -> bool:
+    """Return whether a cursor is a place in this ledger, even if its event was purged since."""
+    if cursor.seq == 0 or reader.has_recorded(cursor.seq, cursor.hash):
+        return True
+    return reader.hash_at(cursor.seq) is None and reader.was_purged(cursor.seq)
+
+
+def event_of(row: EventRow) -> GoalEvent:
+    """Return a goal's event; raises UnknownEventError."""
+    try:
+        return decode(row.body)
+    except ValueError:
+        raise UnknownEventError(f"event {row.seq}: {LATER}") from None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from datetime import datetime
 from pathlib import Path
@@ -12,9 +13,16 @@ from typing import TYPE_CHECKING
 import structlog
 
 from clew_daemon.herald import notices
-from clew_daemon.herald.book import Book, ChannelRecord
+from clew_daemon.herald.book import (
+    Book,
+    ChannelRecord,
+    UnknownEventError,
+    batches,
+    continues,
+    event_of,
+    opened,
+)
 from clew_daemon.herald.notices import Notice
-from clew_daemon.herald.reading import UnknownEventError, batch, continues, event_of, opened
 from clew_daemon.herald.senders import Sender, UndeliveredError
 from clew_daemon.herald.situation import DAEMON, Situation
 from clew_daemon.record.store import load_state
@@ -24,9 +32,9 @@ from clew_shared.ledger import Cursor, EventRow, LedgerError, Reader
 from clew_shared.record import events as ev
 
 if TYPE_CHECKING:
-    from opentelemetry.proto.trace.v1.trace_pb2 import Span
+    from opentelemetry.sdk.trace import ReadableSpan
 
-    from clew_daemon.herald.spans import OtlpTarget, Trace
+    from clew_daemon.herald.spans import Collector, Trace
 
 log = structlog.get_logger()
 
@@ -35,7 +43,7 @@ SAVE_S = 5.0
 """How far, at most, a cursor in the file is behind while nothing is to be delivered."""
 
 
-class Channel:
+class Channel(ABC):
     """What is common to channels: the thread, the cursor in the book, and the pauses after failures."""
 
     def __init__(self, key: str, label: str, book: Book, ledger: Path) -> None:
@@ -77,18 +85,22 @@ class Channel:
         self._failures = 0
         return pause_s
 
-    def _deliver(self, reader: Reader | None) -> float:
-        raise NotImplementedError
+    @abstractmethod
+    def _deliver(self, reader: Reader | None) -> float: ...
 
     def _move(self, after: Cursor, *, delivered: bool) -> None:
         """Move the cursor; what was `delivered` is on record at once."""
         is_new, self.record.cursor = self.record.cursor != str(after), str(after)
-        if not delivered and not (is_new and time.monotonic() > self._save_at):
-            return
-        self._save_at = time.monotonic() + SAVE_S
+        if delivered:
+            self._works()
+        elif is_new and time.monotonic() > self._save_at:
+            with self._book.changing():
+                self._save_at = time.monotonic() + SAVE_S
+
+    def _works(self) -> None:
         with self._book.changing():
-            if delivered:
-                self.record.failing_since, self.record.error = None, ""
+            self._failures = 0
+            self.record.failing_since, self.record.error = None, ""
 
     def _fails(self, error: str) -> None:
         self._failures += 1
@@ -103,29 +115,21 @@ class Messages(Channel):
     """Messages to one address: of goals that have ended, and of what is so that a person should know."""
 
     def __init__(
-        self,
-        sender: Sender,
-        book: Book,
-        ledger: Path,
-        notify: NotifySettings,
-        situation: Situation,
+        self, sender: Sender, book: Book, ledger: Path, notify: NotifySettings, situation: Situation
     ) -> None:
         super().__init__(sender.key, sender.label, book, ledger)
         self._send = sender.send
-        self._notify = notify
-        self._situation = situation
+        self._notify, self._situation = notify, situation
 
     def _deliver(self, reader: Reader | None) -> float:
         until = notices.quiet_until(datetime.now().astimezone(), self._notify.quiet)
         if until is not None:
             return min(LOOK_S, until.timestamp() - time.time())
-        first = self.record.cursor is None
-        if reader is not None:
-            after = Cursor.parse(self.record.cursor or "0-")
-            if first or not continues(reader, after):
-                self._move(Cursor.at_end(reader), delivered=True)
-            else:
-                self._ends(reader, after)
+        first, after = self.record.cursor is None, Cursor.parse(self.record.cursor or "0-")
+        if reader is not None and (first or not continues(reader, after)):
+            self._move(Cursor.at_end(reader), delivered=True)
+        elif reader is not None:
+            self._ends(reader, after)
         elif first:
             self._move(Cursor(), delivered=True)
         self._tell_conditions()
@@ -133,8 +137,7 @@ class Messages(Channel):
 
     def _ends(self, reader: Reader, after: Cursor) -> None:
         """Send the goals that have ended since, and move the cursor behind each."""
-        while True:
-            rows, end = batch(reader, after)
+        for rows, end in batches(reader, after):
             for row in rows:
                 if row.kind != "goal_ended" or not isinstance(ended := event_of(row), ev.GoalEnded):
                     continue
@@ -142,9 +145,6 @@ class Messages(Channel):
                 if found is not None and self._tell(found):
                     self._move(Cursor(row.seq, row.hash), delivered=True)
             self._move(end, delivered=False)
-            if not rows:
-                return
-            after = end
 
     def _tell_conditions(self) -> None:
         """Send the situation once; that the daemon is down only to a channel that has seen it up."""
@@ -166,20 +166,18 @@ class Messages(Channel):
         if notice.kind not in self._notify.on:
             return False
         self._send(notice)
-        self._failures = 0
         about = {"goal": notice.goal} if notice.goal else {}
         log.info("message.sent", channel=self.label, kind=notice.kind, **about)
-        with self._book.changing():
-            self.record.failing_since, self.record.error = None, ""
+        self._works()
         return True
 
 
 class Traces(Channel):
     """Spans to an OpenTelemetry collector, which takes the same one twice."""
 
-    def __init__(self, book: Book, ledger: Path, target: OtlpTarget) -> None:
-        super().__init__("otlp", f"OTLP, {target.label}", book, ledger)
-        self._target = target
+    def __init__(self, book: Book, ledger: Path, collector: Collector) -> None:
+        super().__init__("otlp", f"OTLP, {collector.label}", book, ledger)
+        self._collector = collector
         self._traces: dict[str, Trace] = {}
 
     def _deliver(self, reader: Reader | None) -> float:
@@ -189,17 +187,17 @@ class Traces(Channel):
         if not continues(reader, after):
             self._traces.clear()
             after = Cursor.at_end(reader)
-        while True:
-            rows, end = batch(reader, after)
+        for rows, end in batches(reader, after):
             spans = [span for row in rows if row.goal for span in self._completed(reader, row)]
-            if spans:
-                self._post(spans)
+            try:
+                self._collector.send(spans)
+            except UndeliveredError:
+                self._traces.clear()  # they are ahead of the cursor
+                raise
             self._move(end, delivered=bool(spans))
-            if not rows:
-                return LOOK_S
-            after = end
+        return LOOK_S
 
-    def _completed(self, reader: Reader, row: EventRow) -> list[Span]:
+    def _completed(self, reader: Reader, row: EventRow) -> list[ReadableSpan]:
         """Return the spans that an event completes; what came before of its goal is read if it is not known."""
         from clew_daemon.herald.spans import Trace
 
@@ -214,14 +212,3 @@ class Traces(Channel):
         if trace.is_closed:
             del self._traces[row.goal]
         return found
-
-    def _post(self, spans: list[Span]) -> None:
-        from clew_daemon.herald.spans import RefusedError, post
-
-        try:
-            post(self._target, spans)
-        except RefusedError as error:
-            log.error("spans.refused", channel=self.label, count=len(spans), reason=str(error))  # noqa: TRY400
-        except UndeliveredError:
-            self._traces.clear()  # they are ahead of the cursor
-            raise

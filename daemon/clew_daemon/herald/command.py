@@ -5,11 +5,10 @@ from __future__ import annotations
 import signal
 import threading
 from contextlib import ExitStack
-from pathlib import Path
 
 import click
 
-from clew_daemon.reading.errors import CliError
+from clew_daemon.reading.errors import CliError, print_error
 from clew_daemon.reading.instance import Instance
 from clew_shared.config.tables import Settings
 from clew_shared.exit_codes import ExitCode
@@ -54,9 +53,8 @@ def metrics(instance: Instance) -> None:
     """Print the metrics once, as `clew herald` serves them."""
     from prometheus_client import generate_latest
 
-    from clew_daemon.herald.book import Book, BookError
+    from clew_daemon.herald.book import Book, BookError, UnknownEventError
     from clew_daemon.herald.herald import Herald
-    from clew_daemon.herald.reading import UnknownEventError
     from clew_shared.ledger import LedgerError
 
     try:
@@ -72,16 +70,13 @@ def _test_channels(instance: Instance, settings: Settings) -> None:
     from clew_daemon.herald.senders import UndeliveredError, senders
 
     found = senders(settings.notify, instance.env, instance.config.parent)
-    if not found:
-        raise CliError(
-            "there is no channel: write an address into a file, and name it as [notify] urls_file in "
-            f"{instance.config} (docs/herald.md)"
-        )
-    notice = Notice("completed", "clew: a test", "clew herald can send you messages.")
-    failed = False
+    failed = not found
+    if failed:
+        how = "write an address into a file, and name it as [notify] urls_file in"
+        print_error(f"there is no channel: {how} {instance.config} (docs/herald.md)")
     for sender in found:
         try:
-            sender.send(notice)
+            sender.send(Notice("completed", "clew: a test", "clew herald can send you messages."))
             click.echo(f"{sender.label}: sent")
         except UndeliveredError as error:
             click.echo(f"{sender.label}: not sent: {error}")
@@ -93,10 +88,9 @@ def _test_channels(instance: Instance, settings: Settings) -> None:
 def _run(instance: Instance, settings: Settings) -> None:
     import structlog
 
-    from clew_daemon.herald.book import Book, BookError
+    from clew_daemon.herald.book import Book, BookError, UnknownEventError
     from clew_daemon.herald.herald import Herald
     from clew_daemon.herald.metrics import MetricsServer, PortTakenError
-    from clew_daemon.herald.reading import UnknownEventError
     from clew_daemon.logs import setup
     from clew_shared.ledger.lock import HERALD, LockError, acquire
 
@@ -112,28 +106,13 @@ def _run(instance: Instance, settings: Settings) -> None:
             held.enter_context(acquire(state / LOCK, role=HERALD))
             found = Herald(instance, Book(state / BOOK))
             channels = found.channels(instance, settings.notify)
-            registry = found.metrics.registry()
             server = MetricsServer(
-                host.strip("[]"), int(port), registry, lambda: _unready(instance.ledger)
+                host.strip("[]"), int(port), found.metrics.registry(), found.unready
             )
             held.callback(server.close)
-            log = structlog.get_logger()
-            log.info("herald.ready", metrics=f"http://{host}:{server.port}/metrics")
+            url = f"http://{host}:{server.port}/metrics"
+            structlog.get_logger().info("herald.ready", metrics=url)
             found.run(channels, stop)
         # after an event of a later clew a service manager starts the version that is installed now
         except (LockError, BookError, PortTakenError, UnknownEventError) as error:
             raise CliError(str(error)) from None
-
-
-def _unready(ledger: Path) -> str:
-    """Return why the ledger does not answer, "" if it does; one that does not exist yet has no goals."""
-    from clew_daemon.herald.reading import opened
-    from clew_shared.ledger import LedgerError
-
-    try:
-        with opened(ledger) as reader:
-            if reader is not None:
-                reader.last_seq()
-    except LedgerError as error:
-        return str(error)
-    return ""

@@ -8,16 +8,15 @@ from collections.abc import Sequence
 
 import structlog
 
-from clew_daemon.herald.book import Book
+from clew_daemon.herald.book import Book, UnknownEventError, opened
 from clew_daemon.herald.channels import Channel, Messages, Traces
 from clew_daemon.herald.metrics import Counting, Metrics
-from clew_daemon.herald.reading import UnknownEventError, opened
-from clew_daemon.herald.senders import senders
+from clew_daemon.herald.senders import ChannelError, senders
 from clew_daemon.herald.situation import Situation
+from clew_daemon.host.packages import install
 from clew_daemon.reading.instance import Instance
 from clew_shared.config.tables import NotifySettings
 from clew_shared.ledger import LedgerError, Reader
-from clew_shared.text.hidden import HIDDEN
 
 log = structlog.get_logger()
 
@@ -44,11 +43,12 @@ class Herald:
             for one in senders(notify, instance.env, instance.places.config.parent)
         ]
         if any(instance.env.get(f"OTEL_EXPORTER_OTLP_{name}ENDPOINT") for name in ("", "TRACES_")):
-            from clew_daemon.herald.spans import target_of
-
-            if target := target_of(instance.env):
-                HIDDEN.hide(target.headers.values())
-                found.append(Traces(self._book, self._ledger, target))
+            try:
+                from clew_daemon.herald.spans import Collector
+            except ImportError:
+                why = f"traces need one more package: {install('opentelemetry-exporter-otlp-proto-http')}"
+                raise ChannelError(why) from None
+            found.append(Traces(self._book, self._ledger, Collector(instance.env)))
         with self._book.changing() as known:
             keys = {channel.key for channel in found}
             known.channels = {key: one for key, one in known.channels.items() if key in keys}
@@ -62,21 +62,21 @@ class Herald:
             ended.append(error)
             stop.set()
 
-        started, trouble, save_at = False, "", 0.0
+        begun, trouble, save_at = False, "", 0.0
         while not stop.is_set():
+            before, trouble, news = trouble, "", True
             try:
                 news = self.look()
-                trouble = ""
             except LedgerError as error:
-                if str(error) != trouble:
-                    log.error("herald.held", reason=str(error))  # noqa: TRY400 - a reason
-                trouble, news = str(error), True
+                trouble = str(error)
+                if trouble != before:
+                    log.error("herald.held", reason=trouble)  # noqa: TRY400 - a reason
             for channel in channels:
-                if not started:
+                if not begun:
                     channel.begin(failed)
                 elif news:
                     channel.wake()
-            started = True
+            begun = True
             if time.monotonic() > save_at:
                 self._counting.save()
                 save_at = time.monotonic() + SAVE_S
@@ -84,6 +84,16 @@ class Herald:
         self._counting.save()
         if ended:
             raise ended[0]
+
+    def unready(self) -> str:
+        """Return why the ledger does not answer, "" if it does; one that does not exist yet has no goals."""
+        try:
+            with opened(self._ledger) as reader:
+                if reader is not None:
+                    reader.last_seq()
+        except LedgerError as error:
+            return str(error)
+        return ""
 
     def look(self) -> bool:
         """Take what is new; return whether anything is. Raises LedgerError, UnknownEventError."""

@@ -10,7 +10,8 @@ import socket
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Any
+from itertools import accumulate
+from typing import TYPE_CHECKING, Any, cast
 from wsgiref.simple_server import WSGIRequestHandler, make_server
 
 from prometheus_client import CollectorRegistry, make_wsgi_app
@@ -25,8 +26,7 @@ from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
 from clew_daemon import VERSION
-from clew_daemon.herald.book import Book
-from clew_daemon.herald.reading import batch, continues, event_of
+from clew_daemon.herald.book import Book, batches, continues, event_of
 from clew_daemon.herald.situation import DaemonHealth, Situation
 from clew_shared.ledger import Cursor, EventRow, Reader
 from clew_shared.record import events as ev
@@ -83,8 +83,6 @@ def counted(event: Event, agent: str) -> Iterator[tuple[Series, int]]:
         case ev.Reflected():
             yield (TOKENS, "input", agent), event.tokens_in
             yield (TOKENS, "output", agent), event.tokens_out
-        case _:
-            pass
 
 
 class Counting:
@@ -106,14 +104,11 @@ class Counting:
 
     def advance(self, reader: Reader) -> Iterator[list[EventRow]]:
         """Count what was recorded since, and yield the events."""
-        after = Cursor.parse(self._after or "0-")
-        while True:
-            rows, after = batch(reader, after)
+        for rows, after in batches(reader, Cursor.parse(self._after or "0-")):
             self.take(rows)
             self._after = str(after)
-            if not rows:
-                return
-            yield rows
+            if rows:
+                yield rows
 
     def take(self, rows: Iterable[EventRow]) -> None:
         """Count events."""
@@ -167,8 +162,7 @@ class Metrics(Collector):
         for status in GoalStatus:
             statuses.add_metric([status], counts.get(status, 0))
         yield statuses
-        needing = "Goals that wait for a person."
-        yield GaugeMetricFamily("clew_needs_person", needing, goals.needing)
+        yield GaugeMetricFamily("clew_needs_person", "Goals that wait for a person.", goals.needing)
         values = sorted(self._counting.values.copy().items())
         for name, (text, labels) in COUNTERS.items():
             family = CounterMetricFamily(name, text, labels=labels)
@@ -176,22 +170,16 @@ class Metrics(Collector):
                 if series[0] == name:
                     family.add_metric(series[1:], count)
             yield family
-        up = int(health is not None)
-        yield GaugeMetricFamily("clew_daemon_up", "Whether the daemon answers.", up)
+        yield GaugeMetricFamily("clew_daemon_up", "Whether the daemon answers.", int(bool(health)))
         if health is not None:
             yield _commits(health)
 
 
 def _commits(health: DaemonHealth) -> Metric:
-    times = HistogramMetricFamily(
-        "clew_ledger_commit_seconds", "How long the daemon's commits to the ledger took."
-    )
-    cumulated, buckets = 0, []
-    for bound, count in zip([*map(str, health.bounds), "+Inf"], health.counts, strict=True):
-        cumulated += count
-        buckets.append((bound, cumulated))
-    times.add_metric([], buckets, health.sum_s)
-    return times
+    name, text = "clew_ledger_commit_seconds", "How long the daemon's commits to the ledger took."
+    bounds = [*map(str, health.bounds), "+Inf"]
+    buckets = list(zip(bounds, accumulate(health.counts), strict=True))
+    return HistogramMetricFamily(name, text, buckets, health.sum_s)
 
 
 REQUEST_S = 5.0
@@ -227,18 +215,16 @@ class MetricsServer:
         self._server.server_close()
 
     def _app(self, environ: WSGIEnvironment, start: StartResponse) -> Iterable[bytes]:
-        status, text = HTTPStatus.OK, "ok"
+        path, status, text = environ["PATH_INFO"], HTTPStatus.OK, "ok"
         if environ.get("HTTP_HOST", "").lower() not in self._hosts:
             status, text = HTTPStatus.MISDIRECTED_REQUEST, "this host name is not served"
         elif environ["REQUEST_METHOD"] != "GET":
             status, text = HTTPStatus.NOT_IMPLEMENTED, "GET alone"
-        elif environ["PATH_INFO"] == "/metrics":
-            found: Iterable[bytes] = self._metrics(environ, start)
-            return found
-        elif environ["PATH_INFO"] == "/readyz":
-            if why := self._unready():
-                status, text = HTTPStatus.SERVICE_UNAVAILABLE, why
-        elif environ["PATH_INFO"] != "/healthz":
+        elif path == "/metrics":
+            return cast("Iterable[bytes]", self._metrics(environ, start))
+        elif path == "/readyz" and (why := self._unready()):
+            status, text = HTTPStatus.SERVICE_UNAVAILABLE, why
+        elif path not in ("/healthz", "/readyz"):
             status, text = HTTPStatus.NOT_FOUND, "/metrics, /healthz, /readyz"
         start(f"{status.value} {status.phrase}", [("Content-Type", "text/plain; charset=utf-8")])
         return [f"{text}\n".encode()]

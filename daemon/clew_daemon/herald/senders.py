@@ -65,24 +65,23 @@ def _addresses(path: Path) -> dict[str, str]:
     where = f"[notify] urls_file: {path}"
     try:
         with path.open("rb") as file:
-            found = os.fstat(file.fileno())
-            if not stat.S_ISREG(found.st_mode):
+            mode = os.fstat(file.fileno()).st_mode
+            if not stat.S_ISREG(mode):
                 raise ChannelError(f"{where} is not a file")
-            if found.st_mode & 0o077:
-                mode = stat.S_IMODE(found.st_mode)
-                raise ChannelError(f"{where} is open to others (mode {mode:03o}): chmod 600 {path}")
+            if mode & 0o077:
+                shown = f"mode {stat.S_IMODE(mode):03o}"
+                raise ChannelError(f"{where} is open to others ({shown}): chmod 600 {path}")
             text = file.read(SIZE_MAX).decode()
     except OSError as error:
         raise ChannelError(f"{where} cannot be read: {error.strerror}") from None
     except UnicodeDecodeError:
         raise ChannelError(f"{where} is not UTF-8") from None
-    lines = ((number, line.strip()) for number, line in enumerate(text.splitlines(), 1))
-    return {_label(url, number): url for number, url in lines if url and not url.startswith("#")}
-
-
-def _label(url: str, line: int) -> str:
-    found = _SCHEME.match(url)
-    return f"line {line} ({found[1].lower() + '://' if found else 'no scheme'})"
+    found: dict[str, str] = {}
+    for number, url in enumerate(map(str.strip, text.splitlines()), 1):
+        if url and not url.startswith("#"):
+            scheme = _SCHEME.match(url)
+            found[f"line {number} ({scheme[0].lower() if scheme else 'no scheme'})"] = url
+    return found
 
 
 def _check(path: Path, addresses: Mapping[str, str]) -> None:

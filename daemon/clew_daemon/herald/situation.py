@@ -9,9 +9,9 @@ from dataclasses import dataclass
 
 from clew_daemon.control.requests import HealthRequest
 from clew_daemon.herald import notices
+from clew_daemon.herald.book import event_of
 from clew_daemon.herald.notices import Notice
-from clew_daemon.herald.reading import event_of
-from clew_daemon.reading.client import Address, NoAnswer, NoDaemon, RequestRefused, send
+from clew_daemon.reading.client import Address, NoAnswer, NoDaemon, send
 from clew_daemon.reading.errors import CliError
 from clew_daemon.reading.instance import Instance
 from clew_daemon.record.store import load_listed, load_state
@@ -53,17 +53,15 @@ def ask_health(at: Address) -> DaemonHealth | str:
     """Return how the daemon does, or why it cannot be known: no daemon is there, or it does not answer."""
     try:
         answer = send(at, HealthRequest(), within_s=ANSWER_S)
-        commits = answer["commits"]
-        bounds, counts = tuple(commits["bounds_s"]), tuple(commits["counts"])
-        return DaemonHealth(answer["ledger"], bounds, counts, commits["sum_s"])
-    except RequestRefused:  # an older daemon runs
-        return DaemonHealth("ok", (), (0,), 0.0)
     except NoDaemon:
         return "No daemon is running."
     except NoAnswer:
         return "A daemon is running but does not answer."
-    except (CliError, KeyError, TypeError) as error:
+    except CliError as error:
         return f"The daemon cannot be asked: {error}"
+    commits = answer["commits"]
+    bounds, counts = tuple(commits["bounds_s"]), tuple(commits["counts"])
+    return DaemonHealth(answer["ledger"], bounds, counts, commits["sum_s"])
 
 
 class Goals:
@@ -105,14 +103,13 @@ class Goals:
         """Return which goals are blocked, or have waited for long, at `now` (seconds since 1970)."""
         found: dict[str, Condition] = {}
         for goal, state in self._living.items():
-            status = state.goal.status
+            status, since = state.goal.status, state.waiting_since
             if status == GoalStatus.BLOCKED:
                 notice = notices.of_block(state, died=goal in self._died)
                 found[f"goal {goal}"] = Condition(str(state.rested_seq), notice)
-            waits = status == GoalStatus.WAITING and not state.paused
-            if waits and now - state.waiting_since >= LONG_WAIT_S:
-                key = f"waits since {state.waiting_since}"
-                found[f"goal {goal}"] = Condition(key, notices.of_wait(state))
+            elif status == GoalStatus.WAITING and not state.paused and now - since >= LONG_WAIT_S:
+                notice = notices.of_wait(state)
+                found[f"goal {goal}"] = Condition(f"waits since {since}", notice)
         return found
 
     def _take(self, reader: Reader, state: State) -> None:
@@ -120,23 +117,24 @@ class Goals:
         if not goal or not state.accepted_seq:
             return
         self.statuses[goal] = GoalStatus(state.goal.status)
+        self._living.pop(goal, None)
         self._died.discard(goal)
-        if state.ended:
-            self._living.pop(goal, None)
-            return
-        self._living[goal] = state
+        if not state.ended:
+            self._living[goal] = state
         if state.goal.status == GoalStatus.BLOCKED and _worker_died(reader, state):
             self._died.add(goal)
 
 
 class Situation:
-    """The goals and the daemon, as one thread sees them; the others read `conditions`."""
+    """The goals and the daemon, as one thread sees them; the others read `conditions`.
+
+    `health` is the last answer of the daemon, None while it does not answer.
+    """
 
     def __init__(self, instance: Instance) -> None:
         self._instance = instance
         self.goals = Goals()
         self.health: DaemonHealth | None = None
-        """The last answer of the daemon; None while it does not answer."""
         self.conditions: dict[str, Condition] = {}
         self._daemon: dict[str, Condition] = {}
         self._gone_at: float | None = None
@@ -148,20 +146,18 @@ class Situation:
     def ask(self, now: float) -> None:
         """Ask the daemon how it does."""
         answer = ask_health(self._instance.socket)
-        found: dict[str, Condition] = {}
         if isinstance(answer, DaemonHealth):
             self.health, self._gone_at = answer, None
-            found[DAEMON] = Condition("up")
+            self._daemon = {DAEMON: Condition("up")}
             if answer.state in ("full", "failed"):
-                found["ledger"] = Condition(answer.state, notices.ledger_trouble(answer.state))
-        else:
-            self.health, self._gone_at = None, self._gone_at or now
-            if now - self._gone_at >= DOWN_S:
-                notice = notices.daemon_down(answer, self._instance.socket.to_start)
-                found[DAEMON] = Condition("down", notice)
-            elif DAEMON in self._daemon:
-                found[DAEMON] = self._daemon[DAEMON]
-        self._daemon = found
+                trouble = notices.ledger_trouble(answer.state)
+                self._daemon["ledger"] = Condition(answer.state, trouble)
+            return
+        self.health, self._gone_at = None, self._gone_at or now
+        self._daemon = {key: one for key, one in self._daemon.items() if key == DAEMON}
+        if now - self._gone_at >= DOWN_S:
+            down = notices.daemon_down(answer, self._instance.socket.to_start)
+            self._daemon = {DAEMON: Condition("down", down)}
 
 
 def _worker_died(reader: Reader, state: State) -> bool:

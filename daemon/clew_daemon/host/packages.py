@@ -9,7 +9,6 @@ from importlib.util import find_spec
 DISTRIBUTIONS = {
     "google": "protobuf",
     "markdown_it": "markdown-it-py",
-    "opentelemetry": "opentelemetry-proto",
     "yaml": "PyYAML",
 }
 """The distributions of modules that have another name."""
