@@ -104,16 +104,6 @@ def test_whether_it_can_be_confined_follows_from_kernel_and_mode(coder, kernel, 
     assert found["agent coder: sandbox"]["level"] == level
 
 
-def test_an_agent_that_is_installed_and_not_configured_is_mentioned(coder, tmp_path, capsys):
-    coder()
-    (tmp_path / "config.toml").unlink()
-    run(["--home", str(tmp_path), "doctor", "--json"])
-    checks = {one["name"]: one for one in json.loads(capsys.readouterr().out)["checks"]}
-    assert checks["codex"]["level"] == "note"
-    assert 'cli = "codex"' in checks["codex"]["mend"]
-    assert "agent coder" not in checks
-
-
 @pytest.mark.parametrize(
     ("command", "told"),
     [

@@ -9,23 +9,21 @@ import click
 from clew_daemon.cli import parameters
 from clew_daemon.reading.output import INDENT, Line, print_json, print_lines
 from clew_daemon.reading.queries import goal_id, ledger_if_any
-from clew_daemon.reading.sanitize import clean, short
+from clew_daemon.reading.sanitize import clean, counted, short
 
 if TYPE_CHECKING:
     from clew_daemon.reading.instance import Instance
     from clew_daemon.record.findings import Step
 
-ACTION_CHARS = 60
-ANSWER_CHARS = 80
-REASON_CHARS = 200
+ACTION_CHARS, ANSWER_CHARS, REASON_CHARS = 60, 80, 200
 _NO_OUTPUT = "(no output)"
-
 _CAME = {
     "open": "not known yet",
     "heeded": "it heeded that",
     "ignored": "it continued in the same way",
     "attempt_ended": "the attempt was ended",
 }
+_ESCALATED = {"person": "it was left to you", "task": "another plan", "goal": "another plan"}
 
 
 @click.command()
@@ -42,19 +40,18 @@ def loops(
     found, more, steps = _found(instance, goal, limit, before)
     if as_json:
         print_json({"loops": found, "more": more})
-        return
-    if not found:
+    elif not found:
         print_lines([[("no loops", "dim")]])
-        return
-    command = f"clew loops {goal + ' ' if goal else ''}--before {found[0]['seq']}"
-    lines = [line for entry in found for line in loop_lines(entry, steps)]
-    print_lines([*parameters.earlier_lines(more, "loops", command), *lines])
+    else:
+        command = f"clew loops {goal + ' ' if goal else ''}--before {found[0]['seq']}"
+        lines = [line for entry in found for line in loop_lines(entry, steps)]
+        print_lines([*parameters.earlier_lines(more, "loops", command), *lines])
 
 
 def _found(
     instance: Instance, goal: str | None, limit: int | None, before: int | None
 ) -> tuple[list[dict[str, Any]], bool, dict[int, Step]]:
-    """Return the last loops of one goal or of all, whether there are earlier ones, and the steps named."""
+    """Return the last loops of one goal or of all, whether there are earlier ones, and the steps that they name."""
     name = None if goal is None else goal_id(instance, goal)
     with ledger_if_any(instance) as reader:
         if reader is None:
@@ -62,14 +59,12 @@ def _found(
         from clew_daemon.record import findings
 
         found, more = findings.findings(reader, name, limit, before)
-        named = {(one["goal"], seq) for one in found for seq in _named(one)}
-        steps = {seq: findings.step(reader, of, seq) for of, seq in named}
-        return found, more, {seq: one for seq, one in steps.items() if one}
-
-
-def _named(entry: dict[str, Any]) -> list[int]:
-    """Return the numbers of the steps that a loop is shown with."""
-    return [*entry["steps"], *([entry["last_gain"]["seq"]] if entry["last_gain"] else [])]
+        steps: dict[int, Step] = {}
+        for one in found:
+            for seq in (*one["steps"], *([one["last_gain"]["seq"]] if one["last_gain"] else [])):
+                if step := findings.step(reader, one["goal"], seq):
+                    steps[seq] = step
+        return found, more, steps
 
 
 def loop_lines(entry: dict[str, Any], steps: dict[int, Step]) -> list[Line]:
@@ -83,7 +78,9 @@ def loop_lines(entry: dict[str, Any], steps: dict[int, Step]) -> list[Line]:
     if said := _said(entry):
         who = "The agent was told" if entry["message"] else "Why"
         lines.append(_indented(f"{who}{said}", "dim"))
-    return [*lines, *_came(entry), [("", "")]]
+    if came := _came(entry):
+        lines.append(_indented(f"What came of it: {came}"))
+    return [*lines, [("", "")]]
 
 
 def _said(entry: dict[str, Any]) -> str:
@@ -104,18 +101,18 @@ def _head(entry: dict[str, Any]) -> Line:
     from clew_shared.text.words import SAME_ANSWER, loop, warned
 
     at = f"{entry['task_idx'] + 1}.{entry['subtask_idx'] + 1}"
+    times = f" ({entry['attempt_count']} times)" if entry["attempt_count"] > 1 else ""
     what = "told again" if entry["again"] else "told" if entry["intervention"] else "refused"
     why = warned(entry["intervention"]) if entry["intervention"] else loop(entry["kind"])
-    if entry["stays"]:
-        why = SAME_ANSWER
     if entry["escalated_to"]:
-        what, why = "given up", "the subtask failed"
-    times = entry["attempt_count"]
+        what, why, times = "given up", "the subtask failed", ""
+    elif entry["stays"]:
+        why = SAME_ANSWER
     return [
         (clean(local(entry["timestamp"])), "dim"),
         (f"  {clean(entry['goal'])} {at}  ", ""),
         (clean(f"{what}: {why}"), "bold magenta"),
-        (f" ({times} times)" if times > 1 and not entry["escalated_to"] else "", ""),
+        (times, ""),
     ]
 
 
@@ -135,23 +132,19 @@ def _repeated(entry: dict[str, Any], steps: dict[int, Step]) -> list[Line]:
 
 def _label(entry: dict[str, Any], known: list[Step]) -> str:
     """Return what the steps below it are: all that were counted, or the last of them."""
-    shown, count = len(known), entry["attempt_count"]
-    if (stays := entry["stays"]) and shown <= stays[
-        "times"
-    ]:  # more: an older version recorded others
+    shown, count, stays = len(known), entry["attempt_count"], entry["stays"]
+    if stays and shown <= stays["times"]:  # more: an older version recorded others
         varied = " but for times and the like" if len({one.answer for one in known}) > 1 else ""
-        times = stays["times"]
-        return f"The same answer{varied} came {times} times{_the_last(shown, times)}:"
-    if entry["intervention"] == "repetition":
-        return f"It did the same {count} times{_the_last(shown, count)}:"
-    if entry["action"]:
-        before = count - 1 if entry["kind"] == "repetition" else shown
-        return f"What it had done before{_the_last(shown, before)}:"
-    return f"{shown} {'more ' if entry['again'] else ''}step{'s' if shown > 1 else ''} brought nothing new:"
-
-
-def _the_last(shown: int, count: int) -> str:
-    return f", here the last {shown}" if shown < count else ""
+        count = stays["times"]
+        text = f"The same answer{varied} came {count} times"
+    elif entry["intervention"] == "repetition":
+        text = f"It did the same {count} times"
+    elif entry["action"]:
+        count = count - 1 if entry["kind"] == "repetition" else shown
+        text = "What it had done before"
+    else:
+        return f"{shown} {'more ' if entry['again'] else ''}step{'s' if shown > 1 else ''} brought nothing new:"
+    return f"{text}{f', here the last {shown}' if shown < count else ''}:"
 
 
 def _result(one: Step) -> str:
@@ -170,18 +163,17 @@ def _answered(one: Step) -> str:
     return f": {clean(key_line(one.answer, REASON_CHARS))}" if one.answer.strip() else ""
 
 
-def _came(entry: dict[str, Any]) -> list[Line]:
+def _came(entry: dict[str, Any]) -> str:
     from clew_shared.text.words import ending
 
-    escalated = {"person": "it was left to you", "task": "another plan", "goal": "another plan"}
-    came, after = entry["came_of_it"], entry["came_after"]
-    text = escalated.get(entry["escalated_to"] or "") or _CAME.get(came or "", "")
-    if came == "attempt_ended" and (end := entry["ended"]) and not entry["escalated_to"]:
-        which = f"attempt {end['attempt']} was" if end["attempt"] else "the attempt"
-        text = f"{which} {'ended' if end['attempt'] else 'failed'}: {short(ending(end['reason']), REASON_CHARS)}"
-    if came == "heeded" and after:
-        text += f", {after} step{'s' if after > 1 else ''} later"
-    return [_indented(f"What came of it: {text}")] if text else []
+    came, after, end = entry["came_of_it"], entry["came_after"], entry["ended"]
+    text = _CAME.get(came or "", "")
+    if entry["escalated_to"]:
+        text = _ESCALATED.get(entry["escalated_to"], text)
+    elif came == "attempt_ended" and end:
+        which = f"attempt {end['attempt']} was ended" if end["attempt"] else "the attempt failed"
+        text = f"{which}: {short(ending(end['reason']), REASON_CHARS)}"
+    return f"{text}, {counted(after, 'step')} later" if came == "heeded" and after else text
 
 
 def _indented(text: str, style: str = "") -> Line:

@@ -106,8 +106,9 @@ def _replace(instance: Instance, file: Path, *, ask: bool) -> dict[str, Any]:
         lost = _compare(instance, part)
         if ask and (lost["goals_lost"] or lost["goals_set_back"]):
             _ask(lost)
-        # Killed after this, the next start asks what is missing.
-        aside = _put_in_place(part, ledger)
+        aside = _put_in_place(
+            part, ledger
+        )  # killed after this, the next start asks what is missing
     return {"file": str(file.absolute()), **found, "aside": aside and str(aside), **lost}
 
 
@@ -139,40 +140,28 @@ def _compare(instance: Instance, backup: Path) -> dict[str, Any]:
 def _difference(instance: Instance, present: Reader, restored: Reader) -> dict[str, Any]:
     from clew_daemon.record.store import load_state
 
+    def status(reader: Reader, goal: str) -> str:
+        return str(load_state(reader, goal).goal.status)
+
     now, then, purged = present.heads(), restored.heads(), set(restored.purged())
-    lost = [g for g in now if g and g not in then and g not in purged]
-    back = [g for g in now if g in then and now[g][0] > then[g][0]]
     missing = present.last_seq() - restored.last_seq()
+    note = f"recorded after the backup: {counted(missing, 'event')}" if missing > 0 else ""
     if not any(present.hash_at(seq) == tip for seq, tip in then.values()):
         note = "the backup comes from a different ledger than the one that was here"
-    else:
-        note = f"recorded after the backup: {counted(missing, 'event')}" if missing > 0 else ""
-    goals = instance.places.state / "goals"
-    return {
-        "note": note,
-        "goals_lost": [
-            {
-                "id": goal,
-                "file": _goal_file(goals / goal),
-                "status": str(load_state(present, goal).goal.status),
-            }
-            for goal in sorted(lost)
-        ],
-        "goals_set_back": [_set_back(present, restored, goal) for goal in sorted(back) if goal],
-    }
+    lost, back = [], []
+    for goal in filter(None, sorted(now)):
+        if goal in then and now[goal][0] > then[goal][0]:
+            events = sum(1 for _ in present.read(goal, then[goal][0]))
+            back.append({"id": goal, "events": events, "status": status(restored, goal)})
+        elif goal not in then and goal not in purged:
+            file = _goal_file(instance.places.state / "goals" / goal)
+            lost.append({"id": goal, "file": file, "status": status(present, goal)})
+    return {"note": note, "goals_lost": lost, "goals_set_back": back}
 
 
 def _goal_file(folder: Path) -> str | None:
     path = folder / "goal.md"
     return str(path) if path.exists() else None
-
-
-def _set_back(present: Reader, restored: Reader, goal: str) -> dict[str, Any]:
-    from clew_daemon.record.store import load_state
-
-    after = restored.heads()[goal][0]
-    events = sum(1 for _ in present.read(goal, after))
-    return {"id": goal, "events": events, "status": str(load_state(restored, goal).goal.status)}
 
 
 def _put_in_place(part: Path, ledger: Path) -> Path | None:
@@ -188,10 +177,10 @@ def _put_in_place(part: Path, ledger: Path) -> Path | None:
         _checkpoint(ledger)
         for end in DATABASE:
             with suppress(FileNotFoundError):
-                os.link(_with_suffix(ledger, end), _with_suffix(aside, end))
+                os.link(f"{ledger}{end}", f"{aside}{end}")
         sync(ledger.parent)
     for end in DATABASE[1:]:
-        _with_suffix(ledger, end).unlink(missing_ok=True)
+        ledger.with_name(f"{ledger.name}{end}").unlink(missing_ok=True)
     part.replace(ledger)
     sync(ledger.parent)
     return aside
@@ -211,10 +200,6 @@ def _checkpoint(ledger: Path) -> None:
         raise CliError(f"the ledger {ledger} {what}; nothing was changed") from None
     except apsw.Error:  # damaged, which may be why it is replaced; the files are kept as they are
         return
-
-
-def _with_suffix(path: Path, end: str) -> Path:
-    return path.with_name(path.name + end)
 
 
 def _accept(instance: Instance, lost: dict[str, Any]) -> dict[str, Any]:
@@ -247,10 +232,8 @@ def _accept(instance: Instance, lost: dict[str, Any]) -> dict[str, Any]:
 
 
 def _print_done(done: dict[str, Any]) -> None:
-    if done["file"]:
-        print(f"restored {done['file']}: {contents(done)}; verified")
-    else:
-        print(f"kept the ledger as it is: {contents(done)}; verified")
+    what = f"restored {done['file']}" if done["file"] else "kept the ledger as it is"
+    print(f"{what}: {contents(done)}; verified")
     if done["aside"]:
         print(f"the ledger that was there is kept as {done['aside']}")
     for line in _lost_lines(done):

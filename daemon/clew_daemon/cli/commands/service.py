@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import shutil
 import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from clew_daemon.cli import parameters
 from clew_daemon.cli.app import CommandGroup
+from clew_daemon.control.requests import PingRequest
+from clew_daemon.reading.client import ask
 from clew_daemon.reading.errors import CliError, print_error
 from clew_daemon.reading.output import print_json, print_lines
 from clew_daemon.reading.sanitize import clean
@@ -18,6 +24,9 @@ if TYPE_CHECKING:
     from clew_daemon.host.unit_file import ServiceUnit
     from clew_daemon.host.units import Installed, Service
     from clew_daemon.reading.instance import Instance
+
+
+DONE = {"start": "started", "stop": "stopped", "restart": "restarted"}
 
 
 @click.command()
@@ -53,19 +62,27 @@ def _begin(instance: Instance, verb: str) -> None:
     _control(instance, verb)
 
 
+@contextmanager
+def _explained() -> Iterator[None]:
+    from clew_daemon.host.units import ServiceError
+
+    try:
+        yield
+    except ServiceError as error:
+        raise CliError(str(error)) from None
+
+
 def _control(instance: Instance, verb: str) -> None:
     from clew_daemon.host import units
     from clew_daemon.reading.queries import interrupted_after, last_seq
     from clew_daemon.record.doing import interrupted
 
     before = None if verb == "start" else last_seq(instance)
-    try:
+    with _explained():
         units.control(verb, instance.home, env=instance.env)
-    except units.ServiceError as error:
-        raise CliError(str(error)) from None
-    done = {"start": "started", "stop": "stopped", "restart": "restarted"}[verb]
     count = 0 if before is None else interrupted_after(instance, before)
-    print(f"{done}; {interrupted(count)}: the agent will be told" if count else done)
+    told = f"; {interrupted(count)}: the agent will be told" if count else ""
+    print(f"{DONE[verb]}{told}")
 
 
 def _refuse_unmanaged(instance: Instance) -> None:
@@ -82,19 +99,11 @@ def _unmanaged(instance: Instance) -> str:
     if found is None:
         return ""
     service = units.look("", home=instance.home, env=instance.env)
-    is_service = _is_managed(instance) if service.error else found.pid == service.pid
+    is_service = found.pid == service.pid
+    if service.error:  # then it says itself whether systemd started it
+        with suppress(CliError):  # it does not answer: unknown
+            is_service = bool((ask(instance.socket, PingRequest()) or {}).get("managed"))
     return "" if is_service else found.running
-
-
-def _is_managed(instance: Instance) -> bool:
-    """Return whether the running daemon reports that systemd started it."""
-    from clew_daemon.control.requests import PingRequest
-    from clew_daemon.reading.client import ask
-
-    try:
-        return bool((ask(instance.socket, PingRequest()) or {}).get("managed"))
-    except CliError:  # it does not answer: unknown
-        return False
 
 
 @click.group(cls=CommandGroup, no_args_is_help=False)
@@ -121,18 +130,15 @@ def install(instance: Instance, which: str, now: bool) -> None:
 
     if now and which == "daemon":
         _refuse_unmanaged(instance)
-    grace_s = instance.settings.restart.stop_grace_s
-    try:
+    with _explained():
         done = units.install(
             _program(),
             home=instance.home,
-            stop_grace_s=grace_s,
+            stop_grace_s=instance.settings.restart.stop_grace_s,
             env=instance.env,
             now=now,
             unit=_unit(which),
         )
-    except units.ServiceError as error:
-        raise CliError(str(error)) from None
     _report(done)
 
 
@@ -145,14 +151,10 @@ def uninstall(instance: Instance, which: str, everything: bool) -> None:
     from clew_daemon.host import units
 
     if everything:
-        done = units.uninstall_all(instance.home, instance.env)
-        print("\n".join([*done.messages, *_remaining(instance)]), flush=True)
-        _refuse_faults(done)
+        _report(units.uninstall_all(instance.home, instance.env), _remaining(instance))
         return
-    try:
+    with _explained():
         done = units.uninstall(instance.home, env=instance.env, unit=_unit(which))
-    except units.ServiceError as error:
-        raise CliError(str(error)) from None
     _report(done)
 
 
@@ -223,12 +225,8 @@ def _service_lines(instance: Instance, unit: ServiceUnit, found: Service) -> lis
     return [*lines, f"at logout {lingers}"]
 
 
-def _report(done: Installed) -> None:
-    print("\n".join(done.messages), flush=True)
-    _refuse_faults(done)
-
-
-def _refuse_faults(done: Installed) -> None:
+def _report(done: Installed, more: Sequence[str] = ()) -> None:
+    print("\n".join([*done.messages, *more]), flush=True)
     if done.faults:
         print_error("\n".join(done.faults))
         raise click.exceptions.Exit(ExitCode.FAILED)
@@ -236,14 +234,10 @@ def _refuse_faults(done: Installed) -> None:
 
 def _program() -> str:
     """Return the absolute path of the `clew` beside this Python, or of the one on PATH."""
-    import shutil
-    from pathlib import Path
-
     beside = Path(sys.executable).with_name("clew")
     if beside.exists():
         return str(beside)
     named = shutil.which("clew")
     if named is None:
-        how = "install clew, e.g. with `pipx install .` in its folder"
-        raise CliError(f"the program `clew` is not on PATH: {how}")
+        raise CliError("the program `clew` is not on PATH: install it, e.g. with `pipx install .`")
     return str(Path(named).absolute())

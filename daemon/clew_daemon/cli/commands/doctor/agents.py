@@ -12,7 +12,12 @@ from urllib.error import HTTPError, URLError
 from urllib.request import HTTPRedirectHandler, ProxyHandler, Request, build_opener
 
 from clew_daemon.cli.commands.doctor import OF_AGENT, Finding, Level
-from clew_daemon.cli.commands.doctor.setup import executor_env, probe_sandbox, run_program
+from clew_daemon.cli.commands.doctor.setup import (
+    executor_env,
+    probe_sandbox,
+    run_program,
+    settings_of,
+)
 from clew_daemon.processes.cells import CliProgramError, cli_program, unusable
 
 if TYPE_CHECKING:
@@ -29,70 +34,31 @@ if TYPE_CHECKING:
 
 LLM_S, VERSION_S = 3.0, 30.0
 LINE_CHARS = 300
-
-
 PORTS_ABI = 4
 """The version of Landlock's ABI from which on a process can be limited to TCP ports (Linux 6.7)."""
 
 
-def confined(name: str, table: SandboxSettings, report: SandboxReport | None) -> Finding:
-    """Return whether the sandbox holds a coding agent here; `report` is that of the probe, None where it failed."""
-    abi = report.landlock_abi if report else 0
-    fix = '[sandbox] mode = "enforce" on a kernel with Landlock'
-    if table.mode == "enforce" and report:
-        if not abi:
-            return Finding(name, "fail", "no worker starts: this kernel has no Landlock", fix)
-        if not table.network and report.network_off == "none":
-            return Finding(name, "fail", "network = false cannot be enforced here", fix)
-    if table.mode == "off" or not abi:
-        found = "its own tools can write files and start programs here"
-        return Finding(name, "warn", found, fix)
-    if abi < PORTS_ABI:
-        found = "it writes and starts nothing of its own, but reaches any port"
-        return Finding(name, "warn", found, "Linux 6.7 and later limit it to its endpoint's port")
-    return Finding(name, "ok", "it writes and starts nothing of its own")
-
-
 def agents(instance: Instance) -> Iterator[Finding]:
     """Check each agent of the config; what only goals that name an agent need is a warning, and no failure."""
-    from clew_shared.config.faults import SettingsError
-
-    try:
-        settings = instance.loaded.settings
-    except SettingsError:
-        settings = instance.settings_in_force
-    for found in _each(instance, settings):
-        is_spared = found.level == "fail" and found.agent != settings.agents.default_name
-        yield replace(found, level="warn") if is_spared else found
-
-
-def _each(instance: Instance, settings: Settings) -> Iterator[Finding]:
-    from clew_daemon.processes.cells import INSTALLED_BY
     from clew_shared.config.agent_tables import (
         CliAgentSettings,
         CommandAgentSettings,
         LlmAgentSettings,
     )
 
+    settings = settings_of(instance)
     env = executor_env(instance) | {"HOME": instance.env.get("HOME", "/")}
-    used = set[str]()
     for name, agent in sorted(settings.agents.named.items()):
-        title = f"{OF_AGENT}{name}"
+        title, found = f"{OF_AGENT}{name}", list[Finding]()
         if isinstance(agent, LlmAgentSettings):
-            yield _endpoint(title, agent, instance)
+            found = [_endpoint(title, agent, instance)]
         elif isinstance(agent, CommandAgentSettings):
-            yield checked_command(title, agent, env)
+            found = [checked_command(title, agent, env)]
         elif isinstance(agent, CliAgentSettings):
-            used.add(agent.cli)
-            yield from _coder(title, agent, instance, settings, env)
-    for cli in INSTALLED_BY:
-        try:
-            program = cli_program(CliAgentSettings(cli=cli), env)
-        except CliProgramError:
-            continue
-        if cli not in used:
-            fix = f'to use it: [agents.{cli}] with cli = "{cli}" (docs/agents/{cli}.md)'
-            yield Finding(cli, "note", f"installed ({program}), not configured", fix)
+            found = list(_coder(title, agent, instance, settings, env))
+        for one in found:
+            is_spared = one.level == "fail" and name != settings.agents.default_name
+            yield replace(one, level="warn") if is_spared else one
 
 
 def checked_command(name: str, agent: CommandAgentSettings, env: Mapping[str, str]) -> Finding:
@@ -171,6 +137,24 @@ def _coder(
     report = probe_sandbox()
     probed = None if isinstance(report, str) else report
     yield confined(f"{title}: sandbox", settings.sandbox, probed)
+
+
+def confined(name: str, table: SandboxSettings, report: SandboxReport | None) -> Finding:
+    """Return whether the sandbox holds a coding agent here; `report` is that of the probe, None where it failed."""
+    abi = report.landlock_abi if report else 0
+    fix = '[sandbox] mode = "enforce" on a kernel with Landlock'
+    if table.mode == "enforce" and report:
+        if not abi:
+            return Finding(name, "fail", "no worker starts: this kernel has no Landlock", fix)
+        if not table.network and report.network_off == "none":
+            return Finding(name, "fail", "network = false cannot be enforced here", fix)
+    if table.mode == "off" or not abi:
+        found = "its own tools can write files and start programs here"
+        return Finding(name, "warn", found, fix)
+    if abi < PORTS_ABI:
+        found = "it writes and starts nothing of its own, but reaches any port"
+        return Finding(name, "warn", found, "Linux 6.7 and later limit it to its endpoint's port")
+    return Finding(name, "ok", "it writes and starts nothing of its own")
 
 
 def _version(title: str, program: Path, env: Mapping[str, str]) -> Finding:

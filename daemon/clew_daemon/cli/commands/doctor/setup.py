@@ -23,9 +23,13 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from clew_daemon.reading.instance import Instance
+    from clew_shared.config.tables import Settings
     from clew_shared.wire.nursery import SandboxReport
 
-PROGRAM_S = 10.0
+PROGRAM_S, SANDBOX_S = 10.0, 30.0
+PROBE = "from clew_worker.sandbox import probe; print(probe().model_dump_json())"
+FREE_MB_MIN = 200
+INBOX_SHOWN_MAX = 10
 CGROUP_FIX = (
     "workers are stopped one process at a time, and the kernel does not limit their memory: run clew as a service "
     "(clew service install), or systemd-run --user --scope -p Delegate=yes clew run"
@@ -34,9 +38,6 @@ IDENTITY_FIX = (
     'git config --global user.name "Your Name" and git config --global user.email you@example.com, '
     "then clew reload; without it, git commit fails in every workspace"
 )
-INSTALL = "to start it at login: clew service install --now (docs/operations.md)"
-FREE_MB_MIN = 200
-INBOX_SHOWN_MAX = 10
 BROKEN_CONFIG_FIX = (
     "fix the file, then run clew reload; a running daemon keeps its settings until then, and "
     "a restart before that would fail"
@@ -61,14 +62,10 @@ def run_program(
             errors="replace",
             timeout=within_s,
             check=False,
-            env=None if env is None else dict(env),
+            env=env,
         )
     except (OSError, subprocess.TimeoutExpired) as error:
         return f"{command[0]}: {error}"
-
-
-SANDBOX_S = 30.0
-PROBE = "from clew_worker.sandbox import probe; print(probe().model_dump_json())"
 
 
 def probe_sandbox() -> SandboxReport | str:
@@ -85,13 +82,16 @@ def probe_sandbox() -> SandboxReport | str:
 
 def executor_env(instance: Instance) -> dict[str, str]:
     """Return the environment of executors: that of the running daemon, without one that of this process."""
+    found = ask(instance.socket, ExecutorEnvRequest())
+    return git_host.read_identity(instance.env) | dict(instance.env) if found is None else found
+
+
+def settings_of(instance: Instance) -> Settings:
+    """Return the settings of the config; where that is broken, those in force."""
     try:
-        found = ask(instance.socket, ExecutorEnvRequest())
-    except CliError:  # an older daemon
-        found = None
-    return (
-        {**git_host.read_identity(instance.env), **instance.env} if found is None else dict(found)
-    )
+        return instance.loaded.settings
+    except SettingsError:
+        return instance.settings_in_force
 
 
 def python(_: Instance) -> Iterator[Finding]:
@@ -100,110 +100,25 @@ def python(_: Instance) -> Iterator[Finding]:
     from clew_daemon.host import packages
 
     yield Finding("python", "ok", f"{sys.version.split()[0]} ({sys.executable})")
-    missing = []
-    wanted = packages.requirements()
+    missing, wanted = [], packages.requirements()
     for name in map(packages.name_in, wanted):
         try:
             version(name)
         except PackageNotFoundError:
             missing.append(name)
-    if not wanted:
-        fix = f"in a clone of clew: {packages.pip('install', '.')}"
-        yield Finding("packages", "warn", "clew is not installed as a package", fix)
-    elif missing:
+    if missing:
         fix = packages.install(*missing)
         yield Finding("packages", "fail", f"missing: {', '.join(missing)}", fix)
-    else:
+    elif wanted:
         yield Finding("packages", "ok", f"all {len(wanted)} installed")
-
-
-def sandbox(instance: Instance) -> Iterator[Finding]:
-    report = probe_sandbox()
-    if isinstance(report, str):
-        yield Finding("sandbox", "fail", report)
-        return
-    try:
-        mode = instance.loaded.settings.sandbox.mode
-    except SettingsError:
-        mode = "enforce"
-    found = f"Landlock ABI {report.landlock_abi}, {report.isolation}, mode {mode}"
-    messages = "\n".join(report.messages)
-    if report.landlock_abi == 0 and mode == "enforce":
-        yield Finding("sandbox", "fail", f"{found}: no worker can start", messages)
     else:
-        level: Level = "warn" if messages or mode != "enforce" else "ok"
-        yield Finding("sandbox", level, found, messages)
-
-
-def cgroup(instance: Instance) -> Iterator[Finding]:
-    """Report the control groups of the daemon, or those of a daemon that would be started from here."""
-    from clew_daemon.host import units
-    from clew_daemon.processes import cgroups
-
-    try:
-        view = send(instance.socket, PingRequest()).get("cgroup", {})
-    except NoDaemon:
-        own, why_not = cgroups.own_group()
-        if own:
-            why_not = cgroups.why_not_delegated(own, units.is_delegated)
-        view = {"path": None if why_not else str(own), "why_not": why_not}
-    if view.get("path"):
-        yield Finding("control groups", "ok", f"one per worker in {view['path']}")
-    else:
-        found = f"not available: {view.get('why_not') or 'the daemon does not say why'}"
-        yield Finding("control groups", "warn", found, CGROUP_FIX)
-
-
-def git(instance: Instance) -> Iterator[Finding]:
-    """Check whether this git can take snapshots, and whether agents can commit."""
-    from clew_shared.snapshots.store import GIT_OLDEST, StoreError, git_version, version_text
-
-    path = git_host.program(instance.env)
-    if path is None:
-        fix = "install git if goals work in repositories, and for clew diff and clew undo"
-        yield Finding("git", "warn", "not installed", fix)
-        return
-    try:
-        version = git_version(path)
-        level: Level = "ok" if version >= GIT_OLDEST else "warn"
-        fix = "" if level == "ok" else f"snapshots need at least {version_text(GIT_OLDEST)}"
-        yield Finding("git", level, f"{version_text(version)} ({path})", fix)
-    except StoreError as error:
-        yield Finding("git", "warn", f"takes no snapshots: {error}")
-    found = git_host.read_identity(instance.env)
-    if len(found) < len(git_host.NAMES):
-        parts = {"GIT_AUTHOR_NAME": "name", "GIT_AUTHOR_EMAIL": "email"}
-        lacking = " and ".join(what for key, what in parts.items() if key not in found)
-        yield Finding("git identity", "warn", f"no {lacking or 'committer'} set", IDENTITY_FIX)
-    else:
-        who = f"{found['GIT_AUTHOR_NAME']} <{found['GIT_AUTHOR_EMAIL']}>"
-        yield Finding("git identity", "ok", who)
-
-
-def systemd(instance: Instance) -> Iterator[Finding]:
-    from clew_daemon.host.unit_file import unit_path
-
-    done = run_program(["systemctl", "--version"], PROGRAM_S)
-    if isinstance(done, str):
-        fix = "clew run works without it; have something restart it"
-        yield Finding("systemd", "note", "not available", fix)
-        return
-    yield Finding("systemd", "ok", f"version {[*done.stdout.split(), '?', '?'][1]}")
-    unit = unit_path(instance.env)
-    if not unit.exists():
-        yield Finding("unit", "note", "not installed: clew is no service here", INSTALL)
-        return
-    done = run_program(["systemctl", "--user", "is-system-running"], PROGRAM_S)
-    state = done if isinstance(done, str) else done.stdout.strip() or done.stderr.strip()
-    if state not in ("running", "degraded", "starting"):
-        fix = "from a login session (not su), run: systemctl --user status"
-        yield Finding("user manager", "warn", (state or "no answer").splitlines()[0], fix)
-    yield Finding("unit", "ok", f"{unit}; `clew service status` says more")
+        fix = f"in a clone of clew: {packages.pip('install', '.')}"
+        yield Finding("packages", "warn", "clew is not installed as a package", fix)
 
 
 def config(instance: Instance) -> Iterator[Finding]:
     try:
-        loaded = instance.loaded
+        settings = instance.loaded.settings
     except SettingsError as error:
         errors = "\n".join(map(str, error.faults))
         found = f"{counted(len(error.faults), 'error')} in {instance.config}"
@@ -214,8 +129,8 @@ def config(instance: Instance) -> Iterator[Finding]:
         return
     missing = "" if instance.config_text is not None else " does not exist: all defaults"
     yield Finding("config", "ok", f"{instance.config}{missing}")
-    if fault := loaded.settings.agents.fault(None, instance.config):
-        level: Level = "warn" if loaded.settings.agents.named else "note"
+    if fault := settings.agents.fault(None, instance.config):
+        level: Level = "warn" if settings.agents.named else "note"
         yield Finding("default agent", level, fault, "goals with a runbook work without one")
 
 
@@ -224,9 +139,11 @@ def folders(instance: Instance) -> Iterator[Finding]:
     for name in ("inbox", "outbox", "workspaces", "state", "run"):
         yield _folder(name, getattr(places, name), private=name in ("state", "run"))
     free_mb = shutil.disk_usage(_existing(places.state)).free >> 20
-    level: Level = "ok" if free_mb >= FREE_MB_MIN else "warn"
-    fix = "" if level == "ok" else "free some: on a full disk clew accepts and runs nothing"
-    yield Finding("free space", level, f"{free_mb} MB", fix)
+    if free_mb >= FREE_MB_MIN:
+        yield Finding("free space", "ok", f"{free_mb} MB")
+    else:
+        fix = "free some: on a full disk clew accepts and runs nothing"
+        yield Finding("free space", "warn", f"{free_mb} MB", fix)
 
 
 def _folder(name: str, path: Path, *, private: bool) -> Finding:
@@ -262,15 +179,15 @@ def ledger(instance: Instance) -> Iterator[Finding]:
     try:
         goals = goal_ids(instance)
         missing = lacking(instance.ledger, instance.places.state)
-    except (CliError, LedgerError, OSError) as error:
+    except (LedgerError, OSError) as error:
         yield Finding("ledger", "fail", str(error))
         return
     if missing and not missing.is_copied:
         behind = missing.error(instance.ledger)
         yield Finding("ledger", "fail", f"{behind.path} {behind.what}", behind.hint)
-        return
-    found = f"{instance.ledger}, {counted(len(goals), 'goal')}; check it with `clew verify`"
-    yield Finding("ledger", "ok", found)
+    else:
+        found = f"{instance.ledger}, {counted(len(goals), 'goal')}; check it with `clew verify`"
+        yield Finding("ledger", "ok", found)
 
 
 def daemon(instance: Instance) -> Iterator[Finding]:
@@ -286,10 +203,8 @@ def daemon(instance: Instance) -> Iterator[Finding]:
         fix = "see clew logs; then stop that process and start it again"
         yield Finding("daemon", "fail", error.message, fix)
     else:
-        found = f"pid {answer['pid']}, version {answer['version']}"
-        if answer.get("config_error"):
-            found += "; it keeps the settings that it started with"
-        yield Finding("daemon", "ok", found)
+        kept = "; it keeps the settings that it started with" if answer["config_error"] else ""
+        yield Finding("daemon", "ok", f"pid {answer['pid']}, version {answer['version']}{kept}")
 
 
 def inbox(instance: Instance) -> Iterator[Finding]:
@@ -328,6 +243,87 @@ def herald(instance: Instance) -> Iterator[Finding]:
         yield Finding("herald", "warn", "not running", fix)
     elif not failing:
         yield Finding("herald", "ok", f"pid {running.pid}")
+
+
+def sandbox(instance: Instance) -> Iterator[Finding]:
+    report = probe_sandbox()
+    if isinstance(report, str):
+        yield Finding("sandbox", "fail", report)
+        return
+    mode = settings_of(instance).sandbox.mode
+    found = f"Landlock ABI {report.landlock_abi}, {report.isolation}, mode {mode}"
+    messages = "\n".join(report.messages)
+    if report.landlock_abi == 0 and mode == "enforce":
+        yield Finding("sandbox", "fail", f"{found}: no worker can start", messages)
+    else:
+        level: Level = "warn" if messages or mode != "enforce" else "ok"
+        yield Finding("sandbox", level, found, messages)
+
+
+def cgroup(instance: Instance) -> Iterator[Finding]:
+    """Report the control groups of the daemon, or those of a daemon that would be started from here."""
+    from clew_daemon.host import units
+    from clew_daemon.processes import cgroups
+
+    try:
+        view = send(instance.socket, PingRequest())["cgroup"]
+    except NoDaemon:
+        own, why_not = cgroups.own_group()
+        if own:
+            why_not = cgroups.why_not_delegated(own, units.is_delegated)
+        view = {"path": None if why_not else str(own), "why_not": why_not}
+    if view["path"]:
+        yield Finding("control groups", "ok", f"one per worker in {view['path']}")
+    else:
+        yield Finding("control groups", "warn", f"not available: {view['why_not']}", CGROUP_FIX)
+
+
+def git(instance: Instance) -> Iterator[Finding]:
+    """Check whether this git can take snapshots, and whether agents can commit."""
+    from clew_shared.snapshots.store import GIT_OLDEST, StoreError, git_version, version_text
+
+    path = git_host.program(instance.env)
+    if path is None:
+        fix = "install git if goals work in repositories, and for clew diff and clew undo"
+        yield Finding("git", "warn", "not installed", fix)
+        return
+    try:
+        version = git_version(path)
+        fix = "" if version >= GIT_OLDEST else f"snapshots need {version_text(GIT_OLDEST)} or later"
+        found = f"{version_text(version)} ({path})"
+        yield Finding("git", "warn" if fix else "ok", found, fix)
+    except StoreError as error:
+        yield Finding("git", "warn", f"takes no snapshots: {error}")
+    found_names = git_host.read_identity(instance.env)
+    if len(found_names) < len(git_host.NAMES):
+        parts = {"GIT_AUTHOR_NAME": "name", "GIT_AUTHOR_EMAIL": "email"}
+        lacking = " and ".join(what for key, what in parts.items() if key not in found_names)
+        yield Finding("git identity", "warn", f"no {lacking or 'committer'} set", IDENTITY_FIX)
+    else:
+        who = f"{found_names['GIT_AUTHOR_NAME']} <{found_names['GIT_AUTHOR_EMAIL']}>"
+        yield Finding("git identity", "ok", who)
+
+
+def systemd(instance: Instance) -> Iterator[Finding]:
+    from clew_daemon.host.unit_file import unit_path
+
+    done = run_program(["systemctl", "--version"], PROGRAM_S)
+    if isinstance(done, str):
+        fix = "clew run works without it; have something restart it"
+        yield Finding("systemd", "note", "not available", fix)
+        return
+    yield Finding("systemd", "ok", f"version {[*done.stdout.split(), '?', '?'][1]}")
+    unit = unit_path(instance.env)
+    if not unit.exists():
+        fix = "to start it at login: clew service install --now (docs/operations.md)"
+        yield Finding("unit", "note", "not installed: clew is no service here", fix)
+        return
+    done = run_program(["systemctl", "--user", "is-system-running"], PROGRAM_S)
+    state = done if isinstance(done, str) else done.stdout.strip() or done.stderr.strip()
+    if state not in ("running", "degraded", "starting"):
+        fix = "from a login session (not su), run: systemctl --user status"
+        yield Finding("user manager", "warn", (state or "no answer").splitlines()[0], fix)
+    yield Finding("unit", "ok", f"{unit}; `clew service status` says more")
 
 
 CHECKS = (python, config, folders, ledger, daemon, inbox, herald, sandbox, cgroup, git, systemd)
