@@ -1,6 +1,4 @@
-"""Attempts become as long as a model's verified goals needed: learned, shown, kept over a restart, off with one key."""
-
-import json
+"""Attempts become as long as a model's verified goals needed: learned, and kept over a restart."""
 
 from llm_server import ScriptedLlm, calls
 
@@ -16,12 +14,6 @@ def test_attempts_adapt_to_a_model_after_five_verified_goals(clew):
         clew.wait("model.used", goal=goal)
         return clew.wait("worker.started", goal=goal)["turns_needed"]
 
-    def first_attempt():
-        return shown()["applies"]["first"]
-
-    def shown():
-        return json.loads(clew.clew("playbook", "models", "--json"))["models"][0]
-
     with ScriptedLlm(*[WRITE, DONE] * 7) as llm:
         agent = {"kind": "llm", "base_url": llm.base_url, "model": "quick"}
         clew.configure({f"agents.quick.{key}": value for key, value in agent.items()})
@@ -31,8 +23,4 @@ def test_attempts_adapt_to_a_model_after_five_verified_goals(clew):
         clew.kill()
         clew.start()
         assert needed_at(6) == 2
-    assert (shown()["goals"], shown()["needed"], first_attempt()) == (7, 2, 6)
-    clew.configure({"attempts.adapt": False})
-    clew.clew("reload")
-    assert first_attempt() == 10
     assert clew.verified()

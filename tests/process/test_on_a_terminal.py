@@ -149,7 +149,6 @@ def commands(clew: Clew) -> list[list[str]]:
         *(["config"], ["config", "--check", wrong], ["verify"], ["doctor"], ["logs", "--json"]),
         *(["playbook"], ["playbook", "list", "--archived"], ["playbook", "show", strategy]),
         ["playbook", "export"],
-        *(["playbook", "models"], ["playbook", "models", "--json"]),
         *(["status", "nothing-of-this-name"], ["status", ""], ["show", wide, "99999999"]),
         *(["show", wide, "x"], ["history"], ["nope"], ["context", wide, "--turn", "x"]),
         *(["submit", "no-such-file.md"], ["backup", wrong], ["cancel", wide], ["resume", wide]),

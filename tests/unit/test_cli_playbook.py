@@ -95,21 +95,6 @@ def test_show_says_where_a_strategy_came_from_and_what_became_of_it(playbook):
     assert view["events"][1]["reason"] == "by a person"
 
 
-def test_models_lists_what_they_needed_and_how_long_their_attempts_are(playbook, home):
-    (home / "config.toml").write_text(CONFIG)
-    lines = playbook("models")[1].splitlines()
-    assert lines[1].split() == ["new\\x1b[31m@h", "1", "7", "-", "-", "-"]
-    assert lines[2].split() == [SMALL, "5", "2", "6", "10", "10"]
-    assert "from 5 verified goals on" in lines[-1]
-    small = json.loads(playbook("models", "--json")[1])["models"][1]
-    assert small["applies"] == {"first": 6, "later": 10, "full_until": 10}
-
-
-def test_a_home_whose_models_have_done_nothing_says_so(playbook, tmp_path):
-    assert "no model" in playbook("models", home=tmp_path)[1]
-    assert json.loads(playbook("models", "--json", home=tmp_path)[1])["models"] == []
-
-
 def test_a_strategy_that_is_not_there_is_an_error(playbook):
     code, _, err = playbook("show", "tes-09999")
     assert (code, err.count("\n")) == (1, 1)

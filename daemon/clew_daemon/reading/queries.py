@@ -16,7 +16,6 @@ from clew_daemon.reading.errors import CliError
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-    from clew_daemon.learning.models import Needs
     from clew_daemon.reading.instance import Instance
     from clew_shared.ledger import Reader
     from clew_shared.record.state import State
@@ -81,14 +80,6 @@ def interrupted_after(instance: Instance, seq: int) -> int:
         rows = reader.read_all(seq) if reader else ()
         return sum(row.kind == "action_interrupted" for row in rows)
     return 0
-
-
-def model_needs(instance: Instance) -> Needs:
-    """Return what the last verified goals of each model needed."""
-    from clew_daemon.learning.models import USED_LOADED_MAX, recorded_needs
-
-    with ledger_if_any(instance) as reader:
-        return recorded_needs([] if reader is None else reader.own("model_used", USED_LOADED_MAX))
 
 
 # -- which goal is meant ---------------------------------------------------------------------------

@@ -19,14 +19,13 @@ from clew_daemon.control.requests import (
 )
 from clew_daemon.reading.client import send
 from clew_daemon.reading.errors import CliError
-from clew_daemon.reading.output import columns, print_json, print_lines
-from clew_daemon.reading.queries import ledger_if_any, model_needs
+from clew_daemon.reading.output import print_json, print_lines
+from clew_daemon.reading.queries import ledger_if_any
 from clew_daemon.reading.sanitize import clean
 
 if TYPE_CHECKING:
     from clew_daemon.reading.instance import Instance
     from clew_daemon.reading.output import Line
-    from clew_shared.config.tables import Settings
     from clew_shared.playbook.playbook import LearnedPlaybook
     from clew_shared.record.events import Event
 
@@ -106,16 +105,13 @@ def show(instance: Instance, bullet_id: str, as_json: bool) -> None:
     if bullet is None:
         raise CliError(f"there is no strategy {bullet_id!r}; `clew playbook list` lists them")
     history = [(seq, event) for seq, event in events if getattr(event, "id", "") == bullet_id]
-    added: Any = history[0][1]
+    first: Any = history[0][1]
+    actions = list(first.actions)
     view = {
         "bullet": bullet.to_dict(),
         "archived": live is None,
         "conflicts": [a if b == bullet_id else b for a, b in pairs if bullet_id in (a, b)],
-        "source": {
-            "goal": added.source_goal,
-            "evidence": added.evidence,
-            "action_seqs": list(added.actions),
-        },
+        "source": {"goal": first.source_goal, "evidence": first.evidence, "action_seqs": actions},
         "events": [_event_view(seq, event) for seq, event in history],
     }
     if as_json:
@@ -150,60 +146,6 @@ def _strategy_lines(view: dict[str, Any]) -> list[Line]:
         rest = ", ".join(event[key] for key in ("goal", "reason") if event[key])
         texts.append(f"  {local(event['timestamp'])}  {what}  {rest}")
     return [[(clean(text), "")] for text in texts]
-
-
-@playbook.command()
-@parameters.as_json
-@click.pass_obj
-def models(instance: Instance, as_json: bool) -> None:
-    """Show what each model needed in recent goals, and how long its attempts are for that."""
-    from clew_daemon.config.profiles import GOALS_MIN
-
-    needs, settings = model_needs(instance), instance.settings_for_display
-    found: list[dict[str, Any]] = [
-        {
-            "model": model,
-            "goals": needs.goals(model),
-            "needed": max(needs.by_model[model]),
-            "applies": _applied(settings, model, needs.turns(model)),
-        }
-        for model in sorted(needs.by_model)
-    ]
-    adapt = settings.attempts.adapt
-    if as_json:
-        print_json({"models": found, "goals_min": GOALS_MIN, "adapt": adapt})
-        return
-    if not found:
-        print_lines([[("no model has completed a goal whose checks passed", "")]])
-        return
-    names = ("model", "verified goals", "turns needed", "first attempt", "later ones", "full until")
-    rows: list[Line] = [[(name, "bold") for name in names]]
-    for one in found:
-        applies = one["applies"] or {}
-        cells = [clean(one["model"]), one["goals"], one["needed"]]
-        cells += [applies.get(key, "-") for key in ("first", "later", "full_until")]
-        rows.append([(str(cell), "") for cell in cells])
-    note = f"attempts adapt to a model from {GOALS_MIN} verified goals on"
-    off = "attempts do not adapt: [attempts] adapt is false"
-    print_lines([*columns(rows), [("", "")], [(note if adapt else off, "dim")]])
-
-
-def _applied(settings: Settings, model: str, needed: int) -> dict[str, int] | None:
-    """Return the turns of a first attempt and of later ones, and until when the context is full."""
-    from clew_daemon.config.profiles import first_attempt, profiled_attempts, settings_for
-    from clew_daemon.learning.models import model_key
-    from clew_shared.config.agent_tables import LlmAgentSettings
-
-    llms = (a for a in settings.agents.named.values() if isinstance(a, LlmAgentSettings))
-    agent = next((one for one in llms if model_key(one) == model), None)
-    if agent is None:
-        return None
-    usual, first = profiled_attempts(settings, agent), first_attempt(settings, agent, needed)
-    return {
-        "first": first or usual.iterations,
-        "later": max(first, usual.iterations),
-        "full_until": settings_for(settings, agent, needed).context.full_until,
-    }
 
 
 @playbook.command()

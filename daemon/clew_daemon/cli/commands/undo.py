@@ -82,13 +82,11 @@ def _converse(instance: Instance, request: UndoRequest, again: str) -> UndoView:
     answer = _ask(instance, request)
     while not answer["resumed"]:
         print_lines(plan_lines(answer, again, theirs=theirs))
-        count = answer["entries_total"] + (answer["theirs_total"] if theirs else 0)
-        if not count or answer["moved"]:
+        count = answer["theirs_total"] if theirs else 0
+        if answer["moved"] or not (answer["entries_total"] or count):
             return answer
-        agreed = _confirmed("Undo this?")
-        if agreed and theirs and answer["theirs_total"]:
-            agreed = _confirmed(theirs_question(answer))
-        if not agreed:
+        too = f"Overwrite the {counted(count, 'file')} listed as changed by someone else or later, too?"
+        if not (_confirmed("Undo this?") and (not count or _confirmed(too))):
             raise CliError("nothing was changed")
         shown = answer["plan"]
         answer = _ask(instance, UndoRequest(request.goal, request.subtask, theirs, True, shown))
@@ -110,8 +108,7 @@ def _confirmed(question: str) -> bool:
 
 def _is_done(answer: UndoView, *, performed: bool) -> bool:
     """Return whether what was asked for holds: all that may be restored is restored, or there is nothing to undo."""
-    failed = any("stays" not in one for one in answer["failed"])
-    if answer["moved"] or failed or answer["changed"]:
+    if answer["moved"] or _has_failed(answer) or answer["changed"]:
         return False
     if not performed or answer["restored"] or answer["folders"]:
         return True
@@ -149,18 +146,14 @@ IGNORED = "Ignored files are in no snapshot: they stay as they are."
 
 def plan_lines(answer: UndoView, again: str, *, theirs: bool) -> list[Line]:
     """Return what an undo would do; `again` is the command without options."""
-    files = answer["entries_files"]
-    would = _counted(files, answer["entries_total"] - files)
+    would = _counted(answer["entries_files"], answer["entries_total"] - answer["entries_files"])
     where = clean(answer["workspace"])
     head = f"{would} would be restored in {where} (undo of {_what(answer)}):"
     return _nothing_lines(answer) or _plan(answer, head, again, overwritten=theirs)
 
 
 def done_lines(answer: UndoView, again: str, *, shown: bool) -> list[Line]:
-    """Return what an undo has done, or why it has not; `again` is the command without options.
-
-    `shown`: the plan was shown before, and is not listed once more.
-    """
+    """Return what an undo has done, or why it has not; `shown`: the plan was shown before, and is not listed again."""
     restored = _counted(answer["restored"], answer["folders"])
     ended: list[Line] = [
         *_trouble_lines(answer),
@@ -178,30 +171,27 @@ def done_lines(answer: UndoView, again: str, *, shown: bool) -> list[Line]:
     if not shown:
         head = f"Undo of {_what(answer)}:"
         ended = [*_plan(answer, head, again, overwritten=answer["overwritten"]), *ended]
-    return [*ended, *_again_lines(answer, again)]
-
-
-def theirs_question(answer: UndoView) -> str:
-    """Return the second question of `--theirs`."""
-    files = counted(answer["theirs_total"], "file")
-    return f"Overwrite the {files} listed as changed by someone else or later, too?"
+    if answer["can_retry"]:
+        ended.append([("To restore the rest: ", "bold"), (f"`{clean(again)}` again tries it.", "")])
+    elif not _has_failed(answer) and (answer["restored"] or answer["folders"]):
+        what = f"`{clean(again)}` again reverts this undo."
+        ended.append([("To take this back: ", "bold"), (what, "")])
+    return ended
 
 
 def moved_lines(moved: MovedView, workspace: str) -> list[Line]:
     """Return how the user's repository has moved, and the git commands that would go back."""
-    before, now = moved["before"], moved["now"]
     lines: list[Line] = [
         [("Nothing is restored: ", "bold red"), ("the git repository is not where it was.", "")],
         [("Files alone would not bring it back, but these git commands can:", "")],
-        [("  before: ", "bold"), (_place(before), "")],
-        [("  now:    ", "bold"), (_place(now), "")],
+        [("  before: ", "bold"), (_place(moved["before"]), "")],
+        [("  now:    ", "bold"), (_place(moved["now"]), "")],
     ]
     lines += [[("  commits since:", "bold")]] if moved["commits"] else []
     lines += [[(f"    {clean(line)}", "dim")] for line in moved["commits"]]
-    lines.append([(f"In {clean(workspace)}:", "bold")])
     ways = columns([[(f"  {cmd}", ""), (what, "dim")] for cmd, what in _ways(moved)])
     then = "Once HEAD is where it was, the same undo restores the files."
-    return [*lines, *ways, [(then, "")]]
+    return [*lines, [(f"In {clean(workspace)}:", "bold")], *ways, [(then, "")]]
 
 
 def _ways(moved: MovedView) -> list[tuple[str, str]]:
@@ -253,10 +243,19 @@ def _left_lines(answer: UndoView, again: str, *, overwritten: bool) -> list[Line
     head = "1 left as it is:" if stay == 1 else f"{stay} left as they are:"
     lines += _rows(head, left, stay, action=False)
     if count and not overwritten:
-        some = counted(count, "file") if count < total else ""
-        what = f"{some} of these" if some else "it" if count == 1 else "them"
+        what = (
+            f"{counted(count, 'file')} of these"
+            if count < total
+            else "it"
+            if count == 1
+            else "them"
+        )
         lines.append([(f"  `{clean(again)} --theirs` overwrites {what}, too.", "dim")])
     return lines
+
+
+def _has_failed(answer: UndoView) -> bool:
+    return any("stays" not in one for one in answer["failed"])
 
 
 def _trouble_lines(answer: UndoView) -> list[Line]:
@@ -266,16 +265,6 @@ def _trouble_lines(answer: UndoView) -> list[Line]:
     shown = [[(f"  {path}", ""), (clean(why), "red")] for path, why in rows[:SHOWN_MAX]]
     head: list[Line] = [[("Not restored:", "bold red")]] if rows else []
     return [*head, *columns(shown), *_more_lines(len(rows), shown)]
-
-
-def _again_lines(answer: UndoView, again: str) -> list[Line]:
-    """Return what the same command does next, where it can do something."""
-    if answer["can_retry"]:
-        return [[("To restore the rest: ", "bold"), (f"`{clean(again)}` again tries it.", "")]]
-    failed = any("stays" not in one for one in answer["failed"])
-    if failed or not (answer["restored"] or answer["folders"]):
-        return []
-    return [[("To take this back: ", "bold"), (f"`{clean(again)}` again reverts this undo.", "")]]
 
 
 def _git_lines(answer: UndoView) -> list[Line]:
@@ -302,17 +291,16 @@ def _git_lines(answer: UndoView) -> list[Line]:
 def _gone_lines(answer: UndoView) -> list[Line]:
     """Return what no undo can bring back, before anything else."""
     rows = answer["gone"][:SHOWN_MAX]
-    lines: list[Line] = [[("GONE: ", "bold red"), (_gone(one), "")] for one in rows]
+    lines: list[Line] = []
+    for one in rows:
+        mb = one.get("bytes", 0) / (1 << 20)
+        size = f", {mb:,.{0 if mb >= 10 else 1}f} MB" if mb else ""
+        why = WHY_GONE.get(one.get("why", ""), "in no snapshot")
+        lines.append([("GONE: ", "bold red"), (f"{_name(one)}{size}, {why}", "")])
     if lines:
         lines += _more_lines(answer["gone_total"], rows)
         lines.append([("No snapshot has what is gone: it cannot be restored.", "bold")])
     return lines
-
-
-def _gone(one: NameView) -> str:
-    mb = one.get("bytes", 0) / (1 << 20)
-    size = [f"{mb:,.0f} MB" if mb >= 10 else f"{mb:.1f} MB"] if mb else []
-    return ", ".join([_name(one), *size, WHY_GONE.get(one.get("why", ""), "in no snapshot")])
 
 
 def _limit_lines(answer: UndoView) -> list[Line]:
@@ -329,18 +317,11 @@ def _limit_lines(answer: UndoView) -> list[Line]:
 
 def _rows(head: str, entries: Sequence[NameView], total: int, *, action: bool = True) -> list[Line]:
     """Return a list of names with what is done to each, or why it is left; nothing for none."""
-    rows = [
-        [
-            *(
-                [(f"  {one.get('action', '')}", ACTION_STYLE[one.get("action", "")])]
-                if action
-                else [("  ", "")]
-            ),
-            (_name(one), ""),
-            *([(REASONS[one.get("reason", "")], "magenta")] if "reason" in one else []),
-        ]
-        for one in entries[:SHOWN_MAX]
-    ]
+    rows: list[Line] = []
+    for one in entries[:SHOWN_MAX]:
+        why = [(REASONS[one.get("reason", "")], "magenta")] if "reason" in one else []
+        done = one.get("action", "") if action else ""
+        rows.append([(f"  {done}", ACTION_STYLE.get(done, "")), (_name(one), ""), *why])
     return [[(head, "bold")], *columns(rows), *_more_lines(total, rows)] if rows else []
 
 
@@ -350,14 +331,12 @@ def _more_lines(total: int, shown: Sequence[object]) -> list[Line]:
 
 
 def _counted(files: int, folders: int) -> str:
-    """Return how many files and empty folders, without the folders where there are none."""
     parts = [counted(files, "file")] if files or not folders else []
     parts += [counted(folders, "empty folder")] if folders else []
     return " and ".join(parts)
 
 
 def _what(answer: UndoView) -> str:
-    """Return what is undone."""
     what = {
         "undo": "the last undo",
         "subtask": f"subtask {answer['subtask']}",
