@@ -53,8 +53,8 @@ class Watched:
         self._instance, self._goals, self._attach = instance, list(goals), attach
         self._source: EventSource | None = None
         self._read_at = time.monotonic()
-        self._answer: dict[str, Any] = {}
         self._ask_at = self._look_at = 0.0
+        self._told: dict[str, GoalView] = {}  # the last answer to `status`, by the ids of the goals
         self._waits: dict[str, str] = {}
         self._gone_at: float | None = None
         self._was_there = self._is_managed = False
@@ -87,11 +87,8 @@ class Watched:
     @property
     def unfinished(self) -> dict[str, bool]:
         """The goals that have not ended, each with whether it goes on without a person."""
-        return {
-            goal: state.goal.status != "blocked" and not state.paused
-            for goal, state in self.states.items()
-            if not state.ended
-        }
+        living = {goal: state for goal, state in self.states.items() if not state.ended}
+        return {g: s.goal.status != "blocked" and not s.paused for g, s in living.items()}
 
     def details(self) -> list[dict[str, Any]]:
         """Return the named goals in full, as `clew status GOAL --json` has them."""
@@ -100,8 +97,7 @@ class Watched:
     def views(self) -> list[GoalView]:
         """Return where the goals stand; what is not on record (an LLM call, a check) is the daemon's last answer."""
         goals = self._goals or [goal for goal, state in self.states.items() if not state.ended]
-        found = [self.states[goal] for goal in goals if goal in self.states]
-        return [self._view(state) for state in found]
+        return [self._view(self.states[goal]) for goal in goals if goal in self.states]
 
     def _view(self, state: State) -> GoalView:
         view = status_view(state, time.time()) | {"stopped": bool(self.note)}
@@ -110,51 +106,42 @@ class Watched:
             return {**told, "age_s": view["age_s"]}
         return {**view, "now": None if self.note else _now(state, view)}
 
-    @property
-    def _told(self) -> dict[str, dict[str, Any]]:
-        """The entries of the last answer to `status`, by the ids of the goals."""
-        return {goal["id"]: goal for goal in self._answer.get("goals", ())}
-
     def read(self) -> list[Entry]:
         """Return entries for what is new; CliError if the ledger cannot be read, or no daemon starts again."""
+        entries: list[Entry] = []
         try:
-            entries = self._past() if self._source is None else self._arrived(self._source)
+            entries = self._begun() if self._source is None else self._arrived(self._source)
             self._read_at = time.monotonic()
         except LedgerError as error:
             if time.monotonic() - self._read_at > UNREADABLE_S:
                 raise CliError(str(error)) from None
-            entries = []
         return [*entries, *([] if self.is_at_rest else self._presence()), *self._waiting()]
 
-    def _past(self) -> list[Entry]:
+    def _begun(self) -> list[Entry]:
         """Return entries on the goals so far, and follow from there on; nothing while there is no ledger."""
         with self._ledger() as reader:
             if reader is None:
                 return []
-            after, entries = str(Cursor.at_end(reader)), self._begin(reader)
+            after, entries = str(Cursor.at_end(reader)), self._past(reader)
         instance = self._instance
         self._source = EventSource(lambda: instance.socket, instance.ledger, after)
         return entries
 
     def _arrived(self, source: EventSource) -> list[Entry]:
-        """Return entries for what has arrived, as much as is shown at once."""
         entries: list[Entry] = []
         for _ in range(POLLS_MAX):
             news = source.poll(0.0)
             for one in news:
-                if isinstance(one, StreamBegin) and one.reset:
-                    entries += self._begin_again()
-                elif isinstance(one, StreamBatch):
+                if isinstance(one, StreamBatch):
                     entries += filter(None, map(self._advance, one.events))
+                elif isinstance(one, StreamBegin) and one.reset:
+                    replaced = "the ledger was replaced; this is what it says now"
+                    with self._ledger() as reader:
+                        past = self._past(reader) if reader else []
+                    entries += [_note("ledger.reset", replaced), *past]
             if not news:
                 break
         return entries
-
-    def _begin_again(self) -> list[Entry]:
-        with self._ledger() as reader:
-            past = [] if reader is None else self._begin(reader)
-        replaced = "the ledger was replaced; this is what it says now"
-        return [_note("ledger.reset", replaced), *past]
 
     @contextmanager
     def _ledger(self) -> Iterator[Reader | None]:
@@ -166,7 +153,7 @@ class Watched:
         with reader or nullcontext():
             yield reader
 
-    def _begin(self, reader: Reader) -> list[Entry]:
+    def _past(self, reader: Reader) -> list[Entry]:
         """Load the goals to watch, and return entries on their past and on where they stand."""
         if not self._goals:
             self.states = {g: s for g, s in load_listed(reader).items() if not s.ended}
@@ -195,40 +182,34 @@ class Watched:
 
     def _advance(self, found: StreamEvent) -> Entry | None:
         """Fold an event of a watched goal into its state, and return its entry."""
-        if not found.goal or (self._goals and found.goal not in self._goals):
+        goal = found.goal
+        if not goal or (self._goals and goal not in self._goals):
             return None
-        state = self.states.get(found.goal)
-        if state is None:
-            if found.kind != "goal_accepted":  # a goal that had ended goes on
-                return self._continued(found.goal)
-            state = self.states[found.goal] = State(goal_id=found.goal)
+        if goal not in self.states and found.kind != "goal_accepted":  # one that had ended goes on
+            with self._ledger() as reader:
+                state = self.states[goal] = load_state(reader, goal) if reader else State()
+            return stands(status_view(state, time.time()), state.updated_at)
+        state = self.states.setdefault(goal, State(goal_id=goal))
         if found.seq <= state.seq:
             return None
         try:
-            event = decode(found.body)
+            return advance(state, decode(found.body), found.seq)
         except ValueError:
             raise CliError(
                 f"event {found.seq} was recorded by another version of clew: start `clew watch` again"
             ) from None
-        return advance(state, event, found.seq)
-
-    def _continued(self, goal: str) -> Entry | None:
-        with self._ledger() as reader:
-            if reader is None:
-                return None
-            state = self.states[goal] = load_state(reader, goal)
-        return stands(status_view(state, time.time()), state.updated_at)
 
     def _ask(self) -> None:
         """Ask how the goals stand, once a second at most; the ledger answers where no daemon does."""
         began = time.monotonic()
         if began < self._ask_at:
             return
-        self._answer = all_goals(self._instance, limit=0)
-        if daemon := self._answer["daemon"]:
+        answer = all_goals(self._instance, limit=0)
+        self._told = {goal["id"]: goal for goal in answer["goals"]}
+        if daemon := answer["daemon"]:
             self._is_managed = bool(daemon.get("managed"))
         took_s = time.monotonic() - began
-        self._ask_at = time.monotonic() + min(ASK_MAX_S, max(ASK_S, took_s / ASK_SHARE))
+        self._ask_at = began + took_s + min(ASK_MAX_S, max(ASK_S, took_s / ASK_SHARE))
 
     def _waiting(self) -> list[Entry]:
         """Return entries for goals that wait for something else than was told last."""
@@ -239,11 +220,10 @@ class Watched:
             if state is None or view["updated_at"] != status_view(state)["updated_at"]:
                 continue
             waits = stands_for(view) if view.get("waiting") else ""
-            if waits != self._waits.get(goal, ""):
-                self._waits[goal] = waits
-                if waits and waits != state.reason and not state.paused:
-                    title = f"waiting: {waits}"
-                    found.append(Entry(time.time(), goal, "goal.waiting", title, "yellow"))
+            if waits not in (self._waits.get(goal, ""), "", state.reason) and not state.paused:
+                title = f"waiting: {waits}"
+                found.append(Entry(time.time(), goal, "goal.waiting", title, "yellow"))
+            self._waits[goal] = waits
         return found
 
     def _presence(self) -> list[Entry]:

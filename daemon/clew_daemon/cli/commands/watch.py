@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import replace
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -120,10 +120,9 @@ def _print_goodbye(instance: Instance, unfinished: Mapping[str, bool]) -> None:
         print_note(f"{going[0]} continues; watch it again: {clew} watch {going[0]}")
     elif going:
         print_note(f"{len(going)} goals continue; watch them again: {clew} watch")
-    if len(needing) == 1:
-        print_note(f"{needing[0]} needs you: {clew} status {needing[0]}")
-    elif needing:
-        print_note(f"{len(needing)} need you: {clew} status")
+    if needing:
+        which = f"{needing[0]} needs you: {clew} status {needing[0]}"
+        print_note(which if len(needing) == 1 else f"{len(needing)} need you: {clew} status")
 
 
 OUTPUT_LINES = 3
@@ -132,18 +131,6 @@ QUESTION_CHARS = 2_000
 REDRAW_S = 0.5
 TOLD_BEFORE = "loop.detected"
 """The event that says what the line before it said in more words; for programs."""
-
-
-class WatchView(Protocol):
-    """Shows what happens, and where the goals stand."""
-
-    def tell(self, entries: Sequence[Entry]) -> None:
-        """Show entries, once."""
-        ...
-
-    def draw(self, goals: Sequence[GoalView], note: str) -> None:
-        """Show where the goals stand; `note` is a line on a daemon that does not run, "" otherwise."""
-        ...
 
 
 class PlainView:
@@ -165,7 +152,7 @@ class PlainView:
                 print(f"{clean(entry.goal or 'clew')}: {text}", flush=True)
 
     def draw(self, goals: Sequence[GoalView], note: str) -> None:
-        pass
+        """Show nothing more."""
 
 
 def entry_line(entry: Entry) -> str:
@@ -260,9 +247,7 @@ class LiveView:
         """Return the lines that there is room for: goals that need a person first, always one that is at work."""
         ordered = in_view(goals)
         working = next((one for one in ordered if one["status"] == "in_progress"), None)
-        if (
-            working is not None and working is not ordered[0]
-        ):  # behind the first that needs a person
+        if working is not None and working is not ordered[0]:  # behind one that needs a person
             ordered = [ordered[0], working, *(o for o in ordered[1:] if o is not working)]
         foot: list[Line] = [[(note, "yellow")]] if note else []
         foot += [[(self._foot, "dim")]] if self._foot else []
@@ -289,7 +274,7 @@ class LiveView:
 
 
 @contextmanager
-def watch_view(*, several: bool, foot: str) -> Iterator[WatchView]:
+def watch_view(*, several: bool, foot: str) -> Iterator[PlainView | LiveView]:
     """Yield the view for this stdout; `several` goals are told apart, `foot` is below a live view."""
     if not on_terminal():
         yield PlainView()
