@@ -17,6 +17,7 @@ from clew_daemon.reading.output import Line
 from clew_daemon.reading.sanitize import clean, short
 
 if TYPE_CHECKING:
+    from clew_daemon.reading.diff import Position
     from clew_shared.record.model import Goal
 
 
@@ -93,11 +94,9 @@ def optional_file(summary: str) -> Callable[[FC], FC]:
     )
 
 
-def limited(limit: int | None, *, as_json: bool) -> int | None:
+def limited(limit: int | None, *, as_json: bool, default: int = LIMIT) -> int | None:
     """Return how many entries to show, None for all."""
-    if limit is None:
-        return LIMIT_JSON if as_json else LIMIT
-    return limit or None
+    return (LIMIT_JSON if as_json else default) if limit is None else limit or None
 
 
 def earlier_lines(more: object, what: str, command: str) -> list[Line]:
@@ -109,9 +108,6 @@ def earlier_lines(more: object, what: str, command: str) -> list[Line]:
 
 SHOWN_MAX = 20
 _NUMBER = re.compile(r"#?(?:(\d{1,6})\.)?(\d{1,6})")
-
-Position = tuple[int, int]
-"""A task's index and that of a subtask in it, from 0."""
 
 
 subtask = click.argument(

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from clew_shared.record.state import State
     from clew_shared.snapshots.comparison import Comparison
 
+
 Position = tuple[int, int]
 """A task's index and that of a subtask in it, from 0."""
 
@@ -305,9 +306,8 @@ def changed_files(instance: Instance, goal: str) -> ChangedFiles:
 
 
 def _shortened(line: DiffLine) -> DiffLine:
-    return (
-        line if len(line.text) <= LINE_CHARS else line._replace(text=f"{line.text[:LINE_CHARS]}…")
-    )
+    text = line.text if len(line.text) <= LINE_CHARS else f"{line.text[:LINE_CHARS]}…"
+    return line._replace(text=text)
 
 
 def hide_keys(instance: Instance) -> None:

@@ -7,7 +7,7 @@ import re
 import secrets
 import sys
 import time
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -85,14 +85,13 @@ def check_goals(
     """
     if given.count("-") > 1:
         raise click.UsageError("- can be given only once: there is one stdin")
-    agents = instance.settings_in_force.agents.names
     errors: list[str] = []
     checked: list[CheckedGoal] = []
     here = None if new else _repository_here()
     for one in given:
         try:
-            goal = _parsed(instance, _source(one), options, agents)
-            checked.append(_placed(instance, goal, options, agents, here))
+            goal = checked_goal(instance, _source(one), options)
+            checked.append(_placed(instance, goal, options, here))
             if new and goal.goal.folder:
                 errors.append(f"{goal.source.shown}: --new cannot be used: it has a `workspace`")
         except CliError as error:
@@ -105,21 +104,12 @@ def check_goals(
     if errors:
         raise CliError("\n".join(errors))
     for each in checked:
-        _note_unknown_keys(each)
+        for key in each.goal.unknown_keys:
+            meant = each.goal.suggestions.get(key)
+            hint = f"; did you mean {meant}?" if meant else ""
+            said = f"{each.source.shown}: unknown key {key!r} (ignored){hint}"
+            print_note(clean(f"clew: note: {said}"))
     return checked
-
-
-def _note_unknown_keys(checked: CheckedGoal) -> None:
-    for key in checked.goal.unknown_keys:
-        meant = checked.goal.suggestions.get(key)
-        said = f"{checked.source.shown}: unknown key {key!r} (ignored)"
-        hint = f"; did you mean {meant}?" if meant else ""
-        print_note(clean(f"clew: note: {said}{hint}"))
-
-
-def checked_goal(instance: Instance, source: GoalSource, options: SubmitOptions) -> CheckedGoal:
-    """Check one goal with its options; return it, or raise CliError with all errors."""
-    return _parsed(instance, source, options, instance.settings_in_force.agents.names)
 
 
 def _source(given: str) -> GoalSource:
@@ -146,11 +136,7 @@ def _repository_here() -> Path | None:
 
 
 def _placed(
-    instance: Instance,
-    one: CheckedGoal,
-    options: SubmitOptions,
-    agents: Collection[str],
-    here: Path | None,
+    instance: Instance, one: CheckedGoal, options: SubmitOptions, here: Path | None
 ) -> CheckedGoal:
     """Return a goal with its workspace: a text that names none gets the repository `here`. Raises CliError."""
     folder = one.goal.folder
@@ -165,15 +151,14 @@ def _placed(
             f"{one.source.shown}: the git repository here cannot be its workspace: {error}; "
             "--workspace DIR names one, --new makes a fresh folder"
         ) from None
-    placed = _parsed(instance, one.source, replace(options, workspace=str(here)), agents)
+    placed = checked_goal(instance, one.source, replace(options, workspace=str(here)))
     return replace(placed, is_here=True)
 
 
-def _parsed(
-    instance: Instance, source: GoalSource, options: SubmitOptions, agents: Collection[str]
-) -> CheckedGoal:
+def checked_goal(instance: Instance, source: GoalSource, options: SubmitOptions) -> CheckedGoal:
     """Parse a goal with the options in it; CliError with all its errors, by the lines of the given file."""
     located = locator(instance.places, instance.env)
+    agents = instance.settings_in_force.agents.names
     try:
         raw = merged(source, options)
         goal = parse(raw, source.shown, agents, located=located)
@@ -197,9 +182,8 @@ def merged(source: GoalSource, options: SubmitOptions) -> bytes:
     """Return a goal file with the options in its front matter; one that cannot be read stays as it is."""
     if not (options.single or options.checks):
         return source.raw
-    text = decoded(source.raw, source.shown)
     try:
-        front, body, first_line = goalfile_front.split(text)
+        front, body, first_line = goalfile_front.split(decoded(source.raw, source.shown))
         root = goalfile_front.composed(front or "")
     except (ValueError, goalfile_front.FrontError):
         return source.raw

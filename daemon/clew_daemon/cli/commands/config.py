@@ -74,12 +74,7 @@ def reload(instance: Instance) -> None:
 
 def _as_written(instance: Instance, changes: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Return the changes without the defaults that a new agent brings with it."""
-    from clew_shared.config.faults import SettingsError
-
-    try:
-        sources = instance.loaded.sources
-    except (SettingsError, CliError):  # changed again meanwhile
-        return changes
+    sources = instance.loaded.sources
     return [
         one for one in changes if one["old"] is not None or sources.get(one["key"]) != "default"
     ]
@@ -117,11 +112,11 @@ def _effective(instance: Instance, loaded: Loaded) -> dict[str, tuple[Any, str |
 
 def _config_lines(values: dict[str, tuple[Any, str | None]]) -> list[Line]:
     lines: list[Line] = []
-    for key, (value, found) in values.items():
-        source = found or "default"
+    for key, (value, source) in values.items():
         shown = "unset" if value is None else json.dumps(value, ensure_ascii=False)
-        style = "dim" if source == "default" else "bold"
-        lines.append([(key, ""), (f" = {clean(shown)}", style), (f"  # {clean(source)}", "dim")])
+        style = "bold" if source not in (None, "default") else "dim"
+        of = clean(source or "default")
+        lines.append([(key, ""), (f" = {clean(shown)}", style), (f"  # {of}", "dim")])
     return lines
 
 

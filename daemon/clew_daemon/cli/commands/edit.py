@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 import shutil
-import subprocess
 import sys
 import tempfile
 from collections.abc import Collection
@@ -56,12 +55,9 @@ def edit(instance: Instance, goal: str, file: str | None) -> None:
     draft.write_text(ticked(goal_file(instance, name), done), encoding="utf-8")
     try:
         said = _edited(instance, name, draft)
-    except CliError as error:
-        raise CliError(
-            f"{error.message}\nnothing was changed; your text is kept in {draft}"
-        ) from None
-    except (KeyboardInterrupt, click.Abort):
-        raise CliError(f"{name}: nothing was changed; your text is kept in {draft}") from None
+    except (CliError, KeyboardInterrupt, click.Abort) as error:
+        why = f"{error.message}\n" if isinstance(error, CliError) else f"{name}: "
+        raise CliError(f"{why}nothing was changed; your text is kept in {draft}") from None
     shutil.rmtree(folder, ignore_errors=True)
     print(said)
 
@@ -99,27 +95,20 @@ def ticked(text: str, done: Collection[str]) -> str:
 
 
 def _open_editor(draft: Path) -> None:
-    env = os.environ
-    known = (shutil.which(name) for name in ("sensible-editor", "nano", "vi"))
-    editor = (
-        env.get("VISUAL")
-        or env.get("EDITOR")
-        or (sys.stdin.isatty() and next(filter(None, known), ""))
-    )
-    if not editor:
+    if not (os.environ.get("VISUAL") or os.environ.get("EDITOR") or sys.stdin.isatty()):
         raise CliError("no editor is set: set $EDITOR, or name the new goal file with --file")
-    done = subprocess.run(["/bin/sh", "-c", f'{editor} "$1"', "sh", str(draft)], check=False)
-    if done.returncode:
-        raise CliError(f"{editor} ended with exit code {done.returncode}")
+    try:
+        click.edit(filename=str(draft))
+    except click.ClickException as error:
+        raise CliError(error.message) from None
 
 
 def _text(raw: bytes) -> str:
     try:
         text = raw.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        raise CliError(
-            f"the goal file is not UTF-8 (at byte {error.start}): save it as UTF-8"
-        ) from None
+        why = f"the goal file is not UTF-8 (at byte {error.start}): save it as UTF-8"
+        raise CliError(why) from None
     if len(raw) > FILE_BYTES_MAX or len(text) > SENT_CHARS_MAX:
         raise CliError("the goal file is too long to be edited: submit it as another goal")
     return text

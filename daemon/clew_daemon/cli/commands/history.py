@@ -50,7 +50,12 @@ def history(
     if as_json:
         print_json({"goal": name, what: found, "more": more})
         return
-    rows = _iteration_rows(found) if iterations else _action_rows(found)
+    again = any(one.get("attempt", 1) > 1 for one in found)
+    rows = (
+        _iteration_rows(found)
+        if iterations
+        else [_action_row(action, attempt=again) for action in found]
+    )
     first = found[0][number] if found else 0
     command = f"clew history {name} {'--iterations ' * iterations}--before {first}"
     earlier = parameters.earlier_lines(more, what, command)
@@ -104,11 +109,6 @@ def _iteration_rows(records: list[dict[str, Any]]) -> list[Line]:
         lines = calls or [record["synthesis"] or "no action"]
         rows += [[*head, (clean(line), "")] for line in lines]
     return rows
-
-
-def _action_rows(actions: list[dict[str, Any]]) -> list[Line]:
-    again = any(action["attempt"] > 1 for action in actions)
-    return [_action_row(action, attempt=again) for action in actions]
 
 
 def _action_row(action: dict[str, Any], *, attempt: bool) -> Line:

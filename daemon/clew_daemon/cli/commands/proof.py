@@ -26,6 +26,7 @@ SAYS_NOT = (
     "It does not say that the tests are good ones, nor that the code does what was meant where no test looks. "
     "A check of your own that is not in the workspace says more."
 )
+SHOWN = {"label", "files", "why", "seconds", "taken_away", "checks", "diff", "without_work"}
 _MOMENTS = ("before the work", "at the finish", "without its changes")
 _WITHOUT = {
     "pass": "Its tests pass without its other changes, too: they test nothing of its work.",
@@ -52,9 +53,11 @@ def proof(instance: Instance, goal: str, accept: bool, why: str, as_json: bool) 
         if not as_json:
             print_lines([[(f"{name}: {said}", "")]])
     state = goal_state(instance, name)
-    made = _last(instance, name)
+    made = _last(instance, state)
     if made is None:
-        raise CliError(f"{name}: there is no proof: {_why_none(state)}")
+        none = "no finish whose checks passed has been proved yet"
+        why = none if state.spec.checks else "the goal has no checks"
+        raise CliError(f"{name}: there is no proof: {why}")
     view = proof_json(state, made)
     if as_json:
         print_json({"goal": name, **view})
@@ -65,22 +68,14 @@ def proof(instance: Instance, goal: str, accept: bool, why: str, as_json: bool) 
         raise click.exceptions.Exit(ExitCode.FAILED)
 
 
-def _why_none(state: State) -> str:
-    if not state.spec.checks:
-        return "the goal has no checks"
-    return "no finish whose checks passed has been proved yet"
-
-
-def _last(instance: Instance, name: str) -> ProofMade | None:
-    """Return the last proof on record."""
+def _last(instance: Instance, state: State) -> ProofMade | None:
     from clew_shared.record.codec import decode
     from clew_shared.record.proof_events import ProofMade
 
-    seq = made.seq if (made := goal_state(instance, name).proof) else 0
-    if not seq:
+    if state.proof is None:
         return None
     with open_ledger(instance) as reader:
-        row = next(iter(reader.read(name, seq - 1, 1)), None)
+        row = next(iter(reader.read(state.goal_id, state.proof.seq - 1, 1)), None)
     found = decode(row.body) if row else None
     return found if isinstance(found, ProofMade) else None
 
@@ -88,19 +83,7 @@ def _last(instance: Instance, name: str) -> ProofMade | None:
 def proof_json(state: State, made: ProofMade) -> dict[str, Any]:
     """Return a proof in full, as JSON."""
     accepted = state.proof.accepted if state.proof else None
-    shown = made.model_dump(
-        mode="json",
-        include={
-            "label",
-            "files",
-            "why",
-            "seconds",
-            "taken_away",
-            "checks",
-            "diff",
-            "without_work",
-        },
-    )
+    shown = made.model_dump(mode="json", include=SHOWN)
     return {**shown, "accepted": accepted, "reason": reason_of(state, made) or None}
 
 
@@ -116,9 +99,8 @@ def lines(state: State, made: ProofMade) -> list[Line]:
         [(clean(state.goal_id), "bold"), (f"  {clean(state.goal.description)}", "")],
         [("label: ", "bold"), (f"{made.label}: {words(made.label, '', accepted)}", "")],
     ]
-    found += [[("why: ", "bold"), (clean(made.why), "")]] if made.why else []
-    reason = reason_of(state, made)
-    found += [[("its reason: ", "bold"), (clean(reason), "")]] if reason else []
+    for what, text in (("why", made.why), ("its reason", reason_of(state, made))):
+        found += [[(f"{what}: ", "bold"), (clean(text), "")]] if text else []
     if made.taken_away:
         found.append([("taken away for the second run:", "bold")])
         found += [[(f"  {one.kind:8}{clean(one.path)}", "")] for one in made.taken_away]
@@ -134,11 +116,9 @@ def lines(state: State, made: ProofMade) -> list[Line]:
         found += [[(f"  {clean(line)}", _style(line))] for line in made.diff.splitlines()]
     found.append([(SAYS_NOT, "dim")])
     if state.proof and state.proof.asked:
-        name = state.goal_id
-        found.append(
-            [(f"You are asked: `clew proof {name} --accept` ends the goal as it is;", "yellow")]
-        )
-        found.append([(f'`clew feedback {name} "…"` lets it go on.', "yellow")])
+        accept = f"`clew proof {state.goal_id} --accept` ends the goal as it is;"
+        found.append([(f"You are asked: {accept}", "yellow")])
+        found.append([(f'`clew feedback {state.goal_id} "…"` lets it go on.', "yellow")])
     return found
 
 

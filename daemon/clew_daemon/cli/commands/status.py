@@ -49,10 +49,9 @@ def status(
     if goal is not None:
         view = one_goal(instance, goal_id(instance, goal))
     else:
-        if limit is None:
-            limit = parameters.LIMIT_JSON if as_json else RECENT
+        shown = parameters.limited(0 if every else limit, as_json=as_json, default=RECENT)
         last = None if before is None else goal_id(instance, before)
-        view = all_goals(instance, None if every else limit or None, last)
+        view = all_goals(instance, shown, last)
     daemon = view["daemon"]
     if as_json:
         view["daemon"] = daemon and {**daemon, **{key: daemon.get(key) for key in DAEMON_KEYS}}

@@ -149,10 +149,12 @@ def _print_workspace(instance: Instance, checked: CheckedGoal, goal: str | None)
         how = "new"
     elif checked.is_new:
         how = "new: it does not exist; it will be created"
-    elif checked.is_here:
-        how = "the git repository here; --new makes a fresh folder"
     else:
-        how = "it exists"
+        how = (
+            "the git repository here; --new makes a fresh folder"
+            if checked.is_here
+            else "it exists"
+        )
     print_note(f"  workspace: {shown} ({how})")
 
 
