@@ -14,6 +14,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from string import Template
 from typing import Any
 
 import click
@@ -162,10 +163,7 @@ def unwinding_on_sigterm() -> Iterator[None]:
 
 @contextmanager
 def own_daemon(instance: Instance, env: Mapping[str, str]) -> Iterator[int]:
-    """Run a daemon on the home of `instance`, which has a config, and yield its pid once it is ready.
-
-    `env` is its whole environment. Raises CliError where it does not start.
-    """
+    """Run a daemon with this environment on the home of `instance`, and yield its pid once it is ready."""
     home = instance.places.config.parent
     log = home / "daemon.out"
     with log.open("wb") as out:
@@ -181,7 +179,12 @@ def own_daemon(instance: Instance, env: Mapping[str, str]) -> Iterator[int]:
         _wait_ready(instance, process, log)
         yield process.pid
     finally:
-        _stop(process)
+        process.terminate()
+        try:
+            process.wait(STOP_S)
+        except subprocess.TimeoutExpired:
+            process.kill()  # its workers end as well
+            process.wait()
 
 
 def _wait_ready(instance: Instance, process: subprocess.Popen[bytes], log: Path) -> None:
@@ -197,153 +200,38 @@ def _wait_ready(instance: Instance, process: subprocess.Popen[bytes], log: Path)
     raise CliError("\n".join(["the daemon did not start; its last output:", *output]))
 
 
-def _stop(process: subprocess.Popen[bytes]) -> None:
-    """Stop the daemon by SIGTERM, otherwise by SIGKILL, with which its workers end as well."""
-    with suppress(ProcessLookupError):
-        process.terminate()
-    try:
-        process.wait(STOP_S)
-    except subprocess.TimeoutExpired:
-        process.kill()
-        process.wait()
-
-
 # -- the files of its home: a config, a sample goal, and one whose agent loops
 
+
+FILES = Path(__file__).parents[1] / "demo_files"
 PAUSE_S = 0.4
 """The length of each step, so that there is something to see, and to kill."""
-
-_CONFIG = """\
-[daemon]
-settle_s = 0.05
-
-[heartbeat]
-interval_s = 0.2
-
-[restart]
-backoff_initial_s = 0.05
-backoff_max_s = 0.5
-max_restarts = 20
-
-[sandbox]
-mode = "best_effort"
-
-[agents.stubborn]
-kind = "command"
-command = {command}
-"""
-
-_GOAL = """\
----
-on_interrupt: retry
-checks:
-  pkg_exists: test -f mathx/__init__.py
-  tests_pass: {check}
----
-# Create mathx package with an add function and tests
-
-A sample goal. Its blocks are its actions, so that it needs no LLM: the runbook agent proposes them
-one by one, the daemon judges and records each, and the executor carries it out.
-
-## Create package structure
-
-- [ ] Create mathx/__init__.py
-  ```python file=mathx/__init__.py
-  from mathx.sums import add
-
-  __all__ = ["add"]
-  ```
-  ```sh
-  sleep {pause_s}
-  ```
-- [ ] Create mathx/sums.py
-  ```python file=mathx/sums.py
-  def add(a, b):
-      return a + b
-  ```
-  ```sh
-  sleep {pause_s}; {python} -c "import mathx; print(mathx.add(2, 3))"
-  ```
-
-## Add tests
-
-- [ ] Write the tests
-  ```python file=test_mathx.py
-  import unittest
-
-  from mathx import add
-
-
-  class Adding(unittest.TestCase):
-      def test_two_numbers(self):
-          self.assertEqual(add(2, 3), 5)
-  ```
-  ```sh
-  sleep {pause_s}; test -s test_mathx.py
-  ```
-- [ ] Run the tests
-  ```sh
-  sleep {pause_s}; {python} -m unittest -v
-  ```
-"""
-
-_LOOPING_GOAL = """\
----
-agent: stubborn
-workspace: {workspace}
-checks:
-  tests_pass: sh check.sh
----
-Fix change.py, so that the tests in test_change.py pass.
-
-The agent of this goal says that it is done before it is, and goes in circles on purpose, to show how that ends. The
-tests were there before it: what it says itself decides nothing.
-"""
-
-_FAULTY = {
-    "check.sh": """\
-exec {python} -m unittest -q test_change
-""",
-    "change.py": """\
-def change(paid, price):
-    return price - paid
-""",
-    "test_change.py": """\
-import unittest
-
-from change import change
-
-
-class Change(unittest.TestCase):
-    def test_what_was_paid_too_much_comes_back(self):
-        self.assertEqual(change(10, 7), 3)
-""",
-}
-"""The workspace of the looping goal before its agent has done anything."""
 
 
 def furnish(home: Path, python: str) -> None:
     """Write the config of the demo, and the files that the looping goal begins with, into its home."""
     command = [python, "-I", str(Path(stubborn_agent.__file__).resolve())]
-    text = _CONFIG.format(command=_quoted(command))
-    home.joinpath("config.toml").write_text(text, encoding="utf-8")
-    _shop(home).mkdir()
-    for name, content in _FAULTY.items():
-        text = content.replace("{python}", shlex.quote(python))
-        (_shop(home) / name).write_text(text, encoding="utf-8")
-
-
-def _shop(home: Path) -> Path:
-    return home / "shop"
+    _fill("config.toml.in", home / "config.toml", command=_quoted(command))
+    (home / "shop").mkdir()
+    for file in (FILES / "shop").iterdir():
+        _fill(f"shop/{file.name}", home / "shop" / file.stem, python=shlex.quote(python))
 
 
 def goal_files(home: Path, python: str) -> dict[str, bytes]:
     """Return the goal files by name."""
-    command = shlex.quote(python)
+    command, shop = shlex.quote(python), _quoted(str(home / "shop"))
     check = _quoted(f"{command} -m unittest -q test_mathx")
-    sample = _GOAL.format(python=command, check=check, pause_s=PAUSE_S)
-    looping = _LOOPING_GOAL.format(workspace=_quoted(str(_shop(home))))
+    sample = _filled("mathx.md", python=command, check=check, pause_s=PAUSE_S)
+    looping = _filled("change.md", workspace=shop)
     return {"mathx.md": sample.encode(), "change.md": looping.encode()}
+
+
+def _fill(name: str, target: Path, **values: object) -> None:
+    target.write_text(_filled(name, **values), encoding="utf-8")
+
+
+def _filled(name: str, **values: object) -> str:
+    return Template((FILES / name).read_text(encoding="utf-8")).substitute(values)
 
 
 def _quoted(value: object) -> str:
