@@ -2,20 +2,18 @@
 
 import asyncio
 import os
-import threading
 from types import SimpleNamespace
 
 import apsw
 import pytest
 
 from clew_daemon.host.keys import Keys
-from clew_daemon.inbox import acceptance
 from clew_daemon.inbox.acceptance import accept
 from clew_daemon.inbox.files import Dropped
 from clew_daemon.record.goals import GoalStore, OrderedTurns
 from clew_shared.config.places import places
 from clew_shared.config.tables import Settings
-from clew_shared.ledger import Ledger, LedgerFailed
+from clew_shared.ledger import Ledger
 from clew_shared.record import events as ev
 
 DROP = Dropped("do.md", b"# Do\n## It\n- [ ] That\n  ```sh\n  true\n  ```\n", ("1", "2", "3"))
@@ -87,31 +85,6 @@ async def test_a_file_whose_name_is_not_utf_8_is_taken_once_and_the_next_one_too
     assert len(daemon.goals.cores) == 2
 
 
-async def test_a_goal_that_is_being_removed_cannot_be_asked_for_any_more(daemon):
-    """Who retried it while its removal was being recorded was told yes, and the goal was gone."""
-    await accept(daemon, DROP)
-    (goal,) = daemon.goals.cores
-    disk = apsw.Connection(str(daemon.goals.ledger.path))
-    disk.execute("BEGIN IMMEDIATE")
-    removal = asyncio.ensure_future(daemon.goals.purge(goal))
-    await asyncio.sleep(0)  # so that its record is queued first
-    assert not await daemon.goals.ledger.sync(0.2)
-    assert not removal.done()
-    assert goal not in daemon.goals.cores
-    disk.execute("ROLLBACK")
-    disk.close()
-    await removal
-    assert goal not in daemon.goals.cores
-    assert goal in daemon.goals.gone
-
-
-async def test_a_drop_that_the_ledger_could_not_take_is_no_goal(daemon):
-    await daemon.goals.ledger.close(10)
-    for _ in range(2):
-        with pytest.raises(LedgerFailed):
-            await accept(daemon, DROP)
-
-
 async def test_a_drop_is_one_goal_however_many_take_it_at_once(daemon):
     assert await asyncio.gather(*(accept(daemon, DROP) for _ in range(5))) == [None] * 5
     assert len(daemon.goals.cores) == 1
@@ -177,26 +150,6 @@ async def test_drops_are_entered_in_the_order_in_which_they_came_whatever_their_
     drops = [("tea.md", large), ("cup.md", "---\ndepends_on: te\n---\nDrink it\n")]
     verdicts = await asyncio.gather(*(taken(daemon, *drop) for drop in drops))
     assert daemon.goals.states()[verdicts[1]].spec.depends_on == ("tea",)
-
-
-async def test_a_drop_that_takes_long_to_read_holds_up_no_other(daemon, monkeypatch):
-    """As one with its workspace on a disk that hangs."""
-    go_on = threading.Event()
-    usual = acceptance.parse
-
-    def parse(raw, *args, **named):
-        if b"slow" in raw:
-            go_on.wait(60)
-        return usual(raw, *args, **named)
-
-    monkeypatch.setattr(acceptance, "parse", parse)
-    daemon.goals.accepting = OrderedTurns(turn_s=0.01)
-    slow = asyncio.ensure_future(taken(daemon, "slow.md", "Do the slow one\n"))
-    await asyncio.sleep(0)  # so that it has its place before the other
-    await taken(daemon, "quick.md", "Do the quick one\n")
-    assert not slow.done()
-    go_on.set()
-    await slow
 
 
 @pytest.mark.parametrize("workspace", ["/", "HOME/.local/state/clew/x", "LINK/x", "HOMES/state"])

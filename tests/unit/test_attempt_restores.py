@@ -3,7 +3,7 @@
 import pytest
 from tests.unit.test_undo_scope import Record
 
-from clew_daemon.undo.scope import NothingDoneError, of_attempts, of_goal, of_subtask, undo_in_force
+from clew_daemon.undo.scope import of_attempts, of_subtask, undo_in_force
 from clew_shared.record import events as ev
 from clew_shared.record import snapshot_events as snap
 from clew_shared.record.fold import apply
@@ -36,36 +36,10 @@ def folded(goal):
     return state
 
 
-def test_the_attempts_at_a_subtask_reach_from_before_its_first_action_to_the_present(goal):
-    restored(goal)
-    goal.act()
-    goal.snapshot()
-    span = of_attempts(goal.rows, 0, 0)
-    assert (span.scope, span.first, span.last) == ("attempt", of_goal(goal.rows).first, None)
-
-
-def test_a_subtask_without_an_action_has_nothing_to_restore():
-    goal = Record("boil")
-    goal.snapshot()
-    goal.start(0)
-    with pytest.raises(NothingDoneError):
-        of_attempts(goal.rows, 0, 0)
-
-
 def test_a_restore_is_not_in_force_as_an_undo_is(goal):
     restored(goal)
     assert undo_in_force(goal.rows, of_subtask(goal.rows, 0, 0)) is None
     assert folded(goal).snapshots.undone == 0
-
-
-def test_a_restore_after_an_undo_leaves_that_in_force(goal):
-    goal.undo(0)
-    goal.act()
-    restored(goal)
-    found = undo_in_force(goal.rows, of_subtask(goal.rows, 0, 0))
-    assert found is not None
-    assert found.of.scope == "subtask"
-    assert folded(goal).snapshots.undone == 1
 
 
 def test_a_restore_that_is_under_way_is_completed_before_anything_else(goal):

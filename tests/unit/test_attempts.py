@@ -1,20 +1,14 @@
 """Attempts at a subtask: when one is over, what the next begins with, and what ends with the last."""
 
-from itertools import pairwise
-
 import pytest
 
-from clew_daemon.record.goal_limits import attempt_limits, present_agent, present_rung
-from clew_shared.config.settings import changes, load
-from clew_shared.config.tables import Settings
+from clew_daemon.record.goal_limits import attempt_limits, present_agent
+from clew_shared.config.settings import load
 from clew_shared.core.attempts import TRIED_MAX
 from clew_shared.core.journal import AttemptLimits
 from clew_shared.record import events as ev
-from clew_shared.record.codec import decode
-from clew_shared.record.fold import fold
-from clew_shared.record.snapshot import dump, outline
 from clew_shared.record.spec import Spec
-from clew_shared.record.state import FRESH_STARTS_KEPT, State
+from clew_shared.record.state import State
 
 CONFIG = """
 [attempts]
@@ -113,14 +107,6 @@ def test_an_attempt_goes_on_where(case, stubborn):
     assert not stubborn.over
 
 
-@pytest.mark.parametrize("case", ENDS)
-def test_with_one_attempt_none_is_ever_over(case, played):
-    one = Stubborn(played(["one"]), limit=1)
-    ENDS[case](one)
-    assert not one.over
-    assert not {"attempt_ended", "attempt_started"} & set(one.kinds())
-
-
 def test_only_the_end_of_the_last_attempt_is_a_failure_of_the_subtask(stubborn):
     for number in (2, 3):
         stubborn.agent.complete(success=False, failure="no way")
@@ -138,23 +124,6 @@ def test_after_the_end_of_an_attempt_nothing_is_carried_out_in_it(stubborn):
     assert (answer.allowed, answer.reason) == (False, "stopped")
     stubborn.begin_next()
     assert stubborn.agent.run("ls").allowed
-
-
-def test_an_attempt_is_no_restart_and_belongs_to_its_actions(stubborn):
-    stubborn.agent.run("ls")
-    stubborn.agent.complete(success=False, failure="no way")
-    stubborn.begin_next()
-    stubborn.agent.run("ls")
-    assert stubborn.state.restarts == 0
-    assert [a.attempt for a in stubborn.state.subtask.actions] == [1, 2]
-
-
-def test_the_next_subtask_begins_with_its_first_attempt(stubborn):
-    stubborn.agent.complete(success=False, failure="no way")
-    stubborn.begin_next()
-    stubborn.agent.complete()
-    stubborn.agent.advance()
-    assert (stubborn.state.attempt.number, stubborn.state.attempt.tried) == (1, ())
 
 
 def test_counts_and_blocks_start_afresh_but_for_crashes(stubborn):
@@ -190,17 +159,6 @@ def test_the_goals_own_limit_ends_a_subtask_and_begins_no_attempt(played):
     assert one.state.subtask.attempts == 1
 
 
-def test_the_turns_of_an_attempt_count_from_its_start(stubborn):
-    for _ in range(10):
-        stubborn.agent.reflect()
-    stubborn.begin_next()
-    for _ in range(9):
-        stubborn.agent.reflect()
-        assert not stubborn.over
-    stubborn.agent.reflect()
-    assert "turns were used up" in stubborn.over
-
-
 def test_what_was_tried_names_the_last_actions_and_why_each_attempt_ended(stubborn):
     stubborn.agent.fail("make", "no rule to make target")
     stubborn.agent.complete(success=False, failure="no way")
@@ -209,16 +167,6 @@ def test_what_was_tried_names_the_last_actions_and_why_each_attempt_ended(stubbo
     stubborn.begin_next()
     stubborn.agent.complete(success=False, failure="still no way")
     assert stubborn.state.attempt.tried == (*first, "Attempt 2: ended: still no way")
-
-
-def test_of_a_traceback_what_was_tried_has_the_last_line(stubborn):
-    frames = "".join(
-        f'  File "/w/{n}.py", line 1, in <module>\n    import foo\n' for n in range(20)
-    )
-    end = "ImportError: cannot import name 'foo' from 'lib'"
-    stubborn.agent.fail("make", f"Traceback (most recent call last):\n{frames}{end}\n")
-    stubborn.agent.complete(success=False, failure="no way")
-    assert stubborn.state.attempt.tried[0].startswith(f"Attempt 1: run_cmd failed: {end}; then")
 
 
 def test_what_was_tried_is_bounded(played):
@@ -232,33 +180,6 @@ def test_what_was_tried_is_bounded(played):
     assert all(len(line) < 500 for line in one.state.attempt.tried)
 
 
-def test_fresh_starts_are_on_record_with_epoch_and_reason(stubborn):
-    stubborn.agent.complete(success=False, failure="no way")
-    stubborn.begin_next()
-    (start,) = stubborn.state.fresh_starts
-    assert (start.number, start.task_idx, start.subtask_idx) == (2, 0, 0)
-    assert (start.epoch, start.reason, start.rung) == (2, "no way", "temperature 0.7")
-
-
-def test_the_fresh_starts_in_the_state_are_bounded(played):
-    one = Stubborn(played(["one"]), limit=100)
-    for _ in range(FRESH_STARTS_KEPT + 5):
-        one.agent.complete(success=False, failure="no way")
-        one.begin_next()
-    assert len(one.state.fresh_starts) == FRESH_STARTS_KEPT
-    assert one.state.attempts_total == FRESH_STARTS_KEPT + 5
-    assert all(a.number + 1 == b.number for a, b in pairwise(one.state.fresh_starts))
-    assert outline(one.state).fresh_starts == []
-    assert outline(one.state).attempt.number == one.state.attempt.number
-
-
-def test_the_record_gives_the_same_state_again(stubborn):
-    ENDS["the same checks reject finish twice"](stubborn)
-    stubborn.begin_next()
-    stubborn.agent.fail("make")
-    assert dump(fold(stubborn.agent.take())) == dump(stubborn.state)
-
-
 def test_a_person_who_resumes_the_goal_gives_it_all_attempts_again(played):
     one = Stubborn(played(["one"]), limit=2)
     one.agent.complete(success=False, failure="no way")
@@ -266,11 +187,6 @@ def test_a_person_who_resumes_the_goal_gives_it_all_attempts_again(played):
     one.core.block_goal("stuck", 0.0, question="what now?")
     one.agent.resume()
     assert one.state.attempt.number == 1
-
-
-def test_actions_recorded_before_there_were_attempts_belong_to_the_first():
-    body = b'{"kind":"action_allowed","at":1.0,"epoch":1,"tool":"t","args":{},"signature":"t::{}"}'
-    assert decode(body).attempt == 1
 
 
 @pytest.mark.parametrize(
@@ -293,36 +209,6 @@ def test_each_attempt_has_the_agent_of_its_rung(number, name, temperature, mode)
     state.attempt.number = number
     found, agent = present_agent(state, load(CONFIG, {}, "config.toml").settings)
     assert (found, agent.temperature, agent.mode) == (name, temperature, mode)
-
-
-@pytest.mark.parametrize(
-    ("number", "rung", "name"), [(1, "", "coder"), (2, "", "coder"), (3, "agent bigger", "bigger")]
-)
-def test_of_the_ladder_a_coding_agent_has_only_the_rungs_that_name_another(number, rung, name):
-    state = State(spec=Spec(description="d", agent="coder"))
-    state.attempt.number = number
-    settings = load(CONFIG, {}, "config.toml").settings
-    assert str(present_rung(state, settings)) == rung
-    assert present_agent(state, settings)[0] == name
-
-
-def test_a_reload_of_attempts_applies_to_running_goals_at_once():
-    new = load("[attempts]\nlimit = 1\nladder = [{temperature = 1.0}]", {}, "f").settings
-    found = {c.key: (c.new, c.applies == "now") for c in changes(Settings(), new)}
-    assert found == {
-        "attempts.limit": (1, True),
-        "attempts.ladder": ([{"temperature": 1.0}], True),
-    }
-
-
-def test_the_ladder_may_come_from_the_environment():
-    env = {"CLEW_ATTEMPTS__LADDER": '[{}, {agent = "bigger"}]'}
-    settings = load("[agents.bigger]\nmodel = 'b'", env, "f").settings
-    assert [str(settings.attempts.rung(n)) for n in (1, 2, 3)] == [
-        "",
-        "agent bigger",
-        "agent bigger",
-    ]
 
 
 def test_an_attempt_that_only_ran_out_of_turns_keeps_what_it_has_done(played):
@@ -360,15 +246,3 @@ def test_an_attempt_whose_checks_pass_may_still_finish(played):
             if not one.over:
                 one.agent.reflect()
     assert passing.over
-
-
-def test_an_attempt_whose_checks_fail_after_its_changes_does_not_keep_them(played):
-    one = Stubborn(played(["one"], spec={"checks": {"a": "x"}}))
-    for turn in range(10):
-        one.agent.write(f"{turn}.py", "x")
-        one.agent.core.emit(ev.CheckFinished(name="a", passed=False, output="no b"))
-        one.agent.reflect()
-    assert one.over
-    assert not one.state.attempt.advancing
-    one.begin_next()
-    assert one.state.attempt.tried == ("Attempt 1: check a failed: no b",)

@@ -4,10 +4,8 @@ import asyncio
 
 import pytest
 
-from clew_shared.wire import protocol
 from clew_shared.wire.hello import HelloAnswer, HelloState, SentGoal, SentSubtask, SentTask
 from clew_worker.agent.client import AgentClient
-from clew_worker.agent.rpc import RpcError
 from clew_worker.bridge.calls import GoalView, ToolCalls
 
 DONE = {"verdict": "allowed", "seq": 7, "outcome": {"result": "success", "output": "built"}}
@@ -96,13 +94,6 @@ async def test_the_result_of_an_abandoned_call_comes_with_the_next_one():
     assert answer.text.startswith("The result of your earlier call:\nbuilt")
 
 
-async def test_a_wait_of_seconds_is_the_built_in_tool():
-    daemon = PlayedDaemon()
-    calls, _ = calls_of(daemon)
-    await calls.call("clew_wait", {"seconds": 1})
-    assert daemon.asked == [("act", {"tool": "wait", "args": {"seconds": 1}})]
-
-
 async def test_a_subtask_that_is_done_is_answered_with_the_next_one():
     daemon = PlayedDaemon(advance={"subtask": {"description": "Write b.txt"}, "task": None})
     calls, _ = calls_of(daemon)
@@ -123,14 +114,6 @@ async def test_the_last_subtask_is_answered_with_the_checks_that_fail():
     assert (await calls.call("clew_run", {"cmd": "ls"})).refused
 
 
-async def test_an_attempt_that_failed_is_recorded_with_its_reason():
-    daemon = PlayedDaemon(complete_subtask={"escalated_to": "task"}, replan="task")
-    calls, _ = calls_of(daemon)
-    answer = await calls.call("clew_done", {"success": False, "summary": "no compiler"})
-    assert daemon.asked[0][1]["failure"] == "no compiler"
-    assert "clew_plan" in answer.text
-
-
 async def test_feedback_is_considered_before_a_subtask_is_done():
     daemon = PlayedDaemon(advance={"subtask": None})
     calls, _ = calls_of(daemon)
@@ -140,16 +123,6 @@ async def test_feedback_is_considered_before_a_subtask_is_done():
     assert daemon.asked == []
     await calls.call("clew_done", {"success": True})
     assert daemon.asked
-
-
-async def test_a_plan_that_is_owed_is_sent_as_the_replan_that_was_asked_for():
-    daemon = PlayedDaemon(replan="task")
-    calls, _ = calls_of(daemon)
-    tasks = [{"description": "A", "subtasks": ["x"]}, {"description": "B", "subtasks": ["y"]}]
-    await calls.call("clew_plan", {"tasks": tasks})
-    (method, params) = daemon.asked[0]
-    assert (method, params["replan"]) == ("plan", "task")
-    assert [len(task["subtasks"]) for task in params["tasks"]] == [2]
 
 
 async def test_a_question_ends_the_work_until_it_is_answered():
@@ -166,19 +139,3 @@ async def test_nothing_more_is_sent_when_the_work_is_over(reason):
     calls, goal = calls_of(daemon)
     await calls.call("clew_run", {"cmd": "ls"})
     assert goal.over.is_set()
-
-
-async def test_an_error_of_the_daemon_reaches_the_model_in_words():
-    daemon = PlayedDaemon(plan=RpcError("plan", protocol.WRONG_STATE, "there is a plan already"))
-    calls, goal = calls_of(daemon)
-    answer = await calls.call("clew_plan", {"tasks": [{"description": "A", "subtasks": ["x"]}]})
-    assert answer.refused
-    assert answer.text == "there is a plan already"
-    assert not goal.over.is_set()
-
-
-async def test_an_unknown_tool_names_those_that_exist():
-    calls, _ = calls_of(PlayedDaemon())
-    answer = await calls.call("bash", {})
-    assert answer.refused
-    assert "clew_run" in answer.text

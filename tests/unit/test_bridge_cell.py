@@ -6,7 +6,6 @@ from contextlib import suppress
 
 import pytest
 
-from clew_worker.bridge import cell
 from clew_worker.bridge.cell import CliRun
 from clew_worker.bridge.wire import CliEnded
 
@@ -51,25 +50,3 @@ def test_reading_ends_with_the_cli_although_a_process_that_it_left_holds_its_pip
             return await lines_of(run)
 
     assert asyncio.run(read()) == [b"last"]
-
-
-def test_reading_ends_although_a_process_that_the_cli_left_prints_for_ever(pipes, monkeypatch):
-    (out, err), (out_w, _) = pipes
-    monkeypatch.setattr(cell, "LEFT_S", 0.3)
-
-    async def chatter():
-        while True:
-            os.write(out_w, b"more\n")
-            await asyncio.sleep(0.01)
-
-    async def read():
-        run = CliRun(1, out, err)
-        run.ended.set_result(CliEnded(code=0))
-        chattering = asyncio.create_task(chatter())
-        try:
-            async with asyncio.timeout(60):
-                return set(await lines_of(run))
-        finally:
-            chattering.cancel()
-
-    assert asyncio.run(read()) <= {b"more"}

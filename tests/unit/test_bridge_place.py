@@ -56,28 +56,6 @@ def test_the_program_in_an_npm_package_is_started_without_its_script(tmp_path, p
     assert interpreter.native(str(script)) == str(real)
 
 
-def test_programs_beside_one_in_an_npm_package_and_named_after_it_are_its_helpers(tmp_path):
-    folder = tmp_path / "node_modules" / "coder" / "bin"
-    folder.mkdir(parents=True)
-    (folder.parent / "package.json").write_text("{}")
-    for name in ("coder", "coder-script-host", "other", "codersh"):
-        (folder / name).write_bytes(b"\x7fELF")
-    (folder / "coder-notes").write_text("text")
-    assert interpreter.helpers(str(folder / "coder")) == [str(folder / "coder-script-host")]
-
-
-def test_a_program_outside_of_npm_packages_has_no_helpers(tmp_path):
-    for name in ("coder", "coder-script-host"):
-        (tmp_path / name).write_bytes(b"\x7fELF")
-    assert interpreter.helpers(str(tmp_path / "coder")) == []
-
-
-def test_any_other_script_is_started_as_it_is(tmp_path):
-    script = tmp_path / "coder"
-    script.write_text("#!/bin/sh\n")
-    assert interpreter.native(str(script)) == str(script)
-
-
 def test_a_conversation_continues_in_its_attempt_and_in_the_next_subtask_only():
     held = Conversation.read(Conversation("s1", (0, 1, 1)).text())
     assert held.continues((0, 1, 1))

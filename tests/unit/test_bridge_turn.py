@@ -35,10 +35,6 @@ def outcome(turn, code=0, errors="", *, acted=False):
     return caught.value
 
 
-def test_a_turn_that_ended_well_means_nothing_more():
-    turn_of(SessionStarted("s"), TurnEnded(True)).close(CliEnded(code=0), "")
-
-
 def test_a_turn_without_clews_tools_is_a_crash_however_it_ended_and_did_not_count():
     turn = turn_of(SessionStarted("s"), TurnEnded(True, "I have no tools."))
     assert not turn.unfinished(0)
@@ -57,11 +53,6 @@ def test_a_turn_without_an_end_was_cut_off_unless_its_program_ended_well(code, u
 def test_a_usage_limit_is_waited_for_until_it_is_reset_also_after_a_turn_that_ended_well():
     found = outcome(turn_of(LimitReached("limit reached", 1600.0), TurnEnded(True)))
     assert (found.kind, found.retry_after_s) == ("temporary", 600.0)
-
-
-def test_a_limit_without_a_time_is_tried_again_with_back_off():
-    found = outcome(turn_of(LimitReached("limit reached")))
-    assert (found.kind, found.retry_after_s) == ("temporary", None)
 
 
 def test_a_fault_of_the_endpoint_is_temporary_and_a_lasting_one_needs_a_person():
@@ -93,13 +84,3 @@ def test_a_cli_that_was_ended_because_it_had_lost_its_tools_is_a_crash():
     found = outcome(turn, 143, acted=True)
     assert isinstance(found, CliCrashError)
     assert str(found) == "coder has lost its connection to clew's tools"
-
-
-def test_a_server_that_failed_is_a_crash_and_another_start_may_help():
-    with pytest.raises(CliCrashError, match="its MCP server is failed"):
-        turn_of(ToolsOffered((), {"clew": "failed"}))
-
-
-def test_a_killed_cli_is_a_crash_also_where_it_has_said_nothing():
-    assert isinstance(outcome(turn_of(SessionStarted("s")), 128 + 9), CliCrashError)
-    assert isinstance(outcome(turn_of(), 128 + 9), CliCrashError)

@@ -1,4 +1,3 @@
-import re
 from pathlib import Path
 
 import pytest
@@ -13,8 +12,6 @@ from clew_shared.config.places import places
 from clew_shared.config.tables import SandboxSettings, Settings
 from clew_shared.record.spec import Spec
 from clew_shared.record.state import State
-from clew_shared.wire.framing import OversizedMessageError
-from clew_shared.wire.nursery import PACKET_BYTES_MAX, Spawn, to_packet
 
 PLACES = places({}, Path("/srv/clew"), None)
 OFFLINE = Settings(sandbox=SandboxSettings(network=False))
@@ -43,13 +40,3 @@ def test_network_off_leaves_agents_their_way_to_the_llm(agent):
 def test_network_off_holds_for_agents_that_act_themselves():
     agent = CommandAgentSettings(command=("true",), own_tools=True)
     assert not agent_spec(agent).sandbox.network
-
-
-def test_a_spec_that_is_too_long_is_refused_with_its_size_and_what_to_do():
-    crowded = CellRules(PLACES, OFFLINE, STATE, (), {"PATH": "x" * PACKET_BYTES_MAX}, {})
-    with pytest.raises(OversizedMessageError) as caught:
-        to_packet(Spawn(id=1, spec=crowded.executor()))
-    assert re.fullmatch(
-        r"spawn: \d+ bytes, at most \d+ go in one packet; shorten the environment, the paths or the command",
-        str(caught.value),
-    )

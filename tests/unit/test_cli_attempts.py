@@ -66,19 +66,6 @@ def test_status_says_which_attempt_it_is_and_why_the_one_before_ended(twice):
     assert all(len(line) <= 80 for line in lines[at : at + 2])
 
 
-def test_status_says_why_the_workspace_was_not_restored(played):
-    agent = played(["one"])
-    start_over(agent.core, kept="there is no snapshot of its start", left=("notes.md",))
-    assert "    not restored: there is no snapshot of its start" in drawn(agent)
-    assert "    left as they are: notes.md" in drawn(agent)
-    assert "left as they are: notes.md" in render(agent.state, [], [])
-    assert "left as they are: notes.md" in feed(agent)[-2][1]
-
-
-def test_status_of_a_first_attempt_says_nothing_of_attempts(agent):
-    assert not any("attempt" in line for line in drawn(agent, attempt_limit=3))
-
-
 def test_a_goal_in_detail_lists_its_fresh_starts_as_json(twice):
     detail = goal_detail(twice.state, AT)
     assert json.loads(json.dumps(detail)) == detail
@@ -105,12 +92,6 @@ def test_the_feed_shows_the_end_of_an_attempt_and_the_next_one_and_no_restart(tw
         ("attempt.started", "1.1 attempt 2 begins: temperature 0.7; 2 files restored"),
         ("worker.started", "worker started for attempt 2, epoch 2"),
     ]
-
-
-def test_a_worker_that_dies_in_a_later_attempt_is_restarted(twice):
-    twice.core.emit(ev.WorkerExited(epoch=2, reason="killed", crash=True))
-    twice.core.emit(ev.WorkerStarted(epoch=3, agent="bigger"))
-    assert feed(twice)[-1] == ("worker.started", "worker restarted, epoch 3")
 
 
 def test_the_report_says_how_many_fresh_starts_there_were_and_why(twice):
@@ -166,8 +147,3 @@ def test_the_history_shows_the_attempt_of_each_action(clew):
     assert "attempt 2" in rows[1]
     actions = json.loads(clew("history", GOAL, "--json")[1])["actions"]
     assert [action["attempt"] for action in actions] == [1, 2]
-
-
-def test_the_status_without_a_daemon_has_the_limit_of_the_config(clew):
-    goal = json.loads(clew("status", GOAL, "--json")[1])["goal"]
-    assert (goal["attempt"], goal["attempt_limit"]) == (2, 3)

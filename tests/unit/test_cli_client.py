@@ -10,12 +10,9 @@ from contextlib import contextmanager
 import pytest
 
 from clew_daemon.cli import run
-from clew_daemon.cli.commands.demo import WorkerKiller
 from clew_daemon.host.unit_file import WEB_UNIT
-from clew_daemon.reading import submission as inbox
 from clew_daemon.reading.client import NoDaemon, RequestRefused, call
 from clew_daemon.reading.errors import CliError
-from clew_daemon.reading.instance import Instance
 
 PING = {"pid": 1, "version": "0.1.0", "uptime_s": 5.0, "ready": True, "status": "idle"}
 
@@ -64,12 +61,6 @@ def test_an_answer_is_the_result(tmp_path):
     assert asked == [("ping", {"goal": "x"})]
 
 
-def test_a_socket_path_longer_than_an_address_works(tmp_path):
-    deep = tmp_path / ("d" * 100) / ("e" * 100)
-    with daemon(deep, {"ping": PING}) as (path, _):
-        assert call(path, "ping") == PING
-
-
 def test_an_error_is_told_in_the_daemons_words(tmp_path, capsys):
     error = {"code": -32001, "message": "goal x is over: \x1b[31m`retry` starts it again"}
     with daemon(tmp_path, {"reload": error}) as (path, _):
@@ -101,16 +92,6 @@ def test_a_daemon_that_does_not_answer_in_time_is_named(tmp_path):
             call(tmp_path / "s", "ping", within_s=0.05)
 
 
-def test_status_shows_the_daemon_and_its_goals(tmp_path, capsys):
-    answer = {"daemon": PING, "goals": []}
-    with daemon(tmp_path, {"status": answer}):
-        assert run(["--home", str(tmp_path), "status", "--json"]) == 0
-        view = json.loads(capsys.readouterr().out)
-        assert set(view["daemon"]) >= {"pid", "version", "uptime_s", "ready"}
-        assert run(["--home", str(tmp_path), "status"]) == 0
-        assert "pid 1, running for 5 s: idle" in capsys.readouterr().out
-
-
 def test_reload_tells_what_changed_and_when_that_applies(tmp_path, capsys):
     changed = [
         {"key": "loops.repeat_limit", "old": 3, "new": 4, "applies": "now"},
@@ -127,41 +108,3 @@ def test_reload_tells_what_changed_and_when_that_applies(tmp_path, capsys):
         f'web.listen: not set -> "u"  (applies after a restart of clew web: {WEB_UNIT.to_restart})',
         "daemon.settle_s: 1 -> 2  (applies after a restart of the daemon: clew restart)",
     ]
-
-
-def test_submit_tells_what_the_daemon_refused(tmp_path, capsys, monkeypatch):
-    goal = tmp_path / "g.md"
-    goal.write_text("# x\n")
-    inbox = tmp_path / "inbox"
-
-    def dropped(folder, files):
-        ((_, raw),) = files
-        rejected = folder / "rejected"
-        rejected.mkdir(parents=True)
-        (rejected / "g-1.md").write_bytes(raw)
-        (rejected / "g-1.md.error.txt").write_text("line 1: no\n")
-        return [folder / "g-1.md"]
-
-    monkeypatch.setattr("clew_daemon.reading.submission.drop_all", dropped)
-    with daemon(tmp_path, {"ping": PING, "status": {"daemon": PING, "goals": []}}):
-        assert run(["--home", str(tmp_path), "submit", str(goal)]) == 1
-    assert "line 1: no" in capsys.readouterr().err
-    assert inbox.exists()
-
-
-def test_a_worker_that_is_gone_is_not_counted_as_killed():
-    killer = WorkerKiller()
-    place = {"current_task_idx": 0, "current_subtask_idx": 0}
-    goal = {"id": "g", "agent": "runbook", "blocked_actions": [], **place}
-    killer([{**goal, "in_flight": [{"seq": 1}], "pid": 2**22 + 1}])
-    killer([{**goal, "in_flight": [], "pid": None}])
-    assert killer.kills == 0
-
-
-def test_a_goal_that_the_ledger_does_not_have_yet_is_looked_for_again(tmp_path, monkeypatch):
-    names = iter(["", "do-1.md"])
-    monkeypatch.setattr(inbox, "goal_ids", lambda _: {"do-7f3a"})
-    monkeypatch.setattr(inbox, "file_name", lambda *_: next(names))
-    one = inbox.Submission(tmp_path / "do-1.md")
-    inbox.await_decisions(Instance(tmp_path, {}), [one], set(), within_s=5.0)
-    assert one.goal == "do-7f3a"

@@ -1,17 +1,14 @@
 """Goals as `clew status` and `clew status GOAL` draw them."""
 
 from clew_daemon.reading.goal_list import (
-    activity,
     daemon_lines,
     in_view,
-    inbox_lines,
     needs_lines,
     overview,
 )
 from clew_daemon.reading.goal_text import goal_lines
 from clew_shared.record import events as ev
-from clew_shared.record.moment import iso, local
-from clew_shared.record.prompt_facts import Prompt
+from clew_shared.record.moment import local
 from clew_shared.views.publish import goal_detail, status_view
 
 AT = 1_790_000_000.0
@@ -28,20 +25,6 @@ def drawn(agent, **known):
 
 def listed(agent, **known):
     return text(overview([status_view(agent.state, AT) | known], at=AT))
-
-
-def turn(agent, tokens_in, cached):
-    used = {"tokens_in": tokens_in, "tokens_out": 40, "tokens_cached": cached, "llm_s": 0.5}
-    event = ev.Reflected(iteration=0, tokens=tokens_in + 40, prompt=Prompt(), **used)
-    agent.core.emit(event)
-
-
-def test_what_the_llm_has_cost_is_told_for_the_goal(played):
-    agent = played(["one", "two"])
-    turn(agent, 4_000, 3_000)
-    turn(agent, 6_000, 5_000)
-    lines = drawn(agent)
-    assert "LLM: 2 calls, 10k tokens in (80 % cached), 80 out, 1.0 s" in lines
 
 
 def test_the_tree_tells_how_much_of_each_task_is_done(played):
@@ -69,41 +52,6 @@ def test_a_paused_goal_is_called_paused_everywhere(agent):
     assert f"paused since {local(AT)}; continue: clew continue {agent.state.goal_id}" in lines
     assert " paused " in listed(agent)[1]
     assert not [line for line in (*lines, *listed(agent)) if "waiting" in line]
-
-
-NOW = {"doing": "thinking", "since": iso(AT - 12.4), "what": ""}
-
-
-def test_what_an_agent_does_now_and_for_how_long_stands_in_the_tree_and_in_the_list(agent):
-    assert "now: thinking for 12 s" in drawn(agent, now=NOW)
-    assert listed(agent, now=NOW)[1].endswith("thinking for 12 s")
-    tool = {"doing": "tool", "since": iso(AT - 3), "what": "pytest -q"}
-    assert activity(tool, AT) == "running for 3 s: pytest -q"
-    assert activity(tool | {"what": ""}, AT - 60) == "running for 0 s"
-
-
-def test_a_goal_without_checks_is_completed_unverified_and_says_how_to_add_some(played):
-    agent = played(["one"])
-    agent.complete()
-    agent.core.emit(ev.GoalEnded(at=AT, status="completed", summary="done"))
-    assert any(line.startswith("unverified: ") and "`checks:`" in line for line in drawn(agent))
-    assert "completed, unverified" in listed(agent)[1]
-    assert any("completed, unverified" in line for line in drawn(agent))
-
-
-def test_suggested_checks_are_front_matter_to_copy(agent):
-    found = [
-        {"name": "tests", "cmd": "pytest -q  # all: of them", "passed": True},
-        {"name": "lint", "cmd": "ruff check", "passed": False},
-        {"name": "types", "cmd": "mypy", "passed": None},
-    ]
-    lines = drawn(agent, suggested_checks=found)
-    at = lines.index("    checks:")
-    assert lines[at + 1 : at + 4] == [
-        '      tests: "pytest -q  # all: of them"  # passed',
-        '      lint: "ruff check"  # failed',
-        '      types: "mypy"  # not run yet',
-    ]
 
 
 def test_the_output_of_a_failed_check_is_shown_whole_on_lines_of_its_own(agent):
@@ -148,25 +96,7 @@ def test_a_question_that_says_itself_what_to_do_gets_no_other_advice(agent):
     assert not [line for line in drawn(agent) if "feedback" in line]
 
 
-def test_every_line_of_a_question_is_shown(agent):
-    agent.core.block_goal("", AT, question="First?\n\n  Second " + "word " * 1_000 + "end?")
-    lines = drawn(agent)
-    at = lines.index("question: First?")
-    assert lines[at + 2].startswith("      Second word word")
-    assert lines[at + 2].endswith(" end?")
-
-
 # ---- the list, and what stands above it
-
-
-def test_a_list_counts_what_there_is_and_takes_no_columns_for_it(agent):
-    head, row = listed(agent, age_s=7_300.0)
-    assert head.split() == ["GOAL", "STATUS", "DONE", "AGE", "AGENT", "NOW"]
-    assert "  2 h  " in row
-    assert not row.endswith(")")
-    more = {"tokens": 12_345, "restarts": 2, "blocked_total": 3}
-    row = listed(agent, **more)[1]
-    assert row.endswith(" (12k tokens, 2 restarts, 3 refused)")
 
 
 def test_below_the_list_stands_which_goals_need_a_person(agent):
@@ -191,23 +121,6 @@ def test_a_list_begins_with_what_needs_a_person_and_ends_with_the_last_that_ende
     assert shown == ["blocked", "in_progress", "queued", "cancelled", "failed", "completed"]
 
 
-def test_a_goal_in_progress_without_a_daemon_is_stopped(agent):
-    view = status_view(agent.state, AT) | {"stopped": True}
-    row = text(overview([view], at=AT))[1]
-    assert (" stopped " in row, "continues when the daemon runs" in row) == (True, True)
-
-
-def test_files_of_the_inbox_that_are_no_goals_are_named_with_the_whole_reason():
-    inbox = [
-        {"name": "x.md", "rejected": True, "reason": f"line 3: {LONG}"},
-        {"name": "y.markdown", "rejected": False, "reason": "goal files end in .md or .txt"},
-    ]
-    assert text(inbox_lines(inbox)) == [
-        f"rejected: x.md: line 3: {LONG}".strip(),
-        "left in the inbox: y.markdown: goal files end in .md or .txt",
-    ]
-
-
 def test_a_config_file_that_would_be_rejected_is_told_with_what_the_daemon_does():
     daemon = {"version": "0", "pid": 1, "uptime_s": 61.2, "config_error": "line 1: no [x]\nline 2"}
     lines = text(daemon_lines(daemon))
@@ -215,19 +128,3 @@ def test_a_config_file_that_would_be_rejected_is_told_with_what_the_daemon_does(
     assert lines[1:3] == ["the config file has an error: line 1: no [x]", "    line 2"]
     assert "`clew config` names every error" in lines[3]
     assert len(text(daemon_lines(daemon | {"config_error": None}))) == 1
-
-
-def test_the_end_is_told_with_its_own_time_and_not_that_of_later_feedback(agent):
-    agent.core.emit(ev.GoalEnded(at=AT, status="failed", reason="no disk"))
-    agent.core.emit(ev.FeedbackGiven(at=AT + 600, text="later"))
-    assert f"ended: {local(iso(AT))}" in drawn(agent)
-    assert goal_detail(agent.state, AT)["ended_at"] == iso(AT)
-
-
-def test_a_goal_that_waits_for_its_time_says_until_when_once(played):
-    agent = played(spec={"not_before": AT + 60})
-    agent.state.goal.status = "queued"
-    waits = {"for": f"waits until {iso(AT + 60)}", "since": iso(AT), "until": iso(AT + 60)}
-    moment = f"until {local(AT + 60)}"
-    assert listed(agent, waiting=waits)[1].endswith(f"waits {moment}")
-    assert f"waits {moment}, since {local(AT)}" in drawn(agent, waiting=waits)

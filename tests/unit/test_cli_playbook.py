@@ -22,7 +22,6 @@ from clew_shared.record.spec import Spec
 AT = 1_790_000_000.0
 GOAL = "make-it-7f3a"
 SMALL = "small@127.0.0.1:8080"
-CONFIG = '[agents.small]\nmodel = "small"\nbase_url = "http://127.0.0.1:8080/v1"\n'
 
 
 async def record(home):
@@ -95,17 +94,6 @@ def test_show_says_where_a_strategy_came_from_and_what_became_of_it(playbook):
     assert view["events"][1]["reason"] == "by a person"
 
 
-def test_a_strategy_that_is_not_there_is_an_error(playbook):
-    code, _, err = playbook("show", "tes-09999")
-    assert (code, err.count("\n")) == (1, 1)
-    assert "no strategy 'tes-09999'" in err
-
-
-def test_a_home_without_a_ledger_has_an_empty_playbook(playbook, tmp_path):
-    assert playbook("list", home=tmp_path)[1] == "no strategies yet\n"
-    assert json.loads(playbook("list", "--json", home=tmp_path)[1])["bullets"] == []
-
-
 def test_export_replaces_a_file_only_when_told_to(playbook, tmp_path):
     file = tmp_path / "kept.json"
     file.write_text("mine")
@@ -116,15 +104,6 @@ def test_export_replaces_a_file_only_when_told_to(playbook, tmp_path):
     assert playbook("export", str(file), "--force") == (0, "", "")
     assert json.loads(file.read_text())
     assert list(tmp_path.iterdir()) == [file]
-
-
-def test_export_to_a_device_or_a_pipe_needs_no_word(playbook):
-    assert playbook("export", "/dev/null") == (0, "", "")
-
-
-@pytest.mark.parametrize("args", [("remove", "tes-00001"), ("prune",), ("restore", "she-00002")])
-def test_changing_needs_the_daemon(playbook, args):
-    assert playbook(*args)[0] == 3
 
 
 def test_what_cannot_be_imported_is_told_before_a_daemon_is_asked(playbook, tmp_path):

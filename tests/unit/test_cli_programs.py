@@ -8,9 +8,7 @@ from clew_daemon.processes.cells import (
     cli_program,
     cli_program_fault,
 )
-from clew_shared.config.agent_tables import CliAgentSettings, LlmAgentSettings
-
-CODEX = CliAgentSettings(cli="codex")
+from clew_shared.config.agent_tables import CliAgentSettings
 
 
 def program_at(path, mode=0o755):
@@ -18,17 +16,6 @@ def program_at(path, mode=0o755):
     path.write_text("#!/bin/sh\n")
     path.chmod(mode)
     return path
-
-
-def test_it_is_looked_up_by_its_usual_name_on_the_path(tmp_path):
-    program = program_at(tmp_path / "bin" / "codex")
-    assert cli_program(CODEX, {"PATH": f"/nowhere:{tmp_path}/bin"}) == program
-
-
-def test_a_shim_of_a_version_manager_is_passed_over(tmp_path):
-    program_at(tmp_path / "shims" / "codex")
-    program = program_at(tmp_path / "bin" / "codex")
-    assert cli_program(CODEX, {"PATH": f"{tmp_path}/shims:{tmp_path}/bin"}) == program
 
 
 @pytest.mark.parametrize("named", ["~/bin/next", "{home}/bin/next", "next"])
@@ -60,12 +47,3 @@ def test_a_path_that_is_no_program_is_a_fault_that_says_why(tmp_path, make, word
     make(path)
     with pytest.raises(CliProgramError, match=words):
         cli_program(CliAgentSettings(cli="codex", program=str(path)), {})
-
-
-def test_a_home_that_is_not_set_is_a_fault():
-    agent = CliAgentSettings(cli="codex", program="~/codex")
-    assert "HOME is not set" in cli_program_fault(agent, {})
-
-
-def test_agents_of_other_kinds_need_no_program():
-    assert cli_program_fault(LlmAgentSettings(model="m"), {}) == ""

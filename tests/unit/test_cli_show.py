@@ -6,7 +6,6 @@ import json
 import pytest
 
 from clew_daemon.cli import run
-from clew_daemon.cli.commands.edit import ticked
 from clew_daemon.record.goals import GoalStore
 from clew_shared.config.tables import Settings
 from clew_shared.core.answers import ActionReport
@@ -93,16 +92,6 @@ def test_an_action_is_shown_with_all_that_is_recorded_of_it(clew, recorded):
     assert len(output) == 3_002
 
 
-def test_as_json_an_action_has_its_whole_output(clew, recorded):
-    seq = recorded[1]["finished"]
-    view = json.loads(clew("show", GOAL, f"#{seq}", "--json"))
-    action = view["action"]
-    assert (view["goal"], action["seq"], action["output"]) == (GOAL, seq, OUTPUT)
-    assert action["args"] == {"cmd": CMD, "n": [1]}
-    assert (action["verdict"], action["result"], action["exit_code"]) == ("allowed", "failure", 3)
-    assert (action["duration_s"], action["changed"], action["epoch"]) == (1.25, False, 1)
-
-
 def test_the_number_of_the_event_that_an_action_ended_with_shows_the_action(clew, recorded):
     ended = json.loads(clew("show", GOAL, recorded[1]["end"], "--json"))
     assert ended["action"]["seq"] == recorded[1]["finished"]
@@ -122,35 +111,3 @@ def test_an_interrupted_action_says_why_and_that_its_effect_is_unknown(clew, rec
     shown = clew("show", GOAL, recorded[1]["interrupted"])
     assert "interrupted: the process that runs the actions died; its effect is unknown" in shown
     assert "duration: 1.00 s" in shown
-
-
-def test_an_action_that_still_runs_has_no_result_yet(clew, recorded):
-    assert "read_file  running" in clew("show", GOAL, recorded[1]["running"])
-    view = json.loads(clew("show", GOAL, recorded[1]["running"], "--json"))["action"]
-    assert [view[key] for key in ("result", "ended_at", "output")] == [None, None, None]
-
-
-def test_an_unknown_number_says_where_the_actions_are_listed(clew):
-    assert f"no action #99999; `clew history {GOAL}`" in clew("show", GOAL, 99_999, code=1)
-
-
-@pytest.mark.parametrize("seq", ["x", "0", "-1", "1.5", str(1 << 64)])
-def test_what_is_no_number_of_an_action_is_wrong_usage(clew, seq):
-    assert "clew show --help" in clew("show", GOAL, "--", seq, code=2)
-
-
-def test_the_history_says_no_duration_of_what_was_refused(clew, recorded):
-    rows = [line.split("  ") for line in clew("history", GOAL).splitlines()]
-    took = {row[0]: [cell.strip() for cell in row if cell][5] for row in rows}
-    seqs = recorded[1]
-    assert took[f"#{seqs['finished']}"] == "1.25 s"
-    assert took[f"#{seqs['refused']}"] == "-"
-
-
-def test_the_history_keeps_the_white_space_of_arguments(clew):
-    assert "printf  'two  spaces' ⏎ make all" in clew("history", GOAL)
-
-
-def test_a_goal_file_to_edit_has_what_is_done_ticked_and_its_code_as_it_is():
-    text = "## Do\n- [ ] Write it\n  ```sh\n  - [ ] Write it\n  ```\n- [ ] Test it\n"
-    assert ticked(text, {"Write it"}) == text.replace("- [ ] Write it\n", "- [x] Write it\n", 1)

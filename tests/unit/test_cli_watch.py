@@ -6,7 +6,7 @@ import pytest
 from rich.console import Console
 
 from clew_daemon.cli.commands.watch import LiveView, PlainView, entry_line, entry_lines
-from clew_daemon.reading.describe import Entry, advance, stands
+from clew_daemon.reading.describe import Entry, advance
 from clew_shared.record import events as ev
 from clew_shared.record.state import State
 from clew_shared.views.publish import status_view
@@ -24,25 +24,12 @@ def lines(agent):
     return [entry_line(entry) for entry in told(agent)]
 
 
-def test_the_beginning_of_a_goal_is_told_step_by_step(agent):
-    assert lines(agent) == ["accepted: goal", "started", "worker started", "[>] 1.1 goal"]
-
-
 def test_an_action_is_told_when_it_starts_and_when_it_ends_with_the_head_of_its_output(agent):
     agent.run("ls", output="\n\n  first\nsecond")
     first, last = told(agent)[-2:]
     assert (first.begins, first.kind, entry_line(first)) == (True, "action.allowed", "#6 ls")
     assert (last.begins, last.kind, last.of) == (False, "action.finished", first.of)
     assert entry_line(last) == "#6 success, 0.0 s: ls: first"
-
-
-def test_a_pipe_says_how_an_action_ended_without_saying_again_what_it_was(agent, capsys):
-    agent.run("ls", output="a.txt")
-    PlainView().tell(told(agent)[-2:])
-    assert capsys.readouterr().out.splitlines() == [
-        "goal-1: #6 ls",
-        "goal-1: #6 success, 0.0 s: a.txt",
-    ]
 
 
 def test_a_refusal_is_told_in_one_line_with_the_action_and_the_reason(agent, capsys):
@@ -55,25 +42,6 @@ def test_a_refusal_is_told_in_one_line_with_the_action_and_the_reason(agent, cap
     assert len([one for entry in refused for one in entry_lines(entry, several=False)]) == 1
 
 
-def test_a_long_command_is_told_as_a_command_and_never_as_a_hash(agent):
-    agent.run("echo " + "long " * 100)
-    assert told(agent)[-1].action.startswith("echo long long")
-
-
-def test_a_claim_of_done_that_is_refused_is_told_with_what_fails(agent):
-    agent.core.emit(ev.FinishRefused(failing=("check_1",)))
-    assert lines(agent)[-1] == "says it is done: refused, check_1 fails"
-
-
-def test_a_death_and_the_restart_are_told(agent):
-    agent.core.emit(ev.WorkerExited(epoch=1, reason="killed by SIGKILL", crash=True))
-    agent.core.emit(ev.WorkerStarted(epoch=2))
-    assert lines(agent)[-2:] == [
-        "worker died, epoch 1: killed by SIGKILL (signal 9, perhaps out of memory)",
-        "worker restarted, epoch 2",
-    ]
-
-
 @pytest.mark.parametrize(
     ("checked", "text"), [(True, "completed 100%"), (False, "completed, unverified 100%")]
 )
@@ -84,20 +52,6 @@ def test_a_goal_that_ended_without_checks_is_told_as_unverified(played, checked,
     agent.core.emit(ev.GoalEnded(status="completed", passed_before=("ok",) if checked else ()))
     before = "; but check ok passed before any work: it proves nothing" if checked else ""
     assert lines(agent)[-1] == text + before
-
-
-def test_where_a_goal_stands_is_told_with_its_reason_its_question_and_what_it_waits_for(played):
-    asked = played()
-    asked.core.emit(ev.GoalBlocked(reason="stuck", question="Which way?\nLeft or right?"))
-    entry = stands(status_view(asked.state), AT)
-    assert (entry_line(entry), entry.detail) == (
-        "blocked 0%: stuck",
-        "Which way?\nLeft or right?",
-    )
-    waiting = played()
-    waiting.core.emit(ev.GoalWaiting(reason="the endpoint http://llm", until=AT))
-    said = entry_line(stands(status_view(waiting.state), AT))
-    assert said.startswith("waiting 0%: the endpoint http://llm (until 2026-")
 
 
 def test_a_pipe_has_the_whole_question_on_lines_of_its_own(agent, capsys):

@@ -17,10 +17,6 @@ def published(tmp_path):
     return publish
 
 
-def test_it_is_written_with_the_other_files(published):
-    assert published().read_text() == "*\n"
-
-
 def test_a_file_that_a_user_has_changed_stays_as_it_is(published):
     published().write_text("state.json\n")
     assert published().read_text() == "state.json\n"
@@ -35,10 +31,3 @@ def test_a_link_in_its_place_is_replaced_and_not_followed(published, tmp_path):
     assert not published().is_symlink()
     assert path.read_text() == "*\n"
     assert outside.read_text() == "mine"
-
-
-def test_a_folder_in_its_place_is_replaced(published):
-    path = published()
-    path.unlink()
-    (path / "sub").mkdir(parents=True)
-    assert published().read_text() == "*\n"
