@@ -7,7 +7,6 @@ import threading
 
 from llm_server import says
 
-STOP_S = 60
 RIGHT = says(json.dumps({"tool": "finish", "args": {"summary": "done"}})).body
 
 

@@ -1,9 +1,7 @@
 """The daemon's disk is full, slow or failing, in earnest: nothing is lost, and a person is told."""
 
-import os
 import re
 import sqlite3
-import subprocess
 from contextlib import ExitStack, closing
 
 import aftermath
@@ -97,34 +95,9 @@ def test_a_failed_fsync_is_never_retried_and_the_next_start_goes_on(gated):
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("nth", [2, 3, 5])
-def test_a_later_failed_fsync_is_never_retried_either(gated, nth):
-    notes = fails_and_goes_on(gated, f"fdatasync:error=EIO:when={nth}", "disk I/O error")
-
-    calls = re.findall(r"^.*fdatasync\(.*$", notes, re.MULTILINE)
-    assert "EIO" in calls[-1], calls
-
-
-@pytest.mark.long
 @pytest.mark.parametrize("nth", [1, 2, 7])
 def test_a_write_that_fails_stops_the_daemon_and_the_next_goes_on(gated, nth):
     fails_and_goes_on(gated, f"pwrite64:error=EIO:when={nth}", "disk I/O error")
-
-
-@pytest.mark.long
-def test_a_slow_disk_is_told_once_and_holds_up_only(gated):
-    clew, goal = gated
-    with injected(
-        clew.daemon.pid, clew.folder / "strace.txt", "fdatasync:delay_enter=1200000:when=1..3"
-    ):
-        go(clew, goal)
-        clew.wait("goal.completed", goal=goal)
-    slow = clew.seen("ledger.slow")
-    assert len(slow) == 1
-    assert not clew.seen("ledger.failed")
-    clew.report(goal)
-    assert clew.stop() == 0
-    is_whole(clew, goal)
 
 
 @pytest.mark.long
@@ -163,43 +136,6 @@ SMALL_GOAL = """
 """
 
 
-@pytest.mark.long  # `test_bad_input` has a smaller one for every run
-def test_on_a_full_disk_nothing_is_judged_until_there_is_room(clew):
-    with small(clew.home, "24m") as disk:
-        clew.configure({})
-        clew.start()
-        inbox = disk / "inbox"
-        (inbox / ".late.md.part").write_text(SMALL_GOAL)
-        goal = clew.submit(TALKS)
-        clew.wait("action.finished", goal=goal)
-        ballast = fill(disk)
-        clew.wait("ledger.full")
-        (inbox / ".late.md.part").rename(inbox / "late.md")
-
-        said = clew.until(lambda: _full(clew), "a status that says that the disk is full")
-        judged = len(clew.seen("action.allowed"))
-        assert "until there is space" in said
-        assert "disk is full" in clew.clew("status")
-        assert not clew.seen("goal.accepted", file="late.md")
-        assert len(clew.seen("action.allowed")) == judged
-        assert len(clew.seen("ledger.full")) == 1
-
-        ballast.unlink()
-        clew.wait("ledger.recovered")
-        late = clew.wait("goal.accepted", file="late.md")["goal"]
-        for one in (goal, late):
-            clew.wait("goal.completed", goal=one)
-            clew.report(one)
-        assert clew.stop() == 0
-        is_whole(clew, goal, late)
-        aftermath.each_drop_was_taken_once(clew, aftermath.record(clew), "goal.md", "late.md")
-
-
-def _full(clew) -> str:
-    said = clew.ask("ping")["status"]
-    return said if "disk is full" in said else ""
-
-
 @pytest.mark.long
 def test_a_start_on_a_full_disk_says_so_and_a_later_one_goes_on(clew):
     with small(clew.home, "8m") as disk:
@@ -217,31 +153,6 @@ def test_a_start_on_a_full_disk_says_so_and_a_later_one_goes_on(clew):
         assert clew.goal(goal)["status"] == "completed"
         assert clew.stop() == 0
         is_whole(clew, goal)
-
-
-@pytest.mark.parametrize("has_room_again", [True, False])
-def test_a_start_under_another_host_name_on_a_full_disk_is_ready_and_can_be_stopped(
-    clew, has_room_again
-):
-    """The new name is to be recorded, and there is room for the ledger's own files only."""
-    renamed = ("unshare", "--uts", "sh", "-c", 'hostname elsewhere && exec "$@"', "sh")
-    if subprocess.run([*renamed, "true"], capture_output=True, check=False).returncode:
-        pytest.skip("no host name can be set here")
-    with small(clew.home, "8m") as disk:
-        clew.configure({})
-        clew.start()
-        assert clew.stop() == 0
-        ballast = fill(disk)
-        os.truncate(ballast, ballast.stat().st_size - 48 * 1024)
-
-        clew.start(under=renamed)
-        clew.wait("ledger.full")
-        assert "disk is full" in clew.clew("status")
-
-        if has_room_again:
-            ballast.unlink()
-            clew.wait("ledger.recovered")
-        assert clew.stop() == 0
 
 
 @pytest.mark.long
@@ -383,13 +294,6 @@ def test_on_a_full_disk_a_person_stops_a_worker_at_once_and_the_record_follows(f
     clew.kill()
     clew.start()
     assert clew.goal(goal)["status"] == {"cancel": "cancelled", "pause": "waiting"}[verb]
-
-
-@pytest.mark.parametrize("verb", ["cancel", "pause"])
-def test_on_a_full_disk_a_worker_is_stopped_at_once_even_if_that_is_on_record(filled, verb):
-    clew, goal, _ = filled(room=True)
-    assert "nothing was waited for: the disk is full" in clew.cli(verb, goal)
-    clew.until(lambda: not running("600.25"), "the worker has ended")
 
 
 def test_on_a_full_disk_the_daemon_stops(filled):

@@ -79,34 +79,6 @@ def test_a_clock_that_is_set_loses_and_spends_nothing(make_clew, jump_s):
     sound(clew)
 
 
-@pytest.mark.long
-def test_a_goal_that_waits_to_be_tried_again_does_not_wait_for_a_clock_that_was_set_back(make_clew):
-    clew = make_clew({"restart.backoff_initial_s": 3, "restart.backoff_max_s": 3})
-    clew.agent("later", "hello()\nif epoch == 1: os._exit(75)\ndone()")
-    clock = start(clew)
-    goal = clew.submit(foreign("later"))
-    clew.wait("goal.waiting", goal=goal)
-    clock.set(-DAY_S)
-    clew.wait("goal.completed", goal=goal)
-    sound(clew)
-
-
-@pytest.mark.long
-def test_a_goal_that_waits_is_tried_again_by_the_next_daemon_whatever_the_clock_says_then(
-    make_clew,
-):
-    clew = make_clew({"restart.backoff_initial_s": 3, "restart.backoff_max_s": 3})
-    clew.agent("later", "hello()\nif epoch == 1: os._exit(75)\ndone()")
-    clock = start(clew)
-    goal = clew.submit(foreign("later"))
-    clew.wait("goal.waiting", goal=goal)
-    clew.kill()
-    clock.set(-DAY_S)
-    start(clew)
-    clew.wait("goal.completed", goal=goal)
-    sound(clew)
-
-
 def test_a_goal_that_is_not_due_yet_begins_when_the_clock_says_so(make_clew):
     clew = make_clew()
     clock = start(clew)

@@ -6,7 +6,6 @@ shows what it took.
 
 import os
 import shutil
-import sys
 import tempfile
 from collections import Counter
 from pathlib import Path
@@ -82,13 +81,6 @@ def test_a_flipped_bit_is_found_or_changes_nothing_that_can_be_read(ledger):
     assert counts["found"] > 50
 
 
-@pytest.mark.long
-@pytest.mark.timeout(3600)
-def test_many_flipped_bits_are_found_or_change_nothing_that_can_be_read(ledger):
-    counts = try_flips(ledger, ROUNDS or 300)
-    sys.stdout.write(f"{dict(counts)}, SEED={SEED}\n")
-
-
 def torn(data: bytes, page: int, dice: Random) -> bytes:
     """Lose some sectors of a page: zeros, noise, or those of another page."""
     other = bytearray(data)
@@ -111,12 +103,6 @@ def try_torn(ledger: Path, each: int) -> None:
 
 def test_a_torn_page_is_found_or_changes_nothing_that_can_be_read(ledger):
     try_torn(ledger, 2)
-
-
-@pytest.mark.long
-@pytest.mark.timeout(3600)
-def test_many_torn_pages_are_found_or_change_nothing_that_can_be_read(ledger):
-    try_torn(ledger, ROUNDS or 60)
 
 
 def test_a_ledger_cut_off_anywhere_is_refused(ledger):
@@ -185,13 +171,6 @@ def try_log_flips(logged: Path, each: int) -> Counter:
 def test_what_a_flipped_bit_of_the_log_takes_is_missed(logged):
     left = try_log_flips(logged, 3)
     assert left[COMMITS] < sum(left.values()) // 2
-
-
-@pytest.mark.long
-@pytest.mark.timeout(3600)
-def test_many_flipped_bits_of_the_log(logged):
-    left = try_log_flips(logged, ROUNDS or 100)
-    sys.stdout.write(f"{dict(left)} commits left, SEED={SEED}\n")
 
 
 def test_a_log_cut_off_anywhere_leaves_whole_transactions(logged):

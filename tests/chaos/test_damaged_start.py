@@ -133,34 +133,3 @@ def test_an_output_that_was_changed_is_named_and_shown_as_damaged(ended):
     assert "amarynth" not in json.dumps([line["output"] for line in history])
     assert sum("damaged" in line["output"] for line in history) == 1
     assert sum(line["output"].startswith("1\n2\n") for line in history) == 1
-
-
-@pytest.mark.long
-def test_a_broken_page_stops_the_start(ended):
-    clew, _ = ended
-    path = ledger_of(clew)
-    whole = path.read_bytes()
-    for at in range(0, len(whole), 4096):
-        path.write_bytes(whole[:at] + b"\xff" * 64 + whole[at + 64 :])
-        refused(clew, "ledger")
-        says(clew, "verify", words=("error",))
-
-
-@pytest.mark.long
-def test_a_broken_log_stops_the_start(make_clew):
-    clew = make_clew().start()
-    goal = clew.submit(GOAL)
-    clew.report(goal)
-    clew.kill()
-    log = Path(f"{ledger_of(clew)}-wal")
-    data = bytearray(log.read_bytes())
-    assert len(data) > 100_000
-    data[32 + 24 + 500] ^= 1
-    log.write_bytes(data)
-
-    for _ in range(2):
-        refused(clew, "is empty, but these goals were accepted")
-        says(clew, "verify", words=("is empty",))
-        says(clew, "status", words=("is empty",))
-        says(clew, "doctor", words=("fail ledger", "is empty"))
-        log.unlink(missing_ok=True)

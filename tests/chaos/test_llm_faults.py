@@ -9,7 +9,6 @@ import sys
 
 import pytest
 from hostile_llm import HostileLlm, http
-from llm_server import ScriptedLlm, calls, completion, says
 
 from surroundings import bystander, resident_mb, sound, unharmed
 
@@ -250,43 +249,3 @@ def test_faults_that_a_person_must_mend_block_with_what_to_do_and_go_on_when_men
 
 
 RIGHT = ("run_cmd", {"cmd": "echo right >> trace"})
-ODD_ANSWERS = (
-    calls(("run_cmd", '{"cmd": "echo wrong >> trace')),
-    calls(("run_cmd", "[1, 2]")),
-    calls(("run_cmd", "null")),
-    calls(("run_cmd", {"cmd": 5})),
-    calls(("no_such_tool", {})),
-    calls(("write_file", {"path": "a\0b", "content": "x"})),
-    calls(("write_file", '{"path": "\\ud800", "content": "\\udfff"}')),
-    calls(("run_cmd", '{"cmd": "echo \\ud800 > /dev/null"}')),
-    calls(("read_file", {"path": "x" * 100_000})),
-    calls(("write_file", {"path": "big", "content": "x" * 2_000_000})),
-    calls(("run_cmd", '{"a":' * 5_000)),
-    completion({"role": "assistant", "content": None, "tool_calls": [None, 5, {"function": 7}]}),
-    completion({"role": "assistant", "content": [{"text": "hm"}, 5]}),
-    says("x" * 1_000_000),
-)
-
-
-@pytest.mark.long
-def test_odd_answers_of_the_model_are_told_to_it_and_harm_nothing(make_clew):
-    clew = make_clew({"loops.blocked_limit": 50})
-    many = calls(*[("run_cmd", {"cmd": f"echo {n} >> many"}) for n in range(10_000)])
-    with ScriptedLlm(
-        *ODD_ANSWERS, many, calls(RIGHT), then=calls(("finish", {"summary": "done"}))
-    ) as server:
-        thinker(clew, "thinker", server, mode="tools")
-        clew.start()
-        goal = clew.submit(GOAL.format(name="thinker"))
-        other = bystander(clew)
-        clew.wait("goal.completed", goal=goal)
-        assert clew.lines(goal, "trace") == ["right"]
-        done = clew.lines(goal, "many")
-        assert done == [str(n) for n in range(len(done))]
-        assert len(done) <= 20
-        told = server.prompt(1)
-        assert "not valid JSON" in told
-    unharmed(clew, other)
-    assert not clew.seen("worker.crashed")
-    assert not clew.seen("executor.died")
-    sound(clew)

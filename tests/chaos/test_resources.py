@@ -70,18 +70,6 @@ def test_a_daemon_without_descriptors_goes_on_when_there_are_some(make_clew, spa
     sound(clew)
 
 
-def test_a_nursery_without_descriptors_keeps_goals_waiting(make_clew):
-    clew = make_clew(SLOW)
-    clew.start()
-    with NoDescriptors(nursery_pid(clew)):
-        goal = clew.submit(runbook(*STEPS))
-        waits_for_resources(clew, goal, "too many open files")
-        assert clew.answers()
-    clew.wait("goal.completed", goal=goal)
-    assert clew.lines(goal, "trace") == ["0", "1", "2"]
-    sound(clew)
-
-
 @pytest.mark.parametrize("limit", ["NOFILE", pytest.param("AS", marks=pytest.mark.long)])
 def test_an_executor_without_resources_tells_the_agent_and_works_again(clew, limit):
     clew.agent(
@@ -146,22 +134,6 @@ def failing(pid, inject):
     finally:
         tracer.terminate()
         tracer.communicate()
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("error", ["EAGAIN", "ENOMEM"])
-def test_a_nursery_that_cannot_fork_keeps_goals_waiting(make_clew, error):
-    clew = make_clew(SLOW)
-    clew.start()
-    nursery = nursery_pid(clew)
-    with failing(nursery, f"inject=clone,clone3,fork,vfork:error={error}"):
-        goal = clew.submit(runbook(*STEPS))
-        why = {"EAGAIN": "resource temporarily unavailable", "ENOMEM": "cannot allocate memory"}
-        waits_for_resources(clew, goal, why[error])
-    clew.wait("goal.completed", goal=goal)
-    assert clew.lines(goal, "trace") == ["0", "1", "2"]
-    assert nursery_pid(clew) == nursery  # it lives on
-    sound(clew)
 
 
 LIMIT = """

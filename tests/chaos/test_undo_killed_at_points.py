@@ -15,7 +15,7 @@ import pointed
 import points
 import pytest
 from harness import DEADLINE_S, Clew, become_subreaper
-from ordinary import NOBODY, give
+from ordinary import give
 
 from clew_daemon.reading.client import NoDaemon
 from clew_daemon.reading.errors import CliError
@@ -297,24 +297,3 @@ def test_an_undo_is_completed_before_its_goal_goes_on(tmp_path, make_clew):
     assert order.index("undo.finished") < order.index("worker.started")
     assert kitchen.undone
     clew.cli("cancel", goal)
-
-
-def test_an_undo_of_an_ordinary_user_without_namespaces_is_completed_after_a_kill(nobodys_clew):
-    clew, under = nobodys_clew
-    kitchen = Kitchen(clew.folder, clew, under=under)
-    kitchen.start("undo.restore.before", 3, namespaces=False)
-    goal = kitchen.submit()
-    clew.wait("goal.completed", goal=goal)
-    clew.until(lambda: not clew.goal(goal)["pid"], "the end of the worker")
-    kitchen.edit()
-    give(kitchen.folder)
-    kitchen.ask_in_vain()
-    since = clew.now()
-    kitchen.start("", namespaces=False)
-    assert kitchen.resumed(since) == [True]
-    assert kitchen.undone
-    assert {path.stat().st_uid for path in kitchen.folder.rglob("*")} == {NOBODY}
-    kitchen.undo()
-    assert not kitchen.undone
-    assert clew.stop() == 0
-    assert clew.verified()

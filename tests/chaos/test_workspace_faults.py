@@ -11,7 +11,7 @@ import time
 
 import pytest
 
-from surroundings import bystander, foreign, runbook, sound, unharmed
+from surroundings import bystander, foreign, sound, unharmed
 
 AT_FDCWD, RENAME_EXCHANGE = -100, 2
 GO = "until test -e go; do sleep 0.02; done"
@@ -154,20 +154,6 @@ def test_something_else_in_the_place_of_the_workspace_is_left_to_a_person(clew, 
     sound(clew, goal)
 
 
-@pytest.mark.long
-def test_a_workspace_that_is_gone_between_two_epochs_is_left_to_a_person(clew, place):
-    goal = clew.start().submit(runbook("echo 1 >> trace", GO, "echo 2 >> trace", workspace=place))
-    clew.wait("action.allowed", goal=goal, count=2)
-    clew.kill()
-    shutil.rmtree(place)
-    clew.start()
-    other = bystander(clew)
-    assert "gone" in clew.wait("goal.blocked", goal=goal)["reason"]
-    assert not place.exists()
-    unharmed(clew, other)
-    sound(clew, goal)
-
-
 ODD = """
 import os, socket
 os.mkfifo("fifo"); os.mkdir("repo"); os.mkfifo(".git")
@@ -186,60 +172,10 @@ for _ in range(1500):
 """
 
 
-@pytest.mark.long
-def test_a_workspace_full_of_odd_things_is_worked_in_like_any_other(clew, place):
-    acts = [
-        ("run_cmd", {"cmd": "echo 1 >> trace"}),
-        ("list_files", {}),
-        ("search", {"pattern": "zero"}),
-        ("read_file", {"path": "fifo"}),
-        ("read_file", {"path": "socket"}),
-        ("read_file", {"path": "sparse"}),
-        ("read_file", {"path": "long"}),
-        ("read_file", {"path": "long", "start_line": 5000}),
-        ("write_file", {"path": "fifo", "content": "x"}),
-        ("edit_file", {"path": "sparse", "old": "a", "new": "b"}),
-        ("run_cmd", {"cmd": "echo 2 >> trace"}),
-    ]
-    answering(clew, *acts)
-    goal = clew.start().submit(foreign("worker", workspace=place))
-    other = bystander(clew)
-    clew.said(goal)
-    subprocess.run([sys.executable, "-c", ODD], cwd=place, check=True)
-    said = [told(clew, goal, number) for number in range(1, len(acts) + 1)]
-    results = [result for result, _ in said]
-    assert results == ["success"] * 3 + ["error"] * 3 + [
-        "success",
-        "timeout",
-        "error",
-        "error",
-        "success",
-    ]
-    assert "not a regular file" in said[3][1]
-    clew.wait("goal.completed", goal=goal)
-    assert not clew.seen("executor.died")
-    unharmed(clew, other)
-    sound(clew)
-    shutil.rmtree(place / "closed", ignore_errors=True)
-    subprocess.run(["rm", "-rf", place], check=True)  # deeper than shutil goes
-
-
 DEEP = (
     "import os; os.chdir(os.environ['TMPDIR']); "
     "[(os.mkdir('d'), os.chdir('d')) for _ in range(1500)]"
 )
-
-
-@pytest.mark.long
-def test_odd_things_in_the_private_folders_of_a_goal_are_cleared_away(clew):
-    goal = clew.start().submit(runbook(f'python3 -c "{DEEP}"'))
-    clew.wait("goal.completed", goal=goal)
-    private = clew.home / "state" / "goals" / goal / "tmp"
-    clew.until(lambda: not private.exists(), "the private folder's end")
-    other = bystander(clew)
-    unharmed(clew, other)
-    assert "completed" in clew.report(other)
-    sound(clew)
 
 
 @pytest.mark.long

@@ -129,15 +129,6 @@ def test_the_config_can_have_the_workspace_kept(clew, kitchen):  # noqa: F811
     assert (kitchen / "junk").exists()
 
 
-def test_without_snapshots_the_workspace_is_kept(clew, kitchen):  # noqa: F811
-    clew.configure({"snapshots.enabled": False})
-    goal = begin(clew, kitchen)
-    hears(clew, goal, "messy")
-    go_on(clew, goal)
-    assert second(clew, goal)["kept"] == "snapshots are turned off"
-    assert (kitchen / "junk").exists()
-
-
 def test_without_git_the_workspace_is_kept(clew, kitchen):  # noqa: F811
     goal = begin(clew, kitchen, git="/nowhere/git")
     hears(clew, goal, "messy")
@@ -199,23 +190,6 @@ def test_what_an_agent_changed_by_tools_of_its_own_is_put_back(clew, kitchen):  
     goal = begin(clew, kitchen, own, own_tools=True)
     assert second(clew, goal)["restored"] == 2
     assert seen(kitchen) == before
-
-
-def test_an_attempt_without_an_action_leaves_nothing_to_restore(clew, kitchen):  # noqa: F811
-    idle = """
-    attempt = hello()["attempt"]
-    say({"attempt": {key: attempt[key] for key in ("n", "reason", "restored", "kept", "left")}})
-    if attempt["n"] == 1:
-        call("complete_subtask", success=False, failure="I do not know how")
-        notice("stop")
-    else:
-        say("started over")
-        notice("feedback")
-    """
-    goal = begin(clew, kitchen, idle)
-    attempt = second(clew, goal)
-    assert (attempt["restored"], attempt["kept"]) == (0, "")
-    assert not clew.seen("undo.started", goal=goal)
 
 
 LAST = """

@@ -147,21 +147,6 @@ async def test_a_relay_that_is_killed_in_a_call_is_lost_and_one_that_closes_afte
                 await relays.lost.wait()
 
 
-async def test_the_relays_of_an_earlier_run_say_nothing_of_the_present_one(tmp_path):
-    spec, tmp = spec_of(tmp_path)
-    _, listener = open_gateway(spec, unix=True)
-    async with Gateway(listener, echo) as gateway:
-        before = gateway.begin()
-        async with relayed(tmp) as client:
-            await client.hello()
-            present = gateway.begin()
-            client.process.kill()
-        async with relayed(tmp) as client:
-            await client.hello()
-            assert not present.lost.is_set()
-            assert before is not present
-
-
 @pytest.mark.parametrize("mode", ["legacy", "auto"])
 async def test_the_client_of_the_official_library_is_content(tmp_path, mode):
     """In the mode `auto` it tries the revision of 2026 first, which has no handshake."""

@@ -188,24 +188,6 @@ def test_context_shows_what_a_new_daemon_asks_after_feedback_and_a_kill_of_the_o
         assert llm.requests[-1]["messages"] == now["messages"] == shown(clew, goal)["messages"]
 
 
-def test_context_shows_the_strategies_as_they_stood_when_the_agent_was_shown_them(clew, tmp_path):
-    known, late = tmp_path / "known.json", tmp_path / "late.json"
-    texts = ("Count the log line by line", "Look before you count")
-    known.write_text(json.dumps([{"section": "Testing", "content": text} for text in texts]))
-    late.write_text(
-        json.dumps([{"section": "Git Operations", "content": "Commit what was counted"}])
-    )
-    clew.start().clew("playbook", "import", str(known))
-    clew.stop()
-    with ScriptedLlm(shell(1), then=HANGS) as llm:
-        goal = asked_until_it_hangs(clew, llm, "tools", [shell(1)])
-        clew.clew("playbook", "remove", "tes-00001")
-        clew.clew("playbook", "import", str(late))
-        now = shown(clew, goal)
-        assert "[tes-00001] Count the log" in llm.prompt()
-        assert now["messages"] == llm.requests[-1]["messages"]
-
-
 def test_context_of_a_goal_that_asks_no_llm_says_so_and_shows_what_one_would_be_shown(clew):
     text = "# Say hello\n\n## Do\n- [ ] Write it\n  ```sh\n  sleep 60\n  ```\n"
     goal = clew.start().submit(text)

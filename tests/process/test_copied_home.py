@@ -1,8 +1,6 @@
 """A home that was copied, moved or restored elsewhere: it does not do the original's work a second time."""
 
-import json
 import shutil
-from pathlib import Path
 
 import pytest
 from harness import Clew, alive, children, forge, remove_at_once
@@ -99,39 +97,3 @@ def test_a_home_that_is_renamed_is_the_same_home(clew, second):
     second.start()
     assert second.goal(later)["status"] == "queued"
     assert not second.seen("home.other")
-
-
-def test_a_backup_that_is_restored_in_another_home_is_a_copy(clew, second):
-    goal = working(clew)
-    backup = clew.folder / "backup.db"
-    clew.clew("backup", str(backup))
-    second.home.mkdir()
-    second.configure({})
-    told = json.loads(second.clew("restore", str(backup), "--json"))
-    assert str(clew.home / "state") in told["home"]
-    second.start()
-    assert second.goal(goal)["status"] == "blocked"
-    clew.wait("action.finished", since=clew.now(), goal=goal, count=2)
-
-
-def test_a_copy_that_lacks_what_the_original_went_on_with_starts_and_says_so(clew, second):
-    """The ledger was copied first, and then the folders of goals that were accepted meanwhile."""
-    goal = working(clew)
-    second.home.mkdir()
-    (second.home / "state").mkdir(mode=0o700)
-    clew.clew("backup", str(second.home / "state" / "ledger.db"))
-    late = clew.submit(SHORT, "late.md")
-    clew.wait("goal.completed", goal=late)
-    for name in ("goals", "ledger.db.head"):
-        path = clew.home / "state" / name
-        (shutil.copytree if path.is_dir() else shutil.copy)(path, second.home / "state" / name)
-    second.configure({})
-    beside(second)
-    for _ in range(2):
-        second.start()
-        assert {name: one["status"] for name, one in second.goals().items()} == {goal: "blocked"}
-        assert second.stop() == 0
-    told = second.seen("ledger.behind")
-    assert len(told) == 1
-    assert any(late in fault for fault in told[0]["lacks"])
-    assert Path(told[0]["aside"][0], "goal.md").exists()

@@ -49,52 +49,6 @@ def test_a_goal_completes_across_daemon_deaths_and_no_step_runs_twice_unasked(cl
     assert len(finished) == STEPS
 
 
-def test_blocks_hold_after_the_daemon_was_killed(clew):
-    clew.agent(
-        "looper",
-        """
-        hello()
-        for i in range(3 if epoch == 1 else 1):
-            answer = run("cat nothing")
-        say([epoch, answer["verdict"], answer["reason"]])
-        if epoch == 1:
-            notice("never")
-        call("finish", success=False)
-        """,
-    )
-    goal = clew.start().submit("---\nagent: looper\n---\nLoop\n")
-    clew.said(goal)
-    signature = clew.seen("action.blocked", goal=goal)[0]["signature"]
-    clew.kill()
-    clew.start()
-    clew.wait("goal.failed", goal=goal)
-    assert clew.said(goal, count=2)[1] == [2, "blocked", "blocked_action"]
-    clew.stop()
-    assert signature in clew.state(goal)["blocked_actions"]
-
-
-def test_what_was_in_flight_when_the_daemon_died_is_interrupted_and_told(clew):
-    clew.agent(
-        "worker",
-        """
-        state = hello()["state"]
-        if epoch == 1:
-            run("echo x >> trace; until test -e never; do sleep 0.02; done")
-        say([a["result"] for a in state["goal"]["tasks"][0]["subtasks"][0]["actions"]])
-        call("finish", success=False)
-        """,
-    )
-    goal = clew.start().submit("---\nagent: worker\n---\nWork\n")
-    clew.until(lambda: clew.lines(goal, "trace"))
-    clew.kill()
-    clew.start()
-    assert clew.wait("action.interrupted", goal=goal)["reason"] == "daemon_died"
-    assert goal in clew.wait("daemon.recovered")["goals"]
-    clew.wait("goal.failed", goal=goal)
-    assert clew.said(goal) == [["interrupted"]]
-    assert clew.lines(goal, "trace") == ["x"]
-
-
 def test_a_goal_that_was_blocked_or_completed_is_not_taken_up_again(clew):
     clew.start()
     done = clew.submit("# A\n\n## S\n- [ ] one\n  ```sh\n  echo x >> trace\n  ```\n", "a.md")

@@ -103,23 +103,12 @@ def test_no_key_and_no_control_character_is_shown(tea):
     assert "+\\x1b[31mred" in tea.clew("diff", "tea")
 
 
-def test_the_sum_of_the_files_ends_the_list_of_counts(tea):
-    said = tea.clew("diff", "tea", "--stat").splitlines()
-    assert said[-1].startswith("7 files and 1 empty folder changed: ")
-    assert any(line.startswith("renamed   spoon -> ladle") for line in said)
-    assert any(line.startswith("added     pot") and line.endswith("Bin") for line in said)
-
-
 @pytest.mark.parametrize("term", ["xterm", "dumb"])
 def test_on_a_terminal_the_diff_has_colours_and_says_there_what_it_lacks(tea, term):
     env = tea.environment() | {"TERM": term}
     said = on_terminal(tea.command("diff", "tea"), env, 80)
     assert ("\x1b[32m+hot" in said) == (term == "xterm")
     assert "Ignored files are in no snapshot, so they are not compared." in said
-
-
-def test_forms_exclude_each_other(tea):
-    assert "use one of" in tea.clew("diff", "tea", "--stat", "--json", code=2)
 
 
 def test_someone_elses_files_are_left_out_and_counted(clew, tmp_path):

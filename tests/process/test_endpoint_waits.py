@@ -70,18 +70,6 @@ def test_a_refused_connection_is_seen_as_waiting_all_the_time_and_as_no_restart(
     clew.clew("cancel", goal)
 
 
-def test_retries_of_an_endpoint_are_one_line_each_in_the_log(make_clew, closed_port):
-    clew = make_clew(SOON)
-    text = thinker(clew, url_of(closed_port))
-    goal = clew.start().submit(text)
-    clew.wait("goal.waiting", goal=goal)
-    since = clew.now()
-    clew.wait("goal.waiting", goal=goal, since=since, count=ATTEMPTS)
-    assert {line["event"] for line in clew.events[since:] if line.get("goal") == goal} == {
-        "goal.waiting"
-    }
-
-
 def test_a_goal_goes_on_by_itself_when_its_endpoint_is_back(make_clew):
     clew = make_clew(SOON)
     with ScriptedLlm() as llm:
@@ -108,17 +96,6 @@ def test_resume_tries_an_endpoint_again_at_once(make_clew):
         clew.wait("goal.completed", goal=goal)
 
 
-def test_a_goal_that_waits_for_its_endpoint_keeps_no_other_from_working(make_clew, closed_port):
-    clew = make_clew({"daemon.max_workers": 1, **SOON})
-    text = thinker(clew, url_of(closed_port))
-    goal = clew.start().submit(text, "dead.md")
-    waiting(clew, goal)
-    for n in range(3):
-        other = clew.submit(f"# Other {n}\n- [ ] Do it\n  ```sh\n  touch x\n  ```\n", f"o{n}.md")
-        clew.wait("goal.completed", goal=other)
-    assert clew.goal(goal)["status"] == "waiting"
-
-
 def test_a_goal_still_waits_after_the_daemon_was_killed_and_since_the_same_moment(
     make_clew, closed_port
 ):
@@ -134,20 +111,6 @@ def test_a_goal_still_waits_after_the_daemon_was_killed_and_since_the_same_momen
     views = views_until(clew, goal, told)
     assert {(view["status"], view["waiting"]["since"]) for view in views} == {("waiting", since)}
     assert {view["restarts"] for view in views} == {0}
-
-
-def test_a_goal_that_is_retried_can_be_paused_and_resumed(make_clew, closed_port):
-    clew = make_clew(SOON)
-    text = thinker(clew, url_of(closed_port))
-    goal = clew.start().submit(text)
-    waiting(clew, goal)
-    clew.clew("pause", goal)
-    since = clew.now()
-    assert (clew.goal(goal)["status"], clew.goal(goal)["reason"]) == ("waiting", "paused")
-    clew.clew("resume", goal)
-    clew.wait(
-        "goal.waiting", goal=goal, since=since, reason=f"{url_of(closed_port)}: connection refused"
-    )
 
 
 @pytest.mark.parametrize("status", [429, 503])

@@ -148,33 +148,6 @@ def test_feedback_refuses_one_finish_and_what_checks_changed_is_not_the_next_act
     clew.wait("goal.completed", goal=goal)
 
 
-def test_feedback_that_the_agent_was_sent_before_it_called_finish_refuses_nothing(clew):
-    clew.agent("worker", 'hello()\nsay(notice("feedback")["text"])\nsay(done()["accepted"])')
-    goal = clew.start().submit(goal_text())
-    clew.wait("worker.ready", goal=goal)
-    clew.ask("feedback", goal=goal, text="also in German")
-    assert clew.said(goal, count=2)[0] == "also in German"
-
-
-def test_a_failing_check_is_told_with_its_command_and_exit_code(clew):
-    clew.agent("worker", 'hello()\nsay(done())\ncall("finish", success=False)')
-    goal = clew.start().submit(goal_text("checks:\n  broken: echo no; exit 3\n"))
-    assert clew.said(goal)[0]["failing_checks"] == [
-        {"name": "broken", "cmd": "echo no; exit 3", "exit_code": 3, "output": "no\n"}
-    ]
-    clew.wait("goal.failed", goal=goal)
-
-
-def test_a_check_that_fails_without_a_word_shows_the_command_that_failed(clew):
-    clew.agent("worker", 'hello()\nsay(done())\ncall("finish", success=False)')
-    goal = clew.start().submit(goal_text("checks:\n  gone: test -d . && test -f gone && false\n"))
-    (failing,) = clew.said(goal)[0]["failing_checks"]
-    assert (failing["cmd"], failing["exit_code"]) == ("test -d . && test -f gone && false", 1)
-    assert failing["output"].endswith("\n+ test -f gone\nthere is no file gone\n")
-    clew.wait("goal.failed", goal=goal)
-    assert len(clew.seen("check.failed", goal=goal)) == 1
-
-
 def test_a_check_that_undoes_another_does_not_complete_a_goal(clew):
     clew.agent("worker", 'hello()\nrun("touch a")\nsay(done())\ncall("finish", success=False)')
     checks = "checks:\n  there: test -f a\n  tidy: rm -f a\n"

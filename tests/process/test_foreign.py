@@ -1,7 +1,5 @@
 """Agents of other makers: their own tools, thoughts, plans, people's words, and how a goal ends."""
 
-import json
-
 import pytest
 
 from clew_daemon.reading.client import CliError
@@ -99,22 +97,6 @@ def test_a_claim_of_a_sandboxed_agent_leads_its_executor_out_of_no_block(clew):
     assert len(clew.lines(goal, "ran.txt")) == 2
 
 
-def test_a_repeated_action_is_free_again_in_another_world(clew):
-    clew.agent(
-        "tester",
-        """
-        hello()
-        for i in range(6):
-            say(run("cat input; exit 1")["verdict"])
-            run(f"echo {i} > input")
-        call("finish", success=False)
-        """,
-    )
-    goal = clew.start().submit(by("tester"))
-    clew.wait("goal.failed", goal=goal)
-    assert clew.said(goal, count=6) == ["allowed"] * 6
-
-
 def test_the_world_is_looked_at_anew_before_a_refusal(clew):
     clew.agent(
         "tester",
@@ -135,43 +117,6 @@ def test_the_world_is_looked_at_anew_before_a_refusal(clew):
     clew.ask("feedback", goal=goal, text="there is an input now")
     clew.wait("goal.failed", goal=goal)
     assert clew.said(goal, count=2)[1] == "allowed"
-
-
-def test_thoughts_in_a_circle_bring_an_intervention(clew):
-    clew.agent(
-        "thinker",
-        """
-        hello()
-        for i in range(3):
-            heard = call("think", text=f"Let me plan the next steps, plan {i}", has_tool_calls=False)
-        say(heard["intervention"]["kind"])
-        say(len(heard["intervention"]["message"]) > 20)
-        call("finish", success=False)
-        """,
-    )
-    goal = clew.start().submit(by("thinker"))
-    clew.wait("goal.failed", goal=goal)
-    kind, has_message = clew.said(goal, count=2)
-    assert kind in ("theme", "repeated_planning")
-    assert has_message
-    assert clew.seen("intervention.sent", goal=goal)[0]["kind"] == kind
-
-
-def test_reflections_count_as_iterations_and_being_stuck_brings_help(clew):
-    clew.agent(
-        "stuck",
-        """
-        hello()
-        for i in range(3):
-            heard = call("reflect", iteration=i + 1, progress_assessment="stuck")
-        say(heard["intervention"]["kind"])
-        say(hello()["state"]["iteration"])
-        call("finish", success=False)
-        """,
-    )
-    goal = clew.start().submit(by("stuck"))
-    clew.wait("goal.failed", goal=goal)
-    assert clew.said(goal, count=2) == ["stuck", 3]
 
 
 ESCALATING = """
@@ -243,15 +188,6 @@ def test_a_goal_that_waits_for_a_person_cannot_be_paused_and_keeps_its_question(
     assert clew.goal(goal)["status"] == "blocked"
 
 
-def test_feedback_reaches_a_running_agent_and_its_successors(clew):
-    clew.agent("listener", "say(hello()['feedback'])\nsay(notice('feedback')['text'])\nos._exit(9)")
-    goal = clew.start().submit(by("listener"))
-    clew.said(goal)
-    clew.ask("feedback", goal=goal, text="use the other door")
-    said = clew.said(goal, count=3)
-    assert said == [[], "use the other door", ["use the other door"]]
-
-
 def test_a_paused_goal_stays_so_across_a_restart_until_it_is_resumed(clew):
     clew.agent(
         "waiter", "hello()\nif epoch == 1: notice('stop')\nelse:\n  done(); call('advance'); done()"
@@ -267,30 +203,6 @@ def test_a_paused_goal_stays_so_across_a_restart_until_it_is_resumed(clew):
         clew.ask("pause", goal=goal)
     clew.ask("resume", goal=goal)
     clew.wait("goal.completed", goal=goal)
-
-
-def test_a_person_lifts_a_block_of_a_running_goal(clew):
-    clew.agent(
-        "looper",
-        """
-        hello()
-        for _ in range(3):
-            answer = run("cat nothing")
-        say(answer["verdict"])
-        notice("feedback")
-        say(run("cat nothing")["verdict"])
-        call("finish", success=False)
-        """,
-    )
-    goal = clew.start().submit(by("looper"))
-    clew.said(goal)
-    signature = json.loads(clew.clew("status", goal, "--json"))["goal"]
-    assert signature["blocked_actions"] == ['run_cmd::{"cmd":"cat nothing"}']
-    clew.ask("unblock", goal=goal, signature=signature["blocked_actions"][0])
-    assert clew.seen("action.unblocked", goal=goal) or clew.wait("action.unblocked", goal=goal)
-    clew.ask("feedback", goal=goal, text="now")
-    clew.wait("goal.failed", goal=goal)
-    assert clew.said(goal, count=2) == ["blocked", "allowed"]
 
 
 def test_unblock_continues_a_goal_that_refusals_have_blocked_and_says_what_else_is_needed(clew):
@@ -312,28 +224,3 @@ def test_unblock_continues_a_goal_that_refusals_have_blocked_and_says_what_else_
     assert clew.said(goal) == ["allowed"]
     clew.cli("pause", goal)
     assert "is not blocked" in clew.cli("unblock", goal, "run_cmd", code=1)
-
-
-def test_a_plan_is_taken_until_something_was_proposed_and_late_plans_are_errors(clew):
-    clew.agent(
-        "planner",
-        """
-        hello()
-        tasks = [{"description": "T", "subtasks": [{"description": "S"}]}]
-        state = call("plan", tasks=tasks, replan=None)["state"]
-        say(state["goal"]["tasks"][0]["subtasks"][0]["status"])
-        run("true")
-        for replan in (None, "task"):
-            try:
-                call("plan", tasks=tasks, replan=replan)
-            except RefusedError as error:
-                say(str(error)[:100])
-        done()
-        """,
-    )
-    goal = clew.start().submit(by("planner", "Plan this\n"))
-    clew.wait("goal.completed", goal=goal)
-    status, again, unasked = clew.said(goal, count=3)
-    assert status == "in_progress"
-    assert "the goal has a plan" in again
-    assert "no replan is required" in unasked

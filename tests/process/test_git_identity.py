@@ -1,6 +1,5 @@
 """Git in a goal's workspace: the user's name and email are there, and clew's own files are not untracked ones."""
 
-import json
 import shutil
 import subprocess
 
@@ -92,15 +91,3 @@ def test_variables_of_the_daemon_go_before_the_config_and_nothing_else_of_it_is_
         "GIT_COMMITTER_EMAIL=ada@example.com",
         "GIT_COMMITTER_NAME=Ada Example",
     ]
-
-
-def test_the_doctor_says_that_no_identity_is_set_and_how_to_set_one(clew, home):
-    def finding():
-        said = clew.clew("doctor", "--json")
-        return next(c for c in json.loads(said)["checks"] if c["name"] == "git identity")
-
-    assert finding()["level"] == "warn"
-    assert "git config --global user.name" in finding()["mend"]
-    identified(home)
-    assert finding()["level"] == "ok"
-    assert "Ada Example <ada@example.com>" in finding()["found"]

@@ -2,7 +2,6 @@
 
 import json
 import os
-import re
 import shutil
 
 import pytest
@@ -29,43 +28,6 @@ def steps(*commands, front="", title="Take steps"):
     return f"{head}# {title}\n\n## Steps\n{items}"
 
 
-def test_a_runbook_goal_goes_from_drop_to_report(clew):
-    goal = clew.start().submit(HELLO)
-    assert re.fullmatch(r"say-hello-[0-9a-f]{4}", goal)
-    clew.wait("goal.completed", goal=goal)
-    assert clew.lines(goal, "hello.txt") == ["hello"]
-    assert list((clew.home / "inbox").glob("*.md")) == []
-    report = clew.report(goal)
-    assert "status: **completed, unverified**" in report
-    assert "- [x] Do" in report
-    assert "  - [x] Write it" in report
-    assert "write_file hello.txt" in report
-    assert clew.goal(goal)["progress"] == 1
-    order = [e["event"] for e in clew.events if e.get("goal") == goal]
-    first = ["goal.accepted", "goal.started", "worker.started", "subtask.started", "worker.ready"]
-    assert order[:5] == first
-    assert clew.stop() == 0
-    assert clew.verified()
-
-
-def test_a_command_that_takes_too_long_is_stopped_and_its_output_names_what_to_change(clew):
-    clew.configure({"limits.runbook_timeout_s": 0.3})
-    clew.start()
-    by_file = "---\ntimeout: 0.2s\n---\n"
-    told = {
-        steps("sleep 60"): "[limits] runbook_timeout_s, or `timeout:` in the goal file",
-        by_file + steps("sleep 60"): "`timeout:` in the goal file",
-        by_file
-        + steps("sleep 60").replace("```sh", "```sh timeout=0.1s"): "`timeout=` of its block",
-    }
-    for text, setting in told.items():
-        goal = clew.submit(text)
-        clew.wait("goal.blocked", goal=goal)
-        [first] = json.loads(clew.cli("history", goal, "--json"))["actions"]
-        assert first["result"] == "timeout"
-        assert setting in first["output"], first["output"]
-
-
 def test_an_item_that_is_ticked_is_not_done_again(clew):
     text = HELLO.replace("- [ ] Write it", "- [x] Write it").replace("cat hello.txt", "ls > seen")
     goal = clew.start().submit(text)
@@ -73,28 +35,6 @@ def test_an_item_that_is_ticked_is_not_done_again(clew):
     assert clew.lines(goal, "hello.txt") == []
     assert "seen" in clew.lines(goal, "seen")
     assert "the steps are done" in clew.report(goal)
-
-
-def test_plain_text_is_a_goal_that_the_agent_plans(clew):
-    name = clew.agent(
-        "planner",
-        """
-        first = hello()["state"]["goal"]["tasks"]
-        plan = [{"description": "T", "subtasks": [{"description": "one"}, {"description": "two"}]}]
-        state = call("plan", tasks=plan, replan=None)["state"]
-        say([first[0]["subtasks"][0]["description"], state["goal"]["tasks"][0]["description"]])
-        run("echo 1 > one")
-        call("complete_subtask", success=True)
-        say(call("advance")["subtask"]["description"])
-        run("echo 2 > two")
-        say(done()["accepted"])
-        """,
-    )
-    clew.configure({"agents.default": name})
-    goal = clew.start().submit("Make one and two, please", "plain.txt")
-    clew.wait("goal.completed", goal=goal)
-    assert clew.said(goal, count=3)[:2] == [["Make one and two, please", "T"], "two"]
-    assert (clew.lines(goal, "one"), clew.lines(goal, "two")) == (["1"], ["2"])
 
 
 def test_a_budget_of_time_hands_the_goal_to_a_person(clew):

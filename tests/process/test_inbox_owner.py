@@ -19,15 +19,6 @@ def test_a_second_daemon_on_the_same_inbox_refuses_to_start_and_says_who_owns_it
     assert first.lines(goal, "trace") == ["once"]
 
 
-def test_an_inbox_is_the_same_one_through_a_link(make_clew):
-    first = make_clew(name="first").start()
-    link = first.folder / "link"
-    link.symlink_to(first.home / "inbox")
-    second = make_clew({"paths.inbox": str(link)}, name="second")
-    second.start(ready=False)
-    assert second.daemon.wait(60) == 1
-
-
 def test_an_inbox_is_free_when_its_owner_was_killed_and_what_it_claimed_is_taken(make_clew):
     first = make_clew(name="first").start()
     first.kill()

@@ -6,7 +6,6 @@ from llm_server import Reply, ScriptedLlm, calls, says, writes
 
 HANGS = Reply(hang=True)
 GIVES_UP = {"success": False, "summary": "enough"}
-AS_TEXT = writes("finish", **GIVES_UP)
 NATIVE = calls(("finish", GIVES_UP))
 
 
@@ -21,12 +20,6 @@ def serving(reply, model="scripted", fingerprint=None, tokens=None):
 def use(clew, llm, **keys):
     agent = {"kind": "llm", "base_url": llm.base_url, "model": "scripted", **keys}
     clew.configure({f"agents.scripted.{key}": value for key, value in agent.items()})
-
-
-def try_goal(clew):
-    goal = clew.submit("# Count in the log\n")
-    clew.wait("worker.exited", goal=goal)  # the last turn is reported after the goal has ended
-    return goal
 
 
 def is_json(request):

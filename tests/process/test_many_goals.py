@@ -5,19 +5,6 @@ import itertools
 GOAL = "# Goal {0}\n\n## Do\n- [ ] It\n  ```sh\n  {1}\n  ```\n"
 
 
-def test_two_hundred_files_at_once_are_each_accepted_exactly_once(clew):
-    front = "---\nnot_before: 2126-01-01T00:00:00Z\n---\n"
-    clew.start()
-    for number in range(200):
-        clew.drop(front + GOAL.format(number, "true"), f"goal-{number:03}.md")
-    clew.wait("goal.accepted", count=200)
-    assert {e["file"] for e in clew.seen("goal.accepted")} == {
-        f"goal-{number:03}.md" for number in range(200)
-    }
-    assert len(clew.goals()) == 200
-    clew.until(lambda: not list((clew.home / "inbox").glob("*.md")))
-
-
 def test_four_workers_work_at_once_and_the_fifth_waits_its_turn(clew):
     clew.start()
     wait = "touch ready; until test -e go; do sleep 0.02; done"
@@ -31,23 +18,6 @@ def test_four_workers_work_at_once_and_the_fifth_waits_its_turn(clew):
     for goal in goals:
         (clew.workspace(goal) / "go").touch()
     clew.wait("goal.completed", count=5)
-
-
-def test_twelve_goals_complete_side_by_side_whose_workers_are_killed_on_the_way(clew):
-    clew.start()
-    goals = [
-        clew.submit(GOAL.format(n, f"sleep 0.1; echo {n} >> out"), f"{n}.md") for n in range(12)
-    ]
-    for count in (1, 3, 5):
-        victim = clew.wait("worker.ready", count=count)["goal"]
-        if not clew.seen("goal.completed", goal=victim):
-            try:
-                clew.kill_agent(victim)
-            except ProcessLookupError:
-                continue  # it was faster
-    clew.wait("goal.completed", count=12)
-    for number, goal in enumerate(goals):
-        assert set(clew.lines(goal, "out")) == {str(number)}
 
 
 def test_no_more_llm_calls_are_open_at_an_endpoint_than_there_are_slots(clew):

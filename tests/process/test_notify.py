@@ -1,7 +1,6 @@
 """What the daemon tells a service manager, over a real datagram socket."""
 
 import os
-import re
 import signal
 import socket
 import time
@@ -38,18 +37,6 @@ def manager(tmp_path):
     manager = Manager(tmp_path / "notify.sock")
     yield manager
     manager.close()
-
-
-def test_ready_reloading_and_stopping_are_told_in_order(clew, manager):
-    clew.start(NOTIFY_SOCKET=manager.path)
-    assert "STATUS=0 goals running" in manager.until("READY=1")
-    os.kill(clew.daemon.pid, signal.SIGHUP)
-    reloading = manager.until("RELOADING=1")
-    assert re.search(r"^MONOTONIC_USEC=\d+$", reloading, re.MULTILINE)
-    assert "reload" not in manager.until("READY=1")  # nothing changed
-    assert clew.stop() == 0
-    manager.until("STOPPING=1")
-    assert not any("WATCHDOG" in text for text in manager.said)
 
 
 def test_every_reload_is_told_as_notify_reload_wants_it(clew, manager):

@@ -71,17 +71,6 @@ def pid(one):
     return one._zygote.child.pid
 
 
-def test_cells_of_one_nursery_are_forked_from_one_process(live):
-    async def what(one, start):
-        cells = await asyncio.gather(*(start() for _ in range(9)))
-        first = pid(one)
-        cells += [await start()]
-        assert pid(one) == first
-        assert [await ended(*cell) for cell in cells] == [0] * 10
-
-    live(what)
-
-
 def test_a_killed_nursery_is_renewed(live):
     async def what(one, start):
         cell = await start()
@@ -91,23 +80,6 @@ def test_a_killed_nursery_is_renewed(live):
         other = await start()
         assert pid(one) != first
         assert await ended(*cell) == await ended(*other) == 0
-
-    live(what)
-
-
-def test_the_end_of_a_nursery_takes_no_other_descriptor_of_its_number_off_the_loop(live):
-    async def what(one, start):
-        await one.start()
-        ending = asyncio.ensure_future(one.stop())
-        await asyncio.sleep(0)
-        ours, theirs = socket.socketpair()  # by the number that the line had, were it closed by now
-        with ours, theirs:
-            heard = asyncio.Event()
-            asyncio.get_running_loop().add_reader(ours.fileno(), heard.set)
-            await ending
-            theirs.send(b"x")
-            await heard.wait()
-            asyncio.get_running_loop().remove_reader(ours.fileno())
 
     live(what)
 

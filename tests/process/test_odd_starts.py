@@ -61,14 +61,3 @@ def test_a_log_that_is_moved_away_is_begun_anew(clew):
     assert "config.reloaded" in clew.clew("logs")
     moved = (clew.home / "clew.log-20260101").read_text()
     assert "daemon.ready" in moved
-
-
-def test_where_none_has_run_the_log_is_said_to_be_missing_for_that(clew):
-    assert "no daemon has run here" in clew.clew("logs", code=1)
-
-
-def test_a_log_that_logrotate_has_just_renamed_is_still_shown(clew):
-    clew.start()
-    path = clew.home / "state" / "clew.log"
-    path.rename(path.with_name("clew.log.1"))
-    assert "daemon.ready" in clew.clew("logs")

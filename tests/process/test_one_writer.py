@@ -125,14 +125,6 @@ def test_another_runtime_dir_is_the_same_daemon(at_home, other):
     assert not clew.seen("worker.leftover")
 
 
-def test_a_link_to_the_home_is_the_same_home(clew):
-    clew.start()
-    (clew.folder / "link").symlink_to(clew.home)
-    clew.options = ["--home", str(clew.folder / "link")]
-    assert f"process {clew.daemon.pid}" in clew.clew("run", code=1)
-    assert clew.answers()
-
-
 def test_a_link_to_the_ledger_is_the_same_ledger(clew, make_clew):
     clew.start()
     other = make_clew(name="other")
@@ -215,23 +207,6 @@ def told(racers):
     for one in racers:
         one.stdin.write("go\n")
     return [one.stdout.readline().strip() for one in racers]
-
-
-def test_of_two_daemons_that_start_at_the_same_instant_one_runs(clew):
-    for _ in range(3):
-        with (clew.folder / "second.log").open("wb") as out:
-            command, env = clew.command("run"), clew.environment()
-            second = subprocess.Popen(command, stdout=out, stderr=out, env=env)
-            clew.start(ready=False)
-            daemons = [clew.daemon, second]
-            clew.until(lambda ds=daemons: any(d.poll() is not None for d in ds), "a refusal")
-            refused = next(d for d in daemons if d.poll() is not None)
-            runs = next(d for d in daemons if d is not refused)
-            assert refused.returncode == 1
-            clew.until(clew.answers, "an answer of the one that runs")
-            assert clew.ask("ping")["pid"] == runs.pid
-            runs.terminate()
-            assert runs.wait(DEADLINE_S) == 0
 
 
 def test_a_daemon_that_holds_the_ledger_and_does_not_answer_is_named(clew, held):

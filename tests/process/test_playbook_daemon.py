@@ -111,22 +111,6 @@ def test_switched_off_it_learns_nothing_and_shows_nothing(clew):
     assert [event.kind for event in events(clew)] == ["bullet_added"]
 
 
-def test_strategies_shown_stay_the_same_within_an_epoch(clew):
-    clew.agent(
-        "learner",
-        """
-        first = hello()["playbook"]
-        delta = {"op": "add", "section": "shell", "content": "Quote every path"}
-        learned = call("learn", deltas=[delta, {**delta, "content": "Quote each path"}])
-        again = hello()["playbook"]
-        say([first == again, [one["content"] for one in learned["playbook"]]])
-        call("finish", success=False)
-        """,
-    )
-    goal = taught(clew).submit("---\nagent: learner\n---\nLearn\n")
-    assert clew.said(goal) == [[True, ["Run one test alone first", "Quote every path"]]]
-
-
 def test_a_person_removes_restores_prunes_exports_and_imports(make_clew):
     clew = taught(make_clew())
     clew.clew("playbook", "remove", "tes-00001")

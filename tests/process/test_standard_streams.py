@@ -80,12 +80,6 @@ def test_a_reader_that_goes_away_is_no_error_to_speak_of(clew):
         assert process.wait(DEADLINE_S) == 1
 
 
-@pytest.mark.parametrize("args", PRINTING)
-def test_what_prints_ends_without_a_traceback_where_standard_output_is_closed(clew, args):
-    done = shell(clew, f"clew {args} >&-")
-    assert (done.returncode in (0, 1), done.stdout, done.stderr) == (True, "", "")
-
-
 @pytest.mark.parametrize("args", ["logs -f", "logs -f -n 0"])
 def test_following_the_log_ends_when_nothing_reads_it_any_more(clew, args):
     """As with `| head -2`: without a further line in the log there is nothing to write that would fail."""

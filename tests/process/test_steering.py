@@ -109,26 +109,6 @@ def test_continue_goes_on_with_a_goal_whatever_stopped_it(clew):
     assert "is completed; say first what is missing" in clew.cli("continue", "paused", code=1)
 
 
-def test_continue_grants_a_spent_budget_again(clew):
-    clew.agent(
-        "worker",
-        "hello()\nwhile run('echo x >> ran')['verdict'] == 'allowed': pass\nnotice('stop')",
-    )
-    clew.configure({"limits.max_actions": 1})
-    goal = clew.start().submit(text("tea", "worker"))
-    for times in (1, 2):
-        clew.wait("goal.blocked", goal=goal, count=times)
-        assert len(clew.lines(goal, "ran")) == times
-        clew.cli("continue", "tea")
-    clew.wait("goal.blocked", goal=goal, count=3)
-
-
-@pytest.mark.parametrize("verb", ["pause", "continue", "resume", "cancel", "retry"])
-def test_goals_are_named_or_all_are_meant_not_both_and_not_none(clew, verb):
-    clew.cli(verb, code=2)
-    clew.cli(verb, "a", "--all", code=2)
-
-
 def test_every_command_takes_a_name_an_id_or_a_beginning(clew, working):
     a = working["a"]
     for word in ("a", a, a[:-1]):
@@ -198,16 +178,6 @@ def test_a_completed_goal_goes_on_with_feedback(clew, outlined):
     assert "say first what is missing" in clew.cli("retry", "tea", code=1)
     clew.stop()
     assert clew.verified()
-
-
-def test_feedback_of_a_cancelled_goal_is_there_when_it_is_retried(clew, working):
-    a = working["a"]
-    clew.cli("cancel", "a")
-    assert "`clew continue a` continues it" in clew.cli("feedback", "a", "be", "quick")
-    assert clew.ask("status", goal="a")["goal"]["status"] == "cancelled"
-    clew.cli("retry", "a")
-    clew.said(a, count=2)
-    clew.cli("cancel", "--all")
 
 
 def test_a_completed_runbook_says_that_it_cannot_go_on(clew):

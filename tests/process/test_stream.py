@@ -2,14 +2,12 @@
 
 import contextlib
 import json
-import signal
 import socket
 import threading
 
 import psutil
 from harness import DEADLINE_S
 
-from clew_daemon.cli.watched import Watched
 from clew_daemon.reading.client import connected
 from clew_daemon.reading.follow import (
     EventSource,
@@ -162,18 +160,6 @@ def test_after_a_purge_a_cursor_before_it_is_reset(clew):
         clew.until(lambda: any(getattr(news, "reset", False) for news in one.news), "the reset")
 
 
-def test_a_reload_interrupts_no_follower(clew):
-    clew.start()
-    with following(clew) as one:
-        clew.until(lambda: one.source.is_streaming, "the stream")
-        clew.configure({"loops.repeat_limit": 7})
-        clew.daemon.send_signal(signal.SIGHUP)
-        clew.wait("config.reloaded")
-        clew.wait("goal.completed", goal=clew.submit(SHORT))
-        clew.until(lambda: "goal_ended" in [event.kind for event in one.events], "the end")
-        assert not any(isinstance(news, StreamGone) for news in one.news)
-
-
 def test_followers_that_read_nothing_take_no_memory_and_delay_nobody(clew):
     clew.start()
     instance = Instance(clew.home, clew.environment())
@@ -187,25 +173,3 @@ def test_followers_that_read_nothing_take_no_memory_and_delay_nobody(clew):
         assert clew.answers()
         grown = psutil.Process(clew.daemon.pid).memory_info().rss - before
         assert grown < 64 << 20
-
-
-def test_what_is_watched_comes_from_the_stream_and_from_the_ledger_while_no_daemon_runs(clew):
-    clew.start()
-    goal = clew.submit(STEPS)
-    feed = Watched(Instance(clew.home, clew.environment()), [goal], attach=False)
-    entries = []
-
-    def seen():
-        entries.extend(feed.read())
-        return entries
-
-    with contextlib.closing(feed):
-        clew.until(lambda: seen() and feed._source.is_streaming, "the stream")
-        clew.kill()
-        clew.until(lambda: seen() and not feed._source.is_streaming, "the ledger")
-        clew.start()
-        clew.until(lambda: seen()[-1].kind == "goal.completed", "the end")
-    seqs = [entry.seq for entry in entries if entry.seq]
-    assert seqs == sorted(set(seqs))
-    finished = [entry.detail for entry in entries if entry.kind == "action.finished"]
-    assert [text.strip() for text in finished] == [f"number {n}" for n in range(MANY)]

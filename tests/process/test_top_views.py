@@ -64,15 +64,6 @@ async def test_what_a_goal_has_changed_is_shown_file_by_file_and_is_only_text(cl
         assert "\x1b" not in shown(app)
 
 
-async def test_a_goal_file_that_was_rejected_is_named_below_the_goals(clew):
-    clew.start()
-    (clew.home / "inbox" / "bad.md").write_text("---\npriority: high\n---\nDo it\n")
-    clew.wait("goal.rejected")
-    app = TopApp(Instance.of(clew.home, os.environ))
-    async with app.run_test(size=(80, 24)) as pilot:
-        await until(pilot, lambda: "rejected: bad.md" in shown(app))
-
-
 async def test_the_prompt_of_each_turn_is_shown_with_what_is_new_in_it(clew):
     with ScriptedLlm(*SCRIPT, then=Reply(hang=True)) as llm:
         agent = {"kind": "llm", "base_url": llm.base_url, "model": "scripted", "mode": "tools"}
@@ -94,10 +85,3 @@ async def test_the_prompt_of_each_turn_is_shown_with_what_is_new_in_it(clew):
             await pilot.press("n")
             await until(pilot, lambda: "Turn 4 of 4" in shown(app))
             assert command(app) == f"$ clew context {goal}"
-
-
-def test_a_turn_that_was_not_is_named_with_the_last_one(clew):
-    goal = clew.start().submit(WRITES)
-    clew.wait("goal.completed", goal=goal)
-    said = clew.cli("context", goal, "--turn", "9", code=1)
-    assert f"{goal} has no turn 9 yet; the next one is turn " in said

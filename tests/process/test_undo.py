@@ -88,14 +88,6 @@ def test_an_undo_of_a_subtask_leaves_what_the_others_did(clew, kitchen, done):
     assert not (kitchen / "cup").exists()
 
 
-def test_a_subtask_whose_files_a_later_one_changed_leaves_those(clew, kitchen, done):
-    answer = undone(clew, "1", "--yes")
-    assert answer["left"] == [{"path": "water", "reason": "later", "action": "restore"}]
-    assert (kitchen / "water").read_text() == "hot\nleaves\n"
-    assert (kitchen / "cup").exists()
-    assert (kitchen / "spoon").exists()
-
-
 def test_an_undo_again_reverts_the_undo(clew, kitchen, done):
     after = seen(kitchen)
     for expected in (done, after, done):
@@ -108,20 +100,6 @@ def test_an_undo_again_reverts_the_undo(clew, kitchen, done):
     assert seen(kitchen) == after
 
 
-def test_a_subtask_that_has_nothing_left_to_undo_reverts_no_other_undo(clew, kitchen, done):
-    clew.cli("undo", "tea", "1.2", "--yes")
-    before = seen(kitchen)
-    clew.cli("undo", "tea", "1.1", "--yes")
-    assert "undo: done" in clew.cli("status", "tea")
-    clew.cli("undo", "tea", "1.1", "--yes")
-    assert seen(kitchen) == before
-    clew.cli("undo", "tea", "--yes")
-    after = seen(kitchen)
-    assert after == done
-    assert "Nothing is left to undo of 1.1" in clew.cli("undo", "tea", "1.1", "--yes")
-    assert seen(kitchen) == after
-
-
 def test_where_an_undone_file_was_changed_since_it_is_listed_and_nothing_is_reverted(
     clew, kitchen, done
 ):
@@ -131,15 +109,6 @@ def test_where_an_undone_file_was_changed_since_it_is_listed_and_nothing_is_reve
     answer = undone(clew, "--yes", code=1)
     assert [one["path"] for one in answer["left"]] == ["pot"]
     assert seen(kitchen) == before
-
-
-def test_an_undo_is_done_in_the_status_only_until_it_is_reverted(clew, kitchen, done):
-    shown = []
-    for _ in range(3):
-        clew.cli("undo", "tea", "--yes")
-        shown.append("undo: done" in clew.cli("status", "tea"))
-    assert shown == [True, False, True]
-    assert "1.2 Steep" in clew.cli("status", "tea")
 
 
 def test_what_someone_else_changed_stays_and_theirs_overwrites_it(clew, kitchen, done):
@@ -155,17 +124,6 @@ def test_what_someone_else_changed_stays_and_theirs_overwrites_it(clew, kitchen,
     assert (kitchen / "notes").read_text() == "mine, too\n"
     clew.cli("undo", "tea", "--yes")
     assert (kitchen / "water").read_text() == "mine\n"
-
-
-def test_nothing_is_restored_where_only_work_of_someone_else_is_left(clew, kitchen, done):
-    for name in ("water", "cup", "spoon", "recipe", "pot"):
-        (kitchen / name).write_text("mine\n")
-    (kitchen / "shelf" / "spoon").write_text("mine\n")
-    before = seen(kitchen)
-    said = clew.cli("undo", "tea", "--yes", code=1)
-    assert "Nothing was restored" in said
-    assert "someone else changed it too" in said
-    assert seen(kitchen) == before
 
 
 def test_a_plan_that_was_shown_is_performed_only_as_it_was(clew, kitchen, done):
@@ -552,43 +510,3 @@ def test_what_is_gone_and_in_no_snapshot_is_named_first_and_no_option_is_offered
     assert "--theirs" not in "\n".join(said)
     answer = undone(clew, "--theirs")  # the next one takes this undo back, and tries nothing else
     assert (answer["scope"], answer["theirs_total"], answer["failed"]) == ("undo", 0, [])
-
-
-@pytest.mark.parametrize("first", [True, False])
-def test_after_the_commits_are_taken_back_as_advised_the_files_are_restored(clew, kitchen, first):
-    git(kitchen, "init", "-q")
-    git(kitchen, "add", ".")
-    if not first:
-        git(kitchen, "commit", "-qm", "first")
-    before = seen(kitchen)
-    clew.start()
-    who = "git -c user.name=A -c user.email=a@b"
-    goal = worked(clew, kitchen, f"rm cup; echo x > pot; git add -A; {who} commit -qm more")
-    said = clew.cli("undo", goal, "--yes", code=1)
-    advice = "git update-ref -d HEAD" if first else "git reset --soft "
-    [command] = [line for line in said.splitlines() if advice in line]
-    git(kitchen, *command.partition("  takes back")[0].split()[1:])
-    clew.cli("undo", goal, "--yes")
-    assert seen(kitchen) == before
-
-
-def test_a_folder_with_files_that_no_snapshot_has_stays_and_the_undo_is_complete(clew, repository):
-    clew.start()
-    made = "mkdir data && head -c 12M /dev/zero > data/big"
-    goal = worked(clew, repository, f"echo x > pot; {made}")
-    said = clew.cli("undo", goal, "--yes")
-    assert "changed while the undo went on" not in said
-    assert "no snapshot has" in said
-    assert "again reverts this undo" in said
-    assert not (repository / "pot").exists()
-    assert undone(clew)["scope"] == "undo"
-
-
-def test_undo_and_diff_count_files_and_neither_folders_nor_the_persons_own(clew, kitchen):
-    clew.start()
-    goal = worked(clew, kitchen, "mkdir -p a/b c; echo hot > water; echo new > pot")
-    (kitchen / "mine").write_text("mine\n")
-    assert "2 files and 2 empty folders changed" in clew.cli("diff", goal, "--stat")
-    said = clew.cli("undo", goal, "--yes")
-    assert "2 files and 2 empty folders restored" in said
-    assert "1 file" not in said

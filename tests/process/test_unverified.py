@@ -83,18 +83,6 @@ def test_suggested_checks_are_run_at_the_end_and_decide_nothing(clew):
     assert clew.verified()
 
 
-def test_lines_of_the_report_make_the_next_goal_a_verified_one(clew):
-    script = plan(("there", "test -f 'hello.txt' # it is: there"))
-    with ScriptedLlm(script, WRITE, DONE, WRITE, FINISH) as llm:
-        thinker(clew, llm)
-        goal = clew.start().submit(goal_file(LONG))
-        clew.wait("goal.completed", goal=goal)
-        block = clew.report(goal).partition("    ---\n")[2].partition("    ---\n")[0]
-        front = "\n".join(line.removeprefix("    ") for line in block.splitlines())
-        again = clew.submit(f"---\nagent: thinker\n{front}\n---\n# Say hello\n", "again.md")
-        assert clew.wait("goal.completed", goal=again)["verified"] is True
-
-
 def test_suggestions_are_recorded_and_not_run_where_the_goal_has_checks_of_its_own(clew):
     with ScriptedLlm(plan(("touch", "touch by-suggestion")), WRITE, FINISH) as llm:
         thinker(clew, llm)
@@ -140,19 +128,6 @@ def test_a_suggested_check_is_not_run_again_after_a_crash_and_the_goal_still_end
     assert passed == {"slow": False if victim == "executor" else None, "quick": True}
     assert kinds(clew, goal).count("check_started") == 2
     assert clew.verified()
-
-
-def test_a_suggested_check_that_moves_the_workspace_does_not_complete_the_goal(clew):
-    clew.configure({"sandbox.mode": "off"})
-    place = clew.folder / "ws"
-    moves = f"mv {place} {place}-moved && mkdir {place}"
-    with ScriptedLlm(plan(("moves", moves)), WRITE, DONE, then=FINISH) as llm:
-        thinker(clew, llm)
-        goal = clew.start().submit(goal_file(LONG, workspace=str(place)))
-        line = clew.wait("goal.blocked", goal=goal)
-    assert "the workspace was replaced" in line["reason"]
-    assert not clew.seen("goal.completed", goal=goal)
-    assert list(place.iterdir()) == []
 
 
 @pytest.mark.parametrize("front", [{}, {"checks": {"there": "test -f hello.txt"}}])

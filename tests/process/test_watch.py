@@ -191,24 +191,6 @@ def test_without_a_goal_those_that_come_later_are_shown_until_ctrl_c(clew, watch
     assert f"{first} continues; watch it again: clew --home {clew.home} watch {first}" in seen.lines
 
 
-def test_a_restored_ledger_is_told_and_goals_that_are_not_in_it_too(clew, watching):
-    clew.start()
-    kept = clew.submit(GATED, "kept.md")
-    gate(clew, kept)
-    clew.clew("backup", str(clew.folder / "copy.db"))
-    lost = clew.submit(GATED, "lost.md")
-    gate(clew, lost)
-    seen, other = watching("watch", kept), watching("watch", lost)
-    seen.until(f"{kept}: in_progress")
-    other.until(f"{lost}: in_progress")
-    ended(clew, signal.SIGTERM)
-    clew.clew("restore", "--yes", str(clew.folder / "copy.db"))
-    seen.until("clew: the ledger was replaced")
-    assert other.end() == 1
-    assert f"{lost} is not in the ledger any more" in other.text
-    assert seen.end(signal.SIGINT) == 130
-
-
 WAITS = "until test -e go; do sleep 0.02; done"
 
 
@@ -393,39 +375,7 @@ def test_a_window_shows_what_happens_now_and_leaves_the_final_state_standing(cle
     assert window.raw.rindex(b"\x1b[?25h") > window.raw.rindex(b"\x1b[?25l")  # the cursor is back
 
 
-def test_a_question_of_any_length_is_shown_whole_in_a_small_window(clew, terminal):
-    question = " ".join(f"word{n}" for n in range(40))
-    body = f"""
-        hello()
-        call("leave", kind="configuration", reason={question!r})
-        os._exit(78)
-    """
-    agent = clew.agent("asker", body)
-    clew.start()
-    window = terminal(
-        60, 20, "submit", "--wait", str(written(clew, f"---\nagent: {agent}\n---\nAsk.\n"))
-    )
-    assert window.end() == 1
-    final = window.text
-    assert all(f"word{n}" in final for n in range(40)), final
-
-
 def written(clew, text):
     path = clew.folder / "asked.md"
     path.write_text(text)
     return path
-
-
-def test_ctrl_c_in_a_window_gives_the_cursor_back_and_no_colour_has_no_colours(clew, terminal):
-    clew.start()
-    goal = clew.submit(GATED)
-    go = gate(clew, goal)
-    window = terminal(80, 24, "watch", goal, NO_COLOR="1")
-    window.until(r"running for \d+ s: #\d+ echo begun")
-    os.write(window.fd, b"\x03")
-    assert window.end() == 130
-    assert f"{goal} continues" in window.text
-    assert not re.search(rb"\x1b\[(\d;)*3\dm", window.raw)
-    assert window.raw.rindex(b"\x1b[?25h") > window.raw.rindex(b"\x1b[?25l")
-    go.touch()
-    clew.wait("goal.completed", goal=goal)

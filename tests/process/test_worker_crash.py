@@ -38,24 +38,6 @@ def foreign(name):
     return f"---\nagent: {name}\n---\n# Do it\n\n## A task\n- [ ] First\n- [ ] Second\n"
 
 
-def test_a_killed_agent_is_back_at_the_same_subtask_with_a_new_epoch(clew):
-    goal = clew.start().submit("---\non_interrupt: retry\n---\n" + STEPS)
-    clew.until(lambda: clew.lines(goal, "begun"))
-    clew.kill_agent(goal)
-    clew.wait("worker.ready", goal=goal, epoch=2)
-    interrupted = clew.wait("action.interrupted", goal=goal)
-    (clew.workspace(goal) / "go").touch()
-    clew.wait("goal.completed", goal=goal)
-    exited = clew.seen("worker.exited", goal=goal)[0]
-    assert (exited["epoch"], exited["reason"], exited["crash"]) == (1, "killed by SIGKILL", True)
-    started = clew.seen("subtask.started", goal=goal)
-    assert [e["subtask_idx"] for e in started] == [0, 1, 2]  # the second only once
-    history = {line["seq"]: line for line in clew.history(goal)}
-    assert history[interrupted["action"]]["result"] == "interrupted"
-    assert clew.lines(goal, "trace") == ["1", "2", "3"]
-    assert clew.goal(goal)["restarts"] == 1
-
-
 @pytest.mark.parametrize("moment", ["worker.started", "worker.ready", "action.finished"])
 def test_an_agent_killed_at_any_point_is_back_and_does_no_step_twice(clew, moment):
     goal = clew.start().submit("---\non_interrupt: retry\n---\n" + STEPS)
@@ -74,31 +56,6 @@ def test_an_agent_killed_while_checks_run_does_not_keep_the_goal_from_its_end(cl
     clew.kill_agent(goal)
     clew.wait("goal.completed", goal=goal)
     assert clew.lines(goal, "trace") == ["1", "2", "3"]
-
-
-def test_what_an_agent_had_blocked_stays_blocked_for_the_next_epoch(clew):
-    clew.agent(
-        "looper",
-        """
-        hello()
-        for i in range(3):
-            answer = run("cat nothing")
-        say([epoch, answer["verdict"], answer["reason"]])
-        if epoch == 1:
-            os.kill(os.getpid(), 9)
-        call("finish", success=False, summary="given up")
-        """,
-    )
-    goal = clew.start().submit(foreign("looper"))
-    clew.wait("goal.failed", goal=goal)
-    said = clew.said(goal, count=2)
-    assert said[0] == [1, "blocked", "repetition"]
-    assert said[1][:2] == [2, "blocked"]
-    assert len(clew.seen("action.allowed", goal=goal)) == 2
-    assert {e["reason"] for e in clew.seen("action.blocked", goal=goal)[1:]} <= {
-        "blocked_action",
-        "replan_required",
-    }
 
 
 def test_the_executor_dying_alone_interrupts_the_action_and_the_agent_goes_on(clew):
@@ -254,27 +211,6 @@ def test_an_action_that_an_agent_repeats_after_it_was_cut_off_is_on_record_as_it
     assert (again["times"], again["results"]) == (2, ["interrupted"])
 
 
-def test_an_action_in_flight_at_two_worker_deaths_is_refused(clew):
-    clew.agent(
-        "fatal",
-        """
-        hello()
-        answer = run("echo x >> trace; until test -e go; do sleep 0.02; done")
-        say([answer["verdict"], answer.get("reason"), answer.get("message", "")[:200]])
-        call("finish", success=False)
-        """,
-    )
-    goal = clew.start().submit(foreign("fatal"))
-    for epoch in (1, 2):
-        clew.until(lambda epoch=epoch: len(clew.lines(goal, "trace")) == epoch)
-        clew.kill_agent(goal)
-    clew.wait("goal.failed", goal=goal)
-    verdict, reason, message = clew.said(goal)[0]
-    assert (verdict, reason) == ("blocked", "crash")
-    assert message
-    assert clew.lines(goal, "trace") == ["x", "x"]
-
-
 def test_death_of_the_daemon_does_not_count_for_the_crash_rule(clew):
     clew.agent(
         "steady",
@@ -346,34 +282,6 @@ def test_a_runbooks_step_that_was_cut_off_runs_again_at_a_persons_word_only_and_
     clew.until(lambda: "ran twice: #" in clew.report(goal), "the report says so")
 
 
-def test_a_runbooks_step_that_fails_is_not_run_again_by_itself(clew):
-    goal = clew.start().submit(
-        STEPS.replace("until test -e go; do sleep 0.02; done", "test -e go || exit 1")
-    )
-    asked = clew.wait("goal.blocked", goal=goal)["question"]
-    assert "failed (exit code 1)" in asked
-    assert "It changed: begun\n" in asked
-    assert clew.lines(goal, "begun") == ["begun"]
-    (clew.workspace(goal) / "go").touch()
-    clew.cli("retry", goal)
-    clew.wait("goal.completed", goal=goal)
-    assert clew.lines(goal, "begun") == ["begun", "begun"]
-
-
-def test_a_runbooks_step_during_which_the_worker_died_twice_runs_again_at_a_persons_word(clew):
-    goal = clew.start().submit("---\non_interrupt: retry\n---\n" + STEPS)
-    for times in (1, 2):
-        clew.until(lambda times=times: len(clew.lines(goal, "begun")) == times)
-        clew.kill_agent(goal)
-    asked = clew.wait("goal.blocked", goal=goal)["question"]
-    assert "the worker died twice while `echo begun" in asked
-    assert "complete_subtask" not in asked
-    (clew.workspace(goal) / "go").touch()
-    clew.cli("continue", goal)
-    clew.wait("goal.completed", goal=goal)
-    assert clew.lines(goal, "begun") == ["begun"] * 3
-
-
 def test_the_nursery_dying_takes_no_worker_along_and_is_renewed(clew):
     goal = clew.start().submit(STEPS, "a.md")
     clew.until(lambda: clew.lines(goal, "begun"))
@@ -440,15 +348,6 @@ def test_a_command_that_cannot_be_started_blocks_its_goal_at_once(clew, tmp_path
     assert why in told["reason"]
     assert "correct `command` of the agent" in told["reason"]
     assert told["restarts"] == 0
-
-
-def test_a_script_in_the_command_is_no_path_however_long_it_is(clew):
-    clew.agent("scripted", "hello(); done(); call('advance'); done()")
-    *python, player, body = clew.config["agents.scripted"]["command"]
-    script = "import runpy, sys; del sys.argv[0]; runpy.run_path(sys.argv[0])\n" + "# a/b\n" * 1000
-    clew.configure({"agents.scripted.command": [*python, "-c", script, player, body]})
-    goal = clew.start().submit(foreign("scripted"))
-    clew.wait("goal.completed", goal=goal)
 
 
 @pytest.mark.parametrize("end", ["os._exit(78)", "os._exit(1)", "os._exit(0)", "os.abort()"])

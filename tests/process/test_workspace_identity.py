@@ -107,20 +107,6 @@ def test_the_original_put_back_is_worked_in_again(clew, place):
     assert blocked(clew, goal, count=2)["reason"] == REPLACED
 
 
-def test_a_third_folder_is_told_of_again_before_it_is_accepted(clew, place):
-    goal = acting(clew, place)
-    foreign(place)
-    told = blocked(clew, goal)["question"]
-    place.rename(place.with_name("second"))
-    place.mkdir()
-    (place / "precious").write_text("mine")
-    clew.ask("resume", goal=goal)
-    again = blocked(clew, goal, count=2)
-    assert again["reason"] == REPLACED
-    assert again["question"] != told
-    assert untouched(place)
-
-
 @pytest.mark.parametrize(("method", "more"), [("feedback", {"text": "go on"}), ("retry", {})])
 def test_feedback_and_retry_accept_no_other_folder(clew, place, method, more):
     goal = acting(clew, place)
@@ -247,21 +233,6 @@ def test_a_workspace_is_free_when_the_daemon_that_worked_in_it_is_killed(make_cl
     one.daemon.kill()
     one.daemon.wait()
     other.wait("goal.completed", goal=later)
-
-
-def test_an_action_may_lock_its_workspace_itself(clew, place):
-    if not shutil.which("flock"):
-        pytest.skip("no flock(1) here")
-    front = f"---\nworkspace: {place}\n---\n"
-    goal = clew.start().submit(front + STEP.format("flock --timeout 5 . true", "true"))
-    clew.wait("goal.completed", goal=goal)
-    assert {e["result"] for e in clew.seen("action.finished", goal=goal)} == {"success"}
-
-
-def test_what_a_workspace_is_known_by_is_on_record_before_anything_acts_there(clew, place):
-    goal = acting(clew, place)
-    kinds = [e["kind"] for e in exported(clew, goal)]
-    assert kinds.index("workspace_known") < kinds.index("worker_started")
 
 
 def exported(clew, goal):

@@ -154,21 +154,6 @@ def test_a_folder_or_a_link_of_another_user_is_refused(tmp_path):
             make_private(tmp_path / name)
 
 
-def test_a_link_of_ones_own_is_followed_and_what_is_behind_it_is_closed(tmp_path):
-    (tmp_path / "disk").mkdir(mode=0o755)
-    (tmp_path / "run").symlink_to(tmp_path / "disk")
-    make_private(tmp_path / "run")
-    assert (tmp_path / "disk").stat().st_mode & 0o777 == 0o700
-
-
-def test_a_link_to_nowhere_and_a_file_are_no_folders(tmp_path):
-    (tmp_path / "link").symlink_to(tmp_path / "nowhere")
-    (tmp_path / "file").touch()
-    for name in ("link", "file"):
-        with pytest.raises(OSError, match=name):
-            make_private(tmp_path / name)
-
-
 def test_a_daemon_says_in_a_line_why_it_does_not_use_its_run_folder(clew):
     (clew.home / "run").mkdir()
     (clew.home / "run").chmod(0o777)
@@ -271,29 +256,6 @@ def test_a_person_outside_the_daemons_pid_namespace_is_served(clew):
 
 
 @root_only
-def test_a_client_whose_orphan_the_daemon_inherits_as_pid_1_is_served(clew, contained):
-    script = f"""
-import os, socket, time
-if os.fork():
-    os._exit(0)
-while os.getppid() != 1:
-    time.sleep(0.01)
-sock = socket.socket(socket.AF_UNIX)
-sock.connect({str(socket_of(clew))!r})
-sock.sendall(b'{{"jsonrpc":"2.0","id":1,"method":"ping","params":{{}}}}\\n')
-print(sock.makefile().readline(), flush=True)
-"""
-    done = subprocess.run(
-        ["nsenter", "-t", str(contained), "--pid", "--mount", sys.executable, "-c", script],
-        capture_output=True,
-        text=True,
-        timeout=DEADLINE_S,
-        check=False,
-    )
-    assert json.loads(done.stdout)["result"]["pid"] == 1, done.stderr
-
-
-@root_only
 def test_root_is_served_by_an_ordinary_users_daemon_that_cannot_see_root(tmp_path):
     """With hidepid=2 the daemon finds nothing in /proc about a process of root."""
     if subprocess.run(READABLE, capture_output=True, cwd="/", check=False).returncode:
@@ -317,13 +279,3 @@ def test_root_is_served_by_an_ordinary_users_daemon_that_cannot_see_root(tmp_pat
         finally:
             daemon.terminate()
             daemon.wait(DEADLINE_S)
-
-
-def test_a_line_of_exactly_the_limit_is_answered_and_one_byte_more_is_not(clew):
-    clew.start()
-    head, tail = b'{"jsonrpc":"2.0","id":1,"method":"ping","params":{"pad":"', b'"}}\n'
-    for more, word in ((0, "result"), (1, "error")):
-        with connect(clew) as sock:
-            pad = LINE_BYTES_MAX - len(head) - len(tail) + more
-            sock.sendall(head + b"x" * pad + tail)
-            assert word in answer(sock)

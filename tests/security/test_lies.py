@@ -132,27 +132,6 @@ def test_lines_that_are_nonsense_end_their_worker_and_cost_the_daemon_little(cle
 
 
 @pytest.mark.long
-def test_odd_values_are_answered_or_end_their_worker_and_are_no_bug(clew):
-    clew.configure({"restart.max_restarts": 1, "limits.action_timeout_s": 1})
-    for number, body in enumerate(ODD.values()):
-        script = f"hello()\ntry:\n    {body}\nexcept (RefusedError, ValueError):\n    pass\nsay('heard')\ndone()"
-        clew.agent(f"odd{number}", script)
-    clew.start()
-    for number, what in enumerate(ODD):
-        goal = clew.submit(GOAL.format(agent=f"odd{number}"), f"{number}.md")
-        ended = clew.until(
-            lambda goal=goal: (
-                clew.seen("goal.completed", goal=goal) or clew.seen("goal.blocked", goal=goal)
-            ),
-            what,
-        )
-        assert ended, what
-    assert not clew.seen("daemon.bug")
-    clew.stop()
-    assert clew.verified()
-
-
-@pytest.mark.long
 def test_a_flood_of_messages_holds_up_nobody_else(clew):
     beat = "json.dumps({'jsonrpc': '2.0', 'method': 'heartbeat'}).encode() + bytes([10])"
     clew.agent("flooding", f"hello()\nline = {beat}\nsay('begins')\nwhile True: raw(line * 1000)")

@@ -5,7 +5,6 @@ The harness asserts after each test that the daemon met no bug of its own.
 
 import json
 import os
-import random
 import socket
 import sys
 
@@ -145,33 +144,6 @@ VALUES = (
     *(None, True, 0, -1, 2**70, 1.5, "", "g", "\x1b[2J", "\ud800", [], [1], {}, {"a": {}}, "x" * 30_000),
     *([{"id": 7, "content": []}], [{"section": "testing", "content": "Run tests twice"}]),
 )  # fmt: skip
-
-
-@pytest.mark.long
-def test_anything_on_the_control_socket_is_answered_or_closed_and_harms_nothing(clew):
-    rng = random.Random(SEED)
-    sys.stdout.write(f"SEED={SEED}\n")
-    agent = clew.agent("sleeper", "hello(); stopped.wait(600)")
-    goal = clew.start().submit(f"---\nagent: {agent}\n---\nSleep\n")
-    clew.wait("worker.ready", goal=goal)
-    methods = (*METHODS, *known_methods(clew))
-    for _ in range(400 * ROUNDS):
-        params = {rng.choice(NAMES): rng.choice((*VALUES, goal)) for _ in range(rng.randrange(4))}
-        message = {"jsonrpc": "2.0", "id": rng.choice(VALUES), "method": rng.choice(methods)}
-        line = json.dumps(message | {"params": rng.choice([params, params, *VALUES])}).encode()
-        if rng.random() < 0.2:
-            at = rng.randrange(len(line))
-            line = line[:at] + rng.randbytes(rng.randrange(4)).replace(b"\n", b"") + line[at + 1 :]
-        answered = asked(clew, line)
-        assert "error" in answered or "result" in answered, line[:200]
-    assert clew.answers()
-    clew.stop()
-    assert clew.verified()
-
-
-def known_methods(clew):
-    said = asked(clew, b'{"jsonrpc":"2.0","id":1,"method":"none","params":{}}')
-    return said["error"]["message"].partition("available: ")[2].split(", ")
 
 
 def asked(clew, line):

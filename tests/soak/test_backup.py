@@ -52,34 +52,6 @@ def test_a_backup_of_a_ledger_under_writing_is_whole_and_the_writing_goes_on(cle
     assert sorted(p.name for p in clew.folder.glob("*copy*")) == [f"copy-{n}.db" for n in range(3)]
 
 
-@pytest.mark.long
-def test_a_backup_without_a_daemon_has_what_only_the_wal_has(clew):
-    clew.start()
-    goal = clew.submit(f"# Go\n\n## S\n{STEPS}")
-    clew.wait("goal.completed", goal=goal)
-    clew.kill()
-    assert (clew.home / "state" / "ledger.db-wal").stat().st_size
-    events = check_ledger(clew.home / "state" / "ledger.db")["events"]
-    assert backed_up(clew)["events"] == events
-
-
-@pytest.mark.long
-def test_a_backup_overwrites_nothing_unless_it_is_told_to(clew):
-    clew.start()
-    clew.stop()
-    (clew.folder / "copy.db").write_text("mine")
-    said = clew.cli("backup", str(clew.folder / "copy.db"), code=1)
-    assert "exists; name another file" in said
-    (clew.folder / "copy.db").write_text("")
-    assert backed_up(clew, "copy.db", "--force")["goals"] == 0
-    assert backed_up(clew, "copy.db", "--force")["goals"] == 0
-    ledger = clew.home / "state" / "ledger.db"
-    for name in ("ledger.db", "ledger.db-wal", "ledger.db.lock", "ledger.db.head"):
-        said = clew.cli("backup", str(ledger.with_name(name)), "--force", code=1)
-        assert "belongs to clew itself" in said
-    assert verified(clew)
-
-
 def test_a_forced_backup_replaces_no_link_fifo_config_or_other_file(clew):
     clew.start()
     clew.stop()
@@ -152,23 +124,6 @@ def test_a_restored_home_goes_on_from_the_backup_and_says_what_is_lost(clew):
 
 
 @pytest.mark.long
-def test_a_home_that_is_lost_altogether_is_made_again_from_a_backup(make_clew):
-    old, new = make_clew(name="old"), make_clew(name="new")
-    old.start()
-    goal = old.submit(f"# Go\n\n## S\n{STEPS}")
-    old.wait("goal.completed", goal=goal)
-    old.stop()
-    backed_up(old)
-    told = json.loads(new.cli("restore", str(old.folder / "copy.db"), "--json"))
-    assert told["aside"] is None
-    assert (new.home / "state").stat().st_mode & 0o777 == 0o700
-    new.start()
-    assert new.goal(goal)["status"] == "completed"
-    new.stop()
-    assert verified(new)
-
-
-@pytest.mark.long
 def test_what_is_no_sound_backup_is_refused_and_the_ledger_stays(clew):
     clew.start()
     goal = clew.submit(f"# Go\n\n## S\n{STEPS}")
@@ -214,29 +169,6 @@ def test_a_damaged_ledger_is_replaced_by_a_backup_and_kept(clew):
     assert verified(clew)
     clew.start()
     assert clew.goal(goal)["status"] == "completed"
-
-
-@pytest.mark.long
-def test_a_disk_that_is_full_half_way_leaves_nothing_of_the_backup(clew):
-    """A limit on the size of files stands for the full disk: SQLite sees its write fail."""
-    clew.agent("writer", WRITER)
-    goal = clew.start().submit("---\nagent: writer\n---\n# Write\n")
-    clew.wait("action.finished", goal=goal, count=100)
-    target = clew.folder / "folder"
-    target.mkdir()
-    limited = (
-        "import resource, runpy, signal, sys; signal.signal(signal.SIGXFSZ, signal.SIG_IGN);"
-        "resource.setrlimit(resource.RLIMIT_FSIZE, (200_000, 200_000));"
-        "runpy.run_module('clew_daemon', run_name='__main__')"
-    )
-    command = [sys.executable, "-c", limited, "--home", str(clew.home), "backup", str(target / "c")]
-    done = subprocess.run(
-        command, capture_output=True, text=True, timeout=60, env=clew.environment(), check=False
-    )
-    assert done.returncode == 1, done
-    assert "cannot be written" in done.stderr
-    assert list(target.iterdir()) == []
-    clew.wait("action.finished", since=clew.now(), count=5)
 
 
 @pytest.mark.long

@@ -85,18 +85,6 @@ def test_a_daemon_killed_while_it_lets_go_is_followed_by_one_that_goes_on(clew, 
 
 
 @pytest.mark.long
-def test_the_folder_of_a_goal_that_is_let_go_goes_whenever_it_was_last_changed(clew):
-    """Only folders older than `keep_days` went, and the end of a goal itself changes its folder."""
-    (goal,) = ended(clew.start(), 1)
-    clew.stop()
-    clew.configure({"ledger.keep_days": SOON})
-    folder = clew.home / "state" / "goals" / goal
-    os.utime(folder, (4e9, 4e9))
-    clew.start()
-    clew.until(lambda: folders(clew) == set(), "the folders go")
-
-
-@pytest.mark.long
 def test_folders_of_an_ended_goal_go_though_the_daemon_died_before_it_removed_them(clew):
     clew.drop(GOAL.format(0), "first.md")
     dies(clew, "supervision.reports", "module.clear")
@@ -121,18 +109,3 @@ def test_a_folder_that_is_of_no_goal_on_record_is_never_removed(clew):
     clew.until(lambda: goal not in folders(clew), "the folder of the goal goes")
     assert clew.stop() == 0
     assert folders(clew) == {unknown.name}
-
-
-@pytest.mark.long
-def test_a_goal_that_died_unreported_is_reported_before_it_is_let_go(clew):
-    """It was forgotten while its report was due: the report failed, and no other one was written any more."""
-    starter_goal = "# First\n\n## Do\n- [ ] It\n  ```sh\n  true\n  ```\n"
-    clew.drop(starter_goal, "first.md")
-    dies(clew, "publish.report", "module.write")
-    first = clew.seen("goal.completed")[0]["goal"]
-    assert not (clew.home / "outbox" / f"{first}.md").exists()
-    clew.configure({"ledger.keep_days": SOON})
-    clew.start()
-    clew.report(first)
-    second = clew.submit("# Second\n\n## Do\n- [ ] It\n  ```sh\n  true\n  ```\n", "second.md")
-    clew.report(second)

@@ -27,8 +27,6 @@ if TYPE_CHECKING:
 UID = 54_321
 """An ordinary user that nothing else on the machine is."""
 
-SOCKET_PATH_MAX = 107
-
 
 @dataclass(frozen=True)
 class Environment:

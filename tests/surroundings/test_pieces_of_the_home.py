@@ -1,13 +1,11 @@
 """Pieces of a home are deleted, moved, replaced, copied, put back: while the daemon runs, and while it does not."""
 
-import json
 import shutil
-import signal
 
 import pytest
 from environments import mounted
 from harness import children
-from main_job import DONE, Placed, Ways, goal_file
+from main_job import DONE, Placed, Ways
 
 LONG = pytest.mark.long
 UNUSABLE = 78
@@ -107,18 +105,6 @@ def test_a_renamed_home_goes_on_at_its_new_place_with_each_step_done_once(clew, 
     assert there.verified()
 
 
-@LONG
-def test_a_home_moved_away_and_back_while_nothing_runs_goes_on_by_itself(clew):
-    goal = at_the_gate(clew)
-    clew.kill()
-    clew.home.rename(clew.home.with_name("away"))
-    clew.home.with_name("away").rename(clew.home)
-    clew.start()
-    clew.works_at(goal, "first", epoch=2)
-    goes_on(clew, goal)
-    assert clew.stop() == 0
-
-
 # -- the inbox
 
 
@@ -180,31 +166,3 @@ def test_a_report_is_written_when_there_is_an_outbox_again(clew, instead):
 
 
 # -- other pieces
-
-
-@LONG
-def test_a_log_file_that_is_moved_or_removed_changes_nothing_for_the_goals(clew):
-    goal = at_the_gate(clew)
-    clew.log.rename(clew.log.with_name("moved.jsonl"))
-    clew.open_gate("first")
-    clew.open_gate("second")
-    clew.until(lambda: clew.shown(goal)["status"] == "completed", "its end")
-    assert clew.trace() == DONE
-    assert clew.daemon is not None
-    clew.daemon.send_signal(signal.SIGTERM)
-    assert clew.daemon.wait(30) == 0
-    assert clew.verified()
-
-
-@LONG
-def test_a_workspace_folder_of_all_goals_that_is_removed_is_made_for_the_next_one(clew):
-    clew.start()
-    text = goal_file(["echo 0 >> trace"], title="First")
-    clew.clew("submit", "-", given=text)
-    goal = clew.wait("goal.completed")["goal"]
-    shutil.rmtree(clew.home / "workspaces")
-    clew.clew("submit", "-", given=text.replace("First", "Second"))
-    clew.wait("goal.completed", count=2)
-    history = json.loads(clew.clew("history", goal, "--json"))["actions"]
-    assert [one["result"] for one in history] == ["success"]
-    assert clew.stop() == 0

@@ -2,7 +2,7 @@ import asyncio
 import socket
 
 import pytest
-from goal_daemon import GoalDaemon, subtask, task
+from goal_daemon import GoalDaemon
 
 from clew_shared.wire import protocol
 from clew_worker.agent import AgentClient, Disconnected, RpcError
@@ -12,15 +12,6 @@ from clew_worker.agent.main import main
 @pytest.fixture
 def daemon(tmp_path):
     return GoalDaemon(tmp_path)
-
-
-async def test_a_client_finds_its_connection_in_the_environment(daemon, connect, monkeypatch):
-    async with connect(daemon) as sock:
-        monkeypatch.setenv("CLEW_FD", str(sock.detach()))
-        async with AgentClient.from_env() as client:
-            answer = await client.hello("mine/1")
-    assert answer["goal_id"] == "hello-1"
-    assert daemon.params("hello") == [{"protocol": 1, "agent": "mine/1"}]
 
 
 async def test_it_beats_from_hello_on(daemon, connect):
@@ -84,14 +75,6 @@ async def test_notifications_reach_whoever_listens_for_them(daemon, connect):
         daemon.notify("unheard_of", text="never mind")
         async with asyncio.timeout(30):
             assert await heard.get() == {"text": "well done"}
-
-
-async def test_the_entry_of_a_cell_is_the_agent_of_that_name(tmp_path, connect):
-    steps = subtask("one", ("write_file", {"path": "a", "content": "x"}))
-    daemon = GoalDaemon(tmp_path, tasks=(task("Do it", steps),))
-    async with connect(daemon) as sock:
-        assert await asyncio.to_thread(main, "runbook", sock.detach()) == 0
-    assert daemon.finished[0] is True
 
 
 async def test_an_entry_that_does_not_exist_is_a_matter_of_configuration(capfd):

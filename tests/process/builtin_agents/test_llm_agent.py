@@ -3,7 +3,7 @@ import json
 import socket
 
 import pytest
-from goal_daemon import GoalDaemon, subtask, task
+from goal_daemon import GoalDaemon
 from llm_server import Reply, ScriptedLlm, calls, completion, fails, says, writes
 
 from clew_shared.config.tables import LoopSettings
@@ -66,14 +66,6 @@ async def test_a_server_that_knows_no_schema_is_asked_for_less_and_less(daemon, 
         assert await run_llm(daemon, llm) == 0
     kinds = [r.get("response_format", {}).get("type") for r in llm.requests]
     assert kinds[:4] == ["json_schema", "json_schema", "json_object", None]
-
-
-async def test_an_optional_parameter_that_the_server_refuses_is_left_out(daemon, run_llm):
-    no = fails(400, "Unsupported parameter: 'max_tokens' is not supported with this model.")
-    with ScriptedLlm(no, WRITE, FINISH) as llm:
-        assert await run_llm(daemon, llm) == 0
-    assert "max_tokens" in llm.requests[0]
-    assert all("max_tokens" not in request for request in llm.requests[1:])
 
 
 @pytest.mark.parametrize(
@@ -159,15 +151,6 @@ async def test_a_failed_check_is_shown_with_its_command_and_exit_code(daemon, ru
     assert "Check failed with exit code 3: grep bye hello.txt || exit 3\n(no output)" in llm.prompt(
         2
     )
-
-
-async def test_checks_are_not_run_again_before_anything_was_done(daemon, run_llm):
-    daemon.checks = {"never": "false"}
-    give_up = calls(("finish", {"success": False, "summary": "impossible"}))
-    with ScriptedLlm(WRITE, FINISH, FINISH, FINISH, give_up) as llm:
-        assert await run_llm(daemon, llm) == 0
-    assert [p["success"] for p in daemon.params("finish")] == [True, False]
-    assert daemon.finished == (False, "impossible")
 
 
 async def test_a_claim_that_contradicts_what_was_seen_is_asked_back_once(daemon, run_llm):
@@ -364,11 +347,6 @@ async def test_what_a_person_must_mend_ends_as_configuration(daemon, run_llm, re
     assert llm.headers[0]["authorization"] == "Bearer sk-very-secret"
 
 
-async def test_an_agent_without_a_model_says_where_to_set_it(daemon, run_llm):
-    assert await run_llm(daemon) == 78
-    assert "`model`" in daemon.left.reason
-
-
 async def test_a_prompt_that_is_too_long_is_folded_harder(daemon, run_llm):
     daemon.context["max_tokens"] = 1000
     big = calls(("write_file", {"path": "big.txt", "content": "word " * 1000}))
@@ -401,12 +379,6 @@ async def test_a_prompt_that_stays_too_long_ends_as_configuration(daemon, run_ll
     with ScriptedLlm(then=fails(400, "maximum context length is 512 tokens")) as llm:
         assert await run_llm(daemon, llm) == 78
     assert "max_tokens" in daemon.left.reason
-
-
-async def test_a_server_that_refuses_every_form_ends_as_configuration(daemon, run_llm):
-    with ScriptedLlm(then=fails(400, "no")) as llm:
-        assert await run_llm(daemon, llm) == 78
-    assert len(llm.requests) == 5
 
 
 # ---- the daemon's side
@@ -469,17 +441,6 @@ async def test_each_turn_is_reported_with_what_it_cost(daemon, run_llm):
     assert first["tool_calls"][0]["outcome"] == "success"
     assert (first["usage"]["input"], first["usage"]["cached"]) == (100, 50)
     assert last["usage"]["output"] == 10
-
-
-async def test_a_goal_with_subtasks_of_a_person_is_worked_through_in_order(tmp_path, run_llm):
-    tasks = (task("Files", subtask("Write hello"), subtask("Check it")),)
-    daemon = GoalDaemon(tmp_path, tasks=tasks)
-    done = calls(("complete_subtask", {"success": "true", "summary": "ok"}))
-    look = calls(("read_file", {"path": "hello.txt"}))
-    with ScriptedLlm(WRITE, done, look, done) as llm:
-        assert await run_llm(daemon, llm) == 0
-    assert "plan" not in llm.offered(0)
-    assert daemon.finished[0] is True
 
 
 async def _until(daemon, holds):

@@ -8,9 +8,8 @@ from goal_daemon import GoalDaemon, subtask, task
 from llm_server import ScriptedLlm, calls, fails, says
 
 from clew_shared.prompt.layout import lay_out
-from clew_shared.prompt.view import view_from, view_on_record
+from clew_shared.prompt.view import view_from
 from clew_shared.wire.hello import HelloAnswer
-from clew_worker.agent.memory import Memory
 
 LONG_NOTES = "Take care of every one of the following.\n" * 10
 DOWN = fails(503, "down")
@@ -155,30 +154,3 @@ async def test_head_and_hash_of_a_context_from_the_record_are_those_of_the_last_
         assert await run_llm(daemon, llm) == 75
     laid = lay_out(view_from(read(daemon)))
     assert laid.sha == daemon.state.prompt.sha
-
-
-async def test_a_call_answered_by_the_agent_itself_is_told_of_however_long_it_was(daemon, run_llm):
-    secret = "password=hunter2hunter2"
-    long = calls(("finish", {"summary": f"{secret} " + "列" * 700_000}))
-    daemon.checks = {}
-    with ScriptedLlm(long, then=DOWN) as llm:
-        assert await run_llm(daemon, llm) == 75
-    (record,) = daemon.params("reflect")
-    assert len(json.dumps(record["turn"])) < 50_000
-    assert "hunter2" not in json.dumps(record["turn"])
-    assert "hunter2" not in llm.prompt(1)
-
-
-@pytest.mark.parametrize("max_tokens", [1500, 16_000])
-async def test_a_budget_that_is_changed_meanwhile_shows_the_same_here_as_on_record(
-    daemon, run_llm, max_tokens
-):
-    long = calls(("run_cmd", {"cmd": "seq 1 3000"}))
-    daemon.context = {"max_tokens": 2000}
-    with ScriptedLlm(long, shell(2, insights="many"), then=DOWN) as llm:
-        assert await run_llm(daemon, llm) == 75
-    memory = Memory()
-    memory.update(read(daemon))
-    daemon.context = {"max_tokens": max_tokens}
-    memory.update(read(daemon))
-    assert memory.laid_out().messages == lay_out(view_on_record(read(daemon))).messages

@@ -62,29 +62,10 @@ async def test_a_step_that_fails_is_left_to_a_person_at_whose_word_it_runs_again
     assert [run.times for run in daemon.state.reruns] == [2]
 
 
-async def test_a_step_that_fails_runs_again_as_often_as_the_goal_file_says(make, run_runbook):
-    flaky = run("echo x >> ran; test $(wc -l < ran) = 5")
-    daemon = make(subtask("flaky", flaky), subtask("then", write("b")), retries=4)
-    assert await run_runbook(daemon) == 0
-    assert daemon.finished[0] is True
-    assert (daemon.folder / "b").exists()
-    assert daemon.state.reruns[0].results == ["failure"] * 4
-    daemon = make(subtask("flaky", run("echo x >> rac; exit 1")), retries=4)
-    assert await run_runbook(daemon) == 0
-    assert daemon.state.goal.status == "blocked"
-    assert len((daemon.folder / "rac").read_text().split()) == 5
-
-
 async def test_failing_checks_end_the_goal_as_failed_with_their_names(make, run_runbook):
     daemon = make(subtask("one", write("a")), checks={"has_b": "test -f b"})
     assert await run_runbook(daemon) == 0
     assert daemon.finished == (False, "checks failed: has_b")
-
-
-async def test_a_subtask_without_a_block_is_a_matter_of_configuration(make, run_runbook):
-    daemon = make(subtask("one", write("a")), subtask("think hard"))
-    assert await run_runbook(daemon) == 78
-    assert '"think hard" has no runnable block' in daemon.left.reason
 
 
 async def test_an_interrupted_step_runs_again_as_a_new_action_where_the_goal_file_says_so(

@@ -101,24 +101,6 @@ def test_without_a_snapshot_nothing_is_known_of_what_others_changed(executor, ho
     assert touched.foreign_cut
 
 
-def test_a_snapshot_that_failed_does_not_lose_what_was_changed(begun):
-    one, _ = begun()
-    (one.workspace / "theirs").write_text("x")
-    failed = one.take(room_bytes=0)
-    assert failed.fault
-    assert failed.touched == Touched()
-    assert one.take().touched.foreign == ("theirs",)
-
-
-def test_a_restore_is_reported_by_itself_alone(begun):
-    one, first = begun()
-    one.hands.sh("mkdir new; echo 1 > new/mine")
-    entries = one.entries(one.tree(), first.tree)
-    (one.workspace / "theirs").write_text("x")
-    assert ("new/mine", "") in one.restore(first.tree, entries).restored
-    assert one.take().touched == Touched(foreign=("theirs",), foreign_total=1)
-
-
 def test_the_longest_report_fits_in_an_answer(begun):
     one, _ = begun()
     name = "\x01" * 250
@@ -134,11 +116,3 @@ def test_the_longest_report_fits_in_an_answer(begun):
     assert done.result == "success"
     assert done.touched.own_cut
     assert done.touched.own_total == 2 * NAMES_MAX + 1501
-
-
-def test_ignored_names_are_not_reported(begun):
-    one, _ = begun(ignore=("target", "*.pyc"))
-    done = one.hands.sh(
-        "mkdir target .agent_context; echo 1 > target/x; echo 1 > y.pyc; echo 1 > z"
-    )
-    assert [name for name, _ in done.touched.own] == ["z"]

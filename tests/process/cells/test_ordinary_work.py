@@ -62,12 +62,6 @@ def test_a_program_is_compiled_and_run(executor, home):
     assert "compiled" in said
 
 
-@needs("gcc")
-def test_a_program_that_checks_its_own_memory_runs(executor, home):
-    said = works(executor, home, "gcc -fsanitize=address p.c -o p && ./p", p__c=C_PROGRAM)
-    assert "compiled" in said
-
-
 def test_tests_run(executor, home, variant):
     if variant[1] is not None:
         pytest.skip("this Python lies where that user cannot read")

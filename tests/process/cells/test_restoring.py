@@ -65,15 +65,6 @@ def test_an_undo_that_was_cut_off_is_completed_by_the_same_request(snapshots, cu
     assert picture(one.workspace) == before
 
 
-def test_the_answer_names_what_is_there_now(snapshots):
-    one = snapshots()
-    one.sh("echo 1 > file; mkdir empty")
-    base = one.tree()
-    one.sh("echo 2 > file; rmdir empty; echo 3 > new")
-    name = one.store.run("rev-parse", f"{base}:files/file").decode().strip()
-    assert set(one.back(base).restored) == {("new", ""), ("empty", "/"), ("file", name)}
-
-
 CHANGED_SINCE = {
     "another content": ("echo 1 > f", "echo 2 > f", "echo 3 > f"),
     "the same size": ("echo 1 > f", "echo 2 > f", "sleep 0.01; echo 9 > f"),
@@ -113,27 +104,6 @@ def states(folder):
     return found
 
 
-def test_a_folder_with_something_else_in_it_is_left(snapshots):
-    one = snapshots()
-    base = one.tree()
-    one.sh("mkdir -m 700 d; mkdir e; echo y > e/y")
-    entries = one.entries(one.tree(), base)
-    one.sh("echo mine > d/mine; echo mine > e/mine")
-    answer = one.restore(base, entries)
-    assert answer.left == ("d",)
-    assert sorted(path.name for path in one.workspace.rglob("mine")) == ["mine", "mine"]
-    assert not (one.workspace / "e" / "y").exists()
-
-
-def test_a_folder_that_was_empty_before_stays_when_it_is_emptied(snapshots):
-    one = snapshots()
-    one.sh("mkdir -p empty/inner kept; echo x > kept/x")
-    before, base = picture(one.workspace), one.tree()
-    one.sh("echo new > empty/inner/new; echo y > kept/y")
-    assert one.back(base).left == ()
-    assert picture(one.workspace) == before
-
-
 def test_nothing_is_restored_through_a_link_in_the_place_of_a_folder(snapshots, home):
     one = snapshots()
     one.sh("mkdir d; echo 1 > d/f; mkdir e")
@@ -165,26 +135,6 @@ def test_no_entry_leads_out_of_the_workspace_or_into_a_repository(snapshots):
         bad = entry.model_copy(update={"name": name, "present": None})
         answer = one.restore(base, (bad,))
         assert answer.faults == {name: "not a path of a snapshot"}, name
-
-
-def test_setuid_and_other_odd_permissions_come_back(snapshots):
-    one = snapshots()
-    one.sh(
-        "for m in 4755 2755 1644 444 000; do echo x > f$m; chmod $m f$m; done; "
-        "mkdir -m 1777 sticky; echo x > sticky/x"
-    )
-    answer = one.take()
-    before = picture_modes(one.workspace)
-    one.sh("chmod 644 f*; for f in f*; do echo y > $f; done; chmod 755 sticky")
-    assert one.back(answer.tree).faults == {}
-    kept = set(one.listed(answer.tree))
-    assert {n: m for n, m in picture_modes(one.workspace).items() if n in kept} == {
-        n: m for n, m in before.items() if n in kept
-    }
-
-
-def picture_modes(folder):
-    return {path.relative_to(folder).as_posix(): path.lstat().st_mode for path in folder.rglob("*")}
 
 
 def test_a_content_that_is_not_in_the_store_leaves_its_file_and_restores_the_others(snapshots):

@@ -8,9 +8,8 @@ import time
 from pathlib import Path
 
 import pytest
-from snapshots import GIT, MB, check
+from snapshots import GIT, MB
 
-from clew_shared.files.removal import remove_tree
 from clew_shared.snapshots.entries import LEFT_OUT, changes
 from clew_shared.snapshots.store import StoreError
 from clew_shared.wire.nursery import CellLimits
@@ -43,13 +42,6 @@ def test_nothing_changed_is_the_same_snapshot_and_costs_nothing(snapshots):
     first, second = one.take(), one.take()
     assert first.tree == second.tree
     assert second.bytes == 0
-
-
-def test_an_empty_workspace_has_a_snapshot(snapshots):
-    one = snapshots()
-    assert one.listed(one.tree()) == []
-    one.sh("echo x > file; rm file")
-    assert one.listed(one.tree()) == []
 
 
 @pytest.mark.parametrize("restarted", [False, True])
@@ -115,23 +107,6 @@ def test_a_damaged_or_missing_object_is_noticed_where_it_is_read(snapshots, name
     assert "more" in one.listed(one.tree())
 
 
-def test_a_deep_tree_is_kept_as_far_as_paths_reach(snapshots):
-    one = snapshots()
-    folder = os.open(one.workspace, os.O_RDONLY)
-    for _ in range(2100):
-        os.mkdir("d", dir_fd=folder)
-        below = os.open("d", os.O_RDONLY, dir_fd=folder)
-        os.close(os.open("f", os.O_CREAT | os.O_WRONLY, dir_fd=folder))
-        os.close(folder)
-        folder = below
-    os.close(folder)
-    answer = one.take()
-    assert answer.fault == ""
-    assert answer.files > 1000
-    assert one.take().tree == answer.tree
-    remove_tree(one.workspace / "d")
-
-
 def test_what_cannot_be_kept_is_left_out_and_named(snapshots, variant):
     one = snapshots()
     one.sh(
@@ -156,19 +131,6 @@ def differs(one, old, new):
 
 
 @pytest.mark.parametrize("restarted", [False, True])
-def test_a_file_that_was_too_large_is_not_new_when_it_is_cut(snapshots, restarted):
-    one = snapshots()
-    one.sh("head -c 2000 /dev/zero > large")
-    first = one.tree(max_file_bytes=1000)
-    one = snapshots() if restarted else one
-    assert one.tree(max_file_bytes=1000) == first
-    one.sh("echo x > large")
-    second = one.tree(max_file_bytes=1000)
-    assert differs(one, first, second) == {"large": ("left out", "there")}
-    assert one.restore(first, one.entries(second, first)).restored == ()
-
-
-@pytest.mark.parametrize("restarted", [False, True])
 def test_a_file_that_was_too_large_and_is_deleted_makes_a_new_snapshot(snapshots, restarted):
     one = snapshots()
     one.sh("head -c 2000 /dev/zero > large; echo x > small")
@@ -179,38 +141,6 @@ def test_a_file_that_was_too_large_and_is_deleted_makes_a_new_snapshot(snapshots
     assert differs(one, first, second) == {"large": ("left out", None)}
     one.sh("head -c 3000 /dev/zero > large")
     assert one.tree(max_file_bytes=1000) == first
-
-
-def test_a_file_that_becomes_too_large_is_left_out_from_then_on(snapshots):
-    one = snapshots()
-    one.sh("echo x > file")
-    first = one.tree(max_file_bytes=1000)
-    one.sh("head -c 2000 /dev/zero > file")
-    second = one.tree(max_file_bytes=1000)
-    assert differs(one, first, second) == {"file": ("there", "left out")}
-
-
-def test_a_folder_that_was_unreadable_is_not_new_when_it_can_be_read(snapshots, variant):
-    if variant[1] is None:
-        pytest.skip("root reads every folder")
-    one = snapshots()
-    one.sh("mkdir folder; echo x > folder/file; chmod 000 folder")
-    first = one.tree()
-    one.sh("chmod 755 folder")
-    found = differs(one, first, one.tree())
-    assert found == {"folder": ("left out", None), "folder/file": (None, "there")}
-
-
-def test_every_name_that_is_left_out_is_in_the_snapshot(snapshots):
-    one = snapshots()
-    one.sh("seq 300 | sed 's/^/large/' | xargs truncate -s 2K")
-    answer = one.take(max_file_bytes=1000)
-    assert (len(answer.left_out), answer.left_out_total) == (100, 300)
-    one.sh("rm large*; touch large300")
-    found = differs(one, answer.tree, one.tree(max_file_bytes=1000))
-    assert found.pop("large300") == ("left out", "there")
-    assert len(found) == 299
-    assert set(found.values()) == {("left out", None)}
 
 
 def test_a_file_that_keeps_changing_is_whole_or_left_out(snapshots):
@@ -242,17 +172,6 @@ def test_a_damaged_index_is_made_again(snapshots):
     for damaged in (b"", whole[:-10], whole.replace(b"file", b"fike"), b"\xff\xfe"):
         index.write_bytes(damaged)
         assert snapshots().tree() == tree
-
-
-def test_a_store_without_an_index_keeps_the_rules_of_its_first_snapshot(snapshots):
-    one = snapshots()
-    one.sh("echo '*.o' > .gitignore; echo x > file; touch old.o")
-    tree, store = one.tree(), one.store
-    (store.folder / "index").unlink()
-    again = snapshots()
-    again.sh("echo '*.p' > .gitignore; touch new.o new.p")
-    assert again.listed(again.tree()) == [".gitignore", "file", "new.p"]
-    check(store, tree)
 
 
 def test_what_the_world_ignores_is_in_no_snapshot(snapshots):
@@ -343,13 +262,6 @@ def test_a_store_at_its_limit_gets_no_more_and_stays_usable(snapshots):
 
 def test_without_git_there_is_no_snapshot(snapshots):
     assert snapshots(git="").take().fault == "git is not installed"
-
-
-def test_a_git_that_is_too_old_is_no_snapshot(snapshots, home):
-    git = home / "workspace" / "git"
-    git.write_text("#!/bin/sh\necho git version 2.20.1\n")
-    git.chmod(0o755)
-    assert snapshots(git=str(git)).take().fault == "git is too old: 2.20, at least 2.34"
 
 
 @pytest.mark.parametrize(

@@ -12,21 +12,6 @@ from clew_daemon.inbox import files
 from clew_daemon.inbox.files import Dropped
 
 
-async def test_a_second_rejected_file_of_a_name_gets_a_name_of_its_own(daemon, folder):
-    daemon.answer = lambda drop: f"not {drop.raw.decode()}"
-    async with running(daemon):
-        for count, text in enumerate(("one", "two"), start=1):
-            (folder / "goal.md").write_text(text)
-            await daemon.until(lambda n=count: daemon.events().count("goal.rejected") == n)
-    found = {path.name: path.read_text() for path in daemon.rejected.iterdir()}
-    assert found == {
-        "goal.md": "one",
-        "goal.md.error.txt": "not one\n",
-        "goal-2.md": "two",
-        "goal-2.md.error.txt": "not two\n",
-    }
-
-
 async def test_while_the_daemon_is_not_ready_files_stay_as_they_are(daemon, folder):
     """A full disk: nothing could be recorded."""
     is_ready = False

@@ -38,14 +38,6 @@ async def test_the_lock_is_taken_again_in_a_folder_that_stands_in_the_inboxs_pla
         await daemon.until_drops(1)
 
 
-async def test_a_lock_that_is_removed_is_taken_again(daemon, folder):
-    async with running(daemon) as inbox:
-        (folder / LOCK_NAME).unlink()
-        await inbox.sweep()
-        with pytest.raises(HeldElsewhereError):
-            InboxOwner(folder).take()
-
-
 async def test_an_inbox_that_cannot_be_locked_is_unusable_with_the_reason_and_tried_again(
     daemon, folder
 ):
@@ -84,17 +76,6 @@ async def test_a_folder_that_is_a_file_is_named_once_and_used_when_it_is_fixed(d
     await daemon.until_drops(1)
     await inbox.stop()
     assert daemon.events() == ["inbox.unusable"]
-
-
-async def test_start_and_stop_are_legal_in_any_order(daemon, folder):
-    inbox = daemon.inbox()
-    await inbox.stop()
-    await inbox.start()
-    await inbox.start()
-    await inbox.stop()
-    await inbox.stop()
-    await inbox.start()
-    await inbox.stop()
 
 
 async def test_stop_lets_what_is_under_way_end(daemon, folder):

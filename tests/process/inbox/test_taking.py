@@ -43,16 +43,6 @@ async def test_a_file_that_grows_is_taken_once_and_whole(daemon, folder):
     assert [drop.raw for drop in daemon.drops] == [b"".join(parts)]
 
 
-async def test_an_empty_file_waits_for_its_content(daemon, folder):
-    async with running(daemon, settle_s=0.05):
-        (folder / "goal.md").touch()
-        (folder / "later.md").write_text("a file that settles long before an empty one would")
-        await daemon.until_drops(1)
-        (folder / "goal.md").write_text("here it comes")
-        await daemon.until_drops(2)
-    assert daemon.drops[1].raw == b"here it comes"
-
-
 async def test_of_a_huge_file_one_byte_more_than_the_limit_is_read(daemon, folder):
     async with running(daemon):
         with (folder / "goal.md").open("wb") as file:
@@ -106,17 +96,6 @@ async def test_a_writer_that_ends_the_lease_sends_no_signal_that_ends_the_daemon
         subprocess.run, command, capture_output=True, text=True, timeout=60, check=False
     )
     assert (done.returncode, done.stdout.split()) == (0, ["broken", "None"]), done.stderr
-
-
-async def test_a_file_with_two_names_in_the_inbox_is_two_drops(daemon, folder):
-    folder.mkdir(parents=True)
-    (folder / "one.md").write_text("same")
-    os.link(folder / "one.md", folder / "two.md")
-    async with running(daemon):
-        await daemon.until_drops(2)
-        await daemon.until(lambda: not names(folder))
-    assert sorted(daemon.names) == ["one.md", "two.md"]
-    assert len({drop.identity for drop in daemon.drops}) == 2
 
 
 async def test_a_link_gives_its_targets_content_and_only_the_link_goes(daemon, folder, tmp_path):

@@ -3,7 +3,6 @@
 import contextlib
 import json
 import os
-import select
 import socket
 import subprocess
 import sys
@@ -71,13 +70,6 @@ def test_a_web_socket_is_not_opened(calm):
     assert calm.page("/events", **upgrade).status == 403
 
 
-def test_an_image_of_another_page_gets_nothing(calm):
-    other = {"sec_fetch_site": "cross-site", "sec_fetch_dest": "image", "sec_fetch_mode": "no-cors"}
-    answer = calm.page("/", **other)
-    assert answer.status == 403
-    assert answer.headers["cross-origin-resource-policy"] == "same-origin"
-
-
 def test_a_link_opens_one_session_and_says_so_when_it_is_used_again(calm):
     path = urlsplit(calm.link).path
     again = calm.get(path, cookie=None)
@@ -87,13 +79,6 @@ def test_a_link_opens_one_session_and_says_so_when_it_is_used_again(calm):
     assert "set-cookie" not in again.headers
     wrong = calm.get("/link/wrong", cookie=None)
     assert (wrong.status, "not valid" in wrong.body) == (401, True)
-
-
-def test_looking_ahead_at_a_link_does_not_use_it_up(calm):
-    path = urlsplit(calm.clew.cli("web", "--link").strip()).path
-    assert calm.request("HEAD", path).status == 405
-    assert calm.get(path, sec_fetch_site="cross-site").status == 403
-    assert calm.get(path).status == 303
 
 
 def test_without_a_session_there_is_nothing_to_read(calm):
@@ -236,22 +221,6 @@ def test_a_new_link_is_given_to_the_user_who_asks_the_running_server(calm):
     assert web.get(urlsplit(link).path).status == 303
 
 
-def test_without_a_server_there_is_no_link(clew):
-    assert "clew web" in clew.cli("web", "--link", code=3)
-
-
-def test_a_second_server_says_where_the_first_one_is(calm):
-    web = calm
-    said = calm.clew.clew("web", "--listen", "127.0.0.1:0", code=1)
-    assert f"process {web.process.pid} at http://{web.host}" in said
-
-
-def test_a_port_in_use_is_reported(clew):
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        said = clew.clew("web", "--listen", f"127.0.0.1:{taken.getsockname()[1]}", code=1)
-    assert "another program listens there" in said
-
-
 def test_a_service_prints_no_link_and_gives_one_when_asked(clew):
     server = WebServer(clew)
     clew.configure({"web.listen": "127.0.0.1:0"})
@@ -273,27 +242,6 @@ def test_a_service_prints_no_link_and_gives_one_when_asked(clew):
         said, _ = process.communicate(timeout=60)
     assert said == ""
     assert process.returncode == 0
-
-
-def test_on_a_terminal_of_a_desktop_which_is_a_service_itself_the_link_is_printed(clew):
-    clew.configure({"web.listen": "127.0.0.1:0"})
-    master, slave = os.openpty()
-    process = subprocess.Popen(
-        clew.command("web"),
-        stdin=subprocess.DEVNULL,
-        stdout=slave,
-        stderr=slave,
-        env=clew.environment() | {"INVOCATION_ID": "0" * 32},
-    )
-    os.close(slave)
-    clew._before.add(process.pid)
-    try:
-        assert select.select([master], [], [], 60)[0]
-        assert "open http://127.0.0.1:" in os.read(master, 4096).decode()
-    finally:
-        process.terminate()
-        process.wait(60)
-        os.close(master)
 
 
 def test_a_unix_socket_for_a_reverse_proxy_is_its_users_alone(clew, tmp_path):

@@ -104,28 +104,6 @@ def test_what_a_person_has_opened_and_typed_stays_when_a_page_refreshes(clew, vi
     assert page.input_value("#say") == "half a sentence"
 
 
-HIDE = """(hidden) => {
-  Object.defineProperty(document, "hidden", { configurable: true, get: () => hidden });
-  document.dispatchEvent(new Event("visibilitychange"));
-}"""
-
-
-def test_a_page_in_the_background_is_refreshed_once_it_is_looked_at_again(clew, browser, visitor):
-    goal, open_step = gated(clew, 3)
-    page = visitor.goal(goal)
-    page.evaluate(HIDE, True)
-    seen = Visitor(browser, visitor.server)
-    seen.goal(goal)
-    for number in range(3):
-        open_step(number)
-    seen.waits("document.querySelectorAll('[data-action]').length === 3")
-    assert page.locator("[data-action]").count() == 0
-    page.evaluate(HIDE, False)
-    visitor.waits("document.querySelectorAll('[data-action]').length === 3")
-    assert visitor.actions() == recorded(clew, goal)
-    seen.context.close()
-
-
 def test_pause_continue_and_feedback_do_what_the_commands_do(clew, visitor):
     goal, _ = gated(clew, 1)
     clew.wait("action.allowed", goal=goal)
@@ -188,19 +166,6 @@ def test_a_goal_is_submitted_with_a_form_and_its_page_opens(clew, visitor):
     goal = page.url.rpartition("/")[2]
     clew.wait("goal.completed", goal=goal)
     assert clew.goal(goal)["verified"]
-
-
-def test_a_broken_goal_is_explained_in_the_page(clew, visitor):
-    page = visitor.goto("/new")
-    page.fill("#text", "---\npriority: high\n---\n# Say hello\n")
-    visitor.press("Submit")
-    visitor.waits("document.querySelector('#live').textContent.includes('priority')")
-    page.wait_for_load_state(
-        "networkidle"
-    )  # the page was fetched again, and the error is still beside the form
-    assert "line 2: `priority`" in page.locator("form .told").inner_text()
-    assert clew.goals() == {}
-    assert "409" in visitor.faults.pop()
 
 
 def test_a_read_only_server_shows_no_buttons(clew, browser, served):
