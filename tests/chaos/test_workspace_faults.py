@@ -242,3 +242,41 @@ def test_a_read_only_workspace_is_told_to_the_agent_and_to_people(clew, place):
         sound(clew)
     finally:
         subprocess.run(["umount", "--lazy", place], check=True)
+
+
+@pytest.mark.long
+def test_a_workspace_full_of_odd_things_is_worked_in_like_any_other(clew, place):
+    acts = [
+        ("run_cmd", {"cmd": "echo 1 >> trace"}),
+        ("list_files", {}),
+        ("search", {"pattern": "zero"}),
+        ("read_file", {"path": "fifo"}),
+        ("read_file", {"path": "socket"}),
+        ("read_file", {"path": "sparse"}),
+        ("read_file", {"path": "long"}),
+        ("read_file", {"path": "long", "start_line": 5000}),
+        ("write_file", {"path": "fifo", "content": "x"}),
+        ("edit_file", {"path": "sparse", "old": "a", "new": "b"}),
+        ("run_cmd", {"cmd": "echo 2 >> trace"}),
+    ]
+    answering(clew, *acts)
+    goal = clew.start().submit(foreign("worker", workspace=place))
+    other = bystander(clew)
+    clew.said(goal)
+    subprocess.run([sys.executable, "-c", ODD], cwd=place, check=True)
+    said = [told(clew, goal, number) for number in range(1, len(acts) + 1)]
+    results = [result for result, _ in said]
+    assert results == ["success"] * 3 + ["error"] * 3 + [
+        "success",
+        "timeout",
+        "error",
+        "error",
+        "success",
+    ]
+    assert "not a regular file" in said[3][1]
+    clew.wait("goal.completed", goal=goal)
+    assert not clew.seen("executor.died")
+    unharmed(clew, other)
+    sound(clew)
+    shutil.rmtree(place / "closed", ignore_errors=True)
+    subprocess.run(["rm", "-rf", place], check=True)  # deeper than shutil goes

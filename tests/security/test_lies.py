@@ -171,3 +171,24 @@ def test_escapes_of_a_terminal_reach_no_terminal(clew):
     bad = [text for text in said if set(text) & set("\x1b\x07\x9b\u202e")]
     assert bad == []
     assert not set(clew.log.read_text()) & set("\x1b\x07\x9b")
+
+
+@pytest.mark.long
+def test_odd_values_are_answered_or_end_their_worker_and_are_no_bug(clew):
+    clew.configure({"restart.max_restarts": 1, "limits.action_timeout_s": 1})
+    for number, body in enumerate(ODD.values()):
+        script = f"hello()\ntry:\n    {body}\nexcept (RefusedError, ValueError):\n    pass\nsay('heard')\ndone()"
+        clew.agent(f"odd{number}", script)
+    clew.start()
+    for number, what in enumerate(ODD):
+        goal = clew.submit(GOAL.format(agent=f"odd{number}"), f"{number}.md")
+        ended = clew.until(
+            lambda goal=goal: (
+                clew.seen("goal.completed", goal=goal) or clew.seen("goal.blocked", goal=goal)
+            ),
+            what,
+        )
+        assert ended, what
+    assert not clew.seen("daemon.bug")
+    clew.stop()
+    assert clew.verified()

@@ -303,3 +303,10 @@ def test_a_line_of_50_mb_makes_no_large_page(clew, opened):
     assert len(page) < 300_000
     assert "the whole output" in page
     assert len(opened.page(f"{path}/output").body) > 100_000
+
+
+def test_an_image_of_another_page_gets_nothing(calm):
+    other = {"sec_fetch_site": "cross-site", "sec_fetch_dest": "image", "sec_fetch_mode": "no-cors"}
+    answer = calm.page("/", **other)
+    assert answer.status == 403
+    assert answer.headers["cross-origin-resource-policy"] == "same-origin"
