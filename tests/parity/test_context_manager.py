@@ -1,14 +1,9 @@
 """The promises of `ContextManager` without a daemon, one test each."""
 
-from pathlib import Path
-
 import pytest
 from managed import GOAL, PYTEST, WRITE, planned, published, signature
 
-from clew_shared.record.codec import decode
-from clew_shared.record.fold import fold
-from clew_shared.record.snapshot import dump
-from clew_worker import ContextManager, LedgerError, Subtask, Task, WrongState
+from clew_worker import ContextManager
 
 # -- the tree ------------------------------------------------------------------------------------------
 
@@ -34,20 +29,6 @@ def test_a_list_changed_in_place_is_saved_with_the_next_call(ctx, opened):
     assert opened().state.goal.tasks[0].subtasks[0].actions_total == 1
 
 
-def test_saving_by_the_name_of_the_first_design_works(ctx, opened):
-    planned(ctx)
-    ctx._save_state()
-    assert len(opened().state.goal.tasks[0].subtasks) == 2
-
-
-def test_the_agents_own_objects_show_what_came_of_them(ctx):
-    task = planned(ctx)[0]
-    ctx.record_action(*WRITE)
-    ctx.mark_subtask_complete(success=True)
-    assert task.subtasks[0].status == "completed"
-    assert task.subtasks[0].actions[0].result == "success"
-
-
 def test_advancing_goes_over_task_borders_to_the_end(ctx):
     tasks = planned(ctx, ("a", "b"), ("c",))
     seen = []
@@ -58,36 +39,6 @@ def test_advancing_goes_over_task_borders_to_the_end(ctx):
     assert [t.status for t in tasks] == ["completed", "completed"]
     assert ctx.state.goal.status == "completed"
     assert ctx.advance_to_next_subtask() is False
-
-
-def test_the_subtask_pointed_to_by_hand_is_worked_on(ctx):
-    tasks = planned(ctx)
-    ctx.state.current_subtask_idx = 1
-    ctx.record_action(*WRITE)
-    assert tasks[0].subtasks[1].actions_total == 1
-    assert tasks[0].subtasks[1].status == "in_progress"
-
-
-def test_a_completed_goal_goes_on_when_work_is_added(ctx):
-    planned(ctx, ("a",))
-    ctx.mark_subtask_complete(success=True)
-    ctx.advance_to_next_subtask()
-    ctx.state.goal.tasks.append(Task("More", [Subtask("b")]))
-    assert ctx.advance_to_next_subtask() is True
-    assert ctx.record_action(*WRITE)
-    assert ctx.state.goal.status == "in_progress"
-
-
-def test_a_status_that_is_none_is_refused_by_name(ctx):
-    planned(ctx)[0].subtasks[0].status = "done"
-    with pytest.raises(ValueError, match=r"'Create mathx/__init__\.py': status 'done'"):
-        ctx.record_action(*WRITE)
-
-
-def test_actions_without_tasks_are_kept_under_the_goals_own_description(ctx):
-    ctx.record_action(*WRITE)
-    assert ctx.state.goal.tasks[0].subtasks[0].description == GOAL
-    assert "write_file" in ctx.get_compact_context()
 
 
 # -- opening again -------------------------------------------------------------------------------------
@@ -117,23 +68,6 @@ def test_counts_go_on_across_openings(opened):
         assert opened().record_action(*PYTEST) is expected
 
 
-def test_torn_published_files_do_not_matter_and_are_made_anew(ctx, opened):
-    planned(ctx)
-    for _ in range(3):
-        ctx.record_action(*PYTEST)
-    history = published("history.jsonl")
-    ctx.close()
-    Path(".agent_context/state.json").write_text('{"goal": {"descr')
-    Path(".agent_context/history.jsonl").write_bytes(b"\x00\xff garbage")
-    Path(".agent_context/loops.json").unlink()
-
-    again = opened()
-    assert again.state.blocked_actions == [signature(*PYTEST)]
-    assert published("state.json")["goal"]["description"] == GOAL
-    assert published("history.jsonl") == history
-    assert len(published("loops.json")) == 1
-
-
 def test_another_goal_starts_fresh_and_the_old_one_stays_readable(ctx, opened):
     planned(ctx)
     for _ in range(3):
@@ -158,16 +92,6 @@ def test_two_managers_of_one_goal_take_turns(ctx, opened):
     assert len(published("history.jsonl")) == 4
 
 
-def test_a_damaged_ledger_is_an_error_and_stays_as_it_is(ctx):
-    ctx.record_action(*WRITE)
-    ctx.close()
-    path = Path(".agent_context/ledger.db")
-    path.write_bytes(b"garbage" * 1000)
-    with pytest.raises(LedgerError, match=r"ledger\.db: damaged"):
-        ContextManager().load_or_init(GOAL)
-    assert path.read_bytes() == b"garbage" * 1000
-
-
 def test_a_folder_of_links_is_not_written_through(folder, tmp_path_factory):
     elsewhere = tmp_path_factory.mktemp("elsewhere")
     (folder / ".agent_context").symlink_to(elsewhere)
@@ -177,33 +101,6 @@ def test_a_folder_of_links_is_not_written_through(folder, tmp_path_factory):
 
 
 # -- propose and outcome -------------------------------------------------------------------------------
-
-
-def test_a_proposal_is_judged_before_it_is_carried_out(ctx):
-    planned(ctx)
-    for _ in range(2):
-        answer = ctx.propose("run_cmd", {"cmd": "make"})
-        assert answer
-        assert answer.verdict == answer["verdict"] == "allowed"
-        ctx.outcome(answer.seq, "failure", output="no rule to make target")
-    refused = ctx.propose("run_cmd", {"cmd": "make"})
-    assert not refused
-    assert refused.reason == "repetition"
-    assert "no rule to make target" in refused.message
-
-
-def test_an_outcome_told_twice_counts_once(ctx):
-    planned(ctx)
-    answer = ctx.propose("run_cmd", {"cmd": "make"})
-    ctx.outcome(answer, "success")
-    ctx.outcome(answer, "success")
-    assert len(published("history.jsonl")) == 1
-
-
-def test_an_outcome_of_nothing_that_was_allowed_is_an_error(ctx):
-    planned(ctx)
-    with pytest.raises(WrongState, match="no action 999"):
-        ctx.outcome(999, "success")
 
 
 def test_what_was_in_flight_at_a_crash_is_interrupted_and_refused_after_two(opened):
@@ -289,45 +186,6 @@ def test_keys_are_kept_out_of_the_record(ctx, folder):
     ctx.close()
     for path in (folder / ".agent_context").iterdir():
         assert key.encode() not in path.read_bytes()
-
-
-def test_arguments_that_json_does_not_know_are_written_as_text(ctx):
-    args = {"path": Path("a.py"), "tags": {"b", "a"}, "pair": (1, 2), "nan": float("nan")}
-    assert ctx.record_action("write", args, "success")
-    (line,) = published("history.jsonl")
-    assert line["args"] == {"path": "a.py", "tags": ["a", "b"], "pair": [1, 2], "nan": "nan"}
-
-
-def test_a_result_that_is_none_is_refused_by_name(ctx):
-    with pytest.raises(ValueError, match="result 'maybe' must be one of success"):
-        ctx.record_action("run_cmd", {}, "maybe")
-    assert ctx.record_action("run_cmd", {}, "success")
-
-
-def test_thresholds_come_from_the_environment(opened, monkeypatch):
-    monkeypatch.setenv("CLEW_LOOPS__REPEAT_LIMIT", "2")
-    ctx = opened()
-    assert [ctx.record_action(*PYTEST) for _ in range(2)] == [True, False]
-
-
-def test_what_is_in_memory_is_the_fold_of_what_is_recorded(ctx):
-    planned(ctx, ("a", "b"), ("c",))
-    for _ in range(3):
-        ctx.record_action(*PYTEST, error_msg="no")
-    ctx.state.blocked_actions.clear()
-    ctx.state.goal.tasks[0].subtasks[1].status = "skipped"
-    ctx.update_probe_state({"ok": True})
-    ctx.outcome(ctx.propose("run_cmd", {"cmd": "make"}), "success", output="made")
-    for _ in range(2):
-        ctx.mark_subtask_complete(success=False, reason="no")
-    ctx.state.goal.tasks[0].subtasks.append(Subtask("another way"))
-    ctx.record_action(*WRITE)
-    ctx.state.current_task_idx, ctx.state.current_subtask_idx = 1, 0
-    ctx.propose("run_cmd", {"cmd": "in flight"})
-
-    goal = ctx._open
-    rows = ((r.seq, decode(r.body)) for r in goal._ledger.read(ctx.state.goal_id))
-    assert dump(fold(rows)) == dump(goal.state)
 
 
 def test_a_probe_from_before_the_last_change_is_not_shown_as_current(ctx, folder):

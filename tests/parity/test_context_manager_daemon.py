@@ -1,7 +1,6 @@
 """`ContextManager` under a daemon: every call is a word of the protocol. The daemon here is a core on a socket."""
 
 import json
-import os
 import socket
 import threading
 from collections import deque
@@ -173,23 +172,6 @@ def test_the_daemon_judges_and_its_blocks_are_shown(opened):
     assert "run_cmd" in ctx.get_loop_summary()
 
 
-def test_two_managers_of_one_process_share_the_connection(opened):
-    _, ctx = opened(planned("a", "b"))
-    ctx.record_action(*PYTEST)
-    with ContextManager() as other:
-        other.load_or_init()
-        other.record_action(*PYTEST)
-    assert not ctx.record_action(*PYTEST)
-
-
-def test_proposals_and_outcomes_go_through(opened):
-    daemon, ctx = opened(planned("a"))
-    answer = ctx.propose("run_cmd", {"cmd": "make"})
-    assert answer.allowed
-    ctx.outcome(answer, "success", output="made")
-    assert daemon.core.state.subtask.actions[0].result == "success"
-
-
 def test_subtasks_are_completed_and_advanced_over_and_then_the_goal_is_finished(opened):
     daemon, ctx = opened(planned("a", "b"))
     ctx.mark_subtask_complete(success=True)
@@ -204,16 +186,6 @@ def test_subtasks_are_completed_and_advanced_over_and_then_the_goal_is_finished(
 
 def fail_twice(ctx):
     return [ctx.mark_subtask_complete(success=False, reason="no") for _ in range(2)]
-
-
-def test_another_way_put_into_the_tree_is_sent_as_the_replan(opened):
-    daemon, ctx = opened(planned("a", "b"))
-    assert fail_twice(ctx) == [None, "task"]
-    ctx.state.goal.tasks[0].subtasks.append(Subtask("another way"))
-    assert ctx.record_action(*PYTEST)
-    names = [s.description for s in daemon.core.state.goal.tasks[0].subtasks]
-    assert names == ["b", "another way"]
-    assert ctx.state.subtask.description == "b"
 
 
 def replaced(task):
@@ -243,37 +215,6 @@ def test_a_replan_leaves_the_same_trace_with_a_daemon_and_without(opened, change
     assert recorded.covered == daemon.core.state.covered == (["b"] if change is replaced else [])
 
 
-def test_advancing_past_a_blocked_subtask_plans_what_is_left(opened):
-    _, ctx = opened(planned("a", "b"))
-    fail_twice(ctx)
-    assert ctx.advance_to_next_subtask() is True
-    assert ctx.state.subtask.description == "b"
-
-
-def test_a_plan_that_the_daemon_does_not_wait_for_is_refused_once(opened):
-    _, ctx = opened(planned("a"))
-    ctx.state.goal.tasks.append(Task("too late", [Subtask("x")]))
-    with pytest.raises(WrongState, match="only possible before anything else"):
-        ctx.record_action(*PYTEST)
-    assert ctx.record_action(*PYTEST)
-    assert len(ctx.state.goal.tasks) == 1
-
-
-def test_probes_are_shown_beside_what_the_daemon_knows(opened):
-    _, ctx = opened(planned("a"))
-    ctx.update_probe_state({"pkg_exists": True})
-    ctx.record_action(*PYTEST, changed=False)
-    assert ctx.state.last_probe_state == {"pkg_exists": True}
-    assert "CURRENT STATE:\n  pkg_exists: ✓" in ctx.get_compact_context()
-    ctx.record_action("write_file", {"path": "a"}, "success", changed=True)
-    assert "pkg_exists: ✓ (at the start; changed since)" in ctx.get_compact_context()
-
-
-def test_the_heart_beats_while_the_agent_is_busy(opened):
-    daemon, _ = opened()
-    assert all(daemon.beats.acquire(timeout=10) for _ in range(5))
-
-
 def test_a_refusal_and_a_hang_up_are_errors(started):
     daemon = started()
     with SyncClient.from_env() as client:
@@ -287,11 +228,3 @@ def test_a_refusal_and_a_hang_up_are_errors(started):
 
 def planned_json():
     return [{"description": "t", "subtasks": [{"description": "s"}]}]
-
-
-def test_the_descriptor_is_not_inherited_by_what_the_agent_starts(started):
-    started()
-    fd = int(os.environ["CLEW_FD"])
-    os.set_inheritable(fd, True)
-    with SyncClient.from_env():
-        assert not os.get_inheritable(fd)

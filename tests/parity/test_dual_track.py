@@ -2,7 +2,7 @@ import json
 
 import pytest
 
-from clew_worker import DualTrackContext, Windows
+from clew_worker import DualTrackContext
 
 SYSTEM = "You are careful.\nAlways answer."
 QUESTION = "Who is the president of Sri Lanka?"
@@ -59,13 +59,6 @@ def assert_whole(messages):
     assert not waiting
 
 
-@pytest.mark.parametrize("iteration", [5, 9])
-def test_the_full_window_adds_only_the_marker_from_iteration_5(iteration):
-    built = context().build_optimized_messages(research(), iteration)
-    assert built[:-1] == research()
-    assert built[-1]["content"].startswith(f"[PROGRESS: Iteration {iteration}/30 |")
-
-
 @pytest.mark.parametrize("iteration", [10, 14])
 def test_the_moderate_window_keeps_results_two_exchanges_and_two_thoughts(iteration):
     messages = [opening()[0], *history(), opening()[1], *research()[2:]]
@@ -118,15 +111,6 @@ def test_orphans_in_the_list_are_never_passed_on():
     assert built[-1] == {"role": "user", "content": "[Continue: one tool call, or your answer.]"}
 
 
-def test_a_result_known_only_to_the_stream_is_shown_as_text():
-    ctx = context()
-    ctx.add_tool_result({"role": "tool", "tool_call_id": "x", "name": "search", "content": "42!"})
-    for iteration in (3, 12, 17, 22):
-        built = ctx.build_optimized_messages(opening(), iteration)
-        assert "search: 42!" in built[2]["content"]
-        assert built[2]["role"] == "user"
-
-
 def test_a_result_in_the_stream_and_in_the_list_is_shown_once():
     ctx = context()
     messages = research(2)
@@ -134,59 +118,6 @@ def test_a_result_in_the_stream_and_in_the_list_is_shown_once():
         if message["role"] == "tool":
             ctx.add_tool_result(message)
     assert ctx.build_optimized_messages(messages, 3) == messages
-
-
-def test_a_built_list_can_be_built_again():
-    ctx = context()
-    messages = research(12)
-    for message in messages:
-        if message["role"] == "tool":
-            ctx.add_tool_result(message)
-        elif "tool_calls" not in message and message["role"] == "assistant":
-            ctx.add_thinking(message["content"])
-    for iteration in (6, 12, 12, 17, 17, 22, 22):
-        messages = ctx.build_optimized_messages(messages, iteration)
-        assert sum("[PROGRESS" in text for text in contents(messages)) == 1
-        assert sum("[EARLIER RESULTS]" in text for text in contents(messages)) <= 1
-        assert contents(messages).count(QUESTION) == 1
-        again = ctx.build_optimized_messages(messages, iteration)
-        assert again == messages
-
-
-def test_the_last_thoughts_come_from_the_stream_when_the_list_has_none():
-    ctx = context()
-    for n in range(4):
-        ctx.add_thinking(f"thought {n}", has_tool_calls=True)
-    built = ctx.build_optimized_messages([*opening(), *pair(0)], 12)
-    assert [text for text in contents(built) if "thought" in text] == ["thought 2", "thought 3"]
-    built = ctx.build_optimized_messages([*opening(), *pair(0)], 16)
-    assert not [text for text in contents(built) if "thought" in text]
-
-
-def test_the_history_of_the_constructor_is_used_when_the_list_has_none():
-    ctx = context(conversation_history=history())
-    built = ctx.build_optimized_messages(opening(), 1)
-    assert built == [opening()[0], *history(), opening()[1]]
-    with_it = [opening()[0], *history(), opening()[1]]
-    assert ctx.build_optimized_messages(with_it, 1) == with_it
-
-
-def test_what_the_user_said_last_is_kept_at_every_stage():
-    correction = {"role": "user", "content": "Use metric units."}
-    for iteration in (3, 12, 17, 25):
-        built = context(max_tokens=60).build_optimized_messages(
-            [*research(), correction], iteration
-        )
-        assert correction in built
-
-
-def test_of_the_users_words_only_the_last_stay_in_the_later_windows():
-    first, last = ({"role": "user", "content": text} for text in ("In French.", "In metric units."))
-    for iteration in (17, 25):
-        messages = [*opening(), *pair(1), first, *pair(2), last, *pair(3)]
-        built = context().build_optimized_messages(messages, iteration)
-        assert first not in built
-        assert last in built
 
 
 def test_in_the_loop_of_the_design_only_the_urgency_of_this_iteration_is_shown():
@@ -218,16 +149,6 @@ def test_the_token_budget_cuts_in_the_full_window_too():
     assert built[-1]["tool_call_id"] == "c39"
     assert not any("iterations left" in text for text in contents(built))
     assert_whole(built)
-
-
-def test_an_output_larger_than_the_budget_is_shortened_in_its_middle():
-    ctx = context(max_tokens=400)
-    built = ctx.build_optimized_messages([*opening(), *pair(1, "begin" + "x" * 9000 + "end")], 2)
-    (shown,) = results(built)
-    assert shown.startswith("begin")
-    assert shown.endswith("end")
-    assert "characters left out" in shown
-    assert len(json.dumps(built)) / 4 <= 400
 
 
 def test_the_marker_has_the_agreed_form_and_leaves_the_system_prompt_alone():
@@ -265,41 +186,6 @@ def test_three_thoughts_without_a_tool_are_repeated_planning():
     assert ctx.detect_stuck_loop(3) == "repeated_planning"
 
 
-@pytest.mark.parametrize("first", [0, 1])
-def test_no_progress_is_said_at_iteration_5_without_any_result(first):
-    ctx = context()
-    said = [n for n in range(first, 9) if ctx.detect_stuck_loop(n) == "no_progress"]
-    assert said == [5, 6, 7, 8]
-
-
-def test_the_thresholds_are_those_of_the_constructor():
-    ctx = context(
-        consecutive_threshold=2,
-        theme_window=4,
-        max_iterations=10,
-        windows=Windows(
-            full_until=2,
-            moderate_until=3,
-            aggressive_until=4,
-            progress_from=1,
-            iterations_without_facts=2,
-        ),
-    )
-    assert ctx.detect_stuck_loop(1) is None
-    assert ctx.detect_stuck_loop(2) == "no_progress"
-    ctx.add_thinking("plan")
-    ctx.add_thinking("plan")
-    assert ctx.detect_stuck_loop(1) == "repeated_planning"
-    ctx.add_thinking("plan")
-    ctx.add_thinking("plan")
-    assert ctx.detect_stuck_loop(1) == "theme_loop"
-    assert not ctx.should_trim_context(1)
-    assert ctx.should_trim_context(2)
-    assert ctx.inject_urgency(3) == "[7 iterations left. Complete your answer.]"
-    assert ctx.inject_urgency(4) == "[EMERGENCY: 6 iterations remaining. Synthesize NOW.]"
-    assert "Iteration 1/10" in ctx.build_optimized_messages(opening(), 1)[-1]["content"]
-
-
 @pytest.mark.parametrize("stuck_type", ["theme_loop", "repeated_planning", "no_progress"])
 def test_every_way_of_being_stuck_has_a_text_that_asks_for_action(stuck_type):
     ctx = context()
@@ -307,46 +193,3 @@ def test_every_way_of_being_stuck_has_a_text_that_asks_for_action(stuck_type):
     late = ctx.inject_urgency(16, stuck_type)
     assert "Take action immediately" in late
     assert "[14 iterations left. Complete your answer.]" in late
-
-
-def thinking_research(steps):
-    """Every call with a thought beside it, as models with `<think>` write them."""
-    return opening() + [
-        m for n in range(steps) for m in pair(n, thought=f"<think>idea {n}</think>")
-    ]
-
-
-def thoughts(messages):
-    return [m["content"] for m in messages if m["role"] == "assistant" and m["content"]]
-
-
-@pytest.mark.parametrize(
-    ("iteration", "kept"), [(9, range(20)), (10, (18, 19)), (14, (18, 19)), (15, ()), (20, ())]
-)
-def test_thoughts_beside_calls_are_dropped_by_window(iteration, kept):
-    ctx, messages = context(), thinking_research(20)
-    for text in thoughts(messages):
-        ctx.add_thinking(text, has_tool_calls=True)
-    built = ctx.build_optimized_messages(messages, iteration)
-    assert thoughts(built) == [f"<think>idea {n}</think>" for n in kept]
-    shown = results(built)
-    assert len(shown) == (3 if iteration >= 20 else 20)
-    assert shown[-1] == "result 19"
-    assert_whole(built)
-
-
-def test_reasoning_that_a_server_gives_in_a_field_of_its_own_is_dropped_with_the_thoughts():
-    call, result = pair(0)
-    messages = [*opening(), {**call, "reasoning_content": "hm"}, result]
-    assert context().build_optimized_messages(messages, 3) == messages
-    built = context().build_optimized_messages(messages, 16)
-    assert "reasoning_content" not in built[2]
-    assert built[2]["tool_calls"] == call["tool_calls"]
-
-
-def test_a_list_over_its_tokens_loses_thoughts_before_results():
-    ctx = context(max_tokens=1400)
-    messages = opening() + [m for n in range(8) for m in pair(n, thought=f"{n}" * 800)]
-    built = ctx.build_optimized_messages(messages, 2)
-    assert results(built) == [f"result {n}" for n in range(8)]
-    assert len(thoughts(built)) == 2

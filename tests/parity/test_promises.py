@@ -5,7 +5,6 @@ held elsewhere in this folder (streams, records, most of the playbook) is not sa
 """
 
 import json
-import re
 import subprocess
 import sys
 import time
@@ -26,13 +25,11 @@ from clew_worker import (
     DualTrackContext,
     ExecutionReflector,
     IterationLog,
-    LedgerError,
     Playbook,
     ToolCall,
 )
 
 GOAL = "Create mathx package with add function and tests"
-PYTEST = ("run_cmd", {"cmd": ["pytest", "-q"]}, "error")
 
 
 @pytest.fixture
@@ -66,47 +63,6 @@ def python(code, folder, *args):
 
 
 # -- the need-to-know text -----------------------------------------------------------------------------
-
-
-def test_the_output_of_a_failing_command_is_seen_and_its_end_too(opened):
-    ctx = opened(GOAL, "Fix it")
-    ctx.record_action(*PYTEST, output="collecting\n" * 200 + "E  ImportError: no module mathx")
-    text = ctx.get_compact_context()
-    assert "→ error: collecting" in text
-    assert "ImportError: no module mathx" in text
-
-
-def test_what_failed_in_this_subtask_is_still_named_when_it_is_no_longer_recent(opened):
-    ctx = opened(GOAL, "Fix it")
-    ctx.record_action("run_cmd", {"cmd": "make"}, "failure", output="no rule to make target")
-    for i in range(6):
-        ctx.record_action("read_file", {"path": f"{i}.py"}, "success", output=f"text {i}")
-    text = ctx.get_compact_context()
-    assert 'FAILED BEFORE: run_cmd::{"cmd":"make"}: no rule to make target' in text
-    ctx.record_action("run_cmd", {"cmd": "make"}, "success", output="built")
-    assert "FAILED BEFORE" not in ctx.get_compact_context()
-
-
-def test_testing_after_each_edit_is_no_warning_but_repeating_is(opened, folder):
-    ctx = opened(GOAL, "Fix it")
-    for i in range(4):
-        (folder / "a.py").write_text(f"{i}")
-        ctx.record_action("edit_file", {"path": "a.py", "new": str(i)}, "success")
-        ctx.record_action(*PYTEST, output="1 failed")
-    assert "WARNING: tried" not in ctx.get_compact_context()
-    ctx.record_action(*PYTEST, output="1 failed")
-    assert "WARNING: tried 2 times: run_cmd" in ctx.get_compact_context()
-
-
-def test_a_block_that_a_change_has_lifted_is_said_to_be_free(opened, folder):
-    ctx = opened(GOAL, "Fix it")
-    for _ in range(3):
-        ctx.record_action(*PYTEST, output="1 failed")
-    assert "\nBLOCKED: run_cmd::" in ctx.get_compact_context()
-    (folder / "a.py").write_text("mended")
-    ctx.record_action("edit_file", {"path": "a.py"}, "success")
-    assert "BLOCKED before the last change, free now: run_cmd::" in ctx.get_compact_context()
-    assert ctx.record_action(*PYTEST, output="1 failed")
 
 
 words = st.text(max_size=120)
@@ -154,28 +110,6 @@ def test_the_text_never_exceeds_its_limit_and_keeps_what_must_stay(state, max_ch
         assert "WA" in starts or not state.attention.raised
 
 
-@settings(deadline=None)
-@given(states())
-def test_what_is_dropped_is_dropped_in_the_agreed_order(state):
-    text = compact_context(state, 2000)
-    rows = ("  - ", "NOTES: ", "DONE: ")
-    whole = compact_context(state, 10**9)
-    present = [any(line.startswith(row) for line in text.splitlines()) for row in rows]
-    existed = [any(line.startswith(row) for line in whole.splitlines()) for row in rows]
-    kept = [here for here, there in zip(present, existed, strict=True) if there]
-    assert kept == sorted(kept)  # once one kind is gone, those before it are gone too
-
-
-@pytest.mark.parametrize("max_chars", [2000, 1000, 600])
-def test_however_long_the_notes_the_newest_output_is_seen(max_chars):
-    state = State(goal=Goal("g" * 5000, [Task("t", [Subtask("now")])]))
-    state.spec = state.spec.model_copy(update={"notes": "n" * 5000})
-    action = Action("run_cmd", {"cmd": "make"}, "failure", seq=1)
-    state.goal.tasks[0].subtasks[0].actions.append(action)
-    state.scope.tallies[action.signature()] = {"": Tally(result="failure", head="no rule", seq=1)}
-    assert "→ failure: no rule" in compact_context(state, max_chars)
-
-
 # -- the record ----------------------------------------------------------------------------------------
 
 QUICK_START = """
@@ -209,16 +143,6 @@ def test_the_quick_start_of_the_first_design_runs_with_the_import_renamed(folder
     assert python(QUICK_START, folder) == "True 1\n"
     names = {path.name for path in Path(".agent_context").iterdir()}
     assert {"state.json", "history.jsonl", "loops.json"} <= names
-
-
-def test_a_process_that_ends_at_once_loses_nothing(folder, opened):
-    code = QUICK_START.replace("print(ctx.adv", "import os; os._exit(9); print(ctx.adv")
-    assert python(code, folder) == ""
-    ctx = opened("Create mathx package with tests")
-    subtasks = ctx.state.goal.tasks[0].subtasks
-    assert [s.status for s in subtasks] == ["completed", "pending"]
-    assert ctx.advance_to_next_subtask()
-    assert ctx.state.subtask.description == "Add add() function"
 
 
 OPENED = """
@@ -294,16 +218,6 @@ def test_the_work_of_a_step_does_not_grow_with_the_history(opened, monkeypatch):
     assert state["goal"]["tasks"][0]["subtasks"][0]["actions_total"] == 1200
 
 
-def test_a_state_file_that_may_follow_later_is_written_at_a_block(opened):
-    ctx = opened(GOAL, "Long")
-    for i in range(250):
-        ctx.record_action("run_cmd", {"cmd": f"step {i}"}, "success", output=f"{i}")
-    for _ in range(3):
-        ctx.record_action(*PYTEST)
-    state = json.loads(Path(".agent_context/state.json").read_text())
-    assert state["blocked_actions"] == [Action(*PYTEST[:2]).signature()]
-
-
 # -- what a person who makes a mistake is told ---------------------------------------------------------
 
 
@@ -336,49 +250,6 @@ def test_a_wrong_call_says_what_to_do_and_changes_nothing(opened, call, error, s
         call(ctx)
     ctx.state.goal.tasks.clear()
     assert ctx.record_action("ls", {}, "success")
-
-
-def test_what_one_is_told_names_calls_that_the_library_has(opened):
-    ctx = opened(GOAL, "A subtask")
-    told = []
-    for _ in range(4):
-        ctx.record_action("read_file", {"path": "a"}, "success", output="text", changed=False)
-        told.append(ctx.answer.message or (ctx.answer.intervention or {}).get("message", ""))
-    ring = [("ls", {}, "success"), ("run_cmd", {"cmd": "true"}, "success")]
-    for i in range(8):
-        ctx.record_action(*ring[i % 2])
-        told.append(ctx.answer.message)
-    stale = opened("Another goal", "A subtask")
-    for i in range(12):
-        stale.record_action("search", {"pattern": f"{i}"}, "success", "", "nothing", False)
-        told.append((stale.answer.intervention or {}).get("message", ""))
-    told = [text for text in told if text]
-    assert {text.split()[0] for text in told} >= {"You", "Refused,", "This"}
-    assert any("brought nothing new" in text for text in told)
-    for text in told:
-        named = re.findall(r"(\w+)\(", text)
-        assert "mark_subtask_complete" in named
-        assert all(callable(getattr(ContextManager, name)) for name in named)
-        assert "complete_subtask" not in text
-        assert "finish" not in text
-
-
-def test_a_folder_where_no_record_can_be_kept_is_an_error_that_says_what_to_do(folder):
-    (folder / ".agent_context").write_text("in the way")
-    with pytest.raises(
-        LedgerError, match=r"cannot be created: File exists; .*ContextManager\('path'\)"
-    ):
-        ContextManager().load_or_init(GOAL)
-    with pytest.raises(LedgerError, match="No such file"):
-        ContextManager(folder / "absent").load_or_init(GOAL)
-
-
-def test_a_descriptor_that_is_no_daemons_is_an_error_that_says_what_to_do(monkeypatch):
-    monkeypatch.setenv("CLEW_FD", "977")
-    with pytest.raises(
-        RuntimeError, match=r"CLEW_FD=977 is not a connection to a daemon .* unset CLEW_FD"
-    ):
-        ContextManager().load_or_init(GOAL)
 
 
 # -- the other designs' quick starts -------------------------------------------------------------------

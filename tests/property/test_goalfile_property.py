@@ -94,23 +94,11 @@ def test_any_bytes_are_a_goal_or_refused(raw):
 
 
 @settings(deadline=None)
-@given(st.text(max_size=300))
-def test_any_text_is_a_goal_or_refused(text):
-    parsed_or_refused(text.encode("utf-8", "surrogatepass"))
-
-
-@settings(deadline=None)
 @given(MARKDOWN)
 @example("---\n<<: {a: 1}\n---\nx")
 @example("- \n\n# ")
 def test_any_mixture_of_markdown_is_a_goal_or_refused(text):
     parsed_or_refused(text.encode())
-
-
-@settings(deadline=None)
-@given(MARKDOWN)
-def test_any_front_matter_is_a_goal_or_refused(front):
-    parsed_or_refused(f"---\n{front}\n---\n# Goal\n".encode())
 
 
 BLANK = st.text(alphabet=" \t\n\ufeff\u200b\u00a0", max_size=8)

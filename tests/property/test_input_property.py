@@ -5,23 +5,16 @@ import os
 import tempfile
 from pathlib import Path
 
-import pydantic
-import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from clew_daemon.cli import run
-from clew_daemon.inbox.acceptance import key_fault
 from clew_daemon.learning.exchange import imported
 from clew_daemon.session.launcher import LINE_CHARS, LINES_MAX, WorkerOutput
 from clew_shared.config.faults import SettingsError
 from clew_shared.config.settings import load
 from clew_shared.config.tables import Settings
 from clew_shared.record.codec import decode, decode_playbook
-from clew_shared.text.hidden import hide
-from clew_shared.wire import protocol
-from clew_shared.wire.executor import read_answer, read_request
-from clew_shared.wire.nursery import read_from_nursery, read_spawn
 
 TEXT = st.text(max_size=20)
 ODD = st.one_of(
@@ -78,18 +71,6 @@ def test_any_text_is_a_config_or_faults_with_their_places(text):
     loaded_or_refused(text, {})
 
 
-@settings(deadline=None)
-@given(
-    st.dictionaries(
-        st.builds("CLEW_{}__{}".format, NAMES, NAMES).map(str.upper), VALUES, max_size=6
-    )
-)
-@example({"CLEW_LOOPS__IGNORE": DEEP})
-@example({"CLEW_AGENTS__A__COMMAND": "[" * 2_000})
-def test_any_environment_is_a_config_or_faults_with_their_places(env):
-    loaded_or_refused(None, env)
-
-
 # -- playbooks
 
 BULLET_KEYS = st.sampled_from(
@@ -125,38 +106,6 @@ def test_any_text_is_a_playbook_or_a_fault_in_words(text):
 
 
 # -- packets between the daemon and its cells
-
-READERS = (read_spawn, read_from_nursery, read_request, read_answer)
-TYPES = st.sampled_from(
-    (
-        *("spawn", "spawned", "spawn_failed", "nursery_hello", "ready", "run", "done", "digest"),
-        *("digested", "check", "checked"),
-    )
-)
-PACKETS = st.dictionaries(
-    st.sampled_from(
-        ["id", "seq", "tool", "args", "spec", "pid", "output", "result", "world", "sandbox"]
-    ),
-    JSON,
-    max_size=6,
-)
-
-
-@settings(deadline=None)
-@given(
-    st.one_of(
-        st.binary(max_size=200),
-        st.builds(lambda t, p: json.dumps({**p, "type": t}).encode(), TYPES, PACKETS),
-    )
-)
-@example(DEEP.encode())
-@example(b'{"type":"done","output":"\\ud800"}')
-def test_any_packet_is_a_message_or_a_validation_error(data):
-    for read in READERS:
-        try:
-            read(data)
-        except pydantic.ValidationError:
-            continue
 
 
 # -- what is recorded: events of a later version, or damaged ones
@@ -205,39 +154,7 @@ def test_what_an_agent_prints_is_the_same_lines_however_it_comes(data, sizes):
     assert all(len(line) <= LINE_CHARS for line in said)
 
 
-@settings(deadline=None)
-@given(st.integers(0, 60), st.integers(0, 60))
-def test_a_key_that_an_agent_prints_in_pieces_is_in_no_line(first, second):
-    key = "Piecewise/4fT9bQ2mW8sLcVnR5yH1dKj0aG3pE6uIoXzB7iUeMq"
-    hide([key])
-    said = []
-    printed = WorkerOutput(said.append)
-    for piece in (key[:first], key[first:second], key[max(first, second) :], "\n" + key):
-        printed.take(piece.encode())
-    if first <= second:
-        assert key not in printed.tail
-    printed.take(b"", last=True)
-    assert key not in "".join(said) + printed.tail
-
-
-@settings(deadline=None)
-@given(st.binary(max_size=300))
-def test_any_goal_file_is_looked_through_for_keys(raw):
-    assert key_fault(raw) is None
-
-
 # -- a line of the worker protocol, at its limits
-
-
-@pytest.mark.parametrize("more", [-1, 0, 1])
-def test_a_line_is_taken_up_to_its_limit_and_no_further(more):
-    head, tail = b'{"jsonrpc":"2.0","id":1,"method":"think","params":{"text":"', b'"}}\n'
-    line = head + b"x" * (protocol.LINE_BYTES_MAX - len(head) - len(tail) + more) + tail
-    if more <= 0:
-        assert protocol.parse(line)["id"] == 1
-    else:
-        with pytest.raises(protocol.ProtocolError):
-            protocol.parse(line)
 
 
 # -- the command line

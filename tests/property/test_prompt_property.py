@@ -7,7 +7,6 @@ from hypothesis import strategies as st
 
 from clew_shared.prompt.compact import compact_context
 from clew_shared.prompt.layout import lay_out
-from clew_shared.prompt.messages import chars
 from clew_shared.prompt.view import PromptView
 from clew_shared.record.model import Goal, Subtask, Task
 from clew_shared.record.state import State
@@ -15,7 +14,6 @@ from clew_shared.tools import BY_NAME, TOOLS
 from clew_shared.wire.hello import Call, FinishedSubtask, Said, SentProbe
 from clew_worker.agent import json_mode
 from clew_worker.agent.json_mode import fitted
-from clew_worker.agent.plans import read_plan
 
 json_values = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=20),
@@ -78,11 +76,6 @@ def cut_views(draw):
     return replace(view, folded=draw(st.integers(0, len(view.transcript))))
 
 
-@given(views)
-def test_equal_views_give_equal_bytes(view):
-    assert json.dumps(lay_out(view).messages) == json.dumps(lay_out(view).messages)
-
-
 @given(cut_views())
 def test_every_result_follows_its_call_and_no_call_is_left_alone(view):
     messages = lay_out(view).messages
@@ -103,39 +96,6 @@ def test_roles_take_turns_and_the_last_word_is_not_the_models(view):
     assert all(a != b for a, b in pairwise(roles) if a != "assistant")
 
 
-@given(cut_views(), st.sampled_from([(10, 2), (15, 0), (20, 0)]))
-def test_a_later_window_shows_fewer_thoughts_and_no_longer_list(view, window):
-    turn, thoughts = window
-    full = lay_out(replace(view, turn=0))
-    cut = lay_out(replace(view, turn=turn))
-    assert len(cut.messages) <= len(full.messages)
-    if turn < 20:  # then results become lines, and a line may be longer than what it stands for
-        assert chars(dict(cut.blocks)["transcript"]) <= chars(dict(full.blocks)["transcript"])
-    said_by_it = {e.text for e in view.transcript if isinstance(e, Said) and e.role == "assistant"}
-    transcript = [m for m in dict(cut.blocks)["transcript"] if m["role"] == "assistant"]
-    assert not said_by_it - {""} & {m["content"] for m in transcript}
-    assert cut.messages[-1]["content"].count("You thought: ") <= thoughts
-
-
-@given(cut_views(), call)
-def test_a_new_action_only_adds_to_the_prompt_unless_something_is_folded(view, new):
-    entries = view.transcript
-    before, grown = lay_out(view), lay_out(replace(view, transcript=(*entries, new)))
-    if grown.view.folded == before.view.folded:
-        assert grown.sha == before.sha
-        earlier, later = _before_state(before), _before_state(grown)
-        assert later[: len(earlier)] == earlier
-
-
-@given(cut_views())
-def test_what_is_folded_stays_folded_and_the_newest_result_is_never_folded(view):
-    laid = lay_out(view)
-    assert laid.view.folded >= view.folded
-    assert lay_out(laid.view) == laid
-    if view.folded < len(view.transcript):
-        assert laid.view.folded < len(view.transcript)
-
-
 @given(cut_views(), st.integers(2500, 8000))
 def test_a_settled_prompt_keeps_to_its_tokens(view, max_tokens):
     """By its own count, where the server's agrees with the usual four characters a token."""
@@ -143,19 +103,6 @@ def test_a_settled_prompt_keeps_to_its_tokens(view, max_tokens):
     live = len(view.transcript) - laid.view.folded
     total = laid.sizes["total"]["tokens"]
     assert total <= max_tokens or live == 1
-
-
-@given(cut_views(), st.text(min_size=1, max_size=60))
-def test_a_warning_is_in_the_prompt_however_much_is_folded(view, words):
-    warning = Said("user", words, warns=True)
-    for folded in (0, len(view.transcript), len(view.transcript) + 1):
-        entries = (*view.transcript, warning)
-        shown = lay_out(replace(view, transcript=entries, folded=folded)).messages
-        assert words in str([m["content"] for m in shown]) or words in shown[-1]["content"]
-
-
-def _before_state(laid):
-    return [m for name, block in laid.blocks if name != "state" for m in block]
 
 
 @given(st.text() | json_values.map(json.dumps) | st.text().map('{"tool": "write_file", '.__add__))
@@ -187,13 +134,6 @@ def test_the_common_slips_of_small_models_are_read_as_what_they_mean(
 def test_whatever_arguments_a_model_gives_can_be_fitted_and_stay_so(tool, args):
     once = fitted(tool, args)
     assert fitted(tool, once) == once
-
-
-@given(st.dictionaries(st.sampled_from(["tasks", "plan", "subtasks", "steps"]), json_values))
-def test_whatever_is_given_as_a_plan_can_be_read(args):
-    for task in read_plan(args):
-        assert task["subtasks"]
-        assert all(s["description"] for s in task["subtasks"])
 
 
 @given(

@@ -2,14 +2,13 @@
 
 import itertools
 import re
-import unicodedata
 
 import yaml
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
-from clew_daemon.publish.markdown import code, inline, quoted, visible
+from clew_daemon.publish.markdown import inline, visible
 from clew_daemon.publish.report import render
 from clew_shared.record import events as ev
 from clew_shared.views.publish import HistoryFold, action_view
@@ -62,35 +61,6 @@ def test_a_line_of_others_is_a_paragraph_of_text(text):
     for begun in (line, f"- {line}", f"> {line}"):
         harmful = {"html_block", "html_inline", "link_open", "image", "fence", "heading_open", "hr"}
         assert not kinds(begun) & harmful, begun
-
-
-@settings(deadline=None)
-@given(EVIL)
-def test_code_of_others_is_code_to_its_end(text):
-    shown = code(text)
-    if shown.strip("` "):
-        assert kinds(f"a {shown} b") <= {
-            "paragraph_open",
-            "inline",
-            "text",
-            "code_inline",
-            "paragraph_close",
-        }
-
-
-@settings(deadline=None)
-@given(EVIL)
-def test_a_quotation_ends_where_its_text_ends(text):
-    found = SEEN.parse(f"{quoted(text)}\n\n## Next")
-    assert [t.level for t in found if t.type == "heading_open"][-1:] == [0]
-    assert sum(t.type == "heading_open" for t in found) == 1
-
-
-@given(EVIL)
-def test_nothing_invisible_is_left(text):
-    for char in visible(text):
-        assert char in "\n\t" or unicodedata.category(char) not in ("Cc", "Cs"), char
-    assert not re.search("[\u202a-\u202e\u2066-\u2069\u2028\u2029]", visible(text))
 
 
 @settings(deadline=None, max_examples=40)

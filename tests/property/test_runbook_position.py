@@ -46,12 +46,6 @@ def test_with_the_last_actions_only_no_step_is_skipped_that_nothing_speaks_for(r
     assert position(distinct, named[-kept:], len(named)) == done
 
 
-def test_actions_of_other_steps_say_nothing():
-    steps = [{"tool": "run_cmd", "args": {"cmd": "a"}}]
-    other = [{"name": "run_cmd", "args": {"cmd": "b"}, "result": "success"}]
-    assert position(steps, other, 1) == 0
-
-
 @given(runs(), st.sampled_from(["failure", "error", "timeout", "interrupted"]), st.integers(1, 2))
 def test_a_step_that_a_person_has_corrected_or_put_in_is_the_next_one(run, result, times):
     steps, done, actions = run

@@ -9,7 +9,7 @@ from clew_shared.record import events as ev
 from clew_shared.record.snapshot_events import SnapshotTaken, UndoFinished
 from clew_shared.record.touched import Touched
 from clew_shared.snapshots.entries import Entry
-from clew_shared.snapshots.plan import own_changes, plan
+from clew_shared.snapshots.plan import plan
 
 NAMES = st.sampled_from(["a", "b", "c", "d/e"])
 CONTENTS = st.sampled_from(["", "1", "2", "3"])  # "": there is no file
@@ -158,16 +158,3 @@ def test_undoing_one_subtask_leaves_what_was_changed_after_it(events, later):
     for one in undo(world, 1, last).restore:
         assert before[one.name] == end[one.name]
         assert world.files[one.name] == world.base[one.name]
-
-
-@given(EVENTS)
-def test_a_diff_shows_what_the_goal_has_changed_and_nothing_else(events):
-    world = World()
-    for kind, edits in events:
-        getattr(world, kind)(edits)
-    world.snapshot()
-    shown = own_changes(world.rows, world.listing, 1)
-    killed = any(kind == "killed" for kind, _ in events)
-    assert set(shown) <= world.by_goal | (world.by_others if killed else set())
-    changed = {n for n in world.files if world.files[n] != world.base[n]}
-    assert set(shown) >= (world.by_goal - world.by_others) & changed

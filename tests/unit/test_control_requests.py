@@ -87,10 +87,6 @@ async def test_the_daemon_reads_the_request_that_was_sent(request_):
     assert await read(type(request_), request_.params()) == request_
 
 
-async def test_parameters_that_a_daemon_does_not_know_are_ignored():
-    assert await read(StatusRequest, {"goal": "a", "later": 1}) == StatusRequest("a")
-
-
 @pytest.mark.parametrize(
     ("kind", "params", "name"),
     [

@@ -3,28 +3,11 @@
 import pytest
 
 from clew_daemon.record.doing import Work, now_view
-from clew_shared.record import events as ev
 
 
 @pytest.fixture
 def greeted():
     return Work(greeted=True)
-
-
-def test_without_a_worker_nothing_is_done(agent, greeted):
-    assert now_view(agent.state, None) is None
-    agent.core.emit(ev.WorkerExited(epoch=1, reason="stopped"))
-    assert now_view(agent.state, greeted) is None
-
-
-def test_a_worker_that_has_not_said_hello_is_starting(played):
-    agent = played()
-    agent.core.emit(ev.WorkerStarted(at=1_000.0, epoch=2))
-    assert now_view(agent.state, Work()) == {
-        "doing": "starting",
-        "since": "1970-01-01T00:16:40.000000+00:00",
-        "what": "worker, epoch 2",
-    }
 
 
 def test_an_llm_call_is_thinking_since_it_began(agent, greeted):
@@ -56,11 +39,3 @@ def test_checks_count_before_all_else(agent, greeted):
         "since": "1970-01-01T00:01:30.000000+00:00",
         "what": "check tests_pass",
     }
-
-
-def test_an_agent_that_has_said_nothing_since_is_thinking(agent, greeted):
-    agent.at = 30.0
-    agent.run("ls")
-    found = now_view(agent.state, greeted)
-    assert found["doing"] == "thinking"
-    assert found["since"] == "1970-01-01T00:00:30.000000+00:00"

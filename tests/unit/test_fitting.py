@@ -39,11 +39,6 @@ def size(said):
     return len(json.dumps(said, ensure_ascii=False).encode())
 
 
-def test_what_fits_is_told_as_it_is():
-    said = told([subtask(0, [action(1, 50_000)])])
-    assert fitted(json.loads(json.dumps(said))) == said
-
-
 @pytest.mark.parametrize("fit", [fitted, fitted_state])
 def test_many_large_actions_are_told_with_short_arguments(fit):
     said = fit(told([subtask(0, [action(n, 60_000) for n in range(20)])]))

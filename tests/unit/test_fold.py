@@ -7,7 +7,6 @@ from clew_shared.record import events as ev
 from clew_shared.record.codec import GOAL_EVENTS, decode, encode
 from clew_shared.record.fold import apply, fold
 from clew_shared.record.identity import Identity
-from clew_shared.record.scope import STEPS_KEPT
 from clew_shared.record.snapshot import dump, load
 from clew_shared.record.spec import PlannedSubtask, PlannedTask, Spec
 from clew_shared.record.state import State
@@ -56,29 +55,9 @@ def test_every_event_comes_back_from_the_ledger_as_it_went(kind):
     assert decode(encode(example(kind))) == example(kind)
 
 
-@pytest.mark.parametrize("replan", ["task", "goal"])
-def test_a_replan_can_be_taken_in_any_state(replan):
-    event = example("planned").model_copy(update={"replan": replan})
-    for state in (State(), begun()):
-        assert apply(state, event, 9).goal.tasks
-
-
-def test_an_event_of_an_unknown_kind_is_refused():
-    with pytest.raises(ValueError, match="unknown kind"):
-        decode(b'{"kind":"made_up"}')
-
-
 def test_a_field_that_came_later_is_no_obstacle():
     event = decode(b'{"kind":"goal_started","at":1,"from_the_future":2}')
     assert event == ev.GoalStarted(at=1)
-
-
-def test_outcomes_of_unknown_actions_change_nothing_but_the_number():
-    state = begun()
-    before = dump(state)
-    for kind in ("action_finished", "action_interrupted"):
-        apply(state, example(kind).model_copy(update={"of": 77, "at": 0.0}), 3)
-    assert dump(state) == before
 
 
 def test_a_state_goes_on_after_a_restart_as_if_nothing_had_been(played):
@@ -93,35 +72,6 @@ def test_a_state_goes_on_after_a_restart_as_if_nothing_had_been(played):
     assert dump(one.state) == dump(two.state)
 
 
-def test_what_is_kept_of_steps_is_bounded(agent):
-    for n in range(50):
-        agent.read(str(n), f"text {n}")
-    assert len(agent.state.scope.steps) == STEPS_KEPT
-
-
-def test_a_completed_goal_leaves_nothing_open(played):
-    agent = played(["one", "two"], ["three"])
-    agent.core.emit(ev.GoalEnded(status="completed"))
-    statuses = [s.status for t in agent.state.goal.tasks for s in t.subtasks]
-    assert statuses == ["completed", "skipped", "skipped"]
-    assert agent.state.goal.progress() == 1.0
-
-
-def test_what_a_plan_says_is_done_is_done():
-    done = PlannedSubtask(description="s", done=True)
-    task = PlannedTask(description="t", subtasks=(done, done))
-    state = fold([(1, ev.GoalAccepted(goal_id="g", spec=Spec(description="d"), tasks=(task,)))])
-    assert state.goal.tasks[0].status == "completed"
-    assert state.next_pending() is None
-
-
-def test_a_workers_end_is_no_longer_its_pid_and_is_charged(agent):
-    agent.core.emit(ev.WorkerStarted(epoch=2, pid=7))
-    assert (agent.state.epoch, agent.state.pid) == (2, 7)
-    agent.core.emit(ev.WorkerExited(epoch=2, reason="killed", active_s=1.5))
-    assert (agent.state.pid, agent.state.cost.active_s) == (None, 1.5)
-
-
 def test_restarts_count_the_deaths_of_the_worker_and_nothing_else(agent):
     ends = ("stopped", "daemon_died", "busy", "finished", "exit 137", "hung", "stopped")
     for epoch, reason in enumerate(ends, start=2):
@@ -131,13 +81,6 @@ def test_restarts_count_the_deaths_of_the_worker_and_nothing_else(agent):
     agent.core.emit(ev.GoalWaiting(reason="paused", paused=True))
     agent.resume()
     assert (agent.state.epoch, agent.state.restarts) == (len(ends) + 1, 2)
-
-
-def test_a_goal_waits_since_it_was_paused_and_not_since_it_waited_for_an_endpoint(agent):
-    for at, paused in ((1.0, False), (2.0, False), (5.0, True), (6.0, True), (8.0, False)):
-        agent.core.emit(ev.GoalWaiting(at=at, reason="x", paused=paused))
-        since = {1.0: 1.0, 2.0: 1.0, 5.0: 5.0, 6.0: 5.0, 8.0: 8.0}[at]
-        assert agent.state.waiting_since == since
 
 
 def suggest(agent, *checks):
@@ -155,41 +98,6 @@ def test_a_suggested_check_decides_nothing_and_is_kept_with_its_result(agent):
     agent.core.emit(ev.GoalEnded(status="completed"))
     assert agent.state.verified is False
     assert agent.state.suggested["tests"].result.passed
-
-
-def test_a_suggested_check_that_was_interrupted_is_not_run_again_until_a_person_speaks(agent):
-    suggest(agent, ("tests", "pytest -q"))
-    agent.core.emit(ev.CheckStarted(name="tests"))
-    agent.restart()
-    assert suggestions.due(agent.state) == []
-    agent.feedback()
-    assert suggestions.due(agent.state) == [("tests", "pytest -q")]
-
-
-def test_a_goal_with_checks_records_suggestions_and_runs_none(played):
-    agent = played(spec={"checks": {"own": "true"}})
-    taken = suggest(agent, ("own", "false"), ("same", "true"), ("other", "test -f x"))
-    assert [event.name for event in taken] == ["other"]
-    assert suggestions.due(agent.state) == []
-
-
-def test_at_most_five_suggestions_are_kept_and_each_command_once(agent):
-    checks = [(f"c{n // 2}", f"true {n // 2}") for n in range(20)]
-    assert [e.name for e in suggest(agent, *checks)] == ["c0", "c1", "c2", "c3", "c4"]
-    assert len(agent.state.suggested) == suggestions.SUGGESTED_MAX
-
-
-def test_a_persons_edit_of_the_blocked_actions_is_taken(agent):
-    tree = {"description": "goal", "status": "in_progress", "tasks": []}
-    agent.core.emit(ev.TreeEdited(goal=tree, blocked_actions=("x::{}",), loop_counts={"x::{}": 3}))
-    assert agent.state.blocked_actions == ["x::{}"]
-    assert agent.state.loop_counts == {"x::{}": 3}
-    assert agent.act("x", {}).reason == "blocked_action"
-
-
-def test_a_turn_that_tells_of_no_llm_call_is_not_counted_as_one():
-    state = fold([(1, ev.Reflected(iteration=1)), (2, ev.Reflected(iteration=2, tokens=7))])
-    assert (state.iteration, state.cost.calls, state.cost.tokens) == (2, 1, 7)
 
 
 def test_a_turn_that_a_crash_cut_off_costs_but_is_no_iteration():
@@ -217,12 +125,6 @@ def test_an_empty_workspace_may_be_made_at_the_first_start_and_at_a_persons_word
     assert after(gone, ev.GoalRequeued(by="resume", make=True))
     assert after(ev.GoalBlocked(reason="no model"), ev.GoalRequeued(by="retry"))  # still so
     assert not after(known)
-
-
-def test_a_goal_that_worked_before_workspaces_were_known_makes_none_by_itself():
-    state = State(goal_id="g")
-    apply(state, ev.WorkerStarted(epoch=1), 1)
-    assert not state.may_make
 
 
 def plan_of(*tasks):

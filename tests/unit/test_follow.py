@@ -7,7 +7,6 @@ from contextlib import asynccontextmanager
 import pytest
 from structlog.testing import capture_logs
 
-from clew_daemon.control import follow as follow_module
 from clew_daemon.control import server as server_module
 from clew_daemon.control.follow import BATCH_BYTES, BATCH_ROWS, Following
 from clew_daemon.control.lookup import handler
@@ -123,18 +122,6 @@ async def test_a_client_begins_with_the_present_state_and_gets_what_is_recorded_
         assert shape(await one.events(3)) == (await recorded(daemon))[2:]
 
 
-async def test_a_client_continues_after_its_cursor_without_the_state(daemon):
-    async with client(daemon) as one:
-        await one.ask()
-        await daemon.record(1, 2)
-        await one.events(2)
-    await daemon.record(3, 4)
-    async with client(daemon) as two:
-        begun = (await two.ask(after=one.after))["result"]
-        assert begun == {"after": one.after, "reset": False, "goals": []}
-        assert shape(await two.events(2)) == (await recorded(daemon))[2:]
-
-
 async def test_a_long_past_arrives_in_bounded_batches_while_others_are_answered(daemon):
     await daemon.append(*[b'{"kind":"noted","text":"%b"}' % (b"x" * 3_000)] * 1_000)
     await daemon.append(*[b'{"kind":"noted"}'] * 1_000)
@@ -178,17 +165,6 @@ async def test_a_cursor_before_purged_events_is_answered_with_a_reset(daemon):
         assert (await two.ask(after=at_end))["result"]["reset"] is False  # it misses nothing
 
 
-async def test_a_follower_that_purged_events_have_passed_is_ended_and_then_reset(daemon):
-    async with client(daemon) as one:
-        begun = (await one.ask())["result"]
-        await daemon.append(b'{"kind":"noted"}', goal="gone")  # not announced, so not yet read
-        await daemon.ledger.purge("gone")
-        await daemon.record(1)
-        assert await one.is_ended()
-    async with client(daemon) as two:
-        assert (await two.ask(after=begun["after"]))["result"]["reset"] is True
-
-
 @pytest.mark.parametrize(
     "after",
     [
@@ -207,33 +183,6 @@ async def test_what_is_no_cursor_is_refused_or_means_from_now_on(daemon, after):
         else:
             assert "`after`" in answer["error"]["message"]
             assert len(answer["error"]["message"]) < 300
-
-
-async def test_of_an_unknown_goal_nothing_can_be_followed(daemon):
-    async with client(daemon) as one:
-        assert "no goal 'x'" in (await one.ask(goal="x"))["error"]["message"]
-
-
-async def test_one_goal_is_followed_alone(daemon, monkeypatch):
-    monkeypatch.setattr(daemon.following, "_lookup", Found())
-    async with client(daemon) as one:
-        begun = (await one.ask(goal="b"))["result"]
-        assert [goal["id"] for goal in begun["goals"]] == ["b"]
-        await daemon.append(b'{"kind":"noted"}', goal="a")
-        await daemon.append(b'{"kind":"noted"}', goal="b")
-        await daemon.record(1)
-        assert [event["goal"] for event in await one.events(1)] == ["b"]
-
-
-class Found:
-    def find(self, name):
-        return self
-
-    @property
-    def state(self):
-        return self
-
-    goal_id = "b"
 
 
 async def test_a_client_that_reads_nothing_is_cut_off_and_comes_back_without_loss(
@@ -280,38 +229,3 @@ async def test_more_followers_than_allowed_are_refused_until_one_ends(daemon):
             await asyncio.sleep(0.01)
     for each in followers:
         each.writer.close()
-
-
-async def test_a_silent_daemon_sends_empty_batches(daemon, monkeypatch):
-    monkeypatch.setattr(follow_module, "SILENCE_S", 0.05)
-    await daemon.record(1)
-    async with client(daemon) as one:
-        after = (await one.ask())["result"]["after"]
-        for _ in range(3):
-            assert (await one.line())["params"] == {"after": after, "events": []}
-
-
-async def test_nothing_of_it_is_called_while_no_client_follows(daemon):
-    before = len(daemon.goals.listeners)
-    async with client(daemon) as one, client(daemon) as two:
-        await one.ask()
-        await two.ask()
-        await daemon.record(1)
-        await one.events(1)
-        assert len(daemon.goals.listeners) == before + 2
-    while len(daemon.goals.listeners) > before:  # noqa: ASYNC110 - when it has noticed
-        await asyncio.sleep(0.01)
-
-
-async def test_a_follower_that_sends_something_else_is_ended(daemon):
-    async with client(daemon) as one:
-        await one.ask()
-        one.writer.write(b"x" * 100)
-        assert await one.is_ended()
-
-
-async def test_the_end_of_the_daemon_ends_its_followers(daemon):
-    async with client(daemon) as one:
-        await one.ask()
-        await daemon.control.stop()
-        assert await one.is_ended()

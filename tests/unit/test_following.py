@@ -3,7 +3,7 @@
 import pytest
 
 from clew_daemon.reading.follow import Follower
-from clew_shared.ledger import Cursor, Ledger, NewEvent
+from clew_shared.ledger import Ledger, NewEvent
 
 
 async def append(ledger, *texts, goal="a"):
@@ -31,15 +31,6 @@ def follower(path):
 
 def bodies(rows):
     return [row.body.decode() for row in rows]
-
-
-async def test_what_comes_after_the_first_look_is_given_once_and_in_order(ledger, follower):
-    await append(ledger, "old")
-    assert follower.look() == []
-    await append(ledger, "1", "2")
-    await append(ledger, "3", goal="b")
-    assert bodies(follower.look()) == ["1", "2", "3"]
-    assert follower.look() == []
 
 
 async def test_a_ledger_that_is_not_there_yet_is_followed_from_its_first_event(path, follower):
@@ -94,11 +85,3 @@ async def test_a_restored_copy_that_holds_the_cursor_is_no_other_ledger(tmp_path
     assert bodies(follower.look()) == ["3"]
     assert not follower.was_reset
     await ledger.close(10)
-
-
-async def test_a_cursor_of_another_ledger_is_told(ledger, path):
-    await append(ledger, "1", "2")
-    follower = Follower(path, Cursor(1, b"another hash"))
-    assert follower.look() == []
-    assert follower.was_reset
-    follower.close()

@@ -48,14 +48,6 @@ def test_the_state_of_a_goal_that_works_on_and_on_does_not_grow(long):
     assert long.state.actions_total == 2 * ENTRIES_MAX
 
 
-def test_what_was_done_last_is_still_known_for_what_it_is(long):
-    last = 2 * ENTRIES_MAX - 1
-    assert edit(long, last).allowed
-    assert edit(long, last).reason == "repetition"
-    assert f"w{last}" in long.state.scope.worlds
-    assert "w0" not in long.state.scope.worlds
-
-
 def test_blocks_are_never_forgotten():
     core = begun()
     for _ in range(3):
@@ -80,19 +72,3 @@ def test_a_snapshot_goes_on_as_the_whole_record_does():
         for seq, event in events[cut:]:
             apply(state, event, seq)
         assert dump(state) == dump(whole)
-
-
-def poll(core, times, name="date"):
-    for n in range(times):
-        core.record("run_cmd", {"cmd": name}, ActionReport("success", f"{n}x", False, "w"), AT)
-
-
-def outcomes_of(core):
-    tallies = core.state.scope.tallies.values()
-    return [len(tally.counts) for worlds in tallies for tally in worlds.values()]
-
-
-def test_no_outcome_is_forgotten_within_what_a_goal_may_do_by_default():
-    core = begun()
-    poll(core, 1_000)
-    assert outcomes_of(core) == [1_000]

@@ -220,31 +220,6 @@ def test_a_refusal_says_what_happened_and_what_else_to_do(agent):
     assert all(e.of and len(e.steps) >= 2 for e in loops)
 
 
-def test_interrupted_is_no_outcome_and_a_stop_no_death(agent):
-    for _ in range(6):
-        assert agent.core.propose("run_cmd", {"cmd": "make"}, 0.0).allowed
-        agent.core.interrupt("stopped", 0.0, counts=False)
-
-
-def test_a_refused_report_is_stored_with_its_true_result(agent):
-    answers = [agent.record("test", {}, "failure", "1 failed") for _ in range(3)]
-    assert [a.allowed for a in answers] == [True, True, False]
-    assert [a.result for a in agent.state.subtask.actions] == ["failure"] * 3
-
-
-def test_the_first_measure_after_a_claim_is_no_change_of_who_was_measured(agent):
-    agent.record("sync", {}, output="ok", changed=True)
-    agent.files["x"] = "what sync did"
-    agent.record("look", {}, output="fine", world=agent.world)
-    assert [a.changed for a in agent.state.subtask.actions] == [True, False]
-
-
-def test_one_action_of_several_can_be_interrupted(agent):
-    first, second = (agent.core.propose(name, {}, 0.0).seq for name in "ab")
-    assert agent.core.interrupt("executor_died", 0.0, counts=True, only=first) == [first]
-    assert list(agent.state.in_flight) == [second]
-
-
 # -- blocks
 
 
@@ -300,14 +275,6 @@ def test_a_block_holds(played, what):
     assert agent.fail("make").reason == "blocked_action"
 
 
-def test_the_next_proposal_of_it_is_a_blocked_action(agent):
-    answer = blocked(agent).fail("make")
-    assert (answer.reason, answer.escalated_to) == ("blocked_action", None)
-    assert "no rule" in answer.message
-    assert agent.state.blocked_actions == [MAKE]
-    assert [a.result for a in agent.state.subtask.actions] == ["failure"] * 2 + ["blocked"] * 2
-
-
 @pytest.mark.parametrize("lift", ["feedback", "person"])
 def test_a_block_after_deaths_holds_in_every_world_until_a_person_lifts_it(agent, lift):
     play(agent, [dies("run_cmd", cmd="make")] * 3)
@@ -319,13 +286,6 @@ def test_a_block_after_deaths_holds_in_every_world_until_a_person_lifts_it(agent
     else:
         agent.core.emit(ev.Unblocked(signature=MAKE))
     assert agent.fail("make").allowed is (lift == "person")
-
-
-def test_a_plain_block_holds_in_every_world_of_the_goal(played):
-    agent = blocked(played(["one", "two"], progress_aware=False))
-    agent.write("a", "x")
-    next_subtask(agent)
-    assert agent.fail("make").reason == "blocked_action"
 
 
 @pytest.mark.parametrize(
@@ -353,15 +313,3 @@ def test_each_subtask_of_a_replan_inherits_counts_and_blocks_unless_a_person_lif
     assert agent.fail("test", "broken").allowed is let_go
     next_subtask(agent)
     assert agent.fail("make", "no rule").allowed is let_go
-
-
-def test_later_proposals_of_whatever_is_blocked_count_together_and_the_third_escalates(agent):
-    for cmd in "abc":
-        play(agent, [fail(cmd, f"{cmd} fails")] * 3)
-    assert agent.state.blocked_proposals == 0
-    assert [agent.fail(cmd).escalated_to for cmd in "abc"] == [None, None, "task"]
-    assert agent.fail("a").reason == "replan_required"
-
-
-def test_blocked_limit_can_be_set(played):
-    assert blocked(played(blocked_limit=1)).fail("make").escalated_to == "task"

@@ -1,7 +1,5 @@
 """When an agent is told that it gets no further, and what; `test_judge.py` has what steps bring."""
 
-from itertools import pairwise
-
 import pytest
 
 PLANS = ("I plan", "the strategy is", "my approach")
@@ -70,25 +68,6 @@ def test_work_is_not_spoken_of(agent, name):
     assert {move(agent) for move in SILENT[name]} == {""}
 
 
-def test_feedback_starts_the_streaks_anew(agent):
-    agent.think("I plan")
-    agent.think("I plan")
-    agent.feedback()
-    assert agent.think("I plan") == ""
-
-
-def test_turns_that_only_complete_subtasks_or_recall_bring_nothing_new(played):
-    agent = played([f"{n}" for n in range(9)])
-    agent.write("a", "1")
-    words = [agent.reflect()]
-    for n in range(5):
-        agent.complete()
-        agent.advance()
-        found = agent.act("recall", {"seq": n}, output=f"text {n}")
-        words.append(agent.reflect() or found.word)
-    assert words[-1] == "no_progress"
-
-
 def stuck(agent):
     """Let the agent call itself stuck; give what it is told."""
     for _ in range(3):
@@ -123,16 +102,3 @@ def test_an_honest_poll_is_told_to_wait_longer_and_never_that_it_ignored_that(
     assert all("wait longer between looks" in word.message.lower() for word in words), words
     assert not agent.state.ignored_interventions
     assert agent.state.subtask.attempts == 0
-
-
-def test_one_cause_has_one_word_and_the_next_only_after_three_more_turns(agent):
-    for n in range(12):
-        agent.act("search", {"pattern": f"word{n}"}, output="nothing found")
-        agent.reflect("advancing")
-    turns, words = 0, []
-    for _, event in agent.take():
-        turns += event.kind == "reflected"
-        if event.kind == "intervened":
-            words.append((turns, event.intervention))
-    at = [turn for turn, _ in words]
-    assert all(later - before >= 3 for before, later in pairwise(at)), words

@@ -18,10 +18,6 @@ def configured(tmp_path, text):
     (tmp_path / ".gitconfig").write_text(text)
 
 
-def test_without_a_config_nothing_is_known(env):
-    assert git.read_identity(env) == {}
-
-
 def test_an_include_and_the_authors_own_name_count(env, tmp_path):
     configured(tmp_path, "[include]\npath = more\n[author]\nname = Pen Name\n")
     (tmp_path / "more").write_text("[user]\nname = Ada\nemail = ada@example.com\n")
@@ -33,12 +29,6 @@ def test_an_include_and_the_authors_own_name_count(env, tmp_path):
     }
 
 
-@pytest.mark.parametrize("name", ["a\\nb", "x" * 2000, '""'])
-def test_a_value_that_no_header_of_a_commit_can_hold_is_left_out(env, tmp_path, name):
-    configured(tmp_path, f"[user]\nname = {name}\nemail = ada@example.com\n")
-    assert set(git.read_identity(env)) == {"GIT_AUTHOR_EMAIL", "GIT_COMMITTER_EMAIL"}
-
-
 def test_a_broken_config_and_a_git_that_hangs_give_nothing(env, tmp_path, monkeypatch):
     configured(tmp_path, "[user\n")
     assert git.read_identity(env) == {}
@@ -48,9 +38,3 @@ def test_a_broken_config_and_a_git_that_hangs_give_nothing(env, tmp_path, monkey
     monkeypatch.setattr(git, "SYSTEM_GIT", (str(slow),))
     monkeypatch.setattr(git, "DEADLINE_S", 0.2)
     assert git.read_identity(env) == {}
-
-
-def test_variables_that_are_all_set_need_no_git(env, monkeypatch):
-    monkeypatch.setattr(git, "SYSTEM_GIT", ("/nowhere/git",))
-    named = dict.fromkeys(git.NAMES, "x")
-    assert git.read_identity({**env, **named, "PATH": ""}) == named

@@ -89,25 +89,6 @@ def test_plain_text_is_the_goal_and_has_no_tasks():
     assert not goal.runnable_without_llm
 
 
-def test_items_under_the_goal_form_one_task_that_bears_its_description():
-    goal = goal_of("# G\nprose\n- a\n- [x] b\n\n  more\n  - [ ] nested\n1. c\n")
-    assert tree_of(goal) == {"G": ["a", "b", "c"]}
-    assert goal.notes == "prose\n\nb: more\n\n- [ ] nested"
-    assert goal.tasks[0].subtasks[1].done
-
-
-def test_plain_lists_above_the_tasks_are_notes_and_marked_ones_a_first_task():
-    assert tree_of(goal_of("# G\n- note\n## T\n- a\n")) == {"T": ["a"]}
-    assert tree_of(goal_of("# G\n- [ ] first\n## T\n- a\n")) == {"G": ["first"], "T": ["a"]}
-
-
-def test_a_task_without_items_has_one_subtask_of_its_description():
-    goal = goal_of("# G\n## T\nIn words:\n```sh\nls\n```\n")
-    assert tree_of(goal) == {"T": ["T"]}
-    assert goal.notes == "T: In words:\n\n```sh\nls\n```"
-    assert not goal.runnable_without_llm
-
-
 def test_a_goal_is_runnable_without_an_llm_when_every_open_item_has_steps():
     step = "\n  ```sh\n  ls\n  ```\n"
     assert goal_of(f"# G\n- [x] a\n- b{step}").runnable_without_llm
@@ -128,12 +109,6 @@ def test_done_when_gives_prose_and_checks_beside_those_of_the_front_matter():
     }
     assert goal.done_when.startswith("All is fine, `x` too.")
     assert goal.tasks == ()
-
-
-def test_headings_deeper_or_further_are_prose():
-    goal = goal_of("# G\n### Why\nso\n# Also\nthis\n## T\n- a\n### More\nwords\n")
-    assert goal.description == "G"
-    assert goal.notes == "### Why\n\nso\n\n# Also\n\nthis\n\nT: ### More\n\nwords"
 
 
 def test_a_byte_order_mark_and_carriage_returns_are_tolerated():
@@ -252,13 +227,6 @@ def test_what_cannot_be_used_is_refused_in_words(raw, told):
     assert told in fault
 
 
-def test_the_error_names_the_file_and_has_one_fault_a_line():
-    with pytest.raises(GoalFileError) as caught:
-        parse(b"---\nagent: x\npriority: y\n---\nx", "bad.md", [])
-    assert str(caught.value).split("\n")[0] == "bad.md cannot be used:"
-    assert len(str(caught.value).split("\n")) == 3
-
-
 FRONT = "---\nworkspace: /w\nchecks:\n  a: test -f x\n---\n"
 KEYS = FRONT.removeprefix("---\n")
 
@@ -340,25 +308,6 @@ def test_a_done_when_without_a_check_is_an_error_that_says_what_is_one(acceptanc
     assert fault.startswith("line 2: `## Done when` has no check. Write a list item")
 
 
-def test_a_done_when_of_prose_may_stand_beside_checks_of_the_front_matter():
-    raw = "---\nchecks: make\n---\n# G\n## Done when\nAll is fine.\n"
-    assert goal_of(raw).checks == {"check_1": "make"}
-
-
-def test_an_example_of_a_goal_file_below_a_heading_is_text():
-    raw = "# Write the docs\n```markdown\n---\nworkspace: ~/x\nchecks: make\n---\n# G\n```\n"
-    assert goal_of(raw).checks == {}
-
-
-@pytest.mark.parametrize(
-    "heading", ["### Done when", "## Done when all is well", "## **Done when**", "## Done-when"]
-)
-def test_a_heading_like_done_when_is_one(heading):
-    assert goal_of(f"# G\n- a\n{heading}\n- `pytest`\n").checks == {"done_1": "pytest"}
-    (fault,) = faults_of(f"# G\n- a\n{heading}\n- it works\n")
-    assert fault.startswith("line 3: `## Done when` has no check")
-
-
 @pytest.mark.parametrize(
     ("description", "expected"),
     [
@@ -400,48 +349,3 @@ XDG = places({"HOME": "/u", "XDG_RUNTIME_DIR": "/run/user/1"}, None, None)
 )
 def test_a_workspace_in_or_around_clews_own_folders_is_refused(where, workspace):
     assert workspace in (workspace_fault(Path(workspace), where) or "")
-
-
-@pytest.mark.parametrize(
-    ("where", "workspace"),
-    [
-        (HOME, "/h/clew/workspaces/g-7f3a"),
-        (HOME, "/h/clew/project"),
-        (HOME, "/h/clew/statement"),
-        (XDG, "/u/src/mathx"),
-        (XDG, "/u/.local/share/clew/workspaces/g-7f3a"),
-    ],
-)
-def test_any_other_workspace_is_allowed(where, workspace):
-    assert workspace_fault(Path(workspace), where) is None
-
-
-@pytest.mark.parametrize(
-    "workspace",
-    ["/u/.local/state/clew", "/u/.local/state/clew/x", "/u/.local", "/u/.config/clew/x"],
-)
-def test_a_workspace_in_or_around_the_folders_of_the_default_home_is_refused_in_another_home(
-    workspace,
-):
-    """Only the folders of the home in use were looked at."""
-    assert workspace_fault(Path(workspace), HOME) is None
-    assert "clew's own" in (workspace_fault(Path(workspace), HOME, XDG) or "")
-    assert workspace_fault(Path("/u/src"), HOME, XDG) is None
-
-
-def test_a_workspace_that_is_refused_is_told_with_its_line_beside_all_other_errors():
-    def located(workspace: str) -> Path:
-        raise ValueError(f"{workspace} is not allowed")
-
-    raw = b"---\npriority: high\nworkspace: /\n---\n# G\n"
-    with pytest.raises(GoalFileError) as error:
-        parse(raw, "g.md", [], located=located)
-    assert [str(fault)[:6] for fault in error.value.faults] == ["line 2", "line 3"]
-    assert "`workspace` / is not allowed" in str(error.value)
-
-
-@pytest.mark.parametrize(
-    ("name", "expected"), [("mathx", "mathx-7f3a"), ("v1.2_x", "v1-2-x-7f3a"), ("a" * 64, "a" * 64 + "-7f3a")]
-)  # fmt: skip
-def test_the_id_of_a_goal_with_a_name_begins_with_it(name, expected):
-    assert goal_id("Create a package", "7f3a", name) == expected

@@ -1,11 +1,8 @@
 """What stands where a workspace should be: the very folder, another one, something else, or nothing."""
 
-import fcntl
-import gc
 import os
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
@@ -55,17 +52,6 @@ def test_another_folder_is_not_entered_and_both_are_described(place):
     assert asked.text.count("`clew continue goal-1`") == 2
 
 
-def test_a_folder_that_is_held_is_told_from_another_of_its_name(place):
-    found = entered(place)
-    swap(place)
-    assert not found.stands()
-    assert found.missing().stranger == of_path(place)
-    place.rmdir()
-    place.with_name("aside").rename(place)
-    assert found.stands()
-    assert found.missing() is None
-
-
 def test_nothing_is_made_where_that_is_not_asked_for(tmp_path):
     found = workspace_guard.enter(str(tmp_path / "a" / "ws"), None, make=False)
     assert isinstance(found, workspace_guard.Missing)
@@ -78,13 +64,6 @@ def test_a_folder_that_was_asked_for_is_made_with_those_above_it(tmp_path):
     found = entered(tmp_path / "a" / "ws", known, make=True)
     assert found.made
     assert found.identity.is_same(of_path(tmp_path / "a" / "ws"))
-
-
-def test_a_folder_that_cannot_be_made_says_why(tmp_path):
-    (tmp_path / "file").touch()
-    found = workspace_guard.enter(str(tmp_path / "file" / "ws"), None, make=True)
-    assert "not a directory" in found.reason
-    assert not found.gone
 
 
 @pytest.mark.parametrize("what", ["link", "dangling link", "file", "link above"])
@@ -111,51 +90,6 @@ def test_what_is_no_folder_there_is_not_entered(tmp_path, place, what):
     assert found.stranger is None
     assert ("folder" if what == "file" else "link") in found.reason
     assert not (tmp_path / "nowhere").exists()
-
-
-def test_a_folder_that_may_not_be_read_is_not_entered(place, monkeypatch):
-    monkeypatch.setattr(workspace_guard.os, "access", lambda *_: False)  # root may read any
-    found = workspace_guard.enter(str(place), of_path(place), make=False)
-    assert found.reason == "the workspace cannot be reached"
-    assert "mode 0755" in found.detail
-
-
-def test_a_file_system_without_times_of_birth_is_worked_in(place, monkeypatch):
-    monkeypatch.setattr("clew_shared.record.identity._birth_ns", lambda _: None)
-    known = of_path(place)
-    assert known.birth_ns is None
-    assert entered(place, known).stands()
-    swap(place)
-    found = workspace_guard.enter(str(place), known, make=False)
-    assert found.stranger is not None
-    assert "made" not in found.detail
-
-
-def test_a_folder_is_the_same_after_a_start_of_the_machine_that_numbers_devices_otherwise(place):
-    now = of_path(place)
-    before = now.model_copy(update={"dev": now.dev + 1, "boot": "an earlier one"})
-    assert entered(place, before).identity == now
-
-
-def test_want_of_descriptors_is_no_loss_of_the_workspace(place, monkeypatch):
-    known = of_path(place)
-
-    def short(_):
-        raise OSError(24, "Too many open files")
-
-    monkeypatch.setattr(workspace_guard.identity, "of_path", short)
-    assert workspace_guard.missing(str(place), known) is None
-
-
-def open_ones():
-    return {fd.name for fd in Path("/proc/self/fd").iterdir()}
-
-
-def test_a_folder_that_nobody_refers_to_any_more_is_closed(place):
-    before = open_ones()
-    entered(place)
-    gc.collect()
-    assert open_ones() <= before
 
 
 ELSEWHERE = """
@@ -191,30 +125,6 @@ def test_a_folder_has_one_daemon_at_a_time(place):
         with process:
             assert said == f"another clew (process {os.getpid()})"
             process.stdin.close()
-
-
-def test_a_folder_that_two_paths_lead_to_has_one_goal_at_a_time(place):
-    mine, other = entered(place), entered(place)
-    assert mine.occupy() == ""
-    assert other.occupy() == "another goal of this daemon"
-    mine.close()
-    assert other.occupy() == ""
-
-
-def test_the_mark_on_a_folder_is_in_nobodys_way(place):
-    mine = entered(place)
-    assert mine.occupy() == ""
-    fd = os.open(place, os.O_RDONLY)
-    fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    os.close(fd)
-
-
-def test_a_file_system_without_locks_is_worked_in(monkeypatch):
-    def none(*_):
-        raise OSError(95, "Operation not supported")
-
-    monkeypatch.setattr(workspace_guard.fcntl, "fcntl", none)
-    assert workspace_guard.occupy(0) == ""
 
 
 def test_nothing_is_published_into_another_folder(place):

@@ -4,20 +4,15 @@ from dataclasses import replace
 
 import pytest
 
-from clew_daemon.session.first_look import paths_there
 from clew_shared.guidance.notes import (
     AS_BEFORE,
     NOT_YET,
-    CheckNotes,
-    located_error,
-    without_library_frames,
 )
 from clew_shared.prompt.state_block import state_block
 from clew_shared.prompt.tools import PLAN
 from clew_shared.prompt.view import PromptView
 from clew_shared.text.shell_tests import SILENT
 from clew_shared.tools import NO_EDIT, NO_LONGER, TOOLS
-from clew_shared.wire.answers import FailingCheck
 from clew_shared.wire.hello import Call, Said
 
 GOAL = "Tu was mit shop.py"  # no word of it counts but the names of files
@@ -116,67 +111,3 @@ def test_a_planned_goal_is_asked_about_its_subtask_and_a_large_one_for_a_plan():
     assert "call complete_subtask" in state_block(planned)
     assert "Call plan" in state_block(replace(VIEW, tools=(*TOOLS, PLAN)))
     assert "call plan with exactly one task" in state_block(replace(planned, replan="task"))
-
-
-def test_what_is_there_begins_with_what_the_goal_names(tmp_path):
-    for name in ("docs/a.txt", "b.py", ".hidden", "src/deep/c.py", "__pycache__/x"):
-        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / name).touch()
-    found = paths_there(
-        tmp_path, "Sieh in docs nach, dann src/deep/c.py. Nicht ../etc/passwd, /etc."
-    )
-    assert found == ("docs/a.txt", "src/deep/c.py", "b.py", "docs/", "src/")
-    assert paths_there(tmp_path / "missing", "b.py") == ()
-
-
-def test_what_a_link_leads_to_is_not_named(tmp_path):
-    (tmp_path / "work").mkdir()
-    (tmp_path / "secret" / "inside").mkdir(parents=True)
-    (tmp_path / "work" / "link").symlink_to(tmp_path / "secret")
-    assert paths_there(tmp_path / "work", "link link/inside") == ("link",)
-
-
-def test_at_most_twenty_paths_are_named(tmp_path):
-    for n in range(30):
-        (tmp_path / f"{n:02}").touch()
-    assert paths_there(tmp_path, "")[19:] == ("19", "and 10 more")
-
-
-def test_the_same_failure_is_shown_again_with_its_end_only():
-    notes, check = (
-        CheckNotes(),
-        FailingCheck(name="right", cmd="./check", output="long\n/w/a is wrong"),
-    )
-    first, again = (notes.unasked([check], "/w") for _ in range(2))
-    assert first == f"{NOT_YET}\nCheck failed: ./check\nlong\na is wrong"
-    assert again == f"{NOT_YET} {AS_BEFORE}\n`./check`: a is wrong"
-    assert "nothing is better than before" in notes.refused([check], "/w")
-
-
-TRACEBACK = """before
-Traceback (most recent call last):
-  File "/w/read.py", line 1, in <module>
-    json.load(file)
-{frames}json.decoder.JSONDecodeError: Expecting value
-"""
-LIBRARY = """  File "/usr/lib/python3.11/json/__init__.py", line 293, in load
-    return loads(fp.read(),
-           ^^^^^^^^^^^^^^^^
-  File "/w/.venv/lib/python3.12/site-packages/x.py", line 2, in y
-  File "<frozen runpy>", line 88, in _run_code
-"""
-
-
-def test_a_run_of_library_frames_becomes_one_line():
-    own, hidden = '  File "/w/o.py", line 3, in z\n    call()\n', "  (3 frames of libraries)\n"
-    shown = without_library_frames(TRACEBACK.format(frames=LIBRARY + own + LIBRARY))
-    assert shown == TRACEBACK.format(frames=hidden + own + hidden)
-    assert without_library_frames("plain") == "plain"
-
-
-def test_an_error_is_named_with_the_line_of_code_that_led_to_it():
-    assert located_error(TRACEBACK.format(frames=LIBRARY)) == (
-        "/w/read.py line 1, `json.load(file)`: json.decoder.JSONDecodeError: Expecting value"
-    )
-    for other in ("", "cat: a: No such file or directory", "ValueError: no frames"):
-        assert located_error(other) == ""

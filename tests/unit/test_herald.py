@@ -9,16 +9,15 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from clew_daemon.herald import channels, notices, situation
-from clew_daemon.herald.book import Book, BookError, UnknownEventError
+from clew_daemon.herald.book import Book
 from clew_daemon.herald.channels import Messages
 from clew_daemon.herald.metrics import VALUES_MAX, Counting, MetricsServer
 from clew_daemon.herald.senders import ChannelError, Sender, UndeliveredError, senders
-from clew_daemon.herald.situation import DaemonHealth, Goals, Situation
+from clew_daemon.herald.situation import DaemonHealth, Situation
 from clew_shared.config.tables import NotifySettings
 from clew_shared.ledger import Cursor, EventRow, Ledger, NewEvent, Reader
 from clew_shared.record import events as ev
 from clew_shared.record.codec import encode
-from clew_shared.record.daemon_events import GoalForgotten
 from clew_shared.record.fold import apply
 from clew_shared.record.prompt_facts import Prompt
 from clew_shared.record.spec import Spec
@@ -26,7 +25,6 @@ from clew_shared.record.state import State
 
 GOAL = "say-hello-1a2b"
 NOTIFY = NotifySettings()
-KEY = "ghp_abcdefghij0123456789"
 ACCEPTED = ev.GoalAccepted(at=1.0, goal_id=GOAL, spec=Spec(description="Say hello", name="hello"))
 QUESTION = ev.GoalBlocked(at=9.0, reason="the agent asked", question="Which name?")
 ALLOWED = ev.ActionAllowed(at=4.0, epoch=1, tool="run_cmd", args={"cmd": "ls"}, signature="s")
@@ -67,11 +65,6 @@ def test_a_blocked_goal_is_told_with_its_question_and_the_command_that_answers()
     assert found.body.splitlines()[:2] == ["Which name?", f'Answer it: clew feedback {GOAL} "…"']
 
 
-def test_a_goal_whose_folder_is_gone_is_answered_by_continuing():
-    gone = QUESTION.model_copy(update={"gone": True})
-    assert f"clew continue {GOAL}" in notices.of_block(state_of(ACCEPTED, gone), died=False).body
-
-
 def test_ends_are_told_with_what_proves_nothing_and_a_cancelled_goal_is_not():
     state = state_of(ACCEPTED)
     ended = ev.GoalEnded(status="completed", verified=True, passed_before=("lint", "Unit"))
@@ -80,12 +73,6 @@ def test_ends_are_told_with_what_proves_nothing_and_a_cancelled_goal_is_not():
     assert "No check has verified this." in notices.of_end(state, ENDED).body
     assert notices.of_end(state, ev.GoalEnded(status="failed")).kind == "failed"
     assert notices.of_end(state, ev.GoalEnded(status="cancelled")) is None
-
-
-def test_a_message_holds_no_terminal_escape_and_no_key():
-    asked = QUESTION.model_copy(update={"question": f"Is \x1b[31mred\u202e {KEY} right?"})
-    body = notices.of_block(state_of(ACCEPTED, asked), died=False).body
-    assert not [part for part in ("\x1b", "\u202e", KEY) if part in body]
 
 
 @pytest.mark.parametrize(
@@ -102,16 +89,6 @@ def test_a_message_holds_no_terminal_escape_and_no_key():
 def test_quiet_hours_end_at_their_next_end(clock, quiet, until):
     found = notices.quiet_until(datetime.fromisoformat(f"2026-11-23 {clock}"), quiet)
     assert (found and found.isoformat(" ", "minutes")) == until
-
-
-@pytest.mark.parametrize("quiet", ["22:00", "25:00-07:00", "7-9", "07:00-07:00"])
-def test_hours_that_are_none_are_refused(quiet):
-    with pytest.raises(ValueError, match="must be hours"):
-        NotifySettings(quiet=quiet)
-
-
-def test_a_kind_of_message_that_is_no_longer_sent_may_stand_in_the_config():
-    assert NotifySettings(on=["rejected", "failed"]).on == ("failed",)
 
 
 # -- what was recorded
@@ -196,11 +173,6 @@ async def test_what_was_not_taken_is_sent_again_and_the_book_says_since_when(rec
     assert recorded.channel.record.failing_since is None
 
 
-async def test_a_goal_that_is_blocked_after_a_crash_has_been_given_up(recorded):
-    await recorded.add(ACCEPTED, STARTED, CRASHED, QUESTION)
-    assert recorded.look() == ["gave_up"]
-
-
 async def test_a_long_wait_is_told_once_however_often_it_is_tried_again_and_a_pause_is_none(
     recorded,
 ):
@@ -229,13 +201,6 @@ async def test_in_quiet_hours_messages_wait_and_what_no_longer_holds_is_not_told
     assert recorded.look() == ["completed"]
 
 
-async def test_a_kind_that_is_not_wanted_is_not_sent(recorded):
-    await recorded.add(ACCEPTED)
-    recorded.look()
-    await recorded.add(ENDED)
-    assert recorded.look(notify=NotifySettings(on=["failed"])) == []
-
-
 def test_a_daemon_that_is_down_is_told_once_and_only_if_it_was_up(tmp_path, monkeypatch):
     monkeypatch.setattr(situation, "DOWN_S", 0.0)
     up, full = DaemonHealth("ok", (1.0,), (1, 0), 0.1), DaemonHealth("full", (1.0,), (1, 0), 0.1)
@@ -252,34 +217,6 @@ def test_a_daemon_that_is_down_is_told_once_and_only_if_it_was_up(tmp_path, monk
         counts.append(len(told))
     assert counts == [0, 0, 1, 1, 1, 2, 2]
     assert [notice.kind for notice in told] == ["daemon_down", "ledger_full"]
-
-
-def test_a_message_about_a_full_disk_needs_no_disk(tmp_path, monkeypatch):
-    def full(*_):
-        raise OSError(28, "no space")
-
-    monkeypatch.setattr(Book, "_write", full)
-    monkeypatch.setattr(
-        situation, "ask_health", lambda _: DaemonHealth("full", (1.0,), (1, 0), 0.1)
-    )
-    told = []
-    seen = Situation(SimpleNamespace(socket=None))
-    seen.ask(1.0)
-    seen.look(1.0)
-    sender = Sender("a", "line 1", told.append)
-    channel = Messages(sender, Book(tmp_path / "book"), tmp_path / "no ledger", NOTIFY, seen)
-    channel.step()
-    channel.step()
-    assert [notice.title for notice in told] == ["clew: the disk is full"]
-
-
-def test_purging_a_goal_lowers_its_gauge_and_no_counter(tmp_path):
-    goals, counting = Goals(), Counting(Book(tmp_path / "book"))
-    counting.take(rows(LIFE))
-    goals.statuses[GOAL] = "completed"
-    gone = GoalForgotten(goal=GOAL, status="completed")
-    goals.advance(None, [EventRow(20, "", 1, gone.kind, encode(gone), b"")])
-    assert (goals.counts, len(counting.values)) == ({}, 5)
 
 
 def test_counters_are_those_of_the_events_and_stay_in_the_book(tmp_path):
@@ -307,18 +244,6 @@ def test_a_counter_has_a_bounded_number_of_series(tmp_path):
     assert sum(counting.values.values()) == 2 * VALUES_MAX
 
 
-def test_an_event_of_a_later_clew_is_not_passed_over(tmp_path):
-    later = EventRow(6, GOAL, 1, "new_kind", b'{"kind":"new_kind"}', b"")
-    with pytest.raises(UnknownEventError, match="event 6"):
-        Counting(Book(tmp_path / "book")).take([later])
-
-
-def test_a_file_that_is_no_book_is_refused(tmp_path):
-    (tmp_path / "book").write_text("something else")
-    with pytest.raises(BookError, match="move it away"):
-        Book(tmp_path / "book")
-
-
 # -- spans
 
 
@@ -332,31 +257,12 @@ def test_spans_are_a_tree_of_goal_epoch_tool_and_call():
     assert (goal.start_time, goal.end_time) == (1e9, 9.5e9)
 
 
-def test_a_refused_action_is_an_error_with_its_reason():
-    refused = next(span for span in spans_of(LIFE) if span.status.description)
-    assert refused.attributes["clew.reason"] == "repetition"
-    assert refused.attributes["error.type"] == "blocked"
-
-
-def test_the_same_numbers_in_another_ledger_give_other_spans():
-    later = [event.model_copy(update={"at": event.at + 0.5}) for event in LIFE]
-    assert not {s.context.span_id for s in spans_of(LIFE)} & {
-        s.context.span_id for s in spans_of(later)
-    }
-
-
 def test_no_two_spans_of_a_life_have_one_id_however_it_goes():
     chosen = random.Random(7)
     kinds = [*LIFE[1:], ev.GoalRequeued(by="retry"), ev.ActionInterrupted(of=4, reason="killed")]
     for _ in range(200):
         ids = [span.context.span_id for span in spans_of([ACCEPTED, *chosen.choices(kinds, k=30)])]
         assert len(ids) == len(set(ids))
-
-
-def test_an_epoch_without_an_end_is_closed_by_the_next_one():
-    [span] = spans_of([ACCEPTED, STARTED, STARTED.model_copy(update={"epoch": 2, "at": 7.0})])
-    assert (span.name, span.end_time) == ("invoke_agent default", 7e9)
-    assert span.status.description == "lost"
 
 
 # -- addresses and the page

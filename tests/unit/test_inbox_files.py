@@ -76,10 +76,6 @@ def found_again(folder: Path) -> Found | None:
     return claim(found[0]) if found else None
 
 
-def names(folder: Path) -> list[str]:
-    return sorted(path.name for path in folder.iterdir())
-
-
 def visible(folder: Path) -> dict[str, str]:
     return {path.name: path.read_text() for path in folder.iterdir() if path.is_file()}
 
@@ -128,41 +124,6 @@ def test_a_file_that_changed_or_took_the_name_is_not_claimed_in_its_place(goal):
     assert visible(goal.parent) == {"goal.md": "another"}
 
 
-def test_a_file_that_takes_the_name_while_it_is_claimed_has_to_settle_itself(goal, monkeypatch):
-    found, rename = find(goal), Path.rename
-
-    def just_before(source, target):
-        monkeypatch.setattr(Path, "rename", rename)
-        goal.unlink()
-        goal.write_text("another")
-        return rename(source, target)
-
-    monkeypatch.setattr(Path, "rename", just_before)
-    with pytest.raises(Changed):
-        claim(found)
-    (one,) = look_around(goal.parent)
-    assert (read(claim(one)).raw, one.name) == (b"another", "goal.md")
-
-
-def test_a_claimed_file_that_was_written_to_is_not_removed_nor_rejected(goal, monkeypatch):
-    """Where the file system cannot tell about writers, one may write on after the file was read."""
-    monkeypatch.setattr(files, "_refuse_written", lambda _: None)
-    identities = set()
-    with goal.open("a") as late:
-        for _ in range(2):
-            one = claim(*look_around(goal.parent))
-            identities.add(read(one).identity)
-            late.write(" and more")
-            late.flush()
-            assert not remove(one)
-            assert reject(one, goal.parent / "rejected", "no good") is None
-            assert names(goal.parent / "rejected") == []
-            with pytest.raises(Changed):
-                read(one)
-    assert read(claim(*look_around(goal.parent))).raw == b"# Goal and more and more"
-    assert len(identities) == 2
-
-
 def test_a_file_that_is_open_for_writing_is_neither_claimed_nor_read(goal):
     with goal.open("a"), pytest.raises(BeingWritten):
         claimed(goal)
@@ -183,32 +144,6 @@ def test_where_a_file_system_cannot_tell_about_writers_the_file_is_taken(goal, m
         assert read(claimed(goal)).raw == b"# Goal"
 
 
-def test_a_network_file_system_that_refuses_every_lease_holds_nothing_up(goal, monkeypatch):
-    with goal.open() as file:
-        assert not files._on_network(file.fileno())
-    monkeypatch.setattr(files, "_on_network", lambda _: True)
-    with goal.open("a"):
-        assert read(claimed(goal)).raw == b"# Goal"
-
-
-def test_two_names_of_one_file_are_two_drops(goal):
-    os.link(goal, goal.with_name("other.md"))
-    drops = [read(claimed(path)) for path in (goal, goal.with_name("other.md"))]
-    assert [drop.name for drop in drops] == ["goal.md", "other.md"]
-    assert drops[0].identity != drops[1].identity
-
-
-def test_a_name_as_long_as_names_may_be_can_be_removed_and_rejected(tmp_path):
-    path = tmp_path / ("ä" * 126 + ".md")
-    for put_away in (remove, lambda one: reject(one, tmp_path / "rejected", "too long")):
-        path.write_text("long")
-        one = claimed(path)
-        assert look_around(tmp_path) == [one]
-        put_away(one)
-    assert visible(tmp_path) == {}
-    assert sorted(visible(tmp_path / "rejected").values()) == ["long", "too long\n"]
-
-
 @pytest.mark.parametrize("name", [b"goal-\xff.md", b"two\nlines.md", b"-.md", b" .txt"])
 def test_any_name_is_claimed_found_again_and_rejected(tmp_path, name):
     path = tmp_path / os.fsdecode(name)
@@ -218,9 +153,3 @@ def test_any_name_is_claimed_found_again_and_rejected(tmp_path, name):
     assert read(one).raw == b"text"
     assert reject(one, tmp_path / "rejected", f"{path.name} is not good")
     assert (tmp_path / "rejected" / path.name).read_text() == "text"
-
-
-@pytest.mark.parametrize("make", [os.mkfifo, os.mkdir])
-def test_what_is_no_file_under_a_claims_name_is_no_drop(tmp_path, make):
-    make(tmp_path / ".clew-claimed-1-2-3-4.goal.md")
-    assert look_around(tmp_path) == []

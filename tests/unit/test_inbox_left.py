@@ -25,16 +25,6 @@ def reject(inbox, name, error):
     (inbox / "rejected" / f"{name}.error.txt").write_text(error)
 
 
-def test_a_missing_inbox_has_nothing_in_it(tmp_path):
-    assert left(tmp_path / "none").view() == {"inbox": [], "inbox_total": 0}
-
-
-def test_goals_and_temporary_files_are_not_named(inbox):
-    for name in ("goal.md", "goal.txt", ".hidden", "x.tmp", "x.part", "x~"):
-        (inbox / name).write_text("x")
-    assert left(inbox).total == 0
-
-
 def test_each_entry_that_is_never_taken_is_named_with_its_reason(inbox):
     (inbox / "notes.markdown").write_text("x")
     (inbox / "folder.md").mkdir()
@@ -54,27 +44,6 @@ def test_each_entry_that_is_never_taken_is_named_with_its_reason(inbox):
     assert found["to-folder.md"] == (False, "a folder; only files are taken")
 
 
-@pytest.mark.skipif(os.geteuid() == 0, reason="root reads every file")
-def test_a_file_that_may_not_be_read_is_named(inbox):
-    (inbox / "goal.md").write_text("x")
-    (inbox / "goal.md").chmod(0)
-    assert reasons(left(inbox))["goal.md"][1].startswith("permission denied: ")
-
-
-def test_a_rejected_file_is_named_with_the_first_words_of_its_error(inbox):
-    reject(inbox, "a.md", "a.md is empty: write what is to be done\nmore\n")
-    reject(inbox, "b.md", "b.md cannot be used:\nline 2: first\nline 3: second\n")
-    (inbox / "rejected" / "c.md").write_text("x")
-    (inbox / "rejected" / "d.md").write_text("x")
-    (inbox / "rejected" / "d.md.error.txt").symlink_to("/etc/passwd")
-    assert reasons(left(inbox)) == {
-        "a.md": (True, "a.md is empty: write what is to be done"),
-        "b.md": (True, "line 2: first; line 3: second"),
-        "c.md": (True, "no reason was kept"),
-        "d.md": (True, "no reason was kept"),
-    }
-
-
 def test_only_the_newest_are_named_and_all_are_counted(inbox):
     for number in range(leftovers.SHOWN_MAX + 3):
         name = f"{number}.md"
@@ -84,8 +53,3 @@ def test_only_the_newest_are_named_and_all_are_counted(inbox):
     assert found.total == leftovers.SHOWN_MAX + 3
     assert len(found.shown) == leftovers.SHOWN_MAX
     assert found.shown[0]["name"] == f"{leftovers.SHOWN_MAX + 2}.md"
-
-
-def test_a_name_that_is_not_utf8_can_be_shown(inbox):
-    (inbox / os.fsdecode(b"\xff.markdown")).write_text("x")
-    assert left(inbox).shown[0]["name"] == "\\udcff.markdown"

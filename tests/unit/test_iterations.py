@@ -41,10 +41,6 @@ def turn(*tools, hindsight=(), assessment="", **record):
     )
 
 
-def acted():
-    return ev.ActionAllowed(epoch=1, tool="t", args={}, signature="t::{}")
-
-
 def found(*records):
     return [[call["insights"] for call in record["tool_calls"]] for record in records]
 
@@ -62,15 +58,6 @@ def test_a_record_has_every_field_of_the_contract_and_empty_ones_where_nothing_w
     )
     assert (call["outcome"], call["relevance"], call["insights"]) == ("success", "medium", "")
     assert call["cost"] == {"tokens": 0, "time": 0.0}
-
-
-def test_what_the_agent_said_of_a_turn_stays():
-    event = turn(
-        "look", assessment="stuck", mode="deep", synthesis="nothing", user_feedback="go on"
-    )
-    (record,) = records_of([event])
-    assert (record["mode"], record["synthesis"]) == ("deep", "nothing")
-    assert (record["progress_assessment"], record["user_feedback"]) == ("stuck", "go on")
 
 
 def test_one_hindsight_is_put_to_the_last_call_of_the_turn_before():
@@ -107,46 +94,6 @@ def test_synthesis_and_assessment_are_put_to_the_turn_that_they_are_about():
     assert said == [("it is empty", "stuck"), ("it is there", "advancing"), ("", ""), ("", "stuck")]
 
 
-def test_several_hindsights_are_put_to_the_calls_in_order():
-    parts = ({"insights": "a"}, {"insights": "b"}, {"insights": "of no call"})
-    records = records_of([turn("look", "list"), turn(hindsight=parts)])
-    assert found(*records) == [["a", "b"], []]
-
-
-def test_hindsight_that_says_nothing_takes_nothing_away():
-    own = {"tool": "look", "insights": "mine", "relevance": "low"}
-    first, _ = records_of([turn(tool_calls=[own]), turn(hindsight=({"assessment": "stuck"},))])
-    assert (first["tool_calls"][0]["insights"], first["tool_calls"][0]["relevance"]) == (
-        "mine",
-        "low",
-    )
-
-
-def test_hindsight_of_a_turn_that_died_is_put_to_no_other_turns_call():
-    about_the_lost = ({"insights": "of what no record has"},)
-    began = ev.WorkerStarted(epoch=2)
-    events = [
-        acted(),
-        turn("look"),
-        acted(),
-        began,
-        acted(),
-        turn("write", hindsight=about_the_lost),
-    ]
-    assert found(*records_of(events)) == [[""], [""]]
-
-
-def test_hindsight_of_a_whole_turn_is_put_to_it_also_by_the_next_epoch():
-    began = ev.WorkerStarted(epoch=2)
-    events = [acted(), turn("look"), began, acted(), turn("write", hindsight=({"insights": "a"},))]
-    assert found(*records_of(events)) == [["a"], [""]]
-
-
-def test_iterations_are_counted_where_the_agent_does_not():
-    events = [turn(), turn().model_copy(update={"iteration": 7}), turn()]
-    assert [record["iteration"] for record in records_of(events)] == [1, 7, 8]
-
-
 @pytest.mark.parametrize(
     ("told", "outcome", "output"),
     [
@@ -181,11 +128,3 @@ def test_every_record_is_read_by_the_library_whatever_its_agent_told(told):
     log = IterationLog()
     log.add(record)
     assert log.records[0].model_dump(mode="json").keys() == RECORD_KEYS
-
-
-def test_the_library_gives_the_lines_of_records_by_relevance():
-    part = {"insights": "it is empty", "relevance": "high"}
-    log = IterationLog()
-    for record in records_of([turn("list"), turn("look"), turn(hindsight=(part,))]):
-        log.add(record)
-    assert log.reasoning_context() == ["did look 1 → found it is empty", "did list 1 → found out"]

@@ -8,14 +8,13 @@ from clew_daemon.learning.playbook import PlaybookStore
 from clew_daemon.record.goals import GoalStore
 from clew_daemon.record.store import SNAPSHOT_EVERY, load_state
 from clew_shared.config.tables import Settings
-from clew_shared.ledger import Ledger, verify
+from clew_shared.ledger import Ledger
 from clew_shared.record import events as ev
 from clew_shared.record.daemon_events import BulletAdded, BulletRemoved, BulletTagged
 from clew_shared.record.snapshot import (
     OUTLINE_VERSION,
     STATE_VERSION,
     compressed,
-    decompress,
     dump,
     load,
     outline,
@@ -101,29 +100,6 @@ async def over(book, goal="a"):
     return core
 
 
-async def test_an_ended_goal_is_read_by_its_outline_until_something_is_recorded_of_it(ledger):
-    book = opened(ledger)
-    core = await over(book)
-    kept = ledger.last_snapshots(OUTLINE_VERSION)["a"]
-    assert dump(decompress(kept)) == dump(core.state)
-    assert check_ledger(ledger.path)["ok"]
-    await book.whole("a")
-    await book.emit(
-        core, ev.GoalRequeued(at=AT, by="retry", reopen=True, after=core.state.rested_seq)
-    )
-    assert ledger.last_snapshots(OUTLINE_VERSION) == {}
-    assert check_ledger(ledger.path)["ok"]
-    assert opened(ledger).cores["a"].state.goal.status == "queued"
-
-
-async def test_a_purged_goal_leaves_no_outline(ledger):
-    book = opened(ledger)
-    await over(book)
-    await book.purge("a")
-    assert ledger.last_snapshots(OUTLINE_VERSION) == {}
-    assert verify(ledger.path).ok
-
-
 async def test_an_outline_that_was_changed_or_is_not_of_its_events_is_a_fault(ledger):
     book = opened(ledger)
     core = await over(book)
@@ -139,27 +115,6 @@ async def test_an_outline_that_was_changed_or_is_not_of_its_events_is_a_fault(le
     assert check_ledger(ledger.path)["ok"]
     corrupted(ledger, "UPDATE snapshots SET state = x'00' WHERE goal = ?", "a")
     assert "its snapshot was changed" in check_ledger(ledger.path)["fault"]["message"]
-
-
-async def test_events_of_other_goals_hurry_no_snapshot(ledger):
-    book = opened(ledger)
-    for goal in ("a", "b"):
-        spec = Spec(description="Do", workspace=f"/w/{goal}")
-        await book.accept(ev.GoalAccepted(at=AT, goal_id=goal, spec=spec, identity=(goal,)), b"f")
-    for goal, times in (("a", SNAPSHOT_EVERY - 10), ("b", 20)):
-        with book.entering(book.cores[goal]):
-            for _ in range(times):
-                book.cores[goal].emit(ev.FeedbackGiven(at=AT, text="on"))
-        await book.commit(book.cores[goal])
-    book = opened(ledger)
-    for goal in ("a", "b"):
-        await book.emit(book.cores[goal], ev.FeedbackGiven(at=AT, text="on"))
-    await settled(book)
-    assert ledger.latest_snapshot("b", STATE_VERSION) is None
-    for _ in range(10):
-        await book.emit(book.cores["a"], ev.FeedbackGiven(at=AT, text="on"))
-    await settled(book)
-    assert ledger.latest_snapshot("a", STATE_VERSION)
 
 
 async def test_daemons_that_each_die_before_a_snapshot_is_due_keep_one_all_the_same(ledger):

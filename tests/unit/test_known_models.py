@@ -3,7 +3,6 @@
 import pytest
 
 from clew_daemon.learning.models import (
-    continued,
     model_key,
     of_model,
 )
@@ -69,22 +68,3 @@ def test_a_model_is_known_by_its_name_and_where_it_is_asked_without_what_opens_t
     assert of_model(Prompt(), AGENT).model == KEY
     assert of_model(Prompt(model="mine"), RunbookAgentSettings()).model == "mine"
     assert of_model(None, AGENT) is None
-
-
-def test_a_goal_continues_with_its_own_last_report_unless_that_is_of_another_model():
-    for own in (Prompt(chars_per_token=2.0), Prompt(model=KEY, mode="json")):
-        assert continued(AGENT, own) is own
-    assert continued(AGENT, Prompt(model="bigger@h", mode="json")) == Prompt(model=KEY)
-    assert continued(AGENT, None) is None
-    last = Prompt(model="any")
-    assert continued(RunbookAgentSettings(), last) is last
-
-
-def test_the_first_count_of_a_server_replaces_a_guess_and_moves_what_is_known():
-    fresh, knowing = CallForm(), CallForm()
-    fresh.resume(Prompt())
-    knowing.resume(Prompt(model=KEY, chars_per_token=3.0))
-    for meter in (fresh, knowing):
-        meter.calibrate(2000, 1000)
-    assert fresh.chars_per_token == 2.0
-    assert knowing.chars_per_token == pytest.approx(2.7)

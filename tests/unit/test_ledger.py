@@ -1,7 +1,6 @@
 """The ledger as its callers see it: order, durability, reading, purging, opening."""
 
 import asyncio
-import contextlib
 import os
 import stat
 import threading
@@ -56,23 +55,6 @@ async def test_appended_events_are_read_back_in_call_order(ledger):
     assert ledger.goals() == ["a", "b"]
 
 
-async def test_reading_starts_after_a_seq_and_stops_at_the_limit(ledger):
-    await ledger.append([entry("a" if i % 2 else "b", str(i)) for i in range(1, 1001)])[1]
-
-    assert [row.seq for row in ledger.read("a", after=5, limit=3)] == [7, 9, 11]
-    assert len(list(ledger.read("b", limit=300))) == 300
-    assert list(ledger.read("a", limit=0)) == []
-    assert [row.seq for row in ledger.read_all(after=998)] == [999, 1000]
-    assert list(ledger.read("unknown")) == []
-
-
-async def test_the_daemons_own_events_are_read_but_not_listed_as_a_goal(ledger):
-    await ledger.append([entry("", "started"), entry("a", "x")])[1]
-
-    assert ledger.goals() == ["a"]
-    assert [row.body for row in ledger.read("")] == [b"started"]
-
-
 async def test_outputs_are_kept_apart_and_come_back_whole(ledger):
     big = os.urandom(300_000)
     (plain, loud, silent), done = ledger.append(
@@ -102,31 +84,6 @@ async def test_what_waits_together_is_committed_together(path):
     assert len(commits) == 1
     assert ledger._writer.pending == 0
     await ledger.close(10)
-
-
-async def test_an_empty_append_is_durable_when_what_was_queued_before_it_is(ledger):
-    first = ledger.append([entry("a", "x")])[1]
-    seqs, done = ledger.append([])
-    await done
-
-    assert seqs == []
-    assert first.done()
-
-
-async def test_sync_says_that_all_that_was_queued_is_durable(ledger):
-    done = ledger.append([entry("a", "x")])[1]
-
-    assert await ledger.sync(10)
-    assert done.done()
-    assert ledger.last_seq() == 1
-
-
-async def test_a_cancelled_waiter_does_not_disturb_the_others(ledger):
-    first, second = (ledger.append([entry("a", str(i))])[1] for i in range(2))
-    first.cancel()
-    await second
-
-    assert ledger.last_seq() == 2
 
 
 async def test_the_chain_goes_on_when_the_ledger_is_opened_again(path):
@@ -164,22 +121,6 @@ async def test_close_writes_what_waits_and_refuses_what_comes_later(path):
         assert reader.last_seq() == 1
 
 
-async def test_a_ledger_that_was_never_written_can_be_closed(path):
-    await Ledger.open(path).close(10)
-
-    assert verify(path).ok
-
-
-async def test_only_the_newest_snapshot_of_the_asked_version_is_given(ledger):
-    await ledger.append([entry("a", "x"), entry("a", "y")])[1]
-    await ledger.snapshot("a", 1, 7, b"old")
-    await ledger.snapshot("a", 2, 7, b"new")
-
-    assert ledger.latest_snapshot("a", 7) == (2, b"new")
-    assert ledger.latest_snapshot("a", 8) is None
-    assert ledger.latest_snapshot("b", 7) is None
-
-
 async def test_a_reader_follows_a_writer_from_another_thread(path):
     ledger = Ledger.open(path)
     await ledger.append([entry("a", "0")])[1]
@@ -201,25 +142,6 @@ async def test_a_reader_cannot_write(ledger, path):
         con.execute("DELETE FROM events")
 
 
-async def test_a_reader_works_without_a_daemon_and_changes_nothing(path):
-    ledger = Ledger.open(path)
-    await ledger.append([entry("a", "0")])[1]
-    await ledger.close(10)
-    before = path.read_bytes()
-
-    with Reader.open(path) as reader:
-        assert len(list(reader.read("a"))) == 1
-
-    assert path.read_bytes() == before
-
-
-def test_a_reader_of_a_missing_ledger_says_so_and_makes_none(path):
-    with pytest.raises(LedgerError, match=r"ledger\.db cannot be used"):
-        Reader.open(path)
-
-    assert list(path.parent.iterdir()) == []
-
-
 async def test_purging_a_goal_removes_it_and_keeps_the_rest_verifiable(path):
     ledger = Ledger.open(path)
     for i in range(20):
@@ -234,34 +156,6 @@ async def test_purging_a_goal_removes_it_and_keeps_the_rest_verifiable(path):
     assert ledger.latest_snapshot("old", 1) is None
     assert verify(path).ok
     await ledger.close(10)
-    assert verify(path).ok
-
-
-async def test_a_purged_goals_chain_goes_on_and_can_be_purged_again(path):
-    ledger = Ledger.open(path)
-    await ledger.append([entry("a", "1"), entry("b", "1"), entry("a", "2")])[1]
-    await ledger.purge("a")
-    await ledger.close(10)
-
-    ledger = Ledger.open(path)
-    seqs, done = ledger.append([entry("a", "3")])
-    await done
-    assert seqs == [4]
-    assert [row.n for row in ledger.read("a")] == [3]
-    assert verify(path).ok
-    await ledger.purge("a")
-    assert verify(path).ok
-    await ledger.purge("b")
-    assert verify(path) == verify(path)
-    assert verify(path).ok
-    assert ledger.last_seq() == 4
-    await ledger.close(10)
-
-
-async def test_purging_an_unknown_goal_changes_nothing(ledger, path):
-    await ledger.append([entry("a", "1")])[1]
-    await ledger.purge("unknown")
-
     assert verify(path).ok
 
 
@@ -315,15 +209,6 @@ async def test_a_migration_that_fails_changes_nothing(path):
     assert verify(path).ok
 
 
-async def test_a_ledger_that_is_only_opened_stays_as_it_is(path):
-    ledger = Ledger.open(path)
-    await ledger.append([NewEvent("a", "noted", b"x")])[1]
-    await ledger.close(10)
-    before = path.read_bytes()
-    await Ledger.open(path).close(10)
-    assert path.read_bytes() == before
-
-
 def test_a_file_that_is_no_database_is_refused_and_left_alone(path):
     path.write_bytes(b"Dear diary, " * 1000)
 
@@ -331,52 +216,6 @@ def test_a_file_that_is_no_database_is_refused_and_left_alone(path):
         Ledger.open(path)
     assert "not a database" in verify(path).fault.message
     assert path.read_bytes() == b"Dear diary, " * 1000
-
-
-def test_another_programs_database_is_refused(path):
-    con = apsw.Connection(str(path))
-    con.execute("CREATE TABLE bookmarks (url)")
-    con.close()
-
-    with pytest.raises(LedgerCorrupt, match="another program"):
-        Ledger.open(path)
-
-
-@pytest.mark.parametrize("at", ["user_version", "page_count", "sqlite_schema"])
-def test_a_reader_that_comes_while_the_ledger_is_being_made_takes_it_for_empty(path, at):
-    con = apsw.Connection(str(path))
-    con.pragma("journal_mode", "wal")
-    con.close()
-    made = []
-
-    def make(_cursor, statement, _bindings):
-        if at in statement and not made:
-            made.append(opening.open_writing(path))
-        return True
-
-    with contextlib.closing(opening.open_reading(path)) as reading:
-        reading.exec_trace = make
-        assert opening.check_kind(reading, path) == 0
-        reading.exec_trace = None
-        assert opening.check_kind(reading, path) == len(schema.MIGRATIONS)
-    made[0].close()
-
-
-def test_a_log_that_appears_between_two_looks_is_not_taken_for_what_a_lost_ledger_left(
-    path, monkeypatch
-):
-    path.touch()
-    size = opening._size
-
-    def make(one):
-        seen = size(one)
-        if not size(path):
-            path.write_bytes(bytes(4096))
-            path.with_name("ledger.db-wal").write_bytes(bytes(4096))
-        return seen
-
-    monkeypatch.setattr(opening, "_size", make)
-    opening.refuse_remains(path)
 
 
 async def test_a_torn_file_is_refused_and_reported(path):

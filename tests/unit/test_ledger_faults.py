@@ -1,12 +1,8 @@
 """The ledger when the disk is full, slow, locked or failing; all of it real."""
 
 import asyncio
-import os
-import resource
 import subprocess
 import sys
-from contextlib import contextmanager, suppress
-from pathlib import Path
 
 import apsw
 import pytest
@@ -15,7 +11,6 @@ from clew_shared.ledger import (
     Ledger,
     LedgerFailed,
     LedgerState,
-    LedgerUnwell,
     NewEvent,
     verify,
     writer,
@@ -82,21 +77,6 @@ async def test_a_full_disk_is_waited_for_and_nothing_is_lost_or_reordered(small_
     await ledger.close(10)
 
 
-async def test_a_full_database_is_waited_for(tmp_path):
-    states, path = States(), tmp_path / "ledger.db"
-    ledger = Ledger.open(path, on_state=states.put_nowait)
-    ledger._writer._con.pragma("max_page_count", 100)
-
-    futures = await append_until_full(ledger, states)
-    ledger._writer._con.pragma("max_page_count", 100_000)
-    await asyncio.gather(*futures)
-
-    await states.until(LedgerState.OK)
-    await ledger.close(10)
-    report = verify(path)
-    assert (report.ok, report.events) == (True, len(futures))
-
-
 async def test_closing_on_a_full_disk_ends_in_time_and_fails_who_waits(tmp_path):
     states, path = States(), tmp_path / "ledger.db"
     ledger = Ledger.open(path, on_state=states.put_nowait)
@@ -110,19 +90,6 @@ async def test_closing_on_a_full_disk_ends_in_time_and_fails_who_waits(tmp_path)
     assert isinstance(results[-1], LedgerFailed)
     report = verify(path)
     assert (report.ok, report.events) == (True, results.count(None))
-
-
-async def test_a_slow_commit_is_told_once_and_so_is_its_end(tmp_path, monkeypatch):
-    states = States()
-    ledger = Ledger.open(tmp_path / "ledger.db", on_state=states.put_nowait)
-    monkeypatch.setattr(writer, "SLOW_S", 0)
-    for _ in range(3):
-        await ledger.append([NewEvent("a", "noted", b"x")])[1]
-    monkeypatch.setattr(writer, "SLOW_S", 1000)
-    await ledger.append([NewEvent("a", "noted", b"x")])[1]
-    await ledger.close(10)
-
-    assert list(states._queue) == [LedgerState.SLOW, LedgerState.OK]
 
 
 async def test_another_programs_lock_is_waited_for(tmp_path):
@@ -197,45 +164,3 @@ async def test_a_failed_fsync_is_never_retried_and_fails_everyone(tmp_path, brit
     await ledger.append([NewEvent("a", "noted", b"again")])[1]
     await ledger.close(10)
     assert verify(path).ok
-
-
-@contextmanager
-def descriptors_left(number):
-    """Leave this process only so many descriptors."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    highest = max(int(entry.name) for entry in Path("/proc/self/fd").iterdir())
-    held = []
-    resource.setrlimit(resource.RLIMIT_NOFILE, (highest + 16, hard))
-    try:
-        with suppress(OSError):
-            while True:
-                held.append(os.open("/dev/null", os.O_RDONLY))
-        for _ in range(number):
-            os.close(held.pop())
-        yield
-    finally:
-        for descriptor in held:
-            os.close(descriptor)
-        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
-
-
-@pytest.mark.parametrize("number", [0, 1, 2, 3])
-@pytest.mark.parametrize("kind", ["new", "old"])
-async def test_a_ledger_for_which_no_descriptors_are_left_may_be_opened_later(
-    tmp_path, number, kind
-):
-    path = tmp_path / "ledger.db"
-    if kind == "old":
-        await Ledger.open(path).close(10)
-
-    with descriptors_left(number):
-        try:
-            ledger = Ledger.open(path)
-        except LedgerUnwell:
-            refused = True
-        else:
-            refused = False
-            await ledger.close(10)
-
-    assert refused or number > 1
-    await Ledger.open(path).close(10)

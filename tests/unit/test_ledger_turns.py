@@ -2,10 +2,9 @@
 
 from contextlib import closing
 
-import apsw
 import pytest
 
-from clew_shared.ledger import Ledger, LedgerError, LedgerFailed, NewEvent, TurnLedger, verify
+from clew_shared.ledger import Ledger, NewEvent, TurnLedger, verify
 
 
 def entry(goal: str, text: str, output: bytes | None = None) -> NewEvent:
@@ -69,33 +68,3 @@ def test_a_turn_says_whether_another_has_written(path, ledger):
             ledger.append([entry("a", "3")])
     assert bodies(ledger) == ["1", "2", "3"]
     assert verify(path).ok
-
-
-def test_a_closed_ledger_says_so(ledger):
-    ledger.close()
-    ledger.close()
-    with pytest.raises(LedgerFailed, match="closed"), ledger.turn():
-        raise AssertionError
-
-
-def test_a_busy_ledger_is_an_error_that_may_be_tried_again(path, ledger, monkeypatch):
-    ledger._con.set_busy_timeout(1)
-    with closing(apsw.Connection(str(path))) as other:
-        other.execute("BEGIN IMMEDIATE")
-        with pytest.raises(LedgerError, match="locked"), ledger.turn():
-            raise AssertionError
-        other.execute("ROLLBACK")
-    with ledger.turn():
-        ledger.append([entry("a", "1")])
-    assert bodies(ledger) == ["1"]
-
-
-def test_the_write_ahead_log_is_used_again_instead_of_growing(path, ledger, monkeypatch):
-    monkeypatch.setattr("clew_shared.ledger.opening.WAL_PAGES_MAX", 20)
-    ledger._checkpoints._pages_max = 20
-    for i in range(100):
-        with ledger.turn():
-            ledger.append([entry("a", str(i), b"x" * 4096)])
-    wal = path.with_name(path.name + "-wal")
-    assert wal.stat().st_size < 100 * 4096
-    assert len(bodies(ledger)) == 100

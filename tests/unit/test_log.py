@@ -79,16 +79,6 @@ def test_a_line_begins_with_the_keys_of_the_contract_in_their_order(out):
     assert (line["level"], line["event"], line["seq"]) == ("info", "action.allowed", 7)
 
 
-def test_lines_below_the_level_are_dropped_and_a_reload_reaches_bound_loggers(out):
-    fd, lines = out
-    setup.configure(Settings(level="warning"), stdout_fd=fd)
-    logger = structlog.get_logger().bind(goal="g")
-    logger.info("goal.started")
-    setup.configure(Settings(level="debug"), stdout_fd=fd)
-    logger.debug("goal.started")
-    assert [line["level"] for line in lines()] == ["debug"]
-
-
 def test_no_value_holds_a_key(out):
     fd, lines = out
     setup.configure(Settings(), stdout_fd=fd)
@@ -140,14 +130,6 @@ def test_whatever_is_logged_makes_one_line_of_json(out):
     assert line["code"] == 1
 
 
-def test_a_raw_line_never_holds_a_control_character(pipe):
-    reader, writer, _ = pipe
-    setup.configure(Settings(), stdout_fd=writer)
-    structlog.get_logger().info("action.finished", output="ü\x1b[2J\x9b31m\u202e")
-    (line,) = read_lines(reader, 1)
-    assert line.decode("ascii").isprintable()
-
-
 def test_a_terminal_gets_no_escape_from_a_value():
     primary, secondary = pty.openpty()
     try:
@@ -175,16 +157,6 @@ def test_an_exception_is_logged_with_its_traceback_and_without_its_key(out):
     assert line["exception"].endswith("literal for int() with base 10: 'api_key=[redacted]'")
 
 
-def test_what_libraries_log_is_in_the_log(out):
-    fd, lines = out
-    for _ in range(2):
-        setup.configure(Settings(), stdout_fd=fd)
-    logging.getLogger("asyncio").error("task %s was lost", "t1")
-    (line,) = lines()
-    assert (line["event"], line["logger"]) == ("python.logged", "asyncio")
-    assert line["message"] == "task t1 was lost"
-
-
 def test_the_file_has_the_same_lines_and_is_rotated(out, tmp_path):
     fd, lines = out
     path = tmp_path / "logs" / "clew.log"
@@ -197,16 +169,6 @@ def test_the_file_has_the_same_lines_and_is_rotated(out, tmp_path):
     assert kept == lines()[-len(kept) :]
     assert len(list(path.parent.iterdir())) == 3
     assert path.stat().st_mode & 0o777 == 0o600
-
-
-def test_a_file_that_cannot_be_opened_is_said_and_nothing_changes(out, tmp_path):
-    fd, lines = out
-    setup.configure(Settings(), stdout_fd=fd)
-    (tmp_path / "blocked").write_text("a file, no folder")
-    with pytest.raises(OSError, match="blocked"):
-        setup.configure(Settings(level="error", file=str(tmp_path / "blocked" / "x.log")))
-    structlog.get_logger().info("daemon.ready")
-    assert len(lines()) == 1
 
 
 def test_a_full_disk_costs_lines_that_are_counted_and_said(out, tmp_path, monkeypatch):
@@ -225,25 +187,6 @@ def test_a_full_disk_costs_lines_that_are_counted_and_said(out, tmp_path, monkey
     logger.info("goal.started")
     events = [json.loads(line)["event"] for line in path.read_text().splitlines()]
     assert events == ["goal.started", "goal.completed", "log.dropped", "goal.started"]
-
-
-def test_a_reader_that_has_gone_is_no_fault(pipe):
-    reader, writer, ends = pipe
-    setup.configure(Settings(), stdout_fd=writer)
-    os.close(reader)
-    ends.remove(reader)
-    structlog.get_logger().info("daemon.ready")
-    assert not setup._output.sinks[0].write("{}\n")
-
-
-def test_a_closed_stdout_is_never_written_to_even_when_its_number_is_used_again(tmp_path):
-    fd = os.open(tmp_path / "ledger.db", os.O_RDWR | os.O_CREAT)
-    os.close(fd)
-    setup.configure(Settings(), stdout_fd=fd)
-    assert os.open(tmp_path / "ledger.db", os.O_RDWR) == fd
-    structlog.get_logger().info("daemon.ready")
-    os.close(fd)
-    assert (tmp_path / "ledger.db").read_bytes() == b""
 
 
 def test_a_reader_that_has_stopped_drops_lines_and_is_told_how_many(pipe):
@@ -269,16 +212,3 @@ def test_a_reader_that_has_stopped_drops_lines_and_is_told_how_many(pipe):
     assert all(b'"count": %d,' % count in text[0] for count in range(kept))
     assert int(text[2].split(b'"count": ')[1].split(b"}")[0]) >= 1000 - kept
     assert os.get_blocking(writer)
-
-
-def test_the_descriptors_of_an_earlier_configuration_are_closed(out, tmp_path):
-    fd, _ = out
-
-    def count() -> int:
-        return len(list(Path("/proc/self/fd").iterdir()))
-
-    setup.configure(Settings(file=str(tmp_path / "a.log")), stdout_fd=fd)
-    before = count()
-    for _ in range(5):
-        setup.configure(Settings(file=str(tmp_path / "a.log")), stdout_fd=fd)
-    assert count() == before

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from clew_daemon.host.keys import KeyFileError
-from clew_daemon.host.logins import LOGIN_BYTES_MAX, login_copies, secrets_of
+from clew_daemon.host.logins import login_copies
 from clew_shared.text.redact import redact
 
 TOKEN = "rt-zQ81kXw02LmPt7yVbN44"
@@ -31,18 +31,7 @@ def test_its_tokens_are_redacted_from_then_on(tmp_path):
     assert TOKEN not in redact(f"it printed {TOKEN}")
 
 
-def test_times_and_addresses_are_no_secrets():
-    text = {"a": TOKEN, "at": "2026-11-23T10:00:00.123456Z", "mail": "somebody@example.com"}
-    assert list(secrets_of(json.dumps(text))) == [TOKEN]
-
-
 def test_a_file_that_others_can_read_is_refused(tmp_path):
     path = login(tmp_path, "{}", 0o644)
     with pytest.raises(KeyFileError, match="chmod 600"):
-        login_copies([path], {})
-
-
-def test_a_huge_file_is_refused(tmp_path):
-    path = login(tmp_path, "x" * (LOGIN_BYTES_MAX + 1))
-    with pytest.raises(KeyFileError, match="has over"):
         login_copies([path], {})

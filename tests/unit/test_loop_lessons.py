@@ -1,22 +1,16 @@
 """Loops that cost something become lessons: what they say, when they count, and whom they are credited by."""
 
-from itertools import combinations
-
 import pytest
 
 from clew_daemon.learning import deltas
 from clew_daemon.learning.deltas import Draft
 from clew_daemon.learning.loops import (
-    ADVICE,
-    LoopPattern,
     action_pattern,
-    is_shown,
     loop_lessons,
     loop_tag,
 )
 from clew_daemon.learning.review import ReviewFold
 from clew_shared.playbook.bullet import Bullet
-from clew_shared.playbook.curator import conflicts, same
 from clew_shared.playbook.playbook import LearnedPlaybook
 from clew_shared.record import events as ev
 from clew_shared.record.spec import Spec
@@ -77,7 +71,6 @@ def warned(kind, key=""):
 
 
 END = ev.GoalEnded(status="completed")
-ESCALATED = ev.Escalated(to="task", reason="blocked actions were proposed 3 times")
 
 
 def test_a_refused_repetition_is_a_pattern_with_its_cost():
@@ -96,16 +89,6 @@ def test_a_refused_repetition_is_a_pattern_with_its_cost():
     assert lesson.evidence == "repetition: 2 refused, 0 warned"
 
 
-def test_a_goal_without_refusals_and_warnings_has_no_pattern():
-    budget = refused("pytest").model_copy(update={"reason": "budget", "makes_block": ""})
-    assert folded(allowed("pytest"), finished(1), budget, END).patterns == ()
-
-
-def test_a_poll_teaches_nothing():
-    word = warned("repetition", ev.POLL)
-    assert folded(allowed("curl http://ci"), finished(1), word, END).patterns == ()
-
-
 @pytest.mark.parametrize(
     ("events", "expected"),
     [
@@ -119,20 +102,6 @@ def test_a_warning_is_a_pattern_and_a_nudge_names_what_was_called(events, expect
     assert (one.kind, one.what) == expected
     assert (one.refused, one.warned) == (0, 1)
     assert bool(loop_lessons([one])) == (one.kind != "nothing_new")
-
-
-def test_only_the_loops_that_cost_most_become_lessons():
-    patterns = [LoopPattern("repetition", f"tool_{n}", refused=n) for n in range(30)]
-    lessons = loop_lessons(patterns)
-    assert len(lessons) == 10
-    assert "tool_29" in lessons[0].content
-
-
-def test_no_two_lessons_are_taken_for_the_same_or_for_opposites():
-    whats = ("run_cmd pytest", "run_cmd git commit", "run_cmd git push", "read_file a.py")
-    texts = sorted({LoopPattern(kind, what).advice for kind in ADVICE for what in whats})
-    assert [pair for pair in combinations(texts, 2) if same(*pair)] == []
-    assert conflicts(texts) == []
 
 
 def learned(draft, *events, goal="g"):
@@ -179,21 +148,3 @@ def test_only_a_goal_whose_checks_passed_speaks_for_or_against_a_lesson(events, 
     content = f"{LESSON} (seen: ended by `run_cmd sed`)"
     bullet = Bullet("loo-00001", "loops", content, seen_in=("g",))
     assert loop_tag(bullet, folded(*events, END), verified=verified) == tag
-
-
-def test_a_lesson_is_shown_once_three_goals_have_had_the_loop():
-    draft, shown = Draft.of(LearnedPlaybook()), []
-    for goal in ("g", "g", "h", "i"):
-        learned(draft, refused("pytest -q a"), goal=goal)
-        shown.append(is_shown(draft.playbook.bullets()[0]))
-    assert shown == [False, False, False, True]
-
-
-def test_what_a_killed_worker_had_begun_teaches_nothing():
-    assert loop_lessons([LoopPattern("crash", "run_cmd pytest", refused=2)]) == []
-
-
-def test_other_strategies_are_credited_by_the_outcome_and_shown_at_once():
-    bullet = Bullet("loo-00001", "loops", "Break out of loops by reading the error")
-    assert is_shown(bullet)
-    assert loop_tag(bullet, folded(SHOWN, END), verified=True) is None

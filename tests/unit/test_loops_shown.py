@@ -8,7 +8,6 @@ from clew_daemon.publish.report import render
 from clew_daemon.record.eventlog import line
 from clew_daemon.record.findings import findings, step
 from clew_daemon.record.goals import GoalStore
-from clew_shared.config.settings import load
 from clew_shared.config.tables import LoopSettings, Settings
 from clew_shared.core.answers import ActionReport
 from clew_shared.core.journal import AttemptLimits
@@ -121,81 +120,6 @@ async def test_a_refusal_names_what_was_done_before_and_with_what_answer(told):
     assert "refused once, 0 heeded" in render(core.state, [], [])
 
 
-async def test_an_answer_that_stays_is_told_of_again_after_as_many_more(told):
-    def fix(core, n):
-        done(core, "write_file", {"path": "a", "content": f"{n}"}, f"was v{n}x", world=f"w{n}")
-        done(core, "run_cmd", {"cmd": "make"}, "undefined name x", "failure", f"w{n}")
-
-    _, found, text = await told(till(fix, 2))
-    first, second = (one["stays"]["times"] for one in found)
-    assert second == 2 * first
-    assert [one["came_of_it"] for one in found] == ["ignored", "open"]
-    assert f"The same answer came {first} times:" in text
-    assert f"The same answer came {second} times, here the last {second - first}:" in text
-    assert "make → failed: undefined name x" in text
-    assert found[0]["message"].startswith(
-        f'The same answer came {first} times, to make ({first} times): "undefined name x".'
-    )
-
-
-async def test_an_error_is_shown_by_its_line_and_no_output_as_such(told):
-    def build(core, n):
-        answer = "> app@1 build\nerror: no module money\n    at load (chunk.js:1)"
-        args = {"command": "npm run build", "description": f"Build {n}"}
-        done(core, "Bash", args, answer, "failure")
-
-    def grep(core, _n):
-        done(core, "Bash", {"command": "grep -n x a"}, "")
-
-    _, found, text = await told(till(build, 1), news, till(grep, 2))
-    assert found[0]["last_gain"]["text"] == "error: no module money"
-    assert "Bash npm run build → failed: error: no module money\n" in text
-    assert "It did the same 3 times:" in text
-    assert "`Bash grep -n x a` 3 times" in text
-    assert "Bash grep -n x a → worked: (no output)" in text
-
-
-async def test_an_attempt_that_was_ended_has_its_number_and_its_reason(told):
-    _, found, text = await told(till(search, 3), attempts=3)
-    assert found[-1]["ended"] == {"attempt": 1, "reason": "nothing_new"}
-    assert "attempt 1 was ended: it was told that it brings nothing new" in text
-    assert found[1]["again"]
-    assert min(found[1]["steps"]) > found[0]["seq"]  # those since the word before
-
-
-async def test_a_refusal_is_quoted_whole_though_its_output_has_lines(told):
-    def make_lines(core, _n):
-        done(core, "run_cmd", {"cmd": "make"}, "cc a.c\nNo rule\nto make target", "failure")
-
-    _, _, text = await told(*[make_lines] * 3)
-    assert 'with the same files. The last time it ended in failure with: "cc a.c' in text
-    assert 'to make target"' in text
-
-
-def test_turns_that_lead_back_are_not_said_to_change_no_file(played):
-    agent = played(patience=0)
-    for n in range(9):
-        agent.run(f"patch {n}", files={"a": f"{n % 2}"}, output="patched")
-        agent.reflect("advancing")
-    (word,) = [e for _, e in agent.take() if e.kind == "intervened"][:1]
-    assert "led back to states of the files that were there before" in word.message
-    assert "no file changed" not in word.message
-
-
-def test_no_word_is_said_after_the_end_of_an_attempt_or_in_its_last_turn(agent):
-    agent.core.attempts = AttemptLimits(limit=3)
-    for n in range(60):
-        if not agent.state.attempt.over:
-            agent.act("search", {"pattern": f"word{n}"}, output="nothing found")
-            agent.reflect("advancing")
-    told = len(agent.state.findings)
-    assert {agent.think("I plan") for _ in range(5)} == {""}
-    agent.core.begin_attempt(1.0)
-    agent.read("new", "a line of text that nobody has read")
-    assert len(agent.state.findings) == told
-    assert agent.state.findings[-1].came == "attempt_ended"
-
-
 def test_an_attempt_that_was_told_twice_and_went_on_ends_for_that_reason(agent):
     agent.core.attempts = AttemptLimits(limit=3)
     for n in range(30):
@@ -227,10 +151,3 @@ def test_a_goal_at_work_shows_its_debt_and_steps_and_another_patience_applies_at
     assert hurried.act("search", {"pattern": "x"}, output="nothing found").word == "nothing_new"
     hurried.core.emit(ev.GoalEnded(status="cancelled"))
     assert status_view(hurried.state)["since_gain"] is status_view(hurried.state)["debt"] is None
-
-
-def test_keys_that_patience_replaced_are_named_with_their_line_and_have_no_effect():
-    loaded = load("[loops]\nstale_actions = 9\nsame_error_limit = 9\n", {}, "c.toml")
-    assert loaded.settings == Settings()
-    assert [text.partition(" ")[0] for text in loaded.outdated] == ["c.toml:2:", "c.toml:3:"]
-    assert all("`loops.patience`" in text for text in loaded.outdated)

@@ -2,8 +2,8 @@
 
 import pytest
 
-from clew_daemon.config.profiles import GOALS_MIN, settings_for
-from clew_daemon.learning.models import RECENT_GOALS, recorded_needs
+from clew_daemon.config.profiles import settings_for
+from clew_daemon.learning.models import recorded_needs
 from clew_daemon.learning.playbook import PlaybookStore
 from clew_daemon.learning.review import ReviewFold
 from clew_daemon.learning.reviewer import unreviewed_outcomes
@@ -14,8 +14,6 @@ from clew_shared.config.tables import PlaybookSettings, Settings
 from clew_shared.core.attempts import iterations_used_up
 from clew_shared.ledger import Ledger
 from clew_shared.record import events as ev
-from clew_shared.record.codec import encode
-from clew_shared.record.daemon_events import ModelUsed
 from clew_shared.record.prompt_facts import Prompt
 from clew_shared.record.spec import Spec
 from clew_shared.record.state import State
@@ -54,20 +52,6 @@ def test_the_longest_attempt_that_completed_anything_counts(events, needed):
         rest = fold.take(seq, event)
         found = rest.models if rest is not None else found
     assert {one.model: one.needed for one in found} == needed
-
-
-def test_a_goal_without_checks_or_one_that_is_continued_says_nothing():
-    for fold in (ReviewFold("g", UNCHECKED, str), ReviewFold("g", CHECKED, str, after=5)):
-        found = [fold.take(seq, event) for seq, event in enumerate([BEGUN, TURN, COMPLETED], 6)]
-        assert found[-1].models == ()
-
-
-def test_the_last_goals_of_a_model_count_and_records_without_a_number_do_not():
-    used = [ModelUsed(model=KEY, goal=f"g-{n}", needed=n) for n in (40, *[3] * RECENT_GOALS, 0)]
-    needs = recorded_needs([encode(one) for one in reversed(used)])
-    assert (needs.goals(KEY), needs.turns(KEY)) == (RECENT_GOALS, 3)
-    few = recorded_needs([encode(one) for one in used[: GOALS_MIN - 1]])
-    assert few.turns(KEY) == few.turns("unknown") == 0
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,5 @@
 """What is looked at once a second: are the ledger's files those that are open; and the note beside it."""
 
-import apsw
 import pytest
 
 from clew_daemon.record import lost_record
@@ -70,33 +69,6 @@ async def test_a_ledger_that_is_written_over_is_noticed_and_left_alone(path, tmp
     assert path.read_bytes() == content
 
 
-async def test_readers_open_no_other_file_of_the_ledgers_name(path):
-    ledger = Ledger.open(path)
-    await recorded(ledger)
-    path.unlink()
-    apsw.Connection(str(path)).execute("CREATE TABLE mine (x)")
-    with pytest.raises(LedgerLostError):
-        ledger.last_seq()
-    await lost(ledger)
-
-
-async def test_what_is_late_is_not_acknowledged(path):
-    """A commit that was under way when the ledger went is not told as done."""
-    ledger = Ledger.open(path)
-    await recorded(ledger)
-    path.unlink()
-    done = ledger.append([NewEvent("a", "noted", b"late")])[1]
-    await lost(ledger)
-    with pytest.raises(LedgerLostError):
-        await done
-
-
-@pytest.mark.parametrize("text", ["", "{", "[]", '{"seq": "1"}', "\xff", '{"seq": 1}'])
-def test_a_note_that_cannot_be_read_says_nothing(path, text):
-    path.with_name("ledger.db.head").write_bytes(text.encode("latin-1"))
-    assert lost_record.read_note(path) is None
-
-
 async def test_a_ledger_is_held_against_its_note(path):
     ledger = Ledger.open(path)
     await recorded(ledger)
@@ -113,19 +85,3 @@ async def test_a_ledger_is_held_against_its_note(path):
     assert faults(1, first) == ()
     assert "it ends at event" in faults(seq + 2, tip)[0]
     assert "not the one that was recorded" in faults(seq, first)[0]
-
-
-async def test_folders_that_are_no_goals_are_no_lost_goals(path):
-    ledger = Ledger.open(path)
-    await recorded(ledger)
-    await ledger.close(60)
-    goals = path.parent / "goals"
-    for name in ("lost+found", ".trash", "notes"):
-        (goals / name).mkdir(parents=True)
-    assert lost_record.lacking(path, path.parent) is None
-    (goals / "say-word-12ab").mkdir()
-    missing = lost_record.lacking(path, path.parent)
-    assert missing.goals == ("say-word-12ab",)
-    moved = lost_record.accept(path, path.parent, missing)
-    assert moved["say-word-12ab"].is_dir()
-    assert lost_record.lacking(path, path.parent) is None

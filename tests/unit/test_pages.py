@@ -75,20 +75,6 @@ async def test_the_last_actions_are_the_end_of_the_whole_history(ledger):
     assert pages.actions(ledger, "a", None) == (lines, False)
 
 
-async def test_pages_put_together_are_the_whole_history(ledger):
-    lines, _ = whole(ledger)
-    found, more = pages.actions(ledger, "a", 7)
-    while more:
-        page, more = pages.actions(ledger, "a", 7, found[0]["seq"])
-        found = page + found
-    assert found == lines
-
-
-async def test_actions_without_outputs_are_those_with_them_but_for_these(ledger):
-    found, _ = pages.actions(ledger, "a", 50, outputs=False)
-    assert found == [line | {"output": ""} for line in whole(ledger)[0][-50:]]
-
-
 async def test_one_action_is_found_by_its_number(ledger):
     for line in whole(ledger)[0]:
         found = pages.whole_action(ledger, "a", line["seq"])
@@ -111,11 +97,6 @@ async def test_loops_are_given_page_by_page_of_one_goal_and_of_all(ledger):
         assert plain == entries
 
 
-async def test_a_goal_without_actions_has_an_empty_page(ledger):
-    assert pages.actions(ledger, "nobody", 10) == ([], False)
-    assert pages.loops(ledger, "nobody", 10) == ([], False)
-
-
 def states(*statuses):
     return [
         State(goal_id=f"g{n}", goal=Goal("x", status=status), accepted_seq=n)
@@ -132,9 +113,3 @@ def test_a_list_has_all_goals_that_are_not_over_and_the_last_that_are():
     assert ids(listed(found, 1)) == (["g2", "g4", "g5"], 2)
     assert ids(listed(found, 3)) == (["g1", "g2", "g3", "g4", "g5"], 0)
     assert ids(listed(found, None)) == (["g1", "g2", "g3", "g4", "g5"], 0)
-
-
-def test_the_page_before_a_goal_has_only_goals_that_are_over():
-    found = states("completed", "blocked", "failed", "cancelled", "queued")
-    assert ids(listed(found, 1, before=4)) == (["g3"], 1)
-    assert ids(listed(found, 2, before=4)) == (["g1", "g3"], 0)

@@ -25,11 +25,6 @@ def test_an_error_of_the_system_names_what_failed_and_the_path(tmp_path):
     )
 
 
-def test_other_errors_keep_their_words():
-    assert plain(ValueError("not a number")) == "not a number"
-    assert plain(OSError("no number")) == "no number"
-
-
 def test_reasons_of_goals_have_no_numbers_of_the_system(tmp_path):
     (tmp_path / "file").touch()
     below = str(tmp_path / "file" / "workspace")

@@ -2,7 +2,6 @@
 
 import pytest
 
-from clew_shared.wire.protocol import Plan
 from clew_worker.agent.plans import read_covers
 
 NAMES = ["Write tests", "Write docs", "3 more things"]
@@ -27,16 +26,3 @@ NAMES = ["Write tests", "Write docs", "3 more things"]
 )
 def test_numbers_and_names_of_pending_subtasks_are_read(covers, expected):
     assert read_covers({"covers": covers}, NAMES) == expected
-
-
-def test_without_pending_subtasks_a_plan_covers_nothing():
-    assert read_covers({"covers": [1, "all"]}, []) == []
-    assert read_covers({"covers": "all"}, []) == []
-
-
-@pytest.mark.parametrize(
-    ("given", "covered"), [({}, "all"), ({"covers": []}, []), ({"covers": [2]}, [2])]
-)
-def test_a_replan_of_the_protocol_replaces_all_that_is_pending_unless_it_says_what(given, covered):
-    task = {"description": "another way", "subtasks": [{"description": "c"}]}
-    assert Plan.model_validate({"tasks": [task], "replan": "task", **given}).covered == covered

@@ -17,7 +17,6 @@ AT = 1_790_000_000.0
 CHECKED = Spec(description="Do it", checks={"ok": "true"})
 SHOWN = ev.StrategiesShown(epoch=1, ids=("tes-00001",))
 BLOCKED = ev.Escalated(to="person", reason="failed twice")
-AGAIN = "Do not call `run_cmd pytest -q` again while nothing has changed: it ends as it did before"
 REFLECTOR = ExecutionReflector(2, 0.7)
 
 
@@ -59,16 +58,6 @@ def test_only_what_was_verified_credits(events, spec, tag):
     assert [(rest.tag, rest.shown) for rest in found] == [(tag, ("tes-00001",))]
 
 
-def test_each_rest_credits_what_was_shown_since_the_one_before():
-    other = ev.StrategiesShown(epoch=3, ids=("tes-00002", "tes-00003"))
-    again = ev.StrategiesShown(epoch=2, ids=("tes-00002",))
-    found = rests([SHOWN, BLOCKED, ev.GoalBlocked(reason="x"), again, other, ended("completed")])
-    assert [(rest.tag, rest.shown) for rest in found] == [
-        ("harmful", ("tes-00001",)),
-        ("helpful", ("tes-00002", "tes-00003")),
-    ]
-
-
 def taught(*events, outputs=(), spec=CHECKED):
     (rest,) = rests([event for part in events for event in part], spec, outputs)
     return [(one.section, one.content, one.actions) for one in lessons(rest, REFLECTOR)]
@@ -90,12 +79,6 @@ def test_success_is_not_learned_from_a_goal_that_did_not_complete(end):
     assert taught(WROTE, TESTED, DONE, [end]) == []
 
 
-def test_patterns_do_not_reach_over_subtasks_and_a_lesson_comes_once():
-    again = [*action(6, "write_file", path="b.py"), *action(8, "run_cmd", cmd="pytest")]
-    assert taught(WROTE, DONE, action(4, "run_cmd", cmd="pytest"), DONE, [ended("completed")]) == []
-    assert len(taught(WROTE, TESTED, DONE, again, DONE, [ended("completed")])) == 1
-
-
 def test_a_blocked_subtask_teaches_how_to_meet_the_error_from_its_whole_output():
     failing = action(3, "run_cmd", "failure", cmd="pip install x")
     found = taught(
@@ -107,10 +90,6 @@ def test_a_blocked_subtask_teaches_how_to_meet_the_error_from_its_whole_output()
     )
     assert [(section, actions) for section, _, actions in found] == [("error_handling", (3,))]
     assert "missing" in found[0][1]
-
-
-def test_a_blocked_subtask_in_which_nothing_failed_teaches_nothing():
-    assert taught(WROTE, TESTED, [BLOCKED], [ev.GoalBlocked(reason="x")]) == []
 
 
 # ---- on record
@@ -168,70 +147,3 @@ async def test_a_rest_is_looked_back_on_once_by_whichever_daemon_finds_it(opened
         ("bullet_tagged", "she-00001", "helpful"),
         ("bullet_added", "tes-00002", ""),
     ]
-
-
-async def test_the_playbook_is_the_same_after_a_replay(opened):
-    book, playbook = await opened()
-    await ran(book, playbook)
-    core = book.cores["g-1"]
-    await playbook.review(
-        core, unreviewed_outcomes(book.ledger, core.state), book.settings.playbook
-    )
-    before = playbook.current.to_dict()
-    _, playbook = await opened()
-    assert playbook.current.to_dict() == before
-
-
-async def test_switched_off_a_rest_is_looked_back_on_without_a_trace(opened):
-    book, playbook = await opened()
-    await ran(book, playbook)
-    core, off = book.cores["g-1"], Settings(playbook={"enabled": False}).playbook
-    await playbook.review(core, unreviewed_outcomes(book.ledger, core.state), off)
-    assert playbook.chosen(core.state, off) == []
-    assert await playbook.learn([{"op": "nonsense"}], core.state, off) == []
-    assert [e.kind for _, e in playbook_events(book.ledger)] == ["bullet_added"]
-    assert unreviewed_outcomes(book.ledger, core.state) == []
-
-
-async def ran_into_it(book, playbook, goal):
-    """Record a goal that is shown the playbook, calls the same failing command four times, and completes."""
-    await book.accept(ev.GoalAccepted(at=AT, goal_id=goal, spec=CHECKED), b"goal")
-    core = book.cores[goal]
-    with book.entering(core):
-        core.emit(ev.GoalStarted(at=AT))
-        shown = tuple(one.id for one in playbook.current.bullets())
-        core.emit(ev.StrategiesShown(epoch=1, ids=shown))
-        core.start(AT)
-        for _ in range(4):
-            verdict = core.propose("run_cmd", {"cmd": "pytest -q"}, AT)
-            if verdict.allowed:
-                report = ActionReport("failure", "1 failed", changed=False)
-                core.outcome(verdict.seq, report, AT)
-        core.emit(ev.SubtaskEnded(status="completed"))
-        core.emit(ended("completed"))
-    await book.commit(core)
-
-
-async def test_a_loop_is_learned_once_by_whichever_daemon_reviews_it_and_then_counts(opened):
-    book, playbook = await opened()
-    await ran_into_it(book, playbook, "g-1")
-    for due in (1, 0, 0):
-        book, playbook = await opened()
-        core = book.cores["g-1"]
-        found = unreviewed_outcomes(book.ledger, core.state)
-        assert len(found) == due
-        if found:
-            await playbook.review(core, found, Settings().playbook)
-    await ran_into_it(book, playbook, "g-2")
-    core = book.cores["g-2"]
-    await playbook.review(core, unreviewed_outcomes(book.ledger, core.state), Settings().playbook)
-    assert [
-        (e.kind, e.id, getattr(e, "tag", ""), e.source_goal)
-        for _, e in playbook_events(book.ledger)
-        if e.id.startswith("loo")
-    ] == [
-        ("bullet_added", "loo-00001", "", "g-1"),
-        ("bullet_tagged", "loo-00001", "harmful", "g-2"),
-    ]
-    (bullet,) = [one for one in playbook.current.bullets() if one.section == "loops"]
-    assert bullet.content == f"{AGAIN}"

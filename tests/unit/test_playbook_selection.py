@@ -1,10 +1,6 @@
 """Which strategies an agent is shown: by goal, by verdicts, by age, and a few on trial."""
 
-import random
-
-import pytest
-
-from clew_daemon.learning.selection import CHARS_MAX, relevance, select
+from clew_daemon.learning.selection import select
 from clew_shared.playbook.bullet import Bullet
 from clew_shared.playbook.text import render
 from clew_shared.record.moment import iso
@@ -36,11 +32,6 @@ def test_five_of_five_outranks_one_of_one_and_that_a_harmful_one():
     assert ids(select([harmful, once, often], "", NOW, 2)) == [2, 3]
 
 
-def test_between_equals_the_one_used_last_wins():
-    old, new = bullet(1, helpful=2, age_days=300), bullet(2, helpful=2)
-    assert ids(select([old, new], "", NOW, 1)) == [2]
-
-
 def test_a_fifth_of_the_places_is_for_strategies_without_a_verdict():
     proven = [bullet(n, helpful=9) for n in range(1, 21)]
     new = [bullet(n, neutral=3) for n in range(21, 41)]
@@ -55,44 +46,9 @@ def test_what_has_expired_is_not_shown():
     assert ids(select([passing, bullet(2)], "", NOW + 60, 5)) == [2]
 
 
-def test_the_order_is_that_of_the_playbook_and_chance_has_no_part():
-    bullets = [bullet(n, helpful=n % 3) for n in range(1, 60)]
-    shown = select(bullets, "Strategy", NOW, 20)
-    assert ids(shown) == sorted(ids(shown))
-    mixed = random.Random(7).sample(bullets, len(bullets))
-    assert set(ids(select(mixed, "Strategy", NOW, 20))) == set(ids(shown))
-
-
-@pytest.mark.parametrize("places", [0, -1])
-def test_no_places_show_nothing(places):
-    assert select([bullet(1), bullet(2, helpful=1)], "", NOW, places) == []
-
-
-def test_what_is_shown_is_bounded_whatever_is_asked_for():
-    bullets = [bullet(n, content=f"{n} " + "x" * 990) for n in range(200)]
-    assert sum(len(one.content) for one in select(bullets, "", NOW, 1000)) <= CHARS_MAX
-
-
-def test_relevance_is_between_none_and_all():
-    words = frozenset({"test", "pars"})
-    assert relevance(bullet(1, "git", "Rebase often"), words) == 0
-    assert relevance(bullet(1, "testing", "Test parsing"), words) == 1
-
-
-def test_one_with_a_time_that_is_none_counts_as_old():
-    assert ids(
-        select([bullet(1, created_at="once", helpful=1), bullet(2, helpful=1)], "", NOW, 1)
-    ) == [2]
-
-
 def test_the_text_names_conflicts():
     bullets = [
         bullet(1, "file_operations", "List first (and then read)", helpful=2),
         bullet(2, "file_operations", "Do not list first (and then read)", harmful=1),
     ]
     assert "conflict: [she-00002] says the opposite" in render(bullets)
-
-
-def test_a_prompt_with_little_room_is_given_the_best_that_fit_it():
-    bullets = [bullet(n, content="x" * 100, helpful=n) for n in range(1, 9)]
-    assert ids(select(bullets, "", NOW, 50, chars_max=400)) == [7, 8]

@@ -6,26 +6,16 @@ from clew_daemon.config.families import FAMILIES, SMALL_ATTEMPTS
 from clew_daemon.config.profiles import (
     matches,
     profile_of,
-    profiled_agent,
     profiled_attempts,
-    profiled_settings,
 )
-from clew_daemon.record.goal_limits import present_agent
 from clew_shared.config.agent_tables import LlmAgentSettings
 from clew_shared.config.faults import SettingsError
 from clew_shared.config.settings import load
 from clew_shared.config.tables import Settings
-from clew_shared.record.spec import Spec
-from clew_shared.record.state import State
 
 
 def settings_of(text):
     return load(text, {}, "c.toml").settings
-
-
-def agent_of(text, name="a"):
-    settings = settings_of(text)
-    return profiled_agent(settings, settings.agents.get(name))
 
 
 @pytest.mark.parametrize(
@@ -43,14 +33,6 @@ def agent_of(text, name="a"):
 )
 def test_a_profile_matches_a_model_by_its_name_without_folders_tag_and_case(pattern, model):
     assert matches(pattern, model)
-
-
-@pytest.mark.parametrize(
-    ("pattern", "model"),
-    [("qwen3", "qwen3-coder:30b"), ("coder*", "qwen2.5-coder"), ("qwen*", "my-qwen3"), ("a", "")],
-)
-def test_a_profile_does_not_match_a_part_of_a_name(pattern, model):
-    assert not matches(pattern, model)
 
 
 @pytest.mark.parametrize(
@@ -82,16 +64,6 @@ def test_families_have_what_their_makers_state(model, temperature, window):
     windows = {FAMILIES[name].window for name in found if FAMILIES[name].window}
     assert profile_of(Settings(), model).values.get("temperature") == temperature
     assert window in windows if window else not windows
-
-
-@pytest.mark.parametrize("model", ["gpt-5", "claude-sonnet-4-5", "granite4:32b", ""])
-def test_without_a_profile_everything_is_as_the_tables_say(model):
-    settings = settings_of("[context]\nmax_tokens = 9000\n")
-    profile = profile_of(settings, model)
-    assert profile.context == settings.context
-    assert profile.values == {}
-    agent = LlmAgentSettings(model=model)
-    assert profiled_agent(settings, agent) is agent
 
 
 @pytest.mark.parametrize(
@@ -141,29 +113,6 @@ def test_a_window_bounds_the_prompt_and_a_built_in_one_only_where_nothing_else_i
     assert profile_of(settings_of(context), model).context.max_tokens == max_tokens
 
 
-@pytest.mark.parametrize(
-    ("agent", "profile", "expected"),
-    [
-        ("", "", ("auto", 0.6)),
-        ("temperature = 0.2", "", ("auto", 0.2)),
-        ("", "temperature = 0.4\nmode = 'json'", ("json", 0.4)),
-        ("mode = 'auto'", "temperature = 0.4\nmode = 'json'", ("auto", 0.4)),
-    ],
-)
-def test_an_agents_own_key_wins_over_a_profile_and_a_profile_over_the_default(
-    agent, profile, expected
-):
-    text = f'[agents.a]\nmodel = "qwen3:8b"\n{agent}\n[context.models."qwen3*"]\n{profile}\n'
-    found = agent_of(text)
-    assert (found.mode, found.temperature) == expected
-
-
-def test_a_general_table_wins_over_a_built_in_profile_and_loses_to_ones_own():
-    text = "[context]\nmax_iterations = 20\n[context.models.m]\nmax_iterations = 9\n"
-    assert profile_of(settings_of(text), "m").context.max_iterations == 9
-    assert profile_of(settings_of(text), "n").context.max_iterations == 20
-
-
 def test_all_errors_of_profiles_are_reported_at_once_with_their_places():
     text = (
         '[context.models."qwen*"]\n'
@@ -202,46 +151,3 @@ def test_the_ladder_of_a_model_wins_over_that_of_all_attempts(text, temperatures
     assert [
         profiled_attempts(settings, agent).rung(n).temperature for n in (1, 2, 3)
     ] == temperatures
-
-
-@pytest.mark.parametrize(
-    ("model", "text", "found"),
-    [
-        ("m1", "", (3, 10)),
-        ("qwen2.5-coder:7b", "", (3, 10)),
-        ("Qwen/Qwen3-30B-A3B", "", (3, 10)),
-        ("phi-3-medium", "", (3, 10)),
-        ("qwen2.5-coder-1.5b", "", (5, 6)),
-        ("qwen2.5-coder:0.5b", "", (5, 6)),
-        ("Llama-3.2-3B-Instruct", "", (5, 6)),
-        ("gemma-3-270m-it", "", (5, 6)),
-        ("llama3.2:1b", "[attempts]\nlimit = 2", (2, 6)),
-        ("llama3.2:1b", '[context.models."llama*"]\niterations = 4', (5, 4)),
-        ("m1", '[context.models."m*"]\nattempts = 1', (1, 10)),
-    ],
-)
-def test_a_small_model_gets_more_and_shorter_attempts_unless_the_config_says_otherwise(
-    model, text, found
-):
-    attempts = profiled_attempts(settings_of(text), LlmAgentSettings(model=model))
-    assert (attempts.limit, attempts.iterations) == found
-
-
-def test_a_rung_may_name_an_agent_whose_own_profile_then_counts():
-    settings = settings_of(
-        '[agents.small]\nmodel = "qwen2.5-coder:1.5b"\n[agents.bigger]\nmodel = "mine-70b"\n'
-        '[context.models."qwen2.5-coder*"]\nladder = [{}, {agent = "bigger", mode = "tools"}]\n'
-        '[context.models."mine*"]\nmax_tokens = 40000\ntemperature = 0.6\n'
-    )
-    state = State(spec=Spec(description="d", workspace="/w", agent="small"))
-    state.attempt.number = 2
-    name, agent = present_agent(state, settings)
-    assert (name, agent.model, agent.mode, agent.temperature) == (
-        "bigger",
-        "mine-70b",
-        "tools",
-        0.6,
-    )
-    assert profiled_settings(settings, agent).context.max_tokens == 40_000
-    state.attempt.number = 1
-    assert present_agent(state, settings)[0] == "small"

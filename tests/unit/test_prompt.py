@@ -5,7 +5,7 @@ import pytest
 from clew_shared.core.budgets import TurnsLeft
 from clew_shared.prompt.compact import compact_context
 from clew_shared.prompt.layout import lay_out
-from clew_shared.prompt.messages import NO_CALL, folded_lines
+from clew_shared.prompt.messages import folded_lines
 from clew_shared.prompt.state_block import state_block
 from clew_shared.prompt.tools import offered_tools
 from clew_shared.prompt.view import GoalProgress, PromptView, view_from
@@ -13,7 +13,7 @@ from clew_shared.record import events as ev
 from clew_shared.record.fold import fold
 from clew_shared.record.spec import PlannedSubtask, PlannedTask, Spec
 from clew_shared.tools import TOOLS
-from clew_shared.wire.hello import Call, FinishedSubtask, HelloAnswer, Said, SentProbe
+from clew_shared.wire.hello import Call, HelloAnswer, Said, SentProbe
 
 
 def build(view):
@@ -55,10 +55,6 @@ def hello(state=None, **fields):
     return HelloAnswer.model_validate({"state": state or tree(), "tools": tools, **fields})
 
 
-def names(answer):
-    return [tool.name for tool in offered_tools(answer)]
-
-
 # ---- what is in it
 
 
@@ -80,20 +76,6 @@ def test_a_native_call_and_its_result_are_a_pair_with_one_id():
     call, result = build(replace(VIEW, transcript=(WRITE,)))[2:]
     assert call["tool_calls"][0]["id"] == result["tool_call_id"] == "call00003"
     assert result["content"].startswith("#3 success:\ncreated")
-
-
-def test_in_json_mode_a_call_is_shown_as_the_model_is_to_write_it():
-    view = replace(VIEW, transcript=(WRITE,), mode="json", steady_tools=TOOLS)
-    system, _, call, result = build(view)
-    assert "- write_file(path, content)" in system["content"]
-    assert call["content"].startswith('{"tool": "write_file", "args": {"content": "hello"')
-    assert result["role"] == "user"
-
-
-def test_a_refusal_is_shown_verbatim():
-    refused = Call(4, "run_cmd", {"cmd": "ls"}, "blocked", message="You did that already.")
-    text = build(replace(VIEW, transcript=(refused,)))[-1]["content"]
-    assert "You did that already." in text
 
 
 def test_an_interrupted_action_is_said_to_have_an_unknown_effect():
@@ -141,21 +123,6 @@ def test_a_model_hurries_in_the_last_third_before_a_limit_and_more_so_in_the_las
     assert "[EMERGENCY: 3 turns left. Finish NOW.]" in shown(3)
     assert "[EMERGENCY: 1 turn left. Finish NOW.]" in shown(1, of=10)
     assert "left" not in state_block(VIEW)
-
-
-def test_a_finished_subtask_is_one_line():
-    done = FinishedSubtask(description="Write it", summary="wrote\nit")
-    view = replace(VIEW, subtask="Test it", task="T", finished=(done,), open_subtasks=2)
-    text = build(view)[1]["content"]
-    assert "- [x] Write it: wrote it" in text
-    assert 'Your subtask now: Test it (part of "T")' in text
-
-
-def test_sizes_are_given_for_each_block():
-    sizes = lay_out(replace(VIEW, transcript=(WRITE,))).sizes
-    parts = sum(size["chars"] for name, size in sizes.items() if name != "total")
-    assert sizes["total"]["chars"] == parts
-    assert sizes["transcript"]["tokens"] > 0
 
 
 def test_over_its_room_the_older_part_is_folded_into_lines():
@@ -209,16 +176,6 @@ def test_the_emergency_window_shows_the_last_three_results_and_lines_for_the_res
     ]
 
 
-def test_a_request_for_a_call_is_shown_until_one_was_made():
-    idle = (Said("assistant", "I will think."), Said("user", NO_CALL))
-
-    def shown(*entries):
-        return str(build(replace(VIEW, transcript=entries)))
-
-    assert NO_CALL in shown(*idle)
-    assert NO_CALL not in shown(*idle, ran(1))
-
-
 def test_a_folded_warning_is_still_shown_and_the_last_feedback_in_full():
     warning = Said("user", "Note: the same again", warns=True)
     view = replace(VIEW, transcript=(warning, ran(1), ran(2)), folded=2)
@@ -227,13 +184,6 @@ def test_a_folded_warning_is_still_shown_and_the_last_feedback_in_full():
     assert "Note: the same again" in text
     assert "b" * 900 in text
     assert "a" * 301 not in text
-
-
-def test_what_a_replan_put_aside_is_named_so_that_it_is_not_tried_again():
-    state = {**tree(), "given_up": ["use sed (blocked: no such file)"], "replan_required": "task"}
-    messages = build(view_from(hello(state)))
-    assert "Tried and given up, not to be tried again:\n- use sed" in messages[1]["content"]
-    assert "Given up before: use sed (blocked: no such file)." in messages[-1]["content"]
 
 
 def test_a_replan_names_the_pending_subtasks_with_the_numbers_by_which_it_may_replace_them():
@@ -254,25 +204,6 @@ def test_a_replan_names_the_pending_subtasks_with_the_numbers_by_which_it_may_re
     assert plan.parameters["properties"]["covers"]["items"] == {"type": "integer"}
 
 
-def test_finished_subtasks_over_their_share_are_only_named():
-    done = tuple(
-        FinishedSubtask(description=f"step {n}", summary=f"summary {n} " + "x" * 150)
-        for n in range(60)
-    )
-    view = replace(VIEW, finished=done, subtask="now", open_subtasks=1, max_tokens=4000)
-    text = build(view)[1]["content"]
-    assert "summary 59" in text
-    assert "summary 0" not in text
-    assert "step 40" in text
-    assert any("finished subtasks" in said for said in lay_out(view).left_out)
-
-
-def test_a_goal_with_endless_notes_still_fits():
-    view = replace(VIEW, notes="word " * 100_000, max_tokens=4000)
-    assert lay_out(view).sizes["total"]["tokens"] < 4000
-    assert any("goal's text" in said for said in lay_out(view).left_out)
-
-
 def test_the_hash_of_the_head_does_not_move_with_the_transcript_or_the_state():
     view = replace(VIEW, transcript=(ran(1),))
     later = replace(view, transcript=(ran(1), ran(2)), turn=7, attempts=1, feedback=("hm",))
@@ -280,44 +211,7 @@ def test_the_hash_of_the_head_does_not_move_with_the_transcript_or_the_state():
     assert lay_out(view).sha != lay_out(replace(view, folded=1)).sha
 
 
-def test_larger_goals_are_asked_to_reflect_beside_their_calls():
-    options = {"agent": {"reflection": "inline"}}
-    small = view_from(hello(options=options))
-    large = hello(options=options, notes="line\n" * 10)
-    assert not small.reflects
-    assert view_from(large).tools[-1].name == "reflect"
-    text = build(view_from(large, mode="json"))[0]["content"]
-    assert '"reflect": {"insights"' in text
-    assert "reflect(" not in text
-    for name in view_from(large).tools[-1].parameters["properties"]:
-        assert f'"{name}": ' in text
-    assert {"learning", "synthesis"} <= view_from(large).tools[-1].parameters["properties"].keys()
-    off = view_from(hello(options={"agent": {"reflection": "off"}}, notes="line\n" * 10))
-    assert "reflect" not in [tool.name for tool in off.tools]
-
-
 # ---- which tools
-
-
-def test_a_small_goal_is_offered_neither_plan_nor_complete_subtask():
-    found = names(hello())
-    assert found[:2] == ["run_cmd", "read_file"]
-    assert "finish" in found
-    assert not {"plan", "complete_subtask", "wait", "recall"} & set(found)
-
-
-def test_a_larger_goal_is_offered_a_plan_until_it_acts():
-    state = tree()
-    assert "plan" in names(hello(state, notes="line\n" * 10))
-    state["goal"]["tasks"][0]["subtasks"][0]["actions_total"] = 1
-    assert "plan" not in names(hello(state, notes="line\n" * 10))
-
-
-def test_a_view_reads_mode_and_limits_from_what_hello_says():
-    options = {"agent": {"mode": "json"}, "context": {"max_tokens": 500, "progress_from": 2}}
-    view = view_from(hello(options=options, spec={"max_iterations": 7}))
-    assert (view.mode, view.max_tokens, view.windows.progress_from) == ("json", 500, 2)
-    assert view.progress.max_iterations == 7
 
 
 # ---- the compact context
@@ -364,18 +258,6 @@ def test_the_compact_context_says_where_the_work_stands(state):
     assert "echo 1" not in text
 
 
-def test_recent_actions_go_first_and_then_the_notes(state):
-    full = compact_context(state)
-    shorter = compact_context(state, 500)
-    assert "echo 2" in full
-    assert "echo 2" not in shorter
-    assert "NOTES" in shorter
-    tight = compact_context(state, 300)
-    assert "echo" not in tight
-    assert "NOTES" not in tight
-    assert "NEXT" in tight
-
-
 @pytest.mark.parametrize("max_chars", [10, 60, 120, 200, 300, 2000])
 def test_goal_subtask_blocks_and_warnings_are_never_dropped(state, max_chars):
     text = compact_context(state, max_chars)
@@ -400,26 +282,3 @@ def test_one_call_with_huge_arguments_does_not_break_a_small_budget(mode, args):
     call = Call(1, "write_file", args, "success", "created")
     view = replace(VIEW, mode=mode, tools=(), transcript=(call,), max_tokens=2000)
     assert lay_out(view).sizes["total"]["tokens"] <= 2000
-
-
-def test_a_long_subtask_and_a_long_refusal_leave_room_at_a_small_budget():
-    call = Call(1, "run_cmd", {"cmd": "x"}, "blocked", message="m" * 20_000)
-    view = replace(
-        VIEW,
-        subtask="s" * 2000,
-        task="t" * 2000,
-        open_subtasks=3,
-        transcript=(call,),
-        max_tokens=1000,
-    )
-    laid = lay_out(view)
-    assert laid.sizes["total"]["tokens"] <= 1000
-    assert "Your subtask now: sss" in laid.messages[1]["content"]
-
-
-def test_the_last_results_of_the_emergency_window_are_as_many_as_recent_actions():
-    for recent in (1, 3):
-        options = {"context": {"recent_actions": recent}}
-        view = view_from(hello({**tree(), "iteration": 25}, options=options))
-        view = replace(view, transcript=tuple(ran(n) for n in range(1, 6)))
-        assert lay_out(view).view.folded == 5 - recent

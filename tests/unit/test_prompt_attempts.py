@@ -6,7 +6,6 @@ from clew_shared.core.budgets import turns_left
 from clew_shared.core.journal import AttemptLimits
 from clew_shared.prompt.layout import lay_out
 from clew_shared.prompt.view import view_from
-from clew_shared.prompt.windows import Window
 from clew_shared.record.model import LlmCost
 from clew_shared.record.spec import Spec
 from clew_shared.record.state import AttemptState, State
@@ -101,21 +100,3 @@ def test_urgency_counts_down_to_the_limit_that_comes_first(state, attempts, left
     found = turns_left(known, AttemptLimits(attempts), max_actions=1000, max_iterations=30)
     assert (found.turns, found.of) == left[:2]
     assert left[2] in found.limit
-
-
-def test_the_windows_count_the_turns_of_the_conversation_whatever_the_goals_limit():
-    late = {"n": 2, "limit": 3, "from_iteration": 25}
-    assert view_from(hello(34, **late, own_limit=60)).window is Window.FULL
-    assert view_from(hello(25 + 10, **late, own_limit=12)).window is Window.MODERATE
-    assert view_from(hello(25 + 20, **late)).window is Window.EMERGENCY
-    assert view_from(hello(26)).window is Window.EMERGENCY
-
-
-def test_the_progress_marker_counts_over_all_attempts_and_grants():
-    second = {"n": 2, "limit": 3, "iterations": 10, "from_iteration": 10, "from_actions": 7}
-    answer = hello(16, actions=9, **second)
-    assert "[PROGRESS: Iteration 16/30 | 9 tools used]" in prompt(answer)
-    assert "[PROGRESS: Iteration 10/30" in prompt(hello(10, actions=9, **second))
-    assert "[PROGRESS: Iteration 36/45 | 0 tools used]" in prompt(
-        hello(36, own_limit=15, granted=30)
-    )

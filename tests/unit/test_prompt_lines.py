@@ -16,13 +16,6 @@ def shown(before, after, *, turn=2, whole=False, note=""):
     return ["".join(text for text, _ in line) for line in turn_lines(prompt, whole=whole)]
 
 
-def test_of_the_first_turn_all_is_shown_without_signs():
-    lines = shown([], [PromptMessage("system", LONG)], turn=1)
-    assert lines[0] == "Turn 1 of 3, about 5 tokens"
-    assert lines[1] == "== system (20 lines)"
-    assert lines[2:22] == LONG.splitlines()
-
-
 def test_a_message_that_stayed_is_one_line_and_all_of_it_if_asked_for():
     same = [PromptMessage("system", LONG)]
     assert shown(same, same)[1:3] == [
@@ -52,14 +45,3 @@ def test_of_a_changed_message_the_change_is_shown_with_what_is_around_it():
 def test_what_a_model_or_a_tool_wrote_is_cleaned():
     hostile = PromptMessage("tool", "a\x1b[2J\u202eb [bold]")
     assert "+ a\\x1b[2J\\u202eb [bold]" in shown([], [hostile])
-
-
-def test_the_note_the_sizes_and_what_is_left_out_are_there():
-    lines = shown([], [], note="the goal is completed")
-    assert lines[1:] == [
-        "-- the goal is completed",
-        "-- size (tokens are estimated)",
-        "   system  5 tokens  20 characters",
-        "-- left out",
-        "   tool plan",
-    ]

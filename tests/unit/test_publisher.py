@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-import threading
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -67,28 +66,6 @@ def actions(tmp_path):
     ]
 
 
-def state_seq(tmp_path):
-    return json.loads(published(tmp_path, "state.json"))["seq"]
-
-
-@pytest.fixture
-def held(monkeypatch):
-    """Hold up the rebuilding of long histories: (it has begun, let it go on)."""
-    begun, go = threading.Event(), threading.Event()
-    build = publisher_module._build
-
-    def slow(folder, state, lines, fold):
-        found = list(lines)
-        if len(found) > publisher_module.LINES_AT_ONCE:
-            begun.set()
-            go.wait(60)
-        build(folder, state, found, fold)
-
-    monkeypatch.setattr(publisher_module, "_build", slow)
-    yield begun, go
-    go.set()
-
-
 @pytest.mark.parametrize("goals", [1, 8, 64, 500])
 @pytest.mark.parametrize("took_s", [0.0001, 0.004, 0.5])
 def test_all_goals_together_take_a_tenth_of_a_core_or_wait_for_the_longest(goals, took_s):
@@ -114,42 +91,6 @@ async def test_what_a_rebuild_has_read_before_it_was_told_of_stands_there_once(
     assert actions(tmp_path) == list(range(10))
 
 
-async def test_a_long_rebuild_holds_up_no_short_goals(tmp_path, book, publisher, held):
-    begun, go = held
-    await act(book, 300)
-    publisher.open("a")
-    await asyncio.to_thread(begun.wait, 60)
-    (tmp_path / "short").mkdir()
-    await begin(book, "b", tmp_path / "short")
-    publisher.open("b")
-    async with asyncio.timeout(60):
-        await publisher.settle("b")
-    assert state_seq(tmp_path) == book.cores["a"].state.seq
-    assert not (tmp_path / "work" / ".agent_context" / "history.jsonl").exists()
-    go.set()
-    await publisher.settle("a")
-    assert actions(tmp_path) == list(range(300))
-
-
-async def test_what_is_recorded_while_a_long_history_is_built_stands_there_once(
-    tmp_path, book, publisher, monkeypatch, held
-):
-    begun, go = held
-    monkeypatch.setattr(publisher_module, "BACKLOG_MAX", 20)
-    await act(book, 300)
-    publisher.open("a")
-    await asyncio.to_thread(begun.wait, 60)
-    assert json.loads(published(tmp_path, "state.json"))["goal_id"] == "a"
-    await act(book, 100, first=300)  # more than is held
-    await act(book, 5, first=400)
-    go.set()
-    await publisher.settle("a")
-    await act(book, 3, first=405)
-    await publisher.settle("a")
-    assert actions(tmp_path) == list(range(408))
-    assert json.loads(published(tmp_path, "state.json"))["seq"] == book.cores["a"].state.seq
-
-
 async def test_a_state_with_large_arguments_is_published_shortened(tmp_path, book, publisher):
     await act(book, 30, text="long " * 12_000)
     publisher.open("a")
@@ -159,16 +100,6 @@ async def test_a_state_with_large_arguments_is_published_shortened(tmp_path, boo
     assert len(text) < 1 << 20
     assert len(task["subtasks"][0]["actions"]) == 20
     assert len(actions(tmp_path)) == 30
-
-
-async def test_a_state_names_the_signatures_that_were_used_last(tmp_path, book, publisher):
-    await act(book, 1_200)
-    publisher.open("a")
-    await publisher.settle("a")
-    counts = json.loads(published(tmp_path, "state.json"))["loop_counts"]
-    assert len(counts) == 1_000
-    assert 'edit::{"n":1199,"text":"x"}' in counts
-    assert 'edit::{"n":199,"text":"x"}' not in counts
 
 
 def test_two_threads_may_write_one_folder_at_once(tmp_path):

@@ -5,7 +5,6 @@ from pathlib import Path
 
 from clew_shared.core import questions
 from clew_shared.record import events as ev
-from clew_shared.text.words import action_text, key_line
 
 REPO = Path(__file__).resolve().parents[2]
 MISSING = "Reading.\ncat: answer.txt: No such file or directory"
@@ -47,19 +46,6 @@ def test_a_claim_of_done_that_a_check_contradicts_is_named_with_what_the_check_s
     assert any(line.startswith(f"Stopped: {why}") for line in lines)
     assert "Check `pytest_ok` fails: `pytest -q`: 1 failed in 0.02s" in lines
     assert any("`clew edit goal-1`" in line for line in lines)
-
-
-def test_a_command_of_several_lines_keeps_them_apart_in_one():
-    cmd = "echo go >> go.log\n\n  sleep 4\n"
-    assert action_text("run_cmd", {"cmd": cmd}) == "echo go >> go.log ⏎ sleep 4"
-    assert action_text("write_file", {"path": "a.py", "content": "x"}) == "write_file a.py"
-    assert action_text("run_cmd", {"cmd": "x" * 500}).startswith("xxx")
-
-
-def test_the_key_line_of_an_output_is_the_last_that_names_an_error():
-    assert key_line("one\nerror: rejected\nhint: pull first\n") == "error: rejected"
-    assert key_line("one\n\ntwo\n") == "two"
-    assert key_line("") == ""
 
 
 def test_every_question_to_a_person_is_made_from_the_one_template():

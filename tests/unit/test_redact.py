@@ -12,9 +12,8 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from clew_shared.text.hidden import HIDDEN, HIDDEN_MAX, hide
-from clew_shared.text.hidden import KEY_CHARS_MIN as HIDDEN_CHARS_MIN
-from clew_shared.text.redact import _SECRET, KEY_CHARS_MIN, redact, redacted
+from clew_shared.text.hidden import hide
+from clew_shared.text.redact import redact, redacted
 
 JWT = "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0NTY3ODkwIn0.dozjgNryP4J3jVmNHl0w5N_XgL0n3I9P"
 BODY = "b3BlbnNzaC1rZXktdjEAAAAABG5vbmUAAAAEbm9uZQ"
@@ -145,10 +144,6 @@ def test_in_json_a_name_tells_that_its_value_is_a_secret():
     }
 
 
-def test_a_key_that_is_the_name_of_a_value_is_taken_out():
-    assert redacted({"sk-proj-abcDEF1234567890abcdef": 1}) == {"[redacted]": 1}
-
-
 # -- keys in use, whatever they look like
 
 
@@ -206,34 +201,7 @@ def test_a_placeholder_for_a_key_tears_no_holes(word):
     assert redact(f"the {word} of it") == f"the {word} of it"
 
 
-def test_a_text_is_asked_whether_it_holds_a_key_in_use():
-    assert HIDDEN.named_in(f"use {KEY} for it")
-    assert not HIDDEN.named_in("use it for it")
-
-
-def test_a_bounded_number_of_keys_is_remembered_the_newest_ones():
-    names = [f"Key-number-{n:04}" for n in range(HIDDEN_MAX + 1)]
-    hide(names)
-    assert redact(f"{names[0]} {names[-1]}") == f"{names[0]} [redacted]"
-
-
 # -- any text
-
-
-@given(st.text())
-def test_text_that_was_cleaned_is_clean(text):
-    assert redact(redact(text)) == redact(text)
-
-
-@given(st.text(alphabet="sk-Bearer =:'\"apiy_0123AKIA@/\\", max_size=200))
-def test_text_made_of_the_parts_of_keys_is_clean_after_one_pass(text):
-    assert redact(redact(text)) == redact(text)
-
-
-@given(st.binary(max_size=100))
-def test_a_digest_always_stays(data):
-    digest = hashlib.sha256(data).hexdigest()
-    assert redact(f"digest {digest} of it") == f"digest {digest} of it"
 
 
 @given(st.text(max_size=60), st.text(max_size=60), st.integers(0, 2**32))
@@ -270,10 +238,3 @@ def test_the_time_grows_with_the_length_and_no_faster(pieces):
     short = max(min(seconds(8_000) for _ in range(2)), 1e-4)
     if seconds(64_000) > 30 * short:  # measured again where the machine was busy
         assert min(seconds(64_000) for _ in range(3)) <= 30 * max(seconds(8_000), short)
-
-
-@given(st.text(max_size=KEY_CHARS_MIN - 1) | st.from_regex(r"ab://:.@?|bearer.|pwd=.{1,3}"))
-def test_no_text_too_short_to_be_looked_at_holds_a_key(text):
-    short = text[: KEY_CHARS_MIN - 1]
-    assert _SECRET.search(short) is None
-    assert KEY_CHARS_MIN <= HIDDEN_CHARS_MIN

@@ -1,7 +1,5 @@
 """The report in the outbox."""
 
-import time
-
 import pytest
 
 from clew_daemon.publish.report import HOW_TO_CHECK, TRIED_MAX, render, write
@@ -42,24 +40,6 @@ def test_a_blocked_goal_asks_its_question_and_says_how_to_answer(played):
     assert "- 1.1 failed 1 time\n" in text
 
 
-def test_what_was_tried_and_which_loops_there_were(agent):
-    for _ in range(3):
-        agent.fail("make", "no rule")
-    text = report(agent)
-    assert "`make` → failed" in text
-    assert "`make` → was refused" in text
-    assert '- repetition of the same action `run_cmd::{"cmd":"make"}`, 3 times' in text
-    assert "2 allowed, 1 refused" in text
-
-
-def test_checks_say_what_they_said_when_they_failed(agent):
-    agent.core.emit(ev.CheckFinished(name="tests", passed=False, output="1 failed"))
-    agent.core.emit(ev.CheckFinished(name="lint", passed=True, output="fine"))
-    text = report(agent)
-    assert "- [ ] tests: failed: 1 failed" in text
-    assert "- [x] lint: passed\n" in text
-
-
 def completed(agent, **fields):
     agent.core.emit(ev.GoalEnded(status="completed", **fields))
     return report(agent)
@@ -70,41 +50,6 @@ def test_a_goal_without_checks_is_completed_unverified_and_told_how_to_add_some(
     assert "- status: **completed, unverified**" in text
     assert HOW_TO_CHECK in text
     assert "    ---\n    checks:\n      tests: pytest -q\n    ---\n" in text
-
-
-def test_a_goal_whose_checks_passed_is_completed_and_told_no_more(played):
-    agent = played(spec={"checks": {"tests": "pytest -q"}})
-    agent.core.emit(ev.CheckFinished(name="tests", passed=True))
-    text = completed(agent)
-    assert "- status: **completed**" in text
-    assert "agent's word" not in text
-
-
-def test_what_a_goal_stands_at_is_said_once(agent):
-    agent.core.finish_failed("the disk is full", 1.0)
-    assert report(agent).count("the disk is full") == 1
-    assert "- status: **failed**" in report(agent)
-
-
-def test_feedback_is_offered_only_where_it_can_help(played):
-    agent = played(["one"], spec={"max_iterations": 3})
-    for _ in range(3):
-        agent.reflect()
-    text = report(agent)
-    assert "clew feedback" not in text
-    assert "`clew continue goal-1`" in text
-    assert text.count("the budget of 3 iterations is used up") == 1
-
-
-def test_times_are_local_and_without_fractions(agent, monkeypatch):
-    monkeypatch.setenv("TZ", "Asia/Tokyo")
-    time.tzset()
-    agent.state.accepted_at = 1_800_000_000.123
-    try:
-        assert "- accepted: 2027-01-15 17:00:00\n" in report(agent)
-    finally:
-        monkeypatch.undo()
-        time.tzset()
 
 
 def test_a_long_history_is_cut_and_says_so(agent):
@@ -123,17 +68,6 @@ def test_keys_and_control_characters_do_not_come_through(agent):
     assert "abcdefghijklmnop1234567890" not in text
     assert "\x1b" not in text
     assert "\x07" not in text
-
-
-def test_a_description_of_many_lines_is_one_heading(played):
-    agent = played(spec={})
-    agent.state.goal.description = "first\n## Your answer is needed\nrm -rf"
-    assert report(agent).splitlines()[0] == "# first ## Your answer is needed rm -rf"
-
-
-def test_keys_that_clew_does_not_know_are_named(played):
-    text = report(played(spec={"unknown_keys": ("tags",)}))
-    assert "(ignored): tags" in text
 
 
 @pytest.mark.parametrize("times", [1, 3])

@@ -11,7 +11,6 @@ from clew_shared.config.agent_tables import (
     RunbookAgentSettings,
 )
 from clew_shared.config.faults import SettingsError, dotted, key_lines
-from clew_shared.config.places import PlacesError, places
 from clew_shared.config.settings import changes, flatten, load
 from clew_shared.config.tables import ContextSettings, ModelProfile, Settings
 
@@ -42,12 +41,6 @@ def model_keys(model, at=""):
             yield from model_keys(kind, f"{at}{name}.")
         elif at + name not in {"agents", "loops.tools", "context.models"}:
             yield at + name
-
-
-def test_an_absent_file_gives_the_defaults():
-    loaded = load(None, {}, "c.toml")
-    assert loaded.settings == Settings()
-    assert set(loaded.sources.values()) == {"default"}
 
 
 def test_the_defaults_are_those_of_the_contract():
@@ -91,13 +84,6 @@ def test_the_example_has_every_key_of_the_model():
     profile = {f'context.models."qwen2.5-coder*".{key}' for key in ModelProfile.model_fields}
     of_context = {f'context.models."qwen2.5-coder*".{key}' for key in ContextSettings.model_fields}
     assert profile - of_context <= shown
-
-
-def test_every_key_that_the_example_has_is_in_the_model():
-    settings = settings_of(uncommented(EXAMPLE.read_text()))
-    assert settings.agents.default_name == "ollama"
-    assert isinstance(settings.agents.get("mine"), CommandAgentSettings)
-    assert isinstance(settings.agents.get("codex"), CliAgentSettings)
 
 
 def test_every_key_of_the_example_has_a_line_of_comment():
@@ -228,46 +214,12 @@ def test_faults_of_the_environment_name_the_variable_beside_those_of_the_file():
     ]
 
 
-def test_other_names_of_the_environment_are_no_config():
-    assert settings_of(None, CLEW_HOME="/x", CLEW_FD="3", CLEW_GOAL_ID="g", clew_a__b="1") == (
-        Settings()
-    )
-
-
-def test_the_built_in_default_agent_says_what_it_lacks_only_when_used():
-    agents = Settings().agents
-    assert agents.default_name == "default"
-    assert isinstance(agents.get("runbook"), RunbookAgentSettings)
-    assert "no model" in agents.fault()
-    assert agents.fault("runbook") is None
-    assert "unknown agent 'x'" in agents.fault("x")
-
-
-def test_the_only_agent_of_the_config_is_the_default():
-    agents = settings_of("[agents.local]\nmodel = 'm'\n").agents
-    assert agents.default_name == "local"
-    assert agents.get("default").model == "m"
-    assert agents.fault() is None
-
-
 def test_a_coding_agent_is_known_by_its_cli_and_needs_nothing_else():
     agents = settings_of("[agents.coder]\ncli = 'claude'\n").agents
     assert agents.default_name == "coder"
     assert agents.get() == CliAgentSettings(cli="claude")
     assert agents.get().looked_for == "claude"
     assert agents.fault() is None
-
-
-def test_a_coding_agent_at_an_endpoint_of_the_user_needs_its_model_there():
-    text = "[agents.coder]\ncli = 'opencode'\nbase_url = 'http://127.0.0.1:8080/v1/'\n"
-    assert "http://127.0.0.1:8080/v1" in settings_of(text).agents.fault()
-    assert settings_of(text + "model = 'm'\n").agents.fault() is None
-
-
-def test_a_default_that_is_no_agent_is_a_fault():
-    (fault,) = faults_of("[agents]\ndefault = 'locl'\n[agents.local]\nmodel = 'm'\n")
-    assert fault.startswith("c.toml:2: `agents.default`")
-    assert "local" in fault
 
 
 def test_a_reload_names_each_changed_key_and_when_it_applies():
@@ -286,34 +238,6 @@ def test_a_reload_names_each_changed_key_and_when_it_applies():
         ("agents.mine.own_tools", None, False, "to new goals"),
     ]
     assert changes(new, new) == []
-
-
-def test_home_puts_all_under_one_folder():
-    found = places({"CLEW_HOME": "/a"}, Path("/h"), None)
-    assert found.config == Path("/h/config.toml")
-    assert found.run == Path("/h/run")
-    assert places({"CLEW_HOME": "/a"}, None, None).inbox == Path("/a/inbox")
-
-
-def test_xdg_folders_are_used_where_they_are_absolute():
-    env = {"HOME": "/u", "XDG_DATA_HOME": "/d", "XDG_CONFIG_HOME": "rel", "XDG_RUNTIME_DIR": "/r"}
-    found = places(env, None, None)
-    assert found.inbox == Path("/d/clew/inbox")
-    assert found.config == Path("/u/.config/clew/config.toml")
-    assert found.state == Path("/u/.local/state/clew")
-    assert found.run == Path("/r/clew")
-
-
-def test_without_a_runtime_folder_run_is_the_state_folder_wherever_that_is():
-    settings = settings_of("[paths]\nstate = '~/s'\noutbox = 'out'\n")
-    found = places({"HOME": "/u"}, None, settings)
-    assert found.state == found.run == Path("/u/s")
-    assert found.outbox == Path("/u/.config/clew/out")
-
-
-def test_without_home_the_fault_says_what_to_set():
-    with pytest.raises(PlacesError, match="HOME is not set"):
-        places({}, None, None)
 
 
 @pytest.mark.parametrize(

@@ -3,15 +3,14 @@
 import pytest
 
 from clew_daemon.record.goals import GoalStore
-from clew_daemon.record.store import load_listed, load_state
+from clew_daemon.record.store import load_state
 from clew_daemon.supervision.retention import DAY_S, expired, kept_since
 from clew_shared.config.tables import Settings
 from clew_shared.core.answers import ActionReport
-from clew_shared.ledger import Ledger, verify
+from clew_shared.ledger import Ledger
 from clew_shared.record import events as ev
-from clew_shared.record.daemon_events import GoalForgotten
-from clew_shared.record.model import Goal, GoalStatus
-from clew_shared.record.snapshot import OUTLINE_VERSION, compressed, decompress, dump, outline
+from clew_shared.record.model import Goal
+from clew_shared.record.snapshot import dump
 from clew_shared.record.spec import PlannedSubtask, PlannedTask, Spec
 from clew_shared.record.state import State
 from clew_shared.views.publish import status_view
@@ -88,47 +87,10 @@ async def test_nothing_is_recorded_of_an_outline(book):
         )
 
 
-async def test_a_goal_that_waits_for_its_review_is_not_set_down(book):
-    core = await ended(book, reviewed=False)
-    before = dump(core.state)
-    book.evict("a")
-    assert dump(core.state) == before
-
-
-async def test_a_purged_goal_leaves_no_snapshot_that_waited_to_be_written(book, ledger):
-    await ended(book)
-    book.evict("a")
-    await book.purge("a")
-    await written(book)
-    assert ledger.latest_snapshot("a", OUTLINE_VERSION) is None
-    assert (ledger.purged(), load_listed(ledger)) == (["a"], {})
-    assert verify(ledger.path).ok
-
-
-async def written(book):
-    await book.snapshots.drain()
-    assert await book.ledger.sync(60)
-
-
 def settled(goal, at, **keys):
     state = State(goal_id=goal, goal=Goal("x", status="completed"), updated_at=at, **keys)
     state.rested_seq, state.reported_seq, state.reviewed_seq = 1, 2, 1
     return state
-
-
-async def test_how_a_removed_goal_ended_is_on_record_for_goals_that_depend_on_it(book):
-    await ended(book)
-    await book.purge("a")
-    assert book.gone == {"a": "failed"}
-    assert GoalStore(book.ledger, Settings()).gone == {"a": "failed"}
-
-
-async def test_a_goal_that_was_to_be_removed_when_the_daemon_died_is_not_gone(book):
-    await ended(book)
-    await book.emit_own([GoalForgotten(at=AT, goal="a", status=GoalStatus.FAILED)])
-    again = GoalStore(book.ledger, Settings())
-    assert again.gone == {}
-    assert list(again.cores) == ["a"]
 
 
 def test_a_goal_goes_when_its_time_is_over_and_it_was_reported_and_nobody_awaits_it():
@@ -137,24 +99,6 @@ def test_a_goal_goes_when_its_time_is_over_and_it_was_reported_and_nobody_awaits
     unreported.reported_seq = 0
     states = [settled("old", 1.0), settled("new", 9.0), settled("needed", 1.0), unreported, waiting]
     assert expired(states, 5.0) == ["old"]
-
-
-def test_a_goal_that_another_one_awaits_by_its_beginning_stays():
-    waiting = State(goal_id="waiting", spec=Spec(description="x", depends_on=("Needed",)))
-    assert expired([settled("old-1111", 1.0), settled("needed-2222", 1.0), waiting], 5.0) == [
-        "old-1111"
-    ]
-
-
-def test_an_outline_of_a_completed_goal_is_still_complete():
-    state = settled("a", 1.0)
-    assert outline(state).goal.progress() == 1.0
-
-
-def test_a_snapshot_that_is_none_is_a_value_error():
-    assert dump(decompress(compressed(dump(State(goal_id="a"))))) == dump(State(goal_id="a"))
-    with pytest.raises(ValueError, match=r".+"):
-        decompress(b'{"goal_id": "a"}')
 
 
 @pytest.mark.parametrize(

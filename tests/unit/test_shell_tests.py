@@ -4,7 +4,7 @@ import subprocess
 
 import pytest
 
-from clew_shared.text.shell_tests import failed_command, why_failed
+from clew_shared.text.shell_tests import why_failed
 
 
 def trace_of(command: str, folder, shell="bash") -> str:
@@ -66,14 +66,3 @@ def test_a_failed_test_is_explained(folder, shell, command, why):
 )
 def test_what_is_not_certain_is_not_explained(folder, command):
     assert why_failed(trace_of(command, folder), command) == ""
-
-
-@pytest.mark.parametrize(
-    "trace", ["", "+", "+ ", "+ test '", "+ [ a", "no trace\n", "+ ]", "+ !", "+ test"]
-)
-def test_a_trace_that_is_cut_off_or_none_explains_nothing(trace):
-    assert why_failed(trace, "test 'x") == ""
-
-
-def test_the_last_command_is_shown_whole_with_the_lines_of_its_values():
-    assert failed_command("++ cat a\n+ true\n+ test 'a\nb' = c\n") == "test 'a\nb' = c"

@@ -54,16 +54,3 @@ async def test_calls_are_served_in_order_each_by_the_number_of_its_goal():
     assert await opened(*waiting) == [True, True, False]
     endpoint.release()
     assert await opened(*waiting) == [True, True, True]
-
-
-async def test_a_goal_with_a_larger_number_waits_for_no_slot_of_the_smaller_one():
-    endpoint = LlmSlots().of("http://localhost:1")
-    await endpoint.acquire(1)
-    await asyncio.wait_for(endpoint.acquire(2), 60)
-    assert endpoint.is_full(2)
-
-
-async def test_one_server_is_one_endpoint_whatever_the_path():
-    slots = LlmSlots()
-    assert slots.of("http://LOCALHOST:1/v1") is slots.of("http://localhost:1/other")
-    assert slots.of("http://localhost:1") is not slots.of("http://localhost:2")

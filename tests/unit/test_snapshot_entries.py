@@ -58,18 +58,6 @@ def test_what_was_left_out_and_fits_now_is_not_new(store):
     assert changes(store, new, old) == {"big": (Entry(FILE, blob(store, b"big")), LEFT_OUT)}
 
 
-def test_what_was_left_out_and_is_gone_is_a_change(store):
-    old, new = snapshot(store, big=0), snapshot(store)
-    assert changes(store, old, new) == {"big": (LEFT_OUT, None)}
-    assert changes(store, new, old) == {"big": (None, LEFT_OUT)}
-    assert changes(store, "", old) == {"big": (None, LEFT_OUT)}
-
-
-def test_what_is_left_out_of_both_is_no_change(store):
-    old, new = snapshot(store, big=0), snapshot(store, ["other"], big=0)
-    assert set(changes(store, old, new)) == {"other"}
-
-
 def test_a_file_without_permissions_that_the_snapshot_has_is_not_left_out(store):
     closed, gone = snapshot(store, ["closed"], closed=0), snapshot(store)
     there = Entry(stat.S_IFREG, blob(store, b"closed"))

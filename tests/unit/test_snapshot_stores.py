@@ -1,13 +1,9 @@
 """Which stores of snapshots are removed, when, and what the record says of it."""
 
 import contextlib
-import errno
-import os
-from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-import structlog
 
 from clew_daemon.host.snapshot_space import SnapshotSpace
 from clew_daemon.supervision.stores import MB, SnapshotStores
@@ -106,42 +102,8 @@ async def test_a_goal_that_finds_no_room_gets_at_least_half_and_the_record_says_
     assert home.has("new")
 
 
-async def test_a_store_without_a_goal_is_removed_only_if_that_goal_is_known_to_be_gone(home):
-    home.make("purged-0001")
-    home.make("unknown-0002")
-    home.gone["purged-0001"] = "completed"
-    await home.stores.run()
-    assert not home.has("purged-0001")
-    assert home.has("unknown-0002")
-
-
 async def test_a_removal_that_was_cut_off_after_it_was_recorded_is_completed(home):
     removed = snap.SnapshotsMissing(reason="they were removed", removed=True)
     apply(home.cores["old"].state, removed, 8)
     await home.stores.run()
     assert not home.has("old")
-
-
-async def test_a_store_that_is_missing_at_a_start_is_recorded_once(home):
-    (home.folder / "old" / "HEAD").unlink()
-    for _ in range(2):
-        await home.stores.open()
-    assert home.log == ["old"]
-    assert "they are not in this home" in home.cores["old"].state.snapshots.missing
-
-
-@pytest.mark.parametrize("code", [errno.ENOTDIR, errno.EACCES, errno.EIO])
-async def test_a_folder_of_stores_that_cannot_be_used_is_logged_once_and_stops_nothing(
-    home, monkeypatch, code
-):
-    def fails(*_, **__):
-        raise OSError(code, os.strerror(code))
-
-    monkeypatch.setattr(Path, "mkdir", fails)
-    monkeypatch.setattr(Path, "iterdir", fails)
-    with structlog.testing.capture_logs() as logged:
-        await home.stores.open()
-        home.daemon.space.make("new")
-        await home.stores.run()
-    assert [one["event"] for one in logged] == ["snapshot.unusable"]
-    assert home.log == []

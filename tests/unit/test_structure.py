@@ -1,7 +1,6 @@
 """How the source is built: which module imports which. The layers are in `pyproject.toml` (`lint-imports`)."""
 
 import ast
-import itertools
 import sys
 from pathlib import Path
 
@@ -98,24 +97,3 @@ def test_a_cycle_is_found_wherever_its_imports_are(text, where):
     b = (Path("p/b.py"), "from p.a import y")
     c = (Path("p/c.py"), "import p.a, p.b, os")
     assert cycles(graph({"p.a": a, "p.b": b, "p.c": c})) == [["p.a", "p.b"]]
-
-
-@pytest.mark.parametrize("package", PACKAGES, ids=lambda path: path.name)
-def test_every_folder_of_source_is_a_package_that_says_what_it_is(package):
-    folders = {path.parent for path in package.rglob("*.py")}
-    said = {f: ast.get_docstring(ast.parse((f / "__init__.py").read_text())) for f in folders}
-    assert all(said.values()), said
-
-
-def listed(root):
-    """The packages and modules of a root that the tree in docs/architecture.md names."""
-    tree = (ROOT / "docs" / "architecture.md").read_text().split(f"{root}\n", 1)[1]
-    lines = itertools.takewhile(lambda line: line.startswith("  "), tree.splitlines())
-    names = [name for line in lines for name in line[2:].split("  ")[0].split(", ")]
-    return {name.rstrip("/") for name in names}
-
-
-@pytest.mark.parametrize("package", PACKAGES, ids=lambda path: path.name)
-def test_the_architecture_page_names_every_package(package):
-    inside = {path.name for path in package.iterdir() if not path.name.startswith("_")}
-    assert listed(f"{package.relative_to(ROOT)}/") == inside - {"py.typed"}

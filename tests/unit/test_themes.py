@@ -1,6 +1,5 @@
 import pytest
 
-from clew_shared.playbook.curator import stem
 from clew_shared.text.themes import theme
 
 
@@ -44,12 +43,3 @@ def test_a_theme_is_told_by_words_and_their_inflections(text, expected):
 )
 def test_a_word_inside_another_word_is_no_theme(text):
     assert theme(text) == "general"
-
-
-def test_inflected_words_have_one_stem():
-    assert stem("tests") == stem("testing") == stem("tested") == stem("test")
-    assert stem("changes") == stem("changing") == stem("change")
-    assert stem("running") == stem("runs") == stem("run")
-    assert stem("dependencies") == stem("dependency")
-    assert stem("adding") == stem("added") == stem("add")
-    assert stem("class") == "class"

@@ -2,7 +2,7 @@
 
 import pytest
 
-from clew_daemon.record.timeline import LANES_SHOWN, MARKS_MAX, TimelineFold, timeline
+from clew_daemon.record.timeline import MARKS_MAX, TimelineFold, timeline
 from clew_shared.record import events as ev
 from clew_shared.record.spec import Spec
 
@@ -34,10 +34,6 @@ def told():
     return Told()
 
 
-def test_a_goal_that_has_not_started_has_no_lanes(told):
-    assert timeline(told.fold, 100.0).lanes == ()
-
-
 def test_each_worker_has_a_lane_with_its_actions_in_order(told):
     told.tell(1.0, ev.WorkerStarted, epoch=1)
     first = told.act(2.0)
@@ -61,15 +57,6 @@ def test_a_refusal_is_a_mark_and_is_remembered_with_its_words(told):
     assert [(one.seq, one.why) for one in told.fold.refusals] == [
         (seq, "the worker died while it ran")
     ]
-
-
-def test_an_action_that_runs_reaches_to_now(told):
-    told.tell(1.0, ev.WorkerStarted, epoch=1)
-    about = {"epoch": 1, "tool": "run_cmd", "args": {}, "signature": "run_cmd::{}"}
-    told.tell(2.0, ev.ActionAllowed, **about)
-    [lane] = timeline(told.fold, 9.0).lanes
-    assert lane.marks[0].result == "running"
-    assert lane.marks[0].start + lane.marks[0].width == pytest.approx(1.0)
 
 
 def test_a_night_without_work_takes_little_room_and_is_named(told):
@@ -101,22 +88,3 @@ def test_many_actions_share_marks_which_show_the_worst_and_count_all(told):
     assert len(lane.marks) <= MARKS_MAX + 1
     assert sum(mark.count for mark in lane.marks) == 3_000
     assert sum(mark.result == "failure" for mark in lane.marks) == 1
-
-
-def test_earlier_workers_are_counted_and_left_out(told):
-    for epoch in range(1, LANES_SHOWN + 4):
-        told.tell(float(epoch), ev.WorkerStarted, epoch=epoch)
-    found = timeline(told.fold, 100.0)
-    assert len(found.lanes) == LANES_SHOWN
-    assert found.earlier == 3
-
-
-def test_attempts_and_feedback_are_told(told):
-    told.tell(1.0, ev.WorkerStarted, epoch=1)
-    told.tell(2.0, ev.WorkerExited, epoch=1, reason="attempt")
-    told.tell(2.0, ev.AttemptStarted, attempt=2, reason="stuck")
-    told.tell(3.0, ev.WorkerStarted, epoch=2)
-    told.tell(4.0, ev.FeedbackGiven, text="try this")
-    found = timeline(told.fold, 5.0)
-    assert [lane.attempt for lane in found.lanes] == [1, 2]
-    assert [(turn.kind, turn.text) for turn in found.turns] == [("feedback", "try this")]

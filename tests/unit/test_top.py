@@ -4,9 +4,8 @@ import json
 import time
 
 import pytest
-from textual.widgets import Input, Log, OptionList, Static
+from textual.widgets import Input, Log, Static
 
-from clew_daemon import cli
 from clew_daemon.control.lookup import handler
 from clew_daemon.control.requests import (
     FeedbackRequest,
@@ -18,14 +17,11 @@ from clew_daemon.control.server import Control, ControlError
 from clew_daemon.reading.instance import Instance
 from clew_daemon.record.goals import GoalStore
 from clew_daemon.top.app import TopApp
-from clew_daemon.top.dialogs import ChoiceDialog, ConfirmDialog, MessageDialog
-from clew_daemon.top.files_screen import FilesScreen
+from clew_daemon.top.dialogs import ConfirmDialog, MessageDialog
 from clew_daemon.top.goal_screen import ActionScreen, GoalScreen
 from clew_daemon.top.goals_screen import GoalsScreen
 from clew_daemon.top.log_screen import LogScreen
-from clew_daemon.top.prompt_screen import PromptScreen
 from clew_daemon.top.tables import RowTable
-from clew_daemon.top.timeline_screen import TimelineScreen
 from clew_shared.config.tables import Settings
 from clew_shared.ledger import Ledger
 from clew_shared.record import events as ev
@@ -148,12 +144,6 @@ async def test_a_goal_an_action_and_back_by_keys(home):
         await top.on(GoalsScreen)
 
 
-async def test_a_goal_that_is_named_is_shown_first(home):
-    async with Running(home.instance, "first") as top:
-        await top.on(GoalScreen)
-        await top.until(lambda: "first" in top.text())
-
-
 async def test_new_events_are_shown_without_a_key(home):
     async with Running(home.instance) as top:
         await top.until(lambda: isinstance(top.app.screen, GoalsScreen) and top.keys())
@@ -172,111 +162,6 @@ async def test_what_an_agent_wrote_is_text(home):
         await top.on(ActionScreen)
         await top.until(lambda: shown * 3 in top.text())
         assert "\x1b" not in top.text()
-
-
-async def test_of_a_very_long_line_the_beginning_is_shown_and_where_the_rest_is(home):
-    seq = await home.action("stuck", b"y" * 5_000_000)
-    async with Running(home.instance, "stuck") as top:
-        await top.on(GoalScreen)
-        await top.until(lambda: top.keys() == [str(seq)])
-        await top.press("enter")
-        await top.on(ActionScreen)
-        await top.until(lambda: f"clew show stuck {seq}" in top.text())
-        assert len(top.text()) < 300_000
-
-
-async def test_each_screen_names_the_command_that_shows_the_same(home):
-    seq = await home.action("stuck", b"")
-    async with Running(home.instance) as top:
-        await top.open()
-        assert top.text(".command") == "$ clew status stuck"
-        await top.until(top.keys)
-        await top.press("enter")
-        await top.on(ActionScreen)
-        assert top.text(".command") == f"$ clew show stuck {seq}"
-
-
-async def lived(home, goal):
-    """Let two workers act on a goal: one is refused and dies, the other is at work; the actions' numbers."""
-    await home.emit(goal, ev.WorkerStarted(at=1e9, epoch=1))
-    first = await home.action(goal, b"the first output")
-    refused = ev.ActionBlocked(
-        at=1e9 + 5,
-        epoch=1,
-        tool="run_cmd",
-        args={"cmd": HOSTILE},
-        signature=HOSTILE,
-        reason="why not",
-        message="do another thing",
-    )
-    await home.emit(goal, refused)
-    second = home.store.cores[goal].state.seq
-    await home.emit(goal, ev.WorkerExited(at=1e9 + 6, epoch=1, reason="signal 9", crash=True))
-    await home.emit(goal, ev.WorkerStarted(at=1e9 + 7, epoch=2))
-    return first, second
-
-
-async def test_each_view_of_a_goal_has_a_number_and_names_its_command(home):
-    views = {
-        "2": (TimelineScreen, "$ clew history stuck"),
-        "3": (PromptScreen, "$ clew context stuck"),
-        "4": (FilesScreen, "$ clew diff stuck"),
-        "1": (GoalScreen, "$ clew status stuck"),
-    }
-    async with Running(home.instance) as top:
-        await top.open()
-        for key, (kind, command) in views.items():
-            await top.press(key)
-            await top.on(kind)
-            assert top.text(".command") == command
-            await top.until(lambda: top.app.screen.goal and top.app.screen.goal["id"] == "stuck")
-        await top.press("4", "escape")
-        await top.on(GoalsScreen)
-
-
-async def test_the_timeline_has_a_lane_for_each_worker_and_its_marks_need_no_colour(home):
-    await lived(home, "first")
-    async with Running(home.instance, "first") as top:
-        await top.on(GoalScreen)
-        await top.press("2")
-        await top.on(TimelineScreen)
-        await top.until(lambda: "2.1" in top.text())
-        lines = top.text().splitlines()
-        [one] = [line for line in lines if line.startswith("1.1")]
-        assert {"■", "▲", "X"} <= set(one)
-        assert one.endswith(" signal 9")
-        assert any(line.startswith("2.1") and line.endswith("at work") for line in lines)
-        assert "■ done   ▲ refused   X worker died" in top.text()
-
-
-async def test_a_goal_without_snapshots_says_why_nothing_is_compared(home):
-    async with Running(home.instance, "first") as top:
-        await top.on(GoalScreen)
-        await top.press("4")
-        await top.on(FilesScreen)
-        await top.until(lambda: "first has no snapshot" in top.text())
-
-
-async def test_the_prompt_of_a_goal_is_shown_without_terminal_escapes(home):
-    async with Running(home.instance, "first") as top:
-        await top.on(GoalScreen)
-        await top.press("3")
-        await top.on(PromptScreen)
-        await top.until(lambda: "Turn 1 of 1 (the next call)" in top.text())
-        assert "\\x1b[2J\\u202e" in top.text()
-        assert "\x1b" not in top.text()
-
-
-async def test_the_list_says_at_80_columns_what_each_goal_does_and_what_the_one_at_the_cursor_asks(
-    home,
-):
-    async with Running(home.instance) as top:
-        await top.until(lambda: isinstance(top.app.screen, GoalsScreen) and top.keys())
-        await top.until(lambda: "question: ?" in top.text(".question"))
-        rows = [cells[0].plain for _, cells in top.app.screen.query_one(RowTable)._shown]
-        assert rows[2].splitlines()[1].strip().startswith("waits for ")
-        await top.press("end")
-        await top.until(lambda: not top.app.screen.query_one(".question").display)
 
 
 @pytest.fixture
@@ -343,24 +228,6 @@ async def test_feedback_is_written_confirmed_and_sent(home, daemon):
         await top.until(lambda: daemon == [FeedbackRequest("stuck", "use the [other] one")])
 
 
-async def test_a_refusal_of_the_daemon_is_shown(home, daemon):
-    blocked = ev.ActionBlocked(
-        at=1e9, epoch=1, tool="t", args={}, signature=SIGNATURE, reason="r", message="m",
-        makes_block="r",
-    )  # fmt: skip
-    await home.emit("stuck", blocked)
-    async with Running(home.instance) as top:
-        await top.open()
-        await top.press("u")
-        dialog = await top.on(ChoiceDialog)
-        assert dialog.query_one(OptionList).option_count == 1
-        await top.press("enter")
-        await top.on(ConfirmDialog)
-        await top.press("y")
-        await top.until(lambda: daemon == [UnblockRequest("stuck", SIGNATURE)])
-        await top.until(lambda: [n.message for n in top.app._notifications] == ["it is [too] late"])
-
-
 def count(log):
     return len([line for line in log.lines if line])
 
@@ -385,25 +252,7 @@ async def test_the_log_is_filtered_and_followed(home):
         await top.on(GoalsScreen)
 
 
-async def test_from_a_goal_the_log_has_only_its_lines(home):
-    log = home.folder / "state" / "clew.log"
-    entry = {"timestamp": "2026-01-01T00:00:00+00:00", "level": "info", "event": "e"}
-    log.write_text("".join(json.dumps({**entry, "goal": one}) + "\n" for one in ("stuck", "first")))
-    async with Running(home.instance) as top:
-        await top.open()
-        await top.press("l")
-        screen = await top.on(LogScreen)
-        assert screen.command == "clew logs -f stuck"
-        await top.until(lambda: count(screen.query_one(Log)))
-        assert [line for line in screen.query_one(Log).lines if "first" in line] == []
-
-
 async def test_without_a_daemon_it_says_so_and_shows_what_is_on_record(home):
     async with Running(home.instance) as top:
         await top.until(lambda: "does not answer" in top.text(".note"))
         await top.until(top.keys)
-
-
-def test_without_a_terminal_it_says_what_to_use_instead(tmp_path, capsys):
-    assert cli.run(["--home", str(tmp_path), "top"]) == 1
-    assert "needs a terminal; `clew status`" in capsys.readouterr().err

@@ -6,13 +6,11 @@ from dataclasses import replace
 from clew_shared.prompt.transcript import (
     SENT_BYTES_MAX,
     TranscriptFold,
-    apply_hindsight,
     sent_entries,
     turn_of,
     warning,
 )
 from clew_shared.record import events as ev
-from clew_shared.record.prompt_facts import Prompt
 from clew_shared.wire.hello import Call, Said, entry_from, entry_json
 
 
@@ -83,29 +81,6 @@ def test_a_turn_that_was_told_of_stands_as_it_was_told():
     assert found[3].warns
 
 
-def test_what_a_crash_cut_off_stands_before_the_next_epochs_first_turn():
-    record = Record()
-    record.add(ev.Thought(text="I write", theme="general", has_tool_calls=True))
-    args = {"cmd": "a"}
-    seq = record.add(ev.ActionAllowed(epoch=1, tool="run_cmd", args=args, signature="a"))
-    record.add(ev.ActionInterrupted(of=seq, reason="crash"))
-    record.add(ev.WorkerStarted(epoch=2))
-    second = record.act("b")
-    record.add(reflected(turn=({"seq": second},)))
-    found = record.read().entries
-    assert names(found) == ["I write", "a", "b"]
-    assert found[1].result == "interrupted"
-
-
-def test_one_part_of_hindsight_goes_to_the_last_call_and_several_to_each_in_order():
-    one = [Call(1, "a", {}, "success"), Said("user", "x"), Call(2, "b", {}, "success")]
-    several = list(one)
-    apply_hindsight(one, 0, [{"insights": "i", "learning": "l", "relevance": "high"}], 0)
-    assert [e.insight for e in one if isinstance(e, Call)] == ["", "i; l"]
-    apply_hindsight(several, 0, [{"insights": "first"}, {"insights": "second"}], 0)
-    assert [e.insight for e in several if isinstance(e, Call)] == ["first", "second"]
-
-
 def test_what_a_thousand_actions_of_one_subtask_tell_fits_a_line_and_keeps_its_count():
     call = Call(1, "run_cmd", {"cmd": "列" * 300, "why": "w" * 300}, "success", "o" * 2400)
     entries = [
@@ -117,11 +92,3 @@ def test_what_a_thousand_actions_of_one_subtask_tell_fits_a_line_and_keeps_its_c
     assert len(json.dumps(lines, ensure_ascii=False).encode()) < 1.2 * SENT_BYTES_MAX
     assert lines[-1] == {"role": "assistant", "text": "w" * 2000, "warns": False}
     assert entry_from(lines[0]) == Said("user", "")
-
-
-def test_entries_of_odd_types_are_read_as_empty():
-    fold = TranscriptFold(lambda _: "", 8000)
-    odd = ({"seq": "abc"}, {"args": "x"}, {"seq": 1.5e300}, {"role": [1], "text": {}})
-    fold.take(1, reflected(turn=odd, prompt=Prompt(folded=10**9)))
-    assert [getattr(e, "args", {}) for e in fold.entries] == [{}] * 4
-    assert len(sent_entries(fold.entries, fold.folded)) == 4

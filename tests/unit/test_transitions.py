@@ -9,7 +9,7 @@ from clew_shared.record import events as ev
 from clew_shared.record.fold import fold
 from clew_shared.record.fold.goal import FOLLOW_UP
 from clew_shared.record.model import GoalStatus
-from clew_shared.record.spec import PlannedSubtask, PlannedTask, Spec
+from clew_shared.record.spec import Spec
 from clew_shared.record.state import State
 from clew_shared.record.transitions import follow_up, refusal
 
@@ -68,12 +68,6 @@ def test_a_refused_change_takes_no_number_and_leaves_no_trace():
     assert (numbers, core.take(), core.state.goal.status) == ([], [], "cancelled")
 
 
-def test_a_goal_that_has_ended_is_not_handed_to_a_person():
-    core = Core(at("failed"), Settings().loops, lambda: 1)
-    core.block_goal("no way", 0.0, question="?")
-    assert core.take() == []
-
-
 def test_feedback_after_the_end_makes_a_subtask_of_its_first_line_and_each_later_one_another():
     spec = Spec(description="Greet", checks={})
     events = [
@@ -99,18 +93,3 @@ def test_feedback_after_the_end_makes_a_subtask_of_its_first_line_and_each_later
     first, second = state.goal.tasks[1].subtasks
     assert first.description == "also in German"
     assert len(second.description) == 200
-
-
-def test_what_feedback_after_the_end_adds_is_not_replaced_by_a_first_plan():
-    events = [
-        ev.GoalAccepted(goal_id="g", spec=Spec(description="Greet", checks={})),
-        ev.GoalStarted(),
-        ev.GoalEnded(status="completed"),
-        ev.FeedbackGiven(text="also in German"),
-        ev.GoalRequeued(by="retry", reopen=True, after=3, subtask="also in German"),
-        ev.GoalStarted(),
-    ]
-    core = Core(fold(enumerate(events, start=1)), Settings().loops, lambda: 9)
-    task = PlannedTask(description="t", subtasks=(PlannedSubtask(description="s"),))
-    with pytest.raises(WrongState, match="the goal has a plan"):
-        core.plan((task,), None, 0.0)

@@ -4,13 +4,9 @@ import shutil
 
 import pytest
 
-from clew_daemon.undo.planning import kept_folders, planned_undo
+from clew_daemon.undo.planning import planned_undo
 from clew_shared.record import snapshot_events as snap
-from clew_shared.snapshots.entries import Entry
-from clew_shared.snapshots.plan import Reverted
 from clew_shared.snapshots.store import SnapshotStore, StoreError, StoreSlowError
-
-FILE = Entry(0o100644, "new")
 
 
 @pytest.mark.skipif(not shutil.which("git"), reason="git is not installed")
@@ -28,12 +24,3 @@ def test_a_plan_that_takes_too_long_is_given_up_with_the_reason(tmp_path, monkey
     rows = [(seq, snap.SnapshotTaken(tree=tree)) for seq, tree in enumerate("ab", start=1)]
     with pytest.raises(StoreError, match="nothing was restored: reading the snapshots took more"):
         planned_undo(store, rows, None, theirs=False)
-
-
-def test_of_an_entry_that_is_removed_the_deepest_folder_of_someone_else_is_named():
-    entries = [
-        Reverted("a/b/c/file", FILE, None),
-        Reverted("a/restored", None, FILE),
-        Reverted("ours/file", FILE, None),
-    ]
-    assert kept_folders(entries, {"a", "a/b", "other"}) == ("a/b",)

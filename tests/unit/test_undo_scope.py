@@ -2,7 +2,7 @@
 
 import pytest
 
-from clew_daemon.undo.scope import NoSpanError, of_goal, of_subtask, undo_in_force
+from clew_daemon.undo.scope import NoSpanError, of_goal, of_subtask
 from clew_shared.record import events as ev
 from clew_shared.record import snapshot_events as snap
 from clew_shared.record.spec import PlannedSubtask, PlannedTask, Spec
@@ -97,82 +97,6 @@ def test_after_a_replan_a_number_means_the_subtask_that_has_it_now():
     assert goal.span(1) == (before, None)
 
 
-def test_a_pending_subtask_that_a_replan_leaves_has_its_undo_under_its_new_number():
-    goal = Record("boil", "steep", "pour")
-    goal.start(0)
-    goal.snapshot()
-    goal.act()
-    goal.replan("brew", "stir", covers=())
-    goal.start(0)
-    goal.act()
-    goal.end()
-    goal.start(3)  # `pour`, which was 1.3
-    first = goal.snapshot()
-    goal.act()
-    goal.end()
-    last = goal.snapshot()
-    goal.start(2)
-    goal.act()
-    assert goal.span(3) == (first, last)
-    goal.replan("whisk", covers=())
-    assert goal.span(0)[1] == first  # `brew`
-    assert goal.span(1) == (first, last)  # `pour` is done, so it comes before the new plan
-
-
-def test_after_a_replan_of_the_goal_a_subtask_that_was_done_has_another_number_and_the_same_span():
-    goal = Record("boil", "steep")
-    goal.start(1)
-    first = goal.snapshot()
-    goal.act()
-    goal.end()
-    goal.start(0)
-    last = goal.snapshot()
-    goal.act()
-    goal.add(
-        ev.Escalated(to="goal", reason="stuck"),
-        ev.Planned(tasks=(task("brew"),), replan="goal"),
-    )
-    assert goal.span(0) == (first, last)  # `steep`, which was 1.2
-
-
-def test_a_subtask_that_is_tried_again_after_the_goal_failed_covers_both_tries():
-    goal = Record("boil", "steep")
-    first = goal.snapshot()
-    goal.start(0)
-    goal.act()
-    goal.add(ev.GoalEnded(status="failed"))
-    middle = goal.snapshot()
-    assert goal.span(0) == (first, middle)
-    goal.add(ev.GoalRequeued(by="retry", reopen=True), ev.GoalStarted())
-    goal.snapshot()
-    goal.act()  # no SubtaskStarted: it is in progress
-    goal.end()
-    goal.start(1)
-    last = goal.snapshot()
-    goal.act()
-    assert goal.span(0) == (first, last)
-
-
-def test_a_subtask_whose_only_action_was_cut_off_by_the_end_has_a_span():
-    goal = Record("boil")
-    first = goal.snapshot()
-    goal.start(0)
-    seq = goal.add(ev.ActionAllowed(epoch=1, tool="run_cmd", args={}, signature="s"))
-    goal.add(ev.GoalEnded(status="cancelled"))
-    last = goal.add(snap.SnapshotTaken(tree="t", cut_off=(seq,)))
-    goal.add(ev.ActionInterrupted(of=seq, reason="cancelled"))
-    assert goal.span(0) == (first, last)
-
-
-def test_a_snapshot_that_an_allowed_action_waited_for_is_the_one_before_it():
-    goal = Record("boil")
-    goal.start(0)
-    seq = goal.add(ev.ActionAllowed(epoch=1, tool="run_cmd", args={}, signature="s"))
-    first = goal.snapshot()
-    goal.add(ev.ActionFinished(of=seq, result="success", outcome=""))
-    assert goal.span(0) == (first, None)
-
-
 def test_a_subtask_that_acted_before_any_snapshot_is_not_undone_in_part():
     goal = Record("boil")
     goal.start(0)
@@ -198,35 +122,3 @@ def test_snapshots_that_were_removed_with_the_store_count_for_no_subtask():
     assert goal.span(1) == (again, None)
     with pytest.raises(NoSpanError, match="no snapshot"):
         goal.span(0)
-
-
-def test_a_tree_edited_in_place_keeps_the_subtasks_that_are_where_they_were():
-    goal = Record("boil", "steep")
-    first = goal.snapshot()
-    goal.start(0)
-    goal.act()
-    subtasks = [
-        {"description": "boil", "status": "in_progress"},
-        {"description": "brew", "status": "pending"},
-    ]
-    tree = {"description": "tea", "tasks": [{"description": "Kitchen", "subtasks": subtasks}]}
-    goal.add(ev.TreeEdited(goal=tree))
-    assert goal.span(0) == (first, None)
-    with pytest.raises(NoSpanError, match="carried out no action"):
-        goal.span(1)
-
-
-def test_an_undo_of_a_subtask_that_was_replaced_is_not_that_of_the_one_with_its_number_now():
-    goal = Record("boil")
-    goal.snapshot()
-    goal.start(0)
-    goal.act()
-    goal.undo(0)
-    assert undo_in_force(goal.rows, of_subtask(goal.rows, 0, 0)) is not None
-    goal.replan("brew")
-    goal.start(0)
-    goal.act()
-    of = of_subtask(goal.rows, 0, 0)
-    assert undo_in_force(goal.rows, of) is None
-    goal.undo(0)
-    assert undo_in_force(goal.rows, of).of.first == of.first

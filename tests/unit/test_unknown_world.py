@@ -58,36 +58,8 @@ def test_tests_between_edits_that_no_look_sees_are_work(large):
         assert large.run(f"sed -i s/{n}/{n + 1}/ far/away.py"), n
 
 
-def test_the_same_successful_command_may_always_be_work(large):
-    assert all(large.run("./next-step.sh", output="done") for _ in range(20))
-
-
-def test_a_test_between_runs_of_one_and_the_same_script_is_work(large):
-    assert all(large.run("./next-step.sh") and large.fail("pytest") for _ in range(12))
-
-
-def test_a_test_after_compound_commands_that_edit_and_fail_is_work(large):
-    for n in range(6):
-        assert large.fail("pytest")
-        assert large.fail(f"sed -i s/{n}/x/ a.py && pytest")
-
-
 def test_the_same_failing_command_is_a_loop(large):
     assert [large.fail("make") for _ in range(4)] == [True, True, False, False]
-
-
-def test_two_failing_commands_in_turn_are_a_loop(large):
-    assert not all(large.fail(cmd) for _ in range(4) for cmd in ("make", "tox"))
-
-
-def test_what_changed_nothing_by_its_own_account_is_judged_as_ever(large):
-    assert [large.read("a.py") for _ in range(4)] == [True, True, True, False]
-    assert large.write("a.py", "x")
-    assert [large.write("a.py", "x", changed=False) for _ in range(2)] == [True, False]
-
-
-def test_writing_ever_new_contents_is_work(large):
-    assert all(large.write("a.py", str(n)) and large.fail("pytest") for n in range(8))
 
 
 def test_a_block_ends_with_the_next_thing_that_may_have_changed_something(large):
@@ -95,13 +67,6 @@ def test_a_block_ends_with_the_next_thing_that_may_have_changed_something(large)
         pass
     assert large.run("./configure")
     assert large.fail("make")
-
-
-def test_a_block_outlasts_what_changes_nothing(large):
-    while large.fail("make"):
-        pass
-    assert large.read("Makefile")
-    assert not large.fail("make")
 
 
 def test_a_retry_after_an_action_with_an_unknown_effect_is_no_loop(large):
@@ -112,42 +77,6 @@ def test_a_retry_after_an_action_with_an_unknown_effect_is_no_loop(large):
     assert large.fail("make")
 
 
-def test_a_retry_after_work_that_its_agent_need_not_report_is_no_loop(large):
-    large.fail("make")
-    large.fail("make")
-    large.core.see_world(UNKNOWN, 0.0, unseen_work=True)
-    assert large.fail("make")
-
-
-@pytest.mark.parametrize(
-    ("world", "own_tools", "most"),
-    [("ab", False, 3), ("ab", True, 3), (f"{UNKNOWN}1", False, 3), (f"{UNKNOWN}1", True, 10)],
-)
-def test_a_finish_asked_for_again_and_again_is_counted_in_any_world(world, own_tools, most, played):
-    agent = played(["one"], failure_limit=9)
-    agent.state.world = world
-    for _ in range(most - 1):
-        agent.core.refuse_finish(("check",), 0.0, own_tools=own_tools)
-    assert agent.state.subtask.attempts == 0
-    agent.core.refuse_finish(("check",), 0.0, own_tools=own_tools)
-    assert agent.state.subtask.attempts == 1
-
-
-def test_nobody_knows_whether_it_changed(large):
-    large.run("make")
-    assert large.heard.changed is None
-    large.read("a.py")
-    assert large.heard.changed is False
-
-
-def test_a_look_that_was_cut_short_leaves_the_known_world_believed(agent):
-    agent.fail("make")
-    before = agent.state.world
-    assert not agent.core.see_world(UNKNOWN, 0.0)
-    assert agent.state.world == before
-    assert agent.core.take()[-1].event.kind == "action_finished"
-
-
 def test_the_first_whole_digest_names_the_world_and_moves_nothing(agent):
     agent.fail("make")
     seq = agent.core.propose("run_cmd", {"cmd": "ls"}, 0.0).seq
@@ -156,13 +85,6 @@ def test_the_first_whole_digest_names_the_world_and_moves_nothing(agent):
     seq = agent.core.propose("run_cmd", {"cmd": "cat a"}, 0.0).seq
     assert agent.core.outcome(seq, ActionReport("success", "", None, "d1"), 0.0).changed is None
     assert agent.state.world == "d1"
-
-
-def test_a_claim_that_cannot_be_looked_past_is_looked_at_once(agent):
-    agent.record("run_cmd", {"cmd": "make"}, changed=True)
-    assert agent.core.goes_by_a_claim
-    agent.core.drop_claim(UNKNOWN, 0.0)
-    assert not agent.core.goes_by_a_claim
 
 
 def test_a_snapshot_and_the_fold_of_the_record_agree(large):

@@ -2,7 +2,7 @@
 
 import pytest
 
-from clew_daemon.web.rules import Head, Policy, cookie, served_hosts
+from clew_daemon.web.rules import Head, Policy, served_hosts
 
 HOST = "127.0.0.1:8420"
 POLICY = Policy(served_hosts("127.0.0.1", 8420, ["phone.lan"]))
@@ -59,24 +59,9 @@ def test_any_other_host_is_421_whatever_it_resolves_to(host):
     assert refused(host=host) == 421
 
 
-def test_a_server_on_all_addresses_answers_for_loopback_and_named_hosts_alone():
-    policy = Policy(served_hosts("0.0.0.0", 8420, []))
-    assert refused(policy=policy) == 0
-    assert refused(policy=policy, host="192.168.1.5:8420") == 421
-
-
-def test_port_80_needs_no_port_in_the_host():
-    assert refused(policy=Policy(served_hosts("127.0.0.1", 80, [])), host="127.0.0.1") == 0
-
-
 @pytest.mark.parametrize("site", ["cross-site", "same-site", "odd"])
 def test_a_request_from_another_sites_page_is_refused_also_for_reading(site):
     assert refused(sec_fetch_site=site) == 403
-
-
-@pytest.mark.parametrize("site", ["none", "same-origin", None])
-def test_a_request_from_the_address_bar_or_an_own_page_is_served(site):
-    assert refused(sec_fetch_site=site) == 0
 
 
 @pytest.mark.parametrize("origin", ["http://evil.example", "null", "http://127.0.0.1:9999"])
@@ -85,17 +70,9 @@ def test_a_foreign_origin_is_refused_also_for_reading(origin):
     assert post(origin=origin) == 403
 
 
-def test_a_web_socket_is_refused():
-    assert refused(upgrade="websocket", connection="Upgrade") == 403
-
-
 def test_a_change_as_json_from_an_own_page_is_served():
     assert post() == 0
     assert post(content_type="application/json; charset=utf-8") == 0
-
-
-def test_a_change_through_a_reverse_proxy_comes_from_https():
-    assert post(host="phone.lan", origin="https://phone.lan") == 0
 
 
 @pytest.mark.parametrize(
@@ -139,10 +116,3 @@ def test_a_read_only_server_refuses_every_change():
     headers = {k.replace("-", "_"): v for k, v in JSON.items()}
     assert refused("POST", "/change/pause", policy=policy, **headers) == 403
     assert refused(policy=policy) == 0
-
-
-def test_a_cookie_is_found_among_others_and_by_its_whole_name():
-    head = Head.of("GET", "/", [(b"cookie", b"a=1; clew-8420=secret; clew-84201=other")])
-    assert cookie(head, "clew-8420") == "secret"
-    assert cookie(head, "clew-842") == ""
-    assert cookie(Head.of("GET", "/", [(b"cookie", b"\xff=;;==")]), "clew-8420") == ""

@@ -32,12 +32,6 @@ def test_a_link_expires(sessions):
     assert sessions.redeem(token, 1.0) is Refused.USED
 
 
-def test_a_token_is_no_session_and_a_session_is_no_token(sessions):
-    token = sessions.new_link(0.0)
-    assert not sessions.knows(token)
-    assert sessions.redeem(sessions.redeem(token, 1.0), 1.0) is Refused.UNKNOWN
-
-
 def test_links_and_sessions_are_bounded_and_the_oldest_is_dropped(sessions):
     tokens = [sessions.new_link(0.0) for _ in range(LINKS_MAX + 1)]
     assert sessions.redeem(tokens[0], 1.0) is Refused.UNKNOWN

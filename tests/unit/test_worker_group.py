@@ -4,7 +4,6 @@ import pytest
 
 from clew_daemon.processes import cgroups
 from clew_daemon.processes.cgroups import Cgroups, WorkerGroup
-from clew_shared.wire.nursery import CellLimits
 
 
 @pytest.fixture
@@ -23,18 +22,6 @@ def test_the_kernel_is_told_the_memory_of_the_whole_worker_and_told_again_when_i
     assert (tmp_path / "memory.max").read_text() == "told once"
     assert group.limit(200)
     assert (tmp_path / "memory.max").read_text() == str(200 << 20)
-
-
-def test_each_cell_has_a_group_with_a_number_of_processes(group):
-    first, second = (group.cell("executor", CellLimits(processes=40)) for _ in range(2))
-    assert first.path != second.path
-    assert (second.path / "pids.max").read_text() == "40"
-
-
-def test_without_controllers_nothing_is_limited_and_that_is_said(tmp_path):
-    group = WorkerGroup(tmp_path, ())
-    assert not group.limit(300)
-    assert list(group.cell("agent", CellLimits()).path.iterdir()) == []
 
 
 def test_an_end_for_want_of_memory_is_read_from_the_kernels_count(group, tmp_path):
