@@ -19,9 +19,9 @@ import hashlib
 import os
 import re
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 
 import structlog
 
@@ -36,6 +36,7 @@ CONTROLLERS = ("memory", "pids", "cpu")
 _DELEGATED = ("user.delegate", "trusted.delegate")
 """The system's systemd sets the first since 251, and the second, which only root can read, since 236."""
 
+_MOUNTS = (Path("/sys/fs/cgroup"), Path("/sys/fs/cgroup/unified"))
 END_S = 5.0
 _MIB = 1 << 20
 _UNSAFE = re.compile(r"[^A-Za-z0-9-]")
@@ -105,10 +106,7 @@ class Cgroups:
 
     @classmethod
     def claim(cls, state: Path) -> Cgroups:
-        """End what an earlier daemon of this home left, and take over what is delegated to this process.
-
-        Call it before anything is started: what the daemon starts is then in its leaf, too.
-        """
+        """End what an earlier daemon of this home left, and take over what is delegated; call it before any start."""
         # by the folder's inode, too: a copy at the path of an earlier home is another home
         home = f"{state.resolve()} {state.stat().st_ino}"
         name = f"clew-{hashlib.sha256(home.encode()).hexdigest()[:12]}"
@@ -186,23 +184,10 @@ def own_group() -> tuple[Path | None, str]:
         return None, "/proc is not mounted: mount it (mount -t proc proc /proc)"
     name = next((line[3:] for line in lines if line.startswith("0::")), None)
     if name is not None:
-        for root, mount in _mounts(Path("/proc/self/mountinfo").read_text()):
-            with contextlib.suppress(ValueError):  # another part of the tree is mounted here
-                return mount / PurePosixPath(name).relative_to(root), ""
+        for mount in _MOUNTS:
+            if (mount / name[1:] / "cgroup.procs").exists():
+                return mount / name[1:], ""
     return None, "cgroup v2 is not mounted here"
-
-
-def _mounts(mountinfo: str) -> Iterator[tuple[str, Path]]:
-    """Return root and place of every cgroup2 mount; proc_pid_mountinfo(5)."""
-    for line in mountinfo.splitlines():
-        before, _, after = line.partition(" - ")
-        if after.startswith("cgroup2 "):
-            root, place = before.split(" ")[3:5]
-            yield _unescaped(root), Path(_unescaped(place))
-
-
-def _unescaped(text: str) -> str:
-    return re.sub(r"\\([0-7]{3})", lambda octal: chr(int(octal[1], 8)), text)
 
 
 def why_not_delegated(group: Path, manager: Callable[[Path], bool]) -> str:
