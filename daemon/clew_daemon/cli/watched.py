@@ -269,7 +269,6 @@ def _note(kind: str, title: str) -> Entry:
 
 
 def _from_start(reader: Reader, goal: str) -> tuple[State, list[Entry]]:
-    """Return a goal's state, and entries for all of its events."""
     state = State(goal_id=goal)
     entries = [advance(state, decode(row.body), row.seq) for row in reader.read(goal)]
     return state, [entry for entry in entries if entry]

@@ -161,7 +161,6 @@ class Situation:
 
 
 def _worker_died(reader: Reader, state: State) -> bool:
-    """Return whether a goal was blocked after its worker died."""
     died = False
     for row in reader.read(state.goal_id, max(0, state.rested_seq - BEFORE_BLOCK)):
         if row.seq > state.rested_seq:

@@ -277,7 +277,6 @@ def _restarts(state: State) -> list[str]:
 
 
 def _fresh_start(one: FreshStart) -> str:
-    """Return where an attempt began, how it differed, and why the one before it ended."""
     place = f"{one.task_idx + 1}.{one.subtask_idx + 1}"
     ground = ground_facts(one.restored, one.kept, one.left)
     facts = "; ".join(inline(fact) for fact in (one.rung, *ground) if fact)
@@ -286,7 +285,6 @@ def _fresh_start(one: FreshStart) -> str:
 
 
 def _spent(state: State) -> list[str]:
-    """Return the goal's working time and its tokens, a line each."""
     cost = state.cost
     if not cost.calls:
         return [f"- working time: {cost.active_s:.1f} s"]

@@ -113,7 +113,6 @@ def check_goals(
 
 
 def _source(given: str) -> GoalSource:
-    """Read an argument: stdin, a file, or the text of a goal."""
     if given == "-":
         return GoalSource("stdin", "stdin.md", sys.stdin.buffer.read(MAX_BYTES + 1))
     path = Path(given)
@@ -292,7 +291,6 @@ def await_decisions(
 
 
 def _rejection(path: Path) -> str:
-    """Return why the daemon has rejected a file, "" if it has not."""
     error = path.with_name(path.name + ".error.txt")
     if not (path.exists() and error.exists()):
         return ""

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -74,7 +76,11 @@ def reload(instance: Instance) -> None:
 
 def _as_written(instance: Instance, changes: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Return the changes without the defaults that a new agent brings with it."""
-    sources = instance.loaded.sources
+    from clew_shared.config.faults import SettingsError
+
+    sources: Mapping[str, str] = {}
+    with suppress(SettingsError, CliError):  # changed again meanwhile
+        sources = instance.loaded.sources
     return [
         one for one in changes if one["old"] is not None or sources.get(one["key"]) != "default"
     ]

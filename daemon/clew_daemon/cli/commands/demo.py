@@ -124,7 +124,6 @@ def _watched(instance: Instance, goals: list[str], killer: WorkerKiller | None) 
 
 
 def _submitted(instance: Instance) -> list[str]:
-    """Put the sample goals into the inbox; return their ids once they are accepted."""
     from clew_daemon.reading.submission import Submission, await_decisions, drop_all
 
     files = goal_files(instance.places.inbox.parent, sys.executable)

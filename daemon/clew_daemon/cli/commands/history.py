@@ -77,7 +77,6 @@ def _none_yet(instance: Instance, goal: str, what: str) -> Line:
 def _iterations(
     instance: Instance, goal: str, limit: int | None, before: int | None
 ) -> tuple[list[dict[str, Any]], bool]:
-    """Return a goal's last iteration records, and whether there are earlier ones."""
     from clew_daemon.record.iterations import IterationFold
     from clew_daemon.record.store import catch_up
 
@@ -112,7 +111,6 @@ def _iteration_rows(records: list[dict[str, Any]]) -> list[Line]:
 
 
 def _action_row(action: dict[str, Any], *, attempt: bool) -> Line:
-    """Return an action's row, with the number of its attempt on request."""
     run = f", {ordinal(action['run'])} run" if action.get("run", 1) > 1 else ""
     return [
         (f"#{action['seq']}", "dim"),

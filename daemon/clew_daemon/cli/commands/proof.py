@@ -127,7 +127,6 @@ def _style(line: str) -> str:
 
 
 def _run(run: CheckRun | None) -> str:
-    """Return how one run of a check ended: `passed in 0.3 s (3 passed)`, `exit code 1 in 0.2 s (2 failed)`."""
     if run is None:
         return "not run"
     ended = {None: "took too long", 0: "passed"}.get(run.exit_code, f"exit code {run.exit_code}")

@@ -86,7 +86,6 @@ def _control(instance: Instance, verb: str) -> None:
 
 
 def _refuse_unmanaged(instance: Instance) -> None:
-    """Raise CliError if a daemon runs that is not the service."""
     if running := _unmanaged(instance):
         raise CliError(f"{running}, not as the service: end it where it was started")
 
@@ -159,7 +158,6 @@ def uninstall(instance: Instance, which: str, everything: bool) -> None:
 
 
 def _remaining(instance: Instance) -> list[str]:
-    """Return which folders remain, and the command that removes the program."""
     from clew_daemon.host.packages import pip
 
     places = instance.places

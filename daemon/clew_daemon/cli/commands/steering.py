@@ -109,7 +109,6 @@ def _change_goals(
     every: bool,
     **options: Any,
 ) -> None:
-    """Send the request, print the result for each goal, and exit 1 where one failed."""
     if every == bool(goals):
         raise click.UsageError("name goals, or use --all, not both" if every else HOW_TO_NAME_GOALS)
     which: dict[str, Any] = {"all": True} if every else {"goals": goals}

@@ -195,7 +195,6 @@ def moved_lines(moved: MovedView, workspace: str) -> list[Line]:
 
 
 def _ways(moved: MovedView) -> list[tuple[str, str]]:
-    """Return the git commands that would look at what was moved, and go back, each with what it does."""
     old, new = (clean(place["commit"])[:12] for place in (moved["before"], moved["now"]))
     branch = clean(moved["before"]["branch"])
     if moved["before"]["branch"] != moved["now"]["branch"]:
@@ -259,7 +258,6 @@ def _has_failed(answer: UndoView) -> bool:
 
 
 def _trouble_lines(answer: UndoView) -> list[Line]:
-    """Return what was changed, or could not be written, while the undo was performed."""
     rows = [(_name(one), "it was changed while the undo went on") for one in answer["changed"]]
     rows += [(_name(one), one.get("reason", "")) for one in answer["failed"]]
     shown = [[(f"  {path}", ""), (clean(why), "red")] for path, why in rows[:SHOWN_MAX]]
@@ -289,7 +287,6 @@ def _git_lines(answer: UndoView) -> list[Line]:
 
 
 def _gone_lines(answer: UndoView) -> list[Line]:
-    """Return what no undo can bring back, before anything else."""
     rows = answer["gone"][:SHOWN_MAX]
     lines: list[Line] = []
     for one in rows:
@@ -304,7 +301,6 @@ def _gone_lines(answer: UndoView) -> list[Line]:
 
 
 def _limit_lines(answer: UndoView) -> list[Line]:
-    """Return what no undo restores."""
     lines = [*_git_lines(answer), [(IGNORED, "dim")]]
     if left_out := answer["left_out"]:
         names = [f"{_name(one)} ({clean(one.get('why', ''))})" for one in answer["left_out_names"]]

@@ -125,7 +125,6 @@ def _coder(
     settings: Settings,
     env: Mapping[str, str],
 ) -> Iterator[Finding]:
-    """Check a coding agent: installed, logged in, confined here."""
     try:
         program = cli_program(agent, env)
     except CliProgramError as error:
@@ -158,7 +157,6 @@ def confined(name: str, table: SandboxSettings, report: SandboxReport | None) ->
 
 
 def _version(title: str, program: Path, env: Mapping[str, str]) -> Finding:
-    """Ask a program for its version, in an empty home and without this environment."""
     with tempfile.TemporaryDirectory(prefix="clew-doctor-") as home:
         surroundings = {"PATH": env.get("PATH", ""), "HOME": home}
         done = run_program([str(program), "--version"], VERSION_S, surroundings)
@@ -188,5 +186,4 @@ def _login(title: str, agent: CliAgentSettings, instance: Instance) -> Finding:
 
 
 def _line(text: str) -> str:
-    """Return the first line that is not blank."""
     return next((line.strip()[:LINE_CHARS] for line in text.splitlines() if line.strip()), "")
