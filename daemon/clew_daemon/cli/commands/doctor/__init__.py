@@ -6,8 +6,7 @@ Each check is a function that yields findings, and changes nothing.
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 import click
 
@@ -20,30 +19,8 @@ from clew_shared.exit_codes import ExitCode
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from clew_daemon.cli.commands.doctor.setup import Finding
     from clew_daemon.reading.instance import Instance
-
-OF_AGENT = "agent "
-"""What the names of findings about an agent begin with."""
-
-Level = Literal["ok", "note", "warn", "fail"]
-"""`note` is a fact that only some uses of clew need to know."""
-
-
-@dataclass(frozen=True)
-class Finding:
-    """The state of one thing; `fix` is what to do about it, "" if nothing."""
-
-    name: str
-    level: Level
-    found: str
-    fix: str = ""
-
-    @property
-    def agent(self) -> str:
-        """The agent that it is about, "" for none."""
-        of, _, agent = self.name.partition(OF_AGENT)
-        return "" if of else agent.partition(":")[0]
-
 
 STYLES = {"ok": "green", "note": "cyan", "warn": "yellow", "fail": "bold red"}
 
@@ -80,7 +57,7 @@ def examine(instance: Instance) -> Iterator[Finding]:
         try:
             yield from check(instance)
         except CliError as error:
-            yield Finding(check.__name__, "fail", error.message)
+            yield setup.Finding(check.__name__, "fail", error.message)
 
 
 def ready_for(findings: Sequence[Finding]) -> list[str]:

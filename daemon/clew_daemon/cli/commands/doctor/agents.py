@@ -11,8 +11,10 @@ from typing import TYPE_CHECKING, Any
 from urllib.error import HTTPError, URLError
 from urllib.request import HTTPRedirectHandler, ProxyHandler, Request, build_opener
 
-from clew_daemon.cli.commands.doctor import OF_AGENT, Finding, Level
 from clew_daemon.cli.commands.doctor.setup import (
+    OF_AGENT,
+    Finding,
+    Level,
     executor_env,
     probe_sandbox,
     run_program,

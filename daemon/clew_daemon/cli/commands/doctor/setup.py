@@ -8,10 +8,10 @@ import shutil
 import stat
 import subprocess
 import sys
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
-from clew_daemon.cli.commands.doctor import Finding, Level
 from clew_daemon.control.requests import ExecutorEnvRequest, PingRequest
 from clew_daemon.host import git as git_host
 from clew_daemon.reading.client import NoDaemon, ask, send
@@ -25,6 +25,29 @@ if TYPE_CHECKING:
     from clew_daemon.reading.instance import Instance
     from clew_shared.config.tables import Settings
     from clew_shared.wire.nursery import SandboxReport
+
+OF_AGENT = "agent "
+"""What the names of findings about an agent begin with."""
+
+Level = Literal["ok", "note", "warn", "fail"]
+"""`note` is a fact that only some uses of clew need to know."""
+
+
+@dataclass(frozen=True)
+class Finding:
+    """The state of one thing; `fix` is what to do about it, "" if nothing."""
+
+    name: str
+    level: Level
+    found: str
+    fix: str = ""
+
+    @property
+    def agent(self) -> str:
+        """The agent that it is about, "" for none."""
+        of, _, agent = self.name.partition(OF_AGENT)
+        return "" if of else agent.partition(":")[0]
+
 
 PROGRAM_S, SANDBOX_S = 10.0, 30.0
 PROBE = "from clew_worker.sandbox import probe; print(probe().model_dump_json())"
