@@ -165,6 +165,46 @@ def test_7_what_someone_else_changed_before_the_goal_counts_as_they_left_it(clew
     assert label(clew, goal) == "proven"
 
 
+OTHER_TEST = '[ "$(sh greet.sh)" = "good day" ]\n'
+WAITS = """
+import pathlib, time
+while not pathlib.Path('edited').exists(): time.sleep(0.05)
+"""
+
+
+def test_7_what_someone_else_changes_meanwhile_counts_as_they_left_it(clew, worked, tmp_path):
+    goal, _ = worked(
+        "true",
+        script=WAITS + "run('echo \"echo good day\" > greet.sh')\n" + ENDS + ASKS,
+        wait=False,
+    )
+    clew.wait("action.finished", goal=goal)
+    (tmp_path / "project" / "run_tests.sh").write_text(OTHER_TEST)
+    (tmp_path / "project" / "edited").touch()
+    ended(clew, goal)
+    assert label(clew, goal) == "proven"
+
+
+def test_7_what_the_agent_changes_of_it_afterwards_is_taken_away(clew, worked, tmp_path):
+    goal, _ = worked(
+        "true", script="call('ask', question='which greeting?')\n" + ENDS + ASKS, wait=False
+    )
+    clew.wait("goal.blocked", goal=goal)
+    (tmp_path / "project" / "run_tests.sh").write_text(OTHER_TEST)
+    clew.agent("worker", f"hello()\nrun({CHEAT!r})\n" + ENDS + ASKS)
+    clew.cli("feedback", goal, "good day")
+    assert clew.said(goal)[-1]["label"] == "changed_tests"
+    proof = json.loads(clew.clew("proof", goal, "--json", code=1))
+    assert "good day" not in proof["checks"][0]["view"]
+
+
+def test_7_what_it_has_left_running_is_no_one_else(clew, worked):
+    left = "(while [ ! -e go ]; do sleep 0.05; done; echo true > run_tests.sh; touch gone) > /dev/null 2>&1 &"
+    script = WAITS.replace("edited", "gone") + ENDS + ASKS
+    _goal, (answer,) = worked(left, "touch go", script=script)
+    assert answer["label"] == "changed_tests"
+
+
 @pytest.mark.parametrize("tests", ["may change", "[run_*.sh]"])
 def test_8_a_goal_says_which_tests_may_change(clew, worked, tests):
     goal, (answer,) = worked(CHEAT, front=f"tests: {tests}\n")
@@ -172,6 +212,42 @@ def test_8_a_goal_says_which_tests_may_change(clew, worked, tests):
     ended(clew, goal)
     proof = clew.goal(goal)["proof"]
     assert (proof["label"], proof["accepted"]) == ("changed_tests", "goal")
+
+
+def test_8_words_on_tests_do_not_cover_what_an_output_says(clew, worked):
+    _goal, (answer,) = worked(
+        "echo 'echo === 1 failed, 3 passed in 0.10s ===' > run_tests.sh",
+        front="tests: may change\n",
+    )
+    assert (answer["accepted"], answer["label"]) == (False, "failing_tests")
+
+
+def test_9_an_agent_with_its_own_tools_cannot_swap_tests_while_the_checks_run(clew, worked):
+    script = """
+import pathlib, threading, time
+seq = call('propose', tool='edit', args={})['seq']
+test = pathlib.Path('run_tests.sh')
+old = test.read_text()
+test.write_text('touch began; sleep 1\\n')
+def swap_back():
+    while not pathlib.Path('began').exists(): time.sleep(0.01)
+    test.write_text(old)
+call('outcome', seq=seq, result='success')
+threading.Thread(target=swap_back).start()
+"""
+    _goal, (answer,) = worked(script=script + ENDS + ASKS, own_tools=True)
+    assert answer["label"] == "changed_tests"
+
+
+def test_9_what_an_agent_with_its_own_tools_has_left_running_is_noticed(clew, worked, tmp_path):
+    base = {"run_tests.sh": "[ -e answer ] && rm answer && sleep 0.3 && [ -e answer ]\n"}
+    script = """
+import subprocess, time
+subprocess.run("setsid sh -c 'while true; do touch answer; sleep 0.02; done' > /dev/null 2>&1 &", shell=True)
+time.sleep(0.3)
+"""
+    _goal, (answer,) = worked(base=base, script=script + ENDS + ASKS, own_tools=True)
+    assert answer["label"] == "left_running"
 
 
 def test_9_it_is_the_workspace_that_is_compared_whoever_changed_it(clew, worked):

@@ -6,7 +6,7 @@ import time
 
 from clew_daemon.session.checks import Checks
 from clew_daemon.session.epoch import Epoch
-from clew_daemon.session.proving import Proving
+from clew_daemon.session.proving import Proving, agent_stopped
 from clew_shared.record import events as ev
 from clew_shared.record.model import Level
 from clew_shared.text.redact import redact
@@ -69,10 +69,11 @@ class Finishing:
             return Finished(accepted=True, failing_checks=(), open_subtasks=left)
         self._feedback.finishing()
         epoch.core.need_no_replan()
-        await self._proving.clean()
-        if objection := await self._objection():
-            return objection
-        if refused := await self._proving.refusal(redact(p.tests_changed.strip())):
+        with agent_stopped(epoch):
+            await self._proving.clean()
+            refused = await self._objection()
+            refused = refused or await self._proving.refusal(redact(p.tests_changed.strip()))
+        if refused:
             return refused
         if not self._proving.on:  # else it has just been taken
             epoch.snapshots.acted(too_many=False)  # the checks may have changed something

@@ -6,16 +6,20 @@ before the agent hears of it (docs/proof.md).
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import hashlib
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
+from types import MappingProxyType
 from typing import Any, Literal
 
 import psutil
 import structlog
 
+from clew_daemon.host.git import program
 from clew_daemon.processes.executor import ExecutorDied, ExecutorProcess, OutOfResources
+from clew_daemon.processes.nursery import Cell
 from clew_daemon.session.checks import CheckRun, Checks
 from clew_daemon.session.epoch import Epoch
 from clew_shared.core.proofs import told
@@ -27,14 +31,19 @@ from clew_shared.proof.label import (
     Proof,
     Run,
     Seen,
+    by_the_goal,
     failing_run,
     label,
     needs_data,
     needs_outside_only,
 )
 from clew_shared.record import proof_events as pr
+from clew_shared.record.codec import decode
 from clew_shared.record.model import Level
+from clew_shared.record.snapshot_events import SnapshotTaken
 from clew_shared.record.state import ProofState
+from clew_shared.snapshots.plan import PLAN_S, as_others_left, listed, with_store
+from clew_shared.snapshots.store import StoreError, at
 from clew_shared.text.redact import redact
 from clew_shared.wire.answers import Finished, ProofTold
 from clew_shared.wire.executor import LookDone, LookRequest, ViewRequest
@@ -43,6 +52,7 @@ log = structlog.get_logger()
 
 FILES_SHOWN = 20
 OUTPUT_CHARS = 1_500
+COMMAND_CHARS = 80
 WITHOUT_WORK_S = 60.0
 """Where the checks took longer in the view, they are not run once more only to help a person decide."""
 Take = Literal["judges", "data", "tools", "work", "compiled"]
@@ -105,13 +115,14 @@ class Proving:
     # -- the proof -----------------------------------------------------------------------------------
 
     _last: pr.ProofMade | None = None
+    _theirs: Mapping[str, str] = MappingProxyType({})
     _settings = False
     """Whether tools or settings were changed, so that a view has to put them back."""
 
     async def _proof(self, reason: str) -> ProofState | None:
         """Return the proof of the workspace as it is; one on record for it holds."""
         epoch, began = self._epoch, time.monotonic()
-        with _frozen(epoch):
+        with _stopped(lambda: _left_running(epoch)):
             try:
                 made = await self._made(reason)
             except OutOfResources:
@@ -138,9 +149,17 @@ class Proving:
         tree = state.snapshots.last
         executor = await self._epoch.executors.executor()
         checks = tuple(state.spec.checks.values())
+        self._theirs = {}
         look = await executor.look(LookRequest(id=0, checks=checks, **self._basis(tree)))
+        if files := {*look.altered, *look.added, *look.mixed, *look.within, *look.data}:
+            theirs = await asyncio.to_thread(self._as_others_left)
+            self._theirs = {name: of for name, of in theirs.items() if name in files}
+        if self._theirs:
+            look = await executor.look(LookRequest(id=0, checks=checks, **self._basis(tree)))
         if look.fault:
             return self._event(Proof("unknown", (), look.fault), "", Evidence(finish=finish))
+        left = filter(None, map(_command_line, _left_running(self._epoch)))
+        look = look.model_copy(update={"alive": (*look.alive, *left)})
         seen = f"{tree} {look.model_dump_json(exclude={'id', 'diff'})}"
         world = hashlib.sha256(seen.encode(errors="replace")).hexdigest()[:32]
         known = state.proof
@@ -168,7 +187,9 @@ class Proving:
             more = await self._again(tree, "data")
             runs = Evidence(before, finish, runs.view, runs.outside_only, more)
         found = label(seen, runs)
-        accepted = await self._accepted(found, tree)
+        covered = await self._by_the_goal(seen, runs, found, tree)
+        accepted: Literal["goal"] | None = "goal" if covered == found else None
+        found = covered or found
         view = runs.view or {}
         without: Literal["pass", "fail"] | None = None
         if found.label in COVERED and sum(run.seconds for run in view.values()) <= WITHOUT_WORK_S:
@@ -185,23 +206,45 @@ class Proving:
             }
         )
 
-    async def _accepted(self, found: Proof, tree: str) -> Literal["goal"] | None:
-        """Return whether the goal's own words accept a label: its steps, or that these tests may change."""
+    async def _by_the_goal(
+        self, seen: Seen, runs: Evidence, found: Proof, tree: str
+    ) -> Proof | None:
+        """Return what the goal's own words make of a label that refuses: its steps, or that these tests may change.
+
+        None where they do not cover it; where something else is wrong beside what may change, that is the label.
+        """
         may_change = self._epoch.core.state.spec.tests
-        if found.label in ENDS:
-            return None
-        if self._epoch.kind == "runbook":
-            return "goal"
+        if found.label in ENDS or self._epoch.kind == "runbook":
+            return None if found.label in ENDS else found
         if found.label != "changed_tests" or not may_change:
             return None
         kept = await self._again(tree, "judges", keep=may_change)
-        return None if failing_run(kept) else "goal"
+        return by_the_goal(found, seen, Evidence(runs.before, runs.finish, kept), may_change)
+
+    def _as_others_left(self) -> dict[str, str]:
+        """Return the trees with what someone else changed meanwhile as they left it, by name; it blocks."""
+        epoch, state = self._epoch, self._epoch.core.state
+        if epoch.own_tools or epoch.kind == "cli":  # such an agent may change files at any time
+            return {}
+        ledger, base = epoch.parts.goals.ledger, state.proof_base or state.snapshots.first
+        rows = with_store((row.seq, decode(row.body)) for row in ledger.read(epoch.goal_id))
+        first = (seq for seq, one in rows if isinstance(one, SnapshotTaken) and one.tree == base)
+        try:
+            folder = epoch.parts.places.snapshots / epoch.goal_id
+            store = at(folder, program(epoch.parts.keys.env)).within(PLAN_S)
+            return as_others_left(rows, listed(store), max(first, default=0))
+        except StoreError as error:
+            log.warning("proof.unsure", goal=epoch.goal_id, reason=str(error))
+            return {}
 
     # -- runs in a view ------------------------------------------------------------------------------
 
     async def _again(self, tree: str, take: Take, keep: tuple[str, ...] = ()) -> dict[str, Run]:
         """Run the checks in a view of the workspace; raises ExecutorDied where there is none."""
         state, settings = self._epoch.core.state, self._epoch.settings
+        for process in _left_running(self._epoch):
+            with contextlib.suppress(psutil.Error):
+                process.kill()
         async with self._epoch.executors.view(settings.proof.view) as (executor, source):
             done = await executor.prepare(
                 ViewRequest(
@@ -243,6 +286,7 @@ class Proving:
             "judges": (*proof.judges, *state.spec.judges),
             "ignore": proof.ignore,
             "may_change": keep,
+            "theirs": self._theirs,
         }
 
     # -- the record ----------------------------------------------------------------------------------
@@ -297,20 +341,51 @@ def _taken_away(seen: Seen) -> tuple[pr.TakenAway, ...]:
 
 
 @contextlib.contextmanager
-def _frozen(epoch: Epoch) -> Iterator[None]:
-    """Stop an agent that could change the workspace itself, with all that it has started, until the proof is made."""
-    if not (epoch.own_tools or epoch.kind == "cli"):
+def agent_stopped(epoch: Epoch) -> Iterator[None]:
+    """Stop an agent that could change the workspace itself while its checks run, with the processes below it.
+
+    What it has left running, of which it is no parent any more, goes on: a check may need it.
+    """
+    with _stopped(lambda: [one for cell in _with_own_tools(epoch) for one in _below(cell.pid)]):
         yield
-        return
+
+
+def _with_own_tools(epoch: Epoch) -> list[Cell]:
+    return epoch.cells() if epoch.own_tools or epoch.kind == "cli" else []
+
+
+def _left_running(epoch: Epoch) -> list[psutil.Process]:
+    """Return what such an agent has left running: all in its cell that is not below the agent."""
+    found: list[psutil.Process] = []
+    for cell in _with_own_tools(epoch):
+        agent = {process.pid for process in _below(cell.pid)}
+        found += [one for one in _below(cell.guard.pid)[1:] if one.pid not in agent]
+    return found
+
+
+def _below(pid: int) -> list[psutil.Process]:
+    """Return a process with all below it, itself first, [] where it has ended."""
+    with contextlib.suppress(psutil.Error):
+        process = psutil.Process(pid)
+        return [process, *process.children(recursive=True)]
+    return []
+
+
+def _command_line(process: psutil.Process) -> str:
+    with contextlib.suppress(psutil.Error):
+        return " ".join(process.cmdline())[:COMMAND_CHARS]
+    return ""
+
+
+@contextlib.contextmanager
+def _stopped(find: Callable[[], list[psutil.Process]]) -> Iterator[None]:
     stopped: dict[int, psutil.Process] = {}
     try:
         for _ in range(2):  # one that was being forked is found the second time
-            for cell in epoch.cells():
+            for process in find():
                 with contextlib.suppress(psutil.Error):
-                    for process in psutil.Process(cell.guard.pid).children(recursive=True):
-                        with contextlib.suppress(psutil.Error):
-                            process.suspend()
-                            stopped[process.pid] = process
+                    process.suspend()
+                    stopped[process.pid] = process
         yield
     finally:
         for process in stopped.values():

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal, get_args
 
 from clew_shared.proof.counts import Count, fewer
+from clew_shared.proof.judges import matcher
 
 Label = Literal[
     "proven",
@@ -144,6 +145,23 @@ def needs_outside_only(seen: Seen, view: Runs) -> bool:
 def needs_data(seen: Seen, runs: Evidence) -> bool:
     """Return whether it has to be found out if data files decide: all else speaks for the work."""
     return bool(seen.data) and label(seen, runs).label == "proven"
+
+
+def by_the_goal(
+    found: Proof, seen: Seen, kept: Evidence, may_change: tuple[str, ...]
+) -> Proof | None:
+    """Return what a goal's `tests:` makes of the label `changed_tests`.
+
+    `found` itself where the goal accepts it; another label for what `tests:` never covers; None where the patterns do
+    not cover all that the checks need. `kept` has the runs of a view in which what may change was left as it is.
+    """
+    assert kept.view is not None  # noqa: S101 - that is what was run
+    may = matcher(may_change)
+    if failing_run(kept.view) or not all(map(may, seen.within)):
+        return None
+    rest = replace(seen, altered=(), added=(), mixed=(), within=())
+    other = label(rest, kept)
+    return found if other.label in (*ENDS, "fewer_tests") else other
 
 
 def _of_failing(seen: Seen, runs: Evidence, failing: str) -> Proof:

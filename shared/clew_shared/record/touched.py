@@ -21,6 +21,7 @@ class Touched(BaseModel, frozen=True, extra="ignore"):
     own_total: int = 0
     foreign: tuple[str, ...] = ()  # before it, while nothing ran
     foreign_total: int = 0
+    left: bool = False  # meanwhile something was alive that the goal has left running
 
     @property
     def own_cut(self) -> bool:

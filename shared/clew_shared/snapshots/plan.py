@@ -148,6 +148,40 @@ def own_changes(rows: Sequence[Row], list_of: Listed, first: int) -> Changes:
     return {one.name: (one.wanted, one.present) for one in found}
 
 
+def as_others_left(rows: Sequence[Row], list_of: Listed, first: int) -> dict[str, str]:
+    """Return the tree of the snapshot that has a name as someone else left it, by name.
+
+    Someone else is who changed it between two snapshots after `first` and the goal did not, while nothing of the goal
+    was alive: where its agent changes files itself, nobody can be told from it. `rows` as in `plan`.
+    """
+    found: dict[str, str] = {}
+    window, before, rested = _Window(), "", False
+    for seq, event in rows:
+        match event:
+            case ev.WorkerExited():
+                rested = True
+            case ev.ActionFinished():
+                window.touch(event.touched)
+            case ev.ActionInterrupted():
+                window.lost = True
+            case snap.UndoFinished():
+                window.own |= dict(event.own)
+                window.lost = window.lost or event.restored != len(event.own)
+            case snap.SnapshotTaken():
+                window.touch(event.touched)
+                window.watched = event.moment not in UNWATCHED
+                known = not (window.left or window.lost or event.cut_off)
+                if seq > first and known and (window.watched or rested):
+                    names = _Names()
+                    window.close(names, list_of, before, event.tree, inside=True)
+                    theirs = names.foreign - names.own - names.unknown
+                    found |= dict.fromkeys(theirs, event.tree)
+                window, before, rested = _Window(), event.tree, False
+            case _:
+                pass
+    return found
+
+
 @dataclass(slots=True)
 class _Names:
     """The names that were changed by the goal, by someone else, or by no one knows whom, in what is undone.
@@ -201,7 +235,7 @@ class _Window:
     `own` has each name's object after the action. `all_own`, `all_foreign`: there were more names than are listed.
     `watched`: the executor that took the second one has seen everything since the first. `lost`: an action was cut off
     unseen. `cut_off`: the second snapshot shows what an action did that was cut off. `undone`: the tree that an undo of
-    more names than are listed went back to.
+    more names than are listed went back to. `left`: something that the goal has left running was alive.
     """
 
     own: dict[str, str] = field(default_factory=dict)
@@ -212,12 +246,14 @@ class _Window:
     lost: bool = False
     cut_off: bool = False
     undone: str = ""
+    left: bool = False
 
     def touch(self, touched: Touched) -> None:
         self.own |= dict(touched.own)
         self.foreign |= set(touched.foreign)
         self.all_own |= touched.own_cut
         self.all_foreign |= touched.foreign_cut
+        self.left |= touched.left
 
     def close(
         self, names: _Names, list_of: Listed, before: str, after: str, *, inside: bool

@@ -141,6 +141,9 @@ class _Proving(WireMessage):
     judges: tuple[str, ...] = ()
     ignore: tuple[str, ...] = ()
     may_change: tuple[str, ...] = ()
+    theirs: dict[str, str] = Field(
+        default_factory=dict
+    )  # the tree with a file as someone else left it, by quoted name
 
 
 class LookRequest(_Proving):

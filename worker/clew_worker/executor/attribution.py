@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 from clew_shared.record.touched import NAMES_BYTES_MAX, NAMES_MAX, Touched
@@ -33,9 +33,15 @@ class Attribution:
     what an action changes again: `foreign_total` is -1.
     """
 
-    def __init__(self, watch: WorldWatch, notes: Path | None = None) -> None:
+    def __init__(
+        self, watch: WorldWatch, notes: Path | None = None, left_running: Callable[[], bool] = bool
+    ) -> None:
         self._watch = watch
+        self._left_running = left_running
         self.seen = 0
+        self._left = (
+            False  # something that the goal has left running was alive since the last report
+        )
         self._notes = notes
         self._own: dict[str, str] | None = {}  # None: there was more than was seen
         self._foreign: set[str] | None = set()
@@ -70,6 +76,10 @@ class Attribution:
             self._foreign = set(json.loads(self._notes.read_text()) if self._notes else [])
         except (OSError, ValueError, TypeError):  # also where all of it was unknown
             self._foreign = None
+
+    def ran(self) -> None:
+        """Note that a command has run: it may have left something running, which is no one else."""
+        self._left = self._left or self._left_running()
 
     def sort(self, *, own: bool, restored: Iterable[str] = ()) -> None:
         """Take what the last look has found; see `look`. Quoted names that were `restored` are reported elsewhere."""
@@ -106,7 +116,9 @@ class Attribution:
             own_total=-1 if self._own is None else len(self._own),
             foreign=tuple(name for name, _ in _cut(dict.fromkeys(foreign or (), ""))),
             foreign_total=-1 if foreign is None else len(foreign),
+            left=self._left,
         )
+        self._left = self._left and self._left_running()
         self._own, self._foreign = {}, set()
         return touched
 

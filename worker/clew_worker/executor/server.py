@@ -51,6 +51,7 @@ from clew_worker.executor.tools.outcome import ToolContext, ToolOutcome
 from clew_worker.executor.wire import Wire, WireError
 from clew_worker.executor.workspace import Workspace
 from clew_worker.executor.world.world import WorldWatch
+from clew_worker.sandbox.kernel import descendants
 
 _OUTPUT_BYTES_MAX = 128 * 1024  # six times as long as JSON at worst: still one line
 
@@ -71,7 +72,7 @@ class ExecutorServer:
         self._workspace = Workspace(spec.sandbox.workspace, at)
         self._watch = WorldWatch(self._workspace.root, spec.ignore)
         notes = Path(spec.sandbox.store, "foreign.json") if spec.sandbox.store else None
-        self._attribution = Attribution(self._watch, notes)
+        self._attribution = Attribution(self._watch, notes, self._left_running)
         self._snapshots = SnapshotTaker(spec, self._workspace)
         self._restorer = Restorer(spec, self._workspace)
         self._prover = Prover(spec, self._workspace)
@@ -117,6 +118,7 @@ class ExecutorServer:
     def _run(self, request: RunRequest) -> ActionDone:
         self._attribution.look_before_action()
         outcome, duration_s = self._carry_out(request, request.tool, request.args)
+        self._attribution.ran()
         world = self._watch.digest(full=False)
         self._attribution.sort(own=True)
         return ActionDone(
@@ -137,6 +139,7 @@ class ExecutorServer:
         with self._commands.own_tmp() if request.fresh_tmp else contextlib.nullcontext():
             outcome, duration_s = self._carry_out(request, "run_cmd", {"cmd": request.cmd})
         if not self._prover.in_view:
+            self._attribution.ran()
             self._attribution.look(own=request.own)
         return CheckDone(
             id=request.id,
@@ -174,6 +177,18 @@ class ExecutorServer:
         done = self._restorer.restore(request)
         self._attribution.look_after_restore(name for name, _ in done.restored)
         return done
+
+    def _left_running(self) -> bool:
+        """Return whether a command has left something running: it is a child of this process then, or of the guard."""
+        guard, mine = os.getppid(), {os.getpid(), self._commands.starter}
+        try:
+            lists = [
+                *Path("/proc/self/task").glob("*/children"),
+                Path(f"/proc/{guard}/task/{guard}/children"),
+            ]
+            return any(int(pid) not in mine for one in lists for pid in one.read_text().split())
+        except OSError:  # a kernel without these lists
+            return bool(set(descendants(guard)) - mine)
 
     def _tell(self, number: int) -> Callable[[str], None]:
         return lambda tail: self._wire.send(ActionSaid(id=number, tail=tail))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from clew_shared.proof.judges import (
     Patterns,
@@ -19,8 +19,12 @@ from clew_shared.proof.judges import (
     tests_within,
     with_old_tests,
 )
+from clew_shared.snapshots.names import quoted
 from clew_shared.snapshots.store import FILES, SnapshotStore
 from clew_worker.executor.snapshots.restoring import Contents
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 DIFF_CHARS = 4_000
 _DIFF_FILES = 20
@@ -64,8 +68,13 @@ class Changes:
         return [one for one in self.judging if not self.all[one][0]]
 
 
-def changes(store: SnapshotStore, base: str, end: str, patterns: Patterns) -> Changes:
-    """Return what changed from one snapshot to another; raises StoreError."""
+def changes(
+    store: SnapshotStore, base: str, end: str, patterns: Patterns, theirs: Mapping[str, str]
+) -> Changes:
+    """Return what changed from one snapshot to another; raises StoreError.
+
+    `theirs` has the tree in which a file is as someone else left it, by quoted name: it was so before.
+    """
     found = Changes()
     raw = store.run("diff-tree", "-r", "-z", "--raw", "--no-renames", base, end, "--", FILES)
     fields = iter(os.fsdecode(raw).split("\0")[:-1])
@@ -74,6 +83,7 @@ def changes(store: SnapshotStore, base: str, end: str, patterns: Patterns) -> Ch
         before = Side(old_mode, old) if old != _NOTHING else None
         now = Side(mode, new) if new != _NOTHING else None
         found.all[path.removeprefix(f"{FILES}/")] = before, now
+    _as_others_left(found, store, theirs)
     with contextlib.closing(Contents(store)) as contents:
         _Sorting(found, contents, patterns).sort()
     found.had_tests = bool(found.altered)
@@ -81,6 +91,26 @@ def changes(store: SnapshotStore, base: str, end: str, patterns: Patterns) -> Ch
         names = os.fsdecode(store.run("ls-tree", "-r", "-z", "--name-only", f"{base}:{FILES}"))
         found.had_tests = any(map(is_judge, names.split("\0")[:-1]))
     return found
+
+
+def _as_others_left(found: Changes, store: SnapshotStore, theirs: Mapping[str, str]) -> None:
+    trees: dict[str, list[str]] = {}
+    for path in found.all if theirs else ():
+        if tree := theirs.get(quoted(os.fsencode(path))):
+            trees.setdefault(tree, []).append(path)
+    for tree, paths in trees.items():
+        listed = os.fsdecode(
+            store.run("ls-tree", "-r", "-z", tree, "--", *(f"{FILES}/{one}" for one in paths))
+        )
+        left = dict[str, Side]()
+        for line in listed.split("\0")[:-1]:
+            head, _, path = line.partition("\t")
+            mode, _, name = head.split()
+            left[path.removeprefix(f"{FILES}/")] = Side(mode, name)
+        for path in paths:
+            found.all[path] = left.get(path), found.all[path][1]
+            if left.get(path) == found.all[path][1]:
+                del found.all[path]
 
 
 class _Sorting:

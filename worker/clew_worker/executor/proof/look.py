@@ -77,7 +77,7 @@ class Prover:
 
     def _looked(self, request: LookRequest, starter: int) -> LookDone:
         store, patterns = self._store(), _patterns(request)
-        found = changes(store, request.base, request.end, patterns)
+        found = changes(store, request.base, request.end, patterns, request.theirs)
         before = Note.read(self._folder)
         now = noted(self._root, self._ignored())
         new, changed = compared(self._root, before, now)
@@ -123,7 +123,7 @@ class Prover:
 
     def _take_away(self, request: ViewRequest) -> None:
         patterns = _patterns(request)
-        found = changes(self._store(), request.base, request.end, patterns)
+        found = changes(self._store(), request.base, request.end, patterns, request.theirs)
         kept = matcher(patterns.may_change)
         files = [one for one in found.judging if not kept(one)]
         wanted = {
@@ -137,6 +137,8 @@ class Prover:
             for path in wanted:
                 self._put(path, found.all[path][0], contents)
         for path, data in mixed.items():
+            if kept(path):
+                continue
             side = found.all[path][1]
             self._write(path, side.mode if side else "100644", data)
         if request.settings:
