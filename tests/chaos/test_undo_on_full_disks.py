@@ -39,25 +39,6 @@ def furnish(workspace):
     return {name: (workspace / name).read_bytes() for name in ("large", "script")}
 
 
-def test_where_the_disk_of_the_stores_is_full_the_goal_goes_on_and_that_is_said_once(
-    clew, tmp_path
-):
-    (clew.home / "state").mkdir(mode=0o700)
-    workspace = tmp_path / "workspace"
-    workspace.mkdir()
-    (workspace / "huge").write_bytes(os.urandom(1 << 20))
-    with small(clew.home / "state" / "snapshots", "512k"):
-        goal = completed(clew, workspace)
-        (missing,) = clew.seen("snapshot.missing", goal=goal)
-        assert missing["reason"].endswith("'the store' write error. Out of diskspace")
-        assert "not known: " in clew.report(goal)
-        assert "no snapshot" in clew.cli("undo", goal, "--yes", code=1)
-        assert len(clew.seen("snapshot.missing", goal=goal)) == 1
-        assert (workspace / "second").exists()
-        assert clew.stop() == 0
-        assert clew.verified()
-
-
 def test_what_finds_no_room_in_the_workspace_is_restored_by_the_same_command_later(clew, tmp_path):
     with small(tmp_path / "workspace", "4m") as workspace:
         before = furnish(workspace)

@@ -45,35 +45,6 @@ def told(clew, goal, count):
     return clew.said(goal, count=count + 1)[count]
 
 
-@pytest.mark.long
-@pytest.mark.parametrize("mode", ["best_effort", "off"])
-def test_a_workspace_that_was_removed_and_made_again_is_left_alone_until_a_person_accepts_it(
-    clew, place, mode
-):
-    clew.configure({"sandbox.mode": mode})
-    acts = [("run_cmd", {"cmd": f"rm -rf {place}/*; echo {n} >> trace"}) for n in (1, 2)]
-    answering(clew, *acts)
-    goal = clew.start().submit(foreign("worker", workspace=place))
-    other = bystander(clew)
-    clew.said(goal)
-    assert told(clew, goal, 1) == ["success", ""]
-    shutil.rmtree(place)
-    place.mkdir()
-    (place / "precious").touch()
-    clew.ask("feedback", goal=goal, text="go on")
-    assert clew.wait("goal.blocked", goal=goal)["reason"] == "the workspace was replaced"
-    assert [entry.name for entry in place.iterdir()] == ["precious"]
-    since = clew.now()
-    clew.ask("resume", goal=goal)
-    clew.wait("worker.ready", goal=goal, since=since)
-    clew.ask("feedback", goal=goal, text="go on")
-    clew.until((place / "trace").exists)
-    assert not (place / "precious").exists()
-    clew.ask("cancel", goal=goal)
-    unharmed(clew, other)
-    sound(clew, goal)
-
-
 def exchange(one, other):
     """Let two folders change places, with no moment in between."""
     renameat2 = ctypes.CDLL(None, use_errno=True).renameat2

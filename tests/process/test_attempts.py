@@ -90,16 +90,6 @@ def test_whatever_ends_the_first_attempt_the_second_one_can_reach_the_goal(clew,
     assert view["tokens"] == (len(llm.of(1)) + 2) * TURN_TOKENS  # no question is asked in vain
 
 
-def test_a_check_that_printed_nothing_says_in_words_what_failed(clew):
-    with ScriptedLlm(WRONG, FINISH, RIGHT, then=FINISH) as llm:
-        goal = begun(clew, llm)
-        clew.wait("goal.completed", goal=goal)
-    said = llm.prompt(2)
-    assert "Check failed with exit code 1: grep -q right answer.txt" in said
-    assert "This command failed:\n+ grep -q right answer.txt" in said
-    assert '"right" was not found in answer.txt' in said
-
-
 def test_a_new_attempt_has_an_empty_conversation_and_says_what_was_tried(clew):
     with LlmOfAttempts([WRONG, FINISH, FINISH], [RIGHT, FINISH]) as llm:
         goal = begun(clew, llm)
@@ -184,15 +174,6 @@ def test_the_end_of_the_last_attempt_is_a_failure_and_the_second_one_asks_for_a_
     failed_once = llm.prompt(2)
     assert "It failed with: I cannot do it" in failed_once
     assert "This is attempt" not in failed_once
-
-
-def test_with_one_attempt_a_failure_is_told_in_the_same_conversation(clew):
-    with ScriptedLlm(WRONG, GIVES_UP, RIGHT, FINISH) as llm:
-        goal = begun(clew, llm, limit=1)
-        clew.wait("goal.completed", goal=goal)
-    assert reasons(clew, goal) == []
-    assert clew.goal(goal)["epoch"] == 1
-    assert "This is attempt 2. It failed with: I cannot do it" in llm.prompt(2)
 
 
 def test_attempts_never_take_more_turns_or_tokens_than_the_goal_has(clew):

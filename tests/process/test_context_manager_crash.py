@@ -97,14 +97,3 @@ def test_an_action_in_flight_at_two_deaths_is_refused(folder):
         done = subprocess.run(command, stdout=subprocess.PIPE, cwd=folder, check=False)
         said.append(done.stdout.decode())
     assert said == ["allowed", "allowed", "crash"]
-
-
-def test_a_torn_end_of_the_ledgers_log_costs_nothing_that_came_before(folder):
-    told = killed_after(5, folder)
-    wal = folder / ".agent_context/ledger.db-wal"
-    with wal.open("ab") as file:
-        file.write(b"\x00\xff torn" * 100)
-    with ContextManager() as ctx:
-        ctx.load_or_init(GOAL)
-        recorded = {line["args"].get("name") for line in history(folder)}
-    assert set(told) <= recorded

@@ -99,8 +99,10 @@ def shown(clew, goal):
     return json.loads(clew.clew("context", goal, "--json"))
 
 
-@pytest.mark.parametrize("mode", ["tools", "json"])
-@pytest.mark.parametrize("what", SCRIPTS)
+@pytest.mark.parametrize(
+    ("what", "mode"),
+    [*((what, "tools") for what in SCRIPTS), ("with a plan", "json")],
+)
 def test_context_shows_what_was_just_asked_and_a_new_epoch_asks_it_again(clew, mode, what):
     script = [as_text(reply) if mode == "json" else reply for reply in SCRIPTS[what]]
     with ScriptedLlm(*script, then=HANGS) as llm:

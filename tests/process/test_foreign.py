@@ -73,30 +73,6 @@ def test_a_claimed_change_that_leads_nowhere_new_is_a_loop_all_the_same(clew):
     assert reason in ("repetition", "cycle", "alternation")
 
 
-def test_a_claim_of_a_sandboxed_agent_leads_its_executor_out_of_no_block(clew):
-    clew.agent(
-        "feigner",
-        """
-        hello()
-        for i in range(8):
-            answer = run("echo went >> ran.txt; git commit --no-such-option")
-            call("record", tool="mend", args={"what": i}, result="success", changed=True)
-            if answer["verdict"] == "blocked":
-                say(answer["reason"])
-                break
-        again = run("echo went >> ran.txt; git commit --no-such-option")
-        say(again.get("reason"))
-        call("finish", success=False)
-        """,
-    )
-    goal = clew.configure({"loops.ignore": [".git", "ran.txt"]}) or clew.start().submit(
-        by("feigner")
-    )
-    clew.wait("goal.failed", goal=goal)
-    assert clew.said(goal, count=2) == ["repetition", "blocked_action"]
-    assert len(clew.lines(goal, "ran.txt")) == 2
-
-
 def test_the_world_is_looked_at_anew_before_a_refusal(clew):
     clew.agent(
         "tester",
@@ -177,15 +153,6 @@ def test_an_agent_that_goes_on_and_on_instead_of_replanning_takes_the_goal_to_a_
     blocked = clew.wait("goal.blocked", goal=goal)
     assert "something else" in blocked["reason"]
     assert "it cannot be done" in blocked["reason"]
-
-
-def test_a_goal_that_waits_for_a_person_cannot_be_paused_and_keeps_its_question(clew):
-    clew.agent("leaver", ESCALATING + "\nhello()\nfail_twice()\n")
-    goal = clew.start().submit(by("leaver"))
-    clew.wait("goal.blocked", goal=goal)
-    with pytest.raises(CliError, match="nothing to pause"):
-        clew.ask("pause", goal=goal)
-    assert clew.goal(goal)["status"] == "blocked"
 
 
 def test_a_paused_goal_stays_so_across_a_restart_until_it_is_resumed(clew):

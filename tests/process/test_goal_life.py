@@ -28,15 +28,6 @@ def steps(*commands, front="", title="Take steps"):
     return f"{head}# {title}\n\n## Steps\n{items}"
 
 
-def test_an_item_that_is_ticked_is_not_done_again(clew):
-    text = HELLO.replace("- [ ] Write it", "- [x] Write it").replace("cat hello.txt", "ls > seen")
-    goal = clew.start().submit(text)
-    clew.wait("goal.completed", goal=goal)
-    assert clew.lines(goal, "hello.txt") == []
-    assert "seen" in clew.lines(goal, "seen")
-    assert "the steps are done" in clew.report(goal)
-
-
 def test_a_budget_of_time_hands_the_goal_to_a_person(clew):
     goal = clew.start().submit(steps("sleep 60", front="budget: {wall_s: 0.5}\n"))
     assert "budget" in clew.wait("goal.blocked", goal=goal)["reason"]
@@ -67,22 +58,6 @@ def test_status_says_what_a_goal_depends_on_that_is_not_there_and_it_may_come_la
     first = clew.submit(steps("true", title="Make tea"), "a.md")
     clew.wait("goal.completed", goal=first)
     clew.wait("goal.completed", goal=later)
-
-
-def test_a_goal_that_depends_on_one_that_was_removed_long_after_it_completed_starts(make_clew):
-    clew = make_clew().start()
-    first = clew.submit(steps("true", title="Make tea"), "a.md")
-    clew.wait("goal.completed", goal=first)
-    clew.until((clew.home / "outbox" / f"{first}.md").exists)
-    clew.stop()
-    clew.configure({"ledger.keep_days": 1e-9})
-    clew.start()
-    clew.wait("goal.forgotten", goal=first)
-    clew.stop()
-    clew.start()
-    later = clew.submit(steps("true", front="depends_on: [make-tea]\n", title="Later"), "b.md")
-    clew.wait("goal.completed", goal=later)
-    assert clew.verified()
 
 
 IN_A_CONTAINER = (

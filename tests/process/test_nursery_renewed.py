@@ -8,7 +8,7 @@ import socket
 import pytest
 from harness import become_subreaper
 
-from clew_daemon.processes import nursery, zygote
+from clew_daemon.processes import zygote
 from clew_daemon.processes.children import Children
 from clew_daemon.processes.nursery import Nursery, SpawnError
 from clew_shared.wire.nursery import CellSpec, SandboxSpec
@@ -106,23 +106,3 @@ def broken(folder):
         f"import os\nopen({str(marks)!r}, 'a').write('x')\nos._exit(3)\n"
     )
     return marks
-
-
-def test_a_nursery_that_does_not_start_is_tried_again_later_and_not_for_each_worker(
-    live, folder, monkeypatch
-):
-    marks = broken(folder)
-
-    async def what(one, start):
-        for _ in range(3):
-            with pytest.raises(SpawnError, match="did not start") as caught:
-                await start()
-            assert caught.value.reason == "nursery"
-        assert marks.read_text() == "x"
-        (folder / "sitecustomize.py").unlink()
-        one._retry_at = 0.0  # it is later
-        assert await ended(*await start()) == 0
-
-    monkeypatch.setattr(nursery, "RETRY_FIRST_S", 1000.0)
-    monkeypatch.setattr(nursery, "RETRY_MAX_S", 1000.0)
-    live(what)

@@ -21,7 +21,7 @@ from clew_daemon.cli.app import clew as command_line
 from clew_daemon.logs.look import in_words
 
 pytestmark = pytest.mark.xdist_group("on_a_terminal")  # what was printed is used by several tests
-WIDTHS = (60, 80, 120, 200)
+WIDTHS = (60, 120)
 LOOKS = {
     "colour": {"TERM": "xterm-256color"},
     "no colour": {"NO_COLOR": "1"},

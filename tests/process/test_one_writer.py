@@ -225,15 +225,6 @@ def test_a_daemon_that_holds_the_ledger_and_does_not_answer_is_named(clew, held)
     assert json.loads(clew.clew("status", "--json"))["daemon"] is None
 
 
-def test_a_restore_keeps_a_daemon_from_starting(clew):
-    clew.start().stop()
-    with acquire(beside(ledger(clew)), role="restore"):
-        said = clew.clew("run", code=1)
-        assert "`clew restore` is running" in said
-        assert "wait until it has finished" in said.lower()
-        assert "`clew restore` is running" in clew.clew("reload", code=3)
-
-
 def test_a_daemon_whose_lock_was_removed_and_taken_by_another_ends_at_once(clew):
     goal = under_way(clew)
     agent = clew.agent_pid(goal)

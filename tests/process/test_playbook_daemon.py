@@ -80,11 +80,6 @@ def test_an_agent_that_fails_speaks_against_what_it_was_shown(clew):
     assert clew.wait("strategy.tagged", goal=goal)["tag"] == "harmful"
 
 
-def test_without_checks_nothing_was_verified_and_the_tag_is_neutral(clew):
-    goal = taught(clew).submit("---\nagent: reader\n---\nMake it\n")
-    assert clew.wait("strategy.tagged", goal=goal)["tag"] == "neutral"
-
-
 def test_a_run_teaches_what_it_did_and_show_says_from_what(clew):
     clew.start()
     goal = clew.submit(

@@ -1,10 +1,5 @@
 """A reload of `[agents]` and `[limits]`: it applies to goals that start later, and running ones keep theirs."""
 
-import json
-import sys
-
-from harness import PLAYER
-
 HELD = """
 import time
 hello()
@@ -101,24 +96,3 @@ def test_a_key_that_is_not_in_the_environment_of_the_daemon_needs_a_restart(clew
         "agents.missing.api_key_env",
         "agents.open.api_key_env",
     ]
-
-
-def test_an_llm_agent_that_is_added_finds_its_modules_loaded(clew):
-    """The nursery is replaced by one that has imported what the agent needs."""
-    clew.configure({"log.level": "debug"})
-    clew.start()
-    clew.configure({"agents.far.model": "m", "agents.far.base_url": "http://127.0.0.1:1/v1"})
-    clew.ask("reload")
-    since = clew.now()
-    clew.submit(goal("far"))
-    assert "clew_worker.agent.llm" in clew.wait("nursery.ready", since=since)["preloaded"]
-
-
-def test_the_daemon_tells_its_settings(clew):
-    from clew_shared.config.tables import Settings
-
-    clew.agent("player", QUICK)
-    clew.start()
-    told = Settings.model_validate_json(json.dumps(clew.ask("settings")))
-    assert told.agents.named["player"].command[:1] == (sys.executable,)
-    assert str(PLAYER) in told.agents.named["player"].command

@@ -53,16 +53,3 @@ def test_work_that_was_not_tried_is_offered_to_the_new_plan_and_done_after_it(cl
     last = llm.prompt(len(llm.requests) - 1)
     assert "Tried and given up, not to be tried again:\n- stuck" in last
     assert "- docs" not in last
-
-
-def test_the_marker_never_goes_down_over_a_replan(clew):
-    script = [plan("stuck", "later"), run(1), run(2), GIVES_UP, plan("another way"), run(3), DONE]
-    script += [run(4), DONE]
-    with ScriptedLlm(*script) as llm:
-        configured(clew, llm)
-        goal = clew.start().submit(GOAL)
-        clew.wait("goal.completed", goal=goal)
-    seen = markers(llm)
-    assert seen == sorted(seen)
-    assert seen[-1] == (8, 30, 4)
-    assert [tools for _, _, tools in seen] == [0, 1, 2, 2, 2, 3, 3, 4]

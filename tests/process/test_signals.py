@@ -32,16 +32,6 @@ def foreign(name):
     return f"---\nagent: {name}\n---\n# Do it\n\n## A task\n- [ ] First\n- [ ] Second\n"
 
 
-def test_an_agent_is_told_to_stop_and_given_its_grace(clew):
-    clew.agent("polite", "hello()\nsay(notice('stop'))\nos._exit(0)")
-    goal = clew.start().submit(foreign("polite"))
-    clew.wait("worker.ready", goal=goal)
-    assert clew.stop() == 0
-    assert clew.said(goal)[0]["grace_s"] == 3.0
-    exited = clew.seen("worker.exited", goal=goal)[0]
-    assert (exited["crash"], exited["code"]) == (False, 0)
-
-
 def test_an_agent_that_does_not_stop_is_killed_after_its_grace(make_clew):
     clew = make_clew({"restart.stop_grace_s": 0.5})
     clew.agent("deaf", "import signal\nsignal.signal(15, signal.SIG_IGN)\nhello()\nnotice('never')")

@@ -89,19 +89,6 @@ def test_json_answers_that_go_wrong(clew, script):
         reached(clew, llm, "json")
 
 
-def test_a_file_that_was_written_instead_of_moved_is_named_until_it_is_removed(clew):
-    wrong = calls(("write_file", {"path": "new.txt", "content": "kept"}))
-    remove = calls(("run_cmd", {"cmd": "rm old.txt"}))
-    make = calls(("run_cmd", {"cmd": "echo kept > old.txt"}))
-    check = "test -f new.txt && test ! -e old.txt"
-    with ScriptedLlm(make, wrong, FINISH, remove, then=FINISH) as llm:
-        reached(clew, llm, check=check)
-    assert (
-        "This command failed:\n+ test ! -e old.txt\nold.txt exists, and it must not"
-        in llm.prompt(3)
-    )
-
-
 def test_a_change_is_checked_at_once_and_what_still_fails_is_shown(clew):
     """Without a word of the model on whether it is done."""
     first = calls(("write_file", {"path": "one.txt", "content": "1"}))
@@ -134,41 +121,12 @@ def test_a_change_after_which_the_same_fails_is_shown_with_what_it_is(clew, tmp_
     )
 
 
-def test_a_wrong_value_after_a_change_is_shown_with_the_file_to_correct(clew):
-    wrong = calls(("write_file", {**WRITE, "content": "left"}))
-    same = calls(("edit_file", {"path": "answer.txt", "old": "left", "new": "left"}))
-    with ScriptedLlm(wrong, same, RIGHT, then=FINISH) as llm:
-        reached(clew, llm, check='test "$(cat answer.txt)" = right')
-    value = 'got "left", expected "right"'
-    assert llm.prompt(1).endswith(f"Now correct answer.txt: {value}")
-    assert llm.prompt(2).endswith(
-        f"Call write_file with the whole file answer.txt as it should be: {value}"
-    )
-
-
 def test_of_an_answer_that_was_cut_off_the_next_prompt_has_the_beginning_alone(clew):
     long = says("I think. " * 400, "length")
     with ScriptedLlm(long, RIGHT, then=FINISH) as llm:
         reached(clew, llm)
     assert llm.prompt(1).count("I think.") < 50
     assert "Your answer was cut off" in llm.prompt(1)
-
-
-def test_what_the_model_wrote_itself_is_not_asked_back(clew):
-    first, second = (
-        calls(("write_file", {"path": "answer.txt", "content": text})) for text in ("one", "two")
-    )
-    with ScriptedLlm(first, second, RIGHT, then=FINISH) as llm:
-        reached(clew, llm)
-    assert "no longer in it: `one`" in llm.prompt(2)
-    assert "Put them back" not in llm.prompt(2)
-
-
-def test_a_tool_that_is_called_in_a_shell_is_named_as_a_tool(clew):
-    mistaken = calls(("run_cmd", {"cmd": "read_file answer.txt"}))
-    with ScriptedLlm(mistaken, RIGHT, then=FINISH) as llm:
-        reached(clew, llm)
-    assert llm.prompt(1).endswith("call read_file itself instead of run_cmd.")
 
 
 def test_a_check_that_the_model_runs_itself_shows_what_is_wrong(clew):

@@ -1,14 +1,11 @@
 """Snapshots in a goal's whole life with the real daemon: when they are taken, what is shown, and what harms none."""
 
-import json
 import os
 import shutil
 import signal
 import sys
 
 import pytest
-
-from clew_shared.snapshots.store import GIT_OLDEST
 
 pytestmark = pytest.mark.skipif(not shutil.which("git"), reason="git is not installed")
 
@@ -81,15 +78,6 @@ def test_what_was_changed_is_in_the_report_however_the_goal_ends(clew, end):
     assert "- `second`, +1 -0" in found
 
 
-def test_status_shows_how_many_files_have_changed(clew):
-    goal = finished(clew.start(), "printf '1\\n2\\n' > made")
-    clew.report(goal)
-    assert "changed: 1 file, +2 -0" in clew.cli("status", goal)
-    shown = json.loads(clew.cli("status", goal, "--json"))
-    snapshots = shown["goal"]["snapshots"]
-    assert (snapshots["files_changed"], snapshots["missing"]) == (1, None)
-
-
 def test_status_report_and_diff_have_one_count_of_the_files_that_a_goal_changed_itself(clew):
     clew.agent(
         "maker",
@@ -125,15 +113,6 @@ def test_without_git_there_is_no_snapshot_and_the_goal_goes_on(clew):
     assert "no snapshot: git is not installed" in clew.cli("status", goal)
 
 
-def test_with_a_git_that_is_too_old_there_is_no_snapshot_and_the_goal_goes_on(clew):
-    old = clew.folder / "git"
-    old.write_text(f'#!/bin/sh\necho "git version {GIT_OLDEST[0]}.{GIT_OLDEST[1] - 1}.9"\n')
-    old.chmod(0o755)
-    start_with_git(clew, old)
-    goal = finished(clew, "echo a > a")
-    assert "git is too old: 2.33, at least 2.34" in clew.report(goal)
-
-
 @pytest.mark.parametrize("date", ["2400-01-01", "1601-01-01", "@-99999999999", "@99999999999999"])
 def test_a_file_of_any_date_holds_up_neither_actions_nor_snapshots_nor_an_undo(clew, date):
     goal = clew.start().submit(steps(f"touch -d {date} old", f"touch -d {date} new; echo a > a"))
@@ -141,26 +120,6 @@ def test_a_file_of_any_date_holds_up_neither_actions_nor_snapshots_nor_an_undo(c
     assert not clew.seen("executor.died", goal=goal)
     clew.cli("undo", goal, "--yes")
     assert not any((clew.workspace(goal) / name).exists() for name in ("old", "new", "a"))
-
-
-def test_a_broken_git_config_of_the_users_is_not_read(clew):
-    clew.start(GIT_CONFIG_GLOBAL=str(clew.folder / "broken"))
-    (clew.folder / "broken").write_text("[[[")
-    goal = finished(clew, "echo a > a")
-    assert clew.cli("undo", goal, "--yes")
-    assert not (clew.workspace(goal) / "a").exists()
-
-
-def test_a_git_that_failed_once_is_asked_again_and_is_not_called_too_old(clew):
-    flaky = clew.folder / "git"
-    flaky.write_text("#!/bin/sh\necho no memory >&2; exit 9\n")
-    flaky.chmod(0o755)
-    start_with_git(clew, flaky)
-    goal = finished(clew, "echo a > a")
-    assert f"no snapshot: {flaky} cannot be used: no memory" in clew.cli("status", goal)
-    flaky.write_text(f'#!/bin/sh\nexec {shutil.which("git")} "$@"\n')
-    goal = finished(clew, "echo a > a")
-    assert "restored" in clew.cli("undo", goal, "--yes")
 
 
 def test_a_git_that_hangs_holds_up_neither_the_daemon_nor_the_goal_for_ever(clew):
@@ -175,14 +134,6 @@ def test_a_git_that_hangs_holds_up_neither_the_daemon_nor_the_goal_for_ever(clew
     assert clew.goal(goal)["status"] == "in_progress"
     clew.cli("cancel", goal)
     assert "status: **cancelled**" in clew.report(goal)
-
-
-def test_switched_off_there_is_none_and_nothing_is_said(make_clew):
-    clew = make_clew({"snapshots.enabled": False, "log.level": "debug"}).start()
-    goal = finished(clew, "echo a > a")
-    assert "Files changed" not in clew.report(goal)
-    assert not clew.seen("snapshot.taken") + clew.seen("snapshot.missing")
-    assert not store_of(clew, goal).exists()
 
 
 def test_switched_on_by_a_reload_the_next_subtask_has_one(make_clew):
@@ -210,17 +161,6 @@ def test_a_store_that_is_gone_is_recorded_by_the_next_start(clew):
     assert "they are not in this home" in clew.cli("status", goal)
     assert "they are not in this home" in clew.cli("diff", goal, code=1)
     assert clew.verified()
-
-
-def test_a_home_that_was_restored_elsewhere_lacks_snapshots_and_is_not_damaged(clew, monkeypatch):
-    goal = finished(clew.start(), "echo a > a")
-    clew.report(goal)
-    assert clew.stop() == 0
-    clew.cli("backup", str(clew.folder / "copy.db"))
-    monkeypatch.setattr(clew, "home", clew.folder / "other")
-    clew.cli("restore", str(clew.folder / "copy.db"))
-    assert clew.verified()
-    assert "snapshots" in clew.cli("diff", goal, code=1)
 
 
 def test_the_snapshots_of_the_goal_that_ended_first_make_room_for_others(make_clew):
@@ -266,14 +206,3 @@ def test_killed_while_a_snapshot_is_taken_the_next_worker_takes_it_again(clew, w
     assert "3001 files" in changed(clew.report(goal))
     assert clew.stop() == 0
     assert clew.verified()
-
-
-def test_a_file_in_the_place_of_the_stores_stops_neither_the_daemon_nor_a_goal(clew):
-    clew.start()
-    assert clew.stop() == 0
-    shutil.rmtree(clew.home / "state" / "snapshots", ignore_errors=True)
-    (clew.home / "state" / "snapshots").write_text("no folder")
-    goal = finished(clew.start(), "echo a > a", "echo b > b")
-    assert "not known: there is no store for snapshots" in clew.report(goal)
-    assert len(clew.seen("snapshot.missing", goal=goal)) == 1
-    assert clew.stop() == 0

@@ -25,7 +25,7 @@ def shell(clew, text):
     )
 
 
-@pytest.mark.parametrize("closed", [">&-", "2>&-", "<&-", ">&- 2>&-", "<&- >&- 2>&-"])
+@pytest.mark.parametrize("closed", [">&-", "<&- >&- 2>&-"])
 def test_a_command_works_where_standard_streams_are_closed(clew, closed):
     done = shell(clew, f"clew status {closed}")
     assert (done.returncode, done.stderr) == (0, "")
@@ -33,7 +33,7 @@ def test_a_command_works_where_standard_streams_are_closed(clew, closed):
     assert shell(clew, f"clew cancel x {closed}").returncode == 3
 
 
-@pytest.mark.parametrize("closed", [">&-", "2>&-", "<&-", "<&- >&- 2>&-"])
+@pytest.mark.parametrize("closed", [">&-", "<&- >&- 2>&-"])
 def test_a_daemon_runs_where_standard_streams_are_closed(clew, closed):
     """What it opens may not get one of their numbers: the next one to print would write into the ledger."""
     script = f'exec "$@" {closed}'
@@ -50,10 +50,7 @@ def test_a_daemon_runs_where_standard_streams_are_closed(clew, closed):
     assert clew.verified()
 
 
-PRINTING = (
-    *("status", "status --json", "config", "--help", "--version", "verify", "doctor"),
-    *("playbook", "playbook export", "loops"),
-)
+PRINTING = ("status", "status --json", "config", "--help", "playbook export")
 
 
 @pytest.mark.parametrize("args", PRINTING)

@@ -180,33 +180,6 @@ def test_a_completed_goal_goes_on_with_feedback(clew, outlined):
     assert clew.verified()
 
 
-def test_a_completed_runbook_says_that_it_cannot_go_on(clew):
-    runbook = "---\nname: tea\n---\n# Tea\n- [ ] Pour\n  ```sh\n  true\n  ```\n"
-    goal = clew.start().submit(runbook)
-    clew.wait("goal.completed", goal=goal)
-    first = clew.cli("retry", "tea", code=1)  # it said: give feedback, and retry
-    assert ("submit another goal" in first, "clew feedback" in first) == (True, False)
-    assert "submit another goal" in clew.cli("feedback", "tea", "more")
-    assert "submit another goal" in clew.cli("retry", "tea", code=1)
-    assert clew.goal(goal)["status"] == "completed"
-
-
-def test_goals_of_one_batch_depend_on_each_other_by_name(clew, tmp_path):
-    """Ids exist only after submission, so that no such batch could be written."""
-    for name, awaited in (("c", "b"), ("b", "a"), ("a", "")):
-        front = f"name: {name}\n" + (f"depends_on: [{awaited}]\n" if awaited else "")
-        body = f"# {name}\n- [ ] Do\n  ```sh\n  echo {name} >> {tmp_path}/order\n  ```\n"
-        (tmp_path / f"{name}.md").write_text(
-            f"---\n{front}workspace: {tmp_path}/{name}\n---\n{body}"
-        )
-    clew.configure({"sandbox.mode": "off"})
-    clew.start()
-    files = [str(tmp_path / f"{name}.md") for name in "cba"]
-    out = clew.clew("submit", "--wait", *files)
-    assert [line.split("-")[0] for line in out.splitlines()[:3]] == ["c", "b", "a"]
-    assert (tmp_path / "order").read_text().split() == ["a", "b", "c"]
-
-
 def test_what_a_goal_waits_for_is_in_status_and_a_cycle_is_rejected(clew):
     clew.agent("worker", "hello()\nsay(done())\n")
     clew.start()
@@ -217,23 +190,6 @@ def test_what_a_goal_waits_for_is_in_status_and_a_cycle_is_rejected(clew):
     assert "`depends_on` makes a cycle: a → b → a" in json.dumps(rejected, ensure_ascii=False)
     clew.submit(text("a", "worker"), "a.md")
     clew.wait("goal.completed", goal=b)
-
-
-def test_one_of_several_goals_that_the_daemon_rejects_is_told_and_the_others_are_done(
-    clew, tmp_path
-):
-    (tmp_path / "a.md").write_text("---\nname: a\ndepends_on: b\n---\nx\n")
-    (tmp_path / "b.md").write_text("---\nname: b\ndepends_on: a\n---\nx\n")
-    clew.start()
-    clew.cli("submit", str(tmp_path / "a.md"))
-    said = clew.clew(
-        "submit", "--json", "--agent", "runbook", "do it", str(tmp_path / "b.md"), code=1
-    )
-    first, second = json.loads(said)["goals"]
-    assert first["id"]
-    assert first["error"] is None
-    assert "makes a cycle: b → a → b" in second["error"]
-    assert "`name` a is in use" in clew.cli("submit", "do that", "--name", "a", code=1)
 
 
 STEPS = """\

@@ -88,18 +88,6 @@ def test_an_undo_of_a_subtask_leaves_what_the_others_did(clew, kitchen, done):
     assert not (kitchen / "cup").exists()
 
 
-def test_an_undo_again_reverts_the_undo(clew, kitchen, done):
-    after = seen(kitchen)
-    for expected in (done, after, done):
-        clew.cli("undo", "tea", "--yes")
-        assert seen(kitchen) == expected
-    clew.cli("undo", "tea", "--yes")
-    clew.cli("undo", "tea", "1.2", "--yes")
-    said = clew.cli("undo", "tea", "1.2", "--yes")
-    assert "`clew undo " in said
-    assert seen(kitchen) == after
-
-
 def test_where_an_undone_file_was_changed_since_it_is_listed_and_nothing_is_reverted(
     clew, kitchen, done
 ):
@@ -137,19 +125,6 @@ def test_a_plan_that_was_shown_is_performed_only_as_it_was(clew, kitchen, done):
     assert seen(kitchen) == before
     answer = clew.ask("undo", goal="tea", perform=True, expected=answer["plan"])
     assert answer["done"]
-
-
-def test_a_goal_at_work_is_not_undone(clew, kitchen):
-    text = GOAL.format(workspace=kitchen).replace("echo hot > water", "echo hot > water; sleep 600")
-    goal = clew.start().submit(text)
-    clew.wait("action.allowed", goal=goal)
-    said = clew.cli("undo", goal, "--yes", code=1)
-    assert f"{goal} is at work" in said
-    assert f"`clew pause {goal}`" in said
-    clew.cli("pause", "--now", goal)
-    clew.cli("undo", goal, "--yes")
-    assert (kitchen / "water").read_text() == "the water\nbefore\n"
-    clew.cli("cancel", goal)
 
 
 @pytest.mark.parametrize(("undone", "busy"), [("inner", "."), (".", "inner"), (".", ".")])
@@ -198,13 +173,6 @@ def test_a_paused_goal_that_was_undone_and_resumed_does_its_work_again_and_can_b
     assert (kitchen / "water").read_text() == "hot\n"
     clew.cli("undo", goal, "--yes")
     assert seen(kitchen) == before
-
-
-def test_an_undo_needs_a_daemon_and_a_terminal_or_yes(clew, done):
-    assert "--yes" in clew.clew("undo", "tea", code=2)
-    assert "1.2  Steep" in clew.cli("undo", "tea", "1.7", "--yes", code=1)
-    clew.stop()
-    assert "no daemon is running" in clew.cli("undo", "tea", "--yes", code=3)
 
 
 def asked(clew, *options, answers, code=0):
@@ -489,24 +457,3 @@ def test_a_stash_that_was_taken_out_is_named_by_its_commit(clew, repository):
     stash = git(repository, "rev-parse", "stash").strip()
     goal = worked(clew, repository, "git stash drop -q; echo x > pot")
     assert f"git stash apply {stash}" in clew.cli("undo", goal, "--yes")
-
-
-def test_what_is_gone_and_in_no_snapshot_is_named_first_and_no_option_is_offered_for_it(
-    clew, repository
-):
-    with (repository / "big.bin").open("wb") as file:
-        file.truncate(12 << 20)
-    (repository / "out.log").mkdir()
-    (repository / "out.log" / "x").write_text("ignored\n")
-    clew.start()
-    goal = worked(clew, repository, "rm -rf big.bin my.log out.log cup")
-    said = clew.cli("undo", goal, "--yes").splitlines()
-    assert said[:3] == [
-        "GONE: big.bin, 12 MB, above [snapshots] max_file_mb",
-        "GONE: my.log, ignored by git",
-        "GONE: out.log/, ignored by git",
-    ]
-    assert (repository / "cup").exists()
-    assert "--theirs" not in "\n".join(said)
-    answer = undone(clew, "--theirs")  # the next one takes this undo back, and tries nothing else
-    assert (answer["scope"], answer["theirs_total"], answer["failed"]) == ("undo", 0, [])

@@ -83,19 +83,6 @@ def test_suggested_checks_are_run_at_the_end_and_decide_nothing(clew):
     assert clew.verified()
 
 
-def test_suggestions_are_recorded_and_not_run_where_the_goal_has_checks_of_its_own(clew):
-    with ScriptedLlm(plan(("touch", "touch by-suggestion")), WRITE, FINISH) as llm:
-        thinker(clew, llm)
-        goal = clew.start().submit(goal_file(LONG, checks={"there": "test -f hello.txt"}))
-        line = clew.wait("goal.completed", goal=goal)
-        offered = next(t for t in llm.requests[0]["tools"] if t["function"]["name"] == "plan")
-    assert "checks" not in offered["function"]["parameters"]["properties"]
-    assert line["verified"] is True
-    assert clew.seen("check.proposed", goal=goal, name="touch")
-    assert clew.lines(goal, "by-suggestion") == []
-    assert detail(clew, goal)["suggested_checks"][0]["passed"] is None
-
-
 def test_a_suggested_check_that_runs_for_ever_holds_the_end_up_for_a_bounded_time(make_clew):
     clew = make_clew({"limits.check_timeout_s": 1})
     with ScriptedLlm(plan(("slow", "sleep 1000"), ("quick", "true")), WRITE, DONE) as llm:

@@ -215,32 +215,6 @@ def test_status_says_what_the_worker_does_now_and_since_when(clew, cmd, check, d
     clew.until(lambda: clew.goal(goal)["now"] is None, "the end of it")
 
 
-ASKER = """
-    hello()
-    call("leave", kind="configuration", reason={!r})
-    os._exit(78)
-"""
-ASKED = " ".join(f"word{n}" for n in range(100))
-
-
-def test_a_pipe_has_the_whole_question_of_a_goal_also_when_one_comes_later(clew, watching):
-    agent = clew.agent("asker", ASKER.format(ASKED))
-    clew.start()
-    seen = watching("submit", "--wait", "-", given=f"---\nagent: {agent}\n---\nAsk.\n")
-    assert seen.end() == 1
-    goal = seen.lines[0]
-    asked = [line for line in seen.lines if line.startswith(f"{goal}: question: ")]
-    assert len([line for line in asked if "word99" in line]) == 1
-    later = watching("watch", goal)
-    assert later.end() == 1
-    assert set(asked) <= set(later.lines)
-    every = watching("watch")
-    every.until(f"{goal}: question: ")
-    assert every.end(signal.SIGINT) == 0
-    assert f"{goal} needs you: clew --home {clew.home} status {goal}" in every.lines
-    assert not [line for line in every.lines if "continues" in line]
-
-
 def test_what_a_queued_goal_waits_for_is_told_in_a_pipe_and_without_a_daemon(clew, watching):
     clew.start()
     first = clew.submit(GATED, "first.md")

@@ -170,27 +170,6 @@ def test_a_worker_over_its_memory_is_killed(make_clew):
     assert clew.seen("worker.exited", goal=goal)[0]["reason"] == "memory"
 
 
-def test_a_call_with_wrong_params_is_an_error_and_no_crash(clew):
-    clew.agent(
-        "clumsy",
-        """
-        hello()
-        for method, params in [("nothing", {}), ("act", {}), ("think", {"text": 3}), ("plan", {})]:
-            try:
-                call(method, **params)
-            except RefusedError as error:
-                say(str(error)[:200])
-        done(); call("advance"); done()
-        """,
-    )
-    goal = clew.start().submit(foreign("clumsy"))
-    clew.wait("goal.completed", goal=goal)
-    said = clew.said(goal, count=4)
-    assert "no method `nothing`" in said[0]
-    assert "tool" in said[1]
-    assert not any(e["crash"] for e in clew.seen("worker.exited", goal=goal))
-
-
 def test_an_action_that_an_agent_repeats_after_it_was_cut_off_is_on_record_as_its_second_run(clew):
     clew.agent(
         "again",

@@ -3,7 +3,6 @@
 import contextlib
 import json
 import os
-import signal
 import socket
 import subprocess
 import sys
@@ -12,7 +11,7 @@ import time
 from pathlib import Path
 
 import pytest
-from harness import DEADLINE_S, children
+from harness import DEADLINE_S
 
 from clew_daemon.control.requests import PingRequest
 from clew_daemon.host.folders import FolderError, make_private
@@ -217,42 +216,7 @@ def test_huge_lines_half_lines_and_many_clients_cost_little_and_the_daemon_answe
     assert memory_kb(clew.daemon.pid) - before_kb < 100_000
 
 
-def test_clients_that_are_idle_keep_nobody_out(clew):
-    """In 0.1.0, a command was refused for up to a minute while 32 connections stood idle."""
-    clew.start()
-    with contextlib.ExitStack() as stack:
-        held = [stack.enter_context(connect(clew)) for _ in range(32)]
-        for sock in held:  # served: each has had an answer
-            sock.sendall(b'{"jsonrpc":"2.0","id":1,"method":"ping","params":{}}\n')
-            assert answer(sock)["result"]["ready"]
-        assert json.loads(clew.clew("status", "--json"))["daemon"]["ready"]
-        gone, stays = held[0], held[31]
-        assert gone.recv(1) == b""  # it had been idle longest
-        stays.sendall(b'{"jsonrpc":"2.0","id":1,"method":"ping","params":{}}\n')
-        assert answer(stays)["result"]["ready"]
-
-
 # -- who asks
-
-
-@pytest.fixture
-def contained(clew):
-    """A daemon that is PID 1 of a PID namespace, as in a container; its number out here."""
-    under = ("unshare", "--pid", "--fork", "--kill-child", "--mount-proc")
-    if subprocess.run([*under, "true"], capture_output=True, check=False).returncode:
-        pytest.skip("no PID namespace may be made here")
-    clew.start(under=under)
-    (inner,) = children(clew.daemon.pid)
-    yield inner
-    os.kill(inner, signal.SIGTERM)  # `unshare` would not pass it on
-    clew.daemon.wait(DEADLINE_S)
-
-
-@root_only
-@pytest.mark.usefixtures("contained")
-def test_a_person_outside_the_daemons_pid_namespace_is_served(clew):
-    assert json.loads(clew.clew("status", "--json"))["daemon"]["pid"] == 1
-    assert not clew.seen("control.refused")
 
 
 @root_only

@@ -41,14 +41,6 @@ async def test_a_model_without_tools_is_asked_for_json_with_a_schema_per_tool(
     assert (tmp_path / "hello.txt").exists()
 
 
-async def test_auto_goes_over_to_json_where_the_server_refuses_tools(daemon, run_llm):
-    refusal = fails(400, "this model does not support tools")
-    with ScriptedLlm(refusal, writes("write_file", **HELLO), writes("finish", summary="")) as llm:
-        assert await run_llm(daemon, llm) == 0
-    assert "tools" in llm.requests[0]
-    assert "tools" not in llm.requests[1]
-
-
 async def test_a_call_written_as_text_is_used_and_asked_for_as_json_from_then_on(daemon, run_llm):
     call = json.dumps({"name": "write_file", "arguments": HELLO})
     text = says(f"Sure!\n```json\n{call}\n```")
@@ -141,16 +133,6 @@ async def test_a_model_that_insists_on_finishing_is_offered_it_again_when_someth
     with ScriptedLlm(WRITE, FINISH, FINISH, mend, FINISH) as llm:
         assert await run_llm(daemon, llm) == 0
     assert ["finish" in llm.offered(n) for n in range(5)] == [True, True, True, False, True]
-
-
-async def test_a_failed_check_is_shown_with_its_command_and_exit_code(daemon, run_llm):
-    daemon.checks = {"right": "grep bye hello.txt || exit 3"}
-    mend = calls(("write_file", {"path": "hello.txt", "content": "bye"}))
-    with ScriptedLlm(WRITE, FINISH, mend, FINISH) as llm:
-        assert await run_llm(daemon, llm) == 0
-    assert "Check failed with exit code 3: grep bye hello.txt || exit 3\n(no output)" in llm.prompt(
-        2
-    )
 
 
 async def test_a_claim_that_contradicts_what_was_seen_is_asked_back_once(daemon, run_llm):
@@ -384,15 +366,6 @@ async def test_a_prompt_that_stays_too_long_ends_as_configuration(daemon, run_ll
 # ---- the daemon's side
 
 
-async def test_the_agent_beats_while_it_waits_for_the_model(daemon, connect, run_llm):
-    daemon.heartbeat_s = 0.02
-    with ScriptedLlm(then=Reply(hang=True)) as llm:
-        run = asyncio.create_task(run_llm(daemon, llm))
-        await _until(daemon, lambda: llm.asked.is_set() and daemon.count("heartbeat") >= 3)
-        daemon.notify("stop", reason="test", grace_s=1)
-        assert await run == 0
-
-
 async def test_an_agent_that_is_told_to_stop_ends_at_once_with_zero(daemon, run_llm):
     with ScriptedLlm(then=Reply(hang=True)) as llm:
         run = asyncio.create_task(run_llm(daemon, llm))
@@ -420,17 +393,6 @@ async def test_a_persons_feedback_is_in_the_next_prompt(daemon, run_llm):
         daemon.hold["act"].set()
         assert await run == 0
     assert "A person says: say it in French" in llm.prompt(1)
-
-
-async def test_a_new_epoch_sees_what_the_last_one_did(daemon, run_llm):
-    with ScriptedLlm(WRITE, then=fails(503, "down")) as llm:
-        assert await run_llm(daemon, llm) == 75
-    daemon.begin_epoch()
-    del daemon.agent["base_url"]
-    with ScriptedLlm(FINISH) as again:
-        assert await run_llm(daemon, again) == 0
-    assert again.requests[0]["messages"] == llm.requests[1]["messages"]
-    assert daemon.finished[0] is True
 
 
 async def test_each_turn_is_reported_with_what_it_cost(daemon, run_llm):

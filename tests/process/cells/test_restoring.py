@@ -165,18 +165,6 @@ def test_a_store_with_bad_objects_leaves_their_files_as_they_are(snapshots):
     assert states(one.workspace) == present
 
 
-def test_without_git_everything_is_left(snapshots):
-    one = snapshots()
-    one.sh("echo 1 > f")
-    base = one.tree()
-    one.sh("echo 2 > f")
-    entries = one.entries(one.tree(), base)
-    answer = snapshots(git="/nowhere/git").restore(base, entries)
-    assert answer.left == ("f",)
-    assert answer.faults["f"].startswith("git cannot be started")
-    assert (one.workspace / "f").read_text() == "2\n"
-
-
 def test_nothing_is_written_outside_while_a_folder_is_swapped_for_a_link(snapshots, home):
     one = snapshots()
     outside = home / "private" / "outside"

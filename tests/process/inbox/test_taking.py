@@ -151,15 +151,3 @@ async def test_another_file_renamed_over_the_name_meanwhile_is_not_lost(daemon, 
         await daemon.until_drops(2)
         await daemon.until(lambda: not names(folder))
     assert [drop.raw for drop in daemon.drops] == [b"first", b"second"]
-
-
-async def test_text_appended_after_the_reading_is_a_drop_of_its_own(daemon, folder):
-    def answer(drop: Dropped) -> None:
-        if drop.raw == b"first":
-            (folder / "goal.md").write_text("first and more")
-
-    daemon.answer = answer
-    async with running(daemon):
-        (folder / "goal.md").write_text("first")
-        await daemon.until_drops(2)
-    assert daemon.drops[1].raw == b"first and more"

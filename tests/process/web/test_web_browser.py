@@ -144,19 +144,6 @@ def test_cancel_needs_the_goals_id_to_be_typed_and_continue_reopens_it(clew, vis
     clew.until(lambda: clew.goal(goal)["status"] == "in_progress", "the retry")
 
 
-def test_a_refusal_is_shown_with_its_reason_and_can_be_unblocked(clew, visitor):
-    agent = clew.agent("looping", LOOPING)
-    clew.clew("reload")
-    goal = clew.submit(f"---\nagent: {agent}\n---\n# Loop\n- [ ] Loop\n")
-    clew.said(goal)
-    page = visitor.goal(goal)
-    assert page.locator(".glance .refused").inner_text() == "1 action"
-    assert page.locator("rect.m.blocked").count() == 1
-    assert clew.goal(goal)["blocked_actions"]
-    visitor.press("Unblock")
-    clew.until(lambda: not clew.goal(goal)["blocked_actions"], "the end of the block")
-
-
 def test_a_goal_is_submitted_with_a_form_and_its_page_opens(clew, visitor):
     page = visitor.goto("/new")
     page.fill("#text", "# Say hello\n- [ ] Say it\n  ```sh\n  echo hello\n  ```\n")
