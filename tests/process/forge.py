@@ -68,6 +68,8 @@ class Process:
 class Forge:
     """The tests' side: starts the process, and asks it for others."""
 
+    pid = 0  # of the one process, which is no leftover of any home
+
     def __init__(self):
         self._line, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self._line.settimeout(START_S)
@@ -77,6 +79,7 @@ class Forge:
                 pass_fds=[theirs.fileno()],
                 stdin=subprocess.DEVNULL,
             )
+        Forge.pid = self._process.pid
 
     def can(self, command, env):
         """Whether a fork would be no different from a start of this command in this environment."""

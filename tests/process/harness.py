@@ -154,7 +154,8 @@ class Clew:
 
     def _left(self) -> list[int]:
         left = []
-        for pid in set(children()) - self._before - {self.daemon.pid if self.daemon else 0}:
+        others = {self.daemon.pid if self.daemon else 0, Forge.pid}
+        for pid in set(children()) - self._before - others:
             with contextlib.suppress(ChildProcessError):
                 if os.waitpid(pid, os.WNOHANG)[0] == 0:
                     left.append(pid)
