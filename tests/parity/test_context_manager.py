@@ -1,9 +1,6 @@
 """The promises of `ContextManager` without a daemon, one test each."""
 
-import pytest
 from managed import GOAL, PYTEST, WRITE, planned, published, signature
-
-from clew_worker import ContextManager
 
 # -- the tree ------------------------------------------------------------------------------------------
 
@@ -92,14 +89,6 @@ def test_two_managers_of_one_goal_take_turns(ctx, opened):
     assert len(published("history.jsonl")) == 4
 
 
-def test_a_folder_of_links_is_not_written_through(folder, tmp_path_factory):
-    elsewhere = tmp_path_factory.mktemp("elsewhere")
-    (folder / ".agent_context").symlink_to(elsewhere)
-    with pytest.raises(NotADirectoryError, match="is a link"):
-        ContextManager().load_or_init(GOAL)
-    assert list(elsewhere.iterdir()) == []
-
-
 # -- propose and outcome -------------------------------------------------------------------------------
 
 
@@ -178,27 +167,3 @@ def test_the_state_file_has_the_shape_that_is_promised(ctx):
     assert set(subtask) == {
         *("description", "status", "attempts", "last_failure", "actions_total", "actions"),
     }
-
-
-def test_keys_are_kept_out_of_the_record(ctx, folder):
-    key = "sk-abc123def456ghi789jkl012mno345"
-    ctx.record_action("run_cmd", {"cmd": f"curl -H {key}"}, "success", output=f"key {key}")
-    ctx.close()
-    for path in (folder / ".agent_context").iterdir():
-        assert key.encode() not in path.read_bytes()
-
-
-def test_a_probe_from_before_the_last_change_is_not_shown_as_current(ctx, folder):
-    planned(ctx)
-    ctx.update_probe_state({"tests_exist": False})
-    assert "CURRENT STATE:\n  tests_exist: ✗" in ctx.get_compact_context()
-    (folder / "t.py").write_text("assert True")
-    ctx.record_action(*WRITE)
-    assert "CURRENT STATE" not in ctx.get_compact_context()
-    assert "EARLIER STATE:\n  tests_exist: ✗ (at the start; changed since)" in (
-        ctx.get_compact_context()
-    )
-    assert published("state.json")["last_probe_state"] == {}
-    ctx.update_probe_state({"tests_exist": True})
-    assert "CURRENT STATE:\n  tests_exist: ✓" in ctx.get_compact_context()
-    assert published("state.json")["last_probe_state"] == {"tests_exist": True}

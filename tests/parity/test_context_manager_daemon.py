@@ -18,7 +18,6 @@ from clew_shared.record.state import State
 from clew_shared.views.publish import state_view
 from clew_shared.wire import protocol
 from clew_worker import ContextManager, Subtask, SyncClient, Task
-from clew_worker.agent import Disconnected, RpcError
 
 GOAL = "Create mathx package"
 PYTEST = ("run_cmd", {"cmd": ["pytest", "-q"]}, "error")
@@ -172,18 +171,6 @@ def test_the_daemon_judges_and_its_blocks_are_shown(opened):
     assert "run_cmd" in ctx.get_loop_summary()
 
 
-def test_subtasks_are_completed_and_advanced_over_and_then_the_goal_is_finished(opened):
-    daemon, ctx = opened(planned("a", "b"))
-    ctx.mark_subtask_complete(success=True)
-    assert ctx.advance_to_next_subtask() is True
-    assert ctx.state.current_subtask_idx == 1
-    ctx.mark_subtask_complete(success=True)
-    assert daemon.finished == []
-    assert ctx.advance_to_next_subtask() is False
-    assert ctx.state.goal.tasks[0].status == "completed"
-    assert daemon.finished == [True]
-
-
 def fail_twice(ctx):
     return [ctx.mark_subtask_complete(success=False, reason="no") for _ in range(2)]
 
@@ -213,18 +200,3 @@ def test_a_replan_leaves_the_same_trace_with_a_daemon_and_without(opened, change
     local.close()
     assert recorded.set_aside == daemon.core.state.set_aside == ["a (blocked: no)"]
     assert recorded.covered == daemon.core.state.covered == (["b"] if change is replaced else [])
-
-
-def test_a_refusal_and_a_hang_up_are_errors(started):
-    daemon = started()
-    with SyncClient.from_env() as client:
-        with pytest.raises(RpcError, match="no replan is required"):
-            client.call("plan", tasks=planned_json(), replan="task")
-        daemon.sock.shutdown(socket.SHUT_RDWR)
-        with pytest.raises(Disconnected):
-            client.call("advance")
-    assert client._closed.is_set()
-
-
-def planned_json():
-    return [{"description": "t", "subtasks": [{"description": "s"}]}]

@@ -3,8 +3,6 @@
 import pytest
 from managed import PYTEST, WRITE, planned, published, signature
 
-from clew_worker import Subtask
-
 # -- loops ---------------------------------------------------------------------------------------------
 
 
@@ -55,13 +53,6 @@ def test_a_block_taken_out_by_hand_is_lifted_with_its_counts(ctx, opened):
     assert opened().state.blocked_actions == []
 
 
-def test_a_block_put_in_by_hand_holds(ctx, opened):
-    planned(ctx)
-    ctx.state.blocked_actions.add(signature(*WRITE))
-    assert not ctx.record_action(*WRITE)
-    assert not opened().record_action(*WRITE)
-
-
 # -- failures ------------------------------------------------------------------------------------------
 
 
@@ -81,12 +72,3 @@ def blocked(ctx, *tasks):
     ctx.mark_subtask_complete(success=False, reason="one")
     ctx.mark_subtask_complete(success=False, reason="two")
     return found
-
-
-def test_replans_that_fail_go_up_to_the_goal_and_to_a_person(ctx):
-    task = blocked(ctx, ("a",))[0]
-    levels = []
-    for i in range(2):
-        task.subtasks.append(Subtask(f"way {i}"))
-        levels += [ctx.mark_subtask_complete(success=False, reason="no") for _ in range(2)]
-    assert levels == [None, "task", None, "goal"]

@@ -120,27 +120,6 @@ def test_a_result_in_the_stream_and_in_the_list_is_shown_once():
     assert ctx.build_optimized_messages(messages, 3) == messages
 
 
-def test_in_the_loop_of_the_design_only_the_urgency_of_this_iteration_is_shown():
-    ctx, messages = context(), opening()
-    for iteration in range(22):
-        stuck = "no_progress" if iteration in (6, 12, 16, 17) else None
-        if urgency := ctx.inject_urgency(iteration, stuck):
-            messages.append({"role": "user", "content": urgency})
-        if iteration >= 10:
-            messages = ctx.build_optimized_messages(messages, iteration)
-            shown = "\n".join(contents(messages))
-            assert shown.count("Take action immediately") == bool(stuck)
-            assert shown.count("[PROGRESS") == 1
-            left = f"{30 - iteration} iterations"
-            assert shown.count(" iterations left. ") + shown.count(" iterations remaining. ") == (
-                iteration >= 15
-            )
-            assert (left in shown) == (iteration >= 15)
-            assert messages == ctx.build_optimized_messages(messages, iteration)
-        messages += pair(iteration, thought="thinking")
-        ctx.add_tool_result(messages[-1])
-
-
 def test_the_token_budget_cuts_in_the_full_window_too():
     ctx = context(max_tokens=600)
     messages = opening() + [m for n in range(40) for m in (thought(n), *pair(n, "x" * 200))]
@@ -164,13 +143,6 @@ def test_the_marker_has_the_agreed_form_and_leaves_the_system_prompt_alone():
     assert built[0]["content"] == SYSTEM
 
 
-def test_trimming_begins_at_iteration_10_or_beyond_the_token_budget():
-    ctx = context(max_tokens=1000)
-    assert [n for n in range(30) if ctx.should_trim_context(n)] == list(range(10, 30))
-    ctx.add_tool_result({"role": "tool", "tool_call_id": "c", "content": "x" * 5000})
-    assert ctx.should_trim_context(0)
-
-
 def test_three_thoughts_of_one_theme_are_a_theme_loop():
     ctx = context()
     for text in ("I need to plan", "Let me plan my approach", "Planning to search"):
@@ -184,12 +156,3 @@ def test_three_thoughts_without_a_tool_are_repeated_planning():
     for text in ("Hm", "Well", "Sri Lanka is an island"):
         ctx.add_thinking(text)
     assert ctx.detect_stuck_loop(3) == "repeated_planning"
-
-
-@pytest.mark.parametrize("stuck_type", ["theme_loop", "repeated_planning", "no_progress"])
-def test_every_way_of_being_stuck_has_a_text_that_asks_for_action(stuck_type):
-    ctx = context()
-    assert "Take action immediately" in ctx.inject_urgency(3, stuck_type)
-    late = ctx.inject_urgency(16, stuck_type)
-    assert "Take action immediately" in late
-    assert "[14 iterations left. Complete your answer.]" in late

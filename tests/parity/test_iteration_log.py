@@ -1,4 +1,3 @@
-import math
 from datetime import UTC, datetime
 
 import pytest
@@ -101,22 +100,3 @@ def test_a_reasoning_line_says_what_was_done_and_what_was_found():
     assert log.reasoning_context() == [
         "did search flask logging → found setup docs; werkzeug has its own logger"
     ]
-
-
-def test_within_a_token_limit_the_least_relevant_lines_are_left_out_first_and_the_oldest_of_those():
-    log = IterationLog()
-    relevances = ("low", "high", "medium", "low", "medium")
-    log.add(record(calls=[call(f"tool{n}", name) for n, name in enumerate(relevances)]))
-    line = len("did tool0 → found no output") + 1
-
-    def shown(lines):
-        found = log.reasoning_context(max_tokens=math.ceil(lines * line / 3))
-        return [text.split()[1] for text in found]
-
-    log.chars_per_token = 3
-    assert shown(5) == ["tool1", "tool2", "tool4", "tool0", "tool3"]
-    assert shown(4) == ["tool1", "tool2", "tool4", "tool3"]
-    assert shown(2) == ["tool1", "tool4"]
-    assert shown(0) == []
-    log.chars_per_token = 6
-    assert len(shown(2)) == 4

@@ -137,37 +137,6 @@ def test_opposites_are_both_kept_and_shown_as_a_conflict(first, second):
     assert len(LINE.findall(text)) == 2
 
 
-def test_pruning_archives_what_scores_below_the_threshold():
-    playbook = Playbook()
-    names = ("bad", "edge", "fair", "new")
-    bad, edge, fair, new = (playbook.add_bullet("testing", f"Do {name}") for name in names)
-    bad.tag("harmful", 3)
-    bad.tag("helpful")
-    edge.tag("harmful", 3)
-    edge.tag("neutral", 7)
-    fair.tag("harmful")
-    fair.tag("neutral", 9)
-    assert playbook.prune(-0.3) == [bad]
-    assert playbook.bullets() == [edge, fair, new]
-    assert playbook.archived() == [bad]
-    assert playbook.prune(0.5) == [edge, fair]
-    assert playbook.bullets() == [new]
-
-
-def test_merging_a_copy_counts_nothing_twice_and_brings_nothing_removed_back():
-    mine = Playbook()
-    bullet = mine.add_bullet("testing", "Run tests")
-    bullet.tag("helpful", 2)
-    gone = mine.add_bullet("testing", "Read logs")
-    copy = Playbook.from_dict(mine.to_dict())
-    copy.tag_bullet(bullet.id, "helpful")
-    mine.remove_bullet(gone.id)
-    for _ in range(2):
-        mine.merge(copy).merge(mine)
-    assert mine.bullets() == [bullet]
-    assert bullet.helpful == 3
-
-
 def test_a_playbook_is_saved_and_loaded(tmp_path):
     path = tmp_path / "new" / "playbook.json"
     playbook = Playbook()

@@ -13,13 +13,8 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
-from clew_shared.prompt.compact import compact_context
-from clew_shared.record.model import Action, Goal, Subtask, Task
-from clew_shared.record.scope import Tally
-from clew_shared.record.state import State
+from clew_shared.record.model import Subtask, Task
 from clew_worker import (
     ContextManager,
     DualTrackContext,
@@ -63,51 +58,6 @@ def python(code, folder, *args):
 
 
 # -- the need-to-know text -----------------------------------------------------------------------------
-
-
-words = st.text(max_size=120)
-long_words = st.text(max_size=6000)
-results = st.sampled_from(["success", "failure", "error", "timeout", "blocked", "interrupted"])
-statuses = st.sampled_from(["pending", "in_progress", "completed", "skipped", "failed", "blocked"])
-
-
-@st.composite
-def states(draw):
-    subtasks = [
-        Subtask(name, status, last_failure=failure, summary=summary)
-        for name, status, failure, summary in draw(
-            st.lists(st.tuples(words, statuses, words, words), min_size=1, max_size=40)
-        )
-    ]
-    state = State(goal=Goal(draw(long_words), [Task(draw(words), subtasks)]))
-    state.current_subtask_idx = draw(st.integers(0, len(subtasks) - 1))
-    subtasks[state.current_subtask_idx].description = "now " + draw(long_words)
-    for seq in range(draw(st.integers(0, 12))):
-        action = Action(draw(words), {"x": draw(words)}, draw(results), seq=seq)
-        subtasks[state.current_subtask_idx].actions.append(action)
-        tally = Tally(result=action.result, head=draw(st.text(max_size=400)), seq=seq)
-        state.scope.tallies[action.signature()] = {"": tally}
-    state.spec = state.spec.model_copy(update={"notes": draw(long_words)})
-    state.scope.blocks = {name: {"*": "repetition"} for name in draw(st.sets(words, max_size=60))}
-    state.scope.loop_counts = dict.fromkeys(draw(st.sets(words, max_size=20)), 2)
-    if draw(st.booleans()):
-        state.attention.raised["stuck"] = 3
-    state.set_aside = draw(st.lists(words, max_size=10))
-    return state
-
-
-@settings(deadline=None)
-@given(states(), st.integers(50, 3000))
-def test_the_text_never_exceeds_its_limit_and_keeps_what_must_stay(state, max_chars):
-    text = compact_context(state, max_chars)
-    assert len(text) <= max_chars
-    assert compact_context(state, max_chars) == text
-    if max_chars >= 200:
-        starts = [line[:2] for line in text.split("\n")]
-        assert starts[0] == "GO"
-        assert "AC" in starts
-        assert ("BL" in starts) == bool(state.scope.blocks)
-        assert "WA" in starts or not state.attention.raised
 
 
 # -- the record ----------------------------------------------------------------------------------------

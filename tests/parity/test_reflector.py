@@ -108,25 +108,6 @@ def test_an_error_gives_only_a_lesson_about_the_error(calls, outcome):
     assert "before" not in result.content.partition("(seen:")[0]
 
 
-def test_a_failed_read_advises_a_listing_only_where_there_was_none():
-    alone = reflect(search("x"), read("gone.py"), outcome="error")
-    assert "list its directory" in alone.content
-    listed = reflect(LIST, read("gone.py"), outcome="error")
-    assert "list its directory" not in listed.content
-
-
-def test_a_failed_step_is_no_part_of_a_pattern_of_success():
-    assert reflect(LIST, read("gone.py", result="error"), outcome="success") is None
-    assert reflect(LIST, read("gone.py", result="error"), READ) is not None
-
-
-def test_too_few_calls_teach_nothing():
-    assert reflect(LIST) is None
-    assert reflect() is None
-    assert reflect(LIST, READ, min_tool_calls=3) is None
-    assert reflect(cmd("git status && git commit -m x"), min_tool_calls=1) is not None
-
-
 @pytest.mark.parametrize(
     ("command", "kinds"),
     [
@@ -163,19 +144,3 @@ def failed(call, output=""):
 )
 def test_an_error_is_met_by_what_it_said(call, output, says):
     assert says in reflect(READ, failed(call, output), outcome="error").content
-
-
-@pytest.mark.parametrize(
-    ("call", "kinds"),
-    [
-        (ToolCall("python", {"cmd": "decrypt.py"}), [Kind.RUN]),
-        (ToolCall("cd", {"cmd": "/testbed && pytest"}), [Kind.TEST]),
-        (ToolCall("open", {"cmd": "chall.py"}), [Kind.READ]),
-        (ToolCall("create", {"cmd": "decrypt.py"}), [Kind.WRITE]),
-        (ToolCall("str_replace_editor", {"cmd": "view /a.py --view_range 1 9"}), [Kind.READ]),
-        (ToolCall("str_replace_editor", {"command": "insert", "path": "a.py"}), [Kind.WRITE]),
-        (ToolCall("calculate", {"expression": "1 + 1"}), [Kind.OTHER]),
-    ],
-)
-def test_tools_of_other_agents_are_read_as_what_they_do(call, kinds):
-    assert [step.kind for step in steps([call])] == kinds

@@ -14,7 +14,6 @@ from clew_daemon.session.launcher import LINE_CHARS, LINES_MAX, WorkerOutput
 from clew_shared.config.faults import SettingsError
 from clew_shared.config.settings import load
 from clew_shared.config.tables import Settings
-from clew_shared.record.codec import decode, decode_playbook
 
 TEXT = st.text(max_size=20)
 ODD = st.one_of(
@@ -109,26 +108,6 @@ def test_any_text_is_a_playbook_or_a_fault_in_words(text):
 
 
 # -- what is recorded: events of a later version, or damaged ones
-
-
-@settings(deadline=None)
-@given(
-    st.one_of(
-        st.binary(max_size=200),
-        st.builds(
-            lambda kind, body: json.dumps({**body, "kind": kind}).encode(),
-            st.sampled_from(["goal_accepted", "action_allowed", "reflected", "from_the_future"]),
-            st.dictionaries(st.sampled_from(["at", "epoch", "tool", "args", "new_field"]), JSON),
-        ),
-    )
-)
-@example(DEEP.encode())
-def test_any_record_is_an_event_or_a_value_error(body):
-    for read in (decode, decode_playbook):
-        try:
-            read(body)
-        except ValueError:
-            continue
 
 
 # -- what agents print

@@ -125,23 +125,6 @@ def test_what_is_done_never_becomes_less(tree, events):
     assert fold(rows) == record.state
 
 
-def test_a_plan_that_adds_work_leaves_the_share_where_it_was_and_divides_the_rest():
-    record = Record([["one", "two"]])
-    seen = []
-    for event in (
-        ev.SubtaskStarted(task_idx=0, subtask_idx=0),
-        ev.SubtaskEnded(status="completed"),
-        ev.SubtaskStarted(task_idx=0, subtask_idx=1),
-        ev.Escalated(to="task", reason="no way"),
-        planned([["three", "four", "five", "six", "seven"]], replan="task", covers=()),
-        ev.SubtaskStarted(task_idx=0, subtask_idx=1),
-        ev.SubtaskEnded(status="completed"),
-    ):
-        record.add(event)
-        seen.append(record.state.goal.progress())
-    assert seen == [0.0, 0.5, 0.5, 0.5, 0.5, 0.5, 0.6]
-
-
 def _breaks_what_is_done(event, state):
     """Return whether an event concerns a subtask that is done, which the core never does."""
     place = state.place

@@ -87,15 +87,6 @@ def test_every_result_follows_its_call_and_no_call_is_left_alone(view):
     assert not messages[-1].get("tool_calls")
 
 
-@given(cut_views())
-def test_roles_take_turns_and_the_last_word_is_not_the_models(view):
-    messages = lay_out(view).messages
-    roles = [m["role"] for m in messages]
-    assert roles[:2] == ["system", "user"]
-    assert roles[-1] in ("user", "tool")
-    assert all(a != b for a, b in pairwise(roles) if a != "assistant")
-
-
 @given(cut_views(), st.integers(2500, 8000))
 def test_a_settled_prompt_keeps_to_its_tokens(view, max_tokens):
     """By its own count, where the server's agrees with the usual four characters a token."""

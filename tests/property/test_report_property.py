@@ -3,12 +3,11 @@
 import itertools
 import re
 
-import yaml
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
-from clew_daemon.publish.markdown import inline, visible
+from clew_daemon.publish.markdown import inline
 from clew_daemon.publish.report import render
 from clew_shared.record import events as ev
 from clew_shared.views.publish import HistoryFold, action_view
@@ -92,17 +91,3 @@ def test_a_report_has_its_own_headings_and_none_of_others(played, evil, other):
         "fence",
     }
     assert "<!--" not in re.sub(r"\\[<`]|`[^`\n]+`", "", text)
-
-
-@settings(deadline=None, max_examples=40)
-@given(name=EVIL, cmd=EVIL)
-@example(name="yes", cmd="test -f 'a: b' && echo \"# x\" || { exit 1; }")
-def test_the_front_matter_to_copy_is_yaml_with_these_very_checks(played, name, cmd):
-    name, cmd = visible(name), visible(cmd)
-    agent = played(["one"])
-    agent.core.emit(ev.CheckProposed(name=name, cmd=cmd))
-    agent.core.emit(ev.GoalEnded(status="completed"))
-    text = render(agent.state, [], [])
-    blocks = [token.content for token in SEEN.parse(text) if token.type == "code_block"]
-    found = yaml.safe_load(blocks[0].removeprefix("---\n").removesuffix("---\n"))
-    assert found == {"checks": {name: cmd}}

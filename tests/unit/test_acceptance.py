@@ -1,7 +1,6 @@
 """A drop is taken for a goal when that is durable, and not before: until then its file is the only record of it."""
 
 import asyncio
-import os
 from types import SimpleNamespace
 
 import apsw
@@ -10,7 +9,7 @@ import pytest
 from clew_daemon.host.keys import Keys
 from clew_daemon.inbox.acceptance import accept
 from clew_daemon.inbox.files import Dropped
-from clew_daemon.record.goals import GoalStore, OrderedTurns
+from clew_daemon.record.goals import GoalStore
 from clew_shared.config.places import places
 from clew_shared.config.tables import Settings
 from clew_shared.ledger import Ledger
@@ -77,14 +76,6 @@ async def test_a_file_that_could_not_be_recorded_is_rejected_and_the_next_one_is
     assert len(daemon.goals.cores) == 1
 
 
-async def test_a_file_whose_name_is_not_utf_8_is_taken_once_and_the_next_one_too(daemon):
-    name = os.fsdecode(b"\xfcbung.md")
-    drop = Dropped(name, b"Do it\n", ("4", "5", "6", name))
-    for one in (drop, drop, DROP):
-        assert await accept(daemon, one) is None
-    assert len(daemon.goals.cores) == 2
-
-
 async def test_a_drop_is_one_goal_however_many_take_it_at_once(daemon):
     assert await asyncio.gather(*(accept(daemon, DROP) for _ in range(5))) == [None] * 5
     assert len(daemon.goals.cores) == 1
@@ -141,15 +132,6 @@ async def test_the_last_goal_of_a_cycle_is_rejected_with_its_line_and_the_cycle(
         daemon, "d.md", "---\nname: d\ndepends_on: d\n---\nx\n"
     )
     await taken(daemon, "c.md", "---\nname: c\n---\nx\n")
-
-
-async def test_drops_are_entered_in_the_order_in_which_they_came_whatever_their_size(daemon):
-    """A later one may name an earlier one, which takes longer to read."""
-    daemon.goals.accepting = OrderedTurns(turn_s=60)  # on a busy machine the reading takes seconds
-    large = "---\nname: tea\n---\n# Tea\n" + "- [ ] Pour\n" * 900
-    drops = [("tea.md", large), ("cup.md", "---\ndepends_on: te\n---\nDrink it\n")]
-    verdicts = await asyncio.gather(*(taken(daemon, *drop) for drop in drops))
-    assert daemon.goals.states()[verdicts[1]].spec.depends_on == ("tea",)
 
 
 @pytest.mark.parametrize("workspace", ["/", "HOME/.local/state/clew/x", "LINK/x", "HOMES/state"])

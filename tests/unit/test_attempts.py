@@ -4,7 +4,6 @@ import pytest
 
 from clew_daemon.record.goal_limits import attempt_limits, present_agent
 from clew_shared.config.settings import load
-from clew_shared.core.attempts import TRIED_MAX
 from clew_shared.core.journal import AttemptLimits
 from clew_shared.record import events as ev
 from clew_shared.record.spec import Spec
@@ -149,16 +148,6 @@ def test_a_wider_scope_outlives_attempts(loops, played):
     assert not one.agent.fail("make").allowed
 
 
-def test_the_goals_own_limit_ends_a_subtask_and_begins_no_attempt(played):
-    one = Stubborn(played(["one"], spec={"max_iterations": 2}), iterations=2)
-    for _ in range(2):
-        one.agent.reflect()
-    assert not one.over
-    one.agent.complete(success=False, failure="no way")
-    assert not one.over
-    assert one.state.subtask.attempts == 1
-
-
 def test_what_was_tried_names_the_last_actions_and_why_each_attempt_ended(stubborn):
     stubborn.agent.fail("make", "no rule to make target")
     stubborn.agent.complete(success=False, failure="no way")
@@ -167,26 +156,6 @@ def test_what_was_tried_names_the_last_actions_and_why_each_attempt_ended(stubbo
     stubborn.begin_next()
     stubborn.agent.complete(success=False, failure="still no way")
     assert stubborn.state.attempt.tried == (*first, "Attempt 2: ended: still no way")
-
-
-def test_what_was_tried_is_bounded(played):
-    one = Stubborn(played(["one"]), limit=20)
-    for number in range(10):
-        for n in range(5):
-            one.agent.run(f"echo {number} {n}")
-        one.agent.complete(success=False, failure="x" * 5_000)
-        assert len(one.state.attempt.tried) <= TRIED_MAX
-        one.begin_next()
-    assert all(len(line) < 500 for line in one.state.attempt.tried)
-
-
-def test_a_person_who_resumes_the_goal_gives_it_all_attempts_again(played):
-    one = Stubborn(played(["one"]), limit=2)
-    one.agent.complete(success=False, failure="no way")
-    one.begin_next()
-    one.core.block_goal("stuck", 0.0, question="what now?")
-    one.agent.resume()
-    assert one.state.attempt.number == 1
 
 
 @pytest.mark.parametrize(
@@ -225,24 +194,3 @@ def test_an_attempt_that_only_ran_out_of_turns_keeps_what_it_has_done(played):
     assert advancing.state.attempt.advancing
     assert not looking.state.attempt.advancing
     assert not rejected.state.attempt.advancing
-
-
-def test_an_attempt_whose_checks_pass_may_still_finish(played):
-    """Two turns more than its limit; and no more turns once they fail again."""
-    passing, failing, earlier = (
-        Stubborn(played(["one"], spec={"checks": {"a": "x", "b": "y"}})) for _ in range(3)
-    )
-    for name in "ab":
-        earlier.agent.core.emit(ev.CheckFinished(name=name, passed=True))
-    earlier.agent.core.emit(ev.CheckFinished(name="b", passed=False))
-    for turn in range(12):
-        for one in (passing, failing, earlier):
-            assert bool(one.over) == (turn >= 10 and one is not passing), turn
-            if turn == 9 and one is not earlier:
-                for name in "ab":
-                    one.agent.core.emit(ev.CheckFinished(name=name, passed=True))
-            if turn == 9 and one is failing:
-                one.agent.core.emit(ev.CheckFinished(name="a", passed=False))
-            if not one.over:
-                one.agent.reflect()
-    assert passing.over

@@ -2,9 +2,7 @@
 
 import asyncio
 import errno
-import time
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 from structlog.testing import capture_logs
@@ -12,9 +10,6 @@ from structlog.testing import capture_logs
 from clew_daemon.control.server import Control
 from clew_daemon.host import tasks
 from clew_daemon.host.tasks import GoalQueue
-from clew_daemon.supervision import scheduler
-from clew_daemon.supervision.restart import Waits
-from clew_shared.config.tables import Settings
 from clew_shared.ledger import LedgerCorrupt, LedgerError, LedgerFailed, LedgerUnwell
 
 LEDGER = Path("/ledger.db")
@@ -43,11 +38,6 @@ async def is_well(work, task):
     assert work.well.is_set()
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)
-
-
-def parts():
-    book = SimpleNamespace(listeners=[], cores={"a": None}, states=dict, gone={})
-    return SimpleNamespace(goals=book, settings=Settings(), started={}, nursery=None)
 
 
 async def test_housekeeping_goes_on_after_passing_faults():
@@ -90,26 +80,3 @@ async def test_a_person_is_told_in_words_of_a_ledger_that_cannot_be_read():
     asked = b'{"jsonrpc": "2.0", "id": 1, "method": "status", "params": {}}\n'
     answer, _ = await Control(Path("/nowhere"), {"status": status})._answer(asked)
     assert b"event 3 was changed; restore a backup" in answer
-
-
-@pytest.fixture
-async def rounds(monkeypatch):
-    """A running scheduler of one goal that waits for tomorrow, and a line for each of its rounds."""
-    monkeypatch.setattr(scheduler.schedule, "next_moment", lambda _, now: now + 86_400)
-    monkeypatch.setattr(scheduler, "CLOCK_S", 0.01)
-    looked = asyncio.Queue()
-    daemon = parts()
-    daemon.goals.ledger = SimpleNamespace(failure=None)
-    made = scheduler.Scheduler(daemon, Waits(), lambda: looked.put_nowait("round") or [], str)
-    task = asyncio.ensure_future(made.run())
-    made.rounds = looked
-    async with asyncio.timeout(60):
-        yield made
-    task.cancel()
-
-
-async def test_a_clock_that_is_set_makes_goals_due_at_once(rounds, monkeypatch):
-    await rounds.rounds.get()
-    wall = time.time
-    monkeypatch.setattr(scheduler.time, "time", lambda: wall() + 7_200)
-    await rounds.rounds.get()

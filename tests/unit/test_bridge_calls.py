@@ -76,24 +76,6 @@ async def test_a_long_call_is_answered_meanwhile_and_stays_one_action():
     assert len(daemon.asked) == 1
 
 
-async def test_the_result_of_an_abandoned_call_comes_with_the_next_one():
-    go = asyncio.Event()
-
-    async def act():
-        await go.wait()
-        return DONE
-
-    daemon = PlayedDaemon(act=act)
-    calls, _ = calls_of(daemon)
-    abandoned = asyncio.ensure_future(calls.call("clew_run", {"cmd": "make"}))
-    await asyncio.sleep(0)
-    abandoned.cancel()
-    await asyncio.gather(abandoned, return_exceptions=True)
-    go.set()
-    answer = await calls.call("clew_read", {"path": "a"})
-    assert answer.text.startswith("The result of your earlier call:\nbuilt")
-
-
 async def test_a_subtask_that_is_done_is_answered_with_the_next_one():
     daemon = PlayedDaemon(advance={"subtask": {"description": "Write b.txt"}, "task": None})
     calls, _ = calls_of(daemon)
@@ -112,17 +94,6 @@ async def test_the_last_subtask_is_answered_with_the_checks_that_fail():
     assert "completed" in (await calls.call("clew_done", {"success": "yes"})).text
     assert goal.over.is_set()
     assert (await calls.call("clew_run", {"cmd": "ls"})).refused
-
-
-async def test_feedback_is_considered_before_a_subtask_is_done():
-    daemon = PlayedDaemon(advance={"subtask": None})
-    calls, _ = calls_of(daemon)
-    daemon.notify("feedback", text="Use tabs.")
-    answer = await calls.call("clew_done", {"success": True})
-    assert "Use tabs." in answer.text
-    assert daemon.asked == []
-    await calls.call("clew_done", {"success": True})
-    assert daemon.asked
 
 
 async def test_a_question_ends_the_work_until_it_is_answered():

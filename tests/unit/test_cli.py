@@ -10,7 +10,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-import click
 import pytest
 
 from clew_daemon.cli import run
@@ -122,13 +121,6 @@ def test_no_control_character_of_a_goal_reaches_the_terminal(clew, home, args):
     assert not [c for c in out if c != "\n" and not c.isprintable()]
 
 
-def test_reading_leaves_the_ledger_as_it_was(clew, home):
-    before = (home / "state" / "ledger.db").read_bytes()
-    clew("--home", home, "status")
-    clew("--home", home, "verify")
-    assert (home / "state" / "ledger.db").read_bytes() == before
-
-
 def test_verify_names_the_first_event_that_does_not_fold(clew, tmp_path):
     async def damage() -> int:
         await record(tmp_path)
@@ -155,16 +147,6 @@ def _nonsense(goal: str):
 
 
 # ---- what needs a daemon
-
-
-def test_a_stale_socket_is_no_daemon(clew, home, tmp_path):
-    import socket
-
-    (tmp_path / "run").mkdir()
-    with socket.socket(socket.AF_UNIX) as gone:
-        gone.bind(str(tmp_path / "run" / "control.sock"))
-    assert clew("--home", tmp_path, "reload")[0] == 3
-    assert json.loads(clew("--home", tmp_path, "status", "--json")[1])["daemon"] is None
 
 
 # ---- on a terminal
@@ -198,47 +180,4 @@ def test_a_terminal_gets_colours_and_a_pipe_does_not(clew, home):
     assert "\x1b" not in clew("--home", home, "status", MATHX)[1]
 
 
-def test_a_terminal_gets_no_control_character_of_a_goal(home):
-    out = on_a_terminal(home, "status", MATHX)
-    assert "\x1b[31m title" not in out
-    assert "\x07" not in out
-    assert "\u202e" not in out
-
-
-def test_the_log_is_pretty_on_a_terminal_and_json_in_a_pipe(clew, tmp_path):
-    (tmp_path / "state").mkdir()
-    entry = {
-        "timestamp": "2026-01-02T03:04:05.678901Z",
-        "level": "warning",
-        "event": "worker.hung",
-        "goal": "g-1",
-        "epoch": 2,
-        "why": "\x1b[31m",
-    }
-    log = tmp_path / "state" / "clew.log"
-    log.write_text(json.dumps(entry) + "\n" + '{"torn\n')
-    lines = clew("--home", tmp_path, "logs")[1].splitlines()
-    assert json.loads(lines[0]) == entry
-    assert json.loads(lines[1])["event"] == '{"torn'
-    shown = on_a_terminal(tmp_path, "logs", NO_COLOR="1", TZ="UTC-5")
-    assert "2026-01-02 08:04:05 " in shown
-    assert "g-1 epoch 2 why=\\x1b[31m" in re.sub(r"\x1b\[[0-9;]*m", "", shown)
-
-
 # ---- help
-
-
-def test_every_command_and_option_says_what_it_is_for():
-    from clew_daemon.cli.app import clew
-
-    for path, command in _commands(clew, "clew"):
-        assert command.help, path
-        silent = [p.name for p in command.params if isinstance(p, click.Option) and not p.help]
-        assert silent == [], path
-
-
-def _commands(command, path: str):
-    command = getattr(command, "imported", lambda: command)()
-    yield path, command
-    for name, inner in getattr(command, "commands", {}).items():
-        yield from _commands(inner, f"{path} {name}")

@@ -180,9 +180,8 @@ ODD = [
 
 
 @pytest.mark.parametrize("cli", READERS)
-@pytest.mark.parametrize("line", ODD, ids=range(len(ODD)))
-def test_a_line_of_unknown_form_says_nothing(cli, line):
-    assert READERS[cli]().feed(line) == ()
+def test_a_line_of_unknown_form_says_nothing(cli):
+    assert [line[:80] for line in ODD if READERS[cli]().feed(line) != ()] == []
 
 
 @pytest.mark.parametrize("usage", ["null", "[]", '{"input_tokens": -5}', '{"input_tokens": 1e400}'])

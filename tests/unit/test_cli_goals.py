@@ -1,9 +1,6 @@
 """Goals as `clew status` and `clew status GOAL` draw them."""
 
 from clew_daemon.reading.goal_list import (
-    daemon_lines,
-    in_view,
-    needs_lines,
     overview,
 )
 from clew_daemon.reading.goal_text import goal_lines
@@ -81,50 +78,9 @@ def test_a_reason_a_question_and_a_failure_that_say_the_same_are_shown_once(agen
     assert "failed 1 time" in shown
 
 
-def test_a_reason_that_the_question_does_not_say_is_shown_whole(agent):
-    agent.core.block_goal(LONG, AT, question="Which disk?")
-    lines = drawn(agent)
-    assert f"reason: {LONG.strip()}" in lines
-    assert lines[-2:] == [
-        "question: Which disk?",
-        f'answer with: clew feedback {agent.state.goal_id} "your answer"',
-    ]
-
-
 def test_a_question_that_says_itself_what_to_do_gets_no_other_advice(agent):
     agent.core.block_goal("gone", AT, question="Put it back, then `clew resume goal-1`.", gone=True)
     assert not [line for line in drawn(agent) if "feedback" in line]
 
 
 # ---- the list, and what stands above it
-
-
-def test_below_the_list_stands_which_goals_need_a_person(agent):
-    view = status_view(agent.state, AT)
-    assert needs_lines([view]) == []
-    agent.core.block_goal("r", AT, question="Which disk?")
-    assert text(needs_lines([view, status_view(agent.state, AT)])) == [
-        f"1 goal needs you: {agent.state.goal_id}; `clew status {agent.state.goal_id}` shows what to answer"
-    ]
-    many = [{"id": f"g{n}", "needs_person": True} for n in range(9)]
-    assert text(needs_lines(many)) == [
-        "9 goals need you: g0, g1, g2, g3, g4, …; `clew status g0` shows what to answer"
-    ]
-
-
-def test_a_list_begins_with_what_needs_a_person_and_ends_with_the_last_that_ended():
-    goals = [
-        {"id": status, "status": status, "needs_person": status == "blocked"}
-        for status in ("completed", "failed", "in_progress", "blocked", "queued", "cancelled")
-    ]
-    shown = [goal["id"] for goal in in_view(goals)]
-    assert shown == ["blocked", "in_progress", "queued", "cancelled", "failed", "completed"]
-
-
-def test_a_config_file_that_would_be_rejected_is_told_with_what_the_daemon_does():
-    daemon = {"version": "0", "pid": 1, "uptime_s": 61.2, "config_error": "line 1: no [x]\nline 2"}
-    lines = text(daemon_lines(daemon))
-    assert lines[0] == "daemon 0, pid 1, running for 1 min 1 s"
-    assert lines[1:3] == ["the config file has an error: line 1: no [x]", "    line 2"]
-    assert "`clew config` names every error" in lines[3]
-    assert len(text(daemon_lines(daemon | {"config_error": None}))) == 1

@@ -129,11 +129,3 @@ def answer(listening):
         asked = json.loads(lines.readline())
         said = {"jsonrpc": "2.0", "id": asked["id"], "result": {"daemon": daemon, "goals": []}}
         lines.write(json.dumps(said).encode() + b"\n")
-
-
-def test_the_daemon_is_without_what_only_workers_and_terminals_need():
-    script = "import sys, clew_daemon.app.lifecycle; print(*sys.modules, file=sys.stderr)"
-    seen = loaded(script)
-    assert "clew_daemon.supervision.supervisor" in seen
-    assert not seen & {"httpx2", "click", "clew_worker", *HERALD}
-    assert not {name for name in seen if name.startswith(("clew_daemon.cli", "clew_daemon.herald"))}

@@ -4,8 +4,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from clew_worker.bridge.clis.cli import FaultReported, LimitReached, LoginNeeded
-from clew_worker.bridge.clis.printed import fault, reset_time
+from clew_worker.bridge.clis.printed import reset_time
 
 NOW = datetime(2026, 11, 23, 22, 30, tzinfo=UTC).timestamp()
 
@@ -33,25 +32,3 @@ NOW = datetime(2026, 11, 23, 22, 30, tzinfo=UTC).timestamp()
 def test_the_time_is_read_from_the_sentence(text, at):
     expected = datetime(*at, tzinfo=UTC).timestamp() if at else None
     assert reset_time(text, NOW) == expected
-
-
-@pytest.mark.parametrize(
-    ("message", "kind"),
-    [
-        ("You\u2019ve hit your usage limit. Upgrade to Pro", LimitReached),
-        ("You've hit your session limit · resets 3pm (UTC)", LimitReached),
-        ("Claude AI usage limit reached", LimitReached),
-        ("weekly usage limit reached. It will reset in 5 days", LimitReached),
-        (
-            "Your access token could not be refreshed. Please log out and sign in again.",
-            LoginNeeded,
-        ),
-        ("OAuth token revoked · Please run /login", LoginNeeded),
-        ("You're out of credits.", FaultReported),
-        ("Rate limit reached for requests", FaultReported),
-        ("Overloaded", FaultReported),
-        ("", FaultReported),
-    ],
-)
-def test_words_of_the_clis_are_known(message, kind):
-    assert isinstance(fault(message, NOW), kind)

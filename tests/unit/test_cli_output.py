@@ -25,11 +25,6 @@ def test_nothing_is_lost_and_no_part_of_several_words_is_too_wide(line, width):
         assert cell_len(part) <= width or len(part.split()) == 1
 
 
-def test_a_word_that_is_too_long_is_left_whole_for_the_terminal_to_break():
-    path = "/a/path/that/is/longer/than/the/terminal"
-    assert parts([(f"see {path} for more", "")], 20) == ["see", f"    {path}", "    for more"]
-
-
 def test_a_command_to_copy_is_not_broken():
     asked = '- say what to do: `clew feedback build-thing-9f6f "…"`'
     assert parts([(asked, "")], 40) == [

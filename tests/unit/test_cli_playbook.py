@@ -92,22 +92,3 @@ def test_show_says_where_a_strategy_came_from_and_what_became_of_it(playbook):
     assert view["archived"]
     assert [event["event"] for event in view["events"]] == ["added", "removed"]
     assert view["events"][1]["reason"] == "by a person"
-
-
-def test_export_replaces_a_file_only_when_told_to(playbook, tmp_path):
-    file = tmp_path / "kept.json"
-    file.write_text("mine")
-    code, out, err = playbook("export", str(file))
-    assert (code, out) == (1, "")
-    assert err == f"clew: {file} exists; name another file, or replace it with --force\n"
-    assert file.read_text() == "mine"
-    assert playbook("export", str(file), "--force") == (0, "", "")
-    assert json.loads(file.read_text())
-    assert list(tmp_path.iterdir()) == [file]
-
-
-def test_what_cannot_be_imported_is_told_before_a_daemon_is_asked(playbook, tmp_path):
-    wrong = tmp_path / "wrong.json"
-    wrong.write_text("prose\n")
-    assert "not JSON" in playbook("import", str(wrong))[2]
-    assert "No such file" in playbook("import", str(tmp_path / "none.json"))[2]

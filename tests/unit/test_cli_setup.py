@@ -1,21 +1,14 @@
 """Dropping goal files, the config, the doctor and the service, where no daemon runs."""
 
-import contextlib
-import errno
 import json
 import os
 import re
-import socket
-import threading
 from pathlib import Path
 
 import pytest
 
 from clew_daemon.cli import run
-from clew_daemon.host import units
 from clew_daemon.inbox.goalfile.parse import parse
-from clew_daemon.reading import submission as submit
-from clew_shared.ledger.lock import DAEMON, acquire, beside
 
 
 @pytest.fixture
@@ -45,25 +38,6 @@ def test_submit_without_a_daemon_drops_the_file_whole_and_exits_zero(clew, tmp_p
     assert "clew run" in out
     assert [path.read_text() for path in dropped] == ["# Do it\n"]
     assert re.fullmatch(r"my goal-[0-9a-f]{6}\.md", dropped[0].name)
-
-
-@pytest.mark.parametrize(
-    ("raw", "told"),
-    [
-        (b"", "empty"),
-        (b"\xff\xfe\x00", "UTF-8"),
-        (b"---\npriority: much\nagent: nobody\n---\n# x\n", "priority"),
-        (b"---\nagent: nobody\n---\n# x\n", "nobody"),
-        (b"x" * (1024 * 1024 + 1), "bytes"),
-    ],
-)
-def test_a_file_that_cannot_be_a_goal_is_told_at_once_and_not_dropped(clew, tmp_path, raw, told):
-    goal = tmp_path / "goal.md"
-    goal.write_bytes(raw)
-    code, out, err = clew("--home", tmp_path / "h", "submit", goal)
-    assert (code, out) == (1, "")
-    assert told in err
-    assert not (tmp_path / "h").exists()
 
 
 def test_a_text_submitted_inside_a_git_repository_works_in_it(clew, tmp_path, monkeypatch):
@@ -132,28 +106,6 @@ def test_options_are_in_what_is_dropped_and_the_file_stays_as_it_is(clew, tmp_pa
     assert goal.checks == {"tea": "test -e tea", "check_1": 'test "$A"'}
 
 
-def test_all_errors_of_several_goals_and_options_are_told_and_nothing_is_dropped(clew, tmp_path):
-    files = {"a.md": "---\npriority: much\n---\nx\n", "b.md": "", "c.md": "Fine\n"}
-    for name, text in files.items():
-        (tmp_path / name).write_text(text)
-    paths = [tmp_path / name for name in (*files, "absent.md")]
-    code, _, err = clew(
-        "--home", tmp_path / "h", "submit", *paths, "--agent", "nobody", "--check", ""
-    )
-    assert code == 1
-    for told in (
-        "a.md",
-        "line 2: `priority`",
-        "b.md",
-        "empty",
-        "absent.md",
-        "options: `agent` names an unknown agent `nobody`",
-        "options: `checks.check_1` must be text",
-    ):
-        assert told in err
-    assert not (tmp_path / "h").exists()
-
-
 @pytest.mark.parametrize(
     "workspace", ["/", "/proc/self", "/dev/shm/x", "{home}/state", "{user}/.local/state/clew/x"]
 )
@@ -171,21 +123,6 @@ def test_a_workspace_that_is_refused_is_told_with_its_line_before_anything_is_dr
     code, _, err = clew("--home", tmp_path / "h", "submit", "do it", "--workspace", workspace)
     assert (code, "options: `workspace` " in err) == (1, True)
     assert not (tmp_path / "h").exists()
-
-
-def test_of_several_files_none_is_dropped_where_one_cannot_be_written(tmp_path, monkeypatch):
-    """As on a full disk."""
-    written = []
-
-    def full(fd: int) -> None:
-        written.append(fd)
-        if len(written) > 1:
-            raise OSError(errno.ENOSPC, "No space left on device")
-
-    monkeypatch.setattr(os, "fsync", full)
-    with pytest.raises(OSError, match="No space"):
-        submit.drop_all(tmp_path, [("a.md", b"a"), ("b.md", b"b"), ("c.md", b"c")])
-    assert list(tmp_path.iterdir()) == []
 
 
 # ---- config, places, doctor
@@ -233,74 +170,3 @@ def test_doctor_fails_with_what_to_mend(clew, tmp_path):
     assert checks["agent far"]["level"] == "fail"
     assert "base_url" in checks["agent far"]["mend"]
     assert clew("--home", tmp_path, "doctor")[0] == 1
-
-
-def test_service_install_writes_a_unit_for_this_home_and_says_what_is_left(
-    clew, tmp_path, monkeypatch
-):
-    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
-    monkeypatch.setenv("PATH", str(tmp_path))  # no systemctl: nothing of this machine is touched
-    monkeypatch.setattr(units, "LINGER", tmp_path)
-    unit = tmp_path / "config" / "systemd" / "user" / "clew.service"
-    code, out, err = clew("--home", tmp_path / "my home", "service", "install")
-    assert code == 1
-    assert "systemctl is not installed" in err
-    assert "not enabled" not in out
-    assert "enable-linger" in out
-    assert f'--home "{tmp_path}/my home" run' in unit.read_text()
-    code, out, _ = clew("--home", tmp_path / "my home", "service", "status", "--json")
-    said = json.loads(out)
-    assert (code, said["installed"], said["up_to_date"], said["active"]) == (0, True, True, None)
-    assert "systemctl is not installed" in said["error"]
-    assert "cannot be asked" in clew("--home", tmp_path / "my home", "service", "status")[1]
-    code, _, err = clew("start")
-    assert (code, "for another home" in err) == (1, True)
-    code, out, err = clew("service", "uninstall")
-    assert (code, out) == (1, "")
-    assert f"clew --home '{tmp_path}/my home' service uninstall" in err
-    assert unit.exists()
-    code, out, _ = clew("service", "status")
-    assert f"installed for another home: {tmp_path}/my home" in out
-    assert "run that again" not in out
-    code, out, err = clew("--home", tmp_path / "my home", "service", "uninstall")
-    assert (code, "not stopped" in out, "not stopped" in err) == (1, False, True)
-    assert not unit.exists()
-    assert "not installed: clew service install" in clew("service", "status")[1]
-
-
-@pytest.fixture
-def outside(tmp_path, monkeypatch):
-    """Hold the ledger of a home as a daemon does, and answer `ping` with what is put into `answer`."""
-    home = tmp_path / "h"
-    (home / "state").mkdir(parents=True)
-    (home / "run").mkdir()
-    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
-    monkeypatch.setenv("PATH", str(tmp_path))  # no systemctl
-    place, answer = home / "run" / "control.sock", {"managed": False}
-    held = acquire(beside(home / "state" / "ledger.db"), role=DAEMON, socket=place)
-    with held, socket.socket(socket.AF_UNIX) as listening:
-        listening.bind(str(place))
-        listening.listen()
-        answering = threading.Thread(target=_answer, args=(listening, answer), daemon=True)
-        answering.start()
-        yield home, answer
-        listening.shutdown(socket.SHUT_RDWR)
-        answering.join(10)
-
-
-def _answer(listening: socket.socket, answer: dict) -> None:
-    with contextlib.suppress(OSError):
-        while True:
-            asking, _ = listening.accept()
-            with asking:
-                asking.recv(1 << 16)
-                asking.sendall(json.dumps({"id": 1, "result": answer}).encode() + b"\n")
-
-
-@pytest.mark.parametrize("command", ["start", "stop", "restart"])
-def test_a_daemon_that_is_not_the_service_is_ended_where_it_was_started(clew, outside, command):
-    """`start` said "stop it first", and `stop` that the service is not installed."""
-    home, _ = outside
-    code, _, err = clew("--home", home, command)
-    assert (code, "not as the service: end it where it was started" in err) == (1, True)
-    assert "service install" not in err

@@ -92,11 +92,6 @@ def test_an_action_is_shown_with_all_that_is_recorded_of_it(clew, recorded):
     assert len(output) == 3_002
 
 
-def test_the_number_of_the_event_that_an_action_ended_with_shows_the_action(clew, recorded):
-    ended = json.loads(clew("show", GOAL, recorded[1]["end"], "--json"))
-    assert ended["action"]["seq"] == recorded[1]["finished"]
-
-
 def test_a_refused_action_is_shown_with_its_reason_message_and_signature(clew, recorded):
     shown = clew("show", GOAL, recorded[1]["refused"])
     assert "verdict: refused: nothing has changed since it was refused\n" in shown
@@ -105,9 +100,3 @@ def test_a_refused_action_is_shown_with_its_reason_message_and_signature(clew, r
     assert "output" not in shown.splitlines()[-1]
     view = json.loads(clew("show", GOAL, recorded[1]["refused"], "--json"))["action"]
     assert (view["verdict"], view["result"], view["duration_s"]) == ("blocked", "blocked", None)
-
-
-def test_an_interrupted_action_says_why_and_that_its_effect_is_unknown(clew, recorded):
-    shown = clew("show", GOAL, recorded[1]["interrupted"])
-    assert "interrupted: the process that runs the actions died; its effect is unknown" in shown
-    assert "duration: 1.00 s" in shown

@@ -5,13 +5,11 @@ import time
 import pytest
 from rich.console import Console
 
-from clew_daemon.cli.commands.watch import LiveView, PlainView, entry_line, entry_lines
-from clew_daemon.reading.describe import Entry, advance
+from clew_daemon.cli.commands.watch import LiveView, PlainView, entry_line
+from clew_daemon.reading.describe import advance
 from clew_shared.record import events as ev
 from clew_shared.record.state import State
 from clew_shared.views.publish import status_view
-
-AT = 1_790_000_000.0
 
 
 def told(agent):
@@ -30,16 +28,6 @@ def test_an_action_is_told_when_it_starts_and_when_it_ends_with_the_head_of_its_
     assert (first.begins, first.kind, entry_line(first)) == (True, "action.allowed", "#6 ls")
     assert (last.begins, last.kind, last.of) == (False, "action.finished", first.of)
     assert entry_line(last) == "#6 success, 0.0 s: ls: first"
-
-
-def test_a_refusal_is_told_in_one_line_with_the_action_and_the_reason(agent, capsys):
-    for _ in range(3):
-        agent.fail("make")
-    refused = told(agent)[-2:]
-    PlainView().tell(refused)
-    again = "#10 refused: make: 3rd time the same; last: Error: it does not work"
-    assert capsys.readouterr().out == f"goal-1: {again}\n"
-    assert len([one for entry in refused for one in entry_lines(entry, several=False)]) == 1
 
 
 @pytest.mark.parametrize(
@@ -67,12 +55,6 @@ def test_a_pipe_has_the_whole_question_on_lines_of_its_own(agent, capsys):
     ]
 
 
-def test_what_a_goal_wrote_cannot_move_the_cursor():
-    evil = Entry(AT, "g", "action.finished", "#1 success", detail="\x1b[31m\x07red", action="x")
-    assert "\x1b" not in entry_line(evil)
-    assert all("\x1b" not in text for each in entry_lines(evil, several=True) for text, _ in each)
-
-
 # ---- in a window
 
 
@@ -93,22 +75,6 @@ def fitted(view, agents, note=""):
     assert text.endswith("FOOT")
     assert note in text
     return text
-
-
-@pytest.mark.parametrize("count", [1, 2, 3, 5, 8, 20])
-def test_the_live_part_fits_a_small_window_and_keeps_what_needs_a_person(
-    played, monkeypatch, count
-):
-    view = window(monkeypatch, 60, 20)
-    agents = [played() for _ in range(count)]
-    for number, one in enumerate(agents):
-        one.state.goal_id = f"goal-with-a-rather-long-name-{number:04}"
-    agents[-1].core.emit(ev.GoalBlocked(reason="stuck", question="Which way? " * 500))
-    text = fitted(view, agents, "the daemon has ended")
-    assert f"{count - 1:04}" in text
-    assert "question: Which way?" in text
-    shown = sum(f"name-{number:04}" in text for number in range(count))
-    assert shown == count or f"… and {count - shown} more: clew status" in text
 
 
 @pytest.mark.parametrize("count", [1, 3, 5, 12])

@@ -1,13 +1,9 @@
 """Commands that cannot be started: no process to be had, and a starter that cannot live."""
 
-import os
 import subprocess
 import sys
 
 import pytest
-
-from clew_worker.executor import launcher
-from clew_worker.sandbox import landlock
 
 HANDS = """
 import errno, os, socket, sys
@@ -75,19 +71,3 @@ def test_a_fork_that_fails_is_told_and_the_next_command_runs(number, said):
 def test_a_command_that_cannot_be_started_leaves_nothing_open():
     script = FORK_FAILS + "before = count_open(); run(); print(count_open() - before)"
     assert lines_of(script, number=1, rules=-1) == ["0"]
-
-
-def test_where_the_starter_cannot_live_as_a_program_a_fork_does_its_work():
-    if not landlock.abi():
-        pytest.skip("no Landlock here")
-    script = 'sys.executable = "/bin/false"\nfor _ in range(2): print(run())'
-    assert lines_of(script, rules="landlock.inner_ruleset()") == ["ran", "ran"]
-
-
-@pytest.mark.parametrize("answer", [b"", b"\n", b"12", b"-1\n", b"no number\n"])
-def test_an_answer_that_is_no_pid_is_none(answer):
-    answer_r, answer_w = os.pipe()
-    os.write(answer_w, answer)
-    os.close(answer_w)
-    assert launcher._release(answer_r, -1) is None
-    os.close(answer_r)

@@ -40,21 +40,6 @@ def test_an_outcome_told_twice_is_recognised(agent):
     assert agent.core.take() == []
 
 
-def test_an_interrupted_action_is_over(agent):
-    seq = agent.core.propose("t", {}, 0.0).seq
-    assert agent.core.interrupt("killed", 0.0, counts=True) == [seq]
-    assert agent.core.interrupt("killed", 0.0, counts=True) == []
-    assert not agent.core.outcome(seq, ActionReport("success"), 0.0).known
-    assert [a.result for a in agent.state.subtask.actions] == ["interrupted"]
-
-
-def test_a_subtask_carries_its_last_twenty_actions_and_counts_all(agent):
-    for n in range(25):
-        agent.read(f"{n}", f"text {n}")
-    assert agent.state.subtask.actions_total == 25
-    assert [a.args["path"] for a in agent.state.subtask.actions] == [f"{n}" for n in range(5, 25)]
-
-
 def test_max_actions_is_a_budget_and_goes_to_a_person(played):
     agent = played(max_actions=3)
     answers = [agent.read(f"{n}", f"text {n}") for n in range(5)]
@@ -83,22 +68,6 @@ def test_turns_and_tokens_are_budgets_and_end_with_the_turn_that_uses_them_up(pl
     assert agent.read("more").reason == "budget"
 
 
-def test_messages_without_a_turn_count_over_all_workers_until_a_person_grants_as_many_again(agent):
-    agent.core.max_messages = 5
-    agent.core.emit(ev.WorkerExited(epoch=1, reason="killed", messages=3))
-    agent.core.messages = 2
-    assert agent.core.hold_to_limits(0.0) == ""
-    agent.core.messages = 3
-    assert agent.core.hold_to_limits(0.0).startswith("the limit of 5 actions is reached")
-    assert agent.state.goal.status == "blocked"
-    agent.core.messages = 0
-    agent.resume()
-    assert agent.core.hold_to_limits(0.0) == ""
-    agent.core.messages = 4
-    agent.reflect()
-    assert agent.core.messages == 0
-
-
 def test_working_time_is_a_budget_and_rest_does_not_count(played):
     agent = played(spec={"budget_wall_s": 10.0})
     agent.at = 9.0
@@ -118,15 +87,6 @@ def test_a_goal_that_is_over_allows_nothing(agent, status):
     assert agent.record("a", {}).reason == "stopped"
 
 
-def test_a_goal_said_to_be_impossible_is_failed_with_its_task_and_subtask(agent):
-    agent.core.finish_failed("no way", 0.0)
-    assert (agent.state.goal.status, agent.state.task.status, agent.state.subtask.status) == (
-        "failed",
-        "failed",
-        "failed",
-    )
-
-
 def test_a_refusal_by_a_rule_asks_for_a_look_first_and_records_nothing(agent):
     for _ in range(2):
         agent.fail("make")
@@ -135,14 +95,6 @@ def test_a_refusal_by_a_rule_asks_for_a_look_first_and_records_nothing(agent):
     assert agent.core.take() == []
     assert agent.core.propose_unseen("run_cmd", {"cmd": "other"}, 0.0).allowed
     assert agent.core.propose("run_cmd", {"cmd": "make"}, 0.0).reason == "repetition"
-
-
-def test_what_is_blocked_in_another_world_asks_for_a_look_first(agent):
-    for _ in range(3):
-        agent.fail("make")
-    agent.write("a.py", "new")
-    assert agent.core.propose_unseen("run_cmd", {"cmd": "make"}, 0.0) == LookFirst()
-    assert agent.core.propose("run_cmd", {"cmd": "make"}, 0.0).allowed
 
 
 def test_an_allowed_action_is_on_record_before_its_outcome(agent):

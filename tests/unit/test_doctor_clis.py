@@ -64,21 +64,6 @@ def test_a_coding_agent_is_found_asked_for_its_version(coder):
     assert found["agent coder"]["found"] == f"codex-cli 0.1 ({coder.program})"
 
 
-def test_login_files_must_be_there_and_for_this_user_alone(coder, tmp_path):
-    keys = f'credentials = ["{tmp_path}/auth.json"]'
-    gone = coder(keys)["agent coder: login"]
-    assert "No such file" in gone["found"]
-    assert "`codex login`" in gone["mend"]
-    (tmp_path / "auth.json").write_text("{}")
-    (tmp_path / "auth.json").chmod(0o644)
-    assert "chmod 600" in coder(keys)["agent coder: login"]["found"]
-    (tmp_path / "auth.json").chmod(0o600)
-    assert coder(keys)["agent coder: login"]["level"] == "ok"
-    (tmp_path / "auth.json").unlink()
-    os.mkfifo(tmp_path / "auth.json", 0o600)
-    assert "is not a file" in coder(keys)["agent coder: login"]["found"]
-
-
 @pytest.mark.parametrize(
     ("command", "told"),
     [

@@ -31,30 +31,6 @@ def test_the_whole_way_from_subtask_to_person(played):
     assert "another way" in agent.state.question
 
 
-def test_the_limits_can_be_set(played):
-    agent = played(failure_limit=1, replan_limit=1)
-    assert block(agent) == "task"
-    agent.replan("task", ["second"])
-    assert block(agent) == "goal"
-    agent.replan("goal", ["third"])
-    assert block(agent) == "person"
-
-
-def test_a_goals_replan_fails_once_though_two_of_its_subtasks_are_blocked(played):
-    agent = played(["one"])
-    for _ in range(2):
-        block(agent)
-        agent.replan("task", ["two"])
-    assert block(agent) == "goal"
-    agent.replan("goal", ["a"], ["b"])
-    assert block(agent) == "task"
-    agent.replan("task", ["a, another way"])
-    agent.complete()
-    agent.advance()
-    assert block(agent) == "task"
-    assert agent.state.goal.failed_replans == 1
-
-
 def test_a_replan_of_the_task_replaces_the_blocked_and_the_pending_that_it_covers(played):
     agent = played(["done", "blocked", "pending"], ["other task"])
     agent.complete()

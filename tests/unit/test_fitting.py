@@ -46,17 +46,6 @@ def test_many_large_actions_are_told_with_short_arguments(fit):
     assert len(said["state"]["goal"]["tasks"][0]["subtasks"][0]["actions"]) == 20
 
 
-def test_of_a_huge_tree_the_current_subtask_keeps_its_actions_and_its_steps():
-    steps = [{"tool": "write_file", "args": {"path": "f", "content": "y" * 300_000}}]
-    subtasks = [subtask(n, [action(k, 300) for k in range(20)]) for n in range(999)]
-    said = fitted(told([subtask(0, [action(1, 300)], steps=steps), *subtasks]))
-    first, second = said["state"]["goal"]["tasks"][0]["subtasks"][:2]
-    assert size(said) < LINE_BYTES_MAX
-    assert first["steps"] == steps
-    assert len(first["actions"]) == 1
-    assert second["actions"] == []
-
-
 def test_everything_at_its_longest_still_fits():
     done = [{"description": "d" * 1000, "summary": "s" * 2000} for _ in range(1000)]
     entries = [{"seq": n, "name": "run_cmd", "args": {}, "output": "o" * 8000} for n in range(60)]

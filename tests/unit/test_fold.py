@@ -2,7 +2,6 @@
 
 import pytest
 
-from clew_shared.core import suggestions
 from clew_shared.record import events as ev
 from clew_shared.record.codec import GOAL_EVENTS, decode, encode
 from clew_shared.record.fold import apply, fold
@@ -42,22 +41,16 @@ def begun():
     return fold(rows)
 
 
-@pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("state", [State, begun])
-def test_every_event_can_be_taken_in_any_state(kind, state):
-    taken = apply(state(), example(kind), 9)
-    assert (taken.seq, taken.updated_at) == (9, 5.0)
-    assert load(dump(taken)) == taken
+def test_every_event_can_be_taken_in_any_state(state):
+    for kind in KINDS:
+        taken = apply(state(), example(kind), 9)
+        assert (kind, taken.seq, taken.updated_at) == (kind, 9, 5.0)
+        assert load(dump(taken)) == taken, kind
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_every_event_comes_back_from_the_ledger_as_it_went(kind):
-    assert decode(encode(example(kind))) == example(kind)
-
-
-def test_a_field_that_came_later_is_no_obstacle():
-    event = decode(b'{"kind":"goal_started","at":1,"from_the_future":2}')
-    assert event == ev.GoalStarted(at=1)
+def test_every_event_comes_back_from_the_ledger_as_it_went():
+    assert [kind for kind in KINDS if decode(encode(example(kind))) != example(kind)] == []
 
 
 def test_a_state_goes_on_after_a_restart_as_if_nothing_had_been(played):
@@ -81,30 +74,6 @@ def test_restarts_count_the_deaths_of_the_worker_and_nothing_else(agent):
     agent.core.emit(ev.GoalWaiting(reason="paused", paused=True))
     agent.resume()
     assert (agent.state.epoch, agent.state.restarts) == (len(ends) + 1, 2)
-
-
-def suggest(agent, *checks):
-    plan = (PlannedTask(description="t", subtasks=(PlannedSubtask(description="s"),)),)
-    agent.core.plan(plan, None, 1.0, checks)
-    return [row.event for row in agent.core.take() if row.event.kind == "check_proposed"]
-
-
-def test_a_suggested_check_decides_nothing_and_is_kept_with_its_result(agent):
-    suggest(agent, ("tests", "pytest -q"), ("lint", "ruff check"))
-    agent.core.emit(ev.CheckStarted(name="tests"))
-    agent.core.emit(ev.CheckFinished(name="tests", passed=True, suggested=True))
-    assert suggestions.due(agent.state) == [("lint", "ruff check")]
-    assert (agent.state.checks, agent.state.last_probe_state) == ({}, {})
-    agent.core.emit(ev.GoalEnded(status="completed"))
-    assert agent.state.verified is False
-    assert agent.state.suggested["tests"].result.passed
-
-
-def test_a_turn_that_a_crash_cut_off_costs_but_is_no_iteration():
-    spent = {"tokens": 7, "assessment": "stuck", "unfinished": True}
-    state = fold([(1, ev.Reflected(iteration=1)), (2, ev.Reflected(iteration=0, **spent))])
-    assert (state.iteration, state.cost.calls, state.cost.tokens) == (1, 1, 7)
-    assert (state.attention.iterations_without_facts, state.attention.stuck) == (1, 0)
 
 
 def test_an_empty_workspace_may_be_made_at_the_first_start_and_at_a_persons_word_only():

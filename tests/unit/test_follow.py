@@ -8,10 +8,10 @@ import pytest
 from structlog.testing import capture_logs
 
 from clew_daemon.control import server as server_module
-from clew_daemon.control.follow import BATCH_BYTES, BATCH_ROWS, Following
+from clew_daemon.control.follow import Following
 from clew_daemon.control.lookup import handler
 from clew_daemon.control.requests import FollowRequest, PingRequest
-from clew_daemon.control.server import FOLLOWERS_MAX, Control, ControlError
+from clew_daemon.control.server import Control, ControlError
 from clew_daemon.record.goal_events import GoalEvents
 from clew_shared.ledger import Cursor, Ledger, NewEvent
 from clew_shared.record import events as ev
@@ -122,21 +122,6 @@ async def test_a_client_begins_with_the_present_state_and_gets_what_is_recorded_
         assert shape(await one.events(3)) == (await recorded(daemon))[2:]
 
 
-async def test_a_long_past_arrives_in_bounded_batches_while_others_are_answered(daemon):
-    await daemon.append(*[b'{"kind":"noted","text":"%b"}' % (b"x" * 3_000)] * 1_000)
-    await daemon.append(*[b'{"kind":"noted"}'] * 1_000)
-    async with client(daemon) as one, client(daemon) as other:
-        await one.ask(after="0-")
-        seqs = []
-        while len(seqs) < 2_000:
-            batch = (await one.line())["params"]["events"]
-            assert len(batch) <= BATCH_ROWS
-            assert len(json.dumps(batch)) < 2 * BATCH_BYTES
-            seqs += [event["seq"] for event in batch]
-            assert (await other.ask("ping"))["result"]["ready"]
-        assert seqs == [*range(1, 2_001)]
-
-
 @pytest.mark.parametrize(
     "after",
     [
@@ -214,18 +199,3 @@ async def test_a_client_that_reads_nothing_is_cut_off_and_comes_back_without_los
             assert begun["reset"] is False
             seen += shape(await two.events(201 - len(seen)))
     assert seen == await recorded(daemon)
-
-
-async def test_more_followers_than_allowed_are_refused_until_one_ends(daemon):
-    connections = [await asyncio.open_unix_connection(daemon.socket) for _ in range(FOLLOWERS_MAX)]
-    followers = [Client(*each) for each in connections]
-    for each in followers:
-        assert "result" in await each.ask()
-    async with client(daemon) as more:
-        assert "follow already" in (await more.ask())["error"]["message"]
-        assert (await more.ask("ping"))["result"]["ready"]  # and is served otherwise
-        followers[0].writer.close()
-        while "error" in await more.ask():  # noqa: ASYNC110 - asked again and again
-            await asyncio.sleep(0.01)
-    for each in followers:
-        each.writer.close()

@@ -65,23 +65,3 @@ async def test_another_ledger_in_its_place_is_told_and_followed_from_its_end(tmp
     assert bodies(follower.look()) == ["e"]
     assert not follower.was_reset
     await ledger.close(10)
-
-
-async def test_a_restored_copy_that_holds_the_cursor_is_no_other_ledger(tmp_path, follower):
-    path = tmp_path / "ledger.db"
-    ledger = Ledger.open(path)
-    follower.look()
-    await append(ledger, "1", "2")
-    follower.look()
-    follower.close()  # else the copy would lack what is in SQLite's log
-    await ledger.close(10)
-    copy = tmp_path / "copy.db"
-    copy.write_bytes(path.read_bytes())
-    for end in ("-wal", "-shm"):
-        (tmp_path / f"ledger.db{end}").unlink(missing_ok=True)
-    copy.replace(path)
-    ledger = Ledger.open(path)
-    await append(ledger, "3")
-    assert bodies(follower.look()) == ["3"]
-    assert not follower.was_reset
-    await ledger.close(10)

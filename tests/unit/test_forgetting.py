@@ -48,19 +48,6 @@ def test_the_state_of_a_goal_that_works_on_and_on_does_not_grow(long):
     assert long.state.actions_total == 2 * ENTRIES_MAX
 
 
-def test_blocks_are_never_forgotten():
-    core = begun()
-    for _ in range(3):
-        said = core.record(
-            "run_cmd", {"cmd": "false"}, ActionReport("failure", "no", False, "w"), AT
-        )
-    assert said.reason == "repetition"
-    for n in range(ENTRIES_MAX + 1):
-        edit(core, n)
-    core.see_world("w", AT)
-    assert core.propose("run_cmd", {"cmd": "false"}, AT).reason == "blocked_action"
-
-
 def test_a_snapshot_goes_on_as_the_whole_record_does():
     core, events = begun(), []
     for n in range(ENTRIES_MAX + 1_000):

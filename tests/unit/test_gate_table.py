@@ -196,12 +196,6 @@ def test_two_commands_in_turn_that_only_read_are_refused_when_the_third_round_wo
     assert play(agent, FILES[:2] * 4) == (6, "alternation")
 
 
-def test_what_may_change_by_itself_is_told_once_in_six_looks_and_never_refused(agent):
-    looks = [agent.act("job_status", {"id": 7}, output="pending") for _ in range(18)]
-    assert [n for n, look in enumerate(looks, 1) if look.word] == [5, 11, 17]
-    assert not any(look.reason for look in looks)
-
-
 def test_a_refusal_says_what_happened_and_what_else_to_do(agent):
     for _ in range(3):
         answer = agent.fail("make", "No rule to make target `all`")
@@ -273,29 +267,6 @@ def test_a_block_holds(played, what):
     agent = blocked(played(["one", "two"]))
     HOLDS[what](agent)
     assert agent.fail("make").reason == "blocked_action"
-
-
-@pytest.mark.parametrize("lift", ["feedback", "person"])
-def test_a_block_after_deaths_holds_in_every_world_until_a_person_lifts_it(agent, lift):
-    play(agent, [dies("run_cmd", cmd="make")] * 3)
-    agent.write("a", "another world")
-    agent.restart()
-    assert agent.fail("make").reason == "blocked_action"
-    if lift == "feedback":
-        agent.feedback()
-    else:
-        agent.core.emit(ev.Unblocked(signature=MAKE))
-    assert agent.fail("make").allowed is (lift == "person")
-
-
-@pytest.mark.parametrize(
-    ("scope", "then", "later"), [("task", False, True), ("goal", False, False)]
-)
-def test_the_scope_can_be_widened(played, scope, then, later):
-    agent = blocked(played(["one", "two"], ["three"], scope=scope))
-    for allowed in (then, later):
-        next_subtask(agent)
-        assert agent.fail("make").allowed is allowed
 
 
 @pytest.mark.parametrize("let_go", [False, True])

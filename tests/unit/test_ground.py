@@ -1,15 +1,10 @@
 """What stands where a workspace should be: the very folder, another one, something else, or nothing."""
 
-import os
-import subprocess
-import sys
-
 import pytest
 
 from clew_daemon.processes import workspace_guard
-from clew_shared.record.identity import Identity, of_path
+from clew_shared.record.identity import of_path
 from clew_shared.record.state import State
-from clew_shared.views.contextdir import ContextDir
 
 
 @pytest.fixture
@@ -59,13 +54,6 @@ def test_nothing_is_made_where_that_is_not_asked_for(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_folder_that_was_asked_for_is_made_with_those_above_it(tmp_path):
-    known = Identity(dev=1, ino=2)  # of one that is gone
-    found = entered(tmp_path / "a" / "ws", known, make=True)
-    assert found.made
-    assert found.identity.is_same(of_path(tmp_path / "a" / "ws"))
-
-
 @pytest.mark.parametrize("what", ["link", "dangling link", "file", "link above"])
 def test_what_is_no_folder_there_is_not_entered(tmp_path, place, what):
     known = of_path(place)
@@ -90,52 +78,6 @@ def test_what_is_no_folder_there_is_not_entered(tmp_path, place, what):
     assert found.stranger is None
     assert ("folder" if what == "file" else "link") in found.reason
     assert not (tmp_path / "nowhere").exists()
-
-
-ELSEWHERE = """
-import os, sys
-from clew_daemon.processes import workspace_guard
-fd = os.open(sys.argv[1], os.O_RDONLY)
-print(workspace_guard.occupy(fd), flush=True)
-sys.stdin.read()
-"""
-
-
-def elsewhere(place):
-    """Start another process that works in the folder; it and what it says of others there."""
-    process = subprocess.Popen(
-        [sys.executable, "-c", ELSEWHERE, place],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-    )
-    return process, process.stdout.readline().strip()
-
-
-def test_a_folder_has_one_daemon_at_a_time(place):
-    process, said = elsewhere(place)
-    with process:
-        assert said == ""
-        mine = entered(place)
-        assert mine.occupy() == f"another clew (process {process.pid})"
-        process.kill()
-        process.wait()
-        assert mine.occupy() == ""
-        process, said = elsewhere(place)
-        with process:
-            assert said == f"another clew (process {os.getpid()})"
-            process.stdin.close()
-
-
-def test_nothing_is_published_into_another_folder(place):
-    files = ContextDir(str(place), of_path(place))
-    files.rebuild({"a": 1}, [], [])
-    swap(place)
-    with pytest.raises(OSError, match="replaced"):
-        files.update({"a": 2}, [], None)
-    with pytest.raises(OSError, match="replaced"):
-        files.rebuild({"a": 2}, [], [])
-    assert list(place.iterdir()) == []
 
 
 def told_of(**what):

@@ -9,7 +9,6 @@ from clew_shared.guidance.notes import (
     NOT_YET,
 )
 from clew_shared.prompt.state_block import state_block
-from clew_shared.prompt.tools import PLAN
 from clew_shared.prompt.view import PromptView
 from clew_shared.text.shell_tests import SILENT
 from clew_shared.tools import NO_EDIT, NO_LONGER, TOOLS
@@ -89,25 +88,3 @@ def test_a_profile_without_guidance_is_only_asked_for_the_next_call(entries):
         "That did not work. Correct the call, or try another way.",
         "Is the goal done now? If yes, call finish. If not, call the next tool.",
     )
-
-
-@pytest.mark.parametrize(
-    ("there", "asked"),
-    [
-        (("shop.py", "docs/"), "call read_file on shop.py, before"),
-        (("docs/", "other.py"), "First look: search the files"),
-        (("docs/",), "Begin: call a tool."),
-    ],
-)
-def test_a_look_at_what_is_there_comes_first_whatever_the_language(there, asked):
-    last = state_block(replace(VIEW, there=there))
-    assert asked in last
-    assert f"These are there: {', '.join(there)}" in last
-    assert "there" not in state_block(replace(VIEW, there=there, guided=False))
-
-
-def test_a_planned_goal_is_asked_about_its_subtask_and_a_large_one_for_a_plan():
-    planned = replace(VIEW, goal="more", transcript=(WRITE,))
-    assert "call complete_subtask" in state_block(planned)
-    assert "Call plan" in state_block(replace(VIEW, tools=(*TOOLS, PLAN)))
-    assert "call plan with exactly one task" in state_block(replace(planned, replan="task"))

@@ -11,8 +11,8 @@ from prometheus_client import CollectorRegistry
 from clew_daemon.herald import channels, notices, situation
 from clew_daemon.herald.book import Book
 from clew_daemon.herald.channels import Messages
-from clew_daemon.herald.metrics import VALUES_MAX, Counting, MetricsServer
-from clew_daemon.herald.senders import ChannelError, Sender, UndeliveredError, senders
+from clew_daemon.herald.metrics import Counting, MetricsServer
+from clew_daemon.herald.senders import Sender, UndeliveredError
 from clew_daemon.herald.situation import DaemonHealth, Situation
 from clew_shared.config.tables import NotifySettings
 from clew_shared.ledger import Cursor, EventRow, Ledger, NewEvent, Reader
@@ -73,22 +73,6 @@ def test_ends_are_told_with_what_proves_nothing_and_a_cancelled_goal_is_not():
     assert "No check has verified this." in notices.of_end(state, ENDED).body
     assert notices.of_end(state, ev.GoalEnded(status="failed")).kind == "failed"
     assert notices.of_end(state, ev.GoalEnded(status="cancelled")) is None
-
-
-@pytest.mark.parametrize(
-    ("clock", "quiet", "until"),
-    [
-        ("21:59", "22:00-07:00", None),
-        ("22:00", "22:00-07:00", "2026-11-24 07:00"),
-        ("06:59", "22:00-07:00", "2026-11-23 07:00"),
-        ("07:00", "22:00-07:00", None),
-        ("12:30", "12:00-13:00", "2026-11-23 13:00"),
-        ("03:00", "", None),
-    ],
-)
-def test_quiet_hours_end_at_their_next_end(clock, quiet, until):
-    found = notices.quiet_until(datetime.fromisoformat(f"2026-11-23 {clock}"), quiet)
-    assert (found and found.isoformat(" ", "minutes")) == until
 
 
 # -- what was recorded
@@ -173,19 +157,6 @@ async def test_what_was_not_taken_is_sent_again_and_the_book_says_since_when(rec
     assert recorded.channel.record.failing_since is None
 
 
-async def test_a_long_wait_is_told_once_however_often_it_is_tried_again_and_a_pause_is_none(
-    recorded,
-):
-    waits = [ev.GoalWaiting(at=60.0 * n, reason="no endpoint", until=60.0 * n) for n in range(9)]
-    await recorded.add(ACCEPTED, *waits)
-    assert recorded.look(3599.0) == []
-    assert recorded.look(3600.0) == ["waiting_long"]
-    await recorded.add(waits[8])
-    assert recorded.look(9999.0) == []
-    await recorded.add(ev.GoalWaiting(at=700.0, reason="paused", paused=True))
-    assert recorded.look(99999.0) == []
-
-
 async def test_in_quiet_hours_messages_wait_and_what_no_longer_holds_is_not_told(
     recorded, monkeypatch
 ):
@@ -236,25 +207,7 @@ def test_counters_are_those_of_the_events_and_stay_in_the_book(tmp_path):
     }
 
 
-def test_a_counter_has_a_bounded_number_of_series(tmp_path):
-    counting = Counting(Book(tmp_path / "book"))
-    for number in range(2 * VALUES_MAX):
-        counting.add(("clew_refusals", f"reason {number}"), 1)
-    assert len(counting.values) == VALUES_MAX + 1
-    assert sum(counting.values.values()) == 2 * VALUES_MAX
-
-
 # -- spans
-
-
-def test_spans_are_a_tree_of_goal_epoch_tool_and_call():
-    found = {span.name: span for span in spans_of(LIFE)}
-    goal, epoch = found["invoke_workflow hello"], found["invoke_agent default"]
-    assert (goal.parent, epoch.parent) == (None, goal.context)
-    tools = (found["chat m"].parent, found["execute_tool run_cmd"].parent)
-    assert tools == (epoch.context, epoch.context)
-    assert found["chat m"].start_time == 6.5e9
-    assert (goal.start_time, goal.end_time) == (1e9, 9.5e9)
 
 
 def test_no_two_spans_of_a_life_have_one_id_however_it_goes():
@@ -266,20 +219,6 @@ def test_no_two_spans_of_a_life_have_one_id_however_it_goes():
 
 
 # -- addresses and the page
-
-
-@pytest.mark.filterwarnings("ignore:'imghdr' is deprecated")  # apprise imports it
-def test_an_address_shows_nothing_but_its_line_and_scheme(tmp_path):
-    file = tmp_path / "urls"
-    file.write_text("# mine\n\njson://me:T0KEN@127.0.0.1/secret/\n")
-    file.chmod(0o600)
-    notify = NotifySettings(urls_file=str(file), desktop=False)
-    [sender] = senders(notify, {}, tmp_path)
-    assert sender.label == "line 3 (json://)"
-    assert "T0KEN" not in sender.key
-    file.chmod(0o640)
-    with pytest.raises(ChannelError, match="chmod 600"):
-        senders(notify, {}, tmp_path)
 
 
 def test_the_server_answers_its_own_host_name_and_get_alone():

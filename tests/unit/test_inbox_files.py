@@ -1,6 +1,5 @@
 """The steps that a dropped file goes through, cut off at every one of them."""
 
-import errno
 import os
 import signal
 import subprocess
@@ -10,10 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from clew_daemon.inbox import files
 from clew_daemon.inbox.files import (
     BeingWritten,
-    Changed,
     Found,
     claim,
     find,
@@ -112,18 +109,6 @@ def test_a_kill_at_any_step_leaves_the_file_whole_and_known_again(tmp_path, verb
     assert point > 5
 
 
-def test_a_file_that_changed_or_took_the_name_is_not_claimed_in_its_place(goal):
-    found = find(goal)
-    goal.write_text("# Goal, changed")
-    with pytest.raises(Changed):
-        claim(found)
-    goal.unlink()
-    goal.write_text("another")
-    with pytest.raises(Changed):
-        claim(found)
-    assert visible(goal.parent) == {"goal.md": "another"}
-
-
 def test_a_file_that_is_open_for_writing_is_neither_claimed_nor_read(goal):
     with goal.open("a"), pytest.raises(BeingWritten):
         claimed(goal)
@@ -132,16 +117,6 @@ def test_a_file_that_is_open_for_writing_is_neither_claimed_nor_read(goal):
         read(one)  # opened just before it was claimed
     with goal.parent.joinpath(one.path.name).open():
         assert read(one).raw == b"# Goal"
-
-
-@pytest.mark.parametrize("code", ["EACCES", "EINVAL", "ENOLCK", "EOPNOTSUPP"])
-def test_where_a_file_system_cannot_tell_about_writers_the_file_is_taken(goal, monkeypatch, code):
-    def refuse(fd, command, value=0):
-        raise OSError(getattr(errno, code), "no lease here")
-
-    monkeypatch.setattr(files.fcntl, "fcntl", refuse)
-    with goal.open("a"):
-        assert read(claimed(goal)).raw == b"# Goal"
 
 
 @pytest.mark.parametrize("name", [b"goal-\xff.md", b"two\nlines.md", b"-.md", b" .txt"])

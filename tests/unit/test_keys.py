@@ -1,7 +1,5 @@
 """Where LLM keys come from, which key files are refused, and what is kept out of the environment."""
 
-import os
-
 import pytest
 
 from clew_daemon.host.keys import KEY_BYTES_MAX, KeyFileError, Keys, read_key, scrubbed
@@ -53,14 +51,6 @@ def test_what_is_no_key_is_refused_and_never_quoted(tmp_path, text, word):
     assert "sk-" not in str(told.value)
 
 
-def test_a_key_of_the_environment_that_no_header_can_carry_is_a_fault_that_does_not_quote_it():
-    fault = Keys({"MY_LLM": "sk-one\nsk-two"}).fault(
-        LlmAgentSettings(model="m", api_key_env="MY_LLM")
-    )
-    assert "MY_LLM" in fault
-    assert "sk-" not in fault
-
-
 @pytest.mark.parametrize("named", ["$CREDENTIALS_DIRECTORY/llm", "${CREDENTIALS_DIRECTORY}/llm"])
 @pytest.mark.parametrize("mode", [0o400, 0o440])
 def test_a_credential_of_systemd_is_found_by_its_name(tmp_path, named, mode):
@@ -96,21 +86,3 @@ def test_the_login_files_of_a_coding_agent_are_hidden_from_workers(tmp_path):
     agent = {"cli": "codex", "credentials": ["~/.codex/auth.json"]}
     assert keys.paths(settings(agent)) == [path]
     assert keys.fault(CliAgentSettings(**agent)) == ""
-
-
-@pytest.mark.parametrize(
-    ("make", "words"),
-    [
-        (lambda path: None, "cannot be read: No such file"),
-        (lambda path: path.mkdir(), "is not a file"),
-        (lambda path: os.mkfifo(path, 0o600), "is not a file"),
-        (lambda path: file_with(path, mode=0o644), "can be read or written by others: chmod 600"),
-    ],
-    ids=["absent", "folder", "FIFO", "readable by all"],
-)
-def test_a_login_file_that_must_not_be_used_is_a_fault_that_names_it(tmp_path, make, words):
-    path = tmp_path / "auth.json"
-    make(path)
-    fault = Keys({}).fault(CliAgentSettings(cli="codex", credentials=[str(path)]))
-    assert fault.startswith(f"the login file {path} ")
-    assert words in fault

@@ -7,7 +7,6 @@ from clew_daemon.learning.models import (
     of_model,
 )
 from clew_shared.config.agent_tables import LlmAgentSettings, RunbookAgentSettings
-from clew_shared.prompt.view import recorded_mode
 from clew_shared.record.prompt_facts import Prompt
 from clew_shared.wire.hello import AgentOptions, HelloAnswer, HelloOptions, HelloState
 from clew_worker.agent.json_mode import ModelAnswer, ToolRequest
@@ -45,19 +44,6 @@ def test_json_is_asked_for_where_a_model_makes_no_native_calls(answers, mode):
 def hello(mode, last):
     options = HelloOptions(agent=AgentOptions(mode=mode))
     return HelloAnswer(state=HelloState(prompt=last), options=options)
-
-
-@pytest.mark.parametrize(
-    ("asked", "last", "mode"),
-    [
-        ("auto", None, "tools"),
-        ("auto", Prompt(mode="json"), "json"),
-        ("json", Prompt(mode="tools"), "json"),
-        ("tools", Prompt(mode="json"), "tools"),
-    ],
-)
-def test_a_new_epoch_begins_in_the_mode_that_fits_unless_one_is_configured(asked, last, mode):
-    assert recorded_mode(hello(asked, last)) == mode
 
 
 # ---- across the epochs of a goal

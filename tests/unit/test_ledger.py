@@ -5,7 +5,6 @@ import os
 import stat
 import threading
 
-import apsw
 import pytest
 
 from clew_shared.ledger import (
@@ -13,7 +12,6 @@ from clew_shared.ledger import (
     LedgerCorrupt,
     LedgerError,
     LedgerFailed,
-    LedgerTooNew,
     NewEvent,
     Reader,
     opening,
@@ -53,19 +51,6 @@ async def test_appended_events_are_read_back_in_call_order(ledger):
     assert [row.seq for row in ledger.read_all()] == seqs
     assert ledger.last_seq() == 1200
     assert ledger.goals() == ["a", "b"]
-
-
-async def test_outputs_are_kept_apart_and_come_back_whole(ledger):
-    big = os.urandom(300_000)
-    (plain, loud, silent), done = ledger.append(
-        [entry("a", "1"), entry("a", "2", big), entry("a", "3", b"")]
-    )
-    await done
-
-    assert ledger.output(plain) is None
-    assert ledger.output(loud) == big
-    assert ledger.output(silent) == b""
-    assert ledger.output(99) is None
 
 
 async def test_what_waits_together_is_committed_together(path):
@@ -121,21 +106,6 @@ async def test_close_writes_what_waits_and_refuses_what_comes_later(path):
         assert reader.last_seq() == 1
 
 
-async def test_a_reader_follows_a_writer_from_another_thread(path):
-    ledger = Ledger.open(path)
-    await ledger.append([entry("a", "0")])[1]
-    with Reader.open(path) as reader:
-        seen = []
-        for i in range(1, 50):
-            await ledger.append([entry("a", str(i))])[1]
-            seen.append(await asyncio.to_thread(reader.last_seq))
-        rows = await asyncio.to_thread(lambda: list(reader.read("a")))
-    await ledger.close(10)
-
-    assert seen == list(range(2, 51))
-    assert [row.body for row in rows] == [b"%d" % i for i in range(50)]
-
-
 async def test_a_reader_cannot_write(ledger, path):
     await ledger.append([entry("a", "0")])[1]
     with Reader.open(path) as reader, pytest.raises(LedgerError), reader.connection() as con:
@@ -169,21 +139,6 @@ async def test_too_much_waiting_is_refused_before_anything_is_assigned(ledger, m
     assert ledger.append([entry("a", "3")])[0] == [3]
 
 
-async def test_a_newer_version_is_refused_and_left_alone(path):
-    await Ledger.open(path).close(10)
-    con = apsw.Connection(str(path))
-    con.pragma("user_version", 99)
-    con.close()
-    before = path.read_bytes()
-
-    with pytest.raises(LedgerTooNew, match=r"version 99.*newer clew"):
-        Ledger.open(path)
-    with pytest.raises(LedgerTooNew):
-        Reader.open(path)
-    assert "version 99" in verify(path).fault.message
-    assert path.read_bytes() == before
-
-
 async def test_an_older_version_is_brought_forward_and_keeps_its_events(path):
     ledger = Ledger.open(path)
     await ledger.append([entry("a", "1")])[1]
@@ -195,27 +150,6 @@ async def test_an_older_version_is_brought_forward_and_keeps_its_events(path):
     assert con.execute("SELECT x FROM extra").get == 7
     assert con.execute("SELECT count(*) FROM events").get == 1
     con.close()
-
-
-async def test_a_migration_that_fails_changes_nothing(path):
-    await Ledger.open(path).close(10)
-
-    with pytest.raises(LedgerError):
-        opening.open_writing(path, (*schema.MIGRATIONS, "CREATE TABLE extra (x)", "no sql"))
-
-    ledger = Ledger.open(path)
-    await ledger.append([entry("a", "1")])[1]
-    await ledger.close(10)
-    assert verify(path).ok
-
-
-def test_a_file_that_is_no_database_is_refused_and_left_alone(path):
-    path.write_bytes(b"Dear diary, " * 1000)
-
-    with pytest.raises(LedgerCorrupt, match=r"not a database.*restore a backup"):
-        Ledger.open(path)
-    assert "not a database" in verify(path).fault.message
-    assert path.read_bytes() == b"Dear diary, " * 1000
 
 
 async def test_a_torn_file_is_refused_and_reported(path):

@@ -77,39 +77,6 @@ async def test_a_full_disk_is_waited_for_and_nothing_is_lost_or_reordered(small_
     await ledger.close(10)
 
 
-async def test_closing_on_a_full_disk_ends_in_time_and_fails_who_waits(tmp_path):
-    states, path = States(), tmp_path / "ledger.db"
-    ledger = Ledger.open(path, on_state=states.put_nowait)
-    ledger._writer._con.pragma("max_page_count", 100)
-
-    futures = await append_until_full(ledger, states)
-    async with asyncio.timeout(20):
-        await ledger.close(0.1)
-    results = await asyncio.gather(*futures, return_exceptions=True)
-
-    assert isinstance(results[-1], LedgerFailed)
-    report = verify(path)
-    assert (report.ok, report.events) == (True, results.count(None))
-
-
-async def test_another_programs_lock_is_waited_for(tmp_path):
-    states, path = States(), tmp_path / "ledger.db"
-    ledger = Ledger.open(path, on_state=states.put_nowait)
-    ledger._writer._con.set_busy_timeout(1)
-    other = apsw.Connection(str(path))
-    other.execute("BEGIN IMMEDIATE")
-
-    done = ledger.append([NewEvent("a", "noted", b"x")])[1]
-    await states.until(LedgerState.SLOW)
-    assert not done.done()
-    other.execute("ROLLBACK")
-    await done
-
-    other.close()
-    await ledger.close(10)
-    assert verify(path).events == 1
-
-
 class BrittleFile(apsw.VFSFile):
     broken = False
 

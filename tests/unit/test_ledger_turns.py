@@ -41,20 +41,6 @@ async def test_both_ways_of_writing_make_one_record(path, ledger):
     assert (report.ok, report.events, report.goals) == (True, 4, 2)
 
 
-def test_a_turn_that_fails_leaves_nothing(path, ledger):
-    def fail():
-        with ledger.turn():
-            ledger.append([entry("a", "lost")])
-            raise ZeroDivisionError
-
-    with pytest.raises(ZeroDivisionError):
-        fail()
-    with ledger.turn():
-        assert ledger.append([entry("a", "kept")]) == [1]
-    assert bodies(ledger) == ["kept"]
-    assert verify(path).ok
-
-
 def test_a_turn_says_whether_another_has_written(path, ledger):
     with closing(TurnLedger.open(path)) as other:
         with ledger.turn() as moved:

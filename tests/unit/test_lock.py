@@ -1,19 +1,14 @@
 """One writer: the lock beside a ledger."""
 
-import errno
-import fcntl
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from clew_shared.ledger import Ledger
 from clew_shared.ledger.lock import (
-    LockError,
     LockHeldError,
     acquire,
-    beside,
     holder,
 )
 
@@ -78,27 +73,4 @@ def test_anyone_can_ask_who_holds_it_and_nobody_is_disturbed_by_that(path, held_
     assert holder(path) is None
 
 
-@pytest.mark.parametrize("number", ["ENOLCK", "EOPNOTSUPP", "ENOSYS", "EINVAL"])
-def test_where_the_file_system_has_no_locks_it_is_refused_with_what_to_do(
-    path, number, monkeypatch
-):
-    def refuse(*_):
-        raise OSError(getattr(errno, number), "no locks")
-
-    monkeypatch.setattr(fcntl, "fcntl", refuse)
-    with pytest.raises(LockError, match=r"does not support locks.*local disk"):
-        acquire(path, role="daemon")
-    assert holder(path) is None if path.exists() else True
-
-
 # -- who opens a ledger for writing holds its lock
-
-
-async def test_a_lock_that_is_passed_on_stays_with_its_owner(tmp_path):
-    path = tmp_path / "ledger.db"
-    with acquire(beside(path), role="daemon") as taken:
-        await Ledger.open(path, lock=taken).close(10)
-        with pytest.raises(LockHeldError):
-            Ledger.open(path)
-    with pytest.raises(ValueError, match="not the held lock"):
-        Ledger.open(path, lock=taken)

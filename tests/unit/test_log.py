@@ -4,7 +4,6 @@ import fcntl
 import json
 import logging
 import os
-import pty
 import re
 import resource
 import select
@@ -128,47 +127,6 @@ def test_whatever_is_logged_makes_one_line_of_json(out):
     assert len(line["long"]) == setup.MAX_CHARS
     assert line["keys"] == {"(1, 2)": 3}
     assert line["code"] == 1
-
-
-def test_a_terminal_gets_no_escape_from_a_value():
-    primary, secondary = pty.openpty()
-    try:
-        setup.configure(Settings(format="auto"), stdout_fd=secondary)
-        evil = "\x1b]0;owned\x07\x1b[2J\x9b2J\r\nfake.event"
-        structlog.get_logger().info("action.finished", output=evil, evil={"\x1b[2J": evil})
-        (line,) = read_lines(primary, 1)
-    finally:
-        os.close(primary)
-        os.close(secondary)
-    ours = re.sub(rb"\x1b\[[0-9;]*m", b"", line).decode()
-    assert "action.finished" in ours
-    assert ours.isprintable()
-
-
-def test_an_exception_is_logged_with_its_traceback_and_without_its_key(out):
-    fd, lines = out
-    setup.configure(Settings(), stdout_fd=fd)
-    try:
-        int("api_key=abc12345")
-    except ValueError:
-        structlog.get_logger().exception("inbox.failed")
-    (line,) = lines()
-    assert line["level"] == "error"
-    assert line["exception"].endswith("literal for int() with base 10: 'api_key=[redacted]'")
-
-
-def test_the_file_has_the_same_lines_and_is_rotated(out, tmp_path):
-    fd, lines = out
-    path = tmp_path / "logs" / "clew.log"
-    setup.configure(Settings(file=str(path), max_bytes=4096, backups=2), stdout_fd=fd)
-    for count in range(100):
-        structlog.get_logger().info("goal.started", count=count, pad="x" * 100)
-    files = [path.with_name("clew.log.2"), path.with_name("clew.log.1"), path]
-    assert all(file.stat().st_size <= 4096 for file in files)
-    kept = [json.loads(line) for file in files for line in file.read_text().splitlines()]
-    assert kept == lines()[-len(kept) :]
-    assert len(list(path.parent.iterdir())) == 3
-    assert path.stat().st_mode & 0o777 == 0o600
 
 
 def test_a_full_disk_costs_lines_that_are_counted_and_said(out, tmp_path, monkeypatch):

@@ -49,10 +49,6 @@ def allowed(cmd, tool="run_cmd"):
     return ev.ActionAllowed(epoch=1, tool=tool, args=args, signature=f"{tool}::{cmd}")
 
 
-def finished(of, *, changed=False, result="failure"):
-    return ev.ActionFinished(of=of, result=result, outcome=result, changed=changed)
-
-
 def refused(cmd, reason="repetition", tool="run_cmd"):
     return ev.ActionBlocked(
         epoch=1,
@@ -73,37 +69,6 @@ def warned(kind, key=""):
 END = ev.GoalEnded(status="completed")
 
 
-def test_a_refused_repetition_is_a_pattern_with_its_cost():
-    (one,) = folded(
-        *[allowed("pytest -q a"), finished(1), allowed("pytest -q a"), finished(3)],
-        *[refused("pytest -q a"), refused("pytest -q a", "blocked_action")],
-        *[allowed("sed -i s/1/2/ a.py"), finished(7, changed=True, result="success"), END],
-    ).patterns
-    assert (one.kind, one.what, one.refused, one.warned) == (
-        *("repetition", "run_cmd pytest -q a"),
-        *(2, 0),
-    )
-    (lesson,) = loop_lessons([one])
-    assert lesson.section == "loops"
-    assert lesson.content == LESSON
-    assert lesson.evidence == "repetition: 2 refused, 0 warned"
-
-
-@pytest.mark.parametrize(
-    ("events", "expected"),
-    [
-        ([warned("theme")], ("theme", "")),
-        ([allowed("cat x"), warned("repetition")], ("repetition", "run_cmd cat x")),
-        ([allowed("cat x"), warned("nothing_new")], ("nothing_new", "")),
-    ],
-)
-def test_a_warning_is_a_pattern_and_a_nudge_names_what_was_called(events, expected):
-    (one,) = folded(*events, END).patterns
-    assert (one.kind, one.what) == expected
-    assert (one.refused, one.warned) == (0, 1)
-    assert bool(loop_lessons([one])) == (one.kind != "nothing_new")
-
-
 def learned(draft, *events, goal="g"):
     deltas.add_lessons(draft, loop_lessons(folded(*events, END).patterns), goal, AT)
 
@@ -118,14 +83,6 @@ def test_the_same_loop_in_other_words_is_counted_and_not_added_twice():
         ("loo-00002", 0),
     ]
     assert draft.events[1].reason == "learned again: repetition: 1 refused, 0 warned"
-
-
-@pytest.mark.parametrize("before", [0, 150, 170, 190])
-def test_a_key_in_the_arguments_does_not_get_into_the_lesson(before):
-    key = "sk-" + "a1b2c3d4" * 6
-    draft = Draft.of(LearnedPlaybook())
-    learned(draft, refused(f"curl {'x' * before} {key}"), refused(f"{key} --x"))
-    assert all("a1b2" not in event.model_dump_json() for event in draft.events)
 
 
 SHOWN = ev.StrategiesShown(epoch=1, ids=("loo-00001",))

@@ -3,18 +3,15 @@
 import pytest
 
 from clew_daemon.cli.commands.loops import loop_lines
-from clew_daemon.herald.metrics import counted
 from clew_daemon.publish.report import render
-from clew_daemon.record.eventlog import line
 from clew_daemon.record.findings import findings, step
 from clew_daemon.record.goals import GoalStore
-from clew_shared.config.tables import LoopSettings, Settings
+from clew_shared.config.tables import Settings
 from clew_shared.core.answers import ActionReport
 from clew_shared.core.journal import AttemptLimits
 from clew_shared.ledger import Ledger
 from clew_shared.record import events as ev
 from clew_shared.record.spec import Spec
-from clew_shared.views.publish import status_view
 
 
 def done(core, tool, args, output, result="success", world="w0"):
@@ -107,47 +104,3 @@ async def test_a_word_names_its_steps_the_last_news_and_what_was_said(told):
     assert "The agent was told this, and: Do something that can bring something new" in text
     assert "it heeded that" in text
     assert "told once, 1 heeded" in render(core.state, [], [])
-
-
-async def test_a_refusal_names_what_was_done_before_and_with_what_answer(told):
-    core, found, text = await told(*[make] * 3)
-    (one,) = found
-    assert one["intervention"] is None
-    assert one["message"].startswith("Refused, a loop")
-    first, second = one["steps"]
-    assert f"#{first}, #{second} make → failed: No rule to make target" in text
-    assert "It asked for this again: make" in text
-    assert "refused once, 0 heeded" in render(core.state, [], [])
-
-
-def test_an_attempt_that_was_told_twice_and_went_on_ends_for_that_reason(agent):
-    agent.core.attempts = AttemptLimits(limit=3)
-    for n in range(30):
-        agent.act("search", {"pattern": f"word{n}"}, output="nothing found")
-    events = [event for _, event in agent.take()]
-    (ended,) = [event for event in events if event.kind == "attempt_ended"]
-    assert ended.reason == "nothing_new"
-    assert "brings nothing new, and continued" in ended.tried[0]
-    words = [event for event in events if event.kind == "intervened"]
-    said = line(words[0])
-    assert said
-    _, fields = said
-    assert (fields["debt"], fields["since_gain"]) == (words[0].debt, words[0].since_gain)
-    series = [found for event in words for found in counted(event, "")]
-    assert series == [(("clew_interventions", "nothing_new"), 1)] * 3
-
-
-def test_a_goal_at_work_shows_its_debt_and_steps_and_another_patience_applies_at_once(played):
-    agent = played(spec={"patience": 0})
-    for n in range(12):
-        assert agent.act("search", {"pattern": f"word{n}"}, output="nothing found").word == ""
-    view = status_view(agent.state)
-    assert view["since_gain"] >= 10
-    assert view["debt"] > 3
-    hurried = played(patience=50)
-    for n in range(12):
-        hurried.act("search", {"pattern": f"word{n}"}, output="nothing found")
-    hurried.core.loops = LoopSettings()
-    assert hurried.act("search", {"pattern": "x"}, output="nothing found").word == "nothing_new"
-    hurried.core.emit(ev.GoalEnded(status="cancelled"))
-    assert status_view(hurried.state)["since_gain"] is status_view(hurried.state)["debt"] is None

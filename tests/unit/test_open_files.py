@@ -2,8 +2,7 @@
 
 import pytest
 
-from clew_daemon.record import lost_record
-from clew_shared.ledger import Ledger, LedgerLostError, NewEvent, Reader, opening, verify
+from clew_shared.ledger import Ledger, LedgerLostError, NewEvent, opening, verify
 
 
 @pytest.fixture
@@ -67,21 +66,3 @@ async def test_a_ledger_that_is_written_over_is_noticed_and_left_alone(path, tmp
     path.write_bytes(content)
     await lost(ledger, "ledger.db was written by another program")
     assert path.read_bytes() == content
-
-
-async def test_a_ledger_is_held_against_its_note(path):
-    ledger = Ledger.open(path)
-    await recorded(ledger)
-    await ledger.close(60)
-    with Reader.open(path) as reader:
-        first, (seq, tip) = reader.hash_at(1), reader.last_event()
-
-    def faults(seq, tip):
-        lost_record.write_note(path, (seq, tip))
-        found = lost_record.lacking(path, path.parent)
-        return found.faults if found else ()
-
-    assert faults(seq, tip) == ()
-    assert faults(1, first) == ()
-    assert "it ends at event" in faults(seq + 2, tip)[0]
-    assert "not the one that was recorded" in faults(seq, first)[0]

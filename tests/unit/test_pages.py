@@ -84,19 +84,6 @@ async def test_one_action_is_found_by_its_number(ledger):
     assert pages.whole_action(ledger, "b", 1) is None
 
 
-async def test_loops_are_given_page_by_page_of_one_goal_and_of_all(ledger):
-    for goals in (["a"], ["a", "b"]):
-        asked = goals[0] if len(goals) == 1 else None
-        entries = [entry for goal in goals for entry in whole(ledger, goal)[1]]
-        assert len(entries) > 2
-        found, more = pages.loops(ledger, asked, 2)
-        while more:
-            page, more = pages.loops(ledger, asked, 2, found[0]["seq"])
-            found = page + found
-        plain = [{k: v for k, v in one.items() if k not in ("goal", "seq")} for one in found]
-        assert plain == entries
-
-
 def states(*statuses):
     return [
         State(goal_id=f"g{n}", goal=Goal("x", status=status), accepted_seq=n)

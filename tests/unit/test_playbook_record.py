@@ -3,7 +3,7 @@
 import pytest
 
 from clew_daemon.learning import deltas, exchange
-from clew_daemon.learning.deltas import DeltaError, Draft, Lesson, fold
+from clew_daemon.learning.deltas import DeltaError, Draft, fold
 from clew_shared.playbook.playbook import LearnedPlaybook
 from clew_shared.record.codec import decode_playbook, encode
 from clew_shared.record.moment import iso
@@ -87,24 +87,6 @@ def test_of_deltas_with_a_wrong_one_none_is_taken(kept, delta, said):
         kept.learn({"op": "add", "section": "s", "content": "Quote paths"}, delta)
     assert said in str(refused.value)
     assert kept.playbook.to_dict() == before
-
-
-def test_a_lesson_that_was_put_away_does_not_come_back_by_itself(kept):
-    lesson = Lesson("testing", "Run tests")
-    kept.do(deltas.add_lessons, [lesson], "g-1")
-    kept.do(deltas.remove, "tes-00001", "by a person")
-    assert kept.do(deltas.add_lessons, [lesson], "g-2") == []
-    assert kept.playbook.bullets() == []
-
-
-def test_one_outcome_does_not_count_twice_for_a_strategy(kept):
-    kept.add("Run tests")
-    kept.do(deltas.credit, ["tes-00001", "tes-00009"], "helpful", "g-2", "completed")
-    assert (
-        kept.do(deltas.add_lessons, [Lesson("testing", "Run tests")], "g-2", credited=["tes-00001"])
-        == []
-    )
-    assert kept.playbook.get_bullet("tes-00001").uses == 1
 
 
 def test_pruning_archives_with_the_reason_and_by_itself_only_after_three_verdicts(kept):

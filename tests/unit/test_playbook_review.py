@@ -2,18 +2,11 @@
 
 import pytest
 
-from clew_daemon.learning.playbook import PlaybookStore, playbook_events
 from clew_daemon.learning.review import ReviewFold, lessons
-from clew_daemon.learning.reviewer import unreviewed_outcomes
-from clew_daemon.record.goals import GoalStore
-from clew_shared.config.tables import Settings
-from clew_shared.core.answers import ActionReport
-from clew_shared.ledger import Ledger
 from clew_shared.playbook.reflector import ExecutionReflector
 from clew_shared.record import events as ev
 from clew_shared.record.spec import Spec
 
-AT = 1_790_000_000.0
 CHECKED = Spec(description="Do it", checks={"ok": "true"})
 SHOWN = ev.StrategiesShown(epoch=1, ids=("tes-00001",))
 BLOCKED = ev.Escalated(to="person", reason="failed twice")
@@ -74,11 +67,6 @@ def test_a_subtask_of_a_completed_goal_teaches_its_pattern_and_names_the_actions
     assert taught(WROTE, TESTED, [ended("completed")]) == [lesson]
 
 
-@pytest.mark.parametrize("end", [ended("failed"), ended("cancelled"), ev.GoalBlocked(reason="x")])
-def test_success_is_not_learned_from_a_goal_that_did_not_complete(end):
-    assert taught(WROTE, TESTED, DONE, [end]) == []
-
-
 def test_a_blocked_subtask_teaches_how_to_meet_the_error_from_its_whole_output():
     failing = action(3, "run_cmd", "failure", cmd="pip install x")
     found = taught(
@@ -93,57 +81,3 @@ def test_a_blocked_subtask_teaches_how_to_meet_the_error_from_its_whole_output()
 
 
 # ---- on record
-
-
-@pytest.fixture
-async def opened(tmp_path):
-    """A function that opens the ledger anew, as a new daemon does: its book, playbook and settings."""
-    ledgers = []
-
-    async def open_():
-        if ledgers:
-            await ledgers[-1].close(5)
-        ledgers.append(Ledger.open(tmp_path / "ledger.db"))
-        book = GoalStore(ledgers[-1], Settings())
-        book.listeners.clear()
-        playbook = PlaybookStore(book)
-        playbook.load()
-        return book, playbook
-
-    yield open_
-    await ledgers[-1].close(5)
-
-
-async def ran(book, playbook):
-    """A goal that was shown a strategy, wrote and tested, and completed; nobody has looked back on it yet."""
-    settings = book.settings.playbook
-    await book.accept(ev.GoalAccepted(at=AT, goal_id="g-1", spec=CHECKED), b"goal")
-    core = book.cores["g-1"]
-    add = {"op": "add", "section": "shell", "content": "Quote every path"}
-    learned = await playbook.learn([add], core.state, settings)
-    with book.entering(core):
-        core.emit(ev.GoalStarted(at=AT))
-        core.emit(ev.StrategiesShown(epoch=1, ids=tuple(one["id"] for one in learned)))
-        core.start(AT)
-        for tool, args in [("write_file", {"path": "a.py"}), ("run_cmd", {"cmd": "pytest"})]:
-            verdict = core.propose(tool, args, AT)
-            core.outcome(verdict.seq, ActionReport("success", "ok", changed=False), AT)
-        core.emit(ended("completed"))
-    await book.commit(core)
-
-
-async def test_a_rest_is_looked_back_on_once_by_whichever_daemon_finds_it(opened):
-    book, playbook = await opened()
-    await ran(book, playbook)
-    for found in (1, 0, 0):
-        book, playbook = await opened()
-        core = book.cores["g-1"]
-        due = unreviewed_outcomes(book.ledger, core.state)
-        assert len(due) == found
-        if due:
-            await playbook.review(core, due, book.settings.playbook)
-    assert [(e.kind, e.id, getattr(e, "tag", "")) for _, e in playbook_events(book.ledger)] == [
-        ("bullet_added", "she-00001", ""),
-        ("bullet_tagged", "she-00001", "helpful"),
-        ("bullet_added", "tes-00002", ""),
-    ]

@@ -6,10 +6,7 @@ from clew_daemon.config.families import FAMILIES, SMALL_ATTEMPTS
 from clew_daemon.config.profiles import (
     matches,
     profile_of,
-    profiled_attempts,
 )
-from clew_shared.config.agent_tables import LlmAgentSettings
-from clew_shared.config.faults import SettingsError
 from clew_shared.config.settings import load
 from clew_shared.config.tables import Settings
 
@@ -81,19 +78,6 @@ def test_a_size_in_the_name_makes_a_model_small_and_a_quantisation_does_not(mode
     assert (profile_of(Settings(), model).values.get("attempts") == SMALL_ATTEMPTS) is small
 
 
-def test_the_most_specific_profile_wins_key_by_key():
-    settings = settings_of(
-        '[context.models."qwen2.5-coder:0.5b"]\nmax_tokens = 4000\n'
-        '[context.models."*"]\nmax_tokens = 7000\nmax_iterations = 12\nmode = "tools"\n'
-        '[context.models."qwen2.5-coder*"]\nmode = "json"\nmax_tokens = 6000\n'
-    )
-    smallest = profile_of(settings, "qwen2.5-coder:0.5b")
-    assert (smallest.context.max_tokens, smallest.values["mode"]) == (4000, "json")
-    assert smallest.context.max_iterations == 12
-    assert profile_of(settings, "qwen2.5-coder:7b").context.max_tokens == 6000
-    assert profile_of(settings, "other").values["mode"] == "tools"
-
-
 @pytest.mark.parametrize(
     ("context", "model", "max_tokens"),
     [
@@ -111,43 +95,3 @@ def test_a_window_bounds_the_prompt_and_a_built_in_one_only_where_nothing_else_i
     context, model, max_tokens
 ):
     assert profile_of(settings_of(context), model).context.max_tokens == max_tokens
-
-
-def test_all_errors_of_profiles_are_reported_at_once_with_their_places():
-    text = (
-        '[context.models."qwen*"]\n'
-        "tempereture = 0.7\n"
-        'mode = "jsn"\n'
-        "window = 3\n"
-        "ladder = [{}, {temp = 0.9}]\n"
-        "[context.models.late]\n"
-        "full_until = 16\n"
-    )
-    with pytest.raises(SettingsError) as caught:
-        load(text, {}, "c.toml")
-    faults = [str(fault) for fault in caught.value.faults]
-    assert [fault.split(": ")[0] for fault in faults] == [f"c.toml:{n}" for n in (2, 3, 4, 5, 6)]
-    assert 'unknown key `context.models."qwen*".tempereture`; did you mean' in faults[0]
-    assert "must have a larger `moderate_until` than `full_until` (16), not 15" in faults[4]
-
-
-@pytest.mark.parametrize(
-    ("text", "temperatures"),
-    [
-        ("", [None, 0.7, 0.9]),
-        ("[attempts]\nladder = [{temperature = 0.4}]", [0.4, 0.4, 0.4]),
-        ('[context.models."m*"]\nladder = [{}, {temperature = 1.0}]', [None, 1.0, 1.0]),
-        (
-            (
-                "[attempts]\nladder = [{temperature = 0.4}]\n"
-                '[context.models."m*"]\nladder = [{temperature = 0.5}]'
-            ),
-            [0.5, 0.5, 0.5],
-        ),
-    ],
-)
-def test_the_ladder_of_a_model_wins_over_that_of_all_attempts(text, temperatures):
-    settings, agent = settings_of(text), LlmAgentSettings(model="m1")
-    assert [
-        profiled_attempts(settings, agent).rung(n).temperature for n in (1, 2, 3)
-    ] == temperatures

@@ -5,10 +5,8 @@ import pytest
 from clew_shared.core.budgets import TurnsLeft
 from clew_shared.prompt.compact import compact_context
 from clew_shared.prompt.layout import lay_out
-from clew_shared.prompt.messages import folded_lines
 from clew_shared.prompt.state_block import state_block
-from clew_shared.prompt.tools import offered_tools
-from clew_shared.prompt.view import GoalProgress, PromptView, view_from
+from clew_shared.prompt.view import GoalProgress, PromptView
 from clew_shared.record import events as ev
 from clew_shared.record.fold import fold
 from clew_shared.record.spec import PlannedSubtask, PlannedTask, Spec
@@ -78,11 +76,6 @@ def test_a_native_call_and_its_result_are_a_pair_with_one_id():
     assert result["content"].startswith("#3 success:\ncreated")
 
 
-def test_an_interrupted_action_is_said_to_have_an_unknown_effect():
-    cut = Call(4, "run_cmd", {"cmd": "ls"}, "interrupted")
-    assert "effect is unknown" in build(replace(VIEW, transcript=(cut,)))[-1]["content"]
-
-
 def test_the_state_block_is_last_and_holds_what_changes():
     view = replace(
         VIEW,
@@ -139,18 +132,6 @@ def ran(n, output="out", **fields):
     return Call(n, "run_cmd", {"cmd": f"echo {n}"}, "success", output, **fields)
 
 
-def test_folded_lines_stand_by_relevance_and_in_order_of_time_within_it():
-    calls = (
-        ran(1, relevance="low"),
-        ran(2),
-        ran(3, insight="the port is taken", relevance="high"),
-        ran(4),
-    )
-    lines = folded_lines(replace(VIEW, transcript=calls, folded=4), 10_000)
-    assert [line.split()[1] for line in lines] == ["#3", "#2", "#4", "#1"]
-    assert lines[0] == "- #3 did run_cmd echo 3 → found the port is taken"
-
-
 def test_thoughts_leave_the_transcript_in_the_moderate_window_but_for_the_last_two():
     words = tuple(Said("assistant", f"thought {n}") for n in range(4))
     calls = tuple(ran(n) for n in range(1, 5))
@@ -164,51 +145,6 @@ def test_thoughts_leave_the_transcript_in_the_moderate_window_but_for_the_last_t
     assert "thought" not in str(aggressive)
     for messages in (full, moderate, aggressive):
         assert sum(m["role"] == "tool" for m in messages) == 4
-
-
-def test_the_emergency_window_shows_the_last_three_results_and_lines_for_the_rest():
-    view = replace(VIEW, transcript=tuple(ran(n) for n in range(1, 9)), turn=20)
-    messages = build(view)
-    assert sum(m["role"] == "tool" for m in messages) == 3
-    assert "- #5 did run_cmd echo 5" in messages[1]["content"]
-    assert lay_out(view).left_out == [
-        "5 earlier calls of this subtask are lines (`recall` has them)"
-    ]
-
-
-def test_a_folded_warning_is_still_shown_and_the_last_feedback_in_full():
-    warning = Said("user", "Note: the same again", warns=True)
-    view = replace(VIEW, transcript=(warning, ran(1), ran(2)), folded=2)
-    view = replace(view, feedback=("a" * 900, "b" * 900))
-    text = state_block(view)
-    assert "Note: the same again" in text
-    assert "b" * 900 in text
-    assert "a" * 301 not in text
-
-
-def test_a_replan_names_the_pending_subtasks_with_the_numbers_by_which_it_may_replace_them():
-    state = {**tree("completed", "blocked", "pending", "pending"), "replan_required": "task"}
-    state["current_subtask_idx"] = 1
-    state["goal"]["tasks"][0]["subtasks"][3]["actions_total"] = 2
-    answer = hello(state)
-    text = build(view_from(answer))[-1]["content"]
-    assert "Find another way to do this task: call plan with exactly one task" in text
-    assert (
-        "Pending, to be done after your plan:\n"
-        "1. step 2 (not tried yet)\n"
-        "2. step 3 (begun before)\n"
-        "If your plan does one of them in another way, put its number in covers: it is replaced."
-    ) in text
-    assert "none of these" not in text
-    (plan, _) = offered_tools(answer)
-    assert plan.parameters["properties"]["covers"]["items"] == {"type": "integer"}
-
-
-def test_the_hash_of_the_head_does_not_move_with_the_transcript_or_the_state():
-    view = replace(VIEW, transcript=(ran(1),))
-    later = replace(view, transcript=(ran(1), ran(2)), turn=7, attempts=1, feedback=("hm",))
-    assert lay_out(view).sha == lay_out(later).sha
-    assert lay_out(view).sha != lay_out(replace(view, folded=1)).sha
 
 
 # ---- which tools

@@ -2,18 +2,10 @@
 
 import json
 
-import pytest
-
-from clew_daemon.publish.standing import standing
-from clew_shared.record import events as ev
-from clew_shared.record.fold import fold
-from clew_shared.record.moment import iso
-from clew_shared.record.spec import Spec
 from clew_shared.views.publish import (
     HistoryFold,
     history_view,
     state_view,
-    status_view,
 )
 
 STATE_KEYS = {
@@ -89,33 +81,3 @@ def test_a_loop_has_the_keys_of_the_contract_and_its_place(played):
     _, (loop,) = history(agent)
     assert set(loop) == LOOP_KEYS
     assert (loop["task_idx"], loop["subtask_idx"], loop["attempt_count"]) == (0, 1, 3)
-
-
-@pytest.mark.parametrize(
-    ("status", "verified", "said"),
-    [
-        ("completed", True, "completed"),
-        ("completed", False, "completed, unverified"),
-        ("failed", None, "failed"),
-        ("in_progress", None, "in_progress"),
-    ],
-)
-def test_a_goal_completed_without_checks_is_called_unverified(status, verified, said):
-    assert standing(status, verified) == said
-    assert standing({"status": status, "verified": verified, "waiting": None}) == said
-
-
-@pytest.mark.parametrize(
-    ("now", "waits", "shown"),
-    [
-        (5.0, f"waits until {iso(9.0)}", True),
-        (5.0, "", True),
-        (5.0, "waits for tea-1111, which is queued", False),
-        (9.0, "waits for a worker", False),
-        (9.0, "", False),
-    ],
-)
-def test_until_is_a_time_to_come_that_alone_holds_the_goal_up(now, waits, shown):
-    spec = Spec(description="x", workspace="/w", not_before=9.0)
-    state = fold([(1, ev.GoalAccepted(goal_id="x-1111", spec=spec))])
-    assert status_view(state, now, waits)["waiting"]["until"] == (iso(9.0) if shown else None)

@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -14,7 +13,6 @@ from clew_shared.core.answers import ActionReport
 from clew_shared.ledger import Ledger
 from clew_shared.record import events as ev
 from clew_shared.record.spec import Spec
-from clew_shared.views.contextdir import ContextDir
 
 AT = 1_790_000_000.0
 
@@ -100,17 +98,3 @@ async def test_a_state_with_large_arguments_is_published_shortened(tmp_path, boo
     assert len(text) < 1 << 20
     assert len(task["subtasks"][0]["actions"]) == 20
     assert len(actions(tmp_path)) == 30
-
-
-def test_two_threads_may_write_one_folder_at_once(tmp_path):
-    slow, other = ContextDir(str(tmp_path)), ContextDir(str(tmp_path))
-
-    def lines():
-        yield {"n": 1}
-        with ThreadPoolExecutor(1) as pool:
-            pool.submit(other.rebuild, {}, [{"n": 2}], []).result()
-
-    slow.rebuild({}, lines(), [])
-    folder = tmp_path / ".agent_context"
-    assert (folder / "history.jsonl").read_text() == '{"n":1}\n'
-    assert len(list(folder.iterdir())) == 4

@@ -123,16 +123,16 @@ STAYS = [
 ]
 
 
-@pytest.mark.parametrize(("text", "clean"), GONE)
-def test_what_looks_like_a_key_is_taken_out_and_nothing_else(text, clean):
-    assert redact(text) == clean
-    assert redact(f"before {text}\nafter").startswith("before ")
+def test_what_looks_like_a_key_is_taken_out_and_nothing_else():
+    assert [redact(text) for text, _ in GONE] == [clean for _, clean in GONE]
+    inside = [redact(f"before {text}\nafter") for text, _ in GONE]
+    assert [text for text in inside if not text.startswith("before ")] == []
 
 
-@pytest.mark.parametrize("text", STAYS)
-def test_what_is_no_key_stays(text):
-    assert redact(text) == text
-    assert redact(f"({text}) and so on") == f"({text}) and so on"
+def test_what_is_no_key_stays():
+    assert [redact(text) for text in STAYS] == STAYS
+    inside = [f"({text}) and so on" for text in STAYS]
+    assert [redact(text) for text in inside] == inside
 
 
 def test_in_json_a_name_tells_that_its_value_is_a_secret():
@@ -152,7 +152,6 @@ def _hidden():
     hide([KEY])
 
 
-@pytest.mark.parametrize("before", ["", "a", "ab", "OPENAI=", "user:"])
 @pytest.mark.parametrize(
     "encoded",
     [
@@ -169,11 +168,11 @@ def _hidden():
         lambda text: json.dumps("\n".join(text[at : at + 40] for at in range(0, len(text), 40))),
     ],
 )
-def test_a_key_in_use_is_taken_out_in_every_form_that_tools_give_it(encoded, before):
-    text = encoded(f"{before}{KEY} and after")
-    clean = redact(text)
-    assert "[redacted]" in clean
-    assert pieces(clean) == []
+def test_a_key_in_use_is_taken_out_in_every_form_that_tools_give_it(encoded):
+    for before in ("", "a", "ab", "OPENAI=", "user:"):
+        clean = redact(encoded(f"{before}{KEY} and after"))
+        assert "[redacted]" in clean
+        assert pieces(clean) == []
 
 
 def pieces(text):
@@ -185,14 +184,6 @@ def pieces(text):
     text = "".join(text.split())
     size = len(KEY) // 4
     return [f for form in forms for f in (form[:size], form[-size:]) if f in text]
-
-
-@pytest.mark.parametrize("at", [0.5, 0.6, 0.9])
-def test_the_larger_piece_that_a_cut_has_left_of_a_key_in_use_is_taken_out(at):
-    cut = int(len(KEY) * at)
-    for text in (f"head {KEY[:cut]}\n[… left out …]", f"[… left out …]\n{KEY[-cut:]} tail"):
-        assert KEY[cut // 2 : cut // 2 + 8] not in redact(text)
-        assert "left out" in redact(text)
 
 
 @pytest.mark.parametrize("word", ["ollama", "none", "not-needed", "lm-studio", "k1"])

@@ -3,12 +3,6 @@
 import pytest
 
 from clew_shared.core.answers import WrongState
-from clew_shared.record import events as ev
-from clew_shared.record.codec import decode, encode
-from clew_shared.record.fold import fold
-from clew_shared.record.snapshot import dump
-from clew_shared.record.spec import PlannedSubtask, PlannedTask, Spec
-from clew_shared.record.state import State
 
 
 def block(agent):
@@ -57,36 +51,3 @@ def test_a_number_that_no_pending_subtask_has_is_an_error_that_counts_them(block
     with pytest.raises(WrongState, match=rf"number {number}, but 2 subtasks are pending"):
         blocked.replan("task", ["x"], covers=[number])
     assert tree(blocked)[0] == ["done", "stuck", "third", "fourth"]
-
-
-def test_work_that_is_pending_through_every_replan_is_reached_in_the_end(played):
-    agent = played(["stuck", "tests", "docs"])
-    for n in range(2):
-        block(agent)
-        agent.replan("task", [f"way {n}", f"more of way {n}"], covers=[1] if n else [])
-    done = []
-    while agent.state.subtask.status == "in_progress":
-        done.append(agent.state.subtask.description)
-        agent.complete()
-        agent.advance()
-    assert done == ["way 1", "more of way 1", "tests", "docs"]
-
-
-def test_a_replan_recorded_by_an_earlier_version_folds_as_it_did():
-    task = PlannedTask(
-        description="t",
-        subtasks=tuple(PlannedSubtask(description=d) for d in ("stuck", "third")),
-    )
-    body = b'{"kind":"planned","tasks":[{"description":"t","subtasks":[{"description":"x"}]}],"replan":"task"}'
-    events = [
-        ev.GoalAccepted(goal_id="g", spec=Spec(description="g"), tasks=(task,)),
-        ev.GoalStarted(),
-        ev.SubtaskStarted(task_idx=0, subtask_idx=0),
-        ev.Escalated(to="task", reason="no way"),
-        decode(body),
-    ]
-    assert encode(events[-1]) == body
-    state = fold(enumerate(events, 1), State())
-    assert [s.description for s in state.goal.tasks[0].subtasks] == ["x"]
-    assert state.set_aside == ["stuck (blocked: no way)", "third (pending)"]
-    assert dump(state)

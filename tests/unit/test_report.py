@@ -2,7 +2,7 @@
 
 import pytest
 
-from clew_daemon.publish.report import HOW_TO_CHECK, TRIED_MAX, render, write
+from clew_daemon.publish.report import HOW_TO_CHECK, render, write
 from clew_shared.record import events as ev
 from clew_shared.views.publish import HistoryFold, action_view
 
@@ -50,15 +50,6 @@ def test_a_goal_without_checks_is_completed_unverified_and_told_how_to_add_some(
     assert "- status: **completed, unverified**" in text
     assert HOW_TO_CHECK in text
     assert "    ---\n    checks:\n      tests: pytest -q\n    ---\n" in text
-
-
-def test_a_long_history_is_cut_and_says_so(agent):
-    for n in range(TRIED_MAX + 5):
-        agent.read(f"f{n}", f"text {n}")
-    text = report(agent)
-    assert "5 earlier actions (`clew history goal-1`)" in text
-    assert "`read_file f44`" in text
-    assert "`read_file f4`" not in text
 
 
 def test_keys_and_control_characters_do_not_come_through(agent):

@@ -3,11 +3,9 @@
 import pytest
 
 from clew_daemon.host.folders import overlap
-from clew_daemon.record.dependencies import KnownGoals, bound, cycle, holder
+from clew_daemon.record.dependencies import KnownGoals, cycle, holder
 from clew_daemon.supervision.schedule import (
     due,
-    is_stuck,
-    lost_dependency,
     ready,
     waits_for,
 )
@@ -112,27 +110,6 @@ def test_an_unknown_dependency_is_waited_for_and_named():
     assert told == "waits for make-tee-1f2a, which is not known yet"
 
 
-def test_a_goal_that_waits_for_a_paused_one_is_told_so_and_one_that_waits_for_none_needs_a_person():
-    states = named_goals("tea-1111", ("milk-2222", ("tea",)), ("sugar-3333", ("tee",)))
-    states["tea-1111"].goal.status, states["tea-1111"].paused = GoalStatus.WAITING, True
-    known = KnownGoals(states)
-    told = waits_for(states["milk-2222"], known, [], 0.0)
-    assert told == "waits for tea-1111, which is paused"
-    assert [goal for goal, state in states.items() if is_stuck(state, known)] == ["sugar-3333"]
-
-
-def test_a_circle_is_named_whole():
-    states = named_goals(
-        ("a-1111", ("b",)), ("b-2222", ("c",)), ("c-3333", ("a",)), ("d-4444", ("a",))
-    )
-    told = waits_for(states["a-1111"], KnownGoals(states), [], 0.0)
-    assert "b-2222, which waits for this goal (a-1111 → b-2222 → c-3333 → a-1111)" in told
-    assert (
-        waits_for(states["d-4444"], KnownGoals(states), [], 0.0)
-        == "waits for a-1111, which is queued"
-    )
-
-
 def test_a_goal_that_was_removed_after_it_completed_counts_as_completed():
     states = named_goals(("after-5555", ("tea",)))
     after = states["after-5555"]
@@ -154,27 +131,6 @@ def called(*goals, **statuses):
         if goal.replace("-", "_") in statuses:
             states[goal].goal.status = GoalStatus(statuses[goal.replace("-", "_")])
     return states
-
-
-def test_a_dependency_is_the_name_of_a_goal_and_of_several_the_living_or_the_newest_one():
-    states = called("tea", "tea", ("after", ("tea",)), tea_1111="completed")
-    assert not ready(states["after-3333"], KnownGoals(states), 0.0)
-    assert (
-        waits_for(states["after-3333"], KnownGoals(states), [], 0.0)
-        == "waits for tea-2222, which is queued"
-    )
-    states = called("tea", "tea", ("after", ("tea",)), tea_1111="failed", tea_2222="completed")
-    assert ready(states["after-3333"], KnownGoals(states), 0.0)
-
-
-@pytest.mark.parametrize("word", ["tea", "te", "TEA"])
-def test_a_goal_that_is_submitted_again_under_its_name_is_the_one_meant(word):
-    """In any order of submission: the dependent of the failed one waited for that for ever."""
-    states = called("tea")
-    (name,) = bound((word,), KnownGoals(states))
-    states = called("tea", "tea", ("after", (name,)), tea_1111="failed", tea_2222="completed")
-    assert lost_dependency(states["after-3333"], KnownGoals(states)) is None
-    assert ready(states["after-3333"], KnownGoals(states), 0.0)
 
 
 def test_a_name_is_held_by_the_living_goal_that_has_it_and_by_a_goal_whose_id_it_is():

@@ -214,14 +214,6 @@ def test_faults_of_the_environment_name_the_variable_beside_those_of_the_file():
     ]
 
 
-def test_a_coding_agent_is_known_by_its_cli_and_needs_nothing_else():
-    agents = settings_of("[agents.coder]\ncli = 'claude'\n").agents
-    assert agents.default_name == "coder"
-    assert agents.get() == CliAgentSettings(cli="claude")
-    assert agents.get().looked_for == "claude"
-    assert agents.fault() is None
-
-
 def test_a_reload_names_each_changed_key_and_when_it_applies():
     new = settings_of(
         "[loops]\nrepeat_limit = 4\n[daemon]\nmax_workers = 2\nsettle_s = 1.0\n"
@@ -238,44 +230,3 @@ def test_a_reload_names_each_changed_key_and_when_it_applies():
         ("agents.mine.own_tools", None, False, "to new goals"),
     ]
     assert changes(new, new) == []
-
-
-@pytest.mark.parametrize(
-    ("text", "key"),
-    [
-        ('[sandbox]\nread = ["/x", "~nosuchuser/x"]', "sandbox.read.1"),
-        ('[sandbox]\nwrite = ["~nosuchuser/x"]', "sandbox.write.0"),
-        ('[sandbox]\nwrite = ["relative"]', "sandbox.write.0"),
-        ('[paths]\ninbox = "~nosuchuser/x"', "paths.inbox"),
-        ('[paths]\noutbox = "~nosuchuser/x"', "paths.outbox"),
-        ('[paths]\nworkspaces = "~nosuchuser/x"', "paths.workspaces"),
-        ('[paths]\nstate = "~nosuchuser/x"', "paths.state"),
-        ('[paths]\nrun = "a\\u0000b"', "paths.run"),
-        ('[agents.a]\napi_key_file = "~nosuchuser/x"', "agents.a.api_key_file"),
-        ('[agents.a]\ncommand = ["~nosuchuser/x"]', "agents.a.command"),
-        ('[log]\nfile = "~nosuchuser/x"', "log.file"),
-        ('[ledger]\nurl = "sqlite:///~/x.db"', "ledger.url"),
-        ('[ledger]\nurl = "sqlite:///x.db"', "ledger.url"),
-    ],
-)
-def test_a_path_that_leads_nowhere_for_certain_is_an_error_of_its_key(text, key):
-    with pytest.raises(SettingsError) as caught:
-        load(text, {}, "config.toml")
-    (fault,) = caught.value.faults
-    assert str(fault).startswith(f"config.toml:2: `{key}` must ")
-
-
-def test_every_rung_whose_agent_does_not_fit_is_named_with_the_other_errors():
-    faults = faults_of(
-        "[agents.prog]\n"
-        'command = ["a"]\n'
-        "[attempts]\n"
-        "limits = 2\n"
-        'ladder = [{}, {agent = "huge"}, {agent = "runbook"}, {tempo = 1}]\n'
-    )
-    assert faults == [
-        "c.toml:4: unknown key `attempts.limits`; did you mean `limit`?",
-        "c.toml:5: unknown key `attempts.ladder.3.tempo`; did you mean `temperature`?",
-        "c.toml:5: `attempts.ladder.1.agent`: unknown agent 'huge'; available: default, prog, runbook",
-        "c.toml:5: `attempts.ladder.2.agent`: 'runbook' is a runbook, which cannot take over a model's work",
-    ]

@@ -78,15 +78,6 @@ async def test_a_goal_that_was_set_down_is_read_again_whole(book):
     assert dump(core.state) == dump(load_state(book.ledger, "a"))
 
 
-async def test_nothing_is_recorded_of_an_outline(book):
-    core = await ended(book)
-    book.evict("a")
-    with pytest.raises(AssertionError, match="was evicted"):
-        await book.emit(
-            core, ev.GoalRequeued(at=AT, by="retry", reopen=True, after=core.state.rested_seq)
-        )
-
-
 def settled(goal, at, **keys):
     state = State(goal_id=goal, goal=Goal("x", status="completed"), updated_at=at, **keys)
     state.rested_seq, state.reported_seq, state.reviewed_seq = 1, 2, 1

@@ -25,7 +25,6 @@ def folder(tmp_path):
     ("command", "why"),
     [
         ("test -d docs && test ! -e old.txt && true", "old.txt exists, and it must not"),
-        ("[ -f new.txt ]", "there is no file new.txt"),
         ("[[ -d lib ]]", "there is no folder lib"),
         ("test -x old.txt", "old.txt is not executable, or does not exist"),
         ('test "$(cat old.txt)" = "$(printf "a\\nb")"', 'got "colour\\nx", expected "a\\nb"'),
@@ -33,15 +32,10 @@ def folder(tmp_path):
         ('test a = "$(cat old.txt)"', '"a" is not "colour\\nx"'),
         ('[ "$(wc -l < old.txt)" -ge 4 ]', "2 must be at least 4"),
         ('test -z "$(ls docs; echo q)"', 'expected nothing, got "q"'),
-        ('test -n "$(ls docs)"', "expected some text, got none"),
-        ("test b != b", 'it must not be "b"'),
         ('test "$(echo a b)" = "c  d"', 'got "a b", expected "c  d"'),
-        ('[ "$(echo a b)" = c ]', 'got "a b", expected "c"'),
         ('test "$(true)" = 55', 'got "", expected "55"'),
-        ('[ -z "$(echo a b)" ]', 'expected nothing, got "a b"'),
         ("grep -q color old.txt", '"color" was not found in old.txt'),
         ("! grep -q colour old.txt", '"colour" is still in old.txt'),
-        ("! grep -q x docs/.. -r old.txt", '"x" is still in docs/.. or old.txt'),
     ],
 )
 @pytest.mark.parametrize("shell", ["bash", "/bin/sh"])
@@ -55,12 +49,9 @@ def test_a_failed_test_is_explained(folder, shell, command, why):
     "command",
     [
         "false",
-        "cmp -s old.txt docs",
         "echo y | grep -q z",
-        "grep -qe color old.txt",
         "test a -a b = c -o d = e",
         "test ! a = a",
-        "exit 3",
         "x=q; grep -q $x old.txt",
     ],
 )

@@ -92,16 +92,6 @@ async def test_a_store_that_is_needed_stays_and_the_next_one_goes(home, why):
     assert not home.has("new")
 
 
-async def test_a_goal_that_finds_no_room_gets_at_least_half_and_the_record_says_of_which(home):
-    home.daemon.settings.snapshots.max_mb = 4
-    assert await home.daemon.space.make_room("third")
-    assert home.log == ["old"]
-    state = home.cores["old"].state.snapshots
-    assert (state.first, state.missing) == ("", "they were removed to keep all goals' below 4 MB")
-    assert not await home.daemon.space.make_room("third")
-    assert home.has("new")
-
-
 async def test_a_removal_that_was_cut_off_after_it_was_recorded_is_completed(home):
     removed = snap.SnapshotsMissing(reason="they were removed", removed=True)
     apply(home.cores["old"].state, removed, 8)

@@ -2,11 +2,9 @@
 
 import pytest
 
-from clew_daemon.record.timeline import MARKS_MAX, TimelineFold, timeline
+from clew_daemon.record.timeline import TimelineFold, timeline
 from clew_shared.record import events as ev
 from clew_shared.record.spec import Spec
-
-HOUR = 3_600.0
 
 
 class Told:
@@ -59,17 +57,6 @@ def test_a_refusal_is_a_mark_and_is_remembered_with_its_words(told):
     ]
 
 
-def test_a_night_without_work_takes_little_room_and_is_named(told):
-    told.tell(0.0, ev.WorkerStarted, epoch=1)
-    told.act(0.0, seconds=600.0)
-    told.act(600.0 + 8 * HOUR, seconds=600.0)
-    found = timeline(told.fold, 1_200.0 + 8 * HOUR)
-    [lane], [gap] = found.lanes, found.gaps
-    assert gap.seconds == pytest.approx(8 * HOUR)
-    assert lane.marks[0].width > 0.4
-    assert lane.marks[1].start - (lane.marks[0].start + lane.marks[0].width) < 0.1
-
-
 def test_every_place_is_between_left_and_right_in_the_order_of_time(told):
     told.tell(0.0, ev.WorkerStarted, epoch=1)
     for at in (1.0, 5.0, 500.0, 501.0, 9_000.0):
@@ -78,13 +65,3 @@ def test_every_place_is_between_left_and_right_in_the_order_of_time(told):
     starts = [mark.start for mark in lane.marks]
     assert starts == sorted(starts)
     assert all(0.0 <= mark.start <= mark.start + mark.width <= 1.0 for mark in lane.marks)
-
-
-def test_many_actions_share_marks_which_show_the_worst_and_count_all(told):
-    told.tell(0.0, ev.WorkerStarted, epoch=1)
-    for number in range(3_000):
-        told.act(number * 2.0, result="failure" if number == 1_000 else "success")
-    [lane] = timeline(told.fold, 6_001.0).lanes
-    assert len(lane.marks) <= MARKS_MAX + 1
-    assert sum(mark.count for mark in lane.marks) == 3_000
-    assert sum(mark.result == "failure" for mark in lane.marks) == 1

@@ -1,10 +1,9 @@
 """`clew top` by its keys, without a terminal: what is shown of a ledger, and what is sent to the daemon."""
 
-import json
 import time
 
 import pytest
-from textual.widgets import Input, Log, Static
+from textual.widgets import Static
 
 from clew_daemon.control.lookup import handler
 from clew_daemon.control.requests import (
@@ -17,10 +16,9 @@ from clew_daemon.control.server import Control, ControlError
 from clew_daemon.reading.instance import Instance
 from clew_daemon.record.goals import GoalStore
 from clew_daemon.top.app import TopApp
-from clew_daemon.top.dialogs import ConfirmDialog, MessageDialog
+from clew_daemon.top.dialogs import ConfirmDialog
 from clew_daemon.top.goal_screen import ActionScreen, GoalScreen
 from clew_daemon.top.goals_screen import GoalsScreen
-from clew_daemon.top.log_screen import LogScreen
 from clew_daemon.top.tables import RowTable
 from clew_shared.config.tables import Settings
 from clew_shared.ledger import Ledger
@@ -144,13 +142,6 @@ async def test_a_goal_an_action_and_back_by_keys(home):
         await top.on(GoalsScreen)
 
 
-async def test_new_events_are_shown_without_a_key(home):
-    async with Running(home.instance) as top:
-        await top.until(lambda: isinstance(top.app.screen, GoalsScreen) and top.keys())
-        await home.goal("new", ev.GoalStarted(at=1e9), ev.GoalBlocked(at=1e9, reason="r"))
-        await top.until(lambda: "new" in top.keys()[:2])
-
-
 async def test_what_an_agent_wrote_is_text(home):
     seq = await home.action("first", HOSTILE.encode() * 3)
     shown = HOSTILE.replace("\x1b", "\\x1b").replace("\u202e", "\\u202e")
@@ -214,42 +205,6 @@ async def test_a_change_is_sent_once_it_is_confirmed_and_names_its_command(home,
         await top.on(ConfirmDialog)
         await top.press("y")
         await top.until(lambda: daemon == [PauseRequest("stuck")])
-
-
-async def test_feedback_is_written_confirmed_and_sent(home, daemon):
-    async with Running(home.instance) as top:
-        await top.open()
-        await top.press("f")
-        dialog = await top.on(MessageDialog)
-        dialog.query_one(Input).value = "use the [other] one"
-        await top.press("enter")
-        await top.on(ConfirmDialog)
-        await top.press("y")
-        await top.until(lambda: daemon == [FeedbackRequest("stuck", "use the [other] one")])
-
-
-def count(log):
-    return len([line for line in log.lines if line])
-
-
-async def test_the_log_is_filtered_and_followed(home):
-    log = home.folder / "state" / "clew.log"
-    entry = {"timestamp": "2026-01-01T00:00:00+00:00", "level": "info", "goal": "g"}
-    log.write_text("".join(json.dumps({**entry, "event": f"e{n}."}) + "\n" for n in range(100)))
-    async with Running(home.instance) as top:
-        await top.press("l")
-        screen = await top.on(LogScreen)
-        shown = screen.query_one(Log)
-        await top.until(lambda: count(shown) == 100)
-        await top.press("slash", "e", "9", ".")
-        await top.until(lambda: count(shown) == 1)
-        with log.open("a") as file:
-            file.write(json.dumps({**entry, "event": "e9. again"}) + "\n")
-        await top.until(lambda: count(shown) == 2)
-        await top.press("escape")
-        await top.until(lambda: count(shown) == 101)
-        await top.press("escape")
-        await top.on(GoalsScreen)
 
 
 async def test_without_a_daemon_it_says_so_and_shows_what_is_on_record(home):

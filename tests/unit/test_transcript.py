@@ -1,17 +1,12 @@
 """The transcript of a subtask, read back from events."""
 
-import json
-from dataclasses import replace
-
 from clew_shared.prompt.transcript import (
-    SENT_BYTES_MAX,
     TranscriptFold,
-    sent_entries,
     turn_of,
     warning,
 )
 from clew_shared.record import events as ev
-from clew_shared.wire.hello import Call, Said, entry_from, entry_json
+from clew_shared.wire.hello import Call, Said
 
 
 class Record:
@@ -79,16 +74,3 @@ def test_a_turn_that_was_told_of_stands_as_it_was_told():
     assert names(found) == ["the whole thought", "a", "finish", "Note: act"]
     assert found[1].output == "out"
     assert found[3].warns
-
-
-def test_what_a_thousand_actions_of_one_subtask_tell_fits_a_line_and_keeps_its_count():
-    call = Call(1, "run_cmd", {"cmd": "列" * 300, "why": "w" * 300}, "success", "o" * 2400)
-    entries = [
-        replace(call, seq=n, insight="i" * 1200) if n % 2 else Said("assistant", "w" * 2000)
-        for n in range(1, 2001)
-    ]
-    lines = [*map(entry_json, sent_entries(entries, folded=1990))]
-    assert len(lines) == 2000
-    assert len(json.dumps(lines, ensure_ascii=False).encode()) < 1.2 * SENT_BYTES_MAX
-    assert lines[-1] == {"role": "assistant", "text": "w" * 2000, "warns": False}
-    assert entry_from(lines[0]) == Said("user", "")

@@ -79,24 +79,6 @@ def test_a_subtask_lies_between_the_snapshots_around_its_actions():
     assert goal.span(1) == (between, None)
 
 
-def test_after_a_replan_a_number_means_the_subtask_that_has_it_now():
-    goal = Record("boil", "steep")
-    goal.snapshot()
-    goal.start(0)
-    goal.act()
-    goal.end()
-    goal.start(1)
-    goal.snapshot()
-    goal.act()  # the first 1.2
-    before = goal.snapshot()
-    goal.replan("brew")
-    with pytest.raises(NoSpanError, match="carried out no action"):
-        goal.span(1)
-    goal.start(1)
-    goal.act()
-    assert goal.span(1) == (before, None)
-
-
 def test_a_subtask_that_acted_before_any_snapshot_is_not_undone_in_part():
     goal = Record("boil")
     goal.start(0)
@@ -104,21 +86,4 @@ def test_a_subtask_that_acted_before_any_snapshot_is_not_undone_in_part():
     goal.snapshot()
     goal.act()
     with pytest.raises(NoSpanError, match="no snapshot from before the first action"):
-        goal.span(0)
-
-
-def test_snapshots_that_were_removed_with_the_store_count_for_no_subtask():
-    goal = Record("boil", "steep")
-    goal.snapshot()
-    goal.start(0)
-    goal.act()
-    goal.add(snap.SnapshotsMissing(reason="full", removed=True))
-    assert of_goal(goal.rows) is None
-    again = goal.snapshot()
-    goal.end()
-    goal.start(1)
-    goal.act()
-    assert of_goal(goal.rows).first == again
-    assert goal.span(1) == (again, None)
-    with pytest.raises(NoSpanError, match="no snapshot"):
         goal.span(0)

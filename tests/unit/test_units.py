@@ -2,22 +2,18 @@
 
 import configparser
 import os
-import shutil
-import subprocess
 from pathlib import Path
 
 import pytest
 
-from clew_daemon import cli
 from clew_daemon.host import units
-from clew_daemon.host.unit_file import DAEMON_UNIT, UNITS, WEB_UNIT, unit_path
+from clew_daemon.host.unit_file import DAEMON_UNIT, unit_path
 from clew_daemon.host.unit_file import unit_text as text_of
 from clew_daemon.host.units import (
     ServiceError,
     control,
     install,
     look,
-    manager_version,
     uninstall,
 )
 
@@ -94,55 +90,6 @@ def test_a_reload_is_a_command_that_fails_where_the_config_is_rejected():
 
 
 @pytest.mark.parametrize(
-    ("exec_path", "home"),
-    [
-        ("%h/.local/bin/clew", None),
-        ("/opt/my clew/bin/clew", Path("/data/100% mine/$HOME")),
-    ],
-)
-def test_systemd_finds_no_fault_in_the_unit(tmp_path, exec_path, home):
-    if shutil.which("systemd-analyze") is None:
-        pytest.skip("systemd-analyze is not installed")
-    program = tmp_path / "my clew%h$"
-    program.write_text("#!/bin/sh\n")
-    program.chmod(0o755)
-    if exec_path.startswith("/"):
-        exec_path = str(program)
-    else:
-        # The user's own clew need not be installed where the tests run.
-        (tmp_path / ".local" / "bin").mkdir(parents=True)
-        shutil.copy(program, tmp_path / ".local" / "bin" / "clew")
-    version = manager_version(os.environ)
-    (tmp_path / "clew.service").write_text(unit_text(exec_path, home, version=version))
-    done = subprocess.run(
-        ["systemd-analyze", "--user", "verify", "--recursive-errors=no", "clew.service"],
-        cwd=tmp_path,
-        env={**os.environ, "HOME": str(tmp_path), "XDG_RUNTIME_DIR": str(tmp_path)},
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
-    assert done.stderr == ""
-    assert done.returncode == 0
-
-
-def test_installing_writes_the_unit_and_enables_it(env):
-    done = install("/usr/bin/clew", env={**env, "ACTIVE": "inactive"})
-    path = Path(env["HOME"]) / ".config/systemd/user/clew.service"
-    assert path.read_text() == unit_text("/usr/bin/clew")
-    assert [call for call in calls(env) if " show " not in call] == [
-        "--version",
-        "--user --no-pager daemon-reload",
-        "--user --no-pager enable clew.service",
-    ]
-    assert not done.faults
-    assert str(path) in done.messages[0]
-    assert "loginctl enable-linger" in done.messages[-1]
-    assert [entry.name for entry in path.parent.iterdir()] == ["clew.service"]
-
-
-@pytest.mark.parametrize(
     ("theirs", "ours", "told"),
     [
         (
@@ -179,23 +126,3 @@ def test_the_service_of_this_home_is_started_stopped_and_restarted_by_systemd(en
     install("/usr/bin/clew", home=Path("/data/mine"), env=env)
     control(verb, Path("/data/mine"), env=env)
     assert calls(env)[-1] == f"--user --no-pager {verb} clew.service"
-
-
-def test_uninstalling_all_removes_every_unit_of_this_home_and_says_what_remains(
-    env, tmp_path, monkeypatch, capsys
-):
-    home = tmp_path / "data"
-    (home / "state").mkdir(parents=True)
-    for name, value in {**env, "CLEW_HOME": str(home)}.items():
-        monkeypatch.setenv(name, value)
-    for unit in UNITS.values():
-        install("/usr/bin/clew", home=home, env=env, unit=unit)
-    assert cli.run(["service", "uninstall", "--all"]) == 0
-    assert [unit for unit in UNITS.values() if unit_path(env, unit).exists()] == []
-    told = capsys.readouterr().out
-    assert f"  {home}/state\n" in told
-    install("/usr/bin/clew", home=tmp_path, env=env, unit=WEB_UNIT)
-    assert cli.run(["service", "uninstall", "--all"]) == 1
-    told = capsys.readouterr()
-    assert "another home" in told.err
-    assert unit_path(env, WEB_UNIT).exists()

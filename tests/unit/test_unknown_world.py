@@ -62,21 +62,6 @@ def test_the_same_failing_command_is_a_loop(large):
     assert [large.fail("make") for _ in range(4)] == [True, True, False, False]
 
 
-def test_a_block_ends_with_the_next_thing_that_may_have_changed_something(large):
-    while large.fail("make"):
-        pass
-    assert large.run("./configure")
-    assert large.fail("make")
-
-
-def test_a_retry_after_an_action_with_an_unknown_effect_is_no_loop(large):
-    large.fail("make")
-    large.fail("make")
-    large.agent.die("run_cmd", {"cmd": "./fix.sh"})
-    large.core.see_world(UNKNOWN, 0.0)
-    assert large.fail("make")
-
-
 def test_the_first_whole_digest_names_the_world_and_moves_nothing(agent):
     agent.fail("make")
     seq = agent.core.propose("run_cmd", {"cmd": "ls"}, 0.0).seq

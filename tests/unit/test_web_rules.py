@@ -97,20 +97,6 @@ def test_other_methods_are_not_used_so_that_no_preflight_succeeds(method):
     assert refused(method) == 405
 
 
-@pytest.mark.parametrize(
-    ("changed", "status"),
-    [
-        ({"content_length": None}, 411),
-        ({"content_length": "-1"}, 411),
-        ({"transfer_encoding": "chunked"}, 411),
-        ({"content_length": str((1 << 20) + 1)}, 413),
-        ({"content_length": "9" * 100}, 413),
-    ],
-)
-def test_the_length_of_a_change_is_known_and_bounded(changed, status):
-    assert post(**changed) == status
-
-
 def test_a_read_only_server_refuses_every_change():
     policy = Policy(POLICY.hosts, read_only=True)
     headers = {k.replace("-", "_"): v for k, v in JSON.items()}

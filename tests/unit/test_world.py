@@ -118,27 +118,3 @@ def test_staging_and_committing_change_the_world(repository, watch):
     repository("commit", "--allow-empty", "-m", "second")
     digests.append(watch.digest().digest)
     assert len(set(digests)) == 4
-
-
-@pytest.mark.parametrize("version", ["2", "4"])
-def test_refreshing_the_index_changes_nothing(repository, watch, tmp_path, version):
-    repository("add", ".")
-    repository("commit", "-m", "first")
-    repository("update-index", "--index-version", version)
-    before = watch.digest()
-    raw = (tmp_path / ".git" / "index").read_bytes()
-    os.utime(tmp_path / "a.txt", (1, 1))
-    repository("update-index", "--really-refresh")
-    assert (tmp_path / ".git" / "index").read_bytes() != raw
-    assert watch.digest() == before
-
-
-def test_a_linked_work_tree_is_known(repository, watch, tmp_path):
-    repository("add", ".")
-    repository("commit", "-m", "first")
-    linked = tmp_path.with_name(f"{tmp_path.name}-linked")
-    repository("worktree", "add", str(linked))
-    there = WorldWatch(str(linked), IGNORE)
-    before = there.digest()
-    subprocess.run(["git", "rm", "-q", "--cached", "a.txt"], cwd=linked, check=True)
-    assert there.digest() != before
