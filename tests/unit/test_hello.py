@@ -8,6 +8,8 @@ import json
 from pathlib import Path
 from types import SimpleNamespace
 
+import pytest
+
 from clew_daemon.record.hello import hello_answer
 from clew_daemon.record.shrink import fitted_state, published_state
 from clew_shared.config.agent_tables import LlmAgentSettings, RunbookAgentSettings
@@ -183,6 +185,14 @@ def answers(record):
         "published": published_state(view),
     }
     return {name: recorded(value) for name, value in found.items()}
+
+
+@pytest.mark.parametrize("goal", GOALS)
+def test_every_answer_that_holds_a_state_is_as_on_record(goal):
+    found = answers(GOALS[goal]())
+    assert found.keys() == RECORDED[goal].keys()
+    for name, value in found.items():
+        assert value == RECORDED[goal][name], name
 
 
 def test_an_answer_of_another_version_is_read_without_what_is_unknown():
