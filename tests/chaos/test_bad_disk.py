@@ -100,20 +100,6 @@ def test_a_write_that_fails_stops_the_daemon_and_the_next_goes_on(gated, nth):
     fails_and_goes_on(gated, f"pwrite64:error=EIO:when={nth}", "disk I/O error")
 
 
-@pytest.mark.long
-def test_writes_that_find_no_room_are_tried_until_there_is_some(gated):
-    clew, goal = gated
-    with injected(clew.daemon.pid, clew.folder / "strace.txt", "pwrite64:error=ENOSPC:when=1..3"):
-        go(clew, goal)
-        clew.wait("ledger.full")
-        clew.wait("ledger.recovered")
-        clew.wait("goal.completed", goal=goal)
-    assert len(clew.seen("ledger.full")) == 1
-    clew.report(goal)
-    assert clew.stop() == 0
-    is_whole(clew, goal)
-
-
 TALKS = """
     # Talk much
     ## Talk
@@ -134,25 +120,6 @@ SMALL_GOAL = """
   echo hello
   ```
 """
-
-
-@pytest.mark.long
-def test_a_start_on_a_full_disk_says_so_and_a_later_one_goes_on(clew):
-    with small(clew.home, "8m") as disk:
-        clew.configure({})
-        clew.start()
-        goal = clew.submit(SMALL_GOAL)
-        clew.report(goal)
-        assert clew.stop() == 0
-        ballast = fill(disk)
-        said = clew.clew("run", code=1)
-        assert "no space left" in said or "disk is full" in said
-        assert "Traceback" not in said
-        ballast.unlink()
-        clew.start()
-        assert clew.goal(goal)["status"] == "completed"
-        assert clew.stop() == 0
-        is_whole(clew, goal)
 
 
 @pytest.mark.long

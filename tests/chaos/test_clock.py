@@ -1,15 +1,13 @@
 """The wall clock is set back and forward by a day under a working daemon: nothing is lost, nothing is spent."""
 
 import datetime as dt
-import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
 
-from surroundings import bystander, foreign, runbook, sound, unharmed
+from surroundings import bystander, runbook, sound, unharmed
 
 STARTER = Path(__file__).parent / "shifted.py"
 DAY_S = 86_400
@@ -88,20 +86,4 @@ def test_a_goal_that_is_not_due_yet_begins_when_the_clock_says_so(make_clew):
     other = bystander(clew)  # what is accepted wakes the schedule
     clew.wait("goal.completed", goal=early)
     unharmed(clew, other)
-    sound(clew)
-
-
-@pytest.mark.long
-def test_a_daemon_that_was_stopped_for_a_while_goes_on_where_it_was(make_clew):
-    clew = make_clew({"heartbeat.timeout_s": 2.0})
-    clew.agent("worker", 'hello()\nsay("here")\nnotice("feedback")\nrun("echo 1 >> trace")\ndone()')
-    clew.start()
-    goal = clew.submit(foreign("worker"))
-    clew.said(goal)
-    clew.daemon.send_signal(signal.SIGSTOP)
-    time.sleep(4)  # nothing tells of a time that passes in vain
-    clew.daemon.send_signal(signal.SIGCONT)
-    clew.ask("feedback", goal=goal, text="go on")
-    clew.wait("goal.completed", goal=goal)
-    assert clew.goal(goal)["restarts"] == 0
     sound(clew)

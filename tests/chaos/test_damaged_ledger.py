@@ -16,7 +16,7 @@ import pytest
 from damage import PAGE, SECTOR
 
 from clew_daemon.record import lost_record
-from clew_shared.ledger import Ledger, LedgerCorrupt, LedgerError, NewEvent, Reader, opening, verify
+from clew_shared.ledger import Ledger, LedgerCorrupt, NewEvent, Reader, opening, verify
 
 SEED = int(os.environ["SEED"])
 ROUNDS = int(os.environ.get("ROUNDS") or 0)
@@ -181,17 +181,3 @@ def test_a_log_cut_off_anywhere_leaves_whole_transactions(logged):
     assert counts == sorted(counts)
     assert counts[0] == 0
     assert counts[-1] in (COMMITS - 1, COMMITS)
-
-
-def test_a_log_without_its_ledger_is_refused_and_kept(logged):
-    log = Path(f"{logged}-wal").read_bytes()
-    empty = damaged(logged, b"")
-    with pytest.raises(LedgerCorrupt, match="empty or gone"):
-        opening.open_writing(empty)
-    with pytest.raises(LedgerCorrupt, match="empty or gone"):
-        Reader.open(empty)
-    empty.unlink()
-    with pytest.raises(LedgerError, match="empty or gone"):
-        opening.open_writing(empty)
-    assert not empty.exists()
-    assert Path(f"{empty}-wal").read_bytes() == log

@@ -149,42 +149,6 @@ DEEP = (
 )
 
 
-@pytest.mark.long
-@pytest.mark.timeout(600)
-def test_a_hundred_thousand_files_keep_nobody_from_answering(clew, place):
-    clew.agent(
-        "worker",
-        """
-        hello()
-        say("ready")
-        for n in range(3):
-            notice("feedback")
-            began = time.monotonic()
-            outcome = run(f"echo {n} >> trace")["outcome"]
-            say([outcome["result"], round(time.monotonic() - began, 2)])
-        done()
-        """.replace("hello()", "import time\n        hello()", 1),
-    )
-    goal = clew.start().submit(foreign("worker", workspace=place))
-    clew.said(goal)
-    make = "import os\nfor n in range(100_000): open(f'{n:06}', 'w').write(str(n))"
-    subprocess.run([sys.executable, "-c", make], cwd=place, check=True)
-    other = bystander(clew)
-    for count in range(1, 4):
-        clew.ask("feedback", goal=goal, text="go on")
-        slowest_s = 0.0
-        while len(clew.seen("worker.output", goal=goal)) <= count:
-            began = time.monotonic()
-            assert clew.answers()
-            slowest_s = max(slowest_s, time.monotonic() - began)
-        sys.stdout.write(f"{clew.said(goal)[count]}, slowest answer {slowest_s:.3f} s\n")
-    assert [result for result, _ in clew.said(goal)[1:]] == ["success"] * 3
-    clew.wait("goal.completed", goal=goal)
-    assert not clew.seen("executor.died")
-    unharmed(clew, other)
-    sound(clew)
-
-
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root mounts, and no mode stops root")
 def test_a_read_only_workspace_is_told_to_the_agent_and_to_people(clew, place):
     answering(

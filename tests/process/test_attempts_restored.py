@@ -1,6 +1,5 @@
 """Before the next attempt begins, the workspace is put back to where its subtask began; what others did stays."""
 
-import shutil
 import subprocess
 
 import pytest
@@ -87,36 +86,6 @@ def test_what_someone_else_changed_between_two_actions_survives(clew, kitchen): 
     assert after.pop(b"water") != before.pop(b"water")
     assert (kitchen / "water").read_text() == "cold, and mine\ncold\n"
     assert after == before | {b"notes": mine[b"notes"]}
-
-
-def test_what_is_saved_right_after_an_action_of_very_many_files_survives(clew, kitchen):  # noqa: F811
-    many = """
-    attempt = hello()["attempt"]
-    if attempt["n"] > 1:
-        say("started over")
-        notice("feedback")
-        done()
-    else:
-        run("for i in $(seq 1200); do echo goal > n$i; done; echo goal > water")
-        say("answered")
-        notice("feedback")
-        call("complete_subtask", success=False, failure="no idea")
-        notice("stop")
-    """
-    slow = clew.folder / "git"
-    slow.write_text(
-        f'#!/bin/sh\ncase "$*" in *update-index*) sleep 1;; esac\nexec {shutil.which("git")} "$@"\n'
-    )
-    slow.chmod(0o755)
-    goal = begin(clew, kitchen, body=many, git=str(slow))
-    hears(clew, goal, "answered")
-    for name in ("water", "n3"):
-        (kitchen / name).write_text("mine")
-    go_on(clew, goal)
-    hears(clew, goal, "started over")
-    assert (kitchen / "water").read_text() == (kitchen / "n3").read_text() == "mine"
-    assert not (kitchen / "n4").exists()
-    go_on(clew, goal)
 
 
 def test_the_config_can_have_the_workspace_kept(clew, kitchen):  # noqa: F811

@@ -1,7 +1,6 @@
 """The daemon killed by SIGKILL: no worker outlives it, and the next start goes on without a step twice."""
 
 import random
-import signal
 from collections import Counter
 
 STEPS = 10
@@ -63,31 +62,3 @@ def test_a_goal_that_was_blocked_or_completed_is_not_taken_up_again(clew):
     assert {e["goal"] for e in clew.seen("worker.started", since=since)} == {last}
     assert clew.lines(done, "trace") == ["x"]
     clew.report(blocked)
-
-
-def test_fifty_goal_files_survive_six_deaths_of_the_daemon_each_exactly_once(make_clew):
-    chance = seeded()
-    clew = make_clew({"daemon.max_workers": 1})
-    waiting = "---\nnot_before: 2126-01-01T00:00:00Z\n---\n"
-    for number in range(50):
-        clew.drop(f"{waiting}# Goal number {number}\n", f"goal-{number:02}.md")
-    for _ in range(6):
-        since, wanted = clew.now(), chance.randrange(1, 8)
-        clew.start(ready=False)
-        clew.until(
-            lambda since=since, wanted=wanted: (
-                len(clew.seen("goal.accepted", since=since)) >= wanted
-                or len(list((clew.home / "inbox").glob("*.md"))) == 0
-            )
-        )
-        clew.daemon.send_signal(signal.SIGKILL)
-        clew.daemon.wait(60)
-        clew.assert_alone()
-    clew.start()
-    clew.until(lambda: len(clew.goals()) >= 50)
-    clew.until(lambda: not list((clew.home / "inbox").glob("*.md")))
-    told = Counter(goal["description"] for goal in clew.goals().values())
-    assert told == {f"Goal number {number}": 1 for number in range(50)}
-    assert not list((clew.home / "inbox" / "rejected").glob("*"))
-    assert clew.stop() == 0
-    assert clew.verified()

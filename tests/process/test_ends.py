@@ -129,25 +129,6 @@ def test_feedback_that_comes_while_the_checks_run_is_heard_before_the_goal_ends(
     clew.wait("goal.completed", goal=goal)
 
 
-def test_feedback_refuses_one_finish_and_what_checks_changed_is_not_the_next_actions_doing(clew):
-    clew.agent(
-        "worker",
-        """
-        hello()
-        say(done()["accepted"])
-        say(run("true")["outcome"]["changed"])
-        say(done()["accepted"])
-        """,
-    )
-    goal = clew.start().submit(goal_text(f"checks:\n  slow: {WAIT_FOR_GO}\n"))
-    folder = clew.workspace(goal)
-    clew.until((folder / "checking").exists, "the check")
-    clew.ask("feedback", goal=goal, text="also in German")
-    (folder / "go").touch()
-    assert clew.said(goal, count=3) == [False, False, True]
-    clew.wait("goal.completed", goal=goal)
-
-
 def test_a_check_that_undoes_another_does_not_complete_a_goal(clew):
     clew.agent("worker", 'hello()\nrun("touch a")\nsay(done())\ncall("finish", success=False)')
     checks = "checks:\n  there: test -f a\n  tidy: rm -f a\n"

@@ -51,28 +51,6 @@ def test_an_outcome_sent_twice_is_recognised_and_one_of_nothing_is_an_error(clew
     assert "no action" in clew.said(goal)[0]
 
 
-def test_a_claimed_change_that_leads_nowhere_new_is_a_loop_all_the_same(clew):
-    clew.agent(
-        "liar",
-        """
-        hello()
-        for i in range(8):
-            answer = call("propose", tool="edit", args={"path": "a.txt", "to": "same"})
-            if answer["verdict"] == "blocked":
-                say([i, answer["reason"]])
-                break
-            call("outcome", seq=answer["seq"], result="success", output="edited", changed=True)
-        call("finish", success=False)
-        """,
-        own_tools=True,
-    )
-    goal = clew.start().submit(by("liar"))
-    clew.wait("goal.failed", goal=goal)
-    at, reason = clew.said(goal)[0]
-    assert at <= 3
-    assert reason in ("repetition", "cycle", "alternation")
-
-
 def test_the_world_is_looked_at_anew_before_a_refusal(clew):
     clew.agent(
         "tester",
@@ -145,14 +123,6 @@ def test_an_agent_that_exits_instead_of_replanning_takes_the_goal_to_a_person(cl
     goal = clew.start().submit(by("leaver"))
     assert "it cannot be done" in clew.wait("goal.blocked", goal=goal)["reason"]
     assert len(clew.seen("worker.started", goal=goal)) == 1
-
-
-def test_an_agent_that_goes_on_and_on_instead_of_replanning_takes_the_goal_to_a_person(clew):
-    clew.agent("deaf_to_it", ESCALATING + '\nhello()\nfail_twice()\nwhile True:\n    run("true")\n')
-    goal = clew.start().submit(by("deaf_to_it"))
-    blocked = clew.wait("goal.blocked", goal=goal)
-    assert "something else" in blocked["reason"]
-    assert "it cannot be done" in blocked["reason"]
 
 
 def test_a_paused_goal_stays_so_across_a_restart_until_it_is_resumed(clew):

@@ -111,16 +111,6 @@ def test_a_pause_waits_for_the_running_action_and_says_so(at_work, who):
     assert (workspace / "trace").read_text() == "done\n"
 
 
-def test_a_goal_that_is_resumed_before_its_running_action_has_ended_goes_on_after_it(at_work):
-    clew, goal, workspace = at_work()
-    clew.cli("pause", goal)
-    assert "continues after the running action #" in clew.cli("continue", goal)
-    (workspace / "go").touch()
-    clew.wait("goal.completed", goal=goal)
-    assert results(clew, goal) == ["success"]
-    assert (workspace / "trace").read_text() == "done\n"
-
-
 def test_a_pause_with_now_interrupts_a_running_action_after_its_grace(at_work):
     clew, goal, workspace = at_work(grace_s=0.1)
     clew.cli("pause", goal)

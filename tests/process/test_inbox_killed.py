@@ -58,7 +58,7 @@ DAEMON = textwrap.dedent(
 )
 
 
-@pytest.mark.parametrize("seed", [1, 2, 3])
+@pytest.mark.parametrize("seed", [1])
 def test_fifty_files_survive_kills_at_any_step_each_exactly_once(tmp_path, seed):
     chance = random.Random(seed)
     folder, record = tmp_path / "inbox", tmp_path / "record"

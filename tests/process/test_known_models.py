@@ -60,25 +60,3 @@ def test_a_profile_sets_how_a_model_is_asked_and_a_reload_changes_its_budget(cle
         clew.kill_agent(goal)
         clew.until(lambda: len(llm.requests) > 2, "the question of a new epoch")
         assert llm.requests[2]["max_tokens"] == 4000
-
-
-def test_an_attempt_with_another_agent_is_made_by_its_model_with_what_applies_to_that(clew):
-    script = [writes("run_cmd", cmd="echo 1"), writes("run_cmd", cmd="echo 2")]
-    ladder = (
-        '[agents.bigger]\nmodel = "bigger-70b"\nbase_url = "{}"\n'
-        '[context.models."scripted"]\nladder = [{{}}, {{agent = "bigger"}}]\n'
-        '[context.models."bigger*"]\nmax_tokens = 30000\ntemperature = 0.6\n'
-    )
-    with ScriptedLlm(*script, then=HANGS) as llm:
-        use(clew, llm)
-        clew.configure({"agents.default": "scripted", "attempts.iterations": 2})
-        with (clew.home / "config.toml").open("a") as config:
-            config.write(ladder.format(llm.base_url))
-        goal = clew.start().submit("# Count in the log\n")
-        clew.until(lambda: len(llm.requests) > 2, "the question of the second attempt")
-        asked = llm.requests[2]
-        now = json.loads(clew.clew("context", goal, "--json"))
-    assert [request["model"] for request in llm.requests] == ["scripted", "scripted", "bigger-70b"]
-    assert (asked["temperature"], asked["max_tokens"]) == (0.6, 15_000)
-    assert "tools" in asked
-    assert now["messages"] == asked["messages"]

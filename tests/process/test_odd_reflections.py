@@ -29,33 +29,3 @@ def test_an_odd_turn_on_record_does_not_keep_the_goal_from_being_told_of(clew, i
     goal = clew.start().submit(GOAL)
     clew.wait("goal.failed", goal=goal)
     assert clew.said(goal) == [True]
-
-
-@pytest.mark.parametrize(
-    "told",
-    [
-        "hindsight=[{'insights': 'x' * 3000}]",
-        "hindsight=[{str(n): 'x' for n in range(50)}]",
-        "hindsight=[{'insights': 3}]",
-        "prompt={'chars': 10**400}",
-        "prompt={'folded': -1}",
-        "usage={'input': 10**400}",
-    ],
-)
-def test_a_record_with_a_value_that_is_none_is_refused_and_the_agent_goes_on(clew, told):
-    clew.agent(
-        "odd",
-        f"""
-        hello()
-        refused = ""
-        try:
-            call("reflect", {told})
-        except RefusedError as error:
-            refused = str(error)
-        say([bool(refused), hello()["state"]["iteration"]])
-        call("finish", success=False)
-        """,
-    )
-    goal = clew.start().submit(GOAL)
-    clew.wait("goal.failed", goal=goal)
-    assert clew.said(goal) == [[True, 0]]

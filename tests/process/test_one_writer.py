@@ -133,29 +133,6 @@ def test_a_link_to_the_ledger_is_the_same_ledger(clew, make_clew):
     assert f"process {clew.daemon.pid}" in other.clew("run", code=1)
 
 
-def test_a_bind_mount_of_the_home_is_the_same_home(clew):
-    clew.start()
-    other = clew.folder / "mounted"
-    other.mkdir()
-    tried = ["unshare", "--mount", "mount", "--bind", str(clew.home), str(other)]
-    done = subprocess.run(tried, capture_output=True, text=True, check=False)
-    if done.returncode:
-        pytest.skip(f"no bind mount may be made here: {done.stderr.strip()}")
-    clew.options = ["--home", str(other)]
-    script = 'mount --bind "$1" "$2" && shift 2 && exec "$@"'
-    command = ["unshare", "--mount", "sh", "-c", script, "sh", str(clew.home), str(other)]
-    done = subprocess.run(
-        [*command, *clew.command("run")],
-        capture_output=True,
-        text=True,
-        env=clew.environment(),
-        timeout=DEADLINE_S,
-        check=False,
-    )
-    assert done.returncode == 1, done.stderr
-    assert f"process {clew.daemon.pid}" in done.stderr
-
-
 def test_a_file_system_without_locks_is_refused_with_what_to_do(clew):
     if shutil.which("strace") is None:
         pytest.skip("strace is not installed")

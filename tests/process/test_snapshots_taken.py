@@ -113,7 +113,7 @@ def test_without_git_there_is_no_snapshot_and_the_goal_goes_on(clew):
     assert "no snapshot: git is not installed" in clew.cli("status", goal)
 
 
-@pytest.mark.parametrize("date", ["2400-01-01", "1601-01-01", "@-99999999999", "@99999999999999"])
+@pytest.mark.parametrize("date", ["1601-01-01", "@99999999999999"])
 def test_a_file_of_any_date_holds_up_neither_actions_nor_snapshots_nor_an_undo(clew, date):
     goal = clew.start().submit(steps(f"touch -d {date} old", f"touch -d {date} new; echo a > a"))
     clew.wait("goal.completed", goal=goal)
@@ -134,21 +134,6 @@ def test_a_git_that_hangs_holds_up_neither_the_daemon_nor_the_goal_for_ever(clew
     assert clew.goal(goal)["status"] == "in_progress"
     clew.cli("cancel", goal)
     assert "status: **cancelled**" in clew.report(goal)
-
-
-def test_switched_on_by_a_reload_the_next_subtask_has_one(make_clew):
-    clew = make_clew({"snapshots.enabled": False, "log.level": "debug"}).start()
-    go = clew.folder / "go"
-    goal = clew.submit(
-        steps(f"until [ -e {clew.home}/workspaces/go ] || [ -e go ]; do sleep 0.05; done", "true")
-    )
-    clew.wait("action.allowed", goal=goal)
-    clew.configure({"snapshots.enabled": True})
-    clew.cli("reload")
-    (clew.workspace(goal) / go.name).touch()
-    clew.wait("goal.completed", goal=goal)
-    clew.report(goal)
-    assert moments(clew, goal) or clew.seen("snapshot.missing", goal=goal)
 
 
 def test_a_store_that_is_gone_is_recorded_by_the_next_start(clew):

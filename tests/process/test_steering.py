@@ -1,11 +1,8 @@
 """What people ask of goals: by name, of several at once, and of a goal that has ended."""
 
 import json
-import os
-from pathlib import Path
 
 import pytest
-from harness import remove_at_once
 
 from clew_shared.ledger import Reader
 from clew_shared.record.snapshot import OUTLINE_VERSION
@@ -245,26 +242,6 @@ def test_a_goal_is_edited_only_while_none_of_its_actions_runs_and_its_agent_hear
     assert "- made: test -f worked" in told["feedback"][0]
     assert told["open"] == ["Make green tea."]
     assert clew.wait("goal.completed", goal=goal)["verified"] is True
-
-
-def test_a_goal_at_work_is_not_edited_and_a_goal_file_with_errors_is_kept_as_a_draft(
-    clew, working, monkeypatch
-):
-    goal = working["a"]
-    assert "clew pause a" in clew.cli("edit", "a", "--file", os.devnull, code=1)
-    clew.cli("pause", "a")
-    monkeypatch.setenv("EDITOR", "sed -i 's/^agent: .*/agent: nobody/'")
-    said = clew.cli("edit", "a", code=1)
-    assert "line 3: `agent` names an unknown agent `nobody`" in said
-    draft = Path(said.strip().rpartition(" kept in ")[2])
-    assert "agent: nobody" in draft.read_text()
-    remove_at_once(draft.parent)
-    other = clew.folder / "other.md"
-    other.write_text(text("a", "patient", "workspace: /elsewhere\n"))
-    assert "`workspace` cannot be changed" in clew.cli("edit", "a", "--file", str(other), code=1)
-    other.write_text(text("b", "patient"))
-    assert "`name` b is in use" in clew.cli("edit", "a", "--file", str(other), code=1)
-    assert clew.goal(goal)["paused"]
 
 
 def test_an_ended_goal_is_taken_out_of_the_lists_and_stays_on_record(clew, working):

@@ -304,46 +304,6 @@ def test_where_the_repository_is_gone_the_files_are_restored_and_it_is_named(cle
     assert "The git repository is gone" in clew.cli("undo", goal, "--yes")
 
 
-def test_a_folder_of_someone_else_stays_when_what_the_goal_put_into_it_is_removed(clew, kitchen):
-    clew.agent(
-        "worker",
-        """
-        hello()
-        run("mkdir ours")
-        say("ready")
-        notice("feedback")
-        run("touch ours/pot mine/pot")
-        done()
-        """,
-    )
-    before = seen(kitchen)
-    text = f"---\nname: tea\nagent: worker\nworkspace: {kitchen}\n---\n# Make tea\n"
-    goal = clew.start().submit(text)
-    clew.said(goal)
-    (kitchen / "mine").mkdir()
-    clew.ask("feedback", goal=goal, text="go on")
-    clew.wait("goal.completed", goal=goal)
-    clew.cli("undo", goal, "--yes")
-    assert seen(kitchen) == {**before, b"mine": ("folder", 0o40755)}
-
-
-def test_an_undo_waits_for_the_end_of_the_worker_of_a_goal_that_has_ended(clew, kitchen):
-    clew.agent(
-        "worker",
-        """
-        hello()
-        run("echo hot > water")
-        done()
-        threading.Event().wait()
-        """,
-    )
-    text = f"---\nname: tea\nagent: worker\nworkspace: {kitchen}\n---\n# Make tea\n"
-    goal = clew.start().submit(text)
-    clew.wait("goal.completed", goal=goal)
-    clew.cli("undo", goal, "--yes")
-    assert (kitchen / "water").read_text() == "the water\nbefore\n"
-
-
 def test_what_is_added_after_an_action_was_cut_off_stays(clew, kitchen):
     before = seen(kitchen)
     clew.start()

@@ -4,8 +4,6 @@ import json
 import os
 import signal
 import sqlite3
-import threading
-from dataclasses import replace
 
 import pytest
 import yaml
@@ -115,23 +113,6 @@ def test_a_suggested_check_is_not_run_again_after_a_crash_and_the_goal_still_end
     assert passed == {"slow": False if victim == "executor" else None, "quick": True}
     assert kinds(clew, goal).count("check_started") == 2
     assert clew.verified()
-
-
-@pytest.mark.parametrize("front", [{}, {"checks": {"there": "test -f hello.txt"}}])
-def test_feedback_given_while_the_model_thinks_of_its_last_answer_is_in_its_next_prompt(
-    clew, front
-):
-    given = threading.Event()
-    with ScriptedLlm(WRITE, replace(FINISH, after=given), then=FINISH) as llm:
-        thinker(clew, llm)
-        goal = clew.start().submit(goal_file(**front))
-        clew.until(lambda: len(llm.requests) == 2, "the second question")
-        clew.ask("feedback", goal=goal, text="also in German")
-        given.set()
-        clew.wait("goal.completed", goal=goal)
-        asked = ["also in German" in llm.prompt(n) for n in range(len(llm.requests))]
-        assert asked == [False, False, True]
-        assert "Feedback from a person arrived" in llm.prompt(2)
 
 
 def test_suggested_checks_with_keys_are_left_out_and_never_recorded(clew):

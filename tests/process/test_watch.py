@@ -162,6 +162,7 @@ def test_a_daemon_that_ends_is_told_at_once_and_the_watch_goes_on_when_it_is_bac
     assert f"{goal}: completed, unverified 100%" in seen.lines
 
 
+@pytest.mark.long
 def test_a_daemon_that_stays_away_ends_the_watch_with_code_three(clew, watching):
     clew.start()
     goal = clew.submit(GATED)
@@ -213,29 +214,6 @@ def test_status_says_what_the_worker_does_now_and_since_when(clew, cmd, check, d
     (clew.workspace(goal) / "go").touch()
     clew.wait("goal.completed", goal=goal)
     clew.until(lambda: clew.goal(goal)["now"] is None, "the end of it")
-
-
-def test_what_a_queued_goal_waits_for_is_told_in_a_pipe_and_without_a_daemon(clew, watching):
-    clew.start()
-    first = clew.submit(GATED, "first.md")
-    go = gate(clew, first)
-    second = clew.submit(f"---\ndepends_on: [{first}]\n---\n{QUICK}", "second.md")
-    seen = watching("watch", second)
-    assert seen.until(f"{second}: queued 0%: ").endswith(f"{first}, which is in_progress")
-    third = watching("submit", "--wait", "-", given=f"---\ndepends_on: [{second}]\n---\n{QUICK}")
-    third.until(f": waiting: {second}, which is queued")
-    ended(clew)
-    status = json.loads(clew.clew("status", second, "--json"))
-    assert status["daemon"] is None
-    assert status["goal"]["waiting"]["for"] == f"waits for {first}, which is in_progress"
-    listed = {g["id"]: g for g in json.loads(clew.clew("status", "--json"))["goals"]}
-    assert listed[second]["waiting"]["for"] == f"waits for {first}, which is in_progress"
-    said = clew.clew("history", first)
-    assert "no finished actions yet; begun before the daemon ended: #" in said
-    go.touch()
-    clew.start()
-    assert seen.end() == 0
-    assert third.end() == 0
 
 
 def test_status_reads_the_ledger_where_the_daemon_hangs(clew):

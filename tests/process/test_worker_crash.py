@@ -101,15 +101,6 @@ def test_an_agent_that_is_alive_but_beats_is_not_hung_and_waiting_for_the_daemon
     assert len(clew.seen("worker.started", goal=goal)) == 1
 
 
-def test_a_wait_between_two_crashes_forgives_none(make_clew):
-    clew = make_clew({"restart.max_restarts": 2, "restart.backoff_initial_s": 0.01})
-    clew.agent("wavering", "hello()\nos._exit(75 if epoch % 2 else 1)")
-    goal = clew.start().submit(foreign("wavering"))
-    clew.wait("goal.blocked", goal=goal)
-    assert clew.seen("worker.gave_up", goal=goal)[0]["crashes"] == 3
-    assert len(clew.seen("goal.waiting", goal=goal)) == 3
-
-
 def test_exit_75_waits_as_long_as_the_agent_says(clew):
     clew.agent(
         "limited",

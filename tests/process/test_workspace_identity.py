@@ -60,16 +60,6 @@ def ready_again(clew, goal, since):
     clew.wait("worker.ready", goal=goal, since=since)
 
 
-def test_an_idle_worker_is_ended_when_its_workspace_is_removed_and_made_again(clew, place):
-    goal = acting(clew, place)
-    pid = clew.agent_pid(goal)
-    remove_at_once(place)
-    place.mkdir()
-    assert blocked(clew, goal)["reason"] == REPLACED
-    clew.until(lambda: not alive(pid), "the worker's end")
-    assert not list(place.iterdir())
-
-
 def test_an_agent_with_tools_of_its_own_is_ended_when_its_workspace_is_replaced(clew, place):
     clew.agent("worker", 'hello()\nsay("ready")\nnotice("never")', own_tools=True)
     goal = clew.start().submit(FRONT.format(place))

@@ -177,16 +177,6 @@ def test_a_stale_socket_is_replaced_and_what_is_none_is_named(clew):
     assert "where the control socket should be" in clew.log.read_text()
 
 
-def test_a_link_in_the_place_of_the_socket_is_not_followed(clew):
-    (clew.home / "run").mkdir(mode=0o700)
-    precious = clew.folder / "precious"
-    precious.write_text("mine")
-    socket_of(clew).symlink_to(precious)
-    clew.start(ready=False)
-    assert clew.daemon.wait(DEADLINE_S) == 78
-    assert precious.read_text() == "mine"
-
-
 # -- what comes over it
 
 
@@ -243,3 +233,13 @@ def test_root_is_served_by_an_ordinary_users_daemon_that_cannot_see_root(tmp_pat
         finally:
             daemon.terminate()
             daemon.wait(DEADLINE_S)
+
+
+def test_a_link_in_the_place_of_the_socket_is_not_followed(clew):
+    (clew.home / "run").mkdir(mode=0o700)
+    precious = clew.folder / "precious"
+    precious.write_text("mine")
+    socket_of(clew).symlink_to(precious)
+    clew.start(ready=False)
+    assert clew.daemon.wait(DEADLINE_S) == 78
+    assert precious.read_text() == "mine"

@@ -16,7 +16,7 @@ STOPPED = "reason=(budget: |the agent asks|blocked actions|failed|.* messages in
 """Why a goal may be blocked whose agent does nothing but call one method."""
 
 
-@pytest.mark.parametrize("chunk", range(8))
+@pytest.mark.parametrize("chunk", range(4))
 def test_the_invariants_hold_in_lives_that_are_always_the_same(chunk):
     for seed in range(CHUNK * chunk, CHUNK * (chunk + 1)):
         live(seed)

@@ -154,24 +154,6 @@ def test_what_is_no_sound_backup_is_refused_and_the_ledger_stays(clew):
 
 
 @pytest.mark.long
-def test_a_damaged_ledger_is_replaced_by_a_backup_and_kept(clew):
-    clew.start()
-    goal = clew.submit(f"# Go\n\n## S\n{STEPS}")
-    clew.wait("goal.completed", goal=goal)
-    clew.stop()
-    backed_up(clew)
-    ledger = clew.home / "state" / "ledger.db"
-    damaged = b"\0" * 8192 + ledger.read_bytes()[8192:]
-    ledger.write_bytes(damaged)
-    told = restored(clew)
-    assert "what is lost is unknown" in told["note"]
-    assert Path(told["aside"]).read_bytes() == damaged
-    assert verified(clew)
-    clew.start()
-    assert clew.goal(goal)["status"] == "completed"
-
-
-@pytest.mark.long
 def test_a_restore_killed_anywhere_leaves_one_whole_ledger_or_the_other(clew):
     """Each step that changes a file is the last one of a life, by a wrapper around the calls of the system."""
     clew.start()

@@ -84,17 +84,6 @@ def test_a_daemon_killed_while_it_lets_go_is_followed_by_one_that_goes_on(clew, 
     assert clew.verified()
 
 
-@pytest.mark.long
-def test_folders_of_an_ended_goal_go_though_the_daemon_died_before_it_removed_them(clew):
-    clew.drop(GOAL.format(0), "first.md")
-    dies(clew, "supervision.reports", "module.clear")
-    goal = clew.seen("goal.completed")[0]["goal"]
-    folder = clew.home / "state" / "goals" / goal
-    assert (folder / "tmp").exists()
-    clew.start()
-    clew.until(lambda: {p.name for p in folder.iterdir()} == {"goal.md"}, "tmp and home go")
-
-
 def test_a_folder_that_is_of_no_goal_on_record_is_never_removed(clew):
     """It may hold the last copy of a goal file."""
     (goal,) = ended(clew.start(), 1)

@@ -3,7 +3,6 @@
 import shutil
 
 import pytest
-from environments import mounted
 from harness import children
 from main_job import DONE, Placed, Ways
 
@@ -142,27 +141,6 @@ def test_goals_are_taken_from_an_inbox_that_was(clew, happens):
 
 
 # -- the outbox
-
-
-@LONG
-@pytest.mark.parametrize("instead", ["nothing", "a file", "a read-only folder"])
-def test_a_report_is_written_when_there_is_an_outbox_again(clew, instead):
-    goal = at_the_gate(clew)
-    shutil.rmtree(clew.outbox, ignore_errors=True)
-    if instead == "a read-only folder":
-        clew.outbox.mkdir()
-        with mounted("-t", "tmpfs", "-o", "ro", "none", str(clew.outbox)):
-            goes_on(clew, goal)
-            clew.wait("report.unwritable", goal=goal)
-    elif instead == "a file":
-        clew.outbox.write_text("no folder")
-        goes_on(clew, goal)
-        clew.wait("report.unwritable", goal=goal)
-        clew.outbox.unlink()
-    else:
-        goes_on(clew, goal)
-    assert "status: **completed" in clew.report(goal)
-    assert clew.stop() == 0
 
 
 # -- other pieces

@@ -125,16 +125,6 @@ async def test_without_checks_repeating_is_never_taken_for_success(daemon, run_l
     assert daemon.state.replan_required == "task"
 
 
-async def test_a_model_that_insists_on_finishing_is_offered_it_again_when_something_changed(
-    daemon, run_llm
-):
-    daemon.checks = {"right": "grep bye hello.txt"}
-    mend = calls(("write_file", {"path": "hello.txt", "content": "bye"}))
-    with ScriptedLlm(WRITE, FINISH, FINISH, mend, FINISH) as llm:
-        assert await run_llm(daemon, llm) == 0
-    assert ["finish" in llm.offered(n) for n in range(5)] == [True, True, True, False, True]
-
-
 async def test_a_claim_that_contradicts_what_was_seen_is_asked_back_once(daemon, run_llm):
     with ScriptedLlm(FINISH, WRITE, FINISH) as llm:
         assert await run_llm(daemon, llm) == 0
@@ -373,36 +363,6 @@ async def test_an_agent_that_is_told_to_stop_ends_at_once_with_zero(daemon, run_
         daemon.notify("stop", reason="reload", grace_s=1)
         assert await run == 0
     assert daemon.left is None
-
-
-async def test_an_agent_whose_daemon_is_gone_ends_quietly(daemon, run_llm):
-    with ScriptedLlm(then=Reply(hang=True)) as llm:
-        run = asyncio.create_task(run_llm(daemon, llm))
-        await _until(daemon, lambda: daemon.slots_open == 1)
-        daemon.writer.close()
-        assert await run == 0
-
-
-async def test_a_persons_feedback_is_in_the_next_prompt(daemon, run_llm):
-    daemon.hold["act"] = asyncio.Event()
-    with ScriptedLlm(WRITE, FINISH) as llm:
-        run = asyncio.create_task(run_llm(daemon, llm))
-        await _until(daemon, lambda: daemon.count("act") == 1)
-        daemon.feedback.append("say it in French")
-        daemon.notify("feedback", text="say it in French")
-        daemon.hold["act"].set()
-        assert await run == 0
-    assert "A person says: say it in French" in llm.prompt(1)
-
-
-async def test_each_turn_is_reported_with_what_it_cost(daemon, run_llm):
-    with ScriptedLlm(WRITE, FINISH) as llm:
-        assert await run_llm(daemon, llm) == 0
-    first, last = daemon.params("reflect")
-    assert first["tool_calls"][0]["tool"] == "write_file"
-    assert first["tool_calls"][0]["outcome"] == "success"
-    assert (first["usage"]["input"], first["usage"]["cached"]) == (100, 50)
-    assert last["usage"]["output"] == 10
 
 
 async def _until(daemon, holds):

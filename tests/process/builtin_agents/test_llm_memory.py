@@ -88,30 +88,6 @@ async def test_the_prompt_that_is_sent_begins_as_the_one_before_did(daemon, run_
         assert now[len(stable)]["content"].startswith(kept.partition("\n\n[PROGRESS")[0])
 
 
-async def test_what_the_model_found_is_put_to_the_calls_that_it_had_seen(daemon, run_llm):
-    second = shell(
-        2, insights="forty lines", learning="seq is fine", relevance="HIGH", next="go on"
-    )
-    with ScriptedLlm(shell(1), second, then=DOWN) as llm:
-        assert await run_llm(daemon, llm) == 75
-    first, then = daemon.params("reflect")
-    assert first["hindsight"] == []
-    assert then["hindsight"] == [
-        {
-            "insights": "forty lines",
-            "learning": "seq is fine",
-            "relevance": "high",
-            "next": "go on",
-        }
-    ]
-    entries = daemon.view()["transcript"]
-    assert entries[0]["insight"] == "forty lines; seq is fine"
-    assert "insight" not in entries[1]
-    assert daemon.state.goal.tasks[0].subtasks[0].insights == ["forty lines"]
-    assert "You wanted to do next: go on" in llm.prompt(2)
-    assert [call["name"] for _, call in daemon.history] == ["run_cmd", "run_cmd"]
-
-
 async def test_a_reflect_field_among_the_arguments_is_taken_out_of_them(daemon, run_llm):
     call = calls(("write_file", {"path": "a", "content": "b", "reflect": {"assessment": "stuck"}}))
     with ScriptedLlm(shell(1), call, then=DOWN) as llm:

@@ -49,15 +49,6 @@ def test_an_action_has_what_it_changed_and_what_was_changed_before_it(begun):
     }
 
 
-def test_a_look_of_the_daemon_does_not_lose_what_others_changed(begun):
-    one, _ = begun()
-    (one.workspace / "theirs").write_text("x")
-    assert digest(one, full=True).touched == Touched()
-    (one.workspace / "more").write_text("x")
-    assert one.take().touched.foreign == ("more", "theirs")
-    assert one.hands.sh("true").touched == Touched()
-
-
 def test_a_check_changes_things_for_the_goal(begun):
     one, _ = begun()
     (one.workspace / "theirs").write_text("x")
@@ -92,10 +83,3 @@ def test_a_new_executor_begins_with_what_is_there(begun):
     two, first = begun()
     assert first.touched == Touched()
     assert two.hands.sh("echo 2 > mine").touched.foreign == ()
-
-
-def test_without_a_snapshot_nothing_is_known_of_what_others_changed(executor, home):
-    hands = executor()
-    touched = hands.sh("echo 1 > mine").touched
-    assert (len(touched.own), touched.foreign_total) == (1, -1)
-    assert touched.foreign_cut

@@ -1,7 +1,5 @@
 """Restoring entries from a snapshot: everything back as it was, and nothing of anyone else's overwritten."""
 
-import zlib
-
 import pytest
 from snapshots import GIT, picture
 
@@ -149,22 +147,6 @@ def test_a_content_that_is_not_in_the_store_leaves_its_file_and_restores_the_oth
     assert [name for name, _ in answer.restored] == ["g"]
 
 
-def test_a_store_with_bad_objects_leaves_their_files_as_they_are(snapshots):
-    one = snapshots()
-    one.sh("echo 1 > gone; ln -s 1 link")
-    base = one.tree()
-    one.sh("rm gone; ln -sf 2 link")
-    entries, present = one.entries(one.tree(), base), states(one.workspace)
-    objects = one.store.folder / "objects"
-    for name in {entry.wanted[1] for entry in entries}:
-        (objects / name[:2] / name[2:]).chmod(0o600)
-        (objects / name[:2] / name[2:]).write_bytes(zlib.compress(b"blob 5\0evil\n"))
-    answer = one.restore(base, entries)
-    damaged = "its content in the store is damaged"
-    assert answer.faults == {"gone": damaged, "link": damaged}
-    assert states(one.workspace) == present
-
-
 def test_nothing_is_written_outside_while_a_folder_is_swapped_for_a_link(snapshots, home):
     one = snapshots()
     outside = home / "private" / "outside"
@@ -192,13 +174,3 @@ def test_what_was_left_out_of_a_snapshot_is_never_restored(snapshots, side):
     answer = one.restore(tree, (RestoreEntry(name="file", **sides),))
     assert answer.faults == {"file": "it was left out of the snapshot"}
     assert (one.workspace / "file").read_text() == "x\n"
-
-
-def test_folders_of_someone_else_stay_when_they_become_empty(snapshots):
-    one = snapshots()
-    base = one.tree()
-    one.sh("mkdir -p ours/below theirs/ours; touch ours/below/file theirs/file theirs/ours/file")
-    now = one.tree()
-    removed = tuple(entry for entry in one.entries(now, base) if entry.name.endswith("file"))
-    assert one.restore(base, removed, others=("theirs",)).left == ()
-    assert sorted(picture(one.workspace)) == [b"theirs"]

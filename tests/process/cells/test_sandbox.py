@@ -136,10 +136,6 @@ def test_an_agent_opens_no_unix_socket_but_can_have_a_pair(home):
     assert not confined(spec, lambda: socket.socket(socket.AF_UNIX).close())
 
 
-def test_the_runbook_agent_has_no_network(home):
-    assert not confined(agent(home), lambda: socket.socket(socket.AF_INET).close())
-
-
 @needs_landlock
 def test_an_agent_cannot_signal_who_started_it(home):
     me = os.getpid()
@@ -196,13 +192,6 @@ def test_a_foreign_agent_reads_but_writes_and_starts_nothing(nursery, spec, home
     assert "cannot create y" in said
     assert "/bin/ls: Permission denied" in said
     assert not (home / "workspace" / "y").exists()
-
-
-def test_a_built_in_agent_comes_up_behind_its_walls(nursery, spec):
-    cell = nursery.spawn(spec(kind="agent").model_copy(update={"agent": "runbook"}))
-    assert b'"hello"' in cell.channel.recv(4096)
-    cell.kill_payload()
-    assert cell.wait() == 137
 
 
 def test_an_agent_with_its_own_tools_writes_and_starts_programs(nursery, spec, home):

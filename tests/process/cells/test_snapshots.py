@@ -113,19 +113,6 @@ def differs(one, old, new):
     return {name: tuple(shown.get(side, "there") for side in found[name]) for name in found}
 
 
-@pytest.mark.parametrize("restarted", [False, True])
-def test_a_file_that_was_too_large_and_is_deleted_makes_a_new_snapshot(snapshots, restarted):
-    one = snapshots()
-    one.sh("head -c 2000 /dev/zero > large; echo x > small")
-    first = one.tree(max_file_bytes=1000)
-    one = snapshots() if restarted else one
-    one.sh("rm large")
-    second = one.tree(max_file_bytes=1000)
-    assert differs(one, first, second) == {"large": ("left out", None)}
-    one.sh("head -c 3000 /dev/zero > large")
-    assert one.tree(max_file_bytes=1000) == first
-
-
 def test_a_file_that_keeps_changing_is_whole_or_left_out(snapshots):
     one = snapshots()
     one.hands.sh("(while :; do head -c 300000 /dev/zero | tr '\\0' a > file; done) & echo $! > pid")
@@ -148,15 +135,6 @@ def test_a_damaged_index_is_made_again(snapshots):
     for damaged in (b"", whole[:-10], whole.replace(b"file", b"fike"), b"\xff\xfe"):
         index.write_bytes(damaged)
         assert snapshots().tree() == tree
-
-
-def test_what_the_world_ignores_is_in_no_snapshot(snapshots):
-    one = snapshots(ignore=("*.log", "build/", "a/b"))
-    one.sh(
-        "mkdir -p .agent_context build a/b sub/build; echo x > y.log; "
-        "for f in .agent_context build a/b a sub/build .; do echo x > $f/x; done"
-    )
-    assert one.listed(one.tree()) == ["a/x", "x"]
 
 
 def test_the_repositories_are_left_out_and_their_files_are_not(snapshots):
@@ -204,25 +182,6 @@ def test_ignored_files_are_in_no_snapshot_by_the_rules_of_the_first(snapshots):
     again = snapshots()
     again.sh("touch z.tmp z.o")
     assert again.listed(again.tree()) == sorted([*kept, "x.tmp", "z.tmp"])
-
-
-def test_a_link_in_the_place_of_the_rules_is_no_rule_and_holds_up_no_snapshot(snapshots):
-    one = snapshots()
-    one.sh(
-        "ln -s nowhere .gitignore; ln -s nowhere .gitattributes; mkdir a; ln -s . a/.gitignore; echo x > a/x"
-    )
-    assert "a/x" in one.listed(one.tree())
-
-
-def test_tracked_files_in_an_ignored_folder_are_kept_and_no_others(snapshots):
-    one = snapshots()
-    one.sh(
-        "git init -q .; echo vendor > .gitignore; mkdir -p vendor/a vendor/b; "
-        "touch vendor/a/x vendor/a/y vendor/b/z; git add -f vendor/a/x"
-    )
-    assert one.listed(one.tree()) == [".gitignore", "vendor/a/x"]
-    one.sh("touch vendor/a/new; echo 1 > vendor/a/x")
-    assert one.listed(one.tree()) == [".gitignore", "vendor/a/x"]
 
 
 def test_a_store_at_its_limit_gets_no_more_and_stays_usable(snapshots):

@@ -100,15 +100,3 @@ async def test_a_file_that_cannot_be_removed_is_recorded_once(daemon, folder, mo
             await inbox.sweep()
         await daemon.until(lambda: not names(folder))
     assert len({drop.identity for drop in daemon.drops}) == 1
-
-
-async def test_a_file_that_may_not_be_read_is_rejected(daemon, folder, monkeypatch):
-    def refuse(claim):
-        raise PermissionError(13, "Permission denied")
-
-    monkeypatch.setattr(files, "read", refuse)
-    async with running(daemon):
-        (folder / "goal.md").write_text("secret")
-        await daemon.until(lambda: "goal.rejected" in daemon.events())
-    assert "chmod" in (daemon.rejected / "goal.md.error.txt").read_text()
-    assert daemon.drops == []

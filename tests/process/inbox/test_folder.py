@@ -3,10 +3,9 @@
 import asyncio
 import shutil
 
-import pytest
 from inbox_taker import Daemon, names, running
 
-from clew_daemon.inbox.files import LOCK_NAME, Dropped, HeldElsewhereError, InboxOwner
+from clew_daemon.inbox.files import LOCK_NAME, Dropped
 
 
 async def test_an_inbox_that_another_daemon_owns_is_left_alone_until_it_is_free(daemon, folder):
@@ -25,17 +24,6 @@ async def test_an_inbox_that_another_daemon_owns_is_left_alone_until_it_is_free(
     await other.until_drops(1)
     await second.stop()
     assert other.events() == ["inbox.unusable"]
-
-
-async def test_the_lock_is_taken_again_in_a_folder_that_stands_in_the_inboxs_place(daemon, folder):
-    async with running(daemon, sweep_s=0.05):
-        folder.rename(folder.with_name("moved"))
-        await daemon.until((folder / LOCK_NAME).exists)
-        with pytest.raises(HeldElsewhereError):
-            InboxOwner(folder).take()
-        InboxOwner(folder.with_name("moved")).take()  # no longer ours
-        (folder / "goal.md").write_text("here")
-        await daemon.until_drops(1)
 
 
 async def test_an_inbox_that_cannot_be_locked_is_unusable_with_the_reason_and_tried_again(
