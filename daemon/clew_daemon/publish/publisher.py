@@ -51,7 +51,6 @@ _AT_ONCE = (
 )
 
 State = dict[str, Any]
-"""The content of state.json."""
 
 
 @dataclass(slots=True)

@@ -126,9 +126,9 @@ def _question(state: State) -> str:
 
 
 def _after_failure(state: State) -> str:
-    if state.goal.status != GoalStatus.FAILED:
-        return ""
-    return _section("What you can do", after_failure(state.goal_id, state.spec.agent)[1:])
+    has_failed = state.goal.status == GoalStatus.FAILED
+    lines = after_failure(state.goal_id, state.spec.agent)[1:] if has_failed else []
+    return _section("What you can do", lines)
 
 
 def _tree(state: State) -> list[str]:
@@ -181,10 +181,7 @@ def _checks(state: State) -> str:
         shown = yaml.safe_dump(front, sort_keys=False, allow_unicode=True, width=float("inf"))
         lines = "\n".join(f"    {line}" for line in ("---", *shown.splitlines(), "---"))
         return f"## Checks\n\n{HOW_TO_CHECK}\n\n{lines}"
-    names = {
-        **state.checks,
-        **{name: None for name in state.spec.checks if name not in state.checks},
-    }
+    names = {name: state.checks.get(name) for name in (*state.checks, *state.spec.checks)}
     return _section("Checks", [_check(state, name, result) for name, result in names.items()])
 
 

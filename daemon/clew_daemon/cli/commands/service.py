@@ -29,18 +29,21 @@ if TYPE_CHECKING:
 DONE = {"start": "started", "stop": "stopped", "restart": "restarted"}
 
 
-@click.command()
-@click.pass_obj
-def start(instance: Instance) -> None:
-    """Start the systemd user service, and wait until the daemon is ready."""
-    _begin(instance, "start")
+def _begins(verb: str, summary: str) -> click.Command:
+    @click.command(verb, help=summary)
+    @click.pass_obj
+    def command(instance: Instance) -> None:
+        _refuse_unmanaged(instance)
+        _ = instance.settings  # a broken config is explained better here than in the journal
+        _control(instance, verb)
+
+    return command
 
 
-@click.command()
-@click.pass_obj
-def restart(instance: Instance) -> None:
-    """Restart the systemd user service; its goals continue where they were."""
-    _begin(instance, "restart")
+start = _begins("start", "Start the systemd user service, and wait until the daemon is ready.")
+restart = _begins(
+    "restart", "Restart the systemd user service; its goals continue where they were."
+)
 
 
 @click.command()
@@ -54,12 +57,6 @@ def stop(instance: Instance) -> None:
         _refuse_unmanaged(instance)
     _control(instance, "stop")
     _refuse_unmanaged(instance)
-
-
-def _begin(instance: Instance, verb: str) -> None:
-    _refuse_unmanaged(instance)
-    _ = instance.settings  # a broken config is explained better here than in the journal
-    _control(instance, verb)
 
 
 @contextmanager
@@ -201,15 +198,11 @@ def _service_lines(instance: Instance, unit: ServiceUnit, found: Service) -> lis
         return [f"not installed: {install}"]
     lines = [f"unit      {found.unit}"]
     if found.other_home:
-        remove = removal(unit, found.other_home, instance.env)
-        return [
-            *lines,
-            f"          installed for another home: {clean(found.other_home)}",
-            f"          to remove it: {clean(remove)}",
-        ]
+        remove = clean(removal(unit, found.other_home, instance.env))
+        lines.append(f"          installed for another home: {clean(found.other_home)}")
+        return [*lines, f"          to remove it: {remove}"]
     if not found.up_to_date:
-        stale = f"it is not what `{install}` would write now: run that again"
-        lines.append(f"          {stale}")
+        lines.append(f"          it is not what `{install}` would write now: run that again")
     if found.error:
         return [*lines, f"unknown   systemd cannot be asked: {clean(found.error)}"]
     since = f" since {found.since}" if found.since and found.active == "active" else ""
@@ -217,8 +210,7 @@ def _service_lines(instance: Instance, unit: ServiceUnit, found: Service) -> lis
     lines.append(f"state     {found.active}{since}{pid}")
     if found.status:
         lines.append(f"          {clean(found.status)}")
-    at_login = "started" if found.enabled else f"not started: {install}"
-    lines.append(f"at login  {at_login}")
+    lines.append(f"at login  {'started' if found.enabled else f'not started: {install}'}")
     lingers = "keeps running" if found.linger else "stops; to keep it: loginctl enable-linger"
     return [*lines, f"at logout {lingers}"]
 
