@@ -159,18 +159,6 @@ def test_tasks_appended_at_the_beginning_are_sent_as_the_plan(opened):
     assert (task.subtasks[0].status, task.subtasks[0].actions_total) == ("in_progress", 1)
 
 
-def test_the_daemon_judges_and_its_blocks_are_shown(opened):
-    _, ctx = opened(planned("a", "b"))
-    assert [ctx.record_action(*PYTEST) for _ in range(3)] == [True, True, False]
-    assert ctx.answer.reason == "repetition"
-    assert ctx.state.blocked_actions == ['run_cmd::{"cmd":["pytest","-q"]}']
-    text = ctx.get_compact_context()
-    assert "BLOCKED: run_cmd" in text
-    assert "NOTES: mind the tests" in text
-    assert "NEXT: b" in text
-    assert "run_cmd" in ctx.get_loop_summary()
-
-
 def fail_twice(ctx):
     return [ctx.mark_subtask_complete(success=False, reason="no") for _ in range(2)]
 

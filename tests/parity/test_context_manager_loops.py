@@ -6,19 +6,6 @@ from managed import PYTEST, WRITE, planned, published, signature
 # -- loops ---------------------------------------------------------------------------------------------
 
 
-def test_the_third_identical_action_is_refused_and_blocked(ctx):
-    planned(ctx)
-    assert [ctx.record_action(*PYTEST) for _ in range(4)] == [True, True, False, False]
-    name = signature(*PYTEST)
-    assert ctx.state.blocked_actions == [name]
-    assert ctx.state.loop_counts[name] == 3
-    assert published("state.json")["blocked_actions"] == [name]
-    (loop,) = published("loops.json")
-    assert (loop["kind"], loop["action_signature"]) == ("repetition", name)
-    assert (loop["attempt_count"], loop["task_idx"], loop["subtask_idx"]) == (3, 0, 0)
-    assert "blocked (repetition)" in ctx.answer.message
-
-
 @pytest.mark.parametrize("told", [{}, {"error_msg": "1 failed"}, {"output": "1 failed"}])
 @pytest.mark.parametrize("write_first", [True, False])
 def test_the_second_round_of_two_actions_is_refused(ctx, told, write_first):

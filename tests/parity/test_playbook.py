@@ -18,16 +18,6 @@ def test_an_id_is_three_letters_and_a_number_that_never_comes_back():
     assert all(re.fullmatch(r"tes-\d{5}", one.id) for one in (first, second, third, again))
 
 
-def test_a_removed_bullet_is_archived_and_can_be_restored():
-    playbook = Playbook()
-    bullet = playbook.add_bullet("testing", "Run tests")
-    assert playbook.remove_bullet(bullet.id) is bullet
-    assert playbook.remove_bullet(bullet.id) is None
-    assert (playbook.bullets(), playbook.archived()) == ([], [bullet])
-    assert playbook.restore_bullet(bullet.id) is bullet
-    assert (playbook.bullets(), playbook.archived()) == ([bullet], [])
-
-
 def test_the_text_for_a_prompt_has_the_agreed_form():
     playbook = Playbook.from_dict(
         {

@@ -17,9 +17,7 @@ import pytest
 from clew_shared.record.model import Subtask, Task
 from clew_worker import (
     ContextManager,
-    DualTrackContext,
     ExecutionReflector,
-    IterationLog,
     Playbook,
     ToolCall,
 )
@@ -203,48 +201,6 @@ def test_a_wrong_call_says_what_to_do_and_changes_nothing(opened, call, error, s
 
 
 # -- the other designs' quick starts -------------------------------------------------------------------
-
-
-def test_the_research_loop_of_the_dual_track_design_runs():
-    messages = [{"role": "system", "content": "Be brief"}, {"role": "user", "content": "Who?"}]
-    ctx = DualTrackContext("Be brief", "Who?")
-    for iteration in range(25):
-        stuck = ctx.detect_stuck_loop(iteration)
-        if stuck:
-            messages.append({"role": "user", "content": ctx.inject_urgency(iteration, stuck)})
-        if iteration >= 10:
-            messages = ctx.build_optimized_messages(messages, iteration)
-        call = {
-            "id": f"c{iteration}",
-            "type": "function",
-            "function": {"name": "search", "arguments": "{}"},
-        }
-        messages.append({"role": "assistant", "content": "", "tool_calls": [call]})
-        ctx.add_thinking("Look it up", has_tool_calls=True)
-        result = {"role": "tool", "tool_call_id": call["id"], "content": f"fact {iteration}"}
-        messages.append(result)
-        ctx.add_tool_result(result)
-        ctx.research_context["pages_read"] = iteration
-        called = {c["id"] for m in messages for c in m.get("tool_calls") or ()}
-        assert all(m["tool_call_id"] in called for m in messages if m["role"] == "tool")
-        assert messages[0] == {"role": "system", "content": "Be brief"}
-
-
-def test_the_record_of_the_reflection_design_is_taken_and_its_insights_come_back():
-    log = IterationLog()
-    call = {
-        "tool": "search",
-        "params": {"q": "flask production logging"},
-        "raw_output": "…",
-        "outcome": "success",
-        "insights": "found setup docs",
-        "learning": "werkzeug config matters",
-        "relevance": "high",
-    }
-    log.add({"iteration": 1, "mode": "fast", "tool_calls": [call], "synthesis": "nearer"})
-    (line,) = log.reasoning_context()
-    assert "flask production logging" in line
-    assert "→ found setup docs; werkzeug config matters" in line
 
 
 def test_the_session_of_the_playbook_design_learns_and_shares_across_sessions(tmp_path):

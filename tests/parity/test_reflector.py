@@ -73,21 +73,6 @@ def test_the_other_order_teaches_nothing(calls):
     assert reflect(*calls) is None
 
 
-@pytest.mark.parametrize(
-    "calls",
-    [
-        [ToolCall("list_files", {"path": "docs"}), read("src/a.py")],
-        [read("a.py"), edit("b.py")],
-        [read("a.py"), read("a.py"), read("a.py")],
-        [search("main"), search("main")],
-        [cmd("echo hi"), cmd("date")],
-        [ToolCall("list_files", {"path": "."}, result="error"), READ],
-    ],
-)
-def test_steps_that_have_nothing_to_do_with_each_other_teach_nothing(calls):
-    assert reflect(*calls) is None
-
-
 @pytest.mark.parametrize("outcome", ["error", "failure", "timeout"])
 @pytest.mark.parametrize(
     "calls",
@@ -127,20 +112,3 @@ def test_an_error_gives_only_a_lesson_about_the_error(calls, outcome):
 )
 def test_shell_commands_are_read_as_the_steps_that_they_are(command, kinds):
     assert [step.kind for step in steps([cmd(command)])] == kinds
-
-
-def failed(call, output=""):
-    return ToolCall(call.name, call.parameters, "error", output)
-
-
-@pytest.mark.parametrize(
-    ("call", "output", "says"),
-    [
-        (edit("a.py"), "old is not in a.py", "copy more of it exactly"),
-        (edit("a.py"), "No replacement was performed: did not appear verbatim", "copy more of it"),
-        (cmd("pytest"), "E  assert 1 == 2\n1 failed", "failing assertion"),
-        (ToolCall("book", {"paid": 1}), "payment does not add up", "its message names"),
-    ],
-)
-def test_an_error_is_met_by_what_it_said(call, output, says):
-    assert says in reflect(READ, failed(call, output), outcome="error").content

@@ -2,8 +2,6 @@
 
 import asyncio
 
-import pytest
-
 from clew_shared.wire.hello import HelloAnswer, HelloState, SentGoal, SentSubtask, SentTask
 from clew_worker.agent.client import AgentClient
 from clew_worker.bridge.calls import GoalView, ToolCalls
@@ -101,12 +99,4 @@ async def test_a_question_ends_the_work_until_it_is_answered():
     calls, goal = calls_of(daemon)
     await calls.call("clew_ask", {"question": "Which colour?"})
     assert daemon.asked == [("ask", {"question": "Which colour?"})]
-    assert goal.over.is_set()
-
-
-@pytest.mark.parametrize("reason", ["stopped", "budget"])
-async def test_nothing_more_is_sent_when_the_work_is_over(reason):
-    daemon = PlayedDaemon(act={"verdict": "blocked", "reason": reason, "message": "over"})
-    calls, goal = calls_of(daemon)
-    await calls.call("clew_run", {"cmd": "ls"})
     assert goal.over.is_set()

@@ -44,34 +44,6 @@ def accepted(*, description="Fix it", notes="", step="true", **checks):
     return fold([(1, ev.GoalAccepted(goal_id="g", spec=spec, tasks=(task,)))])
 
 
-@pytest.mark.parametrize(
-    ("said", "is_due"),
-    [
-        ({}, True),
-        ({"description": "Write a script greet that greets"}, False),
-        ({"notes": "It is called as `greet`."}, False),
-        ({"step": "cp greet.py ~/bin/greet"}, False),
-        ({"description": "Regreet everyone"}, True),
-    ],
-)
-def test_what_a_goal_speaks_of_it_may_be_about_to_make(said, is_due):
-    assert bool(due(accepted(**said, c="greet --help"))) is is_due
-
-
-@pytest.mark.parametrize(
-    ("said", "is_due"),
-    [
-        ({"description": "Add pytest tests"}, True),
-        ({"notes": "Install pytest first."}, False),
-        ({"step": "pip install --user pytest"}, False),
-        ({"step": "pip install --user nox\npytest"}, True),
-    ],
-)
-def test_a_known_tool_is_one_that_a_goal_makes_only_if_it_installs_it(said, is_due):
-    for check in ("pytest -q", "python3 -m pytest -q"):
-        assert bool(due(accepted(**said, c=check))) is is_due
-
-
 def test_a_check_that_was_never_run_is_looked_at_until_a_person_has_said_how_to_go_on():
     state = accepted(a="pytset", b="pytset -q")
     apply(state, ev.CheckedBefore(name="b", passed=False, exit_code=127), 2)

@@ -103,16 +103,6 @@ def test_ctrl_c_exits_130_without_a_traceback(home):
 
 
 @pytest.mark.parametrize(
-    ("name", "told"),
-    [("create", [MATHX, OTHER]), ("mathx-package", ["did you mean", MATHX]), ("zzz", [OTHER])],
-)
-def test_a_name_that_is_no_goal_names_those_that_may_be_meant(clew, home, name, told):
-    code, out, err = clew("--home", home, "history", name)
-    assert (code, out) == (1, "")
-    assert all(word in err for word in told)
-
-
-@pytest.mark.parametrize(
     "args", [["status"], ["status", MATHX], ["history", MATHX], ["loops"], ["context", MATHX]]
 )
 def test_no_control_character_of_a_goal_reaches_the_terminal(clew, home, args):

@@ -85,15 +85,6 @@ def feed(agent):
     return [(entry.kind, entry.title) for entry in entries if entry]
 
 
-def test_the_feed_shows_the_end_of_an_attempt_and_the_next_one_and_no_restart(twice):
-    entries = feed(twice)
-    assert entries[-3:] == [
-        ("attempt.ended", f"1.1 attempt 1 ended: {REASON}"),
-        ("attempt.started", "1.1 attempt 2 begins: temperature 0.7; 2 files restored"),
-        ("worker.started", "worker started for attempt 2, epoch 2"),
-    ]
-
-
 def test_the_report_says_how_many_fresh_starts_there_were_and_why(twice):
     text = render(twice.state, [], [])
     assert "- fresh starts: 1\n" in text
@@ -139,11 +130,3 @@ def clew(home, capsys):
         return code, *capsys.readouterr()
 
     return call
-
-
-def test_the_history_shows_the_attempt_of_each_action(clew):
-    rows = clew("history", GOAL)[1].splitlines()
-    assert "attempt 1" in rows[0]
-    assert "attempt 2" in rows[1]
-    actions = json.loads(clew("history", GOAL, "--json")[1])["actions"]
-    assert [action["attempt"] for action in actions] == [1, 2]

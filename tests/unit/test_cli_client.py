@@ -11,7 +11,7 @@ import pytest
 
 from clew_daemon.cli import run
 from clew_daemon.host.unit_file import WEB_UNIT
-from clew_daemon.reading.client import NoDaemon, RequestRefused, call
+from clew_daemon.reading.client import RequestRefused, call
 from clew_daemon.reading.errors import CliError
 
 PING = {"pid": 1, "version": "0.1.0", "uptime_s": 5.0, "ready": True, "status": "idle"}
@@ -76,11 +76,6 @@ def test_an_error_is_told_in_the_daemons_words(tmp_path, capsys):
 @pytest.mark.parametrize("answer", [b"no json\n", b'{"jsonrpc"'])
 def test_an_answer_that_is_none_is_an_error(tmp_path, answer):
     with daemon(tmp_path, {"ping": answer}) as (path, _), pytest.raises(CliError):
-        call(path, "ping")
-
-
-def test_a_daemon_that_hangs_up_is_none(tmp_path):
-    with daemon(tmp_path, {"ping": b""}) as (path, _), pytest.raises(NoDaemon):
         call(path, "ping")
 
 

@@ -51,31 +51,7 @@ def test_a_paused_goal_is_called_paused_everywhere(agent):
     assert not [line for line in (*lines, *listed(agent)) if "waiting" in line]
 
 
-def test_the_output_of_a_failed_check_is_shown_whole_on_lines_of_its_own(agent):
-    output = "expected  [1]\n" + "but got\n" * 40 + "the end"
-    agent.core.emit(ev.CheckFinished(name="slug", passed=False, output=output))
-    agent.core.emit(ev.CheckFinished(name="silent", passed=False, output=""))
-    lines = drawn(agent)
-    at = lines.index("check slug: failed")
-    assert lines[at + 1 : at + 43] == [f"    {line}" for line in output.splitlines()]
-    assert lines[lines.index("check silent: failed") :][:1] == ["check silent: failed"]
-    assert not [line for line in lines if line.endswith(":") and "silent" in line]
-
-
 # ---- a text is said once, and whole
-
-
-LONG = "the disk [sda] is full because " + "of many [x] reasons, " * 60
-
-
-def test_a_reason_a_question_and_a_failure_that_say_the_same_are_shown_once(agent):
-    agent.complete(success=False, failure=LONG)
-    question = f"It is blocked. Last failure: {LONG}. What should be done?"
-    agent.core.block_goal(f"It is blocked: {LONG}", AT, question=question)
-    shown = "\n".join(drawn(agent))
-    assert shown.count(LONG.strip()) == 1
-    assert shown.count("It is blocked") == 1
-    assert "failed 1 time" in shown
 
 
 def test_a_question_that_says_itself_what_to_do_gets_no_other_advice(agent):

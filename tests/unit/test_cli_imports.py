@@ -94,17 +94,6 @@ def test_help_version_and_log_need_neither_models_nor_the_ledger(home, args):
     assert not seen & ALL
 
 
-@pytest.mark.parametrize(
-    "args",
-    [["status"], ["status", "--json"], ["status", GOAL], ["history", GOAL], ["loops"]],
-    ids=" ".join,
-)
-def test_reading_the_ledger_needs_models_but_no_loop_and_no_terminal(home, args):
-    seen = loaded(SCRIPT, "--home", home, *args)
-    assert "apsw" in seen
-    assert not seen & (NEVER | TERMINAL | READING)
-
-
 @pytest.mark.parametrize("args", [["status"], ["status", "--json"]], ids=" ".join)
 def test_asking_a_daemon_needs_neither_models_nor_the_ledger(tmp_path, args):
     (tmp_path / "run").mkdir()

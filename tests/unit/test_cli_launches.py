@@ -11,7 +11,6 @@ from clew_worker.bridge.clis.known import CLIS
 RELAY = ("/usr/bin/python3", "-I", "-S", "/lib/clew/relay.py", 'a "quoted"\\ path\n\x7f')
 HOME = "/var/lib/clew/home"
 KEY = "sk-secret"
-PLAIN = CliOptions("/opt/agent")
 LOCAL = CliOptions("/opt/agent", "small:1b", "http://127.0.0.1:8080/v1", KEY, ("--more", "x"))
 
 
@@ -46,19 +45,6 @@ def test_prompt_and_key_are_on_no_command_line_and_the_key_is_in_no_file(cli):
         if KEY in value and name != "OPENCODE_CONFIG_CONTENT"
     ]
     assert KEY not in launch.env.get("OPENCODE_CONFIG_CONTENT", "")
-
-
-@pytest.mark.parametrize("cli", CLIS)
-def test_the_home_is_the_private_one_and_the_time_zone_is_known(cli):
-    env = started(cli, PLAIN).env
-    assert (env["HOME"], env["TZ"]) == (HOME, "UTC")
-    assert not [name for name in env if "KEY" in name or "BASE_URL" in name]
-
-
-@pytest.mark.parametrize("cli", CLIS)
-def test_a_session_is_resumed_by_its_name(cli):
-    assert "s-1" in started(cli, session="s-1").argv
-    assert "s-1" not in started(cli).argv
 
 
 def test_codex_has_the_relay_as_its_only_server_and_does_not_start_without_it():

@@ -25,16 +25,6 @@ def test_nothing_is_lost_and_no_part_of_several_words_is_too_wide(line, width):
         assert cell_len(part) <= width or len(part.split()) == 1
 
 
-def test_a_command_to_copy_is_not_broken():
-    asked = '- say what to do: `clew feedback build-thing-9f6f "…"`'
-    assert parts([(asked, "")], 40) == [
-        "- say what to do:",
-        '    `clew feedback build-thing-9f6f "…"`',
-    ]
-    told = "until 12:00:00; now: clew continue build-thing-9f6f"
-    assert parts([(told, "")], 40)[-1].strip() == "clew continue build-thing-9f6f"
-
-
 def test_a_last_cell_without_room_begins_a_line_of_its_own():
     long = [[("a-1", ""), ("completed, unverified", ""), ("word " * 9, "")]]
     assert parts(columns(long)[0], 40) == [

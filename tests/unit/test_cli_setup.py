@@ -106,36 +106,7 @@ def test_options_are_in_what_is_dropped_and_the_file_stays_as_it_is(clew, tmp_pa
     assert goal.checks == {"tea": "test -e tea", "check_1": 'test "$A"'}
 
 
-@pytest.mark.parametrize(
-    "workspace", ["/", "/proc/self", "/dev/shm/x", "{home}/state", "{user}/.local/state/clew/x"]
-)
-def test_a_workspace_that_is_refused_is_told_with_its_line_before_anything_is_dropped(
-    clew, tmp_path, monkeypatch, workspace
-):
-    """Without a daemon it was dropped, and rejected much later without a line number."""
-    monkeypatch.setenv("HOME", str(tmp_path / "user"))
-    for name in ("XDG_STATE_HOME", "XDG_DATA_HOME", "XDG_CONFIG_HOME"):
-        monkeypatch.delenv(name, raising=False)
-    workspace = workspace.format(home=tmp_path / "h", user=tmp_path / "user")
-    (tmp_path / "a.md").write_text(f"---\npriority: 1\nworkspace: {workspace}\n---\nx\n")
-    code, _, err = clew("--home", tmp_path / "h", "submit", tmp_path / "a.md")
-    assert (code, "line 3: `workspace`" in err) == (1, True)
-    code, _, err = clew("--home", tmp_path / "h", "submit", "do it", "--workspace", workspace)
-    assert (code, "options: `workspace` " in err) == (1, True)
-    assert not (tmp_path / "h").exists()
-
-
 # ---- config, places, doctor
-
-
-def test_config_says_where_each_value_comes_from(clew, tmp_path, monkeypatch):
-    (tmp_path / "config.toml").write_text("[daemon]\nmax_workers = 2\n")
-    monkeypatch.setenv("CLEW_LOOPS__REPEAT_LIMIT", "4")
-    keys = json.loads(clew("--home", tmp_path, "config", "--json")[1])["keys"]
-    assert keys["daemon.max_workers"] == {"value": 2, "source": f"{tmp_path}/config.toml:2"}
-    assert keys["loops.repeat_limit"] == {"value": 4, "source": "env CLEW_LOOPS__REPEAT_LIMIT"}
-    assert keys["daemon.sweep_s"]["source"] == "default"
-    assert "config.toml:2" in clew("--home", tmp_path, "config")[1]
 
 
 def test_config_check_names_all_faults_of_a_file(clew, tmp_path):
@@ -147,15 +118,6 @@ def test_config_check_names_all_faults_of_a_file(clew, tmp_path):
     code, out, _ = clew("--home", tmp_path, "config", "--check", bad, "--json")
     assert code == 1
     assert len(json.loads(out)["faults"]) == 3
-
-
-def test_doctor_looks_at_everything_and_makes_nothing(clew, tmp_path):
-    _, out, _ = clew("--home", tmp_path, "doctor", "--json")
-    checks = {check["name"]: check for check in json.loads(out)["checks"]}
-    assert {"python", "packages", "config", "inbox", "state", "ledger", "sandbox"} <= set(checks)
-    assert checks["python"]["level"] == "ok"
-    assert checks["daemon"]["level"] == "note"
-    assert list(tmp_path.iterdir()) == []
 
 
 def test_doctor_fails_with_what_to_mend(clew, tmp_path):

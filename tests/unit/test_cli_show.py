@@ -1,7 +1,6 @@
 """`clew show`: one action in full, as the ledger has it; and what the history says of actions."""
 
 import asyncio
-import json
 
 import pytest
 
@@ -90,13 +89,3 @@ def test_an_action_is_shown_with_all_that_is_recorded_of_it(clew, recorded):
     assert output[:2] == ["    one  two", "            three [x]"]
     assert output[-1] == "    line 2999 of a long output"
     assert len(output) == 3_002
-
-
-def test_a_refused_action_is_shown_with_its_reason_message_and_signature(clew, recorded):
-    shown = clew("show", GOAL, recorded[1]["refused"])
-    assert "verdict: refused: nothing has changed since it was refused\n" in shown
-    assert 'signature: run_cmd::{"cmd":"false"}' in shown
-    assert "the agent was told: This action is blocked (repetition)" in shown
-    assert "output" not in shown.splitlines()[-1]
-    view = json.loads(clew("show", GOAL, recorded[1]["refused"], "--json"))["action"]
-    assert (view["verdict"], view["result"], view["duration_s"]) == ("blocked", "blocked", None)

@@ -22,14 +22,6 @@ def lines(agent):
     return [entry_line(entry) for entry in told(agent)]
 
 
-def test_an_action_is_told_when_it_starts_and_when_it_ends_with_the_head_of_its_output(agent):
-    agent.run("ls", output="\n\n  first\nsecond")
-    first, last = told(agent)[-2:]
-    assert (first.begins, first.kind, entry_line(first)) == (True, "action.allowed", "#6 ls")
-    assert (last.begins, last.kind, last.of) == (False, "action.finished", first.of)
-    assert entry_line(last) == "#6 success, 0.0 s: ls: first"
-
-
 @pytest.mark.parametrize(
     ("checked", "text"), [(True, "completed 100%"), (False, "completed, unverified 100%")]
 )

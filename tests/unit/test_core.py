@@ -2,7 +2,7 @@
 
 import pytest
 
-from clew_shared.core.answers import ActionReport, LookFirst, WrongState
+from clew_shared.core.answers import ActionReport, WrongState
 from clew_shared.record import events as ev
 from clew_shared.record.fold import fold
 from clew_shared.record.snapshot import dump
@@ -85,16 +85,6 @@ def test_a_goal_that_is_over_allows_nothing(agent, status):
     agent.core.emit(ev.GoalEnded(status=status))
     assert agent.read("a").reason == "stopped"
     assert agent.record("a", {}).reason == "stopped"
-
-
-def test_a_refusal_by_a_rule_asks_for_a_look_first_and_records_nothing(agent):
-    for _ in range(2):
-        agent.fail("make")
-    agent.take()
-    assert agent.core.propose_unseen("run_cmd", {"cmd": "make"}, 0.0) == LookFirst()
-    assert agent.core.take() == []
-    assert agent.core.propose_unseen("run_cmd", {"cmd": "other"}, 0.0).allowed
-    assert agent.core.propose("run_cmd", {"cmd": "make"}, 0.0).reason == "repetition"
 
 
 def test_an_allowed_action_is_on_record_before_its_outcome(agent):

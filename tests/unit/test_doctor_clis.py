@@ -6,8 +6,6 @@ import os
 import pytest
 
 from clew_daemon.cli import run
-from clew_daemon.cli.commands.doctor.agents import checked_command
-from clew_shared.config.agent_tables import CommandAgentSettings
 from clew_shared.wire.nursery import SandboxReport
 
 
@@ -62,20 +60,3 @@ def test_a_coding_agent_is_found_asked_for_its_version(coder):
         ("agent coder: sandbox", "ok"),
     ]
     assert found["agent coder"]["found"] == f"codex-cli 0.1 ({coder.program})"
-
-
-@pytest.mark.parametrize(
-    ("command", "told"),
-    [
-        ("no-such-program", "not found on the PATH"),
-        ("/nowhere/agent", "does not exist"),
-        ("/etc", "is a directory"),
-        (__file__, "is not executable"),
-        ("/bin/true", "/bin/true"),
-    ],
-)
-def test_a_command_that_cannot_be_started_is_said_with_the_reason(command, told):
-    agent = CommandAgentSettings(command=(command,))
-    found = checked_command("agent mine", agent, {"PATH": "/usr/bin"})
-    assert told in found.found
-    assert found.level == ("ok" if command == "/bin/true" else "fail")

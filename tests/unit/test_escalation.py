@@ -46,25 +46,6 @@ def test_a_replan_of_the_task_replaces_the_blocked_and_the_pending_that_it_cover
     assert agent.state.covered == ["pending"]
 
 
-def test_a_replan_of_the_goal_that_covers_all_replaces_all_open_tasks(played):
-    agent = played(["done"], ["kept", "blocked"], ["pending"], replan_limit=1)
-    agent.complete()
-    agent.advance()
-    agent.complete()
-    agent.advance()
-    block(agent)
-    agent.replan("task", ["still no way"])
-    assert block(agent) == "goal"
-    agent.replan("goal", ["x"], ["y"], covers="all")
-    tree = [[(s.description, s.status) for s in t.subtasks] for t in agent.state.goal.tasks]
-    assert tree == [
-        [("done", "completed")],
-        [("kept", "completed")],
-        [("x", "in_progress")],
-        [("y", "pending")],
-    ]
-
-
 @pytest.mark.parametrize("method", ["complete", "advance"])
 def test_nothing_else_goes_on_before_the_replan(agent, method):
     block(agent)
@@ -78,13 +59,6 @@ def test_proposals_before_the_replan_are_refused_and_not_counted(agent):
     assert {a.reason for a in answers} == {"replan_required"}
     assert {a.escalated_to for a in answers} == {None}
     assert agent.state.blocked_actions == []
-
-
-@pytest.mark.parametrize("level", [None, "goal"])
-def test_only_the_replan_asked_for_is_taken(agent, level):
-    block(agent)
-    with pytest.raises(WrongState, match="'task'"):
-        agent.replan(level, ["x"])
 
 
 def test_a_person_is_waited_for(played):

@@ -2,20 +2,13 @@
 
 import json
 
-import pytest
-
 from clew_daemon.record import shrink
-from clew_daemon.record.shrink import fitted_state
 from clew_shared.wire.hello import HelloAnswer
 from clew_shared.wire.protocol import LINE_BYTES_MAX
 
 
 def fitted(answer):
     return shrink.fitted(HelloAnswer.model_validate(answer)).as_json()
-
-
-def action(n, size):
-    return {"seq": n, "name": "write_file", "args": {"path": "f", "content": "x" * size}}
 
 
 def subtask(n, actions=(), **fields):
@@ -37,13 +30,6 @@ def told(subtasks, **fields):
 
 def size(said):
     return len(json.dumps(said, ensure_ascii=False).encode())
-
-
-@pytest.mark.parametrize("fit", [fitted, fitted_state])
-def test_many_large_actions_are_told_with_short_arguments(fit):
-    said = fit(told([subtask(0, [action(n, 60_000) for n in range(20)])]))
-    assert size(said) < LINE_BYTES_MAX
-    assert len(said["state"]["goal"]["tasks"][0]["subtasks"][0]["actions"]) == 20
 
 
 def test_everything_at_its_longest_still_fits():

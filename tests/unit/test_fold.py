@@ -65,17 +65,6 @@ def test_a_state_goes_on_after_a_restart_as_if_nothing_had_been(played):
     assert dump(one.state) == dump(two.state)
 
 
-def test_restarts_count_the_deaths_of_the_worker_and_nothing_else(agent):
-    ends = ("stopped", "daemon_died", "busy", "finished", "exit 137", "hung", "stopped")
-    for epoch, reason in enumerate(ends, start=2):
-        agent.core.emit(ev.WorkerStarted(epoch=epoch))
-        died = reason in ("exit 137", "hung")
-        agent.core.emit(ev.WorkerExited(epoch=epoch, reason=reason, crash=died))
-    agent.core.emit(ev.GoalWaiting(reason="paused", paused=True))
-    agent.resume()
-    assert (agent.state.epoch, agent.state.restarts) == (len(ends) + 1, 2)
-
-
 def test_an_empty_workspace_may_be_made_at_the_first_start_and_at_a_persons_word_only():
     state = State(goal_id="g")
     known = ev.WorkspaceKnown(identity=Identity(dev=1, ino=2))

@@ -192,10 +192,6 @@ def test_what_may_bring_something_is_never_refused(agent, name):
     assert play(agent, ALLOWED[name]) is None
 
 
-def test_two_commands_in_turn_that_only_read_are_refused_when_the_third_round_would_close(agent):
-    assert play(agent, FILES[:2] * 4) == (6, "alternation")
-
-
 def test_a_refusal_says_what_happened_and_what_else_to_do(agent):
     for _ in range(3):
         answer = agent.fail("make", "No rule to make target `all`")
@@ -267,20 +263,3 @@ def test_a_block_holds(played, what):
     agent = blocked(played(["one", "two"]))
     HOLDS[what](agent)
     assert agent.fail("make").reason == "blocked_action"
-
-
-@pytest.mark.parametrize("let_go", [False, True])
-def test_each_subtask_of_a_replan_inherits_counts_and_blocks_unless_a_person_lifts_them(
-    played, let_go
-):
-    agent = blocked(played(["one", "two"]))
-    agent.fail("test", "broken")
-    agent.fail("test", "broken")
-    for _ in range(2):
-        agent.complete(success=False, failure="no way")
-    agent.replan("task", ["another", "and another"])
-    if let_go:
-        agent.feedback()
-    assert agent.fail("test", "broken").allowed is let_go
-    next_subtask(agent)
-    assert agent.fail("make", "no rule").allowed is let_go

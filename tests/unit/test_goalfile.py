@@ -111,29 +111,10 @@ def test_done_when_gives_prose_and_checks_beside_those_of_the_front_matter():
     assert goal.tasks == ()
 
 
-def test_a_byte_order_mark_and_carriage_returns_are_tolerated():
-    goal = goal_of("\ufeff---\r\npriority: 2\r\n---\r\n# G\r\n- a\r\n  ```sh\r\n  x\r\n  ```\r\n")
-    assert goal.priority == 2
-    assert goal.tasks[0].subtasks[0].steps[0].args == {"cmd": "x"}
-
-
 def test_unknown_keys_are_named_with_what_they_may_mean():
     goal = with_front("title: x\npriorty: 3\nbudget: {token: 3}")
     assert goal.unknown_keys == ("title", "priorty", "budget.token")
     assert goal.suggestions == {"priorty": "priority", "budget.token": "budget.tokens"}
-
-
-@pytest.mark.parametrize(
-    ("given", "expected"),
-    [
-        ("2026-12-01T06:00:00+02:00", datetime(2026, 12, 1, 4, tzinfo=UTC)),
-        ("2026-12-01 06:00", datetime(2026, 12, 1, 6, tzinfo=UTC)),
-        ("2026-12-01", datetime(2026, 12, 1, tzinfo=UTC)),
-        ("'2026-12-01T06:00:00Z'", datetime(2026, 12, 1, 6, tzinfo=UTC)),
-    ],
-)
-def test_not_before_is_utc_unless_it_names_a_zone(given, expected):
-    assert with_front(f"not_before: {given}").not_before == expected
 
 
 @pytest.mark.parametrize("value", ["", "~", "# later"])

@@ -54,32 +54,6 @@ def test_nothing_is_made_where_that_is_not_asked_for(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize("what", ["link", "dangling link", "file", "link above"])
-def test_what_is_no_folder_there_is_not_entered(tmp_path, place, what):
-    known = of_path(place)
-    if what == "link above":
-        above = tmp_path / "above"
-        (above / "in").mkdir(parents=True)
-        place = above / "in"
-        known = of_path(place)
-        above.rename(tmp_path / "moved")
-        above.symlink_to(tmp_path / "moved")
-    else:
-        place.rename(tmp_path / "aside")
-        match what:
-            case "file":
-                place.touch()
-            case "link":
-                place.symlink_to(tmp_path / "aside")
-            case _:
-                place.symlink_to(tmp_path / "nowhere")
-    found = workspace_guard.enter(str(place), known, make=True)
-    assert isinstance(found, workspace_guard.Missing)
-    assert found.stranger is None
-    assert ("folder" if what == "file" else "link") in found.reason
-    assert not (tmp_path / "nowhere").exists()
-
-
 def told_of(**what):
     return State(goal_id="g", **what)
 

@@ -78,13 +78,3 @@ STEP = "Take the next step towards the goal."
 )
 def test_the_request_follows_from_the_facts(entries, asked):
     assert asked in state_block(replace(VIEW, transcript=entries))
-
-
-@pytest.mark.parametrize("entries", [(), (GOT, READ), (WRITE, GOT), (NO_CHANGE,), (LESS, FAILS)])
-def test_a_profile_without_guidance_is_only_asked_for_the_next_call(entries):
-    asked = state_block(replace(VIEW, transcript=entries, guided=False))
-    assert asked in (
-        "Begin: call a tool.",
-        "That did not work. Correct the call, or try another way.",
-        "Is the goal done now? If yes, call finish. If not, call the next tool.",
-    )

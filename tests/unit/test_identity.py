@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-from clew_shared.record.identity import Identity, of_descriptor, of_path
+from clew_shared.record.identity import Identity, of_path
 
 DISK, OTHER_DISK = os.makedev(8, 1), os.makedev(8, 2)
 MOUNT, OTHER_MOUNT = os.makedev(0, 40), os.makedev(0, 41)  # of overlay, NFS and the like
@@ -17,18 +17,6 @@ def test_a_folder_that_was_renamed_is_the_same(tmp_path):
     before = of_path(folder)
     folder.rename(tmp_path / "b")
     assert of_path(tmp_path / "b").is_same(before)
-
-
-def test_a_folder_that_was_made_again_is_another(tmp_path):
-    folder = tmp_path / "a"
-    folder.mkdir()
-    before = of_path(folder)
-    held = os.open(folder, os.O_PATH)  # so that its inode is not given again
-    folder.rmdir()
-    folder.mkdir()
-    assert not of_path(folder).is_same(before)
-    assert of_descriptor(held).is_same(before)
-    os.close(held)
 
 
 @pytest.mark.parametrize(

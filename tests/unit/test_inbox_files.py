@@ -1,6 +1,5 @@
 """The steps that a dropped file goes through, cut off at every one of them."""
 
-import os
 import signal
 import subprocess
 import sys
@@ -117,14 +116,3 @@ def test_a_file_that_is_open_for_writing_is_neither_claimed_nor_read(goal):
         read(one)  # opened just before it was claimed
     with goal.parent.joinpath(one.path.name).open():
         assert read(one).raw == b"# Goal"
-
-
-@pytest.mark.parametrize("name", [b"goal-\xff.md", b"two\nlines.md", b"-.md", b" .txt"])
-def test_any_name_is_claimed_found_again_and_rejected(tmp_path, name):
-    path = tmp_path / os.fsdecode(name)
-    path.write_text("text")
-    one = claimed(path)
-    assert look_around(tmp_path) == [one]
-    assert read(one).raw == b"text"
-    assert reject(one, tmp_path / "rejected", f"{path.name} is not good")
-    assert (tmp_path / "rejected" / path.name).read_text() == "text"

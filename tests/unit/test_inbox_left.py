@@ -5,7 +5,6 @@ import socket
 
 import pytest
 
-from clew_daemon.inbox import leftovers
 from clew_daemon.inbox.leftovers import left
 
 
@@ -18,11 +17,6 @@ def inbox(tmp_path):
 
 def reasons(found):
     return {one["name"]: (one["rejected"], one["reason"]) for one in found.shown}
-
-
-def reject(inbox, name, error):
-    (inbox / "rejected" / name).write_text("x")
-    (inbox / "rejected" / f"{name}.error.txt").write_text(error)
 
 
 def test_each_entry_that_is_never_taken_is_named_with_its_reason(inbox):
@@ -42,14 +36,3 @@ def test_each_entry_that_is_never_taken_is_named_with_its_reason(inbox):
     assert found["s.md"] == (False, "a socket; only files are taken")
     assert found["away.md"] == (False, "a link that leads nowhere; only files are taken")
     assert found["to-folder.md"] == (False, "a folder; only files are taken")
-
-
-def test_only_the_newest_are_named_and_all_are_counted(inbox):
-    for number in range(leftovers.SHOWN_MAX + 3):
-        name = f"{number}.md"
-        reject(inbox, name, "no")
-        os.utime(inbox / "rejected" / name, (number, number))
-    found = left(inbox)
-    assert found.total == leftovers.SHOWN_MAX + 3
-    assert len(found.shown) == leftovers.SHOWN_MAX
-    assert found.shown[0]["name"] == f"{leftovers.SHOWN_MAX + 2}.md"

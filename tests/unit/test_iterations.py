@@ -75,21 +75,3 @@ def test_synthesis_and_assessment_are_put_to_the_turn_that_they_are_about():
     )
     said = [(r["synthesis"], r["progress_assessment"]) for r in records]
     assert said == [("it is empty", "stuck"), ("it is there", "advancing"), ("", ""), ("", "stuck")]
-
-
-@pytest.mark.parametrize(
-    ("told", "outcome", "output"),
-    [
-        ({"outcome": "timeout", "raw_output": "slow"}, "timeout", "slow"),
-        ({"result": "failure", "output": "no"}, "failure", "no"),
-        ({"result": "blocked"}, "error", ""),
-        ({"result": "all is well"}, "success", "all is well"),
-        ({"outcome": ["?"], "raw_output": {"a": 1}}, "error", '{"a": 1}'),
-        ({"raw_output": "x" * 3000}, "success", "x" * 1000),
-    ],
-)
-def test_outcome_and_output_are_read_in_all_forms_that_records_have(told, outcome, output):
-    (record,) = records_of([turn(tool_calls=[{"name": "t", "args": {"a": 1}, **told}])])
-    (call,) = record["tool_calls"]
-    assert (call["tool"], call["params"]) == ("t", {"a": 1})
-    assert (call["outcome"], call["raw_output"]) == (outcome, output)

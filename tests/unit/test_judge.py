@@ -17,33 +17,6 @@ def searches(agent, n=8):
     return [agent.act("search", {"pattern": f"word{k}"}, output="nothing found") for k in range(n)]
 
 
-def test_the_last_new_thing_is_the_line_that_was_new_in_the_step_that_is_named(agent):
-    agent.run("cat a", output="alpha beta\nsecond line")
-    last = agent.run("cat b", output="alpha beta\nthe third kind: gamma delta")
-    memory_ = agent.state.scope.memory
-    assert (memory_.gained_seq, memory_.news) == (last.verdict.seq, "the third kind: gamma delta")
-    written = agent.write("a", "1")
-    assert (memory_.gained_seq, memory_.news) == (written.verdict.seq, "written")
-
-
-STAMPS = {
-    "an id": lambda dice: f" req-{dice.getrandbits(40):x}",
-    "a number": lambda dice: f" #{dice.randint(10_000, 99_999)}",
-    "a load": lambda dice: f" load {dice.random():.2f} of {dice.randint(100, 900)} threads",
-}
-
-
-@pytest.mark.parametrize("stamp", STAMPS.values(), ids=STAMPS.keys())
-def test_what_stands_on_each_line_anew_is_no_news(agent, stamp):
-    dice = random.Random(1)
-    lines = ["replicas of web", "image and tag", "port for health", "memory limit"]
-    heard = [
-        agent.run(f"{how} a", output="\n".join(line + stamp(dice) for line in lines)).word
-        for how in ("cat", "head", "tail", "nl", "awk 1", "sed -n p", "tac", "less", "more")
-    ]
-    assert "nothing_new" in heard
-
-
 def test_a_replay_and_a_restart_at_each_step_come_to_the_same_verdicts(played):
     dice = random.Random(5)
 

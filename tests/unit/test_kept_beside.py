@@ -3,17 +3,14 @@
 import pytest
 
 from clew_daemon.cli.ledger_check import check_ledger
-from clew_daemon.learning import playbook as playbook_module
-from clew_daemon.learning.playbook import PlaybookStore
 from clew_daemon.record.goals import GoalStore
-from clew_daemon.record.store import SNAPSHOT_EVERY, load_state
+from clew_daemon.record.store import load_state
 from clew_shared.config.tables import Settings
 from clew_shared.ledger import Ledger
 from clew_shared.record import events as ev
 from clew_shared.record.daemon_events import BulletAdded, BulletRemoved, BulletTagged
 from clew_shared.record.snapshot import (
     OUTLINE_VERSION,
-    STATE_VERSION,
     compressed,
     dump,
     load,
@@ -56,29 +53,6 @@ def corrupted(ledger, sql, *values):
         con.execute(sql, values)
 
 
-async def test_a_playbook_with_many_events_starts_from_its_snapshot(ledger, monkeypatch):
-    book = opened(ledger)
-    await learned(book, SNAPSHOT_EVERY // 2)
-    first = PlaybookStore(book)
-    first.load()
-    await settled(book)
-    await learned(book, 2)
-    read, found = playbook_module.playbook_events, []
-    monkeypatch.setattr(
-        playbook_module,
-        "playbook_events",
-        lambda *given: found.append(list(read(*given))) or found[-1],
-    )
-    again = PlaybookStore(book)
-    again.load()
-    assert len(found[0]) == 4
-    whole = playbook_module.LearnedPlaybook()
-    for _, event in read(ledger):
-        playbook_module.apply(whole, event)
-    assert again.current.to_dict() == whole.to_dict()
-    assert check_ledger(ledger.path)["ok"]
-
-
 async def test_a_snapshot_of_the_playbook_that_its_events_do_not_give_is_a_fault(ledger):
     book = opened(ledger)
     await learned(book, 3)
@@ -115,20 +89,3 @@ async def test_an_outline_that_was_changed_or_is_not_of_its_events_is_a_fault(le
     assert check_ledger(ledger.path)["ok"]
     corrupted(ledger, "UPDATE snapshots SET state = x'00' WHERE goal = ?", "a")
     assert "its snapshot was changed" in check_ledger(ledger.path)["fault"]["message"]
-
-
-async def test_daemons_that_each_die_before_a_snapshot_is_due_keep_one_all_the_same(ledger):
-    some = SNAPSHOT_EVERY // 2 + 1
-    spec = Spec(description="Do", workspace="/w/a")
-    for life in range(2):
-        book = opened(ledger)
-        if not life:
-            accepted = ev.GoalAccepted(at=AT, goal_id="a", spec=spec, identity=("a",))
-            await book.accept(accepted, b"file")
-        core = book.cores["a"]
-        with book.entering(core):
-            for _ in range(some):
-                core.emit(ev.FeedbackGiven(at=AT, text="on"))
-        await book.commit(core)
-        await settled(book)
-    assert ledger.latest_snapshot("a", STATE_VERSION)[0] == core.state.seq

@@ -51,17 +51,6 @@ def test_what_is_no_key_is_refused_and_never_quoted(tmp_path, text, word):
     assert "sk-" not in str(told.value)
 
 
-@pytest.mark.parametrize("named", ["$CREDENTIALS_DIRECTORY/llm", "${CREDENTIALS_DIRECTORY}/llm"])
-@pytest.mark.parametrize("mode", [0o400, 0o440])
-def test_a_credential_of_systemd_is_found_by_its_name(tmp_path, named, mode):
-    file_with(tmp_path / "llm", mode=mode)  # 440: the mask of the access list of a system service
-    env = {"CREDENTIALS_DIRECTORY": str(tmp_path)}
-    agent = LlmAgentSettings(model="m", api_key_file=named)
-    assert Keys(env).of(agent) == "secret"
-    given = settings({"kind": "llm", "model": "m", "api_key_file": named})
-    assert Keys(env).paths(given) == [tmp_path, tmp_path / "llm"]
-
-
 def test_a_key_that_was_changed_is_taken_anew_and_hidden_at_once(tmp_path):
     path = file_with(tmp_path / "key", "First-key-of-two")
     keys, agent = Keys({}), LlmAgentSettings(model="m", api_key_file=str(path))

@@ -4,7 +4,6 @@ import fcntl
 import json
 import logging
 import os
-import re
 import resource
 import select
 import threading
@@ -61,21 +60,6 @@ def read_lines(fd: int, count: int) -> list[bytes]:
         assert select.select([fd], [], [], 20)[0], f"only {data!r} came"
         data += os.read(fd, 1 << 16)
     return data.splitlines()
-
-
-def test_a_line_begins_with_the_keys_of_the_contract_in_their_order(out):
-    fd, lines = out
-    setup.configure(Settings(), stdout_fd=fd)
-    logger = structlog.get_logger().bind(seq=7, tool="run_cmd")
-    logger.info("action.allowed", epoch=2, goal="mathx-7f3a", args={"b": 1, "a": [Path("x")]})
-    (line,) = lines()
-    assert list(line) == [
-        *("timestamp", "level", "event", "goal", "epoch", "seq"),
-        *("tool", "args"),
-    ]
-    assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z", line["timestamp"])
-    assert line["args"] == {"b": 1, "a": ["x"]}
-    assert (line["level"], line["event"], line["seq"]) == ("info", "action.allowed", 7)
 
 
 def test_no_value_holds_a_key(out):

@@ -2,38 +2,17 @@
 
 import pytest
 
-from clew_daemon.learning import deltas
-from clew_daemon.learning.deltas import Draft
 from clew_daemon.learning.loops import (
-    action_pattern,
-    loop_lessons,
     loop_tag,
 )
 from clew_daemon.learning.review import ReviewFold
 from clew_shared.playbook.bullet import Bullet
-from clew_shared.playbook.playbook import LearnedPlaybook
 from clew_shared.record import events as ev
 from clew_shared.record.spec import Spec
 
-AT = 1_790_000_000.0
 LESSON = (
     "Do not call `run_cmd pytest -q a` again while nothing has changed: it ends as it did before"
 )
-
-
-@pytest.mark.parametrize(
-    ("tool", "args", "expected"),
-    [
-        ("run_cmd", {"cmd": "pytest -q tests/test_a.py"}, "run_cmd pytest -q tests/test_a.py"),
-        ("read_file", {"path": "src/a/b.py", "limit": 5}, "read_file src/a/b.py 5"),
-        ("run_cmd", {"cmd": "cat `x`\nls"}, "run_cmd cat 'x' ls"),
-        ("run_cmd", {"cmd": ["ls", "-l"]}, ""),
-        ("write_file", {"path": "x.md", "content": "long " * 100}, ""),
-        ("run_cmd", {}, "run_cmd"),
-    ],
-)
-def test_what_was_repeated_is_named_whole_or_not_at_all(tool, args, expected):
-    assert action_pattern(tool, args) == expected
 
 
 def folded(*events):
@@ -62,27 +41,7 @@ def refused(cmd, reason="repetition", tool="run_cmd"):
     )
 
 
-def warned(kind, key=""):
-    return ev.Intervened(intervention=kind, message="stop", key=key)
-
-
 END = ev.GoalEnded(status="completed")
-
-
-def learned(draft, *events, goal="g"):
-    deltas.add_lessons(draft, loop_lessons(folded(*events, END).patterns), goal, AT)
-
-
-def test_the_same_loop_in_other_words_is_counted_and_not_added_twice():
-    draft = Draft.of(LearnedPlaybook())
-    learned(draft, refused("pytest -q a"))
-    learned(draft, refused("pytest -q a"), ev.FeedbackGiven(text="x"), goal="h")
-    learned(draft, refused("pytest -q a", "cycle"))
-    assert [(b.id, b.neutral) for b in draft.playbook.bullets()] == [
-        ("loo-00001", 1),
-        ("loo-00002", 0),
-    ]
-    assert draft.events[1].reason == "learned again: repetition: 1 refused, 0 warned"
 
 
 SHOWN = ev.StrategiesShown(epoch=1, ids=("loo-00001",))

@@ -3,7 +3,6 @@
 import pytest
 
 from clew_daemon.cli.commands.loops import loop_lines
-from clew_daemon.publish.report import render
 from clew_daemon.record.findings import findings, step
 from clew_daemon.record.goals import GoalStore
 from clew_shared.config.tables import Settings
@@ -87,20 +86,3 @@ async def told(tmp_path):
 async def test_what_came_of_it(told, steps, attempts, came):
     _, found, _ = await told(*steps, attempts=attempts)
     assert [one["came_of_it"] for one in found] == came
-
-
-async def test_a_word_names_its_steps_the_last_news_and_what_was_said(told):
-    core, found, text = await told(news, till(search, 1), news)
-    (one,) = found
-    assert one["intervention"] == one["kind"] == "nothing_new"
-    assert (one["debt"] >= 3, one["since_gain"] >= 3, one["again"], one["stays"]) == (
-        True, True, False, None,
-    )  # fmt: skip
-    count = f"{len(one['steps'])} steps brought nothing new:"
-    last = f"new thing: #{one['last_gain']['seq']}"
-    for part in (count, "search word1", "worked: nothing found", last):
-        assert part in text
-    assert one["message"].startswith(f"{count} search")
-    assert "The agent was told this, and: Do something that can bring something new" in text
-    assert "it heeded that" in text
-    assert "told once, 1 heeded" in render(core.state, [], [])

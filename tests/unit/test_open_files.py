@@ -54,15 +54,3 @@ async def test_each_file_is_missed_and_what_is_there_instead_stays_as_it_is(path
     assert one.exists() == (how == "replaced")
     if how == "replaced":
         assert one.read_bytes() == b"mine" * 5000
-
-
-async def test_a_ledger_that_is_written_over_is_noticed_and_left_alone(path, tmp_path):
-    ledger = Ledger.open(path)
-    await recorded(ledger)
-    other = Ledger.open(tmp_path / "other.db")
-    await recorded(other, 9)
-    await other.close(60)
-    content = (tmp_path / "other.db").read_bytes()
-    path.write_bytes(content)
-    await lost(ledger, "ledger.db was written by another program")
-    assert path.read_bytes() == content

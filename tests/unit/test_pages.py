@@ -6,13 +6,12 @@ import pytest
 
 from clew_daemon.record import pages
 from clew_daemon.record.goals import GoalStore
-from clew_daemon.record.store import history_lines, listed
+from clew_daemon.record.store import history_lines
 from clew_shared.config.tables import Settings
 from clew_shared.core.answers import ActionReport
 from clew_shared.ledger import Ledger
 from clew_shared.record import events as ev
 from clew_shared.record.spec import PlannedSubtask, PlannedTask, Spec
-from clew_shared.record.state import Goal, State
 from clew_shared.views.publish import HistoryFold
 
 AT = 1_790_000_000.0
@@ -73,30 +72,3 @@ async def test_the_last_actions_are_the_end_of_the_whole_history(ledger):
     for limit in (1, 2, 7, len(lines) - 1, len(lines), len(lines) + 1):
         assert pages.actions(ledger, "a", limit) == (lines[-limit:], limit < len(lines))
     assert pages.actions(ledger, "a", None) == (lines, False)
-
-
-async def test_one_action_is_found_by_its_number(ledger):
-    for line in whole(ledger)[0]:
-        found = pages.whole_action(ledger, "a", line["seq"])
-        same = line.keys() - {"duration_s"}
-        assert {key: found[key] for key in same} == {key: line[key] for key in same}
-    assert pages.whole_action(ledger, "a", 10**9) is None
-    assert pages.whole_action(ledger, "b", 1) is None
-
-
-def states(*statuses):
-    return [
-        State(goal_id=f"g{n}", goal=Goal("x", status=status), accepted_seq=n)
-        for n, status in enumerate(statuses, 1)
-    ]
-
-
-def ids(shown):
-    return [state.goal_id for state in shown[0]], shown[1]
-
-
-def test_a_list_has_all_goals_that_are_not_over_and_the_last_that_are():
-    found = states("completed", "blocked", "failed", "cancelled", "queued")
-    assert ids(listed(found, 1)) == (["g2", "g4", "g5"], 2)
-    assert ids(listed(found, 3)) == (["g1", "g2", "g3", "g4", "g5"], 0)
-    assert ids(listed(found, None)) == (["g1", "g2", "g3", "g4", "g5"], 0)

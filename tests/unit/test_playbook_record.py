@@ -55,16 +55,6 @@ def test_a_replay_of_the_events_gives_the_same_playbook(kept):
     assert (bullet.created_at, bullet.source_goal) == (iso(NOW), "g-1")
 
 
-def test_a_duplicate_is_counted_also_within_one_call(kept):
-    add = {"op": "add", "section": "Testing", "content": "Run tests after changes"}
-    same = {**add, "section": "testing", "content": "After changes, run the tests"}
-    kinds = [event.kind for event in kept.learn(add, same)]
-    assert kinds == ["bullet_added", "bullet_tagged"]
-    assert [(one.content, one.neutral) for one in kept.playbook.bullets()] == [
-        ("Run tests after changes", 1)
-    ]
-
-
 @pytest.mark.parametrize(
     ("delta", "said"),
     [
@@ -87,17 +77,6 @@ def test_of_deltas_with_a_wrong_one_none_is_taken(kept, delta, said):
         kept.learn({"op": "add", "section": "s", "content": "Quote paths"}, delta)
     assert said in str(refused.value)
     assert kept.playbook.to_dict() == before
-
-
-def test_pruning_archives_with_the_reason_and_by_itself_only_after_three_verdicts(kept):
-    for content in ("Do a", "Do b", "Do c"):
-        kept.add(content)
-    kept.do(deltas.credit, ["tes-00001"] * 3 + ["tes-00002"], "harmful", "g", "failed")
-    assert [event.id for event in kept.do(deltas.prune, -0.3, verdicts_min=3)] == ["tes-00001"]
-    assert kept.events[-1].reason == "pruned: score -1.00 is below -0.3"
-    assert [event.id for event in kept.do(deltas.prune, -0.3)] == ["tes-00002"]
-    kept.do(deltas.restore, "tes-00001")
-    assert kept.contents() == ["Do c", "Do a"]
 
 
 # ---- import

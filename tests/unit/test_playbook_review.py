@@ -67,17 +67,4 @@ def test_a_subtask_of_a_completed_goal_teaches_its_pattern_and_names_the_actions
     assert taught(WROTE, TESTED, [ended("completed")]) == [lesson]
 
 
-def test_a_blocked_subtask_teaches_how_to_meet_the_error_from_its_whole_output():
-    failing = action(3, "run_cmd", "failure", cmd="pip install x")
-    found = taught(
-        WROTE,
-        failing,
-        [BLOCKED],
-        [ev.GoalBlocked(reason="x")],
-        outputs={4: "pip: command not found"},
-    )
-    assert [(section, actions) for section, _, actions in found] == [("error_handling", (3,))]
-    assert "missing" in found[0][1]
-
-
 # ---- on record

@@ -32,20 +32,6 @@ def test_five_of_five_outranks_one_of_one_and_that_a_harmful_one():
     assert ids(select([harmful, once, often], "", NOW, 2)) == [2, 3]
 
 
-def test_a_fifth_of_the_places_is_for_strategies_without_a_verdict():
-    proven = [bullet(n, helpful=9) for n in range(1, 21)]
-    new = [bullet(n, neutral=3) for n in range(21, 41)]
-    shown = ids(select([*proven, *new], "", NOW, 10))
-    assert (sum(n <= 20 for n in shown), sum(n > 20 for n in shown)) == (8, 2)
-    assert len(select(new, "", NOW, 10)) == len(select(proven, "", NOW, 10)) == 10
-
-
-def test_what_has_expired_is_not_shown():
-    passing = bullet(1, expires_at=iso(NOW + 60))
-    assert ids(select([passing, bullet(2)], "", NOW, 5)) == [1, 2]
-    assert ids(select([passing, bullet(2)], "", NOW + 60, 5)) == [2]
-
-
 def test_the_text_names_conflicts():
     bullets = [
         bullet(1, "file_operations", "List first (and then read)", helpful=2),

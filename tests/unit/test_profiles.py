@@ -2,17 +2,12 @@
 
 import pytest
 
-from clew_daemon.config.families import FAMILIES, SMALL_ATTEMPTS
+from clew_daemon.config.families import FAMILIES
 from clew_daemon.config.profiles import (
     matches,
     profile_of,
 )
-from clew_shared.config.settings import load
 from clew_shared.config.tables import Settings
-
-
-def settings_of(text):
-    return load(text, {}, "c.toml").settings
 
 
 @pytest.mark.parametrize(
@@ -61,37 +56,3 @@ def test_families_have_what_their_makers_state(model, temperature, window):
     windows = {FAMILIES[name].window for name in found if FAMILIES[name].window}
     assert profile_of(Settings(), model).values.get("temperature") == temperature
     assert window in windows if window else not windows
-
-
-@pytest.mark.parametrize(
-    ("model", "small"),
-    [
-        ("qwen2.5-coder:1.5b", True),
-        ("meta-llama/Llama-3.2-3B-Instruct", True),
-        ("gemma-3-270m-it", True),
-        ("Qwen2.5-Coder-32B-Instruct-3bit", False),
-        ("Meta-Llama-3-70B-Instruct-2bit", False),
-        ("llama-3.1-70b-exl2-2.4bpw", False),
-    ],
-)
-def test_a_size_in_the_name_makes_a_model_small_and_a_quantisation_does_not(model, small):
-    assert (profile_of(Settings(), model).values.get("attempts") == SMALL_ATTEMPTS) is small
-
-
-@pytest.mark.parametrize(
-    ("context", "model", "max_tokens"),
-    [
-        ("", "llama3:8b", 5461),
-        ("", "qwen2.5-coder:7b", 8000),
-        ("[context]\nmax_tokens = 8000", "llama3:8b", 8000),
-        ('[context.models."llama3*"]\nmax_tokens = 7000', "llama3:8b", 7000),
-        ('[context.models."llama3*"]\nwindow = 131072', "llama3:8b", 8000),
-        ('[context.models."mine"]\nwindow = 3000', "mine", 2000),
-        ('[context]\nmax_tokens = 60000\n[context.models."mine"]\nwindow = 30000', "mine", 20000),
-        ('[context.models."mine"]\nwindow = 131072\nmax_tokens = 40000', "mine", 40000),
-    ],
-)
-def test_a_window_bounds_the_prompt_and_a_built_in_one_only_where_nothing_else_is_set(
-    context, model, max_tokens
-):
-    assert profile_of(settings_of(context), model).context.max_tokens == max_tokens

@@ -58,20 +58,6 @@ def test_a_later_attempt_says_what_was_tried_before_its_own_conversation():
 
 
 @pytest.mark.parametrize(
-    ("files", "text"),
-    [
-        ({"restored": 2}, "The files are as they were before them."),
-        (
-            {"kept": "HEAD has moved"},
-            "Their files are still there (HEAD has moved): look at them first.",
-        ),
-    ],
-)
-def test_a_later_attempt_says_what_has_become_of_the_files(files, text):
-    assert text in prompt(hello(n=2, limit=3, tried=TRIED, **files))
-
-
-@pytest.mark.parametrize(
     ("state", "attempts", "left"),
     [
         ({"iteration": 12}, 1, (18, 30, "goal's")),

@@ -17,10 +17,6 @@ ACTION_KEYS = {
     "seq", "timestamp", "name", "args", "result", "duration_s", "changed", "paths", "judges", "task_idx",
     "subtask_idx", "epoch", "attempt",
 }  # fmt: skip
-LOOP_KEYS = {
-    "timestamp", "kind", "action_signature", "attempt_count", "task_idx", "subtask_idx", "evidence",
-    "escalated_to",
-}  # fmt: skip
 
 
 def history(agent):
@@ -55,29 +51,9 @@ def test_the_history_has_each_action_once_in_order(agent):
     assert [a.seq for a in actions] == sorted({a.seq for a in actions})
 
 
-def test_the_history_agrees_with_the_state(agent):
-    for n in range(5):
-        agent.write("a", str(n % 2))
-        agent.fail("make")
-        agent.record("sync", {"n": n}, output="ok", changed=True)
-    actions, _ = history(agent)
-    assert actions == agent.state.subtask.actions
-
-
 def test_a_line_of_history_has_the_keys_of_the_contract_and_a_bounded_output(agent):
     agent.read("a")
     (action,), _ = history(agent)
     line = history_view(action, "x" * 5000)
     assert set(line) == ACTION_KEYS | {"output"}
     assert len(line["output"]) == 1000
-
-
-def test_a_loop_has_the_keys_of_the_contract_and_its_place(played):
-    agent = played(["one", "two"])
-    agent.complete()
-    agent.advance()
-    for _ in range(3):
-        agent.fail("make")
-    _, (loop,) = history(agent)
-    assert set(loop) == LOOP_KEYS
-    assert (loop["task_idx"], loop["subtask_idx"], loop["attempt_count"]) == (0, 1, 3)

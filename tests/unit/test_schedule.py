@@ -110,16 +110,6 @@ def test_an_unknown_dependency_is_waited_for_and_named():
     assert told == "waits for make-tee-1f2a, which is not known yet"
 
 
-def test_a_goal_that_was_removed_after_it_completed_counts_as_completed():
-    states = named_goals(("after-5555", ("tea",)))
-    after = states["after-5555"]
-    assert ready(after, KnownGoals(states, {"tea-1111": "completed"}), 0.0)
-    assert due(KnownGoals(states, {"tea-1111": "completed"}), [], 0.0, 1) == ["after-5555"]
-    assert not ready(
-        after, KnownGoals(states, {"tea-1111": "completed", "tea-2222": "completed"}), 0.0
-    )
-
-
 def called(*goals, **statuses):
     """Make queued goals by their names, or (name, depends_on); the id of `a` is `a-1111`, then `a-2222`, …"""
     states = {}

@@ -187,33 +187,6 @@ def test_the_environment_goes_before_the_file():
     assert loaded.sources["loops.repeat_limit"] == "env CLEW_LOOPS__REPEAT_LIMIT"
 
 
-def test_the_environment_reaches_tables_in_tables_and_lists():
-    settings = settings_of(
-        "[agents.my-llm]\nmodel = 'a'\n",
-        CLEW_LOOPS__TOOLS__RUN_CMD__REPEAT_LIMIT="7",
-        CLEW_AGENTS__MY_LLM__MODEL="123",
-        CLEW_SANDBOX__READ='["/opt"]',
-        CLEW_SANDBOX__NETWORK="false",
-        CLEW_LOG__LEVEL="debug",
-    )
-    assert settings.loops.tools["run_cmd"].repeat_limit == 7
-    assert settings.agents.get("my-llm").model == "123"
-    assert settings.sandbox.read == ("/opt",)
-    assert settings.sandbox.network is False
-    assert settings.log.level == "debug"
-
-
-def test_faults_of_the_environment_name_the_variable_beside_those_of_the_file():
-    faults = faults_of(
-        "[daemon]\nmax_workers = 0\n", CLEW_RESTART__WINDOW_S="abc", CLEW_NOPE__X="1"
-    )
-    assert [fault.split(": ")[0] for fault in faults] == [
-        "env CLEW_NOPE__X",
-        "env CLEW_RESTART__WINDOW_S",
-        "c.toml:2",
-    ]
-
-
 def test_a_reload_names_each_changed_key_and_when_it_applies():
     new = settings_of(
         "[loops]\nrepeat_limit = 4\n[daemon]\nmax_workers = 2\nsettle_s = 1.0\n"

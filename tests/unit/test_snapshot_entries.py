@@ -58,15 +58,6 @@ def test_what_was_left_out_and_fits_now_is_not_new(store):
     assert changes(store, new, old) == {"big": (Entry(FILE, blob(store, b"big")), LEFT_OUT)}
 
 
-def test_a_file_without_permissions_that_the_snapshot_has_is_not_left_out(store):
-    closed, gone = snapshot(store, ["closed"], closed=0), snapshot(store)
-    there = Entry(stat.S_IFREG, blob(store, b"closed"))
-    assert changes(store, closed, gone) == {"closed": (there, None)}
-    opened = snapshot(store, ["closed"])
-    assert changes(store, closed, opened) == {"closed": (there, Entry(FILE, there.id))}
-    assert changes(store, closed, snapshot(store, closed=0)) == {"closed": (there, LEFT_OUT)}
-
-
 def test_what_is_left_out_is_in_no_diff(store):
     old, new = snapshot(store, big=0, gone=0), snapshot(store, ["big", "other"])
     with comparison(store, old, changes(store, old, new)) as compared:

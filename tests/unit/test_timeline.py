@@ -55,13 +55,3 @@ def test_a_refusal_is_a_mark_and_is_remembered_with_its_words(told):
     assert [(one.seq, one.why) for one in told.fold.refusals] == [
         (seq, "the worker died while it ran")
     ]
-
-
-def test_every_place_is_between_left_and_right_in_the_order_of_time(told):
-    told.tell(0.0, ev.WorkerStarted, epoch=1)
-    for at in (1.0, 5.0, 500.0, 501.0, 9_000.0):
-        told.act(at)
-    [lane] = timeline(told.fold, 20_000.0).lanes
-    starts = [mark.start for mark in lane.marks]
-    assert starts == sorted(starts)
-    assert all(0.0 <= mark.start <= mark.start + mark.width <= 1.0 for mark in lane.marks)

@@ -101,17 +101,6 @@ def test_a_path_outside_is_an_error_that_says_so(tool, ws, tmp_path, path):
     assert names(tmp_path / "outside") == ["secret"]
 
 
-def test_a_file_too_long_to_show_says_where_to_read_on(tool, ws):
-    lines = [f"line {n}\n" for n in range(1, 1001)]
-    (ws / "f").write_text("".join(lines))
-    first = tool("read_file", output_bytes=100, path="f").output
-    *shown, note = first.splitlines(keepends=True)
-    assert shown == lines[: len(shown)]
-    assert note == f"[more follows: continue with start_line={len(shown) + 1}]"
-    second = tool("read_file", output_bytes=100, path="f", start_line=len(shown) + 1).output
-    assert second.startswith(lines[len(shown)])
-
-
 def test_what_cannot_be_read_is_an_error_that_names_it(tool, ws):
     (ws / "folder").mkdir()
     os.mkfifo(ws / "pipe")
@@ -128,15 +117,6 @@ def test_an_edit_shows_a_short_diff(tool, ws):
     assert outcome.result == "success"
     assert "-two\n+2\n" in outcome.output
     assert (ws / "f").read_text() == "one\n2\nthree\n"
-
-
-def test_an_edit_that_is_not_unique_says_where_and_can_be_counted(tool, ws):
-    (ws / "f").write_text("x\ny\nx\n")
-    outcome = tool("edit_file", path="f", old="x", new="z")
-    assert outcome.result == "error"
-    assert "lines 1, 3" in outcome.output
-    assert tool("edit_file", path="f", old="x", new="z", count=2).result == "success"
-    assert (ws / "f").read_text() == "z\ny\nz\n"
 
 
 @pytest.mark.parametrize(

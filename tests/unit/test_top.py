@@ -130,18 +130,6 @@ async def test_what_needs_a_person_comes_first(home):
         assert top.keys() == ["stuck", "first", "later"]
 
 
-async def test_a_goal_an_action_and_back_by_keys(home):
-    seq = await home.action("stuck", b"the whole output")
-    async with Running(home.instance) as top:
-        await top.open()
-        await top.until(lambda: top.keys() == [str(seq)])
-        await top.press("enter")
-        await top.on(ActionScreen)
-        await top.until(lambda: "the whole output" in top.text())
-        await top.press("escape", "escape")
-        await top.on(GoalsScreen)
-
-
 async def test_what_an_agent_wrote_is_text(home):
     seq = await home.action("first", HOSTILE.encode() * 3)
     shown = HOSTILE.replace("\x1b", "\\x1b").replace("\u202e", "\\u202e")

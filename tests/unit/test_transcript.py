@@ -53,16 +53,6 @@ def test_of_an_agent_that_tells_nothing_actions_thoughts_and_warnings_stand_in_t
     assert names(record.read().entries) == ["hm", "a", "Note: act", "b"]
 
 
-def test_a_question_about_a_finish_outlives_a_crash_and_is_shown_once_where_the_turn_tells_of_it():
-    record = Record()
-    record.act("a", result="failure")
-    record.add(ev.FinishQuestioned(of=1, message="a failed"))
-    assert names(record.read().entries) == ["a", "Note: a failed"]
-    answered = Call(-1, "finish", {}, "error", "Not finished: a failed")
-    record.add(reflected(turn=tuple(turn_of([Call(1, "run_cmd", {}, "failure"), answered]))))
-    assert names(record.read().entries) == ["a", "finish"]
-
-
 def test_a_turn_that_was_told_of_stands_as_it_was_told():
     record = Record()
     record.add(ev.Thought(text="cut", theme="general", has_tool_calls=True))

@@ -1,8 +1,6 @@
 """Which snapshots an undo of a subtask lies between, where plans change and subtasks are tried again."""
 
-import pytest
-
-from clew_daemon.undo.scope import NoSpanError, of_goal, of_subtask
+from clew_daemon.undo.scope import of_goal, of_subtask
 from clew_shared.record import events as ev
 from clew_shared.record import snapshot_events as snap
 from clew_shared.record.spec import PlannedSubtask, PlannedTask, Spec
@@ -77,13 +75,3 @@ def test_a_subtask_lies_between_the_snapshots_around_its_actions():
     assert of_goal(goal.rows).first == first
     assert goal.span(0) == (first, between)
     assert goal.span(1) == (between, None)
-
-
-def test_a_subtask_that_acted_before_any_snapshot_is_not_undone_in_part():
-    goal = Record("boil")
-    goal.start(0)
-    goal.act()
-    goal.snapshot()
-    goal.act()
-    with pytest.raises(NoSpanError, match="no snapshot from before the first action"):
-        goal.span(0)

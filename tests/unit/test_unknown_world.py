@@ -4,7 +4,6 @@ import pytest
 
 from clew_shared.core.answers import ActionReport
 from clew_shared.record.worlds import UNKNOWN, is_measured
-from clew_shared.wire.executor import WorldDigest
 
 
 class Large:
@@ -44,12 +43,6 @@ class _Unseen(dict):
 def large(agent, monkeypatch):
     monkeypatch.setattr(type(agent), "world", UNKNOWN)
     return Large(agent)
-
-
-def test_a_partial_digest_names_no_world_and_another_one_does():
-    assert WorldDigest(digest="ab", entries=1).name == "ab"
-    assert WorldDigest(digest="ab", entries=1, partial=True).name == UNKNOWN
-    assert not is_measured(UNKNOWN)
 
 
 def test_tests_between_edits_that_no_look_sees_are_work(large):

@@ -24,14 +24,6 @@ def test_the_kernel_is_told_the_memory_of_the_whole_worker_and_told_again_when_i
     assert (tmp_path / "memory.max").read_text() == str(200 << 20)
 
 
-def test_an_end_for_want_of_memory_is_read_from_the_kernels_count(group, tmp_path):
-    assert not group.out_of_memory()
-    (tmp_path / "memory.events").write_text("max 12\noom 1\noom_kill 0\n")
-    assert not group.out_of_memory()
-    (tmp_path / "memory.events").write_text("max 12\noom 1\noom_kill 3\n")
-    assert group.out_of_memory()
-
-
 @pytest.mark.parametrize("goal", ["../../x", "a/b", "\0", "ä" * 300, ".", ""])
 def test_a_goals_name_cannot_lead_out_of_the_daemons_groups(goal, tmp_path, monkeypatch):
     monkeypatch.setattr(cgroups, "_enable", lambda folder, wanted: ())
