@@ -181,3 +181,20 @@ def test_the_examples_of_the_library_run(number, tmp_path):
     )
     assert done.returncode == 0, done.stderr
     assert done.stdout.strip()
+
+
+def test_every_make_target_in_the_docs_exists():
+    targets = set(re.findall(r"^([a-z]+):", (REPO / "Makefile").read_text(), re.MULTILINE))
+    named = {
+        t for path in DOCS for t in re.findall(r"(?:^|`)make (\w+)", path.read_text(), re.MULTILINE)
+    }
+    assert named <= targets
+
+
+def test_every_test_that_the_docs_name_exists():
+    files = list((REPO / "tests").rglob("test_*.py"))
+    found = {path.stem for path in files}
+    found |= {t for path in files for t in re.findall(r"def (test_\w+)", path.read_text())}
+    named = {t for path in DOCS for t in re.findall(r"`(test_\w+)`", path.read_text())}
+    assert named
+    assert named <= found

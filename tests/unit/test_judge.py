@@ -9,14 +9,6 @@ from clew_shared.judge import masks
 from clew_shared.record import snapshot
 
 
-def words(agent, steps):
-    return [answer.word for answer in steps(agent)]
-
-
-def searches(agent, n=8):
-    return [agent.act("search", {"pattern": f"word{k}"}, output="nothing found") for k in range(n)]
-
-
 def test_a_replay_and_a_restart_at_each_step_come_to_the_same_verdicts(played):
     dice = random.Random(5)
 

@@ -8,7 +8,6 @@ from clew_daemon.learning.models import (
 )
 from clew_shared.config.agent_tables import LlmAgentSettings, RunbookAgentSettings
 from clew_shared.record.prompt_facts import Prompt
-from clew_shared.wire.hello import AgentOptions, HelloAnswer, HelloOptions, HelloState
 from clew_worker.agent.json_mode import ModelAnswer, ToolRequest
 from clew_worker.agent.llm_client import Completion, NativeCall
 from clew_worker.agent.memory import CallForm
@@ -39,11 +38,6 @@ def test_json_is_asked_for_where_a_model_makes_no_native_calls(answers, mode):
         free.answered(completion, answer, auto=True)
         bound.answered(completion, answer, auto=False)
     assert (free.mode, bound.mode) == (mode, "tools")
-
-
-def hello(mode, last):
-    options = HelloOptions(agent=AgentOptions(mode=mode))
-    return HelloAnswer(state=HelloState(prompt=last), options=options)
 
 
 # ---- across the epochs of a goal

@@ -1,15 +1,9 @@
 """The worker protocol: framing, and the shape of every method's params."""
 
-import json
-
 import pytest
 
 from clew_shared.wire import protocol
 from clew_shared.wire.protocol import ProtocolError
-
-
-def wire(**message):
-    return json.dumps({"jsonrpc": "2.0", **message}).encode() + b"\n"
 
 
 @pytest.mark.parametrize(
