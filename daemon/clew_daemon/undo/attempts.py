@@ -14,8 +14,8 @@ import structlog
 from clew_daemon.parts import DaemonParts
 from clew_daemon.processes.workspace_guard import WorkspaceGuard
 from clew_daemon.session.launcher import Launcher
-from clew_daemon.undo.planning import PlannedUndo, planned_restore
-from clew_daemon.undo.scope import NoSpanError, NothingDoneError, Rows, Span, of_attempts
+from clew_daemon.undo.planning import planned_restore
+from clew_daemon.undo.scope import NoSpanError, NothingDoneError, Rows, of_attempts
 from clew_daemon.undo.undo import RecordedUndo, UndoResult
 from clew_daemon.undo.visit import VisitFailed, visit_within
 from clew_shared.core.attempts import AttemptGround
@@ -79,9 +79,8 @@ class AttemptRestore:
         log.warning("attempt.kept", goal=goal, reason=why)
         await self._complete(core, guard)
         ground = _since_the_end(await asyncio.to_thread(self._record.rows, goal))
-        return (
-            ground if ground.restored else AttemptGround(kept=in_one_line(redact(why), WHY_CHARS))
-        )
+        kept = AttemptGround(kept=in_one_line(redact(why), WHY_CHARS))
+        return ground if ground.restored else kept
 
     async def _complete(self, core: Core, guard: WorkspaceGuard) -> None:
         """Complete an undo that is under way on record, if there is one; raises RestoreUnfinishedError."""
@@ -124,7 +123,9 @@ class AttemptRestore:
         async with visit_within(self._parts, core, self._launcher, guard) as there:
             git = (await there.snapshot("undo")).git
             with self._parts.children.starting_own():  # git
-                planned = await asyncio.to_thread(self._planned, core.state.goal_id, span)
+                store = await asyncio.to_thread(self._record.store, core.state.goal_id)
+                now = await asyncio.to_thread(self._record.rows, core.state.goal_id)
+                planned = await asyncio.to_thread(planned_restore, store, now, span)
             if moved := _moved(planned.git, git):
                 return AttemptGround(kept=moved)
             kept = (*planned.plan.left, *planned.plan.gone)
@@ -135,9 +136,6 @@ class AttemptRestore:
             done = await _to_its_end(work)
             restored = before.restored + done.restored + done.folders
             return _ground(restored, [*left, *done.changed, *done.failed])
-
-    def _planned(self, goal: str, span: Span) -> PlannedUndo:
-        return planned_restore(self._record.store(goal), self._record.rows(goal), span)
 
 
 async def _to_its_end(work: Coroutine[None, None, UndoResult]) -> UndoResult:

@@ -11,20 +11,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from clew_daemon.undo import scope
-from clew_daemon.undo.scope import Rows, Span, UndoInForce
+from clew_daemon.undo.scope import Rows, Span
 from clew_shared.record import snapshot_events as snap
 from clew_shared.record.snapshot_events import GitPlace
 from clew_shared.snapshots.entries import Entry
 from clew_shared.snapshots.names import folders_above, quoted, unquoted
-from clew_shared.snapshots.plan import (
-    PLAN_S,
-    Listed,
-    Reason,
-    Reverted,
-    UndoPlan,
-    listed,
-    plan,
-)
+from clew_shared.snapshots.plan import PLAN_S, Listed, Reason, Reverted, UndoPlan, listed, plan
 from clew_shared.snapshots.store import SnapshotStore, StoreError, StoreSlowError
 
 _FOLDER = Entry(stat.S_IFDIR | 0o755, "")
@@ -52,15 +44,6 @@ class PlannedUndo:
     def git(self) -> GitPlace | None:
         """Where the user's repository stood then."""
         return self.first.git if self.first else None
-
-
-@dataclass(frozen=True, slots=True)
-class Gone:
-    """What no snapshot has, by its quoted name; `why` as in `LeftOut`, or `ignored`; `bytes` is 0 where unknown."""
-
-    name: str
-    why: str
-    bytes: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,33 +78,32 @@ def planned_undo(
     except scope.NoSpanError as error:
         raise UndoRefused(f"{error}; without a subtask, the whole goal is undone") from None
     list_of = listed(store.within(PLAN_S))
-    try:
-        found = spared(plan(rows, list_of, span.first, span.last), rows, span.first)
-        last = scope.undo_in_force(rows, span)
-        if last and not _is_pending(found, theirs=theirs):
-            span, found = _reversal(rows, list_of, last, found) or (span, found)
-    except StoreSlowError:
-        raise _too_slow() from None
-    return _planned(rows, span, found)
+    found = _planned(rows, list_of, span)
+    last = scope.undo_in_force(rows, span)
+    if last is None or _is_pending(found.plan, theirs=theirs):
+        return found
+    then = [row for row in rows if row[0] <= (last.span.last or row[0])]
+    left_then = {*last.left, *(one.name for one in _planned(then, list_of, last.of).plan.left)}
+    if not {one.name for one in found.plan.left} <= left_then:
+        return found
+    back = _planned(rows, list_of, last.span)
+    is_more = back.plan.restore or (back.plan.left and not found.plan.left)
+    return back if is_more else found
 
 
 def planned_restore(store: SnapshotStore, rows: Rows, span: Span) -> PlannedUndo:
     """Plan how the workspace is put back to where a subtask began, for the next attempt; raises StoreError."""
-    try:
-        found = plan(rows, listed(store.within(PLAN_S)), span.first, span.last)
-        found = spared(found, rows, span.first)
-    except StoreSlowError:
-        raise _too_slow() from None
-    return _planned(rows, span, found)
+    return _planned(rows, listed(store.within(PLAN_S)), span)
 
 
-def _too_slow() -> StoreError:
-    return StoreError(f"nothing was restored: reading the snapshots took more than {PLAN_S:.0f} s")
-
-
-def _planned(rows: Rows, span: Span, found: UndoPlan) -> PlannedUndo:
+def _planned(rows: Rows, list_of: Listed, span: Span) -> PlannedUndo:
     first = dict(rows)[span.first]
     assert isinstance(first, snap.SnapshotTaken)  # noqa: S101 - a span begins with one
+    try:
+        found = spared(plan(rows, list_of, span.first, span.last), rows, span.first)
+    except StoreSlowError:
+        why = f"nothing was restored: reading the snapshots took more than {PLAN_S:.0f} s"
+        raise StoreError(why) from None
     digest = hashlib.blake2b(repr((span, found.entries)).encode(), digest_size=16).hexdigest()
     return PlannedUndo(span, found, first.tree, first, digest)
 
@@ -130,18 +112,6 @@ def _is_pending(found: UndoPlan, *, theirs: bool) -> bool:
     """Return whether something is left to undo, but for folders, which may not be empty on the disk."""
     kept = all(one.wanted is None and one.is_folder for one in found.restore)
     return not kept or (theirs and bool(found.overwritten))
-
-
-def _reversal(
-    rows: Rows, list_of: Listed, last: UndoInForce, found: UndoPlan
-) -> tuple[Span, UndoPlan] | None:
-    """Return the reversal of the last undo, None where more is left to undo than that undo has left."""
-    then = [row for row in rows if row[0] <= (last.span.last or row[0])]
-    left_then = spared(plan(then, list_of, last.of.first, last.of.last), then, last.of.first).left
-    if not {one.name for one in found.left} <= {*last.left, *(one.name for one in left_then)}:
-        return None
-    back = spared(plan(rows, list_of, last.span.first, last.span.last), rows, last.span.first)
-    return (last.span, back) if back.restore or (back.left and not found.left) else None
 
 
 def spared(found: UndoPlan, rows: Rows, first: int) -> UndoPlan:
@@ -179,18 +149,20 @@ def _removed(found: UndoPlan) -> set[str]:
     return {quoted(one) for one in heads if {one + b"/objects", one + b"/refs"} <= there}
 
 
-def gone(planned: PlannedUndo, workspace: str) -> list[Gone]:
+def gone(planned: PlannedUndo, workspace: str) -> list[snap.LeftOut]:
     """Return what is not there any more and in no snapshot: by the goal, or ignored and by anyone; it blocks."""
     if planned.first is None:
         return []
     known = {one.path: one for one in planned.first.left_out}
-    left = [known.get(one.name) or snap.LeftOut(path=one.name, why="") for one in planned.plan.gone]
     ignored = planned.first.ignored if planned.span.scope == "goal" else ()
     root = Path(workspace)
-    missing = (one for one in ignored if not os.path.lexists(root / os.fsdecode(unquoted(one))))
     return [
-        *(Gone(one.path, one.why, one.bytes) for one in left),
-        *(Gone(name, "ignored") for name in missing),
+        *(known.get(one.name) or snap.LeftOut(path=one.name, why="") for one in planned.plan.gone),
+        *(
+            snap.LeftOut(path=name, why="ignored")
+            for name in ignored
+            if not os.path.lexists(root / os.fsdecode(unquoted(name)))
+        ),
     ]
 
 

@@ -18,7 +18,6 @@ from clew_daemon.parts import DaemonParts
 from clew_daemon.processes.executor import ExecutorDied
 from clew_daemon.session.launcher import Launcher
 from clew_daemon.undo.planning import (
-    Gone,
     PlannedUndo,
     Restoration,
     UndoRefused,
@@ -81,7 +80,7 @@ class UndoResult:
 
     planned: PlannedUndo
     git: GitNotes = GitNotes()
-    gone: tuple[Gone, ...] = ()
+    gone: tuple[snap.LeftOut, ...] = ()
     moved: GitMoved | None = None
     left_out: tuple[snap.LeftOut, ...] = ()
     left_out_total: int = 0
@@ -256,7 +255,11 @@ class Undo:
         present = await there.snapshot("undo")
         with self._parts.children.starting_own():  # git
             goal = core.state.goal_id
-            found = await asyncio.to_thread(self._found, goal, subtask, theirs=theirs)
+            found = await asyncio.to_thread(
+                lambda: planned_undo(
+                    self._record.store(goal), self._record.rows(goal), subtask, theirs=theirs
+                )
+            )
         before, now, moved = found.git, present.git, None
         if before and now and before.has_moved_to(now):
             moved = GitMoved(before, now, await there.commits(before, now))
@@ -268,10 +271,6 @@ class Undo:
             present.left_out,
             present.left_out_total,
         )
-
-    def _found(self, goal: str, subtask: tuple[int, int] | None, *, theirs: bool) -> PlannedUndo:
-        record = self._record
-        return planned_undo(record.store(goal), record.rows(goal), subtask, theirs=theirs)
 
 
 async def _notes(before: GitPlace | None, now: GitPlace | None, there: WorkspaceVisit) -> GitNotes:

@@ -90,7 +90,7 @@ def undo_view(state: State, result: UndoResult) -> UndoView:
         "overwritten": result.overwritten,
         "restored": result.restored,
         "folders": result.folders,
-        "gone": _cut(_name(one.name, why=one.why) | {"bytes": one.bytes} for one in result.gone),
+        "gone": _cut(_name(one.path, why=one.why) | {"bytes": one.bytes} for one in result.gone),
         "gone_total": len(result.gone),
         "entries": _cut(
             _name(one.name, action=action(one)) | ({"folder": True} if one.is_folder else {})

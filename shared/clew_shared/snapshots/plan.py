@@ -196,32 +196,34 @@ class _Names:
 
 
 def _names(rows: Sequence[Row], list_of: Listed, first: int, last: int | None) -> _Names:
-    names, window, tree = _Names(), _Window(), ""
+    names, window = _Names(), _Window()
     trees = {seq: event.tree for seq, event in rows if isinstance(event, snap.SnapshotTaken)}
     shown = {of for _, e in rows if isinstance(e, snap.SnapshotTaken) for of in e.cut_off}
-    gone_back_to = {
-        seq: trees.get(e.first, "") for seq, e in rows if isinstance(e, snap.UndoStarted)
-    }
+    began = {seq: trees.get(e.first, "") for seq, e in rows if isinstance(e, snap.UndoStarted)}
+    tree = trees[first]
     for seq, event in rows:
-        if seq == first:
-            tree = trees[first]
         if seq <= first:
             continue
         match event:
             case ev.ActionFinished():
                 window.touch(event.touched)
             case ev.ActionInterrupted() if event.of not in shown:
-                window.lost = True  # it is not known who changed what until the next snapshot
+                window.lost = True
             case snap.UndoFinished():
                 window.own |= dict(event.own)
                 window.watched = False  # what someone wrote after its name was restored
                 if event.restored != len(event.own):
-                    window.undone = gone_back_to.get(event.of, "")
+                    window.undone = began.get(event.of, "")
             case snap.SnapshotTaken():
                 window.touch(event.touched)
                 window.cut_off = bool(event.cut_off)
                 window.watched = window.watched and event.moment not in UNWATCHED
-                window.close(names, list_of, tree, event.tree, inside=last is None or seq <= last)
+                own, foreign, unknown = window.closed(list_of, tree, event.tree)
+                names.others |= foreign
+                if last is None or seq <= last:
+                    names.own |= own
+                    names.foreign |= foreign
+                    names.unknown |= unknown
                 window, tree = _Window(), event.tree
             case _:
                 pass
@@ -255,46 +257,28 @@ class _Window:
         self.all_foreign |= touched.foreign_cut
         self.left |= touched.left
 
-    def close(
-        self, names: _Names, list_of: Listed, before: str, after: str, *, inside: bool
-    ) -> None:
-        """Add the names to those of earlier windows; `before` and `after` are the trees of the snapshots."""
-        own, foreign, unknown = set(self.own), set(self.foreign), set[str]()
-        if self.all_own or self.all_foreign or self.lost or self.cut_off or not self.watched:
-            now = list_of(after)
-            found = differences(list_of(before), now).keys()
-            said = self.own | self._undone(list_of, now, found)
-            strayed = {
-                name for name, object_id in said.items() if not _is_so(object_id, now.get(name))
-            }
-            unexplained = (found - said.keys()) | strayed
-            own |= said.keys()
-            if self.cut_off or (self.all_own and self.watched):
-                own |= found
-            elif self.lost or self.all_own:
-                own |= found
-                unknown |= unexplained
-            elif not self.watched:
-                foreign |= unexplained
-            if self.all_foreign:
-                unknown |= found
-        names.others |= foreign
-        if inside:
-            names.own |= own
-            names.foreign |= foreign
-            names.unknown |= unknown
-
-    def _undone(self, list_of: Listed, now: Listing, found: Iterable[str]) -> dict[str, str]:
-        """Return what an undo has written, with the object of each: what is now as in the tree gone back to."""
-        if not self.undone:
-            return {}
-        then = list_of(self.undone)
-        written = (name for name in found if now.get(name) == then.get(name))
-        return {name: _object(now.get(name)) for name in written}
-
-
-def _object(entry: Entry | None) -> str:
-    return (entry.id or "/") if entry else ""
+    def closed(
+        self, list_of: Listed, before: str, after: str
+    ) -> tuple[set[str], set[str], set[str]]:
+        """Return the names of the goal, of others, and of no one knows whom, between the trees of two snapshots."""
+        own, foreign = set(self.own), set(self.foreign)
+        if self.watched and not (self.all_own or self.all_foreign or self.lost or self.cut_off):
+            return own, foreign, set()
+        then, now = list_of(before), list_of(after)
+        found = differences(then, now).keys()
+        back = list_of(self.undone) if self.undone else {}
+        undone = {one for one in found if self.undone and now.get(one) == back.get(one)}
+        explained = undone | {one for one, name in self.own.items() if _is_so(name, now.get(one))}
+        unexplained = (found | own) - explained
+        own |= undone
+        unknown = set(found) if self.all_foreign else set[str]()
+        if self.cut_off or self.lost or self.all_own:
+            own |= found
+        if self.cut_off or (self.all_own and self.watched):
+            return own, foreign, unknown
+        if self.lost or self.all_own:
+            return own, foreign, unknown | unexplained
+        return own, foreign if self.watched else foreign | unexplained, unknown
 
 
 def _is_so(recorded: str, now: Entry | None) -> bool:
