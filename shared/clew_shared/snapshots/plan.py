@@ -172,10 +172,8 @@ def as_others_left(rows: Sequence[Row], list_of: Listed, first: int) -> dict[str
                 window.watched = event.moment not in UNWATCHED
                 known = not (window.left or window.lost or event.cut_off)
                 if seq > first and known and (window.watched or rested):
-                    names = _Names()
-                    window.close(names, list_of, before, event.tree, inside=True)
-                    theirs = names.foreign - names.own - names.unknown
-                    found |= dict.fromkeys(theirs, event.tree)
+                    own, foreign, unknown = window.closed(list_of, before, event.tree)
+                    found |= dict.fromkeys(foreign - own - unknown, event.tree)
                 window, before, rested = _Window(), event.tree, False
             case _:
                 pass
