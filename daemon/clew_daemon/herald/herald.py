@@ -13,7 +13,7 @@ from clew_daemon.herald.channels import Channel, Messages, Traces
 from clew_daemon.herald.metrics import Counting, Metrics
 from clew_daemon.herald.senders import ChannelError, senders
 from clew_daemon.herald.situation import Situation
-from clew_daemon.host.packages import install
+from clew_daemon.host.packages import pip
 from clew_daemon.reading.instance import Instance
 from clew_shared.config.tables import NotifySettings
 from clew_shared.ledger import LedgerError, Reader
@@ -46,7 +46,7 @@ class Herald:
             try:
                 from clew_daemon.herald.spans import Collector
             except ImportError:
-                why = f"traces need one more package: {install('opentelemetry-exporter-otlp-proto-http')}"
+                why = f"traces need one more package: {pip('install', 'opentelemetry-exporter-otlp-proto-http')}"
                 raise ChannelError(why) from None
             found.append(Traces(self._book, self._ledger, Collector(instance.env)))
         with self._book.changing() as known:

@@ -92,19 +92,15 @@ class Keys:
     def fault(self, agent: Agent) -> str:
         """Return why an agent's key, or one of its login files, is not available; "" where all are."""
         try:
-            key, fault = self.of(agent), self._login_fault(agent)
+            key = self.of(agent)
+            for path in self.login_files(agent):
+                if isinstance(agent, CliAgentSettings) and not path.exists():
+                    return f"the login file {path} cannot be read: No such file or directory; {log_in(agent.cli)}"
+                read_secret(path, "login file", 0)
         except KeyFileError as error:
             return str(error)
         if isinstance(agent, ModelAgentSettings) and agent.api_key_env and not key:
             return f"the environment variable {agent.api_key_env} (api_key_env) is not set for the daemon"
-        return fault
-
-    def _login_fault(self, agent: Agent) -> str:
-        for path in self.login_files(agent):
-            if fault := login_file_fault(path):
-                if isinstance(agent, CliAgentSettings) and not path.exists():
-                    fault += f"; {log_in(agent.cli)}"
-                return fault
         return ""
 
     def paths(self, settings: Settings) -> list[Path]:
@@ -133,15 +129,6 @@ class Keys:
             return None
         folder = self.env.get(CREDENTIALS)
         return read_key(path, credential=bool(folder) and path.is_relative_to(folder or ""))
-
-
-def login_file_fault(path: Path) -> str:
-    """Return why a login file cannot or must not be used, "" where it can; the rules are those of a key file."""
-    try:
-        read_secret(path, "login file", 0)
-    except KeyFileError as error:
-        return str(error)
-    return ""
 
 
 def read_key(path: Path, *, credential: bool = False) -> str:

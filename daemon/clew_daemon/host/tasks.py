@@ -150,12 +150,6 @@ def pool(count: int, name: str) -> ThreadPoolExecutor:
     same: it is done later, behind its caller's back.
     """
     made = ThreadPoolExecutor(count, name)
-    start_threads(made, count)
-    return made
-
-
-def start_threads(made: ThreadPoolExecutor, count: int) -> None:
-    """Start all threads of a pool that has no more than `count`; raises ThreadsError."""
     met = threading.Barrier(count)
     try:
         wait([made.submit(met.wait, THREADS_START_S) for _ in range(count)])
@@ -163,3 +157,4 @@ def start_threads(made: ThreadPoolExecutor, count: int) -> None:
         met.abort()
         made.shutdown(wait=False, cancel_futures=True)
         raise ThreadsError from None
+    return made

@@ -54,8 +54,8 @@ def private_of_cli(places: Places, goal: str) -> tuple[Path, Path]:
 def make_private_of_cli(places: Places, goal: str) -> None:
     """Create the HOME and the TMPDIR of a goal's CLI where they are missing; raises OSError."""
     for folder in private_of_cli(places, goal):
-        for one in (folder.parent, folder):
-            one.mkdir(mode=0o700, exist_ok=True)
+        folder.parent.mkdir(mode=0o700, exist_ok=True)
+        folder.mkdir(mode=0o700, exist_ok=True)
 
 
 def make_private(places: Places, goal: str, *, stores: SnapshotSpace | None = None) -> None:
@@ -294,27 +294,23 @@ def cli_program(agent: CliAgentSettings, env: Mapping[str, str]) -> Path:
         found = str(expanded(named, env)) if "/" in named else resolved((named,), env)[0]
     except PlacesError as error:
         raise CliProgramError(str(error)) from None
+    install = INSTALLED_BY[agent.cli]
     if "/" not in found:
-        install = INSTALLED_BY[agent.cli]
         raise CliProgramError(
             f"{named} is not found on the PATH of the daemon, which is that of its start; install it ({install}), "
             "or give its path as `program`; if your shell finds it, start `clew run` again from there, "
             f"or the service: {TO_SERVICE}"
         )
-    path = Path(found)
-    if why := unusable(path):
-        raise CliProgramError(
-            f"{found} {why}; correct `program`, or install it: {INSTALLED_BY[agent.cli]}"
-        )
-    return path
+    if why := unusable(Path(found)):
+        raise CliProgramError(f"{found} {why}; correct `program`, or install it: {install}")
+    return Path(found)
 
 
 def cli_program_fault(agent: Agent, env: Mapping[str, str]) -> str:
     """Return why the program of a coding agent cannot be started, "" where it can; "" for any other agent."""
-    if not isinstance(agent, CliAgentSettings):
-        return ""
     try:
-        cli_program(agent, env)
+        if isinstance(agent, CliAgentSettings):
+            cli_program(agent, env)
     except CliProgramError as error:
         return str(error)
     return ""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import ipaddress
 from collections import deque
+from contextlib import suppress
 from urllib.parse import urlsplit
 
 REMOTE_CALLS = 8
@@ -69,9 +70,6 @@ def calls_at(base_url: str, configured: int | None) -> int:
 def is_loopback(base_url: str) -> bool:
     """Return whether an endpoint is on this machine."""
     host = urlsplit(base_url).hostname or ""
-    if host == "localhost" or host.endswith(".localhost"):
-        return True
-    try:
+    with suppress(ValueError):
         return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
+    return host == "localhost" or host.endswith(".localhost")

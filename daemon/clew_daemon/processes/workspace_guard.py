@@ -23,12 +23,9 @@ from clew_shared.record.state import State
 from clew_shared.text.plain import plain
 from clew_shared.wire.nursery import is_shortage
 
-# Which daemon works in a folder: a mark on the folder itself, which the kernel removes when its holder ends.
-#
-# The mark is a shared record lock (of an open file description, fcntl(2)) on the byte whose number is the daemon's pid;
-# a folder can be opened for reading only, and that allows no exclusive one. So each daemon first puts its mark and then
-# looks for those of others. It is no flock(2): an action's own `flock .` would wait until it times out, and a person's
-# would hold up the goal. It is no file in the workspace: an action could remove that.
+# Who works in a folder: a shared record lock (of an open file description, fcntl(2)) on the byte whose number is
+# the daemon's pid; a folder allows no exclusive one, so each daemon puts its mark and then looks for those of others.
+# It is no flock(2), which an action's own `flock .` would wait for, and no file, which an action could remove.
 
 _LOCK = "hhqqi4x"  # struct flock: type, whence, start, length, pid
 _FIRST = 1 << 40  # the byte of pid 0, which no one else locks of a folder
@@ -136,7 +133,9 @@ def enter(workspace: str, known: Identity | None, *, make: bool) -> WorkspaceGua
     Raises OSError where resources have run out.
     """
     try:
-        made = make and _make(workspace)
+        made = make and not os.path.lexists(workspace)
+        if made:
+            Path(workspace).mkdir(parents=True)
     except OSError as error:
         if is_shortage(error):
             raise
@@ -193,15 +192,6 @@ class WorkspaceGuard:
     def close(self) -> None:
         """Close the folder and remove the mark; legal at any time."""
         self._closed()
-
-
-def _make(workspace: str) -> bool:
-    """Make an empty folder; False if something is there already. Raises OSError."""
-    try:
-        Path(workspace).mkdir(parents=True)
-    except FileExistsError:
-        return False
-    return True
 
 
 def _replaced(workspace: str, known: Identity, seen: Identity) -> Missing:

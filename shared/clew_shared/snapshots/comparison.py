@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import contextlib
 import stat
-import subprocess
 import tempfile
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal, NamedTuple
@@ -17,6 +16,7 @@ from clew_shared.snapshots.names import quoted, unquoted
 from clew_shared.snapshots.store import FILES, StoreError
 
 if TYPE_CHECKING:
+    import subprocess
     from collections.abc import Iterator
 
     from clew_shared.snapshots.entries import Change, Changes
@@ -66,7 +66,8 @@ class Comparison:
 
     def _counts(self) -> Iterator[ChangedFile]:
         """Yield the files and symlinks that differ in more than git's mode."""
-        fields = iter(self._run("--numstat", "-z").split(b"\0")[:-1])
+        said = self.store.run("diff-index", *_OPTIONS, "--numstat", "-z", self.old)
+        fields = iter(said.split(b"\0")[:-1])
         for head in fields:
             added, removed, name = head.split(b"\t", 2)
             old = b"" if name else next(fields)
@@ -75,24 +76,10 @@ class Comparison:
             lines = (0, 0) if binary else (int(added), int(removed))
             yield ChangedFile(path, old_path, "modified", *lines, binary)
 
-    def _run(self, *args: str) -> bytes:
-        return self.store.run("diff-index", *_OPTIONS, *args, self.old)
-
     @contextlib.contextmanager
     def patch(self) -> Iterator[Iterator[bytes]]:
         """Run git and yield the lines of its unified diff; git is ended with the block. Raises StoreError."""
-        try:
-            git = subprocess.Popen(
-                self.store.command("diff-index", *_OPTIONS, "--patch", self.old),
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.DEVNULL,
-                cwd=self.store.folder,
-                env=self.store.environment(),
-            )
-        except OSError as error:
-            raise StoreError(f"git diff-index: {error.strerror}") from error
-        with git:
+        with self.store.started("diff-index", *_OPTIONS, "--patch", self.old) as git:
             try:
                 yield _lines(git)
             finally:

@@ -114,6 +114,20 @@ class SnapshotStore:
         own |= {"GIT_INDEX_FILE": self.index} if self.index else {}
         return _ENV | own | ({"GIT_WORK_TREE": "."} if self.work_tree else {})
 
+    def started(self, *args: str) -> subprocess.Popen[bytes]:
+        """Start git with pipes to it and from it; raises StoreError where it cannot be started."""
+        try:
+            return subprocess.Popen(
+                self.command(*args),
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL,
+                cwd=self.folder,
+                env=self.environment(),
+            )
+        except OSError as error:
+            raise StoreError(f"git {_verb(args)}: {error.strerror}") from error
+
     def run(self, *args: str, data: bytes = b"") -> bytes:
         """Run git and return what it prints; raises StoreError where it fails or takes too long. Blocks."""
         return self.run_and_hear(*args, data=data)[0]

@@ -12,6 +12,7 @@ import errno
 import os
 import stat
 import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -81,7 +82,8 @@ class Restorer:
                     if entry.wanted is not None:
                         self._remove_emptied(request.tree)
                     self._restore(entry, request.tree, contents)
-                    restored.append((entry.name, _object(entry.wanted)))
+                    done = (entry.wanted[1] or "/") if entry.wanted else ""
+                    restored.append((entry.name, done))
                     continue
                 except _ChangedError:
                     pass
@@ -306,25 +308,21 @@ class Contents:
 
     def read(self, name: str) -> bytes:
         """Return a content; StoreError where the store does not have it, or it is damaged."""
-        data = self.read_up_to(name, None)
-        assert data is not None  # noqa: S101 - no limit
-        return data
+        return self.read_up_to(name, sys.maxsize) or b""
 
-    def read_up_to(self, name: str, most: int | None) -> bytes | None:
+    def read_up_to(self, name: str, most: int) -> bytes | None:
         """Return a content as `read` does, None for one of more than `most` bytes."""
-        git = self._git = self._git or self._started()
+        git = self._git = self._git or self._store.started("cat-file", "--batch")
         assert git.stdin is not None  # noqa: S101 - a pipe
         assert git.stdout is not None  # noqa: S101 - a pipe
-        try:
+        with contextlib.suppress(BrokenPipeError):
             git.stdin.write(name.encode() + b"\n")
             git.stdin.flush()
-        except BrokenPipeError:
-            pass
         said = git.stdout.readline().split()
         if said[1:] == [b"missing"]:
             raise StoreError("the store does not have it")
         size = int(said[2]) if len(said) == 3 else 0
-        if most is not None and size > most:
+        if size > most:
             for left in range(size + 1, 0, -_CHUNK):
                 git.stdout.read(min(left, _CHUNK))
             return None
@@ -334,19 +332,6 @@ class Contents:
             raise StoreError(DAMAGED)
         return data
 
-    def _started(self) -> subprocess.Popen[bytes]:
-        try:
-            return subprocess.Popen(
-                self._store.command("cat-file", "--batch"),
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.DEVNULL,
-                cwd=self._store.folder,
-                env=self._store.environment(),
-            )
-        except OSError as error:
-            raise StoreError(f"git cannot be started: {error.strerror}") from error
-
 
 def _path(name: str) -> str:
     """Return the path of an entry; StoreError where it could not be one of a snapshot."""
@@ -355,8 +340,3 @@ def _path(name: str) -> str:
     if {"", ".", ".."}.intersection(parts) or ".git" in (part.lower() for part in parts):
         raise StoreError("not a path of a snapshot")
     return path
-
-
-def _object(wanted: _Side) -> str:
-    """Return the object of a restored entry, as in `Touched`."""
-    return (wanted[1] or "/") if wanted else ""

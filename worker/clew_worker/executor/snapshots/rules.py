@@ -9,9 +9,8 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any
 
 from clew_shared.files.durable import sync
 from clew_shared.snapshots.store import StoreError
@@ -28,30 +27,37 @@ class IgnoreRules:
 
     def __init__(self, saved: Path) -> None:
         self._saved = saved
-        self._lines: dict[str, dict[str, list[str]]] = {"exclude": {}, "ignore": {}}
+        self._exclude: dict[str, list[str]] = {}
+        self._ignore: dict[str, list[str]] = {}
         self.tracked: set[str] = set()
         self.frozen = saved.exists()
         if self.frozen:
-            self._load()
+            try:
+                found = json.loads(saved.read_text())
+                self._exclude, self._ignore = dict(found["exclude"]), dict(found["ignore"])
+                self.tracked = set(found["tracked"])
+            except (OSError, ValueError, KeyError, TypeError):
+                raise StoreError("the saved rules of ignored files cannot be read") from None
 
-    def collect(self, root: int, path: Path, folders: Iterable[str], inner: Iterable[str]) -> None:
+    def collect(self, root: int, path: Path, folders: Sequence[str], inner: Iterable[str]) -> None:
         """Take in what the folders with a .gitignore and the repositories `inner` of a workspace say."""
-        for folder in folders:
-            if len(self._lines["ignore"]) >= _FILES_MAX:
-                raise StoreError(f"it has more than {_FILES_MAX} .gitignore files")
-            self._take("ignore", folder, _read(root, f"{folder}/.gitignore".removeprefix("/")))
+        if len(folders) > _FILES_MAX:
+            raise StoreError(f"it has more than {_FILES_MAX} .gitignore files")
+        texts = {one: _read(root, f"{one}/.gitignore".removeprefix("/")) for one in folders}
+        self._ignore = {one: lines for one, text in texts.items() if (lines := _lines(text))}
         for folder in inner:
             place = path / folder
-            self._take("exclude", folder, git.excludes(place))
+            if lines := _lines(git.excludes(place)):
+                self._exclude[folder] = lines
             prefix = f"{folder}/" if folder else ""
-            names = (os.fsdecode(name.rstrip(b"/")) for name in git.tracked(place))
-            self.tracked.update(prefix + name for name in names)
+            self.tracked |= {prefix + os.fsdecode(one.rstrip(b"/")) for one in git.tracked(place)}
 
     def freeze(self, tracked: Iterable[str]) -> None:
         """Save what was collected, with the tracked files that are ignored; durable when it returns. Raises OSError."""
         self.tracked = set(tracked)
+        found = {"exclude": self._exclude, "ignore": self._ignore, "tracked": sorted(self.tracked)}
         draft = self._saved.with_suffix(".new")
-        draft.write_text(json.dumps({**self._lines, "tracked": sorted(self.tracked)}))
+        draft.write_text(json.dumps(found))
         sync(draft)
         draft.replace(self._saved)
         sync(self._saved.parent)
@@ -61,24 +67,16 @@ class IgnoreRules:
         """Return all as one file of patterns, of which the last that matches decides; `more` come after all others."""
         lines = [
             flat(folder, line)
-            for kind in ("exclude", "ignore")
-            for folder in sorted(self._lines[kind], key=lambda one: one.count("/") + bool(one))
-            for line in self._lines[kind][folder]
+            for rules in (self._exclude, self._ignore)
+            for folder in sorted(rules, key=lambda one: one.count("/") + bool(one))
+            for line in rules[folder]
         ]
         return b"".join(line + b"\n" for line in [*lines, *map(os.fsencode, more)])
 
-    def _take(self, kind: str, folder: str, text: bytes) -> None:
-        lines = os.fsdecode(text).removeprefix("\ufeff").split("\n")
-        if found := [line.rstrip("\r") for line in lines if line.strip() and line[0] != "#"]:
-            self._lines[kind][folder] = found
 
-    def _load(self) -> None:
-        try:
-            saved: dict[str, Any] = json.loads(self._saved.read_text())
-            self._lines = {kind: dict(saved[kind]) for kind in ("exclude", "ignore")}
-            self.tracked = {str(path) for path in saved["tracked"]}
-        except (OSError, ValueError, KeyError, TypeError):
-            raise StoreError("the saved rules of ignored files cannot be read") from None
+def _lines(text: bytes) -> list[str]:
+    lines = os.fsdecode(text).removeprefix("\ufeff").split("\n")
+    return [line.rstrip("\r") for line in lines if line.strip() and line[0] != "#"]
 
 
 def flat(folder: str, line: str) -> bytes:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import shutil
@@ -118,24 +119,28 @@ def settings_of(instance: Instance) -> Settings:
 
 
 def python(_: Instance) -> Iterator[Finding]:
-    from importlib.metadata import PackageNotFoundError, version
+    import re
+    from importlib.metadata import PackageNotFoundError, requires, version
 
-    from clew_daemon.host import packages
+    from clew_daemon.host.packages import pip
 
     yield Finding("python", "ok", f"{sys.version.split()[0]} ({sys.executable})")
-    missing, wanted = [], packages.requirements()
-    for name in map(packages.name_in, wanted):
+    missing, wanted = [], list[str]()
+    with contextlib.suppress(PackageNotFoundError):
+        wanted = [one for one in requires("clew") or () if ";" not in one]
+    for one in wanted:
+        name = re.split(r"[^\w.-]", one)[0]
         try:
             version(name)
         except PackageNotFoundError:
             missing.append(name)
     if missing:
-        fix = packages.install(*missing)
+        fix = pip("install", *(one for one in wanted if one.startswith(tuple(missing))))
         yield Finding("packages", "fail", f"missing: {', '.join(missing)}", fix)
     elif wanted:
         yield Finding("packages", "ok", f"all {len(wanted)} installed")
     else:
-        fix = f"in a clone of clew: {packages.pip('install', '.')}"
+        fix = f"in a clone of clew: {pip('install', '.')}"
         yield Finding("packages", "warn", "clew is not installed as a package", fix)
 
 
