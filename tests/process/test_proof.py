@@ -1,7 +1,11 @@
 """Proofs at the worst moment: killed half-way, with an agent that could write meanwhile, and with hostile checks."""
 
+import contextlib
 import os
+import random
+import shutil
 import signal
+import time
 from pathlib import Path
 
 import pytest
@@ -98,3 +102,41 @@ def test_a_check_that_does_harm_in_the_view_changes_nothing_outside(clew, begun,
     assert (folder / "greet.sh").read_text() == "echo hullo\n"
     assert not (folder / "locked").exists()
     assert not view_of(clew, goal).exists()
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("killed", ["daemon", "executor", "agent"])
+def test_killed_at_any_moment_of_a_proof_the_workspace_is_as_it_was(clew, tmp_path, killed):
+    chance = random.Random(seed := int(os.environ["SEED"]))
+    clew.agent("worker", AGENT.format(acts=CHEAT))
+    clew.start()
+    for number in range(int(os.environ.get("KILLS", "100"))):
+        folder = tmp_path / f"project-{number}"
+        folder.mkdir()
+        (folder / "greet.sh").write_text("echo hullo\n")
+        (folder / "run_tests.sh").write_text('sleep 0.2; [ "$(sh greet.sh)" = hello ]\n')
+        goal = clew.submit(
+            f"---\nagent: worker\nworkspace: {folder}\nchecks: {{it: sh run_tests.sh}}\n---\n# Greet {number}\n",
+            f"{number}.md",
+        )
+        clew.wait("check.before", goal=goal)
+        clew.until(lambda at=folder: content(at)["run_tests.sh"] == b"true\n", "the fake")
+        before = content(folder)
+        time.sleep(chance.uniform(0.0, 0.8))
+        with contextlib.suppress(
+            OSError, LookupError, AssertionError
+        ):  # it may have ended by itself
+            if killed == "daemon":
+                clew.kill()
+            elif killed == "agent":
+                clew.kill_agent(goal)
+            else:
+                os.kill(clew.executor_pid(goal), signal.SIGKILL)
+        if killed == "daemon":
+            clew.start()
+        clew.wait("goal.blocked", goal=goal)
+        assert content(folder) == before, f"SEED={seed}, kill {number}"
+        assert not view_of(clew, goal).exists(), f"SEED={seed}, kill {number}"
+        assert str(folder) not in Path("/proc/mounts").read_text()
+        assert clew.goal(goal)["proof"]["label"] in ("changed_tests", "unknown")
+        shutil.rmtree(folder)
