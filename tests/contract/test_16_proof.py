@@ -265,6 +265,20 @@ def test_10_a_label_on_record_is_not_made_twice_for_the_same_world(clew, worked)
     assert len(clew.seen("proof.refused", goal=goal)) == 2
 
 
+def test_10_another_daemon_answers_with_the_label_and_the_diff_on_record(clew, worked):
+    script = (
+        ENDS.replace("sorted(proof)", "proof.get('diff')")
+        + "if not answer['accepted']: time.sleep(600)\n"
+    )
+    goal, (first,) = worked(CHEAT, script="import time\n" + script)
+    clew.kill()
+    clew.start()
+    again = clew.said(goal, count=2)[-1]
+    assert again == first
+    assert "run_tests.sh" in again["keys"]
+    assert len(clew.seen("proof.made", goal=goal)) == 1
+
+
 # -- what the agent hears (11 to 13)
 
 

@@ -3,7 +3,6 @@
 import contextlib
 import os
 import random
-import shutil
 import signal
 import time
 from pathlib import Path
@@ -139,4 +138,3 @@ def test_killed_at_any_moment_of_a_proof_the_workspace_is_as_it_was(clew, tmp_pa
         assert not view_of(clew, goal).exists(), f"SEED={seed}, kill {number}"
         assert str(folder) not in Path("/proc/mounts").read_text()
         assert clew.goal(goal)["proof"]["label"] in ("changed_tests", "unknown")
-        shutil.rmtree(folder)

@@ -92,13 +92,20 @@ class Proving:
         level: Level | None = await epoch.decide(
             lambda core: core.refuse_proof(time.time(), reason)
         )
-        last = self._last
+        last = self._recorded(made.seq)
         diff, output = (last.diff, last.output) if last else ("", "")
         shown = ProofTold(label=made.label, files=made.files, why=made.why, diff=diff)
         return Finished(
             accepted=False, failing_checks=(), open_subtasks=(), proof=shown, escalated_to=level,
             message=told(made, diff, output, asked=level == "person"),
         )  # fmt: skip
+
+    def _recorded(self, seq: int) -> pr.ProofMade | None:
+        """Return the proof on record under a number; this daemon may not be the one that made it."""
+        ledger = self._epoch.parts.goals.ledger
+        row = next(iter(ledger.read(self._epoch.goal_id, seq - 1, 1)), None)
+        event = decode(row.body) if row else None
+        return event if isinstance(event, pr.ProofMade) else None
 
     def _ends(self, made: ProofState) -> bool:
         return made.label in ENDS or bool(made.accepted) or bool(self._cannot())
@@ -114,7 +121,6 @@ class Proving:
 
     # -- the proof -----------------------------------------------------------------------------------
 
-    _last: pr.ProofMade | None = None
     _theirs: Mapping[str, str] = MappingProxyType({})
     _settings = False
     """Whether tools or settings were changed, so that a view has to put them back."""
@@ -133,7 +139,6 @@ class Proving:
         if made is not None:
             took = round(time.monotonic() - began, 3)
             event = made.model_copy(update={"at": time.time(), "seconds": took})
-            self._last = event
             await epoch.decide(lambda core: core.emit(event))
         return epoch.core.state.proof
 
