@@ -100,18 +100,6 @@ def test_a_write_that_fails_stops_the_daemon_and_the_next_goes_on(gated, nth):
     fails_and_goes_on(gated, f"pwrite64:error=EIO:when={nth}", "disk I/O error")
 
 
-TALKS = """
-    # Talk much
-    ## Talk
-""" + "\n".join(
-    f"""
-    - [ ] Talk {number}
-      ```sh
-      head -c 40000 /dev/urandom | base64 -w 0; echo {number}
-      ```"""
-    for number in range(80)
-)
-
 SMALL_GOAL = """
 # Say a word
 ## Only this

@@ -19,7 +19,6 @@ from clew_daemon.record import lost_record
 from clew_shared.ledger import Ledger, LedgerCorrupt, NewEvent, Reader, opening, verify
 
 SEED = int(os.environ["SEED"])
-ROUNDS = int(os.environ.get("ROUNDS") or 0)
 
 
 @pytest.fixture

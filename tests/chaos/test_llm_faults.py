@@ -246,6 +246,3 @@ def test_faults_that_a_person_must_mend_block_with_what_to_do_and_go_on_when_men
             clew.ask("resume", goal=goal)
             clew.wait("goal.completed", goal=goal)
     sound(clew)
-
-
-RIGHT = ("run_cmd", {"cmd": "echo right >> trace"})

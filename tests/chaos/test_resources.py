@@ -2,7 +2,6 @@
 
 import contextlib
 import resource
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -114,26 +113,6 @@ def test_an_executor_without_resources_tells_the_agent_and_works_again(clew, lim
     assert clew.lines(goal, "trace") in (["0", "2"], ["0", "1", "2"])
     unharmed(clew, other)
     sound(clew)
-
-
-@contextlib.contextmanager
-def failing(pid, inject):
-    """Let system calls of a running process fail, by strace."""
-    if not shutil.which("strace"):
-        pytest.skip("needs strace")
-    tracer = subprocess.Popen(
-        ["strace", "-p", str(pid), "-e", inject.partition("=")[2].partition(":")[0], "-e", inject],
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-    try:
-        line = tracer.stderr.readline()
-        if "attached" not in line:
-            pytest.skip(f"strace may not trace here: {line}")
-        yield
-    finally:
-        tracer.terminate()
-        tracer.communicate()
 
 
 LIMIT = """

@@ -14,7 +14,6 @@ import pytest
 from surroundings import bystander, foreign, sound, unharmed
 
 AT_FDCWD, RENAME_EXCHANGE = -100, 2
-GO = "until test -e go; do sleep 0.02; done"
 
 
 @pytest.fixture
@@ -141,12 +140,6 @@ with open("long", "wb") as file:
 for _ in range(1500):
     os.mkdir("d"); os.chdir("d")
 """
-
-
-DEEP = (
-    "import os; os.chdir(os.environ['TMPDIR']); "
-    "[(os.mkdir('d'), os.chdir('d')) for _ in range(1500)]"
-)
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root mounts, and no mode stops root")

@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from llm_server import Reply, ScriptedLlm, calls, fails, says
+from llm_server import Reply, ScriptedLlm, calls, says
 
 from clew_worker import IterationLog
 
@@ -161,20 +161,6 @@ def test_by_default_a_model_is_told_how_far_it_is_what_is_left_and_since_when_a_
     assert "Checked at the start, changed since: never ✗" in asked[1]
     assert ", nothing changed since: never ✗" in asked[2]
     assert ", changed since: never ✗" in asked[3]
-
-
-def test_context_goes_on_in_the_form_that_the_server_could_do(clew):
-    no_tools = fails(400, "this model does not support tools")
-    script = [no_tools, as_text(shell(1)), as_text(shell(2))]
-    with ScriptedLlm(*script, then=HANGS) as llm:
-        goal = asked_until_it_hangs(clew, llm, "auto", script)
-        now = shown(clew, goal)
-        assert "tools" not in llm.requests[-1]
-        assert now["messages"] == llm.requests[-1]["messages"]
-        assert now["sizes"]["tools"]["chars"] == 0
-        clew.kill_agent(goal)
-        clew.until(lambda: len(llm.requests) > len(script) + 1, "the new epoch's question")
-        assert llm.requests[-1]["messages"] == now["messages"]
 
 
 def test_context_shows_what_a_new_daemon_asks_after_feedback_and_a_kill_of_the_old_one(clew):

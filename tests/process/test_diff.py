@@ -150,11 +150,3 @@ def test_files_that_a_snapshot_left_out_are_named(make_clew, tmp_path):
     assert "deleted, left out of the snapshot: gone\n" in said
     assert "diff --git" not in said
     assert "deleted   gone      left out of the snapshot\n" in clew.cli("diff", goal, "--stat")
-
-
-def test_a_goal_without_snapshots_says_why(make_clew):
-    clew = make_clew({"snapshots.enabled": False})
-    goal = clew.start().submit("# A\n## B\n- [ ] C\n  ```sh\n  echo x > y\n  ```\n")
-    clew.wait("goal.completed", goal=goal)
-    assert "has no snapshot" in clew.cli("diff", goal, code=1)
-    assert "no snapshot" in clew.cli("undo", goal, "--yes", code=1)

@@ -1,6 +1,5 @@
 """An endpoint that cannot be reached, or asks for a pause: the goal waits, is seen to wait, and goes on by itself."""
 
-import contextlib
 import datetime as dt
 import socket
 
@@ -128,17 +127,3 @@ def test_a_server_that_names_a_time_is_waited_for_until_then(make_clew, status):
         assert len(llm.requests) == 1
         clew.clew("resume", goal)
         clew.wait("goal.completed", goal=goal)
-
-
-def test_an_endpoint_lost_in_the_middle_of_a_goal_costs_no_action(make_clew):
-    clew = make_clew(SOON)
-    with contextlib.ExitStack() as first:
-        llm = first.enter_context(ScriptedLlm(WRITE, then=fails(503, "down", retry_after=2)))
-        port = llm.port
-        text = thinker(clew, url_of(port))
-        goal = clew.start().submit(text)
-        waiting(clew, goal)
-    with ScriptedLlm(FINISH, port=port):
-        clew.wait("goal.completed", goal=goal)
-    assert [one["name"] for one in clew.history(goal)] == ["write_file"]
-    assert clew.goal(goal)["restarts"] == 0

@@ -240,10 +240,6 @@ def test_the_tree_of_spans_is_complete_after_five_kills(clew, herald, endpoint):
         assert 0 < span.start_time_unix_nano <= span.end_time_unix_nano
 
 
-def place(span):
-    return f"00-{span.trace_id.hex()}-{span.span_id.hex()}-01"
-
-
 def by_id(spans):
     """The spans by their ids; two of one id must be the same."""
     found = {}

@@ -2,19 +2,9 @@
 
 import json
 
-from llm_server import Reply, ScriptedLlm, calls, says, writes
+from llm_server import Reply, ScriptedLlm, says, writes
 
 HANGS = Reply(hang=True)
-GIVES_UP = {"success": False, "summary": "enough"}
-NATIVE = calls(("finish", GIVES_UP))
-
-
-def serving(reply, model="scripted", fingerprint=None, tokens=None):
-    """Return the reply of a server that runs this model, at this version, and counts so many tokens."""
-    answer = json.loads(reply.body) | {"model": model, "system_fingerprint": fingerprint}
-    if tokens:
-        answer["usage"]["prompt_tokens"] = tokens
-    return Reply(json.dumps(answer).encode())
 
 
 def use(clew, llm, **keys):

@@ -97,12 +97,3 @@ def test_a_nursery_that_hangs_is_ended_by_a_deadline_and_renewed(live, monkeypat
         assert pid(one) != first
 
     live(what)
-
-
-def broken(folder):
-    """Let each Python that starts here leave a mark, and end."""
-    marks = folder.parent / "starts"
-    (folder / "sitecustomize.py").write_text(
-        f"import os\nopen({str(marks)!r}, 'a').write('x')\nos._exit(3)\n"
-    )
-    return marks

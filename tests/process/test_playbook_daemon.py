@@ -74,12 +74,6 @@ def credit(event, goal):
     return shown and event.source_goal == goal
 
 
-def test_an_agent_that_fails_speaks_against_what_it_was_shown(clew):
-    clew.agent("quitter", 'hello()\ncall("finish", success=False)\n')
-    goal = taught(clew).submit("---\nagent: quitter\nchecks: {ok: test -f a}\n---\nQuit\n")
-    assert clew.wait("strategy.tagged", goal=goal)["tag"] == "harmful"
-
-
 def test_a_run_teaches_what_it_did_and_show_says_from_what(clew):
     clew.start()
     goal = clew.submit(

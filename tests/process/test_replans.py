@@ -1,10 +1,7 @@
 """A replan under the real daemon: pending work is named, and not lost; the progress marker never goes down."""
 
-import re
-
 from llm_server import ScriptedLlm, calls
 
-MARKER = re.compile(r"\[PROGRESS: Iteration (\d+)/(\d+) \| (\d+) tools used\]")
 GIVES_UP = calls(("complete_subtask", {"success": False, "failure": "no way"}))
 DONE = calls(("complete_subtask", {"success": True, "summary": "ok"}))
 
@@ -23,11 +20,6 @@ def configured(clew, llm):
     keys = {f"agents.scripted.{key}": value for key, value in agent.items()}
     limits = {"attempts.limit": 1, "loops.failure_limit": 1, "context.progress_from": 1}
     clew.configure(keys | limits | {"agents.default": "scripted"})
-
-
-def markers(llm):
-    texts = ["\n".join(m["content"] or "" for m in r["messages"]) for r in llm.requests]
-    return [tuple(map(int, found[-1])) for text in texts if (found := MARKER.findall(text))]
 
 
 GOAL = "---\nagent: scripted\n---\n# Do it\n" + "Take care of each of the following.\n" * 9

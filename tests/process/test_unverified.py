@@ -11,7 +11,6 @@ from llm_server import ScriptedLlm, calls
 
 FINISH = calls(("finish", {"summary": "done"}))
 WRITE = calls(("write_file", {"path": "hello.txt", "content": "hello"}))
-FAIL = calls(("run_cmd", {"cmd": "exit 127"}))
 DONE = calls(("complete_subtask", {"success": True, "summary": "done"}))
 LONG = "# Say hello\n" + "Take care of every one of the following.\n" * 10
 

@@ -325,9 +325,3 @@ def test_a_window_shows_what_happens_now_and_leaves_the_final_state_standing(cle
     assert "completed, unverified 100%" in window.text
     assert window.raw.endswith(b"\n")
     assert window.raw.rindex(b"\x1b[?25h") > window.raw.rindex(b"\x1b[?25l")  # the cursor is back
-
-
-def written(clew, text):
-    path = clew.folder / "asked.md"
-    path.write_text(text)
-    return path

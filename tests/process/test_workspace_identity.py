@@ -1,6 +1,5 @@
 """A goal works in one folder: what is put in its place is left alone until a person accepts it."""
 
-import json
 import os
 import shutil
 import subprocess
@@ -223,14 +222,3 @@ def test_a_workspace_is_free_when_the_daemon_that_worked_in_it_is_killed(make_cl
     one.daemon.kill()
     one.daemon.wait()
     other.wait("goal.completed", goal=later)
-
-
-def exported(clew, goal):
-    """Read a goal's events from its ledger."""
-    import apsw
-
-    with apsw.Connection(
-        str(clew.home / "state" / "ledger.db"), flags=apsw.SQLITE_OPEN_READONLY
-    ) as con:
-        rows = con.execute("select kind, body from events where goal = ? order by seq", (goal,))
-        return [{"kind": kind, **json.loads(body)} for kind, body in rows]

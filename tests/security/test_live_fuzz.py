@@ -3,13 +3,10 @@
 The harness asserts after each test that the daemon met no bug of its own.
 """
 
-import json
 import os
-import socket
 import sys
 
 import pytest
-from harness import DEADLINE_S
 
 SEED = os.environ["SEED"]
 ROUNDS = int(os.environ.get("ROUNDS", "1"))
@@ -124,10 +121,6 @@ def test_arguments_that_grow_beyond_the_wire_are_an_outcome_and_no_crash(clew):
     assert not (clew.workspace(goal) / "ran").exists()
 
 
-METHODS = (
-    *("ping", "status", "reload", "feedback", "unblock", "pause", "resume", "cancel", "retry"),
-    *("playbook.list", "playbook.show", "playbook.remove", "playbook.import", "playbook.prune", "shout"),
-)  # fmt: skip
 NAMES = (
     "goal",
     "text",
@@ -140,16 +133,3 @@ NAMES = (
     "text",
     "section",
 )
-VALUES = (
-    *(None, True, 0, -1, 2**70, 1.5, "", "g", "\x1b[2J", "\ud800", [], [1], {}, {"a": {}}, "x" * 30_000),
-    *([{"id": 7, "content": []}], [{"section": "testing", "content": "Run tests twice"}]),
-)  # fmt: skip
-
-
-def asked(clew, line):
-    with socket.socket(socket.AF_UNIX) as sock:
-        sock.connect(str(clew.home / "run" / "control.sock"))
-        sock.settimeout(DEADLINE_S)
-        sock.sendall(line + b"\n")
-        with sock.makefile("rb") as lines:
-            return json.loads(lines.readline())

@@ -3,14 +3,12 @@
 import os
 import random
 import re
-from pathlib import Path
 
 import pytest
 from sim_agent import METHODS
 from sim_life import live
 from sim_world import Chaos, World
 
-REPO = Path(__file__).resolve().parents[2]
 CHUNK = 25
 STOPPED = "reason=(budget: |the agent asks|blocked actions|failed|.* messages instead)"
 """Why a goal may be blocked whose agent does nothing but call one method."""

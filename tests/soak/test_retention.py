@@ -4,8 +4,6 @@ import os
 import signal
 import sys
 
-import pytest
-
 GOAL = "# Goal {0}\n\n## Do\n- [ ] It\n  ```sh\n  head -c 60000 /dev/urandom | base64 -w0\n  ```\n"
 SOON = 1e-9  # days
 DYING = """
@@ -60,27 +58,6 @@ def test_goals_are_let_go_when_their_time_is_over_and_all_says_so(clew):
     assert clew.report(first)
     clew.until(lambda: first not in folders(clew), "the folder goes")
     assert clew.stop() == 0
-    assert clew.verified()
-
-
-@pytest.mark.long
-@pytest.mark.parametrize(
-    ("module", "where"),
-    [
-        ("supervision.retention", "module.remove_folders"),
-        ("app.lifecycle", "module.Ledger.purge"),
-    ],
-)
-def test_a_daemon_killed_while_it_lets_go_is_followed_by_one_that_goes_on(clew, module, where):
-    ended(clew.start(), 2)
-    clew.stop()
-    clew.configure({"ledger.keep_days": SOON})
-    dies(clew, module, where)
-    assert clew.verified()
-    clew.start()
-    clew.until(lambda: not folders(clew), "the folders go")
-    assert clew.goals() == {}
-    clew.stop()
     assert clew.verified()
 
 

@@ -107,39 +107,6 @@ def test_a_renamed_home_goes_on_at_its_new_place_with_each_step_done_once(clew, 
 # -- the inbox
 
 
-def renamed(inbox):
-    inbox.rename(inbox.with_name("before"))
-    inbox.mkdir()
-
-
-def gone_and_made_anew(inbox):
-    shutil.rmtree(inbox)
-    inbox.mkdir()
-
-
-def swapped_for_a_link(inbox):
-    inbox.rename(inbox.with_name("before"))
-    (inbox.with_name("other")).mkdir()
-    inbox.symlink_to(inbox.with_name("other"))
-
-
-def gone(inbox):
-    shutil.rmtree(inbox)
-
-
-@LONG
-@pytest.mark.parametrize(
-    "happens", [renamed, gone_and_made_anew, swapped_for_a_link, gone], ids=lambda h: h.__name__
-)
-def test_goals_are_taken_from_an_inbox_that_was(clew, happens):
-    goal = at_the_gate(clew)
-    happens(clew.home / "inbox")
-    late = clew.hand_in(["echo late >> late"], title="Late")
-    goes_on(clew, goal)
-    clew.wait("goal.completed", goal=late)
-    assert clew.stop() == 0
-
-
 # -- the outbox
 
 

@@ -104,13 +104,6 @@ async def test_a_refusal_is_shown_word_for_word_and_the_tool_not_offered_once(da
     assert [r["temperature"] for r in llm.requests] == [0.2, 0.2, 0.2, 0.7]
 
 
-async def test_a_call_that_fails_twice_is_asked_about_at_a_higher_temperature(daemon, run_llm):
-    edit = calls(("edit_file", {"path": "none.txt", "old": "a", "new": "b"}))
-    with ScriptedLlm(edit, edit, WRITE, FINISH) as llm:
-        assert await run_llm(daemon, llm) == 0
-    assert [r["temperature"] for r in llm.requests] == [0.2, 0.2, 0.7, 0.2]
-
-
 async def test_checks_end_a_goal_whose_model_only_repeats_itself(daemon, run_llm):
     daemon.checks = {"there": "test -f hello.txt"}
     with ScriptedLlm(then=WRITE) as llm:
@@ -123,14 +116,6 @@ async def test_without_checks_repeating_is_never_taken_for_success(daemon, run_l
         assert await run_llm(daemon, llm) == 0
     assert daemon.finished is None
     assert daemon.state.replan_required == "task"
-
-
-async def test_a_claim_that_contradicts_what_was_seen_is_asked_back_once(daemon, run_llm):
-    with ScriptedLlm(FINISH, WRITE, FINISH) as llm:
-        assert await run_llm(daemon, llm) == 0
-    assert "Nothing was done" in llm.prompt(1)
-    assert len(llm.requests) == 3
-    assert daemon.finished[0] is True
 
 
 # ---- plans
@@ -247,14 +232,6 @@ async def test_an_endpoint_that_is_down_is_a_temporary_end(daemon, run_llm):
     assert daemon.left.kind == "temporary"
     assert daemon.left.reason == f"{url}: connection refused"
     assert daemon.count("llm_slot") == 2  # it is the daemon that tries again
-
-
-async def test_a_short_rate_limit_is_waited_out_in_place_without_a_slot(daemon, run_llm):
-    with ScriptedLlm(fails(429, "slow down", retry_after=0.05), WRITE, FINISH) as llm:
-        assert await run_llm(daemon, llm) == 0
-    assert daemon.slots_max == 1
-    assert daemon.slots_open == 0
-    assert daemon.count("llm_slot") == 6
 
 
 async def test_a_long_rate_limit_ends_with_the_servers_own_time(daemon, run_llm):

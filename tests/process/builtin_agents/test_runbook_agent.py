@@ -68,16 +68,6 @@ async def test_failing_checks_end_the_goal_as_failed_with_their_names(make, run_
     assert daemon.finished == (False, "checks failed: has_b")
 
 
-async def test_an_interrupted_step_runs_again_as_a_new_action_where_the_goal_file_says_so(
-    make, run_runbook
-):
-    daemon = make(subtask("one", run("echo 1 >> log")), on_interrupt="retry")
-    interrupt(daemon, run("echo 1 >> log"))
-    assert await run_runbook(daemon) == 0
-    assert daemon.count("act") == 1
-    assert daemon.finished[0] is True
-
-
 async def test_an_interrupted_step_is_a_persons_question_each_time(make, run_runbook):
     daemon = make(subtask("one", run("echo 1 >> log")))
     for _ in range(2):  # feedback that was given for an earlier question is no word on this one

@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 from snapshots import GIT, MB
 
-from clew_shared.snapshots.entries import LEFT_OUT, changes
 from clew_shared.snapshots.store import StoreError
 from clew_shared.wire.nursery import CellLimits
 
@@ -104,13 +103,6 @@ def test_what_cannot_be_kept_is_left_out_and_named(snapshots, variant):
     assert unreadable == (set() if variant[1] is None else {"closed", "folder"})
     assert "small" in one.listed(answer.tree)
     one.sh("chmod 755 folder")
-
-
-def differs(one, old, new):
-    """By name, what was left out before and after, and what is there: "left out", "there" or None."""
-    shown = {None: None, LEFT_OUT: "left out"}
-    found = changes(one.store, old, new)
-    return {name: tuple(shown.get(side, "there") for side in found[name]) for name in found}
 
 
 def test_a_file_that_keeps_changing_is_whole_or_left_out(snapshots):
