@@ -130,8 +130,7 @@ class CellRules:
             ignore=self.settings.loops.ignore,
             git=(program(self.env) or "") if enabled else "",
         )
-        sandbox = spec.sandbox.model_copy(update={"store": str(store) if has_store else ""})
-        return spec.model_copy(update={"sandbox": sandbox})
+        return _boxed(spec, store=str(store) if has_store else "")
 
     def view(self, place: Path, *, overlay: bool) -> CellSpec:
         """Return the spec of an executor in a view of the workspace, as `make_view` has prepared it.
@@ -144,16 +143,11 @@ class CellRules:
         read = [str(own / one) for one in CACHES if (own / one).is_dir()]
         read += [] if overlay else [spec.cwd]
         folder = spec.cwd if overlay else str(place / "copy")
-        sandbox = spec.sandbox.model_copy(
+        private_folders = (str(tmp), str(home))
+        read = [*spec.sandbox.read, *read]
+        boxed = _boxed(spec, workspace=folder, private=private_folders, read=tuple(read))
+        return boxed.model_copy(
             update={
-                "workspace": folder,
-                "private": (str(tmp), str(home)),
-                "read": (*spec.sandbox.read, *read),
-            }
-        )
-        return spec.model_copy(
-            update={
-                "sandbox": sandbox,
                 "cwd": folder,
                 "env": {**spec.env, "HOME": str(home), "TMPDIR": str(tmp)},
                 "overlay": (str(place / "upper"), str(place / "work")) if overlay else None,
@@ -175,15 +169,9 @@ class CellRules:
     def cli(self, agent: CliAgentSettings, program: str) -> CellSpec:
         """Return the spec of the cell that a coding agent's CLI runs in."""
         spec = self._spec(_env(self.env, AGENT_ENV), acts=False, kind="cli", argv=(program,))
-        folders = private_of_cli(self.places, self.state.goal_id)
-        sandbox = spec.sandbox.model_copy(
-            update={
-                "private": tuple(map(str, folders)),
-                "write": (),
-                "ports": (endpoint_port(agent.base_url),),
-            }
-        )
-        return spec.model_copy(update={"sandbox": sandbox, "umask": UMASK_OF_CLI})
+        folders = tuple(map(str, private_of_cli(self.places, self.state.goal_id)))
+        boxed = _boxed(spec, private=folders, write=(), ports=(endpoint_port(agent.base_url),))
+        return boxed.model_copy(update={"umask": UMASK_OF_CLI})
 
     def _acting_env(self) -> dict[str, str]:
         tmp, home = private(self.places, self.state.goal_id)
@@ -215,6 +203,10 @@ class CellRules:
             umask=UMASK,
             **program,
         )
+
+
+def _boxed(spec: CellSpec, **changes: object) -> CellSpec:
+    return spec.model_copy(update={"sandbox": spec.sandbox.model_copy(update=changes)})
 
 
 def endpoint_port(base_url: str | None) -> int:

@@ -16,13 +16,7 @@ from setproctitle import setproctitle
 from clew_shared.wire.nursery import CHANNEL_FD, CellSpec
 from clew_worker import sandbox
 from clew_worker.bridge.place import open_gateway, with_program
-from clew_worker.cell.wiring import (
-    CellStartError,
-    Wiring,
-    close_all_but,
-    run_to_end,
-    send_report,
-)
+from clew_worker.cell.wiring import CellStartError, Wiring, close_all_but, run_to_end, send_report
 from clew_worker.sandbox import interpreter, kernel, namespaces, privileges
 
 _REPORT_FD = CHANNEL_FD + 1
@@ -32,10 +26,7 @@ _HIGH_FD = _PEER_FD + 1  # above every fixed number, so that moving one never ov
 _NOT_PROGRAMS = (errno.EACCES, errno.EPERM, errno.ENOENT, errno.ENOEXEC, errno.ELIBBAD)
 """Why the kernel does not start a file, whenever it is tried."""
 
-_NAMED_IN = {
-    "command": "command",
-    "cli": "program",
-}  # the key of an agent that names what is started
+_NAMED_IN = {"command": "command", "cli": "program"}  # the key that names what is started
 
 
 def begin(wiring: Wiring, go: int) -> NoReturn:

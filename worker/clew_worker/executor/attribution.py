@@ -50,10 +50,10 @@ class Attribution:
         if self._noted:
             self._read_notes()
 
-    def look(self, *, own: bool = False) -> None:
+    def look(self, *, own: bool = False, restored: Iterable[str] = ()) -> None:
         """Look at the workspace; what has changed since the last look is the goal's (`own`) or someone else's."""
         self._watch.look(full=False)
-        self.sort(own=own)
+        self.sort(own=own, restored=restored)
 
     def look_before_action(self) -> None:
         """Look, and note what is someone else's: if this executor dies in the action, the next one reports it."""
@@ -98,11 +98,6 @@ class Attribution:
             self._foreign |= found.keys()
         if len(self._own or ()) + len(self._foreign or ()) > PENDING_MAX:
             self._give_up(own=own)
-
-    def look_after_restore(self, restored: Iterable[str]) -> None:
-        """Look after a restore: what it has restored, by quoted name, is reported with it and not here."""
-        self._watch.look(full=False)
-        self.sort(own=False, restored=restored)
 
     def anchor(self) -> None:
         """Note that a snapshot was taken: what this executor has not seen of the time before is on record."""

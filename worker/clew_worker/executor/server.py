@@ -175,7 +175,7 @@ class ExecutorServer:
     def _restore(self, request: RestoreRequest) -> RestoreDone:
         self._attribution.look()
         done = self._restorer.restore(request)
-        self._attribution.look_after_restore(name for name, _ in done.restored)
+        self._attribution.look(restored=[name for name, _ in done.restored])
         return done
 
     def _left_running(self) -> bool:

@@ -12,6 +12,7 @@ import socket
 import stat
 import struct
 import tempfile
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -178,54 +179,46 @@ def raise_loopback() -> None:
 
 def possible(*, userns: bool, netns: bool) -> bool:
     """Return whether this user may create these namespaces with a /proc, as tried in a child."""
-    ids = (os.geteuid(), os.getegid()) if userns else ()
-    try:
-        child = fork_apart(userns=userns, parent=False)
-    except OSError:
-        return False
-    if child == 0:
-        os._exit(_try(ids, netns=netns))
-    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
 
-
-def overlay_possible(*, userns: bool) -> bool:
-    """Return whether this user may mount an overlay in such a namespace, as tried in a child on an empty folder."""
-    ids = (os.geteuid(), os.getegid()) if userns else ()
-    with tempfile.TemporaryDirectory(prefix="clew-overlay-") as place:
-        folders = [Path(place, name) for name in ("lower", "upper", "work")]
-        for folder in folders:
-            folder.mkdir()
-        try:
-            child = fork_apart(userns=userns, parent=False)
-        except OSError:
-            return False
-        if child == 0:
-            os._exit(_try_overlay(ids, *map(str, folders)))
-        return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
-
-
-def _try_overlay(ids: tuple[int, ...], lower: str, upper: str, work: str) -> int:
-    try:
-        if ids:
-            remain(*ids)
-        leave_mounts(netns=False)
-        furnish()
-        overlay(lower, upper, work, userns=bool(ids))
-    except BaseException:  # noqa: BLE001 - nothing may return into the nursery
-        return 1
-    return 0
-
-
-def _try(ids: tuple[int, ...], *, netns: bool) -> int:
-    """Set up the namespaces of this process, which is their init; return the exit code."""
-    try:
-        if ids:
-            remain(*ids)
+    def enter() -> None:
         leave_mounts(netns=netns)
         furnish()
         close_off(MountView(keep=(*SYSTEM, *python_folders())))
         if netns:
             raise_loopback()
-    except BaseException:  # noqa: BLE001 - nothing may return into the nursery
-        return 1
-    return 0
+
+    return _tried(enter, userns=userns)
+
+
+def overlay_possible(*, userns: bool) -> bool:
+    """Return whether this user may mount an overlay in such a namespace, as tried in a child on an empty folder."""
+    with tempfile.TemporaryDirectory(prefix="clew-overlay-") as place:
+        lower, upper, work = (Path(place, name) for name in ("lower", "upper", "work"))
+        for folder in (lower, upper, work):
+            folder.mkdir()
+
+        def enter() -> None:
+            leave_mounts(netns=False)
+            furnish()
+            overlay(str(lower), str(upper), str(work), userns=userns)
+
+        return _tried(enter, userns=userns)
+
+
+def _tried(steps: Callable[[], None], *, userns: bool) -> bool:
+    """Return whether a child that is the init of its own namespaces gets through some steps."""
+    ids = os.geteuid(), os.getegid()
+    try:
+        child = fork_apart(userns=userns, parent=False)
+    except OSError:
+        return False
+    if child == 0:
+        code = 1
+        try:
+            if userns:
+                remain(*ids)
+            steps()
+            code = 0
+        finally:  # nothing may return into the nursery
+            os._exit(code)
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
