@@ -1,10 +1,7 @@
 """The coding agents that `make agents` has installed; where one is required, a missing one fails a test."""
 
-import json
 import os
 import platform
-import shutil
-import subprocess
 from pathlib import Path
 
 import pytest
@@ -22,8 +19,6 @@ NAMES = (
 BASE = {"codex": "/v1", "claude": "", "opencode": "/v1"}
 """What follows the address of an endpoint in `base_url`."""
 
-INSTALL_S = 300
-
 
 def installed(cli: str) -> Path:
     """The program of a CLI as npm installs it, mostly a script; skips the test where it is not installed."""
@@ -32,19 +27,6 @@ def installed(cli: str) -> Path:
         missing = f"{cli} is not installed in {AGENTS}: make agent-{cli}"
         pytest.fail(missing) if cli in REQUIRED else pytest.skip(missing)
     return program
-
-
-def install_globally(cli: str, prefix: Path, scripts: bool) -> Path:
-    """Install a CLI as its page says, in the tested version; newer versions of npm run no scripts of packages."""
-    npm = shutil.which("npm")
-    if npm is None:
-        pytest.fail("npm is missing") if cli in REQUIRED else pytest.skip("npm is missing")
-    wanted = json.loads((ROOT / "tests" / "agents" / "packages" / cli / "package.json").read_text())
-    packages = [f"{name}@{version}" for name, version in wanted["dependencies"].items()]
-    options = [f"--ignore-scripts={str(not scripts).lower()}", "--engine-strict=false"]
-    command = [npm, "install", "-g", "--prefix", str(prefix), *options, *packages]
-    subprocess.run(command, check=True, capture_output=True, timeout=INSTALL_S)
-    return prefix / "bin" / cli
 
 
 def native(cli: str) -> Path:

@@ -1,20 +1,14 @@
-"""Progress never goes down: not in the prompt's marker and not in the share of the goal that is done.
+"""Progress never goes down: the share of the goal that is done.
 
 Whatever is replanned, edited, tried again, undone or reopened; only work that is added after all was done lowers the
 share.
 """
 
-import re
 from types import SimpleNamespace
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from clew_daemon.record.hello import hello_answer
-from clew_shared.config.agent_tables import LlmAgentSettings
-from clew_shared.config.tables import Settings
-from clew_shared.prompt.state_block import state_block
-from clew_shared.prompt.view import view_on_record
 from clew_shared.record import events as ev
 from clew_shared.record import snapshot_events as snap
 from clew_shared.record.codec import decode, encode
@@ -27,7 +21,6 @@ NAMES = st.sampled_from(["one", "two", "three", "four"])
 STATUSES = st.sampled_from(["pending", "completed", "skipped", "failed", "blocked"])
 PLANS = st.lists(st.lists(NAMES, min_size=1, max_size=4), min_size=1, max_size=2)
 PLACES = st.tuples(st.integers(0, 1), st.integers(0, 3))
-MARKER = re.compile(r"\[PROGRESS: Iteration (\d+)/(\d+) \| (\d+) tools used\]")
 
 
 def planned(names, **fields):
@@ -89,20 +82,6 @@ class Record:
         seq = len(self.rows) + 1
         self.rows.append(SimpleNamespace(seq=seq, kind=event.kind, body=encode(event)))
         apply(self.state, event, seq)
-
-    def read(self, _goal, after=0, limit=None):
-        rows = [row for row in self.rows if row.seq > after]
-        return iter(rows[:limit] if limit else rows)
-
-    def output(self, _seq):
-        return b""
-
-    @property
-    def marker(self):
-        """The numbers of the prompt's marker, as the agent's next prompt would show them; None without a marker."""
-        hello = hello_answer(self.state, Settings(), LlmAgentSettings(), self, [])
-        found = MARKER.search(state_block(view_on_record(hello)))
-        return tuple(map(int, found.groups())) if found else None
 
 
 @settings(max_examples=150, deadline=None)

@@ -73,15 +73,6 @@ class Client:
             self.after = batch["after"]
         return found
 
-    async def is_ended(self):
-        async with asyncio.timeout(60):
-            try:
-                while await self.reader.read(1 << 16):
-                    pass
-            except ConnectionError:
-                pass
-            return True
-
 
 @pytest.fixture
 async def daemon(tmp_path):

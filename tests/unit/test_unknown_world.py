@@ -27,12 +27,6 @@ class Large:
     def fail(self, cmd, output="2 failed"):
         return self.run(cmd, "failure", output)
 
-    def write(self, path, content, *, changed=True):
-        return self.act("write_file", {"path": path, "content": content}, changed=changed)
-
-    def read(self, path):
-        return self.act("read_file", {"path": path}, output="text", changed=False)
-
 
 class _Unseen(dict):
     def items(self):
