@@ -134,5 +134,5 @@ def test_the_state_file_has_the_shape_that_is_promised(ctx):
     assert state["loop_counts"] == {signature(*WRITE): 1}
     subtask = state["goal"]["tasks"][0]["subtasks"][0]
     assert set(subtask) == {
-        *("description", "status", "attempts", "last_failure", "actions_total", "actions"),
+        *("description", "status", "attempts", "last_failure", "actions_total", "actions")
     }

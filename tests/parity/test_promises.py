@@ -15,12 +15,7 @@ from types import SimpleNamespace
 import pytest
 
 from clew_shared.record.model import Subtask, Task
-from clew_worker import (
-    ContextManager,
-    ExecutionReflector,
-    Playbook,
-    ToolCall,
-)
+from clew_worker import ContextManager, ExecutionReflector, Playbook, ToolCall
 
 GOAL = "Create mathx package with add function and tests"
 

@@ -222,10 +222,7 @@ def test_every_prefix_is_a_state_to_go_on_from(played, tree, loops, commands, da
 
 
 @settings(max_examples=80, deadline=None)
-@given(
-    commands=st.lists(WORK, max_size=25),
-    restarts=st.integers(0, 3),
-)
+@given(commands=st.lists(WORK, max_size=25), restarts=st.integers(0, 3))
 def test_a_block_holds_while_the_world_stands_whatever_else_is_done(played, commands, restarts):
     agent = played(blocked_limit=1000)
     for _ in range(3):

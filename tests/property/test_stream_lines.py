@@ -6,13 +6,7 @@ from contextlib import suppress
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clew_daemon.reading.follow import (
-    StreamBatch,
-    StreamBegin,
-    StreamError,
-    StreamGone,
-    read_line,
-)
+from clew_daemon.reading.follow import StreamBatch, StreamBegin, StreamError, StreamGone, read_line
 from clew_shared.ledger import Cursor
 from clew_shared.ledger.errors import SEQ_MAX
 

@@ -73,9 +73,6 @@ def clew(capsys, monkeypatch):
     return call
 
 
-# ---- the whole
-
-
 def test_a_reader_that_goes_away_is_no_error(home):
     command = [sys.executable, "-m", "clew_daemon", "--home", str(home), "config", "--json"]
     read, write = os.pipe()
@@ -97,9 +94,6 @@ def test_ctrl_c_exits_130_without_a_traceback(home):
         _, err = process.communicate(timeout=60)
     (home / "state" / "clew.log").unlink()
     assert (process.returncode, err) == (130, "")
-
-
-# ---- reading the ledger
 
 
 @pytest.mark.parametrize(
@@ -136,12 +130,6 @@ def _nonsense(goal: str):
     return NewEvent(goal, "no_such_event", b'{"kind":"no_such_event"}')
 
 
-# ---- what needs a daemon
-
-
-# ---- on a terminal
-
-
 COLOUR = r"\x1b\[(\d;)*3\dm"
 
 
@@ -168,6 +156,3 @@ def test_a_terminal_gets_colours_and_a_pipe_does_not(clew, home):
     assert not re.search(COLOUR, on_a_terminal(home, "status", MATHX, NO_COLOR="1"))
     assert "\x1b" not in on_a_terminal(home, "status", MATHX, TERM="dumb")
     assert "\x1b" not in clew("--home", home, "status", MATHX)[1]
-
-
-# ---- help

@@ -1,8 +1,6 @@
 """Goals as `clew status` and `clew status GOAL` draw them."""
 
-from clew_daemon.reading.goal_list import (
-    overview,
-)
+from clew_daemon.reading.goal_list import overview
 from clew_daemon.reading.goal_text import goal_lines
 from clew_shared.record import events as ev
 from clew_shared.record.moment import local
@@ -32,9 +30,6 @@ def test_the_tree_tells_how_much_of_each_task_is_done(played):
     assert "[ ] task 1  0%" in lines
 
 
-# ---- what a goal waits for, does, and has come to
-
-
 def test_what_a_goal_waits_for_is_told_in_local_time_with_how_to_go_on_now(agent):
     agent.core.emit(ev.GoalWaiting(at=AT, reason="the endpoint http://x/v1", until=AT + 60))
     lines = drawn(agent)
@@ -51,12 +46,6 @@ def test_a_paused_goal_is_called_paused_everywhere(agent):
     assert not [line for line in (*lines, *listed(agent)) if "waiting" in line]
 
 
-# ---- a text is said once, and whole
-
-
 def test_a_question_that_says_itself_what_to_do_gets_no_other_advice(agent):
     agent.core.block_goal("gone", AT, question="Put it back, then `clew resume goal-1`.", gone=True)
     assert not [line for line in drawn(agent) if "feedback" in line]
-
-
-# ---- the list, and what stands above it

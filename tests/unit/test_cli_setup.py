@@ -26,9 +26,6 @@ def clew(capsys, monkeypatch, tmp_path):
     return call
 
 
-# ---- submit
-
-
 def test_submit_without_a_daemon_drops_the_file_whole_and_exits_zero(clew, tmp_path):
     goal = tmp_path / "my goal.md"
     goal.write_text("# Do it\n")
@@ -104,9 +101,6 @@ def test_options_are_in_what_is_dropped_and_the_file_stays_as_it_is(clew, tmp_pa
     goal = parse(dropped(tmp_path / "h")[0].read_bytes(), "tea.md", ["runbook"])
     assert (goal.name, goal.agent, goal.workspace) == ("tea", "runbook", str(tmp_path / "work/x"))
     assert goal.checks == {"tea": "test -e tea", "check_1": 'test "$A"'}
-
-
-# ---- config, places, doctor
 
 
 def test_config_check_names_all_faults_of_a_file(clew, tmp_path):

@@ -47,9 +47,6 @@ def test_a_pipe_has_the_whole_question_on_lines_of_its_own(agent, capsys):
     ]
 
 
-# ---- in a window
-
-
 def window(monkeypatch, columns, rows):
     class Window(Console):
         def __init__(self, **options):

@@ -51,11 +51,7 @@ def test_max_actions_is_a_budget_and_goes_to_a_person(played):
 
 
 @pytest.mark.parametrize(
-    ("spec", "spend"),
-    [
-        ({"max_iterations": 2}, {}),
-        ({"budget_tokens": 100}, {"tokens": 50}),
-    ],
+    ("spec", "spend"), [({"max_iterations": 2}, {}), ({"budget_tokens": 100}, {"tokens": 50})]
 )
 def test_turns_and_tokens_are_budgets_and_end_with_the_turn_that_uses_them_up(played, spec, spend):
     agent = played(spec=spec)

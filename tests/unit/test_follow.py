@@ -114,12 +114,7 @@ async def test_a_client_begins_with_the_present_state_and_gets_what_is_recorded_
 
 
 @pytest.mark.parametrize(
-    "after",
-    [
-        f"1-{OTHER_HASH}",
-        f"99-{OTHER_HASH}",
-        f"{2**63 - 1}-{OTHER_HASH}",
-    ],
+    "after", [f"1-{OTHER_HASH}", f"99-{OTHER_HASH}", f"{2**63 - 1}-{OTHER_HASH}"]
 )
 async def test_a_cursor_of_another_ledger_is_answered_with_a_reset_and_the_state(daemon, after):
     await daemon.record(1, 2)

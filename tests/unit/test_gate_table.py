@@ -120,16 +120,8 @@ REFUSED = {
         (4, "alternation"),
     ),
     "the same, with waits between": ({}, [A, *WAIT, B] * 3, (6, "alternation")),
-    "an edit, a test, the same edit, the test": (
-        {},
-        [A, fail("pytest")] * 3,
-        (4, "alternation"),
-    ),
-    "two edits with a test after each": (
-        {},
-        [A, TALKS[0], B, TALKS[1]] * 3,
-        (8, "cycle"),
-    ),
+    "an edit, a test, the same edit, the test": ({}, [A, fail("pytest")] * 3, (4, "alternation")),
+    "two edits with a test after each": ({}, [A, TALKS[0], B, TALKS[1]] * 3, (8, "cycle")),
     "two reads in turn": ({}, FILES[:2] * 4, (6, "alternation")),
     "a ring of three reads": ({}, FILES[:3] * 4, (9, "cycle")),
     "a ring of four reads": ({}, FILES[:4] * 4, (12, "cycle")),
@@ -208,9 +200,6 @@ def test_a_refusal_says_what_happened_and_what_else_to_do(agent):
     ]
     assert loops[0].signature == MAKE
     assert all(e.of and len(e.steps) >= 2 for e in loops)
-
-
-# -- blocks
 
 
 def blocked(agent):

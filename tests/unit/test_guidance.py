@@ -4,10 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from clew_shared.guidance.notes import (
-    AS_BEFORE,
-    NOT_YET,
-)
+from clew_shared.guidance.notes import AS_BEFORE, NOT_YET
 from clew_shared.prompt.state_block import state_block
 from clew_shared.prompt.view import PromptView
 from clew_shared.text.shell_tests import SILENT

@@ -75,9 +75,6 @@ def test_ends_are_told_with_what_proves_nothing_and_a_cancelled_goal_is_not():
     assert notices.of_end(state, ev.GoalEnded(status="cancelled")) is None
 
 
-# -- what was recorded
-
-
 @pytest.fixture
 async def ledger(tmp_path):
     found = Ledger.open(tmp_path / "ledger.db")
@@ -207,18 +204,12 @@ def test_counters_are_those_of_the_events_and_stay_in_the_book(tmp_path):
     }
 
 
-# -- spans
-
-
 def test_no_two_spans_of_a_life_have_one_id_however_it_goes():
     chosen = random.Random(7)
     kinds = [*LIFE[1:], ev.GoalRequeued(by="retry"), ev.ActionInterrupted(of=4, reason="killed")]
     for _ in range(200):
         ids = [span.context.span_id for span in spans_of([ACCEPTED, *chosen.choices(kinds, k=30)])]
         assert len(ids) == len(set(ids))
-
-
-# -- addresses and the page
 
 
 def test_the_server_answers_its_own_host_name_and_get_alone():

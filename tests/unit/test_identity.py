@@ -7,7 +7,6 @@ import pytest
 from clew_shared.record.identity import Identity, of_path
 
 DISK, OTHER_DISK = os.makedev(8, 1), os.makedev(8, 2)
-MOUNT, OTHER_MOUNT = os.makedev(0, 40), os.makedev(0, 41)  # of overlay, NFS and the like
 BEFORE = Identity(dev=DISK, ino=7, birth_ns=5, boot="one")
 
 

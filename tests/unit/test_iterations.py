@@ -48,11 +48,7 @@ def test_a_record_has_every_field_of_the_contract_and_empty_ones_where_nothing_w
     (call,) = record["tool_calls"]
     assert set(call) == CALL_KEYS
     assert record["timestamp"].startswith("2026-09-21T")
-    assert (record["iteration"], record["mode"], record["progress_assessment"]) == (
-        1,
-        "fast",
-        "",
-    )
+    assert (record["iteration"], record["mode"], record["progress_assessment"]) == (1, "fast", "")
     assert (call["outcome"], call["relevance"], call["insights"]) == ("success", "medium", "")
     assert call["cost"] == {"tokens": 0, "time": 0.0}
 

@@ -9,13 +9,7 @@ from clew_shared.config.tables import Settings
 from clew_shared.ledger import Ledger
 from clew_shared.record import events as ev
 from clew_shared.record.daemon_events import BulletAdded, BulletRemoved, BulletTagged
-from clew_shared.record.snapshot import (
-    OUTLINE_VERSION,
-    compressed,
-    dump,
-    load,
-    outline,
-)
+from clew_shared.record.snapshot import OUTLINE_VERSION, compressed, dump, load, outline
 from clew_shared.record.spec import Spec
 
 AT = 1_790_000_000.0

@@ -2,10 +2,7 @@
 
 import pytest
 
-from clew_daemon.learning.models import (
-    model_key,
-    of_model,
-)
+from clew_daemon.learning.models import model_key, of_model
 from clew_shared.config.agent_tables import LlmAgentSettings, RunbookAgentSettings
 from clew_shared.record.prompt_facts import Prompt
 from clew_worker.agent.json_mode import ModelAnswer, ToolRequest
@@ -38,9 +35,6 @@ def test_json_is_asked_for_where_a_model_makes_no_native_calls(answers, mode):
         free.answered(completion, answer, auto=True)
         bound.answered(completion, answer, auto=False)
     assert (free.mode, bound.mode) == (mode, "tools")
-
-
-# ---- across the epochs of a goal
 
 
 def test_a_model_is_known_by_its_name_and_where_it_is_asked_without_what_opens_the_door():

@@ -7,14 +7,7 @@ import sys
 import apsw
 import pytest
 
-from clew_shared.ledger import (
-    Ledger,
-    LedgerFailed,
-    LedgerState,
-    NewEvent,
-    verify,
-    writer,
-)
+from clew_shared.ledger import Ledger, LedgerFailed, LedgerState, NewEvent, verify, writer
 
 BIG = b"x" * 50_000
 

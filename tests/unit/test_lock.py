@@ -6,11 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from clew_shared.ledger.lock import (
-    LockHeldError,
-    acquire,
-    holder,
-)
+from clew_shared.ledger.lock import LockHeldError, acquire, holder
 
 HOLD = """
 import sys
@@ -71,6 +67,3 @@ def test_anyone_can_ask_who_holds_it_and_nobody_is_disturbed_by_that(path, held_
     with acquire(path, role="daemon"):
         assert holder(path) is not None
     assert holder(path) is None
-
-
-# -- who opens a ledger for writing holds its lock

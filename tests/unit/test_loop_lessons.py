@@ -2,9 +2,7 @@
 
 import pytest
 
-from clew_daemon.learning.loops import (
-    loop_tag,
-)
+from clew_daemon.learning.loops import loop_tag
 from clew_daemon.learning.review import ReviewFold
 from clew_shared.playbook.bullet import Bullet
 from clew_shared.record import events as ev

@@ -6,20 +6,7 @@ from clew_daemon.config.profiles import settings_for
 from clew_daemon.record.goal_limits import attempt_limits
 from clew_shared.config.settings import load
 from clew_shared.core.attempts import iterations_used_up
-from clew_shared.record import events as ev
-from clew_shared.record.spec import Spec
 from clew_shared.record.state import State
-
-CHECKED, UNCHECKED = Spec(description="x", checks={"a": "true"}), Spec(description="x")
-COMPLETED, FAILED = ev.GoalEnded(status="completed"), ev.GoalEnded(status="failed")
-BEGUN, AGAIN = (
-    ev.SubtaskStarted(task_idx=0, subtask_idx=0),
-    ev.AttemptStarted(attempt=2, reason="over"),
-)
-DONE, GIVEN_UP = (
-    ev.SubtaskEnded(status="completed"),
-    ev.SubtaskEnded(status="failed"),
-)
 
 
 @pytest.mark.parametrize(

@@ -79,9 +79,6 @@ def test_of_deltas_with_a_wrong_one_none_is_taken(kept, delta, said):
     assert kept.playbook.to_dict() == before
 
 
-# ---- import
-
-
 def imported(kept, text):
     done = {}
     kept.do(

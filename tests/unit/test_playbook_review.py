@@ -65,6 +65,3 @@ def test_a_subtask_of_a_completed_goal_teaches_its_pattern_and_names_the_actions
     lesson = ("testing", "Run tests after code changes", (1, 3))
     assert taught(WROTE, TESTED, DONE, [ended("completed")]) == [lesson]
     assert taught(WROTE, TESTED, [ended("completed")]) == [lesson]
-
-
-# ---- on record

@@ -3,10 +3,7 @@
 import pytest
 
 from clew_daemon.config.families import FAMILIES
-from clew_daemon.config.profiles import (
-    matches,
-    profile_of,
-)
+from clew_daemon.config.profiles import matches, profile_of
 from clew_shared.config.tables import Settings
 
 

@@ -53,9 +53,6 @@ def hello(state=None, **fields):
     return HelloAnswer.model_validate({"state": state or tree(), "tools": tools, **fields})
 
 
-# ---- what is in it
-
-
 def test_the_first_message_is_the_system_prompt_and_the_second_the_goal():
     messages = build(VIEW)
     assert [m["role"] for m in messages] == ["system", "user"]
@@ -118,12 +115,6 @@ def test_over_its_room_the_older_part_is_folded_into_lines():
     assert "- #30 did run_cmd echo 30 → found xxx" in messages[1]["content"]
     assert "#40 success" in messages[-1]["content"]
     assert len(str(messages)) < 3000 * 4
-
-
-# ---- which tools
-
-
-# ---- the compact context
 
 
 @pytest.fixture

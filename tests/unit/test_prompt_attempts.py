@@ -12,10 +12,7 @@ from clew_shared.record.state import AttemptState, State
 from clew_shared.tools import TOOLS
 from clew_shared.wire.hello import HelloAnswer
 
-TRIED = (
-    "Attempt 1: run_cmd: failure",
-    "Attempt 1: ended: its 10 turns were used up",
-)
+TRIED = ("Attempt 1: run_cmd: failure", "Attempt 1: ended: its 10 turns were used up")
 
 
 def hello(iteration=0, *, own_limit=None, granted=0, actions=0, attempts=0, **attempt):

@@ -14,9 +14,7 @@ from clew_shared.proof.judges import (
     signs,
     with_old_tests,
 )
-from clew_shared.proof.judges import (
-    tests_within as inner_tests,
-)
+from clew_shared.proof.judges import tests_within as inner_tests
 from clew_shared.proof.label import Evidence, Run, Seen, label, needs_outside_only, words
 
 NOT_GIVEN = Patterns()

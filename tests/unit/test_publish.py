@@ -2,11 +2,7 @@
 
 import json
 
-from clew_shared.views.publish import (
-    HistoryFold,
-    history_view,
-    state_view,
-)
+from clew_shared.views.publish import HistoryFold, history_view, state_view
 
 STATE_KEYS = {
     "version", "goal_id", "goal", "current_task_idx", "current_subtask_idx", "loop_counts",

@@ -144,9 +144,6 @@ def test_in_json_a_name_tells_that_its_value_is_a_secret():
     }
 
 
-# -- keys in use, whatever they look like
-
-
 @pytest.fixture(autouse=True)
 def _hidden():
     hide([KEY])
@@ -190,9 +187,6 @@ def pieces(text):
 def test_a_placeholder_for_a_key_tears_no_holes(word):
     hide([word])
     assert redact(f"the {word} of it") == f"the {word} of it"
-
-
-# -- any text
 
 
 @given(st.text(max_size=60), st.text(max_size=60), st.integers(0, 2**32))

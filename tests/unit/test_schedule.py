@@ -4,11 +4,7 @@ import pytest
 
 from clew_daemon.host.folders import overlap
 from clew_daemon.record.dependencies import KnownGoals, cycle, holder
-from clew_daemon.supervision.schedule import (
-    due,
-    ready,
-    waits_for,
-)
+from clew_daemon.supervision.schedule import due, ready, waits_for
 from clew_shared.record import events as ev
 from clew_shared.record.fold import fold
 from clew_shared.record.model import GoalStatus

@@ -1,10 +1,6 @@
 """The transcript of a subtask, read back from events."""
 
-from clew_shared.prompt.transcript import (
-    TranscriptFold,
-    turn_of,
-    warning,
-)
+from clew_shared.prompt.transcript import TranscriptFold, turn_of, warning
 from clew_shared.record import events as ev
 from clew_shared.wire.hello import Call, Said
 

@@ -9,13 +9,7 @@ import pytest
 from clew_daemon.host import units
 from clew_daemon.host.unit_file import DAEMON_UNIT, unit_path
 from clew_daemon.host.unit_file import unit_text as text_of
-from clew_daemon.host.units import (
-    ServiceError,
-    control,
-    install,
-    look,
-    uninstall,
-)
+from clew_daemon.host.units import ServiceError, control, install, look, uninstall
 
 CHECKED_IN = Path(__file__).parents[2] / "systemd" / "clew.service"
 SYSTEMCTL = """#!/bin/sh
