@@ -78,42 +78,40 @@ def _left(code: int, leave: Leave | None, detail: str) -> Ended:
 
 def by_surprise(error: BaseException) -> Ended:
     """Return how a worker ends by an unexpected error: a bug, or half an upgrade."""
-    return Ended("crash", "internal", _surprise(error))
+    is_told = isinstance(error, OSError) and bool(error.strerror)
+    return Ended(
+        "crash", "internal", plain(error) if is_told else f"{type(error).__name__}: {error}"
+    )
 
 
-def _surprise(error: BaseException) -> str:
-    if isinstance(error, OSError) and error.strerror:
-        return plain(error)
-    return f"{type(error).__name__}: {error}"
+def by_fault(error: BaseException) -> Ended:
+    """Return the end of a worker that could not be started or served because of an error.
 
-
-def by_fault(error: SpawnError | ExecutorDied | LedgerError | OSError) -> Ended:
-    """Return the end of a worker that could not be started or served because of an error."""
+    Out of resources, it waits, as for anything else that is likely to come back: it is not its fault. A person is asked
+    about a record that cannot be read; if none can be written, the daemon stops.
+    """
     if is_short(error):
-        return _short_of_resources(error)
+        return Ended("temporary", f"cannot start a worker, out of resources: {plain(error)}")
     match error:
+        case LedgerCorrupt():
+            ended = Ended("unable", "ledger", f"the goal's record is damaged: {error.what}")
+        case LedgerUnwell():
+            ended = Ended("crash", "ledger", str(error))  # the disk may be well again
         case LedgerError():
-            return _by_ledger(error)
+            ended = Ended("stopped", "ledger", str(error))
+        case ExecutorDied(__cause__=SpawnError(reason=reason) as cause) if reason != "spawn":
+            ended = by_fault(cause)
         case ExecutorDied():
-            cause = error.__cause__
-            if isinstance(cause, SpawnError) and cause.reason != "spawn":
-                return by_fault(cause)
-            return Ended("crash", "executor", str(error))
+            ended = Ended("crash", "executor", str(error))
+        case SpawnError(reason="nursery"):
+            ended = Ended("temporary", str(error))
+        case SpawnError(reason="spawn" | "workspace"):  # a bug may pass; a next one looks at that
+            ended = Ended("crash", error.reason, str(error))
         case SpawnError():
-            return _by_spawn(error)
+            ended = Ended("unable", error.reason, str(error))
         case _:
-            return Ended("crash", "start", plain(error))
-
-
-def _by_spawn(error: SpawnError) -> Ended:
-    """Return whether a worker that cannot be started is tried again: a bug may pass, or a fault of the nursery."""
-    match error.reason:
-        case "nursery":
-            return Ended("temporary", str(error))
-        case "spawn" | "workspace":  # whether that is lost is looked at before a next one
-            return Ended("crash", error.reason, str(error))
-        case _:
-            return Ended("unable", error.reason, str(error))
+            ended = Ended("crash", "start", plain(error))
+    return ended
 
 
 def is_short(error: BaseException) -> bool:
@@ -123,17 +121,3 @@ def is_short(error: BaseException) -> bool:
     if isinstance(error, OSError):
         return is_shortage(error)
     return isinstance(error, OutOfResources)
-
-
-def _short_of_resources(error: BaseException) -> Ended:
-    """Return that the worker waits, as for anything else that is likely to come back: it is not its fault."""
-    return Ended("temporary", f"cannot start a worker, out of resources: {plain(error)}")
-
-
-def _by_ledger(error: LedgerError) -> Ended:
-    """Return that a person is asked about a record that cannot be read; if none can be written, the daemon stops."""
-    if isinstance(error, LedgerCorrupt):
-        return Ended("unable", "ledger", f"the goal's record is damaged: {error.what}")
-    if isinstance(error, LedgerUnwell):
-        return Ended("crash", "ledger", str(error))  # with back-off: the disk may be well again
-    return Ended("stopped", "ledger", str(error))

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import shutil
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -234,22 +235,18 @@ class SnapshotTaker:
         taken.base, taken.changed = base, ChangeCount()
         if base in ("", taken.tree):
             return
-        options = ("-r", "-z", "--numstat", "-M", "--no-ext-diff", "--no-textconv")
+        options = ("-r", "--shortstat", "-M", "--no-ext-diff", "--no-textconv")
         with contextlib.suppress(StoreError):
             git = self._store.within(COUNT_S)
             taken.changed = _counted(git.run("diff-tree", *options, base, taken.tree, "--", FILES))
 
 
-def _counted(numstat: bytes) -> ChangeCount:
+def _counted(shortstat: bytes) -> ChangeCount:
     """Count files and lines; a renamed file is one, and a binary one has no lines."""
-    files = added = removed = 0
-    fields = iter(numstat.split(b"\0")[:-1])
-    for text in fields:
-        plus, minus, name = text.split(b"\t", 2)
-        files += 1
-        added += int(plus) if plus != b"-" else 0
-        removed += int(minus) if minus != b"-" else 0
-        if not name:  # renamed: both names follow
-            next(fields)
-            next(fields)
-    return ChangeCount(files=files, added=added, removed=removed)
+    said = re.findall(r"(\d+) (file|insertion|deletion)", shortstat.decode())
+    found = {what: int(count) for count, what in said}
+    return ChangeCount(
+        files=found.get("file", 0),
+        added=found.get("insertion", 0),
+        removed=found.get("deletion", 0),
+    )
