@@ -81,6 +81,14 @@ def _styled(line: Line) -> Text:
     return Text.assemble(*line)
 
 
+def show(value: Any, lines: Iterable[Line | str], *, as_json: bool) -> None:
+    """Print a result: as one JSON document, or as lines."""
+    if as_json:
+        print_json(value)
+    else:
+        print_lines([(line, "")] if isinstance(line, str) else line for line in lines)
+
+
 def wrapped(line: Line, width: int) -> list[Text]:
     """Return a line in parts that fit the width, the later ones indented; the terminal breaks longer words.
 

@@ -20,7 +20,7 @@ import click
 from clew_daemon.cli import parameters
 from clew_daemon.reading.errors import CliError
 from clew_daemon.reading.instance import Instance
-from clew_daemon.reading.output import print_json
+from clew_daemon.reading.output import show
 from clew_daemon.reading.sanitize import clean, counted
 from clew_shared.files.durable import sync, unused_name
 
@@ -45,10 +45,8 @@ def backup(instance: Instance, file: Path, force: bool, as_json: bool) -> None:
         _refuse_target(file, instance, force=force)  # it may be something else by now
         part.replace(file)
         sync(file.absolute().parent)
-    if as_json:
-        print_json({"file": str(file.absolute()), "bytes": size, **found})
-    else:
-        print(f"{file}: {contents(found)}, {size / MB:.1f} MB; verified")
+    done = {"file": str(file.absolute()), "bytes": size, **found}
+    show(done, [f"{file}: {contents(found)}, {size / MB:.1f} MB; verified"], as_json=as_json)
 
 
 def verified_copy(source: Path, target: Path) -> dict[str, Any]:
@@ -154,10 +152,7 @@ def restore(instance: Instance, file: Path | None, keep: bool, yes: bool, as_jso
             _keep(instance) if file is None else _replace(instance, file, ask=not (yes or as_json))
         )
         done = {**found, **_accept(instance, found)}
-    if as_json:
-        print_json(done)
-    else:
-        _print_done(done)
+    show(done, _done_lines(done), as_json=as_json)
 
 
 @contextmanager
@@ -326,18 +321,18 @@ def _accept(instance: Instance, lost: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _print_done(done: dict[str, Any]) -> None:
+def _done_lines(done: dict[str, Any]) -> list[str]:
     what = f"restored {done['file']}" if done["file"] else "kept the ledger as it is"
-    print(f"{what}: {contents(done)}; verified")
+    lines = [f"{what}: {contents(done)}; verified"]
     if done["aside"]:
-        print(f"the ledger that was there is kept as {done['aside']}")
-    for line in _lost_lines(done):
-        print(clean(line))
+        lines.append(f"the ledger that was there is kept as {done['aside']}")
+    lines += map(clean, _lost_lines(done))
     if done["home"]:
-        print(
+        lines.append(
             f"it comes from {clean(done['home'])}, whose daemon may still be working on it: the next start blocks its "
             "unfinished goals until you resume or cancel them"
         )
+    return lines
 
 
 def _lost_lines(lost: dict[str, Any]) -> list[str]:

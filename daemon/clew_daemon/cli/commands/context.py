@@ -10,7 +10,7 @@ import click
 from clew_daemon.cli import parameters
 from clew_daemon.reading.errors import CliError
 from clew_daemon.reading.instance import Instance
-from clew_daemon.reading.output import Line, print_json, print_lines
+from clew_daemon.reading.output import Line, print_json, print_lines, show
 from clew_daemon.reading.queries import goal_id, goal_state
 from clew_daemon.reading.sanitize import clean
 
@@ -69,7 +69,4 @@ def _print_turn(instance: Instance, goal: str, turn: int, *, as_json: bool) -> N
     found = inspected(instance, goal, turn)
     if found.turn != turn:
         raise CliError(f"{goal} has no turn {turn} yet; the next one is turn {found.turns}")
-    if as_json:
-        print_json({"goal": goal, **asdict(found)})
-    else:
-        print_lines(turn_lines(found, whole=True))
+    show({"goal": goal, **asdict(found)}, turn_lines(found, whole=True), as_json=as_json)

@@ -7,6 +7,7 @@ from typing import Any
 import click
 
 from clew_daemon.cli import parameters
+from clew_daemon.reading import output
 from clew_daemon.reading.actions import action_lines, last_actions, place, took, whole_action
 from clew_daemon.reading.goal_text import shown_action
 from clew_daemon.reading.instance import Instance
@@ -138,7 +139,4 @@ def show(instance: Instance, goal: str, seq: int, as_json: bool) -> None:
     """Show one action in full: arguments, verdict, result, time, and all of its output."""
     name = goal_id(instance, goal)
     action = whole_action(instance, name, seq)
-    if as_json:
-        print_json({"goal": name, "action": action})
-    else:
-        print_lines(action_lines(name, action))
+    output.show({"goal": name, "action": action}, action_lines(name, action), as_json=as_json)

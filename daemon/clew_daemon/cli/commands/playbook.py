@@ -17,15 +17,14 @@ from clew_daemon.control.requests import (
     RemoveStrategyRequest,
     RestoreStrategyRequest,
 )
+from clew_daemon.reading import output
 from clew_daemon.reading.client import send
 from clew_daemon.reading.errors import CliError
-from clew_daemon.reading.output import print_json, print_lines
 from clew_daemon.reading.queries import ledger_if_any
 from clew_daemon.reading.sanitize import clean
 
 if TYPE_CHECKING:
     from clew_daemon.reading.instance import Instance
-    from clew_daemon.reading.output import Line
     from clew_shared.playbook.playbook import LearnedPlaybook
     from clew_shared.record.events import Event
 
@@ -75,18 +74,17 @@ def list_(instance: Instance, archived: bool, as_json: bool) -> None:
 
     known = playbook_of(instance)
     bullets, in_archive = list(known.bullets()), list(known.archived()) if archived else []
-    if as_json:
-        pairs = [[one.id, other.id] for one, other in known.conflicts()]
-        shown = [one.to_dict() for one in bullets]
-        gone = [one.to_dict() for one in in_archive]
-        print_json({"bullets": shown, "archived": gone, "conflicts": pairs})
-        return
+    found = {
+        "bullets": [one.to_dict() for one in bullets],
+        "archived": [one.to_dict() for one in in_archive],
+        "conflicts": [[one.id, other.id] for one, other in known.conflicts()],
+    }
     text = render(bullets) or "no strategies yet"
     if waiting := [one.id for one in bullets if not is_shown(one)]:
         text += f"\n\nnot shown to agents yet ({SEEN_MIN} goals are needed): {', '.join(waiting)}"
     if in_archive:
         text += "\n\n" + render(in_archive).replace("## Learned Strategies", "## Archived")
-    print_lines([[(clean(line), "")] for line in text.split("\n")])
+    output.show(found, map(clean, text.split("\n")), as_json=as_json)
 
 
 @playbook.command()
@@ -114,10 +112,7 @@ def show(instance: Instance, bullet_id: str, as_json: bool) -> None:
         "source": {"goal": first.source_goal, "evidence": first.evidence, "action_seqs": actions},
         "events": [_event_view(seq, event) for seq, event in history],
     }
-    if as_json:
-        print_json(view)
-    else:
-        print_lines(_strategy_lines(view))
+    output.show(view, _strategy_lines(view), as_json=as_json)
 
 
 def _event_view(seq: int, event: Any) -> dict[str, Any]:
@@ -128,7 +123,7 @@ def _event_view(seq: int, event: Any) -> dict[str, Any]:
     return {"seq": seq, "timestamp": iso(event.at), "event": kind, "goal": goal, **facts}
 
 
-def _strategy_lines(view: dict[str, Any]) -> list[Line]:
+def _strategy_lines(view: dict[str, Any]) -> list[str]:
     from clew_shared.record.moment import local
 
     bullet, source = view["bullet"], view["source"]
@@ -145,7 +140,7 @@ def _strategy_lines(view: dict[str, Any]) -> list[Line]:
         what = f"{event['event']} {event['tag'] or ''}".strip() + times
         rest = ", ".join(event[key] for key in ("goal", "reason") if event[key])
         texts.append(f"  {local(event['timestamp'])}  {what}  {rest}")
-    return [[(clean(text), "")] for text in texts]
+    return [clean(text) for text in texts]
 
 
 @playbook.command()
@@ -173,13 +168,9 @@ def restore(instance: Instance, bullet_id: str) -> None:
 def prune(instance: Instance, below: float | None, as_json: bool) -> None:
     """Archive every strategy whose score, (helpful - harmful) / uses, is below a threshold."""
     answer = send(instance.socket, PruneRequest(below))
-    if as_json:
-        print_json(answer)
-        return
-    for bullet_id in answer["removed"]:
-        print(f"{clean(bullet_id)}: removed")
-    if not answer["removed"]:
-        print(f"no strategy scores below {answer['below']:g}")
+    none = f"no strategy scores below {answer['below']:g}"
+    lines = [f"{clean(bullet_id)}: removed" for bullet_id in answer["removed"]]
+    output.show(answer, lines or [none], as_json=as_json)
 
 
 @playbook.command()
@@ -230,7 +221,5 @@ def import_(instance: Instance, file: str, as_json: bool) -> None:
         part = tuple(one.to_dict() for one in bullets[start : start + IMPORTED_AT_ONCE_MAX])
         for name, count in send(instance.socket, ImportRequest(part)).items():
             done[name] += count
-    if as_json:
-        print_json(done)
-    else:
-        print(f"{done['added']} added, {done['updated']} updated, {done['known']} already known")
+    text = f"{done['added']} added, {done['updated']} updated, {done['known']} already known"
+    output.show(done, [text], as_json=as_json)

@@ -16,7 +16,7 @@ from clew_daemon.cli.app import CommandGroup
 from clew_daemon.control.requests import PingRequest
 from clew_daemon.reading.client import ask
 from clew_daemon.reading.errors import CliError, print_error
-from clew_daemon.reading.output import print_json, print_lines
+from clew_daemon.reading.output import show
 from clew_daemon.reading.sanitize import clean
 from clew_shared.exit_codes import ExitCode
 
@@ -184,10 +184,7 @@ def status(instance: Instance, which: str, as_json: bool) -> None:
     unit = _unit(which)
     expected = units.text_of(unit, _program(), instance.home, grace_s, instance.env)
     found = units.look(expected, home=instance.home, env=instance.env, unit=unit)
-    if as_json:
-        print_json(asdict(found))
-    else:
-        print_lines([(line, "")] for line in _service_lines(instance, unit, found))
+    show(asdict(found), _service_lines(instance, unit, found), as_json=as_json)
 
 
 def _service_lines(instance: Instance, unit: ServiceUnit, found: Service) -> list[str]:

@@ -15,7 +15,7 @@ from clew_daemon.cli import parameters
 from clew_daemon.control.requests import UndoRequest
 from clew_daemon.reading.client import NoAnswer, send
 from clew_daemon.reading.errors import CliError
-from clew_daemon.reading.output import Line, columns, print_json, print_lines
+from clew_daemon.reading.output import Line, columns, print_lines, show
 from clew_daemon.reading.queries import goal_id, goal_state
 from clew_daemon.reading.sanitize import clean, counted
 from clew_shared.exit_codes import ExitCode
@@ -60,10 +60,7 @@ def undo(
         answer = _converse(instance, request, again)
     else:
         answer = _ask(instance, request)
-        if as_json:
-            print_json(answer)
-        else:
-            print_lines(done_lines(answer, again, shown=False))
+        show(answer, done_lines(answer, again, shown=False), as_json=as_json)
     if not _is_done(answer, performed=yes or not as_json):
         raise click.exceptions.Exit(ExitCode.FAILED)
 
