@@ -104,6 +104,7 @@ def test_a_check_that_does_harm_in_the_view_changes_nothing_outside(clew, begun,
 
 
 @pytest.mark.long
+@pytest.mark.timeout(3_600)
 @pytest.mark.parametrize("killed", ["daemon", "executor", "agent"])
 def test_killed_at_any_moment_of_a_proof_the_workspace_is_as_it_was(clew, tmp_path, killed):
     chance = random.Random(seed := int(os.environ["SEED"]))
