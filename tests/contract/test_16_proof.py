@@ -380,6 +380,13 @@ def test_17_the_log_has_proof_made_and_refused(clew, asked):
 # -- what cannot be used (18, 19)
 
 
+def test_16_what_a_goal_file_names_judges_in_its_history_too(clew, worked):
+    goal, _ = worked("echo true > tool.sh", front="judges: [tool.sh]\n")
+    clew.wait("action.finished", goal=goal)
+    line = json.loads(clew.cli("history", goal, "--json"))["actions"][0]
+    assert line["judges"] == ["tool.sh"]
+
+
 @pytest.mark.parametrize("line", ["tests: 5", "tests: [/etc/**]", "judges: [../x]"])
 def test_18_a_pattern_that_is_none_rejects_the_goal_file_with_its_line(clew, line):
     clew.start()

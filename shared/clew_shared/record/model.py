@@ -71,7 +71,8 @@ class Result(StrEnum):
 class Action:
     """One tool call; `result` is empty while it is in flight, `exit_code` None where it ran no command.
 
-    `paths` are the first names that it changed, quoted (`snapshots.names`). `run` counts the runs of the same step.
+    `paths` are the first names that it changed, quoted (`snapshots.names`), `judges` the goal's own patterns of files
+    that judge. `run` counts the runs of the same step.
     """
 
     name: str
@@ -88,6 +89,7 @@ class Action:
     attempt: int = 1
     exit_code: int | None = None
     run: int = 1
+    judges: tuple[str, ...] = ()
 
     def signature(self) -> str:
         """Return the signature, which is the same for equal actions."""

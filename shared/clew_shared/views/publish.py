@@ -9,7 +9,7 @@ from dataclasses import asdict
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-from clew_shared.proof.judges import is_judge
+from clew_shared.proof.judges import Patterns, is_judge
 from clew_shared.record import events as ev
 from clew_shared.record.fold.actions import action_of, ran_s
 from clew_shared.record.model import Action, Goal, GoalStatus, LlmCost
@@ -122,7 +122,7 @@ def action_view(action: Action) -> dict[str, Any]:
         "duration_s": action.duration_s,
         "changed": action.changed,
         "paths": (paths := plain_paths(action.paths)),
-        "judges": [path for path in paths if is_judge(path)],
+        "judges": [path for path in paths if is_judge(path, Patterns(action.judges))],
         "task_idx": action.task_idx,
         "subtask_idx": action.subtask_idx,
         "epoch": action.epoch,
@@ -333,6 +333,11 @@ class HistoryFold(EventFold[EndedAction]):
         self.flying: dict[int, Action] = {}
         self._at = (0, 0)
         self.loops: list[dict[str, Any]] = []
+        self._judges: tuple[str, ...] = ()
+
+    @takes(ev.GoalAccepted)
+    def _accepted(self, _seq: int, event: ev.GoalAccepted) -> None:
+        self._judges = event.spec.judges
 
     @takes(ev.SubtaskStarted, ev.TreeEdited)
     def _moved(self, _seq: int, event: ev.SubtaskStarted | ev.TreeEdited) -> None:
@@ -363,4 +368,5 @@ class HistoryFold(EventFold[EndedAction]):
         else:
             action.result, action.duration_s = event.result, event.duration_s
             action.changed, action.paths = event.changed, event.touched.paths
+            action.judges = self._judges
         return action, seq
