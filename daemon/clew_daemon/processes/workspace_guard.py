@@ -133,9 +133,7 @@ def enter(workspace: str, known: Identity | None, *, make: bool) -> WorkspaceGua
     Raises OSError where resources have run out.
     """
     try:
-        made = make and not os.path.lexists(workspace)
-        if made:
-            Path(workspace).mkdir(parents=True)
+        made = make and _make(workspace)
     except OSError as error:
         if is_shortage(error):
             raise
@@ -192,6 +190,15 @@ class WorkspaceGuard:
     def close(self) -> None:
         """Close the folder and remove the mark; legal at any time."""
         self._closed()
+
+
+def _make(workspace: str) -> bool:
+    """Make an empty folder; False if something is there already. Raises OSError."""
+    try:
+        Path(workspace).mkdir(parents=True)
+    except FileExistsError:
+        return False
+    return True
 
 
 def _replaced(workspace: str, known: Identity, seen: Identity) -> Missing:

@@ -187,8 +187,10 @@ class ExecutorServer:
                 Path(f"/proc/{guard}/task/{guard}/children"),
             ]
             return any(int(pid) not in mine for one in lists for pid in one.read_text().split())
-        except OSError:  # a kernel without these lists
+        except FileNotFoundError:  # a kernel without these lists
             return bool(set(descendants(guard)) - mine)
+        except OSError:  # no descriptors: it is not known
+            return True
 
     def _tell(self, number: int) -> Callable[[str], None]:
         return lambda tail: self._wire.send(ActionSaid(id=number, tail=tail))
