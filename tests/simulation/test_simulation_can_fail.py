@@ -293,7 +293,7 @@ def _takes_an_attempt_for_a_crash(monkeypatch):
 
 
 def _restores_what_others_changed(monkeypatch):
-    monkeypatch.setattr(plan._Window, "close", _all_its_own)
+    monkeypatch.setattr(plan._Window, "closed", _all_its_own)
     made = World.__init__
 
     def make(self, seed, cast=()):
@@ -303,9 +303,8 @@ def _restores_what_others_changed(monkeypatch):
     monkeypatch.setattr(World, "__init__", make)
 
 
-def _all_its_own(_window, names, list_of, before, after, *, inside):
-    if inside:
-        names.own |= plan.differences(list_of(before), list_of(after)).keys()
+def _all_its_own(_window, list_of, before, after):
+    return set(plan.differences(list_of(before), list_of(after))), set(), set()
 
 
 CASTS = {
