@@ -190,19 +190,6 @@ def test_attempts_never_take_more_turns_or_tokens_than_the_goal_has(clew):
         assert len(llm.requests) - asked <= 2
 
 
-def test_a_killed_worker_continues_in_its_attempt_and_only_the_death_is_a_restart(clew):
-    with LlmOfAttempts([GIVES_UP], [WRONG, HANGS, RIGHT, FINISH]) as llm:
-        goal = begun(clew, llm)
-        clew.until(lambda: llm.attempts.count(2) == 2, "the question that hangs")
-        clew.kill_agent(goal)
-        clew.wait("goal.completed", goal=goal)
-    view = clew.goal(goal)
-    assert (view["restarts"], view["epoch"]) == (1, 3)
-    assert reasons(clew, goal) == ["I cannot do it"]
-    assert set(llm.attempts[1:]) == {2}
-    assert llm.of(2)[2]["messages"] == llm.of(2)[1]["messages"]
-
-
 def test_a_daemon_killed_in_the_second_attempt_and_a_pause_go_on_in_it(clew):
     with LlmOfAttempts([GIVES_UP], [WRONG, HANGS, HANGS, RIGHT, FINISH]) as llm:
         goal = begun(clew, llm)
@@ -228,58 +215,3 @@ def test_a_retried_goal_begins_at_the_first_attempt_again(clew):
         clew.cli("retry", goal)
         clew.wait("goal.completed", goal=goal)
     assert llm.attempts[2:] == [1, 1]
-
-
-SECOND_TIME = """
-found = hello()
-say([found["attempt"]["n"], found["attempt"]["limit"], found["attempt"]["reason"], found["attempt"]["tried"][:1]])
-run(f"echo {epoch} >> worked")
-if found["attempt"]["n"] == 1:
-    call("complete_subtask", success=False, failure="not yet")
-    say(notice("stop")["reason"])
-else:
-    say(done())
-"""
-
-
-def test_a_command_agent_gets_the_attempts_that_the_goal_file_asks_for_each_in_an_epoch(clew):
-    clew.agent("second", SECOND_TIME)
-    clew.start()
-    text = "---\nagent: second\nattempts: 2\n---\n# Work\n- [ ] Do it\n"
-    goal = clew.submit(text)
-    clew.wait("goal.completed", goal=goal)
-    first, stop, second, _ = clew.said(goal, count=4)
-    assert first == [1, 2, "", []]
-    assert stop == "attempt"
-    assert second[:3] == [2, 2, "not yet"]
-    assert second[3] == ["Attempt 1: ended: not yet"]
-    assert (clew.goal(goal)["restarts"], clew.goal(goal)["epoch"]) == (0, 2)
-    assert not clew.seen("worker.restarting", goal=goal)
-
-
-@pytest.mark.parametrize(("front", "epochs"), [("attempts: 2\n", 2), ("", 1)])
-def test_a_runbook_runs_all_steps_again_in_an_attempt_that_the_goal_file_asks_for(
-    clew, front, epochs
-):
-    text = f"""---
-agent: runbook
-{front}---
-# Work
-- [ ] Do it
-  ```sh
-  echo first >> steps
-  ```
-  ```sh
-  test "$(grep -c first steps)" = 2
-  ```
-"""
-    clew.configure({"attempts.restore": "keep"})
-    goal = clew.start().submit(text)
-    if epochs == 2:
-        clew.wait("goal.completed", goal=goal)
-        assert clew.lines(goal, "steps") == ["first", "first"]
-    else:
-        clew.wait("goal.blocked", goal=goal)
-        assert clew.lines(goal, "steps") == ["first"]
-    view = clew.goal(goal)
-    assert (view["epoch"], view["restarts"]) == (epochs, 0)

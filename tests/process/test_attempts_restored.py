@@ -58,20 +58,6 @@ def second(clew, goal):
     return shown[1]
 
 
-def test_the_second_attempt_finds_the_workspace_as_the_subtask_began(clew, kitchen):  # noqa: F811
-    before = seen(kitchen)
-    goal = begin(clew, kitchen)
-    hears(clew, goal, "messy")
-    assert seen(kitchen) != before
-    go_on(clew, goal)
-    attempt = second(clew, goal)
-    assert seen(kitchen) == before
-    assert (attempt["restored"], attempt["kept"], attempt["left"]) == (6, "", [])
-    assert attempt["reason"] == "the water is cold"
-    assert clew.goal(goal)["restarts"] == 0
-    assert clew.verified()
-
-
 def test_what_someone_else_changed_between_two_actions_survives(clew, kitchen):  # noqa: F811
     before = seen(kitchen)
     goal = begin(clew, kitchen)
@@ -98,14 +84,6 @@ def test_the_config_can_have_the_workspace_kept(clew, kitchen):  # noqa: F811
     assert (kitchen / "junk").exists()
 
 
-def test_without_git_the_workspace_is_kept(clew, kitchen):  # noqa: F811
-    goal = begin(clew, kitchen, git="/nowhere/git")
-    hears(clew, goal, "messy")
-    go_on(clew, goal)
-    assert second(clew, goal)["kept"] == "there is no snapshot: git is not installed"
-    assert (kitchen / "junk").exists()
-
-
 @pytest.mark.parametrize(
     ("cmd", "why"),
     [
@@ -128,18 +106,6 @@ def test_where_the_repository_has_moved_the_workspace_is_kept(clew, kitchen, cmd
     assert (kitchen / "junk").exists()
 
 
-def test_a_repository_that_an_attempt_has_made_is_not_removed(clew, kitchen):  # noqa: F811
-    body = MESSY.replace("rm cup", "rm cup && git init -q lib && git init -q --bare lib.git")
-    goal = begin(clew, kitchen, body=body)
-    hears(clew, goal, "messy")
-    go_on(clew, goal)
-    attempt = second(clew, goal)
-    assert attempt["left"] == ["lib.git"]
-    assert (kitchen / "lib" / ".git" / "HEAD").exists()
-    assert (kitchen / "lib.git" / "HEAD").exists()
-    assert (kitchen / "cup").exists()
-
-
 def test_what_an_agent_changed_by_tools_of_its_own_is_put_back(clew, kitchen):  # noqa: F811
     own = """
     attempt = hello()["attempt"]
@@ -159,29 +125,3 @@ def test_what_an_agent_changed_by_tools_of_its_own_is_put_back(clew, kitchen):  
     goal = begin(clew, kitchen, own, own_tools=True)
     assert second(clew, goal)["restored"] == 2
     assert seen(kitchen) == before
-
-
-LAST = """
-attempt = hello()["attempt"]
-run(f"echo {attempt['n']} >> water; echo {attempt['n']} > junk{attempt['n']}")
-if attempt["n"] < 3:
-    call("complete_subtask", success=False, failure="cold")
-    notice("stop")
-done()
-"""
-
-
-def test_an_undo_after_several_attempts_brings_back_what_was_before_the_goal(clew, kitchen):  # noqa: F811
-    before = seen(kitchen)
-    goal = begin(clew, kitchen, LAST + 'call("advance")\ndone()\n')
-    clew.wait("goal.completed", goal=goal)
-    clew.until(lambda: not clew.goal(goal)["pid"], "the end of the worker")
-    assert [one["attempt"] for one in clew.seen("attempt.started", goal=goal)] == [2, 3]
-    after = seen(kitchen)
-    assert (kitchen / "water").read_text() == "the water\nbefore\n3\n"
-    assert not (kitchen / "junk1").exists()
-    assert "undo: done" not in clew.cli("status", goal)
-    for expected in (before, after, before):
-        clew.cli("undo", goal, "--yes")
-        assert seen(kitchen) == expected
-    assert clew.verified()

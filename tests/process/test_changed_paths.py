@@ -60,22 +60,3 @@ def test_an_agent_with_its_own_tools_is_credited_with_what_changes_while_it_acts
         ["b.txt"],
         ["c.txt"],
     ]
-
-
-def test_what_an_agent_changed_although_it_says_otherwise_is_still_the_goals(clew):
-    clew.agent(
-        "denies",
-        """
-        hello()
-        seq = call("propose", tool="look", args={})["seq"]
-        Path("made.txt").write_text("one")
-        call("outcome", seq=seq, result="success", changed=False)
-        done(); call("advance"); done()
-        """,
-        own_tools=True,
-    )
-    goal = clew.start().submit("---\nagent: denies\n---\n# Do it\n")
-    clew.wait("goal.completed", goal=goal)
-    assert [line["paths"] for line in clew.history(goal)] == [[]]
-    clew.cli("undo", goal, "--yes")
-    assert not (clew.workspace(goal) / "made.txt").exists()

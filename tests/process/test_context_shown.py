@@ -141,28 +141,6 @@ def test_context_is_what_was_asked_where_much_is_folded_and_says_what_is_left_ou
         assert llm.requests[-1]["messages"] == now["messages"]
 
 
-def test_by_default_a_model_is_told_how_far_it_is_what_is_left_and_since_when_a_check_is_old(clew):
-    text = GOAL.replace("---\nchecks", "---\nmax_iterations: 12\nchecks", 1)
-    finish = calls(("finish", {"summary": "done"}))
-    with ScriptedLlm(shell(1), finish, *map(shell, range(2, 15))) as llm:
-        agent = {"kind": "llm", "base_url": llm.base_url, "model": "scripted", "mode": "tools"}
-        clew.configure({f"agents.scripted.{key}": value for key, value in agent.items()})
-        goal = clew.start().submit(text)
-        clew.wait("goal.blocked", goal=goal)
-        asked = [request["messages"][-1]["content"] for request in llm.requests][:12]
-    progress = [n for n, prompt in enumerate(asked) if f"[PROGRESS: Iteration {n}/12 | " in prompt]
-    assert progress == list(range(5, 12))
-    last_third = {
-        n: p.partition(" left]\nThen ")[0][-7:] for n, p in enumerate(asked) if " left]" in p
-    }
-    assert last_third == {6: "4 turns", 7: "3 turns", 8: "2 turns"}
-    assert "[EMERGENCY: 1 turn left. Finish NOW.]\nThen the 10 turns of this attempt" in asked[9]
-    assert "[EMERGENCY: 2 turns left. Finish NOW.]\nThen the goal's 12 turns" in asked[10]
-    assert "Checked at the start, changed since: never ✗" in asked[1]
-    assert ", nothing changed since: never ✗" in asked[2]
-    assert ", changed since: never ✗" in asked[3]
-
-
 def test_context_shows_what_a_new_daemon_asks_after_feedback_and_a_kill_of_the_old_one(clew):
     script = [shell(1), shell(2, insights="it grows", next="count")]
     with ScriptedLlm(*script, then=HANGS) as llm:

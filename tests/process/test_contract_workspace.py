@@ -25,27 +25,3 @@ def test_an_action_in_a_workspace_that_was_removed_is_an_error_and_the_goal_wait
     clew.ask("feedback", goal=goal, text="go on")
     assert clew.wait("goal.blocked", goal=goal)["reason"] == "the workspace is gone"
     assert clew.said(goal, count=2)[1:] == [["error", True]]
-
-
-def test_finish_in_a_workspace_that_was_removed_is_not_accepted(clew):
-    clew.agent(
-        "worker",
-        """
-        hello()
-        say("here")
-        notice("feedback")
-        call("complete_subtask", success=True)
-        try:
-            call("finish", success=True, summary="done")
-        except RefusedError as error:
-            say(str(error)[:200])
-        notice("stop")
-        """,
-    )
-    clew.start()
-    goal = clew.submit("---\nagent: worker\n---\n# Work\n")
-    clew.said(goal)
-    remove_at_once(clew.workspace(goal))
-    clew.ask("feedback", goal=goal, text="go on")
-    assert clew.wait("goal.blocked", goal=goal)["reason"] == "the workspace is gone"
-    assert "gone" in str(clew.said(goal, count=2)[1])

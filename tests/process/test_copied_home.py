@@ -72,28 +72,3 @@ def test_a_copy_beside_the_living_original_waits_for_a_person_and_ends_nothing(c
     second.clew("cancel", goal)
     assert second.stop() == 0
     assert clew.stop() == 0
-
-
-def test_a_copied_goal_goes_on_where_a_person_says_so(clew, second):
-    goal = working(clew)
-    assert clew.stop() == 0
-    copied(clew, second)
-    remove_at_once(clew.home / "state")
-    second.start()
-    since = second.now()
-    second.clew("resume", goal)
-    second.wait("action.finished", since=since, goal=goal, count=3)
-    assert second.stop() == 0
-    since = second.now()
-    second.start()
-    second.wait("action.finished", since=since, goal=goal, count=2)
-    assert not second.seen("goal.blocked", since=since)
-
-
-def test_a_home_that_is_renamed_is_the_same_home(clew, second):
-    later = clew.start().submit(LATER, "later.md")
-    assert clew.stop() == 0
-    clew.home.rename(second.home)
-    second.start()
-    assert second.goal(later)["status"] == "queued"
-    assert not second.seen("home.other")

@@ -77,19 +77,6 @@ def test_a_cancel_is_not_undone_by_what_was_asked_before_it(clew, reopening, par
     assert clew.verified()
 
 
-@pytest.mark.parametrize(("method", "params"), [("continue", {}), ("feedback", {"text": "go on"})])
-def test_what_its_client_has_given_up_before_the_record_is_dropped(clew, method, params):
-    clew.configure({"restart.stop_grace_s": 2.0})
-    clew.agent("worker", DEAF)
-    goal = clew.start().submit(goal_text("budget: {wall_s: 0.5}\n"))
-    clew.wait("goal.blocked", goal=goal)
-    Request(clew, method, goal, **params).channel.close()
-    clew.wait("worker.exited", goal=goal)
-    clew.until(lambda: clew.ask("undo", goal=goal), "all requests have had their turn")
-    assert clew.goal(goal)["status"] == "blocked"
-    assert not clew.seen("feedback.given") + clew.seen("goal.requeued")
-
-
 @pytest.mark.parametrize("method", ["cancel", "pause"])
 def test_a_goal_that_is_stopped_while_its_checks_run_is_not_completed(clew, method):
     clew.configure({"restart.stop_grace_s": 20.0})

@@ -29,28 +29,6 @@ def test_an_agent_that_changes_files_by_itself_and_says_nothing_may_finish_again
     assert clew.said(goal, count=7) == [[False, None]] * 6 + [[True, None]]
 
 
-def test_an_outcome_sent_twice_is_recognised_and_one_of_nothing_is_an_error(clew):
-    clew.agent(
-        "own",
-        """
-        hello()
-        seq = call("propose", tool="edit", args={"path": "a.txt"})["seq"]
-        for _ in range(2):
-            call("outcome", seq=seq, result="success", output="x", changed=True)
-        try:
-            call("outcome", seq=seq + 1000, result="success")
-        except RefusedError as error:
-            say(str(error))
-        done(); call("advance"); done()
-        """,
-        own_tools=True,
-    )
-    goal = clew.start().submit(by("own"))
-    clew.wait("goal.completed", goal=goal)
-    assert len(clew.seen("action.finished", goal=goal)) == 1
-    assert "no action" in clew.said(goal)[0]
-
-
 def test_the_world_is_looked_at_anew_before_a_refusal(clew):
     clew.agent(
         "tester",
@@ -85,39 +63,6 @@ def fail_twice():
 """
 
 
-def test_failures_escalate_from_subtask_to_task_to_goal_to_a_person(clew):
-    clew.agent(
-        "failing",
-        ESCALATING
-        + """
-hello()
-levels = [fail_twice()]
-say(act("run_cmd", cmd="true")["reason"])
-try:
-    call("advance")
-except RefusedError as error:
-    say(str(error)[:200])
-while levels[-1] in ("task", "goal"):
-    plan(levels[-1], f"Another way {len(levels)}")
-    levels.append(fail_twice())
-say(levels)
-notice("stop")
-""",
-    )
-    goal = clew.start().submit(by("failing"))
-    clew.wait("goal.blocked", goal=goal)
-    reason, error, levels = clew.said(goal, count=3)
-    assert reason == "replan_required"
-    assert "replan" in error
-    assert levels == ["task", "task", "goal", "goal", "person"] or levels[-1] == "person"
-    assert levels[0] == "task"
-    assert "goal" in levels
-    clew.until(lambda: clew.goal(goal)["pid"] is None)
-    assert "it cannot be done" in clew.report(goal)
-    assert clew.seen("subtask.blocked", goal=goal)
-    assert clew.seen("task.blocked", goal=goal)
-
-
 def test_an_agent_that_exits_instead_of_replanning_takes_the_goal_to_a_person(clew):
     clew.agent("leaver", ESCALATING + "\nhello()\nfail_twice()\n")
     goal = clew.start().submit(by("leaver"))
@@ -140,24 +85,3 @@ def test_a_paused_goal_stays_so_across_a_restart_until_it_is_resumed(clew):
         clew.ask("pause", goal=goal)
     clew.ask("resume", goal=goal)
     clew.wait("goal.completed", goal=goal)
-
-
-def test_unblock_continues_a_goal_that_refusals_have_blocked_and_says_what_else_is_needed(clew):
-    clew.agent(
-        "looper",
-        """
-        hello()
-        while epoch == 1 and call("hello", protocol=1, agent="x")["state"]["replan_required"] is None:
-            run("cat nothing")
-        if epoch == 2:
-            say(run("cat nothing")["verdict"])
-            notice("stop")
-        """,
-    )
-    goal = clew.start().submit(by("looper"))
-    clew.wait("goal.blocked", goal=goal)
-    said = clew.cli("unblock", goal, "run_cmd")
-    assert said == f'{goal}: allowed again: run_cmd::{{"cmd":"cat nothing"}}; the goal continues\n'
-    assert clew.said(goal) == ["allowed"]
-    clew.cli("pause", goal)
-    assert "is not blocked" in clew.cli("unblock", goal, "run_cmd", code=1)

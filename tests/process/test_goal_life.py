@@ -28,12 +28,6 @@ def steps(*commands, front="", title="Take steps"):
     return f"{head}# {title}\n\n## Steps\n{items}"
 
 
-def test_a_budget_of_time_hands_the_goal_to_a_person(clew):
-    goal = clew.start().submit(steps("sleep 60", front="budget: {wall_s: 0.5}\n"))
-    assert "budget" in clew.wait("goal.blocked", goal=goal)["reason"]
-    assert "0.5 seconds" in clew.report(goal)
-
-
 def test_max_iterations_hands_the_goal_to_a_person_and_resume_grants_as_much_again(clew):
     goal = clew.start().submit(
         steps("echo a > a", "echo b > b", "echo c > c", "echo d > d", front="max_iterations: 2\n")
@@ -49,15 +43,6 @@ def test_a_goal_whose_dependency_failed_asks_a_person(clew):
     first = clew.start().submit(f"---\nchecks: {{n: 'false'}}\n---\n{HELLO}", "a.md")
     second = clew.submit(steps("true", front=f"depends_on: [{first}]\n"), "b.md")
     assert first in clew.wait("goal.blocked", goal=second)["reason"]
-
-
-def test_status_says_what_a_goal_depends_on_that_is_not_there_and_it_may_come_later(clew):
-    clew.start()
-    later = clew.submit(steps("true", front="depends_on: [MAKE-TEA]\n", title="Later"), "b.md")
-    assert clew.goal(later)["reason"] == "waits for MAKE-TEA, which is not known yet"
-    first = clew.submit(steps("true", title="Make tea"), "a.md")
-    clew.wait("goal.completed", goal=first)
-    clew.wait("goal.completed", goal=later)
 
 
 IN_A_CONTAINER = (

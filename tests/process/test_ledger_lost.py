@@ -2,8 +2,6 @@
 
 import json
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -119,17 +117,6 @@ def test_a_daemon_whose_ledger_is_taken_away_accepts_and_judges_nothing_more(cle
     goes_on(clew, goal)
 
 
-def test_a_state_folder_that_was_moved_away_and_is_put_back_goes_on(clew):
-    goal = at_work(clew)
-    elsewhere = clew.folder / "elsewhere"
-    (clew.home / "state").rename(elsewhere)
-    ended(clew)
-    elsewhere.rename(clew.home / "state")
-    since = clew.now()
-    goes_on(clew, goal)
-    assert not clew.seen("goal.blocked", since=since)  # moved back it is the same home
-
-
 def test_a_log_that_is_removed_after_a_kill_is_missed(clew):
     goal = at_work(clew)
     noted = ledger_of(clew).with_name("ledger.db.head")
@@ -174,36 +161,3 @@ def test_an_older_ledger_put_back_while_no_daemon_runs_is_refused_and_named(clew
     assert set(clew.goals()) == {first}
     clew.stop()
     assert all(Path(g["file"]).exists() for g in told["goals_lost"])
-
-
-def test_restoring_an_older_backup_is_a_persons_word(clew):
-    clew.start()
-    first = clew.submit(DONE, "first.md")
-    clew.wait("goal.completed", goal=first)
-    old = older_copy(clew)
-    second = clew.submit(DONE.replace("Say", "Sing"), "second.md")
-    clew.wait("goal.completed", goal=second)
-    clew.stop()
-    told = json.loads(clew.clew("restore", str(old), "--json"))
-    assert [g["id"] for g in told["goals_lost"]] == [second]
-    assert Path(told["goals_lost"][0]["file"]).read_text().startswith("\n# Sing")
-    for _ in range(2):
-        clew.start()
-        assert set(clew.goals()) == {first}
-        clew.stop()
-
-
-def test_other_programs_that_only_read_or_touch_change_nothing(clew):
-    goal = at_work(clew)
-    ledger_of(clew).touch()
-    clew.clew("status")
-    clew.clew("verify")
-    subprocess.run(
-        [sys.executable, "-c", f"open({str(ledger_of(clew))!r}, 'rb').read()"], check=True
-    )
-    clew.wait("action.finished", since=clew.now(), goal=goal, count=30)
-    assert not clew.seen("ledger.lost")
-    clew.kill()
-    clew.clew("status")
-    clew.clew("verify")
-    goes_on(clew, goal)

@@ -7,7 +7,6 @@ import json
 import re
 from collections import Counter
 
-import pytest
 from llm_server import ScriptedLlm, calls
 
 from clew_shared.ledger import Reader
@@ -75,44 +74,4 @@ def test_a_mistake_that_was_refused_in_three_goals_is_not_made_in_the_next(clew)
     ]
     assert lesson["content"].startswith(WARNING)
     assert (lesson["helpful"], lesson["harmful"]) == (GOALS - TAUGHT_BY, 0)
-    assert clew.verified()
-
-
-def test_without_the_playbook_it_is_made_in_every_goal(clew):
-    clew.configure({"playbook.enabled": False})
-    with Careless() as llm:
-        counts = refusals(clew, llm)
-        print(f"refused, without the playbook: {counts}")  # noqa: T201
-    assert counts == [2] * GOALS
-
-
-CIRCLES = """
-hello()
-for _ in range(4):
-    run("test -f part.txt")
-run("touch other.txt")
-call("finish", success=True)
-"""
-
-
-@pytest.mark.parametrize("deaths", [2])
-def test_a_loop_is_learned_once_whenever_the_daemon_dies(clew, deaths):
-    clew.agent("circling", CIRCLES)
-    clew.start()
-    goal = clew.submit(
-        "---\nagent: circling\nchecks: {ok: test -f other.txt}\n---\nGo in circles\n"
-    )
-    clew.wait("goal.completed", goal=goal)
-    clew.kill()  # before or after the loop is learned
-    for _ in range(deaths):
-        clew.start()
-        clew.until(lambda: rests_reviewed(clew, goal), "the review")
-        clew.kill()
-    clew.start()
-    [lesson] = json.loads(clew.clew("playbook", "list", "--json"))["bullets"]
-    assert lesson["content"] == f"{WARNING}: it ends as it did before"
-    assert lesson["neutral"] == 0
-    shown = clew.clew("playbook", "show", lesson["id"])
-    assert "repetition: 2 refused, 0 warned" in shown
-    assert clew.stop() == 0
     assert clew.verified()

@@ -61,15 +61,6 @@ def test_every_reload_is_told_as_notify_reload_wants_it(clew, manager):
     assert ["RELOADING=1" in text for text in told[1:]] == alternating
 
 
-def test_a_refused_reload_is_followed_by_ready(clew, manager):
-    clew.start(NOTIFY_SOCKET=manager.path)
-    manager.until("READY=1")
-    (clew.home / "config.toml").write_text("[nonsense]\n")
-    os.kill(clew.daemon.pid, signal.SIGHUP)
-    manager.until("RELOADING=1")
-    manager.until("READY=1")
-
-
 def test_the_status_tells_what_runs_what_is_blocked_and_the_last_restart(clew, manager):
     clew.start(NOTIFY_SOCKET=manager.path)
     text = QUICK.replace("true", "until test -e go; do sleep 0.02; done; exit 1")

@@ -71,19 +71,6 @@ def pid(one):
     return one._zygote.child.pid
 
 
-def test_a_killed_nursery_is_renewed(live):
-    async def what(one, start):
-        cell = await start()
-        first = pid(one)
-        os.kill(first, signal.SIGKILL)
-        await one._zygote.child.ended
-        other = await start()
-        assert pid(one) != first
-        assert await ended(*cell) == await ended(*other) == 0
-
-    live(what)
-
-
 def test_a_nursery_that_hangs_is_ended_by_a_deadline_and_renewed(live, monkeypatch):
     async def what(one, start):
         await one.start()

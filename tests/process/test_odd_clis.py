@@ -100,15 +100,6 @@ def test_a_tool_that_it_should_not_offer_ends_it_before_it_is_used(coder):
     assert "offers Bash although told not to" in reason(clew, goal)
 
 
-def test_a_usage_limit_is_waited_for(coder):
-    clew = coder('started(); failed("You\'ve hit your usage limit. Try again in 2 hours.")').start()
-    goal = clew.submit(GOAL)
-    clew.wait("goal.waiting", goal=goal)
-    waiting = clew.goal(goal)["waiting"]
-    assert "usage limit" in waiting["for"]
-    assert clew.goal(goal)["restarts"] == 0
-
-
 def test_turns_without_an_action_are_a_failure_of_the_subtask(coder):
     clew = coder("started(); Tools(); ended()").start()
     goal = clew.submit(GOAL)
@@ -168,15 +159,6 @@ def test_every_tool_of_clew_has_its_brake_tested():
     assert {one.name for one in OFFERED} < CALLS.keys()
 
 
-def test_one_that_is_killed_each_time_is_given_up(coder):
-    clew = coder("started(); os.kill(os.getpid(), signal.SIGKILL)")
-    clew.configure({"restart.max_restarts": 2})
-    clew.start()
-    goal = clew.submit(GOAL)
-    clew.wait("worker.gave_up", goal=goal)
-    assert "signal 9" in clew.report(goal)
-
-
 CALLS_AND_DIES = """
     started()
     runs = os.path.join(os.environ["CODEX_HOME"], "sessions")
@@ -201,15 +183,6 @@ def test_turns_that_a_crash_cuts_off_use_up_no_attempt(coder):
     assert clew.goal(goal)["restarts"] == 4
     assert clew.lines(goal, "effects") == ["0", "1", "2", "3", "4"]
     assert "attempt.started" not in clew.log.read_text()
-
-
-def test_one_that_goes_on_without_clews_tools_is_given_up_with_the_reason(coder):
-    clew = coder("started(); ended()")
-    clew.configure({"restart.max_restarts": 2})
-    clew.start()
-    goal = clew.submit(GOAL)
-    clew.wait("worker.gave_up", goal=goal)
-    assert "codex had no connection to clew's tools" in clew.report(goal)
 
 
 def test_one_that_thinks_longer_than_an_agent_of_clew_may_is_not_stalled(coder):

@@ -10,7 +10,7 @@ import sys
 import pytest
 from harness import DEADLINE_S, alive
 
-from clew_shared.ledger.lock import acquire, beside, holder
+from clew_shared.ledger.lock import acquire, beside
 
 LONG = """
 # Wait long
@@ -148,17 +148,6 @@ def test_a_file_system_without_locks_is_refused_with_what_to_do(clew):
     assert "local disk" in said
     assert "Traceback" not in said
     assert not ledger(clew).exists()
-
-
-def test_the_lock_of_a_killed_daemon_is_free_and_says_where_its_successor_is(clew):
-    clew.start().kill()
-    assert holder(beside(ledger(clew))) is None
-    clew.start()
-    found = holder(beside(ledger(clew)))
-    assert (found.pid, found.role) == (clew.daemon.pid, "daemon")
-    assert found.socket == clew.home / "run" / "control.sock"
-    assert clew.stop() == 0
-    assert holder(beside(ledger(clew))) is None
 
 
 def test_of_two_that_open_a_ledger_at_the_same_instant_one_does_a_hundred_times(tmp_path):

@@ -58,28 +58,6 @@ def test_a_second_sigint_kills_at_once_and_nothing_is_lost(make_clew):
     assert clew.goal(goal)["status"] == "in_progress"
 
 
-def test_a_lower_limit_holds_for_a_running_goal_at_once_and_the_agent_is_told(clew):
-    clew.agent(
-        "looper",
-        """
-        hello()
-        say(run("cat nothing")["verdict"])
-        say(notice("thresholds")["repeat_limit"])
-        say(run("cat nothing")["verdict"])
-        call("finish", success=False)
-        """,
-    )
-    goal = clew.start().submit(foreign("looper"))
-    clew.said(goal)
-    clew.configure({"loops.repeat_limit": 2})
-    os.kill(clew.daemon.pid, signal.SIGHUP)
-    changed = clew.wait("config.reloaded")
-    assert changed["changed"] == {"loops.repeat_limit": {"old": 3, "new": 2}}
-    assert changed["restart_needed"] == []
-    clew.wait("goal.failed", goal=goal)
-    assert clew.said(goal, count=3) == ["allowed", 2, "blocked"]
-
-
 def test_a_key_that_needs_a_restart_is_named_and_the_rest_applies(clew):
     clew.start()
     clew.configure({"daemon.settle_s": 0.03, "daemon.max_workers": 9, "loops.repeat_limit": 5})

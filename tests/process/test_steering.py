@@ -106,21 +106,6 @@ def test_continue_goes_on_with_a_goal_whatever_stopped_it(clew):
     assert "is completed; say first what is missing" in clew.cli("continue", "paused", code=1)
 
 
-def test_every_command_takes_a_name_an_id_or_a_beginning(clew, working):
-    a = working["a"]
-    for word in ("a", a, a[:-1]):
-        assert json.loads(clew.cli("status", word, "--json"))["goal"]["id"] == a
-    clew.cli("history", "a")
-    assert (
-        clew.cli("feedback", "a", "use", "less", "--force")
-        == f"{a}: recorded; the agent is shown it\n"
-    )
-    assert json.loads(clew.cli("status", "a", "--json"))["goal"]["name"] == "a"
-    clew.cli("cancel", "--all")
-    clew.stop()
-    assert json.loads(clew.cli("status", "a", "--json"))["goal"]["id"] == a
-
-
 def test_a_name_means_the_living_goal_or_the_newest_one_and_an_older_one_cannot_take_it_back(clew):
     clew.agent("patient", PATIENT)
     clew.start()

@@ -97,22 +97,6 @@ def test_every_event_arrives_once_and_in_order_across_five_ends_of_the_daemon(cl
         assert not any(news.reset for news in one.news if isinstance(news, StreamBegin))
 
 
-def test_a_program_that_was_away_continues_after_its_cursor(clew):
-    clew.start()
-    with following(clew) as one:
-        clew.until(lambda: one.news, "the beginning")
-        clew.wait("goal.completed", goal=clew.submit(SHORT))
-        clew.until(lambda: "goal_ended" in [event.kind for event in one.events], "the end")
-    seen, after = one.seqs(), one.source.after
-    clew.wait("goal.completed", goal=clew.submit(SHORT, "two.md"))
-    clew.kill()
-    clew.start()
-    with following(clew, after) as two:
-        two.catch_up(clew)
-        seen += two.seqs()
-    assert seen == [row.seq for row in ledger(clew) if row.seq >= seen[0]]
-
-
 def test_without_a_daemon_the_events_are_read_from_the_ledger_with_the_same_cursor(clew):
     clew.start()
     clew.wait("goal.completed", goal=clew.submit(SHORT))
@@ -146,18 +130,6 @@ def test_after_a_restore_the_stream_says_reset_and_begins_with_the_restored_stat
         assert [goal["id"] for goal in two.news[0].goals] == [first]
         clew.wait("goal.completed", goal=clew.submit(SHORT, "three.md"))
         clew.until(lambda: "goal_ended" in [event.kind for event in two.events], "the end")
-
-
-def test_after_a_purge_a_cursor_before_it_is_reset(clew):
-    clew.start()
-    goal = clew.submit(SHORT)
-    clew.wait("goal.completed", goal=goal)
-    clew.stop()
-    clew.configure({"ledger.keep_days": 1e-9})
-    clew.start()
-    clew.until(lambda: goal not in clew.goals(), "the purge")
-    with following(clew, "0-") as one:
-        clew.until(lambda: any(getattr(news, "reset", False) for news in one.news), "the reset")
 
 
 def test_followers_that_read_nothing_take_no_memory_and_delay_nobody(clew):

@@ -291,19 +291,6 @@ def test_where_head_has_moved_nothing_is_restored_and_git_commands_are_named(cle
     assert seen(repository) == before
 
 
-def test_where_the_repository_is_gone_the_files_are_restored_and_it_is_named(clew, repository):
-    before = {name: what for name, what in seen(repository).items() if name != b".git"}
-    text = GOAL.replace("chmod 600 recipe", "rm -rf .git")
-    goal = clew.start().submit(text.format(workspace=repository), "tea.md")
-    clew.wait("goal.completed", goal=goal)
-    answer = undone(clew, "--yes")
-    assert answer["git_gone"]
-    assert answer["moved"] is None
-    assert seen(repository) == before
-    assert not undone(clew, "--yes")["git_gone"]  # of the reversal: it was gone before, too
-    assert "The git repository is gone" in clew.cli("undo", goal, "--yes")
-
-
 def test_what_is_added_after_an_action_was_cut_off_stays(clew, kitchen):
     before = seen(kitchen)
     clew.start()
@@ -410,10 +397,3 @@ def test_where_only_the_index_has_changed_files_are_restored_and_it_is_said(clew
     assert seen(repository) == before
     assert "What is staged in git has changed" in said
     assert ("git stash pop" in said) == ("stash" in cmd)
-
-
-def test_a_stash_that_was_taken_out_is_named_by_its_commit(clew, repository):
-    clew.start()
-    stash = git(repository, "rev-parse", "stash").strip()
-    goal = worked(clew, repository, "git stash drop -q; echo x > pot")
-    assert f"git stash apply {stash}" in clew.cli("undo", goal, "--yes")

@@ -38,26 +38,6 @@ def foreign(name):
     return f"---\nagent: {name}\n---\n# Do it\n\n## A task\n- [ ] First\n- [ ] Second\n"
 
 
-@pytest.mark.parametrize("moment", ["worker.started", "worker.ready", "action.finished"])
-def test_an_agent_killed_at_any_point_is_back_and_does_no_step_twice(clew, moment):
-    goal = clew.start().submit("---\non_interrupt: retry\n---\n" + STEPS)
-    clew.wait(moment, goal=goal)
-    clew.kill_agent(goal)
-    clew.wait("worker.ready", goal=goal, epoch=2)
-    (clew.workspace(goal) / "go").touch()
-    clew.wait("goal.completed", goal=goal)
-    assert clew.lines(goal, "trace") == ["1", "2", "3"]
-
-
-def test_an_agent_killed_while_checks_run_does_not_keep_the_goal_from_its_end(clew):
-    front = "---\nchecks:\n  a: sleep 0.1\n  b: sleep 1.5\n---\n"
-    goal = clew.start().submit(front + STEPS.replace("until test -e go; do sleep 0.02; done; ", ""))
-    clew.wait("check.passed", goal=goal)
-    clew.kill_agent(goal)
-    clew.wait("goal.completed", goal=goal)
-    assert clew.lines(goal, "trace") == ["1", "2", "3"]
-
-
 def test_the_executor_dying_alone_interrupts_the_action_and_the_agent_goes_on(clew):
     marker = f"9{uuid.uuid4().int % 10**9}"
     clew.agent(
@@ -159,26 +139,6 @@ def test_a_worker_over_its_memory_is_killed(make_clew):
     goal = clew.start().submit(foreign("hog"))
     clew.wait("goal.completed", goal=goal)
     assert clew.seen("worker.exited", goal=goal)[0]["reason"] == "memory"
-
-
-def test_an_action_that_an_agent_repeats_after_it_was_cut_off_is_on_record_as_its_second_run(clew):
-    clew.agent(
-        "again",
-        """
-        hello()
-        run("echo x >> trace; until test -e go; do sleep 0.02; done")
-        run("cat nothing"); run("cat nothing")
-        done(); call("advance"); done()
-        """,
-    )
-    goal = clew.start().submit(foreign("again"))
-    clew.until(lambda: clew.lines(goal, "trace"))
-    clew.kill_agent(goal)
-    clew.until(lambda: len(clew.lines(goal, "trace")) == 2)
-    (clew.workspace(goal) / "go").touch()
-    clew.wait("goal.completed", goal=goal)
-    [again] = clew.ask("status", goal=goal)["goal"]["reruns"]  # what failed is no such thing
-    assert (again["times"], again["results"]) == (2, ["interrupted"])
 
 
 def test_death_of_the_daemon_does_not_count_for_the_crash_rule(clew):

@@ -5,7 +5,7 @@ import shutil
 import subprocess
 
 import pytest
-from harness import alive, remove_at_once
+from harness import alive
 
 ACTING = """
 hello()
@@ -123,17 +123,6 @@ def test_a_workspace_that_is_gone_is_made_again_at_a_persons_word_only(clew, pla
     assert place.is_dir()
 
 
-def test_a_completed_goal_whose_workspace_is_gone_is_not_retried_in_an_empty_one(clew, place):
-    clew.agent("worker", 'hello()\ncall("finish", success=False, summary="no")')
-    goal = clew.start().submit(FRONT.format(place))
-    clew.wait("goal.failed", goal=goal)
-    remove_at_once(place)
-    clew.until(lambda: not clew.goal(goal)["pid"])
-    clew.ask("retry", goal=goal)
-    assert blocked(clew, goal)["reason"] == "the workspace is gone"
-    assert not place.exists()
-
-
 def test_a_workspace_replaced_while_no_daemon_runs_is_not_acted_in(clew, place):
     goal = acting(clew, place)
     clew.kill()
@@ -209,16 +198,3 @@ def test_two_daemons_take_turns_in_one_workspace(make_clew, tmp_path):
     one.wait("goal.completed", goal=goal)
     other.wait("goal.completed", goal=later)
     assert (place / "order").read_text() == "one\nother\n"
-
-
-def test_a_workspace_is_free_when_the_daemon_that_worked_in_it_is_killed(make_clew, tmp_path):
-    place = tmp_path / "shared"
-    one, other = make_clew(name="one"), make_clew(name="other")
-    front = f"---\nworkspace: {place}\n---\n"
-    one.start().submit(front + STEP.format(WAITS, "true"))
-    one.until((place / "begun").exists)
-    later = other.start().submit(front + STEP.format("true", "true"))
-    other.wait("goal.waiting", goal=later)
-    one.daemon.kill()
-    one.daemon.wait()
-    other.wait("goal.completed", goal=later)

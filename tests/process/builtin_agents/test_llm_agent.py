@@ -4,7 +4,7 @@ import socket
 
 import pytest
 from goal_daemon import GoalDaemon
-from llm_server import Reply, ScriptedLlm, calls, completion, fails, says, writes
+from llm_server import Reply, ScriptedLlm, calls, fails, says, writes
 
 from clew_shared.config.tables import LoopSettings
 from clew_shared.gate.table import WHAT_ELSE
@@ -58,24 +58,6 @@ async def test_a_server_that_knows_no_schema_is_asked_for_less_and_less(daemon, 
         assert await run_llm(daemon, llm) == 0
     kinds = [r.get("response_format", {}).get("type") for r in llm.requests]
     assert kinds[:4] == ["json_schema", "json_schema", "json_object", None]
-
-
-@pytest.mark.parametrize(
-    "call",
-    [
-        ("write_file", {"filename": "hello.txt", "text": "hello\n"}),
-        ("write_file", {"path": "hello.txt", "content": ["hello"]}),
-        ("run_cmd", {"command": "echo hello > hello.txt"}),
-        ("run_cmd", {"cmd": ["echo hello > hello.txt"]}),
-        ("run_cmd", "echo hello > hello.txt"),
-    ],
-)
-async def test_a_call_with_a_slip_is_carried_out_as_it_is_meant(daemon, run_llm, tmp_path, call):
-    daemon.checks = {"there": "grep -qx hello hello.txt"}
-    with ScriptedLlm(calls(call), FINISH) as llm:
-        assert await run_llm(daemon, llm) == 0
-    assert (tmp_path / "hello.txt").read_text() == "hello\n"
-    assert daemon.finished[0] is True
 
 
 async def test_a_model_that_finishes_at_once_sees_the_checks_and_goes_to_work(daemon, run_llm):
@@ -181,27 +163,6 @@ async def test_a_model_that_cannot_replan_leaves_the_goal_to_a_person(daemon, ru
 
 
 # ---- talk instead of calls
-
-
-@pytest.mark.parametrize(
-    "reply",
-    [
-        says("I will do it now."),
-        says(""),
-        says(None),
-        says("{not json", finish_reason="length"),
-        completion({"role": "assistant", "content": None, "refusal": "I cannot help with that."}),
-        calls(("write_file", '{"path": "hello')),
-        completion({}),
-        completion({"role": "assistant", "content": [{"type": "text", "text": "hm"}]}),
-    ],
-)
-async def test_an_answer_without_a_usable_call_costs_a_turn_and_no_more(daemon, run_llm, reply):
-    with ScriptedLlm(reply, WRITE, FINISH) as llm:
-        daemon.agent["mode"] = "tools"
-        assert await run_llm(daemon, llm) == 0
-    assert daemon.finished[0] is True
-    assert daemon.count("reflect") == 3
 
 
 async def test_an_endless_talker_ends_as_a_failed_attempt_and_then_with_a_person(daemon, run_llm):

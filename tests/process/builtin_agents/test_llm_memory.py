@@ -1,22 +1,13 @@
 """What an llm agent's prompts look like over turns, folds, windows and epochs; and what it tells of them."""
 
-import json
 from itertools import pairwise
 
 import pytest
 from goal_daemon import GoalDaemon, subtask, task
 from llm_server import ScriptedLlm, calls, fails, says
 
-from clew_shared.prompt.layout import lay_out
-from clew_shared.prompt.view import view_from
-from clew_shared.wire.hello import HelloAnswer
-
 LONG_NOTES = "Take care of every one of the following.\n" * 10
 DOWN = fails(503, "down")
-
-
-def read(daemon):
-    return HelloAnswer.model_validate(daemon.hello())
 
 
 def shell(n, text=None, **reflect):
@@ -28,53 +19,6 @@ def shell(n, text=None, **reflect):
 @pytest.fixture
 def daemon(tmp_path):
     return GoalDaemon(tmp_path, notes=LONG_NOTES)
-
-
-@pytest.mark.parametrize("mode", ["tools", "json"])
-@pytest.mark.parametrize("max_tokens", [8000, 1800])
-async def test_a_new_epoch_asks_exactly_what_the_last_one_would_have_asked(
-    daemon, run_llm, mode, max_tokens
-):
-    daemon.agent["mode"] = mode
-    daemon.context = {"max_tokens": max_tokens, "full_until": 6, "moderate_until": 8}
-    script = [
-        shell(1, text="I look first. password=hunter2hunter2"),
-        says("Let me think about the plan."),
-        shell(
-            2, insights="the log grows", relevance="high", next="read the log", assessment="stuck"
-        ),
-        calls(("teleport", {"to": "mars"})),
-        calls(("finish", {"summary": "done"})),
-        *(shell(n, insights=f"line {n}", assessment="stuck") for n in range(3, 6)),
-        *(shell(n, insights=f"line {n}") for n in range(6, 9)),
-    ]
-    script = [_as_text(reply) if mode == "json" else reply for reply in script]
-    daemon.checks = {"never": "false"}
-    with ScriptedLlm(*script, then=DOWN) as llm:
-        assert await run_llm(daemon, llm) == 75
-    daemon.begin_epoch()
-    del daemon.agent["base_url"]
-    expected = llm.requests[-1]["messages"]
-    assert "You have called yourself stuck" in llm.prompt(len(llm.requests) - 1)
-    assert lay_out(view_from(read(daemon), mode=mode)).messages == expected
-    with ScriptedLlm(then=DOWN) as again:
-        assert await run_llm(daemon, again) == 75
-    assert again.requests[0]["messages"] == expected
-
-
-def _as_text(reply):
-    """Turn a reply of native calls into the JSON text that a model writes."""
-    message = json.loads(reply.body)["choices"][0]["message"]
-    if not message.get("tool_calls"):
-        return reply
-    named = {c["function"]["name"]: c["function"] for c in message["tool_calls"]}
-    reflect = named.pop("reflect", None)
-    (function,) = named.values()
-    value = {"tool": function["name"], "args": json.loads(function["arguments"])}
-    if reflect:
-        value["reflect"] = json.loads(reflect["arguments"])
-    text = json.dumps(value)
-    return says(f"{message['content']}\n{text}" if message["content"] else text)
 
 
 async def test_the_prompt_that_is_sent_begins_as_the_one_before_did(daemon, run_llm):
@@ -121,12 +65,3 @@ async def test_the_mode_and_the_token_count_are_known_to_the_next_epoch(daemon, 
         assert await run_llm(daemon, again) == 75
     assert "tools" not in again.requests[0]
     assert daemon.state.prompt.chars_per_token != 4.0
-
-
-async def test_head_and_hash_of_a_context_from_the_record_are_those_of_the_last_call(
-    daemon, run_llm
-):
-    with ScriptedLlm(*(shell(n) for n in range(1, 5)), then=DOWN) as llm:
-        assert await run_llm(daemon, llm) == 75
-    laid = lay_out(view_from(read(daemon)))
-    assert laid.sha == daemon.state.prompt.sha

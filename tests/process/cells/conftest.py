@@ -279,9 +279,6 @@ VARIANTS = [
 RARE = {("guard", ORDINARY_UID), ("pidns", None)}
 """In the other two variants each kind of isolation and each kind of user occurs as well."""
 
-INSIDE = {"test_attribution", "test_restoring", "test_snapshot_store", "test_snapshots"}
-"""Modules about what an executor does with files, which depends on its user but hardly on the kind of cell."""
-
 
 @pytest.hookimpl(tryfirst=True)  # before `-m` selects and xdist reads the groups
 def pytest_collection_modifyitems(items):
@@ -290,7 +287,7 @@ def pytest_collection_modifyitems(items):
         variant = getattr(getattr(item, "callspec", None), "params", {}).get("variant")
         if variant and item.path.parent == Path(__file__).parent:
             item.add_marker(pytest.mark.xdist_group(f"{item.path.stem}-{variant}"))
-            if item.path.stem in INSIDE and variant in RARE:
+            if variant in RARE:
                 item.add_marker(pytest.mark.long)
 
 
