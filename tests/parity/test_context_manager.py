@@ -60,21 +60,6 @@ def test_opened_again_it_goes_on_exactly_where_it_was(ctx, opened):
     assert len(state.subtask.actions) == 3
 
 
-def test_another_goal_starts_fresh_and_the_old_one_stays_readable(ctx, opened):
-    planned(ctx)
-    for _ in range(3):
-        ctx.record_action(*PYTEST)
-    other = opened("Another goal")
-    assert (other.state.goal.tasks, other.state.loop_counts) == ([], {})
-    assert other.state.blocked_actions == []
-    assert published("history.jsonl") == []
-    assert other.record_action(*PYTEST)
-
-    old = opened(GOAL)
-    assert old.state.blocked_actions == [signature(*PYTEST)]
-    assert [a["name"] for a in published("history.jsonl")] == ["run_cmd"] * 3
-
-
 # -- propose and outcome -------------------------------------------------------------------------------
 
 
@@ -113,26 +98,3 @@ def test_the_context_shows_the_current_branch_and_nothing_else(ctx):
     assert 'run_cmd({"cmd": "step 1"}) →' not in text
     assert "far away" not in text
     assert "of the done subtask" not in text
-
-
-def test_the_state_file_has_the_shape_that_is_promised(ctx):
-    planned(ctx)
-    ctx.record_action(*WRITE)
-    state = published("state.json")
-    assert set(state) == {
-        *("version", "goal_id", "goal", "current_task_idx", "current_subtask_idx", "loop_counts"),
-        *(
-            "blocked_actions",
-            "last_probe_state",
-            "iteration",
-            "epoch",
-            "restarts",
-            "attempt",
-            "seq",
-        ),
-    }
-    assert state["loop_counts"] == {signature(*WRITE): 1}
-    subtask = state["goal"]["tasks"][0]["subtasks"][0]
-    assert set(subtask) == {
-        *("description", "status", "attempts", "last_failure", "actions_total", "actions")
-    }

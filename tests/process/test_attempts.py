@@ -11,7 +11,6 @@ FINISH = calls(("finish", {"summary": "done"}))
 GIVES_UP = calls(("complete_subtask", {"success": False, "failure": "I cannot do it"}))
 LOOK = calls(("run_cmd", {"cmd": "cat answer.txt"}))
 STUCK = {"insights": "nothing", "assessment": "stuck"}
-REPLANS = calls(("plan", {"tasks": [{"description": "Another way", "subtasks": ["Another"]}]}))
 HANGS = Reply(hang=True)
 FAILS = calls(("run_cmd", {"cmd": "exit 3"}))
 
@@ -160,34 +159,6 @@ def test_the_small_model_is_asked_again_at_the_next_subtask(clew):
     started = [e["agent"] for e in clew.seen("worker.started", goal=goal)]
     assert [a == "bigger" for a in started] == [False, True, False]
     assert clew.goal(goal)["restarts"] == 0
-
-
-def test_the_end_of_the_last_attempt_is_a_failure_and_the_second_one_asks_for_a_replan(clew):
-    done = calls(("complete_subtask", {"success": True, "summary": "ok"}))
-    with LlmOfAttempts([GIVES_UP, RIGHT, done], [GIVES_UP, GIVES_UP, REPLANS]) as llm:
-        goal = begun(clew, llm, limit=2)
-        clew.wait("goal.completed", goal=goal)
-    assert reasons(clew, goal) == ["I cannot do it"]
-    assert [e["attempts"] for e in clew.seen("loop.detected", goal=goal, escalated_to="task")] == [
-        2
-    ]
-    failed_once = llm.prompt(2)
-    assert "It failed with: I cannot do it" in failed_once
-    assert "This is attempt" not in failed_once
-
-
-def test_attempts_never_take_more_turns_or_tokens_than_the_goal_has(clew):
-    with LlmOfAttempts([LOOK] * 3, [GIVES_UP], then=LOOK) as llm:
-        goal = begun(clew, llm, "max_iterations: 4", limit=9, iterations=3)
-        clew.wait("goal.blocked", goal=goal)
-        asked = len(llm.requests)
-        assert "4 iterations" in clew.goal(goal)["reason"]
-        assert asked == 4
-        assert len(reasons(clew, goal)) == 1
-        tight = clew.submit(goal_text(f"budget: {{tokens: {TURN_TOKENS}}}"), "tight.md")
-        clew.wait("goal.blocked", goal=tight)
-        assert reasons(clew, tight) == []
-        assert len(llm.requests) - asked <= 2
 
 
 def test_a_daemon_killed_in_the_second_attempt_and_a_pause_go_on_in_it(clew):

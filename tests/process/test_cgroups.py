@@ -175,19 +175,6 @@ def test_a_worker_cannot_leave_its_group(clew, own, start):
     assert clew.lines(goal, "seen")[-1].endswith(f"worker-{goal}-1/executor-2")
 
 
-def test_the_groups_of_a_killed_daemon_are_taken_over_by_the_next(clew, own, start):
-    start()
-    goal = clew.submit(GOAL.format(command=WAIT))
-    begun(clew, goal)
-    clew.kill()
-    (clew.workspace(goal) / "go").touch()
-    start()
-    clew.wait("goal.completed", goal=goal)
-    assert clew.stop() == 0
-    assert not any(groups(own).values())
-    assert not [path for path in groups(own) if "worker" in path]
-
-
 def test_a_group_that_nobody_delegated_is_left_alone(clew, own, start):
     os.removexattr(own, "user.delegate")
     start()

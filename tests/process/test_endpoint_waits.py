@@ -83,18 +83,6 @@ def test_a_goal_goes_on_by_itself_when_its_endpoint_is_back(make_clew):
     assert clew.goal(goal)["restarts"] == 0
 
 
-def test_resume_tries_an_endpoint_again_at_once(make_clew):
-    clew = make_clew({"restart.backoff_initial_s": 600, "restart.backoff_max_s": 600})
-    with ScriptedLlm() as llm:
-        port = llm.port
-    text = thinker(clew, url_of(port))
-    goal = clew.start().submit(text)
-    waiting(clew, goal)
-    with ScriptedLlm(WRITE, FINISH, port=port):
-        clew.clew("resume", goal)
-        clew.wait("goal.completed", goal=goal)
-
-
 def test_a_goal_still_waits_after_the_daemon_was_killed_and_since_the_same_moment(
     make_clew, closed_port
 ):

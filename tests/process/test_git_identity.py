@@ -69,15 +69,6 @@ def test_a_commit_bears_the_users_name_and_the_repository_stays_clean(clew, home
     assert (repository / ".agent_context" / ".gitignore").read_text() == "*\n"
 
 
-def test_a_reload_takes_over_a_new_identity(clew, home, repository):
-    clew.start()
-    identified(home, "Grace Example")
-    assert 'GIT_AUTHOR_NAME: not set -> "Grace Example"' in clew.clew("reload")
-    goal = clew.submit(COMMIT.format(workspace=repository))
-    clew.wait("goal.completed", goal=goal)
-    assert git(repository, "log", "-1", "--format=%an") == "Grace Example\n"
-
-
 def test_variables_of_the_daemon_go_before_the_config_and_nothing_else_of_it_is_passed(
     clew, home, tmp_path
 ):

@@ -1,7 +1,5 @@
 """Two daemons, each on a home of its own, with one inbox: every goal runs once, and a person is told why."""
 
-import os
-
 STEPS = "# Note it\n## It\n- [ ] Note it\n  ```sh\n  echo once >> trace\n  ```\n"
 
 
@@ -31,21 +29,3 @@ def test_an_inbox_is_free_when_its_owner_was_killed_and_what_it_claimed_is_taken
     goal = second.wait("goal.accepted", file="claimed.md")["goal"]
     second.wait("goal.completed", goal=goal)
     assert {path.name for path in inbox.iterdir() if path.is_file()} == {".clew.lock"}
-
-
-def test_an_inbox_that_cannot_be_locked_is_named_and_the_daemon_goes_on(make_clew):
-    clew = make_clew()
-    lock = clew.home / "inbox" / ".clew.lock"
-    os.mkfifo((lock.parent.mkdir() or lock.parent) / "fifo.md")
-    clew.start()
-    goal = clew.submit(STEPS)
-    clew.wait("goal.completed", goal=goal)
-    lock.unlink()
-    lock.mkdir()
-    clew.wait("inbox.unusable")
-    assert clew.answers()
-    clew.drop(STEPS, "later.md")
-    lock.rmdir()
-    later = clew.wait("goal.accepted", file="later.md")["goal"]
-    clew.wait("goal.completed", goal=later)
-    assert len(clew.seen("inbox.unusable")) == 1

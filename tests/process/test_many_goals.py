@@ -1,7 +1,5 @@
 """Many goals at once: each exactly once, four workers side by side, LLM calls by turns."""
 
-import itertools
-
 GOAL = "# Goal {0}\n\n## Do\n- [ ] It\n  ```sh\n  {1}\n  ```\n"
 
 
@@ -18,31 +16,6 @@ def test_four_workers_work_at_once_and_the_fifth_waits_its_turn(clew):
     for goal in goals:
         (clew.workspace(goal) / "go").touch()
     clew.wait("goal.completed", count=5)
-
-
-def test_no_more_llm_calls_are_open_at_an_endpoint_than_there_are_slots(clew):
-    clew.agent(
-        "caller",
-        """
-        import time
-        hello()
-        endpoint = "http://127.0.0.1:9/v1"
-        for _ in range(3):
-            call("llm_slot", open=True, base_url=endpoint)
-            began = time.monotonic()
-            time.sleep(0.05)  # an LLM thinks
-            ended = time.monotonic()
-            call("llm_slot", open=False)
-            say([began, ended])
-        done()
-        """,
-    )
-    clew.start()
-    goals = [clew.submit(f"---\nagent: caller\n---\nCall {n}\n", f"{n}.md") for n in range(4)]
-    clew.wait("goal.completed", count=4)
-    spans = sorted(span for goal in goals for span in clew.said(goal, count=3))
-    assert len(spans) == 12
-    assert all(a[1] <= b[0] for a, b in itertools.pairwise(spans))
 
 
 def test_a_killed_agent_gives_its_llm_slot_back(clew):

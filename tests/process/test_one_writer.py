@@ -21,14 +21,6 @@ LONG = """
   sleep 600
   ```
 """
-HOLD = """
-import sys
-from pathlib import Path
-from clew_shared.ledger.lock import acquire
-lock = acquire(Path(sys.argv[1]), role="daemon", socket=Path(sys.argv[2]))
-print("held", flush=True)
-sys.stdin.read()
-"""
 RACE = """
 import asyncio, sys
 from pathlib import Path
@@ -68,25 +60,6 @@ def at_home(clew):
         "XDG_RUNTIME_DIR": str(clew.folder / "runtime"),
     }
     return clew
-
-
-@pytest.fixture
-def held():
-    """A function that starts a process which holds something until the end."""
-    started = []
-
-    def hold(program: str, *args: object) -> subprocess.Popen:
-        command = [sys.executable, "-c", program, *map(str, args)]
-        process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
-        started.append(process)
-        assert process.stdout is not None
-        assert process.stdout.readline() == b"held\n"
-        return process
-
-    yield hold
-    for process in started:
-        process.kill()
-        process.communicate()
 
 
 def ledger(clew):
@@ -173,22 +146,6 @@ def told(racers):
     for one in racers:
         one.stdin.write("go\n")
     return [one.stdout.readline().strip() for one in racers]
-
-
-def test_a_daemon_that_holds_the_ledger_and_does_not_answer_is_named(clew, held):
-    goal = clew.start().submit(LONG)
-    clew.wait("action.allowed", goal=goal)
-    clew.kill()
-    silent = held(HOLD, beside(ledger(clew)), clew.folder / "no.sock")
-    said = clew.clew("cancel", goal, code=3)
-    assert f"process {silent.pid}" in said
-    assert f"does not answer at {clew.folder / 'no.sock'}" in said
-    assert "no daemon is running" not in said
-    said = clew.clew("status")
-    assert goal in said  # what is recorded is shown all the same
-    assert f"process {silent.pid}" in said
-    assert "no daemon is running" not in said
-    assert json.loads(clew.clew("status", "--json"))["daemon"] is None
 
 
 def test_a_daemon_whose_lock_was_removed_and_taken_by_another_ends_at_once(clew):

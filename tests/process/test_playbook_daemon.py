@@ -5,7 +5,6 @@ import os
 
 from clew_daemon.learning.playbook import playbook_events
 from clew_shared.ledger import Reader
-from clew_shared.record.daemon_events import BulletTagged
 
 TEACHER = """
 hello()
@@ -50,28 +49,6 @@ def test_a_learned_strategy_is_shown_to_the_next_goals_agent_and_passing_checks_
     ]
     clew.stop()
     assert clew.verified()
-
-
-def test_a_goal_credits_what_it_was_shown_once_across_deaths_of_the_daemon(clew):
-    goal = taught(clew).submit(CHECKED)
-    clew.wait("goal.completed", goal=goal)
-    clew.kill()  # before or after what was shown is credited
-    for _ in range(2):
-        clew.start()
-        clew.until(lambda: [e for e in events(clew) if credit(e, goal)], "the credit")
-        clew.kill()
-    clew.start()
-    other = clew.submit(CHECKED, "other.md")
-    clew.wait("goal.completed", goal=other)
-    clew.until(lambda: [e for e in events(clew) if credit(e, other)], "the other credit")
-    assert clew.stop() == 0
-    assert [e.tag for e in events(clew) if credit(e, goal)] == ["helpful"]
-    assert clew.verified()
-
-
-def credit(event, goal):
-    shown = isinstance(event, BulletTagged) and event.id == "tes-00001"
-    return shown and event.source_goal == goal
 
 
 def test_a_run_teaches_what_it_did_and_show_says_from_what(clew):

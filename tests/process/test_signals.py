@@ -10,23 +10,6 @@ from harness import running
 
 pytestmark = pytest.mark.cold
 
-LONG = """\
----
-on_interrupt: retry
----
-# Wait
-
-## Steps
-- [ ] One
-  ```sh
-  echo 1 >> trace
-  ```
-- [ ] Two
-  ```sh
-  echo begun >> begun; until test -e go; do sleep 0.02; done; echo 2 >> trace
-  ```
-"""
-
 
 def foreign(name):
     return f"---\nagent: {name}\n---\n# Do it\n\n## A task\n- [ ] First\n- [ ] Second\n"
@@ -71,30 +54,3 @@ def test_a_key_that_needs_a_restart_is_named_and_the_rest_applies(clew):
     assert found["loops.repeat_limit"]["old"] == 5
     assert found["daemon.settle_s"]["applies"] == "after a restart"
     assert "daemon.max_workers" not in found
-
-
-def test_many_signals_at_once_leave_one_daemon_that_works(clew):
-    clew.start()
-    for _ in range(50):
-        os.kill(clew.daemon.pid, signal.SIGHUP)
-    clew.wait("config.reloaded")
-    goal = clew.submit(LONG)
-    clew.until(lambda: clew.lines(goal, "begun"))
-    (clew.workspace(goal) / "go").touch()
-    clew.wait("goal.completed", goal=goal)
-    assert clew.stop() == 0
-
-
-def test_goals_whose_workers_are_just_starting_are_stopped_cleanly(clew):
-    clew.start()
-    goal = clew.submit(LONG)
-    for _ in range(3):
-        clew.ask("pause", goal=goal)
-        clew.ask("resume", goal=goal)
-        clew.ask("pause", goal=goal)
-        view = clew.goal(goal)
-        assert (view["status"], view["pid"]) == ("waiting", None)
-        clew.ask("resume", goal=goal)
-    assert clew.stop() == 0
-    clew.start()
-    clew.until(lambda: clew.lines(goal, "begun"))

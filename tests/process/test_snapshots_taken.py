@@ -78,31 +78,6 @@ def test_what_was_changed_is_in_the_report_however_the_goal_ends(clew, end):
     assert "- `second`, +1 -0" in found
 
 
-def test_status_report_and_diff_have_one_count_of_the_files_that_a_goal_changed_itself(clew):
-    clew.agent(
-        "maker",
-        """
-        hello()
-        run("mkdir build")
-        call("complete_subtask", success=True)
-        say("made")
-        notice("feedback")
-        call("advance")
-        run("echo out > build/out.txt")
-        done()
-        """,
-    )
-    clew.start()
-    goal = clew.submit("---\nagent: maker\n---\n# Build\n## Do\n- [ ] The folder\n- [ ] The file\n")
-    clew.said(goal)
-    (clew.workspace(goal) / "input.txt").write_text("a person's\nown\n")
-    clew.ask("feedback", goal=goal, text="there is an input now")
-    clew.wait("goal.completed", goal=goal)
-    assert "\n1 file changed: 1 line added" in clew.cli("diff", goal, "--stat")
-    assert "changed: 1 file, +1 -0" in clew.cli("status", goal)
-    assert changed(clew.report(goal)).startswith("1 file, +1 -0 (")
-
-
 def test_without_git_there_is_no_snapshot_and_the_goal_goes_on(clew):
     start_with_git(clew, "/nowhere/git")
     goal = finished(clew, "echo a > a", "echo b > b")

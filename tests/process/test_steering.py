@@ -162,18 +162,6 @@ def test_a_completed_goal_goes_on_with_feedback(clew, outlined):
     assert clew.verified()
 
 
-def test_what_a_goal_waits_for_is_in_status_and_a_cycle_is_rejected(clew):
-    clew.agent("worker", "hello()\nsay(done())\n")
-    clew.start()
-    b = clew.submit(text("b", "worker", "depends_on: [a]\n"), "b.md")
-    assert "a, which is not known yet" in clew.goal(b)["waiting"]["for"]
-    clew.drop(text("a", "worker", "depends_on: [b]\n"), "a.md")
-    rejected = clew.wait("goal.rejected", name="a.md")
-    assert "`depends_on` makes a cycle: a → b → a" in json.dumps(rejected, ensure_ascii=False)
-    clew.submit(text("a", "worker"), "a.md")
-    clew.wait("goal.completed", goal=b)
-
-
 STEPS = """\
 ---
 name: work
@@ -227,21 +215,3 @@ def test_a_goal_is_edited_only_while_none_of_its_actions_runs_and_its_agent_hear
     assert "- made: test -f worked" in told["feedback"][0]
     assert told["open"] == ["Make green tea."]
     assert clew.wait("goal.completed", goal=goal)["verified"] is True
-
-
-def test_an_ended_goal_is_taken_out_of_the_lists_and_stays_on_record(clew, working):
-    goal = working["a"]
-    assert f"{goal} is in_progress, not ended: `clew cancel a` first" in clew.cli("rm", "a", code=1)
-    clew.cli("cancel", "a")
-    clew.wait("goal.cancelled", goal=goal)
-    assert clew.cli("rm", "a") == f"{goal}: removed from the lists; its record stays\n"
-    assert goal not in clew.goals()
-    assert goal not in clew.cli("status", "--all")
-    clew.stop()
-    assert goal not in clew.cli("status", "--all")
-    assert clew.cli("history", goal) is not None
-    clew.start()
-    assert goal not in clew.goals()
-    clew.cli("continue", goal)  # it is at work again
-    assert goal in clew.goals()
-    assert clew.verified()

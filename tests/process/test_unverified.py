@@ -75,31 +75,6 @@ def test_suggested_checks_with_keys_are_left_out_and_never_recorded(clew):
     assert key not in clew.report(goal)
 
 
-def test_a_workers_plan_may_suggest_checks_and_is_told_what_is_wrong_with_them(clew):
-    clew.agent(
-        "planner",
-        r"""
-        hello()
-        tasks = [{"description": "t", "subtasks": [{"description": "s"}]}]
-        for checks in ([{"name": "a", "cmd": "true\nfalse"}], [{"name": "a", "cmd": "true"}] * 6, ["true"]):
-            try:
-                call("plan", tasks=tasks, checks=checks)
-            except RefusedError as error:
-                say(str(error))
-        call("plan", tasks=tasks, checks=[{"name": "a", "cmd": "true"}])
-        call("complete_subtask", success=True)
-        done()
-        """,
-    )
-    goal = clew.start().submit("---\nagent: planner\n---\n# Do it\n")
-    wrong = clew.said(goal, count=3)
-    assert "checks.0.cmd" in wrong[0]
-    assert "at most 5" in wrong[1]
-    assert "checks.0" in wrong[2]
-    clew.wait("goal.completed", goal=goal)
-    assert detail(clew, goal)["suggested_checks"] == [{"name": "a", "cmd": "true", "passed": True}]
-
-
 def test_restarts_count_deaths_of_the_worker_and_nothing_else(clew):
     clew.agent(
         "waiting",

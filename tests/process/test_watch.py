@@ -192,30 +192,6 @@ def test_without_a_goal_those_that_come_later_are_shown_until_ctrl_c(clew, watch
     assert f"{first} continues; watch it again: clew --home {clew.home} watch {first}" in seen.lines
 
 
-WAITS = "until test -e go; do sleep 0.02; done"
-
-
-@pytest.mark.parametrize(
-    ("cmd", "check", "doing", "what"),
-    [(WAITS, "test -e go", "tool", "#"), ("true", WAITS, "checks", "check slow")],
-)
-def test_status_says_what_the_worker_does_now_and_since_when(clew, cmd, check, doing, what):
-    text = "---\nchecks: {{slow: '{}'}}\n---\n# Do\n- [ ] It\n  ```sh\n  {}\n  ```\n"
-    clew.start()
-    goal = clew.submit(text.format(check, cmd))
-
-    def at_it():
-        now = clew.ask("status", goal=goal)["goal"]["now"]
-        return now if now and now["doing"] == doing else None
-
-    now = clew.until(at_it, f"that it does {doing}")
-    assert now["what"].startswith(what)
-    assert clew.goal(goal)["now"] == now
-    (clew.workspace(goal) / "go").touch()
-    clew.wait("goal.completed", goal=goal)
-    clew.until(lambda: clew.goal(goal)["now"] is None, "the end of it")
-
-
 def test_status_reads_the_ledger_where_the_daemon_hangs(clew):
     clew.start()
     goal = clew.submit(GATED)

@@ -74,13 +74,6 @@ def open_to_all(clew):
             folder.chmod(mode)
 
 
-def test_socket_and_folders_are_the_users_alone(clew):
-    clew.start()
-    assert socket_of(clew).stat().st_mode & 0o777 == 0o600
-    for name in ("run", "state"):
-        assert (clew.home / name).stat().st_mode & 0o777 == 0o700
-
-
 @root_only
 def test_another_user_is_refused_even_where_the_modes_would_let_them_in(clew):
     clew.start()

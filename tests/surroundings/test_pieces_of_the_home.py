@@ -102,12 +102,3 @@ def test_a_renamed_home_goes_on_at_its_new_place_with_each_step_done_once(clew, 
     goes_on(there, goal)
     assert there.stop() == 0
     assert there.verified()
-
-
-# -- the inbox
-
-
-# -- the outbox
-
-
-# -- other pieces

@@ -6,9 +6,7 @@ from clew_worker.agent.rpc import CannotContinue
 from clew_worker.bridge.clis.cli import (
     FaultReported,
     LimitReached,
-    LoginNeeded,
     SessionStarted,
-    ToolsOffered,
     TurnEnded,
 )
 from clew_worker.bridge.turn import CliCrashError, CliTurn
@@ -62,20 +60,6 @@ def test_a_fault_of_the_endpoint_is_temporary_and_a_lasting_one_needs_a_person()
     lasting = FaultReported("unknown model", lasting=True)
     found = outcome(turn_of(SessionStarted("s"), lasting, ended), 1)
     assert (found.kind, found.reason) == ("configuration", "coder cannot go on: unknown model")
-
-
-def test_a_login_that_is_asked_for_needs_a_person():
-    turn = CliTurn(Named(), lambda: 1000.0, "type `coder login`")
-    said = "wants a login: type `coder login`. It said: expired"
-    with pytest.raises(CannotContinue, match=said) as caught:
-        turn.take(LoginNeeded("expired"))
-    assert caught.value.kind == "configuration"
-
-
-def test_a_tool_of_its_own_needs_a_person():
-    turn_of(ToolsOffered(("clew_run", "todo"), {"clew": "connected"}))
-    with pytest.raises(CannotContinue, match="offers Bash although told not to"):
-        turn_of(ToolsOffered(("clew_run", "Bash"), {"clew": "connected"}))
 
 
 def test_a_cli_that_was_ended_because_it_had_lost_its_tools_is_a_crash():

@@ -1,10 +1,8 @@
 """The command line beside a ledger, without a daemon: what it prints, where, and how it ends."""
 
 import asyncio
-import contextlib
 import json
 import os
-import re
 import signal
 import subprocess
 import sys
@@ -73,15 +71,6 @@ def clew(capsys, monkeypatch):
     return call
 
 
-def test_a_reader_that_goes_away_is_no_error(home):
-    command = [sys.executable, "-m", "clew_daemon", "--home", str(home), "config", "--json"]
-    read, write = os.pipe()
-    os.close(read)
-    done = subprocess.run(command, stdout=write, stderr=subprocess.PIPE, timeout=60, check=False)
-    os.close(write)
-    assert done.stderr == b""
-
-
 def test_ctrl_c_exits_130_without_a_traceback(home):
     command = [sys.executable, "-m", "clew_daemon", "--home", str(home), "logs", "-f"]
     (home / "state" / "clew.log").write_text('{"event": "daemon.started"}\n')
@@ -128,31 +117,3 @@ def _nonsense(goal: str):
     from clew_shared.ledger import NewEvent
 
     return NewEvent(goal, "no_such_event", b'{"kind":"no_such_event"}')
-
-
-COLOUR = r"\x1b\[(\d;)*3\dm"
-
-
-def on_a_terminal(home: Path, *args: str, **env: str) -> str:
-    """Run clew with a pseudo-terminal for its stdout; what arrived there."""
-    master, slave = os.openpty()
-    kept = {k: v for k, v in os.environ.items() if k not in ("NO_COLOR", "FORCE_COLOR")}
-    command = [sys.executable, "-m", "clew_daemon", "--home", str(home), *args]
-    with subprocess.Popen(
-        command, stdout=slave, stderr=slave, env={**kept, "TERM": "xterm-256color", **env}
-    ) as process:
-        os.close(slave)
-        parts = []
-        with contextlib.suppress(OSError):  # EIO: the other end is closed
-            while part := os.read(master, 65536):
-                parts.append(part)
-        os.close(master)
-        assert process.wait(60) == 0
-    return b"".join(parts).decode()
-
-
-def test_a_terminal_gets_colours_and_a_pipe_does_not(clew, home):
-    assert re.search(COLOUR, on_a_terminal(home, "status", MATHX))
-    assert not re.search(COLOUR, on_a_terminal(home, "status", MATHX, NO_COLOR="1"))
-    assert "\x1b" not in on_a_terminal(home, "status", MATHX, TERM="dumb")
-    assert "\x1b" not in clew("--home", home, "status", MATHX)[1]

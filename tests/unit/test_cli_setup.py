@@ -101,28 +101,3 @@ def test_options_are_in_what_is_dropped_and_the_file_stays_as_it_is(clew, tmp_pa
     goal = parse(dropped(tmp_path / "h")[0].read_bytes(), "tea.md", ["runbook"])
     assert (goal.name, goal.agent, goal.workspace) == ("tea", "runbook", str(tmp_path / "work/x"))
     assert goal.checks == {"tea": "test -e tea", "check_1": 'test "$A"'}
-
-
-def test_config_check_names_all_faults_of_a_file(clew, tmp_path):
-    bad = tmp_path / "bad.toml"
-    bad.write_text("[daemon]\nmax_workers = 0\nsettle = 1\n[nope]\n")
-    code, out, err = clew("--home", tmp_path, "config", "--check", bad)
-    assert (code, out) == (1, "")
-    assert all(word in err for word in ("bad.toml:2", "bad.toml:3", "nope"))
-    code, out, _ = clew("--home", tmp_path, "config", "--check", bad, "--json")
-    assert code == 1
-    assert len(json.loads(out)["faults"]) == 3
-
-
-def test_doctor_fails_with_what_to_mend(clew, tmp_path):
-    (tmp_path / "config.toml").write_text(
-        '[agents.far]\nbase_url = "http://127.0.0.1:1/v1"\nmodel = "m"\n'
-    )
-    (tmp_path / "state").write_text("a file where a folder should be")
-    code, out, _ = clew("--home", tmp_path, "doctor", "--json")
-    checks = {check["name"]: check for check in json.loads(out)["checks"]}
-    assert code == 1
-    assert checks["state"]["level"] == "fail"
-    assert checks["agent far"]["level"] == "fail"
-    assert "base_url" in checks["agent far"]["mend"]
-    assert clew("--home", tmp_path, "doctor")[0] == 1

@@ -4,8 +4,6 @@ import pytest
 
 from clew_shared.core.answers import ActionReport, WrongState
 from clew_shared.record import events as ev
-from clew_shared.record.fold import fold
-from clew_shared.record.snapshot import dump
 
 
 def test_advance_goes_through_the_tree_in_order_and_ends(played):
@@ -81,19 +79,3 @@ def test_a_goal_that_is_over_allows_nothing(agent, status):
     agent.core.emit(ev.GoalEnded(status=status))
     assert agent.read("a").reason == "stopped"
     assert agent.record("a", {}).reason == "stopped"
-
-
-def test_an_allowed_action_is_on_record_before_its_outcome(agent):
-    agent.read("a")
-    assert [e.kind for _, e in agent.take()][-2:] == ["action_allowed", "action_finished"]
-
-
-def test_the_state_is_the_fold_of_what_was_recorded(played):
-    agent = played(["one", "two"])
-    for n in range(3):
-        agent.fail("make")
-        agent.write("a", str(n % 2))
-        agent.think("I plan")
-        agent.reflect("stuck")
-    agent.complete(success=False, failure="no way")
-    assert dump(fold(agent.take())) == dump(agent.state)

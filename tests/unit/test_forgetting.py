@@ -6,9 +6,7 @@ from clew_shared.config.tables import Settings
 from clew_shared.core.answers import ActionReport
 from clew_shared.core.core import Core
 from clew_shared.record import events as ev
-from clew_shared.record.fold import apply, fold
 from clew_shared.record.scope import ENTRIES_MAX
-from clew_shared.record.snapshot import dump, load
 from clew_shared.record.spec import PlannedSubtask, PlannedTask, Spec
 from clew_shared.record.state import State
 
@@ -46,16 +44,3 @@ def test_the_state_of_a_goal_that_works_on_and_on_does_not_grow(long):
     counted = (scope.worlds, scope.loop_counts, scope.writers, long.state.changes)
     assert max(tallies, *map(len, counted)) < ENTRIES_MAX + 1
     assert long.state.actions_total == 2 * ENTRIES_MAX
-
-
-def test_a_snapshot_goes_on_as_the_whole_record_does():
-    core, events = begun(), []
-    for n in range(ENTRIES_MAX + 1_000):
-        edit(core, n % (ENTRIES_MAX + 1 // 2))
-        events += [(one.seq, one.event) for one in core.take()]
-    whole = fold(events)
-    for cut in (len(events) // 2, len(events) - 7):
-        state = load(dump(fold(events[:cut])))
-        for seq, event in events[cut:]:
-            apply(state, event, seq)
-        assert dump(state) == dump(whole)

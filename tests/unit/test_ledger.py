@@ -38,21 +38,6 @@ async def ledger(path):
     await ledger.close(10)
 
 
-async def test_appended_events_are_read_back_in_call_order(ledger):
-    seqs = []
-    for i in range(600):
-        given, done = ledger.append([entry("a", f"a{i}"), entry("b", f"b{i}")])
-        seqs += given
-    await done
-
-    assert seqs == list(range(1, 1201))
-    assert [row.body for row in ledger.read("a")] == [b"a%d" % i for i in range(600)]
-    assert [row.n for row in ledger.read("b")] == list(range(1, 601))
-    assert [row.seq for row in ledger.read_all()] == seqs
-    assert ledger.last_seq() == 1200
-    assert ledger.goals() == ["a", "b"]
-
-
 async def test_what_waits_together_is_committed_together(path):
     ledger = Ledger.open(path)
     commits = []

@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from clew_shared.ledger import Ledger, NewEvent, Reader
+from clew_shared.ledger import Ledger, NewEvent
 
 INDEX_IN_USE = ("-shm", 128, 1)  # SQLite's UNIX_SHM_DMS: who may have it alone empties the index
 FILE_IN_USE = ("", 0x4000_0002, 510)  # SHARED_FIRST: who may have it alone removes the log
@@ -47,11 +47,3 @@ async def test_an_open_ledger_holds_its_locks(used, lock):
     ledger = Ledger.open(used)
     assert is_locked(used, lock)
     await ledger.close(60)
-
-
-@pytest.mark.parametrize("lock", [INDEX_IN_USE, FILE_IN_USE], ids=["index", "file"])
-async def test_a_reader_beside_another_one_holds_its_locks(used, lock):
-    with Reader.open(used) as reader:
-        assert reader.goals() == ["a"]
-        Reader.open(used).close()
-        assert is_locked(used, lock)

@@ -44,14 +44,6 @@ def test_lone_surrogates_become_question_marks():
     assert message == {"jsonrpc": "2.0", "x": ["?a"], "?": "\N{GRINNING FACE}"}
 
 
-@pytest.mark.parametrize(
-    "message", [{}, {"method": 3}, {"method": "act", "id": []}, {"method": None}]
-)
-def test_what_is_no_request_is_refused(message):
-    with pytest.raises(ProtocolError):
-        protocol.request({"jsonrpc": "2.0", **message})
-
-
 GOOD = {
     "hello": {"protocol": 1, "agent": "a/1"},
     "heartbeat": {},

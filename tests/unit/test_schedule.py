@@ -98,14 +98,6 @@ def test_a_dependency_is_an_id_or_its_unique_beginning_in_any_case(name):
     assert ready(states["after-5555"], KnownGoals(states), 0.0)
 
 
-def test_an_unknown_dependency_is_waited_for_and_named():
-    states = named_goals("make-tea-1f2a", ("after-5555", ("make-tee-1f2a",)))
-    assert not ready(states["after-5555"], KnownGoals(states), 0.0)
-    after, known = states["after-5555"], KnownGoals(states)
-    told = waits_for(after, known, [], 0.0)
-    assert told == "waits for make-tee-1f2a, which is not known yet"
-
-
 def called(*goals, **statuses):
     """Make queued goals by their names, or (name, depends_on); the id of `a` is `a-1111`, then `a-2222`, …"""
     states = {}

@@ -35,15 +35,6 @@ def test_the_manager_hears_each_state(manager):
     assert listener.recv(4096) == b"STOPPING=1"
 
 
-def test_a_reload_and_its_time_come_in_one_datagram(manager):
-    listener, address = manager
-    before_us = time.monotonic_ns() // 1000
-    Notifier(address).reloading()
-    state, moment = listener.recv(4096).decode().split("\n")
-    assert state == "RELOADING=1"
-    assert before_us <= int(moment.removeprefix("MONOTONIC_USEC=")) <= time.monotonic_ns() // 1000
-
-
 def test_a_status_is_one_line_and_forges_no_state(manager):
     listener, address = manager
     Notifier(address).status("goal a\nWATCHDOG=1\nb \udcff " + "x" * 9999)

@@ -36,19 +36,7 @@ def test_everything_comes_back_as_it_was_and_forth_again(snapshots):
     assert picture(one.workspace) == after
 
 
-def test_the_same_request_again_finds_everything_restored(snapshots):
-    one = snapshots()
-    one.sh(BEFORE)
-    before, base = picture(one.workspace), one.tree()
-    one.sh(AFTER)
-    entries = one.entries(one.tree(), base)
-    first, second = one.restore(base, entries), one.restore(base, entries)
-    assert first.restored == second.restored
-    assert len(second.restored) == len(entries)
-    assert picture(one.workspace) == before
-
-
-@pytest.mark.parametrize("cut", range(0, 24, 3))
+@pytest.mark.parametrize("cut", [3, 9, 18])
 def test_an_undo_that_was_cut_off_is_completed_by_the_same_request(snapshots, cut):
     one = snapshots()
     one.sh(BEFORE)

@@ -1,7 +1,6 @@
 """Snapshots: what is in them, what is left out and named, and what never makes one wrong."""
 
 import os
-import shutil
 import signal
 import subprocess
 import time
@@ -33,14 +32,6 @@ def test_a_snapshot_holds_files_links_and_folders_as_they_are(snapshots):
     assert one.listed(answer.tree) == names
     assert one.content(answer.tree, "a/b/file") == b"hi\n"
     assert one.store.blob(f"{answer.tree}:modes") == b"40700 closed\n40755 empty\n0600 secret\n"
-
-
-def test_nothing_changed_is_the_same_snapshot_and_costs_nothing(snapshots):
-    one = snapshots()
-    one.sh("echo x > file")
-    first, second = one.take(), one.take()
-    assert first.tree == second.tree
-    assert second.bytes == 0
 
 
 @pytest.mark.parametrize("restarted", [False, True])
@@ -145,21 +136,6 @@ def test_the_repositories_are_left_out_and_their_files_are_not(snapshots):
     assert before.stdout == after.stdout
 
 
-def test_it_says_where_the_repository_stands(snapshots):
-    one = snapshots()
-    assert one.take().git is None
-    one.sh("git init -q -b trunk .; echo x > file; git add file")
-    first = one.take().git
-    assert (first.branch, first.commit) == ("trunk", "")
-    one.sh("git -c user.name=n -c user.email=e commit -qm one; echo y > file")
-    second = one.take().git
-    assert (second.branch, len(second.commit), second.index) == ("trunk", 40, first.index)
-    one.sh("git add file; git checkout -q --detach")
-    third = one.take().git
-    assert (third.branch, third.commit) == ("", second.commit)
-    assert third.index != second.index
-
-
 def test_ignored_files_are_in_no_snapshot_by_the_rules_of_the_first(snapshots):
     one = snapshots()
     one.sh(
@@ -185,10 +161,6 @@ def test_a_store_at_its_limit_gets_no_more_and_stays_usable(snapshots):
     assert one.size() < MB
     one.sh("rm big*")
     assert one.take(room_bytes=5 * MB).tree == tree
-
-
-def test_without_git_there_is_no_snapshot(snapshots):
-    assert snapshots(git="").take().fault == "git is not installed"
 
 
 @pytest.mark.parametrize(
@@ -248,9 +220,3 @@ def test_git_ends_with_the_executor_that_is_killed(snapshots, home, gone, watch)
     assert gone(below)
     again = snapshots()
     assert "git" in again.listed(again.tree())
-
-
-def test_a_workspace_that_was_removed_has_no_snapshot(snapshots):
-    one = snapshots()
-    shutil.rmtree(one.workspace)
-    assert one.take().fault == "the workspace was removed"

@@ -19,19 +19,6 @@ async def test_a_file_that_is_moved_in_is_taken_without_a_sweep(daemon, folder, 
     assert daemon.names == ["goal.TXT"]
 
 
-async def test_other_names_stay_where_they_are(daemon, folder):
-    folder.mkdir(parents=True)
-    others = {".hidden.md", "goal.md.tmp", "goal.md.part", "goal.md~", "goal.yaml", "goal"}
-    for name in others:
-        (folder / name).write_text("not yet")
-    async with running(daemon):
-        (folder / "goal.md").write_text("now")
-        await daemon.until_drops(1)
-    assert daemon.names == ["goal.md"]
-    assert others <= set(names(folder))
-    assert daemon.events() == []
-
-
 async def test_a_file_that_grows_is_taken_once_and_whole(daemon, folder):
     parts = [f"line {count}\n".encode() for count in range(20)]
     async with running(daemon, settle_s=2):
