@@ -409,10 +409,8 @@ forge = cache(Forge)
 
 def is_warm(request: pytest.FixtureRequest) -> bool:
     """Whether the test's daemons may be forked; attacks, faults and long runs have them started as usual."""
-    return request.path.parent.name in {
-        "process",
-        "contract",
-    } and not request.node.get_closest_marker("cold")
+    folder = request.path.parent.name
+    return folder in ("process", "contract", "web") and not request.node.get_closest_marker("cold")
 
 
 @pytest.fixture

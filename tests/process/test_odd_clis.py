@@ -186,8 +186,8 @@ def test_turns_that_a_crash_cuts_off_use_up_no_attempt(coder):
 
 
 def test_one_that_thinks_longer_than_an_agent_of_clew_may_is_not_stalled(coder):
-    clew = coder("import time; started(); time.sleep(6); failed('unknown model m')")
-    clew.configure({"heartbeat.stall_timeout_s": 3.0})
+    clew = coder("import time; started(); time.sleep(2); failed('unknown model m')")
+    clew.configure({"heartbeat.stall_timeout_s": 1.0})
     clew.start()
     goal = clew.submit(GOAL)
     clew.wait("goal.blocked", goal=goal)

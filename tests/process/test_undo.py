@@ -127,7 +127,7 @@ def test_a_plan_that_was_shown_is_performed_only_as_it_was(clew, kitchen, done):
     assert answer["done"]
 
 
-@pytest.mark.parametrize(("undone", "busy"), [("inner", "."), (".", "inner"), (".", ".")])
+@pytest.mark.parametrize(("undone", "busy"), [("inner", "."), (".", "inner")])
 def test_no_goal_is_undone_while_another_works_in_its_folder_or_below_or_above_it(
     clew, tmp_path, undone, busy
 ):
@@ -337,7 +337,7 @@ def worked(clew, folder, *commands):
     return goal
 
 
-@pytest.mark.parametrize("place", ["old-git", "sub/.git", "hidden.log/old"])
+@pytest.mark.parametrize("place", ["old-git", "hidden.log/old"])
 def test_a_repository_that_was_renamed_stays_and_its_place_is_named(clew, repository, place):
     clew.start()
     stash = git(repository, "rev-parse", "stash").strip()

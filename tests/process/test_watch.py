@@ -199,15 +199,12 @@ def test_status_reads_the_ledger_where_the_daemon_hangs(clew):
     assert "running: #" in clew.clew("history", goal)
     clew.daemon.send_signal(signal.SIGSTOP)
     try:
-        one = json.loads(clew.clew("status", goal, "--json"))
         every = json.loads(clew.clew("status", "--json"))
         said = clew.clew("status")
     finally:
         clew.daemon.send_signal(signal.SIGCONT)
-    assert one["daemon"] is None
-    assert one["goal"]["status"] == "in_progress"
     assert every["daemon"] is None
-    assert [each["id"] for each in every["goals"]] == [goal]
+    assert [(each["id"], each["status"]) for each in every["goals"]] == [(goal, "in_progress")]
     assert "does not answer; showing the last recorded state" in said
     go.touch()
     clew.wait("goal.completed", goal=goal)

@@ -243,11 +243,11 @@ GROW = """
 import asyncio, sys
 from pathlib import Path
 from bench.grown import live_goal
-asyncio.run(live_goal(Path(sys.argv[1]), 10_000, Path(sys.argv[2])))
+asyncio.run(live_goal(Path(sys.argv[1]), 2_000, Path(sys.argv[2])))
 """
 
 
-def test_a_goal_with_10000_actions_has_a_small_page_with_all_of_them_in_pages(
+def test_a_goal_with_thousands_of_actions_has_a_small_page_with_all_of_them_in_pages(
     clew, browser, served
 ):
     folder = clew.home / "workspaces" / "grow"

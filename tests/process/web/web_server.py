@@ -2,9 +2,8 @@
 
 import http.client
 import json
+import os
 import re
-import subprocess
-import sys
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
@@ -31,18 +30,15 @@ class WebServer:
         self.port = 0
 
     def start(self, **env):
-        self.process = subprocess.Popen(
-            [sys.executable, "-m", "clew_daemon", *self.clew.options, "web", *self.options],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            env=self.clew.environment() | env,
-        )
+        read, write = os.pipe()
+        self.printed = os.fdopen(read)
+        with os.fdopen(write, "wb") as out:
+            command = self.clew.command("web", *self.options)
+            self.process = self.clew._launch(command, self.clew.environment() | env, out)
         self.clew._before.add(self.process.pid)  # it outlives the daemon, and is no leftover of it
-        line = self.process.stdout.readline()
+        line = self.printed.readline()
         found = re.search(r"http://\S+", line)
-        assert found, line + self.process.stderr.read()
+        assert found, line + self.printed.read()
         self.link = found[0]
         self.port = urlsplit(self.link).port
         return self
@@ -56,8 +52,7 @@ class WebServer:
         if self.process.poll() is None:
             self.process.terminate()
         code = self.process.wait(DEADLINE_S)
-        self.process.stdout.close()
-        self.process.stderr.close()
+        self.printed.close()
         return code
 
     def open(self):
