@@ -220,8 +220,7 @@ def _learn(memory: Memory, reading: Reading, *, again: bool, other: bool) -> Fou
         same, alike, noise = line in facts, bone in facts, False
         if at in numbers:
             kind, *values = (value or 0.0 for value in numbers[at])
-            goes, _ = _move(memory, f"{reading.asked}{bone}", values, crowd)
-            _, noise = _move(memory, bone, values, crowd)
+            goes, noise = _move(memory, bone, values, crowd)
             noise = noise and not other and kind < 2  # nothing but a number is an answer
             rises += goes == HALF
             way = max(way, goes if goes > HALF else 0.0)
