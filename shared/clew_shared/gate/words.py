@@ -97,8 +97,6 @@ def nothing_new(state: State, thresholds: LoopSettings, calls: AgentCalls) -> In
     why = due(memory, patience, thresholds.repeat_limit) if patience else ""
     before = [one for one in state.findings if one.stays and one.seq > state.attempt.seq]
     told = [one.times for one in before if one.stays == memory.stayed]
-    if why == "stays" and told and _only_looks(state):
-        return None  # of a poll once; then its debt speaks
     if not why or (why == "stays" and told and memory.stayed_times < told[-1] + told[0]):
         return None
     warned = memory.warned if why == "debt" else told

@@ -28,8 +28,6 @@ MILD: Final = 0.5  # each excuse of a step halves its cost
 # How many excuses it is that something was changed since the same was asked: a change deserves its test.
 AFTER_CHANGE: Final = 3
 NOISE_TURNS: Final = 1  # a number that has changed its direction as often goes to and fro
-# After as many same answers in a row another question is no excuse: searches that find nothing.
-SAME_MAX: Final = 4
 FACTS_MAX: Final = 1_000
 # Questions, numbers, answers that stay: far fewer of them are had in a scope than lines.
 FEW_MAX: Final = FACTS_MAX // 8
@@ -79,8 +77,6 @@ class Memory:
     waited: bool = False
     taught: int = 0
     worked: int = 0
-    same: int = 0
-    last: str = ""
     firm: int = 0
     looks: int = 0
     warned: bool = False
@@ -168,8 +164,6 @@ def take(memory: Memory, of: Outcome) -> float:
     fresh = f"w{reading.claim}" not in memory.facts  # the very same change was not claimed before
     wrote = _write(memory, of) if of.moved else 0.0
     found = _learn(memory, reading, again=known is not None, other=other)
-    memory.same = memory.same + 1 if memory.last == found.answer else 0
-    memory.last = found.answer
     if found.taught:
         memory.taught = memory.step
     if of.moved and (other or not reading.about):
@@ -177,30 +171,29 @@ def take(memory: Memory, of: Outcome) -> float:
     if found.gain > NEWS and of.moved and not of.world:
         memory.world = f"w{memory.step}"  # what a change brought is new, and so is the world
     by_itself = reading.kind != "" or of.varies or polled
-    excuses = (known is None and not failed and memory.same < SAME_MAX) + other + by_itself
+    excuses = (known is None and not failed) + other + by_itself
     excuses += AFTER_CHANGE * (renewed and not failed)
-    cost = 0.0 if wrote and fresh else (1 - found.varied / 2) * MILD**excuses
+    cost = 0.0 if wrote and fresh else MILD**excuses
     if known and known[1] != found.answer:
         memory.stays.pop(known[1], None)  # it has changed, so that it did not stay
-    _stay(memory, of, found.answer, failed=failed, cost=cost * MILD**renewed)
+    _stay(memory, of, found.answer, failed=failed, cost=cost)
     _keep(memory.asked, reading.asked, (memory.world, found.answer), FEW_MAX)
     gain = max(found.gain, wrote)
     news = _new_line(of, found.fresh, failed=failed) if gain > NEWS else ""
     memory.looks += by_itself
-    by_itself |= renewed and not failed  # a change deserves its test
+    by_itself |= renewed  # a change deserves its test
     _owe(memory, of.seq, of.label, gain, cost, by_itself=by_itself, news=news)
     return gain
 
 
 @dataclass(slots=True)
 class Found:
-    """What an answer brings; `varied` is the share that differs in numbers alone, `answer` stands for it without noise.
+    """What an answer brings, its new lines, and a hash that stands for it without noise.
 
     `taught`: it holds new lines, or a number that goes one way.
     """
 
     gain: float
-    varied: float
     fresh: frozenset[str]
     answer: str
     taught: bool
@@ -212,33 +205,30 @@ def _learn(memory: Memory, reading: Reading, *, again: bool, other: bool) -> Fou
     pairs = list(zip(found[::2], found[1::2], strict=True))
     facts, numbers = memory.facts, reading.numbers
     new_words = _new_words(memory, reading)
-    crowd = sum(len(row) - 1 for row in numbers.values())
-    rises, varied, way = 0, 0.0, 0.0
+    crowd = sum(map(len, numbers.values()))
+    rises, varied, way = 0, 0, 0.0
     kept: list[str] = []
     new: list[str] = []
     for at, (line, bone) in enumerate(pairs):
-        same, alike, noise = line in facts, bone in facts, False
+        noise = False
         if at in numbers:
-            kind, *values = (value or 0.0 for value in numbers[at])
-            goes, noise = _move(memory, bone, values, crowd)
-            noise = noise and not other and kind < 2  # nothing but a number is an answer
+            goes, noise = _move(memory, bone, [value or 0.0 for value in numbers[at]], crowd)
             rises += goes == HALF
             way = max(way, goes if goes > HALF else 0.0)
-        if same or alike:
-            varied += not same and not noise
+        noise = noise and not other
+        known = line in facts or bone in facts
+        if known:
+            varied += line not in facts and not noise
         elif len(new) < new_words:  # else known words in another order
             new.append(line)
-        if same or alike or new_words:
+        if known or new_words:
             kept.append(bone if noise else line)
     _keep_all(facts, dict.fromkeys(found, memory.step))
     n = len(pairs) or 1
-    varied /= n
     taught = max(min(1.0, 2 * len(new) / n), way)
-    gain = max(taught, HALF * rises / n)
-    if not again:
-        gain = max(gain, MUCH * min(1.0, 2 * varied) if other else HALF * varied)
+    numbered = MUCH * varied if other and not again else HALF * max(rises, not again and varied)
     answer = hashed("".join(sorted(kept or found[::2])))
-    return Found(gain, varied, frozenset(new), answer, taught > NEWS)
+    return Found(max(taught, numbered / n), frozenset(new), answer, taught > NEWS)
 
 
 def _new_line(of: Outcome, fresh: frozenset[str], *, failed: bool) -> str:

@@ -60,7 +60,6 @@ _PUBLISHED: Final = re.compile(r"^(?:[^\s:]*/)?\.agent_context/.*\n?", re.MULTIL
 _POSITION: Final = re.compile(r"[:(](?<=[\w)][:(])\d+[\d:,]*\)?|(?:line|column|col|offset) \d+")
 _NUMBER: Final = re.compile(r"\d+(?:[.,]\d+)*")
 _MEASURE: Final = re.compile(r"(?<![\w.<-])\d+(?:[.,]\d+)*(?![\w-]|\.\w)")
-_LETTER: Final = re.compile(r"[^\W\d_]")
 _WORD: Final = re.compile(r"[^\W\d_]{4,}")
 # Of a byte, what belongs to a word: letters, and all of what is not ASCII.
 _LETTERS: Final = bytes(code if code > 127 or chr(code).isalpha() else 32 for code in range(256))
@@ -72,9 +71,6 @@ _SLEEPS: Final = re.compile(r"(?:^|[;&|]\s*)sleep\s+[\d.]+[smhd]?\b")
 _LASTS: Final = re.compile(
     r"(?:wait|sleep|delay|duration|seconds|minutes|millis(?:econds)?|ms)(?:_\w+)?", re.IGNORECASE
 )
-_THINKS: Final = re.compile(
-    r"(?:^|[_-])(?:think|thinking|sequentialthinking|reflect)", re.IGNORECASE
-)
 _NO_DIGITS: Final = str.maketrans("0123456789", "ghijklmnop")
 
 
@@ -82,8 +78,8 @@ class Reading(BaseModel, frozen=True, extra="ignore"):
     """What was read in a step; hashes have eight hex digits, and stand in one text.
 
     `asked` is the question without what may vary, `about` what the action names. `lines` are pairs: a line, and its
-    skeleton without numbers; `numbers` are by the place of a line, after 2 where there is nothing else. `words` are
-    those that the action did not say itself, None in old records. `claim` is the change that the action claims, `raw`
+    skeleton without numbers; `numbers` are by the place of a line. `words` are those that the action did not say
+    itself, None in old records. `claim` is the change that the action claims, `raw`
     the answer to the letter, `kind` one of "", temporary, going_on.
     """
 
@@ -222,9 +218,7 @@ def _shared(split: list[list[str]], places: range) -> int:
 
 
 def _numbers(line: str) -> tuple[float, ...]:
-    """Return the numbers of a line after 0, or after 2 where it holds nothing else."""
-    values = [_value(one) for one in _MEASURE.findall(line)[:NUMBERS_MAX]]
-    return (0.0 if _LETTER.search(line) else 2.0, *values)
+    return tuple(map(_value, _MEASURE.findall(line)[:NUMBERS_MAX]))
 
 
 def _value(number: str) -> float:
@@ -260,8 +254,7 @@ def _canonical_text(text: str, key: str, *, loose: bool) -> str:
         rest = text[HEAD_CHARS * 2 :]
         return " ".join([*words, hashed(rest)] if rest else words)
     if key not in COMMANDS:
-        told = sum(word.strip(".,;:!?'\"()").isalpha() for word in words)
-        words = ["<prose>"] if len(words) >= 4 and told >= 0.7 * len(words) else sorted(words)
+        words = sorted(words)
     return _HANDLE.sub("<id>", masked(laid_out(" ".join(words))))
 
 
@@ -285,11 +278,6 @@ def is_wait(tool: str, args: Mapping[str, Any]) -> bool:
 def sleeps(args: Mapping[str, Any]) -> bool:
     """Return whether a command waits before it asks."""
     return any(map(_SLEEPS.search, _texts(args)))
-
-
-def is_thought(tool: str) -> bool:
-    """Return whether a tool only takes down what the agent thinks."""
-    return bool(_THINKS.search(tool))
 
 
 def targets(args: Mapping[str, Any]) -> list[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from clew_shared.judge import memory
-from clew_shared.judge.reading import is_thought, is_wait, sleeps, words_of
+from clew_shared.judge.reading import is_wait, sleeps
 from clew_shared.record import events as ev
 from clew_shared.record.events import POLL
 from clew_shared.record.model import Result
@@ -145,9 +145,6 @@ def learn(state: State, flight: InFlight, e: ev.ActionFinished, before: str) -> 
     if e.idle:
         attention.firm = True
         memory.take_idle(scope.memory, action.seq, label, IDLE_SHARE)
-        return
-    if is_thought(action.name):
-        memory.take_thought(scope.memory, action.seq, words_of(label), acts=False)
         return
     may_change = bool(e.evidence.kind) or varies or polls
     attention.waits = attention.waits or may_change
