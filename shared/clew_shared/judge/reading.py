@@ -9,6 +9,7 @@ import json
 import posixpath
 import re
 from functools import lru_cache
+from os.path import commonprefix
 from typing import TYPE_CHECKING, Any, Final
 from zlib import crc32
 
@@ -97,9 +98,7 @@ def read(tool: str, args: Mapping[str, Any], result: str, output: str | None) ->
     """Return the reading of a step."""
     given = output or ""
     text = _text_of(given)
-    lines = unstamped(rows_of(text, failed=result != "success")) or ["nothing"]
-    whole = "\n".join(lines)
-    bones = _NUMBER.sub("#", whole).split("\n")
+    lines, bones = unstamped(rows_of(text, failed=result != "success") or ["nothing"])
     own = " ".join(_texts(args))[: HEAD_CHARS * 2].lower()
     differ = [at for at, bone in enumerate(bones) if bone != lines[at]]
     pairs = "\n".join(f"{line}\n{bone}" for line, bone in zip(lines, bones, strict=True))
@@ -108,7 +107,7 @@ def read(tool: str, args: Mapping[str, Any], result: str, output: str | None) ->
         about="".join(map(hashed, targets(args))),
         lines=_hashes(_bytes(pairs).split(b"\n")),
         numbers={at: _numbers(lines[at]) for at in differ[:ROWS_MAX]},
-        words=_words(whole, own),
+        words=_words("\n".join(lines), own),
         claim=hashed("\0".join([_digest(tool, canonical(args)), *sorted(set(bones))])),
         raw=hashed(given),
         kind=_kind(text[:HEAD_CHARS], failed=result != "success"),
@@ -183,38 +182,30 @@ def rows_of(text: str, *, failed: bool) -> list[str]:
     return [one for one in rows if one[:1].isalnum() or any(map(str.isalnum, one))][:LINES_MAX]
 
 
-def unstamped(lines: list[str]) -> list[str]:
-    """Return lines of different kinds without the words that each of them begins or ends with, if these hold numbers.
+def unstamped(lines: list[str]) -> tuple[list[str], list[str]]:
+    """Return lines and their skeletons, without the words that each begins or ends with, if these hold numbers.
 
     Such a stamp (a request, a thread, a load) is of the layout and not of the answer. Rows of a table, which are alike
     in all else too, stay as they are: there the numbers tell.
     """
-    if len(lines) < STAMPED:
-        return lines
-    split = [line.split() for line in lines]
-    most = min(map(len, split)) - 1
-    begin = _shared(split, range(most))
-    end = _shared(split, range(-1, -1 - most + begin, -1))
-    if not begin + end:
-        return lines
-    rest = [" ".join(words[begin : len(words) - end]) for words in split]
-    if len({_NUMBER.sub("#", one) for one in rest}) < 0.75 * len(lines):
-        return lines
-    return list(dict.fromkeys(rest))
+    bones = _bones(lines)
+    if len(lines) >= STAMPED:
+        first, last = _stamp(bones), _stamp([bone[::-1] for bone in bones])
+        rest = [line.split(" ", first)[-1].rsplit(" ", last)[0] for line in lines]
+        if first + last and len(set(_bones(rest))) >= 0.75 * len(lines):
+            lines = list(dict.fromkeys(rest))
+            return lines, _bones(lines)
+    return lines, bones
 
 
-def _shared(split: list[list[str]], places: range) -> int:
-    """Return how many words from one end all lines share but for numbers, 0 if none of these has a number."""
-    count = counted = 0
-    for place in places:
-        bone = _NUMBER.sub("#", split[0][place])
-        if bone != _NUMBER.sub("#", split[1][place]) or any(
-            _NUMBER.sub("#", words[place]) != bone for words in split
-        ):
-            break
-        count += 1
-        counted += "#" in bone
-    return count if counted else 0
+def _bones(lines: list[str]) -> list[str]:
+    return _NUMBER.sub("#", "\n".join(lines)).split("\n")
+
+
+def _stamp(bones: list[str]) -> int:
+    """Return how many words all begin with, 0 where these hold no number."""
+    words, space, _ = commonprefix(bones).rpartition(" ")  # noqa: RUF071 - texts, not paths
+    return words.count(" ") + 1 if space and "#" in words else 0
 
 
 def _numbers(line: str) -> tuple[float, ...]:
