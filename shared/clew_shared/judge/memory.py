@@ -173,10 +173,10 @@ def take(memory: Memory, of: Outcome) -> float:
     by_itself = reading.kind != "" or of.varies or polled
     excuses = (known is None and not failed) + other + by_itself
     excuses += AFTER_CHANGE * (renewed and not failed)
-    cost = 0.0 if wrote and fresh else MILD**excuses
+    cost = 0.0 if wrote and fresh else (1 - found.varied / 2) * MILD**excuses
     if known and known[1] != found.answer:
         memory.stays.pop(known[1], None)  # it has changed, so that it did not stay
-    _stay(memory, of, found.answer, failed=failed, cost=cost)
+    _stay(memory, of, found.answer, failed=failed, cost=cost * MILD**renewed)
     _keep(memory.asked, reading.asked, (memory.world, found.answer), FEW_MAX)
     gain = max(found.gain, wrote)
     news = _new_line(of, found.fresh, failed=failed) if gain > NEWS else ""
@@ -190,10 +190,11 @@ def take(memory: Memory, of: Outcome) -> float:
 class Found:
     """What an answer brings, its new lines, and a hash that stands for it without noise.
 
-    `taught`: it holds new lines, or a number that goes one way.
+    `varied` is the share that differs in numbers alone; `taught`: it holds new lines, or a number that goes one way.
     """
 
     gain: float
+    varied: float
     fresh: frozenset[str]
     answer: str
     taught: bool
@@ -206,7 +207,7 @@ def _learn(memory: Memory, reading: Reading, *, again: bool, other: bool) -> Fou
     facts, numbers = memory.facts, reading.numbers
     new_words = _new_words(memory, reading)
     crowd = sum(map(len, numbers.values()))
-    rises, varied, way = 0, 0, 0.0
+    rises, varied, way = 0, 0.0, 0.0
     kept: list[str] = []
     new: list[str] = []
     for at, (line, bone) in enumerate(pairs):
@@ -225,10 +226,11 @@ def _learn(memory: Memory, reading: Reading, *, again: bool, other: bool) -> Fou
             kept.append(bone if noise else line)
     _keep_all(facts, dict.fromkeys(found, memory.step))
     n = len(pairs) or 1
+    varied /= n
     taught = max(min(1.0, 2 * len(new) / n), way)
-    numbered = MUCH * varied if other and not again else HALF * max(rises, not again and varied)
+    numbered = MUCH * varied if other and not again else HALF * max(rises / n, not again and varied)
     answer = hashed("".join(sorted(kept or found[::2])))
-    return Found(max(taught, numbered / n), frozenset(new), answer, taught > NEWS)
+    return Found(max(taught, numbered), varied, frozenset(new), answer, taught > NEWS)
 
 
 def _new_line(of: Outcome, fresh: frozenset[str], *, failed: bool) -> str:
