@@ -131,7 +131,7 @@ def test_whatever_arguments_a_model_gives_can_be_fitted_and_stay_so(tool, args):
     st.text(max_size=400),
     st.text(max_size=400),
     st.lists(st.text(max_size=200), max_size=20),
-    st.integers(200, 3000),
+    st.integers(500, 3000),
 )
 def test_the_compact_context_keeps_to_its_limit(goal, subtask, blocked, max_chars):
     tasks = [Task("a task", [Subtask(subtask), Subtask("next")])]

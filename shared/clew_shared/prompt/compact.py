@@ -28,6 +28,7 @@ CHANGES_SHOWN = 3
 ALWAYS_SHARE = 0.5
 """The share of the room up to which the lines that must stay displace no other line."""
 
+LABEL_CHARS = 10  # `BLOCKED: x`
 SPACING_SHARE = 0.1
 """Headings and empty lines are left out where they would take more of the room."""
 
@@ -125,11 +126,11 @@ def _newest(lines: list[Line], keep: Keep, room: int) -> list[Line]:
 
 
 def _level(widths: list[int], room: int) -> int:
-    """Return to how many characters the longest lines are cut so that all fit: each keeps its beginning."""
+    """Return to how many characters the longest lines are cut so that all fit: each keeps its label."""
     left = len(widths)
     for width in sorted(widths):
         if width * left > room:
-            return max(room // left - 1, 1)
+            return max(room // left - 1, LABEL_CHARS)
         room -= width
         left -= 1
     return max(widths, default=1)
