@@ -58,9 +58,8 @@ def finished_event(
 def _reading(
     state: State, tool: str, args: dict[str, Any], report: ActionReport, *, is_plain: bool
 ) -> Reading:
-    if is_plain:
-        return plain(signature(tool, args, state.spec.workspace))
-    return read(tool, args, report.result, report.output)
+    exact = signature(tool, args, state.spec.workspace)
+    return plain(exact) if is_plain else read(exact, tool, args, report.result, report.output)
 
 
 def known_outcome(

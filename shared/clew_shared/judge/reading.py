@@ -94,7 +94,9 @@ class Reading(BaseModel, frozen=True, extra="ignore"):
     kind: str = ""
 
 
-def read(tool: str, args: Mapping[str, Any], result: str, output: str | None) -> Reading:
+def read(
+    signature: str, tool: str, args: Mapping[str, Any], result: str, output: str | None
+) -> Reading:
     """Return the reading of a step."""
     given = output or ""
     text = _text_of(given)
@@ -103,12 +105,12 @@ def read(tool: str, args: Mapping[str, Any], result: str, output: str | None) ->
     differ = [at for at, bone in enumerate(bones) if bone != lines[at]]
     pairs = "\n".join(f"{line}\n{bone}" for line, bone in zip(lines, bones, strict=True))
     return Reading(
-        asked=hashed(_digest(tool, canonical(args, loose=True))),
+        asked=hashed(_question(tool, args)),
         about="".join(map(hashed, targets(args))),
         lines=_hashes(_bytes(pairs).split(b"\n")),
         numbers={at: _numbers(lines[at]) for at in differ[:ROWS_MAX]},
         words=_words("\n".join(lines), own),
-        claim=hashed("\0".join([_digest(tool, canonical(args)), *sorted(set(bones))])),
+        claim=hashed("\0".join([signature, *sorted(set(bones))])),
         raw=hashed(given),
         kind=_kind(text[:HEAD_CHARS], failed=result != "success"),
     )
@@ -218,35 +220,29 @@ def _value(number: str) -> float:
     return float(plain) if len(plain) <= DIGITS_MAX and plain.count(".") < 2 else 0.0
 
 
-def canonical(value: Any, key: str = "", *, loose: bool = False) -> Any:
-    """Return arguments so that equal requests are equal; loose: without extents, ids, times and the order of words."""
+def _question(tool: str, args: Mapping[str, Any]) -> str:
+    """Return what is asked, without extents, ids, times and the order of words."""
+    return f"{tool} {json.dumps(_loose(args), sort_keys=True, ensure_ascii=False, default=str)}"
+
+
+def _loose(value: Any, key: str = "") -> Any:
     match value:
         case dict():
-            kept = sorted(k for k in value if not (loose and _EXTENT.search(k)))
-            return {k: canonical(value[k], k, loose=loose) for k in kept}
-        case str():
-            return _canonical_text(value, key, loose=loose)
+            return {k: _loose(v, k) for k, v in value.items() if not _EXTENT.search(k)}
         case list() | tuple() if key in COMMANDS:
-            return _canonical_text(command_of({key: value}), key, loose=loose)
+            return _loose(command_of({key: value}), key)
         case list() | tuple():
-            return [canonical(one, key, loose=loose) for one in value]
+            return [_loose(one, key) for one in value]
+        case str():
+            words = [
+                posixpath.normpath(word) if "/" in word and _PLAIN_PATH.fullmatch(word) else word
+                for word in value[: HEAD_CHARS * 2].split()
+                if word != "2>&1"
+            ]
+            ordered = words if key in COMMANDS else sorted(words)
+            return _HANDLE.sub("<id>", masked(laid_out(" ".join(ordered))))
         case _:
             return value
-
-
-def _canonical_text(text: str, key: str, *, loose: bool) -> str:
-    if key in COMMANDS:
-        text = text.replace("2>&1", "")
-    words = [
-        posixpath.normpath(word) if "/" in word and _PLAIN_PATH.fullmatch(word) else word
-        for word in text[: HEAD_CHARS * 2].split()
-    ]
-    if not loose:
-        rest = text[HEAD_CHARS * 2 :]
-        return " ".join([*words, hashed(rest)] if rest else words)
-    if key not in COMMANDS:
-        words = sorted(words)
-    return _HANDLE.sub("<id>", masked(laid_out(" ".join(words))))
 
 
 def command_of(args: Mapping[str, Any]) -> str:
@@ -335,7 +331,3 @@ def _texts(value: Any) -> Iterable[str]:
                 yield " ".join(joined)
             for one in value:
                 yield from _texts(one)
-
-
-def _digest(tool: str, args: Any) -> str:
-    return f"{tool} {json.dumps(args, sort_keys=True, ensure_ascii=False, default=str)}"
