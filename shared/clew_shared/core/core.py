@@ -29,7 +29,7 @@ from clew_shared.core.attempts import (
 from clew_shared.core.budgets import blocked_by_limit
 from clew_shared.core.outcomes import finished_event, known_outcome
 from clew_shared.core.tree import MESSAGE_CHARS, TreeCommands
-from clew_shared.gate.table import Nudge, Proposal, Refusal, judge, judge_again
+from clew_shared.gate.table import Nudge, Proposal, Refusal, judge
 from clew_shared.gate.words import review
 from clew_shared.judge.memory import is_new
 from clew_shared.judge.reading import words_of
@@ -82,7 +82,7 @@ class Core(TreeCommands):
             return refused
         self.start(at)
         rerun = self.runbook and in_vain(self.state, proposal.signature)
-        answer = (judge_again if rerun else judge)(self.state, proposal, self.loops)
+        answer = judge(self.state, proposal, self.loops, rerun=bool(rerun))
         if isinstance(answer, Refusal):
             return proposal, answer
         return self._allow(proposal, answer, at, rationale)

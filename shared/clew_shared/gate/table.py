@@ -14,7 +14,7 @@ from clew_shared.text.words import RESULTS, action_text, ordinal, signature_text
 
 if TYPE_CHECKING:
     from clew_shared.config.tables import LoopSettings
-    from clew_shared.record.scope import CycleStep, Tally
+    from clew_shared.record.scope import CycleStep
     from clew_shared.record.state import State
 
 WHAT_ELSE = "Do something else:"  # begins the advice in a refusal
@@ -82,12 +82,15 @@ class Refusal(Nudge):
     everywhere: bool = False
 
 
-def judge(state: State, proposal: Proposal, thresholds: LoopSettings) -> Refusal | Nudge | None:
+def judge(
+    state: State, proposal: Proposal, thresholds: LoopSettings, *, rerun: bool = False
+) -> Refusal | Nudge | None:
     """Return whether a proposal may run: a Refusal, a Nudge (it may, with advice), or None (it may).
 
-    Waits are judged by the crash rule alone: letting time pass is not a loop.
+    Waits are judged by the crash rule alone: letting time pass is not a loop. So is what runs again at a person's word.
     """
-    if found := judge_again(state, proposal, thresholds):
+    found = blocked(state, proposal) or crash(state, proposal, thresholds)
+    if found or rerun:
         return found
     if proposal.signature not in state.scope.loop_counts or is_wait(proposal.tool, proposal.args):
         return None
@@ -97,11 +100,6 @@ def judge(state: State, proposal: Proposal, thresholds: LoopSettings) -> Refusal
     if isinstance(repeated, Refusal):
         return repeated
     return cycle(state, proposal, thresholds) or repeated
-
-
-def judge_again(state: State, proposal: Proposal, thresholds: LoopSettings) -> Refusal | None:
-    """Return why a step of a runbook must not run again at a person's word, or that of the goal file; None: it may."""
-    return blocked(state, proposal) or crash(state, proposal, thresholds)
 
 
 def blocked(state: State, proposal: Proposal) -> Refusal | None:
@@ -235,8 +233,9 @@ def _round(
 
 
 def last_time(state: State, proposal: Proposal, *, in_cycle: bool = False) -> str:
-    """Return how the action went the last time, with the head of its output; `in_cycle`: others came in between."""
-    tally = last_tally(state, proposal)
+    """Return how the action went the last time, in this world if it was done in it; `in_cycle`: others came between."""
+    worlds = state.scope.tallies.get(proposal.signature, {})
+    tally = worlds.get(state.world) or max(worlds.values(), key=lambda t: t.seq, default=None)
     if tally is None:
         died = state.scope.died.get(proposal.signature)
         return f"The last time it was cut off: {died}." if died else ""
@@ -244,19 +243,13 @@ def last_time(state: State, proposal: Proposal, *, in_cycle: bool = False) -> st
         output = f' with: "{tally.head}"' if tally.head else ""
         return f"The last time it ended in {tally.result}{output}."
     output = f' and said: "{tally.head}"' if tally.head else ""
-    if in_cycle and state.world not in state.scope.tallies[proposal.signature]:
+    if in_cycle and state.world not in worlds:
         return f"It already succeeded{output}, and the workspace has changed since: this goes back and forth."
     if tally.kind == "read":
         return (
             f"It already succeeded{output}. No file has changed since, so the answer is the same."
         )
     return f"It already succeeded{output}. Its effect is already there; doing it again changes nothing."
-
-
-def last_tally(state: State, proposal: Proposal) -> Tally | None:
-    """Return the tally of the action in this world, else that of the world in which it was last done."""
-    worlds = state.scope.tallies.get(proposal.signature, {})
-    return worlds.get(state.world) or max(worlds.values(), key=lambda t: t.seq, default=None)
 
 
 def what_else(state: State, calls: AgentCalls) -> str:

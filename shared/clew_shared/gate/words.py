@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from clew_shared.record.state import State
 
 BRING_NEWS = "Do something that can bring something new"  # begins the advice after the facts
-NO_OUTPUT = "(no output)"
 IGNORED_AFTER_STEPS = 3
 FAILURE_CHARS = 300
 TEXT_CHARS = 120
@@ -96,30 +95,28 @@ def nothing_new(state: State, thresholds: LoopSettings, calls: AgentCalls) -> In
     memory, patience = state.scope.memory, patience_of(state, thresholds)
     why = due(memory, patience, thresholds.repeat_limit) if patience else ""
     before = [one for one in state.findings if one.stays and one.seq > state.attempt.seq]
-    told = [one.times for one in before if one.stays == memory.stayed]
-    if not why or (why == "stays" and told and memory.stayed_times < told[-1] + told[0]):
+    told = [one.times for one in before if one.stays == memory.stay.text]
+    if not why or (why == "stays" and told and memory.stay.times < told[-1] + told[0]):
         return None
     warned = memory.warned if why == "debt" else told
     again = bool(memory.firm and warned)
     steps = _steps(state, why, again=again)
-    answer = f'"{_short(memory.stayed)}"' if memory.stayed else NO_OUTPUT
-    last = f' The last new thing: "{_short(memory.news)}".' if memory.news else ""
+    answer = f'"{in_one_line(memory.stay.text, TEXT_CHARS)}"' if memory.stay.text else "(no output)"
+    last = f' The last new thing: "{in_one_line(memory.news, TEXT_CHARS)}".' if memory.news else ""
     message = f"{_facts(state, why, steps, answer)}{last} {BRING_NEWS}, or, if the work is done, {calls.finish}."
-    if polls := _only_looks(state):
-        looks = memory.stayed_times if why == "stays" else memory.looks
+    if _only_looks(state):
+        looks = memory.stay.times if why == "stays" else memory.looks
         what = f"Still the same after {looks} looks ({answer}):"
-        if memory.stayed_times < looks:  # there were others
+        if memory.stay.times < looks:  # there were others
             what = f"{looks} looks brought nothing new (the last: {answer}):"
         message = f"{what} wait longer between looks, or say what you wait for; if the work is done, {calls.finish}."
-    return _told(
-        state, thresholds, "nothing_new", message, why=why, again=again, poll=polls, steps=steps
-    )
+    return _told(state, thresholds, "nothing_new", message, why, again=again)
 
 
 def _steps(state: State, why: str, *, again: bool) -> tuple[int, ...]:
     """Return the steps that a word is about; of one that is said again those since the word before."""
     memory = state.scope.memory
-    steps = memory.stayed_steps if why == "stays" else tuple(seq for seq, _ in memory.idle)
+    steps = memory.stay.steps if why == "stays" else tuple(seq for seq, _ in memory.idle)
     last = max((one.seq for one in state.findings if again and not one.refused), default=0)
     return tuple(seq for seq in steps if seq > last) or steps
 
@@ -134,9 +131,9 @@ def _facts(state: State, why: str, steps: tuple[int, ...], answer: str) -> str:
     if why != "stays":
         more = "more " if len(steps) < len(memory.idle) else ""
         return f"{len(steps)} {more}steps brought nothing new: {names}."
-    lastly = "" if counts.total() == memory.stayed_times else "lastly "
+    lastly = "" if counts.total() == memory.stay.times else "lastly "
     to = f", {lastly}to {names}" if names else ""
-    return f"The same answer came {memory.stayed_times} times{to}: {answer}."
+    return f"The same answer came {memory.stay.times} times{to}: {answer}."
 
 
 def patience_of(state: State, thresholds: LoopSettings) -> float:
@@ -146,31 +143,19 @@ def patience_of(state: State, thresholds: LoopSettings) -> float:
 
 
 def _told(
-    state: State,
-    thresholds: LoopSettings,
-    kind: str,
-    message: str,
-    *,
-    why: str = "",
-    again: bool,
-    poll: bool = False,
-    steps: tuple[int, ...] | None = None,
+    state: State, thresholds: LoopSettings, kind: str, message: str, why: str = "", *, again: bool
 ) -> Intervened:
     memory = state.scope.memory
     owed = memory.debt.steps + memory.debt.shares * patience_of(state, thresholds)
-    stays = Stays(text=memory.stayed, times=memory.stayed_times) if why == "stays" else None
+    stays = Stays(text=memory.stay.text, times=memory.stay.times) if why == "stays" else None
     return Intervened(
         intervention=kind,
-        key=POLL if poll else why or kind,
+        key=POLL if why and _only_looks(state) else why or kind,
         message=message,
         again=again,
         debt=round(max(owed, memory.debt.stays) if stays else owed, 1),
         since_gain=memory.since_gain,
         last_gain=LastGain(seq=memory.gained_seq, text=memory.news) if memory.gained_seq else None,
-        steps=_steps(state, why, again=again) if steps is None else steps,
+        steps=_steps(state, why, again=again),
         stays=stays,
     )
-
-
-def _short(text: str) -> str:
-    return in_one_line(text, TEXT_CHARS)

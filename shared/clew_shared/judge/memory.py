@@ -27,7 +27,6 @@ NEWS: Final = 0.25  # a gain above this counts as something new: a quarter of a 
 MILD: Final = 0.5  # each excuse of a step halves its cost
 # How many excuses it is that something was changed since the same was asked: a change deserves its test.
 AFTER_CHANGE: Final = 3
-NOISE_TURNS: Final = 1  # a number that has changed its direction as often goes to and fro
 FACTS_MAX: Final = 1_000
 # Questions, numbers, answers that stay: far fewer of them are had in a scope than lines.
 FEW_MAX: Final = FACTS_MAX // 8
@@ -47,13 +46,14 @@ class Debt:
 
 @dataclass(slots=True)
 class Stay:
-    """An answer that stays: its debt in repeats, what it is, how often it came, and in which steps lastly."""
+    """An answer that stays: its debt in repeats, what it is, how often it came, lastly in which steps, and its head."""
 
     owed: float = 0.0
     answer: str = ""
     times: int = 0
     since: int = 0
     steps: tuple[int, ...] = ()
+    text: str = ""
 
 
 @dataclass(slots=True)
@@ -63,8 +63,8 @@ class Memory:
     `told` is the debt at the last word, `firm` the costly steps since then, or since something was new, whose answer
     could not change by itself; `looks` are the others that looked at what may, since something was new.
     `gained` is the step that last brought something, `news` a line that was new in its answer.
-    `idle` are the last steps that brought nothing, with their numbers. `stayed` is the last answer, how often it
-    came, and in which steps. `asked` are questions: the world in which each was asked last, and the answer.
+    `idle` are the last steps that brought nothing, with their numbers, `stay` is the last answer. `asked` are
+    questions: the world in which each was asked last, and the answer.
     """
 
     step: int = 0
@@ -80,9 +80,7 @@ class Memory:
     firm: int = 0
     looks: int = 0
     warned: bool = False
-    stayed: str = ""
-    stayed_times: int = 0
-    stayed_steps: tuple[int, ...] = ()
+    stay: Stay = field(default_factory=Stay)
     idle: list[tuple[int, str]] = field(default_factory=list)
     facts: dict[str, int] = field(default_factory=dict)
     words: dict[str, int] = field(default_factory=dict)
@@ -238,7 +236,7 @@ def _new_line(of: Outcome, fresh: frozenset[str], *, failed: bool) -> str:
     new = (
         one_line(line)
         for line in of.text.splitlines()
-        if any(hashed(row) in fresh for row in rows_of(laid_out(line), failed=failed))
+        if any(hashed(row) in fresh for row in rows_of(laid_out(line)))
     )
     return (key_line("\n".join(new)) if failed else next(new, "")) or of.head
 
@@ -276,7 +274,7 @@ def _move(memory: Memory, key: str, now: list[float], crowd: int) -> tuple[float
                 gain = max(gain, HALF if to > 0 else MUCH)
             column[:] = value, to, moves, turns
         moving += column[1] != 0
-        noisy += column[3] >= NOISE_TURNS and column[3] > (column[2] - 2) // 3
+        noisy += column[3] > max(0, (column[2] - 2) // 3)
     _keep(memory.moves, key, row, FEW_MAX)
     return gain, 0 < noisy == moving
 
@@ -306,14 +304,13 @@ def _stay(memory: Memory, of: Outcome, answer: str, *, failed: bool, cost: float
     idle = memory.taught <= last.since and (failed or memory.worked <= last.since)
     if cost and idle and of.text:  # nothing at all was learned meanwhile; no answer is no bad news
         cost = max(cost, MILD)
-    now = Stay(0.0, answer, 1, memory.step, (of.seq,))
+    now = Stay(0.0, answer, 1, memory.step, (of.seq,), of.head)
     if last.answer == answer:
         now.owed, now.times = last.owed + cost, last.times + 1
         now.steps = (*last.steps[1 - IDLE_MAX :], of.seq)
     _keep(memory.stays, key, now, FEW_MAX)
     memory.debt.stays = now.owed
-    memory.stayed = of.head
-    memory.stayed_times, memory.stayed_steps = now.times, now.steps
+    memory.stay = now
 
 
 def _owe(

@@ -20,18 +20,14 @@ from clew_shared.judge.masks import laid_out, masked
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-HEAD_CHARS: Final = 2_000
 # What is read of a long text; the rest counts as one line, by its digest, so that a change in it is news.
-TAIL_CHARS: Final = 1_000
-LINES_MAX: Final = 100
-LINE_CHARS: Final = 240
+HEAD_CHARS, TAIL_CHARS = 2_000, 1_000
+LINES_MAX, LINE_CHARS = 100, 240
 NAMES_MAX: Final = 40
-NUMBERS_MAX: Final = 8  # how many numbers of a line are compared, ...
-ROWS_MAX: Final = 12  # ... and of how many lines of an answer
+NUMBERS_MAX, ROWS_MAX = 8, 12  # the numbers that are compared of a line, and the lines of an answer
 DIGITS_MAX: Final = 100
-WORDS_MAX: Final = 64
+WORDS_MAX, WORD_MIN = 64, 3
 HASH: Final = 8
-WORD_MIN: Final = 3
 STAMPED: Final = 3  # of as many lines it can be told that each has the same stamp
 ERROR_CHARS: Final = 160
 COMMANDS: Final = ("command", "cmd", "script")
@@ -57,8 +53,6 @@ _EXTENT: Final = re.compile(
 )
 # A line that names what clew itself publishes, as of `grep -r`: it says nothing of the work.
 _PUBLISHED: Final = re.compile(r"^(?:[^\s:]*/)?\.agent_context/.*\n?", re.MULTILINE)
-# Where an error is: after an edit it is the same one in another place.
-_POSITION: Final = re.compile(r"[:(](?<=[\w)][:(])\d+[\d:,]*\)?|(?:line|column|col|offset) \d+")
 _NUMBER: Final = re.compile(r"\d+(?:[.,]\d+)*")
 _MEASURE: Final = re.compile(r"(?<![\w.<-])\d+(?:[.,]\d+)*(?![\w-]|\.\w)")
 _WORD: Final = re.compile(r"[^\W\d_]{4,}")
@@ -100,7 +94,7 @@ def read(
     """Return the reading of a step."""
     given = output or ""
     text = _text_of(given)
-    lines, bones = unstamped(rows_of(text, failed=result != "success") or ["nothing"])
+    lines, bones = unstamped(rows_of(text) or ["nothing"])
     own = " ".join(_texts(args))[: HEAD_CHARS * 2].lower()
     differ = [at for at, bone in enumerate(bones) if bone != lines[at]]
     pairs = "\n".join(f"{line}\n{bone}" for line, bone in zip(lines, bones, strict=True))
@@ -159,7 +153,7 @@ def error_of(result: str, output: str | None) -> str:
     """Return an error without what varies, "" if there was none; for people and traces."""
     if result not in ("failure", "error") or not output:
         return ""
-    return " ".join(rows_of(_text_of(output), failed=True))[:ERROR_CHARS]
+    return " ".join(rows_of(_text_of(output)))[:ERROR_CHARS]
 
 
 @lru_cache(maxsize=4)
@@ -174,13 +168,9 @@ def _text_of(output: str) -> str:
 
 
 @lru_cache(maxsize=4)
-def rows_of(text: str, *, failed: bool) -> list[str]:
-    """Return the different lines of a text that was laid out, without times, durations and ids; of an error, places."""
-    same = masked(text)
-    rows = dict.fromkeys(
-        " ".join(row.split()).strip(" \"'|│")
-        for row in (_POSITION.sub("", same) if failed else same).split("\n")
-    )
+def rows_of(text: str) -> list[str]:
+    """Return the different lines of a text that was laid out, without times, durations and ids."""
+    rows = dict.fromkeys(" ".join(row.split()).strip(" \"'|│") for row in masked(text).split("\n"))
     return [one for one in rows if one[:1].isalnum() or any(map(str.isalnum, one))][:LINES_MAX]
 
 
@@ -326,8 +316,4 @@ def _texts(value: Any) -> Iterable[str]:
             for one in value.values():
                 yield from _texts(one)
         case list() | tuple():
-            joined = [one for one in value if isinstance(one, str)]
-            if len(joined) == len(value):
-                yield " ".join(joined)
-            for one in value:
-                yield from _texts(one)
+            yield " ".join(map(str, value))

@@ -21,14 +21,13 @@ OUTPUT_CHARS = 300
 ARGS_CHARS = 120
 OVER_CHARS = 160
 TRIED_SHOWN, TRIED_CHARS = 5, 200
-BLOCKS_SHOWN = 20
+BLOCKS_SHOWN, LABEL_CHARS = 20, 10  # a label and its first character: `BLOCKED: x`
 REPEATS_SHOWN, REPEATED_FROM = 5, 2
 FEEDBACK_SHOWN = 2
 CHANGES_SHOWN = 3
 ALWAYS_SHARE = 0.5
 """The share of the room up to which the lines that must stay displace no other line."""
 
-LABEL_CHARS = 10  # `BLOCKED: x`
 SPACING_SHARE = 0.1
 """Headings and empty lines are left out where they would take more of the room."""
 

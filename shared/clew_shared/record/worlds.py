@@ -62,17 +62,13 @@ def world_after(state: State, signature: str, e: ev.ActionFinished) -> str:
 
 def novelty_after(state: State, signature: str, e: ev.ActionFinished) -> int:
     """Return how many signatures have changed something by then, without a measurement."""
-    return state.novelty + (signature not in state.changes or counts_as_work(e))
+    too_large = e.changed is None and e.world == UNKNOWN and e.result == Result.SUCCESS
+    return state.novelty + (signature not in state.changes or too_large)
 
 
 def may_have_changed(e: ev.ActionFinished) -> bool:
     """Return whether an unmeasured outcome claims a change, or leaves one possible."""
     return bool(e.changed) or (e.changed is None and e.world == UNKNOWN)
-
-
-def counts_as_work(e: ev.ActionFinished) -> bool:
-    """Return whether a success counts as a change because the workspace is too large to measure."""
-    return e.changed is None and e.world == UNKNOWN and e.result == Result.SUCCESS
 
 
 def makes_progress(

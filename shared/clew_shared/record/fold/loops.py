@@ -47,7 +47,8 @@ def intervened(state: State, e: ev.Intervened, seq: int) -> None:
         attention.raised["no_progress"] = attention.iterations_without_facts  # one cause, one word
     attention.told_at = attention.steps + (e.intervention == "repetition")  # of the next step
     stays, times = (e.stays.text, e.stays.times) if e.stays else ("", 0)
-    _find(state, Finding(seq, attention.steps, stays=stays, times=times))
+    found = Finding(seq, attention.steps, stays=stays, times=times)
+    state.findings = [*state.findings[1 - FINDINGS_KEPT :], found]
 
 
 def refused(state: State, e: ev.ActionBlocked, seq: int) -> None:
@@ -55,7 +56,8 @@ def refused(state: State, e: ev.ActionBlocked, seq: int) -> None:
     if e.makes_block or e.counts:
         settle(state, "ignored")
     if e.makes_block:
-        _find(state, Finding(seq, state.attention.steps, refused=True))
+        found = Finding(seq, state.attention.steps, refused=True)
+        state.findings = [*state.findings[1 - FINDINGS_KEPT :], found]
     if not e.done:
         state.attention.steps += 1
         state.attention.firm = True
@@ -72,11 +74,6 @@ def settle(state: State, came: str, *, moved: bool = False) -> None:
         last_straw = came == "attempt_ended" and one is state.findings[-1] and one.came == "ignored"
         if last_straw or (one.came == "open" and not (moved and one.stays)):
             one.came, one.after = came, state.attention.steps - one.at
-
-
-def _find(state: State, finding: Finding) -> None:
-    state.findings.append(finding)
-    del state.findings[:-FINDINGS_KEPT]
 
 
 def thought(state: State, e: ev.Thought, seq: int) -> None:
