@@ -22,8 +22,7 @@ if TYPE_CHECKING:
 
 BRING_NEWS = "Do something that can bring something new"  # begins the advice after the facts
 IGNORED_AFTER_STEPS = 3
-FAILURE_CHARS = 300
-TEXT_CHARS = 120
+FAILURE_CHARS, TEXT_CHARS = 300, 120
 
 
 def review(

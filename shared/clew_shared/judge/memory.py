@@ -30,8 +30,7 @@ AFTER_CHANGE: Final = 3
 FACTS_MAX: Final = 1_000
 # Questions, numbers, answers that stay: far fewer of them are had in a scope than lines.
 FEW_MAX: Final = FACTS_MAX // 8
-IDLE_MAX: Final = 12
-TEXT_CHARS: Final = 120
+IDLE_MAX, TEXT_CHARS = 12, 120
 _ROUNDING: Final = 1e-9
 
 

@@ -23,10 +23,9 @@ if TYPE_CHECKING:
 # What is read of a long text; the rest counts as one line, by its digest, so that a change in it is news.
 HEAD_CHARS, TAIL_CHARS = 2_000, 1_000
 LINES_MAX, LINE_CHARS = 100, 240
-NAMES_MAX: Final = 40
 NUMBERS_MAX, ROWS_MAX = 8, 12  # the numbers that are compared of a line, and the lines of an answer
-DIGITS_MAX: Final = 100
 WORDS_MAX, WORD_MIN = 64, 3
+NAMES_MAX, DIGITS_MAX = 40, 100
 HASH: Final = 8
 STAMPED: Final = 3  # of as many lines it can be told that each has the same stamp
 ERROR_CHARS: Final = 160
@@ -317,3 +316,5 @@ def _texts(value: Any) -> Iterable[str]:
                 yield from _texts(one)
         case list() | tuple():
             yield " ".join(map(str, value))
+            for one in value:
+                yield from _texts(one)
