@@ -36,9 +36,7 @@ _LABEL_CHARS: Final = 24
 
 def laid_out(text: str) -> str:
     """Return a text in lower case without colours and escapes."""
-    text = text.lower()
-    if "\x1b" in text:
-        text = _ESCAPES.sub("", text)
+    text = _ESCAPES.sub("", text.lower())
     if "\\" in text:
         text = text.replace("\\n", "\n").replace("\\t", " ").replace('\\"', '"')
     return text.replace("\r", "\n")

@@ -25,11 +25,10 @@ MUCH, HALF, LITTLE = 0.7, 0.5, 0.3
 
 NEWS: Final = 0.25  # a gain above this counts as something new: a quarter of a long answer
 MILD: Final = 0.5  # each excuse of a step halves its cost
-# How many excuses it is that something was changed since the same was asked: a change deserves its test.
-AFTER_CHANGE: Final = 3
+AFTER_CHANGE: Final = 3  # the excuses of a step after a change, which deserves its test
+SAME_MAX: Final = 4  # same answers in a row, after which another question is no excuse
 FACTS_MAX: Final = 1_000
-# Questions, numbers, answers that stay: far fewer of them are had in a scope than lines.
-FEW_MAX: Final = FACTS_MAX // 8
+FEW_MAX: Final = FACTS_MAX // 8  # questions, numbers, answers that stay
 IDLE_MAX, TEXT_CHARS = 12, 120
 _ROUNDING: Final = 1e-9
 
@@ -76,6 +75,8 @@ class Memory:
     waited: bool = False
     taught: int = 0
     worked: int = 0
+    same: int = 0
+    last: str = ""
     firm: int = 0
     looks: int = 0
     warned: bool = False
@@ -168,7 +169,10 @@ def take(memory: Memory, of: Outcome) -> float:
     if found.gain > NEWS and of.moved and not of.world:
         memory.world = f"w{memory.step}"  # what a change brought is new, and so is the world
     by_itself = reading.kind != "" or of.varies or polled
-    excuses = (known is None and not failed) + other + by_itself
+    memory.same = memory.same + 1 if memory.last == found.answer else 0
+    memory.last = found.answer
+    asks_on = known is None and not failed and memory.same < SAME_MAX
+    excuses = asks_on + other + by_itself
     excuses += AFTER_CHANGE * (renewed and not failed)
     cost = 0.0 if wrote and fresh else (1 - found.varied / 2) * MILD**excuses
     if known and known[1] != found.answer:

@@ -22,13 +22,11 @@ if TYPE_CHECKING:
 
 # What is read of a long text; the rest counts as one line, by its digest, so that a change in it is news.
 HEAD_CHARS, TAIL_CHARS = 2_000, 1_000
-LINES_MAX, LINE_CHARS = 100, 240
+LINES_MAX, LINE_CHARS, ERROR_CHARS = 100, 240, 160
 NUMBERS_MAX, ROWS_MAX = 8, 12  # the numbers that are compared of a line, and the lines of an answer
 WORDS_MAX, WORD_MIN = 64, 3
-NAMES_MAX, DIGITS_MAX = 40, 100
-HASH: Final = 8
+NAMES_MAX, DIGITS_MAX, HASH = 40, 100, 8
 STAMPED: Final = 3  # of as many lines it can be told that each has the same stamp
-ERROR_CHARS: Final = 160
 COMMANDS: Final = ("command", "cmd", "script")
 # A failure that says one of these may well succeed when it is tried again: a server, a network or a lock.
 _TEMPORARY: Final = (
@@ -47,8 +45,7 @@ _GOING_ON: Final = (
 _HANDLE: Final = re.compile(r"\b[a-z]{1,2}\d{3,}\b")
 # Arguments that say how much of an answer is wanted, and not of what.
 _EXTENT: Final = re.compile(
-    r"limit|max|range|lines?$|offset|start|end$|size|count$|timeout|tail|head$|top_?k",
-    re.IGNORECASE,
+    r"(?i)limit|max|range|lines?$|offset|start|end$|size|count$|timeout|tail|head$|top_?k"
 )
 # A line that names what clew itself publishes, as of `grep -r`: it says nothing of the work.
 _PUBLISHED: Final = re.compile(r"^(?:[^\s:]*/)?\.agent_context/.*\n?", re.MULTILINE)
