@@ -44,10 +44,10 @@ def _forgets_blocks_at_restart(monkeypatch):
 def _allows_what_is_blocked(monkeypatch):
     judged = core.judge
 
-    def judge(state, proposal, thresholds):
+    def judge(state, proposal, thresholds, **options):
         if proposal.signature in state.scope.blocks:
             return None
-        return judged(state, proposal, thresholds)
+        return judged(state, proposal, thresholds, **options)
 
     monkeypatch.setattr(core, "judge", judge)
 
