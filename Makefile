@@ -104,7 +104,7 @@ agent-%: .agents/%/.installed
 
 agents: agent-codex agent-claude agent-opencode ## install the coding agents for the tests, in .agents (1.1 GB)
 
-agents-test: $(STAMP) agents ## run the tests with real coding agents, half an hour: make agents-test [SEED=n] [ROUNDS=kills] [SLOW_S=100]
+agents-test: $(STAMP) agents ## run the tests with real coding agents, half an hour: make agents-test [SLOW_S=100]
 	CLEW_AGENTS_REQUIRED=codex,claude,opencode $(BIN)/python -m pytest -m '' tests/agents $(wildcard tests/process/bridged)
 
 browser: $(STAMP) ## install Chromium (Debian's) and axe-core for the tests of `clew web`

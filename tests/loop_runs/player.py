@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass, field
 from itertools import count
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from clew_shared.config.tables import LoopSettings
@@ -16,9 +18,36 @@ from clew_shared.record.state import State
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from tests.loop_runs.moves import Move, Run
-
+RUNS = Path(__file__).with_name("runs.jsonl")
 RESULTS = ("success", "failure", "error", "timeout")
+
+
+@dataclass(frozen=True)
+class Move:
+    """One action with its result and the `files` that it changes, or one thought (`name` is "")."""
+
+    name: str = ""
+    args: dict[str, Any] = field(default_factory=dict)
+    output: str = ""
+    result: str = "success"
+    files: dict[str, str] = field(default_factory=dict)
+    thought: str = ""
+
+
+@dataclass(frozen=True)
+class Run:
+    """A written run; `latest` is the number of moves by which a loop must be noticed, 0 for honest work."""
+
+    kind: str
+    name: str
+    latest: int
+    moves: list[Move]
+
+
+def written_runs() -> list[Run]:
+    """Return the runs of runs.jsonl."""
+    rows = [json.loads(line) for line in RUNS.read_text().splitlines()]
+    return [Run(**row | {"moves": [Move(**move) for move in row["moves"]]}) for row in rows]
 
 
 @dataclass
@@ -91,7 +120,7 @@ def _recorded(step: dict[str, Any]) -> ActionReport:
 
 
 def play(run: Run, *, measured: bool, loops: LoopSettings | None = None) -> PlayedRun:
-    """Play a run of tests/loop_runs, with a measured workspace or with claims of changes alone."""
+    """Play a written run, with a measured workspace or with claims of changes alone."""
     player, files = Player("run", loops), dict[str, str]()
     if measured:
         player.core.see_world(repr(sorted(files.items())), 0.0)
@@ -107,9 +136,7 @@ def play(run: Run, *, measured: bool, loops: LoopSettings | None = None) -> Play
 
 
 def _report(move: Move, files: dict[str, str], *, measured: bool) -> ActionReport:
-    changed = bool(move.files) if move.changed is None else move.changed
     if not measured:
-        return ActionReport(move.result, move.output, changed)
+        return ActionReport(move.result, move.output, bool(move.files))
     files.update(move.files)
-    world = repr(sorted(files.items()))
-    return ActionReport(move.result, move.output, move.changed, "" if move.changed else world)
+    return ActionReport(move.result, move.output, None, repr(sorted(files.items())))

@@ -1,6 +1,5 @@
 """The daemon in a control group that is delegated to it: each worker has one of its own, and ends with it."""
 
-import json
 import os
 import signal
 import sys
@@ -26,8 +25,6 @@ cli.main()
 GUARDED = 'cells.CellSpec = partial(cells.CellSpec, isolation="guard")'
 """A daemon that may not have PID namespaces."""
 
-SHORT_OF_MEMORY = "cgroups._counted = lambda events, name: 1"
-"""A kernel that says that it has killed a process: not every one that tests run on can be made to."""
 
 GOAL = """\
 ---
@@ -155,15 +152,6 @@ def test_a_child_that_lost_guard_and_daemon_at_once_is_ended_at_the_next_start(c
     clew.wait("goal.completed", goal=goal)
 
 
-def test_an_end_for_want_of_memory_is_named_as_such(clew, own, start):
-    start(SHORT_OF_MEMORY)
-    goal = clew.submit(GOAL.format(command=WAIT))
-    begun(clew, goal)
-    clew.kill_agent(goal)  # as the kernel does
-    assert "out of memory" in clew.wait("worker.killed", goal=goal, reason="memory")["detail"]
-    assert clew.wait("worker.exited", goal=goal)["reason"] == "memory"
-
-
 def test_a_worker_cannot_leave_its_group(clew, own, start):
     clew.configure({"sandbox.mode": "enforce"})
     start()
@@ -173,15 +161,3 @@ def test_a_worker_cannot_leave_its_group(clew, own, start):
     clew.wait("goal.completed", goal=goal)
     assert clew.lines(goal, "out") == []
     assert clew.lines(goal, "seen")[-1].endswith(f"worker-{goal}-1/executor-2")
-
-
-def test_a_group_that_nobody_delegated_is_left_alone(clew, own, start):
-    os.removexattr(own, "user.delegate")
-    start()
-    said = clew.ask("ping")["cgroup"]
-    assert said["path"] is None
-    assert "not delegated" in said["why_not"]
-    goal = clew.submit(GOAL.format(command="true"))
-    clew.wait("goal.completed", goal=goal)
-    assert groups(own) == {}
-    assert json.loads(clew.clew("status", "--json"))["daemon"]["cgroup"] == said

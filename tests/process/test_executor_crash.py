@@ -40,15 +40,6 @@ def kill_executor(clew, goal):
     (clew.workspace(goal) / "go").touch()
 
 
-def test_a_runbook_proposes_a_step_again_whose_executor_died_and_counts_no_failure(clew):
-    goal = clew.start().submit("---\non_interrupt: retry\n---\n" + ONE.format(cmd=UNTIL))
-    kill_executor(clew, goal)
-    clew.wait("goal.completed", goal=goal)
-    assert clew.seen("action.interrupted", goal=goal)[0]["reason"] == "executor_died"
-    assert not clew.seen("subtask.failed", goal=goal)
-    assert [line["result"] for line in clew.history(goal)] == ["interrupted", "success"]
-
-
 def test_a_check_whose_executor_died_is_run_again_and_does_not_fail_the_goal(clew):
     front = f"---\nchecks: {{slow: '{UNTIL}'}}\n---\n"
     goal = clew.start().submit(front + ONE.format(cmd="true"))

@@ -281,29 +281,6 @@ def test_a_message_cut_off_before_its_acknowledgement_comes_again(clew, herald, 
     assert first["message"] == second["message"]
 
 
-def test_a_message_waits_for_an_endpoint_that_is_down_and_the_doctor_says_so(clew, herald):
-    down = Endpoint()
-    down.close()
-    herald.messages_to(down.port)
-    clew.start()
-    herald.start()
-    goal = blocked(clew)
-    health = clew.home / "state" / "herald.json"
-    clew.until(lambda: health.exists() and "cannot be reached" in health.read_text(), "it fails")
-    found = checks(clew)
-    [said] = [one for one in found if one["name"] == "herald" and one["level"] == "warn"]
-    assert "line 3 (json://)" in said["found"]
-    assert "the service cannot be reached" in said["found"]
-    assert SECRET not in json.dumps(found)
-    up = Endpoint(down.port)
-    try:
-        clew.until(lambda: up.messages, "the message has come")
-        assert goal in up.messages[0]["message"]
-    finally:
-        up.close()
-    assert SECRET not in herald.out.read_text() + clew.log.read_text()
-
-
 def test_spans_wait_for_a_collector_that_is_down_and_the_doctor_says_so(clew, herald):
     down = Endpoint()
     down.close()

@@ -8,14 +8,9 @@ PLAN = {"tasks": [{"description": "All", "subtasks": ["First", "Then"]}]}
 ANSWERS = {
     "plans": calls(("plan", PLAN)),
     "completes": calls(("complete_subtask", {"success": True, "summary": "done"})),
-    "gives up": calls(("complete_subtask", {"success": False, "summary": "no"})),
     "finishes": calls(("finish", {"summary": "done"})),
-    "waits": calls(("wait", {"seconds": 0})),
-    "recalls": calls(("recall", {"seq": 1})),
     "runs": calls(("run_cmd", {"cmd": "date +%N"})),
-    "calls no tool": calls(("nothing", {})),
     "thinks": says("Let me think about it."),
-    "plans and thinks": calls(("plan", PLAN), text="Let me plan."),
 }
 
 

@@ -11,7 +11,7 @@ from llm_server import ScriptedLlm, calls
 
 from clew_shared.ledger import Reader
 
-GOALS, TAUGHT_BY = 6, 3
+GOALS, TAUGHT_BY = 4, 3
 WARNING = "Do not call `run_cmd test -f part.txt` again while nothing has changed"
 GOAL = "---\nchecks: {{made: test -f part.txt}}\n---\n# Make part {0}\n"
 

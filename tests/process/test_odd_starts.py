@@ -45,19 +45,3 @@ def test_without_proc_the_daemon_says_what_is_missing(clew):
 
 
 # -- the log under it
-
-
-def test_a_log_that_is_moved_away_is_begun_anew(clew):
-    clew.start()
-    path = clew.home / "state" / "clew.log"
-    path.rename(clew.home / "clew.log-20260101")
-    assert f"there is no log at {path}" in clew.clew("logs", code=1)
-
-    def begun():
-        clew.clew("reload")  # a line each
-        return path.exists()
-
-    clew.until(begun, "a new log")
-    assert "config.reloaded" in clew.clew("logs")
-    moved = (clew.home / "clew.log-20260101").read_text()
-    assert "daemon.ready" in moved

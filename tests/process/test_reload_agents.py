@@ -56,32 +56,6 @@ def test_a_running_goal_keeps_its_agent_and_limits_and_a_later_one_has_the_new_o
         clew.wait("goal.completed", goal=one)
 
 
-def test_a_blocked_goal_goes_on_with_what_was_reloaded(clew):
-    clew.configure({"agents.thinker.kind": "llm"})
-    blocked = clew.start().submit(goal("thinker"))
-    assert "has no model" in clew.wait("goal.blocked", goal=blocked)["reason"]
-    del clew.config["agents.thinker"]
-    clew.agent("thinker", QUICK)
-    clew.cli("reload")
-    clew.cli("resume", blocked)
-    clew.wait("goal.completed", goal=blocked)
-
-
-def test_more_goals_work_at_once_after_a_reload(clew):
-    clew.agent("player", HELD)
-    clew.configure({"daemon.max_workers": 1})
-    clew.start()
-    first, second = (clew.submit(goal("player"), f"{n}.md") for n in range(2))
-    clew.said(first)
-    assert clew.goal(second)["status"] == "queued"
-    clew.configure({"daemon.max_workers": 2})
-    clew.ask("reload")
-    clew.said(second)
-    for one in (first, second):
-        (clew.workspace(one) / "go").touch()
-        clew.wait("goal.completed", goal=one)
-
-
 def test_a_key_that_is_not_in_the_environment_of_the_daemon_needs_a_restart(clew, tmp_path):
     clew.env = {"KNOWN_API_KEY": "sk-known-0123456789", "PLAIN": "not-hidden"}
     clew.start()

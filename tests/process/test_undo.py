@@ -337,19 +337,6 @@ def worked(clew, folder, *commands):
     return goal
 
 
-@pytest.mark.parametrize("place", ["old-git", "hidden.log/old"])
-def test_a_repository_that_was_renamed_stays_and_its_place_is_named(clew, repository, place):
-    clew.start()
-    stash = git(repository, "rev-parse", "stash").strip()
-    goal = worked(clew, repository, f"mkdir -p $(dirname {place}); mv .git {place}; echo x > cup")
-    said = clew.cli("undo", goal, "--yes")
-    assert f"mv {place} .git" in said
-    assert (repository / "cup").read_text() == "the cup\nbefore\n"
-    (repository / place).rename(repository / ".git")
-    assert git(repository, "rev-parse", "stash").strip() == stash
-    assert git(repository, "diff", "--cached", "--name-only") == "notes\n"
-
-
 def test_no_undo_removes_a_repository(clew, kitchen):
     """Not one that the goal has made or cloned, bare or not; all else of the goal is removed."""
     clew.start()

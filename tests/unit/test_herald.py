@@ -59,12 +59,6 @@ def spans_of(events):
     return [span for n, event in enumerate(events, 1) for span in trace.advance(event, n)]
 
 
-def test_a_blocked_goal_is_told_with_its_question_and_the_command_that_answers():
-    found = notices.of_block(state_of(ACCEPTED, QUESTION), died=False)
-    assert (found.kind, found.title) == ("blocked", "clew: hello needs an answer")
-    assert found.body.splitlines()[:2] == ["Which name?", f'Answer it: clew feedback {GOAL} "…"']
-
-
 def test_ends_are_told_with_what_proves_nothing_and_a_cancelled_goal_is_not():
     state = state_of(ACCEPTED)
     ended = ev.GoalEnded(status="completed", verified=True, passed_before=("lint", "Unit"))

@@ -8,7 +8,6 @@ from clew_daemon.record.store import load_state
 from clew_shared.config.tables import Settings
 from clew_shared.ledger import Ledger
 from clew_shared.record import events as ev
-from clew_shared.record.daemon_events import BulletAdded, BulletRemoved, BulletTagged
 from clew_shared.record.snapshot import OUTLINE_VERSION, compressed, dump, load, outline
 from clew_shared.record.spec import Spec
 
@@ -28,16 +27,6 @@ def opened(ledger):
     return book
 
 
-async def learned(book, count):
-    """Record strategies, each tagged, some put away."""
-    for n in range(1, count + 1):
-        one = f"tes-{n:05}"
-        added = BulletAdded(at=AT, id=one, section="Testing", content=f"Run test {n} alone")
-        tagged = BulletTagged(at=AT, id=one, tag="helpful", source_goal="g")
-        gone = [BulletRemoved(at=AT, id=one, reason="x")] if n % 3 == 0 else []
-        await book.emit_own([added, tagged, *gone])
-
-
 async def settled(book):
     await book.snapshots.drain()
 
@@ -45,13 +34,6 @@ async def settled(book):
 def corrupted(ledger, sql, *values):
     with ledger._writer._con as con:
         con.execute(sql, values)
-
-
-async def test_a_snapshot_of_the_playbook_that_its_events_do_not_give_is_a_fault(ledger):
-    book = opened(ledger)
-    await learned(book, 3)
-    await ledger.snapshot("", ledger.last_seq(), 1, b'{"version": 1, "bullets": []}')
-    assert "playbook's snapshot" in check_ledger(ledger.path)["fault"]["message"]
 
 
 async def over(book, goal="a"):

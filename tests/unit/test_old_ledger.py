@@ -82,21 +82,6 @@ async def test_its_goals_continue(ledger, state):
     assert check_ledger(ledger.path, state)["ok"]
 
 
-async def test_an_old_goal_is_reopened_and_purged(ledger, state):
-    store = opened(ledger)
-    core = store.cores[DONE]
-    await store.emit(core, ev.FeedbackGiven(at=AT, text="Greet twice"))
-    requeued = ev.GoalRequeued(
-        at=AT, by="retry", reopen=True, after=core.state.rested_seq, subtask="Greet twice"
-    )
-    await store.emit(core, requeued)
-    assert core.state.open_subtasks() == ["Greet twice"]
-    await store.emit(core, ev.GoalEnded(at=AT, status="cancelled"))
-    await store.purge(DONE)
-    assert (store.gone, list(opened(ledger).cores)) == ({DONE: "cancelled"}, [HALF])
-    assert check_ledger(ledger.path, None)["ok"]
-
-
 async def test_a_snapshot_of_another_version_is_not_read(ledger):
     state = State()
     for row in ledger.read(HALF):

@@ -11,7 +11,6 @@ from clew_shared.config.tables import Settings
 from clew_shared.core.answers import WrongState
 from clew_shared.ledger import Ledger, verify
 from clew_shared.record import events as ev
-from clew_shared.record import fold
 from clew_shared.record.daemon_events import BulletRestored
 from clew_shared.record.snapshot import dump
 from clew_shared.record.spec import Spec
@@ -34,18 +33,6 @@ async def goals(ledger):
     return made
 
 
-@pytest.fixture
-def failing_fold(monkeypatch):
-    real = fold.TABLE["feedback_given"]
-
-    def half(state, event, seq):
-        real(state, event, seq)
-        if state.goal_id == "a":
-            raise ZeroDivisionError
-
-    monkeypatch.setitem(fold.TABLE, "feedback_given", half)
-
-
 async def goes_on(goals, goal):
     """The goal records, and what is in memory is what a replay gives."""
     core = await goals.whole(goal)
@@ -61,19 +48,6 @@ async def test_a_refused_event_takes_no_number_nor_does_what_was_to_go_with_it(g
         )
     await goes_on(goals, "b")
     await goes_on(goals, "a")
-
-
-async def test_an_event_that_the_fold_cannot_take_in_stops_its_goal_until_its_state_is_read_again(
-    goals, failing_fold
-):
-    core = goals.cores["a"]
-    with pytest.raises(ZeroDivisionError):
-        await goals.emit(core, ev.FeedbackGiven(text="more"))
-    with pytest.raises(RuntimeError, match="loaded again"):
-        await goals.emit(core, ev.GoalStarted())
-    await goes_on(goals, "b")
-    await goes_on(goals, "a")
-    assert not core.state.feedback
 
 
 async def test_a_listener_that_fails_hides_nothing_from_the_others(goals):

@@ -42,25 +42,9 @@ class Record:
     def end(self, status="completed"):
         return self.add(ev.SubtaskEnded(status=status))
 
-    def replan(self, *subtasks, covers=None):
-        self.add(
-            ev.Escalated(to="task", reason="stuck"),
-            ev.Planned(tasks=(task(*subtasks),), replan="task", covers=covers),
-        )
-
     def span(self, subtask):
         found = of_subtask(self.rows, 0, subtask)
         return found.first, found.last
-
-    def undo(self, subtask):
-        """An undo of a subtask that restores something."""
-        of = of_subtask(self.rows, 0, subtask)
-        self.snapshot()
-        begun = self.add(
-            snap.UndoStarted(scope="subtask", subtask_idx=subtask, first=of.first, last=of.last)
-        )
-        self.add(snap.UndoFinished(of=begun, restored=1))
-        return self.snapshot()
 
 
 def test_a_subtask_lies_between_the_snapshots_around_its_actions():

@@ -233,30 +233,6 @@ async def test_a_server_that_does_not_answer_in_time_is_a_temporary_end(daemon, 
     assert len(llm.requests) == 1
 
 
-@pytest.mark.parametrize(
-    ("reply", "word"),
-    [
-        (fails(401, "invalid api key"), "api_key_env"),
-        (fails(403, "forbidden"), "api_key_env"),
-        (fails(404, 'model "nope" not found, try pulling it first'), "`model`"),
-        (fails(400, "invalid model: nope"), "`model`"),
-        (fails(404, "404 page not found"), "base_url"),
-        (fails(301, "", location="https://elsewhere.invalid"), "base_url"),
-        (fails(429, "You exceeded your quota (insufficient_quota)"), "quota"),
-        (Reply(b"<!DOCTYPE html><html>Log in</html>"), "web page"),
-        (Reply(b"<html><body>Welcome to the router</body></html>"), "web page"),
-    ],
-)
-async def test_what_a_person_must_mend_ends_as_configuration(daemon, run_llm, reply, word):
-    daemon.credential = "sk-very-secret"
-    with ScriptedLlm(then=reply) as llm:
-        assert await run_llm(daemon, llm) == 78
-    assert daemon.left.kind == "configuration"
-    assert word in daemon.left.reason
-    assert "sk-very-secret" not in daemon.left.reason
-    assert llm.headers[0]["authorization"] == "Bearer sk-very-secret"
-
-
 async def test_a_prompt_that_is_too_long_is_folded_harder(daemon, run_llm):
     daemon.context["max_tokens"] = 1000
     big = calls(("write_file", {"path": "big.txt", "content": "word " * 1000}))
