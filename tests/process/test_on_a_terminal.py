@@ -5,17 +5,14 @@ process that runs all commands in turn, which spares a start of Python for each.
 """
 
 import json
-import os
 import re
-import select
 import subprocess
 import sys
-import time
 from functools import cache
 
 import pytest
 from harness import DEADLINE_S, Clew, become_subreaper, forge
-from terminal import on_terminal
+from terminal import Terminal, on_terminal
 
 from clew_daemon.cli.app import clew as command_line
 from clew_daemon.logs.look import in_words
@@ -259,20 +256,16 @@ def test_the_log_on_a_terminal_has_every_value_of_its_lines(prints, width, look)
 
 def test_a_daemon_in_a_terminal_says_where_its_inbox_is_and_logs_as_clew_logs_does(make_clew):
     clew = make_clew()
-    master, slave = os.openpty()
     env = {k: v for k, v in clew.environment().items() if k not in UNWANTED} | {"TERM": "xterm"}
-    with subprocess.Popen(
-        clew.command("run"), stdin=subprocess.DEVNULL, stdout=slave, stderr=slave, env=env
-    ) as daemon:
-        os.close(slave)
-        said, deadline = "", time.monotonic() + DEADLINE_S
-        while "daemon.ready" not in said or not said.endswith("\n"):
-            assert select.select([master], [], [], max(0, deadline - time.monotonic()))[0], said
-            said += os.read(master, 65536).decode()
+    daemon = Terminal(clew.command("run"), env, 2_000)
+    try:
+        daemon.until(r"daemon\.ready.*\n")
+        said = daemon.raw.decode()
         shown = on_terminal(clew.command("logs"), env, 2_000)
-        daemon.terminate()
-        assert daemon.wait(DEADLINE_S) == 0
-    os.close(master)
+        daemon.process.terminate()
+        assert daemon.end() == 0
+    finally:
+        daemon.close()
     ready = next(line for line in ANSI.sub("", said).splitlines() if "daemon.ready" in line)
     assert f"inbox={clew.home / 'inbox'}" in ready
     assert ready in [line.rstrip() for line in ANSI.sub("", shown).splitlines()]

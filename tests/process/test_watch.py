@@ -1,21 +1,14 @@
 """`clew watch` and `submit --wait` with a real daemon: nothing is missed, one can leave and come back."""
 
-import contextlib
 import json
-import os
-import pty
-import re
-import select
 import signal
-import struct
 import subprocess
-import termios
 import threading
 import time
-from fcntl import ioctl
 
 import pytest
 from harness import DEADLINE_S
+from terminal import Terminal
 
 MANY = 25
 QUICK = "# Count\n## Do\n" + "".join(
@@ -36,7 +29,6 @@ on_interrupt: retry
   echo the end
   ```
 """
-CONTROL = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|\r")
 
 
 class Watching:
@@ -210,67 +202,13 @@ def test_status_reads_the_ledger_where_the_daemon_hangs(clew):
     clew.wait("goal.completed", goal=goal)
 
 
-# ---- on a terminal
-
-
-class Terminal:
-    """A program in a pseudo-terminal of a size; what arrived there."""
-
-    def __init__(self, clew, columns, rows, *args, **env):
-        self.pid, self.fd = pty.fork()
-        if self.pid == 0:
-            os.environ.update(clew.environment(), TERM="xterm-256color", **env)
-            command = clew.command(*args)
-            os.execvp(command[0], command)
-        self.resize(columns, rows)
-        self.raw = b""
-
-    def resize(self, columns, rows):
-        ioctl(self.fd, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
-
-    @property
-    def text(self):
-        return CONTROL.sub("", self.raw.decode(errors="replace"))
-
-    def read(self):
-        """Take in what has arrived; False at the end."""
-        if select.select([self.fd], [], [], 0.05)[0]:
-            try:
-                part = os.read(self.fd, 65536)
-            except OSError:  # the program has ended
-                return False
-            self.raw += part
-            return bool(part)
-        return True
-
-    def until(self, text):
-        deadline = time.monotonic() + DEADLINE_S
-        while not re.search(text, self.text):
-            assert time.monotonic() < deadline, f"{text!r} did not appear:\n{self.text}"
-            assert self.read(), f"it ended without {text!r}:\n{self.text}"
-
-    def end(self):
-        deadline = time.monotonic() + DEADLINE_S
-        while self.read():
-            assert time.monotonic() < deadline, self.text
-        _, status = os.waitpid(self.pid, 0)
-        self.pid = 0
-        return os.waitstatus_to_exitcode(status)
-
-    def close(self):
-        if self.pid:
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(self.pid, signal.SIGKILL)
-            os.waitpid(self.pid, 0)
-        os.close(self.fd)
-
-
 @pytest.fixture
 def terminal(clew):
     opened = []
 
-    def open_one(*args, **env):
-        opened.append(Terminal(clew, *args, **env))
+    def open_one(columns, rows, *args):
+        env = clew.environment() | {"TERM": "xterm-256color"}
+        opened.append(Terminal(clew.command(*args), env, columns, rows))
         return opened[-1]
 
     yield open_one
