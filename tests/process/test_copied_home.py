@@ -72,3 +72,12 @@ def test_a_copy_beside_the_living_original_waits_for_a_person_and_ends_nothing(c
     second.clew("cancel", goal)
     assert second.stop() == 0
     assert clew.stop() == 0
+
+
+def test_a_home_that_is_renamed_is_the_same_home(clew, second):
+    later = clew.start().submit(LATER, "later.md")
+    assert clew.stop() == 0
+    clew.home.rename(second.home)
+    second.start()
+    assert second.goal(later)["status"] == "queued"
+    assert not second.seen("home.other")

@@ -63,33 +63,6 @@ def test_root_without_all_of_its_rights_can_run_goals(clew, rights):
 # -- .agent_context
 
 
-def test_history_has_every_action_once_and_in_order_across_crashes(clew):
-    clew.start()
-    commands = (f"sleep 0.1; echo {i} >> trace" for i in range(6))
-    goal = clew.submit(steps(*commands, front="on_interrupt: retry\n"))
-    since = clew.now()
-    for count in (1, 2):
-        seq = clew.wait("action.finished", goal=goal, since=since)["action"]
-        clew.kill_agent(goal)
-        clew.wait("worker.exited", goal=goal, count=count)
-        since = clew.now()
-    clew.wait("action.finished", goal=goal, since=since)
-    clew.kill()
-    clew.start()
-    clew.wait("goal.completed", goal=goal)
-    assert clew.stop() == 0
-    history = clew.history(goal)
-    seqs = [line["seq"] for line in history]
-    assert seqs == sorted(set(seqs))
-    told = json.loads(clew.clew("history", goal, "--json"))["actions"]
-    assert seqs == [a["seq"] for a in told]
-    assert seq in {line["seq"] for line in history}
-    fields = "seq timestamp name args result duration_s changed paths judges task_idx subtask_idx epoch attempt output"
-    assert set(history[0]) == set(fields.split())
-    assert {line["epoch"] for line in history} >= {1, 2}
-    assert sorted(set(clew.lines(goal, "trace"))) == list("012345")
-
-
 def test_state_json_is_whole_at_every_look_and_true_in_the_end(clew):
     goal = clew.start().submit(steps(*(f"echo {i} > f{i}" for i in range(8))))
     path = clew.workspace(goal) / ".agent_context" / "state.json"

@@ -80,25 +80,6 @@ def test_an_undo_of_a_goal_brings_every_file_back(clew, kitchen, done):
     assert clew.verified()
 
 
-def test_an_undo_of_a_subtask_leaves_what_the_others_did(clew, kitchen, done):
-    clew.cli("undo", "tea", "1.2", "--yes")
-    assert (kitchen / "water").read_text() == "hot\n"
-    assert not (kitchen / "pot").exists()
-    assert (kitchen / "recipe").stat().st_mode & 0o777 == 0o644
-    assert not (kitchen / "cup").exists()
-
-
-def test_where_an_undone_file_was_changed_since_it_is_listed_and_nothing_is_reverted(
-    clew, kitchen, done
-):
-    clew.cli("undo", "tea", "--yes")
-    (kitchen / "pot").write_text("mine\n")
-    before = seen(kitchen)
-    answer = undone(clew, "--yes", code=1)
-    assert [one["path"] for one in answer["left"]] == ["pot"]
-    assert seen(kitchen) == before
-
-
 def test_what_someone_else_changed_stays_and_theirs_overwrites_it(clew, kitchen, done):
     (kitchen / "water").write_text("mine\n")
     (kitchen / "notes").write_text("mine, too\n")

@@ -169,20 +169,6 @@ def test_what_is_mounted_over_the_workspace_is_not_acted_in(clew, place):
     ready_again(clew, goal, since)
 
 
-@root_only
-def test_the_folder_under_an_unmounted_workspace_is_not_acted_in(clew, place):
-    place.mkdir()
-    (place / "precious").write_text("mine")
-    mount("-t", "tmpfs", "none", place)
-    try:
-        goal = acting(clew, place)
-    finally:
-        subprocess.run(["umount", "--lazy", place], check=True)
-    clew.ask("feedback", goal=goal, text="go on")
-    assert blocked(clew, goal)["reason"] == REPLACED
-    assert untouched(place)
-
-
 def test_two_daemons_take_turns_in_one_workspace(make_clew, tmp_path):
     place = tmp_path / "shared"
     one, other = make_clew(name="one"), make_clew(name="other")

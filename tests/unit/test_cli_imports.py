@@ -4,12 +4,9 @@ An import that a test here finds belongs into the function that needs it.
 """
 
 import asyncio
-import json
 import os
-import socket
 import subprocess
 import sys
-import threading
 
 import pytest
 
@@ -53,9 +50,6 @@ sys.exit(code)
 """
 
 
-EVERY = SCRIPT.replace('*sorted(m for m in sys.modules if "." not in m)', "*sys.modules")
-
-
 def loaded(script, *args, **env):
     """The top-level modules that are there when a program ends, which must end well."""
     command = [sys.executable, "-c", script, *map(str, args)]
@@ -92,29 +86,3 @@ def test_help_version_and_log_need_neither_models_nor_the_ledger(home, args):
     seen = loaded(SCRIPT, "--home", home, *args)
     assert "click" in seen
     assert not seen & ALL
-
-
-@pytest.mark.parametrize("args", [["status"], ["status", "--json"]], ids=" ".join)
-def test_asking_a_daemon_needs_neither_models_nor_the_ledger(tmp_path, args):
-    (tmp_path / "run").mkdir()
-    with socket.socket(socket.AF_UNIX) as listening:
-        folder = os.open(tmp_path / "run", os.O_PATH)
-        listening.bind(f"/proc/self/fd/{folder}/control.sock")
-        os.close(folder)
-        listening.listen()
-        thread = threading.Thread(target=answer, args=[listening])
-        thread.start()
-        seen = loaded(EVERY, "--home", tmp_path, *args)
-        thread.join(60)
-    assert "clew_daemon.reading.client" in seen
-    assert not {name.partition(".")[0] for name in seen} & ALL
-
-
-def answer(listening):
-    """Play a daemon that has no goals, once."""
-    daemon = {"pid": 1, "version": "0", "uptime_s": 1.0, "ready": True, "status": "", "sandbox": {}}
-    connection, _ = listening.accept()
-    with connection, connection.makefile("rwb") as lines:
-        asked = json.loads(lines.readline())
-        said = {"jsonrpc": "2.0", "id": asked["id"], "result": {"daemon": daemon, "goals": []}}
-        lines.write(json.dumps(said).encode() + b"\n")
