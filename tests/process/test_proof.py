@@ -1,13 +1,16 @@
 """Proofs at the worst moment: killed half-way, with an agent that could write meanwhile, and with hostile checks."""
 
 import contextlib
+import json
 import os
 import random
 import signal
+import sys
 import time
 from pathlib import Path
 
 import pytest
+from bench import fakes
 
 SLOW = 'sleep 2; [ "$(sh greet.sh)" = hello ]\n'
 AGENT = """\
@@ -139,3 +142,21 @@ def test_killed_at_any_moment_of_a_proof_the_workspace_is_as_it_was(clew, tmp_pa
         assert not view_of(clew, goal).exists(), f"SEED={seed}, kill {number}"
         assert str(folder) not in Path("/proc/mounts").read_text()
         assert clew.goal(goal)["proof"]["label"] in ("changed_tests", "unknown")
+
+
+# -- fakes and honest finishes of our own, through a daemon: the labels are those that docs/pro
+
+
+CASES = [
+    json.loads(line) for line in Path(fakes.__file__).with_suffix(".jsonl").read_text().splitlines()
+]
+MISSED = {"f-path-program"}  # a program of the project's own, whose name says nothing
+
+
+@pytest.mark.long
+@pytest.mark.timeout(900)
+def test_every_case_ends_with_a_label_that_is_right(monkeypatch):
+    monkeypatch.setenv("FAKES_PY", sys.executable)
+    found = fakes.run(CASES, "auto")
+    wrong = {one["id"] for one in CASES if found[one["id"]].partition(" ")[0] not in one["expect"]}
+    assert wrong <= MISSED
