@@ -35,6 +35,9 @@ ERROR = Said(
     "user",
     f'{NOT_YET}\nTraceback:\n  File "shop.py", line 2, in total\n    return x["prize"]\nKeyError: \'prize\'\n',
 )
+ABSENT = Said("user", f"{NOT_YET}\nCheck failed\n/bin/sh: 1: cannot open out.txt: No such file")
+IN_IT = Said("user", f'{NOT_YET}\nCheck failed\n{SILENT}grep -q foo a.py\n"foo" is still in a.py')
+NOT_FOUND = Call(6, "edit_file", {"path": "shop.py"}, "error", "old is not in shop.py")
 STILL = Said("user", f"{NOT_YET} {AS_BEFORE}\nCheck failed\nNameError: name 'totl'\n")
 VALUE = 'got "a", expected "b"'
 STEP = "Take the next step towards the goal."
@@ -55,6 +58,10 @@ STEP = "Take the next step towards the goal."
         # after a change: what the checks got, where in the code, or that nothing is better
         ((WRITE, FAILS), STEP),
         ((WRITE, GOT), f"Now correct shop.py: {VALUE}"),
+        ((WRITE, ABSENT), "Now change what is wrong: out.txt does not exist"),
+        ((WRITE, IN_IT, READ), 'Now change what is wrong: "foo" is still in a.py'),
+        ((NOT_FOUND,), "That did not work."),
+        ((NOT_FOUND, NOT_FOUND), "Call write_file with the whole file shop.py"),
         ((SORTED, GOT), f"Now correct what is wrong: {VALUE}"),
         ((WRITE, ERROR), """wrong: shop.py line 2, `return x["prize"]`: KeyError: 'prize'"""),
         ((WRITE, STILL), f"{AS_BEFORE} Now change what is wrong: NameError: name 'totl'"),

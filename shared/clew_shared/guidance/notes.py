@@ -27,6 +27,10 @@ _FRAME = re.compile(
 _LIBRARY_RUN = re.compile(
     rf'(?:^( *)File "{_IN_LIBRARY}", line \d+.*\n(?:\1 +.*\n)*)+', re.MULTILINE
 )
+# ENOENT, as programs in C, shells and Python say it.
+_MISSING = re.compile(
+    r"([^\s':]+)'?: (?:\[Errno 2\] )?No such file|No such file or directory: '([^'\n]+)'"
+)
 _ERROR = re.compile(r"[A-Za-z_][\w.]*(Error|Exception|Exit|Interrupt|Warning)\b.*")
 
 
@@ -102,15 +106,27 @@ def same_failure(note: Entry) -> str:
 
 
 def last_failure(note: Entry) -> str:
-    """Return the failure that a note of checks ends with, in a line: an error of Python, or a wrong value; "" else."""
-    return located_error(failure_text(note)) or wrong_value(note)
+    """Return the failure that a note of checks ends with, in a line; "" where it is none that is understood.
+
+    It is an error of Python, why a test of the shell failed, or a file that is not there.
+    """
+    text = failure_text(note)
+    return located_error(text) or _why(text) or _missing_file(text)
 
 
 def wrong_value(note: Entry) -> str:
     """Return which value the check that a note ends with got, and which it expected; "" where it is no such check."""
-    text = failure_text(note)
-    why = _last_line(text) if SILENT in text else ""
+    why = _why(failure_text(note))
     return why if why.startswith(GOT) else ""
+
+
+def _why(text: str) -> str:
+    return _last_line(text) if SILENT in text else ""
+
+
+def _missing_file(text: str) -> str:
+    missing = _MISSING.search(_last_line(text))
+    return f"{missing[1] or missing[2]} does not exist" if missing else ""
 
 
 def _last_line(text: str) -> str:

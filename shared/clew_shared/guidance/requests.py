@@ -116,7 +116,9 @@ class Guided(Plain):
         return super().next(last)
 
     def _after_failure(self, last: Call) -> str:
-        if last.name == "edit_file" and last.output.startswith(NO_EDIT):  # else they repeat it
+        if last.name == "edit_file" and (
+            last.output.startswith(NO_EDIT) or self._failed_before(last)
+        ):  # else they repeat it
             failure = self._known_failure()
             end = f"as it should be: {failure}" if failure else "as it should be."
             return f"Nothing was edited. Call write_file with the whole file {_path(last)} {end}"
@@ -132,6 +134,14 @@ class Guided(Plain):
         if self._view.implicit and failure_text(self._view.transcript[-1]):
             return "It changed files, but the goal is not reached. Now change what is still wrong."
         return ""
+
+    def _failed_before(self, last: Call) -> bool:
+        """Return whether the call before failed, too, with the same tool and file."""
+        calls = [e for e in self._view.transcript if isinstance(e, Call)]
+        return len(calls) > 1 and all(
+            (e.name, e.args.get("path"), e.result) == (last.name, last.args.get("path"), "error")
+            for e in calls[-2:]
+        )
 
     def _is_a_check(self, command: str) -> bool:
         """Return whether a command is, but for quotes, a part of a shown check, or of its trace."""

@@ -16,6 +16,7 @@ from zlib import crc32
 from pydantic import BaseModel
 
 from clew_shared.judge.masks import laid_out, masked
+from clew_shared.text.shorten import without_own_files
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -47,8 +48,6 @@ _HANDLE: Final = re.compile(r"\b[a-z]{1,2}\d{3,}\b")
 _EXTENT: Final = re.compile(
     r"(?i)limit|max|range|lines?$|offset|start|end$|size|count$|timeout|tail|head$|top_?k"
 )
-# A line that names what clew itself publishes, as of `grep -r`: it says nothing of the work.
-_PUBLISHED: Final = re.compile(r"^(?:[^\s:]*/)?\.agent_context/.*\n?", re.MULTILINE)
 _NUMBER: Final = re.compile(r"\d+(?:[.,]\d+)*")
 _MEASURE: Final = re.compile(r"(?<![\w.<-])\d+(?:[.,]\d+)*(?![\w-]|\.\w)")
 _WORD: Final = re.compile(r"[^\W\d_]{4,}")
@@ -155,8 +154,7 @@ def error_of(result: str, output: str | None) -> str:
 @lru_cache(maxsize=4)
 def _text_of(output: str) -> str:
     """Return what is read of an answer: of a long one both ends, and a digest of the rest."""
-    if ".agent_context/" in output:
-        output = _PUBLISHED.sub("", output)
+    output = without_own_files(output)
     if len(output) > HEAD_CHARS + TAIL_CHARS:
         middle = hashed(output[HEAD_CHARS:-TAIL_CHARS]).translate(_NO_DIGITS)
         output = f"{output[:HEAD_CHARS]}\n{middle}\n{output[-TAIL_CHARS:]}"

@@ -14,7 +14,7 @@ from clew_shared.prompt import reasoning
 from clew_shared.prompt.view import PromptView
 from clew_shared.prompt.windows import Window
 from clew_shared.text.redact import redact
-from clew_shared.text.shorten import both_ends, without_middle
+from clew_shared.text.shorten import both_ends, without_middle, without_own_files
 from clew_shared.tools import BY_NAME
 from clew_shared.wire.hello import Call, Entry, Said
 
@@ -135,7 +135,7 @@ def _result_text(call: Call, limit: int) -> str:
             f"#{call.seq} interrupted: a crash cut it off and its effect is unknown. "
             "Look at the files before you do it again."
         )
-    output = without_middle(call.output, limit)
+    output = without_middle(without_own_files(call.output), limit)
     if call.seq < 0:  # the agent's own answer, not a recorded action
         return output
     code = f" (exit code {call.exit_code})" if call.exit_code else ""

@@ -4,6 +4,15 @@ All lengths are in characters, and no result is longer than `max_chars`, which i
 is shortened: half a key is not recognised any more.
 """
 
+import re
+
+_OWN_FILES = re.compile(r"^(?:[^\s:]*/)?\.agent_context/.*\n?", re.MULTILINE)
+
+
+def without_own_files(text: str) -> str:
+    """Return a text without lines of clew's own files, as `grep -r` finds them: they say nothing of the work."""
+    return _OWN_FILES.sub("", text) if ".agent_context/" in text else text
+
 
 def one_line(text: str) -> str:
     """Return a text on one line, each run of white space as one space."""
