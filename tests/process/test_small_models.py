@@ -42,7 +42,7 @@ def test_a_change_is_checked_at_once_and_what_still_fails_is_shown(clew):
     assert "not reached yet" not in llm.prompt(1)  # a look changes nothing
     assert "The goal is not reached yet." in llm.prompt(2)
     assert "there is no file two.txt" in llm.prompt(2)
-    assert llm.prompt(2).endswith("Take the next step towards the goal.")
+    assert llm.prompt(2).endswith("Now change what is wrong: there is no file two.txt")
     assert "The checks pass now." in llm.prompt(3)
     assert len(clew.seen("check.failed", goal=goal)) == 1
     assert len(clew.seen("check.passed", goal=goal)) == 2

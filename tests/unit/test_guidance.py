@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from clew_shared.guidance.notes import AS_BEFORE, NOT_YET
+from clew_shared.guidance.notes import AS_BEFORE, NOT_YET, absent
 from clew_shared.prompt.state_block import state_block
 from clew_shared.prompt.view import PromptView
 from clew_shared.text.shell_tests import SILENT
@@ -82,3 +82,26 @@ STEP = "Take the next step towards the goal."
 )
 def test_the_request_follows_from_the_facts(entries, asked):
     assert asked in state_block(replace(VIEW, transcript=entries))
+
+
+@pytest.mark.parametrize(
+    ("check", "missing"),
+    [
+        ('test "$(cat < out.txt)" = 4', ("out.txt",)),
+        ("test -s a/b.json && python3 app.py", ("a/b.json",)),
+        ("grep -q x app.py; grep y notes.md", ()),
+        ("cd sub && test -f x.py", ()),
+        ("python3 -c 'import app.run; y'", ()),
+        ("curl -s http://example.com/a.html | grep 1.5", ()),
+        ("make test", ()),
+    ],
+)
+def test_a_file_that_a_check_names_and_that_is_not_there_is_known(check, missing):
+    assert absent([check], ["app.py", "docs/", "docs/notes.md"]) == missing
+    assert absent([check], []) == ()
+
+
+def test_what_is_missing_is_said_as_long_as_no_check_has_said_more():
+    view = replace(VIEW, absent=("out.txt",))
+    assert "wrong: out.txt does not exist" in state_block(replace(view, transcript=(READ,)))
+    assert f"wrong: {VALUE}" in state_block(replace(view, transcript=(GOT, READ)))

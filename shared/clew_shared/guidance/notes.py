@@ -1,7 +1,8 @@
 """What the results of checks say, as they stand in a conversation. Pure."""
 
+import posixpath
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from clew_shared.judge.reading import outcome_of
 from clew_shared.text.shell_tests import GOT, SILENT, said_why
@@ -27,6 +28,8 @@ _FRAME = re.compile(
 _LIBRARY_RUN = re.compile(
     rf'(?:^( *)File "{_IN_LIBRARY}", line \d+.*\n(?:\1 +.*\n)*)+', re.MULTILINE
 )
+_FILE = re.compile(r"(?:^|[\s<>])([\w/-]+\.[a-z]\w{0,4})(?=[\s);&|]|$)", re.IGNORECASE)
+_ELSEWHERE = re.compile(r"\bcd |-c\b")  # names in another folder, or of another language
 # ENOENT, as programs in C, shells and Python say it.
 _MISSING = re.compile(
     r"([^\s':]+)'?: (?:\[Errno 2\] )?No such file|No such file or directory: '([^'\n]+)'"
@@ -90,6 +93,14 @@ class CheckNotes:
             shown = "\n".join(self._ends)
         folder = workspace.rstrip("/")
         return shown.replace(f"{folder}/", "") if folder else shown
+
+
+def absent(checks: Iterable[str], there: Sequence[str]) -> tuple[str, ...]:
+    """Return the files that checks name and that are not among the paths in a workspace; () where nothing is known."""
+    names = {posixpath.basename(path) for path in there}
+    plain = (check for check in checks if not _ELSEWHERE.search(check))
+    found = dict.fromkeys(name for check in plain for name in _FILE.findall(check))
+    return tuple(name for name in found if names and posixpath.basename(name) not in names)
 
 
 def failure_text(entry: Entry) -> str:

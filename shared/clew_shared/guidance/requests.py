@@ -47,6 +47,8 @@ class Conversation(Protocol):
     @property
     def there(self) -> Sequence[str]: ...
     @property
+    def absent(self) -> Sequence[str]: ...
+    @property
     def transcript(self) -> Sequence[Entry]: ...
 
 
@@ -186,7 +188,8 @@ class Guided(Plain):
     def _known_failure(self) -> str:
         """Return what the last checks found in a line, "" where that is not known."""
         note = next(filter(failure_text, reversed(self._view.transcript)), None)
-        return last_failure(note) if note else ""
+        absent = self._view.absent[:1]  # as it was at the start
+        return last_failure(note) if note else f"{absent[0]} does not exist" if absent else ""
 
     def _changed(self) -> bool:
         """Return whether a call may have changed something since checks last failed."""

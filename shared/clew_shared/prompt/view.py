@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from clew_shared.core.budgets import TurnsLeft
+from clew_shared.guidance.notes import absent
 from clew_shared.playbook.bullet import Bullet
 from clew_shared.playbook.text import render
 from clew_shared.prompt.tools import REFLECT, is_small, offered_tools, steady_tools
@@ -49,7 +50,8 @@ class PromptView:
     subtask, `given_up` those that a replan gave up, `untried` those that the required replan may replace, by number.
     The first `folded` entries of the transcript are shown as lines; that number never decreases in a subtask. `idea` is
     what the model itself wanted to do next. `turn` is that of this conversation, from 0; the windows go by it. `there`
-    are some paths in the workspace, before the first call. `guided` is whether the request for the next call says what
+    are some paths in the workspace, before the first call, `absent` files that the checks name and that were not there
+    when the conversation began. `guided` is whether the request for the next call says what
     the facts ask for, `reflects` whether the model may add a `reflect` part. `tightness` is how often a server found
     the prompt too long: each time halves the room for the transcript.
     """
@@ -86,6 +88,7 @@ class PromptView:
     progress: GoalProgress = field(default_factory=GoalProgress)
     windows: Windows = field(default_factory=Windows)
     there: tuple[str, ...] = ()
+    absent: tuple[str, ...] = ()
     guided: bool = True
     reflects: bool = False
     max_tokens: int = 8000
@@ -159,6 +162,7 @@ def view_from(
             emergency_results=context.recent_actions,
         ),
         there=() if any(isinstance(e, Call) for e in entries) else state.there,
+        absent=absent(hello.checks.values(), state.there),
         guided=context.guidance,
         reflects=reflects,
         max_tokens=context.max_tokens,
