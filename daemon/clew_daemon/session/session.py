@@ -149,8 +149,7 @@ class Session:
         begins = not state.actions_total or again  # else the conversation has begun before
         if not (begins and epoch.kind == "llm" and epoch.settings.context.guidance):
             return ()
-        what = state.subtask.description if state.subtask else state.goal.description
-        text = "\n".join([what, *state.spec.checks.values()])
+        text = "\n".join([(state.subtask or state.goal).description, *state.spec.checks.values()])
         with suppress(TimeoutError):
             async with asyncio.timeout(LOOK_S):
                 return await asyncio.to_thread(paths_there, Path(state.spec.workspace), text)
