@@ -13,20 +13,20 @@ import time
 import traceback
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from types import SimpleNamespace
 
-from clew_shared.config.agent_tables import LlmAgentSettings
-from clew_shared.config.tables import IGNORED, ContextSettings, LoopSettings, PlaybookSettings
+from clew_daemon.record.hello import hello_answer
+from clew_shared.config.agent_tables import LlmAgentSettings, RunbookAgentSettings
+from clew_shared.config.tables import IGNORED, LoopSettings, Settings
 from clew_shared.core import questions
 from clew_shared.core.answers import ActionReport, WrongState
 from clew_shared.core.core import Core
-from clew_shared.prompt.transcript import TranscriptFold, sent_entries
 from clew_shared.record import events as ev
+from clew_shared.record.codec import encode
 from clew_shared.record.spec import PlannedStep, PlannedSubtask, PlannedTask, Spec
 from clew_shared.record.state import State
-from clew_shared.tools import TOOLS
 from clew_shared.views.publish import state_view
 from clew_shared.wire import protocol
-from clew_shared.wire.hello import entry_json
 from clew_worker.executor.tools.outcome import ToolContext
 from clew_worker.executor.tools.registry import carry_out
 from clew_worker.executor.workspace import Workspace
@@ -84,7 +84,6 @@ class GoalDaemon:
         self.begin_epoch()
         self.heard = []  # (method, params) of everything that the agent sent
         self.history = []  # transcript entries of all subtasks, with their place
-        self.feedback = []
         self.left = None
         self.finished = None
         self.slots_open = 0
@@ -162,72 +161,20 @@ class GoalDaemon:
     # -- what hello says
 
     def hello(self):
-        return {
-            "goal_id": self.state.goal_id,
-            "epoch": self.state.epoch,
-            "state": self.view(),
-            "thresholds": self.loops.model_dump(mode="json"),
-            "playbook": [],
-            "heartbeat_s": self.heartbeat_s,
-            "tools": [
-                {"name": t.name, "description": t.description, "parameters": t.parameters}
-                for t in TOOLS
-            ],
-            "notes": self.notes,
-            "feedback": list(self.feedback),
-            "credential": self.credential,
-            "options": self.options(),
-            "checks": dict(self.checks),
-            "spec": {
-                "workspace": str(self.folder),
-                "done_when": "",
-                "max_iterations": self.max_iterations,
-                "on_interrupt": self.on_interrupt,
-            },
-        }
-
-    def options(self):
-        agent = {**LlmAgentSettings().model_dump(), **self.agent}
-        return {
-            "agent": agent,
-            "context": {**ContextSettings().model_dump(), **self.context},
-            "playbook": {**PlaybookSettings().model_dump(), **self.playbook},
-        }
-
-    def view(self):
-        view = state_view(self.state)
-        for shown, real in zip(view["goal"]["tasks"], self.state.goal.tasks, strict=True):
-            for small, subtask in zip(shown["subtasks"], real.subtasks, strict=True):
-                small["steps"] = list(subtask.steps)
-        view |= self.remembered()
-        view["given_up"] = list(self.state.set_aside)
-        view["actions_total"] = self.state.actions_total
-        view["progress"] = self.state.goal.progress()
-        view["prompt"] = self.state.prompt.model_dump(mode="json") if self.state.prompt else None
-        view["replan_required"] = self.state.replan_required or None
-        view["finished"] = [
-            {
-                "description": s.description,
-                "summary": s.summary,
-                "status": str(s.status),
-                "insights": list(s.insights),
-            }
-            for t in self.state.goal.tasks
-            for s in t.subtasks
-            if s.status in ("completed", "failed", "skipped", "blocked")
-        ]
-        return view
-
-    def remembered(self):
+        settings = Settings(loops=self.loops, context=self.context, playbook=self.playbook)
+        agent = RunbookAgentSettings() if self.runbook else LlmAgentSettings(**self.agent)
         self._record()
-        outputs = {one.seq: one.output for one in self.recorded}
-        limit = self.options()["context"]["max_tokens"]
-        fold = TranscriptFold(lambda seq: (outputs[seq] or b"").decode(), limit)
-        for one in self.recorded:
-            if one.seq > self.state.subtask_seq and one.event.kind in TranscriptFold.kinds:
-                fold.take(one.seq, one.event)
-        entries = [*map(entry_json, sent_entries(fold.entries, fold.folded))]
-        return {"transcript": entries, "folded": fold.folded, "idea": fold.idea}
+        answer = hello_answer(self.state, settings, agent, self, [], prompt=self.state.prompt)
+        given = ("notes", "checks", "heartbeat_s", "credential")  # which tests set as they go
+        return answer.as_json() | {name: getattr(self, name) for name in given}
+
+    def read(self, _goal, after=0, limit=None):
+        """Give the events on record, as a ledger does."""
+        for one in [one for one in self.recorded if one.seq > after][:limit]:
+            yield SimpleNamespace(seq=one.seq, kind=one.event.kind, body=encode(one.event))
+
+    def output(self, seq):
+        return next((one.output for one in self.recorded if one.seq == seq), None)
 
     # -- methods
 
@@ -316,13 +263,13 @@ class GoalDaemon:
         )
         checks = [(one.name, one.cmd) for one in params.checks or ()]
         self.core.plan(tasks, params.replan, time.time(), checks, covers=params.covered)
-        return {"state": self.view()}
+        return {"state": state_view(self.state)}
 
     async def _complete_subtask(self, params):
         level = self.core.complete_subtask(
             time.time(), success=params.success, failure=params.failure, summary=params.summary
         )
-        return {"state": self.view(), "escalated_to": level}
+        return {"state": state_view(self.state), "escalated_to": level}
 
     async def _advance(self, _params):
         if not self.core.advance(time.time()):
