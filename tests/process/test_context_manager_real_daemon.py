@@ -81,3 +81,31 @@ def test_after_a_crash_the_agent_sees_what_is_done_what_it_said_and_what_is_bloc
     assert 'BLOCKED: run_cmd::{"cmd":"make"}' in text
     assert "NEXT: Third" in text
     assert shown.with_suffix(".answer").read_text() == "False blocked_action"
+
+
+PLANS = """
+from clew_worker import ContextManager, Subtask, Task
+ctx = ContextManager()
+ctx.load_or_init("x")
+assert ctx.state.goal.tasks == []
+task = Task("All", [Subtask("First"), Subtask("Then")])
+ctx.state.goal.tasks.append(task)
+assert ctx.record_action("look", {"n": 1}, "success")
+assert [ctx.mark_subtask_complete(False, reason="no") for _ in range(2)][1] == "task"
+ctx.state.goal.tasks[0].subtasks[:] = [Subtask("Another way")]
+assert ctx.record_action("look", {"n": 2}, "success")
+assert ctx.mark_subtask_complete(True) is None
+assert ctx.finish("done") is True
+"""
+
+
+def test_tasks_that_an_agent_brings_are_its_plan_and_others_in_their_place_a_replan(clew, tmp_path):
+    script = tmp_path / "agent.py"
+    script.write_text(PLANS)
+    command = [sys.executable, "-I", "-B", str(script)]
+    own = {"kind": "command", "command": command, "own_tools": True}
+    clew.configure({f"agents.own.{key}": value for key, value in own.items()})
+    goal = clew.start().submit("---\nagent: own\n---\nDo it\n")
+    clew.wait("goal.completed", goal=goal)
+    (task,) = clew.ask("status", goal=goal)["goal"]["goal"]["tasks"]
+    assert [one["description"] for one in task["subtasks"]] == ["Another way"]
