@@ -1,10 +1,11 @@
-"""Refreshed tokens are written back to the user's file, and nothing else is."""
+"""A login file is taken where it is its user's alone; refreshed tokens are written back, and nothing else is."""
 
 import json
 
 import pytest
 
-from clew_daemon.host.logins import only_tokens_differ, write_back
+from clew_daemon.host.keys import KeyFileError
+from clew_daemon.host.logins import login_copies, only_tokens_differ, write_back
 
 OLD = {"auth_mode": "chatgpt", "tokens": {"access_token": "a1", "account_id": "me"}, "expires": 1}
 OLD_TEXT = json.dumps(OLD)
@@ -23,6 +24,13 @@ def login(tmp_path):
     path.write_text(OLD_TEXT)
     path.chmod(0o600)
     return path
+
+
+def test_a_copy_has_the_place_that_the_file_has_in_the_users_home_and_is_no_one_elses(login):
+    assert login_copies([login], {"HOME": str(login.parent)}) == {"auth.json": OLD_TEXT}
+    login.chmod(0o644)
+    with pytest.raises(KeyFileError, match="chmod 600"):
+        login_copies([login], {})
 
 
 def test_a_refreshed_token_is_written_back_with_the_files_mode(login):
