@@ -212,13 +212,17 @@ MENDED_BY_A_PERSON = {
     ),
     "404_path": (http_error("404 Not Found", b"<html>"), "base_url"),
     "402": (http_error("402 Payment Required"), "quota"),
+    "429_quota": (
+        http_error("429 Too Many Requests", b'{"error": {"message": "insufficient_quota"}}'),
+        "quota",
+    ),
     "redirect": (None, "base_url"),
     "html": (answers(b"<html><h1>Welcome!</h1></html>", content_type="text/html"), "base_url"),
 }
 
 
 def test_faults_that_a_person_must_mend_block_with_what_to_do_and_go_on_when_mended(make_clew):
-    clew = make_clew({"daemon.max_workers": 7})
+    clew = make_clew({"daemon.max_workers": 8})
     with contextlib.ExitStack() as stack:
         elsewhere = stack.enter_context(HostileLlm(answers(b"{}")))
         goals = {}
