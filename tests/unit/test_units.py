@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from clew_daemon.host import units
-from clew_daemon.host.unit_file import DAEMON_UNIT, unit_path
+from clew_daemon.host.unit_file import DAEMON_UNIT, HERALD_UNIT, WEB_UNIT, unit_path
 from clew_daemon.host.unit_file import unit_text as text_of
 from clew_daemon.host.units import ServiceError, control, install, look, uninstall
 
@@ -73,6 +73,14 @@ def test_the_unit_leaves_the_workers_what_their_sandboxes_are_made_of():
     assert unit["SystemCallErrorNumber"] == "EPERM"  # a refused call ends no program
     for name in ("MemoryDenyWriteExecute", "ProtectControlGroups", "PrivateUsers"):
         assert name not in unit
+
+
+@pytest.mark.parametrize(("unit", "command"), [(WEB_UNIT, "web"), (HERALD_UNIT, "herald")])
+def test_the_pages_and_the_herald_are_services_of_their_own(unit, command):
+    found = values(text_of(unit, "/usr/bin/clew", Path("/data/mine")))
+    assert found["ExecStart"] == f"/usr/bin/clew --home /data/mine {command}"
+    assert found["Restart"] == "always"
+    assert found["NoNewPrivileges"] == "yes"
 
 
 def test_a_reload_is_a_command_that_fails_where_the_config_is_rejected():
