@@ -129,7 +129,9 @@ def _facts(state: State, why: str, steps: tuple[int, ...], answer: str) -> str:
     names = "; ".join(f"{name} ({n} times)" if n > 1 else name for name, n in counts.items())
     if why != "stays":
         more = "more " if len(steps) < len(memory.idle) else ""
-        return f"{len(steps)} {more}steps brought nothing new: {names}."
+        what = f"{len(steps)} {more}step{'s' if len(steps) > 1 else ''} brought nothing new"
+        before = memory.debt.steps > len(steps) and not more  # a step costs at most one
+        return f"{what}{', and those before little' if before else ''}: {names}."
     lastly = "" if counts.total() == memory.stay.times else "lastly "
     to = f", {lastly}to {names}" if names else ""
     return f"The same answer came {memory.stay.times} times{to}: {answer}."

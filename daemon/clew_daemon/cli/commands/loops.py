@@ -59,12 +59,10 @@ def _found(
         from clew_daemon.record import findings
 
         found, more = findings.findings(reader, name, limit, before)
-        steps: dict[int, Step] = {}
-        for one in found:
-            for seq in (*one["steps"], *([one["last_gain"]["seq"]] if one["last_gain"] else [])):
-                if step := findings.step(reader, one["goal"], seq):
-                    steps[seq] = step
-        return found, more, steps
+        shown = {(one["goal"], seq) for one in found for seq in one["steps"]}
+        shown |= {(one["goal"], one["last_gain"]["seq"]) for one in found if one["last_gain"]}
+        steps = {seq: findings.step(reader, goal, seq) for goal, seq in shown}
+        return found, more, {seq: step for seq, step in steps.items() if step}
 
 
 def loop_lines(entry: dict[str, Any], steps: dict[int, Step]) -> list[Line]:
@@ -143,7 +141,9 @@ def _label(entry: dict[str, Any], known: list[Step]) -> str:
         count = count - 1 if entry["kind"] == "repetition" else shown
         text = "What it had done before"
     else:
-        return f"{shown} {'more ' if entry['again'] else ''}step{'s' if shown > 1 else ''} brought nothing new:"
+        more = "more " if entry["again"] else ""
+        little = ", and those before little" if not more and (entry["debt"] or 0) > shown else ""
+        return f"{shown} {more}step{'s' if shown > 1 else ''} brought nothing new{little}:"
     return f"{text}{f', here the last {shown}' if shown < count else ''}:"
 
 
