@@ -7,8 +7,7 @@ runs. A daemon that has ended is waited for, with a note.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from clew_daemon.reading.describe import Before, Entry, advance, describe, stands
@@ -16,11 +15,11 @@ from clew_daemon.reading.errors import CliError
 from clew_daemon.reading.follow import EventSource, StreamBatch, StreamBegin, StreamEvent
 from clew_daemon.reading.goal_list import GoalView, stands_for
 from clew_daemon.reading.instance import Instance
-from clew_daemon.reading.queries import all_goals
+from clew_daemon.reading.queries import all_goals, opened
 from clew_daemon.record.pages import event_at
 from clew_daemon.record.store import load_listed, load_state
 from clew_shared.exit_codes import ExitCode
-from clew_shared.ledger import Cursor, LedgerEmpty, LedgerError, Reader
+from clew_shared.ledger import Cursor, LedgerError, Reader
 from clew_shared.record.codec import decode
 from clew_shared.record.state import State
 from clew_shared.text.words import action_text
@@ -62,7 +61,7 @@ class Watched:
         self.note = ""
 
     def close(self) -> None:
-        """Close the stream and the ledger."""
+        """Close the stream."""
         if self._source is not None:
             self._source.close()
 
@@ -119,7 +118,7 @@ class Watched:
 
     def _begun(self) -> list[Entry]:
         """Return entries on the goals so far, and follow from there on; nothing while there is no ledger."""
-        with self._ledger() as reader:
+        with opened(self._instance.ledger) as reader:
             if reader is None:
                 return []
             after, entries = str(Cursor.at_end(reader)), self._past(reader)
@@ -136,22 +135,12 @@ class Watched:
                     entries += filter(None, map(self._advance, one.events))
                 elif isinstance(one, StreamBegin) and one.reset:
                     replaced = "the ledger was replaced; this is what it says now"
-                    with self._ledger() as reader:
+                    with opened(self._instance.ledger) as reader:
                         past = self._past(reader) if reader else []
                     entries += [_note("ledger.reset", replaced), *past]
             if not news:
                 break
         return entries
-
-    @contextmanager
-    def _ledger(self) -> Iterator[Reader | None]:
-        """Open the ledger, None where there is none yet; raises LedgerError."""
-        try:
-            reader = Reader.open(self._instance.ledger) if self._instance.ledger.exists() else None
-        except LedgerEmpty:  # a first start is making it
-            reader = None
-        with reader or nullcontext():
-            yield reader
 
     def _past(self, reader: Reader) -> list[Entry]:
         """Load the goals to watch, and return entries on their past and on where they stand."""
@@ -186,7 +175,7 @@ class Watched:
         if not goal or (self._goals and goal not in self._goals):
             return None
         if goal not in self.states and found.kind != "goal_accepted":  # one that had ended goes on
-            with self._ledger() as reader:
+            with opened(self._instance.ledger) as reader:
                 state = self.states[goal] = load_state(reader, goal) if reader else State()
             return stands(status_view(state, time.time()), state.updated_at)
         state = self.states.setdefault(goal, State(goal_id=goal))

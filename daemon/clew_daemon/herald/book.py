@@ -14,11 +14,11 @@ from itertools import islice
 from pathlib import Path
 from typing import Literal
 
-import apsw
 import structlog
 from pydantic import BaseModel
 
-from clew_shared.ledger import Cursor, EventRow, LedgerEmpty, LedgerError, Reader
+from clew_daemon.reading import queries
+from clew_shared.ledger import Cursor, EventRow, Reader
 from clew_shared.record.codec import decode
 from clew_shared.record.events import GoalEvent
 
@@ -109,17 +109,8 @@ def opened(path: Path) -> Iterator[Reader | None]:
     Raises LedgerError and, where what is read in the block is of a later clew, UnknownEventError.
     """
     try:
-        reader = Reader.open(path) if path.exists() else None
-    except LedgerEmpty:  # a first start is making it
-        reader = None
-    if reader is None:
-        yield None
-        return
-    try:
-        with reader:
+        with queries.opened(path) as reader:
             yield reader
-    except apsw.Error as error:
-        raise LedgerError(path, f"cannot be read: {error}", "see `clew verify`") from error
     except ValueError as error:
         raise error if isinstance(error, UnknownEventError) else UnknownEventError(LATER) from None
 

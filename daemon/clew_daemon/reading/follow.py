@@ -18,8 +18,9 @@ from typing import Any
 from clew_daemon.reading.client import Address, connected
 from clew_daemon.reading.errors import CliError
 from clew_daemon.reading.instance import Instance
+from clew_daemon.reading.queries import opened
 from clew_shared.backoff import backoff_s
-from clew_shared.ledger import Cursor, EventRow, LedgerEmpty, LedgerError, Reader
+from clew_shared.ledger import Cursor, LedgerError
 
 SILENT_S = 30.0
 """After this time without a line the daemon counts as gone: it sends one at least every 10 s."""
@@ -114,65 +115,6 @@ def _event(found: dict[str, Any]) -> StreamEvent:
     return StreamEvent(int(found["seq"]), str(found["goal"]), str(event["kind"]), body)
 
 
-class Follower:
-    """Follows the ledger at `path`, which may be absent, replaced or restored meanwhile.
-
-    Each look is a short transaction of its own, so it holds nothing back.
-    """
-
-    def __init__(self, path: Path, after: Cursor | None = None) -> None:
-        self._path = path
-        self._file = (0, 0)
-        self._after = after
-        self.reader: Reader | None = None
-        self.was_reset = False
-        """The last look found another ledger, or events after the cursor purged, and continues from the end."""
-
-    @property
-    def after(self) -> Cursor:
-        """Where the next look begins."""
-        return self._after or Cursor()
-
-    def look(self, limit: int = LOOK_ROWS) -> list[EventRow]:
-        """Return the next events; the first look without a cursor begins at the end. Raises LedgerError."""
-        self.was_reset = False
-        if self.reader is None or self._found() != self._file:
-            self._open()
-        if self.reader is None:
-            return []
-        rows = list(islice(self.reader.read_all(self.after.seq), limit))
-        if rows:
-            self._after = Cursor(rows[-1].seq, rows[-1].hash)
-        return rows
-
-    def close(self) -> None:
-        """Close the ledger; may be called twice."""
-        if self.reader is not None:
-            self.reader.close()
-            self.reader = None
-
-    def _open(self) -> None:
-        self.close()
-        self._file = self._found()
-        if self._file == (0, 0):
-            return
-        try:
-            self.reader = Reader.open(self._path)
-        except LedgerEmpty:  # a first start is making it
-            return
-        if self._after is not None and not self._after.is_of(self.reader):
-            self.was_reset, self._after = True, None
-        if self._after is None:
-            self._after = Cursor.at_end(self.reader)
-
-    def _found(self) -> tuple[int, int]:
-        try:
-            found = self._path.stat()
-        except OSError:
-            return 0, 0
-        return found.st_dev, found.st_ino
-
-
 class EventSource:
     """All events of a home; `find` returns where its daemon listens, which may change with each daemon.
 
@@ -181,8 +123,7 @@ class EventSource:
 
     def __init__(self, find: Callable[[], Address], ledger: Path, after: str | None = None) -> None:
         self._find = find
-        self._follower = Follower(ledger)
-        self._path = ledger
+        self._ledger = ledger
         self.after = after
         self.is_streaming = False
         self._channel: socket.socket | None = None
@@ -197,15 +138,11 @@ class EventSource:
         A daemon that cannot be followed is reported once, until it is back.
         """
         news = self._streamed(wait_s if self.is_streaming else min(wait_s, LOOK_S))
-        if self.is_streaming:
-            self._follower.close()
-            return news
         return news if self._channel else [*news, *self._looked()]  # it may still answer
 
     def close(self) -> None:
-        """Close the connection and the ledger."""
+        """Close the connection."""
         self._disconnect()
-        self._follower.close()
 
     def _streamed(self, wait_s: float) -> list[StreamNews]:
         try:
@@ -274,23 +211,20 @@ class EventSource:
         self._rest.clear()
 
     def _looked(self) -> list[StreamNews]:
-        """Read the next events from the ledger, from the cursor of the stream on."""
-        before, follower = self.after, self._follower
-        if follower.reader is None:
-            follower = self._follower = Follower(
-                self._path, Cursor.parse(before) if before else None
-            )
-        rows = follower.look()
-        if follower.reader is None:
+        """Read the next events from the ledger, which may be replaced meanwhile; a first look begins at its end."""
+        with opened(self._ledger) as reader:
+            if reader is None:
+                return []
+            after = Cursor.parse(self.after) if self.after else None
+            if after is None or not after.is_of(reader):
+                self.after = str(Cursor.at_end(reader))
+                return [StreamBegin(self.after, reset=after is not None)]
+            rows = list(islice(reader.read_all(after.seq), LOOK_ROWS))
+        if not rows:
             return []
-        after = self.after = str(follower.after)
-        found: list[StreamNews] = []
-        if follower.was_reset or before is None:
-            found.append(StreamBegin(after, reset=follower.was_reset))
-        if rows:
-            events = tuple(StreamEvent(row.seq, row.goal, row.kind, row.body) for row in rows)
-            found.append(StreamBatch(after, events))
-        return found
+        self.after = str(Cursor(rows[-1].seq, rows[-1].hash))
+        events = (StreamEvent(row.seq, row.goal, row.kind, row.body) for row in rows)
+        return [StreamBatch(self.after, tuple(events))]
 
 
 class Following:

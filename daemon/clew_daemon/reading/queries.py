@@ -6,7 +6,7 @@ The ledger is opened read-only, with or without a running daemon; a ledger that 
 from __future__ import annotations
 
 import time
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +15,7 @@ from clew_daemon.reading.errors import CliError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
+    from pathlib import Path
 
     from clew_daemon.reading.instance import Instance
     from clew_shared.ledger import Reader
@@ -30,19 +31,32 @@ DELETED = (
 
 
 @contextmanager
-def ledger_if_any(instance: Instance) -> Iterator[Reader | None]:
-    """Open the ledger for reading; None where there is none yet."""
+def opened(ledger: Path) -> Iterator[Reader | None]:
+    """Open a ledger for reading; None where there is none yet. Raises LedgerError."""
+    from apsw import Error
+
     from clew_shared.ledger import LedgerEmpty, LedgerError, Reader
 
-    refuse_lost_ledger(instance)
-    if not instance.ledger.exists():
-        yield None
-        return
     try:
-        with Reader.open(instance.ledger) as reader:
-            yield reader
+        reader = Reader.open(ledger) if ledger.exists() else None
     except LedgerEmpty:  # the first start of a daemon is creating it
-        yield None
+        reader = None
+    try:
+        with reader or nullcontext():
+            yield reader
+    except Error as error:
+        raise LedgerError(ledger, f"cannot be read: {error}", "see `clew verify`") from error
+
+
+@contextmanager
+def ledger_if_any(instance: Instance) -> Iterator[Reader | None]:
+    """Open the ledger of an instance; None where there is none yet. Raises CliError."""
+    from clew_shared.ledger import LedgerError
+
+    refuse_lost_ledger(instance)
+    try:
+        with opened(instance.ledger) as reader:
+            yield reader
     except LedgerError as error:
         raise CliError(str(error)) from None
     except ValueError as error:  # an event that cannot be read, or of a later clew
@@ -164,17 +178,6 @@ def goal_file(instance: Instance, goal: str) -> str:
     with open_ledger(instance) as reader:
         raw = reader.output(state.edited_seq or state.accepted_seq)
     return (raw or b"").decode("utf-8-sig", "replace")
-
-
-def file_name(instance: Instance, goal: str) -> str:
-    """Return the name that the goal's file had in the inbox, "" if unknown."""
-    from clew_shared.record import events as ev
-    from clew_shared.record.codec import decode
-
-    with ledger_if_any(instance) as reader:
-        rows = [] if reader is None else list(reader.read(goal, limit=1))
-    first = decode(rows[0].body) if rows else None
-    return first.spec.file_name if isinstance(first, ev.GoalAccepted) else ""
 
 
 def all_goals(instance: Instance, limit: int | None, before: str | None = None) -> dict[str, Any]:

@@ -15,19 +15,20 @@ from pathlib import Path
 import click
 import yaml
 
-from clew_daemon.control.requests import StatusRequest
 from clew_daemon.host.git import top_folder
 from clew_daemon.inbox.files import MAX_BYTES, SUFFIXES
 from clew_daemon.inbox.goalfile import front as goalfile_front
 from clew_daemon.inbox.goalfile.keys import GoalFile, GoalFileError, GoalFileFault
 from clew_daemon.inbox.goalfile.parse import decoded, parse
 from clew_daemon.inbox.locating import locator
-from clew_daemon.reading.client import send
+from clew_daemon.reading.client import NoDaemon
 from clew_daemon.reading.errors import CliError, print_note
 from clew_daemon.reading.instance import Instance
-from clew_daemon.reading.queries import file_name
+from clew_daemon.reading.queries import ledger_if_any
 from clew_daemon.reading.sanitize import clean, short
 from clew_shared.files.durable import sync
+from clew_shared.record.codec import decode
+from clew_shared.record.events import GoalAccepted
 
 
 @dataclass(frozen=True)
@@ -221,9 +222,6 @@ def _with_checks(node: yaml.Node | None, checks: Sequence[str]) -> yaml.MappingN
     return found
 
 
-LATEST_ENDED = 100
-"""How many ended goals are listed as well: ours may have ended by the time of the request."""
-
 POLL_S = 0.1
 
 
@@ -266,27 +264,29 @@ def drop_all(inbox: Path, files: Iterable[tuple[str, bytes]]) -> list[Path]:
 
 
 def await_decisions(
-    instance: Instance, submissions: Sequence[Submission], known: set[str], within_s: float
+    instance: Instance, submissions: Sequence[Submission], after: int, within_s: float
 ) -> None:
     """Wait until the daemon has decided on all files, at most `within_s`, and fill the decisions in.
 
-    `known` are the ids of the goals before the files were dropped. Raises CliError if the daemon stops answering;
-    the decisions until then are filled in.
+    `after` is the number of the last event before the files were dropped. Raises CliError if the daemon ends
+    meanwhile; the decisions until then are filled in.
     """
-    looked_at, deadline = set(known), time.monotonic() + within_s
+    deadline = time.monotonic() + within_s
     while True:
-        is_last = time.monotonic() > deadline
+        is_last, is_gone = time.monotonic() > deadline, instance.holder is None
         for one in submissions:
             one.error = one.error or _rejection(instance.places.inbox / "rejected" / one.path.name)
-        open_ones = {one.path.name: one for one in submissions if not one.is_decided}
-        for goal in sorted(goal_ids(instance) - looked_at) if open_ones else ():
-            if not (name := file_name(instance, goal)):
-                continue  # on a slow disk the daemon knows a goal before its ledger does
-            looked_at.add(goal)
-            if name in open_ones:
-                open_ones[name].goal = goal
+        with ledger_if_any(instance) as reader:
+            for row in reader.read_all(after) if reader else ():
+                after = row.seq
+                event = decode(row.body) if row.kind == "goal_accepted" else None
+                if isinstance(event, GoalAccepted):
+                    for one in submissions:
+                        one.goal = row.goal if one.path.name == event.spec.file_name else one.goal
         if is_last or all(one.is_decided for one in submissions):
             return
+        if is_gone:
+            raise NoDaemon(instance.socket)
         time.sleep(POLL_S)
 
 
@@ -295,9 +295,3 @@ def _rejection(path: Path) -> str:
     if not (path.exists() and error.exists()):
         return ""
     return f"the daemon rejected it ({path}):\n{error.read_text(errors='replace').rstrip()}"
-
-
-def goal_ids(instance: Instance) -> set[str]:
-    """Return the ids of the goals that have not ended, and of the latest that have."""
-    goals = send(instance.socket, StatusRequest(limit=LATEST_ENDED))["goals"]
-    return {goal["id"] for goal in goals}

@@ -11,6 +11,7 @@ from clew_daemon.reading import submission as inbox
 from clew_daemon.reading.client import GoalCommand, send
 from clew_daemon.reading.errors import CliError
 from clew_daemon.reading.instance import Instance
+from clew_daemon.reading.queries import last_seq
 from clew_daemon.reading.submission import GoalSource, SubmitOptions, checked_goal
 
 ACCEPTED_WITHIN_S = 5.0
@@ -72,10 +73,10 @@ def _submit(instance: Instance, body: NewGoalBody) -> dict[str, str]:
     options = SubmitOptions(body.name or None, body.agent or None, body.workspace or None, checks)
     source = GoalSource("the goal", "goal.md", body.text.encode())
     checked = checked_goal(instance, source, options)
-    known = inbox.goal_ids(instance)
+    before = last_seq(instance) or 0
     [path] = inbox.drop_all(instance.places.inbox, [(source.name, checked.raw)])
     submission = inbox.Submission(path)
-    inbox.await_decisions(instance, [submission], known, ACCEPTED_WITHIN_S)
+    inbox.await_decisions(instance, [submission], before, ACCEPTED_WITHIN_S)
     if submission.error:
         raise CliError(submission.error)
     said = "accepted" if submission.goal else "put into the inbox; not accepted yet"

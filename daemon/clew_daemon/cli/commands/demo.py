@@ -128,7 +128,7 @@ def _submitted(instance: Instance) -> list[str]:
 
     files = goal_files(instance.places.inbox.parent, sys.executable)
     submissions = [Submission(path) for path in drop_all(instance.places.inbox, files.items())]
-    await_decisions(instance, submissions, set(), ACCEPT_S)
+    await_decisions(instance, submissions, 0, ACCEPT_S)
     for one in submissions:
         if one.goal is None:
             raise CliError(one.error or f"{one.path.name} was not accepted in {ACCEPT_S:g} s")

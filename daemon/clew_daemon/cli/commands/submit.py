@@ -55,13 +55,13 @@ def submit(
     A text that is submitted inside a git repository works in that repository.
     Options take precedence over the front matter of each file, and checks are added to its own.
     """
+    from clew_daemon.reading.queries import last_seq
     from clew_daemon.reading.submission import (
         Submission,
         SubmitOptions,
         await_decisions,
         check_goals,
         drop_all,
-        goal_ids,
     )
 
     name, new, workspace = given["name"], given["new"], _absolute(given["workspace"])
@@ -77,14 +77,14 @@ def submit(
     if wait and not is_running:
         queued = "nothing was submitted (without --wait the goals would wait in the inbox)"
         raise CliError(f"{instance.socket.silence}; {queued}", ExitCode.NO_DAEMON)
-    known = goal_ids(instance) if is_running else set[str]()
+    before = last_seq(instance) or 0
     paths = drop_all(instance.places.inbox, [(each.source.name, each.raw) for each in checked])
     submissions = [Submission(path) for path in paths]
     within_s = WAITED_FOR_S if wait else ACCEPTED_WITHIN_S
     code = 0
     try:
         if is_running:
-            await_decisions(instance, submissions, known, within_s)
+            await_decisions(instance, submissions, before, within_s)
     except KeyboardInterrupt:
         code = ExitCode.INTERRUPTED
     except CliError:
