@@ -56,20 +56,15 @@ as_json = click.option("--json", "as_json", is_flag=True, help="Print one JSON d
 LIMIT, LIMIT_JSON = 100, 1_000
 
 
-class Number(click.ParamType[int]):
+class Number(click.types.IntParamType):
     """An integer within bounds that are too wide to mention in the help; `#17` is 17."""
-
-    name = "integer"
 
     def __init__(self, least: int, most: int) -> None:
         self._least, self._most = least, most
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
         """Return the number, or fail with a usage error."""
-        try:
-            number = int(str(value).removeprefix("#"))
-        except ValueError:
-            self.fail(f"{value!r} is not a number", param, ctx)
+        number: int = super().convert(str(value).removeprefix("#"), param, ctx)  # type: ignore[arg-type]
         if number < self._least:
             self.fail(f"{value} is too small: it must be at least {self._least}", param, ctx)
         if number > self._most:

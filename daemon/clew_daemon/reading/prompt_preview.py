@@ -83,10 +83,6 @@ def message_text(message: dict[str, Any]) -> str:
     return (message.get("content") or "") + called
 
 
-REREADS_MAX = 5
-"""How often the ledger is read again, at most, until all that was read is of one moment: a worker may be running."""
-
-
 def preview(instance: Instance, goal: str, *, until: int | None = None) -> dict[str, Any]:
     """Return the prompt as JSON: `messages` as the LLM gets them, `sizes` by block, `left_out`, `sha` of its head.
 
@@ -116,25 +112,18 @@ def preview(instance: Instance, goal: str, *, until: int | None = None) -> dict[
 def _moment(
     reader: Reader, goal: str, settings: Settings, until: int | None
 ) -> tuple[State, HelloAnswer]:
-    """Return a goal's state, and the answer that `hello` would get; as of an event where one is given."""
-    from clew_daemon.record.store import PastEvents, load_state, state_of
+    """Return a goal's state, and the answer that `hello` would get; as of an event where one is given.
 
-    if until is not None:
-        past = PastEvents(reader, until)
-        state = state_of(past, goal)
-        return state, _hello(reader, past, state, settings)
-    state = load_state(reader, goal)
-    for _ in range(REREADS_MAX):
-        hello = _hello(reader, reader, state, settings)
-        if next(reader.read(goal, state.seq, 1), None) is None:
-            return state, hello
-        state = load_state(reader, goal)
-    return state, _hello(reader, reader, state, settings)
+    All is read up to one event: a worker may be running.
+    """
+    from clew_daemon.record.store import PastEvents, state_of
+
+    past = PastEvents(reader, reader.last_seq() if until is None else until)
+    state = state_of(past, goal)
+    return state, _hello(reader, past, state, settings)
 
 
-def _hello(
-    reader: Reader, record: Reader | PastEvents, state: State, settings: Settings
-) -> HelloAnswer:
+def _hello(reader: Reader, record: PastEvents, state: State, settings: Settings) -> HelloAnswer:
     from clew_daemon.config.profiles import profiled_agent, settings_for
     from clew_daemon.learning.models import continued
     from clew_daemon.record.hello import hello_answer
@@ -164,7 +153,7 @@ def _agent(settings: Settings, state: State) -> Agent:
 
 
 def _strategies(
-    reader: Reader, record: Reader | PastEvents, state: State, settings: Settings
+    reader: Reader, record: PastEvents, state: State, settings: Settings
 ) -> list[dict[str, Any]]:
     """Return the strategies as the agent was shown them."""
     from clew_daemon.learning.deltas import fold

@@ -1,24 +1,21 @@
 """One-time links and the sessions that they open; in memory, so that a restart ends all of them.
 
-Only digests are stored, and every comparison takes the same time whichever of them matches.
+Only digests are stored: how long it takes to find one says nothing of a secret.
 """
 
 from __future__ import annotations
 
 import hashlib
-import hmac
 import secrets
 from collections import OrderedDict
-from collections.abc import Iterable
 from enum import Enum
 from typing import TypeVar
 
 T = TypeVar("T")
 
-LINKS_MAX = 16
-"""Links that were not used yet, at most; the oldest is dropped."""
+LINKS_MAX = 64
+"""Links that are remembered, used ones too; the oldest is dropped."""
 LINK_S = 3600.0
-USED_MAX = 64
 SESSIONS_MAX = 32
 TOKEN_BYTES = 32
 
@@ -35,8 +32,7 @@ class Sessions:
     """Makes links and redeems each of them once."""
 
     def __init__(self) -> None:
-        self._links: OrderedDict[bytes, float] = OrderedDict()
-        self._used: OrderedDict[bytes, None] = OrderedDict()
+        self._links: OrderedDict[bytes, float | None] = OrderedDict()  # None: it was used
         self._sessions: OrderedDict[bytes, None] = OrderedDict()
 
     def new_link(self, now: float) -> str:
@@ -47,33 +43,23 @@ class Sessions:
 
     def redeem(self, token: str, now: float) -> str | Refused:
         """Return the secret of a new session for a link's token, which is used up; or why there is none."""
-        found = _matching(token, self._links)
-        if found is None:
-            return Refused.UNKNOWN if _matching(token, self._used) is None else Refused.USED
-        expires = self._links.pop(found)
-        _add(self._used, found, None, USED_MAX)
-        if now > expires:
-            return Refused.EXPIRED
+        digest = _digest(token)
+        if digest not in self._links:
+            return Refused.UNKNOWN
+        expires, self._links[digest] = self._links[digest], None
+        if expires is None or now > expires:
+            return Refused.USED if expires is None else Refused.EXPIRED
         secret = secrets.token_urlsafe(TOKEN_BYTES)
         _add(self._sessions, _digest(secret), None, SESSIONS_MAX)
         return secret
 
     def knows(self, secret: str) -> bool:
         """Return whether this is the secret of a session."""
-        return _matching(secret, self._sessions) is not None
+        return _digest(secret) in self._sessions
 
 
 def _digest(secret: str) -> bytes:
     return hashlib.sha256(secret.encode("utf-8", "surrogateescape")).digest()
-
-
-def _matching(secret: str, digests: Iterable[bytes]) -> bytes | None:
-    """Return the digest of a secret if it is among these; all of them are compared."""
-    wanted, found = _digest(secret), None
-    for digest in digests:
-        if hmac.compare_digest(digest, wanted):
-            found = digest
-    return found
 
 
 def _add(known: OrderedDict[bytes, T], digest: bytes, value: T, most: int) -> None:
