@@ -61,7 +61,7 @@ REFUSALS = {
 WARNINGS = {
     "theme": "its thoughts repeat one another",
     "repeated_planning": "it thinks again and again without doing anything",
-    "repetition": "it asks for the same again and learns nothing new",
+    "repetition": "it does the same again and learns nothing new",
     "no_progress": "its last turns brought nothing new",
     "nothing_new": "its last steps brought nothing new",
     "same_error": "the same error comes back",
@@ -69,7 +69,7 @@ WARNINGS = {
 }
 """What the agent is warned of."""
 
-SAME_ANSWER = "the same answer comes back"
+SAME_ANSWER = "the same answer comes back, whatever it does"
 """What the agent is warned of where one answer stays."""
 
 LOOPS = {**REFUSALS, **WARNINGS, "repetition": REFUSALS["repetition"], "failures": "it failed"}

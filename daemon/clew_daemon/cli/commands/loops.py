@@ -19,8 +19,8 @@ ACTION_CHARS, ANSWER_CHARS, REASON_CHARS = 60, 80, 200
 _NO_OUTPUT = "(no output)"
 _CAME = {
     "open": "not known yet",
-    "heeded": "it heeded that",
-    "ignored": "it continued in the same way",
+    "heeded": "something new came",
+    "ignored": "nothing new came: it was told or refused again",
     "attempt_ended": "the attempt was ended",
 }
 _ESCALATED = {"person": "it was left to you", "task": "another plan", "goal": "another plan"}
@@ -45,7 +45,8 @@ def loops(
     else:
         command = f"clew loops {goal + ' ' if goal else ''}--before {found[0]['seq']}"
         lines = [line for entry in found for line in loop_lines(entry, steps)]
-        print_lines([*parameters.earlier_lines(more, "loops", command), *lines])
+        legend = "#N: event N on record (`clew show GOAL N`); 1.2: task 1, subtask 2"
+        print_lines([*parameters.earlier_lines(more, "loops", command), *lines, [(legend, "dim")]])
 
 
 def _found(
@@ -89,17 +90,16 @@ def _said(entry: dict[str, Any]) -> str:
     told = entry["message"] or str(entry["evidence"] or "")
     _, bring, rest = told.rpartition(BRING_NEWS)
     if bring and entry["message"]:
-        return f" this, and: {bring}{clean(rest)}"
+        return f" these facts, and: {bring}{clean(rest)}"
     said = clean((told.rpartition(f" {WHAT_ELSE}")[0] or told).strip())
     return f": {said}" if said else ""
 
 
 def _head(entry: dict[str, Any]) -> Line:
     from clew_shared.record.moment import local
-    from clew_shared.text.words import SAME_ANSWER, loop, warned
+    from clew_shared.text.words import SAME_ANSWER, loop, ordinal, warned
 
-    at = f"{entry['task_idx'] + 1}.{entry['subtask_idx'] + 1}"
-    times = f" ({entry['attempt_count']} times)" if entry["attempt_count"] > 1 else ""
+    times = f" (the {ordinal(entry['attempt_count'])} time)" if entry["attempt_count"] > 1 else ""
     what = "told again" if entry["again"] else "told" if entry["intervention"] else "refused"
     why = warned(entry["intervention"]) if entry["intervention"] else loop(entry["kind"])
     if entry["escalated_to"]:
@@ -108,7 +108,7 @@ def _head(entry: dict[str, Any]) -> Line:
         why = SAME_ANSWER
     return [
         (clean(local(entry["timestamp"])), "dim"),
-        (f"  {clean(entry['goal'])} {at}  ", ""),
+        (f"  {clean(entry['goal'])} {entry['task_idx'] + 1}.{entry['subtask_idx'] + 1}  ", ""),
         (clean(f"{what}: {why}"), "bold magenta"),
         (times, ""),
     ]
@@ -132,11 +132,11 @@ def _label(entry: dict[str, Any], known: list[Step]) -> str:
     """Return what the steps below it are: all that were counted, or the last of them."""
     shown, count, stays = len(known), entry["attempt_count"], entry["stays"]
     if stays and shown <= stays["times"]:  # more: an older version recorded others
-        varied = " but for times and the like" if len({one.answer for one in known}) > 1 else ""
+        varied = ", apart from times and ids," if len({one.answer for one in known}) > 1 else ""
         count = stays["times"]
         text = f"The same answer{varied} came {count} times"
     elif entry["intervention"] == "repetition":
-        text = f"It did the same {count} times"
+        text = f"It did the very same {count} times"
     elif entry["action"]:
         count = count - 1 if entry["kind"] == "repetition" else shown
         text = "What it had done before"
@@ -173,7 +173,7 @@ def _came(entry: dict[str, Any]) -> str:
     elif came == "attempt_ended" and end:
         which = f"attempt {end['attempt']} was ended" if end["attempt"] else "the attempt failed"
         text = f"{which}: {short(ending(end['reason']), REASON_CHARS)}"
-    return f"{text}, {counted(after, 'step')} later" if came == "heeded" and after else text
+    return f"{text} {counted(after, 'step')} later" if came == "heeded" and after else text
 
 
 def _indented(text: str, style: str = "") -> Line:
