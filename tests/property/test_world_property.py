@@ -1,7 +1,6 @@
-"""Whatever is done to a tree, the digest of what was touched is the digest of everything.
+"""Whatever is done to a tree, a look that reads what has changed sees what one sees that reads everything.
 
-`full=False` goes by what the kernel tells; a watch made afresh reads every file. The two are compared after
-operations as programs and hostile agents do them, in folders that are watched, blind, ignored and outside.
+The two are compared after operations as programs and hostile agents do them, in the workspace and outside.
 """
 
 import contextlib
@@ -12,12 +11,10 @@ import tempfile
 import time
 from pathlib import Path
 
-import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from clew_worker.executor.world import tree
 from clew_worker.executor.world.world import WorldWatch
 
 IGNORE = ("skipped", "*.pyc", "a/b/c")
@@ -46,23 +43,16 @@ def put(path, text):
 class Tree(RuleBasedStateMachine):
     """A workspace `w`, and a folder beside it on the same disk."""
 
-    watches_max = 100
-
     def __init__(self):
         super().__init__()
         self.base = Path(tempfile.mkdtemp(prefix="world-"))
         for path in PLANTED:
             (self.base / path).parent.mkdir(parents=True, exist_ok=True)
             (self.base / path).write_text(path)
-        self.patch = pytest.MonkeyPatch()
-        self.patch.setattr(tree, "WATCHED_FROM", 0)
-        self.patch.setattr(tree, "WATCHES_MAX", self.watches_max)
         self.watch = WorldWatch(str(self.base / "w"), IGNORE)
-        self.watch.digest(full=False)
+        self.watch.digest()
 
     def teardown(self):
-        self.watch.close()
-        self.patch.undo()
         shutil.rmtree(self.base)
 
     def folder(self, pick):
@@ -150,11 +140,9 @@ class Tree(RuleBasedStateMachine):
                 self.file(pick).chmod(mode)
 
     @rule(pick=PICKS, to=PICKS, name=NAMES)
-    def link_and_look(self, pick, to, name):
-        """A second name, seen before anybody writes by it; unseen ones are told of in ADR 0010."""
+    def link(self, pick, to, name):
         with contextlib.suppress(OSError):
             os.link(self.file(pick), self.folder(to) / name, follow_symlinks=False)
-        self.watch.digest()
 
     @rule(pick=PICKS, name=NAMES)
     def make_pipe(self, pick, name):
@@ -167,23 +155,9 @@ class Tree(RuleBasedStateMachine):
         (self.base / "w" / "a").mkdir(parents=True)
         (self.base / "w" / "a" / "f").write_text("another workspace")
 
-    @rule()
-    def look_anew(self):
-        self.watch.digest()
-
     @invariant()
-    def what_was_touched_makes_the_same_world_as_everything(self):
-        afresh = WorldWatch(str(self.base / "w"), IGNORE)
-        try:
-            assert self.watch.digest(full=False) == afresh.digest()
-        finally:
-            afresh.close()
-
-
-class BlindTree(Tree):
-    """The same with two watches for all folders."""
-
-    watches_max = 2
+    def what_has_changed_makes_the_same_world_as_everything(self):
+        assert self.watch.digest() == WorldWatch(str(self.base / "w"), IGNORE).digest()
 
 
 TREES = settings(
@@ -194,5 +168,3 @@ TREES = settings(
 )
 TestTree = Tree.TestCase
 TestTree.settings = TREES
-TestBlindTree = BlindTree.TestCase
-TestBlindTree.settings = TREES

@@ -12,23 +12,12 @@ from clew_worker.executor.world.world import WorldWatch
 IGNORE = (".git", "__pycache__", "*.pyc", "build/out")
 
 
-class Told(WorldWatch):
-    """Looks only at what the kernel tells was touched."""
-
-    def digest(self):
-        return super().digest(full=False)
-
-
-@pytest.fixture(params=["looked at whole", "watched"])
-def watch(request, tmp_path, monkeypatch):
+@pytest.fixture
+def watch(tmp_path):
     (tmp_path / "a.txt").write_text("a")
     (tmp_path / "sub").mkdir()
     (tmp_path / "sub" / "b.txt").write_text("b")
-    if request.param == "watched":
-        monkeypatch.setattr(tree, "WATCHED_FROM", 0)
-    watch = (Told if request.param == "watched" else WorldWatch)(str(tmp_path), IGNORE)
-    yield watch
-    watch.close()
+    return WorldWatch(str(tmp_path), IGNORE)
 
 
 def test_the_same_files_give_the_same_digest_anywhere(watch, tmp_path):

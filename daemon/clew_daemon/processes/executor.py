@@ -144,10 +144,10 @@ class ExecutorProcess:
             )
 
     async def digest(
-        self, *, full: bool, own: bool = False, report: bool = False, names_only: bool = False
+        self, *, own: bool = False, report: bool = False, names_only: bool = False
     ) -> DigestDone:
-        """Measure the world, where `full` from every file's stat; the rest as in DigestRequest."""
-        request = DigestRequest(id=0, full=full, own=own, report=report, names_only=names_only)
+        """Measure the world; as in DigestRequest."""
+        request = DigestRequest(id=0, own=own, report=report, names_only=names_only)
         return await self._ask(DigestDone, request, DIGEST_TIMEOUT_S)
 
     async def check(

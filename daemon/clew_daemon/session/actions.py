@@ -245,7 +245,7 @@ class Actions:
             world, touched = await epoch.executors.touched_by_own(names_only=names_only)
             epoch.snapshots.acted(too_many=touched.own_cut)
         elif p.changed is None:
-            world = await epoch.executors.digest(full=False)
+            world = await epoch.executors.digest()
         return ActionReport(
             p.result,
             None if p.output is None else redact(p.output),

@@ -101,9 +101,9 @@ class Checks:
         epoch = self._epoch
         if not epoch.core.state.spec.checks:
             return []
-        before = await epoch.executors.digest(full=False, own=epoch.agent_acts)
+        before = await epoch.executors.digest(own=epoch.agent_acts)
         failing = await self._run_each()
-        after = await epoch.executors.digest(full=False, own=epoch.agent_acts)
+        after = await epoch.executors.digest(own=epoch.agent_acts)
         if not failing and before != after and is_measured(before) and is_measured(after):
             failing = await self._run_each()
         return failing

@@ -175,7 +175,7 @@ class Epoch:
 
     async def see_world(self) -> None:
         """Record the world as it is now: others may have changed it."""
-        world = await self.executors.digest(full=True, own=self.agent_acts)
+        world = await self.executors.digest(here=True, own=self.agent_acts)
         with self.entering() as core:
             core.see_world(world, time.time(), unseen_work=self.own_tools)
 
@@ -186,7 +186,7 @@ class Epoch:
         """
         if self.own_tools or not self.core.goes_by_a_claim:
             return
-        world = await self.executors.digest(full=True)
+        world = await self.executors.digest(here=True)
         with self.entering() as core:
             core.drop_claim(world, time.time())
 

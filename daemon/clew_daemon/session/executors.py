@@ -141,12 +141,12 @@ class ExecutorPool:
         there = self._launcher.view(self._specs, place, self.leaf, overlay=False)
         return await there, self._specs.workspace
 
-    async def digest(self, *, full: bool, own: bool = False) -> str:
-        """Measure the world, where `full` from every file's stat: UNKNOWN where it is too large, "" where it failed.
+    async def digest(self, *, here: bool = False, own: bool = False) -> str:
+        """Measure the world: UNKNOWN where it is too large, "" where it failed; `here` as in `_measured`.
 
         What has changed is reported with the next action or snapshot; `own`: as the goal's.
         """
-        found = await self._measured(full=full, own=own)
+        found = await self._measured(here=here, own=own)
         return found.world.name if found and found.world else ""
 
     async def look(self, *, own: bool) -> None:
@@ -166,17 +166,17 @@ class ExecutorPool:
         return found.world.name if found.world else "", found.touched
 
     async def _measured(
-        self, *, own: bool, full: bool = False, report: bool = False, names_only: bool = False
+        self, *, own: bool, here: bool = False, report: bool = False, names_only: bool = False
     ) -> DigestDone | None:
         """Return what an executor has measured, None where that failed.
 
-        One that runs stands in the goal's own folder, whatever is in its place by now: that is looked at for a full
-        look, before an action, and once a second (`Liveness`).
+        One that runs stands in the goal's own folder, whatever is in its place by now: that is looked at where `here`,
+        before an action, and once a second (`Liveness`).
         """
         try:
-            executor = self._executor if self.alive and not full else None
+            executor = self._executor if self.alive and not here else None
             executor = executor or await self.executor()
-            return await executor.digest(full=full, own=own, report=report, names_only=names_only)
+            return await executor.digest(own=own, report=report, names_only=names_only)
         except OutOfResources:
             raise
         except WorkspaceMissingError:  # the next action there reports why

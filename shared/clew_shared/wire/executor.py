@@ -59,16 +59,15 @@ class RunRequest(WireMessage):
 
 
 class DigestRequest(WireMessage):
-    """Ask for the digest of the world; `full`: look at every file, whatever the kernel reports as changed.
+    """Ask for the digest of the world.
 
     `own`: an action that the agent carries out itself was under way, so what changed since the last look is the
     goal's. `report`: what changed since the last report goes into this answer, otherwise into a later one.
-    `names_only`: nothing is digested, and `full` means nothing.
+    `names_only`: nothing is digested.
     """
 
     type: Literal["digest"] = "digest"
     id: int
-    full: bool = True
     names_only: bool = False
     own: bool = False
     report: bool = False

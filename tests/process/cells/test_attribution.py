@@ -64,11 +64,11 @@ def test_a_check_changes_things_for_the_goal(begun):
 def test_what_an_agent_does_itself_is_reported_where_it_is_asked_for(begun):
     one, _ = begun()
     (one.workspace / "theirs").write_text("x")
-    digest(one, full=False)
+    digest(one)
     (one.workspace / "mine").write_text("m")
-    assert digest(one, full=True, own=True).touched == Touched()
+    assert digest(one, own=True).touched == Touched()
     (one.workspace / "more").write_text("m")
-    touched = digest(one, full=False, own=True, report=True).touched
+    touched = digest(one, own=True, report=True).touched
     assert dict(touched.own) == {"mine": blob_id(b"m"), "more": blob_id(b"m")}
     assert touched.foreign == ("theirs",)
     (one.workspace / "mine").write_text("at the end")

@@ -52,7 +52,7 @@ class Attribution:
 
     def look(self, *, own: bool = False, restored: Iterable[str] = ()) -> None:
         """Look at the workspace; what has changed since the last look is the goal's (`own`) or someone else's."""
-        self._watch.look(full=False)
+        self._watch.look()
         self.sort(own=own, restored=restored)
 
     def look_before_action(self) -> None:

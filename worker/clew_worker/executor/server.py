@@ -100,7 +100,6 @@ class ExecutorServer:
 
     def close(self) -> None:
         self._commands.close()
-        self._watch.close()
         self._workspace.close()
 
     def _answer(self, request: ExecutorRequest) -> ExecutorAnswer:
@@ -119,7 +118,7 @@ class ExecutorServer:
         self._attribution.look_before_action()
         outcome, duration_s = self._carry_out(request, request.tool, request.args)
         self._attribution.ran()
-        world = self._watch.digest(full=False)
+        world = self._watch.digest()
         self._attribution.sort(own=True)
         return ActionDone(
             id=request.id,
@@ -155,7 +154,7 @@ class ExecutorServer:
         if request.names_only:
             self._attribution.look(own=request.own)
         else:
-            world = self._watch.digest(full=request.full)
+            world = self._watch.digest()
             self._attribution.sort(own=request.own)
         touched = self._attribution.report() if request.report else Touched()
         return DigestDone(id=request.id, world=world, touched=touched)

@@ -30,7 +30,6 @@ class Seen(NamedTuple):
     described: bytes
     mode: int
     stamp: bytes = b""
-    linked: bool = False
 
     @property
     def object(self) -> str:
@@ -77,11 +76,8 @@ class Contents:
         self._now_ns = time.time_ns()
         self._read_until = time.monotonic() + reading_s
 
-    def describe(self, at: int, name: str, info: os.stat_result, known: Seen | None) -> Seen | None:
-        """Describe `name` in the folder `at`, `info` being its lstat; None if it has vanished.
-
-        A file that is as it is `known` is not read again.
-        """
+    def describe(self, at: int, name: str, info: os.stat_result) -> Seen | None:
+        """Describe `name` in the folder `at`, `info` being its lstat; None if it has vanished."""
         if stat.S_ISDIR(info.st_mode):
             return Seen(FOLDER, info.st_mode)
         if stat.S_ISLNK(info.st_mode):
@@ -92,21 +88,12 @@ class Contents:
             return Seen(b"l" + blob_hash(len(target), target).digest(), info.st_mode)
         if not stat.S_ISREG(info.st_mode):
             return Seen(b"o%o" % stat.S_IFMT(info.st_mode), info.st_mode)
-        return self._described(at, name, info, known)
-
-    def _described(
-        self, at: int, name: str, info: os.stat_result, known: Seen | None
-    ) -> Seen | None:
-        """Describe a regular file."""
-        stamp = stamp_of(info)
-        if known is not None and known.stamp == stamp:
-            return known
         content = self._read(at, name, info)
         if content is None:
             return None
         kind = b"x" if info.st_mode & stat.S_IXUSR else b"f"
         is_known = is_settled(self._now_ns, info.st_mtime_ns, info.st_ctime_ns)
-        return Seen(kind + content, info.st_mode, stamp if is_known else b"", info.st_nlink > 1)
+        return Seen(kind + content, info.st_mode, stamp_of(info) if is_known else b"")
 
     def _read(self, at: int, name: str, info: os.stat_result) -> bytes | None:
         """Return the name of a file's content, or a digest of size and time if it cannot be read; None for none."""

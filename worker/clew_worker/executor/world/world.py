@@ -14,10 +14,9 @@ from clew_worker.executor.world.git import GitState
 from clew_worker.executor.world.ignored import Ignored
 from clew_worker.executor.world.tree import Tree
 
-LOOK_S = 10.0
-FULL_LOOK_S = 90.0
-"""How long a look at the touched names, or at everything, may take. What is not seen by then is left out, and the
-world is `partial`. A digest is at most two looks; the daemon waits longer than that for the answer."""
+FIRST_LOOK_S, LOOK_S = 90.0, 10.0
+"""How long a look may take: the first one reads every file. What is not seen by then is left out, and the world is
+`partial`; the daemon waits longer than that for the answer."""
 
 
 class WorldWatch:
@@ -28,18 +27,12 @@ class WorldWatch:
         self._git = GitState(Path(root))
         self._contents = Contents()
         self._tree = Tree(root, ignored, self._contents)
-        self._walked = False
+        self.changed = self._tree.changed
+        self._budget_s = FIRST_LOOK_S
 
-    def close(self) -> None:
-        """Release the watches; legal at any time."""
-        self._tree.close()
-
-    def digest(self, *, full: bool = True) -> WorldDigest:
-        """Digest the workspace as it is now; files that vanish meanwhile are not in it.
-
-        `full`: see `look`.
-        """
-        self.look(full=full)
+    def digest(self) -> WorldDigest:
+        """Digest the workspace as it is now; files that vanish meanwhile are not in it."""
+        self.look()
         whole = self._tree.digest() + self._git.digest()
         return WorldDigest(
             digest=hashlib.blake2b(whole, digest_size=16).hexdigest(),
@@ -47,17 +40,8 @@ class WorldWatch:
             partial=self._tree.partial,
         )
 
-    def look(self, *, full: bool) -> None:
-        """See what is there now: with `full` by every file's stat, otherwise by what the kernel reports as touched."""
-        full = full or not self._walked
-        budget_s = FULL_LOOK_S if full else LOOK_S
-        self._contents.begin(budget_s / 2)
-        self._tree.look(full=full, budget_s=budget_s)
-        self._walked = True
-
-    def changed(self) -> dict[str, str] | None:
-        """Return what has changed between the looks before the last two calls, by path, each with its object.
-
-        As in Touched. None where not everything was seen; the first call returns nothing.
-        """
-        return self._tree.changed()
+    def look(self) -> None:
+        """See what is there now."""
+        self._contents.begin(self._budget_s / 2)
+        self._tree.look(self._budget_s)
+        self._budget_s = LOOK_S
