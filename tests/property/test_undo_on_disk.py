@@ -34,7 +34,6 @@ from clew_shared.wire.executor import (
 )
 from clew_shared.wire.nursery import CellSpec, SandboxSpec
 from clew_worker.executor import server
-from clew_worker.executor.world import tree
 
 GIT = shutil.which("git") or ""
 pytestmark = pytest.mark.skipif(not GIT, reason="git is not installed")
@@ -277,34 +276,20 @@ def reverts_only_the_goals(events):
 
 
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize("watched_from", [0, 1000])
-def test_undo_reverts_on_disk_exactly_what_only_the_goal_has_changed(monkeypatch, watched_from):
-    monkeypatch.setattr(tree, "WATCHED_FROM", watched_from)
-
-    @settings(  # the same examples in each run; `make test-long` looks for new ones
-        max_examples=20, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True
-    )
-    @given(EVENTS)
-    def some(events):
-        reverts_only_the_goals(events)
-
-    some()
+@settings(  # the same examples in each run; `make test-long` looks for new ones
+    max_examples=20, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True
+)
+@given(EVENTS)
+def test_undo_reverts_on_disk_exactly_what_only_the_goal_has_changed(events):
+    reverts_only_the_goals(events)
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("watched_from", [0, 1000])
-def test_undo_reverts_on_disk_what_only_the_goal_has_changed_in_many_runs(
-    monkeypatch, watched_from
-):
-    monkeypatch.setattr(tree, "WATCHED_FROM", watched_from)
-
-    @settings(
-        max_examples=int(os.environ.get("ROUNDS", "300")),
-        deadline=None,
-        suppress_health_check=list(HealthCheck),
-    )
-    @given(EVENTS)
-    def many(events):
-        reverts_only_the_goals(events)
-
-    many()
+@settings(
+    max_examples=int(os.environ.get("ROUNDS", "300")),
+    deadline=None,
+    suppress_health_check=list(HealthCheck),
+)
+@given(EVENTS)
+def test_undo_reverts_on_disk_what_only_the_goal_has_changed_in_many_runs(events):
+    reverts_only_the_goals(events)
