@@ -17,6 +17,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from clew_daemon.undo.planning import kept_folders
 from clew_shared.record import events as ev
 from clew_shared.record.snapshot_events import SnapshotTaken
 from clew_shared.snapshots.names import quoted
@@ -84,7 +85,10 @@ def command(edit):
 
 
 def picture(folder):
-    """All that is in a folder by name, but what is ignored: kind, permissions, content or target."""
+    """All that is in a folder by name, but what is ignored: kind, permissions, content or target.
+
+    Those of folders that are not empty are in no snapshot.
+    """
     found = {}
     left = [os.fsencode(folder)]
     while left:
@@ -96,7 +100,7 @@ def picture(folder):
             if entry.is_symlink():
                 found[name] = ("link", os.readlink(entry.path))  # noqa: PTH115 - of bytes
             elif entry.is_dir():
-                found[name] = ("folder", mode)
+                found[name] = ("folder", mode if not os.listdir(entry.path) else 0)  # noqa: PTH208 - of bytes
                 left.append(entry.path)
             else:
                 found[name] = (mode, Path(os.fsdecode(entry.path)).read_bytes())
@@ -214,8 +218,9 @@ class Goal:
             RestoreEntry(name=one.name, present=one.present, wanted=one.wanted)
             for one in found.restore
         ]
-        first = self.rows[0][1].tree
-        request = RestoreRequest(id=1, tree=first, entries=tuple(sorted(entries, key=_order)))
+        kept = kept_folders(found.restore, found.kept)
+        entries = tuple(sorted(entries, key=_order))
+        request = RestoreRequest(id=1, kept=kept, entries=entries)
         done = self.executor.ask(request)
         assert (done.left, done.faults) == ((), {})
         return found

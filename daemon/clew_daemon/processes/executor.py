@@ -188,10 +188,10 @@ class ExecutorProcess:
         return await self._ask(SnapshotDone, request, SNAPSHOT_TIMEOUT_S)
 
     async def restore(
-        self, entries: tuple[RestoreEntry, ...], *, tree: str, others: tuple[str, ...] = ()
+        self, entries: tuple[RestoreEntry, ...], *, kept: tuple[str, ...] = ()
     ) -> RestoreDone:
-        """Restore at most RESTORE_MAX entries of the snapshot `tree`; `others` as in RestoreRequest. Safe to repeat."""
-        request = RestoreRequest(id=0, entries=entries, tree=tree, others=others)
+        """Restore at most RESTORE_MAX entries; `kept` as in RestoreRequest. Safe to repeat."""
+        request = RestoreRequest(id=0, entries=entries, kept=kept)
         return await self._ask(RestoreDone, request, RESTORE_TIMEOUT_S)
 
     async def look(self, request: LookRequest) -> LookDone:

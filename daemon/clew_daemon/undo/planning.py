@@ -28,15 +28,14 @@ class UndoRefused(Exception):
 
 @dataclass(frozen=True, slots=True)
 class PlannedUndo:
-    """What is undone, between which snapshots; `tree` is that of the snapshot which is gone back to.
+    """What is undone, between which snapshots.
 
-    `first` is that snapshot, None for an undo that was cut off. `digest` is of what would be restored and left, for
-    comparison with an earlier plan.
+    `first` is the snapshot that is gone back to, None for an undo that was cut off. `digest` is of what would be
+    restored and left, for comparison with an earlier plan.
     """
 
     span: Span
     plan: UndoPlan
-    tree: str
     first: snap.SnapshotTaken | None = None
     digest: str = ""
 
@@ -48,19 +47,15 @@ class PlannedUndo:
 
 @dataclass(frozen=True, slots=True)
 class Restoration:
-    """What is restored, from the snapshot `tree`; folders of `others` stay even if they become empty.
+    """What is restored, in the order in which each finds its place free; `kept` as in UndoPlan."""
 
-    `entries` are in the order in which each finds its place free.
-    """
-
-    tree: str
     entries: list[Reverted]
-    others: tuple[str, ...] = ()
+    kept: tuple[str, ...] = ()
 
     def packed(self) -> bytes:
         """Return it as it is recorded."""
         entries = [[one.name, one.present, one.wanted] for one in self.entries]
-        return json.dumps([self.tree, entries, self.others]).encode()
+        return json.dumps(["", entries, self.kept]).encode()  # an earlier version had a tree there
 
 
 def planned_undo(
@@ -105,7 +100,7 @@ def _planned(rows: Rows, list_of: Listed, span: Span) -> PlannedUndo:
         why = f"nothing was restored: reading the snapshots took more than {PLAN_S:.0f} s"
         raise StoreError(why) from None
     digest = hashlib.blake2b(repr((span, found.entries)).encode(), digest_size=16).hexdigest()
-    return PlannedUndo(span, found, first.tree, first, digest)
+    return PlannedUndo(span, found, first, digest)
 
 
 def _is_pending(found: UndoPlan, *, theirs: bool) -> bool:
@@ -170,16 +165,15 @@ def restoration(planned: PlannedUndo, *, theirs: bool = False) -> Restoration:
     """Return what is restored: removals, the deepest first, then folders, then files and symlinks."""
     found = planned.plan
     entries = [*found.restore, *(found.overwritten if theirs else ())]
-    return Restoration(
-        planned.tree, sorted(entries, key=_turn), kept_folders(entries, found.others)
-    )
+    return Restoration(sorted(entries, key=_turn), kept_folders(entries, found.kept))
 
 
-def kept_folders(entries: Iterable[Reverted], others: Iterable[str]) -> tuple[str, ...]:
-    """Return of each entry that is removed the deepest folder above it among `others`."""
-    known = frozenset(others)
+def kept_folders(entries: Iterable[Reverted], kept: Iterable[str]) -> tuple[str, ...]:
+    """Return of each entry that is removed the deepest folder above it, or itself, among `kept`."""
+    known = frozenset(kept)
     removed = (one.name for one in entries if one.wanted is None) if known else ()
-    found = {next((f for f in folders_above(name) if f in known), "") for name in removed}
+    above = ((name, *folders_above(name)) for name in removed)
+    found = {next((folder for folder in names if folder in known), "") for names in above}
     return tuple(sorted(found - {""}))
 
 
@@ -192,12 +186,12 @@ def _turn(one: Reverted) -> tuple[int, int, str]:
 def unpacked(body: bytes | None) -> Restoration:
     """Return the restoration that is on record; raises StoreError where that is missing or damaged."""
     try:
-        tree, entries, *rest = json.loads(body or b"")
+        _, entries, *rest = json.loads(body or b"")
         restored = [
             Reverted(name, was and Entry(*was), wanted and Entry(*wanted))
             for name, was, wanted in entries
         ]
-        return Restoration(tree, restored, tuple(rest[0]) if rest else ())
+        return Restoration(restored, tuple(rest[0]) if rest else ())
     except (ValueError, TypeError) as error:
         why = "the record of what the undo restores is missing or damaged"
         raise StoreError(f"{why}: {error}") from None

@@ -148,7 +148,7 @@ class RecordedUndo:
         log.info("undo.resumed", goal=core.state.goal_id, undo=begun)
         started = dict(await asyncio.to_thread(self.rows, core.state.goal_id))[begun]
         assert isinstance(started, snap.UndoStarted)  # noqa: S101 - `undoing` is the number of one
-        result = UndoResult(PlannedUndo(of_undo(started), UndoPlan(), work.tree), resumed=True)
+        result = UndoResult(PlannedUndo(of_undo(started), UndoPlan()), resumed=True)
         then, now = started.workspace, core.state.workspace
         if then and now and not then.is_same(now):
             failed = dict.fromkeys((one.name for one in work.entries), ELSEWHERE)

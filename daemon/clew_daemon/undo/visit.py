@@ -61,8 +61,7 @@ class WorkspaceVisit:
         """Restore entries of a snapshot, some at a time; those that are restored already stay as they are."""
         for part in batches(work.entries):
             entries = [RestoreEntry(name=e.name, present=e.present, wanted=e.wanted) for e in part]
-            others = kept_folders(part, work.others)
-            yield await self._executor.restore(tuple(entries), tree=work.tree, others=others)
+            yield await self._executor.restore(tuple(entries), kept=kept_folders(part, work.kept))
 
     async def stashes(self) -> dict[str, str]:
         """Return the commit of each stash with its name and text, newest first; none where git fails."""

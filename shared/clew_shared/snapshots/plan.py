@@ -19,7 +19,7 @@ from clew_shared.snapshots.entries import LEFT_OUT, differences, listing
 from clew_shared.snapshots.names import folders_above
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from clew_shared.record.touched import Touched
     from clew_shared.snapshots.entries import Changes, Entry, Listing
@@ -71,10 +71,13 @@ class Reverted:
 
 @dataclass(frozen=True, slots=True)
 class UndoPlan:
-    """What an undo restores and leaves, sorted by name; folders of `others` stay even if they become empty."""
+    """What an undo restores and leaves, sorted by name.
+
+    `kept` are the folders that stay even if they become empty: someone else's, and those that were there before.
+    """
 
     entries: tuple[Reverted, ...] = ()
-    others: frozenset[str] = frozenset()
+    kept: frozenset[str] = frozenset()
 
     @property
     def restore(self) -> list[Reverted]:
@@ -139,7 +142,14 @@ def plan(rows: Sequence[Row], list_of: Listed, first: int, last: int | None = No
         elif present != end.get(name):
             reason = "later"
         entries.append(Reverted(name, present, wanted, reason))
-    return UndoPlan(tuple(entries), frozenset(names.others))
+    others = names.others.difference(one.name for one in entries)
+    return UndoPlan(tuple(entries), frozenset(others | folders_of(was)))
+
+
+def folders_of(listing: Listing) -> set[str]:
+    """Return the folders of a snapshot, also those that are not empty."""
+    empty = {name for name, entry in listing.items() if stat.S_ISDIR(entry.mode)}
+    return empty | {above for name in listing for above in folders_above(name)}
 
 
 def own_changes(rows: Sequence[Row], list_of: Listed, first: int) -> Changes:
@@ -155,28 +165,10 @@ def as_others_left(rows: Sequence[Row], list_of: Listed, first: int) -> dict[str
     was alive: where its agent changes files itself, nobody can be told from it. `rows` as in `plan`.
     """
     found: dict[str, str] = {}
-    window, before, rested = _Window(), "", False
-    for seq, event in rows:
-        match event:
-            case ev.WorkerExited():
-                rested = True
-            case ev.ActionFinished():
-                window.touch(event.touched)
-            case ev.ActionInterrupted():
-                window.lost = True
-            case snap.UndoFinished():
-                window.own |= dict(event.own)
-                window.lost = window.lost or event.restored != len(event.own)
-            case snap.SnapshotTaken():
-                window.touch(event.touched)
-                window.watched = event.moment not in UNWATCHED
-                known = not (window.left or window.lost or event.cut_off)
-                if seq > first and known and (window.watched or rested):
-                    own, foreign, unknown = window.closed(list_of, before, event.tree)
-                    found |= dict.fromkeys(foreign - own - unknown, event.tree)
-                window, before, rested = _Window(), event.tree, False
-            case _:
-                pass
+    for seq, window in _windows(rows):
+        if seq > first and window.is_calm:
+            own, foreign, unknown = window.closed(list_of)
+            found |= dict.fromkeys(foreign - own - unknown, window.after)
     return found
 
 
@@ -194,59 +186,83 @@ class _Names:
 
 
 def _names(rows: Sequence[Row], list_of: Listed, first: int, last: int | None) -> _Names:
-    names, window = _Names(), _Window()
-    trees = {seq: event.tree for seq, event in rows if isinstance(event, snap.SnapshotTaken)}
-    shown = {of for _, e in rows if isinstance(e, snap.SnapshotTaken) for of in e.cut_off}
-    began = {seq: trees.get(e.first, "") for seq, e in rows if isinstance(e, snap.UndoStarted)}
-    tree = trees[first]
-    for seq, event in rows:
+    names = _Names()
+    for seq, window in _windows(rows):
         if seq <= first:
             continue
+        window.watched &= not window.restored  # what someone wrote after its name was restored
+        own, foreign, unknown = window.closed(list_of)
+        names.others |= foreign
+        if last is None or seq <= last:
+            names.own |= own
+            names.foreign |= foreign
+            names.unknown |= unknown
+    return names
+
+
+def _windows(rows: Sequence[Row]) -> Iterator[tuple[int, _Window]]:
+    """Yield what is on record of the time before each snapshot, with that snapshot's number."""
+    taken = {seq: event for seq, event in rows if isinstance(event, snap.SnapshotTaken)}
+    shown = {of for event in taken.values() for of in event.cut_off}
+    began = {seq: event.first for seq, event in rows if isinstance(event, snap.UndoStarted)}
+    window = _Window()
+    for seq, event in rows:
         match event:
+            case ev.WorkerExited():
+                window.rested = True
             case ev.ActionFinished():
                 window.touch(event.touched)
-            case ev.ActionInterrupted() if event.of not in shown:
-                window.lost = True
+            case ev.ActionInterrupted():
+                window.interrupted = True
+                window.lost |= event.of not in shown
             case snap.UndoFinished():
                 window.own |= dict(event.own)
-                window.watched = False  # what someone wrote after its name was restored
+                window.restored = True
                 if event.restored != len(event.own):
-                    window.undone = began.get(event.of, "")
+                    back = taken.get(began.get(event.of, 0))
+                    window.undone = back.tree if back else ""
             case snap.SnapshotTaken():
                 window.touch(event.touched)
                 window.cut_off = bool(event.cut_off)
-                window.watched = window.watched and event.moment not in UNWATCHED
-                own, foreign, unknown = window.closed(list_of, tree, event.tree)
-                names.others |= foreign
-                if last is None or seq <= last:
-                    names.own |= own
-                    names.foreign |= foreign
-                    names.unknown |= unknown
-                window, tree = _Window(), event.tree
+                window.watched = event.moment not in UNWATCHED
+                window.after = event.tree
+                yield seq, window
+                window = _Window(before=event.tree)
             case _:
                 pass
-    return names
 
 
 @dataclass(slots=True)
 class _Window:
-    """What is on record of the time between two snapshots.
+    """What is on record of the time between two snapshots, whose trees are `before` and `after`.
 
     `own` has each name's object after the action. `all_own`, `all_foreign`: there were more names than are listed.
-    `watched`: the executor that took the second one has seen everything since the first. `lost`: an action was cut off
-    unseen. `cut_off`: the second snapshot shows what an action did that was cut off. `undone`: the tree that an undo of
-    more names than are listed went back to. `left`: something that the goal has left running was alive.
+    `watched`: the executor that took the second one has seen everything since the first. `interrupted`: an action was
+    cut off, `lost`: unseen. `cut_off`: the second snapshot shows what an action did that was cut off. `restored`: an
+    undo has ended; `undone`: the tree that one of more names than are listed went back to. `left`: something that the
+    goal has left running was alive. `rested`: its worker has ended.
     """
 
+    before: str = ""
+    after: str = ""
     own: dict[str, str] = field(default_factory=dict)
     foreign: set[str] = field(default_factory=set)
     all_own: bool = False
     all_foreign: bool = False
     watched: bool = True
+    interrupted: bool = False
     lost: bool = False
     cut_off: bool = False
-    undone: str = ""
+    restored: bool = False
+    undone: str | None = None
     left: bool = False
+    rested: bool = False
+
+    @property
+    def is_calm(self) -> bool:
+        """Whether nothing of the goal was alive but what is on record."""
+        unseen = self.left or self.interrupted or self.cut_off or self.undone is not None
+        return not unseen and (self.watched or self.rested)
 
     def touch(self, touched: Touched) -> None:
         self.own |= dict(touched.own)
@@ -255,14 +271,12 @@ class _Window:
         self.all_foreign |= touched.foreign_cut
         self.left |= touched.left
 
-    def closed(
-        self, list_of: Listed, before: str, after: str
-    ) -> tuple[set[str], set[str], set[str]]:
-        """Return the names of the goal, of others, and of no one knows whom, between the trees of two snapshots."""
+    def closed(self, list_of: Listed) -> tuple[set[str], set[str], set[str]]:
+        """Return the names of the goal, of others, and of no one knows whom."""
         own, foreign = set(self.own), set(self.foreign)
         if self.watched and not (self.all_own or self.all_foreign or self.lost or self.cut_off):
             return own, foreign, set()
-        then, now = list_of(before), list_of(after)
+        then, now = list_of(self.before), list_of(self.after)
         found = differences(then, now).keys()
         back = list_of(self.undone) if self.undone else {}
         undone = {one for one in found if self.undone and now.get(one) == back.get(one)}

@@ -117,14 +117,12 @@ class RestoreEntry(WireMessage):
 class RestoreRequest(WireMessage):
     """Restore entries from the goal's store, in order; those that are as wanted already count as restored.
 
-    Folders that become empty are removed, unless the snapshot `tree` has them ("" has none), or someone else made
-    them: `others` are their quoted names.
+    Folders that become empty are removed, but for those of `kept`, by their quoted names.
     """
 
     type: Literal["restore"] = "restore"
     id: int
-    tree: str = ""
-    others: tuple[str, ...] = ()
+    kept: tuple[str, ...] = ()
     entries: tuple[RestoreEntry, ...]
 
 

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from clew_shared.snapshots import store as stores
-from clew_shared.snapshots.entries import LEFT_OUT, changes
+from clew_shared.snapshots.entries import LEFT_OUT, changes, listing
+from clew_shared.snapshots.plan import folders_of
 from clew_shared.wire.executor import RestoreEntry, RestoreRequest, SnapshotRequest
 
 GIT = shutil.which("git") or ""
@@ -60,13 +61,14 @@ class Snapshots:
         check(self.store, answer.tree)
         return answer.tree
 
-    def ask_to_restore(self, tree, entries, others=()):
+    def ask_to_restore(self, tree, entries):
+        """Ask for entries of a snapshot; its folders are kept."""
         self.asked += 1
-        request = RestoreRequest(id=self.asked, tree=tree, entries=entries, others=others)
-        self.hands.send(request)
+        kept = tuple(folders_of(listing(self.store, tree)))
+        self.hands.send(RestoreRequest(id=self.asked, kept=kept, entries=entries))
 
-    def restore(self, tree, entries, others=()):
-        self.ask_to_restore(tree, entries, others)
+    def restore(self, tree, entries):
+        self.ask_to_restore(tree, entries)
         answer = self.hands.receive()
         assert (answer.type, answer.id) == ("restored", self.asked)
         return answer

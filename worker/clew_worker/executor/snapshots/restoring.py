@@ -16,8 +16,8 @@ import sys
 import time
 from pathlib import Path
 
-from clew_shared.snapshots.entries import LEFT_OUT, listing
-from clew_shared.snapshots.names import folders_above, unquoted
+from clew_shared.snapshots.entries import LEFT_OUT
+from clew_shared.snapshots.names import unquoted
 from clew_shared.snapshots.store import SnapshotStore, StoreError
 from clew_shared.text.plain import plain
 from clew_shared.wire.executor import (
@@ -60,7 +60,6 @@ class Restorer:
     def __init__(self, spec: CellSpec, workspace: Workspace) -> None:
         self._root = workspace.fileno()
         self._store = SnapshotStore(Path(spec.sandbox.store), spec.git)
-        self._folders: tuple[str, frozenset[str]] = ("", frozenset())
         self._kept: set[str] = set()
         self._emptied: set[str] = set()
 
@@ -70,7 +69,7 @@ class Restorer:
         left: list[str] = []
         faults: dict[str, str] = {}
         until = time.monotonic() + RESTORE_S
-        self._kept = {os.fsdecode(unquoted(name)) for name in request.others}
+        self._kept = {os.fsdecode(unquoted(name)) for name in request.kept}
         late = f"it took more than {RESTORE_S:.0f} s"
         with contextlib.closing(Contents(self._store)) as contents:
             for entry in request.entries:
@@ -80,8 +79,8 @@ class Restorer:
                     continue
                 try:
                     if entry.wanted is not None:
-                        self._remove_emptied(request.tree)
-                    self._restore(entry, request.tree, contents)
+                        self._remove_emptied()
+                    self._restore(entry, contents)
                     done = (entry.wanted[1] or "/") if entry.wanted else ""
                     restored.append((entry.name, done))
                     continue
@@ -92,12 +91,12 @@ class Restorer:
                 except OSError as error:
                     faults[entry.name] = plain(OSError(error.errno, error.strerror))
                 left.append(entry.name)
-            self._remove_emptied(request.tree)
+            self._remove_emptied()
         with contextlib.suppress(OSError):
             self._sync()
         return RestoreDone(id=request.id, restored=tuple(restored), left=tuple(left), faults=faults)
 
-    def _restore(self, entry: RestoreEntry, tree: str, contents: Contents) -> None:
+    def _restore(self, entry: RestoreEntry, contents: Contents) -> None:
         """Restore one entry; _ChangedError where something else is there. Raises StoreError, OSError."""
         path = _path(entry.name)
         folder, _, name = path.rpartition("/")
@@ -119,7 +118,7 @@ class Restorer:
             place = _Place(at, name)
             if place.holds(entry.wanted):
                 return
-            if entry.wanted is None and place.is_folder and path in self._wanted(tree):
+            if entry.wanted is None and place.is_folder and path in self._kept:
                 return
             if place.is_special:
                 raise StoreError(SPECIAL)
@@ -147,12 +146,12 @@ class Restorer:
         finally:
             os.close(at)
 
-    def _remove_emptied(self, tree: str) -> None:
-        """Remove the folders that have become empty, the deepest first, unless they are wanted or someone else's."""
+    def _remove_emptied(self) -> None:
+        """Remove the folders that have become empty, the deepest first, but for those that are kept."""
         for emptied in sorted(self._emptied, key=len, reverse=True):
             folder = emptied
             with contextlib.suppress(OSError):
-                while folder and folder not in self._kept and folder not in self._wanted(tree):
+                while folder and folder not in self._kept:
                     above, _, name = folder.rpartition("/")
                     with contextlib.suppress(FileNotFoundError):
                         at = self._open(above, make=False)
@@ -162,18 +161,6 @@ class Restorer:
                             os.close(at)
                     folder = above
         self._emptied.clear()
-
-    def _wanted(self, tree: str) -> frozenset[str]:
-        """Return the folders of a snapshot; raises OSError where they cannot be found out."""
-        if self._folders[0] != tree:
-            try:
-                found = listing(self._store, tree)
-            except StoreError as error:
-                raise OSError(errno.EIO, str(error)) from error
-            names = {above for name in found for above in folders_above(name)}
-            names |= {name for name, entry in found.items() if stat.S_ISDIR(entry.mode)}
-            self._folders = (tree, frozenset(os.fsdecode(unquoted(name)) for name in names))
-        return self._folders[1]
 
     def _sync(self) -> None:
         at = os.open(".", _FOLDER, dir_fd=self._root)
