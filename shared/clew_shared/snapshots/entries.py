@@ -62,12 +62,6 @@ def modes_text(modes: Mapping[str, int]) -> bytes:
     return "".join(f"{mode:04o} {name}\n" for name, mode in sorted(modes.items())).encode()
 
 
-def own_mode(mode: int) -> int | None:
-    """Return the permissions of a file's `st_mode` where git does not keep them, else None."""
-    bits = stat.S_IMODE(mode)
-    return None if bits == (0o755 if mode & 0o100 else 0o644) else bits
-
-
 def differences(before: Listing, after: Listing) -> Changes:
     """Return what differs between two snapshots."""
     return {

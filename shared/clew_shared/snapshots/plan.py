@@ -121,7 +121,7 @@ def plan(rows: Sequence[Row], list_of: Listed, first: int, last: int | None = No
     `rows` are all events of the goal, oldest first, up to the snapshot of the present. `first` and `last` are numbers
     of snapshots.
     """
-    names = _names(rows, list_of, first, last)
+    own, foreign, unknown, others = _whose(rows, list_of, first, last)
     trees = {seq: event.tree for seq, event in rows if isinstance(event, snap.SnapshotTaken)}
     was, now = list_of(trees[first]), list_of(trees[max(trees)])
     end = now if last is None else list_of(trees[last])
@@ -129,20 +129,20 @@ def plan(rows: Sequence[Row], list_of: Listed, first: int, last: int | None = No
     closed = {name for one in (was, now, end) for name, entry in one.items() if entry == LEFT_OUT}
     above_closed = {above for name in closed for above in folders_above(name)}
     entries = []
-    for name in sorted(changed.keys() & names.own):
+    for name in sorted(changed.keys() & own):
         wanted, present = changed[name]
         reason: Reason = ""
         hidden = closed and not closed.isdisjoint((name, *folders_above(name)))
         if hidden or (wanted is None and name in above_closed):
             reason = "left_out"
-        elif name in names.foreign:
+        elif name in foreign:
             reason = "shared"
-        elif name in names.unknown:
+        elif name in unknown:
             reason = "unknown"
         elif present != end.get(name):
             reason = "later"
         entries.append(Reverted(name, present, wanted, reason))
-    others = names.others.difference(one.name for one in entries)
+    others.difference_update(one.name for one in entries)
     return UndoPlan(tuple(entries), frozenset(others | folders_of(was)))
 
 
@@ -172,32 +172,25 @@ def as_others_left(rows: Sequence[Row], list_of: Listed, first: int) -> dict[str
     return found
 
 
-@dataclass(slots=True)
-class _Names:
-    """The names that were changed by the goal, by someone else, or by no one knows whom, in what is undone.
+def _whose(
+    rows: Sequence[Row], list_of: Listed, first: int, last: int | None
+) -> tuple[set[str], set[str], set[str], set[str]]:
+    """Return the names that the goal changed in what is undone, those of others, and of no one knows whom.
 
-    `others` are those that someone else has changed up to the present.
+    And those that others have changed up to the present.
     """
-
-    own: set[str] = field(default_factory=set)
-    foreign: set[str] = field(default_factory=set)
-    unknown: set[str] = field(default_factory=set)
-    others: set[str] = field(default_factory=set)
-
-
-def _names(rows: Sequence[Row], list_of: Listed, first: int, last: int | None) -> _Names:
-    names = _Names()
+    own, foreign, unknown, others = set[str](), set[str](), set[str](), set[str]()
     for seq, window in _windows(rows):
         if seq <= first:
             continue
         window.watched &= not window.restored  # what someone wrote after its name was restored
-        own, foreign, unknown = window.closed(list_of)
-        names.others |= foreign
+        names = window.closed(list_of)
+        others |= names[1]
         if last is None or seq <= last:
-            names.own |= own
-            names.foreign |= foreign
-            names.unknown |= unknown
-    return names
+            own |= names[0]
+            foreign |= names[1]
+            unknown |= names[2]
+    return own, foreign, unknown, others
 
 
 def _windows(rows: Sequence[Row]) -> Iterator[tuple[int, _Window]]:

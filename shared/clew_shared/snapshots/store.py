@@ -54,8 +54,10 @@ _CONFIG = """\
 \trenameLimit = 2000
 """
 _ATTRIBUTES = "* -text -eol -crlf -ident -filter -working-tree-encoding\n"
-_OPTIONS = ("--no-pager", "--no-replace-objects", "--literal-pathspecs")
-_SETTINGS = ("-c", "core.fsync=none", "-c", "core.quotePath=false")  # the writer syncs all at once
+_OPTIONS = (
+    *("--no-pager", "--no-replace-objects", "--literal-pathspecs", "-c", "core.quotePath=false"),
+    *("-c", "core.fsync=none"),  # the writer syncs all at once
+)
 
 
 class StoreError(Exception):
@@ -104,11 +106,7 @@ class SnapshotStore:
         (self.folder / "info" / "attributes").write_text(_ATTRIBUTES)
         (self.folder / "HEAD").write_text("ref: refs/heads/none\n")
 
-    def command(self, *args: str) -> list[str]:
-        """Return the command line that runs git on this store."""
-        return [self.git, *_OPTIONS, *_SETTINGS, *args]
-
-    def environment(self) -> dict[str, str]:
+    def _environment(self) -> dict[str, str]:
         """Return the whole environment of git: nothing of the user's."""
         own = {"GIT_DIR": str(self.folder), "HOME": str(self.folder)}
         own |= {"GIT_INDEX_FILE": self.index} if self.index else {}
@@ -118,12 +116,12 @@ class SnapshotStore:
         """Start git with pipes to it and from it; raises StoreError where it cannot be started."""
         try:
             return subprocess.Popen(
-                self.command(*args),
+                [self.git, *_OPTIONS, *args],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.DEVNULL,
                 cwd=self.folder,
-                env=self.environment(),
+                env=self._environment(),
             )
         except OSError as error:
             raise StoreError(f"git {_verb(args)}: {error.strerror}") from error
@@ -139,11 +137,11 @@ class SnapshotStore:
             raise StoreSlowError(f"there was no time left for git {_verb(args)}")
         try:
             done = subprocess.run(
-                self.command(*args),
+                [self.git, *_OPTIONS, *args],
                 input=data,
                 capture_output=True,
                 cwd=self.work_tree or self.folder,
-                env=self.environment(),
+                env=self._environment(),
                 timeout=left_s,
                 check=False,
                 umask=0o077,

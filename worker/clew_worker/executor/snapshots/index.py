@@ -8,7 +8,7 @@ import re
 import stat
 from collections.abc import Callable, Iterable, Iterator
 
-from clew_shared.snapshots.entries import LEFT_OUT, own_mode
+from clew_shared.snapshots.entries import LEFT_OUT
 from clew_shared.snapshots.names import folders_above, quoted
 from clew_shared.snapshots.store import GitFailedError, SnapshotStore, StoreError, git_version
 
@@ -119,7 +119,7 @@ class Index:
         found = dict.fromkeys(self.left_out, LEFT_OUT.mode)
         for name in kept:
             info = self._look(name)
-            bits = own_mode(info.st_mode) if info and stat.S_ISREG(info.st_mode) else None
+            bits = _own_mode(info.st_mode) if info and stat.S_ISREG(info.st_mode) else None
             if bits is not None:
                 found[name] = bits
         found |= self._empty_folders(rules)
@@ -202,6 +202,12 @@ class Index:
         else:
             return info.st_size
         return None
+
+
+def _own_mode(mode: int) -> int | None:
+    """Return the permissions of a file's `st_mode` where git does not keep them, else None."""
+    bits = stat.S_IMODE(mode)
+    return None if bits == (0o755 if mode & 0o100 else 0o644) else bits
 
 
 def shown(names: Iterable[str], most: int, most_bytes: int) -> Iterator[tuple[str, str]]:
