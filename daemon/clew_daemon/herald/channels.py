@@ -5,7 +5,6 @@ from __future__ import annotations
 import threading
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -56,16 +55,13 @@ class Channel(ABC):
             self.record = contents.channels.setdefault(key, ChannelRecord())
             self.record.label = label
 
-    def begin(self, failed: Callable[[UnknownEventError], None]) -> None:
-        """Start delivering; `failed` is called when no newer event can be read."""
+    def begin(self) -> None:
+        """Start delivering."""
 
         def run() -> None:
-            try:
-                while True:
-                    self._wake.wait(self.step())
-                    self._wake.clear()
-            except UnknownEventError as error:
-                failed(error)
+            while True:
+                self._wake.wait(self.step())
+                self._wake.clear()
 
         threading.Thread(target=run, name=self.key, daemon=True).start()
 
@@ -75,10 +71,12 @@ class Channel(ABC):
             self._wake.set()
 
     def step(self) -> float:
-        """Deliver what waits; return for how many seconds there is nothing to do. Raises UnknownEventError."""
+        """Deliver what waits; return for how many seconds there is nothing to do."""
         try:
             with opened(self._ledger) as reader:
                 pause_s = self._deliver(reader)
+        except UnknownEventError:  # the herald ends over it
+            return BACKOFF_MAX_S
         except (UndeliveredError, LedgerError) as error:
             self._fails(str(error))
             return backoff_s(self._failures - 1, BACKOFF_S, BACKOFF_MAX_S)

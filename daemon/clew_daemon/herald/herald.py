@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 import structlog
 
-from clew_daemon.herald.book import Book, UnknownEventError, opened
+from clew_daemon.herald.book import Book, opened
 from clew_daemon.herald.channels import Channel, Messages, Traces
 from clew_daemon.herald.metrics import Counting, Metrics
 from clew_daemon.herald.senders import ChannelError, senders
@@ -55,13 +55,7 @@ class Herald:
         return found
 
     def run(self, channels: Sequence[Channel], stop: threading.Event) -> None:
-        """Work until `stop` is set; raises UnknownEventError."""
-        ended: list[UnknownEventError] = []
-
-        def failed(error: UnknownEventError) -> None:
-            ended.append(error)
-            stop.set()
-
+        """Work until `stop` is set; raises UnknownEventError, with which the channels wait for another version."""
         begun, trouble, save_at = False, "", 0.0
         while not stop.is_set():
             before, trouble, news = trouble, "", True
@@ -73,7 +67,7 @@ class Herald:
                     log.error("herald.held", reason=trouble)  # noqa: TRY400 - a reason
             for channel in channels:
                 if not begun:
-                    channel.begin(failed)
+                    channel.begin()
                 elif news:
                     channel.wake()
             begun = True
@@ -82,8 +76,6 @@ class Herald:
                 save_at = time.monotonic() + SAVE_S
             stop.wait(TROUBLE_S if trouble else POLL_S)
         self._counting.save()
-        if ended:
-            raise ended[0]
 
     def unready(self) -> str:
         """Return why the ledger does not answer, "" if it does; one that does not exist yet has no goals."""

@@ -13,10 +13,14 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from clew_daemon.herald.notices import Notice
 from clew_shared.config.tables import NotifySettings
 from clew_shared.text.hidden import HIDDEN
+
+if TYPE_CHECKING:
+    from apprise import Apprise
 
 SIZE_MAX = 1 << 16
 DESKTOP_S = 5.0
@@ -51,10 +55,11 @@ def senders(notify: NotifySettings, env: Mapping[str, str], folder: Path) -> lis
         path = folder / Path(notify.urls_file).expanduser()
         addresses = _addresses(path)
         HIDDEN.hide(addresses.values())
-        _check(path, addresses)
-        for label, url in addresses.items():
-            key = hashlib.sha256(url.encode()).hexdigest()[:16]  # others may be added before it
-            found.append(Sender(key, label, partial(_send_by_apprise, url)))
+        for label, target in _targets(path, addresses).items():
+            key = hashlib.sha256(addresses[label].encode()).hexdigest()[
+                :16
+            ]  # others may be added before it
+            found.append(Sender(key, label, partial(_send_by_apprise, target)))
     if notify.desktop and _desktop_there(env):
         found.append(Sender(DESKTOP, DESKTOP, _send_to_desktop))
     return found
@@ -84,26 +89,21 @@ def _addresses(path: Path) -> dict[str, str]:
     return found
 
 
-def _check(path: Path, addresses: Mapping[str, str]) -> None:
-    """Raise ChannelError for the URLs that apprise does not know, by their lines."""
-    if not addresses:
-        return
+def _targets(path: Path, addresses: Mapping[str, str]) -> dict[str, Apprise]:
+    """Return what sends to the URLs of a file; raises ChannelError for those that apprise does not know."""
     import apprise
 
     apprise.logger.disabled = True  # what it logs may hold secrets
-    wrong = [label for label, url in addresses.items() if not apprise.Apprise().add(url)]
-    if wrong:
+    found = {label: apprise.Apprise() for label in addresses}
+    if wrong := [label for label, target in found.items() if not target.add(addresses[label])]:
         raise ChannelError(
             f"[notify] urls_file: {path}: {', '.join(wrong)}: not a URL that apprise can use; "
             "its documentation lists them: https://github.com/caronc/apprise/wiki"
         )
+    return found
 
 
-def _send_by_apprise(url: str, notice: Notice) -> None:
-    import apprise
-
-    target = apprise.Apprise()
-    target.add(url)
+def _send_by_apprise(target: Apprise, notice: Notice) -> None:
     try:
         is_sent = target.notify(title=notice.title, body=notice.body, body_format="text")
     except Exception as error:  # noqa: BLE001 - of a plug-in; its text may hold secrets

@@ -52,9 +52,5 @@ def explained(error: Exception) -> str | None:
     formatted = getattr(error, "format_message", None)
     if formatted is None:
         return None
-    context = getattr(error, "ctx", None)
-    path = getattr(context, "command_path", "clew")
-    if getattr(error, "option_name", None) == "--home" and " " in path:
-        usage = path.replace(" ", " --home DIR ", 1)
-        return f"{getattr(error, 'message', formatted())}\n--home goes before the command: {usage}"
+    path = getattr(getattr(error, "ctx", None), "command_path", "clew")
     return f"{formatted()}\nSee `{path} --help`."

@@ -122,7 +122,7 @@ def goal_id(instance: Instance, name: str) -> str:
 
 
 def _matching(name: str, reader: Reader) -> str:
-    """Return the id of the one goal that `name` matches; CliError with similar names. See `naming.meant`."""
+    """Return the id of the one goal that `name` matches; CliError names others. See `naming.meant`."""
     from clew_daemon.record.dependencies import ambiguous, meant
     from clew_daemon.record.store import load_listed
 
@@ -139,25 +139,16 @@ def _matching(name: str, reader: Reader) -> str:
     if not names:
         raise CliError(NO_GOALS)
     listed = {goal: state.spec.name for goal, state in known().items() if not state.removed}
-    raise CliError(f"no goal {name!r}{_suggestion(name, _ids_and_names(listed))}")
+    raise CliError(f"no goal {name!r}{_others(_ids_and_names(listed))}")
 
 
 def _ids_and_names(names: Mapping[str, str]) -> list[str]:
     return sorted({word for goal, name in names.items() for word in (goal, name) if word})
 
 
-def _suggestion(name: str, ids: list[str]) -> str:
-    from clew_shared.text.spelling import closest
-
-    similar = [goal for goal in ids if name.lower() in goal]
-    nearest = closest(name, ids)
-    if nearest and nearest not in similar:
-        similar.insert(0, nearest)
-    found = similar or ids
-    more = len(found) - CANDIDATES_SHOWN
-    shown = ", ".join(found[:CANDIDATES_SHOWN]) + (f", and {more} more" if more > 0 else "")
-    if similar:
-        return f"; did you mean {'one of ' if len(similar) > 1 else ''}{shown}?"
+def _others(ids: list[str]) -> str:
+    more = len(ids) - CANDIDATES_SHOWN
+    shown = ", ".join(ids[:CANDIDATES_SHOWN]) + (f", and {more} more" if more > 0 else "")
     return f"; goals: {shown}" if ids else ""
 
 

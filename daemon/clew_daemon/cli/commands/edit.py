@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import os
-import re
 import shutil
 import sys
 import tempfile
-from collections.abc import Collection
 from pathlib import Path
 
 import click
@@ -39,7 +37,7 @@ def edit(instance: Instance, goal: str, file: str | None) -> None:
 
     What was done stays, and the agent is told what has changed.
     """
-    from clew_daemon.reading.queries import goal_file, goal_id, goal_state
+    from clew_daemon.reading.queries import goal_file, goal_id
 
     name = goal_id(instance, goal)
     send(instance.socket, EditRequest(name))  # before anyone has written anything
@@ -49,10 +47,7 @@ def edit(instance: Instance, goal: str, file: str | None) -> None:
         return
     folder = Path(tempfile.mkdtemp(prefix="clew-edit-"))
     draft = folder / f"{name}.md"
-    tasks = goal_state(instance, name).goal.tasks
-    steps = [step for task in tasks for step in task.subtasks if step.status == "completed"]
-    done = {step.description for step in steps}
-    draft.write_text(ticked(goal_file(instance, name), done), encoding="utf-8")
+    draft.write_text(goal_file(instance, name), encoding="utf-8")
     try:
         said = _edited(instance, name, draft)
     except (CliError, KeyboardInterrupt, click.Abort) as error:
@@ -77,21 +72,6 @@ def _edited(instance: Instance, goal: str, draft: Path) -> str:
             print_error(error.message)
             if not click.confirm("Edit it again?", default=True):
                 raise CliError("the goal file has errors") from None
-
-
-_FENCE = re.compile(r"\s*(```|~~~)")
-_ITEM = re.compile(r"(\s*(?:[-*+]|\d+[.)])\s+)\[ \](\s+)(.*?)\s*")
-
-
-def ticked(text: str, done: Collection[str]) -> str:
-    """Return a goal file with the items of these steps ticked (`[x]`); blocks of code stay as they are."""
-    lines, is_code = [], False
-    for line in text.split("\n"):
-        is_code ^= bool(_FENCE.match(line))
-        item = None if is_code else _ITEM.fullmatch(line)
-        is_done = item is not None and item[3] in done
-        lines.append(f"{item[1]}[x]{item[2]}{item[3]}" if item and is_done else line)
-    return "\n".join(lines)
 
 
 def _open_editor(draft: Path) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import shutil
@@ -119,29 +118,7 @@ def settings_of(instance: Instance) -> Settings:
 
 
 def python(_: Instance) -> Iterator[Finding]:
-    import re
-    from importlib.metadata import PackageNotFoundError, requires, version
-
-    from clew_daemon.host.packages import pip
-
     yield Finding("python", "ok", f"{sys.version.split()[0]} ({sys.executable})")
-    missing, wanted = [], list[str]()
-    with contextlib.suppress(PackageNotFoundError):
-        wanted = [one for one in requires("clew") or () if ";" not in one]
-    for one in wanted:
-        name = re.split(r"[^\w.-]", one)[0]
-        try:
-            version(name)
-        except PackageNotFoundError:
-            missing.append(name)
-    if missing:
-        fix = pip("install", *(one for one in wanted if one.startswith(tuple(missing))))
-        yield Finding("packages", "fail", f"missing: {', '.join(missing)}", fix)
-    elif wanted:
-        yield Finding("packages", "ok", f"all {len(wanted)} installed")
-    else:
-        fix = f"in a clone of clew: {pip('install', '.')}"
-        yield Finding("packages", "warn", "clew is not installed as a package", fix)
 
 
 def config(instance: Instance) -> Iterator[Finding]:
