@@ -105,3 +105,12 @@ def test_what_is_missing_is_said_as_long_as_no_check_has_said_more():
     view = replace(VIEW, absent=("out.txt",))
     assert "wrong: out.txt does not exist" in state_block(replace(view, transcript=(READ,)))
     assert f"wrong: {VALUE}" in state_block(replace(view, transcript=(GOT, READ)))
+
+
+def test_a_file_that_was_written_since_is_not_said_to_be_missing():
+    """Else an edit that changed nothing is answered with "the whole file as it should be: it does not exist"."""
+    view = replace(VIEW, absent=("shop.py", "out.txt"))
+    asked = state_block(replace(view, transcript=(WRITE, NO_CHANGE)))
+    assert "the whole file shop.py as it should be: out.txt does not exist" in asked
+    only = replace(view, absent=("shop.py",), transcript=(WRITE, NO_CHANGE))
+    assert "does not exist" not in state_block(only)

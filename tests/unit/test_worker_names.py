@@ -7,7 +7,7 @@ import clew_worker
 
 NAMES = ("Bullet", "DualTrackContext", "ExecutionReflector", "Intervention", "IterationLog")
 NAMES += ("IterationRecord", "Playbook", "Reflection", "ToolCall", "Windows")
-NAMES += ("Action", "Answer", "ContextManager", "Goal", "LedgerError", "Subtask", "SyncClient")
+NAMES += ("Action", "Answer", "ContextManager", "Goal", "LedgerError", "Subtask")
 NAMES += ("Task", "WrongState")
 
 

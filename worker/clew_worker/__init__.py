@@ -8,62 +8,39 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from clew_shared.core.answers import WrongState
-    from clew_shared.ledger import LedgerError
-    from clew_shared.playbook.reflector import ExecutionReflector, Reflection
-    from clew_shared.playbook.steps import ToolCall
-    from clew_shared.prompt.windows import Windows
-    from clew_shared.record.model import Action, Goal, Subtask, Task
-    from clew_worker.library.context_manager import ContextManager
-    from clew_worker.library.dual_track import DualTrackContext
-    from clew_worker.library.iteration_log import Intervention, IterationLog, IterationRecord
-    from clew_worker.library.open_goal import Answer
-    from clew_worker.library.playbook import Bullet, Playbook
-    from clew_worker.library.sync_client import SyncClient
+    from clew_shared.core.answers import WrongState as WrongState
+    from clew_shared.ledger import LedgerError as LedgerError
+    from clew_shared.playbook.reflector import ExecutionReflector as ExecutionReflector
+    from clew_shared.playbook.reflector import Reflection as Reflection
+    from clew_shared.playbook.steps import ToolCall as ToolCall
+    from clew_shared.prompt.windows import Windows as Windows
+    from clew_shared.record.model import Action as Action
+    from clew_shared.record.model import Goal as Goal
+    from clew_shared.record.model import Subtask as Subtask
+    from clew_shared.record.model import Task as Task
+    from clew_worker.library.context_manager import ContextManager as ContextManager
+    from clew_worker.library.dual_track import DualTrackContext as DualTrackContext
+    from clew_worker.library.iteration_log import Intervention as Intervention
+    from clew_worker.library.iteration_log import IterationLog as IterationLog
+    from clew_worker.library.iteration_log import IterationRecord as IterationRecord
+    from clew_worker.library.open_goal import Answer as Answer
+    from clew_worker.library.playbook import Bullet as Bullet
+    from clew_worker.library.playbook import Playbook as Playbook
 
-__all__ = [
-    "Action",
-    "Answer",
-    "Bullet",
-    "ContextManager",
-    "DualTrackContext",
-    "ExecutionReflector",
-    "Goal",
-    "Intervention",
-    "IterationLog",
-    "IterationRecord",
-    "LedgerError",
-    "Playbook",
-    "Reflection",
-    "Subtask",
-    "SyncClient",
-    "Task",
-    "ToolCall",
-    "Windows",
-    "WrongState",
-]
-
-_HOMES = {
-    "Action": "clew_shared.record.model",
-    "Answer": "clew_worker.library.open_goal",
-    "Bullet": "clew_worker.library.playbook",
-    "ContextManager": "clew_worker.library.context_manager",
-    "DualTrackContext": "clew_worker.library.dual_track",
-    "ExecutionReflector": "clew_shared.playbook.reflector",
-    "Goal": "clew_shared.record.model",
-    "Intervention": "clew_worker.library.iteration_log",
-    "IterationLog": "clew_worker.library.iteration_log",
-    "IterationRecord": "clew_worker.library.iteration_log",
-    "LedgerError": "clew_shared.ledger",
-    "Playbook": "clew_worker.library.playbook",
-    "Reflection": "clew_shared.playbook.reflector",
-    "Subtask": "clew_shared.record.model",
-    "SyncClient": "clew_worker.library.sync_client",
-    "Task": "clew_shared.record.model",
-    "ToolCall": "clew_shared.playbook.steps",
-    "Windows": "clew_shared.prompt.windows",
-    "WrongState": "clew_shared.core.answers",
+_NAMES = {
+    "clew_shared.core.answers": "WrongState",
+    "clew_shared.ledger": "LedgerError",
+    "clew_shared.playbook.reflector": "ExecutionReflector Reflection",
+    "clew_shared.playbook.steps": "ToolCall",
+    "clew_shared.prompt.windows": "Windows",
+    "clew_shared.record.model": "Action Goal Subtask Task",
+    "clew_worker.library.context_manager": "ContextManager",
+    "clew_worker.library.dual_track": "DualTrackContext",
+    "clew_worker.library.iteration_log": "Intervention IterationLog IterationRecord",
+    "clew_worker.library.open_goal": "Answer",
+    "clew_worker.library.playbook": "Bullet Playbook",
 }
+_HOMES = {name: home for home, names in _NAMES.items() for name in names.split()}
 
 
 def __getattr__(name: str) -> Any:

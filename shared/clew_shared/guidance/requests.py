@@ -188,8 +188,13 @@ class Guided(Plain):
     def _known_failure(self) -> str:
         """Return what the last checks found in a line, "" where that is not known."""
         note = next(filter(failure_text, reversed(self._view.transcript)), None)
-        absent = self._view.absent[:1]  # as it was at the start
-        return last_failure(note) if note else f"{absent[0]} does not exist" if absent else ""
+        if note:
+            return last_failure(note)
+        calls = [e for e in self._view.transcript if isinstance(e, Call)]
+        absent = (  # at the start
+            name for name in self._view.absent if not any(_wrote(e, name) for e in calls)
+        )
+        return next((f"{name} does not exist" for name in absent), "")
 
     def _changed(self) -> bool:
         """Return whether a call may have changed something since checks last failed."""

@@ -5,25 +5,25 @@ The heartbeat runs on the agent's own event loop, so that the daemon notices a b
 
 import asyncio
 import contextlib
+import itertools
 import os
 import socket
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Self
 
 from clew_shared.wire import protocol
 from clew_shared.wire.answers import Advanced, Finished, Judged
+from clew_shared.wire.framing import Lines
 from clew_shared.wire.hello import HelloAnswer, StateAnswer
-from clew_worker.agent.rpc import (
-    ANSWER_TIMEOUT_S,
-    CHUNK_BYTES,
-    Disconnected,
-    Rpc,
-    RpcError,
-    message_line,
-    result_of,
-)
+from clew_worker.agent.rpc import Disconnected, RpcError
+
+CHUNK_BYTES = 1 << 16
+ANSWER_TIMEOUT_S = 8 * 86_400.0
+"""Longer than any answer takes: an action has its own deadline, and so has the wait for an LLM slot."""
 
 _GOODBYE_S = 1.0
+
+Notice = Callable[[dict[str, Any]], None]
 
 
 class AgentClient:
@@ -35,12 +35,13 @@ class AgentClient:
 
     def __init__(self, sock: socket.socket) -> None:
         self._sock = sock
-        self._rpc = Rpc()
+        self._ids = itertools.count(1)
+        self._lines = Lines(protocol.LINE_BYTES_MAX)
+        self._notices: dict[str, list[Notice]] = {}
         self._waiting: dict[int, asyncio.Future[Any]] = {}
         self._tasks: list[asyncio.Task[None]] = []
         self._beating = False
         self.closed = asyncio.Event()
-        self.on = self._rpc.on
 
     @classmethod
     def from_env(cls) -> Self:
@@ -60,6 +61,10 @@ class AgentClient:
         self._writer.close()
         with contextlib.suppress(OSError, TimeoutError):
             await asyncio.wait_for(self._writer.wait_closed(), _GOODBYE_S)
+
+    def on(self, method: str, callback: Notice) -> None:
+        """Call `callback` with the params of each notification of that name."""
+        self._notices.setdefault(method, []).append(callback)
 
     # ---- requests
 
@@ -118,7 +123,8 @@ class AgentClient:
         """
         if self.closed.is_set():
             raise Disconnected(f"{method}: the daemon closed the connection")
-        request_id, line = self._rpc.request(method, params)
+        request_id = next(self._ids)
+        line = _line(method, params, request_id)
         answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         self._waiting[request_id] = answer
         try:
@@ -129,12 +135,14 @@ class AgentClient:
             raise Disconnected(f"{method}: no answer from the daemon: {error}") from error
         finally:
             self._waiting.pop(request_id, None)
-        return result_of(method, message)
+        if fault := message.get("error"):
+            raise RpcError(method, int(fault.get("code", 0)), str(fault.get("message", "")))
+        return message.get("result")
 
     async def notify(self, method: str, /, **params: Any) -> None:
         """Send a notification; `Disconnected` where the daemon is gone."""
         try:
-            await self._send(message_line(method, params))
+            await self._send(_line(method, params))
         except OSError as error:
             raise Disconnected(f"{method}: {error}") from error
 
@@ -152,10 +160,8 @@ class AgentClient:
         """Dispatch messages until the daemon closes the connection or breaks the protocol."""
         try:
             while data := await self._reader.read(CHUNK_BYTES):
-                for message in self._rpc.received(data):
-                    answer = self._waiting.get(message.get("id") or 0)
-                    if answer and not answer.done():
-                        answer.set_result(message)
+                for line in self._lines.take(data):
+                    self._received(protocol.parse(line))
         except (OSError, ValueError, protocol.ProtocolError):
             pass  # as good as closed: later bytes have no meaning
         finally:
@@ -163,3 +169,24 @@ class AgentClient:
             for answer in self._waiting.values():
                 if not answer.done():
                     answer.set_exception(Disconnected("the daemon closed the connection"))
+
+    def _received(self, message: dict[str, Any]) -> None:
+        if "method" in message:
+            for callback in self._notices.get(str(message["method"]), ()):
+                callback(message.get("params") or {})
+            return
+        answer = self._waiting.get(message.get("id") or 0)
+        if answer and not answer.done():
+            answer.set_result(message)
+
+
+def _line(method: str, params: dict[str, Any], number: int | None = None) -> bytes:
+    """Return a request, or a notification where it has no id; ValueError if it is too long to be sent."""
+    ids = {} if number is None else {"id": number}
+    line = protocol.line({"jsonrpc": "2.0", **ids, "method": method, "params": params})
+    if len(line) > protocol.LINE_BYTES_MAX:
+        raise ValueError(
+            f"{method}: a message of {len(line)} bytes; at most "
+            f"{protocol.LINE_BYTES_MAX} can be sent: use smaller arguments"
+        )
+    return line

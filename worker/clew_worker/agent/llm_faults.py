@@ -14,9 +14,7 @@ import httpx2
 
 from clew_shared.text.shorten import one_line
 from clew_shared.wire.hello import AgentOptions
-
-RETRY_AFTER_MAX_S = 30 * 86_400.0
-"""A later time that a server names is ignored: the usual back-off applies."""
+from clew_shared.wire.protocol import RETRY_AFTER_MAX_S
 
 _ERROR_CHARS = 500
 _OVERFLOW = re.compile(
@@ -141,7 +139,10 @@ def _server_message(body: bytes) -> str:
 
 
 def _retry_after_s(headers: Mapping[str, str]) -> float | None:
-    """Return the server's own retry time: seconds, milliseconds (`retry-after-ms`), or a date."""
+    """Return the server's own retry time: seconds, milliseconds (`retry-after-ms`), or a date.
+
+    One that is too late is ignored: the usual back-off applies.
+    """
     milliseconds, value = headers.get("retry-after-ms"), headers.get("retry-after", "")
     wait_s = math.inf
     with contextlib.suppress(ValueError, TypeError, OverflowError):

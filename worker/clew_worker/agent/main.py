@@ -7,12 +7,12 @@ from collections.abc import Callable
 from typing import Protocol
 
 from clew_shared.exit_codes import ExitCode
+from clew_shared.wire.protocol import RETRY_AFTER_MAX_S
 from clew_worker.agent.client import AgentClient
 from clew_worker.agent.rpc import CannotContinue, Disconnected, RpcError
 
 BUILT_IN = ("runbook", "llm")
 _REASON_CHARS = 4_000
-_RETRY_AFTER_MAX_S = 30 * 86_400.0
 
 
 class BuiltInAgent(Protocol):
@@ -81,7 +81,7 @@ async def _work(daemon: AgentClient, agent: BuiltInAgent) -> int:
 async def _leave(daemon: AgentClient, leave: CannotContinue) -> None:
     after_s = leave.retry_after_s
     if after_s is not None:
-        after_s = min(max(after_s, 0.0), _RETRY_AFTER_MAX_S)
+        after_s = min(max(after_s, 0.0), RETRY_AFTER_MAX_S)
     try:
         await daemon.call(
             "leave", kind=leave.kind, reason=leave.reason[:_REASON_CHARS], retry_after_s=after_s

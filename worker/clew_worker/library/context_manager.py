@@ -21,7 +21,7 @@ from clew_worker.executor.commands import cut
 from clew_worker.library.local import LocalGoal
 from clew_worker.library.open_goal import Answer, OpenGoal, WorkState
 from clew_worker.library.remote import RemoteGoal
-from clew_worker.library.sync_client import SyncClient
+from clew_worker.library.sync_client import SyncClient, daemon_of
 
 OUTPUT_BYTES = 65_536
 """The limit of a recorded output, which is cut to its beginning and end, as by `[limits] output_bytes`."""
@@ -205,7 +205,7 @@ class ContextManager:
 
 def _daemon() -> SyncClient:
     try:
-        return SyncClient.from_env()
+        return daemon_of(int(os.environ["CLEW_FD"]))
     except (OSError, ValueError) as error:
         raise RuntimeError(
             f"CLEW_FD={os.environ['CLEW_FD']} is not a connection to a daemon ({error}): let clew start "
