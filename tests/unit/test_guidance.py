@@ -23,9 +23,6 @@ NO_CHANGE = Call(6, "edit_file", {"path": "shop.py"}, "error", f"{NO_EDIT}: noth
 LESS = replace(WRITE, output=f"changed shop.py{NO_LONGER}`total`")
 SORTED = Call(2, "run_cmd", {"cmd": "sort > shop.py"}, "success", changed=True)
 FENCED = replace(WRITE, args={"path": "shop.py", "content": "```python\nx = 1\n```\n"})
-AS_COMMAND = Call(
-    7, "run_cmd", {"cmd": "cd a && read_file b"}, "failure", "sh: read_file: not found"
-)
 CHECK_ITSELF = Call(7, "run_cmd", {"cmd": "cat out"}, "failure", "wrong")
 REFUSED_END = Call(-1, "finish", {}, "error", "Not finished")
 
@@ -74,7 +71,6 @@ STEP = "Take the next step towards the goal."
         ((FENCED, FAILS), "shop.py begins and ends with ```. Write it without"),
         ((WRITE, FAILS, SAME), "it was already so. Change something else."),
         # calls that went wrong
-        ((AS_COMMAND,), "call read_file itself instead of run_cmd"),
         ((CHECK_ITSELF,), "This shows what is still wrong. Now change it."),
         ((HALF,), "That did not work. Correct the call"),
         ((replace(WRITE, result="blocked"),), "It was refused."),
@@ -107,10 +103,10 @@ def test_what_is_missing_is_said_as_long_as_no_check_has_said_more():
     assert f"wrong: {VALUE}" in state_block(replace(view, transcript=(GOT, READ)))
 
 
-def test_a_file_that_was_written_since_is_not_said_to_be_missing():
-    """Else an edit that changed nothing is answered with "the whole file as it should be: it does not exist"."""
+def test_an_edit_that_changed_nothing_leads_to_the_file_that_is_missing():
+    """Else the model rewrites the file that it has read, as if that were the missing one."""
     view = replace(VIEW, absent=("shop.py", "out.txt"))
     asked = state_block(replace(view, transcript=(WRITE, NO_CHANGE)))
-    assert "the whole file shop.py as it should be: out.txt does not exist" in asked
-    only = replace(view, absent=("shop.py",), transcript=(WRITE, NO_CHANGE))
-    assert "does not exist" not in state_block(only)
+    assert "Call write_file with the whole file out.txt: it does not exist." in asked
+    written = replace(view, absent=("shop.py",), transcript=(WRITE, NO_CHANGE))
+    assert "the whole file shop.py as it should be." in state_block(written)

@@ -25,9 +25,6 @@ _IN_LIBRARY = r"(?:<frozen |[^\"\n]*?(?:/lib(?:64)?/python\d|/(?:site|dist)-pack
 _FRAME = re.compile(
     rf'^( *)File "(?!{_IN_LIBRARY}")([^"\n]*)", line (\d+).*\n((?:\1 +.*\n)*)', re.MULTILINE
 )
-_LIBRARY_RUN = re.compile(
-    rf'(?:^( *)File "{_IN_LIBRARY}", line \d+.*\n(?:\1 +.*\n)*)+', re.MULTILINE
-)
 _FILE = re.compile(r"(?:^|[\s<>])([\w/-]+\.[a-z]\w{0,4})(?=[\s);&|]|$)", re.IGNORECASE)
 _ELSEWHERE = re.compile(r"\bcd |-c\b")  # names in another folder, or of another language
 # ENOENT, as programs in C, shells and Python say it.
@@ -35,19 +32,6 @@ _MISSING = re.compile(
     r"([^\s':]+)'?: (?:\[Errno 2\] )?No such file|No such file or directory: '([^'\n]+)'"
 )
 _ERROR = re.compile(r"[A-Za-z_][\w.]*(Error|Exception|Exit|Interrupt|Warning)\b.*")
-
-
-def without_library_frames(text: str) -> str:
-    """Return a text in which each run of frames in the standard library or a package is one line.
-
-    A small model reads them again in every turn, and the fault is rarely there.
-    """
-
-    def counted(run: re.Match[str]) -> str:
-        frames = len(re.findall(r'^ *File "', run[0], re.MULTILINE))
-        return f"  ({frames} frame{'s' if frames > 1 else ''} of libraries)\n"
-
-    return _LIBRARY_RUN.sub(counted, text)
 
 
 def located_error(text: str) -> str:
@@ -147,7 +131,7 @@ def _last_line(text: str) -> str:
 def _check_text(check: FailingCheck) -> str:
     """Return a failing check with its command, its exit code and its output."""
     end = "" if check.exit_code is None else f" with exit code {check.exit_code}"
-    output = without_middle(without_library_frames(check.output).strip(), CHECK_OUTPUT_CHARS)
+    output = without_middle(check.output.strip(), CHECK_OUTPUT_CHARS)
     return f"Check failed{end}: {check.cmd or check.name}\n{output or '(no output)'}"
 
 

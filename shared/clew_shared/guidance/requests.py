@@ -121,14 +121,12 @@ class Guided(Plain):
         if last.name == "edit_file" and (
             last.output.startswith(NO_EDIT) or self._failed_before(last)
         ):  # else they repeat it
+            if missing := self._missing():
+                return f"Nothing was edited. Call write_file with the whole file {missing}: it does not exist."
             failure = self._known_failure()
             end = f"as it should be: {failure}" if failure else "as it should be."
             return f"Nothing was edited. Call write_file with the whole file {_path(last)} {end}"
         command = str(last.args.get("cmd", ""))
-        for tool in self._view.tools:
-            missing = rf"\b{tool.name}: (command )?not found"
-            if tool.name in command and re.search(missing, last.output):
-                return f"{tool.name} is a tool and not a shell command: call {tool.name} itself instead of run_cmd."
         if self._view.implicit and last.result == "failure" and self._is_a_check(command):
             return (
                 "This shows what is still wrong. Now change it."  # else small models run it again
@@ -190,11 +188,17 @@ class Guided(Plain):
         note = next(filter(failure_text, reversed(self._view.transcript)), None)
         if note:
             return last_failure(note)
-        calls = [e for e in self._view.transcript if isinstance(e, Call)]
-        absent = (  # at the start
-            name for name in self._view.absent if not any(_wrote(e, name) for e in calls)
-        )
-        return next((f"{name} does not exist" for name in absent), "")
+        missing = self._missing()
+        return f"{missing} does not exist" if missing else ""
+
+    def _missing(self) -> str:
+        """Return a file that the checks name, and that neither was there at the start nor was written since."""
+        transcript = self._view.transcript
+        if any(map(failure_text, transcript)):  # the checks have said more
+            return ""
+        calls = [e for e in transcript if isinstance(e, Call)]
+        absent = (n for n in self._view.absent if not any(_wrote(e, n) for e in calls))
+        return next(absent, "")
 
     def _changed(self) -> bool:
         """Return whether a call may have changed something since checks last failed."""

@@ -23,7 +23,6 @@ DEPTH_MAX = 64
 
 TEXT_CHARS_MAX = 200_000
 DESCRIPTION_CHARS_MAX = 2_000
-RETRY_AFTER_MAX_S = 30 * 86_400.0
 TASKS_MAX = 100
 SUBTASKS_MAX = 100
 COVERS_MAX = TASKS_MAX * SUBTASKS_MAX
@@ -228,7 +227,7 @@ class Leave(_Params):
 
     kind: Literal["temporary", "configuration"]
     reason: str = Field(max_length=4_000)
-    retry_after_s: float | None = Field(default=None, ge=0, le=RETRY_AFTER_MAX_S)
+    retry_after_s: float | None = Field(default=None, ge=0, le=30 * 86_400)
 
 
 class Login(_Params):

@@ -14,7 +14,7 @@ import httpx2
 
 from clew_shared.text.shorten import one_line
 from clew_shared.wire.hello import AgentOptions
-from clew_shared.wire.protocol import RETRY_AFTER_MAX_S
+from clew_worker.agent.rpc import RETRY_AFTER_MAX_S
 
 _ERROR_CHARS = 500
 _OVERFLOW = re.compile(

@@ -4,6 +4,9 @@ from typing import Literal
 
 from clew_shared.wire import protocol
 
+RETRY_AFTER_MAX_S = 30 * 86_400.0
+"""The longest wait that an agent may ask for."""
+
 
 class RpcError(Exception):
     """The daemon refused a request: `code` as in `clew_shared.wire.protocol` (WRONG_STATE, ...)."""

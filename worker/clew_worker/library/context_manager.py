@@ -19,7 +19,7 @@ from clew_shared.prompt.compact import compact_context
 from clew_shared.text.redact import redact
 from clew_worker.executor.commands import cut
 from clew_worker.library.local import LocalGoal
-from clew_worker.library.open_goal import Answer, OpenGoal, WorkState
+from clew_worker.library.open_goal import Answer, WorkState, all_done
 from clew_worker.library.remote import RemoteGoal
 from clew_worker.library.sync_client import SyncClient, daemon_of
 
@@ -44,7 +44,7 @@ class ContextManager:
 
     def __init__(self, folder: str | os.PathLike[str] | None = None) -> None:
         self._folder = Path(folder or ".").absolute()
-        self._open: OpenGoal | None = None
+        self._open: LocalGoal | RemoteGoal | None = None
         self.answer = Answer(allowed=True)
         """The answer to the last action: why it was refused, and what to do instead."""
 
@@ -77,7 +77,7 @@ class ContextManager:
         return self._goal.work
 
     @property
-    def _goal(self) -> OpenGoal:
+    def _goal(self) -> LocalGoal | RemoteGoal:
         if self._open is None:
             raise RuntimeError("no goal is open: call load_or_init(goal) first")
         return self._open
@@ -145,9 +145,14 @@ class ContextManager:
     def advance_to_next_subtask(self) -> bool:
         """Advance to the next pending subtask; an open one stays the current one. False at the end.
 
-        A blocked subtask is given up. When all is done, the goal is `finish`ed.
+        A blocked subtask is given up, since no one else replans. When all is done, the goal is `finish`ed.
         """
-        return self._goal.advance()
+        goal = self._goal
+        if goal.advance():
+            return True
+        if all_done(goal.state.goal):
+            goal.finish("", success=True)
+        return False
 
     def finish(self, summary: str = "", success: bool = True, tests_changed: str = "") -> bool:
         """End the goal; False if it is not over: a subtask is open, or a check of the daemon fails.

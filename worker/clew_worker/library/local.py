@@ -12,9 +12,10 @@ import re
 import sys
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Literal
 
 import psutil
@@ -25,6 +26,7 @@ from clew_shared.core.core import Core
 from clew_shared.core.journal import RecordedEvent
 from clew_shared.gate.table import AgentCalls
 from clew_shared.ledger import LedgerError, NewEvent, TurnLedger
+from clew_shared.prompt.compact import RECENT_ACTIONS
 from clew_shared.record import events as ev
 from clew_shared.record.codec import decode, encode
 from clew_shared.record.fold import fold
@@ -37,7 +39,6 @@ from clew_worker.executor.world.world import WorldWatch
 from clew_worker.library import local_tree
 from clew_worker.library.open_goal import (
     Answer,
-    OpenGoal,
     WorkState,
     all_done,
     answer_of,
@@ -62,12 +63,15 @@ CALLS = AgentCalls(
 """The names of the library's calls; without a daemon no call finishes a goal."""
 
 
-class LocalGoal(OpenGoal):
+class LocalGoal:
     """One goal at a time, recorded and judged in this process.
 
     Raises LedgerError (damaged, newer, full, failing) where nothing can be recorded; the call then had
     no effect, and the ledger is unchanged.
     """
+
+    failing: Mapping[str, str] = MappingProxyType({})  # it has no checks
+    recent_actions = RECENT_ACTIONS
 
     def __init__(self, folder: Path, text: str, loops: LoopSettings) -> None:
         self._text = text
@@ -80,7 +84,7 @@ class LocalGoal(OpenGoal):
         self._next_seq = 0
         self._torn = True  # the state in memory differs from the ledger
         self._core = self._new_core()
-        self._work = WorkState(self._core.state)
+        self.work = WorkState(self._core.state)
         try:
             self._begin(folder)
         except BaseException:
@@ -88,15 +92,11 @@ class LocalGoal(OpenGoal):
             raise
 
     @property
-    def work(self) -> WorkState:
-        return self._work
-
-    @property
     def state(self) -> State:
         return self._core.state
 
     @property
-    def loops_found(self) -> list[dict[str, Any]]:  # type: ignore[override]
+    def loops_found(self) -> list[dict[str, Any]]:
         return self._published.loops
 
     # -- calls -------------------------------------------------------------------------------------
@@ -138,7 +138,7 @@ class LocalGoal(OpenGoal):
                 self._core.complete_subtask(at, success=success, failure=failure, summary=summary)
             return self.state.replan_required or None
 
-    def _advance(self) -> bool:
+    def advance(self) -> bool:
         with self._turn() as at:
             state = self.state
             if state.replan_required:
@@ -163,14 +163,14 @@ class LocalGoal(OpenGoal):
 
     def settle(self) -> None:
         with self._lock:
-            if self._work.edit():
+            if self.work.edit():
                 self.save()
 
     def close(self) -> None:
         """Close the goal: actions in flight are interrupted, which does not count as a crash."""
         with self._lock:
             try:
-                self._work.edit()
+                self.work.edit()
             except ValueError:
                 self._torn = True  # refused before; the recorded state is valid
             try:
@@ -189,7 +189,7 @@ class LocalGoal(OpenGoal):
     def _turn(self) -> Iterator[float]:
         """Take a turn, which begins at the time that this yields; after an error nothing of it is recorded."""
         with self._lock:
-            edit = None if self._torn else self._work.edit()
+            edit = None if self._torn else self.work.edit()
             try:
                 with self._ledger.turn() as moved:
                     if moved or self._torn:
@@ -205,7 +205,7 @@ class LocalGoal(OpenGoal):
                 self._torn = True
                 raise
             self._published.write(self.state, done)
-            self._work.note(self.state)
+            self.work.note(self.state)
 
     def _catch_up(self) -> None:
         """Fold the events that other processes have added to the ledger."""

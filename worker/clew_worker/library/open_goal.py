@@ -5,14 +5,10 @@ Without a daemon it is a `LocalGoal`, with one a `RemoteGoal`. Here nothing is r
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from types import MappingProxyType
 from typing import Any
 
-from clew_shared.core.answers import ActionReport, Advice, Verdict
-from clew_shared.prompt.compact import RECENT_ACTIONS
+from clew_shared.core.answers import Advice, Verdict
 from clew_shared.record.model import Goal, GoalStatus, StepStatus, Subtask, Task
 from clew_shared.record.state import State
 from clew_shared.wire.answers import Intervention, Judged, Recorded
@@ -211,73 +207,6 @@ def _tree(goal: Goal) -> list[Any]:
             said = (s.description, s.last_failure, s.summary)
             found.append((*said, str(s.status), s.attempts, actions))
     return found
-
-
-class OpenGoal(ABC):
-    """One goal, its record and its judge; each call that changes anything is durable when it returns."""
-
-    failing: Mapping[str, str] = MappingProxyType({})
-    """The checks that the last `finish` failed by, with their outputs; without a daemon none are run."""
-
-    recent_actions = RECENT_ACTIONS
-    """The last actions that the compact context shows."""
-
-    loops_found: Sequence[dict[str, Any]] = ()
-    """The entries of loops.json; the protocol does not send them."""
-
-    @property
-    @abstractmethod
-    def work(self) -> WorkState: ...
-
-    @property
-    @abstractmethod
-    def state(self) -> State:
-        """The goal's state as it is recorded, or as the daemon sends it."""
-
-    @abstractmethod
-    def record(self, tool: str, args: dict[str, Any], report: ActionReport) -> Answer: ...
-
-    @abstractmethod
-    def propose(self, tool: str, args: dict[str, Any]) -> Answer: ...
-
-    @abstractmethod
-    def outcome(self, seq: int, report: ActionReport) -> Answer:
-        """Store the outcome of an allowed action; a second one has no effect."""
-
-    @abstractmethod
-    def see_probes(self, probes: dict[str, bool]) -> None: ...
-
-    @abstractmethod
-    def complete(self, reason: str, *, success: bool) -> str | None:
-        """End the current subtask, or count a failed attempt; returns the level that must find another way."""
-
-    def advance(self) -> bool:
-        """Advance to the next pending subtask, past a blocked one; False if none is left.
-
-        An agent that continues gives up the blocked subtask, since no one else replans. The goal is finished when all
-        is done.
-        """
-        if self._advance():
-            return True
-        if all_done(self.state.goal):
-            self.finish("", success=True)
-        return False
-
-    @abstractmethod
-    def _advance(self) -> bool: ...
-
-    @abstractmethod
-    def finish(self, summary: str, *, success: bool, tests_changed: str = "") -> bool: ...
-
-    @abstractmethod
-    def settle(self) -> None: ...
-
-    def save(self) -> None:
-        """Record manual changes, and publish."""
-        self.settle()
-
-    @abstractmethod
-    def close(self) -> None: ...
 
 
 def all_done(goal: Goal) -> bool:

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from clew_shared.core.answers import ActionReport, WrongState
+from clew_shared.prompt.compact import RECENT_ACTIONS
 from clew_shared.record.model import Action, Goal, StepStatus, Subtask, Task
 from clew_shared.record.scope import EVERYWHERE, Scope, Tally
 from clew_shared.record.signature import signature
@@ -21,7 +22,6 @@ from clew_worker.agent.rpc import RpcError
 from clew_worker.library.open_goal import (
     Answer,
     Edit,
-    OpenGoal,
     WorkState,
     answer_of,
     intervention_of,
@@ -35,7 +35,7 @@ _OVER = (StepStatus.COMPLETED, StepStatus.SKIPPED, StepStatus.FAILED)
 _OF_SUBTASK = ("status", "attempts", "last_failure", "actions_total", "summary", "steps")
 
 
-class RemoteGoal(OpenGoal):
+class RemoteGoal:
     """The goal that the daemon has assigned to this process.
 
     Raises WrongState where the daemon refuses a call as impossible now, and `Disconnected` where it is gone.
@@ -47,6 +47,10 @@ class RemoteGoal(OpenGoal):
         self._probes: dict[str, tuple[bool, int]] = {}
         """What the agent's own probes have found, each with the last action before it."""
         self._stale = True
+        self.failing: dict[str, str] = {}
+        """The checks that the last `finish` failed by, with their outputs."""
+        self.recent_actions = RECENT_ACTIONS
+        self.loops_found: list[dict[str, Any]] = []  # the protocol does not send them
         self._work = WorkState(self._state)
         self._shape = _shape_of(self._state.goal)
 
@@ -89,7 +93,7 @@ class RemoteGoal(OpenGoal):
         level = self._call("complete_subtask", success=success, **text).get("escalated_to")
         return str(level) if level else None
 
-    def _advance(self) -> bool:
+    def advance(self) -> bool:
         self.settle()
         if self._state.replan_required:
             self._replan()
@@ -118,6 +122,8 @@ class RemoteGoal(OpenGoal):
             self._replan(edit)
         else:
             self._plan([_planned(task) for task in self._state.goal.tasks], None)
+
+    save = settle
 
     def close(self) -> None:
         """Do nothing: the connection belongs to the process and ends with it."""
