@@ -5,13 +5,6 @@ from managed import GOAL, PYTEST, WRITE, planned, published, signature
 # -- the tree ------------------------------------------------------------------------------------------
 
 
-def test_a_new_goal_has_no_tasks_until_the_agent_brings_them(ctx):
-    assert ctx.state.goal.description == GOAL
-    assert ctx.state.goal.status == "in_progress"
-    assert ctx.state.goal.tasks == []
-    assert published("state.json")["goal"]["tasks"] == []
-
-
 def test_a_list_changed_in_place_is_saved_with_the_next_call(ctx, opened):
     task = planned(ctx)[0]
     task.status = task.subtasks[0].status = "in_progress"

@@ -78,16 +78,6 @@ def test_a_proof_that_is_cut_off_is_made_anew_and_leaves_nothing(clew, begun, ki
     assert clew.goal(goal)["proof"]["label"] in ("changed_tests", "unknown")
 
 
-def test_an_agent_with_its_own_tools_stands_still_while_its_checks_run_again(clew, begun):
-    acts = "pathlib.Path('run_tests.sh').write_text('true\\n')"
-    goal, _ = begun(acts, own_tools=True)
-    in_view(clew, goal)
-    status = Path(f"/proc/{clew.agent_pid(goal)}/status")
-    assert "State:\tT" in status.read_text()
-    clew.wait("goal.blocked", goal=goal)
-    assert clew.said(goal) == ["changed_tests"]
-
-
 HOSTILE = {
     "writes": "echo x > greet.sh; rm -f run_tests.sh.bak; rm -rf .agent_context",
     "forks": "(while true; do sleep 0.1; done) > /dev/null 2>&1 &",

@@ -106,17 +106,6 @@ def test_an_attempt_goes_on_where(case, stubborn):
     assert not stubborn.over
 
 
-def test_only_the_end_of_the_last_attempt_is_a_failure_of_the_subtask(stubborn):
-    for number in (2, 3):
-        stubborn.agent.complete(success=False, failure="no way")
-        stubborn.begin_next()
-        assert stubborn.state.attempt.number == number
-        assert stubborn.state.attempt.reason == "no way"
-    stubborn.agent.complete(success=False, failure="no way")
-    assert not stubborn.over
-    assert stubborn.state.subtask.attempts == 1
-
-
 def test_after_the_end_of_an_attempt_nothing_is_carried_out_in_it(stubborn):
     stubborn.agent.complete(success=False, failure="no way")
     answer = stubborn.agent.run("ls")

@@ -14,8 +14,6 @@ from clew_daemon.host.unit_file import WEB_UNIT
 from clew_daemon.reading.client import RequestRefused, call
 from clew_daemon.reading.errors import CliError
 
-PING = {"pid": 1, "version": "0.1.0", "uptime_s": 5.0, "ready": True, "status": "idle"}
-
 
 @contextmanager
 def daemon(folder, answers):
@@ -53,12 +51,6 @@ def daemon(folder, answers):
         server.shutdown()
         server.server_close()
         thread.join()
-
-
-def test_an_answer_is_the_result(tmp_path):
-    with daemon(tmp_path, {"ping": PING}) as (path, asked):
-        assert call(path, "ping", goal="x") == PING
-    assert asked == [("ping", {"goal": "x"})]
 
 
 def test_an_error_is_told_in_the_daemons_words(tmp_path, capsys):

@@ -6,28 +6,11 @@ from clew_shared.core.answers import ActionReport, WrongState
 from clew_shared.record import events as ev
 
 
-def test_advance_goes_through_the_tree_in_order_and_ends(played):
-    agent = played(["one", "two"], ["three"])
-    seen = []
-    while agent.advance():
-        seen.append(agent.state.subtask.description)
-        agent.complete()
-    assert seen == ["one", "two", "three"]
-    assert [t.status for t in agent.state.goal.tasks] == ["completed", "completed"]
-    assert agent.state.goal.progress() == 0.9999  # the goal itself is not completed
-
-
 def test_a_goal_has_one_first_plan(agent):
     agent.replan(None, ["one"])
     with pytest.raises(WrongState, match="has a plan"):
         agent.replan(None, ["two", "three"])
     assert [s.description for s in agent.state.task.subtasks] == ["one"]
-
-
-def test_a_plan_after_the_first_proposal_is_refused(agent):
-    agent.read("a")
-    with pytest.raises(WrongState, match="begun"):
-        agent.replan(None, ["one"])
 
 
 def test_an_outcome_told_twice_is_recognised(agent):
@@ -36,16 +19,6 @@ def test_an_outcome_told_twice_is_recognised(agent):
     agent.take()
     assert not agent.core.outcome(seq, ActionReport("failure", "y"), 0.0).known
     assert agent.core.take() == []
-
-
-def test_max_actions_is_a_budget_and_goes_to_a_person(played):
-    agent = played(max_actions=3)
-    answers = [agent.read(f"{n}", f"text {n}") for n in range(5)]
-    assert [a.reason for a in answers] == ["", "", "", "budget", "budget"]
-    assert answers[3].escalated_to == "person"
-    assert agent.state.goal.status == "blocked"
-    assert agent.state.blocked_actions == []
-    assert agent.state.reason.startswith("budget")
 
 
 @pytest.mark.parametrize(

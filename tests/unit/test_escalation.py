@@ -12,12 +12,6 @@ def block(agent):
     return level
 
 
-def test_the_second_failure_blocks_it_and_asks_for_a_replan_of_the_task(agent):
-    assert block(agent) == "task"
-    assert agent.state.subtask.status == "blocked"
-    assert agent.state.replan_required == "task"
-
-
 def test_the_whole_way_from_subtask_to_person(played):
     agent = played(["one"], ["later"])
     levels = []

@@ -53,18 +53,6 @@ def test_every_event_comes_back_from_the_ledger_as_it_went():
     assert [kind for kind in KINDS if decode(encode(example(kind))) != example(kind)] == []
 
 
-def test_a_state_goes_on_after_a_restart_as_if_nothing_had_been(played):
-    one, two = played(["a", "b"]), played(["a", "b"])
-    for agent in (one, two):
-        for n in range(4):
-            agent.fail("make")
-            agent.write("f", str(n % 2))
-            agent.think("I plan")
-            if agent is two:
-                agent.restart()
-    assert dump(one.state) == dump(two.state)
-
-
 def test_an_empty_workspace_may_be_made_at_the_first_start_and_at_a_persons_word_only():
     state = State(goal_id="g")
     known = ev.WorkspaceKnown(identity=Identity(dev=1, ino=2))

@@ -16,8 +16,6 @@ from clew_daemon.record.goal_events import GoalEvents
 from clew_shared.ledger import Cursor, Ledger, NewEvent
 from clew_shared.record import events as ev
 
-OTHER_HASH = "ab" * 32
-
 
 class Daemon:
     """What answers `follow` and `ping`, without goals, workers and processes."""
@@ -113,18 +111,6 @@ async def test_a_client_begins_with_the_present_state_and_gets_what_is_recorded_
         assert shape(await one.events(3)) == (await recorded(daemon))[2:]
 
 
-@pytest.mark.parametrize(
-    "after", [f"1-{OTHER_HASH}", f"99-{OTHER_HASH}", f"{2**63 - 1}-{OTHER_HASH}"]
-)
-async def test_a_cursor_of_another_ledger_is_answered_with_a_reset_and_the_state(daemon, after):
-    await daemon.record(1, 2)
-    async with client(daemon) as one:
-        begun = (await one.ask(after=after))["result"]
-        assert begun["reset"] is True
-        assert len(begun["goals"]) == 2
-        assert begun["after"] == str(Cursor.at_end(daemon.ledger))
-
-
 async def test_a_cursor_before_purged_events_is_answered_with_a_reset(daemon):
     await daemon.append(b'{"kind":"noted"}', goal="kept")
     before = str(Cursor.at_end(daemon.ledger))
@@ -134,26 +120,6 @@ async def test_a_cursor_before_purged_events_is_answered_with_a_reset(daemon):
     async with client(daemon) as one, client(daemon) as two:
         assert (await one.ask(after=before))["result"]["reset"] is True
         assert (await two.ask(after=at_end))["result"]["reset"] is False  # it misses nothing
-
-
-@pytest.mark.parametrize(
-    "after",
-    [
-        *["", "x", "1", "1-", "-1-" + OTHER_HASH, "01-" + OTHER_HASH, f"{2**63}-{OTHER_HASH}"],
-        *["1-" + "zz" * 32, "9" * 100_000, "1-" + OTHER_HASH + "\n", 7, None, [], {"seq": 1}],
-    ],
-)
-async def test_what_is_no_cursor_is_refused_or_means_from_now_on(daemon, after):
-    await daemon.record(1)
-    async with client(daemon) as one:
-        answer = await one.ask(after=after)
-        if after is None:
-            assert answer["result"]["reset"] is False
-        elif after == "1-":  # a number without the hash that belongs to it
-            assert answer["result"]["reset"] is True
-        else:
-            assert "`after`" in answer["error"]["message"]
-            assert len(answer["error"]["message"]) < 300
 
 
 async def test_a_client_that_reads_nothing_is_cut_off_and_comes_back_without_loss(

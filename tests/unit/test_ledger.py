@@ -1,7 +1,6 @@
 """The ledger as its callers see it: order, durability, reading, purging, opening."""
 
 import asyncio
-import os
 import stat
 import threading
 
@@ -9,7 +8,6 @@ import pytest
 
 from clew_shared.ledger import (
     Ledger,
-    LedgerCorrupt,
     LedgerError,
     LedgerFailed,
     NewEvent,
@@ -54,18 +52,6 @@ async def test_what_waits_together_is_committed_together(path):
     assert len(commits) == 1
     assert ledger._writer.pending == 0
     await ledger.close(10)
-
-
-async def test_the_chain_goes_on_when_the_ledger_is_opened_again(path):
-    for part in range(3):
-        ledger = Ledger.open(path)
-        seqs, done = ledger.append([entry("a", f"{part}"), entry(f"g{part}", "x")])
-        await done
-        await ledger.close(10)
-        assert seqs == [2 * part + 1, 2 * part + 2]
-
-    report = verify(path)
-    assert (report.ok, report.events, report.goals) == (True, 6, 4)
 
 
 async def test_a_clean_close_leaves_one_file_of_mode_0600(path):
@@ -135,19 +121,6 @@ async def test_an_older_version_is_brought_forward_and_keeps_its_events(path):
     assert con.execute("SELECT x FROM extra").get == 7
     assert con.execute("SELECT count(*) FROM events").get == 1
     con.close()
-
-
-async def test_a_torn_file_is_refused_and_reported(path):
-    ledger = Ledger.open(path)
-    await ledger.append([entry("a", "x" * 1000) for _ in range(300)])[1]
-    await ledger.close(10)
-    os.truncate(path, path.stat().st_size // 2)
-
-    with pytest.raises(LedgerCorrupt):
-        Ledger.open(path)
-    with pytest.raises(LedgerCorrupt), Reader.open(path) as reader:
-        list(reader.read_all())
-    assert not verify(path).ok
 
 
 async def test_a_writer_without_the_lock_corrupts_nothing_and_fails(path):

@@ -2,7 +2,7 @@
 
 import pytest
 
-from clew_daemon.publish.report import HOW_TO_CHECK, render, write
+from clew_daemon.publish.report import render, write
 from clew_shared.record import events as ev
 from clew_shared.views.publish import HistoryFold, action_view
 
@@ -43,13 +43,6 @@ def test_a_blocked_goal_asks_its_question_and_says_how_to_answer(played):
 def completed(agent, **fields):
     agent.core.emit(ev.GoalEnded(status="completed", **fields))
     return report(agent)
-
-
-def test_a_goal_without_checks_is_completed_unverified_and_told_how_to_add_some(agent):
-    text = completed(agent)
-    assert "- status: **completed, unverified**" in text
-    assert HOW_TO_CHECK in text
-    assert "    ---\n    checks:\n      tests: pytest -q\n    ---\n" in text
 
 
 def test_keys_and_control_characters_do_not_come_through(agent):

@@ -21,14 +21,6 @@ def goals(*specs):
     return states
 
 
-def test_the_larger_priority_before():
-    assert due(KnownGoals(goals({}, {"priority": 2}, {"priority": -1})), [], 0.0, 4) == [
-        "b",
-        "a",
-        "c",
-    ]
-
-
 @pytest.mark.parametrize(
     ("running", "expected"), [([], 2), (["a"], 1), (["a", "b"], 0), (["a", "b", "c"], 0)]
 )
@@ -43,19 +35,6 @@ def test_never_more_than_max_workers(running, expected):
 )  # fmt: skip
 def test_a_workspace_overlaps_itself_and_what_is_nested(one, two, shared):
     assert overlap(one, two) is overlap(two, one) is shared
-
-
-def test_not_before_its_time():
-    states = goals({"not_before": 10.0})
-    assert due(KnownGoals(states), [], 9.9, 4) == []
-    assert due(KnownGoals(states), [], 10.0, 4) == ["a"]
-
-
-def test_not_before_what_it_depends_on_is_completed():
-    states = goals({}, {"depends_on": ("a",)}, {"depends_on": ("nobody",)})
-    assert due(KnownGoals(states), ["a"], 0.0, 4) == []
-    states["a"].goal.status = GoalStatus.COMPLETED
-    assert due(KnownGoals(states), [], 0.0, 4) == ["b"]
 
 
 def test_a_queued_goal_says_what_it_waits_for():

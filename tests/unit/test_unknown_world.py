@@ -3,7 +3,7 @@
 import pytest
 
 from clew_shared.core.answers import ActionReport
-from clew_shared.record.worlds import UNKNOWN, is_measured
+from clew_shared.record.worlds import UNKNOWN
 
 
 class Large:
@@ -47,23 +47,3 @@ def test_tests_between_edits_that_no_look_sees_are_work(large):
 
 def test_the_same_failing_command_is_a_loop(large):
     assert [large.fail("make") for _ in range(4)] == [True, True, False, False]
-
-
-def test_the_first_whole_digest_names_the_world_and_moves_nothing(agent):
-    agent.fail("make")
-    seq = agent.core.propose("run_cmd", {"cmd": "ls"}, 0.0).seq
-    agent.core.outcome(seq, ActionReport("success", "", None, UNKNOWN), 0.0)
-    assert not is_measured(agent.state.world)
-    seq = agent.core.propose("run_cmd", {"cmd": "cat a"}, 0.0).seq
-    assert agent.core.outcome(seq, ActionReport("success", "", None, "d1"), 0.0).changed is None
-    assert agent.state.world == "d1"
-
-
-def test_a_snapshot_and_the_fold_of_the_record_agree(large):
-    from clew_shared.record.fold import fold
-    from clew_shared.record.snapshot import dump
-
-    large.run("a")
-    large.fail("b")
-    large.fail("b")
-    assert dump(fold(large.agent.take())) == dump(large.agent.state)
