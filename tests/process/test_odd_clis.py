@@ -49,16 +49,16 @@ GOAL = "---\nagent: coder\n---\n# Write a file\n"
 def coder(make_clew, tmp_path):
     """Give a function that starts a home whose coding agent is a few lines of Python."""
 
-    def make(body, name="codex", **keys):
-        folder = tmp_path / "bin"
+    def make(body, name="codex", agent="coder", clew=None, **keys):
+        folder = tmp_path / agent
         folder.mkdir()
         program = folder / name
         head = HEAD.format(python=interpreter.own_python())
         program.write_text(head + textwrap.dedent(body))
         program.chmod(0o755)
-        clew = make_clew()
-        agent = {"kind": "cli", "cli": name, "program": str(program), **keys}
-        clew.configure({f"agents.coder.{key}": value for key, value in agent.items()})
+        clew = clew or make_clew()
+        table = {"kind": "cli", "cli": name, "program": str(program), **keys}
+        clew.configure({f"agents.{agent}.{key}": value for key, value in table.items()})
         clew.configure({"sandbox.mode": "enforce", "attempts.limit": 1})
         return clew
 
@@ -69,26 +69,38 @@ def reason(clew, goal):
     return clew.goal(goal)["reason"]
 
 
-@pytest.mark.parametrize(
-    ("body", "why"),
-    [
-        ("sys.exit('unexpected argument')", "exited with 1 at once: unexpected argument"),
-        ("for n in range(9): print('hello', n)", "none of them an event that clew knows"),
-        ("sys.exit('Error: spawn /x/bin/codex EACCES')", "cannot be started: spawn /x/bin/codex"),
-        ("sys.exit('Error: Missing optional dependency x. Reinstall it')", "be started: Missing"),
-        ("sys.exit(127)", "cannot be started: no reason given"),
-        ("print('too old'); sys.exit(3)", "too old (clew doctor). too old"),
-        ("started(); failed('401 Unauthorized')", "wants a login"),
-        ("started(); failed('unknown model m')", "cannot go on: unknown model m"),
-        ("os.write(1, b'x' * 70); [os.write(1, b'y' * 65536) for _ in range(1600)]", "over 64 MB"),
-    ],
-)
-def test_what_a_person_must_fix_blocks_the_goal_with_the_reason(coder, body, why):
-    clew = coder(body).start()
-    goal = clew.submit(GOAL)
-    clew.wait("goal.blocked", goal=goal)
-    assert why in reason(clew, goal)
-    assert clew.goal(goal)["restarts"] == 0
+def goals_of(coder, bodies, front="", **config):
+    """Start one home whose agents are these programs, with a goal for each; the home and the goals."""
+    clew = None
+    for number, body in enumerate(bodies):
+        clew = coder(body, agent=f"coder{number}", clew=clew)
+    clew.configure({"daemon.max_workers": len(bodies), **config})
+    clew.start()
+    text = "---\nagent: coder{}\n{}---\n# Write a file\n"
+    return clew, [
+        clew.submit(text.format(number, front), f"{number}.md") for number in range(len(bodies))
+    ]
+
+
+MUST_FIX = [
+    ("sys.exit('unexpected argument')", "exited with 1 at once: unexpected argument"),
+    ("for n in range(9): print('hello', n)", "none of them an event that clew knows"),
+    ("sys.exit('Error: spawn /x/bin/codex EACCES')", "cannot be started: spawn /x/bin/codex"),
+    ("sys.exit('Error: Missing optional dependency x. Reinstall it')", "be started: Missing"),
+    ("sys.exit(127)", "cannot be started: no reason given"),
+    ("print('too old'); sys.exit(3)", "too old (clew doctor). too old"),
+    ("started(); failed('401 Unauthorized')", "wants a login"),
+    ("started(); failed('unknown model m')", "cannot go on: unknown model m"),
+    ("os.write(1, b'x' * 70); [os.write(1, b'y' * 65536) for _ in range(1600)]", "over 64 MB"),
+]
+
+
+def test_what_a_person_must_fix_blocks_the_goal_with_the_reason(coder):
+    clew, goals = goals_of(coder, [body for body, _ in MUST_FIX])
+    for goal, (_, why) in zip(goals, MUST_FIX, strict=True):
+        clew.wait("goal.blocked", goal=goal)
+        assert why in reason(clew, goal)
+        assert clew.goal(goal)["restarts"] == 0
 
 
 def test_a_tool_that_it_should_not_offer_ends_it_before_it_is_used(coder):
@@ -132,27 +144,24 @@ ODD_CALLS = [
 
 
 @pytest.mark.parametrize(
-    ("tool", "args"),
+    "calls",
     [
-        *((tool, CALLS[tool]) for tool in OFTEN_WRONG),
-        *(
-            pytest.param(tool, args, marks=pytest.mark.long)
-            for tool, args in [*CALLS.items(), *ODD_CALLS]
-            if tool not in OFTEN_WRONG or args != CALLS[tool]
-        ),
+        [(tool, CALLS[tool]) for tool in OFTEN_WRONG],
+        pytest.param([*CALLS.items(), *ODD_CALLS], marks=pytest.mark.long),
     ],
+    ids=["often wrong", "all"],
 )
-def test_one_that_calls_one_tool_for_ever_is_stopped_by_its_limits(coder, tool, args):
-    clew = coder(f"started(); tools = Tools()\nwhile True: tools.call({tool!r}, **{args!r})")
-    clew.configure({"limits.max_actions": 20})
-    clew.start()
-    goal = clew.submit(
-        "---\nagent: coder\nmax_iterations: 2\nchecks: ['false']\n---\n# Write a file\n"
-    )
-    reason = clew.wait("goal.blocked", goal=goal)["reason"]
-    assert clew.goal(goal)["restarts"] == 0, reason
-    assert clew.goal(goal)["iteration"] <= 2
-    assert len([one for one in clew.history(goal) if one["result"] != "blocked"]) <= 20
+def test_one_that_calls_one_tool_for_ever_is_stopped_by_its_limits(coder, calls):
+    front = "max_iterations: 2\nchecks: ['false']\n"
+    body = "started(); tools = Tools()\nwhile True: tools.call({!r}, **{!r})"
+    limits = {"limits.max_actions": 20}
+    clew, goals = goals_of(coder, [body.format(*one) for one in calls], front, **limits)
+    for goal, (tool, _) in zip(goals, calls, strict=True):
+        why = clew.wait("goal.blocked", goal=goal)["reason"]
+        assert clew.goal(goal)["restarts"] == 0, (tool, why)
+        assert clew.goal(goal)["iteration"] <= 2, tool
+        carried_out = [one for one in clew.history(goal) if one["result"] != "blocked"]
+        assert len(carried_out) <= 20, tool
 
 
 def test_every_tool_of_clew_has_its_brake_tested():

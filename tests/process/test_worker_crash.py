@@ -258,32 +258,38 @@ def descriptors(clew):
     return sorted(place for place in places if place not in ledger), ledger
 
 
-@pytest.mark.parametrize(
-    ("text", "why"),
-    [
-        ("#!/nowhere/python\n", "needs /nowhere/python, which does not exist"),
-        ("#!/usr/bin/env no-such-program\n", "needs no-such-program, which is not on the PATH"),
-        ("print('hello')\n", "is no program, and has no first line such as #!/bin/sh"),
-        ("\x7fELF of another machine", "Exec format error"),
-    ],
-)
-def test_a_command_that_cannot_be_started_blocks_its_goal_at_once(clew, tmp_path, text, why):
-    program = tmp_path / "agent"
-    program.write_text(text)
-    program.chmod(0o755)
-    clew.configure({"agents.broken.command": [str(program)]})
-    goal = clew.start().submit(foreign("broken"))
-    clew.wait("goal.blocked", goal=goal)
-    told = clew.goal(goal)
-    assert why in told["reason"]
-    assert "correct `command` of the agent" in told["reason"]
-    assert told["restarts"] == 0
+UNSTARTED = [
+    ("#!/nowhere/python\n", "needs /nowhere/python, which does not exist"),
+    ("#!/usr/bin/env no-such-program\n", "needs no-such-program, which is not on the PATH"),
+    ("print('hello')\n", "is no program, and has no first line such as #!/bin/sh"),
+    ("\x7fELF of another machine", "Exec format error"),
+]
 
 
-@pytest.mark.parametrize("end", ["os._exit(78)", "os._exit(1)", "os._exit(0)", "os.abort()"])
-def test_the_last_line_that_an_agent_printed_stands_in_the_question(clew, end):
-    clew.agent("talker", f"hello()\nprint('one\\nno license', flush=True)\n{end}")
+def test_a_command_that_cannot_be_started_blocks_its_goal_at_once(clew, tmp_path):
+    for number, (text, _) in enumerate(UNSTARTED):
+        program = tmp_path / f"agent{number}"
+        program.write_text(text)
+        program.chmod(0o755)
+        clew.configure({f"agents.broken{number}.command": [str(program)]})
+    clew.start()
+    for number, (_, why) in enumerate(UNSTARTED):
+        goal = clew.submit(foreign(f"broken{number}"), f"{number}.md")
+        clew.wait("goal.blocked", goal=goal)
+        told = clew.goal(goal)
+        assert why in told["reason"]
+        assert "correct `command` of the agent" in told["reason"]
+        assert told["restarts"] == 0
+
+
+def test_the_last_line_that_an_agent_printed_stands_in_the_question(clew):
     clew.configure({"restart.max_restarts": 1, "restart.backoff_initial_s": 0.01})
-    goal = clew.start().submit(foreign("talker"))
-    clew.wait("goal.blocked", goal=goal)
-    assert "no license" in clew.report(goal)
+    ends = ("os._exit(78)", "os._exit(1)", "os._exit(0)", "os.abort()")
+    for number, end in enumerate(ends):
+        body = f"hello()\nprint('one\\nno license', flush=True)\n{end}"
+        clew.agent(f"talker{number}", body)
+    clew.start()
+    goals = [clew.submit(foreign(f"talker{n}"), f"{n}.md") for n in range(len(ends))]
+    for goal, end in zip(goals, ends, strict=True):
+        clew.wait("goal.blocked", goal=goal)
+        assert "no license" in clew.report(goal), end
