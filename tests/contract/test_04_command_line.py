@@ -84,9 +84,8 @@ def test_clew_alone_prints_help_with_all_commands(clew):
     assert not [name for name in COMMANDS if f" {name}" not in said]
 
 
-@pytest.mark.parametrize("name", COMMANDS)
-def test_each_command_has_help(clew, name):
-    assert "Usage" in clew.cli(name, "--help")
+def test_each_command_has_help(clew):
+    assert [name for name in COMMANDS if "Usage" not in clew.cli(name, "--help")] == []
 
 
 def test_wrong_usage_is_2_and_no_traceback(clew):
@@ -94,9 +93,9 @@ def test_wrong_usage_is_2_and_no_traceback(clew):
     assert "Traceback" not in clew.clew("no-such-command", code=2)
 
 
-@pytest.mark.parametrize("command", [["reload"], ["cancel", "x"], ["feedback", "x", "y"]])
-def test_commands_that_need_a_daemon_end_with_3_without_one(clew, command):
-    assert len(clew.clew(*command, code=3).strip().splitlines()) <= 2
+def test_commands_that_need_a_daemon_end_with_3_without_one(clew):
+    for command in (["reload"], ["cancel", "x"], ["feedback", "x", "y"]):
+        assert len(clew.clew(*command, code=3).strip().splitlines()) <= 2
 
 
 def test_status_has_the_keys_of_the_contract(ended):

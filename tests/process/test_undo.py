@@ -231,23 +231,15 @@ rm untracked && mv water drink && mkdir -p a/b && echo new > a/b/c && ln -sf now
 RUNBOOK = "# Work\n## Work\n" + "".join(
     f"- [ ] Step {n}\n  ```sh\n  {line}\n  ```\n" for n, line in enumerate(WORK.splitlines())
 )
-WORKER = f"""
-hello()
-for line in {WORK!r}.splitlines():
-    assert run(line)["outcome"]["result"] == "success"
-done()
-"""
 
 
-@pytest.mark.parametrize("agent", ["runbook", "worker"])
-def test_in_a_real_repository_everything_is_as_before_to_the_byte(clew, repository, agent):
+def test_in_a_real_repository_everything_is_as_before_to_the_byte(clew, repository):
     """With edits, deletions, new files, renames, permissions and links, on staged and unstaged work."""
     (repository / ".git" / "info" / "exclude").write_text(".agent_context\n")
     git(repository, "update-index", "-q", "--refresh")
     before, said = bytes_of(repository), git_says(repository)
-    clew.agent("worker", WORKER)
-    head = f"---\nname: tea\nagent: {agent}\nworkspace: {repository}\n---\n"
-    goal = clew.start().submit(head + (RUNBOOK if agent == "runbook" else "Work\n"))
+    head = f"---\nname: tea\nworkspace: {repository}\n---\n"
+    goal = clew.start().submit(head + RUNBOOK)
     clew.wait("goal.completed", goal=goal)
     clew.until(lambda: not clew.goal(goal)["pid"], "the end of the worker")
     assert git_says(repository) != said
