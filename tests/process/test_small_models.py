@@ -91,6 +91,15 @@ def test_what_is_there_is_shown_at_the_start(clew, tmp_path, guidance):
     assert ("First look: call read_file on answer.txt" in prompt) is guidance
 
 
+def test_a_file_that_the_check_needs_is_asked_for_before_any_check_has_said_so(clew, tmp_path):
+    (tmp_path / "work").mkdir()
+    (tmp_path / "work" / "fruit.txt").write_text("apple\n")
+    look = calls(("read_file", {"path": "fruit.txt"}))
+    with ScriptedLlm(look, RIGHT, then=FINISH) as llm:
+        reached(clew, llm, workspace=tmp_path / "work")
+    assert "Now change what is wrong: answer.txt does not exist" in llm.prompt(1)
+
+
 def test_checks_that_take_too_long_run_at_the_end_only(clew):
     clew.configure({"context.check_within_s": 0.2})
     slow = calls(("write_file", {"path": "slow", "content": ""}))

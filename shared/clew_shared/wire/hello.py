@@ -242,7 +242,7 @@ class HelloState(SentState):
     The first `folded` entries of the transcript are shown as lines; `idea` is what the agent wanted to do next.
     `actions_total` counts the allowed actions of all plans, `progress` is the goal's, 0 to 1.
     `given_up` are subtasks that a replan gave up, `iterations_granted` the iterations before the last reopening.
-    `there` are some paths in the workspace, until the worker has acted.
+    `there` are some paths in the workspace as they were when the conversation began.
     """
 
     replan_required: Literal["task", "goal", "person"] | None = None

@@ -30,7 +30,7 @@ def action_allowed(state: State, e: ev.ActionAllowed, seq: int) -> None:
     if e.run > 1:
         _note_rerun(state, e, seq)
     state.in_flight[seq] = InFlight(seq, e.signature, action_of(e, seq, state.place))
-    state.proposed, state.there = True, ()  # it may change what is there
+    state.proposed = True
     state.actions_total += 1
     state.attention.thoughts_without_tools = 0
     if e.signature not in state.scope.loop_counts:

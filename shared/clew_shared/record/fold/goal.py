@@ -178,7 +178,7 @@ def worker_started(state: State, e: ev.WorkerStarted, _seq: int) -> None:
     state.agent = e.agent
     state.working, state.worker_since, state.may_make = True, e.at, False
     state.turn_at = state.place
-    state.turns_needed, state.there = e.turns_needed, e.there
+    state.turns_needed, state.there = e.turns_needed, e.there or state.there
 
 
 def worker_exited(state: State, e: ev.WorkerExited, _seq: int) -> None:

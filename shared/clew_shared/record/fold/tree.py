@@ -86,6 +86,7 @@ def tree_edited(state: State, e: ev.TreeEdited, _seq: int) -> None:
 def subtask_started(state: State, e: ev.SubtaskStarted, seq: int) -> None:
     state.subtask_seq = seq
     state.current_task_idx, state.current_subtask_idx = e.task_idx, e.subtask_idx
+    state.there = () if state.actions_total else state.there
     task, subtask = state.task, state.subtask
     if task and subtask:
         task.status = subtask.status = StepStatus.IN_PROGRESS
@@ -149,6 +150,7 @@ def attempt_ended(state: State, e: ev.AttemptEnded, _seq: int) -> None:
 
 def attempt_started(state: State, e: ev.AttemptStarted, seq: int) -> None:
     settle(state, "attempt_ended")
+    state.there = ()
     state.attempt = AttemptState(
         number=e.attempt,
         seq=seq,
