@@ -89,9 +89,9 @@ class Watched:
         scope = state.scope
         seen = signature in scope.tallies or signature in scope.loop_counts
         seen = seen or signature in scope.blocks or signature in scope.crashes
-        held = (
-            scope.blocks.get(signature, {}).get(state.world) if not state.replan_required else None
-        )
+        at_work = state.subtask and state.subtask.status == "in_progress"  # else another one begins
+        in_force = at_work and not state.replan_required
+        held = scope.blocks.get(signature, {}).get(state.world) if in_force else None
         return seen, held
 
     def _judged(self, verdict, seen, held):
