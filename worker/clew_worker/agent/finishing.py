@@ -94,11 +94,14 @@ class GoalEnding:
             text = "Nothing was done since the checks failed. Change something first."
             self._memory.answer("finish", {"summary": summary}, text)
             return
+        why, self._tests_changed = self._tests_changed, ""
         try:
-            answer = await self._finish(summary)
+            answer = await self._daemon.finish(success=True, summary=summary, tests_changed=why)
         except RpcError as error:
             self._memory.answer("finish", {"summary": summary}, _refusal(error))
             return
+        if answer.accepted:
+            raise AgentFinished
         await self._context.refresh()
         if answer.failing_checks or not answer.message:
             self._checked_at, self.in_vain = self._memory.changes, self.in_vain if again else 0
@@ -127,25 +130,13 @@ class GoalEnding:
             self._memory.note(self._notes.unasked(answer.failing_checks, hello.spec.workspace))
         await self._context.refresh()
 
-    async def _finish(self, summary: str) -> Finished:
-        """Return why the goal is not finished."""
-        why, self._tests_changed = self._tests_changed, ""
-        finished = await self._daemon.finish(success=True, summary=summary, tests_changed=why)
-        if finished.accepted:
-            raise AgentFinished
-        return finished
-
     def _not_accepted(self, answer: Finished) -> str:
         if answer.failing_checks:
             workspace = self._memory.hello.spec.workspace
             failing = self._notes.refused(answer.failing_checks, workspace)
             return f"{failing}\n{answer.message}" if answer.message else failing
         left = ["this is still open:", *(f"- {name}" for name in answer.open_subtasks[:10])]
-        return (
-            f"Not finished: {answer.message}"
-            if answer.message
-            else "Not finished: " + "\n".join(left)
-        )
+        return "Not finished: " + (answer.message or "\n".join(left))
 
     @property
     def _claims_all(self) -> bool:

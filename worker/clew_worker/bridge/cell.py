@@ -114,7 +114,6 @@ class CliCell:
     def __init__(self, sock: socket.socket) -> None:
         self._sock = sock
         self._sock.setblocking(False)
-        self._asking = asyncio.Lock()
         self._answers: asyncio.Queue[tuple[FromStarter, list[int]] | None] = asyncio.Queue()
         self._run: CliRun | None = None
 
@@ -164,9 +163,8 @@ class CliCell:
             await asyncio.wait([run.ended])
 
     async def _ask(self, message: ToStarter) -> FromStarter:
-        async with self._asking:
-            await self._send(message)
-            answer, _ = await self._answer()
+        await self._send(message)
+        answer, _ = await self._answer()
         return answer
 
     async def _send(self, message: ToStarter) -> None:

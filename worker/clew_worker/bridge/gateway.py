@@ -13,6 +13,8 @@ import socket
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Self
 
+from clew_shared.wire import protocol
+from clew_shared.wire.protocol import ProtocolError
 from clew_worker.bridge.clis.cli import SERVER
 from clew_worker.bridge.place import CONNECTIONS_MAX
 from clew_worker.bridge.tools import OFFERED, ToolAnswer
@@ -26,7 +28,6 @@ LINE_BYTES_MAX = 4 << 20
 TOKEN_TIMEOUT_S = 10.0
 CALLS_MAX = 64
 REVISIONS = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")
-PARSE_ERROR, INVALID_REQUEST, UNKNOWN_METHOD, INVALID_PARAMS = -32700, -32600, -32601, -32602
 
 _CANCELLED = "notifications/cancelled"
 
@@ -121,14 +122,6 @@ class Gateway:
         return hmac.compare_digest(line.rstrip(b"\n"), self._token)
 
 
-class _InvalidError(Exception):
-    """A message that is answered with an error: its code, and in words."""
-
-    def __init__(self, code: int, words: str) -> None:
-        super().__init__(words)
-        self.code = code
-
-
 class _Connection:
     """A conversation with one relay; it ends at a line that is too long."""
 
@@ -165,7 +158,8 @@ class _Connection:
             message = _read(line)
             if "method" not in message:  # an answer: nothing is asked of a client
                 return
-            method, params, number = message["method"], message["params"], message["id"]
+            method, params = message["method"], message.get("params") or {}
+            number = message.get("id")
             if number is None:
                 cancelled = params.get("requestId") if method == _CANCELLED else None
                 if isinstance(cancelled, str | int) and cancelled in self._calls:
@@ -174,7 +168,7 @@ class _Connection:
                 self._begin(number, params)
             else:
                 await self._send(number, result=self._result(method, params))
-        except _InvalidError as error:
+        except ProtocolError as error:
             await self._send(number, error={"code": error.code, "message": str(error)})
 
     def _result(self, method: object, params: Mapping[str, Any]) -> dict[str, Any]:
@@ -192,18 +186,19 @@ class _Connection:
                 self._relays.listed = True
                 return {
                     "tools": [
-                        {"name": t.name, "description": t.description, "inputSchema": t.schema}
+                        {"name": t.name, "description": t.description, "inputSchema": t.parameters}
                         for t in OFFERED
                     ]
                 }
-        raise _InvalidError(UNKNOWN_METHOD, f"unknown method {method}")
+        raise ProtocolError(f"unknown method {method}", protocol.METHOD_NOT_FOUND)
 
     def _begin(self, number: str | int, params: Mapping[str, Any]) -> None:
         name, args = params.get("name"), params.get("arguments") or {}
         if not isinstance(name, str) or not isinstance(args, dict):
-            raise _InvalidError(INVALID_PARAMS, "a call has a name and an object of arguments")
+            fault = "a call has a name and an object of arguments"
+            raise ProtocolError(fault, protocol.INVALID_PARAMS)
         if number in self._calls or len(self._calls) >= CALLS_MAX:
-            raise _InvalidError(INVALID_REQUEST, "too many calls at once, or two of one id")
+            raise ProtocolError("too many calls at once, or two of one id")
         task = self._calls[number] = asyncio.create_task(self._carry_out(number, name, args))
         task.add_done_callback(lambda _: self._calls.pop(number, None))
 
@@ -216,25 +211,23 @@ class _Connection:
         await self._send(number, result={"content": [text], "isError": answer.refused})
 
     async def _send(self, number: str | int | None, **body: object) -> None:
-        message = json.dumps({"jsonrpc": "2.0", "id": number, **body}, ensure_ascii=False)
         try:
-            self._writer.write(message.encode(errors="replace") + b"\n")
+            self._writer.write(protocol.line({"jsonrpc": "2.0", "id": number, **body}))
             await self._writer.drain()
         except OSError:  # the relay has ended
             self._unanswered += 1
 
 
 def _read(line: bytes) -> dict[str, Any]:
-    """Return a message with its `id`, None for a notification, and its `params`; raises _InvalidError."""
     try:
         message = json.loads(line)
     except (ValueError, RecursionError):
-        raise _InvalidError(PARSE_ERROR, "no JSON") from None
+        raise ProtocolError("no JSON", protocol.PARSE_ERROR) from None
     if not isinstance(message, dict):
-        raise _InvalidError(INVALID_REQUEST, "no message")
-    number, params = message.get("id"), message.get("params") or {}
+        raise ProtocolError("no message")
+    number = message.get("id")
     if isinstance(number, bool) or not isinstance(number, str | int | None):
-        raise _InvalidError(INVALID_REQUEST, "an id is a text or a whole number")
-    if not isinstance(params, dict):
-        raise _InvalidError(INVALID_PARAMS, "params must be an object")
-    return {**message, "id": number, "params": params}
+        raise ProtocolError("an id is a text or a whole number")
+    if not isinstance(message.get("params") or {}, dict):
+        raise ProtocolError("params must be an object", protocol.INVALID_PARAMS)
+    return message

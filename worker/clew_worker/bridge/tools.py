@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from clew_shared.text.shorten import without_middle
-from clew_shared.tools import BY_NAME
+from clew_shared.tools import BY_NAME, Tool
 from clew_shared.wire.answers import FailingCheck, Finished, Intervention, Judged
 from clew_shared.wire.hello import HelloState
 
@@ -24,15 +24,6 @@ ACTIONS: Mapping[str, str] = {
 """The tools that are actions, by the names under which clew judges and records them."""
 
 WAIT, DONE, PLAN, ASK = "clew_wait", "clew_done", "clew_plan", "clew_ask"
-
-
-@dataclass(frozen=True, slots=True)
-class OfferedTool:
-    """A tool as the CLI's model is told of it."""
-
-    name: str
-    description: str
-    schema: dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,12 +57,12 @@ _TASK = _schema(
     ),
 )
 
-OFFERED: tuple[OfferedTool, ...] = (
+OFFERED: tuple[Tool, ...] = (
     *(
-        OfferedTool(name, BY_NAME[tool].description, BY_NAME[tool].parameters)
+        Tool(name, BY_NAME[tool].description, BY_NAME[tool].parameters)
         for name, tool in ACTIONS.items()
     ),
-    OfferedTool(
+    Tool(
         WAIT,
         "Wait for a call that was answered with `still running`, by its number; or, with `seconds`, for other things.",
         _schema(
@@ -80,7 +71,7 @@ OFFERED: tuple[OfferedTool, ...] = (
             why=("string", "What you are waiting for."),
         ),
     ),
-    OfferedTool(
+    Tool(
         DONE,
         "Say that the current subtask is done (success true), or that it cannot be done this way (success false). The "
         "answer has the next subtask; after the last one the goal's checks run, and the answer has those that fail.",
@@ -91,12 +82,12 @@ OFFERED: tuple[OfferedTool, ...] = (
             tests_changed=("string", "Only when asked for: why the goal needs changed tests."),
         ),
     ),
-    OfferedTool(
+    Tool(
         PLAN,
         "Split the goal into tasks with subtasks; before any other call, or when an answer asks for a new plan.",
         _schema("tasks", tasks=({"type": "array", "items": _TASK, "minItems": 1}, "In order.")),
     ),
-    OfferedTool(
+    Tool(
         ASK,
         "Ask the person who gave the goal. The work stops until there is an answer, so ask only if nothing else helps.",
         _schema(

@@ -5,7 +5,6 @@ It shows the state of the last `hello`, and says hello again when the state is r
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 from clew_shared.core.answers import ActionReport, WrongState
@@ -152,24 +151,22 @@ class RemoteGoal:
 
     def _replan(self, edit: Edit | None = None) -> None:
         """Plan the remaining work of the task or the goal, with the subtasks that were added manually."""
-        state, level = self._state, self._state.replan_required
+        state = self._state
+        level = "task" if state.replan_required == "task" else "goal"
         new = {id(subtask) for subtask in edit.new} if edit else set()
-        if level == "task" and state.task:
-            # alternatives may be in a task of their own
-            tasks = [
-                task
-                for task in state.goal.tasks
-                if task is state.task or any(id(one) in new for one in task.subtasks)
-            ]
-            left = [one.description for t in tasks for one in t.subtasks if _to_do(one, new)]
-            _require(left, level)
-            subtasks = [{"description": description} for description in left]
-            plan = {"description": state.task.description, "subtasks": subtasks}
-            self._plan([plan], level)
-            return
         tasks = [t for t in state.goal.tasks if any(_to_do(one, new) for one in t.subtasks)]
-        _require(tasks, level)
-        self._plan([_planned(task, new) for task in tasks], "goal")
+        if level == "task":  # alternatives may be in a task of their own
+            tasks = [t for t in tasks if t is state.task or any(id(s) in new for s in t.subtasks)]
+        if not tasks:
+            raise WrongState(
+                f"the subtask is blocked and nothing else is left in its {level}: "
+                "append an alternative to its task's subtasks first"
+            )
+        plan = [_planned(task, new) for task in tasks]
+        if level == "task" and state.task:
+            subtasks = [subtask for task in plan for subtask in task["subtasks"]]
+            plan = [{"description": state.task.description, "subtasks": subtasks}]
+        self._plan(plan, level)
 
     def _look(self) -> None:
         if not self._stale:
@@ -296,14 +293,6 @@ def _graft_subtask(old: Subtask | None, new: Subtask) -> Subtask:
 def _outcome(report: ActionReport) -> dict[str, Any]:
     outcome = {"result": report.result, "output": report.output, "changed": report.changed}
     return {k: v for k, v in outcome.items() if v is not None}
-
-
-def _require(left: Sequence[object], level: str) -> None:
-    if not left:
-        raise WrongState(
-            f"the subtask is blocked and nothing else is left in its {level}: "
-            "append an alternative to its task's subtasks first"
-        )
 
 
 def _to_do(subtask: Subtask, new: set[int]) -> bool:
