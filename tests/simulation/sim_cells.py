@@ -31,11 +31,20 @@ from clew_shared.wire.executor import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from sim_world import World
 
-    from clew_shared.wire.executor import LookRequest, RestoreDone, RestoreEntry, ViewRequest
+    from clew_shared.wire.executor import (
+        CheckRequest,
+        DigestRequest,
+        LookRequest,
+        RestoreDone,
+        RestoreRequest,
+        RunRequest,
+        SnapshotRequest,
+        ViewRequest,
+    )
 
 KILLED = 137
 
@@ -227,13 +236,15 @@ class SimExecutor:
     def alive(self) -> bool:
         return not self.cell.guard.ended.done()
 
-    async def run(self, seq: int, tool: str, args: dict[str, Any], **limits: Any) -> ActionDone:
+    async def run(self, request: RunRequest, said: Callable[[str], None]) -> ActionDone:
+        del said
+        seq, tool, args = request.seq, request.tool, request.args
         world, rng = self._world, self._world.rng
         self._living()
         world.watch.acts(self._goal, self._epoch, seq, self._folder)
         self._changes.look(own=False)
         began = asyncio.get_running_loop().time()
-        took = min(rng.expovariate(2.0), limits["timeout_s"])
+        took = min(rng.expovariate(2.0), request.timeout_s)
         await asyncio.sleep(took * rng.random())
         self._living()
         fate = rng.random()
@@ -260,46 +271,48 @@ class SimExecutor:
             touched=self._changes.report(),
         )
 
-    async def digest(self, *, own: bool = False, report: bool = False, **_: Any) -> DigestDone:
+    async def digest(self, request: DigestRequest) -> DigestDone:
         self._living()
         await asyncio.sleep(self._world.rng.uniform(0.0, 0.02))
         self._living()
-        self._changes.look(own=own)
-        touched = self._changes.report() if report else Touched()
+        self._changes.look(own=request.own)
+        touched = self._changes.report() if request.report else Touched()
         self._folder.credit(self._goal, dict(touched.own))
         return DigestDone(id=0, world=self._seen(), touched=touched)
 
-    async def snapshot(self, *, own: bool = False, **_: Any) -> SnapshotDone:
+    async def snapshot(self, request: SnapshotRequest) -> SnapshotDone:
         self._living()
         await asyncio.sleep(self._world.rng.expovariate(5.0))
         self._living()
         if self._world.rng.random() < self._world.chaos.digest_fails:
             return SnapshotDone(id=0, fault="the disk is full")
-        self._changes.look(own=own)
+        self._changes.look(own=request.own)
         tree = self._folder.digest()
         self._world.trees[tree] = dict(self._folder.contents)
         touched = self._changes.report()
         return SnapshotDone(id=0, tree=tree, files=1, bytes=100, touched=touched)
 
-    async def restore(self, entries: tuple[RestoreEntry, ...], **_: Any) -> RestoreDone:
+    async def restore(self, request: RestoreRequest) -> RestoreDone:
         self._living()
         await asyncio.sleep(self._world.rng.expovariate(5.0))
         self._living()
-        done = sim_snapshots.restore(self._world, self._goal, self._folder, entries)
+        done = sim_snapshots.restore(self._world, self._goal, self._folder, request.entries)
         self._changes = sim_snapshots.SimWatch(self._folder)
         await asyncio.sleep(self._world.rng.expovariate(5.0))
         self._living()
         return done
 
-    async def check(self, name: str, cmd: str, **_: Any) -> CheckDone:
+    async def check(self, request: CheckRequest) -> CheckDone:
         self._living()
         await asyncio.sleep(self._world.rng.expovariate(2.0))
         self._living()
         luck = self._world.rng.random()
         self._world.watch.acts_in(self._goal, self._folder)
-        result, output, code = self._folder.perform("run_cmd", {"cmd": cmd}, luck, self._goal)
+        result, output, code = self._folder.perform(
+            "run_cmd", {"cmd": request.cmd}, luck, self._goal
+        )
         return CheckDone(
-            id=0, name=name, result=result, exit_code=code, output=output, duration_s=0.1
+            id=0, name=request.name, result=result, exit_code=code, output=output, duration_s=0.1
         )
 
     async def look(self, request: LookRequest) -> LookDone:
@@ -336,16 +349,16 @@ class SimExecutor:
 class SimView(SimExecutor):
     """The hands in a view of the workspace: what its checks do there is seen by nobody."""
 
-    async def check(self, name: str, cmd: str, **_: Any) -> CheckDone:
+    async def check(self, request: CheckRequest) -> CheckDone:
         self._living()
         await asyncio.sleep(self._world.rng.expovariate(2.0))
         self._living()
         passes = self._world.rng.random() < 0.3
         return CheckDone(
             id=0,
-            name=name,
+            name=request.name,
             result="success" if passes else "failure",
             exit_code=0 if passes else 1,
-            output=cmd,
+            output=request.cmd,
             duration_s=0.1,
         )

@@ -303,8 +303,8 @@ def _restores_what_others_changed(monkeypatch):
     monkeypatch.setattr(World, "__init__", make)
 
 
-def _all_its_own(_window, list_of, before, after):
-    return set(plan.differences(list_of(before), list_of(after))), set(), set()
+def _all_its_own(window, list_of):
+    return set(plan.differences(list_of(window.before), list_of(window.after))), set(), set()
 
 
 CASTS = {

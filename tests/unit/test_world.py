@@ -6,7 +6,7 @@ import subprocess
 
 import pytest
 
-from clew_worker.executor.world import tree
+from clew_worker.executor.world import world
 from clew_worker.executor.world.world import WorldWatch
 
 IGNORE = (".git", "__pycache__", "*.pyc", "build/out")
@@ -76,7 +76,7 @@ def test_a_links_target_counts_and_is_not_followed(watch, tmp_path):
 
 
 def test_too_many_entries_are_said(watch, tmp_path, monkeypatch):
-    monkeypatch.setattr(tree, "ENTRIES_MAX", 2)
+    monkeypatch.setattr(world, "ENTRIES_MAX", 2)
     assert watch.digest().partial
     assert watch.digest().entries == 2
 

@@ -30,7 +30,6 @@ from clew_shared.wire.executor import (
     LookDone,
     LookRequest,
     RestoreDone,
-    RestoreEntry,
     RestoreRequest,
     RunRequest,
     SnapshotDone,
@@ -110,88 +109,40 @@ class ExecutorProcess:
         """It has not ended, as far as is known."""
         return not self.cell.guard.ended.done()
 
-    async def run(
-        self,
-        seq: int,
-        tool: str,
-        args: dict[str, Any],
-        *,
-        timeout_s: float,
-        limit: str,
-        output_bytes: int,
-        said: Callable[[str], None],
-    ) -> ActionDone:
+    async def run(self, request: RunRequest, said: Callable[[str], None]) -> ActionDone:
         """Carry out an allowed action; raises ExecutorDied where its effect is unknown.
 
-        `limit` as in RunRequest; `said` is told what the command has printed last.
+        `said` is told what the command has printed last.
         """
         self._said = said
-        request = RunRequest(
-            id=0,
-            seq=seq,
-            tool=tool,
-            args=args,
-            timeout_s=timeout_s,
-            limit=limit,
-            output_bytes=output_bytes,
-        )
         try:
-            return await self._ask(ActionDone, request, timeout_s + ANSWER_MARGIN_S)
+            return await self._ask(ActionDone, request, request.timeout_s + ANSWER_MARGIN_S)
         except OversizedMessageError as error:  # nothing was begun
             text = f"not carried out, the arguments are too long: {error}"
             return ActionDone(
-                id=0, seq=seq, result="error", output=text, duration_s=0.0, changed=False
+                id=0, seq=request.seq, result="error", output=text, duration_s=0.0, changed=False
             )
 
-    async def digest(
-        self, *, own: bool = False, report: bool = False, names_only: bool = False
-    ) -> DigestDone:
-        """Measure the world; as in DigestRequest."""
-        request = DigestRequest(id=0, own=own, report=report, names_only=names_only)
+    async def digest(self, request: DigestRequest) -> DigestDone:
+        """Measure the world."""
         return await self._ask(DigestDone, request, DIGEST_TIMEOUT_S)
 
-    async def check(
-        self,
-        name: str,
-        cmd: str,
-        *,
-        timeout_s: float,
-        output_bytes: int,
-        own: bool = True,
-        fresh_tmp: bool = False,
-    ) -> CheckDone:
-        """Run a check of the goal; `own` as in CheckRequest."""
-        request = CheckRequest(
-            id=0,
-            name=name,
-            cmd=cmd,
-            timeout_s=timeout_s,
-            output_bytes=output_bytes,
-            own=own,
-            fresh_tmp=fresh_tmp,
-        )
+    async def check(self, request: CheckRequest) -> CheckDone:
+        """Run a check of the goal."""
         try:
-            return await self._ask(CheckDone, request, timeout_s + ANSWER_MARGIN_S)
+            return await self._ask(CheckDone, request, request.timeout_s + ANSWER_MARGIN_S)
         except OversizedMessageError as error:
             text = f"not run, the check is too long: {error}"
             return CheckDone(
-                id=0, name=name, result="error", exit_code=None, output=text, duration_s=0.0
+                id=0, name=request.name, result="error", exit_code=None, output=text, duration_s=0.0
             )
 
-    async def snapshot(
-        self, *, base: str, max_file_bytes: int, room_bytes: int, own: bool = False
-    ) -> SnapshotDone:
-        """Take a snapshot of the workspace; `base` and `own` as in SnapshotRequest."""
-        request = SnapshotRequest(
-            id=0, own=own, base=base, max_file_bytes=max_file_bytes, room_bytes=room_bytes
-        )
+    async def snapshot(self, request: SnapshotRequest) -> SnapshotDone:
+        """Take a snapshot of the workspace."""
         return await self._ask(SnapshotDone, request, SNAPSHOT_TIMEOUT_S)
 
-    async def restore(
-        self, entries: tuple[RestoreEntry, ...], *, kept: tuple[str, ...] = ()
-    ) -> RestoreDone:
-        """Restore at most RESTORE_MAX entries; `kept` as in RestoreRequest. Safe to repeat."""
-        request = RestoreRequest(id=0, entries=entries, kept=kept)
+    async def restore(self, request: RestoreRequest) -> RestoreDone:
+        """Restore at most RESTORE_MAX entries. Safe to repeat."""
         return await self._ask(RestoreDone, request, RESTORE_TIMEOUT_S)
 
     async def look(self, request: LookRequest) -> LookDone:

@@ -39,7 +39,7 @@ from clew_shared.text.words import ending
 from clew_shared.views.publish import plain_paths
 from clew_shared.wire import protocol
 from clew_shared.wire.answers import ActionOutcome, Intervention, Judged, Noted, Recorded
-from clew_shared.wire.executor import ActionDone
+from clew_shared.wire.executor import ActionDone, RunRequest
 
 log = structlog.get_logger()
 
@@ -171,15 +171,15 @@ class Actions:
             timeout_s, limit = epoch.action_limit(p.tool, p.args)
             epoch.work.said = ""
             await self._tell_allowed(verdict)
-            done = await executor.run(
-                verdict.seq,
-                p.tool,
-                p.args,
+            request = RunRequest(
+                seq=verdict.seq,
+                tool=p.tool,
+                args=p.args,
                 timeout_s=timeout_s,
                 limit=limit,
                 output_bytes=epoch.settings.limits.output_bytes,
-                said=epoch.work.hear,
             )
+            done = await executor.run(request, epoch.work.hear)
         except OutOfResources:
             raise  # the action has not begun and is not to blame: the worker waits
         except WorkspaceMissingError as error:

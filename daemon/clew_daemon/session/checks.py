@@ -19,6 +19,7 @@ from clew_shared.text.redact import redact
 from clew_shared.text.shell_tests import explanation
 from clew_shared.text.shorten import without_middle
 from clew_shared.wire.answers import FailingCheck
+from clew_shared.wire.executor import CheckRequest
 
 SUGGESTED_S = 60.0
 """How long all checks that an agent suggested may take together."""
@@ -73,8 +74,9 @@ class Checks:
             return {}
         try:
             executor = await epoch.executors.executor()
+            probe = check_tools.probe(due.values())
             done = await executor.check(
-                "", check_tools.probe(due.values()), timeout_s=TOOLS_S, output_bytes=TOOLS_BYTES
+                CheckRequest(name="", cmd=probe, timeout_s=TOOLS_S, output_bytes=TOOLS_BYTES)
             )
         except OutOfResources:
             raise
@@ -234,13 +236,14 @@ class Checks:
         limits = self._epoch.settings.limits
         timeout_s = min(limits.check_timeout_s, most_s or limits.check_timeout_s)
         executor = await self._epoch.executors.executor()
-        done = await executor.check(
-            name,
-            cmd,
+        request = CheckRequest(
+            name=name,
+            cmd=cmd,
             timeout_s=timeout_s,
             output_bytes=limits.output_bytes,
             fresh_tmp=fresh_tmp and self._epoch.settings.proof.mode != "off",
         )
+        done = await executor.check(request)
         late = done.result == "timeout"
         note = f"\n(not finished within {timeout_s:.0f} s)" if late else ""
         passed, output = done.result == "success", redact(done.output) + note

@@ -25,7 +25,7 @@ from clew_daemon.processes.nursery import Cell, SpawnError
 from clew_daemon.session.launcher import CellSpecs, Launcher
 from clew_shared.record.touched import UNMEASURED, Touched
 from clew_shared.text.plain import plain
-from clew_shared.wire.executor import DigestDone
+from clew_shared.wire.executor import DigestDone, DigestRequest
 from clew_shared.wire.nursery import CellSpec
 
 log = structlog.get_logger()
@@ -176,7 +176,8 @@ class ExecutorPool:
         try:
             executor = self._executor if self.alive and not here else None
             executor = executor or await self.executor()
-            return await executor.digest(own=own, report=report, names_only=names_only)
+            request = DigestRequest(own=own, report=report, names_only=names_only)
+            return await executor.digest(request)
         except OutOfResources:
             raise
         except WorkspaceMissingError:  # the next action there reports why

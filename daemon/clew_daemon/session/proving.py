@@ -46,7 +46,7 @@ from clew_shared.snapshots.plan import PLAN_S, as_others_left, listed, with_stor
 from clew_shared.snapshots.store import StoreError, at
 from clew_shared.text.redact import redact
 from clew_shared.wire.answers import Finished, ProofTold
-from clew_shared.wire.executor import LookDone, LookRequest, ViewRequest
+from clew_shared.wire.executor import CheckRequest, LookDone, LookRequest, ViewRequest
 
 log = structlog.get_logger()
 
@@ -75,7 +75,7 @@ class Proving:
         if self.on and self._epoch.core.state.snapshots.first:
             with contextlib.suppress(ExecutorDied):
                 executor = await self._epoch.executors.executor()
-                await executor.prepare(ViewRequest(id=0, take="compiled", **self._basis("")))
+                await executor.prepare(ViewRequest(take="compiled", **self._basis("")))
 
     async def refusal(self, reason: str) -> Finished | None:
         """Make and record the proof of this finish; return the answer where it refuses, None where the goal ends.
@@ -155,12 +155,12 @@ class Proving:
         executor = await self._epoch.executors.executor()
         checks = tuple(state.spec.checks.values())
         self._theirs = {}
-        look = await executor.look(LookRequest(id=0, checks=checks, **self._basis(tree)))
+        look = await executor.look(LookRequest(checks=checks, **self._basis(tree)))
         if files := {*look.altered, *look.added, *look.mixed, *look.within, *look.data}:
             theirs = await asyncio.to_thread(self._as_others_left)
             self._theirs = {name: of for name, of in theirs.items() if name in files}
         if self._theirs:
-            look = await executor.look(LookRequest(id=0, checks=checks, **self._basis(tree)))
+            look = await executor.look(LookRequest(checks=checks, **self._basis(tree)))
         if look.fault:
             return self._event(Proof("unknown", (), look.fault), "", Evidence(finish=finish))
         left = filter(None, map(_command_line, _left_running(self._epoch)))
@@ -253,7 +253,6 @@ class Proving:
         async with self._epoch.executors.view(settings.proof.view) as (executor, source):
             done = await executor.prepare(
                 ViewRequest(
-                    id=0,
                     take=take,
                     settings=take != "work" and self._settings,
                     copy_from=source,
@@ -275,8 +274,9 @@ class Proving:
 
     async def _run(self, executor: ExecutorProcess, name: str, cmd: str) -> Run:
         limits = self._epoch.settings.limits
+        timeout_s, most = limits.check_timeout_s, limits.output_bytes
         done = await executor.check(
-            name, cmd, timeout_s=limits.check_timeout_s, output_bytes=limits.output_bytes
+            CheckRequest(name=name, cmd=cmd, timeout_s=timeout_s, output_bytes=most)
         )
         code = None if done.result == "timeout" else done.exit_code
         passed, output = done.result == "success", redact(done.output)

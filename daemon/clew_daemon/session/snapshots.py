@@ -22,7 +22,7 @@ from clew_shared.ledger import LedgerError, LedgerState
 from clew_shared.record import snapshot_events as snap
 from clew_shared.record.snapshot_events import SnapshotMoment
 from clew_shared.text.redact import redact
-from clew_shared.wire.executor import SnapshotDone
+from clew_shared.wire.executor import SnapshotDone, SnapshotRequest
 
 log = structlog.get_logger()
 
@@ -187,12 +187,13 @@ async def ask_snapshot(
     """Have an executor take a snapshot within the limits of the config; `own` as in SnapshotRequest."""
     goal = core.state.goal_id
     limits = parts.settings_of(goal).snapshots
-    return await executor.snapshot(
+    request = SnapshotRequest(
         own=own,
         base=core.state.snapshots.first,
         max_file_bytes=limits.max_file_mb * MB,
         room_bytes=parts.space.room(goal, limits.max_mb * MB),
     )
+    return await executor.snapshot(request)
 
 
 async def record(

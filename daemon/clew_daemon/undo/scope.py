@@ -100,52 +100,37 @@ def of_subtask(rows: Rows, task_idx: int, subtask_idx: int) -> Span:
 
     It covers all tries of the subtask. Raises NoSpanError where it did nothing, or there is no snapshot from before.
     """
-    spans = _SubtaskSpans()
+    subtasks, found = _Subtasks(), dict[Subtask, tuple[int, int | None]]()
+    acting: dict[int, Subtask] = {}  # the subtasks of actions that were allowed
+    before = 0  # the last snapshot: an action's end waits for one that is due, so it is from before the action
+
     for seq, event in rows:
-        spans.take(seq, event)
-    this = spans.subtasks.at((task_idx, subtask_idx))
-    if this is None or this not in spans.found:
+        subtasks.take(seq, event)
+        ended: tuple[int, ...] = ()
+        match event:
+            case ev.ActionAllowed() | ev.ActionBlocked(done=True) if subtasks.current:
+                acting[seq] = subtasks.current
+            case ev.ActionFinished() | ev.ActionInterrupted():
+                ended = (event.of,)
+            case snap.SnapshotTaken():
+                ended = event.cut_off  # it shows what they did
+            case snap.SnapshotsMissing(removed=True):
+                before, found = 0, dict.fromkeys(found, (0, None))
+            case _:
+                pass
+        for one in (acting.pop(action) for action in ended if action in acting):
+            found[one] = found.get(one, (before, None))[0], None
+        if isinstance(event, snap.SnapshotTaken):
+            before = seq
+            over = [one for one, (_, last) in found.items() if not last and one != subtasks.current]
+            found |= {one: (found[one][0], seq) for one in over}
+    this = subtasks.at((task_idx, subtask_idx))
+    if this is None or this not in found:
         raise NothingDoneError("that subtask has carried out no action")
-    first, last = spans.found[this]
+    first, last = found[this]
     if not first:
         raise NoSpanError("there is no snapshot from before the first action of that subtask")
     return Span("subtask", first, last, (task_idx, subtask_idx), this)
-
-
-class _SubtaskSpans:
-    """The first and the last snapshot of each subtask that has acted."""
-
-    def __init__(self) -> None:
-        self.subtasks = _Subtasks()
-        self.found: dict[Subtask, tuple[int, int | None]] = {}
-        self._acting: dict[int, Subtask] = {}  # the subtasks of actions that were allowed
-        self._before = 0  # the last snapshot, 0 for none
-
-    def take(self, seq: int, event: ev.Event) -> None:
-        self.subtasks.take(seq, event)
-        match event:
-            case ev.ActionAllowed() | ev.ActionBlocked(done=True):
-                if current := self.subtasks.current:
-                    self._acting[seq] = current
-            case ev.ActionFinished() | ev.ActionInterrupted():
-                self._acted(event.of)
-            case snap.SnapshotTaken():
-                for action in event.cut_off:  # it shows what they did
-                    self._acted(action)
-                self._before = seq
-                for one, (first, last) in self.found.items():
-                    if last is None and one != self.subtasks.current:
-                        self.found[one] = first, seq
-            case snap.SnapshotsMissing(removed=True):
-                self._before = 0
-                self.found = dict.fromkeys(self.found, (0, None))
-            case _:
-                pass
-
-    def _acted(self, action: int) -> None:
-        """Take in that an action has ended: it waits for a snapshot that is due, so the last one is from before it."""
-        if one := self._acting.pop(action, None):
-            self.found[one] = self.found.get(one, (self._before, None))[0], None
 
 
 def of_attempts(rows: Rows, task_idx: int, subtask_idx: int) -> Span:

@@ -21,7 +21,13 @@ from clew_shared.record.snapshot_events import GitPlace, SnapshotMoment, Snapsho
 from clew_shared.snapshots.names import quoted
 from clew_shared.snapshots.plan import Reverted
 from clew_shared.text.plain import plain
-from clew_shared.wire.executor import RESTORE_MAX, RestoreDone, RestoreEntry
+from clew_shared.wire.executor import (
+    RESTORE_MAX,
+    CheckRequest,
+    RestoreDone,
+    RestoreEntry,
+    RestoreRequest,
+)
 
 GIT = "git --no-pager -c log.showSignature=false -c core.fsmonitor=false"
 GIT_LOG = f"{GIT} log --oneline --no-decorate -n 20 --end-of-options"
@@ -61,7 +67,8 @@ class WorkspaceVisit:
         """Restore entries of a snapshot, some at a time; those that are restored already stay as they are."""
         for part in batches(work.entries):
             entries = [RestoreEntry(name=e.name, present=e.present, wanted=e.wanted) for e in part]
-            yield await self._executor.restore(tuple(entries), kept=kept_folders(part, work.kept))
+            kept = kept_folders(part, work.kept)
+            yield await self._executor.restore(RestoreRequest(entries=tuple(entries), kept=kept))
 
     async def stashes(self) -> dict[str, str]:
         """Return the commit of each stash with its name and text, newest first; none where git fails."""
@@ -81,9 +88,10 @@ class WorkspaceVisit:
 
     async def _said(self, cmd: str) -> list[str]:
         """Return what a command prints, which runs as those of the goal do; [] where it fails."""
-        done = await self._executor.check(
-            "git", cmd, timeout_s=GIT_LOG_S, output_bytes=10_000, own=False
+        request = CheckRequest(
+            name="git", cmd=cmd, timeout_s=GIT_LOG_S, output_bytes=10_000, own=False
         )
+        done = await self._executor.check(request)
         return done.output.splitlines() if done.result == "success" else []
 
 

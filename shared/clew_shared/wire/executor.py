@@ -49,7 +49,7 @@ class RunRequest(WireMessage):
     """
 
     type: Literal["run"] = "run"
-    id: int
+    id: int = 0
     seq: int
     tool: str
     args: dict[str, Any]
@@ -67,7 +67,7 @@ class DigestRequest(WireMessage):
     """
 
     type: Literal["digest"] = "digest"
-    id: int
+    id: int = 0
     names_only: bool = False
     own: bool = False
     report: bool = False
@@ -80,7 +80,7 @@ class CheckRequest(WireMessage):
     """
 
     type: Literal["check"] = "check"
-    id: int
+    id: int = 0
     name: str
     cmd: str
     timeout_s: float = 300
@@ -96,7 +96,7 @@ class SnapshotRequest(WireMessage):
     """
 
     type: Literal["snapshot"] = "snapshot"
-    id: int
+    id: int = 0
     own: bool = False
     base: str = ""
     max_file_bytes: int
@@ -121,7 +121,7 @@ class RestoreRequest(WireMessage):
     """
 
     type: Literal["restore"] = "restore"
-    id: int
+    id: int = 0
     kept: tuple[str, ...] = ()
     entries: tuple[RestoreEntry, ...]
 
@@ -147,7 +147,7 @@ class LookRequest(_Proving):
     """Ask what judges and was changed since the goal's start; `checks` are commands."""
 
     type: Literal["look"] = "look"
-    id: int
+    id: int = 0
     checks: tuple[str, ...] = ()
 
 
@@ -161,7 +161,7 @@ class ViewRequest(_Proving):
     """
 
     type: Literal["view"] = "view"
-    id: int
+    id: int = 0
     take: Literal["judges", "data", "tools", "work", "compiled"] = "judges"
     settings: bool = False
     copy_from: str = ""

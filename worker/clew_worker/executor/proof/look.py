@@ -215,25 +215,19 @@ def _remove(path: Path) -> None:
 
 
 def _copy(source: Path, target: Path, most: int) -> None:
-    """Copy a workspace; StoreError where it is larger than `most` bytes."""
+    """Copy a workspace but for FIFOs, sockets and devices; StoreError where it is larger than `most` bytes."""
     left = most
-    for above, folders, names in os.walk(source):
-        at = target / Path(above).relative_to(source)
-        for name in [*folders]:
-            if Path(above, name).is_symlink():
-                folders.remove(name)
-                names.append(name)
-            else:
-                (at / name).mkdir()
-                shutil.copystat(Path(above, name), at / name)
-        for name in names:
-            info = Path(above, name).lstat()
-            if not (stat.S_ISREG(info.st_mode) or stat.S_ISLNK(info.st_mode)):
-                continue
-            left -= info.st_size
-            if left < 0:
-                raise StoreError(f"the workspace is larger than [proof] copy_mb = {most >> 20}")
-            shutil.copy2(Path(above, name), at / name, follow_symlinks=False)
+
+    def copy(one: str, to: str) -> None:
+        nonlocal left
+        info = os.lstat(one)
+        left -= info.st_size
+        if left < 0:
+            raise StoreError(f"the workspace is larger than [proof] copy_mb = {most >> 20}")
+        if stat.S_ISREG(info.st_mode):
+            shutil.copy2(one, to, follow_symlinks=False)
+
+    shutil.copytree(source, target, symlinks=True, copy_function=copy, dirs_exist_ok=True)
 
 
 def _alive(starter: int) -> list[str]:
