@@ -146,12 +146,12 @@ class ExecutorPool:
 
         What has changed is reported with the next action or snapshot; `own`: as the goal's.
         """
-        found = await self._measured(here=here, own=own)
-        return found.world.name if found and found.world else ""
+        found = await self._measured(DigestRequest(own=own), here=here)
+        return found.name if found else ""
 
     async def look(self, *, own: bool) -> None:
         """Have the executor look: what has changed until now is the goal's (`own`), or someone else's."""
-        await self._measured(own=own, names_only=True)
+        await self._measured(DigestRequest(own=own, names_only=True))
 
     def look_soon(self) -> None:
         """Look beside what comes next: what has changed until now is the goal's."""
@@ -160,14 +160,11 @@ class ExecutorPool:
 
     async def touched_by_own(self, *, names_only: bool) -> tuple[str, Touched]:
         """Return what an action that the agent carried out itself has changed, and the world unless `names_only`."""
-        found = await self._measured(own=True, report=True, names_only=names_only)
-        if found is None:
-            return "", UNMEASURED
-        return found.world.name if found.world else "", found.touched
+        request = DigestRequest(own=True, report=True, names_only=names_only)
+        found = await self._measured(request)
+        return (found.name, found.touched) if found else ("", UNMEASURED)
 
-    async def _measured(
-        self, *, own: bool, here: bool = False, report: bool = False, names_only: bool = False
-    ) -> DigestDone | None:
+    async def _measured(self, request: DigestRequest, *, here: bool = False) -> DigestDone | None:
         """Return what an executor has measured, None where that failed.
 
         One that runs stands in the goal's own folder, whatever is in its place by now: that is looked at where `here`,
@@ -176,7 +173,6 @@ class ExecutorPool:
         try:
             executor = self._executor if self.alive and not here else None
             executor = executor or await self.executor()
-            request = DigestRequest(own=own, report=report, names_only=names_only)
             return await executor.digest(request)
         except OutOfResources:
             raise

@@ -274,10 +274,8 @@ class Proving:
 
     async def _run(self, executor: ExecutorProcess, name: str, cmd: str) -> Run:
         limits = self._epoch.settings.limits
-        timeout_s, most = limits.check_timeout_s, limits.output_bytes
-        done = await executor.check(
-            CheckRequest(name=name, cmd=cmd, timeout_s=timeout_s, output_bytes=most)
-        )
+        most = {"timeout_s": limits.check_timeout_s, "output_bytes": limits.output_bytes}
+        done = await executor.check(CheckRequest(name=name, cmd=cmd, **most))
         code = None if done.result == "timeout" else done.exit_code
         passed, output = done.result == "success", redact(done.output)
         return _run(CheckRun(passed, output, code, duration_s=done.duration_s))

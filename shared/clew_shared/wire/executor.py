@@ -251,6 +251,11 @@ class DigestDone(WireMessage):
     world: WorldDigest | None = None
     touched: Touched = Touched()
 
+    @property
+    def name(self) -> str:
+        """The world's name, "" where none was asked for."""
+        return self.world.name if self.world else ""
+
 
 class CheckDone(WireMessage):
     """The answer to CheckRequest; `result` is `success` if and only if the check passed."""
