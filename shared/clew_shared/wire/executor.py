@@ -59,11 +59,10 @@ class RunRequest(WireMessage):
 
 
 class DigestRequest(WireMessage):
-    """Ask for the digest of the world.
+    """Ask for the digest of the world, or only for a look (`names_only`).
 
     `own`: an action that the agent carries out itself was under way, so what changed since the last look is the
     goal's. `report`: what changed since the last report goes into this answer, otherwise into a later one.
-    `names_only`: nothing is digested.
     """
 
     type: Literal["digest"] = "digest"
@@ -129,7 +128,8 @@ class RestoreRequest(WireMessage):
 class _Proving(WireMessage):
     """What a look and a view go by: the trees of the goal's first snapshot and of now, and the patterns of the goal.
 
-    `since` is when the first one was taken, in seconds since 1970.
+    `since` is when the first one was taken, in seconds since 1970; `theirs` has the tree with a file as someone else
+    left it, by quoted name.
     """
 
     base: str
@@ -138,9 +138,7 @@ class _Proving(WireMessage):
     judges: tuple[str, ...] = ()
     ignore: tuple[str, ...] = ()
     may_change: tuple[str, ...] = ()
-    theirs: dict[str, str] = Field(
-        default_factory=dict
-    )  # the tree with a file as someone else left it, by quoted name
+    theirs: dict[str, str] = Field(default_factory=dict)
 
 
 class LookRequest(_Proving):
