@@ -97,7 +97,7 @@ def test_a_file_that_the_check_needs_is_asked_for_before_any_check_has_said_so(c
     look = calls(("read_file", {"path": "fruit.txt"}))
     with ScriptedLlm(look, RIGHT, then=FINISH) as llm:
         reached(clew, llm, workspace=tmp_path / "work")
-    assert "Now change what is wrong: answer.txt does not exist" in llm.prompt(1)
+    assert "answer.txt does not exist. Now call write_file with path answer.txt." in llm.prompt(1)
 
 
 def test_checks_that_take_too_long_run_at_the_end_only(clew):

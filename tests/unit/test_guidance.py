@@ -55,7 +55,7 @@ STEP = "Take the next step towards the goal."
         # after a change: what the checks got, where in the code, or that nothing is better
         ((WRITE, FAILS), STEP),
         ((WRITE, GOT), f"Now correct shop.py: {VALUE}"),
-        ((WRITE, ABSENT), "Now change what is wrong: out.txt does not exist"),
+        ((WRITE, ABSENT), "out.txt does not exist. Now call write_file with path out.txt."),
         ((WRITE, IN_IT, READ), 'Now change what is wrong: "foo" is still in a.py'),
         ((NOT_FOUND,), "That did not work."),
         ((NOT_FOUND, NOT_FOUND), "Call write_file with the whole file shop.py"),
@@ -99,7 +99,9 @@ def test_a_file_that_a_check_names_and_that_is_not_there_is_known(check, missing
 
 def test_what_is_missing_is_said_as_long_as_no_check_has_said_more():
     view = replace(VIEW, absent=("out.txt",))
-    assert "wrong: out.txt does not exist" in state_block(replace(view, transcript=(READ,)))
+    assert "out.txt does not exist. Now call write_file with path out.txt." in state_block(
+        replace(view, transcript=(READ,))
+    )
     assert f"wrong: {VALUE}" in state_block(replace(view, transcript=(GOT, READ)))
 
 

@@ -15,6 +15,7 @@ LINE_CHARS = 320
 """The longest line of a failure that is said again."""
 
 CHECK_OUTPUT_CHARS = 1_500
+NOT_THERE = " does not exist"
 NOT_YET = "The goal is not reached yet."
 """Begins the note of an agent that had the checks run after a change."""
 
@@ -121,7 +122,7 @@ def _why(text: str) -> str:
 
 def _missing_file(text: str) -> str:
     missing = _MISSING.search(_last_line(text))
-    return f"{missing[1] or missing[2]} does not exist" if missing else ""
+    return f"{missing[1] or missing[2]}{NOT_THERE}" if missing else ""
 
 
 def _last_line(text: str) -> str:

@@ -11,6 +11,7 @@ from typing import Protocol
 
 from clew_shared.guidance.notes import (
     AS_BEFORE,
+    NOT_THERE,
     failure_text,
     last_failure,
     same_failure,
@@ -154,10 +155,10 @@ class Guided(Plain):
         entries, failure = self._view.transcript, self._known_failure()
         if not any(map(_may_have_changed, entries)):
             read = any(isinstance(e, Call) and e.name == "read_file" for e in entries)
-            return f"Nothing is changed yet. {f'{WRONG}: {failure}' if read and failure else STEP}"
+            return f"Nothing is changed yet. {_correct(failure) if read and failure else STEP}"
         if entries[-1] is last and not self._changed():  # it has only looked
             if failure:
-                return f"{WRONG}: {failure}"
+                return _correct(failure)
             return f"{WRONG}." if last.name in _LOOKS else STEP
         return self._slip(last) or self._after_checks(entries[-1], last, failure)
 
@@ -167,7 +168,7 @@ class Guided(Plain):
             return f"{AS_BEFORE} {WRONG}: {before}"
         if value := wrong_value(note):  # without the name they look in another file
             return f"Now correct {_path(last) or 'what is wrong'}: {value}"
-        return f"{WRONG}: {failure}" if failure else STEP
+        return _correct(failure) if failure else STEP
 
     def _slip(self, last: Call) -> str:
         """Return what went wrong in writing a file: a fence around it, or lines of others that it lost."""
@@ -189,7 +190,7 @@ class Guided(Plain):
         if note:
             return last_failure(note)
         missing = self._missing()
-        return f"{missing} does not exist" if missing else ""
+        return f"{missing}{NOT_THERE}" if missing else ""
 
     def _missing(self) -> str:
         """Return a file that the checks name, and that neither was there at the start nor was written since."""
@@ -208,6 +209,13 @@ class Guided(Plain):
             if _may_have_changed(entry):
                 return True
         return False
+
+
+def _correct(failure: str) -> str:
+    """Return the request to correct a failure; of a missing file a small model changes another one unless told."""
+    name = failure.removesuffix(NOT_THERE)
+    missing = name != failure
+    return f"{failure}. Now call write_file with path {name}." if missing else f"{WRONG}: {failure}"
 
 
 def _may_have_changed(entry: Entry) -> bool:
