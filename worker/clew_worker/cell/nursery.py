@@ -105,14 +105,9 @@ class _StartingCell:
                 isolation="pidns" if self.pidns else "guard",
                 warnings=self.warnings,
             )
-        return SpawnFailed.model_validate(
-            {
-                "id": self.id,
-                "reason": self.reason or "spawn",
-                "message": self.message or "the new process ended before it had started",
-                "guard_pid": self.guard_pid,
-            }
-        )
+        reason: Any = self.reason or "spawn"
+        message = self.message or "the new process ended before it had started"
+        return SpawnFailed(id=self.id, reason=reason, message=message, guard_pid=self.guard_pid)
 
 
 def preload(modules: list[str]) -> tuple[str, ...]:

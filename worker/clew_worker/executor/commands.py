@@ -85,22 +85,13 @@ class CommandEnd:
     timed_out: bool = False
 
 
-class Commands:
+class Commands(CommandLauncher):
     """Runs commands in a folder, one at a time; processes that they leave behind run on."""
 
     def __init__(self, wire: Wire, folder: int, *, rules: int, open_files: int) -> None:
+        super().__init__(folder, rules=rules, open_files=open_files)
         self._wire = wire
-        self._launcher = CommandLauncher(folder, rules=rules, open_files=open_files)
         kernel.prctl(kernel.PR_SET_CHILD_SUBREAPER, 1)
-
-    def close(self) -> None:
-        """End the process that starts commands."""
-        self._launcher.close()
-
-    @property
-    def starter(self) -> int:
-        """The pid of the process that starts commands, 0 for none."""
-        return self._launcher.starter
 
     @contextlib.contextmanager
     def own_tmp(self) -> Iterator[None]:
@@ -110,16 +101,12 @@ class Commands:
             folder = tempfile.mkdtemp(prefix="check-", dir=above) if above else ""
         except OSError:  # no space: the check will say so
             folder = ""
-        self._launcher.env = {"TMPDIR": folder} if folder else {}
+        self.env = {"TMPDIR": folder} if folder else {}
         try:
             yield
         finally:
-            self._launcher.env = {}
+            self.env = {}
             shutil.rmtree(folder, ignore_errors=True)
-
-    def reap(self) -> None:
-        """Collect background processes that have ended."""
-        self._launcher.reap()
 
     def run(
         self,
@@ -136,7 +123,7 @@ class Commands:
         deadline = time.monotonic() + timeout_s
         read_fd, write_fd = os.pipe2(os.O_CLOEXEC)
         try:
-            pid = self._launcher.start(argv, write_fd)
+            pid = self.start(argv, write_fd)
         except BaseException:
             os.close(read_fd)
             raise

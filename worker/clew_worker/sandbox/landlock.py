@@ -50,19 +50,7 @@ _ALL = Right(0xFFFF)
 _OF_FILES = Right.EXECUTE | Right.WRITE_FILE | Right.READ_FILE | Right.TRUNCATE | Right.IOCTL_DEV
 READ = Right.READ_FILE | Right.READ_DIR
 DEVICE = Right.READ_FILE | Right.WRITE_FILE | Right.TRUNCATE | Right.IOCTL_DEV
-WRITE = (
-    READ
-    | Right.WRITE_FILE
-    | Right.REMOVE_DIR
-    | Right.REMOVE_FILE
-    | Right.MAKE_DIR
-    | Right.MAKE_REG
-    | Right.MAKE_SOCK
-    | Right.MAKE_FIFO
-    | Right.MAKE_SYM
-    | Right.REFER
-    | Right.TRUNCATE
-)
+WRITE = _ALL & ~(Right.EXECUTE | Right.MAKE_CHAR | Right.MAKE_BLOCK | Right.IOCTL_DEV)
 
 
 @dataclass(frozen=True)
@@ -90,12 +78,9 @@ def abi() -> int:
 def handled_rights(version: int) -> Right:
     """Return the rights that a ruleset of this ABI can refuse."""
     rights = _ALL
-    if version < 5:
-        rights &= ~Right.IOCTL_DEV
-    if version < 3:
-        rights &= ~Right.TRUNCATE
-    if version < 2:
-        rights &= ~Right.REFER
+    for since, right in ((5, Right.IOCTL_DEV), (3, Right.TRUNCATE), (2, Right.REFER)):
+        if version < since:
+            rights &= ~right
     return rights
 
 
@@ -126,27 +111,19 @@ def _add(ruleset_fd: int, grant: Grant, handled: Right) -> None:
             rights &= _OF_FILES
         if not rights:
             return
-        rule = struct.pack("=Qi", int(rights), fd)
         with contextlib.suppress(FileNotFoundError):
-            kernel.syscall(
-                _ADD_RULE,
-                f"landlock_add_rule {grant.path}",
-                ctypes.c_int(ruleset_fd),
-                ctypes.c_int(_RULE_PATH_BENEATH),
-                ctypes.create_string_buffer(rule, len(rule)),
-                ctypes.c_uint(0),
-            )
+            rule = struct.pack("=Qi", int(rights), fd)
+            _add_rule(ruleset_fd, _RULE_PATH_BENEATH, rule, grant.path)
     finally:
         os.close(fd)
 
 
-def _add_port(ruleset_fd: int, port: int) -> None:
-    rule = struct.pack("=QQ", CONNECT_TCP, port)
+def _add_rule(ruleset_fd: int, kind: int, rule: bytes, what: str) -> None:
     kernel.syscall(
         _ADD_RULE,
-        f"landlock_add_rule port {port}",
+        f"landlock_add_rule {what}",
         ctypes.c_int(ruleset_fd),
-        ctypes.c_int(_RULE_NET_PORT),
+        ctypes.c_int(kind),
         ctypes.create_string_buffer(rule, len(rule)),
         ctypes.c_uint(0),
     )
@@ -163,7 +140,8 @@ def ruleset(grants: list[Grant], network: int = 0, ports: Iterable[int] = ()) ->
     for grant in grants:
         _add(fd, grant, handled)
     for port in ports if has_ports(version) else ():
-        _add_port(fd, port)
+        rule = struct.pack("=QQ", CONNECT_TCP, port)
+        _add_rule(fd, _RULE_NET_PORT, rule, f"port {port}")
     return fd
 
 
