@@ -115,7 +115,8 @@ def of_subtask(rows: Rows, task_idx: int, subtask_idx: int) -> Span:
             case snap.SnapshotTaken():
                 ended = event.cut_off  # it shows what they did
             case snap.SnapshotsMissing(removed=True):
-                before, found = 0, dict.fromkeys(found, (0, None))
+                before = 0
+                found |= {one: (0, None) for one in found}
             case _:
                 pass
         for one in (acting.pop(action) for action in ended if action in acting):
