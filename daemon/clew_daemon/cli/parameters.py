@@ -14,7 +14,7 @@ from click.decorators import FC
 from clew_daemon.reading.errors import CliError
 from clew_daemon.reading.instance import Instance
 from clew_daemon.reading.output import Line
-from clew_daemon.reading.sanitize import clean, short
+from clew_daemon.reading.sanitize import clean
 
 if TYPE_CHECKING:
     from clew_daemon.reading.diff import Position
@@ -101,7 +101,6 @@ def earlier_lines(more: object, what: str, command: str) -> list[Line]:
 
 # -- the argument SUBTASK: `2.1` is the first subtask of the second task, as `clew history` shows it
 
-SHOWN_MAX = 20
 _NUMBER = re.compile(r"#?(?:(\d{1,6})\.)?(\d{1,6})")
 
 
@@ -113,17 +112,8 @@ subtask = click.argument(
 )
 
 
-def numbered(goal: Goal) -> list[tuple[str, str]]:
-    """Return number and description of each subtask."""
-    return [
-        (f"{t + 1}.{s + 1}", subtask.description)
-        for t, task in enumerate(goal.tasks)
-        for s, subtask in enumerate(task.subtasks)
-    ]
-
-
 def position(name: str, goal: Goal, number: str | None) -> Position | None:
-    """Return which subtask a number names, None for none; CliError lists the subtasks of the goal `name`.
+    """Return which subtask of the goal `name` a number names, None for none; raises CliError.
 
     In a goal with one task, the subtask's number alone is enough.
     """
@@ -131,17 +121,8 @@ def position(name: str, goal: Goal, number: str | None) -> Position | None:
         return None
     found = _NUMBER.fullmatch(number)
     if found and (found[1] or len(goal.tasks) == 1):
-        at = int(found[1] or 1) - 1, int(found[2]) - 1
-        if f"{at[0] + 1}.{at[1] + 1}" in dict(numbered(goal)):
-            return at
-    raise CliError(_unknown(name, goal, number))
-
-
-def _unknown(name: str, goal: Goal, number: str) -> str:
-    known = numbered(goal)
-    if not known:
-        return f"{name} has no subtasks yet"
-    lines = [f"  {one}  {short(text)}" for one, text in known[:SHOWN_MAX]]
-    more = len(known) - SHOWN_MAX
-    lines += [f"  … {more} more: clew status {name}"] if more > 0 else []
-    return "\n".join([f"{name} has no subtask {clean(number)!r}; its subtasks:", *lines])
+        task, subtask = int(found[1] or 1), int(found[2])
+        subtasks = [len(one.subtasks) for one in goal.tasks[task - 1 : task]] if task else []
+        if subtasks and 1 <= subtask <= subtasks[0]:
+            return task - 1, subtask - 1
+    raise CliError(f"{name} has no subtask {clean(number)!r}; `clew status {name}` shows its tree")

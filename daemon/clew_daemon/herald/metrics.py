@@ -53,9 +53,6 @@ COUNTERS = {
     CHECKS: ("Checks that the daemon ran.", ("result",)),
     TOKENS: ("Tokens that LLMs read and wrote.", ("direction", "agent")),
 }
-VALUES_MAX = 200
-"""Series of one counter; values beyond count as `other`."""
-
 Series = tuple[str, ...]
 """A counter's name, and the values of its labels."""
 
@@ -122,15 +119,7 @@ class Counting:
                 del self._agents[row.goal]
             for series, count in counted(event, self._agents.get(row.goal, "")):
                 if count:
-                    self.add(series, count)
-
-    def add(self, series: Series, count: int) -> None:
-        """Add to a counter; one with too many series counts new ones as `other`."""
-        name, *labels = series
-        is_new = series not in self.values
-        if is_new and sum(known[0] == name for known in self.values) >= VALUES_MAX:
-            series = (name, *["other" for _ in labels])
-        self.values[series] = self.values.get(series, 0) + count
+                    self.values[series] = self.values.get(series, 0) + count
 
     def save(self) -> None:
         """Store the counters with their cursor."""

@@ -120,14 +120,6 @@ def send(at: Address | Path, request: ControlRequest, *, within_s: float = ANSWE
 
 
 def ask(at: Address | Path, request: ControlRequest) -> Any:
-    """Send a request; return None if no daemon listens."""
-    try:
-        return send(at, request)
-    except NoDaemon:
-        return None
-
-
-def ask_soon(at: Address | Path, request: ControlRequest) -> Any:
     """Send a request; return None if no daemon answers within `LOOK_S`."""
     try:
         return send(at, request, within_s=LOOK_S)

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from clew_daemon.config import configfile
 from clew_daemon.control.requests import SettingsRequest
-from clew_daemon.reading.client import Address, ask_soon
+from clew_daemon.reading.client import Address, ask
 from clew_daemon.reading.errors import CliError, print_error
 
 if TYPE_CHECKING:
@@ -217,7 +217,7 @@ class Instance:
         from clew_shared.config.tables import Settings
 
         with suppress(CliError, ValueError):  # an older daemon
-            if (answer := ask_soon(self.socket, SettingsRequest())) is not None:
+            if (answer := ask(self.socket, SettingsRequest())) is not None:
                 return Settings.model_validate_json(json.dumps(answer))
         return self.settings
 

@@ -10,7 +10,7 @@ from contextlib import contextmanager, nullcontext, suppress
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from clew_daemon.reading.client import ask_soon
+from clew_daemon.reading.client import ask
 from clew_daemon.reading.errors import CliError
 
 if TYPE_CHECKING:
@@ -179,7 +179,7 @@ def all_goals(instance: Instance, limit: int | None, before: str | None = None) 
     """
     from clew_daemon.control.requests import StatusRequest
 
-    answer = ask_soon(instance.socket, StatusRequest(limit=limit, before=before))
+    answer = ask(instance.socket, StatusRequest(limit=limit, before=before))
     if answer is not None:
         return dict(answer)
     from clew_daemon.inbox.leftovers import left
@@ -202,7 +202,7 @@ def one_goal(instance: Instance, goal: str) -> dict[str, Any]:
     """Return the answer to `status` on one goal, by its id: the daemon's, or without one that of the ledger."""
     from clew_daemon.control.requests import StatusRequest
 
-    answer = ask_soon(instance.socket, StatusRequest(goal))
+    answer = ask(instance.socket, StatusRequest(goal))
     if answer is None:
         from clew_daemon.record.goal_limits import attempt_limits
         from clew_shared.views.publish import goal_detail

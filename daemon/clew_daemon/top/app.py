@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Callable
+from functools import partial
 from typing import Any, ClassVar
 
 from textual.app import App
@@ -23,7 +25,7 @@ from clew_daemon.reading.follow import (
 from clew_daemon.reading.goal_list import GoalView
 from clew_daemon.reading.instance import Instance
 from clew_daemon.reading.sanitize import clean
-from clew_daemon.top.dialogs import ChoiceDialog, ConfirmDialog, KeysDialog, MessageDialog
+from clew_daemon.top.dialogs import AskDialog, ConfirmDialog, KeysDialog
 from clew_daemon.top.files_screen import FilesScreen
 from clew_daemon.top.goal_screen import GoalScreen
 from clew_daemon.top.goals_screen import GoalsScreen
@@ -166,24 +168,20 @@ class TopApp(App[None]):
 
     def action_feedback(self) -> None:
         if goal := self._goal_id:
-
-            def send(text: str | None) -> None:
-                if text:
-                    self._confirm(client.feedback(goal, text))
-
-            self.push_screen(MessageDialog(goal), send)
+            hint = "Your message to the agent; Enter sends it, Esc does not"
+            dialog = AskDialog(f"clew feedback {goal}", hint)
+            self._ask(dialog, partial(client.feedback, goal))
 
     def action_unblock(self) -> None:
         goal = self._goal
         if goal is None or not goal["blocked_actions"]:
             self.notify("this goal has no refused action", markup=False)
             return
+        dialog = AskDialog(f"clew unblock {goal['id']}", choices=goal["blocked_actions"])
+        self._ask(dialog, partial(client.unblock, goal["id"]))
 
-        def send(signature: str | None) -> None:
-            if signature:
-                self._confirm(client.unblock(goal["id"], signature))
-
-        self.push_screen(ChoiceDialog(goal["id"], goal["blocked_actions"]), send)
+    def _ask(self, dialog: AskDialog, meant: Callable[[str], GoalCommand]) -> None:
+        self.push_screen(dialog, lambda said: self._confirm(meant(said)) if said else None)
 
     def _confirm(self, what: GoalCommand) -> None:
         def perform(confirmed: bool | None) -> None:

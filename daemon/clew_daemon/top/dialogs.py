@@ -74,42 +74,28 @@ class ConfirmDialog(ModalScreen[bool]):
         self.dismiss(event.button.id == "yes")
 
 
-class _TextDialog(ModalScreen[str]):
-    """Asks for the rest of a command; returns it, "" for none."""
+class AskDialog(ModalScreen[str]):
+    """Asks for the rest of a command, a text or one of some choices; returns it, "" for none."""
 
     BINDINGS: ClassVar[list[BindingType]] = [("escape", "leave", "Cancel")]
 
-    def __init__(self, command: str, asks: Input | OptionList) -> None:
+    def __init__(self, command: str, hint: str = "", choices: Sequence[str] = ()) -> None:
         super().__init__()
-        self._command, self._asks = command, asks
+        self._command, self._hint, self._choices = command, hint, choices
 
     def compose(self) -> ComposeResult:
         with Vertical(classes="dialog"):
             yield Static(Text(f"$ {clean(self._command)} …"))
-            yield self._asks
+            if self._choices:
+                yield OptionList(*(Text(clean(one)) for one in self._choices))
+            else:
+                yield Input(placeholder=self._hint)
 
     def action_leave(self) -> None:
         self.dismiss("")
 
-
-class MessageDialog(_TextDialog):
-    """Asks for a message to the agent of a goal."""
-
-    def __init__(self, goal: str) -> None:
-        hint = "Your message to the agent; Enter sends it, Esc does not"
-        super().__init__(f"clew feedback {goal}", Input(placeholder=hint))
-
     def on_input_submitted(self, event: Input.Submitted) -> None:
         self.dismiss(event.value.strip())
 
-
-class ChoiceDialog(_TextDialog):
-    """Asks which refused action of a goal to allow again, by its signature."""
-
-    def __init__(self, goal: str, signatures: Sequence[str]) -> None:
-        shown = OptionList(*(Text(clean(one)) for one in signatures))
-        super().__init__(f"clew unblock {goal}", shown)
-        self._signatures = signatures
-
     def on_option_list_option_selected(self, event: OptionList.OptionSelected) -> None:
-        self.dismiss(self._signatures[event.option_index])
+        self.dismiss(self._choices[event.option_index])

@@ -137,10 +137,8 @@ class Pages:
         return self._rendered(request, "notice.html", message=message)
 
     def _goal(self, request: Request) -> Mapping[str, Any]:
-        return self._detail(request.path_params["goal"])
-
-    def _detail(self, goal: str) -> Mapping[str, Any]:
-        found = one_goal(self._instance, goal_id(self._instance, goal))
+        goal = goal_id(self._instance, request.path_params["goal"])
+        found = one_goal(self._instance, goal)
         return {**found["goal"], "stopped": found["daemon"] is None}
 
     def _seq(self, request: Request) -> int:

@@ -41,18 +41,14 @@ class ContextDir:
         self._history_bytes = -1  # the size that history.jsonl must have; -1: not written yet
 
     def rebuild(
-        self, state: dict[str, Any] | None, lines: Iterable[dict[str, Any]], loops: list[Any]
+        self, state: dict[str, Any], lines: Iterable[dict[str, Any]], loops: list[Any]
     ) -> None:
-        """Rewrite all three files from the ledger; `loops` may be filled while `lines` are drawn.
-
-        Without `state`, that file is left to `update`, which another thread may call for it meanwhile.
-        """
+        """Rewrite all three files from the ledger; `loops` may be filled while `lines` are drawn."""
         with context_folder(self._workspace, self._known) as folder:
             exclude_from_git(folder)
             self._history_bytes = replace_file(folder, HISTORY, map(json_line, lines))
             replace_file(folder, LOOPS, [json_line(loops)])
-            if state is not None:
-                replace_file(folder, STATE, [json_line(state)])
+            replace_file(folder, STATE, [json_line(state)])
 
     def update(
         self, state: dict[str, Any] | None, lines: list[dict[str, Any]], loops: list[Any] | None
