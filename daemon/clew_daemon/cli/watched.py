@@ -10,13 +10,12 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from clew_daemon.reading.describe import Before, Entry, advance, describe, stands
+from clew_daemon.reading.describe import Entry, advance, stands
 from clew_daemon.reading.errors import CliError
 from clew_daemon.reading.follow import EventSource, StreamBatch, StreamBegin, StreamEvent
 from clew_daemon.reading.goal_list import GoalView, stands_for
 from clew_daemon.reading.instance import Instance
 from clew_daemon.reading.queries import all_goals, opened
-from clew_daemon.record.pages import event_at
 from clew_daemon.record.store import load_listed, load_state
 from clew_shared.exit_codes import ExitCode
 from clew_shared.ledger import Cursor, LedgerError, Reader
@@ -39,7 +38,7 @@ POLLS_MAX = 20
 """How much of what has arrived is shown before the view is drawn again."""
 
 RECENT_ACTIONS = 5
-ENDS = ("action_finished", "action_blocked", "action_interrupted")
+ENDS = ("action.finished", "action.blocked", "action.interrupted")
 
 
 class Watched:
@@ -265,13 +264,6 @@ def _from_start(reader: Reader, goal: str) -> tuple[State, list[Entry]]:
 
 def _recent_actions(reader: Reader, goal: str) -> tuple[State, list[Entry]]:
     """Return a goal's state, and entries for the ends of its last actions and for those that run."""
-    state = load_state(reader, goal)
-    found: list[Entry | None] = []
-    ends = [row.seq for row in reader.read(goal) if row.kind in ENDS][-RECENT_ACTIONS:]
-    for seq in sorted([*ends, *state.in_flight]):
-        event = event_at(reader, goal, seq)
-        began = event_at(reader, goal, getattr(event, "of", 0) or seq)
-        if event is not None and began is not None:
-            action = action_text(getattr(began, "tool", ""), getattr(began, "args", {}))
-            found.append(describe(event, State(goal_id=goal, seq=seq), Before(action)))
-    return state, [entry for entry in found if entry]
+    state, entries = _from_start(reader, goal)
+    ends = [entry for entry in entries if entry.kind in ENDS][-RECENT_ACTIONS:]
+    return state, [*ends, *(one for one in entries if one.begins and one.of in state.in_flight)]

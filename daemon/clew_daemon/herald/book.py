@@ -117,14 +117,8 @@ def opened(path: Path) -> Iterator[Reader | None]:
 
 def batches(reader: Reader, after: Cursor) -> Iterator[tuple[list[EventRow], Cursor]]:
     """Yield the next events, each time with the cursor behind them, until there are none."""
-    rows: list[EventRow] | None = None
-    while rows is None or rows:
-        end = Cursor.at_end(reader)  # first: what is recorded meanwhile is for the next batch
-        rows = list(islice(reader.read_all(after.seq), BATCH_ROWS))
-        if rows:
-            after = Cursor(rows[-1].seq, rows[-1].hash)
-        elif end.seq > after.seq:  # the last ones were purged
-            after = end
+    while rows := list(islice(reader.read_all(after.seq), BATCH_ROWS)):
+        after = Cursor(rows[-1].seq, rows[-1].hash)
         yield rows, after
 
 

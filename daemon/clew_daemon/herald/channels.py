@@ -140,8 +140,9 @@ class Messages(Channel):
                 if row.kind != "goal_ended" or not isinstance(ended := event_of(row), ev.GoalEnded):
                     continue
                 found = notices.of_end(load_state(reader, row.goal), ended)
-                if found is not None and self._tell(found):
+                if found is not None and self._is_sent(found):
                     self._move(Cursor(row.seq, row.hash), delivered=True)
+                    self._log(found)
             self._move(end, delivered=False)
 
     def _tell_conditions(self) -> None:
@@ -150,24 +151,29 @@ class Messages(Channel):
         for topic, one in conditions.items():
             if told.get(topic) == one.key:
                 continue
-            if one.notice is not None and (topic != DAEMON or topic in told):
-                self._tell(one.notice)
+            wanted = one.notice if topic != DAEMON or topic in told else None
+            is_sent = wanted is not None and self._is_sent(wanted)
             with self._book.changing():
                 told[topic] = one.key
+            if wanted is not None and is_sent:
+                self._works()
+                self._log(wanted)
         if gone := told.keys() - conditions.keys() - {DAEMON}:
             with self._book.changing():
                 for topic in gone:
                     del told[topic]
 
-    def _tell(self, notice: Notice) -> bool:
+    def _is_sent(self, notice: Notice) -> bool:
         """Send a message, if it is of a kind that is wanted; return whether it was. Raises UndeliveredError."""
         if notice.kind not in self._notify.on:
             return False
         self._send(notice)
+        return True
+
+    def _log(self, notice: Notice) -> None:
+        """Log a message whose delivery is on record: a herald that is killed now does not send it again."""
         about = {"goal": notice.goal} if notice.goal else {}
         log.info("message.sent", channel=self.label, kind=notice.kind, **about)
-        self._works()
-        return True
 
 
 class Traces(Channel):

@@ -104,8 +104,7 @@ class Counting:
         for rows, after in batches(reader, Cursor.parse(self._after or "0-")):
             self.take(rows)
             self._after = str(after)
-            if rows:
-                yield rows
+            yield rows
 
     def take(self, rows: Iterable[EventRow]) -> None:
         """Count events."""

@@ -25,51 +25,42 @@ if TYPE_CHECKING:
     from clew_shared.wire.hello import HelloAnswer
 
 
+FIRST_STEPS = ("reflected", "action_allowed", "action_blocked", "thought", "planned")
+
+
 def inspected(instance: Instance, goal: str, turn: int | None) -> InspectedPrompt:
     """Return the prompt of a turn, None for the next one; raises CliError where it cannot be built.
 
     A turn ends with its iteration record, so its prompt is the one after the record of the turn before.
     """
-    ends = _turn_ends(instance, goal)
-    number = min(max(1, turn or len(ends) + 1), len(ends) + 1)
-    after = _prompt(instance, goal, ends, number)
-    before = _messages(_prompt(instance, goal, ends, number - 1)) if number > 1 else []
+    bounds = _turns(instance, goal)
+    number = min(max(1, turn or len(bounds)), len(bounds))
+    is_next = number == len(bounds)
+    after = preview(instance, goal, until=None if is_next else bounds[number - 1])
+    before = preview(instance, goal, until=bounds[number - 2]) if number > 1 else None
     return InspectedPrompt(
         number,
-        len(ends) + 1,
-        after["note"] if number > len(ends) else "",
-        tuple(prompt_difference(before, _messages(after))),
+        len(bounds),
+        after["note"] if is_next else "",
+        tuple(prompt_difference(_messages(before) if before else [], _messages(after))),
         tuple((name, size["tokens"], size["chars"]) for name, size in after["sizes"].items()),
         tuple(after["left_out"]),
     )
 
 
-def _turn_ends(instance: Instance, goal: str) -> list[int]:
-    """Return the number of the event with which each turn ended; of two records of one turn the last."""
-    ends: dict[int, int] = {}
+def _turns(instance: Instance, goal: str) -> list[int]:
+    """Return the number of the event after which the prompt of each turn was built, the next one's too.
+
+    That of the first turn is the last event before any action or record; of two records of one turn the last counts.
+    """
+    first, has_begun, ends = 0, False, dict[int, int]()
     with open_ledger(instance) as reader:
         for row in reader.read(goal):
+            has_begun = has_begun or row.kind in FIRST_STEPS
+            first = first if has_begun else row.seq
             if row.kind == "reflected" and isinstance(event := decode(row.body), ev.Reflected):
                 ends[event.iteration or len(ends) + 1] = row.seq
-    return sorted(ends.values())
-
-
-def _prompt(instance: Instance, goal: str, ends: list[int], turn: int) -> dict[str, Any]:
-    """Return the prompt of a turn; the one before the first record is that of the goal's first worker."""
-    if turn > len(ends):
-        return preview(instance, goal)
-    return preview(instance, goal, until=ends[turn - 2] if turn > 1 else _first(instance, goal))
-
-
-def _first(instance: Instance, goal: str) -> int:
-    """Return the event after which the first call was made: the last one before any action or record."""
-    seq = 0
-    with open_ledger(instance) as reader:
-        for row in reader.read(goal):
-            if row.kind in ("reflected", "action_allowed", "action_blocked", "thought", "planned"):
-                break
-            seq = row.seq
-    return seq
+    return [first, *sorted(ends.values())]
 
 
 def _messages(prompt: dict[str, Any]) -> list[PromptMessage]:
