@@ -11,8 +11,9 @@ import asyncio
 import html
 import secrets
 import time
-from collections.abc import Awaitable, Callable, MutableMapping
-from typing import Any
+
+from starlette.responses import HTMLResponse, RedirectResponse, Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from clew_daemon.web.rules import Head, Policy, Refusal, cookie
 from clew_daemon.web.sessions import Refused, Sessions
@@ -28,11 +29,6 @@ _NO_SESSION = (
     "for another one, run: clew web --link"
 )
 
-Message = MutableMapping[str, Any]
-Scope = MutableMapping[str, Any]
-Receive = Callable[[], Awaitable[Message]]
-Send = Callable[[Message], Awaitable[None]]
-AsgiApp = Callable[[Scope, Receive, Send], Awaitable[None]]
 _ANOTHER = "For another one, run: clew web --link"
 SAFETY = {
     "content-security-policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
@@ -50,7 +46,7 @@ SAFETY = {
 class Guard:
     """The ASGI application that stands in front of another one; `port` is in the cookie's name."""
 
-    def __init__(self, app: AsgiApp, policy: Policy, sessions: Sessions, port: int) -> None:
+    def __init__(self, app: ASGIApp, policy: Policy, sessions: Sessions, port: int) -> None:
         self._app = app
         self._policy = policy
         self._sessions = sessions
@@ -63,31 +59,29 @@ class Guard:
         head = Head.of(scope["method"], scope["path"], scope["headers"])
         send = _safe(send)
         if refusal := self._policy.refusal(head):
-            await _refuse(send, refusal)
+            await _refused(refusal)(scope, receive, send)
         elif head.path.startswith(LINK_PATH):
-            await self._open(head, send)
+            await self._opened(head)(scope, receive, send)
         elif not self._sessions.knows(cookie(head, self._cookie)):
-            await _refuse(send, Refusal(401, _NO_SESSION))
+            await _refused(Refusal(401, _NO_SESSION))(scope, receive, send)
         elif head.path == "/":
-            await _redirect(send, f"{self.prefix}/")
+            await RedirectResponse(f"{self.prefix}/", 303)(scope, receive, send)
         else:
             inner = {**scope, "root_path": self.prefix}
             if not head.path.startswith(f"{self.prefix}/"):
                 inner["path"] = f"{self.prefix}{head.path}"
             await self._app(inner, _bounded(receive), send)
 
-    async def _open(self, head: Head, send: Send) -> None:
+    def _opened(self, head: Head) -> Response:
         """Redeem a link: it is used up by the first GET, and not by the look-ahead of a HEAD."""
         if head.method != "GET":
-            await _refuse(send, Refusal(405, "Open this link in a browser."))
-            return
+            return _refused(Refusal(405, "Open this link in a browser."))
         opened = self._sessions.redeem(head.path.removeprefix(LINK_PATH), time.monotonic())
         if isinstance(opened, Refused):
-            await _refuse(send, Refusal(401, f"{opened.value} {_ANOTHER}"))
-            return
+            return _refused(Refusal(401, f"{opened.value} {_ANOTHER}"))
         path = f"{self.prefix}/"
         crumb = f"{self._cookie}={opened}; Path={path}; HttpOnly; SameSite=Strict"
-        await _redirect(send, path, (b"set-cookie", crumb.encode()))
+        return RedirectResponse(path, 303, {"set-cookie": crumb})
 
 
 def _safe(send: Send) -> Send:
@@ -123,18 +117,7 @@ def _bounded(receive: Receive) -> Receive:
     return receive_in_time
 
 
-async def _refuse(send: Send, refusal: Refusal) -> None:
+def _refused(refusal: Refusal) -> Response:
     reason = html.escape(refusal.reason)
     page = f'<!doctype html><html lang="en"><meta charset="utf-8"><title>clew</title><h1>clew</h1><p>{reason}</p>'
-    headers = [(b"content-type", b"text/html; charset=utf-8"), (b"connection", b"close")]
-    await _answer(send, refusal.status, headers, page.encode())
-
-
-async def _redirect(send: Send, path: str, *headers: tuple[bytes, bytes]) -> None:
-    await _answer(send, 303, [(b"location", path.encode()), *headers], b"")
-
-
-async def _answer(send: Send, status: int, headers: list[tuple[bytes, bytes]], body: bytes) -> None:
-    length = (b"content-length", str(len(body)).encode())
-    await send({"type": "http.response.start", "status": status, "headers": [*headers, length]})
-    await send({"type": "http.response.body", "body": body})
+    return HTMLResponse(page, refusal.status, {"connection": "close"})

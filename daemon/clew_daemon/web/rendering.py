@@ -40,7 +40,7 @@ def environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    made.filters |= {"ago": ago, "clock": clock, "moment": moment, "seconds": seconds}
+    made.filters |= {"ago": ago, "clock": clock, "moment": iso, "seconds": seconds}
     made.filters |= {"thousands": thousands, "short": short, "changed": changed_text}
     made.filters |= {"standing": standing, "doing": doing, "now": now}
     made.filters |= {"ending": words.ending, "loop": words.loop, "text": shown_action}
@@ -63,11 +63,6 @@ def ago(at: float) -> str:
 def clock(at: float | str) -> str:
     """Return the local time of day of a moment."""
     return local(at).rpartition(" ")[2]
-
-
-def moment(at: float) -> str:
-    """Return a moment for the `datetime` attribute."""
-    return iso(at)
 
 
 def seconds(at: str) -> float:

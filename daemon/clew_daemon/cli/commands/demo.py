@@ -21,6 +21,7 @@ import click
 import psutil
 
 from clew_daemon.cli.commands import stubborn_agent
+from clew_daemon.cli.commands.watch import unwinding_on_sigterm, watch
 from clew_daemon.control.requests import PingRequest
 from clew_daemon.reading.client import ask
 from clew_daemon.reading.errors import CliError
@@ -45,7 +46,7 @@ The README has a first goal file to copy."""
 @click.option("--keep", is_flag=True, help="Keep the temporary home.")
 def demo(chaos: bool, keep: bool) -> None:
     """Show clew at work on a sample goal; needs no LLM, and leaves nothing behind."""
-    with unwinding_on_sigterm():
+    with unwinding_on_sigterm():  # a daemon in it must be stopped, and its home removed
         home = Path(tempfile.mkdtemp(prefix="clew-demo-"))
         try:
             raise click.exceptions.Exit(0 if _played(home, chaos=chaos) else ExitCode.FAILED)
@@ -110,8 +111,6 @@ class WorkerKiller:
 
 
 def _watched(instance: Instance, goals: list[str], killer: WorkerKiller | None) -> bool:
-    from clew_daemon.cli.commands.watch import watch
-
     deadline = time.monotonic() + DEMO_S
 
     def each(details: Sequence[dict[str, Any]]) -> None:
@@ -148,16 +147,6 @@ def _show_report(instance: Instance, goal: str) -> None:
 START_S = 30.0
 STOP_S = 20.0
 LOG_LINES_SHOWN = 5
-
-
-@contextmanager
-def unwinding_on_sigterm() -> Iterator[None]:
-    """Let SIGTERM leave the block like an exception: a daemon in it must be stopped, and its home removed."""
-    before = signal.signal(signal.SIGTERM, lambda *_: sys.exit(ExitCode.TERMINATED))
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)
 
 
 @contextmanager

@@ -280,11 +280,15 @@ def watch_view(*, several: bool, foot: str) -> Iterator[PlainView | LiveView]:
         yield PlainView()
         return
     view = LiveView(several=several, foot=foot)
-    before = signal.getsignal(signal.SIGTERM)
-    if before is signal.SIG_DFL:  # otherwise the cursor stays hidden
-        signal.signal(signal.SIGTERM, lambda *_: sys.exit(ExitCode.TERMINATED))
+    with unwinding_on_sigterm(), view.live:  # otherwise the cursor stays hidden
+        yield view
+
+
+@contextmanager
+def unwinding_on_sigterm() -> Iterator[None]:
+    """Let SIGTERM leave the block like an exception."""
+    before = signal.signal(signal.SIGTERM, lambda *_: sys.exit(ExitCode.TERMINATED))
     try:
-        with view.live:
-            yield view
+        yield
     finally:
         signal.signal(signal.SIGTERM, before)
