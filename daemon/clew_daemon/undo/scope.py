@@ -115,8 +115,8 @@ def of_subtask(rows: Rows, task_idx: int, subtask_idx: int) -> Span:
             case snap.SnapshotTaken():
                 ended = event.cut_off  # it shows what they did
             case snap.SnapshotsMissing(removed=True):
-                before = 0
-                found |= {one: (0, None) for one in found}
+                before, gone = 0, tuple[int, int | None]((0, None))
+                found = dict.fromkeys(found, gone)
             case _:
                 pass
         for one in (acting.pop(action) for action in ended if action in acting):
