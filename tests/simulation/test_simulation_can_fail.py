@@ -388,7 +388,7 @@ BROKEN = {
 
 
 FOUND_AT = {
-    _looks_at_no_disk_before_it_refuses: 148,
+    _looks_at_no_disk_before_it_refuses: 310,
     _completes_what_was_paused_meanwhile: 937,
     _answers_before_the_commit: 6,
     _notices_no_silence: 111,
