@@ -188,7 +188,7 @@ def test_status_reads_the_ledger_where_the_daemon_hangs(clew):
     clew.start()
     goal = clew.submit(GATED)
     go = gate(clew, goal)
-    assert clew.clew("history", goal) == "no finished actions yet\n"  # one is running
+    assert "running: #" in clew.clew("history", goal)
     clew.daemon.send_signal(signal.SIGSTOP)
     try:
         every = json.loads(clew.clew("status", "--json"))

@@ -60,7 +60,7 @@ def history(
     first = found[0][number] if found else 0
     command = f"clew history {name} {'--iterations ' * iterations}--before {first}"
     earlier = parameters.earlier_lines(more, what, command)
-    print_lines([*earlier, *(columns(rows) or [[(f"no finished {what} yet", "dim")]])])
+    print_lines([*earlier, *(columns(rows) or [[(f"no {what} yet", "dim")]])])
 
 
 def _iterations(
