@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import subprocess
 from importlib import import_module
 from pathlib import Path
 from typing import cast
@@ -117,12 +118,29 @@ SECTIONS = {
 COMMANDS = [LazyCommand(*one, section) for section, listed in SECTIONS.items() for one in listed]
 
 
+GIT_S = 5.0
+
+
 def version_line() -> str:
-    """Return the line of `clew --version`, with the commit that a package was built from."""
-    commit = Path(clew_daemon.__file__).with_name("commit")
-    return (
-        f"clew {VERSION} ({commit.read_text().strip()})" if commit.exists() else f"clew {VERSION}"
-    )
+    """Return the line of `clew --version`."""
+    commit = _commit()
+    return f"clew {VERSION} ({commit})" if commit else f"clew {VERSION}"
+
+
+def _commit() -> str:
+    """Return the commit that this clew was built from, or is a checkout of; "" where neither is known."""
+    package = Path(clew_daemon.__file__).parent
+    if (package / "commit").exists():
+        return (package / "commit").read_text().strip()
+    clone = package.parents[1]
+    if not (clone / ".git").exists():
+        return ""
+    command = ["git", "-C", str(clone), "rev-parse", "--short=7", "HEAD"]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=GIT_S)
+    except (OSError, subprocess.SubprocessError):
+        return ""
+    return done.stdout.strip()
 
 
 def _version(context: click.Context, _: click.Parameter, wanted: bool) -> None:

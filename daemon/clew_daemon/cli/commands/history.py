@@ -12,7 +12,7 @@ from clew_daemon.reading.actions import action_lines, last_actions, place, took,
 from clew_daemon.reading.goal_text import shown_action
 from clew_daemon.reading.instance import Instance
 from clew_daemon.reading.output import RESULT_STYLE, Line, columns, print_json, print_lines
-from clew_daemon.reading.queries import goal_id, open_ledger
+from clew_daemon.reading.queries import goal_id, goal_state, open_ledger
 from clew_daemon.reading.sanitize import clean, short
 from clew_shared.record.moment import local
 from clew_shared.text.words import ordinal
@@ -60,7 +60,19 @@ def history(
     first = found[0][number] if found else 0
     command = f"clew history {name} {'--iterations ' * iterations}--before {first}"
     earlier = parameters.earlier_lines(more, what, command)
-    print_lines([*earlier, *(columns(rows) or [[(f"no {what} yet", "dim")]])])
+    print_lines([*earlier, *(columns(rows) or [_none_yet(instance, name, what)])])
+
+
+def _none_yet(instance: Instance, goal: str, what: str) -> Line:
+    """Return a line saying that there are no actions or iterations yet, and which action is running."""
+    flights = list(goal_state(instance, goal).in_flight.values()) if what == "actions" else []
+    if not flights:
+        return [(f"no {what} yet", "dim")]
+    running = "running" if instance.holder is not None else "begun before the daemon ended"
+    last = flights[-1]
+    action = short(shown_action({"name": last.action.name, "args": last.action.args}), ARGS_CHARS)
+    show = f"clew show {clean(goal)} {last.seq}"
+    return [(f"no finished actions yet; {running}: #{last.seq} {action} ({show})", "dim")]
 
 
 def _iterations(

@@ -5,8 +5,11 @@ from __future__ import annotations
 import json
 import tempfile
 from dataclasses import replace
+from http.client import HTTPException
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+from urllib.error import HTTPError, URLError
+from urllib.request import HTTPRedirectHandler, ProxyHandler, Request, build_opener
 
 from clew_daemon.cli.commands.doctor.setup import (
     OF_AGENT,
@@ -74,10 +77,15 @@ def checked_command(name: str, agent: CommandAgentSettings, env: Mapping[str, st
     return Finding(name, "ok", _line(" ".join(agent.command)))
 
 
+class _NoRedirect(HTTPRedirectHandler):
+    """Follows no redirect: urllib would send the key to the new address."""
+
+    def redirect_request(self, *_args: Any, **_named: Any) -> None:
+        return None
+
+
 def _endpoint(name: str, agent: LlmAgentSettings, instance: Instance) -> Finding:
     """Ask the endpoint for its models; any HTTP answer proves that a server is there."""
-    import httpx2
-
     from clew_daemon.host.keys import CREDENTIALS, Keys
     from clew_shared.text.redact import redact
 
@@ -88,17 +96,17 @@ def _endpoint(name: str, agent: LlmAgentSettings, instance: Instance) -> Finding
         fix = "`clew status` shows whether the service has it" if of_the_unit else "set it"
         return Finding(name, level, f"no key: {fault}", fix)
     url, key = f"{agent.base_url}/models", keys.of(agent)
-    headers = {"Authorization": f"Bearer {key}"} if key else {}
-    try:  # without redirects: the key would be sent to the new address
-        answer = httpx2.get(url, headers=headers, timeout=LLM_S, trust_env=False)
-    except (httpx2.HTTPError, httpx2.InvalidURL) as error:
-        found = redact(f"{url}: {error}")
+    request = Request(url, headers={"Authorization": f"Bearer {key}"} if key else {})  # noqa: S310 - http(s) by the settings
+    try:
+        with build_opener(_NoRedirect, ProxyHandler({})).open(request, timeout=LLM_S) as answer:
+            models = _models(answer.read(1 << 20))
+    except HTTPError as error:
+        error.close()
+        fix = "check the key" if error.code in (401, 403) else "check base_url"
+        return Finding(name, "fail", redact(f"{url} answers with status {error.code}"), fix)
+    except (URLError, OSError, ValueError, HTTPException) as error:
+        found = redact(f"{url}: {getattr(error, 'reason', error)}")
         return Finding(name, "fail", found, "start its server, or set base_url")
-    if not answer.is_success:
-        fix = "check the key" if answer.status_code in (401, 403) else "check base_url"
-        found = redact(f"{url} answers with status {answer.status_code}")
-        return Finding(name, "fail", found, fix)
-    models = _models(answer.content)
     if models and agent.model and agent.model not in models:
         found = redact(f"{url} has no model {agent.model!r}")
         return Finding(name, "warn", found, f"available: {redact(', '.join(models[:8]))}")
