@@ -15,6 +15,17 @@ def test_a_block_taken_out_by_hand_is_lifted_with_its_counts(ctx, opened):
     assert opened().state.blocked_actions == []
 
 
+def test_blocked_actions_can_be_used_as_the_set_that_seed_000_calls_them(ctx, opened):
+    planned(ctx)
+    ctx.state.blocked_actions.add(signature(*PYTEST))
+    ctx.state.blocked_actions.add(signature(*PYTEST))
+    assert not ctx.record_action(*PYTEST)
+    assert ctx.answer["reason"] == ctx.answer.reason == "blocked_action"
+    assert opened().state.blocked_actions == [signature(*PYTEST)]
+    ctx.state.blocked_actions.discard(signature(*PYTEST))
+    assert ctx.record_action(*PYTEST)
+
+
 # -- failures ------------------------------------------------------------------------------------------
 
 

@@ -114,6 +114,7 @@ class CliCell:
     def __init__(self, sock: socket.socket) -> None:
         self._sock = sock
         self._sock.setblocking(False)
+        self._asking = asyncio.Lock()
         self._answers: asyncio.Queue[tuple[FromStarter, list[int]] | None] = asyncio.Queue()
         self._run: CliRun | None = None
 
@@ -163,8 +164,9 @@ class CliCell:
             await asyncio.wait([run.ended])
 
     async def _ask(self, message: ToStarter) -> FromStarter:
-        await self._send(message)
-        answer, _ = await self._answer()
+        async with self._asking:
+            await self._send(message)
+            answer, _ = await self._answer()
         return answer
 
     async def _send(self, message: ToStarter) -> None:

@@ -14,9 +14,21 @@ from clew_shared.record.state import State
 from clew_shared.wire.answers import Intervention, Judged, Recorded
 
 
+class Signatures(list[str]):
+    """Signatures of actions: a list that also knows a set's `add` and `discard`, as seed 000 has it."""
+
+    def add(self, signature: str) -> None:
+        if signature not in self:
+            self.append(signature)
+
+    def discard(self, signature: str) -> None:
+        if signature in self:
+            self.remove(signature)
+
+
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """The verdict on an action: true where it is allowed.
+    """The verdict on an action: true where it is allowed; fields by name or as `answer["reason"]`.
 
     `intervention` is None or `{"kind", "message"}`, `escalated_to` None, "task", "goal" or "person".
     """
@@ -28,8 +40,19 @@ class Answer:
     intervention: dict[str, str] | None = None
     escalated_to: str | None = None
 
+    @property
+    def verdict(self) -> str:
+        """The verdict in the terms of the protocol."""
+        return "allowed" if self.allowed else "blocked"
+
     def __bool__(self) -> bool:
         return self.allowed
+
+    def __getitem__(self, name: str) -> Any:
+        try:
+            return getattr(self, name)
+        except AttributeError:
+            raise KeyError(name) from None
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +92,7 @@ class WorkState:
     """Facts about the workspace, by name."""
     loop_counts: dict[str, int]
     """Attempts by signature, in the current subtask."""
-    blocked_actions: list[str]
+    blocked_actions: Signatures
     task: Task | None
     subtask: Subtask | None
     goal_id: str
@@ -96,7 +119,9 @@ class WorkState:
         elif name == "loop_counts":
             self._state.scope.loop_counts = dict(value)
         else:
-            object.__setattr__(self, name, value)
+            object.__setattr__(
+                self, name, Signatures(value) if name == "blocked_actions" else value
+            )
 
     @property
     def replan_required(self) -> str | None:
@@ -106,7 +131,7 @@ class WorkState:
     def note(self, state: State) -> None:
         """Show this state, and treat it as the recorded one."""
         self._state = state
-        self.blocked_actions = list(state.blocked_actions)
+        self.blocked_actions = Signatures(state.blocked_actions)
         self._tree = _tree(state.goal)
         self._known = subtasks_of(state.goal)  # held, so that their ids are not reused
         self._place = (state.current_task_idx, state.current_subtask_idx)
