@@ -48,8 +48,9 @@ _HANDLE: Final = re.compile(r"\b[a-z]{1,2}\d{3,}\b")
 _EXTENT: Final = re.compile(
     r"(?i)limit|max|range|lines?$|offset|start|end$|size|count$|timeout|tail|head$|top_?k"
 )
-_NUMBER: Final = re.compile(r"\d+(?:[.,]\d+)*")
-_MEASURE: Final = re.compile(r"(?<![\w.<-])\d+(?:[.,]\d+)*(?![\w-]|\.\w)")
+# Both begin with a digit, which a scan finds several times as fast as a look back at each character.
+_NUMBER: Final = re.compile(r"\d[\d.,]*(?<=\d)")
+_MEASURE: Final = re.compile(r"\d(?<![\w.<-]\d)\d*(?:[.,]\d+)*(?![\w-]|\.\w)")
 _WORD: Final = re.compile(r"[^\W\d_]{4,}")
 # Of a byte, what belongs to a word: letters, and all of what is not ASCII.
 _LETTERS: Final = bytes(code if code > 127 or chr(code).isalpha() else 32 for code in range(256))
