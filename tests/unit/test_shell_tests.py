@@ -4,7 +4,7 @@ import subprocess
 
 import pytest
 
-from clew_shared.text.shell_tests import why_failed
+from clew_shared.text.shell_tests import closer_look, explanation, why_failed
 
 
 def trace_of(command: str, folder, shell="bash") -> str:
@@ -26,7 +26,7 @@ def folder(tmp_path):
     [
         ("test -d docs && test ! -e old.txt && true", "old.txt exists, and it must not"),
         ("[[ -d lib ]]", "there is no folder lib"),
-        ("test -x old.txt", "old.txt is not executable, or does not exist"),
+        ("test -x old.txt", "old.txt is no executable file"),
         ('test "$(cat old.txt)" = "$(printf "a\\nb")"', 'got "colour\\nx", expected "a\\nb"'),
         ('test "$(grep -c z old.txt)" = 3', 'got "0", expected "3"'),
         ('test a = "$(cat old.txt)"', '"a" is not "colour\\nx"'),
@@ -57,3 +57,28 @@ def test_a_failed_test_is_explained(folder, shell, command, why):
 )
 def test_what_is_not_certain_is_not_explained(folder, command):
     assert why_failed(trace_of(command, folder), command) == ""
+
+
+@pytest.mark.parametrize(
+    ("command", "shown"),
+    [
+        ("! grep -qi COLOUR old.txt", '"COLOUR" is still in old.txt: 1:colour'),
+        (
+            "! grep -q x old.txt docs/a",
+            '"x" is still in old.txt or docs/a: old.txt:2:x | docs/a:1:x y',
+        ),
+        (
+            "test -x old.txt",
+            "old.txt is no executable file: it exists; chmod +x old.txt makes it executable",
+        ),
+        ("test -x new.txt", "new.txt is no executable file"),
+        ("grep -q z old.txt", '"z" was not found in old.txt'),
+    ],
+)
+def test_a_closer_look_shows_where_it_is(folder, command, shown):
+    (folder / "docs" / "a").write_text("x y\n")
+    trace = trace_of(command, folder)
+    look = closer_look(trace, command) or "true"
+    done = subprocess.run(look, shell=True, cwd=folder, capture_output=True, text=True, check=False)
+    text = explanation(trace, command, seen=done.stdout, command_chars=200)
+    assert text.splitlines()[-1] == shown

@@ -16,7 +16,7 @@ from clew_shared.proof.counts import count
 from clew_shared.record import events as ev
 from clew_shared.record.worlds import is_measured
 from clew_shared.text.redact import redact
-from clew_shared.text.shell_tests import explanation
+from clew_shared.text.shell_tests import closer_look, explanation
 from clew_shared.text.shorten import without_middle
 from clew_shared.wire.answers import FailingCheck
 from clew_shared.wire.executor import CheckRequest
@@ -214,21 +214,27 @@ class Checks:
     async def _traced(self, name: str, cmd: str, run: CheckRun) -> CheckRun:
         """Run a check that failed without a word once more, and return its failure with the trace of the shell.
 
-        The first run decides; the trace only shows with which command it ended, without the values of the variables
-        that the config passes on: they may be keys.
+        The first run decides; the trace only shows with which command it ended, and a closer look what that found.
         """
         if run.passed or run.output.strip() or not run.exit_code:
             return run
         traced = await self._ran(name, f"set -x\n{cmd}", TRACE_S)
-        trace, env = traced.output.strip(), self._epoch.parts.keys.env
-        for variable in self._epoch.settings.sandbox.env:
-            if len(value := env.get(variable, "")) >= VALUE_CHARS_MIN:
-                trace = trace.replace(value, f"${variable}")
+        trace = self._without_values(traced.output.strip())
         if traced.passed or traced.exit_code is None or not trace:
             return run
-        why = explanation(trace, cmd, command_chars=COMMAND_CHARS)
+        look = closer_look(trace, cmd)
+        seen = self._without_values((await self._ran(name, look, TRACE_S)).output) if look else ""
+        why = explanation(trace, cmd, seen=seen, command_chars=COMMAND_CHARS)
         shown = why or f"It printed nothing. These commands ran:\n{trace[-TRACE_CHARS:]}\n"
         return replace(run, output=shown)
+
+    def _without_values(self, text: str) -> str:
+        """Return a text without the values of the variables that the config passes on: they may be keys."""
+        env = self._epoch.parts.keys.env
+        for variable in self._epoch.settings.sandbox.env:
+            if len(value := env.get(variable, "")) >= VALUE_CHARS_MIN:
+                text = text.replace(value, f"${variable}")
+        return text
 
     async def _run(
         self, name: str, cmd: str, most_s: float | None, *, fresh_tmp: bool = False

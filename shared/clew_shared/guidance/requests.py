@@ -101,7 +101,8 @@ class Guided(Plain):
             return f"First look: call read_file on {names}, before you change anything."
         if any(tool.name == "plan" for tool in view.tools) or not there:
             return super().first()
-        return "First look: search the files with run_cmd (grep -rn) or call read_file, before you change anything."
+        look = "list or search the files with run_cmd (ls, grep -rn) or call read_file"
+        return f"First look: {look}, before you change anything."
 
     def next(self, last: Call) -> str:
         """Return the request for the next call, which depends on the result of the last one."""

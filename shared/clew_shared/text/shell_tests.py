@@ -7,6 +7,7 @@ in its trace, dash does not.
 
 import re
 import shlex
+from typing import Final, NamedTuple
 
 from clew_shared.text.shorten import beginning, without_middle
 
@@ -19,8 +20,8 @@ _FILE_TESTS = {
     "-e": ("{} does not exist", "{} exists"),
     "-f": ("there is no file {}", "the file {} exists"),
     "-d": ("there is no folder {}", "the folder {} exists"),
-    "-s": ("{} is empty or does not exist", "{} is not empty"),
-    "-x": ("{} is not executable, or does not exist", "{} is executable"),
+    "-s": ("there is no file {} with content", "{} is not empty"),
+    "-x": ("{} is no executable file", "{} is executable"),
 }
 """What it means that such a test of a file failed: as it stands, and with `!` before it."""
 
@@ -38,6 +39,11 @@ _TWO_OPERANDS = re.compile(r"(?:^|(?<=\s))(==|=|!=|-eq|-ne|-lt|-le|-gt|-ge)(?:\s
 _CLOSING = {"test": "", "[": "]", "[[": "]]"}
 _PLAIN_GREP = re.compile("-[EFGHPchilnoqrswx]+")
 """Options that neither invert what is found nor take a value."""
+
+_HIDING: Final = str.maketrans("", "", "Lchloq")
+"""Those of them that hide the lines, or a part of them."""
+
+LINES_SHOWN = 5
 
 _COMPUTED = re.compile(r"""(?:\btest|\[\[?)\s+"?[$`]""")
 _LITERAL = re.compile(r"""(?:\btest|\[\[?)\s+["']?[\w./]""")
@@ -62,9 +68,31 @@ def why_failed(trace: str, command: str) -> str:
     return _why_test(given, command) or _why_test(_unquoted(failed), command)
 
 
-def explanation(trace: str, command: str, *, command_chars: int) -> str:
-    """Return what an agent is shown of a check that failed and printed nothing, "" where it is not known why."""
+def closer_look(trace: str, command: str) -> str:
+    """Return a command that shows more than the trace of what failed, "" for none.
+
+    It shows the lines that a `! grep` must not find, and of a file that is not executable, whether it exists.
+    """
+    match _words(failed_command(trace)):
+        case ["test", "-x", name] | ["[", "-x", name, "]"]:
+            there = f"it exists; chmod +x {name} makes it executable"
+            return f"test -e {shlex.quote(name)} && echo {shlex.quote(there)}"
+        case ["grep", *given] as words if (found := _plain_grep(words, command)) and found.unwanted:
+            options = [word.translate(_HIDING) for word in given if word.startswith("-")]
+            shown = [option for option in options if option != "-"]
+            grep = shlex.join(["grep", "-n", *shown, "--", found.pattern, *found.files])
+            return f"{grep} | head -n {LINES_SHOWN}"
+    return ""
+
+
+def explanation(trace: str, command: str, *, seen: str, command_chars: int) -> str:
+    """Return what an agent is shown of a check that failed and printed nothing, "" where it is not known why.
+
+    `seen` is what `closer_look` showed.
+    """
     why = why_failed(trace, command)
+    if why and seen.strip():
+        why = f"{why}: {' | '.join(seen.strip().splitlines())}"
     failed = without_middle(failed_command(trace).replace("\n", "\\n"), command_chars)
     return f"{SILENT}{failed}\n{why}\n" if why else ""
 
@@ -125,17 +153,33 @@ def _why_one(operator: str, value: str, *, negated: bool) -> str:
     return "expected some text, got none"
 
 
-def _why_grep(words: list[str], command: str) -> str:
-    """Return what grep did not find, or found: the latter is a failure where the command has a `!` before it."""
+class _Grep(NamedTuple):
+    """A grep that looks in files, with options that change neither; `unwanted`: it must not find anything."""
+
+    pattern: str
+    files: list[str]
+    unwanted: bool
+
+
+def _plain_grep(words: list[str], command: str) -> _Grep | None:
+    """Return what a grep looks for; None where that, or whether it must be found, is not certain."""
     operands = [word for word in words[1:] if not word.startswith("-")]
     options = [word for word in words[1:] if word.startswith("-")]
     before = _before(words, command)
-    if len(operands) < 2 or not before or not all(map(_PLAIN_GREP.fullmatch, options)):
+    certain = before == {"!"} or (before and "!" not in before)
+    if len(operands) < 2 or not certain or not all(map(_PLAIN_GREP.fullmatch, options)):
+        return None
+    return _Grep(operands[0], operands[1:], unwanted=before == {"!"})
+
+
+def _why_grep(words: list[str], command: str) -> str:
+    """Return what grep did not find, or found: the latter is a failure where the command has a `!` before it."""
+    found = _plain_grep(words, command)
+    if found is None:
         return ""
-    pattern, files = _shown(operands[0]), operands[1:]
-    if before == {"!"}:
-        return f"{pattern} is still in {' or '.join(files)}"
-    return "" if "!" in before else f"{pattern} was not found in {' and '.join(files)}"
+    if found.unwanted:
+        return f"{_shown(found.pattern)} is still in {' or '.join(found.files)}"
+    return f"{_shown(found.pattern)} was not found in {' and '.join(found.files)}"
 
 
 def _before(words: list[str], command: str) -> set[str]:
