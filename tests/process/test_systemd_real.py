@@ -101,10 +101,8 @@ CLEW doctor | grep "one per worker" || failed "the doctor sees no groups"
 
 printf '[loops]\\nrepeat_limit = 5\\n' >> ~/.config/clew/config.toml
 systemctl --user reload $unit
-until_is StatusText "*reloaded, 1 key changed*"
 echo "nonsense = 1" >> ~/.config/clew/config.toml
 if systemctl --user reload $unit; then failed "a rejected reload succeeded"; fi
-until_is StatusText "*reload refused*"
 test "$(show ActiveState)" = active
 pid=$(show MainPID)
 if CLEW restart; then failed "a daemon that works was stopped for a broken config"; fi

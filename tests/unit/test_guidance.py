@@ -32,6 +32,11 @@ ERROR = Said(
     "user",
     f'{NOT_YET}\nTraceback:\n  File "shop.py", line 2, in total\n    return x["prize"]\nKeyError: \'prize\'\n',
 )
+ITSELF = Said(
+    "user",
+    f'{NOT_YET}\nTraceback:\n  File "shop.py", line 1, in <module>\n    from shop import total\n'
+    "ImportError: cannot import name 'total' from partially initialized module 'shop' (most likely circular)\n",
+)
 ABSENT = Said("user", f"{NOT_YET}\nCheck failed\n/bin/sh: 1: cannot open out.txt: No such file")
 IN_IT = Said("user", f'{NOT_YET}\nCheck failed\n{SILENT}grep -q foo a.py\n"foo" is still in a.py')
 NOT_FOUND = Call(6, "edit_file", {"path": "shop.py"}, "error", "old is not in shop.py")
@@ -60,6 +65,10 @@ STEP = "Take the next step towards the goal."
         ((NOT_FOUND,), "That did not work."),
         ((NOT_FOUND, NOT_FOUND), "Call write_file with the whole file shop.py"),
         ((SORTED, GOT), f"Now correct what is wrong: {VALUE}"),
+        (
+            (WRITE, ITSELF),
+            "wrong: shop.py line 1, `from shop import total`: shop.py imports total from itself, and is to define it",
+        ),
         ((WRITE, ERROR), """wrong: shop.py line 2, `return x["prize"]`: KeyError: 'prize'"""),
         ((WRITE, STILL), f"{AS_BEFORE} Now change what is wrong: NameError: name 'totl'"),
         ((HALF, FAILS), "It changed files, but the goal is not reached."),

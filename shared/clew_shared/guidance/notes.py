@@ -32,6 +32,9 @@ _ELSEWHERE = re.compile(r"\bcd |-c\b")  # names in another folder, or of another
 _MISSING = re.compile(
     r"([^\s':]+)'?: (?:\[Errno 2\] )?No such file|No such file or directory: '([^'\n]+)'"
 )
+_FROM_ITSELF = re.compile(
+    r"cannot import name '(\w+)' from partially initialized module '([\w.]+)'"
+)
 _ERROR = re.compile(r"[A-Za-z_][\w.]*(Error|Exception|Exit|Interrupt|Warning)\b.*")
 
 
@@ -46,6 +49,9 @@ def located_error(text: str) -> str:
         return ""
     _, file, line, code = frames[-1].groups()
     shown = in_one_line(code.strip().splitlines()[0], CODE_CHARS)
+    found = _FROM_ITSELF.search(error)
+    if found and posixpath.basename(file) == f"{found[2].rpartition('.')[2]}.py":
+        error = f"{file} imports {found[1]} from itself, and is to define it"
     return f"{file} line {line}, `{shown}`: {error}"
 
 

@@ -129,18 +129,23 @@ def plan(rows: Sequence[Row], list_of: Listed, first: int, last: int | None = No
     closed = {name for one in (was, now, end) for name, entry in one.items() if entry == LEFT_OUT}
     above_closed = {above for name in closed for above in folders_above(name)}
     entries = []
-    for name in sorted(changed.keys() & own):
+    in_the_way = {name for name, entry in now.items() if not stat.S_ISDIR(entry.mode)}
+    for name in sorted(changed.keys() & own):  # a folder comes before what is in it
         wanted, present = changed[name]
         reason: Reason = ""
         hidden = closed and not closed.isdisjoint((name, *folders_above(name)))
         if hidden or (wanted is None and name in above_closed):
             reason = "left_out"
-        elif name in foreign:
-            reason = "shared"
+        elif name in foreign or (wanted and not in_the_way.isdisjoint(folders_above(name))):
+            reason = (
+                "shared"  # it is someone else's, or where its folder was there is a file that stays
+            )
         elif name in unknown:
             reason = "unknown"
         elif present != end.get(name):
             reason = "later"
+        if not reason:
+            in_the_way.discard(name)
         entries.append(Reverted(name, present, wanted, reason))
     others.difference_update(one.name for one in entries)
     return UndoPlan(tuple(entries), frozenset(others | folders_of(was)))

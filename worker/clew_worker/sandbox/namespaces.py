@@ -191,8 +191,11 @@ def possible(*, userns: bool, netns: bool) -> bool:
 
 
 def overlay_possible(*, userns: bool) -> bool:
-    """Return whether this user may mount an overlay in such a namespace, as tried in a child on an empty folder."""
-    with tempfile.TemporaryDirectory(prefix="clew-overlay-") as place:
+    """Return whether this user may mount an overlay in such a namespace, as tried in a child on an empty folder.
+
+    Without a folder for temporary files it cannot be tried, and is not possible.
+    """
+    with contextlib.suppress(OSError), tempfile.TemporaryDirectory(prefix="clew-overlay-") as place:
         lower, upper, work = (Path(place, name) for name in ("lower", "upper", "work"))
         for folder in (lower, upper, work):
             folder.mkdir()
@@ -203,6 +206,7 @@ def overlay_possible(*, userns: bool) -> bool:
             overlay(str(lower), str(upper), str(work), userns=userns)
 
         return _tried(enter, userns=userns)
+    return False
 
 
 def _tried(steps: Callable[[], None], *, userns: bool) -> bool:
