@@ -94,12 +94,20 @@ class Soak:
                 self.actions += 1
             case "worker.started":
                 self._working[goal] = event["pid"]
+            case "daemon.ready":
+                self._note_unsaid_ends()
             case "worker.exited":
                 self._working.pop(goal, None)
             case "goal.completed":
                 self.ended[goal] = "completed"
             case "goal.failed" | "goal.blocked" | "goal.cancelled" | "daemon.bug":
                 raise AssertionError(event)
+
+    def _note_unsaid_ends(self) -> None:
+        """Note goals that are completed on record, but whose daemon was killed before it had said so in its log."""
+        shown = self.clew.goals()
+        ended = [g for g in self._waiting() if g in shown and shown[g]["status"] == "completed"]
+        self.ended |= dict.fromkeys(ended, "completed")
 
     def _waiting(self) -> list:
         return [g for g in self._accepted if g not in self.ended]
