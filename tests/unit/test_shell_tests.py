@@ -62,11 +62,12 @@ def test_what_is_not_certain_is_not_explained(folder, command):
 @pytest.mark.parametrize(
     ("command", "shown"),
     [
-        ("! grep -qi COLOUR old.txt", '"COLOUR" is still in old.txt: 1:colour'),
+        ("! grep -qi COLOUR old.txt", '"COLOUR" is still in old.txt: old.txt:1:colour'),
         (
             "! grep -q x old.txt docs/a",
-            '"x" is still in old.txt or docs/a: old.txt:2:x | docs/a:1:x y',
+            '"x" is still in old.txt and docs/a: old.txt:2:x | docs/a:1:x y',
         ),
+        ("! grep -q y old.txt docs/a", '"y" is still in docs/a: docs/a:1:x y'),
         (
             "test -x old.txt",
             "old.txt is no executable file: it exists; chmod +x old.txt makes it executable",

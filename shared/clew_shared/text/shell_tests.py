@@ -7,6 +7,7 @@ in its trace, dash does not.
 
 import re
 import shlex
+from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from clew_shared.text.shorten import beginning, without_middle
@@ -55,13 +56,16 @@ def failed_command(trace: str) -> str:
     return trace[at + len("+ ") :].strip() if at >= 0 else ""
 
 
-def why_failed(trace: str, command: str) -> str:
-    """Return why the last command of a trace failed, "" where that is not known; `command` is what was traced."""
+def why_failed(trace: str, command: str, seen: Sequence[str] = ()) -> str:
+    """Return why the last command of a trace failed, "" where that is not known; `command` is what was traced.
+
+    `seen` are the lines that `closer_look` showed.
+    """
     failed = failed_command(trace)
     words = _words(failed)
     name = words[0] if words else ""
     if name == "grep":
-        return _why_grep(words, command)
+        return _why_grep(words, command, seen)
     if name not in _CLOSING or not words[-1].endswith(_CLOSING[name]):
         return ""
     given = words[1:-1] if _CLOSING[name] else words[1:]
@@ -77,10 +81,10 @@ def closer_look(trace: str, command: str) -> str:
         case ["test", "-x", name] | ["[", "-x", name, "]"]:
             there = f"it exists; chmod +x {name} makes it executable"
             return f"test -e {shlex.quote(name)} && echo {shlex.quote(there)}"
-        case ["grep", *given] as words if (found := _plain_grep(words, command)) and found.unwanted:
+        case [_, *given] as words if (found := _plain_grep(words, command)) and found.unwanted:
             options = [word.translate(_HIDING) for word in given if word.startswith("-")]
             shown = [option for option in options if option != "-"]
-            grep = shlex.join(["grep", "-n", *shown, "--", found.pattern, *found.files])
+            grep = shlex.join(["grep", "-Hn", *shown, "--", found.pattern, *found.files])
             return f"{grep} | head -n {LINES_SHOWN}"
     return ""
 
@@ -90,9 +94,10 @@ def explanation(trace: str, command: str, *, seen: str, command_chars: int) -> s
 
     `seen` is what `closer_look` showed.
     """
-    why = why_failed(trace, command)
-    if why and seen.strip():
-        why = f"{why}: {' | '.join(seen.strip().splitlines())}"
+    lines = seen.strip().splitlines()
+    why = why_failed(trace, command, lines)
+    if why and lines:
+        why = f"{why}: {' | '.join(lines)}"
     failed = without_middle(failed_command(trace).replace("\n", "\\n"), command_chars)
     return f"{SILENT}{failed}\n{why}\n" if why else ""
 
@@ -163,6 +168,8 @@ class _Grep(NamedTuple):
 
 def _plain_grep(words: list[str], command: str) -> _Grep | None:
     """Return what a grep looks for; None where that, or whether it must be found, is not certain."""
+    if words[:1] != ["grep"]:
+        return None
     operands = [word for word in words[1:] if not word.startswith("-")]
     options = [word for word in words[1:] if word.startswith("-")]
     before = _before(words, command)
@@ -172,13 +179,15 @@ def _plain_grep(words: list[str], command: str) -> _Grep | None:
     return _Grep(operands[0], operands[1:], unwanted=before == {"!"})
 
 
-def _why_grep(words: list[str], command: str) -> str:
+def _why_grep(words: list[str], command: str, seen: Sequence[str]) -> str:
     """Return what grep did not find, or found: the latter is a failure where the command has a `!` before it."""
     found = _plain_grep(words, command)
     if found is None:
         return ""
     if found.unwanted:
-        return f"{_shown(found.pattern)} is still in {' or '.join(found.files)}"
+        there = [name for name in found.files if any(line.startswith(f"{name}:") for line in seen)]
+        where = " and ".join(there) or " or ".join(found.files)
+        return f"{_shown(found.pattern)} is still in {where}"
     return f"{_shown(found.pattern)} was not found in {' and '.join(found.files)}"
 
 
