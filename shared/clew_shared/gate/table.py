@@ -143,9 +143,8 @@ def repetition(
         attempt = state.scope.loop_counts.get(proposal.signature, 0) + 1
         return _repeats(state, proposal, attempt, "", refuse=True) if attempt >= limit else None
     known = proposal.known
-    tally = state.scope.tallies.get(proposal.signature, {}).get(
-        known.world if known else state.world
-    )
+    world = known.world if known else state.world
+    tally = state.scope.tallies.get(proposal.signature, {}).get(world)
     if tally is None:
         return None
     kind = known.kind if known and known.kind else tally.kind
@@ -200,10 +199,8 @@ def cycle(state: State, proposal: Proposal, thresholds: LoopSettings) -> Refusal
 
 def _are_rounds(steps: list[CycleStep], proposal: Proposal, period: int) -> bool:
     names = [step.signature for step in steps] + [proposal.signature]
-    first = names[:period]
-    if len(set(first)) == 1:
-        return False  # one action over and over is for the repetition rule
-    return all(name == first[i % period] for i, name in enumerate(names))
+    # one action over and over is for the repetition rule
+    return len(set(names)) > 1 and all(one == names[i % period] for i, one in enumerate(names))
 
 
 def _is_certain(

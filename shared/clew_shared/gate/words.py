@@ -84,9 +84,8 @@ def _is_due(state: State, kind: str) -> bool:
     if kind in attention.raised:
         return attention.streaks[kind] - attention.raised[kind] >= IGNORED_AFTER_STEPS
     others = {"theme": "repeated_planning", "repeated_planning": "theme"}.get(kind)
-    return (
-        others not in attention.raised or attention.steps - attention.told_at >= IGNORED_AFTER_STEPS
-    )
+    steps = attention.steps - attention.told_at
+    return others not in attention.raised or steps >= IGNORED_AFTER_STEPS
 
 
 def nothing_new(state: State, thresholds: LoopSettings, calls: AgentCalls) -> Intervened | None:

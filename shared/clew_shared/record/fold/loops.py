@@ -81,9 +81,8 @@ def thought(state: State, e: ev.Thought, seq: int) -> None:
     attention.steps += 1
     same_theme = e.theme == attention.theme.what
     attention.theme = Streak(e.theme, attention.theme.count + 1 if same_theme else 1)
-    attention.thoughts_without_tools = (
-        0 if e.has_tool_calls else attention.thoughts_without_tools + 1
-    )
+    thoughts = attention.thoughts_without_tools + 1
+    attention.thoughts_without_tools = 0 if e.has_tool_calls else thoughts
     attention.new_thought = e.new
     memory.take_thought(state.scope.memory, seq, e.words, acts=e.has_tool_calls)
     drop_broken_streaks(attention)
@@ -102,9 +101,8 @@ def judge_turn(attention: Attention, e: ev.Reflected) -> None:
         attention.claims = 0
     elif e.assessment == "advancing":
         attention.claims += 1
-    attention.iterations_without_facts = (
-        0 if attention.fresh else attention.iterations_without_facts + 1
-    )
+    turns = attention.iterations_without_facts + 1
+    attention.iterations_without_facts = 0 if attention.fresh else turns
     attention.moved = attention.moved and not attention.fresh
     attention.fresh = False
 
