@@ -51,10 +51,11 @@ def test_forged_numbers_methods_and_epochs_are_errors_and_change_nothing(clew):
     refusals, epoch = clew.said(forger, count=2)
     assert refusals == [True] * 10
     assert epoch == 1
-    assert not clew.seen("action.finished", goal=honest)
-    assert len(clew.seen("action.finished", goal=forger)) == 1
+    clew.wait("action.finished", goal=forger)
     assert not clew.seen("worker.exited")
     clew.stop()
+    assert not clew.seen("action.finished", goal=honest)
+    assert len(clew.seen("action.finished", goal=forger)) == 1
     assert clew.verified()
 
 
