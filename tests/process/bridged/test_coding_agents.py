@@ -72,7 +72,7 @@ def test_a_goal_of_six_subtasks_is_completed_in_order_and_its_check_decides(code
     steps[-2:-2] = [done[-1]]  # the last file is forgotten at first, and the check says so
     made = coder([*steps, Say("All six files are written.")])
     goal = made.submit(SIX.format("".join(f"- [ ] Write {n}.txt\n" for n in numbers)))
-    made.clew.wait("goal.completed", goal=goal)
+    made.clew.wait("worker.exited", goal=goal, reason="finished")
     assert results(made.clew, goal) == [("write_file", "success")] * 6
     assert any("Check all fails" in text for text in made.texts())
     assert made.clew.goal(goal)["restarts"] == 0
