@@ -193,13 +193,21 @@ def test_a_disk_that_is_full_is_no_snapshot_and_leaves_nothing(snapshots):
     assert one.tree() == tree
 
 
-def hanging_git(folder):
-    """A git that notes in the file `began` that it writes a snapshot, and never ends."""
+def odd_git(folder, what):
+    """A git that notes in the file `began` that it writes a snapshot, and then does something else."""
     git = folder / "git"
-    hangs = f"touch {folder}/began; exec sleep 1000"
-    git.write_text(f'#!/bin/sh\ncase "$*" in *update-index*) {hangs};; *) exec {GIT} "$@";; esac\n')
+    odd = f"touch {folder}/began; {what}"
+    git.write_text(f'#!/bin/sh\ncase "$*" in *update-index*) {odd};; esac\nexec {GIT} "$@"\n')
     git.chmod(0o755)
     return str(git)
+
+
+def test_a_git_that_is_killed_by_a_file_that_is_cut_is_no_hindrance(snapshots, home):
+    once = '[ -e "$0.died" ] || { touch "$0.died" "$GIT_INDEX_FILE.lock"; kill -BUS $$; }'
+    one = snapshots(git=odd_git(home / "workspace", once))
+    one.sh("echo x > file; echo y > other")
+    assert {"file", "other"} <= set(one.listed(one.tree()))
+    assert (home / "workspace" / "git.died").exists()
 
 
 def until_there(path):
@@ -210,7 +218,7 @@ def until_there(path):
 
 
 def test_git_ends_with_the_executor_that_is_killed(snapshots, home, gone, watch):
-    one = snapshots(git=hanging_git(home / "workspace"))
+    one = snapshots(git=odd_git(home / "workspace", "exec sleep 1000"))
     one.ask()
     until_there(home / "workspace" / "began")
     below = watch(one.hands.cell.tree())

@@ -7,6 +7,7 @@ import os
 import re
 import stat
 from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
 
 from clew_shared.snapshots.entries import LEFT_OUT
 from clew_shared.snapshots.names import folders_above, quoted
@@ -105,6 +106,7 @@ class Index:
         except GitFailedError as error:
             if not _CUT.search(error.said):
                 raise
+            Path(f"{self._git.index}.lock").unlink(missing_ok=True)  # of one that was killed
             if len(batch) > 1:
                 half = len(batch) // 2
                 self._add(batch[:half])
