@@ -67,7 +67,7 @@ STEP = "Take the next step towards the goal."
         ((SORTED, GOT), f"Now correct what is wrong: {VALUE}"),
         (
             (WRITE, ITSELF),
-            "wrong: shop.py line 1, `from shop import total`: shop.py imports total from itself, and is to define it",
+            "wrong: shop.py line 1, `from shop import total`: shop.py imports total from itself instead of defining it",
         ),
         ((WRITE, ERROR), """wrong: shop.py line 2, `return x["prize"]`: KeyError: 'prize'"""),
         ((WRITE, STILL), f"{AS_BEFORE} Now change what is wrong: NameError: name 'totl'"),

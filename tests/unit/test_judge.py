@@ -59,5 +59,4 @@ def test_only_times_durations_and_ids_are_left_out(text, expected):
 def test_what_is_refused_because_the_daemon_stops_is_no_idle_step(agent):
     for n in range(20):
         agent.core.turn_away("run_cmd", {"cmd": f"step {n}"}, 1.0, "stopping")
-    assert agent.run("look", output="a first line").word == ""
     assert agent.state.scope.memory.debt.shares == 0

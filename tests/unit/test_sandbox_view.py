@@ -21,3 +21,8 @@ def test_every_link_on_the_way_to_the_name_servers_is_made_again(tmp_path, monke
     links = namespaces._links([*sandbox.view(spec).keep])
     assert links[str(tmp_path / "var-run")] == "run"
     assert str(tmp_path / "resolv.conf") in links
+
+
+def test_without_a_folder_for_temporary_files_no_overlay_is_tried(tmp_path, monkeypatch):
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "absent"))
+    assert not namespaces.overlay_possible(userns=False)

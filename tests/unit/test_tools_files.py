@@ -52,13 +52,14 @@ def names(folder):
 
 
 def test_a_file_is_created_changed_and_left_unchanged(tool, ws):
-    said = [tool("write_file", path="a/b.txt", content=text) for text in ("x", "xy", "xy")]
+    said = [tool("write_file", path="a/b.txt", content=text) for text in ("x\ny", "x", "xy", "xy")]
     assert [one.output for one in said] == [
-        "created a/b.txt (1 bytes)",
+        "created a/b.txt (3 bytes)",
+        "changed a/b.txt (1 bytes); no longer in it: `y`",
         "changed a/b.txt (2 bytes)",
         "unchanged a/b.txt (2 bytes)",
     ]
-    assert [one.changed for one in said] == [True, True, False]
+    assert [one.changed for one in said] == [True, True, True, False]
     assert (ws / "a" / "b.txt").read_text() == "xy"
 
 

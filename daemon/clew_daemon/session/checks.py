@@ -223,10 +223,10 @@ class Checks:
         if traced.passed or traced.exit_code is None or not trace:
             return run
         look = closer_look(trace, cmd)
-        seen = self._without_values((await self._ran(name, look, TRACE_S)).output) if look else ""
-        why = explanation(trace, cmd, seen=seen, command_chars=COMMAND_CHARS)
-        shown = why or f"It printed nothing. These commands ran:\n{trace[-TRACE_CHARS:]}\n"
-        return replace(run, output=shown)
+        looked = await self._ran(name, look, TRACE_S) if look else run
+        seen = self._without_values(looked.output) if looked.passed else ""
+        ran = f"It printed nothing. These commands ran:\n{trace[-TRACE_CHARS:]}\n"
+        return replace(run, output=explanation(trace, cmd, seen, COMMAND_CHARS) or ran)
 
     def _without_values(self, text: str) -> str:
         """Return a text without the values of the variables that the config passes on: they may be keys."""

@@ -51,7 +51,7 @@ def located_error(text: str) -> str:
     shown = in_one_line(code.strip().splitlines()[0], CODE_CHARS)
     found = _FROM_ITSELF.search(error)
     if found and posixpath.basename(file) == f"{found[2].rpartition('.')[2]}.py":
-        error = f"{file} imports {found[1]} from itself, and is to define it"
+        error = f"{file} imports {found[1]} from itself instead of defining it"
     return f"{file} line {line}, `{shown}`: {error}"
 
 

@@ -136,10 +136,10 @@ def plan(rows: Sequence[Row], list_of: Listed, first: int, last: int | None = No
         hidden = closed and not closed.isdisjoint((name, *folders_above(name)))
         if hidden or (wanted is None and name in above_closed):
             reason = "left_out"
-        elif name in foreign or (wanted and not in_the_way.isdisjoint(folders_above(name))):
-            reason = (
-                "shared"  # it is someone else's, or where its folder was there is a file that stays
-            )
+        elif name in foreign:
+            reason = "shared"
+        elif wanted and not in_the_way.isdisjoint(folders_above(name)):
+            reason = "shared"  # where its folder was there is a file that stays
         elif name in unknown:
             reason = "unknown"
         elif present != end.get(name):

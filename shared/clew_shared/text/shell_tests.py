@@ -21,8 +21,8 @@ _FILE_TESTS = {
     "-e": ("{} does not exist", "{} exists"),
     "-f": ("there is no file {}", "the file {} exists"),
     "-d": ("there is no folder {}", "the folder {} exists"),
-    "-s": ("there is no file {} with content", "{} is not empty"),
-    "-x": ("{} is no executable file", "{} is executable"),
+    "-s": ("{} is missing or empty", "{} is not empty"),
+    "-x": ("{} is not an executable file", "{} is executable"),
 }
 """What it means that such a test of a file failed: as it stands, and with `!` before it."""
 
@@ -64,8 +64,8 @@ def why_failed(trace: str, command: str, seen: Sequence[str] = ()) -> str:
     failed = failed_command(trace)
     words = _words(failed)
     name = words[0] if words else ""
-    if name == "grep":
-        return _why_grep(words, command, seen)
+    if found := _plain_grep(words, command):
+        return _why_grep(found, seen)
     if name not in _CLOSING or not words[-1].endswith(_CLOSING[name]):
         return ""
     given = words[1:-1] if _CLOSING[name] else words[1:]
@@ -77,24 +77,26 @@ def closer_look(trace: str, command: str) -> str:
 
     It shows the lines that a `! grep` must not find, and of a file that is not executable, whether it exists.
     """
-    match _words(failed_command(trace)):
-        case ["test", "-x", name] | ["[", "-x", name, "]"]:
-            there = f"it exists; chmod +x {name} makes it executable"
-            return f"test -e {shlex.quote(name)} && echo {shlex.quote(there)}"
-        case [_, *given] as words if (found := _plain_grep(words, command)) and found.unwanted:
-            options = [word.translate(_HIDING) for word in given if word.startswith("-")]
-            shown = [option for option in options if option != "-"]
-            grep = shlex.join(["grep", "-Hn", *shown, "--", found.pattern, *found.files])
-            return f"{grep} | head -n {LINES_SHOWN}"
-    return ""
+    words = _words(failed_command(trace))
+    if "\n+ cd " in f"\n{trace}":  # its names are of another folder
+        return ""
+    if words[:2] in (["test", "-x"], ["[", "-x"]) and len(words) > 2:
+        there = f"it exists; chmod +x {words[2]} makes it executable"
+        return f"test -e {shlex.quote(words[2])} && echo {shlex.quote(there)}"
+    found = _plain_grep(words, command)
+    if not found or not found.unwanted:
+        return ""
+    options = (word.translate(_HIDING) for word in words[1:] if word.startswith("-"))
+    grep = ["grep", "-Hn", *(one for one in options if one != "-"), "--", found.pattern]
+    return f"{shlex.join([*grep, *found.files])} | head -n {LINES_SHOWN}"
 
 
-def explanation(trace: str, command: str, *, seen: str, command_chars: int) -> str:
+def explanation(trace: str, command: str, seen: str, command_chars: int) -> str:
     """Return what an agent is shown of a check that failed and printed nothing, "" where it is not known why.
 
     `seen` is what `closer_look` showed.
     """
-    lines = seen.strip().splitlines()
+    lines = [beginning(line, VALUE_CHARS) for line in seen.strip().splitlines()[:LINES_SHOWN]]
     why = why_failed(trace, command, lines)
     if why and lines:
         why = f"{why}: {' | '.join(lines)}"
@@ -173,17 +175,15 @@ def _plain_grep(words: list[str], command: str) -> _Grep | None:
     operands = [word for word in words[1:] if not word.startswith("-")]
     options = [word for word in words[1:] if word.startswith("-")]
     before = _before(words, command)
-    certain = before == {"!"} or (before and "!" not in before)
+    unwanted = "!" in before
+    certain = len(before) == 1 if unwanted else bool(before)
     if len(operands) < 2 or not certain or not all(map(_PLAIN_GREP.fullmatch, options)):
         return None
-    return _Grep(operands[0], operands[1:], unwanted=before == {"!"})
+    return _Grep(operands[0], operands[1:], unwanted)
 
 
-def _why_grep(words: list[str], command: str, seen: Sequence[str]) -> str:
+def _why_grep(found: _Grep, seen: Sequence[str]) -> str:
     """Return what grep did not find, or found: the latter is a failure where the command has a `!` before it."""
-    found = _plain_grep(words, command)
-    if found is None:
-        return ""
     if found.unwanted:
         there = [name for name in found.files if any(line.startswith(f"{name}:") for line in seen)]
         where = " and ".join(there) or " or ".join(found.files)

@@ -58,7 +58,7 @@ def refused(state: State, e: ev.ActionBlocked, seq: int) -> None:
     if e.makes_block:
         found = Finding(seq, state.attention.steps, refused=True)
         state.findings = [*state.findings[1 - FINDINGS_KEPT :], found]
-    if not e.done and e.reason != "stopped":  # then it is not the agent that idles
+    if not e.done and e.reason != "stopped":  # then the daemon stops, the agent is not idle
         state.attention.steps += 1
         state.attention.firm = True
         memory.take_idle(state.scope.memory, seq, action_text(e.tool, e.args), IDLE_SHARE)

@@ -106,7 +106,7 @@ class Index:
         except GitFailedError as error:
             if not _CUT.search(error.said):
                 raise
-            Path(f"{self._git.index}.lock").unlink(missing_ok=True)  # of one that was killed
+            Path(f"{self._git.index}.lock").unlink(missing_ok=True)  # the killed git's
             if len(batch) > 1:
                 half = len(batch) // 2
                 self._add(batch[:half])

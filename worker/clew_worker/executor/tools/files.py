@@ -213,12 +213,12 @@ def write_file(args: dict[str, Any], context: ToolContext) -> ToolOutcome:
 def _lost(old: str, new: str) -> str:
     """Return which lines a file had that its new content lacks, the first few of them; "" for none.
 
-    A model that writes a file anew easily drops the rest of it. Where as many lines are new, they took their places.
+    A model that writes a file anew easily drops the rest of it. Lines that as many new ones replace are not lost.
     """
-    before, now = (list(filter(None, map(str.strip, text.splitlines()))) for text in (old, new))
-    lost = [line for line in before if line not in set(now)]
-    if len(set(now).difference(before)) >= len(lost):
-        return ""
+    there = {line.strip() for line in new.splitlines()}
+    before = [line for line in map(str.strip, old.splitlines()) if line]
+    lost = [line for line in before if line not in there]
+    replacing = there.difference(before, [""])
     shown = ", ".join(f"`{in_one_line(line, _LOST_CHARS)}`" for line in lost[:_LOST_SHOWN])
     more = f" and {len(lost) - _LOST_SHOWN} more" if len(lost) > _LOST_SHOWN else ""
-    return f"{NO_LONGER}{shown}{more}" if lost else ""
+    return f"{NO_LONGER}{shown}{more}" if len(lost) > len(replacing) else ""
