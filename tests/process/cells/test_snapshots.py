@@ -193,18 +193,19 @@ def test_a_disk_that_is_full_is_no_snapshot_and_leaves_nothing(snapshots):
     assert one.tree() == tree
 
 
-def odd_git(folder, what):
+def odd_git(folder, what, at="*update-index*"):
     """A git that notes in the file `began` that it writes a snapshot, and then does something else."""
     git = folder / "git"
     odd = f"touch {folder}/began; {what}"
-    git.write_text(f'#!/bin/sh\ncase "$*" in *update-index*) {odd};; esac\nexec {GIT} "$@"\n')
+    git.write_text(f'#!/bin/sh\ncase "$*" in {at}) {odd};; esac\nexec {GIT} "$@"\n')
     git.chmod(0o755)
     return str(git)
 
 
-def test_a_git_that_is_killed_by_a_file_that_is_cut_is_no_hindrance(snapshots, home):
+@pytest.mark.parametrize("at", ["*update-index*--add*", "*write-tree*"])
+def test_a_git_that_is_killed_by_a_file_that_is_cut_is_no_hindrance(snapshots, home, at):
     once = '[ -e "$0.died" ] || { touch "$0.died" "$GIT_INDEX_FILE.lock"; kill -BUS $$; }'
-    one = snapshots(git=odd_git(home / "workspace", once))
+    one = snapshots(git=odd_git(home / "workspace", once, at))
     one.sh("echo x > file; echo y > other")
     assert {"file", "other"} <= set(one.listed(one.tree()))
     assert (home / "workspace" / "git.died").exists()

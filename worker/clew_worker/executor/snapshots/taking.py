@@ -39,6 +39,7 @@ from clew_worker.executor.world.ignored import Ignored
 from clew_worker.sandbox import kernel
 
 SNAPSHOT_S = 60.0
+TRIES = 3
 COUNT_S = 20.0
 """How long a snapshot may take, and counting the changed lines after it; the daemon waits longer for the answer."""
 
@@ -118,24 +119,28 @@ class SnapshotTaker:
         )
 
     def _made(self, request: SnapshotRequest) -> _Taken:
-        """Write a snapshot; where git fails on an index from before, once more without that."""
+        """Write a snapshot."""
         at(self._folder, self._git or None)
         with contextlib.suppress(PermissionError):  # another user's
             self._folder.chmod(0o700)  # a command can change it, but can neither read nor write it
         if not self._store.exists:
             self._store.make()
-        self._tidy()
         before = bytes_used(self._folder / "objects")
-        try:
-            taken = self._drafted(request, before)
-        except GitFailedError:
-            index = self._folder / _INDEX
-            if not index.exists():
-                raise
-            index.unlink()
-            taken = self._drafted(request, before)
+        taken = self._tried(request, before)
         taken.grew = max(bytes_used(self._folder / "objects") - before, 0)
         return taken
+
+    def _tried(self, request: SnapshotRequest, used: int) -> _Taken:
+        """Make a draft; where git fails, anew, without an index from before, which may be damaged.
+
+        git is killed (SIGBUS) where a file is cut that it has as mapped memory.
+        """
+        store = self._store.within(SNAPSHOT_S)
+        for _ in range(TRIES - 1):
+            with contextlib.suppress(GitFailedError):
+                return self._drafted(store, request, used)
+            (self._folder / _INDEX).unlink(missing_ok=True)
+        return self._drafted(store, request, used)
 
     def _tidy(self) -> None:
         """Remove what a git that was killed or found no room has left."""
@@ -143,18 +148,18 @@ class SnapshotTaker:
             for path in self._folder.glob(left):
                 path.unlink(missing_ok=True)
 
-    def _drafted(self, request: SnapshotRequest, used: int) -> _Taken:
+    def _drafted(self, store: SnapshotStore, request: SnapshotRequest, used: int) -> _Taken:
         """Bring a draft of the index up to date, and write its tree with the modes beside it.
 
         One that took too long is kept, so that the next one goes on there.
         """
         draft, index = self._folder / _DRAFT, self._folder / _INDEX
+        self._tidy()
         draft.unlink(missing_ok=True)
         if index.exists():
             shutil.copy2(index, draft)  # with its time, by which git knows what it must read again
         root = self._workspace.fileno()
-        git = replace(self._store, index=str(draft), work_tree=f"/proc/self/fd/{root}")
-        git = git.within(SNAPSHOT_S)
+        git = replace(store, index=str(draft), work_tree=f"/proc/self/fd/{root}")
         room = request.room_bytes - used
         try:
             index_of = Index(git, root, self._covers, request.max_file_bytes, room)
