@@ -4,6 +4,7 @@ from itertools import pairwise
 
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.unit.test_prompt import view_of
 
 from clew_shared.prompt.compact import compact_context
 from clew_shared.prompt.layout import lay_out
@@ -11,7 +12,14 @@ from clew_shared.prompt.view import PromptView
 from clew_shared.record.model import Goal, Subtask, Task
 from clew_shared.record.state import State
 from clew_shared.tools import BY_NAME, TOOLS
-from clew_shared.wire.hello import Call, FinishedSubtask, Said, SentProbe
+from clew_shared.wire.hello import (
+    Call,
+    ContextOptions,
+    FinishedSubtask,
+    HelloOptions,
+    Said,
+    SentProbe,
+)
 from clew_worker.agent import json_mode
 from clew_worker.agent.json_mode import fitted
 
@@ -49,22 +57,19 @@ finished = st.builds(
     insights=st.just(("it",)),
 )
 views = st.builds(
-    PromptView,
+    view_of,
     goal=st.text(max_size=100),
     notes=st.text(max_size=100),
     task=st.text(max_size=20),
     subtask=st.text(max_size=20),
     transcript=st.lists(call | said, max_size=25).map(tuple),
     finished=st.lists(finished, max_size=40).map(tuple),
-    mode=st.sampled_from(["tools", "json"]),
-    blocked=st.lists(st.text(max_size=30), max_size=5).map(tuple),
+    blocked_actions=st.lists(st.text(max_size=30), max_size=5).map(tuple),
     feedback=st.lists(st.text(max_size=30), max_size=3).map(tuple),
     probes=st.dictionaries(st.text(max_size=8), st.builds(SentProbe), max_size=3),
-    replan=st.sampled_from([None, "task", "goal"]),
-    turn=st.integers(0, 40),
+    replan_required=st.sampled_from([None, "task", "goal"]),
+    iteration=st.integers(0, 40),
     max_tokens=st.integers(256, 8000),
-    chars_per_token=st.floats(0.5, 9),
-    tightness=st.integers(0, 4),
 )
 """Any view, as if nothing of it were folded yet."""
 
@@ -73,7 +78,9 @@ views = st.builds(
 def cut_views(draw):
     """A view whose transcript is folded at any place."""
     view = draw(views)
-    return replace(view, folded=draw(st.integers(0, len(view.transcript))))
+    folded, tightness = draw(st.integers(0, len(view.state.transcript))), draw(st.integers(0, 4))
+    mode, per_token = draw(st.sampled_from(["tools", "json"])), draw(st.floats(0.5, 9))
+    return PromptView(view.hello, mode, per_token, tightness, folded)
 
 
 @given(cut_views())
@@ -90,8 +97,10 @@ def test_every_result_follows_its_call_and_no_call_is_left_alone(view):
 @given(cut_views(), st.integers(2500, 8000))
 def test_a_settled_prompt_keeps_to_its_tokens(view, max_tokens):
     """By its own count, where the server's agrees with the usual four characters a token."""
-    laid = lay_out(replace(view, max_tokens=max_tokens, chars_per_token=4.0))
-    live = len(view.transcript) - laid.view.folded
+    options = HelloOptions(context=ContextOptions(max_tokens=max_tokens))
+    hello = view.hello.model_copy(update={"options": options})
+    laid = lay_out(replace(view, hello=hello, chars_per_token=4.0))
+    live = len(view.state.transcript) - laid.view.folded
     total = laid.sizes["total"]["tokens"]
     assert total <= max_tokens or live == 1
 

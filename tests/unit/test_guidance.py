@@ -3,16 +3,16 @@
 from dataclasses import replace
 
 import pytest
+from tests.unit.test_prompt import view_of
 
 from clew_shared.guidance.notes import AS_BEFORE, NOT_YET, absent
 from clew_shared.prompt.state_block import state_block
-from clew_shared.prompt.view import PromptView
 from clew_shared.text.shell_tests import SILENT
 from clew_shared.tools import NO_EDIT, NO_LONGER, TOOLS
 from clew_shared.wire.hello import Call, Said
 
 GOAL = "Tu was mit shop.py"  # no word of it counts but the names of files
-VIEW = PromptView(goal=GOAL, subtask=GOAL, checks={"right": './check "$(cat out)"'}, tools=TOOLS)
+CHECKS = {"right": './check "$(cat out)"'}
 
 WRITE = Call(3, "write_file", {"path": "shop.py", "content": "x"}, "success", "created")
 SAME = replace(WRITE, changed=False)
@@ -43,6 +43,11 @@ NOT_FOUND = Call(6, "edit_file", {"path": "shop.py"}, "error", "old is not in sh
 STILL = Said("user", f"{NOT_YET} {AS_BEFORE}\nCheck failed\nNameError: name 'totl'\n")
 VALUE = 'got "a", expected "b"'
 STEP = "Take the next step towards the goal."
+
+
+def asked_of(*entries, **given):
+    given = {"checks": CHECKS, "tools": TOOLS, "transcript": entries, **given}
+    return state_block(view_of(GOAL, **given))
 
 
 @pytest.mark.parametrize(
@@ -86,7 +91,7 @@ STEP = "Take the next step towards the goal."
     ],
 )
 def test_the_request_follows_from_the_facts(entries, asked):
-    assert asked in state_block(replace(VIEW, transcript=entries))
+    assert asked in asked_of(*entries)
 
 
 @pytest.mark.parametrize(
@@ -107,17 +112,17 @@ def test_a_file_that_a_check_names_and_that_is_not_there_is_known(check, missing
 
 
 def test_what_is_missing_is_said_as_long_as_no_check_has_said_more():
-    view = replace(VIEW, absent=("out.txt",))
-    assert "out.txt does not exist. Now call write_file with path out.txt." in state_block(
-        replace(view, transcript=(READ,))
-    )
-    assert f"wrong: {VALUE}" in state_block(replace(view, transcript=(GOT, READ)))
+    given = {"checks": {"right": "test -s out.txt"}, "there": ["app.py"]}
+    missing = "out.txt does not exist. Now call write_file with path out.txt."
+    assert missing in asked_of(READ, **given)
+    assert f"wrong: {VALUE}" in asked_of(GOT, READ, **given)
 
 
 def test_an_edit_that_changed_nothing_leads_to_the_file_that_is_missing():
     """Else the model rewrites the file that it has read, as if that were the missing one."""
-    view = replace(VIEW, absent=("shop.py", "out.txt"))
-    asked = state_block(replace(view, transcript=(WRITE, NO_CHANGE)))
+    asked = asked_of(
+        WRITE, NO_CHANGE, checks={"right": "test -s shop.py && test -s out.txt"}, there=["app.py"]
+    )
     assert "Call write_file with the whole file out.txt: it does not exist." in asked
-    written = replace(view, absent=("shop.py",), transcript=(WRITE, NO_CHANGE))
-    assert "the whole file shop.py as it should be." in state_block(written)
+    written = asked_of(WRITE, NO_CHANGE, checks={"right": "test -s shop.py"}, there=["app.py"])
+    assert "the whole file shop.py as it should be." in written

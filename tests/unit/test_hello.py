@@ -15,7 +15,7 @@ from clew_daemon.record.shrink import fitted_state, published_state
 from clew_shared.config.agent_tables import LlmAgentSettings, RunbookAgentSettings
 from clew_shared.config.tables import Settings
 from clew_shared.prompt.layout import lay_out
-from clew_shared.prompt.view import view_on_record
+from clew_shared.prompt.view import PromptView
 from clew_shared.record import events as ev
 from clew_shared.record.codec import encode
 from clew_shared.record.fold import apply
@@ -172,7 +172,7 @@ def answers(record):
     prompt, agent = record.state.prompt, LlmAgentSettings(model="m")
     llm = hello_answer(record.state, Settings(), agent, record, [BULLET], prompt=prompt)
     received = HelloAnswer.model_validate_json(json.dumps(llm.as_json()))
-    prompts = [lay_out(view_on_record(hello)).messages for hello in (llm, received)]
+    prompts = [lay_out(PromptView.on_record(hello)).messages for hello in (llm, received)]
     assert prompts[0] == prompts[1]
     view = state_view(record.state)
     found = {

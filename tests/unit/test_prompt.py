@@ -1,84 +1,62 @@
-from dataclasses import replace
-
 import pytest
 
 from clew_shared.core.budgets import TurnsLeft
 from clew_shared.prompt.compact import compact_context
 from clew_shared.prompt.layout import lay_out
 from clew_shared.prompt.state_block import state_block
-from clew_shared.prompt.view import GoalProgress, PromptView
+from clew_shared.prompt.view import PromptView
 from clew_shared.record import events as ev
 from clew_shared.record.fold import fold
 from clew_shared.record.spec import PlannedSubtask, PlannedTask, Spec
-from clew_shared.tools import TOOLS
-from clew_shared.wire.hello import Call, HelloAnswer, SentProbe
+from clew_shared.wire.hello import Call, HelloAnswer, HelloState, SentProbe
 
 
 def build(view):
     return lay_out(view).messages
 
 
-VIEW = PromptView(goal="Make hello.txt", subtask="Make hello.txt")
+GOAL = "Make hello.txt"
 WRITE = Call(3, "write_file", {"path": "hello.txt", "content": "hello"}, "success", "created")
 
 
-def tree(*statuses, description="Make hello.txt"):
-    subtasks = [
-        {
-            "description": f"step {n}",
-            "status": status,
-            "attempts": 0,
-            "last_failure": None,
-            "actions_total": 0,
-            "actions": [],
-        }
-        for n, status in enumerate(statuses)
-    ]
-    if not subtasks:
-        subtasks = [{"description": description, "status": "in_progress", "actions_total": 0}]
-    return {
-        "goal": {
-            "description": description,
-            "tasks": [{"description": "the task", "status": "in_progress", "subtasks": subtasks}],
-        },
-        "current_task_idx": 0,
-        "current_subtask_idx": 0,
-    }
-
-
-def hello(state=None, **fields):
-    tools = [
-        {"name": t.name, "description": t.description, "parameters": t.parameters} for t in TOOLS
-    ]
-    return HelloAnswer.model_validate({"state": state or tree(), "tools": tools, **fields})
+def view_of(goal, subtask=None, later=(), task="", max_tokens=8000, **given):
+    """A view of a goal at its first subtask, by default the goal itself; `given` goes where `hello` has it."""
+    now = {"description": goal if subtask is None else subtask, "status": "in_progress"}
+    now |= {name: given.pop(name) for name in ("attempts", "last_failure") if name in given}
+    subtasks = [now, *({"description": name} for name in later)]
+    tasks = [{"description": task, "status": "in_progress", "subtasks": subtasks}]
+    state = {name: given.pop(name) for name in HelloState.model_fields if name in given}
+    state["goal"] = {"description": goal, "tasks": tasks}
+    given |= {"state": state, "options": {"context": {"max_tokens": max_tokens}}}
+    return PromptView(HelloAnswer.model_validate(given))
 
 
 def test_the_first_message_is_the_system_prompt_and_the_second_the_goal():
-    messages = build(VIEW)
+    messages = build(view_of(GOAL))
     assert [m["role"] for m in messages] == ["system", "user"]
     assert "Goal: Make hello.txt" in messages[1]["content"]
 
 
 def test_a_native_call_and_its_result_are_a_pair_with_one_id():
-    call, result = build(replace(VIEW, transcript=(WRITE,)))[2:]
+    call, result = build(view_of(GOAL, transcript=(WRITE,)))[2:]
     assert call["tool_calls"][0]["id"] == result["tool_call_id"] == "call00003"
     assert result["content"].startswith("#3 success:\ncreated")
 
 
 def test_the_state_block_is_last_and_holds_what_changes():
-    view = replace(
-        VIEW,
+    view = view_of(
+        GOAL,
+        later=["Then this"],
         attempts=1,
         last_failure="no such file",
-        next_subtask="Then this",
         probes={
             "tests_pass": SentProbe(passed=False, after=4),
             "exists": SentProbe(passed=True, after=9, current=True),
         },
-        blocked=('run_cmd::{"cmd":"ls"}',),
+        blocked_actions=('run_cmd::{"cmd":"ls"}',),
         feedback=("use tabs",),
-        turn=7,
-        progress=GoalProgress(7, 30, 3),
+        iteration=7,
+        actions_total=3,
     )
     text = build(view)[-1]["content"]
     for part in (
@@ -96,7 +74,7 @@ def test_the_state_block_is_last_and_holds_what_changes():
 
 def test_a_model_hurries_in_the_last_third_before_a_limit_and_more_so_in_the_last_tenth():
     def shown(turns, of=30):
-        return state_block(replace(VIEW, left=TurnsLeft(turns, of, f"the goal's {of} turns")))
+        return state_block(view_of(GOAL, turns_left=TurnsLeft(turns, of, f"the goal's {of} turns")))
 
     assert "left" not in shown(11)
     assert "[10 turns left]\nThen the goal's 30 turns are used up." in shown(10)
@@ -104,14 +82,14 @@ def test_a_model_hurries_in_the_last_third_before_a_limit_and_more_so_in_the_las
     assert "[4 turns left]" in shown(4)
     assert "[EMERGENCY: 3 turns left. Finish NOW.]" in shown(3)
     assert "[EMERGENCY: 1 turn left. Finish NOW.]" in shown(1, of=10)
-    assert "left" not in state_block(VIEW)
+    assert "left" not in state_block(view_of(GOAL))
 
 
 def test_over_its_room_the_older_part_is_folded_into_lines():
     calls = tuple(
         Call(n, "run_cmd", {"cmd": f"echo {n}"}, "success", "x" * 900) for n in range(1, 41)
     )
-    messages = build(replace(VIEW, transcript=calls, max_tokens=3000))
+    messages = build(view_of(GOAL, transcript=calls, max_tokens=3000))
     assert "- #30 did run_cmd echo 30 → found xxx" in messages[1]["content"]
     assert "#40 success" in messages[-1]["content"]
     assert len(str(messages)) < 3000 * 4

@@ -5,7 +5,7 @@ import pytest
 from clew_shared.core.budgets import turns_left
 from clew_shared.core.journal import AttemptLimits
 from clew_shared.prompt.layout import lay_out
-from clew_shared.prompt.view import view_from
+from clew_shared.prompt.view import PromptView
 from clew_shared.record.model import LlmCost
 from clew_shared.record.spec import Spec
 from clew_shared.record.state import AttemptState, State
@@ -35,13 +35,13 @@ def hello(iteration=0, *, own_limit=None, granted=0, actions=0, attempts=0, **at
 
 
 def prompt(answer, mode="tools"):
-    return "\n".join(m["content"] for m in lay_out(view_from(answer, mode=mode)).messages)
+    return "\n".join(m["content"] for m in lay_out(PromptView(answer, mode)).messages)
 
 
 @pytest.mark.parametrize("mode", ["tools", "json"])
 def test_the_first_of_several_attempts_has_the_same_prompt_as_the_only_one(mode):
-    only = lay_out(view_from(hello(3), mode=mode))
-    first = lay_out(view_from(hello(3, n=1, limit=3), mode=mode))
+    only = lay_out(PromptView(hello(3), mode))
+    first = lay_out(PromptView(hello(3, n=1, limit=3), mode))
     assert first.messages == only.messages
     assert first.sha == only.sha
     assert [name for name, _ in first.blocks] == [name for name, _ in only.blocks]

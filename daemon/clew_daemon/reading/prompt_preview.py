@@ -81,13 +81,13 @@ def preview(instance: Instance, goal: str, *, until: int | None = None) -> dict[
     there is no next call. With `until`, the number of an event, it is the prompt after that event.
     """
     from clew_shared.prompt.layout import lay_out
-    from clew_shared.prompt.view import view_on_record
+    from clew_shared.prompt.view import PromptView
 
     settings = instance.settings_for_display
     with open_ledger(instance) as reader:
         state, hello = _moment(reader, goal, settings, until)
     agent = _agent(settings, state)
-    laid = lay_out(view_on_record(hello))
+    laid = lay_out(PromptView.on_record(hello))
     return {
         "messages": laid.messages,
         "sizes": laid.sizes,

@@ -6,7 +6,7 @@ the next call. `[context] guidance`, or the profile of a model, chooses.
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Protocol
 
 from clew_shared.guidance.notes import (
@@ -19,7 +19,7 @@ from clew_shared.guidance.notes import (
 )
 from clew_shared.text.shorten import without_middle
 from clew_shared.tools import NO_EDIT, NO_LONGER, WRITE_ONLY_TOOLS, Tool
-from clew_shared.wire.hello import Call, Entry
+from clew_shared.wire.hello import Call, Entry, HelloAnswer
 
 NAME_CHARS = 160
 NAMED_SHOWN = 3
@@ -33,30 +33,24 @@ _FENCED = re.compile(r"\s*```[^\n]*\n.*```\s*", re.DOTALL)
 
 
 class Conversation(Protocol):
-    """What a request is made from, as a prompt's view has it: its texts, the tools on offer, and what was called."""
+    """What a request is made from, as a prompt's view has it."""
 
     @property
-    def goal(self) -> str: ...
-    @property
-    def subtask(self) -> str: ...
+    def hello(self) -> HelloAnswer: ...
     @property
     def implicit(self) -> bool: ...
-    @property
-    def checks(self) -> Mapping[str, str]: ...
     @property
     def tools(self) -> Sequence[Tool]: ...
     @property
     def there(self) -> Sequence[str]: ...
     @property
     def absent(self) -> Sequence[str]: ...
-    @property
-    def transcript(self) -> Sequence[Entry]: ...
 
 
 def request(view: Conversation, *, guided: bool) -> str:
     """Return what the model is asked to do now, as the last line of its prompt."""
     asking = Guided(view) if guided else Plain(view)
-    last = next((e for e in reversed(view.transcript) if isinstance(e, Call)), None)
+    last = next((e for e in reversed(view.hello.state.transcript) if isinstance(e, Call)), None)
     return asking.first() if last is None else asking.next(last)
 
 
@@ -65,6 +59,7 @@ class Plain:
 
     def __init__(self, view: Conversation) -> None:
         self._view = view
+        self._entries = view.hello.state.transcript
         self._what, self._done = (
             ("goal", "finish") if view.implicit else ("subtask", "complete_subtask")
         )
@@ -94,8 +89,10 @@ class Guided(Plain):
     def first(self) -> str:
         """Ask for a look at what is there: else small models overwrite files unread."""
         view = self._view
+        state = view.hello.state
+        about = state.subtask.description or state.goal.description
         there = [name for name in view.there if not name.endswith("/")]
-        named = [name for name in there if _mentions(view.subtask or view.goal, name)]
+        named = [name for name in there if _mentions(about, name)]
         if named:
             names = " and ".join(named[:NAMED_SHOWN])
             return f"First look: call read_file on {names}, before you change anything."
@@ -110,7 +107,7 @@ class Guided(Plain):
             return super().next(last)
         if last.result != "success":
             return self._after_failure(last) or super().next(last)
-        checked = self._view.implicit and self._view.checks
+        checked = self._view.implicit and self._view.hello.checks
         changed = self._changed()
         if last.changed is False and last.name in WRITE_ONLY_TOOLS:
             asked = f"If it is done, call {self._done} now." if changed or not checked else ""
@@ -133,13 +130,13 @@ class Guided(Plain):
             return (
                 "This shows what is still wrong. Now change it."  # else small models run it again
             )
-        if self._view.implicit and failure_text(self._view.transcript[-1]):
+        if self._view.implicit and failure_text(self._entries[-1]):
             return "It changed files, but the goal is not reached. Now change what is still wrong."
         return ""
 
     def _failed_before(self, last: Call) -> bool:
         """Return whether the call before failed, too, with the same tool and file."""
-        calls = [e for e in self._view.transcript if isinstance(e, Call)]
+        calls = [e for e in self._entries if isinstance(e, Call)]
         return len(calls) > 1 and all(
             (e.name, e.args.get("path"), e.result) == (last.name, last.args.get("path"), "error")
             for e in calls[-2:]
@@ -147,13 +144,13 @@ class Guided(Plain):
 
     def _is_a_check(self, command: str) -> bool:
         """Return whether a command is, but for quotes, a part of a shown check, or of its trace."""
-        shown = (*self._view.checks.values(), *map(failure_text, self._view.transcript))
+        shown = (*self._view.hello.checks.values(), *map(failure_text, self._entries))
         return any(f" {_words(command)} " in f" {_words(one)} " for one in shown)
 
     # ---- after a call that left the goal's checks failing
 
     def _next_step(self, last: Call) -> str:
-        entries, failure = self._view.transcript, self._known_failure()
+        entries, failure = self._entries, self._known_failure()
         if not any(map(_may_have_changed, entries)):
             read = any(isinstance(e, Call) and e.name == "read_file" for e in entries)
             return f"Nothing is changed yet. {_correct(failure) if read and failure else STEP}"
@@ -176,7 +173,7 @@ class Guided(Plain):
         if last.name == "write_file" and _FENCED.fullmatch(str(last.args.get("content", ""))):
             return f"{_path(last)} begins and ends with ```. Write it without, unless they belong there."
         path = str(last.args.get("path", ""))
-        written = (e for e in self._view.transcript if isinstance(e, Call) and _wrote(e, path))
+        written = (e for e in self._entries if isinstance(e, Call) and _wrote(e, path))
         lost = last.output.partition(NO_LONGER)[2] if last is next(written, None) else ""
         text = (
             f"{_path(last)} lacks lines that it had before. Put them back, unless they had to go: "
@@ -187,7 +184,7 @@ class Guided(Plain):
 
     def _known_failure(self) -> str:
         """Return what the last checks found in a line, "" where that is not known."""
-        note = next(filter(failure_text, reversed(self._view.transcript)), None)
+        note = next(filter(failure_text, reversed(self._entries)), None)
         if note:
             return last_failure(note)
         missing = self._missing()
@@ -195,7 +192,7 @@ class Guided(Plain):
 
     def _missing(self) -> str:
         """Return a file that the checks name, and that neither was there at the start nor was written since."""
-        transcript = self._view.transcript
+        transcript = self._entries
         if any(map(failure_text, transcript)):  # the checks have said more
             return ""
         calls = [e for e in transcript if isinstance(e, Call)]
@@ -204,7 +201,7 @@ class Guided(Plain):
 
     def _changed(self) -> bool:
         """Return whether a call may have changed something since checks last failed."""
-        for entry in reversed(self._view.transcript):
+        for entry in reversed(self._entries):
             if failure_text(entry):
                 return False
             if _may_have_changed(entry):

@@ -11,6 +11,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
+from clew_shared.playbook.bullet import Bullet
+from clew_shared.playbook.text import render
 from clew_shared.prompt.messages import (
     FIXED_CHARS_PER_TOKEN,
     FOLDED_SHARE,
@@ -21,8 +23,8 @@ from clew_shared.prompt.messages import (
     share_chars,
     unfolded,
 )
-from clew_shared.prompt.state_block import DESCRIPTION_CHARS, plan_text, state_block
-from clew_shared.prompt.tools import listing, schema_of
+from clew_shared.prompt.state_block import DESCRIPTION_CHARS, plan_lines, plan_text, state_block
+from clew_shared.prompt.tools import listing, schema_of, steady_tools
 from clew_shared.prompt.view import PromptView
 from clew_shared.text.shorten import one_line, without_middle
 from clew_shared.wire.hello import Call, FinishedSubtask
@@ -99,7 +101,7 @@ class PromptLayout:
     def left_out(self) -> list[str]:
         """What the prompt does not show, and why."""
         view = self.view
-        folded = sum(isinstance(e, Call) for e in view.transcript[: view.folded])
+        folded = sum(isinstance(e, Call) for e in view.state.transcript[: view.folded])
         named = _finished_folded(view)
         cut = len("\n\n".join(_goal_parts(view))) > len(_goal(view))
         facts = (
@@ -150,12 +152,13 @@ def _per_token(view: PromptView) -> float:
 
 
 def _fixed(view: PromptView) -> list[Block]:
+    state, subtask = view.state, view.state.subtask.description
     return [
         ("system", [{"role": "system", "content": _system(view)}]),
         ("goal", [_user(_goal(view))]),
-        ("finished", [_user(_finished(view))] if view.finished or view.given_up else []),
-        ("subtask", [] if view.implicit or not view.subtask else [_user(_now(view))]),
-        *([("tried", [_user(_tried(view))])] if view.attempt.n > 1 else []),
+        ("finished", [_user(_finished(view))] if state.finished or state.given_up else []),
+        ("subtask", [] if view.implicit or not subtask else [_user(_now(view))]),
+        *([("tried", [_user(_tried(view))])] if view.hello.attempt.n > 1 else []),
     ]
 
 
@@ -166,11 +169,11 @@ def _share(view: PromptView, share: float) -> int:
 def _system(view: PromptView) -> str:
     parts = [RULES]
     if view.mode == "json":
-        parts.append(JSON_RULES + "\n" + listing(view.steady_tools))
+        parts.append(JSON_RULES + "\n" + listing(steady_tools(view.hello)))
         if view.reflects:
             parts.append(JSON_REFLECTS)
-    if view.playbook.strip():
-        learned = without_middle(view.playbook.strip(), _share(view, PLAYBOOK_SHARE))
+    if learned := render(map(Bullet.from_dict, view.hello.playbook)).strip():
+        learned = without_middle(learned, _share(view, PLAYBOOK_SHARE))
         parts.append(f"{FROM_EARLIER_GOALS}\n\n{learned}")
     return "\n\n".join(parts)
 
@@ -184,31 +187,32 @@ def _goal(view: PromptView) -> str:
 
 
 def _goal_parts(view: PromptView) -> list[str]:
-    parts = ["Goal: " + view.goal]
-    if view.checks:
-        lines = [f"- {name}: {command}" for name, command in view.checks.items()]
+    hello, goal = view.hello, view.state.goal.description
+    parts = ["Goal: " + goal]
+    if hello.checks:
+        lines = [f"- {name}: {command}" for name, command in hello.checks.items()]
         parts.append("Checks that are run at the end and must exit 0:\n" + "\n".join(lines))
-    if view.done_when.strip():
-        parts.append("Done when:\n" + view.done_when.strip())
-    if view.notes.strip() and view.notes.strip() != view.goal.strip():
-        parts.append("Notes:\n" + view.notes.strip())
+    if done_when := hello.spec.done_when.strip():
+        parts.append("Done when:\n" + done_when)
+    if (notes := hello.notes.strip()) and notes != goal.strip():
+        parts.append("Notes:\n" + notes)
     return parts
 
 
 def _finished(view: PromptView) -> str:
     """Return a line for each finished subtask; over its share the oldest are only named."""
-    named = _finished_folded(view)
-    lines = [_finished_line(done) for done in view.finished[named:]]
+    state, named = view.state, _finished_folded(view)
+    lines = [_finished_line(done) for done in state.finished[named:]]
     if named:
         room = int(_share(view, FINISHED_SHARE) * NAMES_SHARE)
-        names = [one_line(done.description) for done in view.finished[:named]]
+        names = [one_line(done.description) for done in state.finished[:named]]
         text = "; ".join(without_middle(name, FOLDED_NAME_CHARS) for name in names)
         cut = text if len(text) <= room else "… " + text[-room:]
         lines.insert(0, f"- {named} before: {cut}")
     parts = ["Finished before:\n" + "\n".join(lines)] if lines else []
-    if view.given_up:
+    if state.given_up:
         tried = [
-            f"- {without_middle(one_line(text), SUMMARY_CHARS)}" for text in view.given_up[-8:]
+            f"- {without_middle(one_line(text), SUMMARY_CHARS)}" for text in state.given_up[-8:]
         ]
         parts.append("Tried and given up, not to be tried again:\n" + "\n".join(tried))
     return "\n".join(parts)
@@ -231,7 +235,7 @@ def _finished_folded(view: PromptView) -> int:
     it. So the prompt's prefix stays the same between two folds.
     """
     room = int(_share(view, FINISHED_SHARE) * (1 - NAMES_SHARE))
-    sizes = [len(_finished_line(done)) + 1 for done in view.finished]
+    sizes = [len(_finished_line(done)) + 1 for done in view.state.finished]
     folded, total = 0, 0
     for count, size in enumerate(sizes, start=1):
         total += size
@@ -243,17 +247,18 @@ def _finished_folded(view: PromptView) -> int:
 
 
 def _now(view: PromptView) -> str:
-    task = without_middle(one_line(view.task), DESCRIPTION_CHARS * 2)
-    part_of = "" if view.task in ("", view.subtask, view.goal) else f' (part of "{task}")'
-    now = f"Your subtask now: {without_middle(view.subtask, _share(view, SUBTASK_SHARE))}{part_of}"
-    if len(view.plan) > 1:
-        now = f"The plan from here:\n{plan_text(view)}\n\n{now}"
-    return now
+    state = view.state
+    task, subtask = state.task.description, state.subtask.description
+    within = f' (part of "{without_middle(one_line(task), DESCRIPTION_CHARS * 2)}")'
+    part_of = "" if task in ("", subtask, state.goal.description) else within
+    now = f"Your subtask now: {without_middle(subtask, _share(view, SUBTASK_SHARE))}{part_of}"
+    plan = plan_lines(view)
+    return f"The plan from here:\n{plan_text(view, plan)}\n\n{now}" if len(plan) > 1 else now
 
 
 def _tried(view: PromptView) -> str:
     """Return what earlier attempts at the current subtask did, and what has become of their files."""
-    what, attempt = "goal" if view.implicit else "subtask", view.attempt
+    what, attempt = "goal" if view.implicit else "subtask", view.hello.attempt
     begin = f"Earlier attempts at this {what} have failed. Start again from the beginning."
     last = "Find another way."
     if attempt.kept:

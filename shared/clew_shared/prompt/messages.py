@@ -87,7 +87,7 @@ def _plain(value: Any, max_chars: int) -> Any:
 
 def unfolded(view: PromptView) -> list[list[Message]]:
     """Return the messages of each entry that is not folded; a request for a call only until one was made."""
-    entries = view.transcript
+    entries = view.state.transcript
     last = max((n for n, e in enumerate(entries) if isinstance(e, Call)), default=-1)
     return [
         [] if n < last and isinstance(e, Said) and e.text in _NUDGES else _written(e, view)
@@ -161,7 +161,7 @@ def folded_lines(view: PromptView, room: int) -> list[str]:
 
     Where there is no room for all, the least relevant are dropped first, and of those the oldest.
     """
-    entries = map(folded_entry, view.transcript[: view.folded])
+    entries = map(folded_entry, view.state.transcript[: view.folded])
     calls = [entry for entry in entries if isinstance(entry, Call)][-FOLDED_CALLS_MAX:]
     return reasoning.relevant_lines([(c.relevance, _folded_line(c)) for c in calls], room)
 
@@ -185,12 +185,12 @@ def entries_to_fold(view: PromptView, room: int) -> int:
     sizes = [chars(messages) for messages in unfolded(view)]
     count, total = view.folded, sum(sizes)
     if total > room:
-        while count < len(view.transcript) - 1 and total > room * FOLD_TO:
+        while count < len(view.state.transcript) - 1 and total > room * FOLD_TO:
             total -= sizes[count - view.folded]
             count += 1
     if view.window is Window.EMERGENCY:
         results = view.windows.emergency_results
-        calls = [n for n, entry in enumerate(view.transcript) if isinstance(entry, Call)]
+        calls = [n for n, entry in enumerate(view.state.transcript) if isinstance(entry, Call)]
         count = max(count, calls[-results] if len(calls) > results else 0)
     return count
 

@@ -77,7 +77,7 @@ class LanguageModel:
         """
         withheld = {self.withheld}
         insists = self._form.mode == "json" or self._finishing.in_vain > 0
-        if insists and not self._finishing.possible and not view.replan:
+        if insists and not self._finishing.possible and not view.state.replan_required:
             withheld.add("finish")
         return tuple(t for t in view.tools if t.name not in withheld) or view.tools
 

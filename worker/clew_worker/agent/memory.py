@@ -11,7 +11,7 @@ from typing import Any
 from clew_shared.prompt.layout import PromptLayout, lay_out
 from clew_shared.prompt.messages import folded_entry, output_chars, plain_args
 from clew_shared.prompt.transcript import apply_hindsight, recorded, turn_of, warning
-from clew_shared.prompt.view import CHARS_PER_TOKEN, recorded_mode, view_from
+from clew_shared.prompt.view import CHARS_PER_TOKEN, PromptView, recorded_mode
 from clew_shared.prompt.windows import recalibrated
 from clew_shared.record.prompt_facts import Prompt
 from clew_shared.text.redact import redact
@@ -127,7 +127,6 @@ class Memory:
         """Return the prompt, folded as far as it must be, and prepare its report."""
         now = {
             "transcript": tuple(self.transcript),
-            "folded": self.folded,
             "iteration": self.iteration,
             "turns_left": self.left,
             "actions_total": self.actions,
@@ -135,14 +134,8 @@ class Memory:
         }
         hello = self.hello.model_copy(update={"state": self.state.model_copy(update=now)})
         form = self.form
-        layout = lay_out(
-            view_from(
-                hello,
-                mode=form.mode,
-                chars_per_token=form.chars_per_token,
-                tightness=form.tightness,
-            )
-        )
+        view = PromptView(hello, form.mode, form.chars_per_token, form.tightness, self.folded)
+        layout = lay_out(view)
         for n in range(self.folded, layout.view.folded):
             self.transcript[n] = folded_entry(self.transcript[n])
         self.folded = layout.view.folded
