@@ -2,7 +2,7 @@
 
 import pytest
 
-from clew_worker.agent.rpc import CannotContinue
+from clew_worker.agent.client import CannotContinue
 from clew_worker.bridge.clis.cli import (
     FaultReported,
     LimitReached,

@@ -4,7 +4,6 @@
 judges one.
 """
 
-from clew_worker.agent.client import AgentClient
-from clew_worker.agent.rpc import Disconnected, RpcError
+from clew_worker.agent.client import AgentClient, Disconnected, RpcError
 
 __all__ = ["AgentClient", "Disconnected", "RpcError"]

@@ -9,21 +9,62 @@ import itertools
 import os
 import socket
 from collections.abc import Callable, Mapping
-from typing import Any, Self
+from typing import Any, Literal, Self
 
+from clew_shared.prompt.messages import plain_args
 from clew_shared.wire import protocol
-from clew_shared.wire.answers import Advanced, Finished, Judged
+from clew_shared.wire.answers import ActionOutcome, Advanced, Finished, Judged
 from clew_shared.wire.framing import Lines
 from clew_shared.wire.hello import HelloAnswer, StateAnswer
-from clew_worker.agent.rpc import Disconnected, RpcError
 
 CHUNK_BYTES = 1 << 16
 ANSWER_TIMEOUT_S = 8 * 86_400.0
 """Longer than any answer takes: an action has its own deadline, and so has the wait for an LLM slot."""
 
+RECORD_CHARS = 1_000
+ENDED = ("stopped", "budget")
+"""The reasons of a refusal after which nothing more is accepted."""
+
 _GOODBYE_S = 1.0
 
 Notice = Callable[[dict[str, Any]], None]
+
+
+RETRY_AFTER_MAX_S = 30 * 86_400.0
+"""The longest wait that an agent may ask for."""
+
+
+class RpcError(Exception):
+    """The daemon refused a request: `code` as in `clew_shared.wire.protocol` (WRONG_STATE, ...)."""
+
+    def __init__(self, method: str, code: int, message: str) -> None:
+        super().__init__(f"{method}: {message}")
+        self.code = code
+        self.message = message
+
+    @property
+    def stopping(self) -> bool:
+        """Whether the daemon refused because it is stopping this worker."""
+        return self.code == protocol.STOPPING
+
+
+class Disconnected(Exception):
+    """The daemon has closed the connection, or no longer answers."""
+
+
+class CannotContinue(Exception):
+    """The agent must stop: `temporary` (a later try may work), or `configuration` (a person must act)."""
+
+    def __init__(
+        self,
+        kind: Literal["temporary", "configuration"],
+        reason: str,
+        retry_after_s: float | None = None,
+    ) -> None:
+        super().__init__(reason)
+        self.kind = kind
+        self.reason = reason
+        self.retry_after_s = retry_after_s
 
 
 class AgentClient:
@@ -190,3 +231,25 @@ def _line(method: str, params: dict[str, Any], number: int | None = None) -> byt
             f"{protocol.LINE_BYTES_MAX} can be sent: use smaller arguments"
         )
     return line
+
+
+def call_record(
+    tool: str,
+    args: Mapping[str, Any],
+    outcome: ActionOutcome | None,
+    *,
+    message: str = "",
+    rationale: str = "",
+) -> dict[str, Any]:
+    """Return a call's entry of the iteration record (docs/protocol.md); `message` says why it has no outcome."""
+    duration_s = outcome.duration_s if outcome else 0.0
+    known = outcome is not None and outcome.result in ("success", "failure", "timeout")
+    return {
+        "tool": tool,
+        "params": plain_args(args, RECORD_CHARS),
+        "raw_output": (outcome.output if outcome else message)[:RECORD_CHARS],
+        "outcome": outcome.result if outcome and known else "error",
+        "execution_time": duration_s,
+        "cost": {"tokens": 0, "time": duration_s},
+        "tool_selection_rationale": rationale[:RECORD_CHARS],
+    }

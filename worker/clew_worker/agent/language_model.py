@@ -11,12 +11,11 @@ from clew_shared.prompt.tools import REFLECT, schema_of
 from clew_shared.prompt.view import PromptView
 from clew_shared.tools import Tool
 from clew_worker.agent import json_mode
-from clew_worker.agent.finishing import GoalEnding
+from clew_worker.agent.client import Disconnected, RpcError
 from clew_worker.agent.json_mode import ModelAnswer
 from clew_worker.agent.llm_client import CALLS_MAX, Completion, LlmClient
 from clew_worker.agent.llm_faults import Misconfigured, Overflow, Unsupported
-from clew_worker.agent.rpc import Disconnected, RpcError
-from clew_worker.agent.turn import AgentContext
+from clew_worker.agent.work import Work
 
 TIGHTNESS_MAX = 4
 ANSWER_TOKENS_MIN = 256
@@ -26,11 +25,10 @@ AFTER_REPETITION_TEMPERATURE = 0.7
 class LanguageModel:
     """Answers questions about the goal; raises an LlmError where no form of a question is accepted."""
 
-    def __init__(self, context: AgentContext, finishing: GoalEnding) -> None:
-        self._context = context
-        self._memory = context.memory
-        self._form = context.memory.form
-        self._finishing = finishing
+    def __init__(self, work: Work) -> None:
+        self._work = work
+        self._memory = work.memory
+        self._form = work.memory.form
         hello = self._memory.hello
         self._auto = hello.options.agent.mode == "auto"
         self.withheld = ""
@@ -46,7 +44,7 @@ class LanguageModel:
             tools = self._offered(view)
             native = self._form.mode == "tools"
             form = json_mode.response_format(tools, self._form.rung, reflects=view.reflects)
-            repeats = self._context.turn.refused or self._memory.fails_again
+            repeats = self._work.turn.refused or self._memory.fails_again
             try:
                 completion = await self._llm.ask(
                     layout.messages,
@@ -76,8 +74,8 @@ class LanguageModel:
         With native tools `finish` goes only after it was called in vain, since another list costs the cached prompt.
         """
         withheld = {self.withheld}
-        insists = self._form.mode == "json" or self._finishing.in_vain > 0
-        if insists and not self._finishing.possible and not view.state.replan_required:
+        insists = self._form.mode == "json" or self._work.in_vain > 0
+        if insists and not self._work.can_finish and not view.state.replan_required:
             withheld.add("finish")
         return tuple(t for t in view.tools if t.name not in withheld) or view.tools
 
@@ -112,7 +110,7 @@ class LanguageModel:
     @asynccontextmanager
     async def _slot(self) -> AsyncIterator[None]:
         """Hold one of the endpoint's slots, for one HTTP call."""
-        daemon, base_url = self._context.daemon, self._memory.hello.options.agent.base_url
+        daemon, base_url = self._work.daemon, self._memory.hello.options.agent.base_url
         await daemon.call("llm_slot", open=True, base_url=base_url)
         try:
             yield

@@ -13,16 +13,12 @@ from clew_shared.prompt.messages import CUT_OFF, EMPTY_ANSWER, NO_CALL
 from clew_shared.text.redact import hide
 from clew_shared.text.shorten import without_middle
 from clew_shared.wire.answers import Noted
-from clew_worker.agent.calls import CallHandler
-from clew_worker.agent.client import AgentClient
-from clew_worker.agent.finishing import GoalEnding
+from clew_worker.agent.client import AgentClient, Disconnected, RpcError
 from clew_worker.agent.json_mode import Hindsight, ModelAnswer
 from clew_worker.agent.language_model import LanguageModel
 from clew_worker.agent.llm_client import CallUsage, Completion
-from clew_worker.agent.llm_faults import Misconfigured, Temporary
 from clew_worker.agent.memory import Memory
-from clew_worker.agent.rpc import CannotContinue, Disconnected, RpcError
-from clew_worker.agent.turn import AgentContext, AgentFinished, Turn
+from clew_worker.agent.work import AgentFinished, Turn, Work
 
 NAME = "llm/1"
 IDLE_TURNS_MAX = 6
@@ -39,9 +35,7 @@ class LlmAgent:
     def __init__(self, daemon: AgentClient) -> None:
         self._daemon = daemon
         self._memory = Memory()
-        self._context = AgentContext(daemon, self._memory, NAME)
-        self._finishing = GoalEnding(self._context)
-        self._calls = CallHandler(self._context, self._finishing)
+        self._work = Work(daemon, self._memory, NAME)
         self._idle = self._replanning = 0
         self._outdated = asyncio.Event()
         daemon.on("feedback", lambda _: self._outdated.set())
@@ -50,33 +44,29 @@ class LlmAgent:
 
     async def run(self) -> None:
         """Take turns until the goal is over; `CannotContinue` where the endpoint cannot be used."""
-        await self._context.refresh()
+        await self._work.refresh()
         hello = self._memory.hello
         hide([hello.credential] if hello.credential else [])
-        model = LanguageModel(self._context, self._finishing)
+        model = LanguageModel(self._work)
         try:
             while True:
                 await self._turn(model)
         except AgentFinished:
             return
-        except Temporary as fault:
-            raise CannotContinue("temporary", str(fault), fault.retry_after_s) from None
-        except Misconfigured as fault:
-            raise CannotContinue("configuration", str(fault)) from None
         finally:
             await model.close()
 
     async def _turn(self, model: LanguageModel) -> None:
         if self._outdated.is_set():
             self._outdated.clear()
-            await self._context.refresh()
+            await self._work.refresh()
         self._bound_replanning()
         completion, answer = await model.ask()
         if completion.finish_reason == "length" and not answer.calls:
             answer = replace(answer, text=without_middle(answer.text, CUT_OFF_CHARS))
         self._memory.begin_turn(answer.hindsight)
         turn, acted = Turn(), self._memory.actions
-        self._context.turn = turn
+        self._work.turn = turn
         try:
             await self._do(answer)
         except (AgentFinished, RpcError, asyncio.CancelledError):  # the turn still has its cost
@@ -102,21 +92,22 @@ class LlmAgent:
             self._show(noted)
         changes = self._memory.changes
         for call in answer.calls:
-            if not await self._calls.carry_out(call, answer.text):
+            if not await self._work.carry_out(call, answer.text):
                 break
         last = self._memory.last_call
         changed = self._memory.changes > changes
         if changed and last and (last.result == "success" or last.changed):
-            await self._finishing.check_after_change()
+            await self._work.check_after_change()
 
     def _show(self, answer: Any) -> Noted:
         noted = Noted.model_validate(answer or {})
-        self._context.show(noted.intervention)
+        if noted.intervention:
+            self._memory.warn(noted.intervention.message)
         return noted
 
     async def _reflect(self, usage: CallUsage, hindsight: Hindsight) -> None:
         """Report the turn: its calls, cost and prompt, and what the last one had brought."""
-        records = self._context.turn.records
+        records = self._work.turn.records
         tokens = (usage.input + usage.output) // max(len(records), 1)
         record: dict[str, Any] = {
             "mode": "fast",
@@ -139,14 +130,14 @@ class LlmAgent:
 
     async def _bound_idling(self) -> None:
         """Count a series of turns without effect as a failed attempt, so that a model without calls ends."""
-        self._idle = 0 if self._context.turn.reached_daemon else self._idle + 1
+        self._idle = 0 if self._work.turn.reached_daemon else self._idle + 1
         if self._idle < IDLE_TURNS_MAX or self._memory.state.replan_required:
             return
         self._idle = 0
         if not self._memory.state.subtask.open:
             raise AgentFinished
         summary = f"the model called no usable tool in {IDLE_TURNS_MAX} turns"
-        await self._finishing.end_subtask(success=False, summary=summary)
+        await self._work.end_subtask(success=False, summary=summary)
 
 
 def _nudge(completion: Completion, answer: ModelAnswer) -> str:

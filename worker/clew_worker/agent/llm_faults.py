@@ -8,13 +8,13 @@ import re
 import time
 from collections.abc import Mapping
 from email.utils import parsedate_to_datetime
-from typing import Any
+from typing import Any, Literal
 
 import httpx2
 
 from clew_shared.text.shorten import one_line
 from clew_shared.wire.hello import AgentOptions
-from clew_worker.agent.rpc import RETRY_AFTER_MAX_S
+from clew_worker.agent.client import RETRY_AFTER_MAX_S, CannotContinue
 
 _ERROR_CHARS = 500
 _OVERFLOW = re.compile(
@@ -35,23 +35,25 @@ _QUOTA = re.compile(r"insufficient_quota|billing|credit balance", re.IGNORECASE)
 _REFUSALS = (400, 404, 413, 415, 422)
 
 
-class LlmError(Exception):
+class LlmError(CannotContinue):
     """A fault of the endpoint, in a sentence that can be shown anywhere."""
 
-    def __init__(self, reason: str) -> None:
-        super().__init__(
-            "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in reason)
-        )
+    kind: Literal["temporary", "configuration"] = "configuration"
+
+    def __init__(self, reason: str, retry_after_s: float | None = None) -> None:
+        shown = "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in reason)
+        super().__init__(self.kind, shown, retry_after_s)
 
 
 class Temporary(LlmError):
     """A fault that may pass; `retry_after_s` if the server named a time, `in_place` if a short pause may help."""
 
+    kind = "temporary"
+
     def __init__(
         self, reason: str, retry_after_s: float | None = None, *, in_place: bool = True
     ) -> None:
-        super().__init__(reason)
-        self.retry_after_s = retry_after_s
+        super().__init__(reason, retry_after_s)
         self.in_place = in_place
 
 

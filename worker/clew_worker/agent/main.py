@@ -7,8 +7,13 @@ from collections.abc import Callable
 from typing import Protocol
 
 from clew_shared.exit_codes import ExitCode
-from clew_worker.agent.client import AgentClient
-from clew_worker.agent.rpc import RETRY_AFTER_MAX_S, CannotContinue, Disconnected, RpcError
+from clew_worker.agent.client import (
+    RETRY_AFTER_MAX_S,
+    AgentClient,
+    CannotContinue,
+    Disconnected,
+    RpcError,
+)
 
 BUILT_IN = ("runbook", "llm")
 _REASON_CHARS = 4_000

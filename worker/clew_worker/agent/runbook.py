@@ -14,9 +14,7 @@ from clew_shared.text.words import RESULTS, action_text, exit_text
 from clew_shared.wire import protocol
 from clew_shared.wire.answers import ActionOutcome
 from clew_shared.wire.hello import Call, Entry, HelloAnswer, SentStep, SentSubtask
-from clew_worker.agent.client import AgentClient
-from clew_worker.agent.rpc import CannotContinue, RpcError
-from clew_worker.agent.turn import call_record
+from clew_worker.agent.client import AgentClient, CannotContinue, RpcError, call_record
 
 NAME = "runbook/1"
 _OUTPUT_CHARS = 500

@@ -11,11 +11,8 @@ from typing import Any
 from clew_shared.tools import IDLE_TOOLS
 from clew_shared.wire.answers import Judged
 from clew_shared.wire.hello import HelloAnswer, HelloState
-from clew_worker.agent.calls import ENDED
-from clew_worker.agent.client import AgentClient
+from clew_worker.agent.client import ENDED, AgentClient, Disconnected, RpcError, call_record
 from clew_worker.agent.plans import plain_text, plan_fault, read_checks, read_plan, truth
-from clew_worker.agent.rpc import Disconnected, RpcError
-from clew_worker.agent.turn import call_record
 from clew_worker.bridge.prompts import feedback_text
 from clew_worker.bridge.tools import (
     ACTIONS,

@@ -19,9 +19,8 @@ from clew_shared.exit_codes import ExitCode
 from clew_shared.text.redact import hide
 from clew_shared.text.words import log_in
 from clew_shared.wire.answers import Noted
-from clew_worker.agent.client import AgentClient
+from clew_worker.agent.client import AgentClient, CannotContinue, Disconnected, RpcError
 from clew_worker.agent.main import live
-from clew_worker.agent.rpc import CannotContinue, Disconnected, RpcError
 from clew_worker.bridge.calls import GoalView, ToolCalls
 from clew_worker.bridge.cell import CellGoneError, CliCell, CliFaultError, CliRun
 from clew_worker.bridge.clis.cli import CliOptions

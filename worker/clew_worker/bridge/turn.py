@@ -9,7 +9,7 @@ from typing import Self
 
 from clew_shared.exit_codes import SIGNAL_BASE, ExitCode
 from clew_shared.text.shorten import both_ends
-from clew_worker.agent.rpc import CannotContinue
+from clew_worker.agent.client import CannotContinue
 from clew_worker.bridge.clis.cli import (
     NOTHING_USED,
     SERVER,

@@ -17,7 +17,7 @@ from clew_shared.record.state import ProbeSeen, State
 from clew_shared.wire import protocol
 from clew_shared.wire.answers import Advanced, Finished, Judged, Noted, Recorded
 from clew_shared.wire.hello import Call, HelloAnswer, HelloState, SentSubtask
-from clew_worker.agent.rpc import RpcError
+from clew_worker.agent.client import RpcError
 from clew_worker.library.open_goal import (
     Answer,
     Edit,

@@ -1,0 +1,288 @@
+"""What the model's calls do: each is sent to the daemon, in order, and its result goes into the memory.
+
+A subtask is completed when the model says so, a goal when its checks agree.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from clew_shared.guidance.notes import CheckNotes
+from clew_shared.prompt.messages import plain_args
+from clew_shared.prompt.tools import is_small
+from clew_shared.text.shorten import without_middle
+from clew_shared.wire.answers import Checked, Finished, Judged
+from clew_shared.wire.hello import Call
+from clew_worker.agent.client import ENDED, RECORD_CHARS, AgentClient, RpcError, call_record
+from clew_worker.agent.json_mode import ToolRequest
+from clew_worker.agent.memory import Memory
+from clew_worker.agent.plans import (
+    plain_text,
+    plan_fault,
+    read_checks,
+    read_covers,
+    read_plan,
+    truth,
+)
+
+CHECKED = "The checks pass now."
+NOTHING_DONE = "Nothing was done for it yet. Do it first. If it really is done, call {} again."
+FINISH_AFTER_REFUSALS = 2
+_NAME_CHARS = 200
+
+
+class AgentFinished(Exception):
+    """There is nothing more for this agent to do."""
+
+
+@dataclass
+class Turn:
+    """The events of one turn.
+
+    `records` are entries of its iteration record, `refused` the tool that was refused, `moved` whether a subtask ended.
+    """
+
+    records: list[dict[str, Any]] = field(default_factory=list)
+    refused: str = ""
+    reached_daemon: bool = False
+    moved: bool = False
+
+
+class Work:
+    """Carries out the calls of the model; raises `AgentFinished` where the goal is over for this agent.
+
+    `in_vain` is how often finishing was asked for with nothing changed since the checks failed; -1: not even once
+    refused.
+    """
+
+    def __init__(self, daemon: AgentClient, memory: Memory, name: str) -> None:
+        self.daemon = daemon
+        self.memory = memory
+        self.turn = Turn()
+        self.in_vain = 0
+        self._name = name
+        self._asked_to_begin = self._slow = False
+        self._checked_at = -1
+        self._notes = CheckNotes()
+        self._tests_changed = ""
+
+    async def refresh(self, *, replanned: bool = False) -> None:
+        """Ask the daemon for the state as it is now."""
+        self.memory.update(await self.daemon.greet(self._name), replanned=replanned)
+
+    @property
+    def can_finish(self) -> bool:
+        """Whether finishing makes sense: not while nothing was changed since the checks failed."""
+        return self._checked_at != self.memory.changes
+
+    async def carry_out(self, call: ToolRequest, rationale: str = "") -> bool:
+        """Carry out one call; False where the calls after it are obsolete."""
+        if call.fault:
+            self.memory.answer(call.name, {}, call.fault)
+            return False
+        match call.name:
+            case "finish":
+                await self._finish(call.args)
+            case "complete_subtask":
+                await self._complete_subtask(call.args)
+            case "plan":
+                await self._plan(call.args)
+            case _:
+                return await self._act(call, rationale)
+        return False
+
+    # ---- actions
+
+    async def _act(self, call: ToolRequest, rationale: str) -> bool:
+        name = call.name[:_NAME_CHARS] or "?"
+        try:
+            judged = await self.daemon.act(name, call.args, rationale[:RECORD_CHARS])
+        except (ValueError, RpcError) as error:
+            if isinstance(error, RpcError) and error.stopping:
+                raise
+            self.memory.answer(call.name, plain_args(call.args, 200), str(error))
+            return False
+        self._remember(call, judged, rationale)
+        if judged.verdict == "blocked":
+            await self._refused(call, judged)
+            return False
+        if judged.escalated_to:
+            await self.refresh()
+            return False
+        return True
+
+    def _remember(self, call: ToolRequest, judged: Judged, rationale: str) -> None:
+        memory, turn, outcome = self.memory, self.turn, judged.outcome
+        said = judged.message or judged.reason
+        entry = Call(judged.seq, call.name, plain_args(call.args), "blocked", message=said)
+        if outcome:
+            entry = replace(
+                entry,
+                result=outcome.result,
+                output=without_middle(outcome.output, memory.output_limit(call.name)),
+                message="",
+                changed=outcome.changed,
+                exit_code=outcome.exit_code,
+                at=judged.at,
+            )
+            memory.actions += 1
+            # after a wait the world outside may have changed
+            memory.changes += call.name == "wait" or outcome.changed is not False
+        memory.transcript.append(entry)
+        turn.reached_daemon = True
+        turn.records.append(
+            call_record(call.name, call.args, outcome, message=said, rationale=rationale)
+        )
+        if judged.intervention:
+            memory.warn(judged.intervention.message)
+
+    async def _refused(self, call: ToolRequest, judged: Judged) -> None:
+        if judged.reason in ENDED:
+            raise AgentFinished
+        self.turn.refused = call.name
+        self.memory.refusals += 1
+        await self.refresh()
+        succeeded = any(c.result == "success" for c in self.memory.calls)
+        many = self.memory.refusals >= FINISH_AFTER_REFUSALS
+        checks, replan = self.memory.hello.checks, self.memory.state.replan_required
+        if many and succeeded and checks and not replan:
+            summary = "the last action was refused as a repetition"
+            await self.try_finish(summary, asked=False)
+
+    # ---- the tree
+
+    async def _plan(self, args: Mapping[str, Any]) -> None:
+        replan = self.memory.state.replan_required
+        tasks = read_plan(args, replan)
+        if fault := plan_fault(tasks):
+            self.memory.answer("plan", {}, fault)
+            return
+        names = [one.description for one in self.memory.state.replaceable] if replan else []
+        covers = {"covers": read_covers(args, names)} if replan else {}
+        try:
+            await self.daemon.call(
+                "plan", tasks=tasks, replan=replan, checks=read_checks(args), **covers
+            )
+        except (RpcError, ValueError) as error:
+            self.memory.answer("plan", {}, f"{error}. Continue with the current subtask.")
+            return
+        self.turn.reached_daemon = True
+        await self.refresh(replanned=True)
+
+    async def _complete_subtask(self, args: Mapping[str, Any]) -> None:
+        """End the current subtask, or this attempt at it, as the model asks."""
+        success = truth(args.get("success", True))
+        summary = plain_text(args.get("summary") or args.get("failure") or args.get("reason"))
+        if not success:
+            await self.end_subtask(success=False, summary=summary)
+        elif not self._must_begin("complete_subtask", args):
+            await self.end_subtask(success=True, summary=summary)
+
+    async def end_subtask(self, *, success: bool, summary: str) -> None:
+        """End the current subtask, or this attempt at it, and advance to the next one."""
+        self.turn.reached_daemon = True
+        failure = "" if success else summary or "the agent gave up on this attempt"
+        try:
+            level = await self.daemon.complete_subtask(
+                success=success, failure=failure, summary=summary
+            )
+            self.turn.moved = success
+            if success and not level and not await self.daemon.advance():
+                await self.try_finish(summary)
+                return
+        except RpcError as error:
+            self.memory.note(f"Note: {_refusal(error)}")
+        if not success:
+            self.memory.note(f"This attempt is recorded as failed: {failure}")
+        await self.refresh()
+
+    # ---- the goal
+
+    async def _finish(self, args: Mapping[str, Any]) -> None:
+        """End the goal as the model asks, if nothing speaks against it."""
+        summary = plain_text(args.get("summary"))
+        self._tests_changed = plain_text(args.get("tests_changed"))
+        if "success" in args and not truth(args["success"]):
+            await self.daemon.finish(success=False, summary=summary)
+            raise AgentFinished
+        if self._must_begin("finish", args):
+            return
+        state = self.memory.state
+        is_last = state.subtask.open and len(state.open_subtasks) == 1
+        if is_last and not self.memory.hello.checks:  # completing it completes the goal
+            await self.end_subtask(success=True, summary=summary)
+        else:
+            await self.try_finish(summary)
+
+    async def try_finish(self, summary: str, *, asked: bool = True) -> None:
+        """Ask the daemon to finish the goal, which its checks decide; `asked`: the model wants it.
+
+        Where nothing was done since they failed, they are run once more only if that may end the attempt.
+        """
+        self.turn.reached_daemon = True
+        again = not self.can_finish
+        self.in_vain += again
+        if again and not (asked and self.in_vain < 2 and self.memory.hello.attempt.limit > 1):
+            text = "Nothing was done since the checks failed. Change something first."
+            self.memory.answer("finish", {"summary": summary}, text)
+            return
+        why, self._tests_changed = self._tests_changed, ""
+        try:
+            answer = await self.daemon.finish(success=True, summary=summary, tests_changed=why)
+        except RpcError as error:
+            self.memory.answer("finish", {"summary": summary}, _refusal(error))
+            return
+        if answer.accepted:
+            raise AgentFinished
+        await self.refresh()
+        if answer.failing_checks or not answer.message:
+            self._checked_at, self.in_vain = self.memory.changes, self.in_vain if again else 0
+        self.memory.answer("finish", {"summary": summary}, self._not_accepted(answer))
+
+    async def check_after_change(self) -> None:
+        """Have the checks of a small goal run after a change, and show the model what still fails.
+
+        Else it learns only from a `finish` that is not accepted that a part is missing.
+        """
+        hello = self.memory.hello
+        within_s = hello.options.context.check_within_s
+        if self._slow or not (within_s and hello.checks and is_small(hello) and self.can_finish):
+            return
+        try:
+            answer = Checked.model_validate(await self.daemon.call("check", within_s=within_s))
+        except RpcError as error:
+            _refusal(error)
+            return
+        self._slow = answer.passed is None
+        if answer.passed:
+            self.memory.note(CHECKED)
+        elif answer.passed is False:
+            # the model has not asked to finish yet: its first two requests still reach the daemon
+            self._checked_at, self.in_vain = self.memory.changes, -1
+            self.memory.note(self._notes.unasked(answer.failing_checks, hello.spec.workspace))
+        await self.refresh()
+
+    def _not_accepted(self, answer: Finished) -> str:
+        if answer.failing_checks:
+            workspace = self.memory.hello.spec.workspace
+            failing = self._notes.refused(answer.failing_checks, workspace)
+            return f"{failing}\n{answer.message}" if answer.message else failing
+        left = ["this is still open:", *(f"- {name}" for name in answer.open_subtasks[:10])]
+        return "Not finished: " + (answer.message or "\n".join(left))
+
+    def _must_begin(self, claim: str, args: Mapping[str, Any]) -> bool:
+        """Answer the first claim of success, in a goal without checks, for which nothing was done."""
+        memory = self.memory
+        done = memory.last_call or memory.hello.checks or not memory.state.subtask.open
+        if done or self._asked_to_begin:
+            return False
+        self._asked_to_begin = True
+        memory.answer(claim, args, NOTHING_DONE.format(claim))
+        return True
+
+
+def _refusal(error: RpcError) -> str:
+    """Return why the daemon refused; raises the error where it is because the worker is to stop."""
+    if error.stopping:
+        raise error
+    return error.message
