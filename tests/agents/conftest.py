@@ -12,8 +12,8 @@ sys.path.insert(0, str(Path(__file__).parent))  # importlib mode has no path of 
 from installed import BASE, native
 from scripted_endpoint import ScriptedEndpoint
 
+from clew_worker.bridge.clis import CLIS
 from clew_worker.bridge.clis.cli import NOTHING_USED, CliOptions
-from clew_worker.bridge.clis.known import CLIS
 
 DOUBLE = Path(__file__).parent / "mcp_double.py"
 TURN_MAX_S = 300

@@ -12,8 +12,7 @@ from clew_worker.bridge.clis import claude, codex, opencode
 from clew_worker.bridge.clis.cli import (
     SERVER,
     TOOLS,
-    LimitReached,
-    LoginNeeded,
+    Fault,
     SessionStarted,
     ToolsOffered,
     TurnEnded,
@@ -119,7 +118,7 @@ def test_it_resumes_its_session_with_nothing_but_the_folders_that_are_kept(name,
 def test_a_wrong_key_needs_a_login(name, make_cli):
     error = {"type": "authentication_error", "message": "invalid x-api-key"}
     turn = make_cli(name).turn([Fail(401, {"type": "error", "error": error})])
-    assert turn.of(LoginNeeded)
+    assert "login" in [fault.kind for fault in turn.of(Fault)]
     assert turn.code != 0
 
 
@@ -127,7 +126,7 @@ def test_codex_names_the_time_at_which_its_limit_ends(make_cli):
     error = {"type": "usage_limit_reached", "message": "The usage limit has been reached"}
     error |= {"plan_type": "plus", "resets_in_seconds": 7200}
     turn = make_cli("codex").turn([Fail(429, {"error": error | {"resets_at": 4_102_444_800}})])
-    assert turn.of(LimitReached)
+    assert "limit" in [fault.kind for fault in turn.of(Fault)]
 
 
 @pytest.mark.parametrize("model", ["gpt-5.5", "gpt-6.1-sol"])

@@ -4,8 +4,7 @@ import pytest
 
 from clew_worker.agent.client import CannotContinue
 from clew_worker.bridge.clis.cli import (
-    FaultReported,
-    LimitReached,
+    Fault,
     SessionStarted,
     TurnEnded,
 )
@@ -49,7 +48,7 @@ def test_a_turn_without_an_end_was_cut_off_unless_its_program_ended_well(code, u
 
 
 def test_a_usage_limit_is_waited_for_until_it_is_reset_also_after_a_turn_that_ended_well():
-    found = outcome(turn_of(LimitReached("limit reached", 1600.0), TurnEnded(True)))
+    found = outcome(turn_of(Fault("limit reached", "limit", 1600.0), TurnEnded(True)))
     assert (found.kind, found.retry_after_s) == ("temporary", 600.0)
 
 
@@ -57,13 +56,13 @@ def test_a_fault_of_the_endpoint_is_temporary_and_a_lasting_one_needs_a_person()
     ended = TurnEnded(False, "connection refused")
     assert turn_of(SessionStarted("s"), ended).unfinished(1)
     assert outcome(turn_of(SessionStarted("s"), ended), 1).kind == "temporary"
-    lasting = FaultReported("unknown model", lasting=True)
+    lasting = Fault("unknown model", "lasting")
     found = outcome(turn_of(SessionStarted("s"), lasting, ended), 1)
     assert (found.kind, found.reason) == ("configuration", "coder cannot go on: unknown model")
 
 
 def test_a_cli_that_was_ended_because_it_had_lost_its_tools_is_a_crash():
-    turn = turn_of(SessionStarted("s"), FaultReported("interrupted"))
+    turn = turn_of(SessionStarted("s"), Fault("interrupted"))
     turn.cut_off = True
     found = outcome(turn, 143, acted=True)
     assert isinstance(found, CliCrashError)

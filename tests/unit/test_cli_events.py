@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
+from clew_worker.bridge.clis import CLIS
 from clew_worker.bridge.clis.claude import ClaudeReader
 from clew_worker.bridge.clis.cli import (
+    LINE_BYTES_MAX,
     NOTHING_USED,
     TOOLS,
-    FaultReported,
-    LimitReached,
-    LoginNeeded,
+    Fault,
     SessionStarted,
     ThoughtReported,
     ToolsOffered,
@@ -22,9 +22,7 @@ from clew_worker.bridge.clis.cli import (
     unexpected_tools,
 )
 from clew_worker.bridge.clis.codex import CodexReader
-from clew_worker.bridge.clis.known import CLIS
 from clew_worker.bridge.clis.opencode import OpencodeReader
-from clew_worker.bridge.clis.printed import LINE_BYTES_MAX
 
 RECORDED = Path(__file__).parent / "recorded" / "agents"
 READERS = {"codex": CodexReader, "claude": ClaudeReader, "opencode": OpencodeReader}
@@ -73,27 +71,27 @@ def test_a_resumed_session_reports_its_name_and_what_the_new_turn_used(cli):
 
 
 FAULTS = {
-    ("codex", "wrong-key"): LoginNeeded,
-    ("codex", "no-key"): LoginNeeded,
-    ("codex", "too-many-requests"): FaultReported("exceeded retry limit", lasting=False),
-    ("codex", "server-error"): FaultReported("currently experiencing", lasting=False),
-    ("codex", "unknown-model"): FaultReported("model: m not found", lasting=True),
-    ("codex", "no-quota"): FaultReported("Quota exceeded", lasting=True),
-    ("codex", "too-long"): FaultReported("ran out of room", session_over=True),
-    ("codex", "unknown-session"): FaultReported("no rollout found", session_over=True),
-    ("codex", "unknown-flag"): FaultReported("Unknown feature flag", lasting=True),
-    ("codex", "no-server"): FaultReported("failed to initialize", lasting=False),
-    ("claude", "wrong-key"): LoginNeeded,
-    ("claude", "no-login"): LoginNeeded,
-    ("claude", "too-many-requests"): FaultReported("Request rejected (429)", lasting=False),
-    ("claude", "server-error"): FaultReported("API Error: 500", lasting=False),
-    ("claude", "unknown-model"): FaultReported("issue with the selected model", lasting=True),
-    ("claude", "no-credit"): FaultReported("Credit balance is too low", lasting=True),
-    ("claude", "too-long"): FaultReported("Prompt is too long", session_over=True),
-    ("claude", "unknown-session"): FaultReported("No conversation found", session_over=True),
-    ("opencode", "wrong-key"): LoginNeeded,
-    ("opencode", "unknown-model"): FaultReported("model: m not found", lasting=True),
-    ("opencode", "unknown-session"): FaultReported("Session not found", session_over=True),
+    ("codex", "wrong-key"): Fault("", "login"),
+    ("codex", "no-key"): Fault("", "login"),
+    ("codex", "too-many-requests"): Fault("exceeded retry limit"),
+    ("codex", "server-error"): Fault("currently experiencing"),
+    ("codex", "unknown-model"): Fault("model: m not found", "lasting"),
+    ("codex", "no-quota"): Fault("Quota exceeded", "lasting"),
+    ("codex", "too-long"): Fault("ran out of room", "session"),
+    ("codex", "unknown-session"): Fault("no rollout found", "session"),
+    ("codex", "unknown-flag"): Fault("Unknown feature flag", "lasting"),
+    ("codex", "no-server"): Fault("failed to initialize"),
+    ("claude", "wrong-key"): Fault("", "login"),
+    ("claude", "no-login"): Fault("", "login"),
+    ("claude", "too-many-requests"): Fault("Request rejected (429)"),
+    ("claude", "server-error"): Fault("API Error: 500"),
+    ("claude", "unknown-model"): Fault("issue with the selected model", "lasting"),
+    ("claude", "no-credit"): Fault("Credit balance is too low", "lasting"),
+    ("claude", "too-long"): Fault("Prompt is too long", "session"),
+    ("claude", "unknown-session"): Fault("No conversation found", "session"),
+    ("opencode", "wrong-key"): Fault("", "login"),
+    ("opencode", "unknown-model"): Fault("model: m not found", "lasting"),
+    ("opencode", "unknown-session"): Fault("Session not found", "session"),
 }
 
 
@@ -102,10 +100,7 @@ def test_a_fault_is_known_for_what_it_is(cli, name):
     expected = FAULTS[cli, name]
     *_, found, end = read(cli, name)
     assert end == TurnEnded(ok=False, message=found.message)
-    if expected is LoginNeeded:
-        assert isinstance(found, LoginNeeded)
-        return
-    assert (found.lasting, found.session_over) == (expected.lasting, expected.session_over)
+    assert found.kind == expected.kind
     assert expected.message in found.message
 
 
@@ -119,7 +114,7 @@ def test_a_fault_is_known_for_what_it_is(cli, name):
     ],
 )
 def test_a_usage_limit_is_reported_with_the_time_at_which_it_ends(cli, name, resets_at):
-    limits = of(read(cli, name), LimitReached)
+    limits = [fault for fault in of(read(cli, name), Fault) if fault.kind == "limit"]
     assert limits
     assert {limit.resets_at for limit in limits} == {resets_at}
 
@@ -154,7 +149,7 @@ def test_a_limit_that_claude_names_far_ahead_or_in_the_past_is_not_believed():
         [found, _] = reader.feed(
             b'{"type":"result","is_error":true,"result":"5-hour limit reached"}'
         )
-        assert found == LimitReached("5-hour limit reached", None)
+        assert found == Fault("5-hour limit reached", "limit")
 
 
 ODD = [

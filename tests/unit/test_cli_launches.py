@@ -5,8 +5,8 @@ import tomllib
 
 import pytest
 
+from clew_worker.bridge.clis import CLIS
 from clew_worker.bridge.clis.cli import CliOptions
-from clew_worker.bridge.clis.known import CLIS
 
 RELAY = ("/usr/bin/python3", "-I", "-S", "/lib/clew/relay.py", 'a "quoted"\\ path\n\x7f')
 HOME = "/var/lib/clew/home"

@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from clew_worker.bridge.clis.printed import reset_time
+from clew_worker.bridge.clis.cli import reset_time
 
 NOW = datetime(2026, 11, 23, 22, 30, tzinfo=UTC).timestamp()
 

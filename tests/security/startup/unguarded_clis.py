@@ -7,7 +7,7 @@ import json
 from dataclasses import replace
 
 from clew_worker.bridge import turn
-from clew_worker.bridge.clis.known import CLIS
+from clew_worker.bridge.clis import CLIS
 
 CODEX = {
     'sandbox_mode = "read-only"': 'sandbox_mode = "danger-full-access"',

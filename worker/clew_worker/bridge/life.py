@@ -23,8 +23,8 @@ from clew_worker.agent.client import AgentClient, CannotContinue, Disconnected, 
 from clew_worker.agent.main import live
 from clew_worker.bridge.calls import GoalView, ToolCalls
 from clew_worker.bridge.cell import CellGoneError, CliCell, CliFaultError, CliRun
+from clew_worker.bridge.clis import CLIS
 from clew_worker.bridge.clis.cli import CliOptions
-from clew_worker.bridge.clis.known import CLIS
 from clew_worker.bridge.gateway import Gateway, Relays
 from clew_worker.bridge.prompts import first_prompt, next_prompt, resume_prompt
 from clew_worker.bridge.tools import warning

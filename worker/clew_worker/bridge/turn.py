@@ -15,9 +15,7 @@ from clew_worker.bridge.clis.cli import (
     SERVER,
     Cli,
     CliEvent,
-    FaultReported,
-    LimitReached,
-    LoginNeeded,
+    Fault,
     SessionStarted,
     ThoughtReported,
     ToolsOffered,
@@ -77,11 +75,11 @@ class CliTurn:
     lines: int = 0
     thoughts: int = 0
     ended: TurnEnded | None = None
-    limit: LimitReached | None = None
+    limit: Fault | None = None
     cut_off: bool = False
     acted: bool = False
     listed: bool = True
-    faults: list[FaultReported] = field(default_factory=list)
+    faults: list[Fault] = field(default_factory=list)
     remark: str = ""
 
     def take(self, event: CliEvent) -> str:
@@ -100,11 +98,11 @@ class CliTurn:
                 return event.text if self.thoughts <= THOUGHTS_MAX else ""
             case UsageReported():
                 self.usage += event
-            case LimitReached():
+            case Fault(kind="limit"):
                 self.limit = event
-            case LoginNeeded():
+            case Fault(kind="login"):
                 raise self.lasting(f"wants a login: {self.login}. It said: {event.message}")
-            case FaultReported():
+            case Fault():
                 self.faults = [*self.faults[-4:], event]
             case TurnEnded():
                 self.ended = event
@@ -113,12 +111,12 @@ class CliTurn:
     @property
     def session_over(self) -> str:
         """Why the CLI's own session cannot be continued; "" if it can."""
-        return next((fault.message for fault in self.faults if fault.session_over), "")
+        return next((fault.message for fault in self.faults if fault.kind == "session"), "")
 
     @property
     def stops(self) -> bool:
         """Whether it has given a reason why nothing more can be done now."""
-        return self.limit is not None or any(fault.lasting for fault in self.faults)
+        return self.limit is not None or any(fault.kind == "lasting" for fault in self.faults)
 
     @property
     def without_tools(self) -> bool:
@@ -160,7 +158,7 @@ class CliTurn:
             resets_at = self.limit.resets_at
             after_s = None if resets_at is None else max(0.0, resets_at - self.now())
             raise CannotContinue("temporary", f"{self.cli.name}: {self.limit.message}", after_s)
-        if lasting := next((fault for fault in self.faults if fault.lasting), None):
+        if lasting := next((fault for fault in self.faults if fault.kind == "lasting"), None):
             raise self.lasting(f"cannot go on: {lasting.message}")
         if self.ended is not None and self.ended.ok:
             if self.without_tools:

@@ -4,25 +4,8 @@ import json
 import time
 from collections.abc import Callable
 
-from clew_worker.bridge.clis.cli import (
-    NOTHING_USED,
-    SERVER,
-    Cli,
-    CliEvent,
-    CliOptions,
-    Events,
-    Fault,
-    FaultReported,
-    Launch,
-    LimitReached,
-    LoginNeeded,
-    SessionStarted,
-    ThoughtReported,
-    ToolsOffered,
-    TurnEnded,
-    UsageReported,
-)
-from clew_worker.bridge.clis.printed import AHEAD_MAX_S, Fields, failed, fault
+from clew_worker.bridge.clis import cli
+from clew_worker.bridge.clis.cli import SERVER, failed, fault
 
 START_TIMEOUT_MS = 120_000
 TOOL_TIMEOUT_MS = 3_600_000
@@ -32,8 +15,8 @@ _LASTING = frozenset({"billing_error", "model_not_found"})
 
 
 def _launch(
-    options: CliOptions, relay: tuple[str, ...], home: str, prompt: str, session: str
-) -> Launch:
+    options: cli.CliOptions, relay: tuple[str, ...], home: str, prompt: str, session: str
+) -> cli.Launch:
     """Return how to start it; no settings of the user or of the workspace apply.
 
     Nothing but the model's endpoint is asked, and clew's tools are not deferred.
@@ -58,24 +41,24 @@ def _launch(
     env |= {"ANTHROPIC_API_KEY": key} if key else {}
     server = {"type": "stdio", "command": relay[0], "args": list(relay[1:])}
     files = {_SERVERS: json.dumps({"mcpServers": {SERVER: server}})}
-    return Launch((*argv, *options.args), env, files, prompt)
+    return cli.Launch((*argv, *options.args), env, files, prompt)
 
 
 class ClaudeReader:
     """Reads `system`, `assistant`, `rate_limit_event` and `result` events."""
 
     def __init__(
-        self, used: UsageReported = NOTHING_USED, clock: Callable[[], float] = time.time
+        self, used: cli.UsageReported = cli.NOTHING_USED, clock: Callable[[], float] = time.time
     ) -> None:
         self._cost_usd = used.cost_usd or 0.0
         self._clock = clock
-        self._reported = NOTHING_USED
+        self._reported = cli.NOTHING_USED
         self._message = ""
         self._error = ""
         self._resets_at: float | None = None
 
-    def feed(self, line: bytes) -> Events:
-        event = Fields.of_line(line)
+    def feed(self, line: bytes) -> cli.Events:
+        event = cli.Fields.of_line(line)
         match event.text("type"), event.text("subtype"):
             case "system", "init":
                 return _started(event)
@@ -87,76 +70,76 @@ class ClaudeReader:
                 return self._result(event)
         return ()
 
-    def _assistant(self, event: Fields) -> Events:
+    def _assistant(self, event: cli.Fields) -> cli.Events:
         """Return the text of a message, and its usage the first time: each block comes as an event of its own."""
         if event.text("error"):
             self._error = event.text("error")
             return ()
         message = event.object("message")
-        events: list[CliEvent] = []
+        events: list[cli.CliEvent] = []
         for block in message.objects("content"):
             text = block.text("text") or block.text("thinking")
-            events += [ThoughtReported(text)] if text else []
+            events += [cli.ThoughtReported(text)] if text else []
         if message.text("id") != self._message and not event.text("parent_tool_use_id"):
             self._message = message.text("id")
             used = _tokens(message.object("usage"))
             self._reported += used
-            events += [used] if used != NOTHING_USED else []
+            events += [used] if used != cli.NOTHING_USED else []
         return tuple(events)
 
-    def _limited(self, info: Fields) -> None:
+    def _limited(self, info: cli.Fields) -> None:
         resets_at = info.number("resetsAt")
         if info.text("status") == "rejected" and resets_at is not None:
             ahead = resets_at - self._clock()
-            self._resets_at = resets_at if 0 <= ahead <= AHEAD_MAX_S else None
+            self._resets_at = resets_at if 0 <= ahead <= cli.AHEAD_MAX_S else None
 
-    def _result(self, event: Fields) -> Events:
+    def _result(self, event: cli.Fields) -> cli.Events:
         message = event.text("result") or "; ".join(event.texts("errors")) or event.text("subtype")
         rest = self._rest(event)
         if event.true("is_error"):
             return (*rest, *failed(self._fault(message, event)))
-        return (*rest, TurnEnded(ok=True, message=message))
+        return (*rest, cli.TurnEnded(ok=True, message=message))
 
-    def _rest(self, event: Fields) -> Events:
+    def _rest(self, event: cli.Fields) -> cli.Events:
         """Return what the messages did not report, and the cost, which counts from the session's beginning."""
         session_usd, before = event.number("total_cost_usd"), self._cost_usd
         self._cost_usd = before if session_usd is None else session_usd
         cost_usd = max(0.0, self._cost_usd - before) or None
         rest = _tokens(event.object("usage")).since(self._reported, cost_usd)
-        self._reported = NOTHING_USED
-        return (rest,) if rest != NOTHING_USED else ()
+        self._reported = cli.NOTHING_USED
+        return (rest,) if rest != cli.NOTHING_USED else ()
 
-    def _fault(self, message: str, event: Fields) -> Fault:
+    def _fault(self, message: str, event: cli.Fields) -> cli.Fault:
         """Return the kind of a fault, by the codes of the CLI where it names one."""
         found = fault(message, self._clock())
         status = event.number("api_error_status")
         if event.text("terminal_reason") == "prompt_too_long":
-            return FaultReported(found.message, session_over=True)
+            return cli.Fault(found.message, "session")
         if self._error == "rate_limit" or status == 429:  # the account's limit only with a time
-            named = found.resets_at if isinstance(found, LimitReached) else None
-            if self._resets_at is None and not isinstance(found, LimitReached):
-                return FaultReported(found.message)
-            return LimitReached(found.message, self._resets_at or named)
+            if self._resets_at is None and found.kind != "limit":
+                return cli.Fault(found.message)
+            return cli.Fault(found.message, "limit", self._resets_at or found.resets_at)
         if self._error == "authentication_failed" or status == 401:
-            return LoginNeeded(found.message)
-        if status is None or (isinstance(found, FaultReported) and found.session_over):
+            return cli.Fault(found.message, "login")
+        if status is None or found.kind == "session":
             return found
-        return FaultReported(found.message, lasting=self._error in _LASTING or status == 403)
+        lasting = self._error in _LASTING or status == 403
+        return cli.Fault(found.message, "lasting" if lasting else "temporary")
 
 
-def _started(event: Fields) -> Events:
+def _started(event: cli.Fields) -> cli.Events:
     names = tuple(name.removeprefix(_PREFIX) for name in event.texts("tools"))
     servers = {s.text("name"): s.text("status") for s in event.objects("mcp_servers")}
-    offered = ToolsOffered(names, servers)
+    offered = cli.ToolsOffered(names, servers)
     session = event.text("session_id")
-    return (SessionStarted(session), offered) if session else (offered,)
+    return (cli.SessionStarted(session), offered) if session else (offered,)
 
 
-def _tokens(usage: Fields) -> UsageReported:
+def _tokens(usage: cli.Fields) -> cli.UsageReported:
     cached = usage.count("cache_read_input_tokens")
     fresh = usage.count("input_tokens") + usage.count("cache_creation_input_tokens")
-    return UsageReported(fresh + cached, usage.count("output_tokens"), cached)
+    return cli.UsageReported(fresh + cached, usage.count("output_tokens"), cached)
 
 
-CLAUDE = Cli("claude", kept=(".claude/projects",), launch=_launch, reader=ClaudeReader)
+CLAUDE = cli.Cli("claude", kept=(".claude/projects",), launch=_launch, reader=ClaudeReader)
 """It has no tools of its own with `--tools ""`, and its first event lists what it offers."""

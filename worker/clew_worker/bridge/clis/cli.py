@@ -1,12 +1,16 @@
 """What the bridge must know of a coding agent's command line program, whichever it is.
 
 Pure, and of the standard library alone: a `Cli` says how to start its program, and its `EventReader` turns lines of the
-program's output into the events below. The bridge writes the files, starts the process and reads its output.
+program's output (fields of odd JSON, errors, limits that are used up) into the events below. The bridge writes the
+files, starts the process and reads its output.
 """
 
+import json
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Protocol
+from datetime import UTC, datetime, timedelta
+from typing import Any, Literal, Protocol
 
 SERVER = "clew"
 """The name of clew's MCP server in each CLI's config; the CLIs derive the names of its tools from it."""
@@ -103,31 +107,18 @@ NOTHING_USED = UsageReported(0, 0)
 
 
 @dataclass(frozen=True, slots=True)
-class LimitReached:
-    """The account's usage limit: no more answers until `resets_at` (seconds since the epoch), if it names a time."""
+class Fault:
+    """A fault of the endpoint or of the CLI, by what helps.
 
-    message: str
-    resets_at: float | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class LoginNeeded:
-    """The credentials are missing, wrong or out of date."""
-
-    message: str
-
-
-@dataclass(frozen=True, slots=True)
-class FaultReported:
-    """A fault of the endpoint or of the CLI; a temporary one if nothing else is set.
-
-    `lasting`: a person must fix it (an unknown model, a wrong config). `session_over`: the CLI's own session cannot be
-    continued (it is too long, or unknown); a new one may work.
+    `temporary`: another try. `lasting`: a person must fix it (an unknown model, a wrong config). `login`: the
+    credentials are missing, wrong or out of date. `session`: the CLI's own session cannot be continued (it is too long,
+    or unknown); a new one may work. `limit`: the account's usage limit; no more answers until `resets_at` (seconds
+    since the epoch), if it names a time.
     """
 
     message: str
-    lasting: bool = False
-    session_over: bool = False
+    kind: Literal["temporary", "lasting", "login", "session", "limit"] = "temporary"
+    resets_at: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,7 +129,6 @@ class TurnEnded:
     message: str = ""
 
 
-Fault = FaultReported | LimitReached | LoginNeeded
 CliEvent = SessionStarted | ToolsOffered | ThoughtReported | UsageReported | Fault | TurnEnded
 Events = tuple[CliEvent, ...]
 
@@ -178,3 +168,152 @@ class Cli:
 def unexpected_tools(cli: Cli, offered: ToolsOffered) -> tuple[str, ...]:
     """Return the tools that the CLI offers its model although they are not clew's."""
     return tuple(sorted(set(offered.names) - set(TOOLS) - cli.harmless))
+
+
+# ---- what they print
+
+LINE_BYTES_MAX = 8 << 20
+"""A longer line is not parsed."""
+
+
+class Fields:
+    """One JSON object, whose fields may be of any type."""
+
+    def __init__(self, values: Mapping[str, Any]) -> None:
+        self._values = values
+
+    @classmethod
+    def of_line(cls, line: bytes) -> "Fields":
+        """Return the object of a line of JSON, one without fields if it is none."""
+        if len(line) > LINE_BYTES_MAX or not line.lstrip().startswith(b"{"):
+            return cls({})
+        try:
+            return cls(json.loads(line))
+        except (ValueError, RecursionError):
+            return cls({})
+
+    def text(self, name: str) -> str:
+        value = self._values.get(name)
+        return value if isinstance(value, str) else ""
+
+    def number(self, name: str) -> float | None:
+        """Return a finite number; a boolean is none."""
+        value = self._values.get(name)
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            return None
+        return value if abs(value) < 1e15 else None
+
+    def count(self, name: str) -> int:
+        return max(0, int(self.number(name) or 0))
+
+    def true(self, name: str) -> bool:
+        return self._values.get(name) is True
+
+    def object(self, name: str) -> "Fields":
+        value = self._values.get(name)
+        return Fields(value if isinstance(value, dict) else {})
+
+    def objects(self, name: str) -> "tuple[Fields, ...]":
+        return tuple(Fields(item) for item in self._items(name) if isinstance(item, dict))
+
+    def texts(self, name: str) -> tuple[str, ...]:
+        return tuple(item for item in self._items(name) if isinstance(item, str))
+
+    def _items(self, name: str) -> list[Any]:
+        value = self._values.get(name)
+        return value if isinstance(value, list) else []
+
+
+# ---- when a usage limit ends, by the sentence in which a CLI says so
+#
+# Codex: "try again at 12:51 PM.", "try again at Nov 28th, 2026 10:51 AM.", earlier "try again in 2 days 17 hours".
+# Claude Code: "resets 4pm (UTC)", "resets Nov 28, 4:30pm (UTC)". opencode: "will reset in 5 days 10 hours".
+# A time of day is in UTC: the CLIs are started with TZ=UTC.
+
+AHEAD_MAX_S = 32 * 86_400.0
+"""A later time is not believed."""
+
+_UNIT_S = {"day": 86_400, "hour": 3_600, "min": 60, "sec": 1}
+_PART = re.compile(r"(\d{1,6})\s*(day|hour|min|sec)(?:ute|ond)?s?\b", re.IGNORECASE)
+_IN = re.compile(r"\b(?:again|resets?)\s+in\s+([^.;]{1,80})", re.IGNORECASE)
+_AT = re.compile(
+    r"\b(?:again at|resets?(?: at)?)\s+"
+    r"(?:(?P<month>[A-Z][a-z]{2})[a-z]*\.? (?P<day>\d{1,2})(?:st|nd|rd|th)?,?\s*(?:(?P<year>\d{4}),?\s*)?(?:at )?)?"
+    r"(?P<hour>\d{1,2})(?::(?P<minute>\d{2}))?\s*(?P<half>[ap]m)",
+    re.IGNORECASE,
+)
+_MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
+
+
+def reset_time(text: str, now: float) -> float | None:
+    """Return the time that a text names (seconds since the epoch), None if it names none in the next 32 days."""
+    found, duration = _AT.search(text), _IN.search(text)
+    parts = _PART.findall(duration[1]) if duration else []
+    try:
+        if found:
+            at = _clock_time(found, now)
+        elif parts:
+            at = now + sum(int(n) * _UNIT_S[unit.lower()] for n, unit in parts)
+        else:
+            return None
+    except (ValueError, OverflowError):
+        return None
+    return at if now <= at <= now + AHEAD_MAX_S else None
+
+
+def _clock_time(found: re.Match[str], now: float) -> float:
+    here = datetime.fromtimestamp(now, UTC)
+    hour = int(found["hour"]) % 12 + (12 if found["half"].lower() == "pm" else 0)
+    at = here.replace(hour=hour, minute=int(found["minute"] or 0), second=0, microsecond=0)
+    if not found["month"]:
+        return (at if at >= here - timedelta(minutes=1) else at + timedelta(days=1)).timestamp()
+    month = _MONTHS.index(found["month"].lower()) + 1
+    at = at.replace(year=int(found["year"] or here.year), month=month, day=int(found["day"]))
+    if not found["year"] and at < here - timedelta(days=1):
+        at = at.replace(year=here.year + 1)
+    return at.timestamp()
+
+
+# ---- faults
+
+MESSAGE_CHARS = 500
+
+_LIMIT = re.compile(
+    r"hit your (?:\w+ )?limit|(?:usage|session|weekly|5-hour|hour) limit|usage_limit_reached"
+    r"|(?<!rate )limit reached|limit will reset",
+    re.IGNORECASE,
+)
+_LOGIN = re.compile(
+    r"\b401\b|unauthorized|authenticat|not logged in|\blog ?in\b|/login|sign in|api[ _-]key|auth token"
+    r"|oauth|access token|refresh token|missing environment variable|credentials",
+    re.IGNORECASE,
+)
+_LASTING = re.compile(
+    r"quota|billing|credit|model.{0,80}(?:not ?found|not exist|not supported|invalid|unknown)"
+    r"|(?:issue with the selected|unknown|invalid|unsupported|no such) model|\b40[34]\b|forbidden"
+    r"|unknown feature flag|error loading config|unknown (?:option|argument|configuration)|unexpected argument"
+    r"|configuration is invalid",
+    re.IGNORECASE | re.DOTALL,
+)
+_OVER = re.compile(
+    r"context window|context.{0,20}length|prompt is too long|maximum context|no rollout found"
+    r"|no conversation found|session not found|notfounderror.{0,40}session",
+    re.IGNORECASE | re.DOTALL,
+)
+
+
+def fault(message: str, now: float) -> Fault:
+    """Return what a message reports, at the time `now` (seconds since the epoch)."""
+    short = " ".join(message.split())[:MESSAGE_CHARS] or "it reported a fault without a reason"
+    if _OVER.search(short):
+        return Fault(short, "session")
+    if _LIMIT.search(short):
+        return Fault(short, "limit", reset_time(short, now))
+    if _LASTING.search(short):
+        return Fault(short, "lasting")
+    return Fault(short, "login" if _LOGIN.search(short) else "temporary")
+
+
+def failed(found: Fault) -> Events:
+    """Return a fault and the end of the turn by it."""
+    return (found, TurnEnded(ok=False, message=found.message))

@@ -4,20 +4,8 @@ import json
 import time
 from collections.abc import Callable
 
-from clew_worker.bridge.clis.cli import (
-    NOTHING_USED,
-    SERVER,
-    TOOLS,
-    Cli,
-    CliOptions,
-    Events,
-    Launch,
-    SessionStarted,
-    ThoughtReported,
-    TurnEnded,
-    UsageReported,
-)
-from clew_worker.bridge.clis.printed import Fields, failed, fault
+from clew_worker.bridge.clis import cli
+from clew_worker.bridge.clis.cli import SERVER, TOOLS, failed, fault
 
 START_TIMEOUT_S = 120
 TOOL_TIMEOUT_S = 3_600
@@ -40,8 +28,8 @@ In the config file a version ignores those that it does not know; as flags they 
 
 
 def _launch(
-    options: CliOptions, relay: tuple[str, ...], home: str, prompt: str, session: str
-) -> Launch:
+    options: cli.CliOptions, relay: tuple[str, ...], home: str, prompt: str, session: str
+) -> cli.Launch:
     """Return how to start it; a session is resumed by a command of its own, with fewer options."""
     argv = [options.program, "exec"]
     argv += ["resume"] if session else []
@@ -51,10 +39,10 @@ def _launch(
     env = {"HOME": home, "CODEX_HOME": f"{home}/.codex", "TZ": "UTC"}
     env |= {key: options.key} if options.key else {}
     files = {".codex/config.toml": _config(options, relay)}
-    return Launch(tuple(argv), env, files, prompt)
+    return cli.Launch(tuple(argv), env, files, prompt)
 
 
-def _config(options: CliOptions, relay: tuple[str, ...]) -> str:
+def _config(options: cli.CliOptions, relay: tuple[str, ...]) -> str:
     """Return its config.toml: read-only and without questions, its only server the relay, its own tools off."""
     lines = [f"model = {_quoted(options.model)}"] if options.model else []
     lines += [f"developer_instructions = {_quoted(_INSTRUCTIONS)}"]
@@ -80,22 +68,25 @@ class CodexReader:
     """Reads `thread.*`, `turn.*` and `item.*` events; those of the kind "error" are warnings or repeat themselves."""
 
     def __init__(
-        self, used: UsageReported = NOTHING_USED, clock: Callable[[], float] = time.time
+        self, used: cli.UsageReported = cli.NOTHING_USED, clock: Callable[[], float] = time.time
     ) -> None:
         self._used = used
         self._clock = clock
         self._said = ""
 
-    def feed(self, line: bytes) -> Events:
-        event = Fields.of_line(line)
+    def feed(self, line: bytes) -> cli.Events:
+        event = cli.Fields.of_line(line)
         match event.text("type"):
             case "thread.started":
                 session = event.text("thread_id")
-                return (SessionStarted(session),) if session else ()
+                return (cli.SessionStarted(session),) if session else ()
             case "item.completed":
                 return self._item(event.object("item"))
             case "turn.completed":
-                return (*self._usage(event.object("usage")), TurnEnded(ok=True, message=self._said))
+                return (
+                    *self._usage(event.object("usage")),
+                    cli.TurnEnded(ok=True, message=self._said),
+                )
             case "turn.failed":
                 return failed(fault(event.object("error").text("message"), self._clock()))
             case "":  # of standard error: the reason for which it did not start, "Error: …"
@@ -104,24 +95,24 @@ class CodexReader:
                     return failed(fault(text.removeprefix("Error: "), self._clock()))
         return ()
 
-    def _item(self, item: Fields) -> Events:
+    def _item(self, item: cli.Fields) -> cli.Events:
         text = item.text("text")
         if not text or item.text("type") not in ("agent_message", "reasoning"):
             return ()
         if item.text("type") == "agent_message":
             self._said = text
-        return (ThoughtReported(text),)
+        return (cli.ThoughtReported(text),)
 
-    def _usage(self, usage: Fields) -> Events:
+    def _usage(self, usage: cli.Fields) -> cli.Events:
         """Return what this turn has used: Codex counts from the session's beginning, in earlier processes too."""
         names = ("input_tokens", "output_tokens", "cached_input_tokens")
-        total = UsageReported(*map(usage.count, names))
+        total = cli.UsageReported(*map(usage.count, names))
         before, self._used = self._used, total
         new = total.since(before)
-        return (new,) if new != NOTHING_USED else ()
+        return (new,) if new != cli.NOTHING_USED else ()
 
 
-CODEX = Cli(
+CODEX = cli.Cli(
     "codex",
     kept=(".codex/sessions",),
     launch=_launch,

@@ -5,21 +5,8 @@ import re
 import time
 from collections.abc import Callable
 
-from clew_worker.bridge.clis.cli import (
-    NOTHING_USED,
-    SERVER,
-    Cli,
-    CliOptions,
-    Events,
-    Fault,
-    Launch,
-    LoginNeeded,
-    SessionStarted,
-    ThoughtReported,
-    TurnEnded,
-    UsageReported,
-)
-from clew_worker.bridge.clis.printed import Fields, failed, fault
+from clew_worker.bridge.clis import cli
+from clew_worker.bridge.clis.cli import SERVER, failed, fault
 
 TIMEOUT_MS = 120_000
 """For the start of the MCP server, and for each call: clew answers a call within 45 s."""
@@ -31,8 +18,8 @@ _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 
 
 def _launch(
-    options: CliOptions, relay: tuple[str, ...], home: str, prompt: str, session: str
-) -> Launch:
+    options: cli.CliOptions, relay: tuple[str, ...], home: str, prompt: str, session: str
+) -> cli.Launch:
     """Return how to start it; config files of the user or of the workspace do not apply."""
     argv = [options.program, "run", "--format", "json", "--thinking", "--pure"]
     argv += ["--session", session] if session else []
@@ -47,10 +34,10 @@ def _launch(
         "OPENCODE_DISABLE_MODELS_FETCH": "1",
     }
     env |= {_KEY: options.key} if options.key else {}
-    return Launch((*argv, *options.args), env, {}, prompt)
+    return cli.Launch((*argv, *options.args), env, {}, prompt)
 
 
-def _config(options: CliOptions, relay: tuple[str, ...]) -> dict[str, object]:
+def _config(options: cli.CliOptions, relay: tuple[str, ...]) -> dict[str, object]:
     """Return its config: the relay as the only server, all tools but clew's off, the model's endpoint.
 
     The endpoint is an OpenAI-compatible provider of its own; the key stays in a variable of the environment.
@@ -86,14 +73,14 @@ class OpencodeReader:
         self._session = ""
         self._said = ""
 
-    def feed(self, line: bytes) -> Events:
-        event = Fields.of_line(line)
-        events: Events = ()
+    def feed(self, line: bytes) -> cli.Events:
+        event = cli.Fields.of_line(line)
+        events: cli.Events = ()
         match event.text("type"):
             case "text" | "reasoning" as kind:
                 if text := event.object("part").text("text"):
                     self._said = text if kind == "text" else self._said
-                    events = (ThoughtReported(text),)
+                    events = (cli.ThoughtReported(text),)
             case "step_finish":
                 events = self._finished(event.object("part"))
             case "error":
@@ -104,16 +91,16 @@ class OpencodeReader:
         if not session or session == self._session:
             return events
         self._session = session
-        return (SessionStarted(session), *events)
+        return (cli.SessionStarted(session), *events)
 
-    def _finished(self, part: Fields) -> Events:
+    def _finished(self, part: cli.Fields) -> cli.Events:
         used = _tokens(part)
-        events: Events = (used,) if used != NOTHING_USED else ()
+        events: cli.Events = (used,) if used != cli.NOTHING_USED else ()
         if part.text("reason") == _MORE_FOLLOWS:
             return events
-        return (*events, TurnEnded(ok=True, message=self._said))
+        return (*events, cli.TurnEnded(ok=True, message=self._said))
 
-    def _failed(self, error: Fields) -> Events:
+    def _failed(self, error: cli.Fields) -> cli.Events:
         data, name = error.object("data"), error.text("name")
         message = data.text("message") or error.text("message") or name
         if name == "ContextOverflowError":
@@ -121,11 +108,11 @@ class OpencodeReader:
         status = 401.0 if name == "ProviderAuthError" else data.number("statusCode")
         return failed(self._fault(message, status))
 
-    def _fault(self, message: str, status: float | None = None) -> Fault:
+    def _fault(self, message: str, status: float | None = None) -> cli.Fault:
         found = fault(message, self._clock())
-        return LoginNeeded(found.message) if status == 401 else found
+        return cli.Fault(found.message, "login") if status == 401 else found
 
-    def _complaint(self, line: bytes) -> Events:
+    def _complaint(self, line: bytes) -> cli.Events:
         """Return the reason for which it did not start, from a line of standard error."""
         text = _COLOUR.sub("", line.decode(errors="replace")).strip()
         if text.startswith("Error: "):
@@ -133,17 +120,17 @@ class OpencodeReader:
         return ()
 
 
-def _tokens(part: Fields) -> UsageReported:
+def _tokens(part: cli.Fields) -> cli.UsageReported:
     """Return what one step has used; a cost of 0 means that the model has no known price."""
     tokens = part.object("tokens")
     cache = tokens.object("cache")
     cached = cache.count("read")
     fresh = tokens.count("input") + cache.count("write")
     output = tokens.count("output") + tokens.count("reasoning")
-    return UsageReported(fresh + cached, output, cached, part.number("cost") or None)
+    return cli.UsageReported(fresh + cached, output, cached, part.number("cost") or None)
 
 
-OPENCODE = Cli(
+OPENCODE = cli.Cli(
     "opencode",
     kept=(".local/share/opencode",),
     launch=_launch,
