@@ -147,37 +147,44 @@ def _size(lines: list[Line]) -> int:
 
 
 def _lines(state: State, recent_actions: int) -> list[Line]:
-    shown = state.subtask.actions[-recent_actions:] if state.subtask and recent_actions > 0 else []
-    sections = (
-        _goal(state),
-        _task(state),
-        _over(state),
-        [*_subtask(state), *_tried(state, {a.seq for a in shown})],
-        _recent(state, shown),
-        _next(state),
-        _probes(state),
-        _warnings(state),
-    )
-    return [line._replace(section=n) for n, lines in enumerate(sections) for line in lines]
-
-
-def _goal(state: State) -> list[Line]:
-    lines = [
+    task, subtask, following = state.task, state.subtask, state.next_pending()
+    shown = subtask.actions[-recent_actions:] if subtask and recent_actions > 0 else []
+    goal = [
         Line(f"GOAL: {one_line(state.goal.description)}", Keep.ALWAYS),
         Line(f"Status: {state.goal.status} ({percent(state.goal.progress())})", Keep.USEFUL),
     ]
     notes = one_line(state.spec.notes)
     if notes and notes != one_line(state.goal.description):
-        lines.append(Line(f"NOTES: {notes}", Keep.NOTES))
-    feedback = state.feedback[-FEEDBACK_SHOWN:]
-    return [*lines, *(Line(f"A PERSON SAYS: {one_line(text)}", Keep.USEFUL) for text in feedback)]
-
-
-def _task(state: State) -> list[Line]:
-    if state.task is None:
-        return []
-    shown = f"CURRENT TASK: {one_line(state.task.description)}", f"Status: {state.task.status}"
-    return [Line(text, Keep.USEFUL) for text in shown]
+        goal.append(Line(f"NOTES: {notes}", Keep.NOTES))
+    said = (f"A PERSON SAYS: {one_line(text)}" for text in state.feedback[-FEEDBACK_SHOWN:])
+    about_task = (
+        [f"CURRENT TASK: {one_line(task.description)}", f"Status: {task.status}"] if task else []
+    )
+    now: list[Line] = []
+    if subtask:
+        attempt = subtask.attempts + StepStatus(subtask.status).open
+        now = [
+            Line(f"ACTIVE SUBTASK: {one_line(subtask.description)}", Keep.ALWAYS),
+            Line(f"Status: {subtask.status}", Keep.USEFUL),
+            Line(f"Attempt: {attempt}", Keep.USEFUL),
+        ]
+        if subtask.last_failure:
+            now.append(Line(f"Last failure: {one_line(subtask.last_failure)}", Keep.ALWAYS))
+    then: list[Line] = []
+    if following:
+        step = state.goal.tasks[following[0]].subtasks[following[1]]
+        then = [Line(f"NEXT: {one_line(step.description)}", Keep.USEFUL)]
+    sections = (
+        [*goal, *(Line(text, Keep.USEFUL) for text in said)],
+        [Line(text, Keep.USEFUL) for text in about_task],
+        _over(state),
+        [*now, *_tried(state, {a.seq for a in shown})],
+        _recent(state, shown),
+        then,
+        _probes(state),
+        _warnings(state),
+    )
+    return [line._replace(section=n) for n, lines in enumerate(sections) for line in lines]
 
 
 def _over(state: State) -> list[Line]:
@@ -199,21 +206,6 @@ def _over(state: State) -> list[Line]:
         tail = f": {one_line(result)}" if result else ""
         lines.append(f"{mark}: {one_line(subtask.description)}{tail}")
     return [Line(beginning(line, OVER_CHARS), Keep.OVER) for line in lines]
-
-
-def _subtask(state: State) -> list[Line]:
-    subtask = state.subtask
-    if subtask is None:
-        return []
-    attempt = subtask.attempts + StepStatus(subtask.status).open
-    lines = [
-        Line(f"ACTIVE SUBTASK: {one_line(subtask.description)}", Keep.ALWAYS),
-        Line(f"Status: {subtask.status}", Keep.USEFUL),
-        Line(f"Attempt: {attempt}", Keep.USEFUL),
-    ]
-    if subtask.last_failure:
-        lines.append(Line(f"Last failure: {one_line(subtask.last_failure)}", Keep.ALWAYS))
-    return lines
 
 
 def _tried(state: State, shown: set[int]) -> list[Line]:
@@ -249,15 +241,6 @@ def _recent(state: State, actions: list[Action]) -> list[Line]:
 
 def _output(head: str) -> str:
     return f": {one_line(head)}" if head else ""
-
-
-def _next(state: State) -> list[Line]:
-    following = state.next_pending()
-    if following is None:
-        return []
-    task, subtask = following
-    description = state.goal.tasks[task].subtasks[subtask].description
-    return [Line(f"NEXT: {one_line(description)}", Keep.USEFUL)]
 
 
 def _probes(state: State) -> list[Line]:

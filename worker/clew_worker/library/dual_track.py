@@ -7,7 +7,6 @@ and its judgement is advice; only the daemon refuses actions.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 from hashlib import sha256
 from typing import Any, Literal
 
@@ -25,7 +24,6 @@ from clew_shared.text.themes import GENERAL, theme
 from clew_worker.library.messages import (
     GO_ON,
     Message,
-    Parts,
     Piece,
     as_message,
     facts_message,
@@ -154,31 +152,32 @@ class DualTrackContext:
         said at the end of the list is among the markers; what it said before is left out. `messages` is not changed.
         """
         own = [as_message(message) for message in messages]
-        parts = take_apart(
+        question, pieces = take_apart(
             own, self._system, self._question, self.conversation_history, self.tool_results
         )
-        markers = self._markers(parts, iteration, own)
+        markers = self._markers(pieces, iteration, own)
         last = {"role": "user", "content": markers or GO_ON}
-        fixed = [self._system, parts.question, *flatten(parts.latest), last]
-        kept = self._fitted(parts, self.windows.at(iteration), self.max_tokens - self._size(fixed))
+        latest = flatten(piece for piece in pieces if piece.at == "latest")
+        room = self.max_tokens - self._size([self._system, question, *latest, last])
+        kept = self._fitted(pieces, self.windows.at(iteration), room)
         built = [
             self._system,
-            *flatten(kept.history),
-            parts.question,
-            *facts_message(kept.facts),
-            *flatten(kept.work),
-            *flatten(parts.latest),
+            *flatten(piece for piece in kept if piece.at == "history"),
+            question,
+            *facts_message([piece for piece in kept if piece.kind == "fact"]),
+            *flatten(piece for piece in kept if piece.at == "work" and piece.kind != "fact"),
+            *latest,
         ]
         return [*built, last] if markers or built[-1]["role"] == "assistant" else built
 
-    def _markers(self, parts: Parts, iteration: int, own: Sequence[Message]) -> str:
+    def _markers(self, pieces: Iterable[Piece], iteration: int, own: Sequence[Message]) -> str:
         lines: list[str] = []
         for message in reversed(own):  # what a stuck agent was told last
             if message.get("role") != "user" or lines:
                 break
             lines = stuck_lines(text_of(message)) if is_marker(text_of(message)) else []
         if iteration >= self.windows.progress_from:
-            listed = sum(len(piece.results) for piece in parts.work)
+            listed = sum(len(piece.results) for piece in pieces if piece.at == "work")
             used = max(len(self.tool_results), listed)
             pages = _count(self.research_context.get("pages_read"))
             lines.append(progress_marker(iteration, self.max_iterations, used, pages))
@@ -187,29 +186,48 @@ class DualTrackContext:
 
     # -- what fits -----------------------------------------------------------------------------------
 
-    def _fitted(self, whole: Parts, window: Window, room: int) -> Parts:
-        """Return the part that the window allows; a stricter window is used while that is too large."""
-        kept = self._windowed(whole, window)
-        while window < Window.AGGRESSIVE and self._size(flatten(kept.droppable())) > room:
-            window = Window(window + 1)
-            kept = self._windowed(whole, window)
-        return self._without_oldest(kept, room)
+    def _fitted(self, pieces: list[Piece], window: Window, room: int) -> list[Piece]:
+        """Return the pieces that the window allows; a stricter window is used while they are too large.
 
-    def _windowed(self, whole: Parts, window: Window) -> Parts:
+        Then the oldest are dropped until the rest fits; the newest result is shortened rather than dropped.
+        """
+        kept = self._windowed(pieces, window)
+        while window < Window.AGGRESSIVE and self._size(flatten(kept)) > room:
+            window = Window(window + 1)
+            kept = self._windowed(pieces, window)
+        size = self._size(flatten(kept))
+        newest = next((p for p in reversed(kept) if p.at == "work" and p.kind == "pair"), None)
+        dropped: set[Piece] = set()
+        for piece in kept:
+            if size <= room:
+                break
+            if piece is not newest:
+                dropped.add(piece)
+                size -= self._size(piece.messages)
+        if newest and size > room:
+            return self._shortened(newest, room)
+        return [piece for piece in kept if piece not in dropped]
+
+    def _windowed(self, pieces: list[Piece], window: Window) -> list[Piece]:
+        """Return what a window leaves, but for what the user said last: that always stays."""
+        history = [piece for piece in pieces if piece.at == "history"]
+        facts = [piece for piece in pieces if piece.kind == "fact"]
+        work = [piece for piece in pieces if piece.at == "work" and piece.kind != "fact"]
         if window is Window.FULL:
-            return whole
+            return [*history, *facts, *work]
         if window is Window.MODERATE:
-            history = last_exchanges(whole.history, self.windows.moderate_exchanges)
-            return replace(whole, history=history, work=self._last_thoughts(whole.work))
-        calls, facts = [piece.without_thought() for piece in whole.work], whole.facts
+            exchanges = last_exchanges(history, self.windows.moderate_exchanges)
+            return [*exchanges, *facts, *self._last_thoughts(work)]
+        calls = [piece.without_thought() for piece in work]
         pairs = [piece for piece in calls if piece.kind == "pair"]
         if window is Window.EMERGENCY:
             pairs = _last_pairs(pairs, self.windows.emergency_results)
             left = self.windows.emergency_results - sum(len(pair.results) for pair in pairs)
-            facts = whole.facts[-left:] if left > 0 else ()
-        said = [] if whole.latest else [p for p in calls if p.kind == "user"][-1:]
+            facts = facts[-left:] if left > 0 else []
+        has_latest = any(piece.at == "latest" for piece in pieces)
+        said = [] if has_latest else [p for p in calls if p.kind == "user"][-1:]
         kept = {*pairs, *said}
-        return replace(whole, history=(), facts=facts, work=[p for p in calls if p in kept])
+        return [*facts, *(piece for piece in calls if piece in kept)]
 
     def _last_thoughts(self, work: Sequence[Piece]) -> list[Piece]:
         """Keep the last thoughts, alone or beside their calls; those that are in no message come last."""
@@ -224,24 +242,6 @@ class DualTrackContext:
         dropped = {*listed[: max(0, len(listed) + len(unlisted) - count)]}
         kept = [p for p in work if p.kind != "thought" or p not in dropped]
         return [*(p.without_thought() if p in dropped else p for p in kept), *unlisted]
-
-    def _without_oldest(self, kept: Parts, room: int) -> Parts:
-        """Drop the oldest pieces until the rest fits; the newest result is shortened rather than dropped."""
-        size = self._size(flatten(kept.droppable()))
-        newest = next((p for p in reversed(kept.work) if p.kind == "pair"), None)
-        dropped: set[Piece] = set()
-        for piece in kept.droppable():
-            if size <= room:
-                break
-            if piece is not newest:
-                dropped.add(piece)
-                size -= self._size(piece.messages)
-        work = [piece for piece in kept.work if piece not in dropped]
-        if newest and size > room:
-            work = self._shortened(newest, room)
-        facts = [piece for piece in kept.facts if piece not in dropped]
-        history = [piece for piece in kept.history if piece not in dropped]
-        return replace(kept, history=history, facts=facts, work=work)
 
     def _shortened(self, pair: Piece, room: int) -> list[Piece]:
         call, *results = pair.messages

@@ -29,11 +29,13 @@ class Piece:
     """Messages that are kept or dropped together.
 
     A `pair` is an assistant's tool calls with all their results, a `thought` its text without calls, a `fact` a result
-    whose call is no longer in the list, as text.
+    whose call is no longer in the list, as text. `at` is where it stands: before the question (`history`) or after it
+    (`work`), `latest` for what the user said after everything else.
     """
 
     kind: Literal["pair", "thought", "user", "fact"]
     messages: tuple[Message, ...]
+    at: Literal["history", "work", "latest"] = "work"
 
     @property
     def results(self) -> tuple[Message, ...]:
@@ -55,20 +57,6 @@ class Piece:
         call, *results = self.messages
         bare_call = {name: v for name, v in call.items() if name not in _OF_REASONING}
         return replace(self, messages=({**bare_call, "content": ""}, *results))
-
-
-@dataclass(frozen=True, slots=True)
-class Parts:
-    """A message list taken apart; `latest` is what the user said after everything else."""
-
-    history: Sequence[Piece]
-    question: Message
-    facts: Sequence[Piece]
-    work: Sequence[Piece]
-    latest: Sequence[Piece] = ()
-
-    def droppable(self) -> list[Piece]:
-        return [*self.history, *self.facts, *self.work]
 
 
 def as_message(message: Any) -> Message:
@@ -101,11 +89,11 @@ def take_apart(
     question: Message,
     history: list[Message],
     results: Sequence[Message],
-) -> Parts:
-    """Take the agent's own list apart; `results` are all tool results so far.
+) -> tuple[Message, list[Piece]]:
+    """Take the agent's own list apart: its question, and history, facts, work and latest in this order.
 
-    What an earlier build had added is left out, since it is made again each time. The `history` of the question is
-    used where the list has none.
+    `results` are all tool results so far. What an earlier build had added is left out, since it is made again each
+    time. The `history` of the question is used where the list has none.
     """
     rest = [m for at, m in enumerate(messages) if not _is_own(at, m, system)]
     start = len(history) if history and rest[: len(history)] == history else 0
@@ -115,16 +103,13 @@ def take_apart(
         before, after = rest[: asked[0]], rest[asked[0] + 1 :]
         question = _bare(rest[asked[0]])
     work = _cut(after)
-    end = len(work)
-    while end and work[end - 1].kind == "user":
-        end -= 1
-    return Parts(
-        history=_cut(before or history),
-        question=question,
-        facts=_facts_without_calls(work, results),
-        work=work[:end],
-        latest=work[end:],
-    )
+    end = max((n for n, piece in enumerate(work, start=1) if piece.kind != "user"), default=0)
+    return question, [
+        *(replace(piece, at="history") for piece in _cut(before or history)),
+        *_facts_without_calls(work, results),
+        *work[:end],
+        *(replace(piece, at="latest") for piece in work[end:]),
+    ]
 
 
 def facts_message(facts: Sequence[Piece]) -> list[Message]:

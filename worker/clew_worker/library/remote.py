@@ -267,26 +267,19 @@ def _shape_of(goal: Goal) -> list[tuple[str, list[str]]]:
 def _graft(old: Goal, new: Goal) -> Goal:
     """Update the agent's own objects in place, so that its references stay valid."""
     old.description, old.status, old.reached = new.description, new.status, new.reached
-    before = dict(enumerate(old.tasks))
-    old.tasks[:] = [_graft_task(before.get(at), task) for at, task in enumerate(new.tasks)]
-    return old
-
-
-def _graft_task(old: Task | None, new: Task) -> Task:
-    if old is None or old.description != new.description:
-        return new
-    old.status = new.status
-    before = dict(enumerate(old.subtasks))
-    old.subtasks[:] = [_graft_subtask(before.get(at), s) for at, s in enumerate(new.subtasks)]
-    return old
-
-
-def _graft_subtask(old: Subtask | None, new: Subtask) -> Subtask:
-    if old is None or old.description != new.description:
-        return new
-    for name in _OF_SUBTASK:
-        setattr(old, name, getattr(new, name))
-    old.actions[:] = new.actions
+    for n, (task, sent) in enumerate(zip(old.tasks, new.tasks, strict=False)):
+        if task.description != sent.description:
+            continue
+        task.status = sent.status
+        for m, (own, subtask) in enumerate(zip(task.subtasks, sent.subtasks, strict=False)):
+            if own.description == subtask.description:
+                for name in _OF_SUBTASK:
+                    setattr(own, name, getattr(subtask, name))
+                own.actions[:] = subtask.actions
+                sent.subtasks[m] = own
+        task.subtasks[:] = sent.subtasks
+        new.tasks[n] = task
+    old.tasks[:] = new.tasks
     return old
 
 
