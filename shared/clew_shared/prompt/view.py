@@ -11,6 +11,7 @@ from typing import Self
 from clew_shared.guidance.notes import absent
 from clew_shared.prompt.tools import REFLECT, is_small, offered_tools
 from clew_shared.prompt.windows import Window, Windows
+from clew_shared.record.prompt_facts import Prompt
 from clew_shared.tools import Tool
 from clew_shared.wire.hello import Call, HelloAnswer, HelloState, Mode
 
@@ -34,9 +35,8 @@ class PromptView:
     @classmethod
     def on_record(cls, hello: HelloAnswer) -> Self:
         """Return the view of an agent that begins now: mode and token count as last recorded."""
-        last, folded = hello.state.prompt, min(hello.state.folded, len(hello.state.transcript))
-        if last is None:
-            return cls(hello, recorded_mode(hello), folded=folded)
+        last, folded = hello.state.prompt or Prompt(), hello.state.folded
+        folded = min(folded, len(hello.state.transcript))
         return cls(hello, recorded_mode(hello), last.chars_per_token, last.tightness, folded)
 
     @property
@@ -98,5 +98,5 @@ class PromptView:
 
 def recorded_mode(hello: HelloAnswer) -> Mode:
     """Return the mode to begin with: the config's, and where that is `auto` what fits the model's answers so far."""
-    asked, last = hello.options.agent.mode, hello.state.prompt
-    return asked if asked != "auto" else last.mode if last else "tools"
+    asked = hello.options.agent.mode
+    return asked if asked != "auto" else (hello.state.prompt or Prompt()).mode

@@ -202,7 +202,14 @@ class AgentClient:
         try:
             while data := await self._reader.read(CHUNK_BYTES):
                 for line in self._lines.take(data):
-                    self._received(protocol.parse(line))
+                    message = protocol.parse(line)
+                    if "method" in message:
+                        for callback in self._notices.get(str(message["method"]), ()):
+                            callback(message.get("params") or {})
+                        continue
+                    answer = self._waiting.get(message.get("id") or 0)
+                    if answer and not answer.done():
+                        answer.set_result(message)
         except (OSError, ValueError, protocol.ProtocolError):
             pass  # as good as closed: later bytes have no meaning
         finally:
@@ -210,15 +217,6 @@ class AgentClient:
             for answer in self._waiting.values():
                 if not answer.done():
                     answer.set_exception(Disconnected("the daemon closed the connection"))
-
-    def _received(self, message: dict[str, Any]) -> None:
-        if "method" in message:
-            for callback in self._notices.get(str(message["method"]), ()):
-                callback(message.get("params") or {})
-            return
-        answer = self._waiting.get(message.get("id") or 0)
-        if answer and not answer.done():
-            answer.set_result(message)
 
 
 def _line(method: str, params: dict[str, Any], number: int | None = None) -> bytes:

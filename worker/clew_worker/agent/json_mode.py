@@ -85,14 +85,12 @@ def response_format(
     reflect = {**REFLECT.parameters, "additionalProperties": False}
     optional = {"reflect": reflect} if reflects else {}
     if rung == 0:
-        return _schema({"anyOf": [_call_schema(tool, optional) for tool in tools]})
-    if rung == 1:
+        schema: dict[str, Any] = {"anyOf": [_call_schema(tool, optional) for tool in tools]}
+    elif rung == 1:
         names = {"type": "string", "enum": [tool.name for tool in tools]}
-        return _schema(_object({"tool": names, "args": {"type": "object"}}, optional))
-    return {"type": "json_object"} if rung == 2 else None
-
-
-def _schema(schema: dict[str, Any]) -> dict[str, Any]:
+        schema = _object({"tool": names, "args": {"type": "object"}}, optional)
+    else:
+        return {"type": "json_object"} if rung == 2 else None
     return {"type": "json_schema", "json_schema": {"name": "call", "schema": schema}}
 
 
@@ -162,8 +160,10 @@ def _calls(value: Mapping[str, Any], known: Mapping[str, Tool]) -> list[ToolRequ
     if isinstance(inner, dict):
         return _calls(inner, known)
     name = next((value[k] for k in _NAME_KEYS if isinstance(value.get(k), str)), None)
-    if name is None:
-        return _by_key(value, known)
+    if name is None:  # `{"write_file": {"path": ...}}`
+        name, raw = next(iter(value.items()), ("", None))
+        is_call = len(value) == 1 and name in known and isinstance(raw, dict)
+        return [request(name, raw, known)] if is_call else []
     name = name.strip().removeprefix("functions.")
     raw = next((value[k] for k in _ARGS_KEYS if k in value), None)
     if raw is None:
@@ -173,13 +173,6 @@ def _calls(value: Mapping[str, Any], known: Mapping[str, Tool]) -> list[ToolRequ
         used = {*_NAME_KEYS, *_THOUGHT_KEYS, *reflection, REFLECT.name}
         raw = {key: v for key, v in value.items() if key not in used}
     return [request(name, raw, known)]
-
-
-def _by_key(value: Mapping[str, Any], known: Mapping[str, Tool]) -> list[ToolRequest]:
-    """Read `{"write_file": {"path": ...}}`."""
-    name, raw = next(iter(value.items()), ("", None))
-    is_call = len(value) == 1 and name in known and isinstance(raw, dict)
-    return [request(name, raw, known)] if is_call else []
 
 
 def request(name: str, raw: Any, known: Mapping[str, Tool]) -> ToolRequest:

@@ -55,7 +55,12 @@ class LanguageModel:
                     temperature_min=AFTER_REPETITION_TEMPERATURE if repeats else 0.0,
                 )
             except Overflow as fault:
-                self._fold_harder(fault)
+                self._form.tightness += 1  # folds harder
+                if self._form.tightness > TIGHTNESS_MAX:
+                    raise Misconfigured(
+                        f"the prompt is too long for the model, however much is folded: {fault}. "
+                        "Give the model a larger context, or set `[context] max_tokens` lower"
+                    ) from None
             except Unsupported as fault:
                 self._step_down(fault)
             else:
@@ -88,14 +93,6 @@ class LanguageModel:
             answer = json_mode.read(completion.text, tools)
         self._form.answered(completion, answer, auto=self._auto)
         return _without_reflect(answer)
-
-    def _fold_harder(self, fault: Overflow) -> None:
-        self._form.tightness += 1
-        if self._form.tightness > TIGHTNESS_MAX:
-            raise Misconfigured(
-                f"the prompt is too long for the model, however much is folded: {fault}. "
-                "Give the model a larger context, or set `[context] max_tokens` lower"
-            ) from None
 
     def _step_down(self, fault: Unsupported) -> None:
         """Ask for less: tools, then a schema per tool, one schema, any JSON, plain text."""

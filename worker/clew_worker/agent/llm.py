@@ -16,7 +16,7 @@ from clew_shared.wire.answers import Noted
 from clew_worker.agent.client import AgentClient, Disconnected, RpcError
 from clew_worker.agent.json_mode import Hindsight, ModelAnswer
 from clew_worker.agent.language_model import LanguageModel
-from clew_worker.agent.llm_client import CallUsage, Completion
+from clew_worker.agent.llm_client import CallUsage
 from clew_worker.agent.memory import Memory
 from clew_worker.agent.work import AgentFinished, Turn, Work
 
@@ -60,7 +60,9 @@ class LlmAgent:
         if self._outdated.is_set():
             self._outdated.clear()
             await self._work.refresh()
-        self._bound_replanning()
+        self._replanning = self._replanning + 1 if self._memory.state.replan_required else 0
+        if self._replanning > REPLAN_TURNS_MAX:
+            raise AgentFinished  # cannot replan: the goal goes to a person
         completion, answer = await model.ask()
         if completion.finish_reason == "length" and not answer.calls:
             answer = replace(answer, text=without_middle(answer.text, CUT_OFF_CHARS))
@@ -78,7 +80,9 @@ class LlmAgent:
         withholds = self._memory.mode == "json" or self._memory.refusals > 1
         model.withheld = turn.refused if withholds else ""
         if not answer.calls:
-            self._memory.note(_nudge(completion, answer))
+            said = answer.text or answer.hindsight
+            cut_off = completion.finish_reason == "length"
+            self._memory.note(CUT_OFF if cut_off else NO_CALL if said else EMPTY_ANSWER)
         await self._reflect(completion.usage, answer.hindsight)
         if turn.moved or (self._memory.actions and not acted):
             self._outdated.set()  # this turn belongs to what ended, or the checks ran before it
@@ -123,11 +127,6 @@ class LlmAgent:
         self._memory.left = self._show(answer).turns_left
         self._memory.iteration += 1
 
-    def _bound_replanning(self) -> None:
-        self._replanning = self._replanning + 1 if self._memory.state.replan_required else 0
-        if self._replanning > REPLAN_TURNS_MAX:
-            raise AgentFinished  # cannot replan: the goal goes to a person
-
     async def _bound_idling(self) -> None:
         """Count a series of turns without effect as a failed attempt, so that a model without calls ends."""
         self._idle = 0 if self._work.turn.reached_daemon else self._idle + 1
@@ -138,10 +137,3 @@ class LlmAgent:
             raise AgentFinished
         summary = f"the model called no usable tool in {IDLE_TURNS_MAX} turns"
         await self._work.end_subtask(success=False, summary=summary)
-
-
-def _nudge(completion: Completion, answer: ModelAnswer) -> str:
-    """Return the request for a call to a model that made none."""
-    if completion.finish_reason == "length":
-        return CUT_OFF
-    return NO_CALL if answer.text or answer.hindsight else EMPTY_ANSWER

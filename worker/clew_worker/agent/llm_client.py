@@ -205,25 +205,23 @@ def read_completion(raw: bytes, seconds: float) -> Completion | None:
         answer = json.loads(raw)
         choice = answer["choices"][0]
         message = choice.get("message") or {}
-        calls = [_native(c) for c in (message.get("tool_calls") or ())[:CALLS_MAX]]
+        asked = (message.get("tool_calls") or ())[:CALLS_MAX]
+        functions = [call.get("function") for call in asked if isinstance(call, dict)]
         text = _text(message.get("content")) or _text(message.get("refusal"))
         named = (answer.get("model"), answer.get("system_fingerprint"))
         return Completion(
             text=text[:TEXT_CHARS_MAX],
-            calls=tuple(call for call in calls if call),
+            calls=tuple(
+                NativeCall(function["name"].strip(), function.get("arguments"))
+                for function in functions
+                if isinstance(function, dict) and isinstance(function.get("name"), str)
+            ),
             finish_reason=str(choice.get("finish_reason") or ""),
             usage=_usage(answer.get("usage"), seconds),
             served=" ".join(s for s in named if isinstance(s, str) and s)[:SERVED_CHARS_MAX],
         )
     except (ValueError, KeyError, IndexError, TypeError, AttributeError, RecursionError):
         return None
-
-
-def _native(raw: Any) -> NativeCall | None:
-    function = raw.get("function") if isinstance(raw, dict) else None
-    if not isinstance(function, dict) or not isinstance(function.get("name"), str):
-        return None
-    return NativeCall(function["name"].strip(), function.get("arguments"))
 
 
 def _text(content: Any) -> str:

@@ -77,18 +77,12 @@ async def _work(daemon: AgentClient, agent: BuiltInAgent) -> int:
             return ExitCode.OK
         raise
     except CannotContinue as leave:
-        await _leave(daemon, leave)
-        return ExitCode.TEMPORARY if leave.kind == "temporary" else ExitCode.CONFIGURATION
+        kind, reason, after_s = leave.kind, leave.reason[:_REASON_CHARS], leave.retry_after_s
+        if after_s is not None:
+            after_s = min(max(after_s, 0.0), RETRY_AFTER_MAX_S)
+        try:
+            await daemon.call("leave", kind=kind, reason=reason, retry_after_s=after_s)
+        except (Disconnected, RpcError):  # the exit code tells the kind
+            sys.stderr.write(f"{kind}: {leave.reason}\n")
+        return ExitCode.TEMPORARY if kind == "temporary" else ExitCode.CONFIGURATION
     return ExitCode.OK
-
-
-async def _leave(daemon: AgentClient, leave: CannotContinue) -> None:
-    after_s = leave.retry_after_s
-    if after_s is not None:
-        after_s = min(max(after_s, 0.0), RETRY_AFTER_MAX_S)
-    try:
-        await daemon.call(
-            "leave", kind=leave.kind, reason=leave.reason[:_REASON_CHARS], retry_after_s=after_s
-        )
-    except (Disconnected, RpcError):  # the exit code tells the kind
-        sys.stderr.write(f"{leave.kind}: {leave.reason}\n")

@@ -6,6 +6,7 @@ continues where this one stopped.
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from clew_shared.prompt.layout import PromptLayout, lay_out
@@ -24,24 +25,20 @@ MISSES_MAX = 10
 """So many answers without a native call does a model get away with that has made one."""
 
 
+@dataclass
 class CallForm:
     """How the model is asked, and how long its prompts may be; reported with each turn, for the epochs to come.
 
     `rung` is the `response_format` of JSON mode (`json_mode.response_format`). `tightness` is how often the server
-    found a prompt too long; `chars_per_token` goes by its own counts.
+    found a prompt too long; `chars_per_token` goes by its own counts. `served` is what the server says that it runs.
     """
 
-    def __init__(self) -> None:
-        self.mode: Mode = "tools"
-        self.rung = self.tightness = 0
-        self.chars_per_token = CHARS_PER_TOKEN
-        self._served = ""
-        self._misses = 0
-
-    def resume(self, last: Prompt) -> None:
-        """Continue with what the last epoch knew."""
-        self.rung, self.tightness = min(last.rung, RUNGS - 1), last.tightness
-        self.chars_per_token, self._served = last.chars_per_token, last.served
+    mode: Mode = "tools"
+    rung: int = 0
+    tightness: int = 0
+    served: str = ""
+    chars_per_token: float = CHARS_PER_TOKEN
+    _misses: int = 0
 
     def answered(self, completion: Completion, answer: ModelAnswer, *, auto: bool) -> None:
         """Ask for JSON from now on, with `auto`, where a model has not yet made a native call that can be read.
@@ -49,7 +46,7 @@ class CallForm:
         It has written a call as text, or one whose arguments are no JSON; or made no call, twice: it may think aloud.
         An answer that was cut off says nothing.
         """
-        self._served = completion.served or self._served
+        self.served = completion.served or self.served
         if completion.calls and not any(call.fault for call in answer.calls):
             self._misses = -MISSES_MAX
         elif completion.finish_reason != "length":
@@ -66,16 +63,6 @@ class CallForm:
         measured = self.chars_per_token != CHARS_PER_TOKEN
         found = recalibrated(self.chars_per_token, chars, tokens, measured=measured)
         self.chars_per_token = round(found, 4)
-
-    def report(self) -> dict[str, Any]:
-        """Return the part of the report on a prompt (`clew_shared.record.prompt_facts.Prompt`) that continues."""
-        return {
-            "mode": self.mode,
-            "rung": self.rung,
-            "tightness": self.tightness,
-            "served": self._served,
-            "chars_per_token": self.chars_per_token,
-        }
 
 
 class Memory:
@@ -117,9 +104,9 @@ class Memory:
             # outputs as cut for the config's new budget, unless the turn has entries not yet reported
             self.transcript, self._cut_to = list(state.transcript), self.output_limit()
         if first:
-            self.form.mode = recorded_mode(hello)
-            if state.prompt:
-                self.form.resume(state.prompt)
+            mode, last = recorded_mode(hello), state.prompt or Prompt()
+            rung = min(last.rung, RUNGS - 1)
+            self.form = CallForm(mode, rung, last.tightness, last.served, last.chars_per_token)
 
     # ---- the prompt
 
@@ -145,7 +132,8 @@ class Memory:
 
     def prompt_report(self) -> dict[str, Any]:
         """Return the report on the last prompt, and what the next epoch continues with."""
-        return {**self._shown, "folded": self.folded, **self.form.report()}
+        form = {name: value for name, value in asdict(self.form).items() if name != "_misses"}
+        return {**self._shown, "folded": self.folded, **form}
 
     # ---- what is known
 

@@ -11,7 +11,7 @@ from clew_shared.guidance.notes import CheckNotes
 from clew_shared.prompt.messages import plain_args
 from clew_shared.prompt.tools import is_small
 from clew_shared.text.shorten import without_middle
-from clew_shared.wire.answers import Checked, Finished, Judged
+from clew_shared.wire.answers import Checked, Judged
 from clew_shared.wire.hello import Call
 from clew_worker.agent.client import ENDED, RECORD_CHARS, AgentClient, RpcError, call_record
 from clew_worker.agent.json_mode import ToolRequest
@@ -237,7 +237,15 @@ class Work:
         await self.refresh()
         if answer.failing_checks or not answer.message:
             self._checked_at, self.in_vain = self.memory.changes, self.in_vain if again else 0
-        self.memory.answer("finish", {"summary": summary}, self._not_accepted(answer))
+        told = answer.message
+        if answer.failing_checks:
+            workspace = self.memory.hello.spec.workspace
+            failing = self._notes.refused(answer.failing_checks, workspace)
+            told = f"{failing}\n{told}" if told else failing
+        else:
+            left = ["this is still open:", *(f"- {name}" for name in answer.open_subtasks[:10])]
+            told = "Not finished: " + (told or "\n".join(left))
+        self.memory.answer("finish", {"summary": summary}, told)
 
     async def check_after_change(self) -> None:
         """Have the checks of a small goal run after a change, and show the model what still fails.
@@ -261,14 +269,6 @@ class Work:
             self._checked_at, self.in_vain = self.memory.changes, -1
             self.memory.note(self._notes.unasked(answer.failing_checks, hello.spec.workspace))
         await self.refresh()
-
-    def _not_accepted(self, answer: Finished) -> str:
-        if answer.failing_checks:
-            workspace = self.memory.hello.spec.workspace
-            failing = self._notes.refused(answer.failing_checks, workspace)
-            return f"{failing}\n{answer.message}" if answer.message else failing
-        left = ["this is still open:", *(f"- {name}" for name in answer.open_subtasks[:10])]
-        return "Not finished: " + (answer.message or "\n".join(left))
 
     def _must_begin(self, claim: str, args: Mapping[str, Any]) -> bool:
         """Answer the first claim of success, in a goal without checks, for which nothing was done."""
