@@ -34,7 +34,8 @@ class BuiltInTool(Tool):
     """Whether a short shell command does the same, so that a small goal without a plan does not need it."""
 
 
-def _text(description: str) -> dict[str, Any]:
+def text_schema(description: str) -> dict[str, Any]:
+    """Return the schema of an argument that is a text."""
     return {"type": "string", "description": description}
 
 
@@ -42,7 +43,8 @@ def _whole(description: str, minimum: int = 1) -> dict[str, Any]:
     return {"type": "integer", "minimum": minimum, "description": description}
 
 
-def _schema(*optional: str, **properties: dict[str, Any]) -> dict[str, Any]:
+def schema(*optional: str, **properties: dict[str, Any]) -> dict[str, Any]:
+    """Return the schema of a tool's arguments, by the names of those that may be left out, and those of each."""
     return {
         "type": "object",
         "properties": properties,
@@ -51,7 +53,7 @@ def _schema(*optional: str, **properties: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-_PATH = _text("Path of a file, relative to the workspace.")
+_PATH = text_schema("Path of a file, relative to the workspace.")
 _SECONDS = {"type": "number", "minimum": 0}
 
 TOOLS = (
@@ -59,7 +61,7 @@ TOOLS = (
         "run_cmd",
         "Run any shell command: mkdir, mv, rm, sed, sort, tests, or several joined by &&. "
         "Returns output and exit code.",
-        _schema(
+        schema(
             "timeout_s",
             cmd={
                 "anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}}],
@@ -71,7 +73,7 @@ TOOLS = (
     BuiltInTool(
         "read_file",
         "Read a text file.",
-        _schema(
+        schema(
             "start_line",
             "max_lines",
             path=_PATH,
@@ -83,17 +85,17 @@ TOOLS = (
     BuiltInTool(
         "write_file",
         "Create or replace a file: its whole content.",
-        _schema(path=_PATH, content=_text("The whole new text of the file.")),
+        schema(path=_PATH, content=text_schema("The whole new text of the file.")),
         writes_only=True,
     ),
     BuiltInTool(
         "edit_file",
         "Replace exact text in a long file.",
-        _schema(
+        schema(
             "count",
             path=_PATH,
-            old=_text("The text to replace, exactly as it is in the file."),
-            new=_text("The text to put in its place."),
+            old=text_schema("The text to replace, exactly as it is in the file."),
+            new=text_schema("The text to put in its place."),
             count=_whole("How often `old` is in the file, if more than once; all are replaced."),
         ),
         writes_only=True,
@@ -101,10 +103,10 @@ TOOLS = (
     BuiltInTool(
         "list_files",
         "List files and folders.",
-        _schema(
+        schema(
             "path",
             "depth",
-            path=_text("Folder to list, relative to the workspace. Default: the workspace."),
+            path=text_schema("Folder to list, relative to the workspace. Default: the workspace."),
             depth=_whole("How many levels deep. Default: 3."),
         ),
         in_shell=True,
@@ -112,11 +114,11 @@ TOOLS = (
     BuiltInTool(
         "search",
         "Search the text of files for a regular expression.",
-        _schema(
+        schema(
             "path",
             "max",
-            pattern=_text("Regular expression (Python syntax)."),
-            path=_text("File or folder to search in. Default: the workspace."),
+            pattern=text_schema("Regular expression (Python syntax)."),
+            path=text_schema("File or folder to search in. Default: the workspace."),
             max=_whole("How many matches to return at most. Default: 100."),
         ),
         in_shell=True,
@@ -124,10 +126,10 @@ TOOLS = (
     BuiltInTool(
         "wait",
         "Wait for something that is running.",
-        _schema(
+        schema(
             "why",
             seconds={**_SECONDS, "description": "How many seconds."},
-            why=_text("What you are waiting for."),
+            why=text_schema("What you are waiting for."),
         ),
         idle=True,
         small_goals=False,
@@ -135,7 +137,7 @@ TOOLS = (
     BuiltInTool(
         "recall",
         "Show an earlier output again, in full.",
-        _schema(seq=_whole("The action's number.")),
+        schema(seq=_whole("The action's number.")),
         idle=True,
         shows_text=True,
         small_goals=False,
@@ -143,10 +145,10 @@ TOOLS = (
     BuiltInTool(
         "finish",
         "Say that the whole goal is done.",
-        _schema(
+        schema(
             "tests_changed",
-            summary=_text("What was done, in one or two sentences."),
-            tests_changed=_text("Only when asked for: why the goal needs changed tests."),
+            summary=text_schema("What was done, in one or two sentences."),
+            tests_changed=text_schema("Only when asked for: why the goal needs changed tests."),
         ),
     ),
 )

@@ -11,6 +11,7 @@ import hmac
 import json
 import socket
 from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Any, Self
 
 from clew_shared.wire import protocol
@@ -122,22 +123,16 @@ class Gateway:
         return hmac.compare_digest(line.rstrip(b"\n"), self._token)
 
 
+@dataclass(eq=False)
 class _Connection:
     """A conversation with one relay; it ends at a line that is too long."""
 
-    def __init__(
-        self,
-        reader: asyncio.StreamReader,
-        writer: asyncio.StreamWriter,
-        call: Call,
-        relays: Relays,
-    ) -> None:
-        self._reader = reader
-        self._writer = writer
-        self._call = call
-        self._relays = relays
-        self._calls: dict[str | int, asyncio.Task[None]] = {}
-        self._unanswered = 0
+    _reader: asyncio.StreamReader
+    _writer: asyncio.StreamWriter
+    _call: Call
+    _relays: Relays
+    _calls: dict[str | int, asyncio.Task[None]] = field(default_factory=dict)
+    _unanswered: int = 0
 
     async def converse(self) -> None:
         self._relays.came()

@@ -203,8 +203,11 @@ class Bridge:
         async for line in run.lines():
             turn.count(line, run.bytes_read)
             for event in reader.feed(line):
-                if thought := turn.take(event):
-                    await self._think(thought)
+                if thought := turn.take(event)[:THOUGHT_CHARS]:
+                    with suppress(RpcError, ValueError):  # a thought is not worth a crash
+                        self._show(
+                            await self._daemon.call("think", text=thought, has_tool_calls=True)
+                        )
             if turn.session and turn.session != self._conversation.id:
                 await self._remember(Conversation(turn.session, self._attempt))
         if turn.ended is None:
@@ -233,11 +236,6 @@ class Bridge:
             await self._cell.stop()
 
     # -- the record
-
-    async def _think(self, text: str) -> None:
-        with suppress(RpcError, ValueError):  # a thought is not worth a crash
-            noted = await self._daemon.call("think", text=text[:THOUGHT_CHARS], has_tool_calls=True)
-            self._show(noted)
 
     def _show(self, noted: object) -> None:
         found = Noted.model_validate(noted or {})

@@ -2,11 +2,10 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from clew_shared.text.shorten import without_middle
-from clew_shared.tools import BY_NAME, Tool
-from clew_shared.wire.answers import FailingCheck, Finished, Intervention, Judged
+from clew_shared.tools import BY_NAME, Tool, schema, text_schema
+from clew_shared.wire.answers import Finished, Intervention, Judged
 from clew_shared.wire.hello import HelloState
 
 OUTPUT_CHARS = 60_000
@@ -34,28 +33,15 @@ class ToolAnswer:
     refused: bool = False
 
 
-def _schema(*required: str, **properties: tuple[str | dict[str, Any], str]) -> dict[str, Any]:
-    """Return a schema from each property's type, or more of its schema, and what it is."""
-    return {
-        "type": "object",
-        "properties": {
-            name: {**({"type": kind} if isinstance(kind, str) else kind), "description": text}
-            for name, (kind, text) in properties.items()
-        },
-        "required": list(required),
-        "additionalProperties": False,
-    }
-
-
-_TASK = _schema(
-    "description",
-    "subtasks",
-    description=("string", "What the task is to achieve."),
-    subtasks=(
-        {"type": "array", "items": {"type": "string"}, "minItems": 1},
-        "Its subtasks, in order.",
-    ),
+_SUBTASKS = {"type": "array", "items": {"type": "string"}, "minItems": 1}
+_TASK = schema(
+    description=text_schema("What the task is to achieve."),
+    subtasks={**_SUBTASKS, "description": "Its subtasks, in order."},
 )
+_TASKS = {"type": "array", "items": _TASK, "minItems": 1, "description": "In order."}
+_RUNNING = {"type": "integer", "minimum": 1, "description": "The number of the running call."}
+_SECONDS = {"type": "number", "minimum": 0, "description": "How many seconds to wait."}
+_SUCCESS = {"type": "boolean", "description": "Whether the subtask is done."}
 
 OFFERED: tuple[Tool, ...] = (
     *(
@@ -65,34 +51,33 @@ OFFERED: tuple[Tool, ...] = (
     Tool(
         WAIT,
         "Wait for a call that was answered with `still running`, by its number; or, with `seconds`, for other things.",
-        _schema(
-            seq=({"type": "integer", "minimum": 1}, "The number of the running call."),
-            seconds=({"type": "number", "minimum": 0}, "How many seconds to wait."),
-            why=("string", "What you are waiting for."),
+        schema(
+            *("seq", "seconds", "why"),
+            seq=_RUNNING,
+            seconds=_SECONDS,
+            why=text_schema("What you are waiting for."),
         ),
     ),
     Tool(
         DONE,
         "Say that the current subtask is done (success true), or that it cannot be done this way (success false). The "
         "answer has the next subtask; after the last one the goal's checks run, and the answer has those that fail.",
-        _schema(
-            "success",
-            success=("boolean", "Whether the subtask is done."),
-            summary=("string", "What was done or why not, in one or two sentences."),
-            tests_changed=("string", "Only when asked for: why the goal needs changed tests."),
+        schema(
+            *("summary", "tests_changed"),
+            success=_SUCCESS,
+            summary=text_schema("What was done or why not, in one or two sentences."),
+            tests_changed=text_schema("Only when asked for: why the goal needs changed tests."),
         ),
     ),
     Tool(
         PLAN,
         "Split the goal into tasks with subtasks; before any other call, or when an answer asks for a new plan.",
-        _schema("tasks", tasks=({"type": "array", "items": _TASK, "minItems": 1}, "In order.")),
+        schema(tasks=_TASKS),
     ),
     Tool(
         ASK,
         "Ask the person who gave the goal. The work stops until there is an answer, so ask only if nothing else helps.",
-        _schema(
-            "question", question=("string", "The question, with all that is needed to answer it.")
-        ),
+        schema(question=text_schema("The question, with all that is needed to answer it.")),
     ),
 )
 
@@ -153,19 +138,16 @@ def finished_answer(finished: Finished) -> ToolAnswer:
     """Return the answer to the last `clew_done`: the goal is over, or what speaks against that."""
     if finished.accepted:
         return ToolAnswer("The goal is completed. End your turn; there is nothing more to do.")
-    checks = map(_check_text, finished.failing_checks)
+    checks = []
+    for check in finished.failing_checks:
+        code = "" if check.exit_code is None else f" with exit code {check.exit_code}"
+        output = without_middle(check.output.strip() or "(no output)", CHECK_OUTPUT_CHARS)
+        checks.append(f"Check {check.name} fails{code}: {check.cmd}\n{output}")
     still_open = [f"Still open: {name}" for name in finished.open_subtasks[:10]]
     again = "Fix this, then call clew_done again."
     return ToolAnswer(
         joined("The goal is not completed yet.", *checks, *still_open, finished.message, again)
     )
-
-
-def _check_text(check: FailingCheck) -> str:
-    """Return a failing check with its output."""
-    code = "" if check.exit_code is None else f" with exit code {check.exit_code}"
-    output = without_middle(check.output.strip() or "(no output)", CHECK_OUTPUT_CHARS)
-    return f"Check {check.name} fails{code}: {check.cmd}\n{output}"
 
 
 def joined(*parts: str) -> str:

@@ -1,11 +1,10 @@
 """Anthropic's Claude Code: `claude -p --output-format stream-json`, tried with 2.1.330."""
 
 import json
-import time
-from collections.abc import Callable
+from dataclasses import replace
 
 from clew_worker.bridge.clis import cli
-from clew_worker.bridge.clis.cli import SERVER, failed, fault
+from clew_worker.bridge.clis.cli import SERVER, failed
 
 START_TIMEOUT_MS = 120_000
 TOOL_TIMEOUT_MS = 3_600_000
@@ -44,18 +43,12 @@ def _launch(
     return cli.Launch((*argv, *options.args), env, files, prompt)
 
 
-class ClaudeReader:
+class ClaudeReader(cli.EventReader):
     """Reads `system`, `assistant`, `rate_limit_event` and `result` events."""
 
-    def __init__(
-        self, used: cli.UsageReported = cli.NOTHING_USED, clock: Callable[[], float] = time.time
-    ) -> None:
-        self._cost_usd = used.cost_usd or 0.0
-        self._clock = clock
-        self._reported = cli.NOTHING_USED
-        self._message = ""
-        self._error = ""
-        self._resets_at: float | None = None
+    _reported = cli.NOTHING_USED
+    _message = _error = ""
+    _resets_at: float | None = None
 
     def feed(self, line: bytes) -> cli.Events:
         event = cli.Fields.of_line(line)
@@ -97,21 +90,22 @@ class ClaudeReader:
         message = event.text("result") or "; ".join(event.texts("errors")) or event.text("subtype")
         rest = self._rest(event)
         if event.true("is_error"):
-            return (*rest, *failed(self._fault(message, event)))
+            return (*rest, *failed(self._fault_of(message, event)))
         return (*rest, cli.TurnEnded(ok=True, message=message))
 
     def _rest(self, event: cli.Fields) -> cli.Events:
         """Return what the messages did not report, and the cost, which counts from the session's beginning."""
-        session_usd, before = event.number("total_cost_usd"), self._cost_usd
-        self._cost_usd = before if session_usd is None else session_usd
-        cost_usd = max(0.0, self._cost_usd - before) or None
+        session_usd, before = event.number("total_cost_usd"), self._used.cost_usd or 0.0
+        if session_usd is not None:
+            self._used = replace(self._used, cost_usd=session_usd)
+        cost_usd = max(0.0, (session_usd or before) - before) or None
         rest = _tokens(event.object("usage")).since(self._reported, cost_usd)
         self._reported = cli.NOTHING_USED
         return (rest,) if rest != cli.NOTHING_USED else ()
 
-    def _fault(self, message: str, event: cli.Fields) -> cli.Fault:
+    def _fault_of(self, message: str, event: cli.Fields) -> cli.Fault:
         """Return the kind of a fault, by the codes of the CLI where it names one."""
-        found = fault(message, self._clock())
+        found = self._fault(message)
         status = event.number("api_error_status")
         if event.text("terminal_reason") == "prompt_too_long":
             return cli.Fault(found.message, "session")

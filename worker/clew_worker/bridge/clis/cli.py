@@ -7,10 +7,11 @@ files, starts the process and reads its output.
 
 import json
 import re
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from typing import Any, Literal, Protocol
+from typing import Any, Literal
 
 SERVER = "clew"
 """The name of clew's MCP server in each CLI's config; the CLIs derive the names of its tools from it."""
@@ -133,17 +134,6 @@ CliEvent = SessionStarted | ToolsOffered | ThoughtReported | UsageReported | Fau
 Events = tuple[CliEvent, ...]
 
 
-class EventReader(Protocol):
-    """Reads the output of one process; it remembers what it needs for the next line."""
-
-    def feed(self, line: bytes) -> Events:
-        """Return the events of one line of output, none for a line of unknown form.
-
-        Lines of standard error may be fed too: some faults are reported only there.
-        """
-        ...
-
-
 Launcher = Callable[[CliOptions, tuple[str, ...], str, str, str], Launch]
 
 
@@ -161,7 +151,7 @@ class Cli:
     name: str
     kept: tuple[str, ...]
     launch: Launcher
-    reader: Callable[[UsageReported], EventReader]
+    reader: "type[EventReader]"
     harmless: frozenset[str] = frozenset()
 
 
@@ -277,6 +267,7 @@ def _clock_time(found: re.Match[str], now: float) -> float:
 # ---- faults
 
 MESSAGE_CHARS = 500
+_COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 
 _LIMIT = re.compile(
     r"hit your (?:\w+ )?limit|(?:usage|session|weekly|5-hour|hour) limit|usage_limit_reached"
@@ -317,3 +308,34 @@ def fault(message: str, now: float) -> Fault:
 def failed(found: Fault) -> Events:
     """Return a fault and the end of the turn by it."""
     return (found, TurnEnded(ok=False, message=found.message))
+
+
+class EventReader:
+    """Reads the output of one process; it remembers what it needs for the next line.
+
+    `used` is what was reported for the session that the process resumes.
+    """
+
+    def __init__(
+        self, used: UsageReported = NOTHING_USED, clock: Callable[[], float] = time.time
+    ) -> None:
+        self._used = used
+        self._clock = clock
+        self._said = ""
+
+    def feed(self, line: bytes) -> Events:
+        """Return the events of one line of output, none for a line of unknown form.
+
+        Lines of standard error may be fed too: some faults are reported only there.
+        """
+        raise NotImplementedError
+
+    def _fault(self, message: str) -> Fault:
+        return fault(message, self._clock())
+
+    def _complaint(self, line: bytes) -> Events:
+        """Return the reason for which it did not start, from a line of standard error."""
+        text = _COLOUR.sub("", line.decode(errors="replace")).strip()
+        return (
+            failed(self._fault(text.removeprefix("Error: "))) if text.startswith("Error: ") else ()
+        )

@@ -1,11 +1,9 @@
 """OpenAI's Codex: `codex exec --json`, tried with 0.169."""
 
 import json
-import time
-from collections.abc import Callable
 
 from clew_worker.bridge.clis import cli
-from clew_worker.bridge.clis.cli import SERVER, TOOLS, failed, fault
+from clew_worker.bridge.clis.cli import SERVER, TOOLS, failed
 
 START_TIMEOUT_S = 120
 TOOL_TIMEOUT_S = 3_600
@@ -64,15 +62,8 @@ def _quoted(text: str) -> str:
     return json.dumps(text).replace("\x7f", "\\u007f")
 
 
-class CodexReader:
+class CodexReader(cli.EventReader):
     """Reads `thread.*`, `turn.*` and `item.*` events; those of the kind "error" are warnings or repeat themselves."""
-
-    def __init__(
-        self, used: cli.UsageReported = cli.NOTHING_USED, clock: Callable[[], float] = time.time
-    ) -> None:
-        self._used = used
-        self._clock = clock
-        self._said = ""
 
     def feed(self, line: bytes) -> cli.Events:
         event = cli.Fields.of_line(line)
@@ -88,11 +79,9 @@ class CodexReader:
                     cli.TurnEnded(ok=True, message=self._said),
                 )
             case "turn.failed":
-                return failed(fault(event.object("error").text("message"), self._clock()))
-            case "":  # of standard error: the reason for which it did not start, "Error: …"
-                text = line.decode(errors="replace").strip()
-                if text.startswith("Error: "):
-                    return failed(fault(text.removeprefix("Error: "), self._clock()))
+                return failed(self._fault(event.object("error").text("message")))
+            case "":
+                return self._complaint(line)
         return ()
 
     def _item(self, item: cli.Fields) -> cli.Events:

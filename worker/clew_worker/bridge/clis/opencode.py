@@ -1,12 +1,9 @@
 """opencode: `opencode run --format json`, tried with 1.18.33."""
 
 import json
-import re
-import time
-from collections.abc import Callable
 
 from clew_worker.bridge.clis import cli
-from clew_worker.bridge.clis.cli import SERVER, failed, fault
+from clew_worker.bridge.clis.cli import SERVER, failed
 
 TIMEOUT_MS = 120_000
 """For the start of the MCP server, and for each call: clew answers a call within 45 s."""
@@ -14,7 +11,6 @@ TIMEOUT_MS = 120_000
 _PROVIDER = "clew"
 _KEY = "CLEW_CLI_KEY"
 _MORE_FOLLOWS = "tool-calls"
-_COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 
 
 def _launch(
@@ -65,13 +61,10 @@ def _config(options: cli.CliOptions, relay: tuple[str, ...]) -> dict[str, object
     return config | ({"model": model, "small_model": model} if model else {})
 
 
-class OpencodeReader:
-    """Reads `text`, `reasoning`, `step_finish` and `error` events; each of them names the session."""
+class OpencodeReader(cli.EventReader):
+    """Reads `text`, `reasoning`, `step_finish` (with its usage) and `error` events; each of them names the session."""
 
-    def __init__(self, clock: Callable[[], float] = time.time) -> None:
-        self._clock = clock
-        self._session = ""
-        self._said = ""
+    _session = ""
 
     def feed(self, line: bytes) -> cli.Events:
         event = cli.Fields.of_line(line)
@@ -105,19 +98,9 @@ class OpencodeReader:
         message = data.text("message") or error.text("message") or name
         if name == "ContextOverflowError":
             message = f"the prompt exceeds the context window: {message}"
-        status = 401.0 if name == "ProviderAuthError" else data.number("statusCode")
-        return failed(self._fault(message, status))
-
-    def _fault(self, message: str, status: float | None = None) -> cli.Fault:
-        found = fault(message, self._clock())
-        return cli.Fault(found.message, "login") if status == 401 else found
-
-    def _complaint(self, line: bytes) -> cli.Events:
-        """Return the reason for which it did not start, from a line of standard error."""
-        text = _COLOUR.sub("", line.decode(errors="replace")).strip()
-        if text.startswith("Error: "):
-            return failed(self._fault(text.removeprefix("Error: ")))
-        return ()
+        found = self._fault(message)
+        refused = name == "ProviderAuthError" or data.number("statusCode") == 401
+        return failed(cli.Fault(found.message, "login") if refused else found)
 
 
 def _tokens(part: cli.Fields) -> cli.UsageReported:
@@ -134,7 +117,7 @@ OPENCODE = cli.Cli(
     "opencode",
     kept=(".local/share/opencode",),
     launch=_launch,
-    reader=lambda _: OpencodeReader(),  # usage is reported for each step
+    reader=OpencodeReader,
     harmless=frozenset({"invalid"}),
 )
 """It offers the tools that its config allows; its event stream does not list them."""
