@@ -24,8 +24,7 @@ from clew_shared.prompt.messages import (
     unfolded,
 )
 from clew_shared.prompt.state_block import DESCRIPTION_CHARS, plan_lines, plan_text, state_block
-from clew_shared.prompt.tools import listing, schema_of, steady_tools
-from clew_shared.prompt.view import PromptView
+from clew_shared.prompt.view import PromptView, listing, schema_of, steady_tools
 from clew_shared.text.shorten import one_line, without_middle
 from clew_shared.wire.hello import Call, FinishedSubtask
 
@@ -162,10 +161,6 @@ def _fixed(view: PromptView) -> list[Block]:
     ]
 
 
-def _share(view: PromptView, share: float) -> int:
-    return share_chars(view.max_tokens, share)
-
-
 def _system(view: PromptView) -> str:
     parts = [RULES]
     if view.mode == "json":
@@ -173,14 +168,14 @@ def _system(view: PromptView) -> str:
         if view.reflects:
             parts.append(JSON_REFLECTS)
     if learned := render(map(Bullet.from_dict, view.hello.playbook)).strip():
-        learned = without_middle(learned, _share(view, PLAYBOOK_SHARE))
+        learned = without_middle(learned, share_chars(view, PLAYBOOK_SHARE))
         parts.append(f"{FROM_EARLIER_GOALS}\n\n{learned}")
     return "\n\n".join(parts)
 
 
 def _goal(view: PromptView) -> str:
     first, *rest = _goal_parts(view)
-    room = _share(view, GOAL_SHARE)
+    room = share_chars(view, GOAL_SHARE)
     first = without_middle(first, room)
     each = (room - len(first)) // max(len(rest), 1)
     return "\n\n".join([first, *(without_middle(part, max(each, 100)) for part in rest)])
@@ -204,7 +199,7 @@ def _finished(view: PromptView) -> str:
     state, named = view.state, _finished_folded(view)
     lines = [_finished_line(done) for done in state.finished[named:]]
     if named:
-        room = int(_share(view, FINISHED_SHARE) * NAMES_SHARE)
+        room = int(share_chars(view, FINISHED_SHARE) * NAMES_SHARE)
         names = [one_line(done.description) for done in state.finished[:named]]
         text = "; ".join(without_middle(name, FOLDED_NAME_CHARS) for name in names)
         cut = text if len(text) <= room else "… " + text[-room:]
@@ -234,7 +229,7 @@ def _finished_folded(view: PromptView) -> int:
     They are added one by one: none is folded until the room is full, then enough at once that the rest takes half of
     it. So the prompt's prefix stays the same between two folds.
     """
-    room = int(_share(view, FINISHED_SHARE) * (1 - NAMES_SHARE))
+    room = int(share_chars(view, FINISHED_SHARE) * (1 - NAMES_SHARE))
     sizes = [len(_finished_line(done)) + 1 for done in view.state.finished]
     folded, total = 0, 0
     for count, size in enumerate(sizes, start=1):
@@ -251,7 +246,7 @@ def _now(view: PromptView) -> str:
     task, subtask = state.task.description, state.subtask.description
     within = f' (part of "{without_middle(one_line(task), DESCRIPTION_CHARS * 2)}")'
     part_of = "" if task in ("", subtask, state.goal.description) else within
-    now = f"Your subtask now: {without_middle(subtask, _share(view, SUBTASK_SHARE))}{part_of}"
+    now = f"Your subtask now: {without_middle(subtask, share_chars(view, SUBTASK_SHARE))}{part_of}"
     plan = plan_lines(view)
     return f"The plan from here:\n{plan_text(view, plan)}\n\n{now}" if len(plan) > 1 else now
 
@@ -268,7 +263,7 @@ def _tried(view: PromptView) -> str:
     elif attempt.restored:
         begin += " The files are as they were before them"
         begin += f", except {', '.join(attempt.left)}." if attempt.left else "."
-    room = _share(view, TRIED_SHARE) // max(len(attempt.tried), 1)
+    room = share_chars(view, TRIED_SHARE) // max(len(attempt.tried), 1)
     lines = [f"- {without_middle(line, room)}" for line in attempt.tried]
     heading = ["What was tried, and what happened:"] if lines else []
     return "\n".join([begin, *heading, *lines, last])

@@ -48,9 +48,9 @@ _NUDGES = frozenset((NO_CALL, EMPTY_ANSWER, CUT_OFF))
 """What a model is told that made no call."""
 
 
-def share_chars(max_tokens: int, share: float) -> int:
+def share_chars(view: PromptView, share: float) -> int:
     """Return the characters of a share of the budget, at least 200."""
-    return max(int(max_tokens * FIXED_CHARS_PER_TOKEN * share), 200)
+    return max(int(view.max_tokens * FIXED_CHARS_PER_TOKEN * share), 200)
 
 
 def output_chars(max_tokens: int, tightness: int = 0, tool: str = "") -> int:
@@ -162,15 +162,14 @@ def folded_lines(view: PromptView, room: int) -> list[str]:
     Where there is no room for all, the least relevant are dropped first, and of those the oldest.
     """
     entries = map(folded_entry, view.state.transcript[: view.folded])
-    calls = [entry for entry in entries if isinstance(entry, Call)][-FOLDED_CALLS_MAX:]
-    return reasoning.relevant_lines([(c.relevance, _folded_line(c)) for c in calls], room)
-
-
-def _folded_line(call: Call) -> str:
-    number = f"#{call.seq} " if call.seq > 0 else ""
-    did = reasoning.did(call.name, call.args)
-    came = reasoning.found(call.insight, "", call.result, call.output or call.message)
-    return f"- {number}{reasoning.reasoning_line(did, both_ends(came, FOLDED_FOUND_CHARS))}"
+    lines = []
+    for call in [entry for entry in entries if isinstance(entry, Call)][-FOLDED_CALLS_MAX:]:
+        number = f"#{call.seq} " if call.seq > 0 else ""
+        did = reasoning.did(call.name, call.args)
+        came = reasoning.found(call.insight, "", call.result, call.output or call.message)
+        line = reasoning.reasoning_line(did, both_ends(came, FOLDED_FOUND_CHARS))
+        lines.append((call.relevance, f"- {number}{line}"))
+    return reasoning.relevant_lines(lines, room)
 
 
 # ---- what is folded

@@ -8,8 +8,7 @@ from math import ceil
 
 from clew_shared.guidance.requests import request
 from clew_shared.prompt.messages import HEAD_CHARS, share_chars
-from clew_shared.prompt.tools import COMPLETE_SUBTASK, PLAN, listing
-from clew_shared.prompt.view import PromptView
+from clew_shared.prompt.view import COMPLETE_SUBTASK, PLAN, PromptView, listing
 from clew_shared.prompt.windows import Window, progress_marker
 from clew_shared.text.shorten import one_line, without_middle
 from clew_shared.wire.hello import Call, HelloState, Said
@@ -111,7 +110,7 @@ def plan_lines(view: PromptView) -> list[str]:
 def plan_text(view: PromptView, plan: Iterable[str]) -> str:
     """Return the plan from here, as it is shown above the transcript."""
     lines = [without_middle(one_line(line), DESCRIPTION_CHARS) for line in plan]
-    return without_middle("\n".join(lines), share_chars(view.max_tokens, PLAN_SHARE))
+    return without_middle("\n".join(lines), share_chars(view, PLAN_SHARE))
 
 
 def _limits(view: PromptView) -> list[str]:

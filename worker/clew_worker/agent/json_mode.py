@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from clew_shared.prompt.reasoning import RELEVANCES, as_text
-from clew_shared.prompt.tools import REFLECT
+from clew_shared.prompt.view import REFLECT
 from clew_shared.text.shorten import in_one_line
 from clew_shared.tools import BY_NAME, Tool
 

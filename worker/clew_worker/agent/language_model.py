@@ -7,8 +7,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
 
-from clew_shared.prompt.tools import REFLECT, schema_of
-from clew_shared.prompt.view import PromptView
+from clew_shared.prompt.view import REFLECT, PromptView, schema_of
 from clew_shared.tools import Tool
 from clew_worker.agent import json_mode
 from clew_worker.agent.client import Disconnected, RpcError

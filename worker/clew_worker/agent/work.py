@@ -9,7 +9,7 @@ from typing import Any
 
 from clew_shared.guidance.notes import CheckNotes
 from clew_shared.prompt.messages import plain_args
-from clew_shared.prompt.tools import is_small
+from clew_shared.prompt.view import is_small
 from clew_shared.text.shorten import without_middle
 from clew_shared.wire.answers import Checked, Judged
 from clew_shared.wire.hello import Call
