@@ -2,9 +2,12 @@
 
 import re
 import sqlite3
+import sys
 from contextlib import ExitStack, closing
 
 import aftermath
+import pointed
+import points
 import pytest
 from bad_disk import fill, injected, needs_strace, small
 from harness import running
@@ -186,6 +189,10 @@ def start_under_strace(clew, rule: str, *paths: str) -> None:
     clew.start(ready=False, under=(*under, "-e", f"inject={rule}"))
 
 
+DEADLINES = {
+    "clew_daemon.app.lifecycle:LEDGER_CLOSE_S": 1.0,
+    "clew_daemon.session.snapshots:LAST_SNAPSHOT_S": 1.0,
+}
 FILLS = """
 # Fill the disk
 ## Fill
@@ -210,7 +217,9 @@ def filled(make_clew):
             clew = make_clew({"restart.stop_grace_s": 600.0})
             disk = stack.enter_context(small(clew.home / "state", "16m"))
             clew.configure({"sandbox.write": [str(disk)], "sandbox.mode": "off"})
-            clew.start()
+            order = points.Order(clew.folder / "counts", constants=DEADLINES)
+            env = {pointed.ORDER: pointed.encoded(order)}
+            clew.start(under=(sys.executable, pointed.__file__), **env)
             goal = clew.submit(FILLS.replace("FOLDER", str(disk)))
             workspace = clew.workspace(goal)
             clew.until((workspace / "ready").exists, "the command runs")

@@ -27,6 +27,8 @@ from clew_daemon import cli
 from clew_daemon.reading.client import NoDaemon, call
 
 DEADLINE_S = 60.0
+GRACE_S = 0.5
+"""How long a daemon may take that is left over at the end of a test."""
 POLL_S = 0.01
 PLAYER = Path(__file__).parent / "agents" / "player.py"
 PR_SET_CHILD_SUBREAPER = 36
@@ -38,7 +40,7 @@ CONFIG = {
         "backoff_initial_s": 0.01,
         "backoff_max_s": 0.05,
         "max_restarts": 30,
-        "stop_grace_s": 3.0,
+        "stop_grace_s": 1.0,
     },
     "sandbox": {"mode": "best_effort"},
 }
@@ -167,7 +169,7 @@ class Clew:
             self.daemon.send_signal(signal.SIGCONT)
             self.daemon.terminate()
             try:
-                self.daemon.wait(DEADLINE_S)
+                self.daemon.wait(GRACE_S)  # not as long as agents that wait on have
             except subprocess.TimeoutExpired:
                 self.daemon.kill()
                 self.daemon.wait()

@@ -4,6 +4,7 @@ from contextlib import nullcontext
 
 import pytest
 import sim_daemon
+import sim_watch
 from sim_life import LifeError, live
 from sim_world import World
 
@@ -121,6 +122,7 @@ def _notices_no_silence(monkeypatch):
 
 
 def _waits_for_replans_for_ever(monkeypatch):
+    monkeypatch.setattr(sim_watch, "REFUSALS_MAX", 600)  # a sound daemon stays below a hundred
     monkeypatch.setattr(conversation, "OWED_REPLAN_MAX", 10**9)
     monkeypatch.setattr(conversation.Conversation, "_counting", lambda _: nullcontext())
 
@@ -390,16 +392,21 @@ BROKEN = {
 FOUND_AT = {
     _looks_at_no_disk_before_it_refuses: 310,
     _completes_what_was_paused_meanwhile: 937,
+    _accepts_every_label: 189,
+    _forgets_blocks_at_restart: 2,
+    _believes_every_claim: 8,
+    _counts_no_messages: 4,
+    _runs_suggested_checks_twice: 2,
     _answers_before_the_commit: 6,
-    _notices_no_silence: 111,
+    _notices_no_silence: 36,
     _replaces_what_is_pending: 47,
-    _shows_the_share_of_the_present_plan: 94,
+    _shows_the_share_of_the_present_plan: 36,
     _waits_for_replans_for_ever: 558,
-    _folds_more_than_there_is: 8,
+    _folds_more_than_there_is: 2,
     _times_by_the_wall_clock: 9,
     _forgets_who_works_where: 17,
-    _knows_no_budget: 16,
-    _takes_a_failed_ledger_for_a_bug: 15,
+    _knows_no_budget: 4,
+    _takes_a_failed_ledger_for_a_bug: 54,
 }
 """A seed that brought it to light late: tried first, and all others where it no longer does."""
 

@@ -98,52 +98,45 @@ def mounted(*words: str) -> Iterator[None]:
 
 STREAMS = {"stdin": "exec <&-", "stdout": "exec >&-", "stderr": "exec 2>&-"}
 
-PLAIN: list[tuple[str, tuple[str, ...], bool]] = [
-    ("nothing but the ordinary", (), False),
-    ("an empty environment", env("-i"), False),
-    ("an empty PATH", sh("PATH=; export PATH"), False),
-    ("no HOME", env("-u", "HOME"), False),
-    ("a HOME that is not there", env("HOME=/nowhere/at/all"), False),
-    ("a HOME that is a file", env("HOME=/etc/passwd"), False),
-    ("a relative HOME", env("HOME=home"), False),
-    ("a TMPDIR that is not there", env("TMPDIR=/nowhere/at/all"), False),
+PLAIN: list[tuple[str, tuple[str, ...]]] = [
+    ("nothing but the ordinary", ()),
+    ("an empty environment", env("-i")),
+    ("an empty PATH", sh("PATH=; export PATH")),
+    ("no HOME", env("-u", "HOME")),
+    ("a HOME that is not there", env("HOME=/nowhere/at/all")),
+    ("a HOME that is a file", env("HOME=/etc/passwd")),
+    ("a relative HOME", env("HOME=home")),
+    ("a TMPDIR that is not there", env("TMPDIR=/nowhere/at/all")),
     (
         "a locale of 7 bits",
         env("LC_ALL=C", "LANG=C", "PYTHONUTF8=0", "PYTHONCOERCECLOCALE=0"),
-        False,
     ),
-    ("a locale that is none", env("LC_ALL=xx_YY.nonsense", "LANG=nonsense"), False),
-    ("a time zone that is none", env("TZ=Nowhere/Nothing"), False),
-    (
-        "everything odd at once",
-        env("-i", "LANG=C", "TZ=:/dev/null", "HOME=/dev/null", "TMPDIR=/proc", "PATH="),
-        True,
-    ),
-    ("umask 077", sh("umask 077"), False),
-    ("umask 777", sh("umask 777"), False),
-    ("64 descriptors", sh("ulimit -n 64"), False),
-    ("8 GB of addresses", sh("ulimit -v 8000000"), False),
-    ("files of at most 16 MB", sh("ulimit -f 32768"), False),
-    ("a working directory that is gone", sh('cd "$(mktemp -d)" && rmdir "$PWD"'), False),
+    ("a locale that is none", env("LC_ALL=xx_YY.nonsense", "LANG=nonsense")),
+    ("a time zone that is none", env("TZ=Nowhere/Nothing")),
+    ("umask 077", sh("umask 077")),
+    ("umask 777", sh("umask 777")),
+    ("64 descriptors", sh("ulimit -n 64")),
+    ("8 GB of addresses", sh("ulimit -v 8000000")),
+    ("files of at most 16 MB", sh("ulimit -f 32768")),
+    ("a working directory that is gone", sh('cd "$(mktemp -d)" && rmdir "$PWD"')),
     (
         "a working directory that is renamed",
         sh("d=$(mktemp -d); mkdir $d/a; cd $d/a; mv $d/a $d/b; rm -r $d"),
-        False,
     ),
-    ("no stdin", sh("exec <&-"), False),
-    ("nohup", ("/usr/bin/nohup",), False),
-    ("signals ignored", sh("trap '' HUP INT QUIT TERM PIPE CHLD USR1 USR2"), False),
+    ("no stdin", sh("exec <&-")),
+    ("nohup", ("/usr/bin/nohup",)),
+    ("signals ignored", sh("trap '' HUP INT QUIT TERM PIPE CHLD USR1 USR2")),
 ]
 
 
-def _plain(name: str, words: tuple[str, ...], *, sample: bool) -> None:
-    @environment(name, sample=sample)
+def _plain(name: str, words: tuple[str, ...]) -> None:
+    @environment(name)
     def alike(base: Path) -> Iterator[Ways]:
         yield Ways(daemon=words, client=words)
 
 
-for _name, _words, _sample in PLAIN:
-    _plain(_name, _words, sample=_sample)
+for _name, _words in PLAIN:
+    _plain(_name, _words)
 
 
 # -- streams of the daemon
@@ -151,7 +144,7 @@ for _name, _words, _sample in PLAIN:
 for _mask in range(1, 8):
     _closed = [name for bit, name in enumerate(STREAMS) if _mask >> bit & 1]
 
-    @environment(f"a daemon without {' and '.join(_closed)}", sample=_mask == 7)
+    @environment(f"a daemon without {' and '.join(_closed)}")
     def streams(base: Path, closed: tuple[str, ...] = tuple(_closed)) -> Iterator[Ways]:
         yield Ways(daemon=sh("\n".join(STREAMS[name] for name in closed)))
 
@@ -312,9 +305,18 @@ NAMES = {
 
 for _name, _folder in NAMES.items():
 
-    @environment(_name, sample=_name == "a path too long for a socket")
+    @environment(_name)
     def named(base: Path, folder: str = _folder) -> Iterator[Ways]:
         yield Ways(folder=folder)
+
+
+@environment(
+    "everything odd at once: streams, environment and a path too long for a socket", sample=True
+)
+def odd(base: Path) -> Iterator[Ways]:
+    words = env("-i", "LANG=C", "TZ=:/dev/null", "HOME=/dev/null", "TMPDIR=/proc", "PATH=")
+    closed = sh("\n".join(STREAMS.values()))
+    yield Ways((*words, *closed), words, folder=NAMES["a path too long for a socket"])
 
 
 @environment("a home by a link")

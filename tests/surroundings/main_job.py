@@ -47,7 +47,7 @@ class Placed(Clew):
 
     def __init__(self, base: Path, ways: Ways) -> None:
         self.ways = ways
-        super().__init__((base / ways.folder), ways.config)
+        super().__init__((base / ways.folder), {"restart.stop_grace_s": 0.3, **ways.config})
         self.out = self.folder / "out"
         self.place = self.folder / "ws"
         self.place.mkdir(exist_ok=True)
