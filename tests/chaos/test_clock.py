@@ -75,15 +75,3 @@ def test_a_clock_that_is_set_loses_and_spends_nothing(make_clew, jump_s):
     assert max(stamps) - min(stamps) > dt.timedelta(hours=23)  # people see the clock as it was
     assert not clew.seen("worker.killed")
     sound(clew)
-
-
-def test_a_goal_that_is_not_due_yet_begins_when_the_clock_says_so(make_clew):
-    clew = make_clew()
-    clock = start(clew)
-    due = dt.datetime.now(dt.UTC) + dt.timedelta(hours=12)
-    early = clew.submit(runbook("echo 1 >> trace", not_before=due.isoformat()), "early.md")
-    clock.set(DAY_S)
-    other = bystander(clew)  # what is accepted wakes the schedule
-    clew.wait("goal.completed", goal=early)
-    unharmed(clew, other)
-    sound(clew)

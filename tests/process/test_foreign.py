@@ -2,11 +2,8 @@
 
 import json
 
-import pytest
 import yaml
 from llm_server import ScriptedLlm, calls
-
-from clew_daemon.reading.client import CliError
 
 GOAL = "# Do it\n\n## A task\n- [ ] First\n- [ ] Second\n"
 
@@ -72,23 +69,6 @@ def test_an_agent_that_exits_instead_of_replanning_takes_the_goal_to_a_person(cl
     goal = clew.start().submit(by("leaver"))
     assert "it cannot be done" in clew.wait("goal.blocked", goal=goal)["reason"]
     assert len(clew.seen("worker.started", goal=goal)) == 1
-
-
-def test_a_paused_goal_stays_so_across_a_restart_until_it_is_resumed(clew):
-    clew.agent(
-        "waiter", "hello()\nif epoch == 1: notice('stop')\nelse:\n  done(); call('advance'); done()"
-    )
-    goal = clew.start().submit(by("waiter"))
-    clew.wait("worker.ready", goal=goal)
-    clew.ask("pause", goal=goal)
-    assert clew.goal(goal)["pid"] is None
-    clew.kill()
-    clew.start()
-    assert clew.goal(goal)["status"] == "waiting"
-    with pytest.raises(CliError, match="paused"):
-        clew.ask("pause", goal=goal)
-    clew.ask("resume", goal=goal)
-    clew.wait("goal.completed", goal=goal)
 
 
 # -- a goal that ends without a check says so; its agent may suggest checks, and is asked about

@@ -1,8 +1,6 @@
 """The benches: their parts of docs/performance.md, made of the saved results, and their command lines."""
 
 import importlib
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -30,13 +28,3 @@ def test_the_page_is_what_the_saved_results_give(name, tmp_path):
     copy.write_text(page.PAGE.read_text())
     page.write(name, *module(name).text(module("figures").load(name)), page=copy)
     assert copy.read_text() == page.PAGE.read_text()
-
-
-COMMANDS = ("context", "fleet", "growth", "loops", "fakes", "minds", "restart", "step")
-
-
-@pytest.mark.parametrize("name", COMMANDS)
-def test_every_bench_shows_its_help(name):
-    command = [sys.executable, "-m", f"bench.{name}", "--help"]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60, check=True)
-    assert f"python -m bench.{name}" in done.stdout

@@ -102,19 +102,3 @@ def test_what_was_exported_is_imported_once(kept):
     ]
     assert other.add("Read logs") == "tes-00003"
     assert fold(other.events).to_dict() == other.playbook.to_dict()
-
-
-@pytest.mark.parametrize(
-    ("text", "said"),
-    [
-        ("{", "not JSON"),
-        ('{"version": 9}', "version 9"),
-        ("[3]", "must be an object"),
-        ('[{"section": "a"}]', "lacks content"),
-        ('[{"section": "a", "content": "b", "helpful": -1}]', "helpful"),
-        ('[{"section": "a", "content": "b", "harmful": 1e99}]', "harmful"),
-    ],
-)
-def test_what_is_no_playbook_is_refused_with_the_reason(text, said):
-    with pytest.raises(ValueError, match=said):
-        exchange.imported(text)

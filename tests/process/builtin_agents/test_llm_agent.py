@@ -1,6 +1,5 @@
 import asyncio
 import json
-import socket
 
 import pytest
 from goal_daemon import GoalDaemon
@@ -182,24 +181,6 @@ async def test_unknown_tools_and_wrong_arguments_are_outcomes_that_the_model_see
 
 
 # ---- the endpoint's faults
-
-
-async def test_an_endpoint_that_is_down_is_a_temporary_end(daemon, run_llm):
-    with socket.socket() as reserved:  # bound and not listening: connections are refused
-        reserved.bind(("127.0.0.1", 0))
-        url = f"http://127.0.0.1:{reserved.getsockname()[1]}/v1"
-        daemon.agent = {"base_url": url, "model": "m"}
-        assert await run_llm(daemon) == 75
-    assert daemon.left.kind == "temporary"
-    assert daemon.left.reason == f"{url}: connection refused"
-    assert daemon.count("llm_slot") == 2  # it is the daemon that tries again
-
-
-async def test_a_long_rate_limit_ends_with_the_servers_own_time(daemon, run_llm):
-    with ScriptedLlm(then=fails(429, "come back later", retry_after=3600)) as llm:
-        assert await run_llm(daemon, llm) == 75
-    assert daemon.left.retry_after_s == 3600
-    assert len(llm.requests) == 1
 
 
 @pytest.mark.parametrize(
