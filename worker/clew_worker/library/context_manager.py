@@ -21,7 +21,7 @@ from clew_worker.executor.commands import cut
 from clew_worker.library.local import LocalGoal
 from clew_worker.library.open_goal import Answer, WorkState, all_done
 from clew_worker.library.remote import RemoteGoal
-from clew_worker.library.sync_client import SyncClient, daemon_of
+from clew_worker.library.sync_client import daemon_of
 
 OUTPUT_BYTES = 65_536
 """The limit of a recorded output, which is cut to its beginning and end, as by `[limits] output_bytes`."""
@@ -56,7 +56,14 @@ class ContextManager:
         """
         self.close()
         if os.environ.get("CLEW_FD"):
-            self._open = RemoteGoal(_daemon())
+            try:
+                daemon = daemon_of(int(os.environ["CLEW_FD"]))
+            except (OSError, ValueError) as error:
+                raise RuntimeError(
+                    f"CLEW_FD={os.environ['CLEW_FD']} is not a connection to a daemon ({error}): let clew start "
+                    "this program, or unset CLEW_FD to keep the record in this folder"
+                ) from error
+            self._open = RemoteGoal(daemon)
             return self._open.work
         if not isinstance(goal, str):
             raise TypeError(
@@ -181,7 +188,12 @@ class ContextManager:
         """Return the loops that were found and the actions that are blocked, one a line."""
         self._goal.settle()
         goal = self._goal
-        lines = [_loop_line(loop) for loop in goal.loops_found]
+        lines = []
+        for loop in goal.loops_found:
+            count = f" (attempt {loop['attempt_count']})" if loop["attempt_count"] else ""
+            about = loop["action_signature"] or loop["evidence"]
+            to = f" → {loop['escalated_to']}" if loop["escalated_to"] else ""
+            lines.append(f"{loop['kind']}{count}: {about}{to}")
         lines += [f"blocked: {signature}" for signature in goal.state.blocked_actions]
         if not lines:
             return "No loops detected."
@@ -206,16 +218,6 @@ class ContextManager:
 
     def __exit__(self, *_: object) -> None:
         self.close()
-
-
-def _daemon() -> SyncClient:
-    try:
-        return daemon_of(int(os.environ["CLEW_FD"]))
-    except (OSError, ValueError) as error:
-        raise RuntimeError(
-            f"CLEW_FD={os.environ['CLEW_FD']} is not a connection to a daemon ({error}): let clew start "
-            "this program, or unset CLEW_FD to keep the record in this folder"
-        ) from error
 
 
 def _named(name: str, args: Mapping[str, Any] | None) -> dict[str, Any]:
@@ -259,10 +261,3 @@ def _plain(value: Any) -> Any:
             return [_plain(v) for v in ordered]
         case _:
             return redact(str(value))
-
-
-def _loop_line(loop: dict[str, Any]) -> str:
-    count = f" (attempt {loop['attempt_count']})" if loop["attempt_count"] else ""
-    about = loop["action_signature"] or loop["evidence"]
-    to = f" → {loop['escalated_to']}" if loop["escalated_to"] else ""
-    return f"{loop['kind']}{count}: {about}{to}"

@@ -34,14 +34,6 @@ Relevance = Literal["high", "medium", "low"]
 Assessment = Literal["advancing", "stuck", "regressing", ""]
 
 
-def _as_utc(value: datetime) -> datetime:
-    return value.replace(tzinfo=UTC) if value.tzinfo is None else value
-
-
-def _unsaid(value: Any) -> Any:
-    return "" if value is None else value
-
-
 def _named(*names: str, default: Any = ...) -> Any:
     """Return a field that may be given by other names, too."""
     return Field(default, validation_alias=AliasChoices(*names))
@@ -109,28 +101,16 @@ class IterationRecord(_RecordPart):
     """One turn of an agent: its tool calls, their synthesis and the agent's own assessment."""
 
     iteration: NonNegativeInt
-    timestamp: Annotated[datetime, AfterValidator(_as_utc)] = Field(
-        default_factory=lambda: datetime.now(UTC)
-    )
+    timestamp: Annotated[
+        datetime, AfterValidator(lambda at: at if at.tzinfo else at.replace(tzinfo=UTC))
+    ] = Field(default_factory=lambda: datetime.now(UTC))
     mode: Literal["fast", "deep"] = "fast"
     tool_calls: list[ToolCallRecord] = Field(default_factory=list)
     synthesis: Text = ""
-    progress_assessment: Annotated[Assessment, BeforeValidator(_unsaid)] = ""
+    progress_assessment: Annotated[
+        Assessment, BeforeValidator(lambda said: "" if said is None else said)
+    ] = ""
     user_feedback: Text = ""
-
-
-def parsed(record: IterationRecord | Mapping[str, Any]) -> IterationRecord:
-    """Return a record of any form; ValueError that names every invalid field."""
-    if isinstance(record, IterationRecord):
-        return record
-    try:
-        return IterationRecord.model_validate(record)
-    except ValidationError as error:
-        faults = [
-            f"{'.'.join(map(str, fault['loc'])) or 'record'}: {fault['msg']}"
-            for fault in error.errors()
-        ]
-        raise ValueError("invalid iteration record: " + "; ".join(faults)) from error
 
 
 class Intervention(str):
@@ -170,7 +150,14 @@ class IterationLog:
 
         Raises a ValueError that names every invalid field; the record is then not added.
         """
-        entry = parsed(record)
+        try:
+            entry = IterationRecord.model_validate(record)
+        except ValidationError as error:
+            faults = [
+                f"{'.'.join(map(str, fault['loc'])) or 'record'}: {fault['msg']}"
+                for fault in error.errors()
+            ]
+            raise ValueError("invalid iteration record: " + "; ".join(faults)) from error
         self.records.append(entry)
         if entry.progress_assessment not in {"stuck", "regressing"}:
             self._stuck.clear()

@@ -14,6 +14,7 @@ import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from itertools import count
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Literal
@@ -81,7 +82,7 @@ class LocalGoal:
         self._lock = threading.RLock()
         self._ledger = _open(folder)
         self._published = _Published(folder, self._ledger)
-        self._next_seq = 0
+        self._numbers = count()
         self._torn = True  # the state in memory differs from the ledger
         self._core = self._new_core()
         self.work = WorkState(self._core.state)
@@ -195,12 +196,17 @@ class LocalGoal:
                     if moved or self._torn:
                         self._catch_up()
                     at = time.time()
-                    self._next_seq = self._ledger.next_seq
+                    self._numbers = count(self._ledger.next_seq)
                     if edit:
                         local_tree.record_edit(self._core, edit, at)
                     yield at
                     done = self._core.take()
-                    self._ledger.append([self._entry(one) for one in done])
+                    self._ledger.append(
+                        [
+                            NewEvent(self._goal_id, d.event.kind, encode(d.event), d.output)
+                            for d in done
+                        ]
+                    )
             except BaseException:
                 self._torn = True
                 raise
@@ -224,18 +230,11 @@ class LocalGoal:
         return Core(
             State(goal_id=self._goal_id),
             self._loops,
-            self._number,
+            lambda: next(self._numbers),
             max_actions=sys.maxsize,
             ignored_limit=sys.maxsize,
             calls=CALLS,
         )
-
-    def _number(self) -> int:
-        seq, self._next_seq = self._next_seq, self._next_seq + 1
-        return seq
-
-    def _entry(self, done: RecordedEvent) -> NewEvent:
-        return NewEvent(self._goal_id, done.event.kind, encode(done.event), done.output)
 
     def _begin(self, folder: Path) -> None:
         """Start or continue the goal: actions that were in flight at its last end count as a crash."""

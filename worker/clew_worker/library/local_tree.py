@@ -27,23 +27,29 @@ def make_ready(core: Core, text: str, at: float) -> None:
         task = PlannedTask(description=text, subtasks=(subtask,))
         core.emit(ev.Planned(at=at, tasks=(task,)))
         core.begin(0, 0, at)
-    if state.replan_required in ("task", "goal") and _is_without_plan(state.goal, text):
+    unplanned = [one.description for one in subtasks_of(state.goal)] in ([], [text])
+    if state.replan_required in ("task", "goal") and unplanned:
         # Without a plan there is no replan: the blocks hold, other actions continue.
         if state.subtask:
             state.subtask.status, state.subtask.attempts = StepStatus.IN_PROGRESS, 0
         record_tree(core, at, replan=True)
 
 
-def _is_without_plan(goal: Goal, text: str) -> bool:
-    return [one.description for one in subtasks_of(goal)] in ([], [text])
-
-
 def record_edit(core: Core, edit: Edit, at: float) -> None:
     """Record manual changes and their consequences."""
     state = core.state
-    replan = bool(state.replan_required) and _offers_another_way(core, edit)
-    if replan:
-        _mark_replan(core, edit)
+    current, goal = state.subtask, state.goal
+    another_way = (
+        bool(edit.new)
+        or bool(current and StepStatus(current.status).open)
+        or any(one.status == StepStatus.IN_PROGRESS for one in subtasks_of(goal))
+    )
+    replan = bool(state.replan_required) and another_way
+    if replan:  # the replacements of a blocked subtask inherit its counts and blocks
+        for task, subtask in ((t, s) for t in goal.tasks for s in t.subtasks):
+            if any(subtask is one for one in edit.new):
+                subtask.inherits = task.replanned = True
+        goal.replanned = goal.replanned or state.replan_required == "goal"
     record_tree(core, at, replan=replan, gone=edit.gone if replan else ())
     resting = state.goal.status == GoalStatus.BLOCKED or GoalStatus(state.goal.status).ended
     if resting and (replan or edit.new):
@@ -69,6 +75,10 @@ def record_tree(
 ) -> None:
     """Record the tree as it is in the state; a replan may have removed subtasks, which are `gone`."""
     state, goal = core.state, core.state.goal
+    # what a replan gives up: removed, or blocked and still in the tree
+    blocked_ones = [s for s in subtasks_of(goal) if s.status == StepStatus.BLOCKED]
+    lines = [given_up_line(s) for s in (*gone, *blocked_ones) if s.status != StepStatus.PENDING]
+    given_up = [line for line in dict.fromkeys(lines) if line not in state.set_aside]
     event = ev.TreeEdited(
         at=at,
         goal=_goals.dump_python(goal, mode="json", exclude={"reached", "counted"}),
@@ -78,38 +88,12 @@ def record_tree(
         loop_counts=counts,
         blocked_actions=blocked,
         replan=replan,
-        given_up=_given_up(core, gone) if replan else (),
+        given_up=tuple(given_up) if replan else (),
         covered=tuple(s.description for s in gone if s.status == StepStatus.PENDING),
     )
     core.emit(event)
     goal.reached, goal.counted = state.goal.reached, state.goal.counted
     state.goal = goal  # equal to the folded one, and the agent's references stay valid
-
-
-def _given_up(core: Core, gone: tuple[Subtask, ...]) -> tuple[str, ...]:
-    """Return a line for each subtask that a replan gives up: removed, or blocked and still in the tree."""
-    blocked = [s for s in subtasks_of(core.state.goal) if s.status == StepStatus.BLOCKED]
-    lines = [given_up_line(s) for s in (*gone, *blocked) if s.status != StepStatus.PENDING]
-    return tuple(line for line in dict.fromkeys(lines) if line not in core.state.set_aside)
-
-
-def _offers_another_way(core: Core, edit: Edit) -> bool:
-    current = core.state.subtask
-    return (
-        bool(edit.new)
-        or bool(current and StepStatus(current.status).open)
-        or any(one.status == StepStatus.IN_PROGRESS for one in subtasks_of(core.state.goal))
-    )
-
-
-def _mark_replan(core: Core, edit: Edit) -> None:
-    """Mark the replacements of a blocked subtask as heirs of its counts and blocks."""
-    goal, new = core.state.goal, {id(one) for one in edit.new}
-    for task in goal.tasks:
-        for subtask in task.subtasks:
-            if id(subtask) in new:
-                subtask.inherits = task.replanned = True
-    goal.replanned = goal.replanned or core.state.replan_required == "goal"
 
 
 def _find_place(core: Core, edit: Edit, at: float) -> None:

@@ -97,7 +97,11 @@ def take_apart(
     """
     rest = [m for at, m in enumerate(messages) if not _is_own(at, m, system)]
     start = len(history) if history and rest[: len(history)] == history else 0
-    asked = [at for at in range(start, len(rest)) if _is(question, rest[at])]
+    asked = [
+        at
+        for at in range(start, len(rest))
+        if rest[at].get("role") == "user" and text_of(rest[at]) == question["content"]
+    ]
     before, after = rest[:start], rest[start:]
     if asked:
         before, after = rest[: asked[0]], rest[asked[0] + 1 :]
@@ -133,10 +137,6 @@ def _is_own(at: int, message: Message, system: Message) -> bool:
         return at == 0 or text == system["content"]
     is_added = is_marker(text) or text == GO_ON or text.startswith(f"{FACTS_HEADER}\n")
     return message.get("role") == "user" and is_added
-
-
-def _is(question: Message, message: Message) -> bool:
-    return message.get("role") == "user" and text_of(message) == question["content"]
 
 
 def _facts_without_calls(pieces: Iterable[Piece], results: Sequence[Message]) -> list[Piece]:
