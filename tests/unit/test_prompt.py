@@ -2,8 +2,7 @@ import pytest
 
 from clew_shared.core.budgets import TurnsLeft
 from clew_shared.prompt.compact import compact_context
-from clew_shared.prompt.layout import lay_out
-from clew_shared.prompt.state_block import state_block
+from clew_shared.prompt.layout import lay_out, state_block
 from clew_shared.prompt.view import PromptView
 from clew_shared.record import events as ev
 from clew_shared.record.fold import fold

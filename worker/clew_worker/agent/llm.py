@@ -1,22 +1,34 @@
 """The llm agent: builds the prompt, asks the model, and sends its calls to the daemon, turn by turn.
 
 It keeps no state of record and carries out nothing. Whatever the model or its server sends costs a turn, a wait or
-a clear reason, never a crash.
+a clear reason, never a crash. The model is asked in the richest form that it and its server support: native tool
+calls, then JSON by a schema, then any JSON, then plain text; what a server refuses is not asked again.
 """
 
 import asyncio
-from contextlib import suppress
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
 from dataclasses import asdict, replace
 from typing import Any
 
 from clew_shared.prompt.messages import CUT_OFF, EMPTY_ANSWER, NO_CALL
+from clew_shared.prompt.view import REFLECT, PromptView, schema_of
 from clew_shared.text.redact import hide
 from clew_shared.text.shorten import without_middle
+from clew_shared.tools import Tool
 from clew_shared.wire.answers import Noted
+from clew_worker.agent import json_mode
 from clew_worker.agent.client import AgentClient, Disconnected, RpcError
 from clew_worker.agent.json_mode import Hindsight, ModelAnswer
-from clew_worker.agent.language_model import LanguageModel
-from clew_worker.agent.llm_client import CallUsage
+from clew_worker.agent.llm_client import (
+    CALLS_MAX,
+    CallUsage,
+    Completion,
+    LlmClient,
+    Misconfigured,
+    Overflow,
+    Unsupported,
+)
 from clew_worker.agent.memory import Memory
 from clew_worker.agent.work import AgentFinished, Turn, Work
 
@@ -24,6 +36,9 @@ NAME = "llm/1"
 IDLE_TURNS_MAX = 6
 LAST_REPORT_S = 5.0
 REPLAN_TURNS_MAX = 4
+TIGHTNESS_MAX = 4
+ANSWER_TOKENS_MIN = 256
+AFTER_REPETITION_TEMPERATURE = 0.7
 _THOUGHT_CHARS = 20_000
 CUT_OFF_CHARS = 300
 """What is kept of an answer that was cut off before its call: all the next prompts would carry the rest."""
@@ -37,6 +52,8 @@ class LlmAgent:
         self._memory = Memory()
         self._work = Work(daemon, self._memory, NAME)
         self._idle = self._replanning = 0
+        self._withheld = ""
+        """The tool that is not offered in the next question."""
         self._outdated = asyncio.Event()
         daemon.on("feedback", lambda _: self._outdated.set())
         daemon.on("thresholds", lambda _: self._outdated.set())
@@ -47,23 +64,24 @@ class LlmAgent:
         await self._work.refresh()
         hello = self._memory.hello
         hide([hello.credential] if hello.credential else [])
-        model = LanguageModel(self._work)
+        self._auto = hello.options.agent.mode == "auto"
+        self._llm = LlmClient(hello.options.agent, hello.credential, slot=self._slot)
         try:
             while True:
-                await self._turn(model)
+                await self._turn()
         except AgentFinished:
             return
         finally:
-            await model.close()
+            await self._llm.close()
 
-    async def _turn(self, model: LanguageModel) -> None:
+    async def _turn(self) -> None:
         if self._outdated.is_set():
             self._outdated.clear()
             await self._work.refresh()
         self._replanning = self._replanning + 1 if self._memory.state.replan_required else 0
         if self._replanning > REPLAN_TURNS_MAX:
             raise AgentFinished  # cannot replan: the goal goes to a person
-        completion, answer = await model.ask()
+        completion, answer = await self._ask()
         if completion.finish_reason == "length" and not answer.calls:
             answer = replace(answer, text=without_middle(answer.text, CUT_OFF_CHARS))
         self._memory.begin_turn(answer.hindsight)
@@ -78,7 +96,7 @@ class LlmAgent:
             raise
         # a grammar then cannot repeat the call; another list of native tools costs the cached prompt
         withholds = self._memory.mode == "json" or self._memory.refusals > 1
-        model.withheld = turn.refused if withholds else ""
+        self._withheld = turn.refused if withholds else ""
         if not answer.calls:
             said = answer.text or answer.hindsight
             cut_off = completion.finish_reason == "length"
@@ -137,3 +155,98 @@ class LlmAgent:
             raise AgentFinished
         summary = f"the model called no usable tool in {IDLE_TURNS_MAX} turns"
         await self._work.end_subtask(success=False, summary=summary)
+
+    # ---- the model
+
+    async def _ask(self) -> tuple[Completion, ModelAnswer]:
+        """Ask until there is an answer, in a form that this server and this model support; else raise an LlmError."""
+        while True:
+            layout = self._memory.laid_out()
+            view = layout.view
+            tools = self._offered(view)
+            native = self._memory.form.mode == "tools"
+            form = json_mode.response_format(tools, self._memory.form.rung, reflects=view.reflects)
+            repeats = self._work.turn.refused or self._memory.fails_again
+            try:
+                completion = await self._llm.ask(
+                    layout.messages,
+                    tools=[schema_of(tool) for tool in tools] if native else (),
+                    response_format=None if native else form,
+                    max_tokens=self._answer_tokens(view),
+                    # after a repetition the likeliest answer is not wanted
+                    temperature_min=AFTER_REPETITION_TEMPERATURE if repeats else 0.0,
+                )
+            except Overflow as fault:
+                self._memory.form.tightness += 1  # folds harder
+                if self._memory.form.tightness > TIGHTNESS_MAX:
+                    raise Misconfigured(
+                        f"the prompt is too long for the model, however much is folded: {fault}. "
+                        "Give the model a larger context, or set `[context] max_tokens` lower"
+                    ) from None
+            except Unsupported as fault:
+                self._step_down(fault)
+            else:
+                self._memory.form.calibrate(layout.chars, completion.usage.input)
+                return completion, self._read(completion, view.tools)
+
+    def _answer_tokens(self, view: PromptView) -> int:
+        """Return how long an answer may be: half as long as the prompt, `[context] answer_tokens` if that is less."""
+        most = view.max_tokens >> (1 + view.tightness)
+        wanted = self._memory.hello.options.context.answer_tokens or most
+        return max(min(wanted, most), ANSWER_TOKENS_MIN)
+
+    def _offered(self, view: PromptView) -> tuple[Tool, ...]:
+        """Return the tools without those that would be refused: the one just refused, `finish` while checks fail.
+
+        With native tools `finish` goes only after it was called in vain, since another list costs the cached prompt.
+        """
+        withheld = {self._withheld}
+        insists = self._memory.form.mode == "json" or self._work.in_vain > 0
+        if insists and not self._work.can_finish and not view.state.replan_required:
+            withheld.add("finish")
+        return tuple(t for t in view.tools if t.name not in withheld) or view.tools
+
+    def _read(self, completion: Completion, tools: tuple[Tool, ...]) -> ModelAnswer:
+        if completion.calls:
+            known = {tool.name: tool for tool in tools}
+            calls = (json_mode.request(c.name, c.arguments, known) for c in completion.calls)
+            answer = ModelAnswer(tuple(calls), completion.text.strip())
+        else:
+            answer = json_mode.read(completion.text, tools)
+        self._memory.form.answered(completion, answer, auto=self._auto)
+        return _without_reflect(answer)
+
+    def _step_down(self, fault: Unsupported) -> None:
+        """Ask for less: tools, then a schema per tool, one schema, any JSON, plain text."""
+        if self._memory.form.mode == "json" and self._memory.form.rung < json_mode.RUNGS - 1:
+            self._memory.form.rung += 1
+        elif self._memory.form.mode == "tools" and self._auto:
+            self._memory.form.ask_for_json()
+        else:
+            hint = ' Try `mode = "json"`.' if self._memory.form.mode == "tools" else ""
+            raise Misconfigured(f"the server refuses what is asked: {fault}.{hint}") from None
+
+    @asynccontextmanager
+    async def _slot(self) -> AsyncIterator[None]:
+        """Hold one of the endpoint's slots, for one HTTP call."""
+        daemon, base_url = self._daemon, self._memory.hello.options.agent.base_url
+        await daemon.call("llm_slot", open=True, base_url=base_url)
+        try:
+            yield
+        finally:
+            with suppress(Disconnected, RpcError):
+                await daemon.call("llm_slot", open=False, base_url=base_url)
+
+
+def _without_reflect(answer: ModelAnswer) -> ModelAnswer:
+    """Move the reflect part out of the calls: it is a call beside them, or a field in the arguments of one."""
+    parts = list(answer.hindsight)
+    calls = []
+    for call in answer.calls:
+        if call.name == REFLECT.name:
+            parts += json_mode.parts_of(call.args)
+            continue
+        args = dict(call.args)
+        parts += json_mode.parts_of(args.pop(REFLECT.name, None))
+        calls.append(replace(call, args=args))
+    return ModelAnswer(tuple(calls[:CALLS_MAX]), answer.text, tuple(parts[: json_mode.PARTS_MAX]))

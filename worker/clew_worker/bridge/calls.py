@@ -13,7 +13,6 @@ from clew_shared.wire.answers import Judged
 from clew_shared.wire.hello import HelloAnswer, HelloState
 from clew_worker.agent.client import ENDED, AgentClient, Disconnected, RpcError, call_record
 from clew_worker.agent.plans import plain_text, plan_fault, read_checks, read_plan, truth
-from clew_worker.bridge.prompts import feedback_text
 from clew_worker.bridge.tools import (
     ACTIONS,
     ASK,
@@ -22,6 +21,7 @@ from clew_worker.bridge.tools import (
     UNKNOWN_TOOL,
     WAIT,
     ToolAnswer,
+    feedback_text,
     finished_answer,
     joined,
     judged_answer,

@@ -26,8 +26,7 @@ from clew_worker.bridge.cell import CellGoneError, CliCell, CliFaultError, CliRu
 from clew_worker.bridge.clis import CLIS
 from clew_worker.bridge.clis.cli import CliOptions
 from clew_worker.bridge.gateway import Gateway, Relays
-from clew_worker.bridge.prompts import first_prompt, next_prompt, resume_prompt
-from clew_worker.bridge.tools import warning
+from clew_worker.bridge.tools import first_prompt, next_prompt, resume_prompt, warning
 from clew_worker.bridge.turn import PLACE, START_FIX, CliCrashError, CliTurn, Conversation
 
 NAME = "cli/1"
