@@ -91,6 +91,11 @@ class Clew:
         self.configure({f"agents.{name}.{key}": value for key, value in table.items()})
         return name
 
+    def model(self, server: Any, name: str = "scripted", **keys: object) -> None:
+        """Make an llm agent of that name whose endpoint is a scripted server."""
+        table = {"kind": "llm", "base_url": server.base_url, "model": name, "mode": "tools", **keys}
+        self.configure({f"agents.{name}.{key}": value for key, value in table.items()})
+
     def drop(self, text: str | bytes, name: str = "goal.md") -> None:
         """Put a file into the inbox, at once."""
         inbox = self.home / "inbox"

@@ -43,11 +43,6 @@ class LlmOfAttempts(ScriptedLlm):
         return [r for r, n in zip(self.requests, self.attempts, strict=True) if n == attempt]
 
 
-def model(clew, llm, name="thinker", **keys):
-    table = {"kind": "llm", "base_url": llm.base_url, "model": name, "mode": "tools"}
-    clew.configure({f"agents.{name}.{key}": value for key, value in (table | keys).items()})
-
-
 def goal_text(*front, agent="thinker", check="grep -q right answer.txt"):
     lines = [f"agent: {agent}", f"checks: {{right: {check!r}}}", *front]
     return "---\n" + "\n".join(lines) + "\n---\n# Write the answer\n"
@@ -55,7 +50,7 @@ def goal_text(*front, agent="thinker", check="grep -q right answer.txt"):
 
 def begun(clew, llm, *front, check="grep -q right answer.txt", **attempts):
     """Start a goal of the scripted model; its id."""
-    model(clew, llm)
+    clew.model(llm, "thinker")
     clew.configure({f"attempts.{key}": value for key, value in attempts.items()})
     clew.start()
     return clew.submit(goal_text(*front, check=check))
@@ -111,7 +106,7 @@ def test_the_ladder_sets_temperature_and_mode_of_each_attempt_and_its_last_rung_
     gives_up = writes("complete_subtask", success=False, failure="no")
     scripts = [GIVES_UP], [gives_up], [GIVES_UP], [RIGHT, FINISH]
     with LlmOfAttempts(*scripts) as llm:
-        model(clew, llm, temperature=0.1)
+        clew.model(llm, "thinker", temperature=0.1)
         goal = begun_with_ladder(clew, llm)
         clew.wait("goal.completed", goal=goal)
     shown = {
@@ -121,7 +116,7 @@ def test_the_ladder_sets_temperature_and_mode_of_each_attempt_and_its_last_rung_
 
 
 def begun_with_ladder(clew, llm):
-    model(clew, llm, temperature=0.1)
+    clew.model(llm, "thinker", temperature=0.1)
     (clew.home / "config.toml").write_text(
         (clew.home / "config.toml").read_text()
         + "[attempts]\nlimit = 4\n"
@@ -135,8 +130,8 @@ def test_a_bigger_model_with_a_key_of_its_own_is_asked_only_when_the_small_one_i
     key.touch(0o600)
     key.write_text("sk-bigger-0123456789")
     with LlmOfAttempts([GIVES_UP]) as small, LlmOfAttempts([], [RIGHT, FINISH]) as bigger:
-        model(clew, small)
-        model(clew, bigger, name="bigger", api_key_file=str(key))
+        clew.model(small, "thinker")
+        clew.model(bigger, "bigger", api_key_file=str(key))
         with (clew.home / "config.toml").open("a") as config:
             config.write('[attempts]\nladder = [{}, {agent = "bigger"}]\n')
         goal = clew.start().submit(goal_text())
@@ -152,8 +147,8 @@ def test_the_small_model_is_asked_again_at_the_next_subtask(clew):
     done = calls(("complete_subtask", {"success": True, "summary": "ok"}))
     two = calls(("plan", {"tasks": [{"description": "t", "subtasks": ["first", "second"]}]}))
     with ScriptedLlm(two, GIVES_UP, RIGHT, done) as small, ScriptedLlm(RIGHT, done) as bigger:
-        model(clew, small)
-        model(clew, bigger, name="bigger")
+        clew.model(small, "thinker")
+        clew.model(bigger, "bigger")
         with (clew.home / "config.toml").open("a") as config:
             config.write('[attempts]\nladder = [{}, {agent = "bigger"}]\n')
         goal = clew.start().submit(goal_text())

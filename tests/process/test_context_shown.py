@@ -86,10 +86,9 @@ SCRIPTS = {
 
 def asked_until_it_hangs(clew, llm, mode, script, **context):
     """Run a goal until the server hangs on the question after the script; the goal."""
-    agent = {"kind": "llm", "base_url": llm.base_url, "model": "scripted", "mode": mode}
-    keys = {f"agents.scripted.{key}": value for key, value in agent.items()}
     context = {f"context.{key}": value for key, value in context.items()}
-    clew.configure(keys | context | {"attempts.iterations": 30})
+    clew.configure(context | {"attempts.iterations": 30})
+    clew.model(llm, mode=mode)
     goal = clew.start().submit(GOAL)
     clew.until(lambda: len(llm.requests) > len(script), "the question that hangs")
     return goal
@@ -170,8 +169,7 @@ def test_what_the_model_found_and_cost_is_told_by_history_status_and_report(clew
     script = SCRIPTS["with a plan"]
     give_up = calls(("finish", {"success": False, "summary": "enough"}))
     with ScriptedLlm(*script, then=give_up) as llm:
-        agent = {"kind": "llm", "base_url": llm.base_url, "model": "scripted", "mode": "tools"}
-        clew.configure({f"agents.scripted.{key}": value for key, value in agent.items()})
+        clew.model(llm)
         goal = clew.start().submit(GOAL)
         clew.wait("goal.failed", goal=goal)
     count = len(script) + 1

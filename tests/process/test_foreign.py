@@ -79,17 +79,6 @@ DONE = calls(("complete_subtask", {"success": True, "summary": "done"}))
 LONG = "# Say hello\n" + "Take care of every one of the following.\n" * 10
 
 
-def thinker(clew, llm, **keys):
-    table = {
-        "kind": "llm",
-        "base_url": llm.base_url,
-        "model": "m",
-        "mode": "tools",
-        "timeout_s": 20,
-    }
-    clew.configure({f"agents.thinker.{key}": value for key, value in (table | keys).items()})
-
-
 def goal_file(text="# Say hello\n", **front):
     return f"---\n{yaml.safe_dump({'agent': 'thinker', **front})}---\n{text}"
 
@@ -108,7 +97,7 @@ def detail(clew, goal):
 def test_suggested_checks_are_run_at_the_end_and_decide_nothing(clew):
     script = plan(("there", "test -f hello.txt"), ("fails", "echo no bye; exit 3"))
     with ScriptedLlm(script, WRITE, DONE) as llm:
-        thinker(clew, llm)
+        clew.model(llm, "thinker")
         goal = clew.start().submit(goal_file(LONG))
         line = clew.wait("goal.completed", goal=goal)
         offered = next(t for t in llm.requests[0]["tools"] if t["function"]["name"] == "plan")
@@ -136,7 +125,7 @@ def test_suggested_checks_are_run_at_the_end_and_decide_nothing(clew):
 def test_suggested_checks_with_keys_are_left_out_and_never_recorded(clew):
     key = "sk-abcdefghijklmnop1234567890"
     with ScriptedLlm(plan(("k", f"test {key} = x"), ("fine", "true")), WRITE, DONE) as llm:
-        thinker(clew, llm)
+        clew.model(llm, "thinker")
         goal = clew.start().submit(goal_file(LONG))
         clew.wait("goal.completed", goal=goal)
     assert [one["name"] for one in clew.seen("check.proposed", goal=goal)] == ["fine"]

@@ -2,7 +2,7 @@
 
 import pytest
 from llm_server import ScriptedLlm, calls, says
-from test_attempts import TURN_TOKENS, goal_text, model
+from test_attempts import TURN_TOKENS, goal_text
 
 PLAN = {"tasks": [{"description": "All", "subtasks": ["First", "Then"]}]}
 ANSWERS = {
@@ -17,7 +17,7 @@ ANSWERS = {
 @pytest.mark.parametrize("answer", ANSWERS)
 def test_a_model_that_gives_one_answer_for_ever_is_asked_no_more_often_than_its_limit(clew, answer):
     with ScriptedLlm(then=ANSWERS[answer]) as llm:
-        model(clew, llm)
+        clew.model(llm, "thinker")
         clew.start()
         goal = clew.submit(goal_text("max_iterations: 3"))
         assert "3 iterations" in clew.wait("goal.blocked", goal=goal)["reason"]
@@ -29,7 +29,7 @@ def test_a_model_that_gives_one_answer_for_ever_is_asked_no_more_often_than_its_
 
 def test_a_model_that_only_plans_is_stopped_by_tokens_or_turns_and_its_loop_is_shown(clew):
     with ScriptedLlm(then=ANSWERS["plans"]) as llm:
-        model(clew, llm)
+        clew.model(llm, "thinker")
         clew.start()
         goal = clew.submit(goal_text(f"budget: {{tokens: {5 * TURN_TOKENS}}}"), "tokens.md")
         reason = clew.wait("goal.blocked", goal=goal)["reason"]

@@ -49,8 +49,7 @@ def rests_reviewed(clew, goal):
 
 def refusals(clew, llm):
     """Let goals make the mistake, one after the other; return how often each was refused."""
-    agent = {"kind": "llm", "base_url": llm.base_url, "model": "careless", "mode": "tools"}
-    clew.configure({f"agents.careless.{key}": value for key, value in agent.items()})
+    clew.model(llm, "careless")
     clew.start()
     counts = []
     for number in range(GOALS):

@@ -10,12 +10,9 @@ WRITE = {"path": "answer.txt", "content": "right\n"}
 RIGHT = calls(("write_file", WRITE))
 
 
-def reached(
-    clew, llm, mode="tools", check="grep -q right answer.txt", about="Do it", workspace=None
-):
+def reached(clew, llm, check="grep -q right answer.txt", about="Do it", workspace=None):
     """Start a goal with this check and the model of this server, and wait until it is completed."""
-    model = {"kind": "llm", "base_url": llm.base_url, "model": "small-1b", "mode": mode}
-    clew.configure({f"agents.small.{key}": value for key, value in model.items()})
+    clew.model(llm, "small", model="small-1b")
     clew.start()
     where = f"workspace: {workspace}\n" if workspace else ""
     goal = clew.submit(

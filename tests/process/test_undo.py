@@ -62,24 +62,6 @@ def actions(answer):
     return {one["path"]: one["action"] for one in answer["entries"]}
 
 
-def test_an_undo_of_a_goal_brings_every_file_back(clew, kitchen, done):
-    plan = undone(clew)
-    assert not plan["done"]
-    assert actions(plan) == {
-        "water": "restore",
-        "cup": "create",
-        "spoon": "create",
-        "shelf/spoon": "remove",
-        "pot": "remove",
-        "recipe": "restore",
-    }
-    assert seen(kitchen) != done
-    said = clew.cli("undo", "tea", "--yes")
-    assert seen(kitchen) == done
-    assert "6 files restored" in said
-    assert clew.verified()
-
-
 def test_what_someone_else_changed_stays_and_theirs_overwrites_it(clew, kitchen, done):
     (kitchen / "water").write_text("mine\n")
     (kitchen / "notes").write_text("mine, too\n")

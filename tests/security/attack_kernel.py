@@ -22,16 +22,39 @@ def zeros(size=256):
     return ctypes.create_string_buffer(size)
 
 
-@attack("the kernel", thinks=SECCOMP, acts=SECCOMP, control=False)
-def io_uring(_):
-    """Bypass the system call filter (io_uring)."""
-    return syscall(425, 425, 4, zeros())
+NAME = socket.gethostname()
+CALLS = [
+    ("io_uring", "Bypass the system call filter (io_uring)", SECCOMP, 425, 425, 4, zeros()),
+    ("load_a_kernel_program", "Load a program into the kernel (bpf)", SECCOMP, 321, 280, 0, zeros(), 72),
+    ("hold_the_kernel_up", "Pause the kernel in the middle of a copy (userfaultfd)", SECCOMP, 323, 282, 1),
+    # KEYCTL_GET_KEYRING_ID of the session
+    ("read_the_keyring", "Look into the keyrings that were inherited (keyctl)", SECCOMP, 250, 219, 0, -3, 0),
+    ("add_to_the_keyring", "Put a key into the inherited session's keyring (add_key)", SECCOMP,
+     248, 217, text("user"), text("attacked"), text("x"), 1, -3),
+    ("read_the_kernels_log", "Read the kernel's log (syslog), which contains addresses", SECCOMP,
+     103, 116, 10, None, 0),
+    ("load_a_module", "Load a kernel module", ROOTS, 313, 273, -1, text(""), 0),
+    ("another_kernel", "Load another kernel (kexec)", ROOTS, 246, 104, 0, 0, None, 4),
+    ("restart_the_machine", "Restart the machine (only asks whether Ctrl-Alt-Del might)", ROOTS,
+     169, 142, 0xFEE1DEAD, 672274793, 0, None),
+    ("rename_the_machine", "Set the host's name", ROOTS, 170, 161, text(NAME), len(NAME)),
+    # the monotonic one, which nobody can set: EINVAL if let through
+    ("set_the_clock", "Set the clock, for all leases and time limits", ROOTS, 227, 112, 1, zeros()),
+    ("swap_on", "Add swap space", ROOTS, 167, 224, text("/nowhere"), 0),
+]  # fmt: skip
+"""Attacks that are one system call: what it does, by what it is refused, its numbers here, its arguments."""
 
 
-@attack("the kernel", thinks=SECCOMP, acts=SECCOMP, control=False)
-def load_a_kernel_program(_):
-    """Load a program into the kernel (bpf)."""
-    return syscall(321, 280, 0, zeros(), 72)
+def _one_call(name, does, by, *call):
+    def run(_):
+        return syscall(*call)
+
+    run.__name__, run.__doc__ = name, does
+    attack("the kernel", thinks=by, acts=by, control=False)(run)
+
+
+for _call in CALLS:
+    _one_call(*_call)
 
 
 @attack("the kernel", thinks=SECCOMP, acts=SECCOMP, control=False)
@@ -40,64 +63,6 @@ def watch_others_by_counters(_):
     attributes = zeros(128)
     attributes[4] = 128
     return syscall(298, 241, attributes, 0, -1, -1, 0)
-
-
-@attack("the kernel", thinks=SECCOMP, acts=SECCOMP, control=False)
-def hold_the_kernel_up(_):
-    """Pause the kernel in the middle of a copy (userfaultfd)."""
-    return syscall(323, 282, 1)
-
-
-@attack("the kernel", thinks=SECCOMP, acts=SECCOMP, control=False)
-def read_the_keyring(_):
-    """Look into the keyrings that were inherited (keyctl)."""
-    return syscall(250, 219, 0, -3, 0)  # KEYCTL_GET_KEYRING_ID of the session
-
-
-@attack("the kernel", thinks=SECCOMP, acts=SECCOMP, control=False)
-def add_to_the_keyring(_):
-    """Put a key into the inherited session's keyring (add_key)."""
-    return syscall(248, 217, text("user"), text("attacked"), text("x"), 1, -3)
-
-
-@attack("the kernel", thinks=ROOTS, acts=ROOTS, control=False)
-def load_a_module(_):
-    """Load a kernel module."""
-    fd = os.open(os.devnull, os.O_RDONLY)
-    return syscall(313, 273, fd, text(""), 0)
-
-
-@attack("the kernel", thinks=ROOTS, acts=ROOTS, control=False)
-def another_kernel(_):
-    """Load another kernel (kexec)."""
-    return syscall(246, 104, 0, 0, None, 4)
-
-
-@attack("the kernel", thinks=ROOTS, acts=ROOTS, control=False)
-def restart_the_machine(_):
-    """Restart the machine (only asks whether Ctrl-Alt-Del might)."""
-    return syscall(169, 142, 0xFEE1DEAD, 672274793, 0, None)
-
-
-@attack("the kernel", thinks=ROOTS, acts=ROOTS, control=False)
-def rename_the_machine(_):
-    """Set the host's name."""
-    name = socket.gethostname()
-    return syscall(170, 161, text(name), len(name))
-
-
-@attack("the kernel", thinks=ROOTS, acts=ROOTS, control=False)
-def set_the_clock(_):
-    """Set the clock, for all leases and time limits."""
-    return syscall(
-        227, 112, 1, zeros()
-    )  # the monotonic one, which nobody can set: EINVAL if let through
-
-
-@attack("the kernel", thinks=ROOTS, acts=ROOTS, control=False)
-def swap_on(_):
-    """Add swap space."""
-    return syscall(167, 224, text("/nowhere"), 0)
 
 
 @attack("the kernel", thinks=ROOTS, acts=ROOTS, control=False)
@@ -133,12 +98,6 @@ def unmount_something(_):
 def another_root(t):
     """Change the root mount (pivot_root)."""
     return syscall(155, 41, text(t["workspace"]), text(t["workspace"]))
-
-
-@attack("the kernel", thinks=SECCOMP, acts=SECCOMP, control=False)
-def read_the_kernels_log(_):
-    """Read the kernel's log (syslog), which contains addresses."""
-    return syscall(103, 116, 10, None, 0)
 
 
 @attack("the kernel", thinks="Landlock", acts="Landlock", control=False)

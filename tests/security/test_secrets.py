@@ -129,8 +129,7 @@ LIFE = [
 )
 def test_a_key_is_nowhere_after_a_life_that_did_everything_to_spread_it(clew, way):
     with ScriptedLlm(*LIFE, then=HANGS) as llm:
-        agent = {"kind": "llm", "base_url": llm.base_url, "model": "scripted", "mode": "tools"}
-        clew.configure({f"agents.scripted.{name}": value for name, value in agent.items()})
+        clew.model(llm)
         clew.configure({"attempts.iterations": 30})  # all in one conversation
         env = given(clew, way)
         clew.start(**env)
@@ -189,8 +188,7 @@ def said(clew, goal, env):
 def test_a_new_key_in_the_file_is_used_by_the_next_worker_and_hidden_with_the_old_one(clew):
     refusal = fails(401, f"{KEY} has been replaced")
     with ScriptedLlm(refusal, shell(f"echo {KEY} {NEXT}"), then=HANGS) as llm:
-        agent = {"kind": "llm", "base_url": llm.base_url, "model": "scripted", "mode": "tools"}
-        clew.configure({f"agents.scripted.{name}": value for name, value in agent.items()})
+        clew.model(llm)
         given(clew, "file")
         goal = clew.start().submit("Look around\n")
         clew.wait("goal.blocked", goal=goal)

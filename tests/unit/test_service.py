@@ -22,19 +22,6 @@ def manager(request, tmp_path: Path):
     Path(path).unlink(missing_ok=True)
 
 
-def test_the_manager_hears_each_state(manager):
-    listener, address = manager
-    notifier = Notifier.from_env({"NOTIFY_SOCKET": address})
-    notifier.ready("2 goals running")
-    assert listener.recv(4096) == b"READY=1\nSTATUS=2 goals running"
-    notifier.status("1 goal blocked")
-    assert listener.recv(4096) == b"STATUS=1 goal blocked"
-    notifier.watchdog()
-    assert listener.recv(4096) == b"WATCHDOG=1"
-    notifier.stopping()
-    assert listener.recv(4096) == b"STOPPING=1"
-
-
 def test_a_status_is_one_line_and_forges_no_state(manager):
     listener, address = manager
     Notifier(address).status("goal a\nWATCHDOG=1\nb \udcff " + "x" * 9999)

@@ -10,15 +10,6 @@ def sessions():
     return Sessions()
 
 
-def test_a_used_link_is_told_from_a_wrong_one_and_opens_nothing(sessions):
-    token = sessions.new_link(0.0)
-    sessions.redeem(token, 1.0)
-    assert sessions.redeem(token, 1.0) is Refused.USED
-    assert sessions.redeem("x" * 43, 1.0) is Refused.UNKNOWN
-    assert sessions.redeem("", 1.0) is Refused.UNKNOWN
-    assert sessions.redeem("\udcff", 1.0) is Refused.UNKNOWN
-
-
 def test_a_link_expires(sessions):
     token = sessions.new_link(0.0)
     assert sessions.redeem(token, LINK_S + 1) is Refused.EXPIRED

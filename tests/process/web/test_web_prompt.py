@@ -30,8 +30,7 @@ def shown(prompt):
 
 def test_the_prompt_of_each_turn_is_what_the_model_was_sent_and_marks_what_is_new(clew):
     with ScriptedLlm(*SCRIPT, then=Reply(hang=True)) as llm:
-        agent = {"kind": "llm", "base_url": llm.base_url, "model": "scripted", "mode": "tools"}
-        clew.configure({f"agents.scripted.{key}": value for key, value in agent.items()})
+        clew.model(llm)
         goal = clew.start().submit("---\nagent: scripted\n---\n# Count in the log\n")
         clew.until(lambda: len(llm.requests) > len(SCRIPT), "the question that hangs")
         instance = Instance.of(clew.home, os.environ)
