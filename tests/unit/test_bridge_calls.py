@@ -4,7 +4,7 @@ import asyncio
 
 from clew_shared.wire.hello import HelloAnswer, HelloState, SentGoal, SentSubtask, SentTask
 from clew_worker.agent.client import AgentClient
-from clew_worker.bridge.calls import GoalView, ToolCalls
+from clew_worker.bridge.calls import ToolCalls
 
 DONE = {"verdict": "allowed", "seq": 7, "outcome": {"result": "success", "output": "built"}}
 
@@ -40,8 +40,8 @@ class PlayedDaemon(AgentClient):
 
 
 def calls_of(daemon, patience_s=30.0):
-    goal = GoalView(daemon, "cli/1")
-    return ToolCalls(goal, patience_s), goal
+    calls = ToolCalls(daemon, "cli/1", patience_s)
+    return calls, calls
 
 
 async def test_a_call_is_one_act_under_the_built_in_name():

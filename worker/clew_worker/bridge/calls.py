@@ -9,7 +9,6 @@ from collections.abc import Mapping
 from typing import Any
 
 from clew_shared.tools import IDLE_TOOLS
-from clew_shared.wire.answers import Judged
 from clew_shared.wire.hello import HelloAnswer, HelloState
 from clew_worker.agent.client import ENDED, AgentClient, Disconnected, RpcError, call_record
 from clew_worker.agent.plans import plain_text, plan_fault, read_checks, read_plan, truth
@@ -47,21 +46,28 @@ TURN_OVER = ToolAnswer(
 NOTHING_RUNS = ToolAnswer("No call is running. clew_recall shows an earlier output.", refused=True)
 
 
-class GoalView:
-    """One goal as its CLI works on it; `over` is set when nothing more is accepted from it, `turn_over` in this turn.
+class ToolCalls:
+    """The calls of one goal's CLI, and the goal as it works on it; `patience_s` is how long a call is waited for.
 
-    `effects` counts the calls of the present turn that reached the daemon.
+    `over` is set when nothing more is accepted from the CLI, `turn_over` in this turn. `effects` counts the calls of
+    the present turn that reached the daemon.
     """
 
-    def __init__(self, daemon: AgentClient, name: str) -> None:
-        self.daemon = daemon
+    def __init__(self, daemon: AgentClient, name: str, patience_s: float = PATIENCE_S) -> None:
         self.hello = HelloAnswer()
         self.over = asyncio.Event()
         self.turn_over = asyncio.Event()
         self.effects = self._idle_calls = 0
+        self._daemon = daemon
         self._name = name
+        self._patience_s = patience_s
         self._news: list[str] = []
         self._records: list[dict[str, Any]] = []
+        self._running: asyncio.Task[ToolAnswer] | None = None
+        self._seq = 0
+        """The number of the running call's action, 0 while it has none."""
+        self._arriving = asyncio.Lock()
+        daemon.on("allowed", self._allowed)
         daemon.on("feedback", lambda params: self._news.append(str(params.get("text") or "")))
 
     @property
@@ -71,26 +77,12 @@ class GoalView:
 
     async def refresh(self) -> None:
         """Ask the daemon for the state as it is now."""
-        self.hello = await self.daemon.greet(self._name)
+        self.hello = await self._daemon.greet(self._name)
 
     def begin(self) -> None:
         """Begin a turn of the CLI."""
         self.effects = self._idle_calls = 0
         self.turn_over = asyncio.Event()
-
-    def called(self) -> None:
-        """Count a call; one that carries something out begins the count anew."""
-        self._idle_calls += 1
-        if self._idle_calls > IDLE_CALLS_MAX:
-            self.turn_over.set()
-
-    def acted(self, tool: str, args: Mapping[str, Any], judged: Judged) -> None:
-        """Note an action with its verdict."""
-        self.effects += 1
-        if judged.outcome and tool not in IDLE_TOOLS:
-            self._idle_calls = 0
-        if len(self._records) < RECORDS_MAX:
-            self._records.append(call_record(tool, args, judged.outcome, message=judged.message))
 
     def take_records(self) -> list[dict[str, Any]]:
         """Return the entries of an iteration record since the last time."""
@@ -102,19 +94,7 @@ class GoalView:
         taken, self._news = self._news, []
         return taken
 
-
-class ToolCalls:
-    """The calls of one goal's CLI; `patience_s` is how long one is waited for."""
-
-    def __init__(self, goal: GoalView, patience_s: float = PATIENCE_S) -> None:
-        self._goal = goal
-        self._daemon = goal.daemon
-        self._patience_s = patience_s
-        self._running: asyncio.Task[ToolAnswer] | None = None
-        self._seq = 0
-        """The number of the running call's action, 0 while it has none."""
-        self._arriving = asyncio.Lock()
-        self._daemon.on("allowed", self._allowed)
+    # -- one call at a time
 
     async def call(self, name: str, args: Mapping[str, Any]) -> ToolAnswer:
         """Carry out a call, or continue to wait for the one that runs."""
@@ -139,10 +119,12 @@ class ToolCalls:
 
     def _refusal(self, *, waits: bool) -> ToolAnswer | None:
         """Count a call, and return its answer if there is nothing to carry out for it."""
-        if self._goal.over.is_set():
+        if self.over.is_set():
             return OVER
-        self._goal.called()
-        if self._goal.turn_over.is_set():
+        self._idle_calls += 1  # begins anew with one that carries something out
+        if self._idle_calls > IDLE_CALLS_MAX:
+            self.turn_over.set()
+        if self.turn_over.is_set():
             return TURN_OVER
         return NOTHING_RUNS if waits else None
 
@@ -169,7 +151,7 @@ class ToolCalls:
             pass
         except ValueError as error:  # too long to be sent
             return ToolAnswer(str(error), refused=True)
-        self._goal.over.set()
+        self.over.set()
         return OVER
 
     async def _sent(self, name: str, args: Mapping[str, Any]) -> ToolAnswer:
@@ -180,58 +162,62 @@ class ToolCalls:
         if tool is None:
             return ToolAnswer(UNKNOWN_TOOL.format(name[:80]), refused=True)
         judged = await self._daemon.act(tool, args)
-        self._goal.acted(tool, args, judged)
+        self.effects += 1
+        if judged.outcome and tool not in IDLE_TOOLS:
+            self._idle_calls = 0
+        if len(self._records) < RECORDS_MAX:
+            self._records.append(call_record(tool, args, judged.outcome, message=judged.message))
         if judged.reason in ENDED:
-            self._goal.over.set()
+            self.over.set()
         elif judged.escalated_to or judged.reason == "replan_required":
-            await self._goal.refresh()
+            await self.refresh()
         answer = judged_answer(judged)
-        return ToolAnswer(joined(answer.text, self._news()), answer.refused)
+        return ToolAnswer(joined(answer.text, self._feedback()), answer.refused)
 
-    def _news(self) -> str:
-        return feedback_text(self._goal.take_news())
+    def _feedback(self) -> str:
+        return feedback_text(self.take_news())
 
     async def _done(self, args: Mapping[str, Any]) -> ToolAnswer:
-        goal, success = self._goal, truth(args.get("success", True))
+        success = truth(args.get("success", True))
         summary = plain_text(args.get("summary"))
-        if success and (news := self._news()):
+        if success and (news := self._feedback()):
             return ToolAnswer(f"{news}\nConsider this, then call clew_done again.")
-        goal.effects += 1
+        self.effects += 1
         failure = "" if success else summary or "the agent gave up on this attempt"
         level = await self._daemon.complete_subtask(
             success=success, failure=failure, summary=summary
         )
         if level or not success:
-            await goal.refresh()
-            again = "" if level else next_subtask_text(goal.state)
+            await self.refresh()
+            again = "" if level else next_subtask_text(self.state)
             recorded = "" if success else "This attempt at the subtask is recorded as failed."
             return ToolAnswer(joined(recorded, replan_text(level), again))
         if await self._daemon.advance():
-            await goal.refresh()
-            return ToolAnswer(next_subtask_text(goal.state))
+            await self.refresh()
+            return ToolAnswer(next_subtask_text(self.state))
         why = plain_text(args.get("tests_changed"))
         finished = await self._daemon.finish(success=True, summary=summary, tests_changed=why)
         if finished.accepted:
-            goal.over.set()
+            self.over.set()
             return finished_answer(finished)
-        await goal.refresh()
-        return ToolAnswer(joined(finished_answer(finished).text, self._news()))
+        await self.refresh()
+        return ToolAnswer(joined(finished_answer(finished).text, self._feedback()))
 
     async def _plan(self, args: Mapping[str, Any]) -> ToolAnswer:
-        await self._goal.refresh()
-        replan = self._goal.state.replan_required
+        await self.refresh()
+        replan = self.state.replan_required
         tasks = read_plan(args, replan)
         if fault := plan_fault(tasks):
             return ToolAnswer(fault.replace(" plan ", " clew_plan "), refused=True)
         await self._daemon.call("plan", tasks=tasks, replan=replan, checks=read_checks(args))
-        self._goal.effects += 1
-        await self._goal.refresh()
-        return ToolAnswer(joined("The plan is recorded.", next_subtask_text(self._goal.state)))
+        self.effects += 1
+        await self.refresh()
+        return ToolAnswer(joined("The plan is recorded.", next_subtask_text(self.state)))
 
     async def _ask(self, args: Mapping[str, Any]) -> ToolAnswer:
         question = plain_text(args.get("question"))
         if not question:
             return ToolAnswer("A question needs text: clew_ask {question}.", refused=True)
         await self._daemon.call("ask", question=question)
-        self._goal.over.set()
+        self.over.set()
         return ToolAnswer("The person is asked, and the goal waits for the answer. End your turn.")

@@ -21,11 +21,11 @@ from clew_shared.text.words import log_in
 from clew_shared.wire.answers import Noted
 from clew_worker.agent.client import AgentClient, CannotContinue, Disconnected, RpcError
 from clew_worker.agent.main import live
-from clew_worker.bridge.calls import GoalView, ToolCalls
+from clew_worker.bridge.calls import ToolCalls
 from clew_worker.bridge.cell import CellGoneError, CliCell, CliFaultError, CliRun
 from clew_worker.bridge.clis import CLIS
 from clew_worker.bridge.clis.cli import CliOptions
-from clew_worker.bridge.gateway import Gateway, Relays
+from clew_worker.bridge.gateway import Gateway
 from clew_worker.bridge.tools import first_prompt, next_prompt, resume_prompt, warning
 from clew_worker.bridge.turn import PLACE, START_FIX, CliCrashError, CliTurn, Conversation
 
@@ -66,8 +66,7 @@ class Bridge:
     def __init__(self, daemon: AgentClient, cell: CliCell) -> None:
         self._daemon = daemon
         self._cell = cell
-        self._goal = GoalView(daemon, NAME)
-        self._calls = ToolCalls(self._goal)
+        self._goal = ToolCalls(daemon, NAME)
         self._conversation = Conversation()
         self._resuming = False
         self._anew = self._idle = 0
@@ -78,7 +77,7 @@ class Bridge:
         """Take turns until the goal is over; `CannotContinue` where the CLI cannot be used."""
         await self._goal.refresh()  # while the cell becomes ready
         async with self._cell as cell:
-            self._gateway = Gateway(cell.listener, self._calls.call, cell.ready.token)
+            self._gateway = Gateway(cell.listener, self._goal.call, cell.ready.token)
             async with self._gateway:
                 await self._prepare()
                 await self._work()
@@ -148,12 +147,8 @@ class Bridge:
         began, relays = time.monotonic(), self._gateway.begin()
         run = await self._start(prompt)
         turn_over = goal.turn_over
-        ends = (
-            self._end_after(run, goal.over),
-            self._end_after(run, turn_over),
-            self._end_when_cut_off(run, turn, relays),
-        )
-        watching = [asyncio.create_task(end) for end in ends]
+        ends = (goal.over, turn_over, relays.lost)
+        watching = [asyncio.create_task(self._end_after(one, run, turn)) for one in ends]
         try:
             await self._follow(run, turn)
             end = await run.ended
@@ -220,19 +215,18 @@ class Bridge:
 
     # -- ends
 
-    async def _end_after(self, run: CliRun, over: asyncio.Event) -> None:
-        """End a CLI that goes on after the goal, or its turn, is over."""
-        await over.wait()
-        await asyncio.wait([run.ended], timeout=GOODBYE_S)
-        await self._cell.stop()
+    async def _end_after(self, event: asyncio.Event, run: CliRun, turn: CliTurn) -> None:
+        """End a CLI that goes on after the goal, or its turn, is over, or that has lost clew's tools.
 
-    async def _end_when_cut_off(self, run: CliRun, turn: CliTurn, relays: Relays) -> None:
-        """End a CLI that has lost clew's tools, and would wait for them, unless its turn is over."""
-        await relays.lost.wait()
+        The last would wait for them, unless its turn is over.
+        """
+        await event.wait()
         await asyncio.wait([run.ended], timeout=GOODBYE_S)
-        if not run.ended.done() and turn.ended is None:
+        if event not in (self._goal.over, self._goal.turn_over):
+            if run.ended.done() or turn.ended:
+                return
             turn.cut_off = True
-            await self._cell.stop()
+        await self._cell.stop()
 
     # -- the record
 
