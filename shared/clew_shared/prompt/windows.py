@@ -14,9 +14,6 @@ from typing import Any
 JSON_CHARS_PER_TOKEN = 3.5
 """Characters of JSON per token until a server's own count is known: on the safe side for English and code."""
 
-CHARS_PER_TOKEN_MIN, CHARS_PER_TOKEN_MAX = 1.5, 8.0
-CALIBRATION_WEIGHT = 0.3
-
 
 class Window(IntEnum):
     """How strictly a conversation is cut; a larger value keeps less."""
@@ -67,18 +64,6 @@ class Windows:
 def json_chars(value: Any) -> int:
     """Return the characters of a message or another value as JSON, by which tokens are estimated."""
     return len(json.dumps(value, ensure_ascii=False, default=str))
-
-
-def recalibrated(chars_per_token: float, chars: int, tokens: int, *, measured: bool) -> float:
-    """Return the average characters per token after one more count; `measured`: it is no mere estimate so far.
-
-    A count without characters or tokens tells nothing.
-    """
-    if tokens <= 0 or chars <= 0:
-        return chars_per_token
-    found = min(max(chars / tokens, CHARS_PER_TOKEN_MIN), CHARS_PER_TOKEN_MAX)
-    weight = CALIBRATION_WEIGHT if measured else 1.0
-    return chars_per_token + weight * (found - chars_per_token)
 
 
 def progress_marker(

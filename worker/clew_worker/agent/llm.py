@@ -95,7 +95,7 @@ class LlmAgent:
                     await self._reflect(completion.usage, answer.hindsight)
             raise
         # a grammar then cannot repeat the call; another list of native tools costs the cached prompt
-        withholds = self._memory.mode == "json" or self._memory.refusals > 1
+        withholds = self._memory.form.mode == "json" or self._memory.refusals > 1
         self._withheld = turn.refused if withholds else ""
         if not answer.calls:
             said = answer.text or answer.hindsight
@@ -110,7 +110,7 @@ class LlmAgent:
         if answer.text:
             text, has_calls = answer.text[:_THOUGHT_CHARS], bool(answer.calls)
             noted = await self._daemon.call("think", text=text, has_tool_calls=has_calls)
-            self._memory.add_thought(answer.text)
+            self._memory.note(answer.text, "assistant")
             self._show(noted)
         changes = self._memory.changes
         for call in answer.calls:
@@ -136,8 +136,7 @@ class LlmAgent:
             "tool_calls": [{**one, "cost": {**one["cost"], "tokens": tokens}} for one in records],
             "synthesis": " ".join(part["synthesis"] for part in hindsight if "synthesis" in part),
             "hindsight": [dict(part) for part in hindsight],
-            "turn": self._memory.turn(),
-            "prompt": self._memory.prompt_report(),
+            **self._memory.report(),
         }
         if assessed := [part["assessment"] for part in hindsight if "assessment" in part]:
             record["progress_assessment"] = assessed[-1]

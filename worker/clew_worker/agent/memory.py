@@ -7,13 +7,12 @@ continues where this one stopped.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, Literal
 
 from clew_shared.prompt.layout import PromptLayout, lay_out
 from clew_shared.prompt.messages import folded_entry, output_chars, plain_args
 from clew_shared.prompt.transcript import apply_hindsight, recorded, turn_of, warning
 from clew_shared.prompt.view import CHARS_PER_TOKEN, PromptView, recorded_mode
-from clew_shared.prompt.windows import recalibrated
 from clew_shared.record.prompt_facts import Prompt
 from clew_shared.text.redact import redact
 from clew_shared.text.shorten import without_middle
@@ -21,6 +20,8 @@ from clew_shared.wire.hello import Call, Entry, HelloAnswer, HelloState, Mode, S
 from clew_worker.agent.json_mode import RUNGS, ModelAnswer
 from clew_worker.agent.llm_client import Completion
 
+CHARS_PER_TOKEN_MIN, CHARS_PER_TOKEN_MAX = 1.5, 8.0
+CALIBRATION_WEIGHT = 0.3
 MISSES_MAX = 10
 """So many answers without a native call does a model get away with that has made one."""
 
@@ -59,10 +60,12 @@ class CallForm:
         self.mode, self.rung = "json", 0
 
     def calibrate(self, chars: int, tokens: int) -> None:
-        """Adjust the characters per token to the server's own count; the first one replaces the guess."""
-        measured = self.chars_per_token != CHARS_PER_TOKEN
-        found = recalibrated(self.chars_per_token, chars, tokens, measured=measured)
-        self.chars_per_token = round(found, 4)
+        """Adjust the average characters per token to the server's own count; the first one replaces the guess."""
+        if tokens > 0 and chars > 0:  # else it tells nothing
+            found = min(max(chars / tokens, CHARS_PER_TOKEN_MIN), CHARS_PER_TOKEN_MAX)
+            weight = CALIBRATION_WEIGHT if self.chars_per_token != CHARS_PER_TOKEN else 1.0
+            average = self.chars_per_token + weight * (found - self.chars_per_token)
+            self.chars_per_token = round(average, 4)
 
 
 class Memory:
@@ -130,17 +133,7 @@ class Memory:
         self._shown = {"sha": layout.sha, "chars": layout.chars, "window": window}
         return layout
 
-    def prompt_report(self) -> dict[str, Any]:
-        """Return the report on the last prompt, and what the next epoch continues with."""
-        form = {name: value for name, value in asdict(self.form).items() if name != "_misses"}
-        return {**self._shown, "folded": self.folded, **form}
-
     # ---- what is known
-
-    @property
-    def mode(self) -> Mode:
-        """How the model is asked for calls."""
-        return self.form.mode
 
     @property
     def state(self) -> HelloState:
@@ -171,21 +164,18 @@ class Memory:
         apply_hindsight(self.transcript, self._turn_from, hindsight, self.folded)
         self.idea = next((part["next"] for part in hindsight if part.get("next")), "")
 
-    def turn(self) -> list[dict[str, Any]]:
-        """Return the entries since the last report, in the form of `reflect`."""
+    def report(self) -> dict[str, Any]:
+        """Return for `reflect` the entries since the last report, and the last prompt as the next epoch needs it."""
         added = self.transcript[self._reported :]
         if any(map(recorded, added)):  # else the next hindsight is about earlier results
             self._turn_from = self._reported
         self._reported = len(self.transcript)
-        return turn_of(added)
+        form = {name: value for name, value in asdict(self.form).items() if name != "_misses"}
+        return {"turn": turn_of(added), "prompt": {**self._shown, "folded": self.folded, **form}}
 
-    def note(self, text: str) -> None:
-        """Add a note to the model to the transcript."""
-        self.transcript.append(Said("user", self._plain(text)))
-
-    def add_thought(self, text: str) -> None:
-        """Add the model's own text to the transcript."""
-        self.transcript.append(Said("assistant", self._plain(text)))
+    def note(self, text: str, role: Literal["user", "assistant"] = "user") -> None:
+        """Add a note to the model to the transcript, or its own text."""
+        self.transcript.append(Said(role, self._plain(text)))
 
     def warn(self, message: str) -> None:
         """Add an intervention to the transcript; it stays visible when folded."""

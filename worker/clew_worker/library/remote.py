@@ -7,16 +7,18 @@ from __future__ import annotations
 
 from typing import Any
 
+from pydantic import TypeAdapter
+
 from clew_shared.core.answers import ActionReport, WrongState
 from clew_shared.prompt.compact import RECENT_ACTIONS
-from clew_shared.record.model import Action, Goal, StepStatus, Subtask, Task
+from clew_shared.record.model import Goal, StepStatus, Subtask, Task
 from clew_shared.record.scope import EVERYWHERE, Scope, Tally
 from clew_shared.record.signature import signature
 from clew_shared.record.spec import Spec
 from clew_shared.record.state import ProbeSeen, State
 from clew_shared.wire import protocol
 from clew_shared.wire.answers import Advanced, Finished, Judged, Noted, Recorded
-from clew_shared.wire.hello import Call, HelloAnswer, HelloState, SentSubtask
+from clew_shared.wire.hello import Call, HelloAnswer, HelloState
 from clew_worker.agent.client import RpcError
 from clew_worker.library.open_goal import (
     Answer,
@@ -31,6 +33,7 @@ from clew_worker.library.sync_client import SyncClient
 AGENT = "clew_worker.ContextManager/1"
 
 _OVER = (StepStatus.COMPLETED, StepStatus.SKIPPED, StepStatus.FAILED)
+_tree: TypeAdapter[Goal] = TypeAdapter(Goal)
 _OF_SUBTASK = ("status", "attempts", "last_failure", "actions_total", "summary", "steps")
 
 
@@ -177,8 +180,10 @@ class RemoteGoal:
         self.recent_actions = hello.options.context.recent_actions
         self._state.goal = _graft(old, self._state.goal)
         self._show_probes()
-        if _is_untouched(self._state):
-            self._state.goal.tasks.clear()  # the agent brings the tree
+        goal, steps = self._state.goal, subtasks_of(self._state.goal)
+        implicit = [step.description for step in steps] == [goal.description]
+        if implicit and not steps[0].actions_total and not steps[0].attempts:
+            goal.tasks.clear()  # the agent brings the tree
         self._shape = _shape_of(self._state.goal)
         self._work.note(self._state)
         self._stale = False
@@ -231,32 +236,13 @@ def state_of(hello: HelloAnswer) -> State:
 
 def _goal(sent: HelloState) -> Goal:
     """Return the tree, with the summaries of the finished subtasks, which are sent beside it."""
-    tasks = [Task(t.description, [*map(_subtask, t.subtasks)], t.status) for t in sent.goal.tasks]
-    goal = Goal(sent.goal.description, tasks, sent.goal.status, reached=sent.progress)
+    goal = _tree.validate_python(sent.goal.model_dump(exclude_none=True))
+    goal.reached = sent.progress
     over = (one for one in subtasks_of(goal) if one.status in _OVER)
     for subtask, finished in zip(over, sent.finished, strict=False):
         if finished.description == subtask.description:
             subtask.summary = finished.summary
     return goal
-
-
-def _subtask(sent: SentSubtask) -> Subtask:
-    return Subtask(
-        sent.description,
-        sent.status,
-        sent.attempts,
-        sent.last_failure or "",
-        sent.actions_total,
-        actions=[Action(**action.model_dump()) for action in sent.actions],
-        steps=[step.model_dump() for step in sent.steps],
-    )
-
-
-def _is_untouched(state: State) -> bool:
-    """Return whether there is only the implicit subtask, without any work in it."""
-    steps = subtasks_of(state.goal)
-    implicit = len(steps) == 1 and steps[0].description == state.goal.description
-    return implicit and not steps[0].actions_total and not steps[0].attempts
 
 
 def _shape_of(goal: Goal) -> list[tuple[str, list[str]]]:
