@@ -23,6 +23,7 @@ from clew_shared.prompt.messages import (
     chars,
     entries_to_fold,
     folded_lines,
+    merged,
     share_chars,
     unfolded,
 )
@@ -94,7 +95,7 @@ class PromptLayout:
 
         Calls and results come in whole pairs; no two messages of one role (except `tool`) are adjacent.
         """
-        return _merged(message for _, messages in self.blocks for message in messages)
+        return merged(message for _, messages in self.blocks for message in messages)
 
     @property
     def sha(self) -> str:
@@ -428,26 +429,5 @@ def _replan(state: HelloState) -> str:
     return "\n".join(lines)
 
 
-# ---- messages
-
-
 def _user(content: str) -> Message:
     return {"role": "user", "content": content}
-
-
-def _merged(messages: Iterable[Message]) -> list[Message]:
-    """Join adjacent messages of one role, since many chat templates insist on turns.
-
-    A user's text after a tool's result is appended to that result for the same reason.
-    """
-    joined: list[Message] = []
-    for message in messages:
-        last = joined[-1] if joined else None
-        if last and message["role"] == "user" and last["role"] in ("user", "tool"):
-            joined[-1] = {**last, "content": last["content"] + "\n\n" + message["content"]}
-        elif last and message["role"] == last["role"] == "assistant" and "tool_calls" not in last:
-            content = (last["content"] + "\n\n" + message["content"]).strip()
-            joined[-1] = {**message, "content": content}
-        else:
-            joined.append(message)
-    return joined

@@ -172,6 +172,24 @@ def folded_lines(view: PromptView, room: int) -> list[str]:
     return reasoning.relevant_lines(lines, room)
 
 
+def merged(messages: Iterable[Message]) -> list[Message]:
+    """Join adjacent messages of one role, since many chat templates insist on turns.
+
+    A user's text after a tool's result is appended to that result for the same reason.
+    """
+    joined: list[Message] = []
+    for message in messages:
+        last = joined[-1] if joined else None
+        if last and message["role"] == "user" and last["role"] in ("user", "tool"):
+            joined[-1] = {**last, "content": last["content"] + "\n\n" + message["content"]}
+        elif last and message["role"] == last["role"] == "assistant" and "tool_calls" not in last:
+            content = (last["content"] + "\n\n" + message["content"]).strip()
+            joined[-1] = {**message, "content": content}
+        else:
+            joined.append(message)
+    return joined
+
+
 # ---- what is folded
 
 

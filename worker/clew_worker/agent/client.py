@@ -165,11 +165,10 @@ class AgentClient:
         if self.closed.is_set():
             raise Disconnected(f"{method}: the daemon closed the connection")
         request_id = next(self._ids)
-        line = _line(method, params, request_id)
         answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         self._waiting[request_id] = answer
         try:
-            await self._send(line)
+            await self._send(method, params, id=request_id)
             async with asyncio.timeout(ANSWER_TIMEOUT_S):
                 message = await answer
         except (OSError, TimeoutError) as error:
@@ -183,11 +182,18 @@ class AgentClient:
     async def notify(self, method: str, /, **params: Any) -> None:
         """Send a notification; `Disconnected` where the daemon is gone."""
         try:
-            await self._send(_line(method, params))
+            await self._send(method, params)
         except OSError as error:
             raise Disconnected(f"{method}: {error}") from error
 
-    async def _send(self, line: bytes) -> None:
+    async def _send(self, method: str, params: dict[str, Any], **ids: int) -> None:
+        """Send a request, or a notification where it has no id; ValueError if it is too long to be sent."""
+        line = protocol.line({"jsonrpc": "2.0", **ids, "method": method, "params": params})
+        if len(line) > protocol.LINE_BYTES_MAX:
+            raise ValueError(
+                f"{method}: a message of {len(line)} bytes; at most "
+                f"{protocol.LINE_BYTES_MAX} can be sent: use smaller arguments"
+            )
         self._writer.write(line)
         await self._writer.drain()
 
@@ -217,18 +223,6 @@ class AgentClient:
             for answer in self._waiting.values():
                 if not answer.done():
                     answer.set_exception(Disconnected("the daemon closed the connection"))
-
-
-def _line(method: str, params: dict[str, Any], number: int | None = None) -> bytes:
-    """Return a request, or a notification where it has no id; ValueError if it is too long to be sent."""
-    ids = {} if number is None else {"id": number}
-    line = protocol.line({"jsonrpc": "2.0", **ids, "method": method, "params": params})
-    if len(line) > protocol.LINE_BYTES_MAX:
-        raise ValueError(
-            f"{method}: a message of {len(line)} bytes; at most "
-            f"{protocol.LINE_BYTES_MAX} can be sent: use smaller arguments"
-        )
-    return line
 
 
 def call_record(

@@ -20,8 +20,7 @@ from clew_shared.text.redact import redact
 from clew_worker.executor.commands import cut
 from clew_worker.library.local import LocalGoal
 from clew_worker.library.open_goal import Answer, WorkState, all_done
-from clew_worker.library.remote import RemoteGoal
-from clew_worker.library.sync_client import daemon_of
+from clew_worker.library.remote import RemoteGoal, daemon_of
 
 OUTPUT_BYTES = 65_536
 """The limit of a recorded output, which is cut to its beginning and end, as by `[limits] output_bytes`."""

@@ -132,21 +132,18 @@ class WorkState:
         """Show this state, and treat it as the recorded one."""
         self._state = state
         self.blocked_actions = Signatures(state.blocked_actions)
-        self._tree = _tree(state.goal)
         self._known = subtasks_of(state.goal)  # held, so that their ids are not reused
+        self._counts, self._blocked = dict(state.loop_counts), tuple(self.blocked_actions)
         self._place = (state.current_task_idx, state.current_subtask_idx)
-        self._counts = dict(state.loop_counts)
-        self._blocked = tuple(self.blocked_actions)
-        self._probes = dict(state.last_probe_state)
+        self._others = dict(state.last_probe_state), _tree(state.goal)
 
     def edit(self) -> Edit | None:
         """Return the manual changes; TypeError for a part that is no task, ValueError for an invalid status."""
         _check_parts(self.goal)
         place = (self.current_task_idx, self.current_subtask_idx)
         counts, blocked = dict(self.loop_counts), tuple(self.blocked_actions)
-        before = (self._counts, self._blocked, self._probes)
-        same = (counts, blocked, self.last_probe_state) == before
-        if same and place == self._place and _tree(self.goal) == self._tree:
+        before = (self._place, self._counts, self._blocked, self._others)
+        if (place, counts, blocked, (self.last_probe_state, _tree(self.goal))) == before:
             return None
         _check_statuses(self.goal)
         known = {id(one) for one in self._known}

@@ -5,7 +5,14 @@ It shows the state of the last `hello`, and says hello again when the state is r
 
 from __future__ import annotations
 
-from typing import Any
+import asyncio
+import atexit
+import os
+import socket
+import threading
+from collections.abc import Coroutine
+from functools import cache
+from typing import Any, TypeVar
 
 from pydantic import TypeAdapter
 
@@ -19,7 +26,7 @@ from clew_shared.record.state import ProbeSeen, State
 from clew_shared.wire import protocol
 from clew_shared.wire.answers import Advanced, Finished, Judged, Noted, Recorded
 from clew_shared.wire.hello import Call, HelloAnswer, HelloState
-from clew_worker.agent.client import RpcError
+from clew_worker.agent.client import AgentClient, RpcError
 from clew_worker.library.open_goal import (
     Answer,
     Edit,
@@ -28,13 +35,49 @@ from clew_worker.library.open_goal import (
     intervention_of,
     subtasks_of,
 )
-from clew_worker.library.sync_client import SyncClient
 
+T = TypeVar("T")
 AGENT = "clew_worker.ContextManager/1"
 
 _OVER = (StepStatus.COMPLETED, StepStatus.SKIPPED, StepStatus.FAILED)
 _tree: TypeAdapter[Goal] = TypeAdapter(Goal)
 _OF_SUBTASK = ("status", "attempts", "last_failure", "actions_total", "summary", "steps")
+
+
+class SyncClient:
+    """The connection of this process to the daemon, which lasts until it exits: an `AgentClient` on a loop in a thread.
+
+    That thread sends the heartbeats, so that a busy agent does not count as hung.
+    """
+
+    def __init__(self, sock: socket.socket) -> None:
+        self._loop = asyncio.new_event_loop()
+        threading.Thread(target=self._loop.run_forever, name="clew-daemon", daemon=True).start()
+        self._daemon = AgentClient(sock)
+        self._wait(self._daemon.__aenter__())
+        atexit.register(self._close)
+
+    def greet(self, agent: str) -> HelloAnswer:
+        """Introduce the agent (`name/version`), and return the goal's state as it is now."""
+        return self._wait(self._daemon.greet(agent))
+
+    def call(self, method: str, /, **params: Any) -> Any:
+        """Send a request and return its result; raises as `AgentClient.call`."""
+        return self._wait(self._daemon.call(method, **params))
+
+    def _wait(self, doing: Coroutine[Any, Any, T]) -> T:
+        return asyncio.run_coroutine_threadsafe(doing, self._loop).result()
+
+    def _close(self) -> None:
+        self._wait(self._daemon.__aexit__())
+        self._loop.call_soon_threadsafe(self._loop.stop)
+
+
+@cache
+def daemon_of(fd: int) -> SyncClient:
+    """Return the one client of a descriptor: two readers would split each other's lines."""
+    os.set_inheritable(fd, False)
+    return SyncClient(socket.socket(fileno=fd))
 
 
 class RemoteGoal:
