@@ -29,15 +29,6 @@ def folder(config):
     config.mkdir()
 
 
-def dangling(config):
-    config.unlink()
-    config.symlink_to("/nowhere/config.toml")
-
-
-def not_text(config):
-    config.write_bytes(b"\xff\xfe" + config.read_bytes())
-
-
 DAMAGES = {not_toml: "config.toml", unknown_key: "heartbeats", folder: "directory"}
 
 

@@ -171,7 +171,7 @@ def said(clew, goal, env):
     ]
     found = {}
     for command in commands:
-        if leaked := leaks(clew.clew(*command)):
+        if leaked := leaks(clew.cli(*command)):
             found[command] = leaked
     doctor = subprocess.run(
         [sys.executable, "-m", "clew_daemon", "--home", str(clew.home), "doctor"],

@@ -12,7 +12,7 @@ import random
 import sys
 import time
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
@@ -25,6 +25,7 @@ from sim_ledger import SimLedger
 
 from clew_daemon.app.recovery import complete_undos
 from clew_daemon.app.reloader import reload
+from clew_daemon.config import profiles
 from clew_daemon.control.goal_changes import GoalChanges
 from clew_daemon.control.lookup import GoalLookup
 from clew_daemon.control.requests import (
@@ -64,6 +65,9 @@ if TYPE_CHECKING:
     from sim_world import World
 
     from clew_daemon.session.launcher import CellSpecs
+
+MATCHES = cache(profiles.matches)
+"""Asked for at each event, of the same few models."""
 
 CHANGES = {
     "pause --now": partial(PauseRequest, now=True),
@@ -454,6 +458,7 @@ def in_place_of_the_machine(world: World) -> Iterator[None]:
     for module, name, played in sim_snapshots.in_place_of(world):
         replace(module, name, played)
     replace(goal_events, "SNAPSHOT_EVERY", world.snapshot_every)
+    replace(profiles, "matches", MATCHES)
     try:
         yield
     finally:

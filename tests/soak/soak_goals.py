@@ -5,8 +5,6 @@ own with each action; a runbook writes its lines without an agent of ours. Each 
 """
 
 import json
-from collections import Counter
-from pathlib import Path
 
 SUBTASKS = 4
 KINDS = ("recorder",) * 12 + ("actor",) * 5 + ("runbook",) * 3
@@ -60,28 +58,6 @@ def goal_file(number, actions_each):
         )
     items = "".join(f"- [ ] Part {part}\n" for part in range(SUBTASKS))
     return f"{kind}-{number}.md", f"---\nagent: {kind}\n---\n# Goal {number}\n\n## Do\n{items}"
-
-
-def assert_at_most_once(workspace: Path, actions: list[dict]) -> int:
-    """Hold what a goal did against what its record allows it to have done; gives the number of its lines."""
-    allowed = Counter(a["args"]["cmd"] for a in actions if "cmd" in a["args"])
-    finished = {
-        a["args"]["cmd"] for a in actions if a["result"] == "success" and "cmd" in a["args"]
-    }
-    trace = workspace / "trace"
-    ran = (
-        Counter(f"echo {line} >> trace" for line in trace.read_text().split())
-        if trace.exists()
-        else {}
-    )
-    for cmd, times in ran.items():
-        assert times <= allowed[cmd], (
-            f"{workspace.name}: {cmd} ran {times} times, allowed {allowed[cmd]}"
-        )
-    assert finished <= set(ran), (
-        f"{workspace.name}: recorded as done, but was not: {finished - set(ran)}"
-    )
-    return sum(ran.values())
 
 
 def steps_us(actions: list[dict]) -> list[tuple[int, int]]:

@@ -6,11 +6,12 @@ from clew_shared.config.tables import Settings
 from clew_shared.core.answers import ActionReport
 from clew_shared.core.core import Core
 from clew_shared.record import events as ev
-from clew_shared.record.scope import ENTRIES_MAX
+from clew_shared.record import scope as scopes
 from clew_shared.record.spec import PlannedSubtask, PlannedTask, Spec
 from clew_shared.record.state import State
 
 AT = 1_790_000_000.0
+ENTRIES_MAX = 400
 
 
 def begun(subtasks=1):
@@ -29,9 +30,10 @@ def edit(core, n):
     return core.record("edit_file", {"path": "a", "line": n}, done, AT)
 
 
-@pytest.fixture(scope="module")
-def long():
+@pytest.fixture
+def long(monkeypatch):
     """A goal that has edited far more often than is remembered."""
+    monkeypatch.setattr(scopes, "ENTRIES_MAX", ENTRIES_MAX)
     core = begun()
     for n in range(2 * ENTRIES_MAX):
         edit(core, n)
