@@ -91,7 +91,7 @@ def _carries_out_twice(monkeypatch):
 
 
 def _restarts_for_ever(monkeypatch):
-    monkeypatch.setattr(restart, "decide", lambda *_: restart.RestartAfter(0.0))
+    monkeypatch.setattr(restart.Crashes, "restart_s", lambda *_: 0.0)
 
 
 def _forgives_crashes_at_a_wait(monkeypatch):

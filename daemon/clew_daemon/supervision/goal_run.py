@@ -26,7 +26,7 @@ from clew_daemon.session.epoch import block_goal, block_missing
 from clew_daemon.session.launcher import Launcher
 from clew_daemon.session.session import Session
 from clew_daemon.supervision import restart, schedule
-from clew_daemon.supervision.restart import HandOver, RestartHistory, WaitFor, Waits
+from clew_daemon.supervision.restart import RestartHistory, WaitFor, Waits
 from clew_daemon.undo.attempts import AttemptRestore, RestoreUnfinishedError
 from clew_shared.core import questions
 from clew_shared.core.core import Core
@@ -113,8 +113,11 @@ class GoalRun:
         """Run one worker after the other in the goal's folder, until the goal rests."""
         self._d.publisher.open(self.goal)
         while core.state.workable and not self.stopping:
-            if await self._at_limit(core):
-                break
+            with self._d.goals.entering(core):
+                spent = core.hold_to_limits(time.time())
+            await self._d.goals.commit(core)
+            if spent:
+                break  # a person decides instead of another worker
             if core.state.attempt.over and not await self._start_over(core, guard):
                 break
             ended = await self._work(guard)
@@ -149,13 +152,6 @@ class GoalRun:
         if asked := self._unfit(core):
             await block_goal(self._d.goals, core, asked)
         return not asked
-
-    async def _at_limit(self, core: Core) -> bool:
-        """Hand the goal to a person instead of starting a worker where a limit is reached; return whether it is."""
-        with self._d.goals.entering(core):
-            spent = core.hold_to_limits(time.time())
-        await self._d.goals.commit(core)
-        return bool(spent)
 
     async def _work(self, guard: WorkspaceGuard) -> Ended:
         try:
@@ -231,33 +227,30 @@ class GoalRun:
         numbers, crashes, waits = self._d.settings.restart, self._history.crashes(self.goal), 0
         if ended.kind == "crash":
             crashes.add(time.monotonic(), ended.lived_s, numbers)
-            self._log_crash(core, ended)
+            about = {"goal": self.goal, "epoch": core.state.epoch}
+            if ended.reason == "hung":
+                log.warning("worker.hung", **about, detail=ended.detail)
+            event = "worker.killed" if ended.reason in KILLED else "worker.crashed"
+            log.warning(event, **about, reason=ended.reason, detail=ended.detail[-DETAIL_CHARS:])
         elif ended.kind == "temporary" and not ended.retry_after_s:
             waits = self._history.count_wait(self.goal, core.state.actions_total)
         follows = restart.after_worker(core.state, ended, crashes, waits, numbers, random.random)
         match follows:
             case WaitFor(reason, seconds):
                 now = time.time()
-                event = ev.GoalWaiting(at=now, reason=reason, until=now + seconds)
-                await self._d.goals.emit(core, event)
-            case HandOver(asked, gave_up):
-                if gave_up:
-                    crashed, window_s = gave_up.crashes, gave_up.window_s
+                waiting = ev.GoalWaiting(at=now, reason=reason, until=now + seconds)
+                await self._d.goals.emit(core, waiting)
+            case Question():
+                if ended.kind == "crash":
+                    crashed, window_s = len(crashes.times), numbers.window_s
                     log.error("worker.gave_up", goal=self.goal, crashes=crashed, window_s=window_s)
-                await block_goal(self._d.goals, core, asked)
-            case restart.RestartAfter(after_s):
+                await block_goal(self._d.goals, core, follows)
+            case float(after_s):
                 epoch, after = core.state.epoch, round(after_s, 3)
                 log.info("worker.restarting", goal=self.goal, epoch=epoch, after_s=after)
                 self._on_restart(f"{self.goal} ({ended.reason})")
                 return after_s
         return None
-
-    def _log_crash(self, core: Core, ended: Ended) -> None:
-        about = {"goal": self.goal, "epoch": core.state.epoch}
-        if ended.reason == "hung":
-            log.warning("worker.hung", **about, detail=ended.detail)
-        event = "worker.killed" if ended.reason in KILLED else "worker.crashed"
-        log.warning(event, **about, reason=ended.reason, detail=ended.detail[-DETAIL_CHARS:])
 
     async def _fail(self, core: Core, error: Exception) -> None:
         """Record a run that an unexpected error ended, and wait as after a crash, or block the goal after too many."""
@@ -272,9 +265,9 @@ class GoalRun:
         await self._d.goals.commit(core)
         crashes = self._history.crashes(self.goal)
         crashes.add(time.monotonic(), 0.0, numbers)
-        match restart.decide(crashes, numbers, random.random):
-            case restart.RestartAfter(after_s):
-                await asyncio.sleep(after_s)
-            case restart.GiveUp():
-                detail = endings.by_surprise(error).detail
-                await block_goal(self._d.goals, core, questions.internal(core.state, detail))
+        after_s = crashes.restart_s(numbers, random.random)
+        if after_s is None:
+            detail = endings.by_surprise(error).detail
+            await block_goal(self._d.goals, core, questions.internal(core.state, detail))
+        else:
+            await asyncio.sleep(after_s)

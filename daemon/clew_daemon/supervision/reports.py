@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 
 import structlog
@@ -30,8 +30,8 @@ FILES_S = 20.0
 """How long a report waits for the files that the goal changed."""
 
 
-class ReportWriter:
-    """Writes one report after the other; `run_of` returns the task that runs a goal, None for none.
+class ReportWriter(GoalQueue):
+    """Writes one report after the other; `finished` waits until a goal's worker has ended, at most so long.
 
     The folders of a goal that is `in_use`, by an undo as well, are not cleared.
     """
@@ -39,25 +39,16 @@ class ReportWriter:
     def __init__(
         self,
         daemon: DaemonParts,
-        run_of: Callable[[str], asyncio.Task[None] | None],
+        finished: Callable[[str, float], Awaitable[None]],
         in_use: Callable[[str], bool],
     ) -> None:
+        super().__init__(self._report, self._log_unwritten)
         self._d = daemon
-        self._run_of = run_of
+        self._finished = finished
         self._in_use = in_use
-        self._queue = GoalQueue(self._report, self._log_failure)
         self._unwritten: set[str] = set()
 
-    async def start(self) -> None:
-        self._queue.start()
-
-    async def stop(self) -> None:
-        await self._queue.stop()
-
-    def due(self, goal: str) -> None:
-        self._queue.due(goal)
-
-    def _log_failure(self, goal: str, error: Exception) -> None:
+    def _log_unwritten(self, goal: str, error: Exception) -> None:
         if isinstance(error, LedgerCorrupt):
             log.error("report.unwritable", goal=goal, error=str(error))
         elif goal not in self._unwritten:
@@ -65,8 +56,7 @@ class ReportWriter:
             log.warning("report.unwritable", goal=goal, error=plain(error), again_s=RETRY_S)
 
     async def _report(self, goal: str) -> None:
-        if run := self._run_of(goal):
-            await asyncio.wait([run], timeout=WAIT_S)  # the report includes the worker's end
+        await self._finished(goal, WAIT_S)  # the report includes the worker's end
         with suppress(TimeoutError):
             async with asyncio.timeout(WAIT_S):
                 await self._d.publisher.settle(goal)  # a reported goal is published, too

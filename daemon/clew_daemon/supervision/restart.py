@@ -3,8 +3,8 @@
 how it ended              what follows
 finished, stopped         None:         the goal rests
 temporary                 WaitFor:      the goal waits, ever longer each time in a row
-configuration, unable     HandOver:     a person has to fix something first
-crash                     RestartAfter, or HandOver where there were too many
+configuration, unable     a Question:   a person has to fix something first
+crash                     the seconds until a restart, or a Question where there were too many
 """
 
 from __future__ import annotations
@@ -25,34 +25,11 @@ WAIT_FIRST_S = 1.0
 
 
 @dataclass(frozen=True, slots=True)
-class RestartAfter:
-    """Start the next worker after this many seconds."""
-
-    after_s: float
-
-
-@dataclass(frozen=True, slots=True)
-class GiveUp:
-    """There were too many crashes: a person has to act."""
-
-    crashes: int
-    window_s: float
-
-
-@dataclass(frozen=True, slots=True)
 class WaitFor:
     """The goal waits this long for what `reason` says."""
 
     reason: str
     seconds: float
-
-
-@dataclass(frozen=True, slots=True)
-class HandOver:
-    """A person has to act; `gave_up` where the worker crashed too often."""
-
-    asked: Question
-    gave_up: GiveUp | None = None
 
 
 @dataclass(slots=True)
@@ -67,18 +44,14 @@ class Crashes:
             self.times.clear()
         self.times = [t for t in self.times if now - t < numbers.window_s] + [now]
 
-
-def decide(
-    crashes: Crashes, numbers: RestartSettings, jitter: Callable[[], float]
-) -> RestartAfter | GiveUp:
-    """Return when the next worker starts, after a crash was added; `jitter` returns 0 to 1."""
-    count = len(crashes.times)
-    if count > numbers.max_restarts:
-        return GiveUp(count, numbers.window_s)
-    if count <= 1:
-        return RestartAfter(0.0)
-    ceiling_s = backoff_s(count - 2, numbers.backoff_initial_s, numbers.backoff_max_s)
-    return RestartAfter(ceiling_s * jitter())
+    def restart_s(self, numbers: RestartSettings, jitter: Callable[[], float]) -> float | None:
+        """Return in how many seconds the next worker starts; None after too many crashes. `jitter` returns 0 to 1."""
+        count = len(self.times)
+        if count > numbers.max_restarts:
+            return None
+        if count <= 1:
+            return 0.0
+        return backoff_s(count - 2, numbers.backoff_initial_s, numbers.backoff_max_s) * jitter()
 
 
 def wait_s(waits: int, numbers: RestartSettings) -> float:
@@ -94,33 +67,25 @@ def after_worker(
     waits: int,
     numbers: RestartSettings,
     jitter: Callable[[], float],
-) -> RestartAfter | WaitFor | HandOver | None:
+) -> float | WaitFor | Question | None:
     """Return what follows; `crashes` has this one already, `waits` counts the waits in a row before this one."""
     match ended.kind:
         case "finished" | "stopped":
             return None
         case "temporary":
             return WaitFor(ended.reason, ended.retry_after_s or wait_s(waits, numbers))
-        case "configuration":
-            return HandOver(questions.set_up(state, ended.reason, ended.detail))
-        case "unable" if ended.reason == "ledger":
-            return HandOver(questions.damaged(state, ended.detail))
-        case "unable":
-            return HandOver(questions.cannot_start(state, ended.detail))
+        case "crash" if (after_s := crashes.restart_s(numbers, jitter)) is not None:
+            return after_s
+        case "crash" if ended.reason != "internal":
+            count, window_s = len(crashes.times), numbers.window_s
+            return questions.crashed(state, count, window_s, ended.reason, ended.detail)
         case "crash":
-            return _after_crash(state, ended, decide(crashes, numbers, jitter))
-
-
-def _after_crash(
-    state: State, ended: Ended, decided: RestartAfter | GiveUp
-) -> RestartAfter | HandOver:
-    if isinstance(decided, RestartAfter):
-        return decided
-    asked = questions.internal(state, ended.detail)
-    if ended.reason != "internal":
-        count, window_s = decided.crashes, decided.window_s
-        asked = questions.crashed(state, count, window_s, ended.reason, ended.detail)
-    return HandOver(asked, decided)
+            ask = questions.internal
+        case "unable":
+            ask = questions.damaged if ended.reason == "ledger" else questions.cannot_start
+        case "configuration":
+            return questions.set_up(state, ended.reason, ended.detail)
+    return ask(state, ended.detail)
 
 
 class RestartHistory:

@@ -44,9 +44,10 @@ class SnapshotStores:
     async def open(self) -> None:
         """Measure the stores, and record which are missing; before the first worker starts."""
         await asyncio.to_thread(self._d.space.measure)
-        there = await asyncio.to_thread(self._stores)
-        if there is None:
+        found = await asyncio.to_thread(self._d.space.folders)
+        if found is None:
             return  # they may be whole: what cannot be read is not recorded as gone
+        there = await asyncio.to_thread(lambda: {name for name in found if self._has_store(name)})
         for goal, state in self._d.goals.states().items():
             if state.snapshots.first and goal not in there:
                 log.warning("snapshot.lost", goal=goal)
@@ -65,7 +66,8 @@ class SnapshotStores:
         """Remove stores of the goals that ended first, until this one may have half of the limit; return if any was."""
         space, removed, limit = self._d.space, False, self._d.settings.snapshots.max_mb
         async with self._removing:
-            for other in oldest_first(self._d.goals.states()):
+            kept = filter(is_removable, self._d.goals.states().values())
+            for other in [s.goal_id for s in sorted(kept, key=lambda state: state.ended_at)]:
                 if space.total - space.of(goal) <= limit * MB // 2:
                     break
                 if other == goal or not space.of(other) or not self._may_remove(other):
@@ -100,11 +102,6 @@ class SnapshotStores:
         with suppress(OSError):
             await asyncio.to_thread(remove_folders, self._folder, is_gone)
 
-    def _stores(self) -> set[str] | None:
-        """Return the goals that have a store, None where that cannot be found out; it blocks."""
-        found = self._d.space.folders()
-        return None if found is None else {name for name in found if self._has_store(name)}
-
     def _has_store(self, goal: str) -> bool:
         """Return whether a goal has a store; one that cannot be read counts as there."""
         try:
@@ -126,9 +123,3 @@ class SnapshotStores:
 def is_removable(state: State) -> bool:
     """Return whether a goal's snapshots may be removed: it has ended, and no undo is under way."""
     return state.settled and bool(state.snapshots.first) and not state.snapshots.undoing
-
-
-def oldest_first(states: dict[str, State]) -> list[str]:
-    """Return the goals whose snapshots may be removed, the one that ended first at the beginning."""
-    found = sorted(filter(is_removable, states.values()), key=lambda state: state.ended_at)
-    return [state.goal_id for state in found]

@@ -1,4 +1,4 @@
-"""Runs all goals: `scheduler` starts those that are due, `goal_run` runs each of them.
+"""Runs all goals: starts those that are due, by the pure rules of `schedule`; `goal_run` runs each of them.
 
 It is called with every durable event.
 """
@@ -15,12 +15,15 @@ import structlog
 from clew_daemon.host import tasks
 from clew_daemon.host.folders import overlap
 from clew_daemon.parts import DaemonParts
+from clew_daemon.record.dependencies import KnownGoals
+from clew_daemon.session.epoch import block_goal
 from clew_daemon.session.launcher import Launcher
 from clew_daemon.session.session import Session
+from clew_daemon.supervision import schedule
 from clew_daemon.supervision.goal_run import GoalRun
 from clew_daemon.supervision.reports import ReportWriter
 from clew_daemon.supervision.restart import RestartHistory, Waits
-from clew_daemon.supervision.scheduler import Scheduler
+from clew_shared.core import questions
 from clew_shared.core.journal import RecordedEvent
 from clew_shared.ledger import LedgerError, LedgerState
 from clew_shared.record import events as ev
@@ -51,6 +54,14 @@ async def recover(daemon: DaemonParts, waits: Waits, reports: ReportWriter) -> N
 log = structlog.get_logger()
 
 FULL_LOOK_S = 1.0
+IDLE_S = 60.0
+CLOCK_S = 1.0
+"""How often goals are looked through while one waits for a moment of the wall clock."""
+
+LONG_S = 0.01
+REST, REST_S = 9, 1.0
+"""A round that takes longer than LONG_S is followed by a rest of so many times as long, so that thousands of goals that
+come at once are not gone through for each of them."""
 
 
 class Supervisor:
@@ -64,16 +75,16 @@ class Supervisor:
         self._loop_task: asyncio.Task[None] | None = None
         self._waits = Waits()
         self._history = RestartHistory()
-        self._reports = ReportWriter(daemon, self._task_of, self.uses)
-        self._scheduler = Scheduler(daemon, self._waits, self._busy, self._run)
+        self._reports = ReportWriter(daemon, self.finished, self.uses)
+        self._woken = asyncio.Event()
         self.last_restart = ""
         daemon.goals.listeners.append(self._on_records)
 
     async def start(self) -> None:
         """Continue the goals on record, write missing reports, and begin to schedule."""
         await recover(self._d, self._waits, self._reports)
-        await self._reports.start()
-        self._loop_task = tasks.start(self._scheduler.run())
+        self._reports.start()
+        self._loop_task = tasks.start(self._schedule())
 
     async def stop(self) -> None:
         """Start nothing more, stop every worker, and write the reports that are due."""
@@ -98,7 +109,7 @@ class Supervisor:
                 run.task.cancel()
 
     def wake(self) -> None:
-        self._scheduler.wake()
+        self._woken.set()
 
     def _busy(self) -> list[str]:
         return [*self._runs, *self._held]
@@ -162,16 +173,49 @@ class Supervisor:
         if run := self._runs.get(goal):
             await asyncio.wait([run.task], timeout=within_s)
 
+    # -- which goal runs when ------------------------------------------------------------------------
+
+    async def _schedule(self) -> None:
+        """Start goals until the ledger fails."""
+        while self._d.goals.ledger.failure is None:  # else the daemon is about to stop
+            self._woken.clear()
+            began, now = time.monotonic(), time.time()
+            known = self._known()
+            most, expired = self._d.settings.daemon.max_workers, self._waits.expired()
+            for goal in schedule.due(known, self._busy(), now, most, expired):
+                self._run(goal)
+            await self._block_dependents(known)
+            if (took_s := time.monotonic() - began) > LONG_S:  # with thousands of goals
+                await asyncio.sleep(min(REST * took_s, REST_S))
+            moment = schedule.next_moment(known.states.values(), now)
+            # by the wall clock, which may be set, and goes on while the machine sleeps
+            moment_s = None if moment is None else min(moment - now, CLOCK_S)
+            with contextlib.suppress(TimeoutError):
+                until = [s for s in (moment_s, self._waits.next_s()) if s]
+                async with asyncio.timeout(min([IDLE_S, *until])):
+                    await self._woken.wait()
+
+    def _known(self) -> KnownGoals:
+        return KnownGoals(self._d.goals.states(), self._d.goals.gone)
+
+    async def _block_dependents(self, known: KnownGoals) -> None:
+        """Block goals whose dependency ended without being completed: a person decides about them."""
+        for goal, state in known.states.items():
+            if goal not in self._d.goals.cores:
+                continue  # purged while another one was being blocked
+            if lost := schedule.lost_dependency(state, known):
+                asked = questions.lost_dependency(
+                    state, lost.goal, lost.status, known=lost.goal in known.states
+                )
+                await block_goal(self._d.goals, self._d.goals.cores[goal], asked)
+                known = self._known()  # goals may have come and gone meanwhile
+
     # -- runs and records ----------------------------------------------------------------------------
 
     def _run(self, goal: str) -> None:
         run = GoalRun(self._d, goal, self._launcher, self._history, self._waits, self._note_restart)
         self._runs[goal] = run
         run.task.add_done_callback(lambda task: self._on_run_end(goal, task))
-
-    def _task_of(self, goal: str) -> asyncio.Task[None] | None:
-        run = self._runs.get(goal)
-        return run.task if run else None
 
     def _note_restart(self, what: str) -> None:
         self.last_restart = what
