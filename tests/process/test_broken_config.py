@@ -12,10 +12,6 @@ def not_toml(config):
     config.write_text(config.read_text() + "\n[daemon\n")
 
 
-def unknown_key(config):
-    config.write_text(config.read_text() + "\n[heartbeats]\ninterval_s = 1\n")
-
-
 def wrong_type(config):
     lines = [
         "state = 3" if line.startswith("state = ") else line
@@ -29,7 +25,7 @@ def folder(config):
     config.mkdir()
 
 
-DAMAGES = {not_toml: "config.toml", unknown_key: "heartbeats", folder: "directory"}
+DAMAGES = {not_toml: "config.toml", folder: "directory"}
 
 
 def restored(config, text):

@@ -74,11 +74,3 @@ def test_a_mistake_that_was_refused_in_three_goals_is_not_made_in_the_next(clew)
     assert lesson["content"].startswith(WARNING)
     assert (lesson["helpful"], lesson["harmful"]) == (GOALS - TAUGHT_BY, 0)
     assert clew.verified()
-
-
-def test_without_the_playbook_it_is_made_in_every_goal(clew):
-    clew.configure({"playbook.enabled": False})
-    with Careless() as llm:
-        counts = refusals(clew, llm)
-        print(f"refused, without the playbook: {counts}")  # noqa: T201
-    assert counts == [2] * GOALS

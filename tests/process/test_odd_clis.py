@@ -256,3 +256,4 @@ def test_a_refreshed_token_is_written_back_if_so_configured(coder, tmp_path):
     while "rt-new-" not in login.read_text() and time.monotonic() < deadline:
         time.sleep(0.05)
     assert "rt-new-" in login.read_text()
+    assert login.stat().st_mode & 0o777 == 0o600

@@ -45,34 +45,12 @@ def test_a_change_is_checked_at_once_and_what_still_fails_is_shown(clew):
     assert len(clew.seen("check.passed", goal=goal)) == 2
 
 
-def test_a_change_after_which_the_same_fails_is_shown_with_what_it_is(clew, tmp_path):
-    folder = tmp_path / "work"
-    folder.mkdir()
-    (folder / "notes.txt").touch()
-    useless, useless_too = (
-        calls(("write_file", {"path": name, "content": "1"})) for name in ("one.txt", "two.txt")
-    )
-    with ScriptedLlm(useless, useless_too, RIGHT, then=FINISH) as llm:
-        reached(clew, llm, check="cat answer.txt", workspace=folder)
-    assert llm.prompt(2).endswith(
-        "It fails as before your change. Now change what is wrong: "
-        "`cat answer.txt`: cat: answer.txt: No such file or directory"
-    )
-
-
 def test_of_an_answer_that_was_cut_off_the_next_prompt_has_the_beginning_alone(clew):
     long = says("I think. " * 400, "length")
     with ScriptedLlm(long, RIGHT, then=FINISH) as llm:
         reached(clew, llm)
     assert llm.prompt(1).count("I think.") < 50
     assert "Your answer was cut off" in llm.prompt(1)
-
-
-def test_a_check_that_the_model_runs_itself_shows_what_is_wrong(clew):
-    look = calls(("run_cmd", {"cmd": "grep right answer.txt"}))
-    with ScriptedLlm(look, RIGHT, then=FINISH) as llm:
-        reached(clew, llm, check="grep right answer.txt")
-    assert llm.prompt(1).endswith("This shows what is still wrong. Now change it.")
 
 
 @pytest.mark.parametrize("guidance", [True, False])
@@ -86,15 +64,6 @@ def test_what_is_there_is_shown_at_the_start(clew, tmp_path, guidance):
     prompt = llm.prompt(0)
     assert ("These are there: answer.txt" in prompt) is guidance
     assert ("First look: call read_file on answer.txt" in prompt) is guidance
-
-
-def test_a_file_that_the_check_needs_is_asked_for_before_any_check_has_said_so(clew, tmp_path):
-    (tmp_path / "work").mkdir()
-    (tmp_path / "work" / "fruit.txt").write_text("apple\n")
-    look = calls(("read_file", {"path": "fruit.txt"}))
-    with ScriptedLlm(look, RIGHT, then=FINISH) as llm:
-        reached(clew, llm, workspace=tmp_path / "work")
-    assert "answer.txt does not exist. Now call write_file with path answer.txt." in llm.prompt(1)
 
 
 def test_checks_that_take_too_long_run_at_the_end_only(clew):

@@ -10,7 +10,6 @@ from contextlib import contextmanager
 import pytest
 
 from clew_daemon.cli import run
-from clew_daemon.host.unit_file import WEB_UNIT
 from clew_daemon.reading.client import RequestRefused, call
 from clew_daemon.reading.errors import CliError
 
@@ -77,21 +76,3 @@ def test_a_daemon_that_does_not_answer_in_time_is_named(tmp_path):
         silent.listen()
         with pytest.raises(CliError, match="did not answer `ping`"):
             call(tmp_path / "s", "ping", within_s=0.05)
-
-
-def test_reload_tells_what_changed_and_when_that_applies(tmp_path, capsys):
-    changed = [
-        {"key": "loops.repeat_limit", "old": 3, "new": 4, "applies": "now"},
-        {"key": "web.listen", "old": None, "new": "u", "applies": "after a restart"},
-        {"key": "daemon.settle_s", "old": 1, "new": 2, "applies": "after a restart"},
-        {"key": "agents.mine.own_tools", "old": None, "new": False, "applies": "to new goals"},
-    ]
-    config = '[web]\nlisten = "unix:u"\n[agents.mine]\nkind = "command"\ncommand = ["x"]\n'
-    (tmp_path / "config.toml").write_text(config)
-    with daemon(tmp_path, {"reload": {"changes": changed}}):
-        assert run(["--home", str(tmp_path), "reload"]) == 0
-    assert capsys.readouterr().out.splitlines() == [
-        "loops.repeat_limit: 3 -> 4",
-        f'web.listen: not set -> "u"  (applies after a restart of clew web: {WEB_UNIT.to_restart})',
-        "daemon.settle_s: 1 -> 2  (applies after a restart of the daemon: clew restart)",
-    ]

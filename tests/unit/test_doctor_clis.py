@@ -1,4 +1,4 @@
-"""What the doctor says of coding agents, where nothing but their programs is there."""
+"""What the doctor says of coding agents, and of whether the sandbox holds them."""
 
 import json
 import os
@@ -6,57 +6,53 @@ import os
 import pytest
 
 from clew_daemon.cli import run
+from clew_daemon.cli.commands.doctor import agents
+from clew_shared.config.tables import SandboxSettings
 from clew_shared.wire.nursery import SandboxReport
 
 
-def report(abi):
+def report(abi=7, network_off="netns"):
     return SandboxReport(
         landlock_abi=abi,
-        scopes=False,
-        isolation="guard",
-        userns=False,
-        network_off="seccomp",
+        scopes=abi >= 6,
+        isolation="pidns",
+        userns=True,
+        network_off=network_off,
         seccomp=True,
     )
 
 
-@pytest.fixture
-def kernel(monkeypatch):
-    def offers(abi):
-        monkeypatch.setattr(
-            "clew_daemon.cli.commands.doctor.agents.probe_sandbox", lambda: report(abi)
-        )
-
-    offers(7)
-    return offers
-
-
-@pytest.fixture
-def coder(tmp_path, monkeypatch, capsys, kernel):
-    """Calls the doctor for one agent with these keys, and returns its findings by name."""
-    for name in list(os.environ):
-        if name.startswith("CLEW_"):
-            monkeypatch.delenv(name)
+def test_a_coding_agent_is_found_and_asked_for_its_version(tmp_path, monkeypatch, capsys):
+    for name in [name for name in os.environ if name.startswith("CLEW_")]:
+        monkeypatch.delenv(name)
     monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    monkeypatch.setattr(agents, "probe_sandbox", report)
     program = tmp_path / "codex"
-
-    def call(keys="", version="echo codex-cli 0.1", more=""):
-        program.write_text(f"#!/bin/sh\n{version}\n")
-        program.chmod(0o755)
-        (tmp_path / "config.toml").write_text(f'[agents.coder]\ncli = "codex"\n{keys}\n{more}')
-        run(["--home", str(tmp_path), "doctor", "--json"])
-        checks = json.loads(capsys.readouterr().out)["checks"]
-        return {one["name"]: one for one in checks if one["name"].startswith(("agent", "cod"))}
-
-    call.program = program
-    return call
-
-
-def test_a_coding_agent_is_found_asked_for_its_version(coder):
-    found = coder('api_key_env = "HOME"')
+    program.write_text("#!/bin/sh\necho codex-cli 0.1\n")
+    program.chmod(0o755)
+    (tmp_path / "config.toml").write_text('[agents.coder]\ncli = "codex"\napi_key_env = "HOME"\n')
+    run(["--home", str(tmp_path), "doctor", "--json"])
+    checks = json.loads(capsys.readouterr().out)["checks"]
+    found = {one["name"]: one for one in checks if one["name"].startswith(("agent", "cod"))}
     assert [(name, one["level"]) for name, one in found.items()] == [
         ("agent coder", "ok"),
         ("agent coder: login", "ok"),
         ("agent coder: sandbox", "ok"),
     ]
-    assert found["agent coder"]["found"] == f"codex-cli 0.1 ({coder.program})"
+    assert found["agent coder"]["found"] == f"codex-cli 0.1 ({program})"
+
+
+@pytest.mark.parametrize(
+    ("table", "probed", "level"),
+    [
+        ({}, report(), "ok"),
+        ({}, report(3), "warn"),
+        ({}, report(0), "fail"),
+        ({}, None, "warn"),
+        ({"mode": "best_effort"}, report(0), "warn"),
+        ({"mode": "off"}, report(), "warn"),
+        ({"network": False}, report(7, "none"), "fail"),
+    ],
+)
+def test_whether_the_sandbox_holds_follows_from_the_mode_and_the_kernel(table, probed, level):
+    assert agents.confined("agent", SandboxSettings(**table), probed).level == level

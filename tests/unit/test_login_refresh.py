@@ -33,13 +33,6 @@ def test_a_copy_has_the_place_that_the_file_has_in_the_users_home_and_is_no_one_
         login_copies([login], {})
 
 
-def test_a_refreshed_token_is_written_back_with_the_files_mode(login):
-    assert write_back(login, OLD_TEXT, NEW_TEXT) == ""
-    assert login.read_text() == NEW_TEXT
-    assert login.stat().st_mode & 0o777 == 0o600
-    assert [one.name for one in login.parent.iterdir()] == ["auth.json"]
-
-
 @pytest.mark.parametrize(
     "text",
     [

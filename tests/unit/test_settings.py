@@ -181,12 +181,6 @@ def test_a_wrong_value_is_a_fault_with_a_line(text):
     assert fault.startswith("c.toml:")
 
 
-def test_the_environment_goes_before_the_file():
-    loaded = load("[loops]\nrepeat_limit = 5\n", {"CLEW_LOOPS__REPEAT_LIMIT": "4"}, "c.toml")
-    assert loaded.settings.loops.repeat_limit == 4
-    assert loaded.sources["loops.repeat_limit"] == "env CLEW_LOOPS__REPEAT_LIMIT"
-
-
 def test_a_reload_names_each_changed_key_and_when_it_applies():
     new = settings_of(
         "[loops]\nrepeat_limit = 4\n[daemon]\nmax_workers = 2\nsettle_s = 1.0\n"

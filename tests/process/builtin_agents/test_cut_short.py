@@ -6,6 +6,8 @@ import pytest
 from goal_daemon import GoalDaemon
 from llm_server import ScriptedLlm, calls
 
+from clew_worker.agent import llm as agent_llm
+
 WRITE = calls(("write_file", {"path": "hello.txt", "content": "hello"}))
 
 
@@ -32,7 +34,10 @@ async def test_the_turn_is_reported_once_wherever_the_agent_is_stopped(daemon, r
     assert [p["usage"]["input"] for p in daemon.params("reflect")] == [100]
 
 
-async def test_a_daemon_that_does_not_answer_delays_the_end_only_for_a_moment(daemon, run_llm):
+async def test_a_daemon_that_does_not_answer_delays_the_end_only_for_a_moment(
+    daemon, run_llm, monkeypatch
+):
+    monkeypatch.setattr(agent_llm, "LAST_REPORT_S", 0.3)
     daemon.silent_from["reflect"] = 1
     with ScriptedLlm(WRITE, then=WRITE) as llm:
         assert await stopped_at(daemon, "act", run_llm, llm) == 0
