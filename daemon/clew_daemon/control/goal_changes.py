@@ -9,14 +9,13 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Coroutine, Iterable
+from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
 from clew_daemon.control.lookup import (
     RUNBOOK_DONE,
     GoalLookup,
     answer,
-    is_runbook,
     objection,
     shown_status,
 )
@@ -32,6 +31,7 @@ from clew_daemon.parts import DaemonParts
 from clew_daemon.processes import workspace_guard
 from clew_daemon.record.dependencies import called, holder
 from clew_daemon.record.doing import interrupted, running_action
+from clew_daemon.record.goal_limits import has_runbook
 from clew_daemon.supervision.supervisor import Supervisor
 from clew_shared.core.core import Core
 from clew_shared.ledger import Ledger, LedgerError, LedgerState
@@ -84,13 +84,13 @@ def request_basis(core: Core) -> tuple[str, bool, int]:
     return str(core.state.goal.status), core.state.paused, core.state.rested_seq
 
 
-class GoalChanges:
+class GoalChanges(GoalLookup):
     """Changes to goals that need nothing but a word of a person."""
 
-    def __init__(self, daemon: DaemonParts, supervisor: Supervisor, lookup: GoalLookup) -> None:
+    def __init__(self, daemon: DaemonParts, supervisor: Supervisor) -> None:
+        super().__init__(daemon.goals)
         self._d = daemon
         self._supervisor = supervisor
-        self._lookup = lookup
 
     async def change(self, request: GoalChangeRequest) -> dict[str, Any]:
         """Change one goal, or several: then `{"results": [...]}` has the answer or the error of each."""
@@ -100,25 +100,23 @@ class GoalChanges:
         if request.all:
             meant = [
                 goal
-                for goal, state in self._d.goals.states().items()
+                for goal, state in self._goals.states().items()
                 if (verb != "continue" or state.goal.status in CONTINUED)
                 and not self._objection(verb, state)
             ]
-            return await self._change_each(verb, meant)
-        if request.goals is None:
+        elif request.goals is None:
             return await self._change_one(verb, request.goal)
-        if len(request.goals) > GOALS_MAX:
+        elif len(request.goals) > GOALS_MAX:
             raise ControlError(f"at most {GOALS_MAX:,} goals can be named at once")
-        return await self._change_each(verb, request.goals)
-
-    async def _change_each(self, verb: str, names: Iterable[str]) -> dict[str, Any]:
-        goals = dict.fromkeys(map(self._id_of, names))  # no goal is changed twice
+        else:
+            meant = list(request.goals)
+        goals = dict.fromkeys(map(self._id_of, meant))  # no goal is changed twice
         return {"results": await asyncio.gather(*(self._result(verb, goal) for goal in goals))}
 
     def _id_of(self, name: str) -> str:
         """Return the id for a name; the name itself if it matches no goal."""
         try:
-            return self._lookup.find(name).state.goal_id
+            return self.find(name).state.goal_id
         except ControlError:
             return name
 
@@ -129,13 +127,13 @@ class GoalChanges:
             return {"id": goal, "error": str(error)}
 
     async def _change_one(self, verb: str, goal: str | None) -> dict[str, Any]:
-        core = await self._lookup.whole(goal)
+        core = await self.whole(goal)
         if why := self._objection(verb, core.state):
             raise ControlError(f"{core.state.goal_id} is {why}")
         return answer(core.state, await self._carry_out(verb, core))
 
     def _objection(self, verb: str, state: State) -> str:
-        return objection(verb, state, runbook=is_runbook(self._d.settings, state))
+        return objection(verb, state, runbook=has_runbook(state, self._d.settings))
 
     async def _carry_out(self, verb: str, core: Core) -> str:
         """Return what was done."""
@@ -150,7 +148,7 @@ class GoalChanges:
                 ended = ev.GoalEnded(at=now, status="cancelled", reason="cancelled by you")
                 return await self._stop(core, ended, "cancelled")
             case "rm":
-                await self._d.goals.emit(core, ev.GoalRemoved(at=now))
+                await self._goals.emit(core, ev.GoalRemoved(at=now))
                 return "removed from the lists; its record stays"
             case _:
                 return await self._requeue(core, verb)
@@ -161,7 +159,7 @@ class GoalChanges:
         `after`: the action that it may end first. On a full disk the worker is ended at once, recorded or not: it may
         be what fills the disk, and how it ends may have no room on record.
         """
-        goal, goals = core.state.goal_id, self._d.goals
+        goal, goals = core.state.goal_id, self._goals
         if event:
             with goals.entering(core):
                 core.emit(event)
@@ -180,7 +178,7 @@ class GoalChanges:
         if not cut_off:
             return done
         then = "the agent will be told"
-        if is_runbook(self._d.settings, core.state):
+        if has_runbook(core.state, self._d.settings):
             again = core.state.spec.on_interrupt == "retry"
             then = (
                 "its step will run again" if again else "you are asked before its step runs again"
@@ -189,7 +187,7 @@ class GoalChanges:
 
     async def _is_recorded(self, core: Core) -> bool:
         """Return whether all that a goal has emitted is durable, or is soon."""
-        goals = self._d.goals
+        goals = self._goals
         commit = asyncio.ensure_future(goals.commit(core))
         is_full = goals.ledger.state is LedgerState.FULL
         await asyncio.wait([commit], timeout=0 if is_full else RECORD_S)
@@ -211,7 +209,7 @@ class GoalChanges:
         running = running_action(core.state, time.time()) if core.state.paused else ""
         if not running:
             await self._supervisor.halt(goal, by)
-        await self._d.goals.whole(goal)
+        await self._goals.whole(goal)
         stranger, make = None, False
         if by != "retry":  # which is for what has ended, and accepts no other folder
             place = core.state.spec.workspace
@@ -219,7 +217,7 @@ class GoalChanges:
         state = core.state
         if request_basis(core) != before:  # another request was recorded while the worker stopped
             raise ControlError(f"{goal} is {shown_status(state)} now; `{by}` changed nothing")
-        if state.ended and (other := holder(state.spec.name, self._d.goals.states(), goal)):
+        if state.ended and (other := holder(state.spec.name, self._goals.states(), goal)):
             raise ControlError(
                 f"{goal} cannot go on: its name {state.spec.name} is in use by {other}, which has not ended"
             )
@@ -234,11 +232,11 @@ class GoalChanges:
             subtask=follow_up(state),
             make=make,
         )
-        with self._d.goals.entering(core):
+        with self._goals.entering(core):
             if stranger:
                 core.emit(ev.WorkspaceKnown(at=at, identity=stranger, by="person"))
             core.emit(requeued)
-        await self._d.goals.commit(core)
+        await self._goals.commit(core)
         if by == "retry":
             return "queued again"
         goes_on = f"continues after {running}" if running else "continues"
@@ -250,7 +248,7 @@ class GoalChanges:
 
     async def feedback(self, request: FeedbackRequest) -> dict[str, Any]:
         """Record feedback: the agent is shown it, a blocked goal continues, an ended goal can be retried with it."""
-        core = await self._lookup.whole(request.goal)
+        core = await self.whole(request.goal)
         if not request.text.strip():
             raise ControlError("the feedback is empty")
         if len(request.text) > FEEDBACK_CHARS_MAX:
@@ -260,31 +258,31 @@ class GoalChanges:
         text, before = redact(request.text), core.state.goal.status
         if before == GoalStatus.BLOCKED:
             await self._supervisor.halt(core.state.goal_id, "feedback")
-            core = await self._d.goals.whole(core.state.goal_id)
+            core = await self._goals.whole(core.state.goal_id)
             if core.state.ended:  # it was cancelled while its worker stopped
                 raise ControlError(
                     f"{core.state.goal_id} is {core.state.goal.status} now; the feedback was not recorded"
                 )
         refuse_abandoned()
         at, state = time.time(), core.state
-        with self._d.goals.entering(core):
+        with self._goals.entering(core):
             core.emit(ev.FeedbackGiven(at=at, text=text))
             if state.goal.status == GoalStatus.BLOCKED:
                 core.emit(ev.GoalRequeued(at=at, by="feedback", reopen=True))
-        await self._d.goals.commit(core)
+        await self._goals.commit(core)
         if session := self._supervisor.session(state.goal_id):
             session.send_feedback(text)
         if before == GoalStatus.BLOCKED:
             return answer(state, "recorded; the goal continues with it")
         if not state.ended:
             return answer(state, "recorded; the agent is shown it")
-        if state.goal.status == GoalStatus.COMPLETED and is_runbook(self._d.settings, state):
+        if state.goal.status == GoalStatus.COMPLETED and has_runbook(state, self._d.settings):
             return answer(state, f"recorded. {RUNBOOK_DONE}")
         return answer(state, f"recorded; `clew continue {called(state)}` continues it")
 
     async def unblock(self, request: UnblockRequest) -> dict[str, Any]:
         """Lift the blocks of a signature, and go on with a goal that was stopped by a refusal."""
-        core, signature = await self._lookup.whole(request.goal), request.signature
+        core, signature = await self.whole(request.goal), request.signature
         blocked = core.state.blocked_actions
         if signature not in blocked:
             there = "; ".join(blocked[:SHOWN_MAX]) or "none"
@@ -292,14 +290,14 @@ class GoalChanges:
         goes_on = bool(core.state.replan_required or core.state.asked_step)
         if goes_on:
             await self._supervisor.halt(core.state.goal_id, "unblock")
-            core = await self._d.goals.whole(core.state.goal_id)
+            core = await self._goals.whole(core.state.goal_id)
         refuse_abandoned()
         at, before = time.time(), core.state.goal.status
-        with self._d.goals.entering(core):
+        with self._goals.entering(core):
             core.emit(ev.Unblocked(at=at, signature=signature))
             if goes_on and before == GoalStatus.BLOCKED:
                 core.emit(ev.GoalRequeued(at=at, by="unblock", reopen=True))
-        await self._d.goals.commit(core)
+        await self._goals.commit(core)
         state, then = core.state, ""
         if state.goal.status not in (GoalStatus.QUEUED, GoalStatus.IN_PROGRESS):
             then = (

@@ -6,16 +6,15 @@ import asyncio
 import time
 from typing import Any
 
-from clew_daemon.control.goal_changes import request_basis
-from clew_daemon.control.lookup import GoalLookup, answer, is_runbook, objection, shown_status
+from clew_daemon.control.goal_changes import GoalChanges, request_basis
+from clew_daemon.control.lookup import answer, objection, shown_status
 from clew_daemon.control.requests import EditRequest
 from clew_daemon.control.server import ControlError, refuse_abandoned
 from clew_daemon.inbox.acceptance import bound_spec, misplaced, understood
 from clew_daemon.inbox.goalfile.keys import GoalFile, GoalFileError, GoalFileFault
 from clew_daemon.inbox.goalfile.parse import tasks_of
-from clew_daemon.parts import DaemonParts
 from clew_daemon.record.dependencies import called
-from clew_daemon.supervision.supervisor import Supervisor
+from clew_daemon.record.goal_limits import has_runbook
 from clew_shared.core.core import Core
 from clew_shared.record import events as ev
 from clew_shared.record.model import GoalStatus
@@ -38,17 +37,12 @@ NAMES = {
 UNSEEN = {"unknown_keys", "file_name"}
 
 
-class GoalEdits:
-    """Changes what goals ask for, each recorded before it has any effect."""
-
-    def __init__(self, daemon: DaemonParts, supervisor: Supervisor, lookup: GoalLookup) -> None:
-        self._d = daemon
-        self._supervisor = supervisor
-        self._lookup = lookup
+class GoalEdits(GoalChanges):
+    """Changes what goals ask for, too, each recorded before it has any effect."""
 
     async def edit(self, request: EditRequest) -> dict[str, Any]:
         """Change a goal; ControlError with every error of the file, or where the goal is at work or completed."""
-        core = await self._lookup.whole(request.goal)
+        core = await self.whole(request.goal)
         _refuse(core)
         if request.text is None:
             return answer(core.state, "it may be edited")
@@ -57,7 +51,7 @@ class GoalEdits:
         goal, before = core.state.goal_id, request_basis(core)
         await self._supervisor.halt(goal, "edit")  # one that waits may be trying again
         with self._supervisor.hold(goal):
-            core = await self._d.goals.whole(goal)
+            core = await self._goals.whole(goal)
             _refuse(core)
             if request_basis(core) != before:
                 raise ControlError(f"{goal} is {shown_status(core.state)} now; try again")
@@ -68,14 +62,14 @@ class GoalEdits:
         event, state = await self._event(core, found), core.state
         if not event.changed:
             return "nothing was changed"
-        told = "" if is_runbook(self._d.settings, state) else _told(event)
+        told = "" if has_runbook(state, self._d.settings) else _told(event)
         refuse_abandoned()
-        with self._d.goals.entering(core):
+        with self._goals.entering(core):
             core.emit(event, raw)
             if told:
                 core.emit(ev.FeedbackGiven(at=event.at, text=redact(told)))
-        self._d.goals.judge_by(core, self._d.settings_of(state.goal_id))
-        await self._d.goals.commit(core)
+        self._goals.judge_by(core, self._d.settings_of(state.goal_id))
+        await self._goals.commit(core)
         waits = state.goal.status == GoalStatus.QUEUED or state.waits_for_time
         then = "" if waits else f"; continue it with `clew continue {called(state)}`"
         return f"changed: {', '.join(event.changed)}{then}"
@@ -99,7 +93,7 @@ class GoalEdits:
         if faults := misplaced(self._d, found, asked):
             _reject(faults)
         seq = state.edited_seq or state.accepted_seq
-        old = await asyncio.to_thread(self._d.goals.ledger.output, seq)
+        old = await asyncio.to_thread(self._goals.ledger.output, seq)
         tasks = found.tasks
         is_other = tasks != tasks_of(old or b"")
         fields = (key for key in Spec.model_fields if key not in UNSEEN)

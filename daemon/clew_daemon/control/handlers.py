@@ -10,9 +10,9 @@ from typing import Any
 
 from clew_daemon.control import requests as rq
 from clew_daemon.control.follow import Following
-from clew_daemon.control.goal_changes import GoalChanges, trouble, with_room
+from clew_daemon.control.goal_changes import trouble, with_room
 from clew_daemon.control.goal_edits import GoalEdits
-from clew_daemon.control.lookup import GoalLookup, answer, handler
+from clew_daemon.control.lookup import answer, handler
 from clew_daemon.control.server import ControlError, Handler
 from clew_daemon.host.tasks import LastKnown
 from clew_daemon.inbox.leftovers import Left, left
@@ -47,7 +47,7 @@ END_S = 60.0
 """How long an undo waits for the end of a worker whose goal is no longer at work."""
 
 
-class ControlHandlers:
+class ControlHandlers(GoalEdits):
     """Answers requests; `view` describes the daemon, `reload` reloads its config."""
 
     def __init__(
@@ -58,20 +58,16 @@ class ControlHandlers:
         view: Callable[[], Awaitable[JsonObject]],
         reload: Callable[[], Awaitable[list[SettingChange]]],
     ) -> None:
-        self._daemon = daemon
-        self._supervisor = supervisor
+        super().__init__(daemon, supervisor)
         self._undo = undo
         self._view = view
         self._apply_config = reload
-        self._lookup = GoalLookup(daemon.goals)
         self._inbox_left = LastKnown(lambda: left(daemon.places.inbox), Left())
 
     def by_method(self) -> dict[str, Handler]:
         """Return the handler of each method."""
-        goals = GoalChanges(self._daemon, self._supervisor, self._lookup)
-        edits = GoalEdits(self._daemon, self._supervisor, self._lookup)
-        recorded = partial(with_room, self._daemon.goals.ledger)
-        following = Following(self._daemon.goals, self._lookup, self._status)
+        recorded = partial(with_room, self._goals.ledger)
+        following = Following(self._goals, self, self._status)
         return {
             **handler(rq.PingRequest, self._ping),
             **handler(rq.HealthRequest, self._health),
@@ -80,15 +76,15 @@ class ControlHandlers:
             **handler(rq.ReloadRequest, self._reload),
             **handler(rq.SettingsRequest, self._settings),
             **handler(rq.ExecutorEnvRequest, self._executor_env),
-            **handler(rq.FeedbackRequest, recorded(goals.feedback)),
-            **handler(rq.UnblockRequest, recorded(goals.unblock)),
-            **handler(rq.PauseRequest, goals.change),
-            **handler(rq.ContinueRequest, recorded(goals.change)),
-            **handler(rq.ResumeRequest, recorded(goals.change)),
-            **handler(rq.CancelRequest, goals.change),
-            **handler(rq.RetryRequest, recorded(goals.change)),
-            **handler(rq.RemoveRequest, recorded(goals.change)),
-            **handler(rq.EditRequest, recorded(edits.edit)),
+            **handler(rq.FeedbackRequest, recorded(self.feedback)),
+            **handler(rq.UnblockRequest, recorded(self.unblock)),
+            **handler(rq.PauseRequest, self.change),
+            **handler(rq.ContinueRequest, recorded(self.change)),
+            **handler(rq.ResumeRequest, recorded(self.change)),
+            **handler(rq.CancelRequest, self.change),
+            **handler(rq.RetryRequest, recorded(self.change)),
+            **handler(rq.RemoveRequest, recorded(self.change)),
+            **handler(rq.EditRequest, recorded(self.edit)),
             **handler(rq.UndoRequest, self._undo_goal),
             **handler(rq.AcceptRequest, recorded(self._accept)),
             **handler(rq.RemoveStrategyRequest, recorded(self._move_strategy)),
@@ -103,18 +99,18 @@ class ControlHandlers:
         return await self._view()
 
     async def _health(self, _: rq.HealthRequest) -> JsonObject:
-        ledger = self._daemon.goals.ledger
+        ledger = self._goals.ledger
         times = ledger.commit_times
         commits = {"bounds_s": BOUNDS_S, "counts": list(times.counts), "sum_s": times.sum_s}
         return {"ledger": ledger.state.value, "commits": commits}
 
     async def _settings(self, _: rq.SettingsRequest) -> JsonObject:
         """Return what the config sets, and no defaults: what applies to a model depends on what is set."""
-        return self._daemon.settings.model_dump(mode="json", exclude_unset=True)
+        return self._d.settings.model_dump(mode="json", exclude_unset=True)
 
     async def _executor_env(self, _: rq.ExecutorEnvRequest) -> JsonObject:
         """Return the environment of executors: for `clew doctor`, which may have been started with another one."""
-        daemon = self._daemon
+        daemon = self._d
         return {**executor_env(daemon.settings, daemon.keys.env, daemon.git)}
 
     async def _reload(self, _: rq.ReloadRequest) -> JsonObject:
@@ -127,14 +123,14 @@ class ControlHandlers:
     async def _status(self, request: rq.StatusRequest) -> JsonObject:
         if request.limit is not None and request.limit < 0:
             raise ControlError("`limit` is a number of goals, or null for all")
-        core = await self._lookup.whole(request.goal) if request.goal else None
-        states, now = self._daemon.goals.states(), time.time()
-        known = KnownGoals(states, self._daemon.goals.gone)
+        core = await self.whole(request.goal) if request.goal else None
+        states, now = self._goals.states(), time.time()
+        known = KnownGoals(states, self._goals.gone)
         if core:
-            limit = attempt_limits(core.state, self._daemon.settings).limit
+            limit = attempt_limits(core.state, self._d.settings).limit
             view = {**self._goal_view(core.state, known, now, whole=True), "attempt_limit": limit}
             return {"daemon": await self._view(), "goal": view}
-        last = self._lookup.find(request.before).state.accepted_seq if request.before else None
+        last = self.find(request.before).state.accepted_seq if request.before else None
         shown, left_out = listed(states.values(), request.limit, last)
         goals = [self._goal_view(state, known, now, whole=False) for state in shown]
         inbox = await self._inbox_left.now()
@@ -143,7 +139,7 @@ class ControlHandlers:
 
     def _goal_view(self, state: State, known: KnownGoals, now: float, *, whole: bool) -> JsonObject:
         """Return a goal in the list of goals, or the `whole` of one."""
-        running, goals = self._supervisor.running, self._daemon.goals
+        running, goals = self._supervisor.running, self._goals
         waits = schedule.waits_for(state, known, running, now)
         if state.paused and (action := running_action(state, now)):
             waits = f"pausing after {action}"
@@ -158,7 +154,7 @@ class ControlHandlers:
 
     async def _accept(self, request: rq.AcceptRequest) -> JsonObject:
         """End a goal whose finish a label refuses, if its workspace is as a person was shown it."""
-        core = await self._lookup.whole(request.goal)
+        core = await self.whole(request.goal)
         made, goal = core.state.proof, core.state.goal_id
         if core.state.goal.status != GoalStatus.BLOCKED or made is None or not made.asked:
             shown = standing(str(core.state.goal.status), core.state.verified, made)
@@ -174,7 +170,7 @@ class ControlHandlers:
                     f"{goal}: the workspace has changed since it was shown; `clew feedback {goal} …` lets it go on"
                 )
             at, state = time.time(), core.state
-            with self._daemon.goals.entering(core):
+            with self._goals.entering(core):
                 core.emit(
                     ProofAccepted(at=at, world=made.world, tree=made.tree, why=redact(request.why))
                 )
@@ -184,12 +180,12 @@ class ControlHandlers:
                         proof=made.label, passed_before=state.passed_before,
                     )
                 )  # fmt: skip
-            await self._daemon.goals.commit(core)
+            await self._goals.commit(core)
         return answer(core.state, "accepted; the goal is completed")
 
     async def _undo_goal(self, request: rq.UndoRequest) -> JsonObject:
         """Show or perform an undo, one at a time for each goal, and only while the goal has no worker."""
-        core, supervisor = await self._lookup.whole(request.goal), self._supervisor
+        core, supervisor = await self.whole(request.goal), self._supervisor
         state, goal = core.state, core.state.goal_id
         if request.subtask is not None:
             task, index = request.subtask
@@ -198,7 +194,7 @@ class ControlHandlers:
                 raise ControlError(f"{goal} has no subtask {index} in a task {task}, from 0")
         if not state.workable:  # its last worker may still be ending
             await supervisor.finished(goal, END_S)
-            core = await self._lookup.whole(request.goal)
+            core = await self.whole(request.goal)
         if goal in supervisor.running:
             raise ControlError(
                 f"{goal} is at work: stop it first, with `clew pause {goal}` or `clew cancel {goal}`"
@@ -231,7 +227,7 @@ class ControlHandlers:
         self, request: rq.RemoveStrategyRequest | rq.RestoreStrategyRequest
     ) -> JsonObject:
         """Archive a strategy, or restore it from the archive."""
-        playbook = self._daemon.playbook
+        playbook = self._d.playbook
         removes = isinstance(request, rq.RemoveStrategyRequest)
         try:
             await (playbook.remove if removes else playbook.restore)(request.id)
@@ -243,16 +239,16 @@ class ControlHandlers:
         """Archive the strategies that score below a threshold; return their ids and the threshold."""
         below = request.below
         if below is None:
-            below = self._daemon.settings.playbook.prune_below
+            below = self._d.settings.playbook.prune_below
         if not -1 <= below <= 1:
             raise ControlError(f"`below` is {below}; a score is between -1 and 1")
-        return {"removed": await self._daemon.playbook.prune(below), "below": below}
+        return {"removed": await self._d.playbook.prune(below), "below": below}
 
     async def _import(self, request: rq.ImportRequest) -> JsonObject:
         if len(request.bullets) > rq.IMPORTED_AT_ONCE_MAX:
             raise ControlError(f"at most {rq.IMPORTED_AT_ONCE_MAX} strategies can be sent at once")
         try:
             bullets = [from_entry(entry) for entry in request.bullets]
-            return dict(await self._daemon.playbook.import_bullets(bullets))
+            return dict(await self._d.playbook.import_bullets(bullets))
         except ValueError as error:
             raise ControlError(f"nothing was imported: {error}") from None

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Awaitable, Callable
-from functools import partial
 from typing import Any, TypeVar
 
 from pydantic import TypeAdapter, ValidationError
@@ -13,9 +12,7 @@ from pydantic_core import to_json
 from clew_daemon.control.requests import ControlRequest
 from clew_daemon.control.server import Answer, ControlError, Handler
 from clew_daemon.record.dependencies import ambiguous, called, meant
-from clew_daemon.record.goal_limits import has_runbook
 from clew_daemon.record.goals import GoalStore
-from clew_shared.config.tables import Settings
 from clew_shared.core.core import Core
 from clew_shared.record.model import GoalStatus
 from clew_shared.record.state import State
@@ -36,63 +33,45 @@ def objection(verb: str, state: State, *, runbook: bool) -> str:
 
     `pause --now` does not wait for the action that is carried out.
     """
-    if verb in ("resume", "continue", "retry"):
-        return _to_go_on(verb, state, runbook=runbook)
-    return _OBJECTIONS[verb](state)
+    status, goal, shown = GoalStatus(state.goal.status), called(state), shown_status(state)
+    why, applies = "", False
+    match verb:
+        case "pause" | "pause --now" if state.paused and state.in_flight:
+            applies = verb == "pause --now"
+            why = "pausing already; --now interrupts its running action"
+        case "pause" | "pause --now":
+            applies = not (state.ended or status is GoalStatus.BLOCKED or state.paused)
+            why = f"{shown}; there is nothing to pause"
+        case "cancel":
+            applies, why = not state.ended, f"already {status}"
+        case "rm":
+            applies = state.ended and not state.removed
+            why = f"{shown}, not ended: `clew cancel {goal}` first"
+            why = "removed already" if state.removed else why
+        case "edit" if state.in_flight:
+            why = "at work until its running action ends: wait, or `clew pause --now`"
+        case "edit" if status is GoalStatus.IN_PROGRESS:
+            why = f"at work: `clew pause {goal}` first, then edit it, and `clew continue {goal}`"
+        case "edit":
+            applies = status is not GoalStatus.COMPLETED
+            why = "completed: submit another goal, or say what is missing (`clew feedback`)"
+        case _ if status is not GoalStatus.COMPLETED or verb == "resume":
+            applies = status in _GOES_ON[verb]
+            why = f"{shown}; there is nothing to {verb}"
+        case _ if runbook:
+            why = f"completed. {RUNBOOK_DONE}"
+        case _:
+            applies = has_follow_up(state)
+            why = f"completed; say first what is missing (`clew feedback {goal} …`), then `clew {verb} {goal}`"
+    return "" if applies else why
 
 
-def _to_go_on(verb: str, state: State, *, runbook: bool) -> str:
-    status, goal = GoalStatus(state.goal.status), called(state)
-    applies = status is GoalStatus.BLOCKED
-    applies |= status is GoalStatus.WAITING and verb != "retry"
-    applies |= status in (GoalStatus.FAILED, GoalStatus.CANCELLED) and verb != "resume"
-    if applies:
-        return ""
-    if status is not GoalStatus.COMPLETED or verb == "resume":
-        return f"{shown_status(state)}; there is nothing to {verb}"
-    if runbook:
-        return f"completed. {RUNBOOK_DONE}"
-    if has_follow_up(state):
-        return ""
-    return f"completed; say first what is missing (`clew feedback {goal} …`), then `clew {verb} {goal}`"
-
-
-def _to_pause(state: State, *, now: bool = False) -> str:
-    if state.paused and state.in_flight:
-        return "" if now else "pausing already; --now interrupts its running action"
-    rests = state.ended or state.goal.status == GoalStatus.BLOCKED or state.paused
-    return f"{shown_status(state)}; there is nothing to pause" if rests else ""
-
-
-def _to_remove(state: State) -> str:
-    if state.removed:
-        return "removed already"
-    how = f"not ended: `clew cancel {called(state)}` first"
-    return "" if state.ended else f"{shown_status(state)}, {how}"
-
-
-def _to_edit(state: State) -> str:
-    goal = called(state)
-    if state.in_flight:
-        return "at work until its running action ends: wait, or `clew pause --now`"
-    if state.goal.status == GoalStatus.IN_PROGRESS:
-        return f"at work: `clew pause {goal}` first, then edit it, and `clew continue {goal}`"
-    if state.goal.status == GoalStatus.COMPLETED:
-        return "completed: submit another goal, or say what is missing (`clew feedback`)"
-    return ""
-
-
-_OBJECTIONS: dict[str, Callable[[State], str]] = {
-    "pause": _to_pause,
-    "pause --now": partial(_to_pause, now=True),
-    "cancel": lambda state: f"already {state.goal.status}" if state.ended else "",
-    "rm": _to_remove,
-    "edit": _to_edit,
+_CUT_SHORT = {GoalStatus.BLOCKED, GoalStatus.FAILED, GoalStatus.CANCELLED}
+_GOES_ON = {
+    "resume": {GoalStatus.BLOCKED, GoalStatus.WAITING},
+    "continue": {*_CUT_SHORT, GoalStatus.WAITING},
+    "retry": _CUT_SHORT,
 }
-
-
-def is_runbook(settings: Settings, state: State) -> bool:
-    return has_runbook(state, settings)
 
 
 def shown_status(state: State) -> str:

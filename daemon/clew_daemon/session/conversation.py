@@ -63,6 +63,8 @@ class Conversation:
             self._lifetime.end(Ended("crash", "protocol", redact(str(error))))
         except LedgerError as error:
             self._lifetime.end(endings.by_fault(error))
+        finally:
+            self._lifetime.quiet.set()
 
     @contextmanager
     def _counting(self) -> Iterator[None]:

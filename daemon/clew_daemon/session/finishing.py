@@ -16,14 +16,16 @@ from clew_shared.wire.answers import ActionOutcome, Checked, FailingCheck, Finis
 FEEDBACK_CAME = "Feedback from a person arrived that you may not have considered yet. Consider it, then finish again."
 
 
-class FeedbackSeen:
-    """Which feedback the agent has considered, by the number of its event: it finishes only when that is all.
+class Finishing:
+    """Decides whether a goal is over: no agent finishes before it has considered all feedback.
 
     A model considers what was in its last prompt; any other agent, what it was sent before it called `finish`.
     """
 
-    def __init__(self, epoch: Epoch) -> None:
+    def __init__(self, epoch: Epoch, checks: Checks) -> None:
         self._epoch = epoch
+        self._checks = checks
+        self._proving = Proving(epoch, checks)
         self._shown = self._considered = 0
 
     def shown(self) -> None:
@@ -34,28 +36,13 @@ class FeedbackSeen:
         """Note that a prompt was built from the last answer to `hello`."""
         self._considered = max(self._considered, self._shown)
 
-    def finishing(self) -> None:
-        """Note that the agent wants to finish."""
-        if self._epoch.kind != "llm":
-            self._considered = self._epoch.core.state.feedback_seq
-
-    def news(self) -> str:
+    def _news(self) -> str:
         """Return, once, that there is feedback which the agent cannot have considered; "" for none."""
         seq = self._epoch.core.state.feedback_seq
         if seq <= self._considered or self._epoch.kind == "runbook":
             return ""
         self._considered = seq
         return FEEDBACK_CAME
-
-
-class Finishing:
-    """Decides whether a goal is over."""
-
-    def __init__(self, epoch: Epoch, checks: Checks, feedback: FeedbackSeen) -> None:
-        self._epoch = epoch
-        self._checks = checks
-        self._feedback = feedback
-        self._proving = Proving(epoch, checks)
 
     async def finish(self, p: protocol.Finish) -> Finished:
         """End the goal, or return why it cannot end; one that has ended stays unchanged."""
@@ -67,7 +54,8 @@ class Finishing:
             await epoch.decide(lambda core: core.finish_failed(summary, time.time()))
             left = tuple(state.open_subtasks())
             return Finished(accepted=True, failing_checks=(), open_subtasks=left)
-        self._feedback.finishing()
+        if epoch.kind != "llm":
+            self._considered = state.feedback_seq
         epoch.core.need_no_replan()
         with agent_stopped(epoch):
             await self._proving.clean()
@@ -96,11 +84,11 @@ class Finishing:
         failing = tuple(await self._checks.run())
         await epoch.require_workspace()
         open_subtasks = state.open_subtasks() if not state.spec.checks else []
-        message = self._feedback.news()
+        message = self._news()
         if not (failing or open_subtasks or message):
             await self._checks.run_suggested()
             await epoch.require_workspace()
-            message = self._feedback.news()
+            message = self._news()
             if not message:
                 return None
         await epoch.see_world()  # else the next action would be taken for what a check did

@@ -20,7 +20,7 @@ from clew_daemon.record.shrink import fitted_state
 from clew_daemon.session.actions import Actions, noted
 from clew_daemon.session.checks import Checks
 from clew_daemon.session.epoch import Epoch
-from clew_daemon.session.finishing import FeedbackSeen, Finishing
+from clew_daemon.session.finishing import Finishing
 from clew_shared.config.agent_tables import CliAgentSettings
 from clew_shared.core.answers import WrongState
 from clew_shared.core.questions import asks
@@ -47,7 +47,6 @@ class Methods:
 
     def __init__(self, epoch: Epoch) -> None:
         self._epoch = epoch
-        self._feedback = FeedbackSeen(epoch)
         self.leave: protocol.Leave | None = None
         """Why the agent is about to exit, where it has given a reason."""
         self._slot: Endpoint | None = None
@@ -56,7 +55,7 @@ class Methods:
         self._strategies: list[JsonObject] = []
         self.checks = Checks(epoch)
         self._actions = Actions(epoch, self.checks)
-        self._finishing = Finishing(epoch, self.checks, self._feedback)
+        self._finishing = Finishing(epoch, self.checks)
         self._methods: dict[str, Callable[[Any], Awaitable[Answer]]] = {
             "hello": self._hello,
             "heartbeat": self._heartbeat,
@@ -114,7 +113,7 @@ class Methods:
         own: JsonObject = {"epoch": epoch.number, "credential": epoch.credential}
         if epoch.logins:
             own["logins"] = epoch.logins
-        self._feedback.shown()
+        self._finishing.shown()
         await epoch.commit()
         return answer.model_copy(update=own)
 
@@ -149,29 +148,24 @@ class Methods:
         return {}
 
     async def _login(self, p: protocol.Login) -> Answer:
-        reason = await self._refresh_login(p.place, p.text)
-        return {"written": not reason, "reason": reason}
-
-    async def _refresh_login(self, place: str, text: str) -> str:
-        """Write refreshed tokens of a coding agent back to the user's file; return why not, "" if it was done."""
+        """Write refreshed tokens of a coding agent back to the user's file; answer why not, "" if it was done."""
         epoch, agent, keys = self._epoch, self._epoch.agent, self._epoch.parts.keys
-        if not (isinstance(agent, CliAgentSettings) and agent.refresh_credentials):
-            return "`refresh_credentials` is not set"
-        paths = {place_of(path, keys.env): path for path in keys.login_files(agent)}
-        old = epoch.logins.get(place)
-        if old is None or place not in paths:
-            return "no login file has this place"
-        hide(list(secrets_of(text)))
-        reason = await asyncio.to_thread(write_back, paths[place], old, text)
-        if not reason:
-            epoch.logins = {**epoch.logins, place: text}
-        return reason
+        reason, old, paths = "`refresh_credentials` is not set", epoch.logins.get(p.place), {}
+        if isinstance(agent, CliAgentSettings) and agent.refresh_credentials:
+            reason = "no login file has this place"
+            paths = {place_of(path, keys.env): path for path in keys.login_files(agent)}
+        if old is not None and p.place in paths:
+            hide(list(secrets_of(p.text)))
+            reason = await asyncio.to_thread(write_back, paths[p.place], old, p.text)
+            if not reason:
+                epoch.logins = {**epoch.logins, p.place: p.text}
+        return {"written": not reason, "reason": reason}
 
     async def _llm_slot(self, p: protocol.LlmSlot) -> Answer:
         self.release()
         if p.open:
             self._epoch.refuse_while_stopping()  # the answer of the model would be paid for and dropped
-            self._feedback.prompted()
+            self._finishing.prompted()
             work, endpoint = self._epoch.work, self._epoch.parts.slots.of(p.base_url)
             calls = calls_at(p.base_url, self._epoch.settings.limits.llm_calls)
             work.llm_since, work.llm_queued = time.time(), endpoint.is_full(calls)

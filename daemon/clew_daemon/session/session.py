@@ -68,7 +68,12 @@ class Session:
     async def run(self) -> Ended:
         """Run the worker to its end, and leave nothing of it behind."""
         try:
-            ended = self._by_memory(await self._live())
+            ended = await self._live()
+            if ended.kind == "crash" and self._epoch.executors.out_of_memory():
+                # it looks like any other SIGKILL
+                allowed = f"{self._epoch.settings.limits.memory_mb} MB allowed"
+                detail = f"ended by the kernel, out of memory: {allowed}"
+                ended = replace(ended, reason="memory", detail=detail)
         finally:
             await self._tear_down()
             self.gone.set()
@@ -121,7 +126,8 @@ class Session:
         await self._record_start(process)
         await epoch.decide(lambda core: core.start(time.time()))
         epoch.ready.set()
-        spawn(self._serve(process))
+        conversation = Conversation(epoch, self._methods, self._liveness, self._lifetime)
+        spawn(conversation.hold(process.channel))
         spawn(self._liveness.watch(process))
         spawn(self._look_first())
 
@@ -172,13 +178,6 @@ class Session:
         self._epoch.snapshots.start()
         if self._epoch.own_tools:
             await self._methods.checks.run_before()
-
-    async def _serve(self, process: AgentProcess) -> None:
-        conversation = Conversation(self._epoch, self._methods, self._liveness, self._lifetime)
-        try:
-            await conversation.hold(process.channel)
-        finally:
-            self._lifetime.quiet.set()
 
     async def _read_output(self, process: AgentProcess) -> None:
         try:
@@ -232,14 +231,6 @@ class Session:
         self._methods.release()
         if process:
             process.channel.close()
-
-    def _by_memory(self, ended: Ended) -> Ended:
-        """Name the reason where the kernel has ended the worker out of memory: it looks like any other SIGKILL."""
-        if ended.kind != "crash" or not self._epoch.executors.out_of_memory():
-            return ended
-        allowed = f"{self._epoch.settings.limits.memory_mb} MB allowed"
-        detail = f"ended by the kernel, out of memory: {allowed}"
-        return replace(ended, reason="memory", detail=detail)
 
     async def _record_end(self, ended: Ended) -> Ended:
         epoch, core = self._epoch, self._epoch.core
