@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 from clew_shared.core.budgets import TurnsLeft, turns_left
 from clew_shared.core.journal import GoalJournal
+from clew_shared.core.questions import signature_of
 from clew_shared.record import events as ev
 from clew_shared.record.model import GoalStatus, Result, StepStatus
-from clew_shared.record.signature import signature
 from clew_shared.text.shell_tests import said_why
 from clew_shared.text.shorten import both_ends, in_one_line, one_line
 from clew_shared.text.words import ending
@@ -78,13 +78,13 @@ class AttemptCommands(GoalJournal):
         self, at: float, ground: AttemptGround = UNCHANGED_GROUND, *, rung: str = ""
     ) -> None:
         """Begin the attempt after one that is over; see AttemptStarted."""
-        over = self.state.attempt
+        over, by_subtask = self.state.attempt, self.loops.scope == "subtask"
         self.emit(
             ev.AttemptStarted(
                 at=at,
                 attempt=over.number + 1,
                 reason=over.over,
-                scope=self._attempt_scope(),
+                scope="new" if self.loops.progress_aware and by_subtask else "keep",
                 rung=rung,
                 restored=ground.restored,
                 kept=ground.kept,
@@ -125,9 +125,6 @@ class AttemptCommands(GoalJournal):
             max_iterations=self.max_iterations,
         )
 
-    def _attempt_scope(self) -> Literal["new", "keep"]:
-        return "new" if self.loops.progress_aware and self.loops.scope == "subtask" else "keep"
-
 
 def may_start_over(state: State, limits: AttemptLimits) -> bool:
     """Return whether another attempt at the current subtask may follow the present one."""
@@ -142,14 +139,10 @@ def iterations_used_up(state: State, limits: AttemptLimits) -> bool:
     One whose last turn made the checks pass may still ask to finish.
     """
     used = state.iteration - state.attempt.from_iteration
-    allowed = limits.turns(state.attempt.number) + (TURNS_TO_FINISH if _passes(state) else 0)
-    return limits.limit > 1 and used >= allowed
-
-
-def _passes(state: State) -> bool:
-    """Return whether every check of the goal ran in the present attempt, and passed the last time."""
     since, found = state.attempt.seq, [state.checks.get(name) for name in state.spec.checks]
-    return bool(found) and all(last and last.passed and last.seq > since for last in found)
+    passes = bool(found) and all(last and last.passed and last.seq > since for last in found)
+    allowed = limits.turns(state.attempt.number) + (TURNS_TO_FINISH if passes else 0)
+    return limits.limit > 1 and used >= allowed
 
 
 def advances(state: State) -> bool:
@@ -182,22 +175,18 @@ def tried(state: State, reason: str) -> tuple[str, ...]:
 
 
 def _errors(state: State, number: int, since: int) -> list[str]:
-    """Return how the last actions of an attempt failed, each answer once."""
+    """Return how the last actions of an attempt failed: the tool and the head of the answer, each answer once."""
     actions = state.subtask.actions if state.subtask else []
     failed = [
         a for a in actions if a.attempt == number and a.seq > since and a.result not in _NO_ERRORS
     ]
-    texts = dict.fromkeys(text for action in failed if (text := _error(state, action)))
+    texts: dict[str, None] = {}
+    for action in failed:
+        tallies = state.scope.tallies.get(signature_of(state, action), {}).values()
+        last = max(tallies, key=lambda tally: tally.seq, default=None)
+        if head := both_ends(one_line(_end_of_traceback(last.head)), HEAD_CHARS) if last else "":
+            texts[f"{action.name} failed: {head}"] = None
     return list(texts)[-ERRORS_SHOWN:]
-
-
-def _error(state: State, action: Action) -> str:
-    """Return the tool and the head of the answer of an action that failed, "" where it printed nothing."""
-    name = _signature(state, action)
-    tallies = state.scope.tallies.get(name, {}).values()
-    last = max(tallies, key=lambda tally: tally.seq, default=None)
-    head = both_ends(one_line(_end_of_traceback(last.head)), HEAD_CHARS) if last else ""
-    return f"{action.name} failed: {head}" if head else ""
 
 
 def _end_of_traceback(output: str) -> str:
@@ -223,7 +212,7 @@ def _failing_check(state: State) -> str:
 
 def last_run(state: State, name: str) -> Action | None:
     """Return the last run of this signature in the current subtask."""
-    return next((a for a in reversed(_ran(state)) if _signature(state, a) == name), None)
+    return next((a for a in reversed(_ran(state)) if signature_of(state, a) == name), None)
 
 
 def in_vain(state: State, name: str) -> list[Action]:
@@ -232,7 +221,7 @@ def in_vain(state: State, name: str) -> list[Action]:
     for action in reversed(_ran(state)):
         if action.seq <= state.attempt.seq or action.result == Result.SUCCESS:
             break
-        if _signature(state, action) != name:
+        if signature_of(state, action) != name:
             break
         found.insert(0, action)
     return found
@@ -253,7 +242,7 @@ def needs_word(state: State, name: str) -> Action | None:
 def has_retries(state: State) -> bool:
     """Return whether the step that failed last may run again, as the goal file says."""
     ran = _ran(state)
-    return bool(ran) and needs_word(state, _signature(state, ran[-1])) is None
+    return bool(ran) and needs_word(state, signature_of(state, ran[-1])) is None
 
 
 def run_number(state: State, name: str, *, is_step: bool) -> int:
@@ -266,13 +255,9 @@ def run_number(state: State, name: str, *, is_step: bool) -> int:
         runs = in_vain(state, name) or [a for a in _ran(state) if a.seq <= state.attempt.seq]
     else:
         runs = [a for a in _ran(state) if a.result == Result.INTERRUPTED]
-    return next((a.run + 1 for a in reversed(runs) if _signature(state, a) == name), 1)
+    return next((a.run + 1 for a in reversed(runs) if signature_of(state, a) == name), 1)
 
 
 def _ran(state: State) -> list[Action]:
     actions = state.subtask.actions if state.subtask else []
     return [action for action in actions if action.result != Result.BLOCKED]
-
-
-def _signature(state: State, action: Action) -> str:
-    return signature(action.name, action.args, state.spec.workspace)

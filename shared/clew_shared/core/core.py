@@ -103,15 +103,7 @@ class Core(TreeCommands):
             self.emit(ev.Escalated(at=at, to="person", reason=asked.reason))
             failures = self.state.subtask.attempts if self.state.subtask else 0
             if failures > 1:
-                self.emit(
-                    ev.LoopDetected(
-                        at=at,
-                        loop="failures",
-                        attempt_count=failures,
-                        evidence=asked.reason,
-                        escalated_to="person",
-                    )
-                )
+                self._note_failures(failures, asked.reason, "person", at)
         self.ask(asked, at)
 
     def outcome(self, seq: int, report: ActionReport, at: float, *, last: bool = False) -> Feedback:
@@ -312,16 +304,12 @@ class Core(TreeCommands):
             return Feedback(escalated_to="person")
         at_work = self.state.goal.status == GoalStatus.IN_PROGRESS and self._is_in_progress()
         if at_work and iterations_used_up(self.state, self.attempts):
-            return self._bound_attempt(event.at)
+            used = self.state.iteration - self.state.attempt.from_iteration
+            reason = f"its {used} turns were used up"
+            if self.start_over(reason, event.at, advancing=advances(self.state)):
+                return Feedback()
+            return Feedback(escalated_to=self.fail(reason, event.at))
         return Feedback() if told else self._review(event.at)
-
-    def _bound_attempt(self, at: float) -> Feedback:
-        """End an attempt that has taken all its turns."""
-        used = self.state.iteration - self.state.attempt.from_iteration
-        reason = f"its {used} turns were used up"
-        if self.start_over(reason, at, advancing=advances(self.state)):
-            return Feedback()
-        return Feedback(escalated_to=self.fail(reason, at))
 
     def _review(self, at: float) -> Feedback:
         """Intervene if a streak calls for it; ignored interventions are a failure of the subtask.

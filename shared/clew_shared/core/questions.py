@@ -127,7 +127,7 @@ def question(
     `at_work`: what the goal was at work on, and what was tried last, matters. `reason` is `why` in short, `other`
     another goal, `seq` the action that it is about.
     """
-    lines = _work(state) if at_work else []
+    lines = [*_place(state), *_tried_last(state)] if at_work else []
     lines += [f"Stopped: {why}", *filter(None, facts), "You can:"]
     for key in (*choices, "cancel"):
         words, command = CHOICES[key]
@@ -159,7 +159,7 @@ def step(
     `refused` is the rule that refuses it, `cause` is why it was cut off, `said` what it printed, `changed` the names of
     the files that it changed, None where that is not known.
     """
-    deaths = state.scope.crashes.get(_signature(state, ran), 0)
+    deaths = state.scope.crashes.get(signature_of(state, ran), 0)
     is_cut_off = ran.result == Result.INTERRUPTED
     key = "step_cut_off" if is_cut_off else "step_refused" if refused else "step_failed"
     why = WHY["died" if deaths > 1 else key].format(
@@ -287,7 +287,7 @@ def _why_stuck(state: State) -> str:
         checks = f"{_named(failing)} still {'fails' if len(failing) == 1 else 'fail'}"
         return WHY["checks"].format(times=times(state.claims), checks=checks)
     if last and last.result == Result.BLOCKED:
-        name, action = _signature(state, last), action_text(last.name, last.args)
+        name, action = signature_of(state, last), action_text(last.name, last.args)
         if state.scope.blocks.get(name, {}).get(EVERYWHERE) == "crash":
             died = times(state.scope.crashes.get(name, 1))
             return WHY["died"].format(times=died, action=action)
@@ -300,7 +300,8 @@ def _why_stuck(state: State) -> str:
     return WHY["failed"].format(failure=failure.rstrip(" .:") or "no reason was given")
 
 
-def _signature(state: State, action: Action) -> str:
+def signature_of(state: State, action: Action) -> str:
+    """Return the signature of an action on record."""
     return signature(action.name, action.args, state.spec.workspace)
 
 
@@ -334,19 +335,16 @@ def _place(state: State) -> list[str]:
     return [f'Working on: {place}"{in_one_line(state.subtask.description, NAME_CHARS)}"']
 
 
-def _work(state: State) -> list[str]:
-    """Return what the goal was at work on, and what was tried last."""
+def _tried_last(state: State) -> list[str]:
+    """Return what was tried last and what came of it: in words, after how long, and the key line of its output."""
     actions = reversed(state.subtask.actions if state.subtask else [])
     last = next((action for action in actions if action.result != Result.BLOCKED), None)
-    tried = f"`{action_text(last.name, last.args)}`, which {_came(state, last)}" if last else ""
-    return [*_place(state), *([f"Tried last: {tried}"] if last else [])]
-
-
-def _came(state: State, action: Action) -> str:
-    """Return what came of an action: in words, after how long, and the key line of its output."""
-    name = _signature(state, action)
-    cut_off = action.result == Result.INTERRUPTED
-    said = state.scope.died.get(name) if cut_off else last_said(state, name, action.result)
-    after = f" after {roughly(action.duration_s)}" if action.duration_s >= LONG_S else ""
-    came = RESULTS.get(action.result, action.result)
-    return f"{came}{after}{exit_text(action.exit_code)}" + (f": {said}" if said else "")
+    if last is None:
+        return []
+    name = signature_of(state, last)
+    cut_off = last.result == Result.INTERRUPTED
+    said = state.scope.died.get(name) if cut_off else last_said(state, name, last.result)
+    after = f" after {roughly(last.duration_s)}" if last.duration_s >= LONG_S else ""
+    came = f"{RESULTS.get(last.result, last.result)}{after}{exit_text(last.exit_code)}"
+    tried = f"Tried last: `{action_text(last.name, last.args)}`, which {came}"
+    return [f"{tried}: {said}" if said else tried]

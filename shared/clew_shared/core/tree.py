@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from clew_shared.record.identity import Identity
-    from clew_shared.record.model import Level, Subtask
+    from clew_shared.record.model import Level
     from clew_shared.record.spec import PlannedSubtask, PlannedTask
     from clew_shared.record.state import State
 
@@ -51,30 +51,20 @@ def replan_event(
     number) is still to do after it.
     """
     pending = state.replaceable(level)
-    numbers = _by_description(pending)
+    numbers: dict[str, list[int]] = {}  # of pending subtasks by description, the last one first
+    for number, subtask in reversed([*enumerate(pending, start=1)]):
+        numbers.setdefault(_key(subtask.description), []).append(number)
+
+    def continuing(planned: PlannedSubtask) -> PlannedSubtask:
+        same = numbers.get(_key(planned.description))  # each is used once
+        return planned.model_copy(update={"continues": same.pop()}) if same else planned
+
     found = tuple(
-        task.model_copy(
-            update={"subtasks": tuple(_continuing(one, numbers) for one in task.subtasks)}
-        )
+        task.model_copy(update={"subtasks": tuple(map(continuing, task.subtasks))})
         for task in tasks
     )
     covered = range(1, len(pending) + 1) if covers == "all" else sorted({*covers})
     return Planned(at=at, tasks=found, replan=level, covers=tuple(covered))
-
-
-def _by_description(pending: Sequence[Subtask]) -> dict[str, list[int]]:
-    """Return the numbers of pending subtasks by description, the last one first."""
-    numbers: dict[str, list[int]] = {}
-    for number, subtask in reversed([*enumerate(pending, start=1)]):
-        numbers.setdefault(_key(subtask.description), []).append(number)
-    return numbers
-
-
-def _continuing(planned: PlannedSubtask, numbers: dict[str, list[int]]) -> PlannedSubtask:
-    """Return a subtask of a plan with the number of a pending one of the same description, each used once."""
-    if not (same := numbers.get(_key(planned.description))):
-        return planned
-    return planned.model_copy(update={"continues": same.pop()})
 
 
 def _key(description: str) -> str:
@@ -331,11 +321,14 @@ class TreeCommands(AttemptCommands):
     def _escalate(self, reason: str, count: int, at: float) -> Level:
         event = escalation(self.state, reason, self.loops.replan_limit)
         self.emit(event.model_copy(update={"at": at}))
-        self.emit(
-            ev.LoopDetected(
-                at=at, loop="failures", attempt_count=count, evidence=reason, escalated_to=event.to
-            )
-        )
+        self._note_failures(count, reason, event.to, at)
         if event.to == "person":
             self.ask(stuck(self.state), at)
         return event.to
+
+    def _note_failures(self, count: int, reason: str, to: Level, at: float) -> None:
+        self.emit(
+            ev.LoopDetected(
+                at=at, loop="failures", attempt_count=count, evidence=reason, escalated_to=to
+            )
+        )

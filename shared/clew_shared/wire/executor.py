@@ -42,14 +42,21 @@ class ExecutorFailed(WireMessage):
     error: str
 
 
-class RunRequest(WireMessage):
+class _Request(WireMessage):
+    id: int = 0
+
+
+class _Reply(WireMessage):
+    id: int
+
+
+class RunRequest(_Request):
     """Carry out one allowed action. `timeout_s` bounds run_cmd and wait; args may lower it.
 
     `limit` names the setting that says `timeout_s`.
     """
 
     type: Literal["run"] = "run"
-    id: int = 0
     seq: int
     tool: str
     args: dict[str, Any]
@@ -58,7 +65,7 @@ class RunRequest(WireMessage):
     output_bytes: int = 65536
 
 
-class DigestRequest(WireMessage):
+class DigestRequest(_Request):
     """Ask for the digest of the world, or only for a look (`names_only`).
 
     `own`: an action that the agent carries out itself was under way, so what changed since the last look is the
@@ -66,20 +73,18 @@ class DigestRequest(WireMessage):
     """
 
     type: Literal["digest"] = "digest"
-    id: int = 0
     names_only: bool = False
     own: bool = False
     report: bool = False
 
 
-class CheckRequest(WireMessage):
+class CheckRequest(_Request):
     """Run a goal's check with `sh -c`; it passes with exit code 0. What changes meanwhile is the goal's if `own`.
 
     `fresh_tmp`: its TMPDIR is a new folder, which is removed afterwards.
     """
 
     type: Literal["check"] = "check"
-    id: int = 0
     name: str
     cmd: str
     timeout_s: float = 300
@@ -88,14 +93,13 @@ class CheckRequest(WireMessage):
     fresh_tmp: bool = False
 
 
-class SnapshotRequest(WireMessage):
+class SnapshotRequest(_Request):
     """Take a snapshot into the goal's store. `base` is the tree to count changes from, "" for none.
 
     Files above `max_file_bytes` are left out; a store above `room_bytes` gets no more. `own`: as in DigestRequest.
     """
 
     type: Literal["snapshot"] = "snapshot"
-    id: int = 0
     own: bool = False
     base: str = ""
     max_file_bytes: int
@@ -113,19 +117,18 @@ class RestoreEntry(WireMessage):
     wanted: tuple[int, str] | None
 
 
-class RestoreRequest(WireMessage):
+class RestoreRequest(_Request):
     """Restore entries from the goal's store, in order; those that are as wanted already count as restored.
 
     Folders that become empty are removed, but for those of `kept`, by their quoted names.
     """
 
     type: Literal["restore"] = "restore"
-    id: int = 0
     kept: tuple[str, ...] = ()
     entries: tuple[RestoreEntry, ...]
 
 
-class _Proving(WireMessage):
+class _Proving(_Request):
     """What a look and a view go by: the trees of the goal's first snapshot and of now, and the patterns of the goal.
 
     `since` is when the first one was taken, in seconds since 1970; `theirs` has the tree with a file as someone else
@@ -145,7 +148,6 @@ class LookRequest(_Proving):
     """Ask what judges and was changed since the goal's start; `checks` are commands."""
 
     type: Literal["look"] = "look"
-    id: int = 0
     checks: tuple[str, ...] = ()
 
 
@@ -159,7 +161,6 @@ class ViewRequest(_Proving):
     """
 
     type: Literal["view"] = "view"
-    id: int = 0
     take: Literal["judges", "data", "tools", "work", "compiled"] = "judges"
     settings: bool = False
     copy_from: str = ""
@@ -180,14 +181,13 @@ class WorldDigest(WireMessage):
         return UNKNOWN if self.partial else self.digest
 
 
-class ActionDone(WireMessage):
+class ActionDone(_Reply):
     """The answer to RunRequest: an action's outcome, and the world after it. `touched` includes what a check changed.
 
     `changed` says whether the tool itself changed files, None where it cannot know; compared worlds are more reliable.
     """
 
     type: Literal["done"] = "done"
-    id: int
     seq: int
     result: ToolResult
     output: str
@@ -198,22 +198,20 @@ class ActionDone(WireMessage):
     touched: Touched = Touched()
 
 
-class ActionSaid(WireMessage):
+class ActionSaid(_Reply):
     """What a running command has printed last; sent before the answer to RunRequest, at most once a second."""
 
     type: Literal["said"] = "said"
-    id: int
     tail: str
 
 
-class SnapshotDone(WireMessage):
+class SnapshotDone(_Reply):
     """The answer to SnapshotRequest; `fault` states why there is no snapshot, and then `tree` is "".
 
     `no_room`: it would have made the store larger than it may be.
     """
 
     type: Literal["snapshot_taken"] = "snapshot_taken"
-    id: int
     tree: str = ""
     files: int = 0
     bytes: int = 0
@@ -228,24 +226,22 @@ class SnapshotDone(WireMessage):
     no_room: bool = False
 
 
-class RestoreDone(WireMessage):
+class RestoreDone(_Reply):
     """The answer to RestoreRequest: the names restored, with their objects as in Touched, and those left.
 
     An entry is left where something else was there than `present`, or it could not be written (`faults` by name).
     """
 
     type: Literal["restored"] = "restored"
-    id: int
     restored: tuple[tuple[str, str], ...] = ()
     left: tuple[str, ...] = ()
     faults: dict[str, str] = Field(default_factory=dict)
 
 
-class DigestDone(WireMessage):
+class DigestDone(_Reply):
     """The answer to DigestRequest; `world` is None where only names were asked for."""
 
     type: Literal["digested"] = "digested"
-    id: int
     world: WorldDigest | None = None
     touched: Touched = Touched()
 
@@ -255,11 +251,10 @@ class DigestDone(WireMessage):
         return self.world.name if self.world else ""
 
 
-class CheckDone(WireMessage):
+class CheckDone(_Reply):
     """The answer to CheckRequest; `result` is `success` if and only if the check passed."""
 
     type: Literal["checked"] = "checked"
-    id: int
     name: str
     result: ToolResult
     exit_code: int | None
@@ -267,7 +262,7 @@ class CheckDone(WireMessage):
     duration_s: float
 
 
-class LookDone(WireMessage):
+class LookDone(_Reply):
     """The answer to LookRequest: names of what judges and was changed, the first of each kind; `fault`: why none.
 
     `mixed` are sources whose own tests were changed, `within` such as have fewer. `watches` and `odd` say what sources
@@ -275,7 +270,6 @@ class LookDone(WireMessage):
     """
 
     type: Literal["looked"] = "looked"
-    id: int
     fault: str = ""
     altered: tuple[str, ...] = ()
     added: tuple[str, ...] = ()
@@ -294,11 +288,10 @@ class LookDone(WireMessage):
     diff: str = ""
 
 
-class ViewDone(WireMessage):
+class ViewDone(_Reply):
     """The answer to ViewRequest; `fault` states why there is no view."""
 
     type: Literal["viewed"] = "viewed"
-    id: int
     fault: str = ""
 
 
