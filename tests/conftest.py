@@ -15,6 +15,7 @@ import pytest
 from clew_shared.config.tables import LoopSettings
 from clew_shared.core.answers import ActionReport, LookFirst
 from clew_shared.core.core import Core
+from clew_shared.ledger import Ledger
 from clew_shared.record import events as ev
 from clew_shared.record.codec import decode, encode
 from clew_shared.record.snapshot import dump, load
@@ -227,3 +228,17 @@ def played():
 def agent():
     """Give an agent with the default numbers and one implicit subtask."""
     return PlayedAgent()
+
+
+@pytest.fixture
+def path(tmp_path):
+    """Give where a ledger of a test's own is, or will be."""
+    return tmp_path / "ledger.db"
+
+
+@pytest.fixture
+async def ledger(path):
+    """Give an empty ledger, open to write."""
+    opened = Ledger.open(path)
+    yield opened
+    await opened.close(10)

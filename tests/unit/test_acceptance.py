@@ -12,15 +12,13 @@ from clew_daemon.inbox.files import Dropped
 from clew_daemon.record.goals import GoalStore
 from clew_shared.config.places import places
 from clew_shared.config.tables import Settings
-from clew_shared.ledger import Ledger
 from clew_shared.record import events as ev
 
 DROP = Dropped("do.md", b"# Do\n## It\n- [ ] That\n  ```sh\n  true\n  ```\n", ("1", "2", "3"))
 
 
 @pytest.fixture
-async def daemon(tmp_path):
-    ledger = Ledger.open(tmp_path / "ledger.db")
+async def daemon(ledger, tmp_path):
     settings = Settings()
     made = SimpleNamespace(
         goals=GoalStore(ledger, settings),
@@ -29,8 +27,7 @@ async def daemon(tmp_path):
         keys=Keys({}),
     )
     made.goals.listeners.clear()
-    yield made
-    await ledger.close(10)
+    return made
 
 
 async def test_a_drop_whose_acceptance_is_given_up_is_not_called_a_goal_before_that_is_durable(

@@ -12,11 +12,6 @@ async def append(ledger, *texts, goal="a"):
 
 
 @pytest.fixture
-def path(tmp_path):
-    return tmp_path / "ledger.db"
-
-
-@pytest.fixture
 def source(path):
     source = EventSource(lambda: Address(path.with_name("no.sock")), path)
     source.poll(0.0)  # it says once that no daemon is there

@@ -15,7 +15,7 @@ from clew_daemon.herald.metrics import Counting, MetricsServer
 from clew_daemon.herald.senders import Sender, UndeliveredError
 from clew_daemon.herald.situation import DaemonHealth, Situation
 from clew_shared.config.tables import NotifySettings
-from clew_shared.ledger import Cursor, EventRow, Ledger, NewEvent, Reader
+from clew_shared.ledger import Cursor, EventRow, NewEvent, Reader
 from clew_shared.record import events as ev
 from clew_shared.record.codec import encode
 from clew_shared.record.fold import apply
@@ -67,13 +67,6 @@ def test_ends_are_told_with_what_proves_nothing_and_a_cancelled_goal_is_not():
     assert "No check has verified this." in notices.of_end(state, ENDED).body
     assert notices.of_end(state, ev.GoalEnded(status="failed")).kind == "failed"
     assert notices.of_end(state, ev.GoalEnded(status="cancelled")) is None
-
-
-@pytest.fixture
-async def ledger(tmp_path):
-    found = Ledger.open(tmp_path / "ledger.db")
-    yield found
-    await found.close(10)
 
 
 class Recorded:

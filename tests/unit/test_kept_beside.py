@@ -1,24 +1,14 @@
 """What is kept beside the events can be made anew from them: snapshots of the playbook, outlines of ended goals."""
 
-import pytest
-
 from clew_daemon.cli.ledger_check import check_ledger
 from clew_daemon.record.goals import GoalStore
 from clew_daemon.record.store import load_state
 from clew_shared.config.tables import Settings
-from clew_shared.ledger import Ledger
 from clew_shared.record import events as ev
 from clew_shared.record.snapshot import OUTLINE_VERSION, compressed, dump, load, outline
 from clew_shared.record.spec import Spec
 
 AT = 1_790_000_000.0
-
-
-@pytest.fixture
-async def ledger(tmp_path):
-    ledger = Ledger.open(tmp_path / "ledger.db")
-    yield ledger
-    await ledger.close(10)
 
 
 def opened(ledger):

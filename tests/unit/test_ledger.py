@@ -24,18 +24,6 @@ def entry(goal: str, text: str, output: bytes | None = None) -> NewEvent:
     return NewEvent(goal, "noted", text.encode(), output)
 
 
-@pytest.fixture
-def path(tmp_path):
-    return tmp_path / "ledger.db"
-
-
-@pytest.fixture
-async def ledger(path):
-    ledger = Ledger.open(path)
-    yield ledger
-    await ledger.close(10)
-
-
 async def test_what_waits_together_is_committed_together(path):
     ledger = Ledger.open(path)
     commits = []

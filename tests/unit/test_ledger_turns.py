@@ -12,11 +12,6 @@ def entry(goal: str, text: str, output: bytes | None = None) -> NewEvent:
 
 
 @pytest.fixture
-def path(tmp_path):
-    return tmp_path / "ledger.db"
-
-
-@pytest.fixture
 def ledger(path):
     with closing(TurnLedger.open(path)) as ledger:
         yield ledger

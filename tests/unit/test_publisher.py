@@ -10,7 +10,6 @@ from clew_daemon.publish.publisher import Publisher
 from clew_daemon.record.goals import GoalStore
 from clew_shared.config.tables import Settings
 from clew_shared.core.answers import ActionReport
-from clew_shared.ledger import Ledger
 from clew_shared.record import events as ev
 from clew_shared.record.spec import Spec
 
@@ -26,15 +25,13 @@ async def begin(book, goal, workspace):
 
 
 @pytest.fixture
-async def book(tmp_path):
-    ledger = Ledger.open(tmp_path / "ledger.db")
+async def book(ledger, tmp_path):
     book = GoalStore(ledger, Settings())
     book.listeners.clear()
     (tmp_path / "work").mkdir()
     await begin(book, "a", tmp_path / "work")
     book.adopt(Settings(limits={"max_actions": 10**6}))
-    yield book
-    await ledger.close(10)
+    return book
 
 
 @pytest.fixture

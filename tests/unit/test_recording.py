@@ -9,18 +9,11 @@ from clew_daemon.record.goals import GoalStore
 from clew_daemon.record.store import load_state
 from clew_shared.config.tables import Settings
 from clew_shared.core.answers import WrongState
-from clew_shared.ledger import Ledger, verify
+from clew_shared.ledger import verify
 from clew_shared.record import events as ev
 from clew_shared.record.daemon_events import BulletRestored
 from clew_shared.record.snapshot import dump
 from clew_shared.record.spec import Spec
-
-
-@pytest.fixture
-async def ledger(tmp_path):
-    made = Ledger.open(tmp_path / "ledger.db")
-    yield made
-    await made.close(10)
 
 
 @pytest.fixture

@@ -7,7 +7,6 @@ from clew_daemon.record.store import load_state
 from clew_daemon.supervision.retention import expired
 from clew_shared.config.tables import Settings
 from clew_shared.core.answers import ActionReport
-from clew_shared.ledger import Ledger
 from clew_shared.record import events as ev
 from clew_shared.record.model import Goal
 from clew_shared.record.snapshot import dump
@@ -41,13 +40,6 @@ async def ended(book, goal="a", *, reviewed=True):
             core.emit(ev.Reviewed(at=AT, of=core.state.rested_seq))
     await book.commit(core)
     return core
-
-
-@pytest.fixture
-async def ledger(tmp_path):
-    made = Ledger.open(tmp_path / "ledger.db")
-    yield made
-    await made.close(10)
 
 
 @pytest.fixture
