@@ -51,7 +51,10 @@ class LedgerHealth:
                 trouble = "the disk is full: nothing is accepted or judged until there is space"
                 log.critical("ledger.full", path=str(self._path))
             case LedgerState.SLOW:
-                self._log_slow()
+                now = time.monotonic()
+                if now >= self._slow_logged_at + SLOW_EVERY_S:
+                    self._slow_logged_at = now
+                    log.warning("ledger.slow", path=str(self._path), longer_than_s=SLOW_S)
                 return
             case LedgerState.FAILED:
                 trouble = self._log_failed()
@@ -68,12 +71,6 @@ class LedgerHealth:
             return f"{failure.what}: {failure.hint}"
         log.critical("ledger.failed", reason=str(failure))
         return "the ledger cannot be written: the daemon stops"
-
-    def _log_slow(self) -> None:
-        now = time.monotonic()
-        if now >= self._slow_logged_at + SLOW_EVERY_S:
-            self._slow_logged_at = now
-            log.warning("ledger.slow", path=str(self._path), longer_than_s=SLOW_S)
 
 
 class LedgerWatch:
@@ -104,20 +101,18 @@ class LedgerWatch:
         """Write the note; a failure is logged once, and the next look tries again."""
         fault = ""
         try:
-            self._noted = await asyncio.to_thread(_note, self._ledger)
+            self._noted = await asyncio.to_thread(self._write_note)
         except (LedgerError, OSError) as error:
             fault = str(error)
         if fault and fault != self._last_fault:
             log.warning("ledger.unnoted", path=str(self._ledger.path), reason=fault)
         self._last_fault = fault
 
-
-def _note(ledger: Ledger) -> int:
-    """Note the last durable event, and return its number, 0 for none."""
-    last = ledger.last_event()
-    if last:
-        write_note(ledger.path, last)
-    return last[0] if last else 0
+    def _write_note(self) -> int:
+        """Note the last durable event, and return its number, 0 for none."""
+        if last := self._ledger.last_event():
+            write_note(self._ledger.path, last)
+        return last[0] if last else 0
 
 
 class Housekeeping:

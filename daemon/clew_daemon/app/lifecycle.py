@@ -75,7 +75,10 @@ def run(bootstrap: Bootstrap) -> int:
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
             return runner.run(App(bootstrap).run())
     except (LedgerError, FolderError, ThreadsError, NotOwnerError) as error:
-        code = ExitCode.FAILED if _may_pass(error) else ExitCode.CONFIGURATION
+        # the next start may not meet these: the service manager should try again
+        passing = LedgerFailed | LedgerUnwell | ThreadsError | HeldElsewhereError
+        may_pass = isinstance(error, passing) and not isinstance(error, LedgerLostError)
+        code = ExitCode.FAILED if may_pass else ExitCode.CONFIGURATION
         log.critical("daemon.stopped", reason=str(error), code=code)
         return failed(str(error), code)
     except Exception as error:  # shown by the log, which redacts keys
@@ -86,13 +89,6 @@ def run(bootstrap: Bootstrap) -> int:
         return failed(
             f"stopped by a bug: {type(error).__name__}; see the log for details", ExitCode.FAILED
         )
-
-
-def _may_pass(error: Exception) -> bool:
-    """Return whether the next start may not meet this error, so that the service manager should try again."""
-    if isinstance(error, LedgerLostError):
-        return False
-    return isinstance(error, LedgerFailed | LedgerUnwell | ThreadsError | HeldElsewhereError)
 
 
 class App:
@@ -158,7 +154,16 @@ class App:
             daemon, self._supervisor, self._undo, view.now, self._reloader.reload
         )
         self._control = Control(self._places.socket, handlers.by_method())
-        self._inbox = self._make_inbox(daemon)
+        self._inbox = Inbox(
+            self._places.inbox,
+            self._places.inbox / "rejected",
+            settle_s=self._settings.daemon.settle_s,
+            sweep_s=self._settings.daemon.sweep_s,
+            owner=self._inbox_owner,
+            accept=lambda dropped: accept(daemon, dropped),
+            ready=lambda: ledger.state is not LedgerState.FULL,
+            log=log,
+        )
         retention = Retention(daemon, self._supervisor.uses)
         stores = self._stores = SnapshotStores(daemon, self._supervisor.uses, self._supervisor.hold)
         self._housekeeping = Housekeeping(daemon, watch, retention, stores)
@@ -187,18 +192,6 @@ class App:
             publisher=Publisher(goals),
             space=SnapshotSpace(self._places.snapshots),
             git=bootstrap.git_identity,
-        )
-
-    def _make_inbox(self, daemon: DaemonParts) -> Inbox:
-        return Inbox(
-            self._places.inbox,
-            self._places.inbox / "rejected",
-            settle_s=self._settings.daemon.settle_s,
-            sweep_s=self._settings.daemon.sweep_s,
-            owner=self._inbox_owner,
-            accept=lambda dropped: accept(daemon, dropped),
-            ready=lambda: daemon.goals.ledger.state is not LedgerState.FULL,
-            log=log,
         )
 
     async def _start(self) -> None:

@@ -54,16 +54,15 @@ class Following:
         """
         goal = self._lookup.find(request.goal).state.goal_id if request.goal else ""
         asked = _cursor(request.after)
-        after = await asyncio.to_thread(self._beginning, asked)
+        ledger = self._goals.ledger
+        after = await asyncio.to_thread(
+            lambda: asked if asked and asked.is_of(ledger) else Cursor.at_end(ledger)
+        )
         answer = {"after": str(after), "reset": asked not in (None, after), "goals": []}
         if after != asked:
             found = await self._status(StatusRequest(limit=None if goal else ENDED_SHOWN))
             answer["goals"] = [view for view in found["goals"] if goal in ("", view["id"])]
         return Stream(answer, self._lines(after, goal))
-
-    def _beginning(self, asked: Cursor | None) -> Cursor:
-        ledger = self._goals.ledger
-        return asked if asked and asked.is_of(ledger) else Cursor.at_end(ledger)
 
     async def _lines(self, after: Cursor, goal: str) -> AsyncGenerator[bytes]:
         """Yield batches of one goal's events, or of all, until events that were not sent are purged."""

@@ -264,12 +264,8 @@ class GoalChanges(GoalLookup):
                     f"{core.state.goal_id} is {core.state.goal.status} now; the feedback was not recorded"
                 )
         refuse_abandoned()
-        at, state = time.time(), core.state
-        with self._goals.entering(core):
-            core.emit(ev.FeedbackGiven(at=at, text=text))
-            if state.goal.status == GoalStatus.BLOCKED:
-                core.emit(ev.GoalRequeued(at=at, by="feedback", reopen=True))
-        await self._goals.commit(core)
+        state = core.state
+        await self._say(core, ev.FeedbackGiven(at=time.time(), text=text), "feedback")
         if session := self._supervisor.session(state.goal_id):
             session.send_feedback(text)
         if before == GoalStatus.BLOCKED:
@@ -279,6 +275,15 @@ class GoalChanges(GoalLookup):
         if state.goal.status == GoalStatus.COMPLETED and has_runbook(state, self._d.settings):
             return answer(state, f"recorded. {RUNBOOK_DONE}")
         return answer(state, f"recorded; `clew continue {called(state)}` continues it")
+
+    async def _say(self, core: Core, word: ev.Event, by: str) -> None:
+        """Record a person's word, and that a blocked goal goes on `by` it."""
+        blocked = core.state.goal.status == GoalStatus.BLOCKED
+        with self._goals.entering(core):
+            core.emit(word)
+            if by and blocked:
+                core.emit(ev.GoalRequeued(at=word.at, by=by, reopen=True))
+        await self._goals.commit(core)
 
     async def unblock(self, request: UnblockRequest) -> dict[str, Any]:
         """Lift the blocks of a signature, and go on with a goal that was stopped by a refusal."""
@@ -292,12 +297,8 @@ class GoalChanges(GoalLookup):
             await self._supervisor.halt(core.state.goal_id, "unblock")
             core = await self._goals.whole(core.state.goal_id)
         refuse_abandoned()
-        at, before = time.time(), core.state.goal.status
-        with self._goals.entering(core):
-            core.emit(ev.Unblocked(at=at, signature=signature))
-            if goes_on and before == GoalStatus.BLOCKED:
-                core.emit(ev.GoalRequeued(at=at, by="unblock", reopen=True))
-        await self._goals.commit(core)
+        before, word = core.state.goal.status, ev.Unblocked(at=time.time(), signature=signature)
+        await self._say(core, word, "unblock" if goes_on else "")
         state, then = core.state, ""
         if state.goal.status not in (GoalStatus.QUEUED, GoalStatus.IN_PROGRESS):
             then = (

@@ -193,13 +193,10 @@ class Epoch:
     async def missing(self) -> Missing | None:
         return await asyncio.to_thread(self._guard.missing)
 
-    async def hand_over_missing(self, missing: Missing) -> None:
-        await block_missing(self.parts.goals, self.core, missing)
-
     async def hand_over_if_missing(self) -> Missing | None:
         """Block the goal for a person where its workspace is missing; return what is wrong with it."""
         if missing := await self.missing():
-            await self.hand_over_missing(missing)
+            await block_missing(self.parts.goals, self.core, missing)
         return missing
 
     async def require_workspace(self) -> None:

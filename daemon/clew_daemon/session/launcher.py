@@ -68,15 +68,6 @@ class WorkerOutput:
         return (self._tail + _text(self._rest))[-TAIL_CHARS:].strip()
 
 
-async def drain(fd: int, into: WorkerOutput) -> None:
-    async with PipeReader(fd) as pipe:
-        try:
-            while data := await pipe.read(1 << 14):
-                into.take(data)
-        finally:
-            into.take(b"", last=True)
-
-
 def _text(data: bytes) -> str:
     return redact(data.decode("utf-8", "replace"))
 
@@ -102,7 +93,12 @@ class AgentProcess:
         return vitals.created(self.cell.pid)
 
     async def drain(self, into: WorkerOutput) -> None:
-        await drain(self.output, into)
+        async with PipeReader(self.output) as pipe:
+            try:
+                while data := await pipe.read(1 << 14):
+                    into.take(data)
+            finally:
+                into.take(b"", last=True)
 
     async def kill(self) -> None:
         for cell in self.cells:

@@ -17,7 +17,7 @@ import structlog
 from clew_daemon.processes import endings
 from clew_daemon.processes.endings import Ended
 from clew_daemon.processes.workspace_guard import Missing
-from clew_daemon.session.epoch import Epoch
+from clew_daemon.session.epoch import Epoch, block_missing
 from clew_daemon.session.launcher import AgentProcess, Launcher
 from clew_shared.ledger import LedgerError
 from clew_shared.wire import protocol
@@ -227,7 +227,7 @@ class Liveness:
         missing, self._look = self._look.result(), None
         if missing is None or missing.gone:
             return None
-        await self._epoch.hand_over_missing(missing)
+        await block_missing(self._epoch.parts.goals, self._epoch.core, missing)
         return Ended("stopped", missing.reason)
 
     async def _check_memory(self, agent: AgentProcess) -> Ended | None:

@@ -26,7 +26,7 @@ from clew_daemon.session.epoch import block_goal, block_missing
 from clew_daemon.session.launcher import Launcher
 from clew_daemon.session.session import Session
 from clew_daemon.supervision import restart, schedule
-from clew_daemon.supervision.restart import RestartHistory, WaitFor, Waits
+from clew_daemon.supervision.restart import RestartHistory, WaitFor
 from clew_daemon.undo.attempts import AttemptRestore, RestoreUnfinishedError
 from clew_shared.core import questions
 from clew_shared.core.core import Core
@@ -51,7 +51,6 @@ class GoalRun:
         goal: str,
         launcher: Launcher,
         history: RestartHistory,
-        waits: Waits,
         on_restart: Callable[[str], None],
     ) -> None:
         self.goal = goal
@@ -61,7 +60,6 @@ class GoalRun:
         self._launcher = launcher
         self._restore = AttemptRestore(daemon, launcher)
         self._history = history
-        self._waits = waits
         self._on_restart = on_restart
         self.task = asyncio.ensure_future(self._run())
 
@@ -93,7 +91,7 @@ class GoalRun:
     async def _go_on(self, core: Core) -> None:
         await self._d.goals.whole(self.goal)
         now, known = time.time(), KnownGoals(self._d.goals.states(), self._d.goals.gone)
-        if not schedule.ready(core.state, known, now, self._waits.expired()):
+        if not schedule.ready(core.state, known, now, self._history.expired()):
             return  # paused or cancelled since it was due
         if core.state.goal.status == GoalStatus.QUEUED:
             self._history.goal_started(self.goal)

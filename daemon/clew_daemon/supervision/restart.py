@@ -89,11 +89,16 @@ def after_worker(
 
 
 class RestartHistory:
-    """For each goal: crashes that still count, waits in a row, and whether its last run failed unexpectedly."""
+    """For each goal: crashes that still count, waits, and whether its last run failed unexpectedly.
+
+    When a waiting goal is tried again goes by the monotonic clock: setting the wall clock back prolongs no wait. The
+    record has the moment by the wall clock, for people and for the next daemon.
+    """
 
     def __init__(self) -> None:
         self._crashes: dict[str, Crashes] = {}
-        self._waits: dict[str, tuple[int, int]] = {}
+        self._in_a_row: dict[str, tuple[int, int]] = {}
+        self._until: dict[str, float] = {}
         self._failed: set[str] = set()
 
     def crashes(self, goal: str) -> Crashes:
@@ -111,33 +116,23 @@ class RestartHistory:
     def goal_requeued(self, goal: str) -> None:
         """Forgive waits and failed runs: a person has the goal tried again."""
         self._failed.discard(goal)
-        self._waits.pop(goal, None)
+        self._in_a_row.pop(goal, None)
 
     def goal_ended(self, goal: str) -> None:
         self._crashes.pop(goal, None)
-        self._waits.pop(goal, None)
+        self._in_a_row.pop(goal, None)
 
     def count_wait(self, goal: str, actions: int) -> int:
         """Count a wait; return how many waits there were before it since the goal's last action."""
-        seen, count = self._waits.get(goal, (-1, 0))
+        seen, count = self._in_a_row.get(goal, (-1, 0))
         count = count + 1 if seen == actions else 0
-        self._waits[goal] = (actions, count)
+        self._in_a_row[goal] = (actions, count)
         return count
 
-
-class Waits:
-    """When waiting goals are tried again, by the monotonic clock: setting the wall clock back prolongs no wait.
-
-    The record has the moment by the wall clock, for people and for the next daemon.
-    """
-
-    def __init__(self) -> None:
-        self._until: dict[str, float] = {}
-
-    def begin(self, goal: str, duration_s: float) -> None:
+    def wait_begins(self, goal: str, duration_s: float) -> None:
         self._until[goal] = time.monotonic() + duration_s
 
-    def end(self, goal: str) -> None:
+    def wait_ends(self, goal: str) -> None:
         self._until.pop(goal, None)
 
     def expired(self) -> set[str]:

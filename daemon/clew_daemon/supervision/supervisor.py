@@ -22,7 +22,7 @@ from clew_daemon.session.session import Session
 from clew_daemon.supervision import schedule
 from clew_daemon.supervision.goal_run import GoalRun
 from clew_daemon.supervision.reports import ReportWriter
-from clew_daemon.supervision.restart import RestartHistory, Waits
+from clew_daemon.supervision.restart import RestartHistory
 from clew_shared.core import questions
 from clew_shared.core.journal import RecordedEvent
 from clew_shared.ledger import LedgerError, LedgerState
@@ -30,7 +30,7 @@ from clew_shared.record import events as ev
 from clew_shared.record.model import GoalStatus
 
 
-async def recover(daemon: DaemonParts, waits: Waits, reports: ReportWriter) -> None:
+async def recover(daemon: DaemonParts, history: RestartHistory, reports: ReportWriter) -> None:
     """Record the ends of an earlier daemon's workers, and that the effects of their actions are unknown."""
     for goal, core in daemon.goals.cores.items():
         at = time.time()
@@ -42,7 +42,9 @@ async def recover(daemon: DaemonParts, waits: Waits, reports: ReportWriter) -> N
         state = core.state
         if state.goal.status == GoalStatus.WAITING and state.wait_until is not None:
             # it goes on waiting, for no longer than the whole of its wait
-            waits.begin(goal, min(state.wait_until - at, state.wait_until - state.updated_at))
+            history.wait_begins(
+                goal, min(state.wait_until - at, state.wait_until - state.updated_at)
+            )
         unreported = state.rested_seq > state.reported_seq
         if unreported:
             reports.due(goal)
@@ -73,7 +75,6 @@ class Supervisor:
         self._runs: dict[str, GoalRun] = {}
         self._held: set[str] = set()
         self._loop_task: asyncio.Task[None] | None = None
-        self._waits = Waits()
         self._history = RestartHistory()
         self._reports = ReportWriter(daemon, self.finished, self.uses)
         self._woken = asyncio.Event()
@@ -82,7 +83,7 @@ class Supervisor:
 
     async def start(self) -> None:
         """Continue the goals on record, write missing reports, and begin to schedule."""
-        await recover(self._d, self._waits, self._reports)
+        await recover(self._d, self._history, self._reports)
         self._reports.start()
         self._loop_task = tasks.start(self._schedule())
 
@@ -181,7 +182,7 @@ class Supervisor:
             self._woken.clear()
             began, now = time.monotonic(), time.time()
             known = self._known()
-            most, expired = self._d.settings.daemon.max_workers, self._waits.expired()
+            most, expired = self._d.settings.daemon.max_workers, self._history.expired()
             for goal in schedule.due(known, self._busy(), now, most, expired):
                 self._run(goal)
             await self._block_dependents(known)
@@ -191,7 +192,7 @@ class Supervisor:
             # by the wall clock, which may be set, and goes on while the machine sleeps
             moment_s = None if moment is None else min(moment - now, CLOCK_S)
             with contextlib.suppress(TimeoutError):
-                until = [s for s in (moment_s, self._waits.next_s()) if s]
+                until = [s for s in (moment_s, self._history.next_s()) if s]
                 async with asyncio.timeout(min([IDLE_S, *until])):
                     await self._woken.wait()
 
@@ -213,7 +214,7 @@ class Supervisor:
     # -- runs and records ----------------------------------------------------------------------------
 
     def _run(self, goal: str) -> None:
-        run = GoalRun(self._d, goal, self._launcher, self._history, self._waits, self._note_restart)
+        run = GoalRun(self._d, goal, self._launcher, self._history, self._note_restart)
         self._runs[goal] = run
         run.task.add_done_callback(lambda task: self._on_run_end(goal, task))
 
@@ -233,9 +234,9 @@ class Supervisor:
         if any(isinstance(r.event, ev.RESTS) for r in records):
             self._reports.due(goal)
         for event in (r.event for r in records if goal and r.event.kind.startswith("goal_")):
-            self._waits.end(goal)
+            self._history.wait_ends(goal)
             if isinstance(event, ev.GoalRequeued):
                 self._history.goal_requeued(goal)
             if isinstance(event, ev.GoalWaiting) and event.until is not None:
-                self._waits.begin(goal, event.until - event.at)
+                self._history.wait_begins(goal, event.until - event.at)
             self.wake()
