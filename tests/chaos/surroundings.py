@@ -4,10 +4,11 @@ The bystander works all the while; whatever happens to another goal, it must not
 """
 
 import resource
-import textwrap
+from functools import partial
 from pathlib import Path
 
 import aftermath
+import harness
 from invariants import every_rest_is_reported_and_learned_from
 
 STEPS = 6
@@ -48,15 +49,7 @@ def foreign(name, **front):
     return f"---\n{keys}---\n# Do it\n"
 
 
-def runbook(*commands, **front):
-    """Write a goal whose steps are shell commands, with keys of front matter."""
-    keys = "".join(f"{key}: {value}\n" for key, value in {"on_interrupt": "retry", **front}.items())
-    head = f"---\n{keys}---\n"
-    steps = "".join(
-        f"- [ ] Step {n}\n  ```sh\n{textwrap.indent(command, '  ')}\n  ```\n"
-        for n, command in enumerate(commands)
-    )
-    return f"{head}# Steps\n\n## Do them\n{steps}"
+runbook = partial(harness.runbook, on_interrupt="retry")
 
 
 def resident_mb(pid):

@@ -329,6 +329,16 @@ class Clew:
         return path.read_text()
 
 
+def runbook(*commands: str, title: str = "Take steps", **front: object) -> str:
+    """Write a goal whose steps are shell commands, with keys of front matter."""
+    keys = "".join(f"{key}: {value}\n" for key, value in front.items())
+    items = "".join(
+        f"- [ ] Step {n}\n  ```sh\n{textwrap.indent(one, '  ')}\n  ```\n"
+        for n, one in enumerate(commands)
+    )
+    return f"---\n{keys}---\n# {title}\n\n## Steps\n{items}"
+
+
 def toml(value: object) -> str:
     return json.dumps(value, ensure_ascii=False)  # the same for what stands in these configs
 

@@ -5,6 +5,7 @@ import os
 import shutil
 
 import pytest
+from harness import runbook
 
 HELLO = """\
 # Say hello
@@ -21,16 +22,9 @@ HELLO = """\
 """
 
 
-def steps(*commands, front="", title="Take steps"):
-    """A runbook goal with one subtask a command."""
-    items = "".join(f"- [ ] Step {i}\n  ```sh\n  {c}\n  ```\n" for i, c in enumerate(commands))
-    head = f"---\n{front}---\n" if front else ""
-    return f"{head}# {title}\n\n## Steps\n{items}"
-
-
 def test_max_iterations_hands_the_goal_to_a_person_and_resume_grants_as_much_again(clew):
     goal = clew.start().submit(
-        steps("echo a > a", "echo b > b", "echo c > c", "echo d > d", front="max_iterations: 2\n")
+        runbook("echo a > a", "echo b > b", "echo c > c", "echo d > d", max_iterations=2)
     )
     assert "2 iterations" in clew.wait("goal.blocked", goal=goal)["reason"]
     assert (clew.lines(goal, "b"), clew.lines(goal, "c")) == (["b"], [])
@@ -41,7 +35,7 @@ def test_max_iterations_hands_the_goal_to_a_person_and_resume_grants_as_much_aga
 
 def test_a_goal_whose_dependency_failed_asks_a_person(clew):
     first = clew.start().submit(f"---\nchecks: {{n: 'false'}}\n---\n{HELLO}", "a.md")
-    second = clew.submit(steps("true", front=f"depends_on: [{first}]\n"), "b.md")
+    second = clew.submit(runbook("true", depends_on=f"[{first}]"), "b.md")
     assert first in clew.wait("goal.blocked", goal=second)["reason"]
 
 
@@ -64,7 +58,7 @@ def test_root_without_all_of_its_rights_can_run_goals(clew, rights):
 
 
 def test_state_json_is_whole_at_every_look_and_true_in_the_end(clew):
-    goal = clew.start().submit(steps(*(f"echo {i} > f{i}" for i in range(8))))
+    goal = clew.start().submit(runbook(*(f"echo {i} > f{i}" for i in range(8))))
     path = clew.workspace(goal) / ".agent_context" / "state.json"
     looks = 0
     while not clew.seen("goal.completed", goal=goal):
@@ -93,7 +87,7 @@ def test_links_and_garbage_in_the_way_of_the_published_files_change_nothing(clew
         "rm -rf .agent_context; echo file > .agent_context",
         f"rm -rf .agent_context; {there}; mkdir -p state.json/deep; echo '{{}}' > history.jsonl",
     )
-    goal = clew.start().submit(steps(*mischief, "echo '[1]' > .agent_context/state.json; true"))
+    goal = clew.start().submit(runbook(*mischief, "echo '[1]' > .agent_context/state.json; true"))
     clew.wait("goal.completed", goal=goal)
     assert clew.stop() == 0
     assert precious.read_text() == "precious"

@@ -7,6 +7,7 @@ import signal
 import sys
 
 import pytest
+from harness import runbook
 
 pytestmark = pytest.mark.skipif(not shutil.which("git"), reason="git is not installed")
 
@@ -21,11 +22,6 @@ main()
 """A daemon whose system has another git, or none; it is given the command line of the real one."""
 
 
-def steps(*commands, front=""):
-    items = "".join(f"- [ ] Step {i}\n  ```sh\n  {c}\n  ```\n" for i, c in enumerate(commands))
-    return f"---\n{front}---\n# Take steps\n\n## Steps\n{items}"
-
-
 def moments(clew, goal):
     return [event["moment"] for event in clew.seen("snapshot.taken", goal=goal)]
 
@@ -36,7 +32,7 @@ def start_with_git(clew, path):
 
 
 def finished(clew, *commands, status="completed", **kwargs):
-    goal = clew.submit(steps(*commands, **kwargs))
+    goal = clew.submit(runbook(*commands, **kwargs))
     clew.wait(f"goal.{status}", goal=goal)
     return goal
 
@@ -68,7 +64,7 @@ def changed(report):
 @pytest.mark.parametrize("end", ["blocked", "cancelled"])
 def test_what_was_changed_is_in_the_report_however_the_goal_ends(clew, end):
     clew.start()
-    goal = clew.submit(steps("echo new > made", "echo more > second; exit 1"))
+    goal = clew.submit(runbook("echo new > made", "echo more > second; exit 1"))
     clew.wait("goal.blocked", goal=goal)
     if end == "cancelled":
         clew.cli("cancel", goal)
@@ -91,7 +87,7 @@ def test_without_git_there_is_no_snapshot_and_the_goal_goes_on(clew):
 
 @pytest.mark.parametrize("date", ["1601-01-01", "@99999999999999"])
 def test_a_file_of_any_date_holds_up_neither_actions_nor_snapshots_nor_an_undo(clew, date):
-    goal = clew.start().submit(steps(f"touch -d {date} old", f"touch -d {date} new; echo a > a"))
+    goal = clew.start().submit(runbook(f"touch -d {date} old", f"touch -d {date} new; echo a > a"))
     clew.wait("goal.completed", goal=goal)
     assert not clew.seen("executor.died", goal=goal)
     clew.cli("undo", goal, "--yes")
@@ -105,7 +101,7 @@ def test_a_git_that_hangs_holds_up_neither_the_daemon_nor_the_goal_for_ever(clew
     )
     slow.chmod(0o755)
     start_with_git(clew, slow)
-    goal = clew.submit(steps("echo a > a"))
+    goal = clew.submit(runbook("echo a > a"))
     clew.wait("worker.ready", goal=goal)
     assert clew.goal(goal)["status"] == "in_progress"
     clew.cli("cancel", goal)
@@ -145,7 +141,7 @@ def test_the_snapshots_of_the_goal_that_ended_first_make_room_for_others(make_cl
 def test_killed_while_a_snapshot_is_taken_the_next_worker_takes_it_again(clew, who):
     clew.start()
     many = "for i in $(seq 3000); do echo $i > f$i; done"
-    goal = clew.submit(steps(many, "echo last > last", front="on_interrupt: retry\n"))
+    goal = clew.submit(runbook(many, "echo last > last", on_interrupt="retry"))
     clew.wait("action.finished", goal=goal)
     if who == "daemon":
         clew.kill()

@@ -12,7 +12,7 @@ import signal
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from harness import DEADLINE_S, Clew, children, toml
+from harness import DEADLINE_S, Clew, children, runbook, toml
 
 GATES = ("first", "second")
 STEPS = [
@@ -81,7 +81,8 @@ class Placed(Clew):
         """Submit a goal of steps by `clew submit`, and wait until it is accepted; its id."""
         since = self.now()
         file = self.folder / "submitted.md"
-        file.write_text(goal_file(steps, workspace=self.place, **front))
+        front = {"on_interrupt": "retry", "workspace": toml(str(self.place)), **front}
+        file.write_text(runbook(*steps, **front))
         self.clew("submit", str(file))
         return str(self.wait("goal.accepted", since=since)["goal"])
 
@@ -136,16 +137,6 @@ class Placed(Clew):
         path = self.outbox / f"{goal}.md"
         self.until(path.exists, f"the report {path}")
         return path.read_text()
-
-
-def goal_file(steps: list[str], title: str = "Steps", **front: object) -> str:
-    """Write a runbook goal whose steps are shell commands."""
-    front = {"on_interrupt": "retry", **front}
-    keys = "".join(f"{key}: {toml(str(value))}\n" for key, value in front.items())
-    items = "".join(
-        f"- [ ] Step {n}\n  ```sh\n  {command}\n  ```\n" for n, command in enumerate(steps)
-    )
-    return f"---\n{keys}---\n# {title}\n\n## Do them\n{items}"
 
 
 def main_job(clew: Placed, *, reported: bool = True) -> str:
