@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Literal, get_args
+
+from pydantic import BaseModel
 
 from clew_shared.proof.counts import Count, fewer
 from clew_shared.proof.judges import matcher
@@ -61,9 +63,12 @@ class Run:
 Runs = Mapping[str, Run]
 
 
-@dataclass(frozen=True, slots=True)
-class Seen:
-    """What was seen at a finish, by kind, as in `LookDone`."""
+class Seen(BaseModel, frozen=True):
+    """What was seen at a finish: names of what judges and was changed, the first of each kind.
+
+    `mixed` are sources whose own tests were changed, `within` such as have fewer. `watches` and `odd` say what sources
+    do, `programs` decide a check by their exit code, `data` may be what one compares.
+    """
 
     altered: tuple[str, ...] = ()
     added: tuple[str, ...] = ()
@@ -159,7 +164,7 @@ def by_the_goal(
     may = matcher(may_change)
     if failing_run(kept.view) or not all(map(may, seen.within)):
         return None
-    rest = replace(seen, altered=(), added=(), mixed=(), within=())
+    rest = seen.model_copy(update=dict.fromkeys(("altered", "added", "mixed", "within"), ()))
     other = label(rest, kept)
     return found if other.label in (*ENDS, "fewer_tests") else other
 
