@@ -253,7 +253,6 @@ class App:
 
 
 def _log_unhandled(_: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-    """Log an exception that nothing caught, as the bug that it is."""
     error = context.get("exception")
     log.error("daemon.bug", message=context.get("message"), error=repr(error), exc_info=error)
 

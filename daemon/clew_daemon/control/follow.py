@@ -108,7 +108,6 @@ def _line(after: Cursor, rows: list[EventRow]) -> bytes:
 
 
 async def _wait(wake: asyncio.Event, until: float) -> None:
-    """Wait until events were recorded and collected, or until a time of the monotonic clock."""
     with suppress(TimeoutError):
         async with asyncio.timeout(max(0.0, until - time.monotonic())):
             await wake.wait()

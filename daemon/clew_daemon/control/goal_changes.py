@@ -136,7 +136,6 @@ class GoalChanges(GoalLookup):
         return objection(verb, state, runbook=has_runbook(state, self._d.settings))
 
     async def _carry_out(self, verb: str, core: Core) -> str:
-        """Return what was done."""
         now = time.time()
         match verb:
             case "pause" | "pause --now":

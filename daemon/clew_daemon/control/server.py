@@ -204,7 +204,6 @@ class Control:
     # -- requests ------------------------------------------------------------------------------------
 
     async def _answer(self, line: bytes) -> tuple[bytes, Stream | None]:
-        """Return the answer to a request, and what follows it."""
         request_id = None
         try:
             request_id, method, params = protocol.request(protocol.parse(line))

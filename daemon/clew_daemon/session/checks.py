@@ -86,7 +86,6 @@ class Checks:
         return check_tools.missing(due, done.output)
 
     def _may_add_programs(self) -> bool:
-        """Return whether an action can write to a folder of the PATH."""
         epoch = self._epoch
         roots = [epoch.core.state.spec.workspace, *map(expanduser, epoch.settings.sandbox.write)]
         path = executor_env(epoch.settings, epoch.parts.keys.env, {}).get("PATH", "")

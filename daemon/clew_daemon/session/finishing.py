@@ -142,6 +142,5 @@ class Finishing:
 
 
 def _failing(check: FailingCheck) -> str:
-    """Return a failing check as an agent with its own prompts reads it."""
     code = "" if check.exit_code is None else f" with exit code {check.exit_code}"
     return f"check {check.name} fails{code}: {check.cmd}\n{check.output}"

@@ -218,7 +218,6 @@ class Session:
                     await self._lifetime.quiet.wait()
 
     async def _tear_down(self) -> None:
-        """End every process of the worker and every task of the session."""
         process = self._lifetime.process
         self._epoch.stopping = True
         if process:

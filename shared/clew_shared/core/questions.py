@@ -327,7 +327,6 @@ def _check_lines(state: State) -> tuple[str, ...]:
 
 
 def _place(state: State) -> list[str]:
-    """Return what the goal was at work on."""
     if state.subtask is None:
         return []
     several = sum(len(task.subtasks) for task in state.goal.tasks) > 1

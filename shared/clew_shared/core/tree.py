@@ -236,7 +236,6 @@ class TreeCommands(AttemptCommands):
         return "inherit" if inherits and state.inherited else "new"
 
     def _plan_fault(self, tasks: tuple[PlannedTask, ...], replan: Replan, covers: Covers) -> str:
-        """Return why this plan is not possible now, "" if it is."""
         state = self.state
         required = state.replan_required
         if state.attempt.over:
