@@ -29,10 +29,6 @@ def worker(clew):
     )
 
 
-def nursery_pid(clew):
-    return nursery(clew.daemon.pid) or pytest.fail("no nursery")
-
-
 def waits_for_resources(clew, goal, why):
     """Wait until a goal waits, and see that it is said why, to everyone who might ask."""
     reason = clew.wait("goal.waiting", goal=goal)["reason"]
@@ -134,7 +130,9 @@ def test_without_processes_to_be_had_goals_wait_and_come_back(nobodys_clew):
     clew, under = nobodys_clew
     clew.configure({**SLOW, "daemon.max_workers": 3})
     clew.start(under=under)
-    pids = (clew.daemon.pid, nursery_pid(clew))
+    clew.drop("", "empty.md")
+    clew.wait("goal.rejected")  # now the inbox has all its threads
+    pids = (clew.daemon.pid, nursery(clew.daemon.pid) or pytest.fail("no nursery"))
     limited(under, pids, 1)
     clew.drop(runbook(*STEPS))
     goal = clew.wait("goal.accepted")["goal"]
