@@ -216,7 +216,7 @@ class Inbox:
             return
         self._watched = None
         observer.unschedule_all()
-        with suppress(OSError):
+        with suppress(OSError, RuntimeError):  # no watch left, or no thread to be had
             path = str(self._folder.resolve())
             observer.schedule(self._waker, path, event_filter=_EVENTS)
             self._watched = found.st_dev, found.st_ino
