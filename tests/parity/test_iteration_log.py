@@ -66,6 +66,16 @@ def test_a_wrong_record_is_refused_with_every_fault_named_and_not_kept():
     assert log.records == []
 
 
+@pytest.mark.parametrize("assessments", [["stuck"] * 3, ["regressing", "stuck", "regressing"]])
+def test_three_in_a_row_without_progress_give_a_recovery_prompt(assessments):
+    log = IterationLog()
+    given = [log.add(record(n, name)) for n, name in enumerate(assessments)]
+    assert given[:2] == [None, None]
+    assert "recover" in given[2]
+    assert given[2].kind == "stuck"
+    assert "recover" in given[2].message
+
+
 def test_the_recovery_prompt_names_what_was_tried():
     log = IterationLog()
     for n in range(2):

@@ -35,6 +35,17 @@ while True:
     os.write(1, f"{name}\\n".encode())
 """
 
+IN_FLIGHT = """
+import os, signal
+from clew_worker import ContextManager
+
+ctx = ContextManager()
+ctx.load_or_init("Survive")
+answer = ctx.propose("run_cmd", {"cmd": "eat all memory"})
+os.write(1, b"allowed" if answer else answer.reason.encode())
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+
 
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
@@ -77,3 +88,12 @@ def test_no_call_that_came_back_is_lost_and_none_is_there_twice(folder):
     with ContextManager() as ctx:
         ctx.load_or_init(GOAL)
         assert not ctx.record_action(*LOOPED)
+
+
+def test_an_action_in_flight_at_two_deaths_is_refused(folder):
+    said = []
+    for _ in range(3):
+        command = [sys.executable, "-c", IN_FLIGHT]
+        done = subprocess.run(command, stdout=subprocess.PIPE, cwd=folder, check=False)
+        said.append(done.stdout.decode())
+    assert said == ["allowed", "allowed", "crash"]

@@ -34,6 +34,11 @@ def foreign(place):
     (place / "precious").write_text("mine")
 
 
+def put_back(place):
+    shutil.rmtree(place)
+    place.with_name("original").rename(place)
+
+
 def untouched(place):
     return [entry.name for entry in place.iterdir()] == ["precious"]
 
@@ -78,6 +83,29 @@ def test_a_person_who_resumes_accepts_the_folder_that_they_were_told_of(clew, pl
     assert (place / "trace").read_text() == "acted\n"
 
 
+def test_the_original_put_back_is_worked_in_again(clew, place):
+    goal = acting(clew, place)
+    foreign(place)
+    blocked(clew, goal)
+    put_back(place)
+    since = clew.now()
+    clew.ask("resume", goal=goal)
+    ready_again(clew, goal, since)
+    assert not clew.seen("workspace.accepted", goal=goal)
+    foreign(place)  # the one that was put back is still the goal's
+    assert blocked(clew, goal, count=2)["reason"] == REPLACED
+
+
+@pytest.mark.parametrize(("method", "more"), [("feedback", {"text": "go on"}), ("retry", {})])
+def test_feedback_and_retry_accept_no_other_folder(clew, place, method, more):
+    goal = acting(clew, place)
+    foreign(place)
+    blocked(clew, goal)
+    clew.ask(method, goal=goal, **more)
+    assert blocked(clew, goal, count=2)["reason"] == REPLACED
+    assert untouched(place)
+
+
 def test_a_workspace_that_is_gone_is_made_again_at_a_persons_word_only(clew, place):
     goal = acting(clew, place)
     clew.kill()
@@ -93,6 +121,15 @@ def test_a_workspace_that_is_gone_is_made_again_at_a_persons_word_only(clew, pla
     clew.ask("resume", goal=goal)
     ready_again(clew, goal, since)
     assert place.is_dir()
+
+
+def test_a_workspace_replaced_while_no_daemon_runs_is_not_acted_in(clew, place):
+    goal = acting(clew, place)
+    clew.kill()
+    foreign(place)
+    clew.start()
+    assert blocked(clew, goal)["reason"] == REPLACED
+    assert untouched(place)
 
 
 def test_a_parent_that_is_renamed_during_a_step_leads_no_later_step_elsewhere(clew):

@@ -111,6 +111,21 @@ def undo(world, first, last=None):
     return found
 
 
+@given(EVENTS)
+def test_undo_reverts_exactly_what_only_the_goal_has_changed(events):
+    world = World()
+    for kind, edits in events:
+        getattr(world, kind)(edits)
+    before = dict(world.files)
+    found = undo(world, 1)
+    for name, content in world.files.items():
+        if name in world.by_others:
+            assert content == before[name], "what someone else has changed is left as it is"
+        else:
+            assert content == world.base[name], "what only the goal has changed is as it was"
+    assert {one.name for one in found.left} <= world.by_others
+
+
 @given(EVENTS, EVENTS)
 def test_undoing_an_undo_brings_everything_back(events, earlier):
     world = World()

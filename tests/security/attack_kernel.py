@@ -38,7 +38,7 @@ CALLS = [
     ("restart_the_machine", "Restart the machine (only asks whether Ctrl-Alt-Del might)", ROOTS,
      169, 142, 0xFEE1DEAD, 672274793, 0, None),
     ("rename_the_machine", "Set the host's name", ROOTS, 170, 161, text(NAME), len(NAME)),
-    # the monotonic one, which nobody can set: EINVAL if let through
+    # the monotonic clock, which cannot be set: without the filter the answer would be EINVAL
     ("set_the_clock", "Set the clock, for all leases and time limits", ROOTS, 227, 112, 1, zeros()),
     ("swap_on", "Add swap space", ROOTS, 167, 224, text("/nowhere"), 0),
 ]  # fmt: skip

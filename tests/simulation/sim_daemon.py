@@ -27,6 +27,7 @@ from clew_daemon.app.recovery import complete_undos
 from clew_daemon.app.reloader import reload
 from clew_daemon.config import profiles
 from clew_daemon.control.goal_changes import GoalChanges
+from clew_daemon.control.lookup import GoalLookup
 from clew_daemon.control.requests import (
     CancelRequest,
     ContinueRequest,
@@ -231,7 +232,7 @@ class SimDaemon:
             self.daemon.goals, self.daemon.playbook, lambda: self.daemon.settings.playbook
         )
         undo = Undo(self.daemon, SimLauncher(world))  # type: ignore[arg-type]
-        self.changes = GoalChanges(self.daemon, self.supervisor)
+        self.changes = GoalChanges(self.daemon, self.supervisor, GoalLookup(goals))
         tasks: list[asyncio.Task[Any]] = []
         try:
             await self.reviewer.start()

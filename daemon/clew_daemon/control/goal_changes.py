@@ -84,13 +84,14 @@ def request_basis(core: Core) -> tuple[str, bool, int]:
     return str(core.state.goal.status), core.state.paused, core.state.rested_seq
 
 
-class GoalChanges(GoalLookup):
+class GoalChanges:
     """Changes to goals that need nothing but a word of a person."""
 
-    def __init__(self, daemon: DaemonParts, supervisor: Supervisor) -> None:
-        super().__init__(daemon.goals)
+    def __init__(self, daemon: DaemonParts, supervisor: Supervisor, lookup: GoalLookup) -> None:
         self._d = daemon
+        self._goals = daemon.goals
         self._supervisor = supervisor
+        self._lookup = lookup
 
     async def change(self, request: GoalChangeRequest) -> dict[str, Any]:
         """Change one goal, or several: then `{"results": [...]}` has the answer or the error of each."""
@@ -116,7 +117,7 @@ class GoalChanges(GoalLookup):
     def _id_of(self, name: str) -> str:
         """Return the id for a name; the name itself if it matches no goal."""
         try:
-            return self.find(name).state.goal_id
+            return self._lookup.find(name).state.goal_id
         except ControlError:
             return name
 
@@ -127,7 +128,7 @@ class GoalChanges(GoalLookup):
             return {"id": goal, "error": str(error)}
 
     async def _change_one(self, verb: str, goal: str | None) -> dict[str, Any]:
-        core = await self.whole(goal)
+        core = await self._lookup.whole(goal)
         if why := self._objection(verb, core.state):
             raise ControlError(f"{core.state.goal_id} is {why}")
         return answer(core.state, await self._carry_out(verb, core))
@@ -247,7 +248,7 @@ class GoalChanges(GoalLookup):
 
     async def feedback(self, request: FeedbackRequest) -> dict[str, Any]:
         """Record feedback: the agent is shown it, a blocked goal continues, an ended goal can be retried with it."""
-        core = await self.whole(request.goal)
+        core = await self._lookup.whole(request.goal)
         if not request.text.strip():
             raise ControlError("the feedback is empty")
         if len(request.text) > FEEDBACK_CHARS_MAX:
@@ -286,7 +287,7 @@ class GoalChanges(GoalLookup):
 
     async def unblock(self, request: UnblockRequest) -> dict[str, Any]:
         """Lift the blocks of a signature, and go on with a goal that was stopped by a refusal."""
-        core, signature = await self.whole(request.goal), request.signature
+        core, signature = await self._lookup.whole(request.goal), request.signature
         blocked = core.state.blocked_actions
         if signature not in blocked:
             there = "; ".join(blocked[:SHOWN_MAX]) or "none"

@@ -6,15 +6,17 @@ import asyncio
 import time
 from typing import Any
 
-from clew_daemon.control.goal_changes import GoalChanges, request_basis
-from clew_daemon.control.lookup import answer, objection, shown_status
+from clew_daemon.control.goal_changes import request_basis
+from clew_daemon.control.lookup import GoalLookup, answer, objection, shown_status
 from clew_daemon.control.requests import EditRequest
 from clew_daemon.control.server import ControlError, refuse_abandoned
 from clew_daemon.inbox.acceptance import bound_spec, misplaced, understood
 from clew_daemon.inbox.goalfile.keys import GoalFile, GoalFileError, GoalFileFault
 from clew_daemon.inbox.goalfile.parse import tasks_of
+from clew_daemon.parts import DaemonParts
 from clew_daemon.record.dependencies import called
 from clew_daemon.record.goal_limits import has_runbook
+from clew_daemon.supervision.supervisor import Supervisor
 from clew_shared.core.core import Core
 from clew_shared.record import events as ev
 from clew_shared.record.model import GoalStatus
@@ -37,12 +39,18 @@ NAMES = {
 UNSEEN = {"unknown_keys", "file_name"}
 
 
-class GoalEdits(GoalChanges):
-    """Changes what goals ask for, too, each recorded before it has any effect."""
+class GoalEdits:
+    """Changes what goals ask for, each recorded before it has any effect."""
+
+    def __init__(self, daemon: DaemonParts, supervisor: Supervisor, lookup: GoalLookup) -> None:
+        self._d = daemon
+        self._goals = daemon.goals
+        self._supervisor = supervisor
+        self._lookup = lookup
 
     async def edit(self, request: EditRequest) -> dict[str, Any]:
         """Change a goal; ControlError with every error of the file, or where the goal is at work or completed."""
-        core = await self.whole(request.goal)
+        core = await self._lookup.whole(request.goal)
         _refuse(core)
         if request.text is None:
             return answer(core.state, "it may be edited")

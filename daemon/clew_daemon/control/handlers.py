@@ -10,9 +10,9 @@ from typing import Any
 
 from clew_daemon.control import requests as rq
 from clew_daemon.control.follow import Following
-from clew_daemon.control.goal_changes import trouble, with_room
+from clew_daemon.control.goal_changes import GoalChanges, trouble, with_room
 from clew_daemon.control.goal_edits import GoalEdits
-from clew_daemon.control.lookup import answer, handler
+from clew_daemon.control.lookup import GoalLookup, answer, handler
 from clew_daemon.control.server import ControlError, Handler
 from clew_daemon.host.tasks import LastKnown
 from clew_daemon.inbox.leftovers import Left, left
@@ -47,7 +47,7 @@ END_S = 60.0
 """How long an undo waits for the end of a worker whose goal is no longer at work."""
 
 
-class ControlHandlers(GoalEdits):
+class ControlHandlers:
     """Answers requests; `view` describes the daemon, `reload` reloads its config."""
 
     def __init__(
@@ -58,7 +58,10 @@ class ControlHandlers(GoalEdits):
         view: Callable[[], Awaitable[JsonObject]],
         reload: Callable[[], Awaitable[list[SettingChange]]],
     ) -> None:
-        super().__init__(daemon, supervisor)
+        self._d = daemon
+        self._goals = daemon.goals
+        self._supervisor = supervisor
+        self._lookup = GoalLookup(daemon.goals)
         self._undo = undo
         self._view = view
         self._apply_config = reload
@@ -66,8 +69,10 @@ class ControlHandlers(GoalEdits):
 
     def by_method(self) -> dict[str, Handler]:
         """Return the handler of each method."""
+        goals = GoalChanges(self._d, self._supervisor, self._lookup)
+        edits = GoalEdits(self._d, self._supervisor, self._lookup)
         recorded = partial(with_room, self._goals.ledger)
-        following = Following(self._goals, self, self._status)
+        following = Following(self._goals, self._lookup, self._status)
         return {
             **handler(rq.PingRequest, self._ping),
             **handler(rq.HealthRequest, self._health),
@@ -76,15 +81,15 @@ class ControlHandlers(GoalEdits):
             **handler(rq.ReloadRequest, self._reload),
             **handler(rq.SettingsRequest, self._settings),
             **handler(rq.ExecutorEnvRequest, self._executor_env),
-            **handler(rq.FeedbackRequest, recorded(self.feedback)),
-            **handler(rq.UnblockRequest, recorded(self.unblock)),
-            **handler(rq.PauseRequest, self.change),
-            **handler(rq.ContinueRequest, recorded(self.change)),
-            **handler(rq.ResumeRequest, recorded(self.change)),
-            **handler(rq.CancelRequest, self.change),
-            **handler(rq.RetryRequest, recorded(self.change)),
-            **handler(rq.RemoveRequest, recorded(self.change)),
-            **handler(rq.EditRequest, recorded(self.edit)),
+            **handler(rq.FeedbackRequest, recorded(goals.feedback)),
+            **handler(rq.UnblockRequest, recorded(goals.unblock)),
+            **handler(rq.PauseRequest, goals.change),
+            **handler(rq.ContinueRequest, recorded(goals.change)),
+            **handler(rq.ResumeRequest, recorded(goals.change)),
+            **handler(rq.CancelRequest, goals.change),
+            **handler(rq.RetryRequest, recorded(goals.change)),
+            **handler(rq.RemoveRequest, recorded(goals.change)),
+            **handler(rq.EditRequest, recorded(edits.edit)),
             **handler(rq.UndoRequest, self._undo_goal),
             **handler(rq.AcceptRequest, recorded(self._accept)),
             **handler(rq.RemoveStrategyRequest, recorded(self._move_strategy)),
@@ -123,14 +128,14 @@ class ControlHandlers(GoalEdits):
     async def _status(self, request: rq.StatusRequest) -> JsonObject:
         if request.limit is not None and request.limit < 0:
             raise ControlError("`limit` is a number of goals, or null for all")
-        core = await self.whole(request.goal) if request.goal else None
+        core = await self._lookup.whole(request.goal) if request.goal else None
         states, now = self._goals.states(), time.time()
         known = KnownGoals(states, self._goals.gone)
         if core:
             limit = attempt_limits(core.state, self._d.settings).limit
             view = {**self._goal_view(core.state, known, now, whole=True), "attempt_limit": limit}
             return {"daemon": await self._view(), "goal": view}
-        last = self.find(request.before).state.accepted_seq if request.before else None
+        last = self._lookup.find(request.before).state.accepted_seq if request.before else None
         shown, left_out = listed(states.values(), request.limit, last)
         goals = [self._goal_view(state, known, now, whole=False) for state in shown]
         inbox = await self._inbox_left.now()
@@ -154,7 +159,7 @@ class ControlHandlers(GoalEdits):
 
     async def _accept(self, request: rq.AcceptRequest) -> JsonObject:
         """End a goal whose finish a label refuses, if its workspace is as a person was shown it."""
-        core = await self.whole(request.goal)
+        core = await self._lookup.whole(request.goal)
         made, goal = core.state.proof, core.state.goal_id
         if core.state.goal.status != GoalStatus.BLOCKED or made is None or not made.asked:
             shown = standing(str(core.state.goal.status), core.state.verified, made)
@@ -185,7 +190,7 @@ class ControlHandlers(GoalEdits):
 
     async def _undo_goal(self, request: rq.UndoRequest) -> JsonObject:
         """Show or perform an undo, one at a time for each goal, and only while the goal has no worker."""
-        core, supervisor = await self.whole(request.goal), self._supervisor
+        core, supervisor = await self._lookup.whole(request.goal), self._supervisor
         state, goal = core.state, core.state.goal_id
         if request.subtask is not None:
             task, index = request.subtask
@@ -194,7 +199,7 @@ class ControlHandlers(GoalEdits):
                 raise ControlError(f"{goal} has no subtask {index} in a task {task}, from 0")
         if not state.workable:  # its last worker may still be ending
             await supervisor.finished(goal, END_S)
-            core = await self.whole(request.goal)
+            core = await self._lookup.whole(request.goal)
         if goal in supervisor.running:
             raise ControlError(
                 f"{goal} is at work: stop it first, with `clew pause {goal}` or `clew cancel {goal}`"

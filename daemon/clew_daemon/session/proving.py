@@ -173,10 +173,12 @@ class Proving:
         return await self._labelled(look, tree, world, finish, reason)
 
     async def _labelled(
-        self, seen: LookDone, tree: str, world: str, finish: dict[str, Run], reason: str
+        self, look: LookDone, tree: str, world: str, finish: dict[str, Run], reason: str
     ) -> pr.ProofMade:
         state = self._epoch.core.state
-        self._settings = bool(seen.new_tools or seen.tools or seen.git)
+        self._settings = bool(look.new_tools or look.tools or look.git)
+        fields = set(Seen.__dataclass_fields__)
+        seen = Seen(**look.model_dump(include=fields))
         before = {
             name: Run(one.exit_code, Count(*one.tests) if one.tests else None, one.duration_s)
             for name, one in state.checked_before.items()
@@ -202,7 +204,7 @@ class Proving:
         return event.model_copy(
             update={
                 "tree": tree,
-                "diff": redact(seen.diff),
+                "diff": redact(look.diff),
                 "reason": redact(reason),
                 "accepted": accepted,
                 "without_work": without,

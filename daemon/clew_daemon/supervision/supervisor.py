@@ -62,8 +62,8 @@ CLOCK_S = 1.0
 
 LONG_S = 0.01
 REST, REST_S = 9, 1.0
-"""A round that takes longer than LONG_S is followed by a rest of so many times as long, so that thousands of goals that
-come at once are not gone through for each of them."""
+"""After a round that took longer than LONG_S there is a rest of REST times its length, at most REST_S: when thousands
+of goals arrive together, they are not all gone through again for each one."""
 
 
 class Supervisor:

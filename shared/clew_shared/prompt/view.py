@@ -7,7 +7,6 @@ messages (that is `layout`) and nothing of HTTP.
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any, Self
 
 from clew_shared.guidance.notes import absent
@@ -51,7 +50,7 @@ class PromptView:
         """The budget of a prompt."""
         return self.hello.options.context.max_tokens
 
-    @cached_property
+    @property
     def implicit(self) -> bool:
         """Whether the goal has no plan: its one subtask bears its description."""
         state = self.state
@@ -63,7 +62,7 @@ class PromptView:
         """Whether the model may add a `reflect` part to its calls."""
         return self.hello.options.agent.reflection != "off" and not is_small(self.hello)
 
-    @cached_property
+    @property
     def tools(self) -> tuple[Tool, ...]:
         """The tools that are offered now."""
         own_tools = (REFLECT,) if self.reflects and self.mode == "tools" else ()
@@ -80,7 +79,7 @@ class PromptView:
         """The files that the checks name and that were not there when the conversation began."""
         return absent(self.hello.checks.values(), self.state.there)
 
-    @cached_property
+    @property
     def windows(self) -> Windows:
         """How strictly the transcript is cut, by turn."""
         context = self.hello.options.context

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal, get_args
-
-from pydantic import BaseModel
 
 from clew_shared.proof.counts import Count, fewer
 from clew_shared.proof.judges import matcher
@@ -63,12 +61,9 @@ class Run:
 Runs = Mapping[str, Run]
 
 
-class Seen(BaseModel, frozen=True):
-    """What was seen at a finish: names of what judges and was changed, the first of each kind.
-
-    `mixed` are sources whose own tests were changed, `within` such as have fewer. `watches` and `odd` say what sources
-    do, `programs` decide a check by their exit code, `data` may be what one compares.
-    """
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """What was seen at a finish, by kind, as in `LookDone`."""
 
     altered: tuple[str, ...] = ()
     added: tuple[str, ...] = ()
@@ -164,7 +159,7 @@ def by_the_goal(
     may = matcher(may_change)
     if failing_run(kept.view) or not all(map(may, seen.within)):
         return None
-    rest = seen.model_copy(update=dict.fromkeys(("altered", "added", "mixed", "within"), ()))
+    rest = replace(seen, altered=(), added=(), mixed=(), within=())
     other = label(rest, kept)
     return found if other.label in (*ENDS, "fewer_tests") else other
 

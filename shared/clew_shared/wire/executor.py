@@ -8,7 +8,6 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, TypeAdapter
 
-from clew_shared.proof.label import Seen
 from clew_shared.record.snapshot_events import ChangeCount, GitPlace, LeftOut
 from clew_shared.record.touched import Touched
 from clew_shared.record.worlds import UNKNOWN
@@ -263,11 +262,29 @@ class CheckDone(_Reply):
     duration_s: float
 
 
-class LookDone(_Reply, Seen):
-    """The answer to LookRequest; `fault`: why nothing was seen. `diff` is of the files that judge."""
+class LookDone(_Reply):
+    """The answer to LookRequest: names of what judges and was changed, the first of each kind; `fault`: why none.
+
+    `mixed` are sources whose own tests were changed, `within` such as have fewer. `watches` and `odd` say what sources
+    do, `programs` decide a check by their exit code, `data` may be what one compares. `diff` is of those that judge.
+    """
 
     type: Literal["looked"] = "looked"
     fault: str = ""
+    altered: tuple[str, ...] = ()
+    added: tuple[str, ...] = ()
+    mixed: tuple[str, ...] = ()
+    within: tuple[str, ...] = ()
+    tools: tuple[str, ...] = ()
+    new_tools: tuple[str, ...] = ()
+    home: tuple[str, ...] = ()
+    git: tuple[str, ...] = ()
+    alive: tuple[str, ...] = ()
+    watches: tuple[str, ...] = ()
+    odd: tuple[str, ...] = ()
+    data: tuple[str, ...] = ()
+    programs: tuple[str, ...] = ()
+    had_tests: bool = False
     diff: str = ""
 
 

@@ -121,7 +121,7 @@ class ToolCalls:
         """Count a call, and return its answer if there is nothing to carry out for it."""
         if self.over.is_set():
             return OVER
-        self._idle_calls += 1  # begins anew with one that carries something out
+        self._idle_calls += 1  # a call that carries something out resets it
         if self._idle_calls > IDLE_CALLS_MAX:
             self.turn_over.set()
         if self.turn_over.is_set():

@@ -81,7 +81,9 @@ OFFERED: tuple[Tool, ...] = (
         WAIT,
         "Wait for a call that was answered with `still running`, by its number; or, with `seconds`, for other things.",
         schema(
-            *("seq", "seconds", "why"),
+            "seq",
+            "seconds",
+            "why",
             seq=_RUNNING,
             seconds=_SECONDS,
             why=text_schema("What you are waiting for."),
@@ -92,7 +94,8 @@ OFFERED: tuple[Tool, ...] = (
         "Say that the current subtask is done (success true), or that it cannot be done this way (success false). The "
         "answer has the next subtask; after the last one the goal's checks run, and the answer has those that fail.",
         schema(
-            *("summary", "tests_changed"),
+            "summary",
+            "tests_changed",
             success=_SUCCESS,
             summary=text_schema("What was done or why not, in one or two sentences."),
             tests_changed=text_schema("Only when asked for: why the goal needs changed tests."),

@@ -336,6 +336,5 @@ class EventReader:
     def _complaint(self, line: bytes) -> Events:
         """Return the reason for which it did not start, from a line of standard error."""
         text = _COLOUR.sub("", line.decode(errors="replace")).strip()
-        return (
-            failed(self._fault(text.removeprefix("Error: "))) if text.startswith("Error: ") else ()
-        )
+        reason = text.removeprefix("Error: ")
+        return failed(self._fault(reason)) if reason != text else ()

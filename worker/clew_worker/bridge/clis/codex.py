@@ -74,10 +74,8 @@ class CodexReader(cli.EventReader):
             case "item.completed":
                 return self._item(event.object("item"))
             case "turn.completed":
-                return (
-                    *self._usage(event.object("usage")),
-                    cli.TurnEnded(ok=True, message=self._said),
-                )
+                used = self._usage(event.object("usage"))
+                return (*used, cli.TurnEnded(ok=True, message=self._said))
             case "turn.failed":
                 return failed(self._fault(event.object("error").text("message")))
             case "":
