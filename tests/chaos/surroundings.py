@@ -54,11 +54,8 @@ runbook = partial(harness.runbook, on_interrupt="retry")
 
 def resident_mb(pid):
     """Give the largest resident memory that a process ever had, in MiB; 0 where it is gone."""
-    try:
-        lines = Path(f"/proc/{pid}/status").read_text().splitlines()
-    except OSError:
-        return 0
-    return next((int(line.split()[1]) // 1024 for line in lines if line.startswith("VmHWM")), 0)
+    lines = harness.of_process(pid, "status").splitlines()
+    return next((int(line.split()[1]) // 1024 for line in lines if line.startswith(b"VmHWM")), 0)
 
 
 class NoDescriptors:

@@ -156,7 +156,7 @@ class Clew:
         """All processes of the tree are gone; what just dies is given a moment."""
         deadline = time.monotonic() + 10
         while left := self._left():
-            assert time.monotonic() < deadline, f"left over: {[describe(pid) for pid in left]}"
+            assert time.monotonic() < deadline, f"left over: {[(pid, title(pid)) for pid in left]}"
             time.sleep(POLL_S)
 
     def _left(self) -> list[int]:
@@ -301,7 +301,7 @@ class Clew:
         cells = [child for guard in guards for child in children(guard)]
         # of a cell in a user namespace of its own an ordinary user cannot read the folder
         found = [pid for pid in cells if pid != agent and cwd(pid) in (folder, "")]
-        assert len(found) == 1, [describe(pid) for pid in cells]
+        assert len(found) == 1, [(pid, title(pid)) for pid in cells]
         return found[0]
 
     def folder_of(self, goal: str) -> str:
@@ -365,11 +365,18 @@ def become_subreaper(*, on: bool = True) -> None:
     ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, int(on), 0, 0, 0)
 
 
+def of_process(pid: int | str, name: str) -> bytes:
+    """What a file of a process in /proc says; nothing where the process is gone, or goes meanwhile."""
+    with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+        return Path(f"/proc/{pid}/{name}").read_bytes()
+    return b""
+
+
 def children(pid: int | str = "self") -> list[int]:
     found: list[int] = []
-    for task in Path(f"/proc/{pid}/task").iterdir():
-        with contextlib.suppress(OSError):
-            found += [int(child) for child in (task / "children").read_text().split()]
+    with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+        for task in Path(f"/proc/{pid}/task").iterdir():
+            found += map(int, of_process(pid, f"task/{task.name}/children").split())
     return found
 
 
@@ -383,17 +390,13 @@ def nursery(daemon: int) -> int:
 
 def title(pid: int) -> str:
     """What `ps` shows of a process."""
-    with contextlib.suppress(OSError):
-        return Path(f"/proc/{pid}/cmdline").read_bytes().replace(bytes(1), b" ").decode().strip()
-    return ""
+    return of_process(pid, "cmdline").replace(bytes(1), b" ").decode().strip()
 
 
 def alive(pid: int) -> bool:
     """It runs; a zombie does not."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except OSError:
-        return False
+    state = of_process(pid, "stat").rpartition(b")")[2].split()[:1]
+    return state not in ([], [b"Z"])
 
 
 def cwd(pid: int) -> str:
@@ -404,20 +407,8 @@ def cwd(pid: int) -> str:
 
 def running(marker: str) -> list[int]:
     """Processes with that word among their arguments."""
-    found = []
-    for path in Path("/proc").glob("[0-9]*/cmdline"):
-        with contextlib.suppress(OSError):
-            if marker.encode() in path.read_bytes().split(b"\0"):
-                found.append(int(path.parent.name))
-    return found
-
-
-def describe(pid: int) -> str:
-    with contextlib.suppress(OSError):
-        return (
-            f"{pid}: {Path(f'/proc/{pid}/cmdline').read_bytes().replace(bytes(1), b' ').decode()}"
-        )
-    return str(pid)
+    pids = [int(path.name) for path in Path("/proc").glob("[0-9]*")]
+    return [pid for pid in pids if marker.encode() in of_process(pid, "cmdline").split(b"\0")]
 
 
 forge = cache(Forge)

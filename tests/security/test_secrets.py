@@ -9,10 +9,9 @@ import subprocess
 import sys
 import urllib.parse
 import zlib
-from pathlib import Path
 
 import pytest
-from harness import DEADLINE_S, children
+from harness import DEADLINE_S, children, of_process
 from llm_server import Reply, ScriptedLlm, calls, fails, says
 
 from clew_shared.ledger import chain
@@ -82,7 +81,7 @@ def in_processes(clew):
         pid = waiting.pop()
         waiting += children(pid)
         for name in ("cmdline", "environ"):
-            if leaked := leaks(Path(f"/proc/{pid}/{name}").read_bytes()):
+            if leaked := leaks(of_process(pid, name)):
                 found[pid, name] = leaked
     return found
 

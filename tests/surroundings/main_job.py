@@ -195,9 +195,8 @@ def _told(clew: Placed, goal: str, *, reported: bool) -> None:
 def descendants(pid: int) -> list[int]:
     """All processes below one."""
     found: list[int] = []
-    with contextlib.suppress(OSError):
-        for child in children(pid):
-            found += [child, *descendants(child)]
+    for child in children(pid):
+        found += [child, *descendants(child)]
     return found
 
 

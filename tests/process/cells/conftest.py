@@ -16,6 +16,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))  # importlib mode has no path of its own
 
+from harness import children
 from snapshots import snapshots
 
 from clew_shared.files.removal import remove_tree
@@ -232,13 +233,6 @@ def end(pid):
         os.kill(pid, signal.SIGKILL)
     except ProcessLookupError:
         return
-
-
-def children():
-    found = []
-    for task in Path(f"/proc/{os.getpid()}/task").iterdir():
-        found += [int(pid) for pid in (task / "children").read_text().split()]
-    return found
 
 
 def all_gone(pidfds):
