@@ -42,10 +42,7 @@ _REFLECTION_KEYS = {
     "assessment": ("assessment", "progress_assessment"),
     "synthesis": ("synthesis",),
 }
-_ALLOWED = {
-    "relevance": RELEVANCES,
-    "assessment": ("advancing", "stuck", "regressing"),
-}
+_ALLOWED = {"relevance": RELEVANCES, "assessment": ("advancing", "stuck", "regressing")}
 _DECODER = json.JSONDecoder(strict=False)  # raw line breaks in strings are a common slip
 
 Hindsight = tuple[dict[str, str], ...]

@@ -132,10 +132,7 @@ class IterationLog:
     """
 
     def __init__(
-        self,
-        stuck_limit: int = 3,
-        *,
-        chars_per_token: float = JSON_CHARS_PER_TOKEN,
+        self, stuck_limit: int = 3, *, chars_per_token: float = JSON_CHARS_PER_TOKEN
     ) -> None:
         if stuck_limit < 1:
             raise ValueError(f"stuck_limit is {stuck_limit}; it must be at least 1")

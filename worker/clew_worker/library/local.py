@@ -38,13 +38,7 @@ from clew_shared.views.contextdir import FOLDER, ContextDir
 from clew_shared.views.publish import HistoryFold, history_view, state_view
 from clew_worker.executor.world.world import WorldWatch
 from clew_worker.library import local_tree
-from clew_worker.library.open_goal import (
-    Answer,
-    WorkState,
-    all_done,
-    answer_of,
-    intervention_of,
-)
+from clew_worker.library.open_goal import Answer, WorkState, all_done, answer_of, intervention_of
 
 LEDGER = "ledger.db"
 STATE_EVERY_S = 0.25
