@@ -8,6 +8,9 @@ Source: docs/protocol.md, "The tools of `act`".
 from dataclasses import dataclass
 from typing import Any
 
+Schema = dict[str, Any]
+"""A JSON schema, or a part of one."""
+
 
 @dataclass(frozen=True)
 class Tool:
@@ -15,7 +18,7 @@ class Tool:
 
     name: str
     description: str
-    parameters: dict[str, Any]
+    parameters: Schema
 
 
 @dataclass(frozen=True)
@@ -34,16 +37,16 @@ class BuiltInTool(Tool):
     """Whether a short shell command does the same, so that a small goal without a plan does not need it."""
 
 
-def text_schema(description: str) -> dict[str, Any]:
+def text_schema(description: str) -> Schema:
     """Return the schema of an argument that is a text."""
     return {"type": "string", "description": description}
 
 
-def _whole(description: str, minimum: int = 1) -> dict[str, Any]:
+def _whole(description: str, minimum: int = 1) -> Schema:
     return {"type": "integer", "minimum": minimum, "description": description}
 
 
-def schema(*optional: str, **properties: dict[str, Any]) -> dict[str, Any]:
+def schema(*optional: str, **properties: Schema) -> Schema:
     """Return the schema of a tool's arguments, by the names of those that may be left out, and those of each."""
     return {
         "type": "object",

@@ -136,18 +136,13 @@ def _last_line(text: str) -> str:
 
 
 def _check_text(check: FailingCheck) -> str:
-    """Return a failing check with its command, its exit code and its output."""
     end = "" if check.exit_code is None else f" with exit code {check.exit_code}"
     output = without_middle(check.output.strip(), CHECK_OUTPUT_CHARS)
     return f"Check failed{end}: {check.cmd or check.name}\n{output or '(no output)'}"
 
 
 def _in_short(check: FailingCheck) -> str:
-    """Return in a line why a check failed: where in the code, or with its command."""
-    explained = check.output.startswith(SILENT)
-    end = (
-        without_middle(said_why(check.output), LINE_CHARS)
-        if explained
-        else _last_line(check.output)
-    )
-    return located_error(check.output) or f"`{check.cmd}`: {end or '(no output)'}"
+    output = check.output
+    why = without_middle(said_why(output), LINE_CHARS) if output.startswith(SILENT) else ""
+    end = why or _last_line(output)
+    return located_error(output) or f"`{check.cmd}`: {end or '(no output)'}"

@@ -6,19 +6,11 @@ the next call. `[context] guidance`, or the profile of a model, chooses.
 """
 
 import re
-from collections.abc import Sequence
-from typing import Protocol
 
-from clew_shared.guidance.notes import (
-    AS_BEFORE,
-    NOT_THERE,
-    failure_text,
-    last_failure,
-    same_failure,
-    wrong_value,
-)
+from clew_shared.guidance import notes
+from clew_shared.guidance.notes import AS_BEFORE, NOT_THERE, failure_text
 from clew_shared.text.shorten import without_middle
-from clew_shared.tools import NO_EDIT, NO_LONGER, WRITE_ONLY_TOOLS, Tool
+from clew_shared.tools import NO_EDIT, NO_LONGER, WRITE_ONLY_TOOLS
 from clew_shared.wire.hello import Call, Entry, HelloAnswer
 
 NAME_CHARS = 160
@@ -32,42 +24,29 @@ _NO_WORDS = re.compile(r"[\"'$()`;&|]+")
 _FENCED = re.compile(r"\s*```[^\n]*\n.*```\s*", re.DOTALL)
 
 
-class Conversation(Protocol):
-    """What a request is made from, as a prompt's view has it."""
+def request(hello: HelloAnswer, *, implicit: bool, plans: bool) -> str:
+    """Return what the model is asked to do now, as the last line of its prompt.
 
-    @property
-    def hello(self) -> HelloAnswer: ...
-    @property
-    def implicit(self) -> bool: ...
-    @property
-    def tools(self) -> Sequence[Tool]: ...
-    @property
-    def there(self) -> Sequence[str]: ...
-    @property
-    def absent(self) -> Sequence[str]: ...
-
-
-def request(view: Conversation, *, guided: bool) -> str:
-    """Return what the model is asked to do now, as the last line of its prompt."""
-    asking = Guided(view) if guided else Plain(view)
-    last = next((e for e in reversed(view.hello.state.transcript) if isinstance(e, Call)), None)
+    `implicit`: the goal has no plan; `plans`: the model is offered `plan`.
+    """
+    kind = Guided if hello.options.context.guidance else Plain
+    asking = kind(hello, implicit=implicit, plans=plans)
+    last = next((e for e in reversed(hello.state.transcript) if isinstance(e, Call)), None)
     return asking.first() if last is None else asking.next(last)
 
 
 class Plain:
     """Asks for the next call, whatever the last one brought."""
 
-    def __init__(self, view: Conversation) -> None:
-        self._view = view
-        self._entries = view.hello.state.transcript
-        self._what, self._done = (
-            ("goal", "finish") if view.implicit else ("subtask", "complete_subtask")
-        )
+    def __init__(self, hello: HelloAnswer, *, implicit: bool, plans: bool) -> None:
+        self._hello = hello
+        self._entries = hello.state.transcript
+        self._implicit, self._plans = implicit, plans
+        self._what, self._done = ("goal", "finish") if implicit else ("subtask", "complete_subtask")
 
     def first(self) -> str:
         """Return the request for the first call of a conversation."""
-        plan = any(tool.name == "plan" for tool in self._view.tools)
-        return "Call plan, or begin with another tool." if plan else "Begin: call a tool."
+        return "Call plan, or begin with another tool." if self._plans else "Begin: call a tool."
 
     def next(self, last: Call) -> str:
         """Return the request for the next call, given the last one."""
@@ -75,9 +54,8 @@ class Plain:
         if last.name == "finish":  # not accepted, or the agent would have ended
             return "Look at what is wrong: read the file, or list the folder with run_cmd. Then correct it."
         if last.result == "blocked":
-            return (
-                f"It was refused. If the {what} is done, call {done}. If not, call something else."
-            )
+            refused = f"It was refused. If the {what} is done, call {done}."
+            return f"{refused} If not, call something else."
         if last.result != "success":
             return "That did not work. Correct the call, or try another way."
         return f"Is the {what} done now? If yes, call {done}. If not, call the next tool."
@@ -88,15 +66,14 @@ class Guided(Plain):
 
     def first(self) -> str:
         """Ask for a look at what is there: else small models overwrite files unread."""
-        view = self._view
-        state = view.hello.state
+        state = self._hello.state
         about = state.subtask.description or state.goal.description
-        there = [name for name in view.there if not name.endswith("/")]
+        there = [name for name in state.there if not name.endswith("/")]
         named = [name for name in there if _mentions(about, name)]
         if named:
             names = " and ".join(named[:NAMED_SHOWN])
             return f"First look: call read_file on {names}, before you change anything."
-        if any(tool.name == "plan" for tool in view.tools) or not there:
+        if self._plans or not there:
             return super().first()
         look = "list or search the files with run_cmd (ls, grep -rn) or call read_file"
         return f"First look: {look}, before you change anything."
@@ -107,7 +84,7 @@ class Guided(Plain):
             return super().next(last)
         if last.result != "success":
             return self._after_failure(last) or super().next(last)
-        checked = self._view.implicit and self._view.hello.checks
+        checked = self._implicit and self._hello.checks
         changed = self._changed()
         if last.changed is False and last.name in WRITE_ONLY_TOOLS:
             asked = f"If it is done, call {self._done} now." if changed or not checked else ""
@@ -117,34 +94,27 @@ class Guided(Plain):
         return super().next(last)
 
     def _after_failure(self, last: Call) -> str:
-        if last.name == "edit_file" and (
-            last.output.startswith(NO_EDIT) or self._failed_before(last)
-        ):  # else they repeat it
+        nothing = last.output.startswith(NO_EDIT) or self._failed_before(last)
+        if last.name == "edit_file" and nothing:  # else they repeat it
             if missing := self._missing():
                 return f"Nothing was edited. Call write_file with the whole file {missing}: it does not exist."
             failure = self._known_failure()
             end = f"as it should be: {failure}" if failure else "as it should be."
             return f"Nothing was edited. Call write_file with the whole file {_path(last)} {end}"
         command = str(last.args.get("cmd", ""))
-        if self._view.implicit and last.result == "failure" and self._is_a_check(command):
-            return (
-                "This shows what is still wrong. Now change it."  # else small models run it again
-            )
-        if self._view.implicit and failure_text(self._entries[-1]):
+        if self._implicit and last.result == "failure" and self._is_a_check(command):
+            # else small models run it again
+            return "This shows what is still wrong. Now change it."
+        if self._implicit and failure_text(self._entries[-1]):
             return "It changed files, but the goal is not reached. Now change what is still wrong."
         return ""
 
     def _failed_before(self, last: Call) -> bool:
-        """Return whether the call before failed, too, with the same tool and file."""
-        calls = [e for e in self._entries if isinstance(e, Call)]
-        return len(calls) > 1 and all(
-            (e.name, e.args.get("path"), e.result) == (last.name, last.args.get("path"), "error")
-            for e in calls[-2:]
-        )
+        of = [(e.name, e.args.get("path"), e.result) for e in self._entries if isinstance(e, Call)]
+        return len(of) > 1 and of[-1] == of[-2] == (last.name, last.args.get("path"), "error")
 
     def _is_a_check(self, command: str) -> bool:
-        """Return whether a command is, but for quotes, a part of a shown check, or of its trace."""
-        shown = (*self._view.hello.checks.values(), *map(failure_text, self._entries))
+        shown = (*self._hello.checks.values(), *map(failure_text, self._entries))
         return any(f" {_words(command)} " in f" {_words(one)} " for one in shown)
 
     # ---- after a call that left the goal's checks failing
@@ -161,10 +131,9 @@ class Guided(Plain):
         return self._slip(last) or self._after_checks(entries[-1], last, failure)
 
     def _after_checks(self, note: Entry, last: Call, failure: str) -> str:
-        """Return what to do about checks that have just failed after a change."""
-        if before := same_failure(note):  # else they do the same again
+        if before := notes.same_failure(note):  # else they do the same again
             return f"{AS_BEFORE} {WRONG}: {before}"
-        if value := wrong_value(note):  # without the name they look in another file
+        if value := notes.wrong_value(note):  # without the name they look in another file
             return f"Now correct {_path(last) or 'what is wrong'}: {value}"
         return _correct(failure) if failure else STEP
 
@@ -186,21 +155,19 @@ class Guided(Plain):
         """Return what the last checks found in a line, "" where that is not known."""
         note = next(filter(failure_text, reversed(self._entries)), None)
         if note:
-            return last_failure(note)
+            return notes.last_failure(note)
         missing = self._missing()
         return f"{missing}{NOT_THERE}" if missing else ""
 
     def _missing(self) -> str:
         """Return a file that the checks name, and that neither was there at the start nor was written since."""
-        transcript = self._entries
-        if any(map(failure_text, transcript)):  # the checks have said more
+        if any(map(failure_text, self._entries)):  # the checks have said more
             return ""
-        calls = [e for e in transcript if isinstance(e, Call)]
-        absent = (n for n in self._view.absent if not any(_wrote(e, n) for e in calls))
-        return next(absent, "")
+        calls = [e for e in self._entries if isinstance(e, Call)]
+        absent = notes.absent(self._hello.checks.values(), self._hello.state.there)
+        return next((n for n in absent if not any(_wrote(e, n) for e in calls)), "")
 
     def _changed(self) -> bool:
-        """Return whether a call may have changed something since checks last failed."""
         for entry in reversed(self._entries):
             if failure_text(entry):
                 return False

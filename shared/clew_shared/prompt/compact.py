@@ -99,7 +99,6 @@ def compact_context(
 
 
 def _text(lines: list[Line], *, spaced: bool) -> str:
-    """Return the lines as one text, with headings and empty lines between sections if it is `spaced`."""
     texts: list[str] = []
     before = None
     for line in lines:

@@ -15,26 +15,9 @@ from math import ceil
 from clew_shared.guidance.requests import request
 from clew_shared.playbook.bullet import Bullet
 from clew_shared.playbook.text import render
-from clew_shared.prompt.messages import (
-    FIXED_CHARS_PER_TOKEN,
-    FOLDED_SHARE,
-    HEAD_CHARS,
-    Message,
-    chars,
-    entries_to_fold,
-    folded_lines,
-    merged,
-    share_chars,
-    unfolded,
-)
-from clew_shared.prompt.view import (
-    COMPLETE_SUBTASK,
-    PLAN,
-    PromptView,
-    listing,
-    schema_of,
-    steady_tools,
-)
+from clew_shared.prompt import messages as conversation
+from clew_shared.prompt.messages import HEAD_CHARS, Message, chars
+from clew_shared.prompt.view import FIXED_CHARS_PER_TOKEN, PLAN, PromptView, listing
 from clew_shared.prompt.windows import Window, progress_marker
 from clew_shared.text.shorten import one_line, without_middle
 from clew_shared.wire.hello import Call, FinishedSubtask, HelloState, Said
@@ -59,25 +42,16 @@ JSON_REFLECTS = (
 FROM_EARLIER_GOALS = "Learned from earlier goals; use only what fits this one:"
 GOAL_SHARE, PLAYBOOK_SHARE, FINISHED_SHARE = 0.25, 0.2, 0.25
 SUBTASK_SHARE = TRIED_SHARE = 0.15
+PLAN_SHARE = 0.05
 NAMES_SHARE = 0.2
 """The part of the finished work's share for the names of subtasks that have no line of their own any more."""
 
 MARGIN_SHARE = 0.03
 ROOM_MIN_CHARS = 600
-SUMMARY_CHARS = 240
-FOLDED_NAME_CHARS = 60
-FEEDBACK_SHOWN = 5
-FEEDBACK_CHARS = 1_000
-FEEDBACK_EARLIER_CHARS = 300
-BLOCKED_SHOWN = 10
-WARNINGS_SHOWN = 2
-PROBES_SHOWN = 30
-PLAN_SHARE = 0.05
-DESCRIPTION_CHARS = 160
-UNTRIED_SHOWN = 20
-LATER_SHOWN = 3
-CHARS_PER_TOKEN_STEP = 0.5
-"""The calibration is rounded to steps, so that a small drift does not move the folds."""
+SUMMARY_CHARS, DESCRIPTION_CHARS, FOLDED_NAME_CHARS = 240, 160, 60
+FEEDBACK_SHOWN, FEEDBACK_CHARS, FEEDBACK_EARLIER_CHARS = 5, 1_000, 300
+BLOCKED_SHOWN, WARNINGS_SHOWN, PROBES_SHOWN = 10, 2, 30
+UNTRIED_SHOWN, LATER_SHOWN = 20, 3
 
 Block = tuple[str, list[Message]]
 
@@ -95,13 +69,13 @@ class PromptLayout:
 
         Calls and results come in whole pairs; no two messages of one role (except `tool`) are adjacent.
         """
-        return merged(message for _, messages in self.blocks for message in messages)
+        return conversation.merged(message for _, messages in self.blocks for message in messages)
 
     @property
     def sha(self) -> str:
         """A hash of what only a fold changes: tools, system, goal, finished work, subtask, folded lines."""
         head = [messages for name, messages in self.blocks if name not in ("transcript", "state")]
-        content = json.dumps([_schemas(self.view), head], ensure_ascii=False)
+        content = json.dumps([self.view.schemas, head], ensure_ascii=False)
         return hashlib.sha256(content.encode("utf-8", "surrogatepass")).hexdigest()[:16]
 
     @property
@@ -114,8 +88,8 @@ class PromptLayout:
         """The size of each block in `chars` and estimated `tokens`; the tools are sent beside the messages."""
         sizes = {name: chars(messages) for name, messages in self.blocks}
         sizes = {"tools": _size(self.view, ()), **sizes, "total": self.chars}
-        per_token = _per_token(self.view)
-        return {n: {"chars": c, "tokens": round(c / per_token)} for n, c in sizes.items()}
+        each = self.view.chars_each_token
+        return {n: {"chars": c, "tokens": round(c / each)} for n, c in sizes.items()}
 
     @property
     def left_out(self) -> list[str]:
@@ -124,27 +98,29 @@ class PromptLayout:
         folded = sum(isinstance(e, Call) for e in view.state.transcript[: view.folded])
         named = _finished_folded(view)
         cut = len("\n\n".join(_goal_parts(view))) > len(_goal(view))
-        facts = (
-            (folded, f"{folded} earlier calls of this subtask are lines (`recall` has them)"),
-            (named, f"{named} finished subtasks are shown by name only (the token budget)"),
-            (cut, "parts of the goal's text (a quarter of the token budget at most)"),
-        )
-        return [text for holds, text in facts if holds]
+        facts = {
+            f"{folded} earlier calls of this subtask are lines (`recall` has them)": folded,
+            f"{named} finished subtasks are shown by name only (the token budget)": named,
+            "parts of the goal's text (a quarter of the token budget at most)": cut,
+        }
+        return [text for text, holds in facts.items() if holds]
 
 
 def lay_out(view: PromptView) -> PromptLayout:
     """Return the prompt of a view, folded as far as it must be; `folded` never decreases in a subtask."""
     fixed = _fixed(view)
     taken = _size(view, fixed)
-    lines_room = int(max(view.max_tokens * FIXED_CHARS_PER_TOKEN - taken, 0) * FOLDED_SHARE)
-    budget = view.max_tokens * _per_token(view) * (1 - MARGIN_SHARE)
+    lines_room = int(
+        max(view.max_tokens * FIXED_CHARS_PER_TOKEN - taken, 0) * conversation.FOLDED_SHARE
+    )
+    budget = view.max_tokens * view.chars_each_token * (1 - MARGIN_SHARE)
     free = int(budget - taken - len(state_block(view)) - lines_room)
-    folded = entries_to_fold(view, max(free, ROOM_MIN_CHARS) >> view.tightness)
+    folded = conversation.entries_to_fold(view, max(free, ROOM_MIN_CHARS) >> view.tightness)
     view = replace(view, folded=folded)
-    if lines := folded_lines(view, lines_room):
+    if lines := conversation.folded_lines(view, lines_room):
         text = "Earlier in this subtask (#N: recall shows the output again):\n" + "\n".join(lines)
         fixed.append(("folded", [_user(text)]))
-    transcript = [message for messages in unfolded(view) for message in messages]
+    transcript = [message for messages in conversation.unfolded(view) for message in messages]
     state: Block = ("state", [_user(state_block(view))])
     return PromptLayout(view, (*fixed, ("transcript", transcript), state))
 
@@ -154,18 +130,9 @@ def playbook_chars(max_tokens: int) -> int:
     return int(max_tokens * FIXED_CHARS_PER_TOKEN * PLAYBOOK_SHARE)
 
 
-def _schemas(view: PromptView) -> list[dict[str, object]]:
-    return [] if view.mode == "json" else [schema_of(tool) for tool in view.tools]
-
-
 def _size(view: PromptView, blocks: Iterable[Block]) -> int:
-    beside = len(json.dumps(_schemas(view))) if view.mode == "tools" else 0
+    beside = len(json.dumps(view.schemas)) if view.mode == "tools" else 0
     return beside + sum(chars(messages) for _, messages in blocks)
-
-
-def _per_token(view: PromptView) -> float:
-    steps = round(view.chars_per_token / CHARS_PER_TOKEN_STEP)
-    return max(steps, 2) * CHARS_PER_TOKEN_STEP
 
 
 # ---- the blocks
@@ -185,18 +152,18 @@ def _fixed(view: PromptView) -> list[Block]:
 def _system(view: PromptView) -> str:
     parts = [RULES]
     if view.mode == "json":
-        parts.append(JSON_RULES + "\n" + listing(steady_tools(view.hello)))
+        parts.append(JSON_RULES + "\n" + listing(view.steady))
         if view.reflects:
             parts.append(JSON_REFLECTS)
     if learned := render(map(Bullet.from_dict, view.hello.playbook)).strip():
-        learned = without_middle(learned, share_chars(view, PLAYBOOK_SHARE))
+        learned = without_middle(learned, view.share(PLAYBOOK_SHARE))
         parts.append(f"{FROM_EARLIER_GOALS}\n\n{learned}")
     return "\n\n".join(parts)
 
 
 def _goal(view: PromptView) -> str:
     first, *rest = _goal_parts(view)
-    room = share_chars(view, GOAL_SHARE)
+    room = view.share(GOAL_SHARE)
     first = without_middle(first, room)
     each = (room - len(first)) // max(len(rest), 1)
     return "\n\n".join([first, *(without_middle(part, max(each, 100)) for part in rest)])
@@ -216,31 +183,28 @@ def _goal_parts(view: PromptView) -> list[str]:
 
 
 def _finished(view: PromptView) -> str:
-    """Return a line for each finished subtask; over its share the oldest are only named."""
     state, named = view.state, _finished_folded(view)
     lines = [_finished_line(done) for done in state.finished[named:]]
     if named:
-        room = int(share_chars(view, FINISHED_SHARE) * NAMES_SHARE)
+        room = int(view.share(FINISHED_SHARE) * NAMES_SHARE)
         names = [one_line(done.description) for done in state.finished[:named]]
         text = "; ".join(without_middle(name, FOLDED_NAME_CHARS) for name in names)
         cut = text if len(text) <= room else "… " + text[-room:]
         lines.insert(0, f"- {named} before: {cut}")
     parts = ["Finished before:\n" + "\n".join(lines)] if lines else []
     if state.given_up:
-        tried = [
-            f"- {without_middle(one_line(text), SUMMARY_CHARS)}" for text in state.given_up[-8:]
-        ]
+        tried = [f"- {_short(text, SUMMARY_CHARS)}" for text in state.given_up[-8:]]
         parts.append("Tried and given up, not to be tried again:\n" + "\n".join(tried))
     return "\n".join(parts)
 
 
 @lru_cache(maxsize=1024)
 def _finished_line(done: FinishedSubtask) -> str:
-    summary = without_middle(one_line(done.summary), SUMMARY_CHARS)
+    summary = _short(done.summary, SUMMARY_CHARS)
     mark = "x" if done.status in ("completed", "skipped") else done.status
-    found = "; ".join(without_middle(one_line(text), SUMMARY_CHARS // 2) for text in done.insights)
+    found = "; ".join(_short(text, SUMMARY_CHARS // 2) for text in done.insights)
     tail = ". Found: ".join(part for part in (summary, found) if part)
-    name = without_middle(one_line(done.description), DESCRIPTION_CHARS)
+    name = _short(done.description, DESCRIPTION_CHARS)
     return f"- [{mark}] {name}" + (f": {tail}" if tail else "")
 
 
@@ -250,7 +214,7 @@ def _finished_folded(view: PromptView) -> int:
     They are added one by one: none is folded until the room is full, then enough at once that the rest takes half of
     it. So the prompt's prefix stays the same between two folds.
     """
-    room = int(share_chars(view, FINISHED_SHARE) * (1 - NAMES_SHARE))
+    room = int(view.share(FINISHED_SHARE) * (1 - NAMES_SHARE))
     sizes = [len(_finished_line(done)) + 1 for done in view.state.finished]
     folded, total = 0, 0
     for count, size in enumerate(sizes, start=1):
@@ -265,15 +229,14 @@ def _finished_folded(view: PromptView) -> int:
 def _now(view: PromptView) -> str:
     state = view.state
     task, subtask = state.task.description, state.subtask.description
-    within = f' (part of "{without_middle(one_line(task), DESCRIPTION_CHARS * 2)}")'
+    within = f' (part of "{_short(task, DESCRIPTION_CHARS * 2)}")'
     part_of = "" if task in ("", subtask, state.goal.description) else within
-    now = f"Your subtask now: {without_middle(subtask, share_chars(view, SUBTASK_SHARE))}{part_of}"
+    now = f"Your subtask now: {without_middle(subtask, view.share(SUBTASK_SHARE))}{part_of}"
     plan = plan_lines(view)
     return f"The plan from here:\n{plan_text(view, plan)}\n\n{now}" if len(plan) > 1 else now
 
 
 def _tried(view: PromptView) -> str:
-    """Return what earlier attempts at the current subtask did, and what has become of their files."""
     what, attempt = "goal" if view.implicit else "subtask", view.hello.attempt
     begin = f"Earlier attempts at this {what} have failed. Start again from the beginning."
     last = "Find another way."
@@ -284,7 +247,7 @@ def _tried(view: PromptView) -> str:
     elif attempt.restored:
         begin += " The files are as they were before them"
         begin += f", except {', '.join(attempt.left)}." if attempt.left else "."
-    room = share_chars(view, TRIED_SHARE) // max(len(attempt.tried), 1)
+    room = view.share(TRIED_SHARE) // max(len(attempt.tried), 1)
     lines = [f"- {without_middle(line, room)}" for line in attempt.tried]
     heading = ["What was tried, and what happened:"] if lines else []
     return "\n".join([begin, *heading, *lines, last])
@@ -297,15 +260,15 @@ def state_block(view: PromptView) -> str:
     """Return the last part of a prompt."""
     state = view.state
     lines = [*_standing(view), *_limits(view)]
-    own = tuple(tool for tool in view.tools if tool.name in (PLAN.name, COMPLETE_SUBTASK.name))
-    if own and view.mode == "json":  # they come and go: the system prompt does not list them
-        lines.append("Also there now:\n" + listing(own))
+    if view.passing and view.mode == "json":  # the system prompt does not list them
+        lines.append("Also there now:\n" + listing(view.passing))
     if state.replan_required:
         lines.append(_replan(state))
     elif not state.subtask.open:
         lines.append("Every subtask is over. Fix what is missing, then call finish.")
     else:
-        lines.append(request(view, guided=view.hello.options.context.guidance))
+        plans = any(tool.name == PLAN.name for tool in view.passing)
+        lines.append(request(view.hello, implicit=view.implicit, plans=plans))
     return "\n".join(lines)
 
 
@@ -321,9 +284,9 @@ def _standing(view: PromptView) -> Iterator[str]:
     following = state.next_pending
     if following and f"- {following}" not in plan_text(view, plan_lines(view)).splitlines():
         yield f"After this subtask: {without_middle(following, 200)}"
-    guided = hello.options.context.guidance
-    if view.there and guided and subtask.open and not state.replan_required:
-        yield f"These are there: {', '.join(view.there)}"
+    begins = subtask.open and not any(isinstance(e, Call) for e in state.transcript)
+    if state.there and begins and hello.options.context.guidance and not state.replan_required:
+        yield f"These are there: {', '.join(state.there)}"
     yield from _probes(state)
     if state.blocked_actions:
         names = [without_middle(name, 120) for name in state.blocked_actions[-BLOCKED_SHOWN:]]
@@ -343,10 +306,7 @@ def _standing(view: PromptView) -> Iterator[str]:
 
 
 def _probes(state: HelloState) -> list[str]:
-    """Return what probes and checks have found, by the action after which that was so.
-
-    None is current that a later call of the transcript may have changed.
-    """
+    """Say what probes and checks have found after which action; a later call of the transcript may have changed it."""
     calls = (e for e in state.transcript if isinstance(e, Call) and e.result != "blocked")
     last = max((call.seq for call in calls if call.changed is not False), default=0)
     found: dict[str, list[str]] = {}
@@ -377,27 +337,23 @@ def plan_lines(view: PromptView) -> list[str]:
 
 def plan_text(view: PromptView, plan: Iterable[str]) -> str:
     """Return the plan from here, as it is shown above the transcript."""
-    lines = [without_middle(one_line(line), DESCRIPTION_CHARS) for line in plan]
-    return without_middle("\n".join(lines), share_chars(view, PLAN_SHARE))
+    lines = [_short(line, DESCRIPTION_CHARS) for line in plan]
+    return without_middle("\n".join(lines), view.share(PLAN_SHARE))
 
 
-def _limits(view: PromptView) -> list[str]:
-    """Return the goal's progress, and in the last third how little is left until the limit that comes first."""
-    lines, state, hello = [], view.state, view.hello
+def _limits(view: PromptView) -> Iterator[str]:
+    """Yield the goal's progress, and in the last third how little is left until the limit that comes first."""
+    state, hello = view.state, view.hello
     left, context = state.turns_left, hello.options.context
     if state.iteration >= context.progress_from:
         # counted over all attempts, plans and workers, so that they never go down
         most = state.iterations_granted + (hello.spec.max_iterations or context.max_iterations)
-        lines.append(progress_marker(state.iteration, most, state.actions_total))
-    if left is None or left.turns > ceil(left.of / 3):
-        return lines
-    turns = f"{left.turns} turn{'s' if left.turns > 1 else ''} left"
-    urgent = left.turns <= ceil(left.of / 10)
-    return [
-        *lines,
-        f"[EMERGENCY: {turns}. Finish NOW.]" if urgent else f"[{turns}]",
-        f"Then {left.limit} are used up. Do only what is needed; if the goal is reached, call finish now.",
-    ]
+        yield progress_marker(state.iteration, most, state.actions_total)
+    if left and left.turns <= ceil(left.of / 3):
+        turns = f"{left.turns} turn{'s' if left.turns > 1 else ''} left"
+        urgent = left.turns <= ceil(left.of / 10)
+        yield f"[EMERGENCY: {turns}. Finish NOW.]" if urgent else f"[{turns}]"
+        yield f"Then {left.limit} are used up. Do only what is needed; if the goal is reached, call finish now."
 
 
 def _replan(state: HelloState) -> str:
@@ -417,16 +373,18 @@ def _replan(state: HelloState) -> str:
     if untried:
         lines.append("Pending, to be done after your plan:")
         for n, one in enumerate(untried[:UNTRIED_SHOWN], start=1):
-            text = one.description + (
-                " (begun before)" if one.actions_total else " (not tried yet)"
-            )
-            lines.append(f"{n}. {without_middle(one_line(text), DESCRIPTION_CHARS)}")
+            begun = "begun before" if one.actions_total else "not tried yet"
+            lines.append(f"{n}. {_short(f'{one.description} ({begun})', DESCRIPTION_CHARS)}")
         more = len(untried) - UNTRIED_SHOWN
         lines += [f"and {more} more"] if more > 0 else []
         lines.append(
             "If your plan does one of them in another way, put its number in covers: it is replaced."
         )
     return "\n".join(lines)
+
+
+def _short(text: str, most: int) -> str:
+    return without_middle(one_line(text), most)
 
 
 def _user(content: str) -> Message:

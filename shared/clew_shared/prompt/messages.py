@@ -20,9 +20,6 @@ from clew_shared.wire.hello import Call, Entry, Said
 
 Message = dict[str, Any]
 
-FIXED_CHARS_PER_TOKEN = 3.0
-"""For shares of the budget: calibrated counts would move what must stay the same."""
-
 OUTPUT_CHARS = 2_400
 WHOLE_OUTPUT_CHARS = 8_000
 """The limit for tools that show a text for its own sake; a command's output tells the most at its two ends."""
@@ -46,11 +43,6 @@ EMPTY_ANSWER = "Your answer was empty. Call one tool now, or call finish."
 CUT_OFF = "Your answer was cut off because it was too long. Make one short call."
 _NUDGES = frozenset((NO_CALL, EMPTY_ANSWER, CUT_OFF))
 """What a model is told that made no call."""
-
-
-def share_chars(view: PromptView, share: float) -> int:
-    """Return the characters of a share of the budget, at least 200."""
-    return max(int(view.max_tokens * FIXED_CHARS_PER_TOKEN * share), 200)
 
 
 def output_chars(max_tokens: int, tightness: int = 0, tool: str = "") -> int:
@@ -111,7 +103,6 @@ def _written(entry: Entry, view: PromptView) -> list[Message]:
 
 
 def _pair(call: Call, mode: str, limit: int, arg_limit: int) -> list[Message]:
-    """Return a call and its result as two messages."""
     text, args = _result_text(call, limit), to_json(plain_args(call.args, arg_limit))
     if mode == "json":
         asked = f'{{"tool": {json.dumps(call.name, ensure_ascii=False)}, "args": {args}}}'
@@ -127,7 +118,6 @@ def _pair(call: Call, mode: str, limit: int, arg_limit: int) -> list[Message]:
 
 
 def _result_text(call: Call, limit: int) -> str:
-    """Return the result of a call as the model reads it."""
     if call.result == "blocked":
         return f"REFUSED, not carried out. {without_middle(call.message, limit)}".strip()
     if call.result == "interrupted":

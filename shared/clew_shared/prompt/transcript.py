@@ -5,7 +5,7 @@ actions, thoughts and interventions in their order. Pure functions of events and
 """
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, replace
 from typing import Any
 
@@ -16,18 +16,58 @@ from clew_shared.text.shorten import without_middle
 from clew_shared.wire.hello import Call, Entry, Said, entry_from, entry_json
 
 TURN_ENTRIES_MAX = 100
-SENT_BYTES_MAX = 600_000
-"""The share of the protocol's longest line that the transcript may take."""
-
-FOLDED_BYTES = 300_000
-"""The part of it that is reserved for folded entries."""
+SENT_BYTES_MAX, FOLDED_BYTES = 600_000, 300_000
+"""The share of the protocol's longest line that the transcript may take, and the part of it for folded entries."""
 
 _DROPPED = Said("user", "")
 """In the place of an entry that no prompt has room for, so that the others keep their positions."""
 
 
+class Transcript:
+    """The entries of one subtask, oldest first; the first `folded` are shown as lines.
+
+    `turn_from` is where the last turn that made calls begins.
+    """
+
+    def __init__(self, entries: Sequence[Entry] = (), folded: int = 0) -> None:
+        self.entries = list(entries)
+        self.folded = min(folded, len(self.entries))
+        self.turn_from = len(self.entries)
+
+    def learn(self, hindsight: Sequence[Mapping[str, str]], folded: int) -> None:
+        """Attach what the model found in that turn's results to its calls: one part to the last, several in order.
+
+        Folded entries and earlier insights stay as they are.
+        """
+        calls = [n for n in range(self.turn_from, len(self.entries)) if recorded(self.entries[n])]
+        if len(hindsight) == 1:
+            calls = calls[-1:]
+        for n, part in zip(calls, hindsight, strict=False):
+            entry = self.entries[n]
+            if n >= folded and isinstance(entry, Call) and not entry.insight:
+                insight = "; ".join(part[key] for key in ("insights", "learning") if part.get(key))
+                relevance = part.get("relevance", "")
+                self.entries[n] = replace(entry, insight=insight, relevance=relevance)
+
+    def end_turn(self, begin: int) -> None:
+        """End a turn that began at an entry; where it made no call the next hindsight is about earlier results."""
+        if any(map(recorded, self.entries[begin:])):
+            self.turn_from = begin
+
+    def fold_to(self, count: int) -> None:
+        """Shorten the first entries to their lines."""
+        count = max(self.folded, min(count, len(self.entries)))
+        self.entries[self.folded : count] = map(folded_entry, self.entries[self.folded : count])
+        self.folded = count
+
+
+def next_idea(hindsight: Sequence[Mapping[str, str]]) -> str:
+    """Return what the model wants to do next, as it said with its call."""
+    return next((part["next"] for part in hindsight if part.get("next")), "")
+
+
 class TranscriptFold(EventFold[None]):
-    """Folds the events of one subtask, oldest first, into entries; the first `folded` are shown as lines.
+    """Folds the events of one subtask, oldest first, into its transcript.
 
     `output` returns the recorded output of an event by its number, `max_tokens` is the prompt's budget. It begins
     `after` an event.
@@ -39,22 +79,25 @@ class TranscriptFold(EventFold[None]):
         self._max_tokens = max_tokens
         self._in_flight: dict[int, Call] = {}
         self._pending: list[Entry] = []
-        self._entries: list[Entry] = []
-        self._turn_from = 0
+        self._ended = Transcript()
         self._own_turn = False
-        self.folded = 0
         self.idea = ""
 
     @property
     def entries(self) -> list[Entry]:
         """All entries so far, those of the unfinished turn included."""
-        return [*self._entries, *self._pending]
+        return [*self._ended.entries, *self._pending]
+
+    @property
+    def folded(self) -> int:
+        """How many of them are shown as lines."""
+        return self._ended.folded
 
     @takes(ev.WorkerStarted)
     def _worker(self, _seq: int, _event: ev.WorkerStarted) -> None:
-        self._entries += self._pending
+        self._ended.entries += self._pending
         self._pending = []
-        self._turn_from = len(self._entries)
+        self._ended.turn_from = len(self._ended.entries)
         self._own_turn = True
 
     @takes(ev.ActionAllowed, ev.ActionBlocked)
@@ -96,24 +139,20 @@ class TranscriptFold(EventFold[None]):
     def _reflected(self, _seq: int, event: ev.Reflected) -> None:
         """End a turn: the agent reports the entries of its prompt, with recorded actions by their numbers."""
         folded = event.prompt.folded if event.prompt else 0
-        apply_hindsight(self._entries, self._turn_from, event.hindsight, folded)
-        before, own = len(self._entries), self._own_turn or event.turn or self._pending
-        calls = {entry.seq: entry for entry in self._pending if isinstance(entry, Call)}
+        ended, pending = self._ended, self._pending
+        ended.learn(event.hindsight, folded)
+        if self._own_turn or event.turn or pending:
+            self.idea = next_idea(event.hindsight)
+        begin, calls = len(ended.entries), {e.seq: e for e in pending if isinstance(e, Call)}
         reported = [entry for item in event.turn if (entry := _reported(item, calls))]
-        self._entries += (*calls.values(), *reported) if event.turn else self._pending
+        ended.entries += (*calls.values(), *reported) if event.turn else pending
         self._pending = []
-        if any(map(recorded, self._entries[before:])):
-            self._turn_from = before
-        if own:
-            self.idea = next((h["next"] for h in event.hindsight if h.get("next")), "")
+        ended.end_turn(begin)
         self._own_turn = True  # the first may still be of the subtask before
-        count = max(self.folded, min(folded, len(self._entries)))
-        for n in range(self.folded, count):
-            self._entries[n] = folded_entry(self._entries[n])
-        self.folded = count
+        ended.fold_to(folded)
 
 
-def _reported(item: dict[str, Any], calls: dict[int, Call]) -> Entry | None:
+def _reported(item: Mapping[str, object], calls: dict[int, Call]) -> Entry | None:
     """Return a reported entry: a recorded action by its number, which is then none of the calls any more."""
     seq = item.get("seq")
     return calls.pop(seq, None) if isinstance(seq, int) and seq > 0 else entry_from(item)
@@ -122,23 +161,6 @@ def _reported(item: dict[str, Any], calls: dict[int, Call]) -> Entry | None:
 def warning(message: str) -> Said:
     """Return an intervention as an entry of a transcript."""
     return Said("user", f"Note: {message}", warns=True)
-
-
-def apply_hindsight(
-    entries: list[Entry], start: int, hindsight: Sequence[dict[str, str]], folded: int
-) -> None:
-    """Attach what the model found in a turn's results to its calls, in place: one part to the last, several in order.
-
-    The last turn that made calls begins at `start`. Folded entries and earlier insights stay as they are.
-    """
-    calls = [n for n in range(start, len(entries)) if recorded(entries[n])]
-    if len(hindsight) == 1:
-        calls = calls[-1:]
-    for n, part in zip(calls, hindsight, strict=False):
-        entry = entries[n]
-        if n >= folded and isinstance(entry, Call) and not entry.insight:
-            insight = "; ".join(part[key] for key in ("insights", "learning") if part.get(key))
-            entries[n] = replace(entry, insight=insight, relevance=part.get("relevance", ""))
 
 
 def recorded(entry: Entry) -> bool:

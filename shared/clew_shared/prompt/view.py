@@ -5,18 +5,19 @@ Agent and daemon have the same answer, so that `clew context` shows what the mod
 messages (that is `layout`) and nothing of HTTP.
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Self
 
-from clew_shared.guidance.notes import absent
 from clew_shared.prompt.reasoning import RELEVANCES
 from clew_shared.prompt.windows import Window, Windows
 from clew_shared.record.prompt_facts import Prompt
-from clew_shared.tools import TOOLS, Tool
-from clew_shared.wire.hello import Call, HelloAnswer, HelloState, Mode
+from clew_shared.tools import TOOLS, Schema, Tool
+from clew_shared.wire.hello import HelloAnswer, HelloState, Mode
 
 CHARS_PER_TOKEN = 4.0
+FIXED_CHARS_PER_TOKEN = 3.0
+"""For shares of the budget: calibrated counts would move what must stay the same."""
+_WINDOWS = ("full_until", "moderate_until", "aggressive_until", "progress_from")
 
 
 @dataclass(frozen=True)
@@ -51,6 +52,15 @@ class PromptView:
         return self.hello.options.context.max_tokens
 
     @property
+    def chars_each_token(self) -> float:
+        """The calibrated `chars_per_token` in steps of a half, so that a small drift does not move the folds."""
+        return max(round(self.chars_per_token * 2), 2) / 2
+
+    def share(self, part: float) -> int:
+        """Return the characters of a part of the budget, at least 200."""
+        return max(int(self.max_tokens * FIXED_CHARS_PER_TOKEN * part), 200)
+
+    @property
     def implicit(self) -> bool:
         """Whether the goal has no plan: its one subtask bears its description."""
         state = self.state
@@ -69,27 +79,26 @@ class PromptView:
         return (*offered_tools(self.hello), *own_tools)
 
     @property
-    def there(self) -> tuple[str, ...]:
-        """Some paths in the workspace, before the first call."""
-        state = self.state
-        return () if any(isinstance(e, Call) for e in state.transcript) else state.there
+    def steady(self) -> tuple[Tool, ...]:
+        """The tools that stay the same all through the goal."""
+        return steady_tools(self.hello)
 
     @property
-    def absent(self) -> tuple[str, ...]:
-        """The files that the checks name and that were not there when the conversation began."""
-        return absent(self.hello.checks.values(), self.state.there)
+    def passing(self) -> tuple[Tool, ...]:
+        """The tools that come and go."""
+        return tuple(t for t in self.tools if t.name in (PLAN.name, COMPLETE_SUBTASK.name))
+
+    @property
+    def schemas(self) -> list[Schema]:
+        """The tools as they are sent beside the messages."""
+        return [] if self.mode == "json" else [schema_of(tool) for tool in self.tools]
 
     @property
     def windows(self) -> Windows:
         """How strictly the transcript is cut, by turn."""
         context = self.hello.options.context
-        return Windows(
-            full_until=context.full_until,
-            moderate_until=context.moderate_until,
-            aggressive_until=context.aggressive_until,
-            progress_from=context.progress_from,
-            emergency_results=context.recent_actions,
-        )
+        limits = context.model_dump(include={*_WINDOWS})
+        return Windows(**limits, emergency_results=context.recent_actions)
 
     @property
     def window(self) -> Window:
@@ -109,15 +118,15 @@ SMALL_GOAL_CHARS = 280
 SMALL_GOAL_LINES = 4
 
 
-def _object(required: tuple[str, ...], **properties: dict[str, Any]) -> dict[str, Any]:
+def _object(required: tuple[str, ...], **properties: Schema) -> Schema:
     return {"type": "object", "properties": properties, "required": list(required)}
 
 
-def _list(items: dict[str, Any]) -> dict[str, Any]:
+def _list(items: Schema) -> Schema:
     return {"type": "array", "items": items}
 
 
-_TEXT = {"type": "string"}
+_TEXT: Schema = {"type": "string"}
 COMPLETE_SUBTASK = Tool(
     "complete_subtask",
     "The current subtask is done (success=true), or this way failed (success=false).",
@@ -129,18 +138,13 @@ PLAN = Tool(
     "Split the work into tasks, each with small subtasks, in order.",
     _object(("tasks",), tasks=_list(_TASK)),
 )
+_RELEVANCE = {**_TEXT, "enum": list(RELEVANCES)}
+_ASSESSMENT = {**_TEXT, "enum": ["advancing", "stuck", "regressing"]}
+_FOUND = {"insights": _TEXT, "learning": _TEXT, "relevance": _RELEVANCE}
 REFLECT = Tool(
     "reflect",
     "Beside another call: what the last results told you.",
-    _object(
-        ("insights",),
-        insights=_TEXT,
-        learning=_TEXT,
-        relevance={"type": "string", "enum": list(RELEVANCES)},
-        next=_TEXT,
-        synthesis=_TEXT,
-        assessment={"type": "string", "enum": ["advancing", "stuck", "regressing"]},
-    ),
+    _object(("insights",), **_FOUND, next=_TEXT, synthesis=_TEXT, assessment=_ASSESSMENT),
 )
 _FIRST = ("run_cmd", "read_file", "write_file", "edit_file")
 """The tools that most work begins with stand first: small models reach for what they see first."""
@@ -207,16 +211,10 @@ def listing(tools: tuple[Tool, ...]) -> str:
     return "\n".join(lines)
 
 
-def schema_of(tool: Tool) -> dict[str, Any]:
+def schema_of(tool: Tool) -> Schema:
     """Return a tool in the form of the chat completions API."""
-    return {
-        "type": "function",
-        "function": {
-            "name": tool.name,
-            "description": tool.description,
-            "parameters": tool.parameters,
-        },
-    }
+    names = ("name", "description", "parameters")
+    return {"type": "function", "function": {name: getattr(tool, name) for name in names}}
 
 
 def _short(tool: Tool, *, few: bool) -> Tool:
@@ -231,12 +229,12 @@ def _short(tool: Tool, *, few: bool) -> Tool:
         for name, schema in tool.parameters.get("properties", {}).items()
         if name != "timeout_s" and not (few and name not in (*required, "count"))
     }
-    short: dict[str, Any] = {"type": "object", "properties": properties}
+    short: Schema = {"type": "object", "properties": properties}
     return Tool(tool.name, tool.description, short | ({"required": required} if required else {}))
 
 
-def _plain_type(schema: Mapping[str, Any]) -> dict[str, Any]:
+def _plain_type(schema: Schema) -> Schema:
     if "anyOf" in schema:  # the first of several types is the plain one: `cmd` is a string
         return {"type": schema["anyOf"][0]["type"]}
-    kept = {key: schema[key] for key in ("type", "enum", "items") if key in schema}
+    kept: Schema = {key: schema[key] for key in ("type", "enum", "items") if key in schema}
     return kept or {"type": "string"}

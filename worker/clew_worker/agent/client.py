@@ -204,7 +204,6 @@ class AgentClient:
                 await self.notify("heartbeat")
 
     async def _listen(self) -> None:
-        """Dispatch messages until the daemon closes the connection or breaks the protocol."""
         try:
             while data := await self._reader.read(CHUNK_BYTES):
                 for line in self._lines.take(data):

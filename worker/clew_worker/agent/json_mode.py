@@ -150,7 +150,6 @@ def _objects(text: str) -> Iterator[tuple[int, int, dict[str, Any]]]:
 
 
 def _calls(value: Mapping[str, Any], known: Mapping[str, Tool]) -> list[ToolRequest]:
-    """Return the call in an object, or the list of calls under `tool_calls`."""
     several, inner = value.get("tool_calls"), value.get("function")
     if isinstance(several, list):
         return [c for one in several if isinstance(one, dict) for c in _calls(one, known)]

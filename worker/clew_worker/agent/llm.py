@@ -128,7 +128,6 @@ class LlmAgent:
         return noted
 
     async def _reflect(self, usage: CallUsage, hindsight: Hindsight) -> None:
-        """Report the turn: its calls, cost and prompt, and what the last one had brought."""
         records = self._work.turn.records
         tokens = (usage.input + usage.output) // max(len(records), 1)
         record: dict[str, Any] = {

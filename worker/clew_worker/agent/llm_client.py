@@ -275,7 +275,6 @@ def read_completion(raw: bytes, seconds: float) -> Completion | None:
 
 
 def _text(content: Any) -> str:
-    """Return a content as text: a string, or a list of parts."""
     if isinstance(content, list):
         parts = [p.get("text") for p in content if isinstance(p, dict)]
         return "\n".join(p for p in parts if isinstance(p, str))
@@ -318,7 +317,6 @@ def connection_fault(error: BaseException, agent: AgentOptions, connect_s: float
 
 
 def _unreachable(error: BaseException) -> str:
-    """Return the reason for a failed connection as the system names it."""
     found: list[BaseException] = [error]
     for one in found:  # grows in the loop; a name with several addresses has an error for each
         if isinstance(one, OSError) and one.errno is not None:
@@ -345,7 +343,6 @@ def status_fault(
 
 
 def _advice(status: int, message: str, model: str) -> str:
-    """Return what a person must fix; "" for nothing."""
     if status in (401, 403):
         return "Check the key: `api_key_env` or `api_key_file` of the agent"
     if status in (400, 404, 422) and _MODEL_UNKNOWN.search(message):
@@ -358,7 +355,6 @@ def _advice(status: int, message: str, model: str) -> str:
 
 
 def _server_message(body: bytes) -> str:
-    """Return the server's own message in an error, with its code."""
     text = body.decode("utf-8", "replace").strip()
     found: Any = text
     with contextlib.suppress(ValueError, RecursionError):

@@ -10,8 +10,8 @@ from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
 from clew_shared.prompt.layout import PromptLayout, lay_out
-from clew_shared.prompt.messages import folded_entry, output_chars, plain_args
-from clew_shared.prompt.transcript import apply_hindsight, recorded, turn_of, warning
+from clew_shared.prompt.messages import output_chars, plain_args
+from clew_shared.prompt.transcript import Transcript, next_idea, turn_of, warning
 from clew_shared.prompt.view import CHARS_PER_TOKEN, PromptView, recorded_mode
 from clew_shared.record.prompt_facts import Prompt
 from clew_shared.text.redact import redact
@@ -20,8 +20,7 @@ from clew_shared.wire.hello import Call, Entry, HelloAnswer, HelloState, Mode, S
 from clew_worker.agent.json_mode import RUNGS, ModelAnswer
 from clew_worker.agent.llm_client import Completion
 
-CHARS_PER_TOKEN_MIN, CHARS_PER_TOKEN_MAX = 1.5, 8.0
-CALIBRATION_WEIGHT = 0.3
+CHARS_PER_TOKEN_MIN, CHARS_PER_TOKEN_MAX, CALIBRATION_WEIGHT = 1.5, 8.0, 0.3
 MISSES_MAX = 10
 """So many answers without a native call does a model get away with that has made one."""
 
@@ -39,7 +38,7 @@ class CallForm:
     tightness: int = 0
     served: str = ""
     chars_per_token: float = CHARS_PER_TOKEN
-    _misses: int = 0
+    _misses = 0  # not reported
 
     def answered(self, completion: Completion, answer: ModelAnswer, *, auto: bool) -> None:
         """Ask for JSON from now on, with `auto`, where a model has not yet made a native call that can be read.
@@ -71,41 +70,38 @@ class CallForm:
 class Memory:
     """The agent's own copy of the goal; `transcript` belongs to the current subtask.
 
-    `changes` counts actions that changed something, or may have; the first `folded` entries are shown as lines.
+    `changes` counts actions that changed something, or may have.
     """
 
     def __init__(self) -> None:
         self.hello = HelloAnswer()
-        self.transcript: list[Entry] = []
+        self.transcript = Transcript()
         self.form = CallForm()
         self.iteration = 0
         self.left = self.hello.state.turns_left
-        self.actions = self.refusals = self.changes = self.folded = 0
+        self.actions = self.refusals = self.changes = 0
         self.idea = ""
-        self._shown: dict[str, Any] = {}
-        self._turn_from = self._reported = self._cut_to = self._notes = 0
-        self._subtask: tuple[Any, ...] | None = None
+        self._shown = Prompt()
+        self._reported = self._cut_to = self._notes = 0
+        self._subtask: tuple[int, int, str] | None = None
 
     def update(self, hello: HelloAnswer, *, replanned: bool = False) -> None:
         """Take over an answer to `hello`; another subtask, or another plan, begins another transcript."""
         first, self.hello, state = self._subtask is None, hello, hello.state
-        self.iteration, self.left, self.actions = (
-            state.iteration,
-            state.turns_left,
-            state.actions_total,
-        )
+        cut = self.output_limit()
+        self.iteration, self.left = state.iteration, state.turns_left
+        self.actions = state.actions_total
         key = (state.current_task_idx, state.current_subtask_idx, state.subtask.description)
         if key != self._subtask or replanned:
             self._subtask = key
-            self.transcript, self.idea = list(state.transcript), state.idea
-            self.folded = min(state.folded, len(self.transcript))
-            self._turn_from = self._reported = len(self.transcript)
+            self.transcript, self.idea = Transcript(state.transcript, state.folded), state.idea
+            self._reported = len(state.transcript)
             self.refusals = sum(c.result == "blocked" for c in self.calls)
-            self._notes = max([0, *(-e.seq for e in self.transcript if isinstance(e, Call))])
-            self._cut_to = self.output_limit()
-        elif self._cut_to != self.output_limit() and len(state.transcript) == len(self.transcript):
+            self._notes = max([0, *(-e.seq for e in state.transcript if isinstance(e, Call))])
+            self._cut_to = cut
+        elif self._cut_to != cut and len(state.transcript) == len(self.transcript.entries):
             # outputs as cut for the config's new budget, unless the turn has entries not yet reported
-            self.transcript, self._cut_to = list(state.transcript), self.output_limit()
+            self.transcript.entries, self._cut_to = list(state.transcript), cut
         if first:
             mode, last = recorded_mode(hello), state.prompt or Prompt()
             rung = min(last.rung, RUNGS - 1)
@@ -116,21 +112,19 @@ class Memory:
     def laid_out(self) -> PromptLayout:
         """Return the prompt, folded as far as it must be, and prepare its report."""
         now = {
-            "transcript": tuple(self.transcript),
+            "transcript": tuple(self.transcript.entries),
             "iteration": self.iteration,
             "turns_left": self.left,
             "actions_total": self.actions,
             "idea": self.idea,
         }
         hello = self.hello.model_copy(update={"state": self.state.model_copy(update=now)})
-        form = self.form
-        view = PromptView(hello, form.mode, form.chars_per_token, form.tightness, self.folded)
+        form, folded = self.form, self.transcript.folded
+        view = PromptView(hello, form.mode, form.chars_per_token, form.tightness, folded)
         layout = lay_out(view)
-        for n in range(self.folded, layout.view.folded):
-            self.transcript[n] = folded_entry(self.transcript[n])
-        self.folded = layout.view.folded
+        self.transcript.fold_to(layout.view.folded)
         window = layout.view.window.name.lower()
-        self._shown = {"sha": layout.sha, "chars": layout.chars, "window": window}
+        self._shown = Prompt(sha=layout.sha, chars=layout.chars, window=window)
         return layout
 
     # ---- what is known
@@ -143,7 +137,7 @@ class Memory:
     @property
     def calls(self) -> list[Call]:
         """The recorded calls of the current subtask, oldest first."""
-        return [e for e in self.transcript if isinstance(e, Call) and e.recorded]
+        return [e for e in self.transcript.entries if isinstance(e, Call) and e.recorded]
 
     @property
     def last_call(self) -> Call | None:
@@ -159,33 +153,36 @@ class Memory:
 
     # ---- what is added
 
-    def begin_turn(self, hindsight: Sequence[dict[str, str]]) -> None:
+    def begin_turn(self, hindsight: Sequence[Mapping[str, str]]) -> None:
         """Begin a turn with what the model found in the results of the last one."""
-        apply_hindsight(self.transcript, self._turn_from, hindsight, self.folded)
-        self.idea = next((part["next"] for part in hindsight if part.get("next")), "")
+        self.transcript.learn(hindsight, self.transcript.folded)
+        self.idea = next_idea(hindsight)
 
-    def report(self) -> dict[str, Any]:
+    def report(self) -> Mapping[str, object]:
         """Return for `reflect` the entries since the last report, and the last prompt as the next epoch needs it."""
-        added = self.transcript[self._reported :]
-        if any(map(recorded, added)):  # else the next hindsight is about earlier results
-            self._turn_from = self._reported
-        self._reported = len(self.transcript)
-        form = {name: value for name, value in asdict(self.form).items() if name != "_misses"}
-        return {"turn": turn_of(added), "prompt": {**self._shown, "folded": self.folded, **form}}
+        entries, begin = self.transcript.entries, self._reported
+        self.transcript.end_turn(begin)
+        self._reported = len(entries)
+        update = {"folded": self.transcript.folded, **asdict(self.form)}
+        prompt = self._shown.model_copy(update=update).model_dump(exclude_unset=True)
+        return {"turn": turn_of(entries[begin:]), "prompt": prompt}
+
+    def add(self, entry: Entry) -> None:
+        """Add an entry to the transcript."""
+        self.transcript.entries.append(entry)
 
     def note(self, text: str, role: Literal["user", "assistant"] = "user") -> None:
         """Add a note to the model to the transcript, or its own text."""
-        self.transcript.append(Said(role, self._plain(text)))
+        self.add(Said(role, self._plain(text)))
 
     def warn(self, message: str) -> None:
         """Add an intervention to the transcript; it stays visible when folded."""
-        self.transcript.append(warning(message))
+        self.add(warning(message))
 
     def answer(self, name: str, args: Mapping[str, Any], text: str) -> None:
         """Add the answer to a call that no executor carried out: it has no number in the ledger."""
         self._notes += 1
-        call = Call(-self._notes, name, plain_args(args), "error", self._plain(text))
-        self.transcript.append(call)
+        self.add(Call(-self._notes, name, plain_args(args), "error", self._plain(text)))
 
     def output_limit(self, tool: str = "") -> int:
         """Return how much of one output goes into the transcript."""

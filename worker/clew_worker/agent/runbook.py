@@ -134,7 +134,6 @@ def _walk(
 
 
 def _failure(step: SentStep, outcome: ActionOutcome) -> str:
-    """Return why a step failed; "" if it did not."""
     if outcome.result == "success":
         return ""
     output = outcome.output[-_OUTPUT_CHARS:].strip()

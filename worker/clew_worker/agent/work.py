@@ -128,7 +128,7 @@ class Work:
             memory.actions += 1
             # after a wait the world outside may have changed
             memory.changes += call.name == "wait" or outcome.changed is not False
-        memory.transcript.append(entry)
+        memory.add(entry)
         turn.reached_daemon = True
         turn.records.append(
             call_record(call.name, call.args, outcome, message=said, rationale=rationale)
@@ -170,7 +170,6 @@ class Work:
         await self.refresh(replanned=True)
 
     async def _complete_subtask(self, args: Mapping[str, Any]) -> None:
-        """End the current subtask, or this attempt at it, as the model asks."""
         success = truth(args.get("success", True))
         summary = plain_text(args.get("summary") or args.get("failure") or args.get("reason"))
         if not success:
@@ -199,7 +198,6 @@ class Work:
     # ---- the goal
 
     async def _finish(self, args: Mapping[str, Any]) -> None:
-        """End the goal as the model asks, if nothing speaks against it."""
         summary = plain_text(args.get("summary"))
         self._tests_changed = plain_text(args.get("tests_changed"))
         if "success" in args and not truth(args["success"]):
@@ -282,7 +280,6 @@ class Work:
 
 
 def _refusal(error: RpcError) -> str:
-    """Return why the daemon refused; raises the error where it is because the worker is to stop."""
     if error.stopping:
         raise error
     return error.message

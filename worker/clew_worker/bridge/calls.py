@@ -132,7 +132,6 @@ class ToolCalls:
         self._seq = int(params.get("seq") or 0)
 
     async def _result(self, running: asyncio.Task[ToolAnswer]) -> ToolAnswer:
-        """Return the result of the running call, or that it is still running."""
         await asyncio.wait([running], timeout=self._patience_s)
         if not running.done():
             return running_answer(self._seq)

@@ -89,7 +89,6 @@ class CliRun:
             await asyncio.gather(listening, return_exceptions=True)
 
     async def _next(self, pipe: PipeReader) -> bytes:
-        """Return what the CLI prints next, b"" at the end."""
         reading = asyncio.ensure_future(pipe.read(_CHUNK))
         first: tuple[asyncio.Future[Any], ...] = (reading, self.ended)
         try:

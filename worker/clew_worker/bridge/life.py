@@ -110,7 +110,6 @@ class Bridge:
 
     @property
     def _login(self) -> str:
-        """What a person does where the CLI wants a login."""
         if self._options.key:
             return "its key is refused; check `api_key_env` or `api_key_file` of the agent"
         fix = log_in(self._cli.name)

@@ -196,7 +196,6 @@ class CliTurn:
         return CannotContinue("configuration", f"{self.cli.name} {what}")
 
     def _said(self, errors: str) -> str:
-        """Return what it gave as the reason of its end, else what it printed last, "" for nothing."""
         ended = self.ended.message if self.ended else ""
         faults = [fault.message for fault in self.faults[-1:]]
         return both_ends(

@@ -220,7 +220,6 @@ class ContextManager:
 
 
 def _named(name: str, args: Mapping[str, Any] | None) -> dict[str, Any]:
-    """Return an action's arguments as JSON; TypeError or ValueError if they are invalid."""
     if not isinstance(name, str) or not name.strip():
         raise ValueError(f"an action needs the name of its tool, not {name!r:.80}")
     if args is not None and not isinstance(args, Mapping):

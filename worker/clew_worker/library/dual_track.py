@@ -281,7 +281,6 @@ def _count(value: Any) -> int:
 
 
 def _last_pairs(pairs: Sequence[Piece], results: int) -> list[Piece]:
-    """Return the last pairs, with at most `results` results in all, but always the newest pair."""
     kept: list[Piece] = []
     count = 0
     for piece in reversed(pairs):

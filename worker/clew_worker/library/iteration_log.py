@@ -35,7 +35,6 @@ Assessment = Literal["advancing", "stuck", "regressing", ""]
 
 
 def _named(*names: str, default: Any = ...) -> Any:
-    """Return a field that may be given by other names, too."""
     return Field(default, validation_alias=AliasChoices(*names))
 
 

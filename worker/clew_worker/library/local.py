@@ -332,7 +332,6 @@ def goal_id(text: str) -> str:
 
 
 def _runs_elsewhere(pid: int | None, created: float) -> bool:
-    """Return whether a process is another one than this, and still running."""
     if not pid or pid == os.getpid():
         return False
     with suppress(psutil.Error):

@@ -131,7 +131,6 @@ def last_exchanges(pieces: Sequence[Piece], count: int) -> list[Piece]:
 
 
 def _is_own(at: int, message: Message, system: Message) -> bool:
-    """Return whether an earlier build added the message."""
     text = text_of(message)
     if message.get("role") in {"system", "developer"}:
         return at == 0 or text == system["content"]
@@ -206,5 +205,4 @@ def _role(message: Message) -> str:
 
 
 def _bare(message: Message) -> Message:
-    """Return a message without the fields of calls."""
     return {key: value for key, value in message.items() if key not in _OF_CALLS}

@@ -168,7 +168,6 @@ def subtasks_of(goal: Goal) -> list[Subtask]:
 
 
 def _check_parts(goal: Goal) -> None:
-    """Raise TypeError for a part of the tree that is neither Task nor Subtask."""
     for task in goal.tasks:
         if not isinstance(task, Task):
             raise TypeError(
@@ -184,7 +183,6 @@ def _check_parts(goal: Goal) -> None:
 
 
 def _check_statuses(goal: Goal) -> None:
-    """Raise ValueError for an invalid status."""
     parts: list[Goal | Task | Subtask] = [goal, *goal.tasks, *subtasks_of(goal)]
     for part in parts:
         allowed = [*map(str, GoalStatus if part is goal else StepStatus)]

@@ -22,7 +22,6 @@ BULLETS_MAX = 2_000
 
 
 def _now() -> str:
-    """Return the time in the form of bullets: UTC, ISO 8601 with microseconds."""
     return datetime.now(UTC).isoformat(timespec="microseconds")
 
 

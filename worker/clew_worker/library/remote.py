@@ -289,7 +289,6 @@ def _goal(sent: HelloState) -> Goal:
 
 
 def _shape_of(goal: Goal) -> list[tuple[str, list[str]]]:
-    """Return the descriptions in a tree, by which a manual change of it is noticed."""
     return [(t.description, [s.description for s in t.subtasks]) for t in goal.tasks]
 
 

@@ -104,7 +104,6 @@ class ClaudeReader(cli.EventReader):
         return (rest,) if rest != cli.NOTHING_USED else ()
 
     def _fault_of(self, message: str, event: cli.Fields) -> cli.Fault:
-        """Return the kind of a fault, by the codes of the CLI where it names one."""
         found = self._fault(message)
         status = event.number("api_error_status")
         if event.text("terminal_reason") == "prompt_too_long":

@@ -334,7 +334,6 @@ class EventReader:
         return fault(message, self._clock())
 
     def _complaint(self, line: bytes) -> Events:
-        """Return the reason for which it did not start, from a line of standard error."""
         text = _COLOUR.sub("", line.decode(errors="replace")).strip()
         reason = text.removeprefix("Error: ")
         return failed(self._fault(reason)) if reason != text else ()
