@@ -74,19 +74,37 @@ class PromptView:
 
     @property
     def tools(self) -> tuple[Tool, ...]:
-        """The tools that are offered now."""
-        own_tools = (REFLECT,) if self.reflects and self.mode == "tools" else ()
-        return (*offered_tools(self.hello), *own_tools)
+        """The tools that are offered now, most stable first."""
+        steady, own = self.steady, (REFLECT,) if self.reflects and self.mode == "tools" else ()
+        if self.state.replan_required:
+            return (*self.passing, *(t for t in steady if t.name == "finish"), *own)
+        return (*steady, *self.passing, *own)
 
     @property
     def steady(self) -> tuple[Tool, ...]:
-        """The tools that stay the same all through the goal."""
-        return steady_tools(self.hello)
+        """The daemon's tools as a prompt in json mode lists them: the same all through a goal.
+
+        A small goal without a plan is offered what the shell cannot do as well, with few arguments; `wait` and `recall`
+        are left out for small goals: every tool costs tokens in every turn, and small models call what they see.
+        """
+        small, planned = is_small(self.hello), self.state.planned
+        order = {name: n for n, name in enumerate(_FIRST)}
+        fits = {t.name: not small or (t.small_goals and (planned or not t.in_shell)) for t in TOOLS}
+        return tuple(
+            _short(tool, few=small and not planned)
+            for tool in sorted(self.hello.tools, key=lambda one: order.get(one.name, len(order)))
+            if fits.get(tool.name, True)
+        )
 
     @property
     def passing(self) -> tuple[Tool, ...]:
-        """The tools that come and go."""
-        return tuple(t for t in self.tools if t.name in (PLAN.name, COMPLETE_SUBTASK.name))
+        """The tools that come and go; `plan` is there neither for small goals, nor for those planned or at work."""
+        state, asks = self.state, not self.hello.checks
+        if state.replan_required:
+            return (_plan_tool(checks=asks, covers=bool(state.replaceable)),)
+        if state.planned:
+            return (COMPLETE_SUBTASK,)
+        return () if is_small(self.hello) or state.acted else (_plan_tool(checks=asks),)
 
     @property
     def schemas(self) -> list[Schema]:
@@ -150,24 +168,7 @@ _FIRST = ("run_cmd", "read_file", "write_file", "edit_file")
 """The tools that most work begins with stand first: small models reach for what they see first."""
 
 
-def offered_tools(hello: HelloAnswer) -> tuple[Tool, ...]:
-    """Return the tools for the model, most stable first.
-
-    `plan` is left out for small goals, for goals with a plan and for goals already at work; `wait` and `recall`
-    are left out for small goals: every tool costs tokens in every turn, and small models call what they see.
-    """
-    steady = steady_tools(hello)
-    if hello.state.replan_required:
-        plan = plan_tool(checks=not hello.checks, covers=bool(hello.state.replaceable))
-        return (plan, *(t for t in steady if t.name == "finish"))
-    if hello.state.planned:
-        return (*steady, COMPLETE_SUBTASK)
-    if is_small(hello) or hello.state.acted:
-        return steady
-    return (*steady, plan_tool(checks=not hello.checks))
-
-
-def plan_tool(*, checks: bool = False, covers: bool = False) -> Tool:
+def _plan_tool(*, checks: bool = False, covers: bool = False) -> Tool:
     """Return `plan`; it asks for `checks` of a goal that has none, and for what it `covers` of pending subtasks."""
     text, properties = PLAN.description, dict(PLAN.parameters["properties"])
     if checks:
@@ -183,21 +184,6 @@ def is_small(hello: HelloAnswer) -> bool:
     """Return whether a goal is too small to be worth a plan: a few plain lines."""
     text = hello.state.goal.description + "\n" + hello.notes
     return len(text) <= SMALL_GOAL_CHARS and len(text.strip().splitlines()) <= SMALL_GOAL_LINES
-
-
-def steady_tools(hello: HelloAnswer) -> tuple[Tool, ...]:
-    """Return the daemon's tools as a prompt in json mode lists them: the same all through a goal.
-
-    A small goal without a plan is offered what the shell cannot do as well, with few arguments.
-    """
-    small, planned = is_small(hello), hello.state.planned
-    order = {name: n for n, name in enumerate(_FIRST)}
-    unfit = {t.name for t in TOOLS if small and not (t.small_goals and (planned or not t.in_shell))}
-    return tuple(
-        _short(tool, few=small and not planned)
-        for tool in sorted(hello.tools, key=lambda one: order.get(one.name, len(order)))
-        if tool.name not in unfit
-    )
 
 
 def listing(tools: tuple[Tool, ...]) -> str:
