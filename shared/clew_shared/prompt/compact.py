@@ -7,7 +7,7 @@ then notes, then finished work and failed attempts, then all other lines.
 import json
 from enum import IntEnum
 from itertools import groupby
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 from clew_shared.record.model import Action, StepStatus
 from clew_shared.record.scope import EVERYWHERE
@@ -16,15 +16,11 @@ from clew_shared.text.plain import percent
 from clew_shared.text.shorten import beginning, both_ends, one_line
 from clew_shared.text.words import action_text
 
-RECENT_ACTIONS = 3
-OUTPUT_CHARS = 300
-ARGS_CHARS = 120
-OVER_CHARS = 160
+RECENT_ACTIONS, FEEDBACK_SHOWN, CHANGES_SHOWN = 3, 2, 3
+OUTPUT_CHARS, ARGS_CHARS, OVER_CHARS = 300, 120, 160
 TRIED_SHOWN, TRIED_CHARS = 5, 200
 BLOCKS_SHOWN, LABEL_CHARS = 20, 10  # a label and its first character: `BLOCKED: x`
 REPEATS_SHOWN, REPEATED_FROM = 5, 2
-FEEDBACK_SHOWN = 2
-CHANGES_SHOWN = 3
 ALWAYS_SHARE = 0.5
 """The share of the room up to which the lines that must stay displace no other line."""
 
@@ -64,13 +60,17 @@ class Line(NamedTuple):
     """
 
     text: str
-    keep: Keep
+    keep: Keep = Keep.USEFUL
     heading: str = ""
     section: int = 0
 
     @property
     def width(self) -> int:
         return len(self.text) + 1
+
+    def cut(self, max_chars: int) -> Self:
+        """Return it with its beginning only."""
+        return self._replace(text=beginning(self.text, max_chars))
 
 
 def compact_context(
@@ -91,7 +91,7 @@ def compact_context(
             lines.remove(line)
             excess -= line.width
     level = _level(always, limit - _size(lines) + sum(always))
-    lines = [_cut(line, level) if line.keep is Keep.ALWAYS else line for line in lines]
+    lines = [line.cut(level) if line.keep is Keep.ALWAYS else line for line in lines]
     return _text(lines, spaced=spaced)[: max(max_chars, 0)]
 
 
@@ -100,14 +100,12 @@ def compact_context(
 
 def _text(lines: list[Line], *, spaced: bool) -> str:
     texts: list[str] = []
-    before = None
-    for line in lines:
+    for before, line in zip([None, *lines], lines, strict=False):
         if spaced and before and line.section != before.section:
             texts.append("")
-        if spaced and line.heading and (before is None or line.heading != before.heading):
+        if spaced and line.heading and not (before and line.heading == before.heading):
             texts.append(line.heading)
         texts.append(line.text)
-        before = line
     return "\n".join(texts)
 
 
@@ -118,24 +116,18 @@ def _newest(lines: list[Line], keep: Keep, room: int) -> list[Line]:
         if line.keep is not keep:
             kept.append(line)
         elif room > 0:
-            kept.append(_cut(line, max(min(len(line.text), room - 1), 1)))
+            kept.append(line.cut(max(min(len(line.text), room - 1), 1)))
             room = room - line.width if room > line.width else 0
     return kept[::-1]
 
 
 def _level(widths: list[int], room: int) -> int:
     """Return to how many characters the longest lines are cut so that all fit: each keeps its label."""
-    left = len(widths)
-    for width in sorted(widths):
+    for left, width in zip(range(len(widths), 0, -1), sorted(widths), strict=True):
         if width * left > room:
             return max(room // left - 1, LABEL_CHARS)
         room -= width
-        left -= 1
     return max(widths, default=1)
-
-
-def _cut(line: Line, max_chars: int) -> Line:
-    return line._replace(text=beginning(line.text, max_chars))
 
 
 def _size(lines: list[Line]) -> int:
@@ -148,38 +140,33 @@ def _size(lines: list[Line]) -> int:
 def _lines(state: State, recent_actions: int) -> list[Line]:
     task, subtask, following = state.task, state.subtask, state.next_pending()
     shown = subtask.actions[-recent_actions:] if subtask and recent_actions > 0 else []
+    description, notes = one_line(state.goal.description), one_line(state.spec.notes)
     goal = [
-        Line(f"GOAL: {one_line(state.goal.description)}", Keep.ALWAYS),
-        Line(f"Status: {state.goal.status} ({percent(state.goal.progress())})", Keep.USEFUL),
+        Line(f"GOAL: {description}", Keep.ALWAYS),
+        Line(f"Status: {state.goal.status} ({percent(state.goal.progress())})"),
     ]
-    notes = one_line(state.spec.notes)
-    if notes and notes != one_line(state.goal.description):
-        goal.append(Line(f"NOTES: {notes}", Keep.NOTES))
-    said = (f"A PERSON SAYS: {one_line(text)}" for text in state.feedback[-FEEDBACK_SHOWN:])
-    about_task = (
-        [f"CURRENT TASK: {one_line(task.description)}", f"Status: {task.status}"] if task else []
-    )
+    goal += [Line(f"NOTES: {notes}", Keep.NOTES)] if notes and notes != description else []
+    goal += [Line(f"A PERSON SAYS: {one_line(s)}") for s in state.feedback[-FEEDBACK_SHOWN:]]
     now: list[Line] = []
     if subtask:
-        attempt = subtask.attempts + StepStatus(subtask.status).open
         now = [
             Line(f"ACTIVE SUBTASK: {one_line(subtask.description)}", Keep.ALWAYS),
-            Line(f"Status: {subtask.status}", Keep.USEFUL),
-            Line(f"Attempt: {attempt}", Keep.USEFUL),
+            Line(f"Status: {subtask.status}"),
+            Line(f"Attempt: {subtask.attempts + StepStatus(subtask.status).open}"),
         ]
         if subtask.last_failure:
             now.append(Line(f"Last failure: {one_line(subtask.last_failure)}", Keep.ALWAYS))
-    then: list[Line] = []
-    if following:
-        step = state.goal.tasks[following[0]].subtasks[following[1]]
-        then = [Line(f"NEXT: {one_line(step.description)}", Keep.USEFUL)]
+    about_task = (
+        [f"CURRENT TASK: {one_line(task.description)}", f"Status: {task.status}"] if task else []
+    )
+    then = [state.goal.tasks[following[0]].subtasks[following[1]]] if following else []
     sections = (
-        [*goal, *(Line(text, Keep.USEFUL) for text in said)],
-        [Line(text, Keep.USEFUL) for text in about_task],
+        goal,
+        [Line(text) for text in about_task],
         _over(state),
         [*now, *_tried(state, {a.seq for a in shown})],
         _recent(state, shown),
-        then,
+        [Line(f"NEXT: {one_line(step.description)}") for step in then],
         _probes(state),
         _warnings(state),
     )
@@ -249,11 +236,10 @@ def _probes(state: State) -> list[Line]:
         seen = state.probe_seen(name)
         text = f"  {name}: {'✓' if seen.passed else '✗'}"
         if state.still_holds(seen):
-            current.append(Line(text, Keep.USEFUL, heading="CURRENT STATE:"))
+            current.append(Line(text, heading="CURRENT STATE:"))
         else:
             after = f"after action {seen.after}" if seen.after else "at the start"
-            text += f" ({after}; changed since)"
-            before.append(Line(text, Keep.USEFUL, heading="EARLIER STATE:"))
+            before.append(Line(f"{text} ({after}; changed since)", heading="EARLIER STATE:"))
     return [*current, *before]
 
 
@@ -275,7 +261,7 @@ def _warnings(state: State) -> list[Line]:
         raised.append(f"this way is blocked; replan the {state.replan_required}")
     return [
         *(Line(text, Keep.ALWAYS) for text in blocks),
-        *([Line(BLOCK_ADVICE, Keep.USEFUL)] if any_holds else []),
+        *([Line(BLOCK_ADVICE)] if any_holds else []),
         *(Line(f"WARNING: {text}", Keep.ALWAYS) for text in (*_repeats(state), *raised)),
     ]
 

@@ -20,11 +20,10 @@ from clew_shared.wire.hello import Call, Entry, Said
 
 Message = dict[str, Any]
 
-OUTPUT_CHARS = 2_400
+OUTPUT_CHARS, OUTPUT_CHARS_MIN = 2_400, 200
 WHOLE_OUTPUT_CHARS = 8_000
 """The limit for tools that show a text for its own sake; a command's output tells the most at its two ends."""
 
-OUTPUT_CHARS_MIN = 200
 ARG_CHARS = 6_000
 ARGS_SHARE = 3
 """All arguments of a call together may have this many times the limit of one."""
@@ -33,16 +32,14 @@ FOLD_TO = 0.5
 """A fold leaves this share of the room, so that the next one is far away."""
 
 FOLDED_SHARE = 0.25
-FOLDED_CALLS_MAX = 400
-FOLDED_FOUND_CHARS = 160
+FOLDED_CALLS_MAX, FOLDED_FOUND_CHARS = 400, 160
 HEAD_CHARS = 200
 """How much of the texts of a folded call remains."""
 
 NO_CALL = "You called no tool, so nothing was done. Call one tool now, or call finish."
 EMPTY_ANSWER = "Your answer was empty. Call one tool now, or call finish."
 CUT_OFF = "Your answer was cut off because it was too long. Make one short call."
-_NUDGES = frozenset((NO_CALL, EMPTY_ANSWER, CUT_OFF))
-"""What a model is told that made no call."""
+_NUDGES = (NO_CALL, EMPTY_ANSWER, CUT_OFF)
 
 
 def output_chars(max_tokens: int, tightness: int = 0, tool: str = "") -> int:
@@ -121,10 +118,8 @@ def _result_text(call: Call, limit: int) -> str:
     if call.result == "blocked":
         return f"REFUSED, not carried out. {without_middle(call.message, limit)}".strip()
     if call.result == "interrupted":
-        return (
-            f"#{call.seq} interrupted: a crash cut it off and its effect is unknown. "
-            "Look at the files before you do it again."
-        )
+        cut_off = f"#{call.seq} interrupted: a crash cut it off and its effect is unknown."
+        return f"{cut_off} Look at the files before you do it again."
     output = without_middle(without_own_files(call.output), limit)
     if call.seq < 0:  # the agent's own answer, not a recorded action
         return output
@@ -137,13 +132,9 @@ def folded_entry(entry: Entry) -> Entry:
     if isinstance(entry, Said):
         keeps = entry.warns or entry.role == "assistant"
         return replace(entry, text=entry.text[: 2 * HEAD_CHARS] if keeps else "")
-    return replace(
-        entry,
-        args=plain_args(entry.args, HEAD_CHARS),
-        output=both_ends(entry.output, HEAD_CHARS),
-        message=entry.message[:HEAD_CHARS],
-        insight=entry.insight[:HEAD_CHARS],
-    )
+    args, output = plain_args(entry.args, HEAD_CHARS), both_ends(entry.output, HEAD_CHARS)
+    message, insight = entry.message[:HEAD_CHARS], entry.insight[:HEAD_CHARS]
+    return replace(entry, args=args, output=output, message=message, insight=insight)
 
 
 def folded_lines(view: PromptView, room: int) -> list[str]:
@@ -153,7 +144,7 @@ def folded_lines(view: PromptView, room: int) -> list[str]:
     """
     entries = map(folded_entry, view.state.transcript[: view.folded])
     lines = []
-    for call in [entry for entry in entries if isinstance(entry, Call)][-FOLDED_CALLS_MAX:]:
+    for call in [e for e in entries if isinstance(e, Call)][-FOLDED_CALLS_MAX:]:
         number = f"#{call.seq} " if call.seq > 0 else ""
         did = reasoning.did(call.name, call.args)
         came = reasoning.found(call.insight, "", call.result, call.output or call.message)
@@ -209,11 +200,9 @@ def to_json(value: Mapping[str, Any]) -> str:
 
 def chars(messages: Iterable[Message]) -> int:
     """Return the characters of messages, on which `chars_per_token` is calibrated."""
-    return sum(
-        len(message["content"])
-        + sum(
-            len(c["function"]["name"]) + len(c["function"]["arguments"])
-            for c in message.get("tool_calls") or ()
-        )
-        for message in messages
-    )
+    total = 0
+    for message in messages:
+        total += len(message["content"])
+        for function in (call["function"] for call in message.get("tool_calls") or ()):
+            total += len(function["name"]) + len(function["arguments"])
+    return total

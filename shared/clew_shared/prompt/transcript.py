@@ -125,15 +125,9 @@ class TranscriptFold(EventFold[None]):
     def _finished(self, seq: int, event: ev.ActionFinished) -> None:
         if call := self._in_flight.pop(event.of, None):
             limit = output_chars(self._max_tokens, tool=call.name)
-            call = replace(
-                call,
-                result=event.result,
-                output=without_middle(self._output(seq), limit),
-                changed=event.changed,
-                exit_code=event.exit_code,
-                at=event.at,
-            )
-            self._pending.append(call)
+            call = replace(call, result=event.result, changed=event.changed, at=event.at)
+            output = without_middle(self._output(seq), limit)
+            self._pending.append(replace(call, output=output, exit_code=event.exit_code))
 
     @takes(ev.Reflected)
     def _reflected(self, _seq: int, event: ev.Reflected) -> None:

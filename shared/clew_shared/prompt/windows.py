@@ -42,11 +42,11 @@ class Windows:
     chars_per_token: float = JSON_CHARS_PER_TOKEN
 
     def __post_init__(self) -> None:
-        if not 0 <= self.full_until <= self.moderate_until <= self.aggressive_until:
+        full, moderate, aggressive = self.full_until, self.moderate_until, self.aggressive_until
+        if not 0 <= full <= moderate <= aggressive:
             raise ValueError(
-                f"windows out of order: full_until={self.full_until}, moderate_until="
-                f"{self.moderate_until}, aggressive_until={self.aggressive_until}; "
-                "each must be at least the one before"
+                f"windows out of order: full_until={full}, moderate_until={moderate}, "
+                f"aggressive_until={aggressive}; each must be at least the one before"
             )
         if self.chars_per_token <= 0:
             raise ValueError(f"chars_per_token is {self.chars_per_token}; it must be above 0")
@@ -83,24 +83,16 @@ def urgency_marker(window: Window, iterations_left: int) -> str:
     return ""
 
 
-_STUCK = re.compile(
-    r".*Take action immediately\b.* one tool call not tried yet, or (your )?answer\."
-)
-"""What a stuck agent is told by `inject_urgency`."""
-
 _MARKER = re.compile(
-    r"\[(PROGRESS: Iteration \d+/\d+ \| \d+ tools used \| \d+ pages read"
-    r"|EMERGENCY: \d+ iterations remaining\. Synthesize NOW\."
-    r"|\d+ iterations left\. Complete your answer\.)\]"
+    r"\[PROGRESS: Iteration \d+/\d+ \| \d+ tools used \| \d+ pages read\]"
+    r"|\[EMERGENCY: \d+ iterations remaining\. Synthesize NOW\.\]"
+    r"|\[\d+ iterations left\. Complete your answer\.\]"
+    r"|(?P<stuck>.*Take action immediately\b.* one tool call not tried yet, or (your )?answer\.)"
 )
 
 
-def is_marker(text: str) -> bool:
-    """Return whether a text consists of markers and urgency only, so that old ones can be removed."""
-    lines = [line.strip() for line in text.splitlines()]
-    return bool(lines) and all(_MARKER.fullmatch(x) or _STUCK.fullmatch(x) for x in lines)
-
-
-def stuck_lines(text: str) -> list[str]:
-    """Return the lines of a text that tell a stuck agent to act."""
-    return [line.strip() for line in text.splitlines() if _STUCK.fullmatch(line.strip())]
+def stuck_lines(text: str) -> list[str] | None:
+    """Return the lines that tell a stuck agent to act; None for a text of more than markers and urgency."""
+    found = [_MARKER.fullmatch(line.strip()) for line in text.splitlines()]
+    markers = [one for one in found if one]
+    return [m[0] for m in markers if m["stuck"]] if found and markers == found else None

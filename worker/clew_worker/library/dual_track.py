@@ -13,7 +13,6 @@ from typing import Any, Literal
 from clew_shared.prompt.windows import (
     Window,
     Windows,
-    is_marker,
     json_chars,
     progress_marker,
     stuck_lines,
@@ -175,7 +174,7 @@ class DualTrackContext:
         for message in reversed(own):  # what a stuck agent was told last
             if message.get("role") != "user" or lines:
                 break
-            lines = stuck_lines(text_of(message)) if is_marker(text_of(message)) else []
+            lines = stuck_lines(text_of(message)) or []
         if iteration >= self.windows.progress_from:
             listed = sum(len(piece.results) for piece in pieces if piece.at == "work")
             used = max(len(self.tool_results), listed)

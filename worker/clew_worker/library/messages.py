@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-from clew_shared.prompt.windows import is_marker
+from clew_shared.prompt.windows import stuck_lines
 
 Message = dict[str, Any]
 
@@ -134,8 +134,8 @@ def _is_own(at: int, message: Message, system: Message) -> bool:
     text = text_of(message)
     if message.get("role") in {"system", "developer"}:
         return at == 0 or text == system["content"]
-    is_added = is_marker(text) or text == GO_ON or text.startswith(f"{FACTS_HEADER}\n")
-    return message.get("role") == "user" and is_added
+    added = text == GO_ON or text.startswith(f"{FACTS_HEADER}\n") or stuck_lines(text) is not None
+    return message.get("role") == "user" and added
 
 
 def _facts_without_calls(pieces: Iterable[Piece], results: Sequence[Message]) -> list[Piece]:
