@@ -38,7 +38,7 @@ from clew_shared.views.contextdir import FOLDER, ContextDir
 from clew_shared.views.publish import HistoryFold, history_view, state_view
 from clew_worker.executor.world.world import WorldWatch
 from clew_worker.library import local_tree
-from clew_worker.library.open_goal import Answer, WorkState, all_done, answer_of, intervention_of
+from clew_worker.library.open_goal import Answer, WorkState, all_done, answer_of
 
 LEDGER = "ledger.db"
 STATE_EVERY_S = 0.25
@@ -118,9 +118,7 @@ class LocalGoal:
                 if row is None or row.seq != seq or row.kind != "action_allowed":
                     raise WrongState(f"no action {seq} of this goal was allowed")
                 return Answer(allowed=True, seq=seq)
-            feedback = self._core.outcome(seq, self._measured(report), at)
-            told = intervention_of(feedback.intervention)
-            return Answer(True, seq, intervention=told, escalated_to=feedback.escalated_to)
+            return answer_of(self._core.outcome(seq, self._measured(report), at), seq)
 
     def see_probes(self, probes: dict[str, bool]) -> None:
         with self._turn() as at:

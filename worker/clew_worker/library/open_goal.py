@@ -6,12 +6,22 @@ Without a daemon it is a `LocalGoal`, with one a `RemoteGoal`. Here nothing is r
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
-from clew_shared.core.answers import Advice, Verdict
+from clew_shared.core.answers import Feedback, Verdict
 from clew_shared.record.model import Goal, GoalStatus, StepStatus, Subtask, Task
 from clew_shared.record.state import State
-from clew_shared.wire.answers import Intervention, Judged, Recorded
+from clew_shared.wire.answers import Judged, Noted, Recorded
+
+
+class _Noted(NamedTuple):
+    """All that an agent may change of a state, as it is at one time."""
+
+    place: tuple[int, int]
+    counts: dict[str, int]
+    blocked: tuple[str, ...]
+    probes: dict[str, bool]
+    tree: list[object]
 
 
 class Signatures(list[str]):
@@ -133,30 +143,30 @@ class WorkState:
         self._state = state
         self.blocked_actions = Signatures(state.blocked_actions)
         self._known = subtasks_of(state.goal)  # held, so that their ids are not reused
-        self._counts, self._blocked = dict(state.loop_counts), tuple(self.blocked_actions)
-        self._place = (state.current_task_idx, state.current_subtask_idx)
-        self._others = dict(state.last_probe_state), _tree(state.goal)
+        self._noted = self._now()
+
+    def _now(self) -> _Noted:
+        place = (self.current_task_idx, self.current_subtask_idx)
+        probes, tree = dict(self.last_probe_state), _tree(self.goal)
+        return _Noted(place, dict(self.loop_counts), tuple(self.blocked_actions), probes, tree)
 
     def edit(self) -> Edit | None:
         """Return the manual changes; TypeError for a part that is no task, ValueError for an invalid status."""
         _check_parts(self.goal)
-        place = (self.current_task_idx, self.current_subtask_idx)
-        counts, blocked = dict(self.loop_counts), tuple(self.blocked_actions)
-        before = (self._place, self._counts, self._blocked, self._others)
-        if (place, counts, blocked, (self.last_probe_state, _tree(self.goal))) == before:
+        now, before = self._now(), self._noted
+        if now == before:
             return None
         _check_statuses(self.goal)
-        known = {id(one) for one in self._known}
         present = subtasks_of(self.goal)
-        left = {id(one) for one in present}
-        lifted = [s for s in self._blocked if s not in blocked]
-        lifted += [s for s in self._counts if not counts.get(s) and s not in blocked]
+        known, left = {id(one) for one in self._known}, {id(one) for one in present}
+        lifted = [s for s in before.blocked if s not in now.blocked]
+        lifted += [s for s in before.counts if not now.counts.get(s) and s not in now.blocked]
         gone = [one for one in self._known if id(one) not in left]
         return Edit(
-            counts=counts if counts != self._counts else None,
-            blocked=blocked if blocked != self._blocked else None,
+            counts=now.counts if now.counts != before.counts else None,
+            blocked=now.blocked if now.blocked != before.blocked else None,
             lifted=tuple(dict.fromkeys(lifted)),
-            moved=place != self._place,
+            moved=now.place != before.place,
             new=tuple(s for s in present if id(s) not in known and StepStatus(s.status).open),
             gone=tuple(one for one in gone if not StepStatus(one.status).done),
         )
@@ -185,16 +195,15 @@ def _check_parts(goal: Goal) -> None:
 def _check_statuses(goal: Goal) -> None:
     parts: list[Goal | Task | Subtask] = [goal, *goal.tasks, *subtasks_of(goal)]
     for part in parts:
-        allowed = [*map(str, GoalStatus if part is goal else StepStatus)]
+        allowed = sorted(map(str, GoalStatus if part is goal else StepStatus))
         if part.status not in allowed:
-            raise ValueError(
-                f"{part.description!r}: status {part.status!r} is not one of {', '.join(sorted(allowed))}"
-            )
+            wrong = f"{part.description!r}: status {part.status!r}"
+            raise ValueError(f"{wrong} is not one of {', '.join(allowed)}")
 
 
-def _tree(goal: Goal) -> list[Any]:
+def _tree(goal: Goal) -> list[object]:
     """Return all parts of a tree that may be changed manually."""
-    found: list[Any] = [goal.description, str(goal.status)]
+    found: list[object] = [goal.description, str(goal.status)]
     for task in goal.tasks:
         found.append((task.description, str(task.status)))
         for s in task.subtasks:
@@ -210,12 +219,16 @@ def all_done(goal: Goal) -> bool:
     return bool(subtasks) and all(StepStatus(one.status).done for one in subtasks)
 
 
-def answer_of(judged: Verdict | Judged | Recorded, *, allowed: bool, message: str = "") -> Answer:
-    """Return a verdict as the agent gets it; `message` takes the place of its own."""
-    said, told = message or judged.message, intervention_of(judged.intervention)
-    return Answer(allowed, judged.seq, judged.reason, said, told, judged.escalated_to)
-
-
-def intervention_of(found: Advice | Intervention | None) -> dict[str, str] | None:
-    """Return an intervention as the agent gets it."""
-    return {"kind": str(found.kind), "message": found.message} if found else None
+def answer_of(
+    told: Verdict | Judged | Recorded | Feedback | Noted,
+    seq: int = 0,
+    *,
+    allowed: bool = True,
+    message: str = "",
+) -> Answer:
+    """Return what core or daemon say as the agent gets it; `message` takes the place of their own."""
+    found, reason = told.intervention, ""
+    if not isinstance(told, Feedback | Noted):
+        seq, reason, message = told.seq, told.reason, message or told.message
+    advice = {"kind": str(found.kind), "message": found.message} if found else None
+    return Answer(allowed, seq, reason, message, advice, told.escalated_to)

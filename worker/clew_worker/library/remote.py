@@ -27,14 +27,7 @@ from clew_shared.wire import protocol
 from clew_shared.wire.answers import Advanced, Finished, Judged, Noted, Recorded
 from clew_shared.wire.hello import Call, HelloAnswer, HelloState
 from clew_worker.agent.client import AgentClient, RpcError
-from clew_worker.library.open_goal import (
-    Answer,
-    Edit,
-    WorkState,
-    answer_of,
-    intervention_of,
-    subtasks_of,
-)
+from clew_worker.library.open_goal import Answer, Edit, WorkState, answer_of, subtasks_of
 
 T = TypeVar("T")
 AGENT = "clew_worker.ContextManager/1"
@@ -122,9 +115,8 @@ class RemoteGoal:
         return answer_of(answer, allowed=answer.verdict == "allowed")
 
     def outcome(self, seq: int, report: ActionReport) -> Answer:
-        noted = Noted.model_validate(self._call("outcome", seq=seq, **_outcome(report)))
-        told = intervention_of(noted.intervention)
-        return Answer(True, seq, intervention=told, escalated_to=noted.escalated_to)
+        noted = self._call("outcome", seq=seq, **_outcome(report))
+        return answer_of(Noted.model_validate(noted), seq)
 
     def see_probes(self, probes: dict[str, bool]) -> None:
         """Store facts about the workspace, for the context only: the daemon has its own checks."""
