@@ -25,10 +25,9 @@ from clew_daemon.host.folders import FolderError, make
 from clew_daemon.host.keys import Keys, scrubbed, take_environment
 from clew_daemon.host.sd_notify import without_notify
 from clew_daemon.logs import setup as logging
-from clew_daemon.processes import zygote
 from clew_daemon.processes.cgroups import Cgroups
 from clew_daemon.processes.children import become_subreaper
-from clew_daemon.processes.zygote import ZygoteLaunch
+from clew_daemon.processes.nursery import Zygote
 from clew_shared.config.agent_tables import CliAgentSettings, LlmAgentSettings
 from clew_shared.config.places import Places
 from clew_shared.config.settings import Loaded
@@ -67,7 +66,7 @@ class Bootstrap:
     cgroups: Cgroups
     nursery_env: dict[str, str]
     preload: tuple[str, ...]
-    zygote: ZygoteLaunch | None
+    zygote: Zygote | None
     ledger_lock: Lock
     git_identity: dict[str, str]
 
@@ -103,7 +102,7 @@ def bootstrap(places: Places, loaded: Loaded) -> Iterator[Bootstrap]:
         env, modules = _nursery_env(keys, loaded.settings), preload(loaded.settings)
         launched = None
         with contextlib.suppress(OSError):  # the next attempt reports the error
-            launched = zygote.launch(env, modules)
+            launched = Zygote(env, modules)
         identity = git.read_identity(keys.env)  # while the zygote warms up
         try:
             yield Bootstrap(

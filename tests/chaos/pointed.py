@@ -31,15 +31,15 @@ def decoded(text: str) -> points.Order:
 def daemon(order: str, argv: list[str]) -> None:
     """Be `python -m clew_daemon`, whose nursery is started by this script."""
     from clew_daemon.cli import main
-    from clew_daemon.processes import zygote
+    from clew_daemon.processes import nursery as warm
 
-    start = zygote.subprocess.Popen
+    start = warm.subprocess.Popen
 
     def popen(command: list[str], **named: Any) -> Any:
         arguments = command[command.index("clew_worker.cell.nursery") + 1 :]
         return start([sys.executable, __file__, "nursery", order, *arguments], **named)
 
-    zygote.subprocess = SimpleNamespace(**vars(zygote.subprocess) | {"Popen": popen})
+    warm.subprocess = SimpleNamespace(**vars(warm.subprocess) | {"Popen": popen})
     points.arm(decoded(order), points.DAEMON | points.RETENTION | points.UNDO | points.ATTEMPT)
     sys.argv = ["clew", *argv]
     main()

@@ -12,7 +12,7 @@ from harness import alive, children
 SHORT = {
     "clew_daemon.processes.executor:ANSWER_MARGIN_S": 1.0,
     "clew_daemon.processes.executor:DIGEST_TIMEOUT_S": 2.0,
-    "clew_daemon.processes.zygote:SPAWN_TIMEOUT_S": 2.0,
+    "clew_daemon.processes.nursery:SPAWN_TIMEOUT_S": 2.0,
 }
 CONFIG = {
     "heartbeat.interval_s": 0.2,

@@ -160,7 +160,7 @@ def become(env, cwd, fds):
 
 def fork_nursery():
     """Fork what becomes this process's first nursery, once that is started in the usual way."""
-    from clew_daemon.processes import zygote
+    from clew_daemon.processes import nursery as warm
 
     line, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     pid = os.fork()
@@ -170,13 +170,13 @@ def fork_nursery():
     theirs.close()
 
     def start(command, *, pass_fds, env, **options):
-        zygote.subprocess = subprocess  # the next one is started by itself
+        warm.subprocess = subprocess  # the next one is started by itself
         request = {"argv": command[3:], "env": env}
         with line:
             socket.send_fds(line, [json.dumps(request).encode()], pass_fds)
         return Process(pid, command)
 
-    zygote.subprocess = SimpleNamespace(
+    warm.subprocess = SimpleNamespace(
         Popen=start, DEVNULL=subprocess.DEVNULL, TimeoutExpired=subprocess.TimeoutExpired
     )
 

@@ -59,10 +59,10 @@ def own():
         pytest.skip("this kernel has no cgroup.kill")
     os.setxattr(group, "user.delegate", b"1")
     yield group
-    cgroups._kill(group)
+    cgroups.CellGroup(group).kill()
     deadline = time.monotonic() + DEADLINE_S
-    while not cgroups._remove(group):
-        assert time.monotonic() < deadline, cgroups._members(group)
+    while not cgroups.CellGroup(group).remove():
+        assert time.monotonic() < deadline, cgroups.CellGroup(group).members()
         time.sleep(0.01)
 
 
@@ -133,7 +133,7 @@ def test_a_child_that_lost_guard_and_daemon_at_once_is_ended_at_the_next_start(c
     begun(clew, goal)
     escaped = int(clew.until(lambda: clew.lines(goal, "escaped"), "the child that gets away")[0])
     (leaf,) = own.rglob("executor-*")
-    assert escaped in cgroups._members(leaf)
+    assert escaped in cgroups.CellGroup(leaf).members()
     payloads = {clew.agent_pid(goal), clew.executor_pid(goal)}
     guards = set(children(clew.daemon.pid))  # and the nursery
     clew.daemon.send_signal(signal.SIGSTOP)  # it sees nothing of what follows
@@ -142,12 +142,13 @@ def test_a_child_that_lost_guard_and_daemon_at_once_is_ended_at_the_next_start(c
     clew.daemon.kill()
     clew.daemon.wait(DEADLINE_S)
     clew.until(
-        lambda: not (payloads | guards) & set(cgroups._members(own)), "the end of the others"
+        lambda: not (payloads | guards) & set(cgroups.CellGroup(own).members()),
+        "the end of the others",
     )
-    assert escaped in cgroups._members(own)
+    assert escaped in cgroups.CellGroup(own).members()
     start()
     assert escaped in clew.wait("worker.leftover")["pids"]
-    assert escaped not in cgroups._members(own)
+    assert escaped not in cgroups.CellGroup(own).members()
     (clew.workspace(goal) / "go").touch()
     clew.wait("goal.completed", goal=goal)
 

@@ -20,12 +20,12 @@ registry.carry_out = carry_out
 from clew_worker.cell import nursery
 sys.exit(nursery.main(["nursery", *sys.argv[1:]]))
 '''
-from clew_daemon.processes import zygote
-start = zygote.subprocess.Popen
+from clew_daemon.processes import nursery as warm
+start = warm.subprocess.Popen
 def popen(command, **named):
     rest = command[command.index("clew_worker.cell.nursery") + 1 :]
     return start([sys.executable, "-c", FAULT, *rest], **named)
-zygote.subprocess = SimpleNamespace(**vars(zygote.subprocess) | {"Popen": popen})
+warm.subprocess = SimpleNamespace(**vars(warm.subprocess) | {"Popen": popen})
 from clew_daemon.cli import main
 sys.argv = ["clew", *sys.argv[4:]]
 main()

@@ -8,7 +8,7 @@ import socket
 import pytest
 from harness import become_subreaper
 
-from clew_daemon.processes import zygote
+from clew_daemon.processes import nursery
 from clew_daemon.processes.children import Children
 from clew_daemon.processes.nursery import Nursery, SpawnError
 from clew_shared.wire.nursery import CellSpec, SandboxSpec
@@ -76,7 +76,7 @@ def test_a_nursery_that_hangs_is_ended_by_a_deadline_and_renewed(live, monkeypat
         await one.start()
         first = pid(one)
         os.kill(first, signal.SIGSTOP)
-        monkeypatch.setattr(zygote, "SPAWN_TIMEOUT_S", 0.5)
+        monkeypatch.setattr(nursery, "SPAWN_TIMEOUT_S", 0.5)
         with pytest.raises(SpawnError, match="no answer"):
             await start()
         monkeypatch.undo()

@@ -16,7 +16,7 @@ from clew_shared.record.state import State
 PLACES = places({}, Path("/srv/clew"), None)
 OFFLINE = Settings(sandbox=SandboxSettings(network=False))
 STATE = State(goal_id="goal-1", spec=Spec(description="x", workspace="/srv/goal"))
-RULES = CellRules(PLACES, OFFLINE, STATE, (), {}, {})
+RULES = CellRules(PLACES, OFFLINE, STATE, 1, (0, 0), (), {}, {})
 THINKERS = [
     LlmAgentSettings(model="m"),
     RunbookAgentSettings(),
@@ -24,15 +24,11 @@ THINKERS = [
 ]
 
 
-def agent_spec(agent):
-    return RULES.agent(agent, 1)
-
-
 @pytest.mark.parametrize("agent", THINKERS, ids=lambda agent: agent.kind)
 def test_network_off_leaves_agents_their_way_to_the_llm(agent):
-    assert agent_spec(agent).sandbox.network
+    assert RULES.agent(agent).sandbox.network
 
 
 def test_network_off_holds_for_agents_that_act_themselves():
     agent = CommandAgentSettings(command=("true",), own_tools=True)
-    assert not agent_spec(agent).sandbox.network
+    assert not RULES.agent(agent).sandbox.network

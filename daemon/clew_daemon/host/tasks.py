@@ -61,9 +61,7 @@ class GoalQueue:
     """
 
     def __init__(
-        self,
-        work: Callable[[str], Awaitable[None]],
-        log_failure: Callable[[str, Exception], None],
+        self, work: Callable[[str], Awaitable[None]], log_failure: Callable[[str, Exception], None]
     ) -> None:
         self._work = work
         self._log_failure = log_failure

@@ -15,13 +15,7 @@ from urllib.parse import urlsplit
 
 from clew_daemon.host.folders import overlap
 from clew_daemon.host.git import program
-from clew_daemon.host.snapshot_space import SnapshotSpace
-from clew_shared.config.agent_tables import (
-    Agent,
-    CliAgentSettings,
-    CliName,
-    CommandAgentSettings,
-)
+from clew_shared.config.agent_tables import Agent, CliAgentSettings, CliName, CommandAgentSettings
 from clew_shared.config.places import Places, PlacesError, expanded
 from clew_shared.config.tables import Settings
 from clew_shared.files.removal import remove_tree
@@ -51,24 +45,15 @@ def private_of_cli(places: Places, goal: str) -> tuple[Path, Path]:
     return folder / "home", folder / "tmp"
 
 
-def make_private_of_cli(places: Places, goal: str) -> None:
-    """Create the HOME and the TMPDIR of a goal's CLI where they are missing; raises OSError."""
-    for folder in private_of_cli(places, goal):
-        folder.parent.mkdir(mode=0o700, exist_ok=True)
-        folder.mkdir(mode=0o700, exist_ok=True)
+def make_private(places: Places, goal: str, *, cli: bool = False) -> None:
+    """Make a goal's own TMPDIR and HOME, or those of its CLI, where they are missing; raises OSError.
 
-
-def make_private(places: Places, goal: str, *, stores: SnapshotSpace | None = None) -> None:
-    """Create a goal's own TMPDIR and HOME where they are missing.
-
-    With `stores`, the folder of its snapshots too, if that can be made. A state folder that was removed is not created
-    again. Raises OSError.
+    A state folder that was removed is not made again.
     """
-    if stores is not None:
-        stores.make(goal)
-    for folder in private(places, goal):
-        for one in (places.state / "goals", folder.parent, folder):
-            one.mkdir(exist_ok=True)
+    folders = private_of_cli(places, goal) if cli else private(places, goal)
+    goals = places.state / "goals"
+    for folder in (goals, goals / goal, *((folders[0].parent,) if cli else ()), *folders):
+        folder.mkdir(mode=0o700, exist_ok=True)
 
 
 def view_of(places: Places, goal: str) -> Path:
@@ -110,11 +95,16 @@ def hidden(
 
 @dataclass(frozen=True, slots=True)
 class CellRules:
-    """The cells of one goal; `hide` is what none of them may see, `git` the identity for commits, as variables."""
+    """The cells of one worker of a goal, whose folder has the device and inode `place`.
+
+    `hide` is what none of them may see, `git` the identity for commits, as variables.
+    """
 
     places: Places
     settings: Settings
     state: State
+    epoch: int
+    place: tuple[int, int]
     hide: tuple[str, ...]
     env: Mapping[str, str]
     git: Mapping[str, str]
@@ -124,54 +114,65 @@ class CellRules:
         store = self.places.snapshots / self.state.goal_id
         enabled = self.settings.snapshots.enabled
         has_store = enabled and os.path.isdir(store)  # noqa: PTH112 - False where it cannot be reached
-        spec = self._spec(
+        return self._spec(
             self._acting_env(),
+            {"store": str(store) if has_store else ""},
             kind="executor",
             ignore=self.settings.loops.ignore,
             git=(program(self.env) or "") if enabled else "",
         )
-        return _boxed(spec, store=str(store) if has_store else "")
 
     def view(self, place: Path, *, overlay: bool) -> CellSpec:
         """Return the spec of an executor in a view of the workspace, as `make_view` has prepared it.
 
         A copy may read the workspace: what is installed there has its paths.
         """
-        spec = self.executor()
-        home, tmp = place / "home", place / "tmp"
+        spec, home, tmp = self.executor(), str(place / "home"), str(place / "tmp")
+        folder = spec.cwd if overlay else str(place / "copy")
         own = private(self.places, self.state.goal_id)[1]
         read = [str(own / one) for one in CACHES if (own / one).is_dir()]
         read += [] if overlay else [spec.cwd]
-        folder = spec.cwd if overlay else str(place / "copy")
-        private_folders = (str(tmp), str(home))
-        read = [*spec.sandbox.read, *read]
-        boxed = _boxed(spec, workspace=folder, private=private_folders, read=tuple(read))
-        return boxed.model_copy(
-            update={
-                "cwd": folder,
-                "env": {**spec.env, "HOME": str(home), "TMPDIR": str(tmp)},
-                "overlay": (str(place / "upper"), str(place / "work")) if overlay else None,
-            }
+        box = {"workspace": folder, "private": (tmp, home), "read": (*spec.sandbox.read, *read)}
+        changes = {
+            "title": self._title("view"),
+            "sandbox": spec.sandbox.model_copy(update=box),
+            "cwd": folder,
+            "env": {**spec.env, "HOME": home, "TMPDIR": tmp},
+            "overlay": (str(place / "upper"), str(place / "work")) if overlay else None,
+            "stands_on": self.place if overlay else None,
+        }
+        return spec.model_copy(update=changes)
+
+    def agent(self, agent: Agent) -> CellSpec:
+        """Return the spec of the agent's process; with its own tools it has an executor's rights and identity."""
+        command = agent if isinstance(agent, CommandAgentSettings) else None
+        acts, goal = command is not None and command.own_tools, self.state.goal_id
+        env = _env(self.env, (*AGENT_ENV, *self.settings.sandbox.env))
+        return self._spec(
+            (self._acting_env() if acts else env)
+            | {"CLEW_GOAL_ID": goal, "CLEW_EPOCH": str(self.epoch)},
+            {"own_tools": acts},
+            acts=acts,
+            kind="command" if command else "agent",
+            agent="" if command else agent.kind,
+            argv=resolved(command.command, self.env) if command else (),
+            options={"goal_id": goal, **agent_options(self.settings, agent)},
         )
 
-    def agent(self, agent: Agent, epoch: int) -> CellSpec:
-        """Return the spec of the agent's process; with its own tools it has an executor's rights and identity."""
-        own_tools = isinstance(agent, CommandAgentSettings) and agent.own_tools
-        names = (*AGENT_ENV, *self.settings.sandbox.env)
-        env = self._acting_env() if own_tools else _env(self.env, names)
-        env = env | {"CLEW_GOAL_ID": self.state.goal_id, "CLEW_EPOCH": str(epoch)}
-        program: dict[str, Any] = {"kind": "agent", "agent": agent.kind}
-        if isinstance(agent, CommandAgentSettings):
-            program = {"kind": "command", "argv": resolved(agent.command, self.env)}
-        options = {"goal_id": self.state.goal_id, **agent_options(self.settings, agent)}
-        return self._spec(env, acts=own_tools, own_tools=own_tools, options=options, **program)
-
-    def cli(self, agent: CliAgentSettings, program: str) -> CellSpec:
-        """Return the spec of the cell that a coding agent's CLI runs in."""
-        spec = self._spec(_env(self.env, AGENT_ENV), acts=False, kind="cli", argv=(program,))
+    def cli(self, agent: CliAgentSettings) -> CellSpec:
+        """Return the spec of the cell that a coding agent's CLI runs in; raises CliProgramError."""
         folders = tuple(map(str, private_of_cli(self.places, self.state.goal_id)))
-        boxed = _boxed(spec, private=folders, write=(), ports=(endpoint_port(agent.base_url),))
-        return boxed.model_copy(update={"umask": UMASK_OF_CLI})
+        return self._spec(
+            _env(self.env, AGENT_ENV),
+            {"private": folders, "write": (), "ports": (endpoint_port(agent.base_url),)},
+            acts=False,
+            kind="cli",
+            argv=(str(cli_program(agent, self.env)),),
+            umask=UMASK_OF_CLI,
+        )
+
+    def _title(self, role: str) -> str:
+        return f"clew: {role} {self.state.goal_id} epoch {self.epoch}"
 
     def _acting_env(self) -> dict[str, str]:
         tmp, home = private(self.places, self.state.goal_id)
@@ -179,34 +180,30 @@ class CellRules:
         return env | {"HOME": str(home), "TMPDIR": str(tmp)}
 
     def _spec(
-        self, env: dict[str, str], *, acts: bool = True, own_tools: bool = False, **program: Any
+        self, env: dict[str, str], box: Mapping[str, object], *, acts: bool = True, **program: Any
     ) -> CellSpec:
-        """Return the spec of a cell; one that `acts` gets the goal's TMPDIR and HOME."""
+        """Return the spec of a cell; one that `acts` gets the goal's TMPDIR and HOME, `box` is what else is special."""
         sandbox, limits = self.settings.sandbox, self.settings.limits
-        workspace = self.state.spec.workspace
         folders = private(self.places, self.state.goal_id) if acts else ()
-        return CellSpec(
-            sandbox=SandboxSpec(
-                mode=sandbox.mode,
-                workspace=workspace,
-                private=tuple(map(str, folders)),
-                read=_absolute(sandbox.read),
-                write=_absolute(sandbox.write),
-                hide=self.hide,
-                # an agent that does not act must still reach its LLM
-                network=sandbox.network or not acts,
-                own_tools=own_tools,
-            ),
-            cwd=workspace,
-            env=env,
-            limits=CellLimits(open_files=limits.open_files, processes=limits.processes),
-            umask=UMASK,
-            **program,
+        usual = SandboxSpec(
+            mode=sandbox.mode,
+            workspace=self.state.spec.workspace,
+            private=tuple(map(str, folders)),
+            read=_absolute(sandbox.read),
+            write=_absolute(sandbox.write),
+            hide=self.hide,
+            network=sandbox.network or not acts,  # one that does not act must still reach its LLM
         )
-
-
-def _boxed(spec: CellSpec, **changes: object) -> CellSpec:
-    return spec.model_copy(update={"sandbox": spec.sandbox.model_copy(update=changes)})
+        own = {
+            "title": self._title("agent" if program["kind"] == "command" else program["kind"]),
+            "sandbox": usual.model_copy(update=box),
+            "cwd": usual.workspace,
+            "env": env,
+            "limits": CellLimits(open_files=limits.open_files, processes=limits.processes),
+            "umask": UMASK,
+            "stands_on": self.place,
+        }
+        return CellSpec(**(own | program))
 
 
 def endpoint_port(base_url: str | None) -> int:
@@ -271,10 +268,6 @@ INSTALLED_BY: dict[CliName, str] = {
 """How each of them is installed; the sources are their own pages in the npm registry."""
 
 
-TO_SERVICE = "`systemctl --user import-environment PATH`, then `clew restart`"
-"""How the service gets the PATH of a shell; the source is systemctl(1)."""
-
-
 class CliProgramError(Exception):
     """The program of a coding agent cannot be started; the message says why, and what to do."""
 
@@ -291,7 +284,7 @@ def cli_program(agent: CliAgentSettings, env: Mapping[str, str]) -> Path:
         raise CliProgramError(
             f"{named} is not found on the PATH of the daemon, which is that of its start; install it ({install}), "
             "or give its path as `program`; if your shell finds it, start `clew run` again from there, "
-            f"or the service: {TO_SERVICE}"
+            "or the service: `systemctl --user import-environment PATH`, then `clew restart`"
         )
     if why := unusable(Path(found)):
         raise CliProgramError(f"{found} {why}; correct `program`, or install it: {install}")

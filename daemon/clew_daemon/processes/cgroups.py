@@ -45,17 +45,44 @@ _NAME_CHARS = 120
 
 @dataclass(slots=True)
 class CellGroup:
-    """The group of one cell."""
+    """The group of one cell, or another with all beneath it."""
 
     path: Path
 
     def kill(self) -> None:
-        """Send SIGKILL to every process in it, including those that are being forked."""
-        _kill(self.path)
+        """Send SIGKILL to every process in it, including those that are being forked, if it exists."""
+        with contextlib.suppress(OSError):
+            (self.path / "cgroup.kill").write_text("1")
 
     async def end(self) -> None:
         """Kill every process in it, and remove it; what does not die in time is left to the daemon's next start."""
-        await _end(self.path)
+        deadline = time.monotonic() + END_S
+        self.kill()
+        while not self.remove():
+            if time.monotonic() > deadline:
+                log.warning("cgroup.lingers", path=str(self.path), pids=self.members())
+                return
+            await asyncio.sleep(0.005)
+            self.kill()
+
+    def remove(self) -> bool:
+        """Remove it; False while there are processes in it."""
+        try:
+            for folder, _, _ in os.walk(self.path, topdown=False):
+                Path(folder).rmdir()
+        except FileNotFoundError:
+            return True
+        except OSError:
+            return False
+        return True
+
+    def members(self) -> list[int]:
+        """Return the processes in it."""
+        found: list[int] = []
+        for folder, _, _ in os.walk(self.path):
+            with contextlib.suppress(OSError):
+                found += map(int, (Path(folder) / "cgroup.procs").read_text().split())
+        return found
 
 
 @dataclass(slots=True)
@@ -88,11 +115,15 @@ class WorkerGroup:
 
     def out_of_memory(self) -> bool:
         """Return whether the kernel has killed one of its processes for exceeding the limit."""
-        return _counted(self.path / "memory.events", "oom_kill") > 0
+        try:
+            events = (self.path / "memory.events").read_text()
+        except OSError:
+            return False
+        return bool(re.search(r"^oom_kill [1-9]", events, re.MULTILINE))
 
     async def end(self) -> None:
         """Kill every process in it, and remove it."""
-        await _end(self.path)
+        await CellGroup(self.path).end()
 
 
 class Cgroups:
@@ -102,7 +133,6 @@ class Cgroups:
         self.base = base
         self.why_not = why_not
         self.controllers: tuple[str, ...] = ()
-        self._own = base.parent if base else None
 
     @classmethod
     def claim(cls, state: Path) -> Cgroups:
@@ -115,21 +145,18 @@ class Cgroups:
             return cls(None, why_not)
         groups = cls(own / name)
         try:
-            groups._settle()
+            groups._settle(own / name)
         except OSError as error:
             log.warning("cgroup.failed", path=str(own), reason=str(error))
             return cls(None, f"{own} is delegated, but cannot be used: {error}")
         return groups
 
-    def _settle(self) -> None:
+    def _settle(self, base: Path) -> None:
         """Move into a leaf: a group that has controllers enabled for others may hold no process itself."""
-        assert self.base is not None  # noqa: S101 - `claim` has checked
-        assert self._own is not None  # noqa: S101 - `claim` has checked
-        _clear(self.base)
-        (self.base / "daemon").mkdir(parents=True, exist_ok=True)
-        (self.base / "daemon" / "cgroup.procs").write_text(str(os.getpid()))
-        enabled = _enable(self._own, CONTROLLERS)
-        self.controllers = _enable(self.base, enabled)
+        _clear(CellGroup(base))
+        (base / "daemon").mkdir(parents=True, exist_ok=True)
+        (base / "daemon" / "cgroup.procs").write_text(str(os.getpid()))
+        self.controllers = _enable(base, _enable(base.parent, CONTROLLERS))
 
     def worker(self, goal: str, epoch: int) -> WorkerGroup | None:
         """Create the group of a new worker; None where that is not possible."""
@@ -152,28 +179,14 @@ class Cgroups:
         }
 
 
-def _clear(base: Path) -> None:
+def _clear(last: CellGroup) -> None:
     """Kill and remove all groups of an earlier daemon; blocks, since the daemon serves no requests yet."""
-    if not base.exists():
-        return
-    left = _members(base)
-    if left:
-        log.warning("worker.leftover", cgroup=str(base), pids=left)
+    if left := last.members():
+        log.warning("worker.leftover", cgroup=str(last.path), pids=left)
     deadline = time.monotonic() + END_S
-    while not _remove(base) and time.monotonic() < deadline:
-        _kill(base)
+    while not last.remove() and time.monotonic() < deadline:
+        last.kill()
         time.sleep(0.01)
-
-
-async def _end(path: Path) -> None:
-    deadline = time.monotonic() + END_S
-    _kill(path)
-    while not _remove(path):
-        if time.monotonic() > deadline:
-            log.warning("cgroup.lingers", path=str(path), pids=_members(path))
-            return
-        await asyncio.sleep(0.005)
-        _kill(path)
 
 
 def own_group() -> tuple[Path | None, str]:
@@ -236,40 +249,3 @@ def _enable(group: Path, wanted: Iterable[str]) -> tuple[str, ...]:
             (group / "cgroup.subtree_control").write_text(f"+{name}")
     now = (group / "cgroup.subtree_control").read_text().split()
     return tuple(name for name in wanted if name in now)
-
-
-def _kill(group: Path) -> None:
-    """Send SIGKILL to every process in a group and beneath it, if it exists."""
-    with contextlib.suppress(OSError):
-        (group / "cgroup.kill").write_text("1")
-
-
-def _remove(group: Path) -> bool:
-    """Remove a group and all beneath it; False while one of them has processes."""
-    try:
-        for folder, _, _ in os.walk(group, topdown=False):
-            Path(folder).rmdir()
-    except FileNotFoundError:
-        return True
-    except OSError:
-        return False
-    return True
-
-
-def _members(group: Path) -> list[int]:
-    """Return the processes in a group and beneath it."""
-    found: list[int] = []
-    for folder, _, _ in os.walk(group):
-        with contextlib.suppress(OSError):
-            found += map(int, (Path(folder) / "cgroup.procs").read_text().split())
-    return found
-
-
-def _counted(events: Path, name: str) -> int:
-    """Read one of the numbers of a file such as `memory.events`; 0 if there is none."""
-    with contextlib.suppress(OSError, ValueError):
-        for line in events.read_text().splitlines():
-            key, _, value = line.partition(" ")
-            if key == name:
-                return int(value)
-    return 0

@@ -41,6 +41,13 @@ class Child:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(self.pid, signum)
 
+    async def end_within(self, seconds: float) -> None:
+        """Wait for its end, which SIGKILL brings about after that time."""
+        await asyncio.wait([self.ended], timeout=seconds)
+        if not self.ended.done():
+            self.kill()
+            await asyncio.wait([self.ended], timeout=seconds)
+
 
 class Children:
     """The children that are watched; all others are orphans of cells."""

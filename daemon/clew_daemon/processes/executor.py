@@ -17,44 +17,27 @@ from clew_daemon.processes.vitals import exit_words
 from clew_shared.text.plain import plain
 from clew_shared.text.redact import redact
 from clew_shared.text.words import ending
-from clew_shared.wire.executor import (
-    LINE_BYTES_MAX,
-    ActionDone,
-    ActionSaid,
-    CheckDone,
-    CheckRequest,
-    DigestDone,
-    DigestRequest,
-    ExecutorFailed,
-    ExecutorRequest,
-    LookDone,
-    LookRequest,
-    RestoreDone,
-    RestoreRequest,
-    RunRequest,
-    SnapshotDone,
-    SnapshotRequest,
-    ViewDone,
-    ViewRequest,
-    read_answer,
-    to_line,
-)
+from clew_shared.wire import executor as wire
 from clew_shared.wire.framing import OversizedMessageError
 from clew_shared.wire.nursery import CellSpec
 
 AnswerT = TypeVar(
-    "AnswerT", ActionDone, DigestDone, CheckDone, SnapshotDone, RestoreDone, LookDone, ViewDone
+    "AnswerT",
+    wire.ActionDone,
+    wire.DigestDone,
+    wire.CheckDone,
+    wire.SnapshotDone,
+    wire.RestoreDone,
+    wire.LookDone,
+    wire.ViewDone,
 )
 
 READY_TIMEOUT_S = 60.0
 ANSWER_MARGIN_S = 30.0
 """An executor that is later than its own deadline by more than this hangs."""
 
-DIGEST_TIMEOUT_S = 120.0
-SNAPSHOT_TIMEOUT_S = 120.0
-RESTORE_TIMEOUT_S = 300.0
-LOOK_TIMEOUT_S = 120.0
-VIEW_TIMEOUT_S = 300.0
+DIGEST_TIMEOUT_S = SNAPSHOT_TIMEOUT_S = LOOK_TIMEOUT_S = 120.0
+RESTORE_TIMEOUT_S = VIEW_TIMEOUT_S = 300.0
 
 
 class ExecutorDied(Exception):
@@ -92,7 +75,7 @@ class ExecutorProcess:
         except BaseException:
             ours.close()
             raise
-        executor = cls(cell, await LineChannel.over(ours, LINE_BYTES_MAX))
+        executor = cls(cell, await LineChannel.over(ours, wire.LINE_BYTES_MAX))
         try:
             async with asyncio.timeout(READY_TIMEOUT_S):
                 await executor._read()
@@ -109,49 +92,45 @@ class ExecutorProcess:
         """It has not ended, as far as is known."""
         return not self.cell.guard.ended.done()
 
-    async def run(self, request: RunRequest, said: Callable[[str], None]) -> ActionDone:
+    async def run(self, request: wire.RunRequest, said: Callable[[str], None]) -> wire.ActionDone:
         """Carry out an allowed action; raises ExecutorDied where its effect is unknown.
 
         `said` is told what the command has printed last.
         """
         self._said = said
         try:
-            return await self._ask(ActionDone, request, request.timeout_s + ANSWER_MARGIN_S)
+            return await self._ask(wire.ActionDone, request, request.timeout_s + ANSWER_MARGIN_S)
         except OversizedMessageError as error:  # nothing was begun
             text = f"not carried out, the arguments are too long: {error}"
-            return ActionDone(
+            return wire.ActionDone(
                 id=0, seq=request.seq, result="error", output=text, duration_s=0.0, changed=False
             )
 
-    async def digest(self, request: DigestRequest) -> DigestDone:
-        """Measure the world."""
-        return await self._ask(DigestDone, request, DIGEST_TIMEOUT_S)
+    async def digest(self, request: wire.DigestRequest) -> wire.DigestDone:
+        return await self._ask(wire.DigestDone, request, DIGEST_TIMEOUT_S)
 
-    async def check(self, request: CheckRequest) -> CheckDone:
-        """Run a check of the goal."""
+    async def check(self, request: wire.CheckRequest) -> wire.CheckDone:
         try:
-            return await self._ask(CheckDone, request, request.timeout_s + ANSWER_MARGIN_S)
+            return await self._ask(wire.CheckDone, request, request.timeout_s + ANSWER_MARGIN_S)
         except OversizedMessageError as error:
             text = f"not run, the check is too long: {error}"
-            return CheckDone(
+            return wire.CheckDone(
                 id=0, name=request.name, result="error", exit_code=None, output=text, duration_s=0.0
             )
 
-    async def snapshot(self, request: SnapshotRequest) -> SnapshotDone:
-        """Take a snapshot of the workspace."""
-        return await self._ask(SnapshotDone, request, SNAPSHOT_TIMEOUT_S)
+    async def snapshot(self, request: wire.SnapshotRequest) -> wire.SnapshotDone:
+        return await self._ask(wire.SnapshotDone, request, SNAPSHOT_TIMEOUT_S)
 
-    async def restore(self, request: RestoreRequest) -> RestoreDone:
+    async def restore(self, request: wire.RestoreRequest) -> wire.RestoreDone:
         """Restore at most RESTORE_MAX entries. Safe to repeat."""
-        return await self._ask(RestoreDone, request, RESTORE_TIMEOUT_S)
+        return await self._ask(wire.RestoreDone, request, RESTORE_TIMEOUT_S)
 
-    async def look(self, request: LookRequest) -> LookDone:
-        """Ask what judges and was changed."""
-        return await self._ask(LookDone, request, LOOK_TIMEOUT_S)
+    async def look(self, request: wire.LookRequest) -> wire.LookDone:
+        return await self._ask(wire.LookDone, request, LOOK_TIMEOUT_S)
 
-    async def prepare(self, request: ViewRequest) -> ViewDone:
+    async def prepare(self, request: wire.ViewRequest) -> wire.ViewDone:
         """Make the view that this executor runs in ready for checks."""
-        return await self._ask(ViewDone, request, VIEW_TIMEOUT_S)
+        return await self._ask(wire.ViewDone, request, VIEW_TIMEOUT_S)
 
     async def end(self) -> None:
         """End the executor and everything that it started."""
@@ -159,14 +138,14 @@ class ExecutorProcess:
         await self.cell.kill()
 
     async def _ask(
-        self, kind: type[AnswerT], request: ExecutorRequest, timeout_s: float
+        self, kind: type[AnswerT], request: wire.ExecutorRequest, timeout_s: float
     ) -> AnswerT:
         """Send one request and wait for its answer; one of another kind is a broken executor."""
         async with self._lock:
             if self._channel.closed:  # it was ended while this request waited
                 raise ExecutorDied("it was ended")
             self._next += 1
-            line = to_line(request.model_copy(update={"id": self._next}))
+            line = wire.to_line(request.model_copy(update={"id": self._next}))
             try:
                 async with asyncio.timeout(timeout_s):
                     await self._channel.send(line)  # one that is gone has ended: it is read below
@@ -174,7 +153,7 @@ class ExecutorProcess:
                         answer = await self._read()
                         if isinstance(answer, kind) and answer.id == self._next:
                             return answer
-                        if isinstance(answer, ActionSaid) and answer.id == self._next:
+                        if isinstance(answer, wire.ActionSaid) and answer.id == self._next:
                             self._said(answer.tail)
             except (OSError, TimeoutError) as error:
                 await self.end()
@@ -187,16 +166,14 @@ class ExecutorProcess:
     async def _read(self) -> Any:
         try:
             line = await self._channel.receive()
-            answer = read_answer(line) if line else None
+            answer = wire.read_answer(line) if line else None
         except CutLineError:
             answer = None
         except (LineError, ValueError):
             await self.cell.kill()
             raise ExecutorDied("it sent an invalid message") from None
-        if answer is None:
-            await self.cell.kill()
-            raise ExecutorDied(ending(exit_words(self.cell.guard.ended.result())))
-        if isinstance(answer, ExecutorFailed):
-            await self.cell.kill()
-            raise ExecutorDied(f"an error in clew: {redact(answer.error)}")
+        if answer is None or isinstance(answer, wire.ExecutorFailed):
+            code = await self.cell.kill()
+            failed = f"an error in clew: {redact(answer.error)}" if answer else ""
+            raise ExecutorDied(failed or ending(exit_words(code)))
         return answer

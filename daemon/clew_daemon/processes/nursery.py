@@ -1,31 +1,55 @@
-"""The daemon's side of the nursery: starts cells, and renews the warm process that they are forked from.
+"""The daemon's side of the nursery: starts cells, and renews the warm process that they are forked from, the zygote.
 
-What runs in a cell, and how it is confined, is decided in the worker; see `clew_shared.wire.nursery` for the wire,
-and `clew_daemon.processes.zygote` for the connection to one process.
+What runs in a cell, and how it is confined, is decided in the worker; see `clew_shared.wire.nursery` for the wire.
 """
 
 from __future__ import annotations
 
+import array
 import asyncio
+import contextlib
 import signal
+import socket
+import subprocess
+import sys
 import time
 from dataclasses import dataclass
+from importlib.metadata import version
 
 import structlog
 
 from clew_daemon.host import tasks
 from clew_daemon.processes.cgroups import CellGroup
 from clew_daemon.processes.children import Child, Children
-from clew_daemon.processes.zygote import KILL_WAIT_S, NurseryGone, Zygote, ZygoteLaunch, launch
 from clew_shared.backoff import backoff_s
 from clew_shared.text.plain import plain
-from clew_shared.wire.nursery import CellSpec, SandboxReport, SpawnFailed, is_shortage
+from clew_shared.wire.nursery import (
+    PACKET_BYTES_MAX,
+    CellSpec,
+    NurseryHello,
+    NurseryMessage,
+    SandboxReport,
+    Spawn,
+    Spawned,
+    SpawnFailed,
+    is_shortage,
+    read_from_nursery,
+    to_packet,
+)
 
 log = structlog.get_logger()
 
+VERSION = version("clew")
+"""The version of the running code, whatever has been installed meanwhile."""
+
+READY_TIMEOUT_S = 60.0
+SPAWN_TIMEOUT_S = 30.0
+"""A nursery gives up on a cell that does not start after a third of that; one that does not answer hangs."""
+
+KILL_WAIT_S = 5.0
+FULL_WAIT_S = 0.005
 STARTS_AT_ONCE = 4
-RETRY_FIRST_S = 1.0
-RETRY_MAX_S = 60.0
+RETRY_FIRST_S, RETRY_MAX_S = 1.0, 60.0
 
 
 class SpawnError(Exception):
@@ -34,6 +58,10 @@ class SpawnError(Exception):
     def __init__(self, reason: str, message: str) -> None:
         super().__init__(message)
         self.reason = reason
+
+
+class NurseryGone(Exception):
+    """The nursery's process has ended, hangs, or sent something that is not a message."""
 
 
 @dataclass(slots=True)
@@ -58,14 +86,158 @@ class Cell:
     async def kill(self) -> int:
         """End the whole tree and wait for it; return the exit code."""
         self.kill_nowait()
-        done, _ = await asyncio.wait([self.guard.ended], timeout=KILL_WAIT_S)
-        if not done:
-            self.guard.kill()
-            await asyncio.wait([self.guard.ended], timeout=KILL_WAIT_S)
+        await self.guard.end_within(KILL_WAIT_S)
         self.children.sweep()
         if self.group:
             await self.group.end()
         return self.guard.ended.result() if self.guard.ended.done() else 255
+
+
+class Zygote:
+    """One warm process that cells are forked from, and the socket to it: launched, greeted, asked for cells, ended."""
+
+    child: Child
+
+    def __init__(self, env: dict[str, str], preload: tuple[str, ...]) -> None:
+        """Launch it, in the main thread (PDEATHSIG), without waiting until it is warm; raises OSError."""
+        self.preload = preload
+        self._line, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self._line.setblocking(False)
+        fd = theirs.fileno()
+        command = [sys.executable, "-P", "-m", "clew_worker.cell.nursery", str(fd), *preload]
+        try:
+            with theirs:
+                self._process = subprocess.Popen(  # held, since it reaps when it is collected
+                    command, pass_fds=[fd], env=env, stdin=subprocess.DEVNULL, cwd="/"
+                )
+        except OSError:
+            self._line.close()
+            raise
+        self._next = 0
+        self._asked: dict[int, asyncio.Future[Spawned | SpawnFailed]] = {}
+        self._reading: asyncio.Task[None] | None = None
+        self._sending = asyncio.Lock()
+        self._lost = False
+
+    def give_up(self) -> None:
+        """End the process and wait for it; harmless where it was greeted and has ended."""
+        self._line.close()
+        self._process.kill()  # Popen checks first whether it has been reaped
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._process.wait(KILL_WAIT_S)
+
+    async def greet(self, children: Children) -> NurseryHello:
+        """Wait until it is warm; raises NurseryGone, after which it has ended."""
+        self.child = children.watch(self._process.pid)
+        try:
+            hello = await self._hello()
+        except BaseException:
+            await self.end(at_once=True)
+            raise
+        self._reading = asyncio.ensure_future(self._read(children))
+        return hello
+
+    async def _hello(self) -> NurseryHello:
+        try:
+            async with asyncio.timeout(READY_TIMEOUT_S):
+                hello = await self._receive()
+        except (OSError, TimeoutError, ValueError) as error:
+            raise NurseryGone(f"it did not start: {plain(error)}") from None
+        if not isinstance(hello, NurseryHello):
+            raise NurseryGone("it did not start: its first message was not the expected one")
+        if hello.version != VERSION:
+            raise NurseryGone(
+                f"clew {hello.version} is installed, this is {VERSION}: restart the daemon"
+            )
+        return hello
+
+    @property
+    def alive(self) -> bool:
+        """Whether it can be asked."""
+        ended = self.child.ended.done() or self._reading is None or self._reading.done()
+        return not (ended or self._lost)
+
+    async def ask(self, spec: CellSpec, fds: list[int]) -> Spawned | SpawnFailed:
+        """Ask for a cell with these descriptors.
+
+        Raises NurseryGone, ValueError for a spec that is too long, OSError if resources for sending it have run out.
+        """
+        self._next += 1
+        number = self._next
+        request = to_packet(Spawn(id=number, spec=spec))
+        answer: asyncio.Future[Spawned | SpawnFailed] = asyncio.get_running_loop().create_future()
+        self._asked[number] = answer
+        try:
+            async with asyncio.timeout(SPAWN_TIMEOUT_S):
+                async with self._sending:  # one at a time waits for room in the socket
+                    await _send(self._line, request, fds)
+                return await answer
+        except OSError as error:
+            if is_shortage(error):
+                raise
+            self._lost = True
+            self.child.kill()
+            late = isinstance(error, TimeoutError)
+            raise NurseryGone(
+                f"no answer for {SPAWN_TIMEOUT_S:g} s" if late else plain(error)
+            ) from None
+        finally:
+            del self._asked[number]
+
+    async def end(self, *, at_once: bool = False) -> None:
+        """End it; cells go on, and spawns under way are waited for. Legal at any time, also twice."""
+        if not at_once and self._asked and self.alive:
+            await asyncio.wait(list(self._asked.values()), timeout=SPAWN_TIMEOUT_S)
+        if self._reading:
+            self._reading.cancel()
+            # off the loop before the descriptor's number is used again
+            await asyncio.wait([self._reading])
+        self._line.close()  # it exits when this closes
+        if at_once:
+            self.child.kill()
+        await self.child.end_within(KILL_WAIT_S)
+        self._process.returncode = self._process.returncode or 0  # reaped by `Children`
+
+    async def _read(self, children: Children) -> None:
+        """Pass on what it sends, until its end."""
+        fault = "it has ended"
+        try:
+            while True:
+                match await self._receive():
+                    case Spawned() | SpawnFailed() as answer:
+                        self._answered(answer, children)
+        except (OSError, ValueError) as error:
+            fault = plain(error)
+            self.child.kill()
+        finally:
+            for waiting in self._asked.values():
+                if not waiting.done():
+                    waiting.set_exception(NurseryGone(fault))
+
+    def _answered(self, answer: Spawned | SpawnFailed, children: Children) -> None:
+        waiting = self._asked.get(answer.id)
+        if waiting and not waiting.done():
+            waiting.set_result(answer)
+        elif isinstance(answer, Spawned):  # the one who asked has given up
+            children.watch(answer.guard_pid).kill()
+
+    async def _receive(self) -> NurseryMessage:
+        data = await asyncio.get_running_loop().sock_recv(self._line, PACKET_BYTES_MAX)
+        if not data:
+            raise ConnectionResetError("its socket was closed")
+        return read_from_nursery(data)
+
+
+async def _send(sock: socket.socket, data: bytes, fds: list[int]) -> None:
+    """Send one packet with descriptors; wait while the socket is full."""
+    ancillary = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", fds))]
+    while True:
+        try:
+            sock.sendmsg([data], ancillary)
+        except BlockingIOError:
+            await asyncio.sleep(FULL_WAIT_S)
+        else:
+            return
 
 
 class Nursery:
@@ -80,13 +252,12 @@ class Nursery:
         children: Children,
         env: dict[str, str],
         preload: tuple[str, ...],
-        first: ZygoteLaunch | None = None,
+        first: Zygote | None = None,
     ) -> None:
         """`first` is a process that bootstrap has launched, and that may be warming up already."""
         self._children = children
         self._env = env
         self._preload = preload
-        self._loaded: tuple[str, ...] = ()  # what the current process was asked to import
         self._first = first
         self._zygote: Zygote | None = None
         self._ending: set[asyncio.Task[None]] = set()
@@ -123,10 +294,8 @@ class Nursery:
     ) -> Cell:
         """Start a cell with these descriptors, which the caller still has to close; raises SpawnError.
 
-        `peer` leads from a bridge to the cell of its CLI.
-
-        Its processes enter `group` before anything of the goal runs; if it cannot start, the caller still has to
-        end the group.
+        `peer` leads from a bridge to the cell of its CLI. Its processes enter `group` before anything of the goal
+        runs; if it cannot start, the caller still has to end the group.
         """
         if group:
             spec = spec.model_copy(update={"cgroup": str(group.path)})
@@ -154,41 +323,36 @@ class Nursery:
     async def _ready(self) -> Zygote:
         """Return a process that lives and has what cells need, a new one if necessary; raises SpawnError."""
         async with self._renewing:
-            zygote = self._zygote
-            lacks = not set(self._preload) <= set(self._loaded)
-            if zygote and zygote.alive and not lacks:
-                return zygote
-            if time.monotonic() >= self._retry_at:
-                await self._renew()
-            elif not (zygote and zygote.alive):
+            usable = self._zygote if self._zygote and self._zygote.alive else None
+            if usable and set(self._preload) <= set(usable.preload):
+                return usable
+            if time.monotonic() < self._retry_at:
+                if usable:
+                    return usable
                 raise SpawnError("nursery", self._fault)
-            assert self._zygote is not None  # noqa: S101 - renewed, or the last one
-            return self._zygote
+            return await self._renewed(usable)
 
-    async def _renew(self) -> None:
-        """Replace the last process by a new one; raises SpawnError where neither is usable."""
-        last = self._zygote
+    async def _renewed(self, usable: Zygote | None) -> Zygote:
+        """Return a new process, or the last one where that is `usable` and no new one starts; raises SpawnError."""
         try:
-            launched, self._first = self._first or launch(self._env, self._preload), None
-            modules = self._preload
-            new = await Zygote.start(self._children, launched)
+            new, self._first = self._first or Zygote(self._env, self._preload), None
+            hello = await new.greet(self._children)
         except (OSError, NurseryGone) as error:
             pause_s = backoff_s(self._failures, RETRY_FIRST_S, RETRY_MAX_S)
             self._failures += 1
             self._retry_at = time.monotonic() + pause_s
             self._fault = f"the nursery cannot start: {plain(error)}"
             log.error("nursery.failed", reason=plain(error), again_s=pause_s)  # noqa: TRY400 - a reason
-            if last and last.alive:
-                return
-            raise SpawnError(
-                "resources" if is_shortage(error) else "nursery", self._fault
-            ) from None
-        self._failures, self._zygote, self._loaded = 0, new, modules
-        if new.hello:
-            self.report = new.hello.sandbox
-            log.debug("nursery.ready", pid=new.hello.pid, preloaded=list(new.hello.preloaded))
+            if usable:
+                return usable
+            reason = "resources" if is_shortage(error) else "nursery"
+            raise SpawnError(reason, self._fault) from None
+        log.debug("nursery.ready", pid=hello.pid, preloaded=list(hello.preloaded))
+        last, self._zygote = self._zygote, new
+        self._failures, self.report = 0, hello.sandbox
         if last:
             # the spawns that it still has to finish delay no others
             ending = tasks.start(last.end())
             self._ending.add(ending)
             ending.add_done_callback(self._ending.discard)
+        return new

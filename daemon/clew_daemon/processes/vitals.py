@@ -55,19 +55,11 @@ def tree(pid: int) -> list[int]:
 def children(pid: int) -> list[int]:
     """Return the children of a process, of all its threads."""
     found: list[int] = []
-    for task in _tasks(pid):
-        with contextlib.suppress(OSError):
-            found += map(int, (task / "children").read_text().split())
+    with contextlib.suppress(OSError):
+        for task in os.scandir(f"/proc/{pid}/task") if is_proc_ours() else ():
+            with contextlib.suppress(OSError):
+                found += map(int, Path(task, "children").read_text().split())
     return found
-
-
-def _tasks(pid: int) -> list[Path]:
-    if not is_proc_ours():
-        return []
-    try:
-        return list(Path(f"/proc/{pid}/task").iterdir())
-    except OSError:
-        return []
 
 
 def created(pid: int) -> float:

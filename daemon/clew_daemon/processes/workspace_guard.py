@@ -132,8 +132,13 @@ def enter(workspace: str, known: Identity | None, *, make: bool) -> WorkspaceGua
 
     Raises OSError where resources have run out.
     """
+    made = False
     try:
-        made = make and _make(workspace)
+        if make:
+            Path(workspace).mkdir(parents=True)
+            made = True
+    except FileExistsError:
+        pass
     except OSError as error:
         if is_shortage(error):
             raise
@@ -190,15 +195,6 @@ class WorkspaceGuard:
     def close(self) -> None:
         """Close the folder and remove the mark; legal at any time."""
         self._closed()
-
-
-def _make(workspace: str) -> bool:
-    """Make an empty folder; False if something is there already. Raises OSError."""
-    try:
-        Path(workspace).mkdir(parents=True)
-    except FileExistsError:
-        return False
-    return True
 
 
 def _replaced(workspace: str, known: Identity, seen: Identity) -> Missing:

@@ -16,7 +16,7 @@ from typing import Any
 
 from clew_daemon.parts import DaemonParts
 from clew_daemon.processes import cells, vitals
-from clew_daemon.processes.cells import CliProgramError, cli_program
+from clew_daemon.processes.cells import CliProgramError
 from clew_daemon.processes.cgroups import CellGroup
 from clew_daemon.processes.executor import ExecutorProcess
 from clew_daemon.processes.lines import LineChannel
@@ -125,13 +125,6 @@ class CellSpecs:
     def workspace(self) -> str:
         return self._state.spec.workspace
 
-    def executor(self) -> CellSpec:
-        return self._placed(self._rules().executor(), "executor")
-
-    def view(self, place: Path, *, overlay: bool) -> CellSpec:
-        spec = self._placed(self._rules().view(place, overlay=overlay), "view")
-        return spec if overlay else spec.model_copy(update={"stands_on": None})
-
     def make_view(self) -> Path:
         """Make the folders of a view; raises OSError."""
         return cells.make_view(self._parts.places, self.goal_id)
@@ -139,37 +132,22 @@ class CellSpecs:
     def remove_view(self) -> None:
         cells.remove_view(self._parts.places, self.goal_id)
 
-    def agent(self, agent: Agent) -> CellSpec:
-        return self._placed(self._rules().agent(agent, self.epoch), "agent")
+    def make_private(self, *, cli: bool = False) -> None:
+        """Make the TMPDIR and the HOME of the goal's cells, or of its CLI, and a store of snapshots; raises OSError."""
+        if self.settings.snapshots.enabled:
+            self._parts.space.make(self.goal_id)
+        cells.make_private(self._parts.places, self.goal_id, cli=cli)
 
-    def cli(self, agent: CliAgentSettings) -> CellSpec:
-        """Return the spec of the cell of a coding agent's CLI, whose folders are made; raises SpawnError, OSError."""
-        try:
-            program = cli_program(agent, self._parts.keys.env)
-        except CliProgramError as error:
-            raise SpawnError("exec", str(error)) from None
-        cells.make_private_of_cli(self._parts.places, self.goal_id)
-        return self._placed(self._rules().cli(agent, str(program)), "cli")
-
-    def make_private(self) -> None:
-        """Make the TMPDIR and the HOME of the goal's cells, and the store of its snapshots; raises OSError."""
-        stores = self._parts.space if self.settings.snapshots.enabled else None
-        cells.make_private(self._parts.places, self.goal_id, stores=stores)
-
-    def _rules(self) -> cells.CellRules:
+    def now(self) -> cells.CellRules:
         """Return the rules of the cells, which see no key of another running goal either."""
         parts, settings = self._parts, self.settings
         used = (settings, parts.settings, *parts.started.values())
         keys = {path: None for one in used for path in parts.keys.paths(one)}
         hidden = cells.hidden(parts.places, keys, self._state, parts.goals.states().values())
+        place, env = self.guard.place, parts.keys.env
         return cells.CellRules(
-            parts.places, settings, self._state, hidden, parts.keys.env, parts.git
+            parts.places, settings, self._state, self.epoch, place, hidden, env, parts.git
         )
-
-    def _placed(self, spec: CellSpec, role: str) -> CellSpec:
-        title = f"clew: {role} {self.goal_id} epoch {self.epoch}"
-        placed: dict[str, Any] = {"stands_on": self.guard.place, "title": title}
-        return spec.model_copy(update=placed)
 
 
 class Launcher:
@@ -202,13 +180,17 @@ class Launcher:
         self, specs: CellSpecs, agent: Agent, group: Group, fds: tuple[int, int]
     ) -> list[Cell]:
         """Start the agent's cell with its channel and output; for a coding agent also that of its CLI, beside it."""
-        spec = specs.agent(agent)
+        spec = specs.now().agent(agent)
         if not isinstance(agent, CliAgentSettings):
             return [await self._nursery.spawn(spec, *fds, group(spec))]
         with contextlib.ExitStack() as opened:
             pair = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
             bridge_end, cli_end = (opened.enter_context(one).fileno() for one in pair)
-            cli_spec = specs.cli(agent)
+            try:
+                cli_spec = specs.now().cli(agent)
+            except CliProgramError as error:
+                raise SpawnError("exec", str(error)) from None
+            specs.make_private(cli=True)
             groups = group(spec), group(cli_spec)
             return await _all_or_none(
                 self._nursery.spawn(spec, *fds, groups[0], peer=bridge_end),
@@ -216,14 +198,14 @@ class Launcher:
             )
 
     async def executor(self, specs: CellSpecs, group: Group) -> ExecutorProcess:
-        spec = specs.executor()
+        spec = specs.now().executor()
         return await ExecutorProcess.start(self._nursery, spec, group(spec))
 
     async def view(
         self, specs: CellSpecs, place: Path, group: Group, *, overlay: bool
     ) -> ExecutorProcess:
         """Start an executor in a view, whose folders are at `place`."""
-        spec = specs.view(place, overlay=overlay)
+        spec = specs.now().view(place, overlay=overlay)
         return await ExecutorProcess.start(self._nursery, spec, group(spec))
 
     def memory_mb(self, cells: list[Cell]) -> float:

@@ -218,12 +218,7 @@ def serve(control: socket.socket, modules: list[str]) -> int:
     report = sandbox.probe()
     gc.collect()
     gc.freeze()  # collections in the cells then leave these pages shared
-    hello = NurseryHello(
-        pid=os.getpid(),
-        version=_VERSION,
-        preloaded=loaded,
-        sandbox=report,
-    )
+    hello = NurseryHello(pid=os.getpid(), version=_VERSION, preloaded=loaded, sandbox=report)
     try:
         control.sendall(to_packet(hello))
     except (BrokenPipeError, ConnectionResetError):  # the daemon could not start

@@ -158,10 +158,7 @@ def inner_ruleset() -> int:
 def restrict(ruleset_fd: int) -> None:
     """Enter the domain of a ruleset, irrevocably; needs no_new_privs."""
     kernel.syscall(
-        _RESTRICT_SELF,
-        "landlock_restrict_self",
-        ctypes.c_int(ruleset_fd),
-        ctypes.c_uint(0),
+        _RESTRICT_SELF, "landlock_restrict_self", ctypes.c_int(ruleset_fd), ctypes.c_uint(0)
     )
 
 
