@@ -41,12 +41,13 @@ class Child:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(self.pid, signum)
 
-    async def end_within(self, seconds: float) -> None:
-        """Wait for its end, which SIGKILL brings about after that time."""
-        await asyncio.wait([self.ended], timeout=seconds)
-        if not self.ended.done():
-            self.kill()
-            await asyncio.wait([self.ended], timeout=seconds)
+
+async def ends_within(child: Child, seconds: float) -> None:
+    """Wait for the end of a child, which SIGKILL brings about after that time."""
+    await asyncio.wait([child.ended], timeout=seconds)
+    if not child.ended.done():
+        child.kill()
+        await asyncio.wait([child.ended], timeout=seconds)
 
 
 class Children:

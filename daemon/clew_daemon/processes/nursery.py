@@ -20,7 +20,7 @@ import structlog
 
 from clew_daemon.host import tasks
 from clew_daemon.processes.cgroups import CellGroup
-from clew_daemon.processes.children import Child, Children
+from clew_daemon.processes.children import Child, Children, ends_within
 from clew_shared.backoff import backoff_s
 from clew_shared.text.plain import plain
 from clew_shared.wire.nursery import (
@@ -86,7 +86,7 @@ class Cell:
     async def kill(self) -> int:
         """End the whole tree and wait for it; return the exit code."""
         self.kill_nowait()
-        await self.guard.end_within(KILL_WAIT_S)
+        await ends_within(self.guard, KILL_WAIT_S)
         self.children.sweep()
         if self.group:
             await self.group.end()
@@ -195,7 +195,7 @@ class Zygote:
         self._line.close()  # it exits when this closes
         if at_once:
             self.child.kill()
-        await self.child.end_within(KILL_WAIT_S)
+        await ends_within(self.child, KILL_WAIT_S)
         self._process.returncode = self._process.returncode or 0  # reaped by `Children`
 
     async def _read(self, children: Children) -> None:
