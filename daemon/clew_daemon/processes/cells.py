@@ -15,6 +15,7 @@ from urllib.parse import urlsplit
 
 from clew_daemon.host.folders import overlap
 from clew_daemon.host.git import program
+from clew_daemon.host.snapshot_space import SnapshotSpace
 from clew_shared.config.agent_tables import Agent, CliAgentSettings, CliName, CommandAgentSettings
 from clew_shared.config.places import Places, PlacesError, expanded
 from clew_shared.config.tables import Settings
@@ -45,11 +46,15 @@ def private_of_cli(places: Places, goal: str) -> tuple[Path, Path]:
     return folder / "home", folder / "tmp"
 
 
-def make_private(places: Places, goal: str, *, cli: bool = False) -> None:
+def make_private(
+    places: Places, goal: str, *, cli: bool = False, stores: SnapshotSpace | None = None
+) -> None:
     """Make a goal's own TMPDIR and HOME, or those of its CLI, where they are missing; raises OSError.
 
-    A state folder that was removed is not made again.
+    In `stores` the folder of its snapshots too, if possible. A state folder that was removed is not made again.
     """
+    if stores is not None:
+        stores.make(goal)
     folders = private_of_cli(places, goal) if cli else private(places, goal)
     goals = places.state / "goals"
     for folder in (goals, goals / goal, *((folders[0].parent,) if cli else ()), *folders):

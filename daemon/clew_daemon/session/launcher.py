@@ -134,9 +134,8 @@ class CellSpecs:
 
     def make_private(self, *, cli: bool = False) -> None:
         """Make the TMPDIR and the HOME of the goal's cells, or of its CLI, and a store of snapshots; raises OSError."""
-        if self.settings.snapshots.enabled:
-            self._parts.space.make(self.goal_id)
-        cells.make_private(self._parts.places, self.goal_id, cli=cli)
+        stores = self._parts.space if self.settings.snapshots.enabled else None
+        cells.make_private(self._parts.places, self.goal_id, cli=cli, stores=stores)
 
     def now(self) -> cells.CellRules:
         """Return the rules of the cells, which see no key of another running goal either."""
